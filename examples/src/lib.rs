@@ -1,0 +1,1 @@
+//! Programs live beside this file, one `[[example]]` each.
