@@ -1,1 +1,29 @@
+//! Braid's protocol core, sans-IO: endpoints, queue pairs, windows, timers.
+//!
+//! The core moves descriptors (address, length, key), never payload. Time, randomness and memory
+//! are arguments; a driver owns the clock, the sockets and the threads. `engine` drives it in real
+//! time over real networks, the tests (and the simulator) in virtual time: the code that is judged is the code that ships.
+//!
+//! A driver's loop: feed [`Endpoint::on_arrival`] (then place, then [`Endpoint::placed`]),
+//! [`Endpoint::on_ack`], [`Endpoint::on_control`] and [`Endpoint::on_timeout`]; then drain
+//! [`Endpoint::poll_transmit`], [`Endpoint::poll_completion`] and [`Endpoint::poll_event`]; then wait
+//! until [`Endpoint::next_timeout`] or the next packet.
 #![forbid(unsafe_code)]
+
+mod config;
+mod endpoint;
+mod error;
+mod protection;
+mod qp;
+mod setup;
+mod wr;
+
+pub use config::{EndpointConfig, QpConfig, Remote};
+pub use endpoint::{Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};
+pub use error::{PostError, StateError};
+pub use protection::{Access, AccessError, AtomicOp, Memory, PdId, Region, Regions};
+pub use qp::{Admit, Arrival, Landing, QpCounters, QpState, QueuePair, Refusal};
+pub use setup::{ConnectError, CookieJar, Initiator};
+pub use wr::{
+    Completion, MAX_MESSAGE, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge, Status, Work,
+};

@@ -1,1 +1,41 @@
+//! Braid on the wire.
+//!
+//! The lowest floor of the house: bytes and the plain values that they carry. Nothing here does
+//! I/O, reads a clock or keeps state. Every format is specified byte by byte in `docs/wire.md`.
+//!
+//! RoCEv2 framing (IBTA Annex A17): a UDP datagram begins with the 12-byte Base Transport Header;
+//! Braid's own packets use the opcodes that IBTA reserves for manufacturers (0xC0-0xFF).
 #![forbid(unsafe_code)]
+
+mod ack;
+mod bth;
+mod check;
+mod control;
+mod data;
+mod error;
+mod ids;
+mod opcode;
+mod packet;
+mod psn;
+mod setup;
+mod time;
+
+pub use ack::{Ack, Bitmap, MAX_ACK_LEN, MAX_BITMAP_WORDS, NakCode, Stream};
+pub use check::{Crc, payload_crc};
+pub use control::{CONTROL_LEN, Control, ControlKind};
+pub use data::{AtomicOperands, DATA_HEADER_LEN, DataHeader, MAX_DATA_HEADER_LEN};
+pub use error::DecodeError;
+pub use ids::{MAX_PATHS, PathId, QpId, SOURCE_PORT_BASE, Token};
+pub use opcode::Opcode;
+pub use packet::Packet;
+pub use psn::{PSN_BITS, Psn};
+pub use setup::{
+    Connect, HELLO_LEN, Hello, MAX_PRIVATE_DATA, MAX_SETUP_LEN, Offer, Reject, RejectReason, Setup,
+};
+pub use time::Time;
+
+/// The version of the format that this crate speaks, byte 12 of every Braid packet.
+pub const VERSION: u8 = 1;
+
+/// The UDP port a Braid engine listens on unless told otherwise: RoCEv2's own (IBTA Annex A17).
+pub const DEFAULT_PORT: u16 = 4791;

@@ -1,0 +1,120 @@
+//! What a queue pair and an endpoint can be told, with the defaults that suit a data centre.
+
+use std::time::Duration;
+
+use braid_cc::CcConfig;
+use braid_wire::{Crc, Offer, QpId, Token};
+
+use crate::{Access, PdId};
+
+/// How a queue pair behaves.
+#[derive(Clone, Debug)]
+pub struct QpConfig {
+    /// Its protection domain.
+    pub pd: PdId,
+    /// What the peer may do through it, whatever the region allows.
+    pub access: Access,
+    /// Work requests that its send queue holds.
+    pub max_send_wr: u32,
+    /// Work requests that its receive queue holds.
+    pub max_recv_wr: u32,
+    /// Packets beyond the ePSN that it tracks, at most 4096; more are refused.
+    pub window: u16,
+    /// READs and atomics that it serves at a time.
+    pub max_rd_atomic: u8,
+    /// Timeouts in a row, without any sign of progress, after which it gives up with `RetryExceeded`.
+    pub retry_count: u8,
+    /// Times that the peer may answer "receiver not ready" to one message; `None`: no limit.
+    pub rnr_retry: Option<u8>,
+    /// How long a peer is told to wait when no receive is posted.
+    pub rnr_delay: Duration,
+    /// Shortest retransmission time-out.
+    pub min_rto: Duration,
+    /// Longest.
+    pub max_rto: Duration,
+    /// Packets sent later that must have arrived before one counts as lost.
+    pub reorder_threshold: u32,
+    /// How much may be in flight.
+    pub cc: CcConfig,
+}
+
+impl Default for QpConfig {
+    fn default() -> Self {
+        QpConfig {
+            pd: PdId::default(),
+            access: Access::ALL,
+            max_send_wr: 128,
+            max_recv_wr: 512,
+            window: 4096,
+            max_rd_atomic: 16,
+            retry_count: 14,
+            rnr_retry: None,
+            rnr_delay: Duration::from_micros(100),
+            min_rto: Duration::from_millis(4),
+            max_rto: Duration::from_millis(300),
+            reorder_threshold: 48,
+            cc: CcConfig::default(),
+        }
+    }
+}
+
+/// How an endpoint, all queue pairs towards one peer, behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct EndpointConfig {
+    /// Most segments that leave on one path before the next is picked; the datapath's train.
+    pub train_segments: u32,
+    /// Bytes that all queue pairs together may have in flight: what the peer's socket can hold.
+    pub peer_receive_buffer: u64,
+    /// Silence after which a peer that owes an answer is pinged.
+    pub ping_interval: Duration,
+    /// Silence after which it is dead.
+    pub peer_timeout: Duration,
+}
+
+impl Default for EndpointConfig {
+    fn default() -> Self {
+        EndpointConfig {
+            train_segments: 1,
+            peer_receive_buffer: u64::MAX,
+            ping_interval: Duration::from_millis(500),
+            peer_timeout: Duration::from_secs(3),
+        }
+    }
+}
+
+/// The other end of a queue pair, as agreed at set-up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Remote {
+    /// Its number.
+    pub qp: QpId,
+    /// What packets towards it carry.
+    pub token: Token,
+    /// First PSN that we send (24 bits).
+    pub send_psn: u32,
+    /// First PSN that it sends (24 bits).
+    pub recv_psn: u32,
+    /// Payload bytes of a full segment, in both directions.
+    pub mtu: u16,
+    /// Packets beyond its ePSN that it tracks.
+    pub window: u16,
+    /// READs and atomics that it serves at a time.
+    pub max_rd_atomic: u8,
+    /// Whether payloads carry a check.
+    pub crc: Crc,
+}
+
+impl Remote {
+    /// What two offers agree on, seen from the side that made `ours`.
+    pub fn agree(ours: &Offer, theirs: &Offer) -> Remote {
+        Remote {
+            qp: theirs.qp,
+            token: theirs.token,
+            send_psn: ours.psn,
+            recv_psn: theirs.psn,
+            mtu: ours.mtu.min(theirs.mtu),
+            window: theirs.window,
+            max_rd_atomic: theirs.max_rd_atomic,
+            crc: if ours.crc == Crc::On || theirs.crc == Crc::On { Crc::On } else { Crc::Off },
+        }
+    }
+}

@@ -1,0 +1,489 @@
+//! All queue pairs towards one peer, and what they share: the peer's receive buffer, the timers,
+//! and the question whether the peer is alive.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use braid_lb::PathSet;
+use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, PathId, QpId, Time};
+
+use crate::qp::{Outcome, Sendable};
+use crate::{
+    Access, Admit, Arrival, Completion, EndpointConfig, Memory, PdId, PostError, QpState,
+    QueuePair, RecvWr, Remote, SendWr, SgList, StateError, Status,
+};
+
+/// A queue pair's place inside its endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct QpSlot(u32);
+
+/// Something to send to the peer.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Transmit {
+    /// Whose it is.
+    pub slot: QpSlot,
+    /// What it is.
+    pub body: TransmitBody,
+}
+
+/// What is to be sent.
+#[derive(Clone, PartialEq, Debug)]
+// Segments are nearly all there is; boxing them would cost an allocation each.
+#[allow(clippy::large_enum_variant)]
+pub enum TransmitBody {
+    /// A segment of a message.
+    Segment {
+        /// Its header. `payload_crc` is 0: the driver fills it in when `crc` is on.
+        header: DataHeader,
+        /// The local memory that it carries, empty if none.
+        gather: SgList,
+        /// The domain that the memory has to belong to.
+        pd: PdId,
+        /// What the memory has to allow.
+        access: Access,
+        /// The path to take.
+        path: PathId,
+        /// The first of a train: a path was picked for it. The others follow on the same path.
+        train_start: bool,
+        /// Whether the payload carries a check.
+        crc: Crc,
+    },
+    /// An acknowledgement.
+    Ack(Ack),
+    /// Tear-down or a sign of life.
+    Control(Control),
+}
+
+/// Something that happened to a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// Its place.
+    pub slot: QpSlot,
+    /// Its number.
+    pub qp: QpId,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// What happened to a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EventKind {
+    /// It went into ERR by itself.
+    Failed(Status),
+    /// The peer has closed its end; this one is in ERR.
+    Disconnected,
+    /// In SQD: everything that was begun has ended.
+    Drained,
+}
+
+/// All queue pairs towards one peer; owned by one thread.
+#[derive(Debug)]
+pub struct Endpoint {
+    config: EndpointConfig,
+    members: Vec<Option<Member>>,
+    free: Vec<u32>,
+    /// Queue pairs that may have something to send, in turn.
+    ready: VecDeque<u32>,
+    /// Those that wait for the budget.
+    starved: VecDeque<u32>,
+    /// One entry per queue pair at its `armed` time; deadlines that moved later are found out when it fires.
+    timers: BinaryHeap<Reverse<(Time, u32)>>,
+    in_flight: u64,
+    completions: VecDeque<Completion>,
+    events: VecDeque<Event>,
+    liveness: Liveness,
+}
+
+#[derive(Debug)]
+struct Member {
+    qp: QueuePair,
+    is_ready: bool,
+    armed: Time,
+    /// Its share of the endpoint's `in_flight`.
+    in_flight: u64,
+}
+
+/// Signs of life of the peer.
+#[derive(Debug)]
+struct Liveness {
+    last_heard: Time,
+    check_at: Time,
+    /// Pings since then.
+    unanswered: u32,
+    ping: Option<(u32, ControlKind, u32)>,
+    /// Where the search for a queue pair to ping goes on.
+    cursor: usize,
+}
+
+impl Endpoint {
+    /// An endpoint without queue pairs.
+    pub fn new(now: Time, config: EndpointConfig) -> Self {
+        Endpoint {
+            config,
+            members: Vec::new(),
+            free: Vec::new(),
+            ready: VecDeque::new(),
+            starved: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            in_flight: 0,
+            completions: VecDeque::new(),
+            events: VecDeque::new(),
+            liveness: Liveness {
+                last_heard: now,
+                check_at: now + config.ping_interval,
+                unanswered: 0,
+                ping: None,
+                cursor: 0,
+            },
+        }
+    }
+
+    /// Takes in a queue pair and connects it: RTS. Its receives stay posted.
+    pub fn adopt(
+        &mut self,
+        now: Time,
+        mut qp: QueuePair,
+        remote: Remote,
+        paths: &mut PathSet,
+    ) -> QpSlot {
+        qp.connect(remote, self.config.peer_receive_buffer, || paths.admit());
+        if self.is_empty() {
+            self.liveness.last_heard = now;
+            self.liveness.check_at = now + self.config.ping_interval;
+        }
+        let member = Member { qp, is_ready: false, armed: Time::FAR_FUTURE, in_flight: 0 };
+        let index = self.free.pop().unwrap_or(self.members.len() as u32);
+        if index as usize == self.members.len() {
+            self.members.push(None);
+        }
+        self.members[index as usize] = Some(member);
+        QpSlot(index)
+    }
+
+    /// Takes a queue pair out, in whatever state it is.
+    ///
+    /// # Panics
+    /// If nothing is in that place.
+    pub fn release(&mut self, slot: QpSlot) -> QueuePair {
+        let member = self.members[slot.0 as usize].take().expect("an occupied slot");
+        self.in_flight -= member.in_flight;
+        self.ready.retain(|index| *index != slot.0);
+        self.starved.retain(|index| *index != slot.0);
+        self.timers.retain(|Reverse((_, index))| *index != slot.0);
+        self.free.push(slot.0);
+        member.qp
+    }
+
+    /// Whether it has no queue pairs.
+    pub fn is_empty(&self) -> bool {
+        self.free.len() == self.members.len()
+    }
+
+    /// Bytes in flight, headers included.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// The queue pair in a place.
+    ///
+    /// # Panics
+    /// If nothing is there.
+    pub fn qp(&self, slot: QpSlot) -> &QueuePair {
+        &self.members[slot.0 as usize].as_ref().expect("an occupied slot").qp
+    }
+
+    fn qp_mut(&mut self, slot: QpSlot) -> &mut QueuePair {
+        &mut self.members[slot.0 as usize].as_mut().expect("an occupied slot").qp
+    }
+
+    /// Queues work for a send queue.
+    pub fn post_send(&mut self, _now: Time, slot: QpSlot, wr: SendWr) -> Result<(), PostError> {
+        let posted = self.qp_mut(slot).post_send(wr);
+        self.settle(slot.0);
+        posted
+    }
+
+    /// Queues a receive.
+    pub fn post_recv(&mut self, _now: Time, slot: QpSlot, wr: RecvWr) -> Result<(), PostError> {
+        let posted = self.qp_mut(slot).post_recv(wr);
+        if self.qp(slot).has_completions() {
+            self.settle(slot.0);
+        }
+        posted
+    }
+
+    /// Changes a connected queue pair's state: SQD, back to RTS, or ERR. RESET: [`Endpoint::release`] it first.
+    pub fn modify(&mut self, _now: Time, slot: QpSlot, to: QpState) -> Result<(), StateError> {
+        let changed = self.qp_mut(slot).modify(to);
+        self.settle(slot.0);
+        changed
+    }
+
+    /// Flushes everything, and tells the peer with the next transmission that this end is gone.
+    pub fn disconnect(&mut self, _now: Time, slot: QpSlot) {
+        self.qp_mut(slot).disconnect();
+        self.settle(slot.0);
+    }
+
+    /// A data packet has come in. On [`Admit::Take`], place the bytes and call [`Endpoint::placed`].
+    pub fn on_arrival<M: Memory>(
+        &mut self,
+        now: Time,
+        slot: QpSlot,
+        arrival: &Arrival<'_>,
+        memory: &M,
+    ) -> Admit {
+        let qp = self.qp_mut(slot);
+        let admit = qp.on_arrival(now, arrival, memory.regions());
+        if !matches!(admit, Admit::Refuse(crate::Refusal::Token)) {
+            self.heard(now);
+        }
+        if !matches!(admit, Admit::Take(_)) {
+            self.settle(slot.0);
+        }
+        admit
+    }
+
+    /// The packet taken last is in its place: whatever is complete now takes effect, in order.
+    pub fn placed<M: Memory>(&mut self, now: Time, slot: QpSlot, memory: &M) {
+        self.qp_mut(slot).placed(now, memory);
+        self.settle(slot.0);
+    }
+
+    /// An acknowledgement has come in.
+    pub fn on_ack(&mut self, now: Time, slot: QpSlot, ack: &Ack, paths: &mut PathSet) {
+        let qp = self.qp_mut(slot);
+        if ack.token == qp.token() {
+            qp.on_ack(now, ack, paths);
+            self.heard(now);
+            self.settle(slot.0);
+        }
+    }
+
+    /// A control packet has come in.
+    pub fn on_control(&mut self, now: Time, slot: QpSlot, control: &Control) {
+        let qp = self.qp(slot);
+        let expected = match control.kind {
+            // It returns the token that our own packet carried.
+            ControlKind::Unknown => qp.remote().map(|remote| remote.token),
+            _ => Some(qp.token()),
+        };
+        if expected != Some(control.token) {
+            return;
+        }
+        match control.kind {
+            ControlKind::Pong => self.heard(now),
+            ControlKind::Ping => {
+                self.heard(now);
+                self.liveness.ping = Some((slot.0, ControlKind::Pong, control.stamp));
+            }
+            ControlKind::Disconnect => {
+                self.heard(now);
+                self.close(slot, Status::Flushed);
+            }
+            ControlKind::Unknown => {
+                self.close(slot, Status::RetryExceeded);
+                // Often the whole peer is gone: ask for the next queue pair at once.
+                self.ping_next(now);
+            }
+        }
+    }
+
+    /// The other end of a queue pair does not exist any more.
+    fn close(&mut self, slot: QpSlot, status: Status) {
+        let qp = self.qp_mut(slot);
+        if qp.state().receives() {
+            match status {
+                Status::Flushed => qp.modify(QpState::Error).unwrap_or(()),
+                _ => qp.give_up(status),
+            }
+            let qp = qp.id();
+            self.events.push_back(Event { slot, qp, kind: EventKind::Disconnected });
+        }
+        self.settle(slot.0);
+    }
+
+    /// The local memory of a segment that [`Endpoint::poll_transmit`] handed out is not there any more.
+    pub fn unreadable(&mut self, _now: Time, slot: QpSlot, header: &DataHeader) {
+        let qp = self.qp_mut(slot);
+        if let Some((stream, source)) = qp.source_of(header) {
+            qp.unreadable(stream, source);
+        }
+        self.settle(slot.0);
+    }
+
+    /// Lets time pass. Call when [`Endpoint::next_timeout`] has come.
+    pub fn on_timeout(&mut self, now: Time, _paths: &mut PathSet) {
+        while let Some(&Reverse((at, index))) = self.timers.peek() {
+            if at > now {
+                break;
+            }
+            self.timers.pop();
+            if let Some(member) = self.members[index as usize].as_mut() {
+                member.armed = Time::FAR_FUTURE;
+                member.qp.on_timeout(now);
+                self.settle(index);
+            }
+        }
+        self.check_liveness(now);
+    }
+
+    /// When [`Endpoint::on_timeout`] wants to be called next.
+    pub fn next_timeout(&self) -> Option<Time> {
+        if self.is_empty() {
+            return None;
+        }
+        let timer = self.timers.peek().map(|Reverse((at, _))| *at);
+        Some(timer.map_or(self.liveness.check_at, |at| at.min(self.liveness.check_at)))
+    }
+
+    /// The next packet to send, until `None`.
+    pub fn poll_transmit(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
+        if let Some(transmit) = self.poll_liveness() {
+            return Some(transmit);
+        }
+        while let Some(&index) = self.ready.front() {
+            let grant =
+                Sendable { budget: self.budget(), train_segments: self.config.train_segments };
+            let Some(member) = self.members[index as usize].as_mut() else {
+                self.ready.pop_front();
+                continue;
+            };
+            match member.qp.poll_transmit(now, paths, grant) {
+                Outcome::Packet { body, yields } => {
+                    self.account(index);
+                    if yields && self.ready.len() > 1 {
+                        self.ready.rotate_left(1);
+                    }
+                    return Some(Transmit { slot: QpSlot(index), body });
+                }
+                outcome => {
+                    self.ready.pop_front();
+                    member.is_ready = false;
+                    if matches!(outcome, Outcome::NoBudget) {
+                        self.starved.push_back(index);
+                    }
+                    self.rearm(index);
+                }
+            }
+        }
+        None
+    }
+
+    /// What the peer's socket can still hold. An idle peer takes one segment, however small its buffer is.
+    fn budget(&self) -> u64 {
+        match self.in_flight {
+            0 => u64::MAX,
+            in_flight => self.config.peer_receive_buffer.saturating_sub(in_flight),
+        }
+    }
+
+    /// The next completion; those of one queue come in posting order.
+    pub fn poll_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Brings the books up to date after something happened to a queue pair.
+    fn settle(&mut self, index: u32) {
+        let Some(member) = self.members[index as usize].as_mut() else { return };
+        while let Some(completion) = member.qp.poll_completion() {
+            self.completions.push_back(completion);
+        }
+        let (slot, qp) = (QpSlot(index), member.qp.id());
+        while let Some(kind) = member.qp.poll_event() {
+            self.events.push_back(Event { slot, qp, kind });
+        }
+        if !member.is_ready {
+            member.is_ready = true;
+            self.ready.push_back(index);
+        }
+        self.account(index);
+        self.rearm(index);
+    }
+
+    /// Follows a queue pair's bytes in flight; freed budget wakes those that wait for it.
+    fn account(&mut self, index: u32) {
+        let Some(member) = self.members[index as usize].as_mut() else { return };
+        let (before, after) = (member.in_flight, member.qp.in_flight());
+        member.in_flight = after;
+        self.in_flight = self.in_flight + after - before;
+        if after < before {
+            self.wake_starved();
+        }
+    }
+
+    fn wake_starved(&mut self) {
+        while let Some(index) = self.starved.pop_front() {
+            if let Some(member) = self.members[index as usize].as_mut().filter(|m| !m.is_ready) {
+                member.is_ready = true;
+                self.ready.push_back(index);
+            }
+        }
+    }
+
+    /// Sees to it that the queue pair's earliest deadline will be noticed.
+    fn rearm(&mut self, index: u32) {
+        let Some(member) = self.members[index as usize].as_mut() else { return };
+        if let Some(at) = member.qp.next_timeout().filter(|at| *at < member.armed) {
+            member.armed = at;
+            self.timers.push(Reverse((at, index)));
+        }
+    }
+
+    fn heard(&mut self, now: Time) {
+        self.liveness.last_heard = now;
+        self.liveness.unanswered = 0;
+    }
+
+    /// A silent peer that something is expected of is pinged, and given up after enough of that.
+    /// Counting pings, not only time, forgives a pause of our own process.
+    fn check_liveness(&mut self, now: Time) {
+        if now < self.liveness.check_at {
+            return;
+        }
+        self.liveness.check_at = now + self.config.ping_interval;
+        if now - self.liveness.last_heard < self.config.ping_interval {
+            return;
+        }
+        let interval = self.config.ping_interval.as_nanos().max(1);
+        let limit = (self.config.peer_timeout.as_nanos() / interval).max(1);
+        if u128::from(self.liveness.unanswered) < limit {
+            self.ping_next(now);
+            return;
+        }
+        self.liveness.unanswered = 0;
+        for index in 0..self.members.len() as u32 {
+            if let Some(member) = self.members[index as usize].as_mut() {
+                member.qp.give_up(Status::RetryExceeded);
+                self.settle(index);
+            }
+        }
+    }
+
+    /// Pings on behalf of the next queue pair that waits for something.
+    fn ping_next(&mut self, now: Time) {
+        let count = self.members.len();
+        let waits = |index: &usize| {
+            self.members[*index].as_ref().is_some_and(|member| member.qp.is_waiting())
+        };
+        let start = self.liveness.cursor;
+        let found = (0..count).map(|step| (start + step) % count).find(waits);
+        if let Some(index) = found {
+            self.liveness.cursor = index;
+            self.liveness.unanswered += 1;
+            self.liveness.ping = Some((index as u32, ControlKind::Ping, now.stamp()));
+        }
+    }
+
+    fn poll_liveness(&mut self) -> Option<Transmit> {
+        let (index, kind, stamp) = self.liveness.ping.take()?;
+        let member = self.members[index as usize].as_ref()?;
+        let control = member.qp.control(kind, stamp)?;
+        Some(Transmit { slot: QpSlot(index), body: TransmitBody::Control(control) })
+    }
+}

@@ -1,0 +1,55 @@
+//! An acknowledgement arrives: windows move, work requests complete.
+
+use std::time::Duration;
+
+use braid_lb::PathSet;
+use braid_wire::{Ack, NakCode, Psn, Stream, Time};
+
+use super::QueuePair;
+use crate::Status;
+
+impl QueuePair {
+    pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack, paths: &mut PathSet) {
+        if ack.token != self.token || !self.state.receives() {
+            return;
+        }
+        let threshold = u64::from(self.config.reorder_threshold);
+        let Some(link) = self.link.as_mut() else { return };
+        let outgoing = link.outgoing(ack.stream);
+        let una = outgoing.window.una();
+        if outgoing.on_ack(now, ack, threshold, paths).is_none() {
+            return;
+        }
+        self.counters.acks_received += 1;
+        match ack.stream {
+            Stream::Requests => self.settle_sends(),
+            Stream::Responses => {
+                let una = link.responses.window.una();
+                link.owed.retire(una);
+                self.settle_refusal();
+            }
+        }
+        if let Some((code, psn)) = ack.nak {
+            self.on_nak(now, ack, code, Psn::expand(psn, una));
+        }
+    }
+
+    fn on_nak(&mut self, now: Time, ack: &Ack, code: NakCode, psn: Psn) {
+        if ack.stream == Stream::Responses {
+            // The peer cannot place what it asked for: it has failed, and we fail with it.
+            self.give_up(Status::RemoteOperational);
+            return;
+        }
+        if code != NakCode::ReceiverNotReady {
+            self.on_refusal(code, psn);
+            return;
+        }
+        self.counters.rnr_naks += 1;
+        let delay = Duration::from_micros(ack.rnr_delay_us.into()).min(self.config.max_rto);
+        let retry = self.config.rnr_retry;
+        let Some(link) = self.link.as_mut() else { return };
+        if !link.requests.on_receiver_not_ready(now, psn, delay, retry) {
+            self.on_refusal(code, psn);
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! A packet arrives: is it new, is it allowed, where does it land?
+
+use braid_wire::{DataHeader, NakCode, Opcode, PathId, Psn, Stream, Time};
+
+use super::events::{Event, Received};
+use super::incoming::Place;
+use super::responses::Body;
+use super::{Link, QueuePair, scatter};
+use crate::{
+    Access, AccessError, AtomicOp, Completion, Memory, Regions, SgList, Sge, Status, Work,
+};
+
+/// A data packet as the driver hands it in: decoded, and its payload's check made.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// Its header.
+    pub header: &'a DataHeader,
+    /// The path it took, from the UDP source port.
+    pub path: PathId,
+    /// Whether it carries a congestion mark (ECN CE).
+    pub congestion: bool,
+}
+
+/// What to do with a packet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Admit {
+    /// Place it as told, then call [`crate::Endpoint::placed`].
+    Take(Landing),
+    /// It has been taken before: drop it.
+    Duplicate,
+    /// It is not taken: drop it.
+    Refuse(Refusal),
+}
+
+/// Where a packet lands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Landing {
+    /// The payload, in these pieces of local memory, in order. They are checked and hold it exactly.
+    Payload(SgList),
+    /// These 8 bytes of local memory get this value, in native byte order.
+    Value(Sge, u64),
+    /// There is nothing to place.
+    Nothing,
+}
+
+/// Why a packet is not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// Stale, stray or spoofed.
+    #[error("its token is not the queue pair's")]
+    Token,
+    /// The queue pair does not receive.
+    #[error("the queue pair does not receive in its state")]
+    State,
+    /// Beyond what is tracked; it will be resent.
+    #[error("it lies beyond the window")]
+    Window,
+    /// No receive is posted; it will be resent.
+    #[error("no receive work request is posted for it")]
+    NotReady,
+    /// It follows a packet that was refused for good.
+    #[error("a packet before it was refused for good")]
+    Barred,
+    /// It must not touch that memory.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// It must not touch memory in this way through this queue pair.
+    #[error("the queue pair does not allow {0:?}")]
+    Permission(Access),
+    /// An atomic on an address that is not aligned.
+    #[error("an atomic at {0:#x}, not a multiple of 8")]
+    Alignment(u64),
+    /// It contradicts what is posted or asked for.
+    #[error("it contradicts the work requests here")]
+    Malformed,
+    /// A SEND longer than its receive buffer.
+    #[error("it is longer than the receive buffer")]
+    TooLong,
+}
+
+impl Refusal {
+    /// How the peer hears of it, if it is final.
+    fn nak(self) -> Option<NakCode> {
+        match self {
+            Refusal::Token
+            | Refusal::State
+            | Refusal::Window
+            | Refusal::NotReady
+            | Refusal::Barred => None,
+            Refusal::Access(_) | Refusal::Permission(_) | Refusal::Alignment(_) => {
+                Some(NakCode::RemoteAccess)
+            }
+            Refusal::Malformed | Refusal::TooLong => Some(NakCode::InvalidRequest),
+        }
+    }
+}
+
+type Verdict = Result<(Landing, Option<Event>), Refusal>;
+
+impl QueuePair {
+    pub(crate) fn on_arrival(
+        &mut self,
+        now: Time,
+        arrival: &Arrival<'_>,
+        regions: &Regions,
+    ) -> Admit {
+        let header = arrival.header;
+        let stream = stream_of(header.opcode);
+        let window = self.config.window;
+        let receives = self.state.receives();
+        let Some(link) = self.link.as_mut().filter(|_| header.token == self.token) else {
+            return self.refused(Refusal::Token);
+        };
+        let incoming = link.incoming(stream);
+        let psn = Psn::expand(header.psn, incoming.epsn());
+        incoming.note(now, header.stamp, arrival.path, arrival.congestion, header.ack_request);
+        if !receives {
+            incoming.ack_now();
+            return self.refused(Refusal::State);
+        }
+        match incoming.locate(psn, window) {
+            Place::Duplicate => {
+                incoming.count_duplicate();
+                self.counters.duplicates += 1;
+                return Admit::Duplicate;
+            }
+            Place::BeyondWindow => {
+                incoming.ack_now();
+                return self.refused(Refusal::Window);
+            }
+            Place::New if incoming.is_barred(psn) => {
+                incoming.ack_now();
+                return self.refused(Refusal::Barred);
+            }
+            Place::New => {}
+        }
+        match self.admit(header, regions) {
+            Ok((landing, event)) => self.take(stream, psn, header, landing, event),
+            Err(refusal) => self.turn_down(stream, psn, refusal),
+        }
+    }
+
+    fn take(
+        &mut self,
+        stream: Stream,
+        psn: Psn,
+        header: &DataHeader,
+        landing: Landing,
+        event: Option<Event>,
+    ) -> Admit {
+        let Some(link) = self.link.as_mut() else { return self.refused(Refusal::State) };
+        let ahead = link.incoming(stream).insert(psn, event.filter(|_| header.last));
+        self.counters.segments_received += 1;
+        self.counters.bytes_received += u64::from(header.len);
+        self.counters.out_of_order += u64::from(ahead > 0);
+        Admit::Take(landing)
+    }
+
+    fn turn_down(&mut self, stream: Stream, psn: Psn, refusal: Refusal) -> Admit {
+        if let Some(link) = self.link.as_mut() {
+            let incoming = link.incoming(stream);
+            match refusal.nak() {
+                Some(code) => incoming.refuse(code, psn),
+                None => incoming.receiver_not_ready(psn),
+            }
+        }
+        self.too_long |= refusal == Refusal::TooLong;
+        self.settle_refusal();
+        self.refused(refusal)
+    }
+
+    fn refused(&mut self, refusal: Refusal) -> Admit {
+        self.counters.refused += 1;
+        Admit::Refuse(refusal)
+    }
+
+    /// Whether the packet may be taken, where it lands, and what its message sets off.
+    fn admit(&self, header: &DataHeader, regions: &Regions) -> Verdict {
+        match header.opcode {
+            Opcode::Send | Opcode::SendImm => self.admit_send(header, regions),
+            Opcode::Write | Opcode::WriteImm => self.admit_write(header, regions),
+            Opcode::ReadRequest => self.admit_read(header, regions),
+            Opcode::CompareSwap | Opcode::FetchAdd => self.admit_atomic(header, regions),
+            Opcode::ReadResponse | Opcode::AtomicResponse => self.admit_response(header, regions),
+            _ => Err(Refusal::Malformed),
+        }
+    }
+
+    fn admit_send(&self, header: &DataHeader, regions: &Regions) -> Verdict {
+        let seq = self.rq.expand(header.number).ok_or(Refusal::Malformed)?;
+        let posted = self.rq.get(seq).ok_or(Refusal::NotReady)?;
+        if u64::from(header.message_len) > posted.capacity {
+            return Err(Refusal::TooLong);
+        }
+        let pieces = scatter::slice(&posted.wr.sges, header.offset, header.len.into());
+        let pieces = pieces.ok_or(Refusal::Malformed)?;
+        self.check_local(&pieces, regions)?;
+        Ok((Landing::Payload(pieces), Some(Event::Receive(received(header, seq, false)))))
+    }
+
+    fn admit_write(&self, header: &DataHeader, regions: &Regions) -> Verdict {
+        self.check_remote(header, header.message_len, Access::REMOTE_WRITE, regions)?;
+        let mut event = None;
+        if header.opcode == Opcode::WriteImm && header.last {
+            let seq = self.rq.expand(header.number).ok_or(Refusal::Malformed)?;
+            self.rq.get(seq).ok_or(Refusal::NotReady)?;
+            event = Some(Event::Receive(received(header, seq, true)));
+        }
+        let addr = header.address.wrapping_add(header.offset.into());
+        let mut pieces = SgList::new();
+        if header.len > 0 {
+            pieces.push(Sge { addr, len: header.len.into(), lkey: header.rkey });
+        }
+        Ok((Landing::Payload(pieces), event))
+    }
+
+    fn admit_read(&self, header: &DataHeader, regions: &Regions) -> Verdict {
+        self.check_remote(header, header.message_len, Access::REMOTE_READ, regions)?;
+        self.check_answerable()?;
+        let (number, addr) = (header.number, header.address);
+        let event = Event::Read { number, addr, rkey: header.rkey, len: header.message_len };
+        Ok((Landing::Nothing, Some(event)))
+    }
+
+    fn admit_atomic(&self, header: &DataHeader, regions: &Regions) -> Verdict {
+        let operands = header.operands.ok_or(Refusal::Malformed)?;
+        if header.address % 8 != 0 {
+            return Err(Refusal::Alignment(header.address));
+        }
+        self.check_remote(header, 8, Access::REMOTE_ATOMIC, regions)?;
+        self.check_answerable()?;
+        let op = match header.opcode {
+            Opcode::CompareSwap => AtomicOp::CompareSwap(operands),
+            _ => AtomicOp::FetchAdd(operands),
+        };
+        let (number, addr, rkey) = (header.number, header.address, header.rkey);
+        Ok((Landing::Nothing, Some(Event::Atomic { number, addr, rkey, op })))
+    }
+
+    fn admit_response(&self, header: &DataHeader, regions: &Regions) -> Verdict {
+        let (seq, entry) = self.sq.answering(header.number).ok_or(Refusal::Malformed)?;
+        let event = Some(Event::Response { seq });
+        if entry.wr.op.is_atomic() != (header.opcode == Opcode::AtomicResponse) {
+            return Err(Refusal::Malformed);
+        }
+        if entry.wr.op.is_atomic() {
+            let sge = entry.wr.sges[0];
+            self.check_local(&[sge], regions)?;
+            return Ok((Landing::Value(sge, header.address), event));
+        }
+        if entry.len != header.message_len {
+            return Err(Refusal::Malformed);
+        }
+        let pieces = scatter::slice(&entry.wr.sges, header.offset, header.len.into());
+        let pieces = pieces.ok_or(Refusal::Malformed)?;
+        self.check_local(&pieces, regions)?;
+        Ok((Landing::Payload(pieces), event))
+    }
+
+    /// The peer may have no more requests open than it was granted. It frees its slots a little
+    /// before we free ours, hence the slack; what matters is that there is a bound.
+    fn check_answerable(&self) -> Result<(), Refusal> {
+        let open = self.link.as_ref().map_or(0, |link| link.owed.len());
+        let limit = 4 * usize::from(self.config.max_rd_atomic);
+        if open < limit { Ok(()) } else { Err(Refusal::Malformed) }
+    }
+
+    fn check_remote(
+        &self,
+        header: &DataHeader,
+        len: u32,
+        needed: Access,
+        regions: &Regions,
+    ) -> Result<(), Refusal> {
+        if !self.config.access.allows(needed) {
+            return Err(Refusal::Permission(needed));
+        }
+        regions.check(self.config.pd, header.rkey, header.address, len.into(), needed)?;
+        Ok(())
+    }
+
+    fn check_local(&self, pieces: &[Sge], regions: &Regions) -> Result<(), Refusal> {
+        for sge in pieces {
+            let needed = Access::LOCAL_WRITE;
+            regions.check(self.config.pd, sge.lkey, sge.addr, sge.len.into(), needed)?;
+        }
+        Ok(())
+    }
+
+    /// The packet that was taken last is in its place: what is complete now takes effect, in order.
+    pub(crate) fn placed<M: Memory>(&mut self, now: Time, memory: &M) {
+        for stream in [Stream::Requests, Stream::Responses] {
+            loop {
+                let Some(link) = self.link.as_mut().filter(|_| self.state.receives()) else {
+                    return;
+                };
+                let incoming = link.incoming(stream);
+                incoming.advance();
+                let Some(event) = incoming.pop_event() else { break };
+                self.take_effect(now, event, memory);
+            }
+        }
+        self.settle_refusal();
+    }
+
+    fn take_effect<M: Memory>(&mut self, now: Time, event: Event, memory: &M) {
+        match event {
+            Event::Receive(received) => self.complete_receive(received),
+            Event::Read { number, addr, rkey, len } => {
+                let check = Access::REMOTE_READ;
+                let body = Body::Read { addr, rkey, len };
+                self.respond(number, rkey, addr, len, check, memory, || body);
+            }
+            Event::Atomic { number, addr, rkey, op } => {
+                let check = Access::REMOTE_ATOMIC;
+                let body = || Body::Value(memory.atomic(addr, op));
+                self.respond(number, rkey, addr, 8, check, memory, body);
+            }
+            Event::Response { seq } => self.on_answer(now, seq),
+        }
+    }
+
+    fn complete_receive(&mut self, received: Received) {
+        let Some(wr) = self.rq.take(received.seq) else {
+            // Numbers that do not count up: the peer does not keep to the protocol.
+            self.give_up(Status::RemoteOperational);
+            return;
+        };
+        self.completions.push_back(Completion {
+            qp: self.id,
+            wr_id: wr.id,
+            work: if received.is_write { Work::RecvWriteImm } else { Work::Recv },
+            status: Status::Success,
+            len: received.len,
+            imm: received.imm,
+            solicited: received.solicited,
+        });
+    }
+
+    /// Owes the peer an answer, unless the memory was deregistered since the request arrived.
+    #[allow(clippy::too_many_arguments)]
+    fn respond<M: Memory>(
+        &mut self,
+        number: u32,
+        rkey: u32,
+        addr: u64,
+        len: u32,
+        needed: Access,
+        memory: &M,
+        body: impl FnOnce() -> Body,
+    ) {
+        let checked = memory.regions().check(self.config.pd, rkey, addr, len.into(), needed);
+        let Some(link) = self.link.as_mut() else { return };
+        match checked {
+            Ok(()) => link.owed.push(number, body()),
+            Err(_) => {
+                let behind = Psn(link.from_requests.epsn().0.saturating_sub(1));
+                link.from_requests.refuse(NakCode::RemoteAccess, behind);
+            }
+        }
+    }
+
+    fn on_answer(&mut self, now: Time, seq: u64) {
+        if let Some(request) = self.sq.on_answer(seq) {
+            let Some(link) = self.link.as_mut() else { return };
+            link.requests.on_implied_ack(now, request);
+            self.settle_sends();
+        }
+    }
+}
+
+impl Link {
+    pub(super) fn owes_ack(&self, stream: Stream, now: Time) -> bool {
+        match stream {
+            Stream::Requests => self.from_requests.owes_ack(now),
+            Stream::Responses => self.from_responses.owes_ack(now),
+        }
+    }
+}
+
+fn stream_of(opcode: Opcode) -> Stream {
+    if opcode.is_response() { Stream::Responses } else { Stream::Requests }
+}
+
+fn received(header: &DataHeader, seq: u64, is_write: bool) -> Received {
+    let imm = header.opcode.has_imm().then_some(header.imm);
+    Received { seq, len: header.message_len, imm, solicited: header.solicited, is_write }
+}

@@ -1,0 +1,110 @@
+//! How things end badly: every outstanding work request still gets exactly one completion.
+
+use braid_wire::{NakCode, Psn, Stream};
+
+use super::{QpState, QueuePair};
+use crate::endpoint::EventKind;
+use crate::{Status, Work};
+
+impl QueuePair {
+    /// Completes what has ended at the front of the send queue; a failure among it takes the queue
+    /// pair down.
+    pub(super) fn settle_sends(&mut self) {
+        let Some(link) = &self.link else { return };
+        let una = link.requests.window.una();
+        while let Some((entry, status)) = self.sq.pop_ended(una) {
+            if status != Status::Success {
+                self.complete(entry.wr.id, entry.wr.op.work(), status, 0);
+                self.fail(status);
+                return;
+            }
+            if entry.wr.signalled {
+                self.complete(entry.wr.id, entry.wr.op.work(), Status::Success, entry.len);
+            }
+            self.announce_drained();
+        }
+    }
+
+    /// SQD and nothing under way any more: tell the owner (IBTA vol. 1, 10.3.1.5).
+    pub(super) fn announce_drained(&mut self) {
+        if self.state == QpState::SendQueueDrained && !self.sq.is_busy() {
+            self.events.push_back(EventKind::Drained);
+        }
+    }
+
+    /// The peer does not answer: the oldest work request says why, the rest is flushed.
+    pub(crate) fn give_up(&mut self, status: Status) {
+        if !self.state.receives() {
+            return;
+        }
+        self.sq.fail_oldest(status);
+        self.settle_sends();
+        self.fail(status);
+    }
+
+    /// The peer refused the packet at `psn` of our requests.
+    pub(super) fn on_refusal(&mut self, code: NakCode, psn: Psn) {
+        let status = match code {
+            NakCode::InvalidRequest => Status::RemoteInvalidRequest,
+            NakCode::RemoteAccess => Status::RemoteAccess,
+            NakCode::RemoteOperational => Status::RemoteOperational,
+            NakCode::ReceiverNotReady => Status::RnrRetryExceeded,
+        };
+        self.sq.fail(psn, status);
+        self.settle_sends();
+    }
+
+    /// A refusal of ours becomes final when all before the refused packet has arrived and what that
+    /// asked for has been answered: the peer's earlier work requests end well.
+    pub(super) fn settle_refusal(&mut self) {
+        let Some(link) = self.link.as_ref().filter(|_| self.state.receives()) else { return };
+        if link.owed.len() > 0 {
+            return;
+        }
+        let refusals = [link.from_requests.due_refusal(), link.from_responses.due_refusal()];
+        let Some(code) = refusals.into_iter().flatten().next() else { return };
+        if code == NakCode::InvalidRequest && self.too_long {
+            if let Some(wr) = self.rq.pop() {
+                self.complete(wr.id, Work::Recv, Status::LocalLength, 0);
+            }
+        }
+        self.fail(match code {
+            NakCode::InvalidRequest => Status::LocalLength,
+            _ => Status::RemoteAccess,
+        });
+    }
+
+    /// Local memory that a segment needs is gone.
+    pub(crate) fn unreadable(&mut self, stream: Stream, source: u64) {
+        match stream {
+            Stream::Requests => {
+                self.sq.fail_source(source, Status::LocalProtection);
+                self.settle_sends();
+            }
+            Stream::Responses => self.give_up(Status::LocalProtection),
+        }
+    }
+
+    fn fail(&mut self, status: Status) {
+        if self.state.receives() {
+            self.enter_error();
+            self.events.push_back(EventKind::Failed(status));
+        }
+    }
+
+    /// ERR: both queues are flushed in order, nothing is sent any more but refusals.
+    pub(super) fn enter_error(&mut self) {
+        self.state = QpState::Error;
+        while let Some(entry) = self.sq.pop() {
+            self.flush(entry.wr.id, entry.wr.op.work());
+        }
+        while let Some(wr) = self.rq.pop() {
+            self.flush(wr.id, Work::Recv);
+        }
+        if let Some(link) = &mut self.link {
+            link.requests.clear();
+            link.responses.clear();
+            link.owed.clear();
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! One incoming stream: which PSNs have arrived, what becomes due as the ePSN advances, and the
+//! acknowledgement that is owed.
+//!
+//! Invariants: every PSN below `epsn` has arrived; bit `i` of `words` is PSN `base + i`;
+//! `early` counts the ones at or above `epsn`; `events` is sorted by PSN and all at or above `epsn`.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use braid_wire::{Ack, Bitmap, NakCode, PathId, Psn, QpId, Stream, Time, Token};
+
+use super::events::Event;
+
+/// An arrival that did not ask for an acknowledgement is acknowledged after this long at the latest.
+const MAX_ACK_DELAY: Duration = Duration::from_micros(500);
+/// ... or after this many of them.
+const MAX_UNACKED: u32 = 128;
+
+/// Where a PSN stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    New,
+    Duplicate,
+    BeyondWindow,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Incoming {
+    stream: Stream,
+    epsn: Psn,
+    base: Psn,
+    words: VecDeque<u64>,
+    early: u32,
+    highest: Option<Psn>,
+    events: VecDeque<(Psn, Event)>,
+    /// The lowest PSN that was refused for good, and why. Nothing from there on is taken.
+    refusal: Option<(NakCode, Psn)>,
+    /// A message that found no receive since the last ack.
+    not_ready: Option<Psn>,
+    owed: Owed,
+    received: u32,
+    duplicates: u32,
+    ecn_marks: u16,
+}
+
+/// The acknowledgement that is owed, and the packet that it will echo.
+#[derive(Clone, Copy, Debug, Default)]
+struct Owed {
+    now: bool,
+    unacked: u32,
+    since: Option<Time>,
+    stamp: u32,
+    path: PathId,
+    arrived: Time,
+}
+
+impl Incoming {
+    pub(crate) fn new(stream: Stream, first: Psn) -> Self {
+        Incoming {
+            stream,
+            epsn: first,
+            base: first,
+            words: VecDeque::new(),
+            early: 0,
+            highest: None,
+            events: VecDeque::new(),
+            refusal: None,
+            not_ready: None,
+            owed: Owed::default(),
+            received: 0,
+            duplicates: 0,
+            ecn_marks: 0,
+        }
+    }
+
+    pub(crate) fn epsn(&self) -> Psn {
+        self.epsn
+    }
+
+    /// Notes that a packet came, whatever becomes of it, and what its acknowledgement will echo.
+    pub(crate) fn note(
+        &mut self,
+        now: Time,
+        stamp: u32,
+        path: PathId,
+        congestion: bool,
+        asks: bool,
+    ) {
+        self.received = self.received.wrapping_add(1);
+        self.ecn_marks = self.ecn_marks.wrapping_add(u16::from(congestion));
+        self.owed.unacked += 1;
+        self.owed.since.get_or_insert(now);
+        self.owed.now |= asks || self.owed.unacked >= MAX_UNACKED;
+        (self.owed.stamp, self.owed.path, self.owed.arrived) = (stamp, path, now);
+    }
+
+    /// Where the PSN stands, with a window of `window` packets.
+    pub(crate) fn locate(&self, psn: Psn, window: u16) -> Place {
+        match psn.ahead_of(self.epsn) {
+            None => Place::Duplicate,
+            Some(ahead) if ahead >= u64::from(window) => Place::BeyondWindow,
+            Some(_) if self.has(psn) => Place::Duplicate,
+            Some(_) => Place::New,
+        }
+    }
+
+    /// The sender should hear about this at once.
+    pub(crate) fn ack_now(&mut self) {
+        self.owed.now = true;
+    }
+
+    pub(crate) fn count_duplicate(&mut self) {
+        self.duplicates = self.duplicates.wrapping_add(1);
+        self.owed.now = true;
+    }
+
+    fn has(&self, psn: Psn) -> bool {
+        let Some(bit) = psn.ahead_of(self.base) else { return false };
+        let word = self.words.get((bit / 64) as usize);
+        word.is_some_and(|word| word >> (bit % 64) & 1 == 1)
+    }
+
+    /// Marks a new PSN as arrived. The ePSN moves only with [`Incoming::advance`]. Returns how far
+    /// ahead of the ePSN it is.
+    pub(crate) fn insert(&mut self, psn: Psn, event: Option<Event>) -> u64 {
+        if self.early == 0 {
+            self.base = self.epsn;
+            self.words.clear();
+        }
+        let bit = psn.0 - self.base.0;
+        let word = (bit / 64) as usize;
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] |= 1 << (bit % 64);
+        self.early += 1;
+        self.highest = self.highest.max(Some(psn));
+        if let Some(event) = event {
+            let at = self.events.partition_point(|(other, _)| *other < psn);
+            self.events.insert(at, (psn, event));
+        }
+        let ahead = psn.0 - self.epsn.0;
+        self.owed.now |= ahead > 0;
+        ahead
+    }
+
+    /// Moves the ePSN over everything that has arrived.
+    pub(crate) fn advance(&mut self) {
+        while self.early > 0 && self.has(self.epsn) {
+            self.epsn = self.epsn.plus(1);
+            self.early -= 1;
+            if self.epsn.0 - self.base.0 == 64 {
+                self.words.pop_front();
+                self.base = self.epsn;
+            }
+        }
+    }
+
+    /// The next event whose message, and everything before it, has arrived.
+    pub(crate) fn pop_event(&mut self) -> Option<Event> {
+        let due = self.events.front().is_some_and(|(psn, _)| *psn < self.epsn);
+        if due { self.events.pop_front().map(|(_, event)| event) } else { None }
+    }
+
+    /// Refuses a PSN for good; of several the lowest counts.
+    pub(crate) fn refuse(&mut self, code: NakCode, psn: Psn) {
+        if self.refusal.is_none_or(|(_, other)| psn < other) {
+            self.refusal = Some((code, psn));
+        }
+        self.owed.now = true;
+    }
+
+    /// Whether this PSN lies behind one that was refused.
+    pub(crate) fn is_barred(&self, psn: Psn) -> bool {
+        self.refusal.is_some_and(|(_, refused)| psn >= refused)
+    }
+
+    /// The refusal, once everything before the refused PSN has arrived.
+    pub(crate) fn due_refusal(&self) -> Option<NakCode> {
+        self.refusal.filter(|(_, psn)| *psn <= self.epsn).map(|(code, _)| code)
+    }
+
+    /// No receive was posted for this PSN's message.
+    pub(crate) fn receiver_not_ready(&mut self, psn: Psn) {
+        if self.not_ready.is_none_or(|other| psn < other) {
+            self.not_ready = Some(psn);
+        }
+        self.owed.now = true;
+    }
+
+    /// When an acknowledgement is due that nothing has asked for.
+    pub(crate) fn ack_deadline(&self) -> Option<Time> {
+        self.owed.since.map(|since| since + MAX_ACK_DELAY)
+    }
+
+    pub(crate) fn owes_ack(&self, now: Time) -> bool {
+        self.owed.now || self.ack_deadline().is_some_and(|deadline| deadline <= now)
+    }
+
+    /// The acknowledgement; nothing is owed afterwards.
+    pub(crate) fn take_ack(
+        &mut self,
+        now: Time,
+        qp: QpId,
+        token: Token,
+        rnr_delay: Duration,
+    ) -> Ack {
+        let owed = std::mem::take(&mut self.owed);
+        let not_ready = self.not_ready.take().map(|psn| (NakCode::ReceiverNotReady, psn.wire()));
+        let refusal = self.refusal.filter(|(_, psn)| *psn <= self.epsn);
+        let highest = self.highest.unwrap_or(Psn(self.epsn.0.wrapping_sub(1)));
+        Ack {
+            qp,
+            token,
+            stream: self.stream,
+            cumulative: self.epsn.wire(),
+            highest: highest.wire(),
+            nak: refusal.map(|(code, psn)| (code, psn.wire())).or(not_ready),
+            rnr_delay_us: u32::try_from(rnr_delay.as_micros()).unwrap_or(u32::MAX),
+            path: owed.path,
+            ecn_marks: self.ecn_marks,
+            stamp: owed.stamp,
+            delay_ns: u32::try_from((now - owed.arrived).as_nanos()).unwrap_or(u32::MAX),
+            received: self.received,
+            duplicates: self.duplicates,
+            bitmap: self.bitmap(),
+        }
+    }
+
+    /// The ones beyond the ePSN, shifted so that bit 0 is the ePSN.
+    fn bitmap(&self) -> Bitmap {
+        if self.early == 0 {
+            return Bitmap::default();
+        }
+        let shift = self.epsn.0 - self.base.0;
+        let word = |index: usize| self.words.get(index).copied().unwrap_or(0);
+        let shifted = (0..self.words.len()).map(|index| match shift {
+            0 => word(index),
+            _ => word(index) >> shift | word(index + 1) << (64 - shift),
+        });
+        Bitmap::new(shifted.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrive(incoming: &mut Incoming, psns: &[u64]) {
+        for &psn in psns {
+            assert_eq!(incoming.locate(Psn(psn), 4096), Place::New);
+            incoming.insert(Psn(psn), None);
+            incoming.advance();
+        }
+    }
+
+    fn ones(incoming: &Incoming) -> Vec<u64> {
+        incoming.bitmap().ones().collect()
+    }
+
+    #[test]
+    fn in_order_packets_move_the_epsn() {
+        let mut incoming = Incoming::new(Stream::Requests, Psn(5));
+        arrive(&mut incoming, &[5, 6, 7]);
+        assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(8), vec![]));
+    }
+
+    #[test]
+    fn early_packets_wait_and_are_reported_relative_to_the_epsn() {
+        let mut incoming = Incoming::new(Stream::Requests, Psn(5));
+        arrive(&mut incoming, &[7, 5, 200, 9]);
+        assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(6), vec![1, 3, 194]));
+        assert_eq!(incoming.locate(Psn(7), 4096), Place::Duplicate);
+        assert_eq!(incoming.locate(Psn(5), 4096), Place::Duplicate);
+        assert_eq!(incoming.locate(Psn(6 + 4096), 4096), Place::BeyondWindow);
+        arrive(&mut incoming, &[6]);
+        assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(8), vec![1, 192]));
+    }
+
+    #[test]
+    fn the_bitmap_survives_long_holes() {
+        let mut incoming = Incoming::new(Stream::Requests, Psn(0));
+        let rest: Vec<u64> = (1..1000).collect();
+        arrive(&mut incoming, &rest);
+        assert_eq!(ones(&incoming), rest);
+        arrive(&mut incoming, &[0]);
+        assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(1000), vec![]));
+        arrive(&mut incoming, &[1001]);
+        assert_eq!(ones(&incoming), [1]);
+    }
+}

@@ -1,0 +1,338 @@
+//! One reliable connected queue pair.
+//!
+//! It sends two streams, requests and responses, each with PSNs, window and timers of its own, and
+//! receives the peer's two. [`arrive`] takes packets in, [`transmit`] lets them out, [`acks`] learns
+//! what has arrived, [`fail`] ends things badly.
+
+mod acks;
+mod arrive;
+mod events;
+mod fail;
+mod incoming;
+mod outgoing;
+mod recv_queue;
+mod responses;
+mod rtt;
+mod scatter;
+mod send_queue;
+mod state;
+mod transmit;
+mod window;
+
+use std::collections::VecDeque;
+
+use braid_lb::QpPaths;
+use braid_wire::{Psn, QpId, Stream, Time, Token};
+
+pub use arrive::{Admit, Arrival, Landing, Refusal};
+pub use state::QpState;
+pub(crate) use transmit::{Outcome, Sendable};
+
+use self::incoming::Incoming;
+use self::outgoing::Outgoing;
+use self::recv_queue::RecvQueue;
+use self::responses::Responses;
+use self::send_queue::SendQueue;
+use crate::endpoint::EventKind;
+use crate::{
+    Completion, MAX_MESSAGE, PostError, QpConfig, RecvWr, Remote, SendWr, StateError, Status, Work,
+};
+
+/// A reliable connected queue pair, sans-IO. Before it is connected its owner holds it; afterwards
+/// it lives in an [`crate::Endpoint`], all access to it goes through that.
+#[derive(Clone, Debug)]
+pub struct QueuePair {
+    id: QpId,
+    token: Token,
+    config: QpConfig,
+    state: QpState,
+    link: Option<Box<Link>>,
+    sq: SendQueue,
+    rq: RecvQueue,
+    completions: VecDeque<Completion>,
+    events: VecDeque<EventKind>,
+    /// DISCONNECT is still to be said.
+    farewell: bool,
+    /// A SEND was longer than its receive; that receive ends with a length error.
+    too_long: bool,
+    counters: QpCounters,
+}
+
+/// What a queue pair has once it is connected.
+#[derive(Clone, Debug)]
+struct Link {
+    remote: Remote,
+    requests: Outgoing,
+    responses: Outgoing,
+    owed: Responses,
+    from_requests: Incoming,
+    from_responses: Incoming,
+    /// Which stream has its turn to send.
+    turn: Stream,
+}
+
+/// What a queue pair has seen since it was created.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct QpCounters {
+    /// Data segments sent, retransmissions included.
+    pub segments_sent: u64,
+    /// Retransmissions among them.
+    pub retransmitted: u64,
+    /// Payload bytes in segments sent.
+    pub bytes_sent: u64,
+    /// Data segments taken.
+    pub segments_received: u64,
+    /// Payload bytes in segments taken.
+    pub bytes_received: u64,
+    /// Segments that had been taken before.
+    pub duplicates: u64,
+    /// Segments taken ahead of the ePSN.
+    pub out_of_order: u64,
+    /// Segments refused: beyond the window, forbidden, malformed.
+    pub refused: u64,
+    /// Acknowledgements sent.
+    pub acks_sent: u64,
+    /// Acknowledgements received.
+    pub acks_received: u64,
+    /// "Receiver not ready" received.
+    pub rnr_naks: u64,
+    /// Time-outs.
+    pub timeouts: u64,
+}
+
+impl QueuePair {
+    /// A queue pair in RESET.
+    pub fn new(id: QpId, token: Token, config: QpConfig) -> Self {
+        QueuePair {
+            id,
+            token,
+            config,
+            state: QpState::Reset,
+            link: None,
+            sq: SendQueue::default(),
+            rq: RecvQueue::default(),
+            completions: VecDeque::new(),
+            events: VecDeque::new(),
+            farewell: false,
+            too_long: false,
+            counters: QpCounters::default(),
+        }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> QpId {
+        self.id
+    }
+
+    /// What packets towards it have to carry.
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
+    /// Its state.
+    pub fn state(&self) -> QpState {
+        self.state
+    }
+
+    /// How it was told to behave.
+    pub fn config(&self) -> &QpConfig {
+        &self.config
+    }
+
+    /// The other end, once connected.
+    pub fn remote(&self) -> Option<&Remote> {
+        self.link.as_ref().map(|link| &link.remote)
+    }
+
+    /// What it has seen.
+    pub fn counters(&self) -> QpCounters {
+        self.counters
+    }
+
+    /// Smoothed round-trip time of its requests, once measured.
+    pub fn rtt(&self) -> Option<std::time::Duration> {
+        self.link.as_ref().and_then(|link| link.requests.smoothed_rtt())
+    }
+
+    /// Changes the state. RTR and RTS are reached by connecting; RESET forgets everything, also
+    /// work requests, without a completion.
+    pub fn modify(&mut self, to: QpState) -> Result<(), StateError> {
+        let from = self.state;
+        let needs_peer = matches!(to, QpState::ReadyToReceive | QpState::ReadyToSend);
+        if !from.may_become(to) || (needs_peer && self.link.is_none()) {
+            return Err(StateError { from, to });
+        }
+        match to {
+            QpState::Reset => {
+                *self = QueuePair::new(self.id, self.token, self.config.clone());
+            }
+            QpState::Error => self.enter_error(),
+            QpState::SendQueueDrained => {
+                self.state = to;
+                self.announce_drained();
+            }
+            _ => self.state = to,
+        }
+        Ok(())
+    }
+
+    /// Connects to the other end: RTS.
+    pub(crate) fn connect(
+        &mut self,
+        remote: Remote,
+        peer_bytes: u64,
+        mut admit: impl FnMut() -> QpPaths,
+    ) {
+        let first = Psn(remote.send_psn.into());
+        let theirs = Psn(remote.recv_psn.into());
+        let mut outgoing = || Outgoing::new(&self.config, first, admit(), peer_bytes);
+        self.link = Some(Box::new(Link {
+            requests: outgoing(),
+            responses: outgoing(),
+            owed: Responses::default(),
+            from_requests: Incoming::new(Stream::Requests, theirs),
+            from_responses: Incoming::new(Stream::Responses, theirs),
+            turn: Stream::Requests,
+            remote,
+        }));
+        self.state = QpState::ReadyToSend;
+    }
+
+    /// Queues work for the send queue. In ERR it is flushed at once.
+    pub fn post_send(&mut self, wr: SendWr) -> Result<(), PostError> {
+        let state = self.state;
+        if !state.accepts_send() {
+            return Err(PostError::State { state, queue: "send" });
+        }
+        let capacity = self.config.max_send_wr;
+        if self.sq.len() >= capacity as usize {
+            return Err(PostError::QueueFull { capacity, queue: "send" });
+        }
+        check_send(&wr)?;
+        if state == QpState::Error {
+            self.flush(wr.id, wr.op.work());
+        } else {
+            self.sq.push(wr);
+        }
+        Ok(())
+    }
+
+    /// Queues a receive. In ERR it is flushed at once.
+    pub fn post_recv(&mut self, wr: RecvWr) -> Result<(), PostError> {
+        let state = self.state;
+        if !state.accepts_recv() {
+            return Err(PostError::State { state, queue: "receive" });
+        }
+        let capacity = self.config.max_recv_wr;
+        if self.rq.len() >= capacity as usize {
+            return Err(PostError::QueueFull { capacity, queue: "recv" });
+        }
+        if state == QpState::Error {
+            self.flush(wr.id, Work::Recv);
+        } else {
+            self.rq.push(wr);
+        }
+        Ok(())
+    }
+
+    /// The next completion, in order for each of the two queues.
+    pub fn poll_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<EventKind> {
+        self.events.pop_front()
+    }
+
+    pub(crate) fn has_completions(&self) -> bool {
+        !self.completions.is_empty()
+    }
+
+    /// Whether it waits for something from the peer.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.state.receives() && (self.sq.len() > 0 || self.rq.len() > 0)
+    }
+
+    /// Bytes in flight, both streams.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.link
+            .as_ref()
+            .map_or(0, |link| link.requests.window.in_flight() + link.responses.window.in_flight())
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        let link = self.link.as_ref()?;
+        let deadlines = [
+            link.requests.next_timeout(),
+            link.responses.next_timeout(),
+            link.from_requests.ack_deadline(),
+            link.from_responses.ack_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    pub(crate) fn on_timeout(&mut self, now: Time) {
+        let Some(link) = self.link.as_mut() else { return };
+        let retry_count = self.config.retry_count;
+        let outcomes =
+            [&mut link.requests, &mut link.responses].map(|s| s.on_timeout(now, retry_count));
+        let fired = outcomes.iter().filter(|o| **o != outgoing::Timeout::None).count();
+        self.counters.timeouts += fired as u64;
+        if outcomes.contains(&outgoing::Timeout::GiveUp) {
+            self.give_up(Status::RetryExceeded);
+        }
+    }
+
+    /// Says DISCONNECT when it next transmits; flushes everything.
+    pub(crate) fn disconnect(&mut self) {
+        self.farewell = self.link.is_some();
+        if self.state != QpState::Reset {
+            self.enter_error();
+        }
+    }
+
+    fn complete(&mut self, wr_id: u64, work: Work, status: Status, len: u32) {
+        let qp = self.id;
+        let (imm, solicited) = (None, status != Status::Success);
+        self.completions.push_back(Completion { qp, wr_id, work, status, len, imm, solicited });
+    }
+
+    fn flush(&mut self, wr_id: u64, work: Work) {
+        self.complete(wr_id, work, Status::Flushed, 0);
+    }
+}
+
+impl Link {
+    fn outgoing(&mut self, stream: Stream) -> &mut Outgoing {
+        match stream {
+            Stream::Requests => &mut self.requests,
+            Stream::Responses => &mut self.responses,
+        }
+    }
+
+    fn incoming(&mut self, stream: Stream) -> &mut Incoming {
+        match stream {
+            Stream::Requests => &mut self.from_requests,
+            Stream::Responses => &mut self.from_responses,
+        }
+    }
+}
+
+fn check_send(wr: &SendWr) -> Result<(), PostError> {
+    let len = scatter::total(&wr.sges);
+    if len > MAX_MESSAGE {
+        return Err(PostError::TooLong { len });
+    }
+    if !wr.op.is_atomic() {
+        return Ok(());
+    }
+    if wr.sges.len() != 1 || len != 8 {
+        return Err(PostError::AtomicLength { count: wr.sges.len(), len });
+    }
+    match wr.op.remote() {
+        Some(remote) if remote.addr % 8 != 0 => {
+            Err(PostError::AtomicAlignment { addr: remote.addr })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,77 @@
+//! Round-trip time and the retransmission time-out (RFC 6298, with the clamps of the configuration).
+
+use std::time::Duration;
+
+/// Before the first sample nothing is known; a connection's first packet waits this long.
+const INITIAL_RTO: Duration = Duration::from_millis(20);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Rtt {
+    smoothed: Option<Duration>,
+    variation: Duration,
+    min_rto: Duration,
+    max_rto: Duration,
+}
+
+impl Rtt {
+    pub(crate) fn new(min_rto: Duration, max_rto: Duration) -> Self {
+        Rtt { smoothed: None, variation: Duration::ZERO, min_rto, max_rto }
+    }
+
+    /// RFC 6298, section 2.
+    pub(crate) fn on_sample(&mut self, rtt: Duration) {
+        let Some(smoothed) = self.smoothed else {
+            self.smoothed = Some(rtt);
+            self.variation = rtt / 2;
+            return;
+        };
+        let deviation = smoothed.abs_diff(rtt);
+        self.variation = (self.variation * 3 + deviation) / 4;
+        self.smoothed = Some((smoothed * 7 + rtt) / 8);
+    }
+
+    /// The time-out after `backoff` of them in a row: doubled for each (RFC 6298, 5.5).
+    pub(crate) fn rto(&self, backoff: u32) -> Duration {
+        let base = match self.smoothed {
+            None => INITIAL_RTO,
+            Some(smoothed) => smoothed + self.variation * 4,
+        };
+        let base = base.clamp(self.min_rto, self.max_rto);
+        base.saturating_mul(1 << backoff.min(16)).min(self.max_rto)
+    }
+
+    /// A packet this much older than one that has arrived is lost, not late (as RFC 9002, 6.1.2,
+    /// with more room because our packets take many paths).
+    pub(crate) fn reorder_time(&self) -> Duration {
+        self.smoothed.map_or(self.min_rto, |smoothed| smoothed * 2 + self.variation * 4)
+    }
+
+    pub(crate) fn smoothed(&self) -> Option<Duration> {
+        self.smoothed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn follows_rfc_6298() {
+        let mut rtt = Rtt::new(MS / 1000, MS * 1000);
+        rtt.on_sample(MS * 8);
+        assert_eq!(rtt.rto(0), MS * 24);
+        rtt.on_sample(MS * 16);
+        assert_eq!(rtt.smoothed(), Some(MS * 9));
+        assert_eq!(rtt.rto(0), MS * 9 + MS * 5 * 4);
+    }
+
+    #[test]
+    fn backs_off_to_the_limit() {
+        let mut rtt = Rtt::new(MS * 4, MS * 100);
+        rtt.on_sample(MS / 10);
+        assert_eq!([rtt.rto(0), rtt.rto(1), rtt.rto(2)], [MS * 4, MS * 8, MS * 16]);
+        assert_eq!(rtt.rto(200), MS * 100);
+    }
+}

@@ -1,0 +1,242 @@
+//! The send queue: work requests from posting through segmentation to completion.
+//!
+//! Invariants: `entries[i]` is work request `base + i`; those before `cursor` have been sent
+//! whole, the one at `cursor` up to `offset`; they complete from the front only.
+
+use std::collections::VecDeque;
+
+use braid_wire::{AtomicOperands, DataHeader, Opcode, Psn};
+
+use super::scatter;
+use crate::{SendOp, SendWr, SgList, Status};
+
+/// A segment to be sent: bytes `offset .. offset + len` of message `source`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Next {
+    pub(crate) source: u64,
+    pub(crate) offset: u32,
+    pub(crate) len: u16,
+}
+
+/// What holds back new work requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) mtu: u16,
+    pub(crate) max_rd_atomic: u8,
+    pub(crate) draining: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) wr: SendWr,
+    /// Bytes of the message.
+    pub(crate) len: u32,
+    number: u32,
+    first: Option<Psn>,
+    last: Option<Psn>,
+    answered: bool,
+    failure: Option<Status>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SendQueue {
+    entries: VecDeque<Entry>,
+    base: u64,
+    cursor: u64,
+    offset: u32,
+    /// READs and atomics that were sent and have no response yet.
+    unanswered: u32,
+    /// Number of the next message that consumes a receive.
+    receives: u32,
+}
+
+impl SendQueue {
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether work requests have been begun and not completed.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.cursor > self.base || self.offset > 0
+    }
+
+    pub(crate) fn push(&mut self, wr: SendWr) {
+        let len = scatter::total(&wr.sges) as u32;
+        let entry =
+            Entry { wr, len, number: 0, first: None, last: None, answered: false, failure: None };
+        self.entries.push_back(entry);
+    }
+
+    fn get(&self, seq: u64) -> Option<&Entry> {
+        self.entries.get(usize::try_from(seq.checked_sub(self.base)?).ok()?)
+    }
+
+    fn get_mut(&mut self, seq: u64) -> Option<&mut Entry> {
+        self.entries.get_mut(usize::try_from(seq.checked_sub(self.base)?).ok()?)
+    }
+
+    /// The next segment to send for the first time, if nothing holds it back.
+    pub(crate) fn peek(&self, limits: Limits) -> Option<Next> {
+        let entry = self.get(self.cursor)?;
+        if self.offset == 0 && self.must_wait(entry, limits) {
+            return None;
+        }
+        let left = entry.payload_len().saturating_sub(self.offset);
+        let len = left.min(u32::from(limits.mtu)) as u16;
+        Some(Next { source: self.cursor, offset: self.offset, len })
+    }
+
+    fn must_wait(&self, entry: &Entry, limits: Limits) -> bool {
+        let fenced = entry.wr.fence && self.unanswered > 0;
+        let no_slot =
+            entry.wr.op.needs_response() && self.unanswered >= u32::from(limits.max_rd_atomic);
+        limits.draining || fenced || no_slot
+    }
+
+    /// The segment of [`SendQueue::peek`] is about to be sent with this PSN.
+    pub(crate) fn advance(&mut self, next: Next, psn: Psn) {
+        let receives = self.receives;
+        let cursor = self.cursor;
+        let Some(entry) = self.get_mut(cursor) else { return };
+        let starts = entry.first.is_none();
+        if starts {
+            entry.first = Some(psn);
+            entry.number = if entry.consumes_receive() { receives } else { cursor as u32 };
+        }
+        let (consumes, answers) = (entry.consumes_receive(), entry.wr.op.needs_response());
+        let end = next.offset + u32::from(next.len);
+        let ends = end == entry.payload_len();
+        if ends {
+            entry.last = Some(psn);
+        }
+        self.receives = self.receives.wrapping_add(u32::from(starts && consumes));
+        self.unanswered += u32::from(ends && answers);
+        (self.cursor, self.offset) = if ends { (cursor + 1, 0) } else { (cursor, end) };
+    }
+
+    /// Fills in what a segment says of its work request, and returns the memory that it carries.
+    pub(crate) fn describe(&self, next: Next, header: &mut DataHeader) -> Option<SgList> {
+        let entry = self.get(next.source)?;
+        header.number = entry.number;
+        header.message_len = entry.len;
+        header.solicited = entry.wr.solicited;
+        entry.describe_op(header);
+        let carries = header.opcode.has_payload();
+        let len = if carries { u32::from(next.len) } else { 0 };
+        scatter::slice(&entry.wr.sges, next.offset, len)
+    }
+
+    /// The outstanding READ or atomic that a response with this number answers.
+    pub(crate) fn answering(&self, number: u32) -> Option<(u64, &Entry)> {
+        let seq = self.base + u64::from(number.wrapping_sub(self.base as u32));
+        let entry = self.get(seq)?;
+        let outstanding = entry.last.is_some() && !entry.answered && entry.wr.op.needs_response();
+        outstanding.then_some((seq, entry))
+    }
+
+    /// A response has arrived whole. Returns the last PSN of its request, which so has arrived too.
+    pub(crate) fn on_answer(&mut self, seq: u64) -> Option<Psn> {
+        let entry = self.get_mut(seq).filter(|entry| !entry.answered)?;
+        entry.answered = true;
+        let last = entry.last;
+        self.unanswered -= 1;
+        last
+    }
+
+    /// The work request at this PSN has failed; it says so when its turn to complete comes.
+    pub(crate) fn fail(&mut self, psn: Psn, status: Status) {
+        let hit = self.entries.iter_mut().find(|entry| entry.covers(psn));
+        if let Some(entry) = hit {
+            entry.failure.get_or_insert(status);
+        }
+    }
+
+    /// The oldest work request that was begun has failed.
+    pub(crate) fn fail_oldest(&mut self, status: Status) {
+        if let Some(entry) = self.entries.front_mut().filter(|entry| entry.first.is_some()) {
+            entry.failure.get_or_insert(status);
+        }
+    }
+
+    pub(crate) fn fail_source(&mut self, seq: u64, status: Status) {
+        if let Some(entry) = self.get_mut(seq) {
+            entry.failure.get_or_insert(status);
+        }
+    }
+
+    /// The front, if it has ended: everything below `una` has arrived.
+    pub(crate) fn pop_ended(&mut self, una: Psn) -> Option<(Entry, Status)> {
+        let front = self.entries.front()?;
+        let status = match front.failure {
+            Some(status) => status,
+            None if front.has_arrived(una) => Status::Success,
+            None => return None,
+        };
+        self.pop().map(|entry| (entry, status))
+    }
+
+    /// The front, whatever it is at.
+    pub(crate) fn pop(&mut self) -> Option<Entry> {
+        let entry = self.entries.pop_front()?;
+        if self.cursor == self.base {
+            (self.cursor, self.offset) = (self.base + 1, 0);
+        }
+        self.base += 1;
+        if entry.last.is_some() && entry.wr.op.needs_response() && !entry.answered {
+            self.unanswered -= 1;
+        }
+        Some(entry)
+    }
+}
+
+impl Entry {
+    fn consumes_receive(&self) -> bool {
+        matches!(self.wr.op, SendOp::Send { .. } | SendOp::Write { imm: Some(_), .. })
+    }
+
+    /// Bytes that its segments carry: none for what asks for data.
+    fn payload_len(&self) -> u32 {
+        if self.wr.op.needs_response() { 0 } else { self.len }
+    }
+
+    fn covers(&self, psn: Psn) -> bool {
+        self.first.is_some_and(|first| first <= psn) && self.last.is_none_or(|last| psn <= last)
+    }
+
+    fn has_arrived(&self, una: Psn) -> bool {
+        let answered = self.answered || !self.wr.op.needs_response();
+        answered && self.last.is_some_and(|last| last < una)
+    }
+
+    fn describe_op(&self, header: &mut DataHeader) {
+        let operands = |swap_or_add, compare| Some(AtomicOperands { swap_or_add, compare });
+        let remote = match self.wr.op {
+            SendOp::Send { imm } => {
+                header.opcode = if imm.is_some() { Opcode::SendImm } else { Opcode::Send };
+                header.imm = imm.unwrap_or(0);
+                return;
+            }
+            SendOp::Write { remote, imm } => {
+                header.opcode = if imm.is_some() { Opcode::WriteImm } else { Opcode::Write };
+                header.imm = imm.unwrap_or(0);
+                remote
+            }
+            SendOp::Read { remote } => {
+                header.opcode = Opcode::ReadRequest;
+                remote
+            }
+            SendOp::CompareSwap { remote, compare, swap } => {
+                header.opcode = Opcode::CompareSwap;
+                header.operands = operands(swap, compare);
+                remote
+            }
+            SendOp::FetchAdd { remote, add } => {
+                header.opcode = Opcode::FetchAdd;
+                header.operands = operands(add, 0);
+                remote
+            }
+        };
+        header.address = remote.addr;
+        header.rkey = remote.rkey;
+    }
+}

@@ -1,0 +1,233 @@
+//! What a queue pair sends next: acknowledgements it owes, what was lost, then what is new.
+
+use braid_lb::PathSet;
+use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, Opcode, Psn, Stream, Time};
+
+use super::outgoing::{Block, Room};
+use super::send_queue::{Limits, Next};
+use super::window::Segment;
+use super::{Link, QpState, QueuePair};
+use crate::{Access, SgList, TransmitBody};
+
+/// What the endpoint grants a queue pair that is asked for a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sendable {
+    /// Bytes that may still be put in flight.
+    pub(crate) budget: u64,
+    /// Segments of a train.
+    pub(crate) train_segments: u32,
+}
+
+/// What it came to.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// A packet; `yields`: the train it belongs to is full, another queue pair may have its turn.
+    Packet { body: TransmitBody, yields: bool },
+    /// Nothing until something happens to this queue pair.
+    Idle,
+    /// Nothing until the endpoint's budget is freed.
+    NoBudget,
+}
+
+impl QueuePair {
+    pub(crate) fn poll_transmit(
+        &mut self,
+        now: Time,
+        paths: &mut PathSet,
+        grant: Sendable,
+    ) -> Outcome {
+        if let Some(ack) = self.poll_ack(now) {
+            return Outcome::Packet { body: TransmitBody::Ack(ack), yields: false };
+        }
+        if let Some(control) = self.poll_farewell() {
+            return Outcome::Packet { body: TransmitBody::Control(control), yields: false };
+        }
+        let sends = matches!(self.state, QpState::ReadyToSend | QpState::SendQueueDrained);
+        let Some(first) = self.link.as_ref().filter(|_| sends).map(|link| link.turn) else {
+            return Outcome::Idle;
+        };
+        let mut outcome = Outcome::Idle;
+        for stream in [first, other(first)] {
+            match self.poll_stream(now, stream, paths, grant) {
+                Ok(body) => return self.sent_on(stream, body),
+                Err(Block::Budget) => outcome = Outcome::NoBudget,
+                Err(Block::Own) => {}
+            }
+        }
+        outcome
+    }
+
+    /// The streams take turns train by train.
+    fn sent_on(&mut self, stream: Stream, body: TransmitBody) -> Outcome {
+        let mut yields = false;
+        if let Some(link) = self.link.as_mut() {
+            yields = link.outgoing(stream).train_has_ended();
+            link.turn = if yields { other(stream) } else { stream };
+        }
+        Outcome::Packet { body, yields }
+    }
+
+    fn poll_ack(&mut self, now: Time) -> Option<Ack> {
+        let rnr_delay = self.config.rnr_delay;
+        let link = self.link.as_mut()?;
+        let streams = [Stream::Requests, Stream::Responses];
+        let stream = streams.into_iter().find(|stream| link.owes_ack(*stream, now))?;
+        let (qp, token) = (link.remote.qp, link.remote.token);
+        self.counters.acks_sent += 1;
+        Some(link.incoming(stream).take_ack(now, qp, token, rnr_delay))
+    }
+
+    fn poll_farewell(&mut self) -> Option<Control> {
+        if !std::mem::take(&mut self.farewell) {
+            return None;
+        }
+        self.control(ControlKind::Disconnect, 0)
+    }
+
+    /// A control packet for the other end.
+    pub(crate) fn control(&self, kind: ControlKind, stamp: u32) -> Option<Control> {
+        let remote = self.remote()?;
+        Some(Control { kind, qp: remote.qp, token: remote.token, stamp })
+    }
+
+    fn poll_stream(
+        &mut self,
+        now: Time,
+        stream: Stream,
+        paths: &mut PathSet,
+        grant: Sendable,
+    ) -> Result<TransmitBody, Block> {
+        let (next, lost) = self.choose(now, stream, grant.budget)?;
+        let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
+        let outgoing = link.outgoing(stream);
+        let (path, train_start) = outgoing.take_path(paths, grant.train_segments);
+        let psn = match lost {
+            Some(psn) => {
+                outgoing.window.resend(now, psn, path);
+                psn
+            }
+            None => outgoing.window.push(now, next.source, next.offset, next.len, path),
+        };
+        match (lost, stream) {
+            (Some(_), _) => {}
+            (None, Stream::Requests) => self.sq.advance(next, psn),
+            (None, Stream::Responses) => link.owed.advance(next, psn),
+        }
+        let sent = Segment::wire_len(next.len);
+        let left = grant.budget.saturating_sub(sent);
+        let is_last = self.choose(now, stream, left).is_err();
+        let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
+        let outgoing = link.outgoing(stream);
+        let asks = outgoing.on_sent(now, next.len, is_last);
+        if is_last {
+            outgoing.end_train();
+        }
+        self.counters.segments_sent += 1;
+        self.counters.retransmitted += u64::from(lost.is_some());
+        self.counters.bytes_sent += u64::from(next.len);
+        let Some((header, gather)) = self.describe(now, stream, next, psn) else {
+            return Err(Block::Own);
+        };
+        let header = DataHeader { ack_request: asks, retransmission: lost.is_some(), ..header };
+        let access = match stream {
+            Stream::Requests => Access::NONE,
+            Stream::Responses => Access::REMOTE_READ,
+        };
+        let pd = self.config.pd;
+        Ok(TransmitBody::Segment { header, gather, pd, access, path, train_start, crc: self.crc() })
+    }
+
+    fn crc(&self) -> Crc {
+        self.remote().map_or(Crc::On, |remote| remote.crc)
+    }
+
+    /// The segment that goes out next, and its PSN if it was lost.
+    fn choose(
+        &mut self,
+        now: Time,
+        stream: Stream,
+        budget: u64,
+    ) -> Result<(Next, Option<Psn>), Block> {
+        let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
+        let room = Room { window: link.remote.window, budget };
+        let limits = Limits {
+            mtu: link.remote.mtu,
+            max_rd_atomic: link.remote.max_rd_atomic,
+            draining: self.state == QpState::SendQueueDrained,
+        };
+        let outgoing = link.outgoing(stream);
+        if let Some((psn, lost)) = outgoing.window.peek_lost() {
+            outgoing.may_send(now, lost.len, false, room)?;
+            let next = Next { source: lost.source, offset: lost.offset, len: lost.len };
+            return Ok((next, Some(psn)));
+        }
+        let next = match stream {
+            Stream::Requests => self.sq.peek(limits),
+            Stream::Responses => link.owed.peek(limits.mtu),
+        };
+        let next = next.ok_or(Block::Own)?;
+        link.outgoing(stream).may_send(now, next.len, true, room)?;
+        Ok((next, None))
+    }
+
+    fn describe(
+        &self,
+        now: Time,
+        stream: Stream,
+        next: Next,
+        psn: Psn,
+    ) -> Option<(DataHeader, SgList)> {
+        let link = self.link.as_ref()?;
+        let mut header = blank(link, now, next, psn);
+        let gather = match stream {
+            Stream::Requests => self.sq.describe(next, &mut header),
+            Stream::Responses => link.owed.describe(next, &mut header),
+        }?;
+        let carries = header.opcode.has_payload();
+        header.last = !carries || next.offset + u32::from(next.len) == header.message_len;
+        Some((header, gather))
+    }
+
+    /// The stream and the work request, or response, of a segment that was handed out.
+    pub(crate) fn source_of(&self, header: &DataHeader) -> Option<(Stream, u64)> {
+        let link = self.link.as_ref()?;
+        let responses = header.opcode.is_response();
+        let (stream, outgoing) = match responses {
+            true => (Stream::Responses, &link.responses),
+            false => (Stream::Requests, &link.requests),
+        };
+        let psn = Psn::expand(header.psn, outgoing.window.una());
+        outgoing.window.get(psn).map(|segment| (stream, segment.source))
+    }
+}
+
+fn other(stream: Stream) -> Stream {
+    match stream {
+        Stream::Requests => Stream::Responses,
+        Stream::Responses => Stream::Requests,
+    }
+}
+
+/// A header with everything that does not depend on the message.
+fn blank(link: &Link, now: Time, next: Next, psn: Psn) -> DataHeader {
+    DataHeader {
+        opcode: Opcode::Send,
+        qp: link.remote.qp,
+        token: link.remote.token,
+        psn: psn.wire(),
+        ack_request: false,
+        solicited: false,
+        last: true,
+        retransmission: false,
+        number: 0,
+        address: 0,
+        rkey: 0,
+        message_len: 0,
+        offset: next.offset,
+        len: next.len,
+        imm: 0,
+        stamp: now.stamp(),
+        payload_crc: 0,
+        operands: None,
+    }
+}

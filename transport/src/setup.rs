@@ -1,0 +1,182 @@
+//! Connection set-up, both sides: the initiator's small state machine, and the responder's cookies.
+//!
+//! HELLO asks for a cookie; CONNECT shows it with an offer; ACCEPT answers with the other offer.
+//! The responder keeps no state before a cookie has proved that the initiator receives at its
+//! address (as SYN cookies, RFC 4987, and DTLS, RFC 9147 section 5.1, do).
+
+use std::hash::Hasher;
+use std::time::Duration;
+
+use braid_wire::{Connect, Hello, Offer, Reject, RejectReason, Setup, Time};
+use siphasher::sip::SipHasher24;
+
+const FIRST_RETRY: Duration = Duration::from_millis(20);
+const LAST_RETRY: Duration = Duration::from_millis(320);
+
+/// Why a connection did not come about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Nobody answered.
+    #[error("no answer in time; is a Braid listener there, and does UDP reach its port?")]
+    TimedOut,
+    /// The other side said no.
+    #[error("the peer turned the connection down: {}", describe(*.0))]
+    Rejected(RejectReason),
+}
+
+fn describe(reason: RejectReason) -> &'static str {
+    match reason {
+        RejectReason::NotListening => "nobody listens there; start the server first",
+        RejectReason::Busy => "its backlog is full; try again later",
+        RejectReason::Refused => "its application refused",
+        RejectReason::Version => {
+            "it speaks another version of Braid's format; upgrade the older side"
+        }
+        RejectReason::Cookie => "it did not recognise its cookie; try again",
+    }
+}
+
+/// The side that connects.
+#[derive(Clone, Debug)]
+pub struct Initiator {
+    nonce: u64,
+    offer: Offer,
+    private_data: Vec<u8>,
+    cookie: Option<u64>,
+    deadline: Time,
+    retry_at: Time,
+    retry_after: Duration,
+    outcome: Option<Result<Connect, ConnectError>>,
+}
+
+impl Initiator {
+    /// Begins now and gives up after `timeout`. `nonce` has to be unpredictable; `private_data` is
+    /// at most [`braid_wire::MAX_PRIVATE_DATA`] bytes.
+    pub fn new(
+        now: Time,
+        nonce: u64,
+        offer: Offer,
+        private_data: Vec<u8>,
+        timeout: Duration,
+    ) -> Self {
+        Initiator {
+            nonce,
+            offer,
+            private_data,
+            cookie: None,
+            deadline: now + timeout,
+            retry_at: now,
+            retry_after: FIRST_RETRY,
+            outcome: None,
+        }
+    }
+
+    /// The nonce that answers repeat.
+    pub fn nonce(&self) -> u64 {
+        self.nonce
+    }
+
+    /// A set-up packet has come in; those with a foreign nonce are ignored.
+    pub fn on_setup(&mut self, now: Time, packet: &Setup) {
+        if self.outcome.is_some() {
+            return;
+        }
+        match packet {
+            Setup::Cookie { nonce, cookie } if *nonce == self.nonce && self.cookie.is_none() => {
+                self.cookie = Some(*cookie);
+                self.retry_at = now;
+                self.retry_after = FIRST_RETRY;
+            }
+            Setup::Accept(accept) if accept.nonce == self.nonce && self.cookie.is_some() => {
+                self.outcome = Some(Ok(accept.clone()));
+            }
+            Setup::Reject(reject) if reject.nonce == self.nonce => self.on_reject(reject),
+            _ => {}
+        }
+    }
+
+    fn on_reject(&mut self, reject: &Reject) {
+        match reject.reason {
+            // Another try, a little later, may be luckier.
+            RejectReason::Busy => {}
+            RejectReason::Cookie => self.cookie = None,
+            reason => self.outcome = Some(Err(ConnectError::Rejected(reason))),
+        }
+    }
+
+    /// The packet that is to be sent now, if any.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Setup> {
+        if self.outcome(now).is_some() || now < self.retry_at {
+            return None;
+        }
+        self.retry_at = now + self.retry_after;
+        self.retry_after = (self.retry_after * 2).min(LAST_RETRY);
+        let nonce = self.nonce;
+        Some(match self.cookie {
+            None => Setup::Hello(Hello { nonce }),
+            Some(cookie) => Setup::Connect(Connect {
+                nonce,
+                cookie,
+                offer: self.offer,
+                private_data: self.private_data.clone(),
+            }),
+        })
+    }
+
+    /// When [`Initiator::poll_transmit`] or [`Initiator::outcome`] will have news; `None`: it is over.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.outcome.is_none().then(|| self.retry_at.min(self.deadline))
+    }
+
+    /// How it ended: the peer's ACCEPT, or why not. `None`: not yet.
+    pub fn outcome(&self, now: Time) -> Option<Result<&Connect, ConnectError>> {
+        match &self.outcome {
+            Some(Ok(accept)) => Some(Ok(accept)),
+            Some(Err(error)) => Some(Err(*error)),
+            None => (now >= self.deadline).then_some(Err(ConnectError::TimedOut)),
+        }
+    }
+}
+
+/// How long a cookie is good for, at least; at most twice that.
+const COOKIE_EPOCH: Duration = Duration::from_secs(8);
+
+/// Proof, without state, that whoever shows a cookie receives at the address that it was sent to:
+/// SipHash-2-4 over the address, the nonce and the time, under a key of the responder's.
+#[derive(Clone, Debug)]
+pub struct CookieJar {
+    key: [u8; 16],
+}
+
+impl CookieJar {
+    /// The key has to be unpredictable.
+    pub fn new(key: [u8; 16]) -> Self {
+        CookieJar { key }
+    }
+
+    /// The cookie for an initiator at `address`.
+    pub fn bake(&self, now: Time, address: &[u8], nonce: u64) -> u64 {
+        self.at_epoch(epoch(now), address, nonce)
+    }
+
+    /// Whether it was baked here, for this address and nonce, not too long ago.
+    pub fn verify(&self, now: Time, address: &[u8], nonce: u64, cookie: u64) -> bool {
+        let current = epoch(now);
+        [Some(current), current.checked_sub(1)]
+            .into_iter()
+            .flatten()
+            .any(|epoch| self.at_epoch(epoch, address, nonce) == cookie)
+    }
+
+    fn at_epoch(&self, epoch: u64, address: &[u8], nonce: u64) -> u64 {
+        let mut hasher = SipHasher24::new_with_key(&self.key);
+        hasher.write_u64(epoch);
+        hasher.write_u64(nonce);
+        hasher.write(address);
+        hasher.finish()
+    }
+}
+
+fn epoch(now: Time) -> u64 {
+    now.as_nanos() / COOKIE_EPOCH.as_nanos() as u64
+}

@@ -1,0 +1,72 @@
+//! The Base Transport Header and the byte of Braid that follows it, common to all packets.
+
+use zerocopy::byteorder::big_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::{DecodeError, Opcode, QpId, VERSION};
+
+/// IBTA vol. 1, 9.2: the first 12 bytes of a RoCEv2 datagram.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct Bth {
+    pub(crate) opcode: u8,
+    /// Solicited event (bit 7), migration state (6), pad count (5-4), transport version (3-0).
+    pub(crate) flags: u8,
+    pub(crate) pkey: U16,
+    /// Reserved byte and destination queue pair.
+    pub(crate) qp: U32,
+    /// Acknowledge request (bit 31), reserved, PSN.
+    pub(crate) psn: U32,
+}
+
+const SOLICITED: u8 = 0x80;
+const ACK_REQUEST: u32 = 0x8000_0000;
+const DEFAULT_PKEY: u16 = 0xFFFF;
+
+impl Bth {
+    pub(crate) fn new(opcode: Opcode, qp: QpId, psn: u32) -> Self {
+        Bth {
+            opcode: opcode as u8,
+            flags: 0,
+            pkey: U16::new(DEFAULT_PKEY),
+            qp: U32::new(qp.get()),
+            psn: U32::new(psn),
+        }
+    }
+
+    pub(crate) fn solicited(self, on: bool) -> Self {
+        Bth { flags: if on { SOLICITED } else { 0 }, ..self }
+    }
+
+    pub(crate) fn ack_request(self, on: bool) -> Self {
+        Bth { psn: U32::new(self.psn.get() | if on { ACK_REQUEST } else { 0 }), ..self }
+    }
+
+    pub(crate) fn is_solicited(&self) -> bool {
+        self.flags & SOLICITED != 0
+    }
+
+    pub(crate) fn wants_ack(&self) -> bool {
+        self.psn.get() & ACK_REQUEST != 0
+    }
+
+    pub(crate) fn wire_psn(&self) -> u32 {
+        self.psn.get() & 0xFF_FFFF
+    }
+
+    pub(crate) fn qp_id(&self) -> QpId {
+        QpId::new(self.qp.get())
+    }
+}
+
+/// Reads the opcode and checks the version, the two bytes every packet has in the same place.
+pub(crate) fn opcode_of(bytes: &[u8]) -> Result<Opcode, DecodeError> {
+    let &[opcode, _, _, _, _, _, _, _, _, _, _, _, version, ..] = bytes else {
+        return Err(DecodeError::Short { have: bytes.len(), need: 13 });
+    };
+    let opcode = Opcode::from_byte(opcode).ok_or(DecodeError::Opcode(opcode))?;
+    if version != VERSION {
+        return Err(DecodeError::Version(version));
+    }
+    Ok(opcode)
+}

@@ -1,0 +1,210 @@
+//! The header of every packet that has a place in the PSN order.
+
+use zerocopy::byteorder::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::bth::Bth;
+use crate::check::header_crc;
+use crate::{DecodeError, Opcode, QpId, Token, VERSION};
+
+/// Bytes of a data header without operands.
+pub const DATA_HEADER_LEN: usize = 60;
+/// Bytes of the longest data header: an atomic's, with its operands.
+pub const MAX_DATA_HEADER_LEN: usize = DATA_HEADER_LEN + 16;
+
+/// One segment's header. Every segment carries its own placement, so it can land whenever it comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DataHeader {
+    /// What the message is.
+    pub opcode: Opcode,
+    /// The receiving queue pair.
+    pub qp: QpId,
+    /// Its token.
+    pub token: Token,
+    /// Low 24 bits of the packet sequence number.
+    pub psn: u32,
+    /// The sender would like an acknowledgement at once.
+    pub ack_request: bool,
+    /// The receiver's completion is a solicited one.
+    pub solicited: bool,
+    /// The last segment of its message.
+    pub last: bool,
+    /// Not the first transmission of this PSN.
+    pub retransmission: bool,
+    /// Low 32 bits of a count of messages. READ and atomics: the request's place in the requester's
+    /// send queue; their responses: the same number back; SEND and WRITE_WITH_IMM: which receive
+    /// work request it consumes; WRITE: its place in the send queue.
+    pub number: u32,
+    /// WRITE, READ, atomics: address of the *message* in the responder's memory. Atomic response:
+    /// the value. Else 0.
+    pub address: u64,
+    /// WRITE, READ, atomics: remote key.
+    pub rkey: u32,
+    /// Bytes of the whole message.
+    pub message_len: u32,
+    /// Where in the message this segment's payload begins.
+    pub offset: u32,
+    /// Bytes of payload in this packet.
+    pub len: u16,
+    /// Immediate data, 0 where there is none.
+    pub imm: u32,
+    /// When the sender sent this, opaque to everybody else; comes back in the ack.
+    pub stamp: u32,
+    /// CRC-32 of the payload, 0 if both sides agreed to leave it out.
+    pub payload_crc: u32,
+    /// Operands of an atomic, present exactly where [`Opcode::has_operands`].
+    pub operands: Option<AtomicOperands>,
+}
+
+/// What an atomic works with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AtomicOperands {
+    /// The value to swap in, or to add.
+    pub swap_or_add: u64,
+    /// The value to compare with; 0 for fetch-and-add.
+    pub compare: u64,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Raw {
+    bth: Bth,
+    version: u8,
+    flags: u8,
+    len: U16,
+    token: U32,
+    number: U32,
+    address: U64,
+    rkey: U32,
+    message_len: U32,
+    offset: U32,
+    imm: U32,
+    stamp: U32,
+    payload_crc: U32,
+    header_crc: U32,
+}
+
+const _: () = assert!(size_of::<Raw>() == DATA_HEADER_LEN);
+
+const LAST: u8 = 1;
+const RETRANSMISSION: u8 = 2;
+
+fn flag(on: bool, bit: u8) -> u8 {
+    if on { bit } else { 0 }
+}
+
+impl DataHeader {
+    /// Bytes this header takes: 60, or 76 with operands.
+    pub fn encoded_len(&self) -> usize {
+        if self.operands.is_some() { MAX_DATA_HEADER_LEN } else { DATA_HEADER_LEN }
+    }
+
+    /// Appends the header, check included.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut raw = Raw {
+            bth: Bth::new(self.opcode, self.qp, self.psn)
+                .solicited(self.solicited)
+                .ack_request(self.ack_request),
+            version: VERSION,
+            flags: flag(self.last, LAST) | flag(self.retransmission, RETRANSMISSION),
+            len: U16::new(self.len),
+            token: U32::new(self.token.0),
+            number: U32::new(self.number),
+            address: U64::new(self.address),
+            rkey: U32::new(self.rkey),
+            message_len: U32::new(self.message_len),
+            offset: U32::new(self.offset),
+            imm: U32::new(self.imm),
+            stamp: U32::new(self.stamp),
+            payload_crc: U32::new(self.payload_crc),
+            header_crc: U32::ZERO,
+        };
+        let operands = self.operands.map(AtomicOperands::encode);
+        let rest = operands.as_ref().map_or(&[][..], |o| &o[..]);
+        raw.header_crc = U32::new(header_crc(&raw.as_bytes()[..DATA_HEADER_LEN - 4], rest));
+        out.extend_from_slice(raw.as_bytes());
+        out.extend_from_slice(rest);
+    }
+
+    /// Reads a data packet: its header, and the payload behind it. Checks the header's CRC and that
+    /// the lengths agree; the payload's CRC is [`DataHeader::check_payload`]'s business.
+    pub(crate) fn decode(opcode: Opcode, bytes: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
+        let short = |need| DecodeError::Short { have: bytes.len(), need };
+        let (raw, rest) = Raw::ref_from_prefix(bytes).map_err(|_| short(DATA_HEADER_LEN))?;
+        let ext_len = if opcode.has_operands() { MAX_DATA_HEADER_LEN - DATA_HEADER_LEN } else { 0 };
+        let (ext, payload) =
+            rest.split_at_checked(ext_len).ok_or_else(|| short(MAX_DATA_HEADER_LEN))?;
+        if header_crc(&bytes[..DATA_HEADER_LEN - 4], ext) != raw.header_crc.get() {
+            return Err(DecodeError::HeaderCheck);
+        }
+        let header = raw.parse(opcode, AtomicOperands::decode(ext));
+        header.validate(payload.len())?;
+        Ok((header, payload))
+    }
+
+    fn validate(&self, payload_len: usize) -> Result<(), DecodeError> {
+        let end = u64::from(self.offset) + u64::from(self.len);
+        let fits = usize::from(self.len) == payload_len && end <= u64::from(self.message_len);
+        if self.opcode.has_payload() {
+            let reaches_end = end == u64::from(self.message_len);
+            if !fits || self.last != reaches_end || (self.len == 0 && self.message_len != 0) {
+                return Err(DecodeError::Length);
+            }
+        } else if payload_len != 0 || self.len != 0 || self.offset != 0 || !self.last {
+            return Err(DecodeError::Length);
+        }
+        Ok(())
+    }
+
+    /// Whether the payload is the one that the sender checked.
+    pub fn check_payload(&self, payload: &[u8]) -> Result<(), DecodeError> {
+        if crc32fast::hash(payload) == self.payload_crc {
+            Ok(())
+        } else {
+            Err(DecodeError::PayloadCheck)
+        }
+    }
+}
+
+impl Raw {
+    fn parse(&self, opcode: Opcode, operands: Option<AtomicOperands>) -> DataHeader {
+        DataHeader {
+            opcode,
+            qp: self.bth.qp_id(),
+            token: Token(self.token.get()),
+            psn: self.bth.wire_psn(),
+            ack_request: self.bth.wants_ack(),
+            solicited: self.bth.is_solicited(),
+            last: self.flags & LAST != 0,
+            retransmission: self.flags & RETRANSMISSION != 0,
+            number: self.number.get(),
+            address: self.address.get(),
+            rkey: self.rkey.get(),
+            message_len: self.message_len.get(),
+            offset: self.offset.get(),
+            len: self.len.get(),
+            imm: self.imm.get(),
+            stamp: self.stamp.get(),
+            payload_crc: self.payload_crc.get(),
+            operands,
+        }
+    }
+}
+
+impl AtomicOperands {
+    fn encode(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.swap_or_add.to_be_bytes());
+        bytes[8..].copy_from_slice(&self.compare.to_be_bytes());
+        bytes
+    }
+
+    fn decode(ext: &[u8]) -> Option<Self> {
+        let (swap_or_add, compare) = ext.split_first_chunk::<8>()?;
+        let compare: [u8; 8] = compare.try_into().ok()?;
+        Some(AtomicOperands {
+            swap_or_add: u64::from_be_bytes(*swap_or_add),
+            compare: u64::from_be_bytes(compare),
+        })
+    }
+}

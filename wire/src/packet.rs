@@ -1,0 +1,35 @@
+//! Any Braid packet, told apart by its opcode.
+
+use crate::bth::opcode_of;
+use crate::{Ack, Control, ControlKind, DataHeader, DecodeError, Opcode, Setup};
+
+/// A decoded packet; payload stays where it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Packet<'a> {
+    /// A segment and its payload, whose check is still to be made.
+    Data(DataHeader, &'a [u8]),
+    /// An acknowledgement.
+    Ack(Ack),
+    /// Tear-down or a sign of life.
+    Control(Control),
+    /// A step of connection set-up.
+    Setup(Setup),
+}
+
+impl<'a> Packet<'a> {
+    /// Reads one datagram. Everything but the payload has been checked when this returns `Ok`.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let opcode = opcode_of(bytes)?;
+        if opcode.is_data() {
+            let (header, payload) = DataHeader::decode(opcode, bytes)?;
+            return Ok(Packet::Data(header, payload));
+        }
+        if opcode == Opcode::Ack {
+            return Ack::decode(bytes).map(Packet::Ack);
+        }
+        match ControlKind::of(opcode) {
+            Some(kind) => Control::decode(kind, bytes).map(Packet::Control),
+            None => Setup::decode(opcode, bytes).map(Packet::Setup),
+        }
+    }
+}

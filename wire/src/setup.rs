@@ -1,0 +1,269 @@
+//! Connection set-up: HELLO, COOKIE, CONNECT, then ACCEPT or REJECT, all on the data port.
+//!
+//! The responder keeps no state before a CONNECT proves its cookie, and answers with no more bytes
+//! than it was sent until then.
+
+use zerocopy::byteorder::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::ack::strip_check;
+use crate::bth::Bth;
+use crate::check::header_crc;
+use crate::{Crc, DecodeError, Opcode, QpId, Token, VERSION};
+
+/// Bytes of a HELLO, padding included: no answer to it is longer.
+pub const HELLO_LEN: usize = 64;
+/// Bytes that each side may hand the other with its offer.
+pub const MAX_PRIVATE_DATA: usize = 512;
+/// Bytes of the longest set-up packet.
+pub const MAX_SETUP_LEN: usize = size_of::<RawConnect>() + MAX_PRIVATE_DATA + 4;
+
+/// A step of connection set-up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Setup {
+    /// Asks for a cookie.
+    Hello(Hello),
+    /// Returns the nonce with the cookie.
+    Cookie {
+        /// The nonce of the HELLO.
+        nonce: u64,
+        /// What the CONNECT has to show.
+        cookie: u64,
+    },
+    /// Offers a queue pair.
+    Connect(Connect),
+    /// Takes the offer: the responder's own. Its `cookie` is 0.
+    Accept(Connect),
+    /// Turns it down.
+    Reject(Reject),
+}
+
+/// The first packet of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hello {
+    /// Chosen at random by the initiator; every answer repeats it.
+    pub nonce: u64,
+}
+
+/// An offer with what proves that its sender can receive at its address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Connect {
+    /// The nonce of the HELLO.
+    pub nonce: u64,
+    /// The cookie that answered it.
+    pub cookie: u64,
+    /// The queue pair on offer.
+    pub offer: Offer,
+    /// Up to [`MAX_PRIVATE_DATA`] bytes for the application at the other end.
+    pub private_data: Vec<u8>,
+}
+
+/// What one side tells the other of its queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offer {
+    /// Its number.
+    pub qp: QpId,
+    /// What packets towards it have to carry.
+    pub token: Token,
+    /// First PSN (24 bits) that it will send.
+    pub psn: u32,
+    /// Names the process and engine, so that a peer that was restarted is not taken for its predecessor.
+    pub instance: u64,
+    /// Where it receives; 0: the port that this packet came from.
+    pub port: u16,
+    /// Largest payload of a segment, in bytes, that it can take.
+    pub mtu: u16,
+    /// Bytes of wire data that its socket can hold; all queue pairs towards it share them.
+    pub receive_buffer: u32,
+    /// How many packets beyond the ePSN it tracks.
+    pub window: u16,
+    /// READs and atomics that it serves at a time.
+    pub max_rd_atomic: u8,
+    /// Whether it wants payloads checked. On if either side wants it.
+    pub crc: Crc,
+}
+
+/// An offer turned down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reject {
+    /// The nonce of the packet that is turned down.
+    pub nonce: u64,
+    /// Why.
+    pub reason: RejectReason,
+}
+
+/// Why an offer was turned down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum RejectReason {
+    /// Nobody listens there.
+    NotListening = 1,
+    /// The listener's queue of waiting connections is full.
+    Busy = 2,
+    /// The application said no.
+    Refused = 3,
+    /// The responder speaks another version of the format (the version of the REJECT itself is the one it speaks).
+    Version = 4,
+    /// The cookie is wrong or too old: begin again.
+    Cookie = 5,
+}
+
+impl RejectReason {
+    fn from_byte(byte: u8) -> Option<Self> {
+        use RejectReason::*;
+        [NotListening, Busy, Refused, Version, Cookie].into_iter().find(|r| *r as u8 == byte)
+    }
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawShort {
+    bth: Bth,
+    version: u8,
+    reason: u8,
+    reserved: [u8; 2],
+    nonce: U64,
+    cookie: U64,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawConnect {
+    short: RawShort,
+    qp: U32,
+    token: U32,
+    psn: U32,
+    instance: U64,
+    port: U16,
+    mtu: U16,
+    receive_buffer: U32,
+    window: U16,
+    max_rd_atomic: u8,
+    crc: u8,
+    private_len: U16,
+    reserved: [u8; 2],
+}
+
+fn short(opcode: Opcode, reason: u8, nonce: u64, cookie: u64) -> RawShort {
+    RawShort {
+        bth: Bth::new(opcode, QpId::default(), 0),
+        version: VERSION,
+        reason,
+        reserved: [0; 2],
+        nonce: U64::new(nonce),
+        cookie: U64::new(cookie),
+    }
+}
+
+impl Setup {
+    /// Appends the packet, check included.
+    ///
+    /// # Panics
+    /// If the private data is longer than [`MAX_PRIVATE_DATA`]: its owner checks that first.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        match self {
+            Setup::Hello(hello) => {
+                out.extend_from_slice(short(Opcode::Hello, 0, hello.nonce, 0).as_bytes());
+                out.resize(start + HELLO_LEN - 4, 0);
+            }
+            Setup::Cookie { nonce, cookie } => {
+                out.extend_from_slice(short(Opcode::Cookie, 0, *nonce, *cookie).as_bytes());
+            }
+            Setup::Connect(connect) => connect.encode(Opcode::Connect, out),
+            Setup::Accept(connect) => connect.encode(Opcode::Accept, out),
+            Setup::Reject(reject) => {
+                let raw = short(Opcode::Reject, reject.reason as u8, reject.nonce, 0);
+                out.extend_from_slice(raw.as_bytes());
+            }
+        }
+        let crc = header_crc(&out[start..], &[]);
+        out.extend_from_slice(&crc.to_be_bytes());
+    }
+
+    pub(crate) fn decode(opcode: Opcode, bytes: &[u8]) -> Result<Self, DecodeError> {
+        let body = strip_check(bytes, size_of::<RawShort>())?;
+        let (raw, rest) = RawShort::ref_from_prefix(body).map_err(|_| DecodeError::Length)?;
+        let nonce = raw.nonce.get();
+        match opcode {
+            Opcode::Hello if bytes.len() == HELLO_LEN => Ok(Setup::Hello(Hello { nonce })),
+            Opcode::Cookie if rest.is_empty() => {
+                Ok(Setup::Cookie { nonce, cookie: raw.cookie.get() })
+            }
+            Opcode::Connect => Connect::decode(body).map(Setup::Connect),
+            Opcode::Accept => Connect::decode(body).map(Setup::Accept),
+            Opcode::Reject if rest.is_empty() => {
+                let reason = RejectReason::from_byte(raw.reason);
+                let reason = reason.ok_or(DecodeError::Field("reject reason"))?;
+                Ok(Setup::Reject(Reject { nonce, reason }))
+            }
+            Opcode::Hello | Opcode::Cookie | Opcode::Reject => Err(DecodeError::Length),
+            other => Err(DecodeError::Opcode(other as u8)),
+        }
+    }
+}
+
+impl Connect {
+    fn encode(&self, opcode: Opcode, out: &mut Vec<u8>) {
+        assert!(self.private_data.len() <= MAX_PRIVATE_DATA, "private data is too long");
+        let offer = &self.offer;
+        let raw = RawConnect {
+            short: short(opcode, 0, self.nonce, self.cookie),
+            qp: U32::new(offer.qp.get()),
+            token: U32::new(offer.token.0),
+            psn: U32::new(offer.psn),
+            instance: U64::new(offer.instance),
+            port: U16::new(offer.port),
+            mtu: U16::new(offer.mtu),
+            receive_buffer: U32::new(offer.receive_buffer),
+            window: U16::new(offer.window),
+            max_rd_atomic: offer.max_rd_atomic,
+            crc: u8::from(offer.crc == Crc::On),
+            private_len: U16::new(self.private_data.len() as u16),
+            reserved: [0; 2],
+        };
+        out.extend_from_slice(raw.as_bytes());
+        out.extend_from_slice(&self.private_data);
+    }
+
+    fn decode(body: &[u8]) -> Result<Self, DecodeError> {
+        let (raw, private) = RawConnect::ref_from_prefix(body)
+            .map_err(|_| DecodeError::Short { have: body.len(), need: size_of::<RawConnect>() })?;
+        let private_len = usize::from(raw.private_len.get());
+        if private_len > MAX_PRIVATE_DATA || private.len() != private_len {
+            return Err(DecodeError::Length);
+        }
+        Ok(Connect {
+            nonce: raw.short.nonce.get(),
+            cookie: raw.short.cookie.get(),
+            offer: raw.offer()?,
+            private_data: private.to_vec(),
+        })
+    }
+}
+
+impl RawConnect {
+    fn offer(&self) -> Result<Offer, DecodeError> {
+        let crc = match self.crc {
+            0 => Crc::Off,
+            1 => Crc::On,
+            _ => return Err(DecodeError::Field("crc")),
+        };
+        let (mtu, window) = (self.mtu.get(), self.window.get());
+        if mtu == 0 || window == 0 || self.max_rd_atomic == 0 {
+            return Err(DecodeError::Field("mtu, window or max_rd_atomic"));
+        }
+        Ok(Offer {
+            qp: QpId::new(self.qp.get()),
+            token: Token(self.token.get()),
+            psn: self.psn.get() & 0xFF_FFFF,
+            instance: self.instance.get(),
+            port: self.port.get(),
+            mtu,
+            receive_buffer: self.receive_buffer.get(),
+            window,
+            max_rd_atomic: self.max_rd_atomic,
+            crc,
+        })
+    }
+}
