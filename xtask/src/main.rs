@@ -1,1 +1,69 @@
-fn main() {}
+//! `cargo xtask`: the command line.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use xtask::{Failure, bench, e2e, fmt, fuzz, lint, process, soak, softroce, test, tidy, tools};
+
+/// Every chore of the project in one command.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Everything, as CI runs it, installing what is missing
+    Test,
+    /// Format the Rust sources
+    Fmt {
+        /// Only report what is not formatted
+        #[arg(long)]
+        check: bool,
+    },
+    /// Formatting, clippy and rustdoc without warnings, and tidy
+    Lint,
+    /// The rules of the house: file sizes, names, unsafe code, floors
+    Tidy,
+    /// Real processes, over loopback and between network namespaces (needs root)
+    E2e,
+    /// Feed the parsers with mutated bytes
+    Fuzz(fuzz::Options),
+    /// Many seeds of the virtual-time scenarios
+    Soak(soak::Options),
+    /// What this machine's datapath can do at best
+    Bench,
+    /// The Soft-RoCE virtual machine
+    Softroce,
+    /// Install the programs that the checks need
+    Tools,
+}
+
+fn main() -> ExitCode {
+    match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start() -> Result<(), Failure> {
+    let chore = Cli::parse().chore;
+    process::clean_up_when_interrupted(e2e::remove_own_namespaces)?;
+    match chore {
+        Chore::Test => test::run(),
+        Chore::Fmt { check } => fmt::run(check),
+        Chore::Lint => lint::run(),
+        Chore::Tidy => tidy::run(),
+        Chore::E2e => e2e::run(),
+        Chore::Fuzz(options) => fuzz::run(&options),
+        Chore::Soak(options) => soak::run(&options),
+        Chore::Bench => bench::run(),
+        Chore::Softroce => softroce::run(),
+        Chore::Tools => tools::run(),
+    }
+}

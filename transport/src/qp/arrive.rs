@@ -225,7 +225,7 @@ impl QueuePair {
 
     fn admit_atomic(&self, header: &DataHeader, regions: &Regions) -> Verdict {
         let operands = header.operands.ok_or(Refusal::Malformed)?;
-        if header.address % 8 != 0 {
+        if !header.address.is_multiple_of(8) {
             return Err(Refusal::Alignment(header.address));
         }
         self.check_remote(header, 8, Access::REMOTE_ATOMIC, regions)?;

@@ -63,10 +63,11 @@ impl QueuePair {
         }
         let refusals = [link.from_requests.due_refusal(), link.from_responses.due_refusal()];
         let Some(code) = refusals.into_iter().flatten().next() else { return };
-        if code == NakCode::InvalidRequest && self.too_long {
-            if let Some(wr) = self.rq.pop() {
-                self.complete(wr.id, Work::Recv, Status::LocalLength, 0);
-            }
+        if code == NakCode::InvalidRequest
+            && self.too_long
+            && let Some(wr) = self.rq.pop()
+        {
+            self.complete(wr.id, Work::Recv, Status::LocalLength, 0);
         }
         self.fail(match code {
             NakCode::InvalidRequest => Status::LocalLength,

@@ -330,7 +330,7 @@ fn check_send(wr: &SendWr) -> Result<(), PostError> {
         return Err(PostError::AtomicLength { count: wr.sges.len(), len });
     }
     match wr.op.remote() {
-        Some(remote) if remote.addr % 8 != 0 => {
+        Some(remote) if !remote.addr.is_multiple_of(8) => {
             Err(PostError::AtomicAlignment { addr: remote.addr })
         }
         _ => Ok(()),
