@@ -1,1 +1,52 @@
-fn main() {}
+//! `braid-perf`: benchmarks for Braid in the manner of perftest.
+
+mod bandwidth;
+mod ceiling;
+mod child;
+mod cli;
+mod control;
+mod failure;
+mod latency;
+mod pattern;
+mod peer;
+mod plan;
+mod report;
+mod run;
+mod session;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command, Test};
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    match dispatch(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("braid-perf: {failure}");
+            ExitCode::from(failure.exit_status())
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::WriteBw(args) => run::run(Test::WriteBw, &args),
+        Command::ReadBw(args) => run::run(Test::ReadBw, &args),
+        Command::SendBw(args) => run::run(Test::SendBw, &args),
+        Command::WriteLat(args) => run::run(Test::WriteLat, &args),
+        Command::ReadLat(args) => run::run(Test::ReadLat, &args),
+        Command::SendLat(args) => run::run(Test::SendLat, &args),
+        Command::AtomicLat(args) => run::run(Test::AtomicLat, &args),
+        Command::Ceiling(args) => ceiling::run(&args),
+        Command::Alltoall(_) => not_built("alltoall"),
+        Command::Compare(_) => not_built("compare"),
+        Command::PeerServer(options) => Ok(peer::serve(&options)?),
+    }
+}
+
+fn not_built(what: &str) -> Result<(), Failure> {
+    Err(Failure::Usage(format!("`{what}` is not built yet; `braid-perf --help` lists what is")))
+}

@@ -1,1 +1,54 @@
+//! Braid: a userspace RDMA transport over plain UDP.
+//!
+//! One reliable queue pair is woven out of many network paths: every packet carries its path in the
+//! UDP source port, lands in application memory in whatever order it arrives, and completions still
+//! come out in the order they were posted. No RDMA NIC, no kernel module, no root.
+//!
+//! The terms are those of verbs. An [`Engine`] is the context. Memory is allocated or registered
+//! with a [`ProtectionDomain`] and becomes a [`MemoryRegion`]; a [`QueuePair`] is created there too
+//! and connected to a [`Listener`]; work requests (made by [`wr`]) are posted to it and end in a
+//! [`CompletionQueue`].
+//!
+//! `examples/first.rs` shows all of it in one page.
 
+mod clock;
+mod config;
+mod connect;
+mod counters;
+mod cq;
+mod doorbell;
+mod engine;
+mod event_fd;
+mod link;
+mod listener;
+mod memory;
+mod pd;
+mod qp;
+mod qp_numbers;
+mod random;
+mod wake;
+mod worker;
+pub mod wr;
+
+pub use braid_cc::{CcConfig, UnknownPolicy as UnknownCc};
+pub use braid_lb::{BadPathCount, LbPolicy, UnknownPolicy as UnknownLb};
+pub use braid_transport::{
+    Access, AccessError, Completion, MAX_MESSAGE, PostError, QpConfig, QpCounters, QpState, RecvWr,
+    RemoteAddr, SendOp, SendWr, SgList, Sge, StateError, Status, Work,
+};
+pub use braid_wire::{Crc, DEFAULT_PORT, MAX_PATHS, MAX_PRIVATE_DATA, QpId, RejectReason};
+
+pub use config::{Datapath, EngineConfig, Progress};
+pub use connect::ConnectError;
+pub use counters::EngineCounters;
+pub use cq::{CompletionQueue, CqError, CreateCqError};
+pub use engine::{Engine, EngineError};
+pub use link::faults::{Faults, FaultsError};
+pub use link::mem::MemFabric;
+pub use listener::{ConnectionRequest, ListenError, Listener};
+pub use memory::{
+    MalformedKey, MemoryError, MemoryRegion, PageSize, REMOTE_REGION_LEN, RegisterError,
+    RemoteRegion,
+};
+pub use pd::ProtectionDomain;
+pub use qp::{CreateQpError, QpOptions, QueuePair};

@@ -440,16 +440,14 @@ impl Endpoint {
         self.liveness.unanswered = 0;
     }
 
-    /// A silent peer that something is expected of is pinged, and given up after enough of that.
-    /// Counting pings, not only time, forgives a pause of our own process.
+    /// Queue pairs that expect something of the peer ask for it in turn, also while others hear from
+    /// it: the other end of just this one may be gone, and its farewell lost. A peer that is silent
+    /// through enough pings is given up. Counting pings, not time, forgives a pause of our own process.
     fn check_liveness(&mut self, now: Time) {
         if now < self.liveness.check_at {
             return;
         }
         self.liveness.check_at = now + self.config.ping_interval;
-        if now - self.liveness.last_heard < self.config.ping_interval {
-            return;
-        }
         let interval = self.config.ping_interval.as_nanos().max(1);
         let limit = (self.config.peer_timeout.as_nanos() / interval).max(1);
         if u128::from(self.liveness.unanswered) < limit {
@@ -474,7 +472,7 @@ impl Endpoint {
         let start = self.liveness.cursor;
         let found = (0..count).map(|step| (start + step) % count).find(waits);
         if let Some(index) = found {
-            self.liveness.cursor = index;
+            self.liveness.cursor = index + 1;
             self.liveness.unanswered += 1;
             self.liveness.ping = Some((index as u32, ControlKind::Ping, now.stamp()));
         }

@@ -59,6 +59,9 @@ pub enum Refusal {
     /// No receive is posted; it will be resent.
     #[error("no receive work request is posted for it")]
     NotReady,
+    /// Too many answers have not been acknowledged; it will be resent.
+    #[error("too many READs and atomics are open")]
+    Busy,
     /// It follows a packet that was refused for good.
     #[error("a packet before it was refused for good")]
     Barred,
@@ -87,6 +90,7 @@ impl Refusal {
             | Refusal::State
             | Refusal::Window
             | Refusal::NotReady
+            | Refusal::Busy
             | Refusal::Barred => None,
             Refusal::Access(_) | Refusal::Permission(_) | Refusal::Alignment(_) => {
                 Some(NakCode::RemoteAccess)
@@ -162,7 +166,8 @@ impl QueuePair {
             let incoming = link.incoming(stream);
             match refusal.nak() {
                 Some(code) => incoming.refuse(code, psn),
-                None => incoming.receiver_not_ready(psn),
+                None if refusal == Refusal::NotReady => incoming.receiver_not_ready(psn),
+                None => incoming.ack_now(),
             }
         }
         self.too_long |= refusal == Refusal::TooLong;
@@ -258,12 +263,13 @@ impl QueuePair {
         Ok((Landing::Payload(pieces), event))
     }
 
-    /// The peer may have no more requests open than it was granted. It frees its slots a little
-    /// before we free ours, hence the slack; what matters is that there is a bound.
+    /// The peer may have no more requests open than it was granted. It frees its slots when our
+    /// answers arrive, we free ours when their acknowledgements do, and those may be lost: so there
+    /// is slack, and going beyond it is no offence. What matters is that there is a bound.
     fn check_answerable(&self) -> Result<(), Refusal> {
         let open = self.link.as_ref().map_or(0, |link| link.owed.len());
-        let limit = 4 * usize::from(self.config.max_rd_atomic);
-        if open < limit { Ok(()) } else { Err(Refusal::Malformed) }
+        let limit = 4 * usize::from(self.config.max_rd_atomic.max(16));
+        if open < limit { Ok(()) } else { Err(Refusal::Busy) }
     }
 
     fn check_remote(

@@ -58,21 +58,31 @@ impl QueuePair {
     /// asked for has been answered: the peer's earlier work requests end well.
     pub(super) fn settle_refusal(&mut self) {
         let Some(link) = self.link.as_ref().filter(|_| self.state.receives()) else { return };
-        if link.owed.len() > 0 {
-            return;
+        if let Some(code) = link.from_responses.due_refusal() {
+            return self.fail_answer(code);
         }
-        let refusals = [link.from_requests.due_refusal(), link.from_responses.due_refusal()];
-        let Some(code) = refusals.into_iter().flatten().next() else { return };
-        if code == NakCode::InvalidRequest
-            && self.too_long
-            && let Some(wr) = self.rq.pop()
-        {
-            self.complete(wr.id, Work::Recv, Status::LocalLength, 0);
-        }
+        let refusal = link.from_requests.due_refusal().filter(|_| link.owed.len() == 0);
+        let Some(code) = refusal else { return };
         self.fail(match code {
             NakCode::InvalidRequest => Status::LocalLength,
             _ => Status::RemoteAccess,
         });
+    }
+
+    /// The answer to the oldest READ or atomic cannot be taken: that work request says why. It shows
+    /// also that all requests up to its own have arrived.
+    fn fail_answer(&mut self, code: NakCode) {
+        let status = match code {
+            NakCode::RemoteAccess => Status::LocalProtection,
+            _ => Status::RemoteOperational,
+        };
+        let Some(link) = self.link.as_mut() else { return };
+        if let Some((seq, request)) = self.sq.oldest_unanswered() {
+            let _ = link.requests.window.ack(request.plus(1), std::iter::empty());
+            self.sq.fail_source(seq, status);
+            self.settle_sends();
+        }
+        self.fail(status);
     }
 
     /// Local memory that a segment needs is gone.
@@ -93,9 +103,20 @@ impl QueuePair {
         }
     }
 
+    /// If a message was too long for the receive whose turn it is, that receive says so, also when
+    /// the peer hangs up on hearing of it before this end has finished.
+    fn blame_receive(&mut self) {
+        let due = self.link.as_ref().and_then(|link| link.from_requests.due_refusal());
+        let to_blame = due == Some(NakCode::InvalidRequest) && std::mem::take(&mut self.too_long);
+        if to_blame && let Some(wr) = self.rq.pop() {
+            self.complete(wr.id, Work::Recv, Status::LocalLength, 0);
+        }
+    }
+
     /// ERR: both queues are flushed in order, nothing is sent any more but refusals.
     pub(super) fn enter_error(&mut self) {
         self.state = QpState::Error;
+        self.blame_receive();
         while let Some(entry) = self.sq.pop() {
             self.flush(entry.wr.id, entry.wr.op.work());
         }

@@ -188,9 +188,14 @@ impl Incoming {
         self.owed.now = true;
     }
 
-    /// When an acknowledgement is due that nothing has asked for.
+    /// When an acknowledgement becomes due that nothing has asked for. One that is due needs no timer:
+    /// it goes out with the next transmission.
     pub(crate) fn ack_deadline(&self) -> Option<Time> {
-        self.owed.since.map(|since| since + MAX_ACK_DELAY)
+        self.owed.since.filter(|_| !self.owed.now).map(|since| since + MAX_ACK_DELAY)
+    }
+
+    pub(crate) fn on_timeout(&mut self, now: Time) {
+        self.owed.now |= self.ack_deadline().is_some_and(|deadline| deadline <= now);
     }
 
     pub(crate) fn owes_ack(&self, now: Time) -> bool {

@@ -273,6 +273,8 @@ impl QueuePair {
 
     pub(crate) fn on_timeout(&mut self, now: Time) {
         let Some(link) = self.link.as_mut() else { return };
+        link.from_requests.on_timeout(now);
+        link.from_responses.on_timeout(now);
         let retry_count = self.config.retry_count;
         let outcomes =
             [&mut link.requests, &mut link.responses].map(|s| s.on_timeout(now, retry_count));

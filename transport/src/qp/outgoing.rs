@@ -261,13 +261,15 @@ impl Outgoing {
         Timeout::Resend
     }
 
-    /// The pause that a "receiver not ready" asked for has ended: what it refused goes out again.
+    /// The pause that a "receiver not ready" asked for has ended: what it refused goes out again, and
+    /// with it everything older that has not arrived. Refused packets are never acknowledged, so
+    /// nothing else would show that those are lost.
     fn resume(&mut self, now: Time, until: Time) -> Timeout {
         if now < until {
             return Timeout::None;
         }
         self.paused_until = None;
-        self.window.lose_from(self.resume_from);
+        self.window.lose_from(self.window.una());
         self.probes = 1;
         self.deadline = Some(now + self.rtt.rto(0));
         Timeout::Resend

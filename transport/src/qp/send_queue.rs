@@ -134,6 +134,14 @@ impl SendQueue {
         outstanding.then_some((seq, entry))
     }
 
+    /// The oldest READ or atomic under way without a response, and the last PSN of its request.
+    /// Responses come in the order of the requests, so the next one is for this.
+    pub(crate) fn oldest_unanswered(&self) -> Option<(u64, Psn)> {
+        let waits = |entry: &Entry| entry.wr.op.needs_response() && !entry.answered;
+        let index = self.entries.iter().position(waits)?;
+        self.entries[index].last.map(|last| (self.base + index as u64, last))
+    }
+
     /// A response has arrived whole. Returns the last PSN of its request, which so has arrived too.
     pub(crate) fn on_answer(&mut self, seq: u64) -> Option<Psn> {
         let entry = self.get_mut(seq).filter(|entry| !entry.answered)?;

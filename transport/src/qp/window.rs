@@ -161,7 +161,17 @@ impl Window {
         for offset in ones {
             self.ack_one(cumulative.plus(offset), &mut acked);
         }
+        self.skip_acked();
         Some(acked)
+    }
+
+    /// An answer can move the front up to packets that the bitmap of an earlier ack has reported. With
+    /// nothing left in flight, nothing would ever ask for the ack that says so.
+    fn skip_acked(&mut self) {
+        while self.segments.front().is_some_and(|front| front.phase == Phase::Acked) {
+            self.segments.pop_front();
+            self.una = self.una.plus(1);
+        }
     }
 
     fn ack_one(&mut self, psn: Psn, acked: &mut Acked) {
@@ -285,6 +295,15 @@ mod tests {
         assert_eq!(window.ack(Psn(10), [2, 3].into_iter()).unwrap().packets, 2);
         assert_eq!(window.ack(Psn(10), [2, 3].into_iter()).unwrap().packets, 0);
         assert_eq!(window.ack(Psn(14), std::iter::empty()).unwrap().packets, 2);
+    }
+
+    #[test]
+    fn the_front_moves_over_what_an_earlier_bitmap_has_reported() {
+        let mut window = window(4);
+        window.ack(Psn(10), [2, 3].into_iter()).unwrap();
+        window.ack(Psn(12), std::iter::empty()).unwrap();
+        assert_eq!((window.una(), window.in_flight()), (Psn(14), 0));
+        assert!(window.is_empty());
     }
 
     #[test]

@@ -1,0 +1,363 @@
+//! The bandwidth tests: a number of messages outstanding on each queue pair, in one direction or both.
+//!
+//! Both sides run the same loop. A side that transmits keeps its queue pairs full; a side that
+//! receives keeps receives posted and, with `--verify`, checks every byte before it lets the slot be
+//! used again: by reposting the receive (SEND), or by a credit word written back (WRITE).
+
+use std::time::{Duration, Instant};
+
+use braid::{Completion, Status, Work, wr};
+
+use crate::cli::Test;
+use crate::failure::{Attempt, Failure};
+use crate::pattern;
+use crate::peer::cpu_seconds;
+use crate::plan::{Answer, Order, Phase, SideReport};
+use crate::session::Session;
+
+/// Nothing at all happened for so long: something is broken.
+const STALL: Duration = Duration::from_secs(20);
+/// The id of a credit; data messages have their number, receives their slot.
+const CREDIT: u64 = 1 << 40;
+const QP_SHIFT: u32 = 44;
+
+/// What a phase came to, as the client sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) messages: u64,
+    pub(crate) elapsed: Duration,
+    pub(crate) verified: u64,
+}
+
+/// One queue pair's books.
+#[derive(Clone, Default)]
+struct Lane {
+    posted: u64,
+    ended: u64,
+    /// Slots that may be used again: `ended`, or what the other side has credited.
+    reusable: u64,
+    received: u64,
+    credit_sent: u64,
+    credit_in_flight: bool,
+}
+
+struct Run<'s> {
+    session: &'s mut Session,
+    phase: Phase,
+    transmits: bool,
+    receives: bool,
+    target: u64,
+    lanes: Vec<Lane>,
+    verified: u64,
+    completions: Vec<Completion>,
+    scratch: Vec<u8>,
+    found: Vec<u8>,
+    last_progress: Instant,
+    retransmitted_before: u64,
+}
+
+/// Measures one phase from the client's side.
+pub(crate) fn client(session: &mut Session, phase: Phase, limit: Option<Duration>) -> Result<(Outcome, SideReport), Failure> {
+    let mut run = Run::new(session, phase)?;
+    run.session.control.send(&Order::Begin(phase))?;
+    let Answer::Ready = run.session.control.receive(STALL)? else {
+        return Err(Failure::Peer("reported before it was asked".to_owned()));
+    };
+    let begin = Instant::now();
+    while !run.has_sent_all() {
+        run.step()?;
+        if limit.is_some_and(|limit| begin.elapsed() >= limit) {
+            run.stop();
+        }
+    }
+    let mut elapsed = begin.elapsed();
+    let sent = run.target;
+    run.session.control.send(&Order::End { sent })?;
+    let report = loop {
+        run.step()?;
+        match run.session.control.try_receive()? {
+            Some(Answer::Report(report)) => break report,
+            Some(Answer::Ready) => return Err(Failure::Peer("answered out of turn".to_owned())),
+            None => {}
+        }
+    };
+    let mut messages = sent * run.lanes.len() as u64;
+    if run.receives {
+        run.receive_all(report.messages / run.lanes.len() as u64)?;
+        elapsed = begin.elapsed();
+        messages += report.messages;
+    }
+    let verified = run.verified + report.verified;
+    Ok((Outcome { messages, elapsed, verified }, report))
+}
+
+/// Serves one phase; the order to begin it has come.
+pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure> {
+    let cpu = cpu_seconds();
+    let mut run = Run::new(session, phase)?;
+    run.session.control.send(&Answer::Ready)?;
+    let sent = loop {
+        run.step()?;
+        run.last_progress = Instant::now(); // The client may take its time; its silence shows on the connection.
+        match run.session.control.try_receive()? {
+            Some(Order::End { sent }) => break sent,
+            Some(_) => return Err(Failure::Peer("gave orders out of turn".to_owned())),
+            None => {}
+        }
+    };
+    if phase.iters.is_none() {
+        run.stop();
+    }
+    while !run.has_sent_all() {
+        run.step()?;
+    }
+    run.receive_all(sent)?;
+    let messages = if run.transmits { run.target * run.lanes.len() as u64 } else { 0 };
+    let report = SideReport {
+        verified: run.verified,
+        messages,
+        cpu_s: cpu_seconds() - cpu,
+        retransmitted: run.retransmitted(),
+        corrupted: run.session.engine.counters().damaged(),
+    };
+    run.session.control.send(&Answer::Report(report))
+}
+
+impl<'s> Run<'s> {
+    fn new(session: &'s mut Session, phase: Phase) -> Result<Self, Failure> {
+        let plan = &session.plan;
+        if phase.size > plan.slot_len || phase.depth == 0 || phase.depth > plan.slots {
+            return Err(Failure::Peer(format!("asked for a phase outside of its plan: {phase:?}")));
+        }
+        let (transmits, receives) = match (session.is_client, plan.bidirectional) {
+            (_, true) => (true, true),
+            (client, false) => (client, !client),
+        };
+        let lanes = vec![Lane::default(); plan.qps as usize];
+        let mut run = Run {
+            transmits,
+            // READs need nothing of the other side, unverified WRITEs neither.
+            receives: receives && (plan.test == Test::SendBw || (plan.test == Test::WriteBw && plan.verify)),
+            target: phase.iters.unwrap_or(u64::MAX),
+            lanes,
+            verified: 0,
+            completions: Vec::with_capacity(256),
+            scratch: Vec::new(),
+            found: vec![0; phase.size as usize],
+            last_progress: Instant::now(),
+            retransmitted_before: 0,
+            phase,
+            session,
+        };
+        run.retransmitted_before = run.retransmitted();
+        run.prepare()?;
+        Ok(run)
+    }
+
+    fn retransmitted(&self) -> u64 {
+        let sum: u64 = self.session.qps.iter().map(|qp| qp.counters().retransmitted).sum();
+        sum - self.retransmitted_before
+    }
+
+    fn prepare(&mut self) -> Result<(), Failure> {
+        for qp in 0..self.lanes.len() {
+            self.session.credits.store_u64(8 * qp, 0).attempt("credit")?;
+            if self.session.plan.test == Test::ReadBw && self.session.plan.verify {
+                self.fill_exposed(qp)?;
+            }
+            if self.receives && self.session.qps[qp].outstanding().1 == 0 {
+                for slot in 0..u64::from(self.session.plan.slots) {
+                    self.post_receive(qp, slot)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_exposed(&mut self, qp: usize) -> Result<(), Failure> {
+        for slot in 0..u64::from(self.session.plan.slots) {
+            pattern::fill(&mut self.found, qp, slot);
+            let offset = self.session.plan.slot_offset(qp, slot) as usize;
+            self.session.exposed.write_at(offset, &self.found).attempt("memory")?;
+        }
+        Ok(())
+    }
+
+    fn post_receive(&self, qp: usize, slot: u64) -> Result<(), Failure> {
+        let id = (qp as u64) << QP_SHIFT | slot;
+        let piece = match self.session.plan.test {
+            Test::SendBw => {
+                let offset = self.session.plan.slot_offset(qp, slot) as usize;
+                let end = offset + self.session.plan.slot_len as usize;
+                Some(self.session.exposed.slice(offset..end).attempt("slot")?)
+            }
+            _ => None,
+        };
+        self.session.qps[qp].post_recv(wr::recv(id, piece)).attempt("receive")
+    }
+
+    /// No new messages: those that were posted are all there will be. Every queue pair sends as many as the one that is
+    /// furthest, so that the other side has one number to wait for.
+    fn stop(&mut self) {
+        if self.target == u64::MAX {
+            self.target = self.lanes.iter().map(|lane| lane.posted).max().unwrap_or(0).max(1);
+        }
+    }
+
+    fn has_sent_all(&self) -> bool {
+        !self.transmits
+            || self.lanes.iter().all(|lane| lane.ended == self.target && !lane.credit_in_flight)
+    }
+
+    fn receive_all(&mut self, count: u64) -> Result<(), Failure> {
+        let credits = self.session.uses_credits();
+        let done = |lane: &Lane| {
+            lane.received >= count && (!credits || lane.credit_sent >= count) && !lane.credit_in_flight
+        };
+        while self.receives && !self.lanes.iter().all(done) {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<(), Failure> {
+        if self.transmits {
+            for qp in 0..self.lanes.len() {
+                self.fill_lane(qp)?;
+            }
+        }
+        let mut completions = std::mem::take(&mut self.completions);
+        self.session.cq.poll(&mut completions, 256).attempt("completion queue")?;
+        if completions.is_empty() && self.last_progress.elapsed() > STALL {
+            return Err(Failure::Stalled(STALL));
+        }
+        if !completions.is_empty() {
+            self.last_progress = Instant::now();
+        }
+        for completion in completions.drain(..) {
+            self.on_completion(&completion)?;
+        }
+        self.completions = completions;
+        if self.receives && self.session.uses_credits() {
+            for qp in 0..self.lanes.len() {
+                self.send_credit(qp)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_lane(&mut self, qp: usize) -> Result<(), Failure> {
+        if self.session.uses_credits() {
+            let credited = self.session.credits.load_u64(8 * qp).attempt("credit")?;
+            let lane = &mut self.lanes[qp];
+            lane.reusable = lane.reusable.max(credited);
+        } else {
+            self.lanes[qp].reusable = self.lanes[qp].ended;
+        }
+        let depth = u64::from(self.phase.depth);
+        loop {
+            let lane = &self.lanes[qp];
+            let full = lane.posted - lane.reusable >= depth || lane.posted - lane.ended >= depth;
+            if full || lane.posted >= self.target {
+                return Ok(());
+            }
+            self.post_message(qp, lane.posted)?;
+            self.lanes[qp].posted += 1;
+        }
+    }
+
+    fn post_message(&mut self, qp: usize, message: u64) -> Result<(), Failure> {
+        let plan = &self.session.plan;
+        let slot = plan.slot_offset(qp, message);
+        let range = slot as usize..(slot + self.phase.size) as usize;
+        if plan.verify {
+            match plan.test {
+                Test::ReadBw => self.found.fill(0),
+                _ => pattern::fill(&mut self.found, qp, message),
+            }
+            self.session.local.write_at(range.start, &self.found).attempt("memory")?;
+        }
+        let piece = self.session.local.slice(range).attempt("slot")?;
+        let id = (qp as u64) << QP_SHIFT | message;
+        let remote = self.session.remote.at(slot);
+        let work = match plan.test {
+            Test::SendBw => wr::send(id, [piece]),
+            Test::ReadBw => wr::read(id, [piece], remote),
+            _ if plan.verify => wr::write_imm(id, [piece], remote, message as u32),
+            _ => wr::write(id, [piece], remote),
+        };
+        self.session.qps[qp].post_send(work).attempt("post")
+    }
+
+    fn on_completion(&mut self, completion: &Completion) -> Result<(), Failure> {
+        let id = completion.wr_id;
+        let qp = (id >> QP_SHIFT) as usize;
+        if completion.status != Status::Success {
+            let work = format!("{:?}", completion.work);
+            return Err(Failure::Work { work, id, status: completion.status });
+        }
+        let message = id & (CREDIT - 1);
+        if matches!(completion.work, Work::Recv | Work::RecvWriteImm) {
+            return self.on_receive(qp, message, completion);
+        }
+        if id & CREDIT != 0 {
+            self.lanes[qp].credit_in_flight = false;
+            return Ok(());
+        }
+        self.lanes[qp].ended += 1;
+        if self.session.plan.verify && self.session.plan.test == Test::ReadBw {
+            let slot = message % u64::from(self.session.plan.slots);
+            let offset = self.session.plan.slot_offset(qp, message) as usize;
+            self.session.local.read_at(offset, &mut self.found).attempt("memory")?;
+            pattern::check(&self.found, &mut self.scratch, qp, slot)?;
+            self.verified += 1;
+        }
+        Ok(())
+    }
+
+    fn on_receive(&mut self, qp: usize, slot: u64, completion: &Completion) -> Result<(), Failure> {
+        let message = self.lanes[qp].received;
+        if self.session.plan.verify {
+            self.check_received(qp, message, completion)?;
+            self.verified += 1;
+        }
+        self.lanes[qp].received += 1;
+        self.post_receive(qp, slot)
+    }
+
+    fn check_received(&mut self, qp: usize, message: u64, completion: &Completion) -> Result<(), Failure> {
+        let wrong = |what: String| Err(Failure::Wrong { qp, message, what });
+        if u64::from(completion.len) != self.phase.size {
+            return wrong(format!("has {} bytes, not {}", completion.len, self.phase.size));
+        }
+        if completion.work == Work::RecvWriteImm && completion.imm != Some(message as u32) {
+            return wrong(format!("came with immediate data {:?}", completion.imm));
+        }
+        let slot = match self.session.plan.test {
+            // Receives are used in posting order, so message and slot go together.
+            Test::SendBw => completion.wr_id & (CREDIT - 1),
+            _ => message,
+        };
+        let offset = self.session.plan.slot_offset(qp, slot) as usize;
+        self.session.exposed.read_at(offset, &mut self.found).attempt("memory")?;
+        pattern::check(&self.found, &mut self.scratch, qp, message)
+    }
+
+    /// Tells the other side how many slots it may use again. One credit is under way at a time: two
+    /// writes to the same word must not race.
+    fn send_credit(&mut self, qp: usize) -> Result<(), Failure> {
+        let words = self.lanes.len();
+        let lane = &mut self.lanes[qp];
+        if lane.credit_in_flight || lane.credit_sent == lane.received {
+            return Ok(());
+        }
+        lane.credit_sent = lane.received;
+        lane.credit_in_flight = true;
+        let source = 8 * (words + qp);
+        self.session.credits.store_u64(source, lane.received).attempt("credit")?;
+        let piece = self.session.credits.slice(source..source + 8).attempt("credit")?;
+        let remote = self.session.remote_credits.at(8 * qp as u64);
+        let id = (qp as u64) << QP_SHIFT | CREDIT;
+        self.session.qps[qp].post_send(wr::write(id, [piece], remote)).attempt("credit")
+    }
+}

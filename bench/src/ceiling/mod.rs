@@ -1,0 +1,224 @@
+//! `braid-perf ceiling`: Braid beside what this machine's kernel can do at all, in one interleaved run.
+//!
+//! All contestants are two processes on loopback. Ratios are taken within a round and their median
+//! is reported, because the machine's own state moves more than anything we measure (see
+//! [`crate::peer::machine`]).
+
+mod interleave;
+mod report;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use self::interleave::{Contestant, interleave};
+use self::report::Report;
+use crate::cli::{AtomicKind, CeilingArgs, DatapathKind, EngineArgs, ProgressKind, Switch, Test, TestArgs};
+use crate::failure::{Attempt, Failure};
+use crate::peer::metrics::{GOODPUT, Metrics, ONE_WAY_P50, ONE_WAY_P99};
+use crate::peer::{Timing, ping_pong, tcp, udp_gso};
+use crate::report::{Row, write_json};
+use crate::run;
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+const UDP_GSO: &str = "raw UDP GSO/GRO";
+const TCP_1M: &str = "TCP cubic, 1 MiB writes";
+const TCP_64K: &str = "TCP cubic, 64 KiB writes";
+const PING_PONG: &str = "raw UDP ping-pong";
+const WRITE_1M: &str = "braid WRITE 1 MiB, crc off";
+const WRITE_1M_CRC: &str = "braid WRITE 1 MiB, crc on";
+const WRITE_64K: &str = "braid WRITE 64 KiB, crc on";
+const WRITE_64K_OFF: &str = "braid WRITE 64 KiB, crc off";
+const WRITE_8B_LAT: &str = "braid WRITE 8 B latency";
+const SEND_8B: &str = "braid SEND 8 B, 64 outstanding";
+
+/// Messages a second, in millions.
+const RATE: &str = "rate_mmsgs";
+/// CPU seconds of both processes for 10^9 payload bytes.
+const CPU: &str = "cpu_s_per_gbyte";
+
+/// The figures that the project is held to.
+#[derive(Debug, Serialize)]
+struct Headline {
+    /// WRITE 1 MiB, 8 outstanding, `--crc off`, by the raw blaster. Target: 0.70.
+    write_1mib_ratio_udp_gso: Option<f64>,
+    /// The same with payload checks. Target: 0.60.
+    write_1mib_crc_ratio_udp_gso: Option<f64>,
+    /// WRITE 1 MiB, `--crc off`, by TCP with writes of 1 MiB.
+    write_1mib_ratio_tcp: Option<f64>,
+    /// WRITE 64 KiB, with payload checks, by TCP with writes of 64 KiB. Target: 1.0.
+    write_64kib_ratio_tcp: Option<f64>,
+    /// The same with `--crc off`.
+    write_64kib_crc_off_ratio_tcp: Option<f64>,
+    /// WRITE 8 B, half a round trip, by the raw ping-pong. Target: at most 1.5.
+    write_8b_latency_ratio_udp: Option<f64>,
+    /// SENDs of 8 B, 64 outstanding. Target: 2.
+    send_8b_mmsgs: Option<f64>,
+    /// CPU seconds of both processes for 10^9 bytes of WRITE 1 MiB, `--crc off`; both spin.
+    cpu_s_per_gb: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Everything<'a> {
+    #[serde(flatten)]
+    headline: &'a Headline,
+    bandwidth: &'a Report,
+    bandwidth_to_tcp_64kib: &'a Report,
+    bandwidth_to_tcp_1mib: &'a Report,
+    latency: &'a Report,
+}
+
+/// Measures and prints.
+pub(crate) fn run(args: &CeilingArgs) -> Result<(), Failure> {
+    crate::session::check(&engine_args(args, Switch::On))?;
+    let timing =
+        Timing { duration: Duration::from_secs_f64(args.seconds), ..Timing::default() };
+    let rounds = args.rounds as usize;
+    let bulk = interleave(&mut bulk_contestants(args, timing), rounds).attempt("ceiling")?;
+    let latency = interleave(&mut latency_contestants(args, timing), rounds).attempt("ceiling")?;
+    let to_raw = Report::new(&bulk, UDP_GSO);
+    let to_tcp_64k = Report::new(&bulk, TCP_64K);
+    let to_tcp_1m = Report::new(&bulk, TCP_1M);
+    let latency = Report::new(&latency, PING_PONG);
+    let headline = Headline {
+        write_1mib_ratio_udp_gso: to_raw.ratio(WRITE_1M, GOODPUT),
+        write_1mib_crc_ratio_udp_gso: to_raw.ratio(WRITE_1M_CRC, GOODPUT),
+        write_1mib_ratio_tcp: to_tcp_1m.ratio(WRITE_1M, GOODPUT),
+        write_64kib_ratio_tcp: to_tcp_64k.ratio(WRITE_64K, GOODPUT),
+        write_64kib_crc_off_ratio_tcp: to_tcp_64k.ratio(WRITE_64K_OFF, GOODPUT),
+        write_8b_latency_ratio_udp: latency.ratio(WRITE_8B_LAT, ONE_WAY_P50),
+        send_8b_mmsgs: latency.median(SEND_8B, RATE),
+        cpu_s_per_gb: to_raw.median(WRITE_1M, CPU),
+    };
+    println!("{to_raw}");
+    println!("{latency}");
+    print_headline(&headline);
+    let Some(path) = &args.json else { return Ok(()) };
+    write_json(
+        path,
+        &Everything {
+            headline: &headline,
+            bandwidth: &to_raw,
+            bandwidth_to_tcp_64kib: &to_tcp_64k,
+            bandwidth_to_tcp_1mib: &to_tcp_1m,
+            latency: &latency,
+        },
+    )
+}
+
+fn print_headline(headline: &Headline) {
+    let line = |what: &str, value: Option<f64>, target: &str| {
+        let value = value.map_or("-".to_owned(), |value| format!("{value:.2}"));
+        println!("{what:52} {value:>7}   {target}");
+    };
+    line("WRITE 1 MiB / raw UDP GSO, crc off", headline.write_1mib_ratio_udp_gso, "target 0.70 or more");
+    line("WRITE 1 MiB / raw UDP GSO, crc on", headline.write_1mib_crc_ratio_udp_gso, "target 0.60 or more");
+    line("WRITE 1 MiB / TCP 1 MiB writes, crc off", headline.write_1mib_ratio_tcp, "");
+    line("WRITE 64 KiB / TCP 64 KiB writes, crc on", headline.write_64kib_ratio_tcp, "target 1.00 or more");
+    line("WRITE 64 KiB / TCP 64 KiB writes, crc off", headline.write_64kib_crc_off_ratio_tcp, "");
+    line("WRITE 8 B latency / raw UDP ping-pong", headline.write_8b_latency_ratio_udp, "target 1.50 or less");
+    line("SEND 8 B, million messages a second", headline.send_8b_mmsgs, "target 2.00 or more");
+    line("CPU s per GB, both sides, WRITE 1 MiB, crc off", headline.cpu_s_per_gb, "");
+}
+
+fn bulk_contestants(args: &CeilingArgs, timing: Timing) -> Vec<Contestant<'_>> {
+    let raw = udp_gso::UdpGsoOptions {
+        bind: LOOPBACK,
+        payload: udp_gso::DEFAULT_PAYLOAD_BYTES,
+        timing,
+    };
+    let tcp = |write_bytes| tcp::TcpOptions {
+        bind: LOOPBACK,
+        write_bytes,
+        congestion: tcp::DEFAULT_CONGESTION.to_owned(),
+        timing,
+    };
+    let (tcp_1m, tcp_64k) = (tcp(1 << 20), tcp(64 << 10));
+    let write = |size, crc| {
+        let test = braid_args(args, Some(size), None, crc);
+        move || run::sample(Test::WriteBw, &test).map(|row| bulk_metrics(&row))
+    };
+    vec![
+        Contestant::new(UDP_GSO, move || udp_gso::run(&raw)),
+        Contestant::new(WRITE_1M, write(1 << 20, Switch::Off)),
+        Contestant::new(WRITE_1M_CRC, write(1 << 20, Switch::On)),
+        Contestant::new(TCP_1M, move || tcp::run(&tcp_1m)),
+        Contestant::new(WRITE_64K, write(64 << 10, Switch::On)),
+        Contestant::new(TCP_64K, move || tcp::run(&tcp_64k)),
+        Contestant::new(WRITE_64K_OFF, write(64 << 10, Switch::Off)),
+    ]
+}
+
+fn latency_contestants(args: &CeilingArgs, timing: Timing) -> Vec<Contestant<'_>> {
+    let ping =
+        ping_pong::PingPongOptions { bind: LOOPBACK, bytes: ping_pong::DEFAULT_BYTES, timing };
+    let write = braid_args(args, Some(8), None, Switch::On);
+    let send = braid_args(args, Some(8), Some(64), Switch::On);
+    vec![
+        Contestant::new(PING_PONG, move || ping_pong::run(&ping)),
+        Contestant::new(WRITE_8B_LAT, move || {
+            run::sample(Test::WriteLat, &write).map(|row| latency_metrics(&row))
+        }),
+        Contestant::new(SEND_8B, move || {
+            run::sample(Test::SendBw, &send).map(|row| bulk_metrics(&row))
+        }),
+    ]
+}
+
+fn bulk_metrics(row: &Row) -> Metrics {
+    let Some(bandwidth) = row.bandwidth else { return Metrics::new() };
+    let gigabytes = row.bytes as f64 * row.iterations as f64 * 1e-9;
+    Metrics::from([
+        (GOODPUT, bandwidth.goodput_gbytes_s),
+        (RATE, bandwidth.rate_mmsgs),
+        (CPU, (row.client_cpu_s + row.server_cpu_s) / gigabytes),
+    ])
+}
+
+fn latency_metrics(row: &Row) -> Metrics {
+    let Some(latency) = row.latency else { return Metrics::new() };
+    Metrics::from([(ONE_WAY_P50, latency.p50_us), (ONE_WAY_P99, latency.p99_us)])
+}
+
+fn braid_args(args: &CeilingArgs, size: Option<u64>, tx_depth: Option<u32>, crc: Switch) -> TestArgs {
+    TestArgs {
+        host: None,
+        size,
+        iters: None,
+        qps: 1,
+        all: false,
+        duration: Some(args.seconds),
+        bidirectional: false,
+        tx_depth,
+        atomic: AtomicKind::FetchAndAdd,
+        loopback: true,
+        verify: false,
+        json: None,
+        engine: engine_args(args, crc),
+    }
+}
+
+fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
+    EngineArgs {
+        port: 0,
+        bind: Some(LOOPBACK),
+        dev: None,
+        datapath: DatapathKind::Udp,
+        progress: ProgressKind::Poll,
+        paths: args.paths,
+        lb: args.lb.clone(),
+        cc: "fixed".to_owned(),
+        loss_recovery: "sack".to_owned(),
+        rails: Vec::new(),
+        mtu: None,
+        crc,
+        drop: 0.0,
+        reorder: 0.0,
+        duplicate: 0.0,
+        corrupt: 0.0,
+        delay: 0,
+        seed: 1,
+    }
+}

@@ -1,0 +1,293 @@
+//! What people type.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+/// Benchmarks for Braid in the manner of perftest.
+///
+/// Without HOST a test is the server: it waits for one client, serves it and exits. The client
+/// decides what is measured. `--loopback` runs both ends on this machine, in two processes.
+#[derive(Parser, Debug)]
+#[command(name = "braid-perf", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Bandwidth of RDMA WRITE.
+    WriteBw(TestArgs),
+    /// Bandwidth of RDMA READ.
+    ReadBw(TestArgs),
+    /// Bandwidth of SEND.
+    SendBw(TestArgs),
+    /// Latency of RDMA WRITE, half a round trip.
+    WriteLat(TestArgs),
+    /// Latency of RDMA READ, the whole operation.
+    ReadLat(TestArgs),
+    /// Latency of SEND, half a round trip.
+    SendLat(TestArgs),
+    /// Latency of atomics, the whole operation.
+    AtomicLat(TestArgs),
+    /// All-to-all over rails: not built yet.
+    #[command(disable_help_flag = true)]
+    Alltoall(NotBuilt),
+    /// Braid beside the raw limits of this machine, interleaved, as ratios.
+    Ceiling(CeilingArgs),
+    /// Braid and its peers on the same wire: not built yet.
+    #[command(disable_help_flag = true)]
+    Compare(NotBuilt),
+    /// The other process of a raw peer; `ceiling` starts it.
+    #[command(hide = true)]
+    PeerServer(crate::peer::ServeOptions),
+}
+
+/// Takes whatever is there, to say that the command does not exist yet.
+#[derive(Args, Debug)]
+pub(crate) struct NotBuilt {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    pub(crate) rest: Vec<String>,
+}
+
+/// The test of a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Test {
+    WriteBw,
+    ReadBw,
+    SendBw,
+    WriteLat,
+    ReadLat,
+    SendLat,
+    AtomicLat,
+}
+
+impl Test {
+    /// As it is typed.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Test::WriteBw => "write-bw",
+            Test::ReadBw => "read-bw",
+            Test::SendBw => "send-bw",
+            Test::WriteLat => "write-lat",
+            Test::ReadLat => "read-lat",
+            Test::SendLat => "send-lat",
+            Test::AtomicLat => "atomic-lat",
+        }
+    }
+
+    pub(crate) fn is_latency(self) -> bool {
+        !matches!(self, Test::WriteBw | Test::ReadBw | Test::SendBw)
+    }
+
+    pub(crate) fn default_size(self) -> u64 {
+        match self {
+            Test::WriteBw | Test::ReadBw | Test::SendBw => 64 << 10,
+            _ => 8,
+        }
+    }
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TestArgs {
+    /// The server's name or address; absent: be the server.
+    pub(crate) host: Option<String>,
+    /// Bytes of a message, at most 1 GiB; 64K and 1M are understood [default: 65536, latency: 8]
+    #[arg(short = 's', long, value_parser = parse_size)]
+    pub(crate) size: Option<u64>,
+    /// Messages per queue pair [default: enough for about a second]
+    #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) iters: Option<u64>,
+    /// Queue pairs.
+    #[arg(short = 'q', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16384))]
+    pub(crate) qps: u32,
+    /// All sizes from 2 bytes to 8 MiB.
+    #[arg(short = 'a', long, conflicts_with = "size")]
+    pub(crate) all: bool,
+    /// Seconds to run instead of a number of messages.
+    #[arg(short = 'D', long, conflicts_with = "iters", value_parser = parse_seconds)]
+    pub(crate) duration: Option<f64>,
+    /// Both directions at once (bandwidth tests).
+    #[arg(short = 'b', long)]
+    pub(crate) bidirectional: bool,
+    /// Messages outstanding per queue pair [default: 8 MiB worth, 8 to 128]
+    #[arg(short = 't', long, value_parser = clap::value_parser!(u32).range(1..=8192))]
+    pub(crate) tx_depth: Option<u32>,
+    /// Atomic operation (atomic-lat).
+    #[arg(short = 'A', long, value_enum, default_value_t = AtomicKind::FetchAndAdd)]
+    pub(crate) atomic: AtomicKind,
+    /// Both ends on this machine, in two processes (one with `--datapath mem`).
+    #[arg(long, conflicts_with = "host")]
+    pub(crate) loopback: bool,
+    /// Check every byte.
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Write the results there too.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+}
+
+/// How the engine runs; every test and `ceiling` take these.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct EngineArgs {
+    /// UDP port of the server.
+    #[arg(short = 'p', long, default_value_t = braid::DEFAULT_PORT)]
+    pub(crate) port: u16,
+    /// Local address to receive on [default: all]
+    #[arg(long)]
+    pub(crate) bind: Option<IpAddr>,
+    /// RDMA device, with `--datapath verbs`.
+    #[arg(short = 'd', long, value_name = "DEV")]
+    pub(crate) dev: Option<String>,
+    /// What carries the packets.
+    #[arg(long, value_enum, default_value_t = DatapathKind::Udp)]
+    pub(crate) datapath: DatapathKind,
+    /// Who runs the protocol: the test itself by polling, or a thread of the engine.
+    #[arg(long, value_enum, default_value_t = ProgressKind::Poll)]
+    pub(crate) progress: ProgressKind,
+    /// Paths to the peer, 1 to 4096; each is a UDP source port.
+    #[arg(long, default_value_t = 16)]
+    pub(crate) paths: usize,
+    /// Path policy.
+    #[arg(long, default_value = "round-robin", value_name = "POLICY")]
+    pub(crate) lb: String,
+    /// Congestion control.
+    #[arg(long, default_value = "fixed", value_name = "POLICY")]
+    pub(crate) cc: String,
+    /// Loss recovery.
+    #[arg(long, default_value = "sack", value_name = "POLICY")]
+    pub(crate) loss_recovery: String,
+    /// Local devices or addresses, one rail each: not built yet.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) rails: Vec<String>,
+    /// Payload bytes of a packet, at most [default: what the path takes, up to 4096]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(64..))]
+    pub(crate) mtu: Option<u16>,
+    /// Whether payloads carry a CRC end to end.
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub(crate) crc: Switch,
+    /// Share of packets to drop, 0 to 1, injected below the protocol.
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) drop: f64,
+    /// Share of packets to hold back and deliver late.
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) reorder: f64,
+    /// Share of packets to send twice.
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) duplicate: f64,
+    /// Share of packets to damage.
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) corrupt: f64,
+    /// Microseconds that every packet is delayed.
+    #[arg(long, default_value_t = 0, value_name = "US")]
+    pub(crate) delay: u64,
+    /// Where the random choices start.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CeilingArgs {
+    /// Rounds; every contestant runs once in each.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: u32,
+    /// Seconds that each contestant is measured for in a round.
+    #[arg(long, default_value_t = 0.5, value_parser = parse_seconds)]
+    pub(crate) seconds: f64,
+    /// Write the results there too.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Path policy.
+    #[arg(long, default_value = "round-robin", value_name = "POLICY")]
+    pub(crate) lb: String,
+    /// Paths to the peer.
+    #[arg(long, default_value_t = 16)]
+    pub(crate) paths: usize,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DatapathKind {
+    /// UDP sockets.
+    Udp,
+    /// libibverbs: not built yet.
+    Verbs,
+    /// Inside one process.
+    Mem,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ProgressKind {
+    /// The test polls.
+    Poll,
+    /// A thread of the engine.
+    Thread,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Switch {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum AtomicKind {
+    /// 8-byte fetch and add.
+    #[value(name = "FETCH_AND_ADD")]
+    FetchAndAdd,
+    /// 8-byte compare and swap.
+    #[value(name = "CMP_AND_SWAP")]
+    CmpAndSwap,
+}
+
+/// Bytes: a number, with K, M or G for the powers of 1024.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.to_ascii_uppercase().strip_suffix(['K', 'M', 'G']) {
+        None => (text.to_owned(), 0),
+        Some(digits) => {
+            let shift = match text.chars().last().map(|c| c.to_ascii_uppercase()) {
+                Some('K') => 10,
+                Some('M') => 20,
+                _ => 30,
+            };
+            (digits.to_owned(), shift)
+        }
+    };
+    let number: u64 = digits.parse().map_err(|_| "want bytes, as in 8, 64K or 1M".to_owned())?;
+    let bytes = number.checked_mul(1 << shift).filter(|bytes| *bytes <= braid::MAX_MESSAGE);
+    bytes.ok_or_else(|| "a message has at most 1 GiB".to_owned())
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        _ => Err("want seconds, more than 0 and at most 86400".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_bytes_with_binary_suffixes() {
+        assert_eq!(parse_size("8"), Ok(8));
+        assert_eq!(parse_size("64K"), Ok(65536));
+        assert_eq!(parse_size("1m"), Ok(1 << 20));
+        assert_eq!(parse_size("1G"), Ok(1 << 30));
+        assert!(parse_size("2G").is_err() && parse_size("x").is_err() && parse_size("").is_err());
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,115 @@
+//! The control queue pair: orders and answers as small SENDs, apart from what is measured.
+
+use std::time::{Duration, Instant};
+
+use braid::{Access, CompletionQueue, Engine, MemoryRegion, ProtectionDomain, QpOptions, QueuePair, Status, wr};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::failure::{Attempt, Failure};
+use crate::plan::{from_json, to_json};
+
+/// Messages in either direction that may wait.
+const SLOTS: usize = 8;
+/// Bytes of the longest.
+const SLOT_LEN: usize = 1024;
+
+pub(crate) struct Control {
+    pub(crate) qp: QueuePair,
+    cq: CompletionQueue,
+    inbox: MemoryRegion,
+    outbox: MemoryRegion,
+    sent: usize,
+}
+
+/// The work request of an outgoing message; incoming ones have their slot for an id.
+const SENT: u64 = u64::MAX;
+
+impl Control {
+    /// Not yet connected, but ready to receive.
+    pub(crate) fn new(engine: &Engine, pd: &ProtectionDomain) -> Result<Self, Failure> {
+        let cq = engine.create_cq(4 * SLOTS).attempt("completion queue")?;
+        let options = QpOptions::new(&cq, &cq).queues(SLOTS as u32, SLOTS as u32);
+        let qp = pd.create_qp(options).attempt("control queue pair")?;
+        let mr = |access| pd.alloc_mr(SLOTS * SLOT_LEN, access).attempt("control memory");
+        let control = Control {
+            inbox: mr(Access::LOCAL_WRITE)?,
+            outbox: mr(Access::NONE)?,
+            qp,
+            cq,
+            sent: 0,
+        };
+        control.qp.modify(braid::QpState::Init).attempt("control queue pair to INIT")?;
+        for slot in 0..SLOTS {
+            control.post(slot)?;
+        }
+        Ok(control)
+    }
+
+    fn post(&self, slot: usize) -> Result<(), Failure> {
+        let piece = self.inbox.slice(slot * SLOT_LEN..(slot + 1) * SLOT_LEN).attempt("slot")?;
+        self.qp.post_recv(wr::recv(slot as u64, [piece])).attempt("control receive")
+    }
+
+    pub(crate) fn send(&mut self, message: &impl Serialize) -> Result<(), Failure> {
+        let bytes = to_json(message);
+        let offset = self.sent % SLOTS * SLOT_LEN;
+        self.sent += 1;
+        self.outbox.write_at(offset, &bytes).attempt("control message")?;
+        let piece = self.outbox.slice(offset..offset + bytes.len()).attempt("slot")?;
+        self.qp.post_send(wr::send(SENT, [piece])).attempt("control send")
+    }
+
+    /// The next message, if it has come; drives the engine where that is our business.
+    pub(crate) fn try_receive<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
+        while let Some(completion) = self.cq.poll_one().attempt("control completion queue")? {
+            if completion.status != Status::Success {
+                let what = format!("ended the connection ({})", completion.status);
+                return Err(Failure::Peer(what));
+            }
+            if completion.wr_id == SENT {
+                continue;
+            }
+            let slot = completion.wr_id as usize;
+            let mut bytes = vec![0; completion.len as usize];
+            self.inbox.read_at(slot * SLOT_LEN, &mut bytes).attempt("control message")?;
+            self.post(slot)?;
+            return from_json(&bytes).map(Some);
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn receive<T: DeserializeOwned>(&self, within: Duration) -> Result<T, Failure> {
+        let deadline = Instant::now() + within;
+        loop {
+            if let Some(message) = self.try_receive()? {
+                return Ok(message);
+            }
+            if Instant::now() > deadline {
+                return Err(Failure::Stalled(within));
+            }
+        }
+    }
+
+    /// Waits until everything said has been heard, so that the connection can be closed.
+    pub(crate) fn flush(&mut self, message: &impl Serialize) -> Result<(), Failure> {
+        self.send(message)?;
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while self.qp.outstanding().0 > 0 && Instant::now() < deadline {
+            // A peer that has already gone says so with an error; then nothing is left to say.
+            if self.cq.poll_one().is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the connection alive until the other side ends it, at most as long as `limit`: what it
+    /// has not heard yet can still be sent again.
+    pub(crate) fn linger(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        while self.qp.state() != braid::QpState::Error && Instant::now() < deadline {
+            let _ = self.cq.poll_one();
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Why a run failed, and the exit status that says so.
+
+use std::time::Duration;
+
+use crate::peer::PeerError;
+
+/// Why a run failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The command line asks for what cannot be.
+    #[error("{0}")]
+    Usage(String),
+    /// The engine refused.
+    #[error("{what}: {why}")]
+    Engine { what: &'static str, why: String },
+    /// A work request failed.
+    #[error("{work} {id} failed: {status}")]
+    Work { work: String, id: u64, status: braid::Status },
+    /// A byte is not what was sent.
+    #[error("message {message} of queue pair {qp}: byte {offset} is {found:#04x}, not {expected:#04x}")]
+    Corrupt { qp: usize, message: u64, offset: usize, found: u8, expected: u8 },
+    /// A message is not what was sent.
+    #[error("message {message} of queue pair {qp}: {what}")]
+    Wrong { qp: usize, message: u64, what: String },
+    /// The other side misbehaved.
+    #[error("the other side {0}")]
+    Peer(String),
+    /// Nothing happened.
+    #[error("nothing happened for {0:?}")]
+    Stalled(Duration),
+    /// A raw peer failed.
+    #[error(transparent)]
+    Raw(#[from] PeerError),
+    /// A file or a process.
+    #[error("{what}: {why}")]
+    Io { what: String, why: std::io::Error },
+}
+
+impl Failure {
+    /// 2: bad usage; 1: the run failed.
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self {
+            Failure::Usage(_) => 2,
+            _ => 1,
+        }
+    }
+}
+
+/// Says what was attempted when the engine refuses it.
+pub(crate) trait Attempt<T> {
+    fn attempt(self, what: &'static str) -> Result<T, Failure>;
+}
+
+impl<T, E: std::fmt::Display> Attempt<T> for Result<T, E> {
+    fn attempt(self, what: &'static str) -> Result<T, Failure> {
+        self.map_err(|error| Failure::Engine { what, why: error.to_string() })
+    }
+}

@@ -1,0 +1,318 @@
+//! The latency tests: one message at a time, to and fro.
+//!
+//! SEND and WRITE are ping-pong: both sides do the same and the figure is half a round trip, as in
+//! perftest. READ and the atomics are whole operations. A WRITE that fits one packet is noticed by
+//! watching its last byte; a longer one, whose packets may land in any order, and every verified
+//! one, comes with immediate data and is noticed by its completion.
+
+use std::time::{Duration, Instant};
+
+use braid::{Completion, Status, Work, wr};
+use hdrhistogram::Histogram;
+
+use crate::cli::{AtomicKind, Test};
+use crate::failure::{Attempt, Failure};
+use crate::pattern;
+use crate::peer::cpu_seconds;
+use crate::plan::{Answer, Order, Phase, SideReport};
+use crate::session::Session;
+
+const STALL: Duration = Duration::from_secs(20);
+/// The progress check is too dear for every turn of a spin.
+const CLOCK_EVERY: u32 = 4096;
+
+/// What a phase came to.
+pub(crate) struct Outcome {
+    /// Nanoseconds of each message.
+    pub(crate) times: Histogram<u64>,
+    pub(crate) verified: u64,
+}
+
+struct Run<'s> {
+    session: &'s mut Session,
+    phase: Phase,
+    /// WRITEs complete a receive at the other side.
+    with_imm: bool,
+    sends_open: u64,
+    received: u64,
+    verified: u64,
+    scratch: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+/// Measures one phase from the client's side.
+pub(crate) fn client(session: &mut Session, phase: Phase, limit: Option<Duration>) -> Result<(Outcome, SideReport), Failure> {
+    let mut run = Run::new(session, phase)?;
+    run.session.control.send(&Order::Begin(phase))?;
+    let Answer::Ready = run.session.control.receive(STALL)? else {
+        return Err(Failure::Peer("reported before it was asked".to_owned()));
+    };
+    let mut times = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("sound bounds");
+    let begin = Instant::now();
+    let mut sent = 0;
+    while phase.iters.is_none_or(|iters| sent < iters) {
+        let started = Instant::now();
+        run.client_turn(sent)?;
+        times.saturating_record(started.elapsed().as_nanos() as u64);
+        sent += 1;
+        if limit.is_some_and(|limit| begin.elapsed() >= limit) {
+            break;
+        }
+    }
+    run.drain()?;
+    run.check_total(sent)?;
+    run.session.control.send(&Order::End { sent })?;
+    let report = loop {
+        match run.session.control.receive(STALL)? {
+            Answer::Report(report) => break report,
+            Answer::Ready => return Err(Failure::Peer("answered out of turn".to_owned())),
+        }
+    };
+    Ok((Outcome { times, verified: run.verified + report.verified }, report))
+}
+
+/// Serves one phase; the order to begin it has come.
+pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure> {
+    let cpu = cpu_seconds();
+    let mut run = Run::new(session, phase)?;
+    run.session.control.send(&Answer::Ready)?;
+    let ping_pong = matches!(run.session.plan.test, Test::WriteLat | Test::SendLat);
+    let mut answered = 0;
+    loop {
+        if ping_pong && run.try_receive(answered)? {
+            run.send(answered)?;
+            answered += 1;
+            continue;
+        }
+        run.poll()?;
+        match run.session.control.try_receive()? {
+            Some(Order::End { sent }) if !ping_pong || sent == answered => break,
+            Some(_) => return Err(Failure::Peer("gave orders out of turn".to_owned())),
+            None => {}
+        }
+    }
+    run.drain()?;
+    let report = SideReport {
+        verified: run.verified,
+        messages: answered,
+        cpu_s: cpu_seconds() - cpu,
+        retransmitted: run.session.qps[0].counters().retransmitted,
+        corrupted: run.session.engine.counters().damaged(),
+    };
+    run.session.control.send(&Answer::Report(report))
+}
+
+impl<'s> Run<'s> {
+    fn new(session: &'s mut Session, phase: Phase) -> Result<Self, Failure> {
+        let plan = &session.plan;
+        if phase.size == 0 || phase.size > plan.slot_len {
+            return Err(Failure::Usage("a latency test needs messages of at least 1 byte".to_owned()));
+        }
+        let one_packet = phase.size <= u64::from(session.qps[0].packet_payload().unwrap_or(0));
+        let with_imm = plan.test == Test::WriteLat && (plan.verify || !one_packet);
+        let buffer = vec![0; phase.size as usize];
+        let run = Run {
+            with_imm,
+            sends_open: 0,
+            received: 0,
+            verified: 0,
+            scratch: Vec::new(),
+            buffer,
+            phase,
+            session,
+        };
+        run.prepare()?;
+        Ok(run)
+    }
+
+    fn prepare(&self) -> Result<(), Failure> {
+        let test = self.session.plan.test;
+        let receives = test == Test::SendLat || self.with_imm;
+        let len = self.phase.size as usize;
+        if test == Test::ReadLat && self.session.plan.verify {
+            let mut bytes = vec![0; len];
+            pattern::fill(&mut bytes, 0, 0);
+            self.session.exposed.write_at(0, &bytes).attempt("memory")?;
+        } else {
+            self.session.exposed.write_at(0, &vec![0; len.max(8)]).attempt("memory")?;
+        }
+        while receives && self.session.qps[0].outstanding().1 < self.session.plan.slots {
+            self.post_receive()?;
+        }
+        Ok(())
+    }
+
+    fn post_receive(&self) -> Result<(), Failure> {
+        let piece = match self.session.plan.test {
+            Test::SendLat => {
+                Some(self.session.exposed.slice(..self.session.plan.slot_len as usize).attempt("slot")?)
+            }
+            _ => None,
+        };
+        self.session.qps[0].post_recv(wr::recv(0, piece)).attempt("receive")
+    }
+
+    fn client_turn(&mut self, message: u64) -> Result<(), Failure> {
+        self.send(message)?;
+        match self.session.plan.test {
+            Test::WriteLat | Test::SendLat => {
+                self.wait(|run| run.try_receive(message))?;
+            }
+            _ => {
+                self.wait(|run| {
+                    run.poll()?;
+                    Ok(run.sends_open == 0)
+                })?;
+                self.check_fetched(message)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, mut done: impl FnMut(&mut Self) -> Result<bool, Failure>) -> Result<(), Failure> {
+        let mut turns: u32 = 0;
+        let mut begin = None;
+        while !done(self)? {
+            turns = turns.wrapping_add(1);
+            if turns.is_multiple_of(CLOCK_EVERY)
+                && begin.get_or_insert_with(Instant::now).elapsed() > STALL
+            {
+                return Err(Failure::Stalled(STALL));
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, message: u64) -> Result<(), Failure> {
+        let len = self.phase.size as usize;
+        let plan = &self.session.plan;
+        let most_open = u64::from(plan.slots) / 2;
+        if plan.verify && matches!(plan.test, Test::WriteLat | Test::SendLat) {
+            // The piece is free: the message before has been answered, so it has arrived.
+            pattern::fill(&mut self.buffer, 0, message);
+            self.session.local.write_at(0, &self.buffer).attempt("memory")?;
+        } else if plan.test == Test::WriteLat {
+            self.session.local.write_at(len - 1, &[mark(message)]).attempt("memory")?;
+        } else if plan.verify {
+            self.buffer.fill(0);
+            self.session.local.write_at(0, &self.buffer).attempt("memory")?;
+        }
+        // A completion lags behind the answer; the send queue must still have room.
+        while self.sends_open > most_open {
+            self.poll()?;
+        }
+        let work = self.work(message)?;
+        self.session.qps[0].post_send(work).attempt("post")?;
+        self.sends_open += 1;
+        Ok(())
+    }
+
+    fn work(&self, message: u64) -> Result<braid::SendWr, Failure> {
+        let plan = &self.session.plan;
+        let remote = self.session.remote.at(0);
+        let piece = |len| self.session.local.slice(..len).attempt("slot");
+        let all = self.phase.size as usize;
+        Ok(match plan.test {
+            Test::SendLat => wr::send(message, [piece(all)?]),
+            Test::ReadLat => wr::read(message, [piece(all)?], remote),
+            Test::AtomicLat => match plan.atomic {
+                AtomicKind::FetchAndAdd => wr::fetch_add(message, piece(8)?, remote, 1),
+                AtomicKind::CmpAndSwap => {
+                    wr::compare_swap(message, piece(8)?, remote, message, message + 1)
+                }
+            },
+            _ if self.with_imm => wr::write_imm(message, [piece(all)?], remote, message as u32),
+            _ => wr::write(message, [piece(all)?], remote),
+        })
+    }
+
+    fn poll(&mut self) -> Result<(), Failure> {
+        while let Some(completion) = self.session.cq.poll_one().attempt("completion queue")? {
+            self.on_completion(&completion)?;
+        }
+        Ok(())
+    }
+
+    fn on_completion(&mut self, completion: &Completion) -> Result<(), Failure> {
+        if completion.status != Status::Success {
+            let work = format!("{:?}", completion.work);
+            return Err(Failure::Work { work, id: completion.wr_id, status: completion.status });
+        }
+        if !matches!(completion.work, Work::Recv | Work::RecvWriteImm) {
+            self.sends_open -= 1;
+            return Ok(());
+        }
+        self.received += 1;
+        if u64::from(completion.len) != self.phase.size {
+            let what = format!("has {} bytes, not {}", completion.len, self.phase.size);
+            return Err(Failure::Wrong { qp: 0, message: self.received - 1, what });
+        }
+        self.post_receive()
+    }
+
+    /// Whether the other side's message of this number is here.
+    fn try_receive(&mut self, message: u64) -> Result<bool, Failure> {
+        self.poll()?;
+        let here = if self.session.plan.test == Test::SendLat || self.with_imm {
+            self.received > message
+        } else {
+            let mut last = [0];
+            self.session.exposed.read_at(self.phase.size as usize - 1, &mut last).attempt("memory")?;
+            last[0] == mark(message)
+        };
+        if here && self.session.plan.verify {
+            self.session.exposed.read_at(0, &mut self.buffer).attempt("memory")?;
+            pattern::check(&self.buffer, &mut self.scratch, 0, message)?;
+            self.verified += 1;
+        }
+        Ok(here)
+    }
+
+    fn check_fetched(&mut self, message: u64) -> Result<(), Failure> {
+        if !self.session.plan.verify {
+            return Ok(());
+        }
+        if self.session.plan.test == Test::AtomicLat {
+            let fetched = self.session.local.load_u64(0).attempt("memory")?;
+            if fetched != message {
+                let what = format!("the atomic fetched {fetched}, not {message}: it did not execute exactly once");
+                return Err(Failure::Wrong { qp: 0, message, what });
+            }
+        } else {
+            self.session.local.read_at(0, &mut self.buffer).attempt("memory")?;
+            pattern::check(&self.buffer, &mut self.scratch, 0, 0)?;
+        }
+        self.verified += 1;
+        Ok(())
+    }
+
+    /// The other side's counter holds exactly as many as were sent.
+    fn check_total(&mut self, sent: u64) -> Result<(), Failure> {
+        if !self.session.plan.verify || self.session.plan.test != Test::AtomicLat {
+            return Ok(());
+        }
+        let piece = self.session.local.slice(..8).attempt("slot")?;
+        let read = wr::read(sent, [piece], self.session.remote.at(0));
+        self.session.qps[0].post_send(read).attempt("post")?;
+        self.sends_open += 1;
+        self.drain()?;
+        let total = self.session.local.load_u64(0).attempt("memory")?;
+        if total != sent {
+            let what = format!("the counter holds {total} after {sent} atomics");
+            return Err(Failure::Wrong { qp: 0, message: sent, what });
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<(), Failure> {
+        self.wait(|run| {
+            run.poll()?;
+            Ok(run.sends_open == 0)
+        })
+    }
+}
+
+/// The last byte of a message: never that of the one before, and not the 0 of fresh memory.
+fn mark(message: u64) -> u8 {
+    (message % 255) as u8 + 1
+}

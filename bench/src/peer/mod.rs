@@ -1,0 +1,160 @@
+//! Raw peers: what the kernel's own transports reach on this machine, between two processes.
+//!
+//! Each peer has a *sender*, which runs in the bench process and measures, and a *server*, which
+//! is this same executable started again with the hidden `peer-server` subcommand:
+//!
+//! ```text
+//! bench process                      other process
+//!   Peer::spawn ------------------->  serve: binds, prints "listening on ADDR"
+//!   run: warm-up, measure  <======>   receives, acknowledges
+//!   Peer::report  <-----------------  prints "report {json}" (its CPU time), exits
+//! ```
+//!
+//! Nobody is pinned to a core. On an idle machine pinning changes no figure by more than the noise;
+//! on a busy one it costs every peer, which can then not make way for others. The price: while
+//! others keep a core busy, two spinning processes may share one, and a ping-pong then takes
+//! milliseconds.
+
+pub(crate) mod machine;
+pub(crate) mod metrics;
+pub(crate) mod ping_pong;
+pub(crate) mod process;
+pub(crate) mod tcp;
+pub(crate) mod udp_frame;
+pub(crate) mod udp_gso;
+pub(crate) mod udp_gso_server;
+
+mod sys;
+
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+pub(crate) use metrics::Metrics;
+
+/// Bytes of each side's working set.
+pub(crate) const WORKING_SET_BYTES: usize = 8 << 20;
+
+/// How long a server waits for a word from its sender before it gives up.
+const IDLE_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a sender waits for its server in all, however often it asks again.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// A transport of the kernel's that Braid is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PeerKind {
+    /// UDP with segmentation offload on the sending and on the receiving side.
+    UdpGso,
+    /// One TCP stream.
+    Tcp,
+    /// UDP, one small datagram to and fro, both ends spinning.
+    UdpPingPong,
+}
+
+/// What the other process is to do: the arguments of `braid-perf peer-server`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ServeOptions {
+    /// Which transport to serve.
+    #[arg(value_enum)]
+    pub(crate) kind: PeerKind,
+    /// Address to listen on; the kernel picks the port.
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub(crate) bind: IpAddr,
+    /// Payload bytes of one UDP segment, behind its header (udp-gso only).
+    #[arg(long, default_value_t = udp_gso::DEFAULT_PAYLOAD_BYTES)]
+    pub(crate) payload: usize,
+    /// Congestion control of the accepted stream (tcp only).
+    #[arg(long, default_value = tcp::DEFAULT_CONGESTION)]
+    pub(crate) congestion: String,
+}
+
+impl ServeOptions {
+    /// Options for `kind` on `bind`, everything else at its default.
+    pub(crate) fn new(kind: PeerKind, bind: IpAddr) -> Self {
+        Self {
+            kind,
+            bind,
+            payload: udp_gso::DEFAULT_PAYLOAD_BYTES,
+            congestion: tcp::DEFAULT_CONGESTION.to_owned(),
+        }
+    }
+}
+
+/// How long a peer runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timing {
+    /// Traffic before the clock starts.
+    pub(crate) warm_up: Duration,
+    /// Traffic that is measured.
+    pub(crate) duration: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { warm_up: Duration::from_millis(100), duration: Duration::from_secs(1) }
+    }
+}
+
+/// Why a peer did not finish.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PeerError {
+    /// The kernel refused something.
+    #[error("{context}: {cause}")]
+    Io {
+        /// What was attempted.
+        context: &'static str,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// The other side was silent for too long.
+    #[error("no {what} within {after:?}")]
+    Timeout {
+        /// What was awaited.
+        what: &'static str,
+        /// How long.
+        after: Duration,
+    },
+    /// The other process ended or said something that makes no sense.
+    #[error("the peer's other process {0}")]
+    Process(String),
+    /// An option is out of its range.
+    #[error("{0}")]
+    Usage(String),
+}
+
+/// Says what was attempted when the kernel refuses it.
+trait Context<T> {
+    /// Turns an `io::Error` into a [`PeerError`] that names `context`.
+    fn context(self, context: &'static str) -> Result<T, PeerError>;
+}
+
+impl<T> Context<T> for io::Result<T> {
+    fn context(self, context: &'static str) -> Result<T, PeerError> {
+        self.map_err(|cause| PeerError::Io { context, cause })
+    }
+}
+
+/// The other process: serves one sender on stdout's terms, then returns.
+///
+/// # Errors
+/// When a socket cannot be set up, or the sender stays silent for ten seconds.
+pub(crate) fn serve(options: &ServeOptions) -> Result<(), PeerError> {
+    let out = &mut io::stdout();
+    match options.kind {
+        PeerKind::UdpGso => udp_gso_server::serve(options.bind, options.payload, out),
+        PeerKind::Tcp => tcp::serve(options.bind, &options.congestion, out),
+        PeerKind::UdpPingPong => ping_pong::serve(options.bind, out),
+    }
+}
+
+/// CPU time of this process so far, all threads, user and system.
+pub(crate) fn cpu_seconds() -> f64 {
+    sys::process_cpu().as_secs_f64()
+}
+
+/// Tells the parent where to connect to.
+fn announce(out: &mut impl Write, address: SocketAddr) -> Result<(), PeerError> {
+    writeln!(out, "listening on {address}").context("announce the address")?;
+    out.flush().context("announce the address")
+}

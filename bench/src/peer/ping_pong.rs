@@ -1,0 +1,210 @@
+//! Raw UDP ping-pong, both ends spinning: the least that a message can take through the kernel.
+
+use std::hint;
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use super::metrics::{LOST, Metrics, ONE_WAY_P50, ONE_WAY_P99, ServerReport};
+use super::process::Peer;
+use super::udp_frame::{HEADER_BYTES, Header, Kind};
+use super::udp_gso::is_silence;
+use super::{
+    ANSWER_LIMIT, Context, IDLE_LIMIT, PeerError, PeerKind, ServeOptions, Timing, announce, sys,
+};
+
+/// Bytes of a ping: a header and one word.
+pub(crate) const DEFAULT_BYTES: usize = HEADER_BYTES + 8;
+
+/// Longest ping.
+const MAX_BYTES: usize = 65_507;
+
+/// How long an echo may take before the ping is sent again.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Looks at the socket between two looks at the clock.
+const SPINS_PER_CLOCK: u32 = 256;
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub(crate) struct PingPongOptions {
+    /// Address of both ends.
+    pub(crate) bind: IpAddr,
+    /// Bytes of a datagram, header and all; at least [`HEADER_BYTES`].
+    pub(crate) bytes: usize,
+    /// How long.
+    pub(crate) timing: Timing,
+}
+
+/// Starts the echo in another process, plays, and measures.
+///
+/// # Errors
+/// When a process or a socket fails, or the echo does not answer.
+pub(crate) fn run(options: &PingPongOptions) -> Result<Metrics, PeerError> {
+    if !(HEADER_BYTES..=MAX_BYTES).contains(&options.bytes) {
+        let text = format!("a ping of {} bytes is not possible", options.bytes);
+        return Err(PeerError::Usage(text));
+    }
+    let peer = Peer::spawn(&ServeOptions::new(PeerKind::UdpPingPong, options.bind))?;
+    let mut pinger = Pinger::connect(options.bind, peer.address(), options.bytes)?;
+    pinger.play(options.timing.warm_up)?;
+    pinger.round_trips.reset();
+    pinger.lost = 0;
+    pinger.play(options.timing.duration)?;
+    pinger.finish(&peer)?;
+    Ok(pinger.metrics())
+}
+
+struct Pinger {
+    socket: UdpSocket,
+    ping: Vec<u8>,
+    /// Number of the next ping.
+    next: u64,
+    /// Pings without an echo.
+    lost: u64,
+    /// In nanoseconds.
+    round_trips: Histogram<u64>,
+}
+
+impl Pinger {
+    fn connect(bind: IpAddr, echo: SocketAddr, bytes: usize) -> Result<Self, PeerError> {
+        let socket = UdpSocket::bind((bind, 0)).context("bind the pinger")?;
+        socket.connect(echo).context("connect to the echo")?;
+        let longest = PATIENCE.as_nanos() as u64;
+        let round_trips =
+            Histogram::new_with_bounds(1, longest, 3).expect("the bounds are constant");
+        Ok(Self { socket, ping: vec![0x5A; bytes], next: 0, lost: 0, round_trips })
+    }
+
+    fn play(&mut self, duration: Duration) -> Result<(), PeerError> {
+        let begin = Instant::now();
+        let mut last_echo = begin;
+        while begin.elapsed() < duration {
+            let start = Instant::now();
+            if self.ping()? {
+                let round_trip = start.elapsed();
+                self.round_trips.saturating_record(round_trip.as_nanos() as u64);
+                last_echo = start;
+            } else if last_echo.elapsed() > ANSWER_LIMIT {
+                return Err(PeerError::Timeout { what: "echo", after: ANSWER_LIMIT });
+            } else {
+                self.lost += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one ping; whether its echo came in time.
+    fn ping(&mut self) -> Result<bool, PeerError> {
+        self.send(Kind::Data)?;
+        let position = self.next;
+        self.next += 1;
+        let mut echo = [0; MAX_BYTES];
+        let deadline = Instant::now() + PATIENCE;
+        while let Some(length) = spin(&self.socket, &mut echo, deadline)? {
+            let header = Header::decode(&echo[..length]).map(|(header, _)| header);
+            if header.is_some_and(|header| header.position == position) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn send(&mut self, kind: Kind) -> Result<(), PeerError> {
+        let header = self.ping.first_chunk_mut().expect("a ping is longer than a header");
+        Header { kind, position: self.next, received: 0 }.encode(header);
+        self.socket.send(&self.ping).context("send a ping")?;
+        Ok(())
+    }
+
+    /// Says goodbye until the echo has gone.
+    fn finish(&mut self, peer: &Peer) -> Result<(), PeerError> {
+        const TRIES: u32 = 10;
+        for _ in 0..TRIES {
+            self.send(Kind::End)?;
+            match peer.report(ANSWER_LIMIT / TRIES) {
+                Err(PeerError::Timeout { .. }) => {}
+                other => return other.map(|_| ()),
+            }
+        }
+        Err(PeerError::Timeout { what: "end of the echo", after: ANSWER_LIMIT })
+    }
+
+    fn metrics(&self) -> Metrics {
+        let one_way = |quantile| self.round_trips.value_at_quantile(quantile) as f64 / 2e3;
+        let lost = (self.lost * self.ping.len() as u64) as f64;
+        Metrics::from([(ONE_WAY_P50, one_way(0.5)), (ONE_WAY_P99, one_way(0.99)), (LOST, lost)])
+    }
+}
+
+/// Serves one pinger.
+///
+/// # Errors
+/// When a socket call fails, or the pinger stays silent for ten seconds.
+pub(crate) fn serve(bind: IpAddr, out: &mut impl Write) -> Result<(), PeerError> {
+    let socket = UdpSocket::bind((bind, 0)).context("bind the echo")?;
+    socket.set_read_timeout(Some(IDLE_LIMIT)).context("set a timeout")?;
+    announce(out, socket.local_addr().context("ask for the address")?)?;
+
+    let mut bytes = vec![0; MAX_BYTES];
+    let (mut length, pinger) = socket.recv_from(&mut bytes).context("wait for a pinger")?;
+    socket.connect(pinger).context("connect to the pinger")?;
+    let cpu = sys::process_cpu();
+    let mut payload_bytes = 0;
+    while Header::decode(&bytes[..length]).is_none_or(|(header, _)| header.kind != Kind::End) {
+        socket.send(&bytes[..length]).context("echo")?;
+        payload_bytes += length as u64;
+        length = spin(&socket, &mut bytes, Instant::now() + IDLE_LIMIT)?
+            .ok_or(PeerError::Timeout { what: "ping", after: IDLE_LIMIT })?;
+    }
+    let cpu_seconds = (sys::process_cpu() - cpu).as_secs_f64();
+    ServerReport { payload_bytes, cpu_seconds }.write_to(out)
+}
+
+/// Looks until a datagram is there, or `deadline` has passed.
+fn spin(
+    socket: &UdpSocket,
+    buffer: &mut [u8],
+    deadline: Instant,
+) -> Result<Option<usize>, PeerError> {
+    loop {
+        for _ in 0..SPINS_PER_CLOCK {
+            match sys::receive_now(socket, buffer) {
+                Err(error) if is_silence(&error) => hint::spin_loop(),
+                other => return other.map(Some).context("receive a datagram"),
+            }
+        }
+        if Instant::now() >= deadline {
+            return Ok(None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::net::Ipv4Addr;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn every_ping_comes_back() {
+        let (output, mut out) = std::io::pipe().unwrap();
+        let bind = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let serving = thread::spawn(move || serve(bind, &mut out));
+        let mut lines = BufReader::new(output).lines().map(Result::unwrap);
+        let ready = lines.next().unwrap();
+        let address = ready.strip_prefix("listening on ").unwrap().parse().unwrap();
+
+        let mut pinger = Pinger::connect(bind, address, DEFAULT_BYTES).unwrap();
+        pinger.play(Duration::from_millis(100)).unwrap();
+        pinger.send(Kind::End).unwrap();
+        assert_eq!(pinger.round_trips.len() + pinger.lost, pinger.next);
+        assert!(pinger.metrics()[ONE_WAY_P50] > 0.1);
+        assert!(lines.next().unwrap().starts_with("report "));
+        serving.join().unwrap().unwrap();
+    }
+}

@@ -1,0 +1,184 @@
+//! One TCP stream: what every program gets without asking.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
+
+use super::metrics::{Bulk, Metrics, ServerReport};
+use super::process::Peer;
+use super::{
+    ANSWER_LIMIT, Context, IDLE_LIMIT, PeerError, PeerKind, ServeOptions, Timing,
+    WORKING_SET_BYTES, announce, sys,
+};
+
+/// Congestion control set on both ends, whatever the kernel's default is: on a path without a
+/// queue of its own, bbr paces itself far below what the machine can do.
+pub(crate) const DEFAULT_CONGESTION: &str = "cubic";
+
+/// Bytes of one read at most.
+const READ_BYTES: usize = 1 << 20;
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub(crate) struct TcpOptions {
+    /// Address of both ends.
+    pub(crate) bind: IpAddr,
+    /// Bytes of one write.
+    pub(crate) write_bytes: usize,
+    /// Congestion control of both ends.
+    pub(crate) congestion: String,
+    /// How long.
+    pub(crate) timing: Timing,
+}
+
+/// Starts the receiver in another process, sends to it, and measures.
+///
+/// # Errors
+/// When a process or a socket fails, or the receiver does not answer.
+pub(crate) fn run(options: &TcpOptions) -> Result<Metrics, PeerError> {
+    if !(1..=WORKING_SET_BYTES).contains(&options.write_bytes) {
+        let text = format!("a TCP write of {} bytes is not possible", options.write_bytes);
+        return Err(PeerError::Usage(text));
+    }
+    let mut serve = ServeOptions::new(PeerKind::Tcp, options.bind);
+    serve.congestion.clone_from(&options.congestion);
+    let peer = Peer::spawn(&serve)?;
+    let stream = connect(peer.address(), &options.congestion)?;
+    let bulk = measure(stream, options.write_bytes, options.timing)?;
+    Ok(bulk.metrics(peer.report(ANSWER_LIMIT)?))
+}
+
+fn connect(address: SocketAddr, congestion: &str) -> Result<TcpStream, PeerError> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)
+        .context("make the TCP sender")?;
+    set_congestion(&socket, congestion)?;
+    socket.connect_timeout(&address.into(), ANSWER_LIMIT).context("connect to the TCP receiver")?;
+    let stream = TcpStream::from(socket);
+    stream.set_nodelay(true).context("set TCP_NODELAY")?;
+    stream.set_write_timeout(Some(ANSWER_LIMIT)).context("set a timeout")?;
+    stream.set_read_timeout(Some(ANSWER_LIMIT)).context("set a timeout")?;
+    Ok(stream)
+}
+
+/// Warms up, then writes for the given time, then waits until the receiver has read it all.
+///
+/// What the warm-up has left in the socket buffers is drained on the clock: some 5 MB, far below
+/// a thousandth of a second's worth.
+fn measure(stream: TcpStream, write_bytes: usize, timing: Timing) -> Result<Bulk, PeerError> {
+    let mut writer = Writer { stream, memory: vec![0x5A; WORKING_SET_BYTES], write_bytes, next: 0 };
+    writer.write_for(timing.warm_up)?;
+    let (start, cpu) = (Instant::now(), sys::thread_cpu());
+    let payload_bytes = writer.write_for(timing.duration)?;
+    writer.finish()?;
+    let (elapsed, sender_cpu) = (start.elapsed(), sys::thread_cpu() - cpu);
+    Ok(Bulk { payload_bytes, elapsed, sender_cpu, lost_bytes: 0 })
+}
+
+/// Writes a working set over and over.
+struct Writer {
+    stream: TcpStream,
+    memory: Vec<u8>,
+    write_bytes: usize,
+    /// Offset of the next write; `next + write_bytes` never passes the end of `memory`.
+    next: usize,
+}
+
+impl Writer {
+    fn write_for(&mut self, duration: Duration) -> Result<u64, PeerError> {
+        let start = Instant::now();
+        let mut written = 0;
+        while start.elapsed() < duration {
+            let chunk = &self.memory[self.next..self.next + self.write_bytes];
+            self.stream.write_all(chunk).context("write to the TCP receiver")?;
+            written += self.write_bytes as u64;
+            self.next += self.write_bytes;
+            if self.next + self.write_bytes > self.memory.len() {
+                self.next = 0;
+            }
+        }
+        Ok(written)
+    }
+
+    /// Ends the stream and waits for the byte that says all of it has been read.
+    fn finish(&mut self) -> Result<(), PeerError> {
+        self.stream.shutdown(Shutdown::Write).context("end the TCP stream")?;
+        self.stream.read_exact(&mut [0]).context("wait for the TCP receiver's last byte")
+    }
+}
+
+/// Serves one sender.
+///
+/// # Errors
+/// When a socket call fails, or the sender stays silent for ten seconds.
+pub(crate) fn serve(bind: IpAddr, congestion: &str, out: &mut impl Write) -> Result<(), PeerError> {
+    let address = SocketAddr::new(bind, 0);
+    let listener = Socket::new(Domain::for_address(address), Type::STREAM, None)
+        .context("make the TCP receiver")?;
+    set_congestion(&listener, congestion)?;
+    listener.bind(&address.into()).context("bind the TCP receiver")?;
+    listener.listen(1).context("listen")?;
+    // accept() obeys the receive timeout too.
+    listener.set_read_timeout(Some(IDLE_LIMIT)).context("set a timeout")?;
+    let local = listener.local_addr().context("ask for the address")?;
+    announce(out, local.as_socket().expect("an IP socket has an IP address"))?;
+
+    let (socket, _) = listener.accept().context("wait for a sender")?;
+    set_congestion(&socket, congestion)?;
+    socket.set_read_timeout(Some(IDLE_LIMIT)).context("set a timeout")?;
+    drain(socket.into())?.write_to(out)
+}
+
+/// Reads to the end, says so with one byte, and closes.
+fn drain(mut stream: TcpStream) -> Result<ServerReport, PeerError> {
+    let mut memory = vec![0xA5; WORKING_SET_BYTES];
+    let cpu = sys::process_cpu();
+    let mut payload_bytes = 0;
+    let mut next = 0;
+    loop {
+        let room = memory.len().min(next + READ_BYTES);
+        let read = stream.read(&mut memory[next..room]).context("read from the TCP sender")?;
+        if read == 0 {
+            break;
+        }
+        payload_bytes += read as u64;
+        next = (next + read) % memory.len();
+    }
+    stream.write_all(&[1]).context("confirm the end of the TCP stream")?;
+    stream.shutdown(Shutdown::Write).context("close the TCP stream")?;
+    Ok(ServerReport { payload_bytes, cpu_seconds: (sys::process_cpu() - cpu).as_secs_f64() })
+}
+
+fn set_congestion(socket: &Socket, name: &str) -> Result<(), PeerError> {
+    socket.set_tcp_congestion(name.as_bytes()).context("set TCP_CONGESTION")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::net::Ipv4Addr;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn the_receiver_confirms_and_reports_every_byte() {
+        let (output, mut out) = std::io::pipe().unwrap();
+        let bind = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        // Every kernel lets everybody use reno.
+        let serving = thread::spawn(move || serve(bind, "reno", &mut out));
+        let mut lines = BufReader::new(output).lines().map(Result::unwrap);
+        let ready = lines.next().unwrap();
+        let address = ready.strip_prefix("listening on ").unwrap().parse().unwrap();
+
+        let timing = Timing { warm_up: Duration::ZERO, duration: Duration::from_millis(20) };
+        let bulk = measure(connect(address, "reno").unwrap(), 64 << 10, timing).unwrap();
+        let report = lines.next().unwrap();
+        let json = report.strip_prefix("report ").unwrap();
+        let report: ServerReport = serde_json::from_str(json).unwrap();
+        assert!(bulk.payload_bytes > 0);
+        assert_eq!(report.payload_bytes, bulk.payload_bytes);
+        serving.join().unwrap().unwrap();
+    }
+}

@@ -1,0 +1,284 @@
+//! Raw UDP with segmentation offload, one connection: the most that Braid's own datapath could
+//! reach, because it does the same system calls and nothing else.
+//!
+//! The sender scatters each train from a working set in memory, as a transport has to: header,
+//! payload, header, payload. The receiver copies each payload to its place and acknowledges every
+//! 256 KiB; the sender keeps at most 2 MiB in flight, so that no socket buffer overflows. What is
+//! lost all the same is counted and not sent again.
+
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
+
+use super::metrics::{Bulk, Metrics, ServerReport};
+use super::process::Peer;
+use super::udp_frame::{BUFFER_BYTES, Cut, HEADER_BYTES, Header, Kind};
+use super::{
+    ANSWER_LIMIT, Context, PeerError, PeerKind, ServeOptions, Timing, WORKING_SET_BYTES, sys,
+};
+
+/// Payload bytes of a segment where the MTU allows it.
+pub(crate) const DEFAULT_PAYLOAD_BYTES: usize = 4096;
+
+/// Payload bytes per acknowledgement.
+pub(crate) const ACK_BYTES: u64 = 256 << 10;
+
+/// Payload bytes in flight at most.
+const WINDOW_BYTES: u64 = 2 << 20;
+
+/// How long an answer may take before the question is asked again.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub(crate) struct UdpGsoOptions {
+    /// Address of both ends.
+    pub(crate) bind: IpAddr,
+    /// Payload bytes of a segment; 4096 on loopback, 1408 where the MTU is 1500.
+    pub(crate) payload: usize,
+    /// How long.
+    pub(crate) timing: Timing,
+}
+
+/// Starts the receiver in another process, sends to it, and measures.
+///
+/// # Errors
+/// When a process or a socket fails, or the receiver does not answer.
+pub(crate) fn run(options: &UdpGsoOptions) -> Result<Metrics, PeerError> {
+    let cut = Cut::new(options.payload)?;
+    let mut serve = ServeOptions::new(PeerKind::UdpGso, options.bind);
+    serve.payload = options.payload;
+    let peer = Peer::spawn(&serve)?;
+    let mut sender = Sender::connect(options.bind, peer.address(), cut)?;
+    let bulk = sender.measure(options.timing)?;
+    let report = sender.finish(&peer)?;
+    Ok(bulk.metrics(report))
+}
+
+/// Invariants: `acked <= sent`, and the difference is in flight and at most [`WINDOW_BYTES`].
+struct Sender {
+    socket: UdpSocket,
+    cut: Cut,
+    /// The working set.
+    buffers: Vec<Vec<u8>>,
+    /// One header per segment of a train.
+    headers: Vec<[u8; HEADER_BYTES]>,
+    /// Payload bytes sent.
+    sent: u64,
+    /// Of these, what the receiver waits for no longer.
+    acked: u64,
+    /// Of these, what has arrived.
+    received: u64,
+}
+
+impl Sender {
+    fn connect(bind: IpAddr, receiver: SocketAddr, cut: Cut) -> Result<Self, PeerError> {
+        let socket = UdpSocket::bind((bind, 0)).context("bind the UDP sender")?;
+        socket.connect(receiver).context("connect to the UDP receiver")?;
+        let segment = u16::try_from(cut.segment_bytes()).expect("a segment fits into a datagram");
+        sys::set_udp_segment(&socket, segment).context("set UDP_SEGMENT")?;
+        sys::enlarge_receive_buffer(&socket).context("enlarge the receive buffer")?;
+        socket.set_read_timeout(Some(PATIENCE)).context("set a timeout")?;
+        let buffers = vec![vec![0x5A; BUFFER_BYTES]; WORKING_SET_BYTES / BUFFER_BYTES];
+        let headers = vec![[0; HEADER_BYTES]; cut.segments];
+        let mut sender = Self { socket, cut, buffers, headers, sent: 0, acked: 0, received: 0 };
+        sender.ask(Kind::Hello)?;
+        Ok(sender)
+    }
+
+    /// Warms up, then sends for the given time, then waits until everything has arrived.
+    fn measure(&mut self, timing: Timing) -> Result<Bulk, PeerError> {
+        self.blast(timing.warm_up)?;
+        self.ask(Kind::Mark)?;
+        let (sent, received) = (self.sent, self.received);
+        let (start, cpu) = (Instant::now(), sys::thread_cpu());
+        self.blast(timing.duration)?;
+        self.ask(Kind::Probe)?;
+        let payload_bytes = self.received - received;
+        Ok(Bulk {
+            payload_bytes,
+            elapsed: start.elapsed(),
+            sender_cpu: sys::thread_cpu() - cpu,
+            lost_bytes: (self.sent - sent).saturating_sub(payload_bytes),
+        })
+    }
+
+    /// Sends train after train.
+    fn blast(&mut self, duration: Duration) -> Result<(), PeerError> {
+        let start = Instant::now();
+        while start.elapsed() < duration {
+            self.make_room()?;
+            self.send_train()?;
+        }
+        Ok(())
+    }
+
+    /// Takes what acknowledgements there are, and waits for one when the window is full.
+    fn make_room(&mut self) -> Result<(), PeerError> {
+        let after = self.sent + self.cut.train_bytes();
+        if after - self.acked > WINDOW_BYTES / 2 {
+            while self.poll()?.is_some() {}
+        }
+        while after - self.acked > WINDOW_BYTES {
+            if self.wait()?.is_none() {
+                self.ask(Kind::Probe)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one train, gathered from headers and working set.
+    fn send_train(&mut self) -> Result<(), PeerError> {
+        let payload = self.cut.payload;
+        let mut parts = Vec::with_capacity(2 * self.headers.len());
+        let mut position = self.sent;
+        for header in &mut self.headers {
+            Header { kind: Kind::Data, position, received: 0 }.encode(header);
+            let (buffer, offset) = self.cut.place(position);
+            parts.push(IoSlice::new(header));
+            parts.push(IoSlice::new(&self.buffers[buffer][offset..offset + payload]));
+            position += payload as u64;
+        }
+        SockRef::from(&self.socket).send_vectored(&parts).context("send a train")?;
+        self.sent = position;
+        Ok(())
+    }
+
+    /// Tells the receiver how far we are until it answers; whatever it then lacks is lost.
+    fn ask(&mut self, kind: Kind) -> Result<(), PeerError> {
+        let deadline = Instant::now() + ANSWER_LIMIT;
+        while Instant::now() < deadline {
+            self.send_word(kind)?;
+            while let Some(answer) = self.wait()? {
+                if answer.kind == kind && answer.position == self.sent {
+                    return Ok(());
+                }
+            }
+        }
+        Err(PeerError::Timeout { what: "answer from the UDP receiver", after: ANSWER_LIMIT })
+    }
+
+    fn send_word(&self, kind: Kind) -> Result<(), PeerError> {
+        let mut bytes = [0; HEADER_BYTES];
+        Header { kind, position: self.sent, received: 0 }.encode(&mut bytes);
+        self.socket.send(&bytes).context("send to the UDP receiver")?;
+        Ok(())
+    }
+
+    /// The next answer, if it comes within [`PATIENCE`].
+    fn wait(&mut self) -> Result<Option<Header>, PeerError> {
+        let mut bytes = [0; HEADER_BYTES];
+        let outcome = self.socket.recv(&mut bytes);
+        self.accept(outcome, &bytes)
+    }
+
+    /// The next answer, if there is one already.
+    fn poll(&mut self) -> Result<Option<Header>, PeerError> {
+        let mut bytes = [0; HEADER_BYTES];
+        let outcome = sys::receive_now(&self.socket, &mut bytes);
+        self.accept(outcome, &bytes)
+    }
+
+    /// Learns from an answer.
+    fn accept(
+        &mut self,
+        outcome: io::Result<usize>,
+        bytes: &[u8; HEADER_BYTES],
+    ) -> Result<Option<Header>, PeerError> {
+        match outcome {
+            Err(error) if is_silence(&error) => return Ok(None),
+            other => other.context("receive an acknowledgement")?,
+        };
+        let answer = Header::decode(bytes).map(|(header, _)| header);
+        if let Some(answer) = answer {
+            self.acked = self.acked.max(answer.position.min(self.sent));
+            self.received = self.received.max(answer.received);
+        }
+        Ok(answer)
+    }
+
+    /// Says goodbye until the receiver has reported.
+    fn finish(&self, peer: &Peer) -> Result<ServerReport, PeerError> {
+        const TRIES: u32 = 10;
+        for _ in 0..TRIES {
+            self.send_word(Kind::End)?;
+            match peer.report(ANSWER_LIMIT / TRIES) {
+                Err(PeerError::Timeout { .. }) => {}
+                other => return other,
+            }
+        }
+        Err(PeerError::Timeout { what: "report from the UDP receiver", after: ANSWER_LIMIT })
+    }
+}
+
+/// Whether an error only says that nothing has come yet.
+pub(super) fn is_silence(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::thread;
+
+    use super::super::udp_gso_server::Receiver;
+    use super::*;
+
+    const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    #[test]
+    fn every_payload_finds_its_place() {
+        for payload in [4096, 1408] {
+            let cut = Cut::new(payload).unwrap();
+            let mut receiver = Receiver::bind(LOCALHOST, cut).unwrap();
+            let address = receiver.address().unwrap();
+            let receiving = thread::spawn(move || receiver.run().map(|()| receiver));
+
+            let mut sender = Sender::connect(LOCALHOST, address, cut).unwrap();
+            for (number, buffer) in (1..).zip(&mut sender.buffers) {
+                for (at, byte) in buffer.iter_mut().enumerate() {
+                    *byte = (at / payload * 7 + at + number) as u8;
+                }
+            }
+            sender.blast(Duration::from_millis(50)).unwrap();
+            sender.ask(Kind::Probe).unwrap();
+            sender.send_word(Kind::End).unwrap();
+
+            let receiver = receiving.join().unwrap().unwrap();
+            assert!(sender.sent > 0);
+            assert_eq!((sender.acked, sender.received), (sender.sent, sender.sent));
+            for position in (0..sender.sent.min(7 << 20)).step_by(payload) {
+                let (buffer, offset) = cut.place(position);
+                let placed = buffer * BUFFER_BYTES + offset;
+                assert!(
+                    receiver.memory[placed..placed + payload]
+                        == sender.buffers[buffer][offset..offset + payload],
+                    "the payload at {position}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_lost_train_is_counted_and_not_waited_for() {
+        let cut = Cut::new(4096).unwrap();
+        let mut receiver = Receiver::bind(LOCALHOST, cut).unwrap();
+        let address = receiver.address().unwrap();
+        let receiving = thread::spawn(move || receiver.run());
+
+        let mut sender = Sender::connect(LOCALHOST, address, cut).unwrap();
+        sender.send_train().unwrap();
+        // As if the window's worth of trains had been dropped.
+        sender.sent += WINDOW_BYTES;
+        sender.make_room().unwrap();
+        assert_eq!((sender.acked, sender.received), (sender.sent, cut.train_bytes()));
+        sender.send_train().unwrap();
+        sender.ask(Kind::Probe).unwrap();
+        assert_eq!(sender.received, 2 * cut.train_bytes());
+        sender.send_word(Kind::End).unwrap();
+        receiving.join().unwrap().unwrap();
+    }
+}

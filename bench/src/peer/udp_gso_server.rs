@@ -1,0 +1,130 @@
+//! The receiving side of the raw UDP transfer: a bounce buffer, a copy of each payload to its
+//! place, an acknowledgement per 256 KiB.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use super::metrics::ServerReport;
+use super::udp_frame::{BUFFER_BYTES, Cut, HEADER_BYTES, Header, Kind};
+use super::udp_gso::ACK_BYTES;
+use super::{Context, IDLE_LIMIT, PeerError, WORKING_SET_BYTES, announce, sys};
+
+/// A UDP train is never longer.
+const BOUNCE_BYTES: usize = 64 << 10;
+
+/// Serves one sender.
+///
+/// # Errors
+/// When a socket call fails, or the sender stays silent for ten seconds.
+pub(crate) fn serve(bind: IpAddr, payload: usize, out: &mut impl Write) -> Result<(), PeerError> {
+    let mut receiver = Receiver::bind(bind, Cut::new(payload)?)?;
+    announce(out, receiver.address()?)?;
+    receiver.run()?;
+    receiver.report().write_to(out)
+}
+
+/// Invariants: `received <= expected`, and the difference is lost; `acked <= received`.
+pub(super) struct Receiver {
+    socket: UdpSocket,
+    cut: Cut,
+    /// Where payload ends up; as large as the sender's working set, and touched beforehand.
+    pub(super) memory: Vec<u8>,
+    /// Payload bytes that arrived.
+    received: u64,
+    /// The position in the stream behind the last payload that arrived.
+    expected: u64,
+    /// `received` when the last acknowledgement left.
+    acked: u64,
+    /// `received`, and the CPU time, when the clock started.
+    mark: (u64, Duration),
+}
+
+impl Receiver {
+    pub(super) fn bind(bind: IpAddr, cut: Cut) -> Result<Self, PeerError> {
+        let socket = UdpSocket::bind((bind, 0)).context("bind the UDP receiver")?;
+        sys::enlarge_receive_buffer(&socket).context("enlarge the receive buffer")?;
+        sys::enable_udp_gro(&socket).context("enable UDP_GRO")?;
+        socket.set_read_timeout(Some(IDLE_LIMIT)).context("set a timeout")?;
+        let memory = vec![0xA5; WORKING_SET_BYTES];
+        let mark = (0, sys::process_cpu());
+        Ok(Self { socket, cut, memory, received: 0, expected: 0, acked: 0, mark })
+    }
+
+    pub(super) fn address(&self) -> Result<SocketAddr, PeerError> {
+        self.socket.local_addr().context("ask for the address")
+    }
+
+    /// Serves the first sender that says hello until it says that it is done.
+    pub(super) fn run(&mut self) -> Result<(), PeerError> {
+        self.connect()?;
+        self.receive()
+    }
+
+    fn connect(&mut self) -> Result<(), PeerError> {
+        let mut hello = [0; HEADER_BYTES];
+        let (_, sender) = self.socket.recv_from(&mut hello).context("wait for a sender")?;
+        self.socket.connect(sender).context("connect to the sender")?;
+        self.answer(Kind::Hello)
+    }
+
+    fn receive(&mut self) -> Result<(), PeerError> {
+        let mut bounce = vec![0; BOUNCE_BYTES];
+        loop {
+            let (length, segment) = match sys::receive_train(&self.socket, &mut bounce) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => other.context("receive a train")?,
+            };
+            for datagram in bounce[..length].chunks(segment.max(1)) {
+                let Some((header, payload)) = Header::decode(datagram) else { continue };
+                match header.kind {
+                    Kind::Data => self.place(header, payload),
+                    Kind::End => return Ok(()),
+                    _ => self.synchronise(header)?,
+                }
+            }
+            if self.received - self.acked >= ACK_BYTES {
+                self.answer(Kind::Data)?;
+            }
+        }
+    }
+
+    /// Copies a payload to its place. What is older than the newest arrival was counted as lost
+    /// when it was overtaken, and stays so; on a wire without reordering it does not happen.
+    fn place(&mut self, header: Header, payload: &[u8]) {
+        if header.position < self.expected || payload.len() != self.cut.payload {
+            return;
+        }
+        let (buffer, offset) = self.cut.place(header.position);
+        let start = buffer * BUFFER_BYTES + offset;
+        self.memory[start..start + payload.len()].copy_from_slice(payload);
+        self.received += payload.len() as u64;
+        self.expected = header.position + payload.len() as u64;
+    }
+
+    /// Accepts where the sender is: what has not arrived by now is lost.
+    fn synchronise(&mut self, header: Header) -> Result<(), PeerError> {
+        self.expected = self.expected.max(header.position);
+        if header.kind == Kind::Mark {
+            self.mark = (self.received, sys::process_cpu());
+        }
+        self.answer(header.kind)
+    }
+
+    /// Acknowledges what has arrived.
+    fn answer(&mut self, kind: Kind) -> Result<(), PeerError> {
+        self.acked = self.received;
+        let mut bytes = [0; HEADER_BYTES];
+        Header { kind, position: self.expected, received: self.received }.encode(&mut bytes);
+        self.socket.send(&bytes).context("acknowledge")?;
+        Ok(())
+    }
+
+    fn report(&self) -> ServerReport {
+        let (received, cpu) = self.mark;
+        ServerReport {
+            payload_bytes: self.received - received,
+            cpu_seconds: (sys::process_cpu() - cpu).as_secs_f64(),
+        }
+    }
+}

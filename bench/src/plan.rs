@@ -1,0 +1,102 @@
+//! What client and server agree on. It travels as private data of the connections, and as messages
+//! on a control queue pair, all in JSON: a few hundred bytes, before and between measurements only.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::cli::{AtomicKind, Test};
+use crate::failure::Failure;
+use crate::session::Regions;
+
+/// The whole run, told with the first connection.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) test: Test,
+    pub(crate) qps: u32,
+    pub(crate) verify: bool,
+    pub(crate) bidirectional: bool,
+    pub(crate) atomic: AtomicKind,
+    /// Slots of memory per queue pair, and the bytes of each: the largest message.
+    pub(crate) slots: u32,
+    pub(crate) slot_len: u64,
+}
+
+impl Plan {
+    /// Bytes that one queue pair's slots take.
+    pub(crate) fn qp_bytes(&self) -> u64 {
+        u64::from(self.slots) * self.slot_len
+    }
+
+    /// Where a slot begins in the memory of one side.
+    pub(crate) fn slot_offset(&self, qp: usize, slot: u64) -> u64 {
+        qp as u64 * self.qp_bytes() + slot % u64::from(self.slots) * self.slot_len
+    }
+
+    /// Memory of one direction, for all queue pairs.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        u64::from(self.qps) * self.qp_bytes()
+    }
+}
+
+/// Private data of a connection.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Join {
+    /// The control queue pair, which comes first, with the client's memory.
+    Control(Plan, Regions),
+    /// A data queue pair, by its number.
+    Data(u32),
+}
+
+/// One measurement: all messages have this size.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Phase {
+    pub(crate) size: u64,
+    /// Messages per queue pair; `None`: until the client says so.
+    pub(crate) iters: Option<u64>,
+    /// Messages outstanding per queue pair.
+    pub(crate) depth: u32,
+}
+
+/// What the client says on the control queue pair.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// Get ready for this; answer when so.
+    Begin(Phase),
+    /// That was all: per queue pair so many messages were sent to you. Report when you have them.
+    End { sent: u64 },
+    /// No more phases.
+    Quit,
+}
+
+/// What the server says.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Ready,
+    /// How the phase went on the server's side.
+    Report(SideReport),
+}
+
+/// What one side has to say of a phase.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct SideReport {
+    /// Messages whose every byte was checked.
+    pub(crate) verified: u64,
+    /// Messages this side received or sent beyond the client's, when both directions run.
+    pub(crate) messages: u64,
+    /// CPU time of the process during the phase.
+    pub(crate) cpu_s: f64,
+    /// Segments sent again.
+    pub(crate) retransmitted: u64,
+    /// Datagrams dropped because a check did not match.
+    pub(crate) corrupted: u64,
+}
+
+pub(crate) fn to_json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("plain data has a JSON form")
+}
+
+pub(crate) fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        Failure::Peer(format!("sent what is not braid-perf's ({error}); do both run the same version?"))
+    })
+}

@@ -1,0 +1,141 @@
+//! Results: perftest's columns for people, the same numbers with units in their names for programs.
+
+use std::path::Path;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::cli::Test;
+use crate::failure::Failure;
+
+/// One line of the result.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Row {
+    pub(crate) bytes: u64,
+    pub(crate) iterations: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bandwidth: Option<Bandwidth>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) latency: Option<Latency>,
+    /// Messages whose every byte was checked, on either side.
+    pub(crate) verified_messages: u64,
+    /// Segments sent again, by both sides.
+    pub(crate) retransmitted_segments: u64,
+    /// Datagrams that both sides dropped because a check did not match.
+    pub(crate) corrupted_dropped: u64,
+    pub(crate) client_cpu_s: f64,
+    pub(crate) server_cpu_s: f64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Bandwidth {
+    pub(crate) goodput_gbps: f64,
+    pub(crate) goodput_gbytes_s: f64,
+    pub(crate) rate_mmsgs: f64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Latency {
+    pub(crate) min_us: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) avg_us: f64,
+    pub(crate) stdev_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) p999_us: f64,
+    pub(crate) max_us: f64,
+}
+
+/// The whole result.
+#[derive(Debug, Serialize)]
+pub(crate) struct Results {
+    pub(crate) test: &'static str,
+    pub(crate) queue_pairs: u32,
+    pub(crate) paths: usize,
+    pub(crate) path_policy: String,
+    pub(crate) packet_payload_bytes: u16,
+    pub(crate) crc: bool,
+    pub(crate) verify: bool,
+    pub(crate) rows: Vec<Row>,
+}
+
+impl Bandwidth {
+    pub(crate) fn new(messages: u64, bytes: u64, seconds: f64) -> Self {
+        let total = messages as f64 * bytes as f64;
+        Bandwidth {
+            goodput_gbps: total * 8e-9 / seconds,
+            goodput_gbytes_s: total * 1e-9 / seconds,
+            rate_mmsgs: messages as f64 * 1e-6 / seconds,
+        }
+    }
+}
+
+impl Latency {
+    /// `divisor` 2: half round trips.
+    pub(crate) fn new(times: &Histogram<u64>, divisor: f64) -> Self {
+        let us = |ns: f64| ns / 1000.0 / divisor;
+        let at = |quantile| us(times.value_at_quantile(quantile) as f64);
+        Latency {
+            min_us: us(times.min() as f64),
+            p50_us: at(0.5),
+            avg_us: us(times.mean()),
+            stdev_us: us(times.stdev()),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: us(times.max() as f64),
+        }
+    }
+}
+
+/// The line above the rows.
+pub(crate) fn print_heading(test: Test) {
+    if test.is_latency() {
+        println!(
+            " {:>10} {:>11} {:>10} {:>14} {:>10} {:>10} {:>10} {:>10} {:>12}",
+            "#bytes", "#iterations", "t_min[us]", "t_typical[us]", "t_avg[us]", "t_stdev", "99%[us]", "99.9%[us]", "t_max[us]"
+        );
+    } else {
+        println!(
+            " {:>10} {:>11} {:>18} {:>18} {:>15}",
+            "#bytes", "#iterations", "BW avg[Gb/s]", "BW avg[GB/s]", "MsgRate[Mpps]"
+        );
+    }
+}
+
+pub(crate) fn print_row(row: &Row) {
+    if let Some(l) = &row.latency {
+        println!(
+            " {:>10} {:>11} {:>10.2} {:>14.2} {:>10.2} {:>10.2} {:>10.2} {:>10.2} {:>12.2}",
+            row.bytes, row.iterations, l.min_us, l.p50_us, l.avg_us, l.stdev_us, l.p99_us, l.p999_us, l.max_us
+        );
+    }
+    if let Some(b) = &row.bandwidth {
+        println!(
+            " {:>10} {:>11} {:>18.2} {:>18.3} {:>15.6}",
+            row.bytes, row.iterations, b.goodput_gbps, b.goodput_gbytes_s, b.rate_mmsgs
+        );
+    }
+}
+
+/// What happened besides.
+pub(crate) fn print_summary(results: &Results) {
+    let sum = |field: fn(&Row) -> u64| results.rows.iter().map(field).sum::<u64>();
+    println!(
+        " {} queue pair(s), {} path(s) by {}, packets of {} bytes, crc {}; {} segments sent again, {} damaged datagrams dropped",
+        results.queue_pairs,
+        results.paths,
+        results.path_policy,
+        results.packet_payload_bytes,
+        if results.crc { "on" } else { "off" },
+        sum(|row| row.retransmitted_segments),
+        sum(|row| row.corrupted_dropped),
+    );
+    if results.verify {
+        println!(" verified: every byte of {} messages is right", sum(|row| row.verified_messages));
+    }
+}
+
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).expect("plain data has a JSON form");
+    std::fs::write(path, text + "\n")
+        .map_err(|why| Failure::Io { what: format!("cannot write {}", path.display()), why })
+}

@@ -1,0 +1,237 @@
+//! One test from the command line to its result: client, server, or both.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use braid::{Engine, MemFabric};
+
+use crate::bandwidth;
+use crate::child::Child;
+use crate::cli::{DatapathKind, Test, TestArgs};
+use crate::failure::{Attempt, Failure};
+use crate::latency;
+use crate::peer::cpu_seconds;
+use crate::plan::{Order, Phase, Plan, SideReport};
+use crate::report::{self, Bandwidth, Latency, Results, Row};
+use crate::session::{self, Session};
+
+/// Bytes that one queue pair keeps outstanding unless told otherwise.
+const OUTSTANDING_BYTES: u64 = 8 << 20;
+/// Connections that may wait to be accepted: a client opens one after the other.
+const BACKLOG: usize = 64;
+/// The longest message of `-a`.
+const LARGEST_OF_ALL: u64 = 8 << 20;
+
+/// Runs what the command line says.
+pub(crate) fn run(test: Test, args: &TestArgs) -> Result<(), Failure> {
+    check(test, args)?;
+    match (&args.host, args.loopback, args.engine.datapath) {
+        (None, true, DatapathKind::Mem) => both_in_one_process(test, args),
+        (None, true, _) => {
+            let server = Child::server(test, args)?;
+            let engine = session::engine(&args.engine, 0, None)?;
+            let address = server.address();
+            client(test, args, engine, address)?;
+            server.finish()
+        }
+        (Some(_), _, DatapathKind::Mem) | (None, false, DatapathKind::Mem) => {
+            Err(Failure::Usage("--datapath mem stays inside one process: add --loopback, without HOST".to_owned()))
+        }
+        (Some(host), ..) => {
+            let address = session::resolve(host, args.engine.port)?;
+            let engine = session::engine(&args.engine, 0, None)?;
+            client(test, args, engine, address)
+        }
+        (None, ..) => serve(args),
+    }
+}
+
+fn check(test: Test, args: &TestArgs) -> Result<(), Failure> {
+    session::check(&args.engine)?;
+    let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
+    if test.is_latency() && (args.bidirectional || args.qps > 1) {
+        return usage("a latency test has one queue pair and alternates by itself: leave out -b and -q");
+    }
+    if test == Test::AtomicLat && args.size.is_some_and(|size| size != 8) || (test == Test::AtomicLat && args.all) {
+        return usage("atomics are 8 bytes: leave out -s and -a");
+    }
+    if test.is_latency() && args.size == Some(0) {
+        return usage("a latency test needs messages of at least 1 byte: -s 1");
+    }
+    Ok(())
+}
+
+fn both_in_one_process(test: Test, args: &TestArgs) -> Result<(), Failure> {
+    let fabric = MemFabric::new();
+    let server = session::engine(&args.engine, args.engine.port, Some(&fabric))?;
+    let engine = session::engine(&args.engine, 0, Some(&fabric))?;
+    let address = server.local_addr();
+    thread::scope(|scope| {
+        let cc = args.engine.cc.clone();
+        let serving = scope.spawn(move || serve_one(server, &cc));
+        client(test, args, engine, address)?;
+        serving.join().map_err(|_| Failure::Peer("panicked".to_owned()))?
+    })
+}
+
+fn serve(args: &TestArgs) -> Result<(), Failure> {
+    let engine = session::engine(&args.engine, args.engine.port, None)?;
+    serve_one(engine, &args.engine.cc)
+}
+
+/// Waits for a client, does what it says, and ends with it.
+fn serve_one(engine: Engine, cc: &str) -> Result<(), Failure> {
+    let listener = engine.listen(BACKLOG).attempt("listen")?;
+    println!("listening on {}", engine.local_addr());
+    let _ = std::io::stdout().flush();
+    let cc = cc.parse().map_err(|error: braid::UnknownCc| Failure::Usage(error.to_string()))?;
+    let mut session = Session::accept(engine, &listener, cc)?;
+    loop {
+        let order = session.control.receive(Duration::from_secs(60))?;
+        let Order::Begin(phase) = order else { break };
+        if session.plan.test.is_latency() {
+            latency::server(&mut session, phase)?;
+        } else {
+            bandwidth::server(&mut session, phase)?;
+        }
+    }
+    session.control.linger(Duration::from_millis(200));
+    Ok(())
+}
+
+/// One loopback measurement, for those who print it themselves.
+pub(crate) fn sample(test: Test, args: &TestArgs) -> Result<Row, Failure> {
+    let server = Child::server(test, args)?;
+    let engine = session::engine(&args.engine, 0, None)?;
+    let size = args.size.unwrap_or(test.default_size());
+    let mut session = connect(test, args, engine, server.address(), &[size])?;
+    let row = measure(&mut session, test, args, size)?;
+    session.control.flush(&Order::Quit)?;
+    server.finish()?;
+    Ok(row)
+}
+
+fn client(test: Test, args: &TestArgs, engine: Engine, server: SocketAddr) -> Result<(), Failure> {
+    let sizes = sizes(test, args);
+    let mut session = connect(test, args, engine, server, &sizes)?;
+    let mut results = Results {
+        test: test.name(),
+        queue_pairs: args.qps,
+        paths: args.engine.paths,
+        path_policy: args.engine.lb.clone(),
+        packet_payload_bytes: session.qps[0].packet_payload().unwrap_or(0),
+        crc: session.qps[0].payload_crc() == Some(braid::Crc::On),
+        verify: args.verify,
+        rows: Vec::new(),
+    };
+    report::print_heading(test);
+    for size in sizes {
+        let row = measure(&mut session, test, args, size)?;
+        report::print_row(&row);
+        results.rows.push(row);
+    }
+    session.control.flush(&Order::Quit)?;
+    report::print_summary(&results);
+    match &args.json {
+        Some(path) => report::write_json(path, &results),
+        None => Ok(()),
+    }
+}
+
+fn connect(
+    test: Test,
+    args: &TestArgs,
+    engine: Engine,
+    server: SocketAddr,
+    sizes: &[u64],
+) -> Result<Session, Failure> {
+    let largest = sizes.iter().copied().max().unwrap_or(8);
+    let deepest = sizes.iter().map(|size| depth(args, *size)).max().unwrap_or(1);
+    let plan = Plan {
+        test,
+        qps: args.qps,
+        verify: args.verify,
+        bidirectional: args.bidirectional,
+        atomic: args.atomic,
+        // A receiver needs some slack to post its receives again.
+        slots: if test == Test::SendBw { 4 * deepest } else { deepest },
+        slot_len: slot_len(largest),
+    };
+    let cc = args.engine.cc.parse().map_err(|error: braid::UnknownCc| Failure::Usage(error.to_string()))?;
+    Session::connect(engine, server, plan, cc)
+}
+
+fn sizes(test: Test, args: &TestArgs) -> Vec<u64> {
+    if args.all {
+        return (1..).map(|shift| 1 << shift).take_while(|size| *size <= LARGEST_OF_ALL).collect();
+    }
+    vec![args.size.unwrap_or(test.default_size())]
+}
+
+/// Messages outstanding per queue pair.
+fn depth(args: &TestArgs, size: u64) -> u32 {
+    let by_bytes = OUTSTANDING_BYTES / size.max(1) / u64::from(args.qps);
+    args.tx_depth.unwrap_or(by_bytes.clamp(8, 128) as u32)
+}
+
+/// Slots begin on cache lines, so that messages do not share them.
+fn slot_len(largest: u64) -> u64 {
+    largest.max(8).next_multiple_of(64)
+}
+
+/// Enough for about a second, as perftest's 1000 and 5000 were once.
+fn default_iters(test: Test, args: &TestArgs, size: u64) -> u64 {
+    match test.is_latency() {
+        true => 20_000.min((1 << 30) / size.max(1)).max(100),
+        false => ((1 << 30) / size.max(1) / u64::from(args.qps)).clamp(100, 500_000),
+    }
+}
+
+fn measure(session: &mut Session, test: Test, args: &TestArgs, size: u64) -> Result<Row, Failure> {
+    let limit = args.duration.map(Duration::from_secs_f64);
+    let iters = args.iters.unwrap_or_else(|| default_iters(test, args, size));
+    let phase = Phase { size, iters: limit.is_none().then_some(iters), depth: depth(args, size) };
+    let cpu = cpu_seconds();
+    let retransmitted = |session: &Session| {
+        session.qps.iter().map(|qp| qp.counters().retransmitted).sum::<u64>()
+    };
+    let (sent_again, corrupted) = (retransmitted(session), session.engine.counters().damaged());
+    let (mut row, report) = if test.is_latency() {
+        measure_latency(session, phase, limit)?
+    } else {
+        measure_bandwidth(session, phase, limit)?
+    };
+    row.bytes = size;
+    row.client_cpu_s = cpu_seconds() - cpu;
+    row.server_cpu_s = report.cpu_s;
+    row.retransmitted_segments = retransmitted(session) - sent_again + report.retransmitted;
+    row.corrupted_dropped =
+        session.engine.counters().damaged() - corrupted + report.corrupted;
+    Ok(row)
+}
+
+fn measure_bandwidth(session: &mut Session, phase: Phase, limit: Option<Duration>) -> Result<(Row, SideReport), Failure> {
+    let (outcome, report) = bandwidth::client(session, phase, limit)?;
+    let seconds = outcome.elapsed.as_secs_f64();
+    let row = Row {
+        iterations: outcome.messages,
+        bandwidth: Some(Bandwidth::new(outcome.messages, phase.size, seconds)),
+        verified_messages: outcome.verified,
+        ..Row::default()
+    };
+    Ok((row, report))
+}
+
+fn measure_latency(session: &mut Session, phase: Phase, limit: Option<Duration>) -> Result<(Row, SideReport), Failure> {
+    let halves = matches!(session.plan.test, Test::WriteLat | Test::SendLat);
+    let (outcome, report) = latency::client(session, phase, limit)?;
+    let row = Row {
+        iterations: outcome.times.len(),
+        latency: Some(Latency::new(&outcome.times, if halves { 2.0 } else { 1.0 })),
+        verified_messages: outcome.verified,
+        ..Row::default()
+    };
+    Ok((row, report))
+}

@@ -1,0 +1,231 @@
+//! An engine, its connections to the other side, and the memory that is measured with.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use braid::{
+    Access, CompletionQueue, Crc, Datapath, Engine, EngineConfig, Faults, Listener, MemFabric,
+    MemoryRegion, Progress, ProtectionDomain, QpOptions, QueuePair, RemoteRegion,
+};
+
+use crate::cli::{DatapathKind, EngineArgs, ProgressKind, Switch, Test};
+use crate::control::Control;
+use crate::failure::{Attempt, Failure};
+use crate::pattern;
+use crate::plan::{Join, Plan, from_json, to_json};
+
+/// How long a client looks for its server, and a server for the rest of its client.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Both sides of a run look the same once they are connected.
+pub(crate) struct Session {
+    pub(crate) plan: Plan,
+    pub(crate) control: Control,
+    pub(crate) qps: Vec<QueuePair>,
+    pub(crate) cq: CompletionQueue,
+    /// What this side sends from, or reads into.
+    pub(crate) local: MemoryRegion,
+    /// What the other side writes to, sends to or reads from.
+    pub(crate) exposed: MemoryRegion,
+    /// Words: one per queue pair that the other side counts in, then one that we count from.
+    pub(crate) credits: MemoryRegion,
+    pub(crate) remote: RemoteRegion,
+    pub(crate) remote_credits: RemoteRegion,
+    pub(crate) is_client: bool,
+    // Dropped last: the connections above close through it.
+    pub(crate) engine: Engine,
+}
+
+/// A new engine.
+pub(crate) fn engine(args: &EngineArgs, port: u16, fabric: Option<&MemFabric>) -> Result<Engine, Failure> {
+    let mut config = EngineConfig::default();
+    config.bind = SocketAddr::new(args.bind.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), port);
+    if let Some(fabric) = fabric {
+        config.datapath = Datapath::Mem(fabric.clone());
+        config.bind.set_ip(IpAddr::V6(Ipv6Addr::LOCALHOST));
+    }
+    config.progress = match args.progress {
+        ProgressKind::Poll => Progress::Application,
+        ProgressKind::Thread => Progress::Threads(1),
+    };
+    config.paths = args.paths;
+    config.lb = args.lb.parse().map_err(usage)?;
+    config.mtu = args.mtu;
+    config.crc = if args.crc == Switch::On { Crc::On } else { Crc::Off };
+    config.seed = args.seed;
+    config.faults = faults(args);
+    config.faults.validate().map_err(usage)?;
+    Engine::new(config).attempt("engine")
+}
+
+fn faults(args: &EngineArgs) -> Faults {
+    Faults {
+        drop: args.drop,
+        reorder: args.reorder,
+        duplicate: args.duplicate,
+        corrupt: args.corrupt,
+        delay: Duration::from_micros(args.delay),
+        seed: args.seed,
+    }
+}
+
+/// Refuses what is not built, by name.
+pub(crate) fn check(args: &EngineArgs) -> Result<(), Failure> {
+    let not_built = |what: &str| Err(Failure::Usage(format!("{what} is not built yet")));
+    if args.datapath == DatapathKind::Verbs || args.dev.is_some() {
+        return not_built("the verbs datapath (--datapath verbs, -d)");
+    }
+    if !args.rails.is_empty() {
+        return not_built("multi-rail (--rails)");
+    }
+    if args.loss_recovery != "sack" {
+        let name = &args.loss_recovery;
+        let known = "there is: sack";
+        return Err(Failure::Usage(format!("no loss recovery is called `{name}`; {known}")));
+    }
+    args.cc.parse::<braid::CcConfig>().map_err(usage)?;
+    args.lb.parse::<braid::LbPolicy>().map_err(usage)?;
+    if !(1..=braid::MAX_PATHS).contains(&args.paths) {
+        return Err(usage(braid::BadPathCount(args.paths)));
+    }
+    faults(args).validate().map_err(usage)
+}
+
+fn usage(error: impl std::fmt::Display) -> Failure {
+    Failure::Usage(error.to_string())
+}
+
+pub(crate) fn resolve(host: &str, port: u16) -> Result<SocketAddr, Failure> {
+    let found = (host, port).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+    found.ok_or_else(|| Failure::Usage(format!("no host is called `{host}`")))
+}
+
+impl Session {
+    /// Connects everything to a server.
+    pub(crate) fn connect(engine: Engine, server: SocketAddr, plan: Plan, cc: braid::CcConfig) -> Result<Self, Failure> {
+        let mut parts = Parts::new(engine, plan)?;
+        let join = to_json(&Join::Control(parts.plan.clone(), parts.regions()));
+        let answer = parts.control.qp.connect(server, &join, CONNECT_TIMEOUT).attempt("connect")?;
+        let (remote, remote_credits) = from_json(&answer)?;
+        for index in 0..parts.plan.qps {
+            let qp = parts.data_qp(cc)?;
+            let join = to_json(&Join::Data(index));
+            qp.connect(server, &join, CONNECT_TIMEOUT).attempt("connect")?;
+            parts.qps.push(qp);
+        }
+        parts.finish(remote, remote_credits, true)
+    }
+
+    /// Waits for a client, as long as it takes, and for all of its connections.
+    pub(crate) fn accept(engine: Engine, listener: &Listener, cc: braid::CcConfig) -> Result<Self, Failure> {
+        let request = loop {
+            if let Some(request) = listener.accept(Duration::from_secs(3600)) {
+                break request;
+            }
+        };
+        let Join::Control(plan, (remote, remote_credits)) = from_json(request.private_data())? else {
+            return Err(Failure::Peer("did not begin with its plan".to_owned()));
+        };
+        check_plan(&plan)?;
+        let mut parts = Parts::new(engine, plan)?;
+        let regions = to_json(&parts.regions());
+        request.accept(&parts.control.qp, &regions).attempt("accept")?;
+        while parts.qps.len() < parts.plan.qps as usize {
+            let request = listener.accept(CONNECT_TIMEOUT);
+            let request = request.ok_or(Failure::Stalled(CONNECT_TIMEOUT))?;
+            match from_json(request.private_data())? {
+                Join::Data(index) if index as usize == parts.qps.len() => {}
+                _ => return Err(Failure::Peer("connected out of turn".to_owned())),
+            }
+            let qp = parts.data_qp(cc)?;
+            request.accept(&qp, &[]).attempt("accept")?;
+            parts.qps.push(qp);
+        }
+        parts.finish(remote, remote_credits, false)
+    }
+
+    /// Whether completions are counted on both ends, so that slots are used again only after a check.
+    pub(crate) fn uses_credits(&self) -> bool {
+        self.plan.verify && self.plan.test == Test::WriteBw
+    }
+}
+
+/// A client's plan is as hostile as any input.
+fn check_plan(plan: &Plan) -> Result<(), Failure> {
+    let sane = (1..=16384).contains(&plan.qps)
+        && (1..=65536).contains(&plan.slots)
+        && (1..=braid::MAX_MESSAGE).contains(&plan.slot_len)
+        && plan.total_bytes() <= 1 << 36;
+    if sane { Ok(()) } else { Err(Failure::Peer(format!("asked for what cannot be: {plan:?}"))) }
+}
+
+/// The address, length and key of the exposed memory and of the credit words.
+pub(crate) type Regions = ([u64; 3], [u64; 3]);
+
+struct Parts {
+    engine: Engine,
+    pd: ProtectionDomain,
+    plan: Plan,
+    control: Control,
+    cq: CompletionQueue,
+    qps: Vec<QueuePair>,
+    local: MemoryRegion,
+    exposed: MemoryRegion,
+    credits: MemoryRegion,
+}
+
+impl Parts {
+    fn new(engine: Engine, plan: Plan) -> Result<Self, Failure> {
+        let pd = engine.alloc_pd();
+        let control = Control::new(&engine, &pd)?;
+        let per_qp = 2 * plan.slots as usize + 8;
+        let cq = engine.create_cq(per_qp * plan.qps as usize).attempt("completion queue")?;
+        let bytes = plan.total_bytes() as usize;
+        let mr = |len| pd.alloc_mr(len, Access::ALL).attempt("memory");
+        let (local, exposed) = (mr(bytes)?, mr(bytes)?);
+        let credits = mr(16 * plan.qps as usize)?;
+        Ok(Parts { engine, pd, plan, control, cq, qps: Vec::new(), local, exposed, credits })
+    }
+
+    fn regions(&self) -> Regions {
+        let words = |mr: &MemoryRegion| [mr.addr(), mr.len() as u64, mr.rkey().into()];
+        (words(&self.exposed), words(&self.credits))
+    }
+
+    fn data_qp(&self, cc: braid::CcConfig) -> Result<QueuePair, Failure> {
+        let depth = self.plan.slots + 2;
+        let mut options = QpOptions::new(&self.cq, &self.cq).queues(depth, depth);
+        options.config.cc = cc;
+        self.pd.create_qp(options).attempt("queue pair")
+    }
+
+    fn finish(self, remote: [u64; 3], credits: [u64; 3], is_client: bool) -> Result<Session, Failure> {
+        let region = |[addr, len, rkey]: [u64; 3]| RemoteRegion { addr, len, rkey: rkey as u32 };
+        self.touch()?;
+        Ok(Session {
+            plan: self.plan,
+            control: self.control,
+            qps: self.qps,
+            cq: self.cq,
+            local: self.local,
+            exposed: self.exposed,
+            credits: self.credits,
+            remote: region(remote),
+            remote_credits: region(credits),
+            is_client,
+            engine: self.engine,
+        })
+    }
+
+    /// Gives every page a frame of its own, and something to send, before anything is measured.
+    fn touch(&self) -> Result<(), Failure> {
+        let mut page = vec![0; 4096];
+        pattern::fill(&mut page, 0, 0);
+        for offset in (0..self.local.len()).step_by(page.len()) {
+            let len = page.len().min(self.local.len() - offset);
+            self.local.write_at(offset, &page[..len]).attempt("memory")?;
+            self.exposed.write_at(offset, &page[..len]).attempt("memory")?;
+        }
+        Ok(())
+    }
+}

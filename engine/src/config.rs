@@ -1,0 +1,96 @@
+//! What an engine can be told, with the defaults that suit most programs.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use braid_lb::LbPolicy;
+use braid_wire::Crc;
+
+use crate::link::faults::Faults;
+use crate::link::mem::MemFabric;
+
+/// What carries the packets.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub enum Datapath {
+    /// UDP sockets of this machine.
+    #[default]
+    Udp,
+    /// A network inside this process, for tests: engines with clones of one fabric reach each other.
+    Mem(MemFabric),
+}
+
+/// Who runs the protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// So many threads of the engine, 1 to 64. Each has a receiving port of its own; queue pairs
+    /// are dealt out to them in turn.
+    Threads(usize),
+    /// The application: inside [`crate::Engine::progress`] and wherever it polls or waits. The
+    /// lowest latency, and nothing happens (no acknowledgement either) while it does something else.
+    Application,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Progress::Threads(1)
+    }
+}
+
+/// How an engine behaves.
+#[derive(Clone)]
+pub struct EngineConfig {
+    /// What carries the packets.
+    pub datapath: Datapath,
+    /// The receiving address of the first worker; port 0: any free one. Those that others connect
+    /// to want a port that is known: [`crate::DEFAULT_PORT`].
+    pub bind: SocketAddr,
+    /// Who runs the protocol.
+    pub progress: Progress,
+    /// How many paths there are to a peer, 1 to 4096; over UDP each is a source port.
+    pub paths: usize,
+    /// How a path is picked.
+    pub lb: LbPolicy,
+    /// Most payload bytes of a packet; the peer's and the link's limits apply as well. `None`: 4096.
+    pub mtu: Option<u16>,
+    /// Whether payloads carry a check. On if either side wants it.
+    pub crc: Crc,
+    /// Bytes of arrived datagrams that a worker's socket shall hold. The system may grant less
+    /// (`net.core.rmem_max`); no more than what is granted is ever in flight towards this engine.
+    pub receive_buffer: usize,
+    /// What goes wrong below the protocol, for tests and experiments.
+    pub faults: Faults,
+    /// Where the random choices of the path policy start. Secrets never depend on it.
+    pub seed: u64,
+    /// How long a worker looks for work before it sleeps.
+    pub spin: Duration,
+    /// Silence after which a peer that owes an answer is asked for a sign of life.
+    pub ping_interval: Duration,
+    /// Silence after which it is taken for dead.
+    pub peer_timeout: Duration,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        EngineConfig {
+            datapath: Datapath::default(),
+            bind: SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0),
+            progress: Progress::default(),
+            paths: 16,
+            lb: LbPolicy::default(),
+            mtu: None,
+            crc: Crc::default(),
+            receive_buffer: 8 << 20,
+            faults: Faults::default(),
+            seed: 1,
+            spin: Duration::from_micros(50),
+            ping_interval: Duration::from_millis(500),
+            peer_timeout: Duration::from_secs(3),
+        }
+    }
+}
+
+/// Payload bytes of a packet unless told otherwise: larger gains nothing, and 15 still fit a train.
+pub(crate) const DEFAULT_MTU: u16 = 4096;
+/// Most workers of one engine.
+pub(crate) const MAX_WORKERS: usize = 64;

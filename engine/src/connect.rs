@@ -1,0 +1,110 @@
+//! How connecting can fail, and where the application waits for it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use braid_transport::QpState;
+use braid_wire::{MAX_PRIVATE_DATA, QpId, RejectReason};
+
+/// Why a queue pair was not connected.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// Nobody answered in time.
+    #[error("{addr} did not answer in time; is a Braid listener there, and does UDP reach its port?")]
+    TimedOut {
+        /// Whom it was to reach.
+        addr: SocketAddr,
+    },
+    /// The peer said no.
+    #[error("{addr} turned the connection down: {}", describe(*.reason))]
+    Rejected {
+        /// The peer.
+        addr: SocketAddr,
+        /// Why.
+        reason: RejectReason,
+    },
+    /// There is no way to that address.
+    #[error("{addr} cannot be reached: {source}; check the address, and that the engine is bound to an address of that kind")]
+    Unreachable {
+        /// Whom it was to reach.
+        addr: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The queue pair is past that.
+    #[error("queue pair {qp} is in state {state}; only one in RESET or INIT can be connected, so move it to RESET first")]
+    State {
+        /// Its number.
+        qp: QpId,
+        /// Its state.
+        state: QpState,
+    },
+    /// Another thread is at it.
+    #[error("queue pair {qp} is being connected already; wait for that to end")]
+    AlreadyConnecting {
+        /// Its number.
+        qp: QpId,
+    },
+    /// More private data than fits.
+    #[error("{len} bytes of private data are more than {MAX_PRIVATE_DATA}; send the rest once connected")]
+    PrivateData {
+        /// Its length.
+        len: usize,
+    },
+    /// The queue pair belongs to another engine than the listener.
+    #[error("queue pair {qp} belongs to another engine than the connection request; create it with the engine that listens")]
+    OtherEngine {
+        /// Its number.
+        qp: QpId,
+    },
+    /// The queue pair was reset or disconnected meanwhile.
+    #[error("connecting to {addr} was given up, because the queue pair was reset or disconnected")]
+    Cancelled {
+        /// Whom it was to reach.
+        addr: SocketAddr,
+    },
+}
+
+fn describe(reason: RejectReason) -> &'static str {
+    match reason {
+        RejectReason::NotListening => "nobody listens there; start the server first",
+        RejectReason::Busy => "its backlog is full; try again later",
+        RejectReason::Refused => "its application refused",
+        RejectReason::Version => "it speaks another version of Braid's format; upgrade the older side",
+        RejectReason::Cookie => "it did not recognise its cookie; try again",
+    }
+}
+
+/// Refuses private data that no packet holds.
+pub(crate) fn check_private_data(data: &[u8]) -> Result<(), ConnectError> {
+    let len = data.len();
+    if len > MAX_PRIVATE_DATA { Err(ConnectError::PrivateData { len }) } else { Ok(()) }
+}
+
+/// Where a worker puts the outcome of an attempt and the application waits for it.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    value: Mutex<Option<Result<Vec<u8>, ConnectError>>>,
+    changed: Condvar,
+}
+
+impl Outcome {
+    pub(crate) fn set(&self, value: Result<Vec<u8>, ConnectError>) {
+        *self.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn take(&self) -> Option<Result<Vec<u8>, ConnectError>> {
+        self.value.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// `None`: nothing came in time.
+    pub(crate) fn wait(&self, limit: Duration) -> Option<Result<Vec<u8>, ConnectError>> {
+        let value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(value, limit, |value| value.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.take()
+    }
+}

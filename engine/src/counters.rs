@@ -1,0 +1,77 @@
+//! What an engine has seen, in numbers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident),+ $(,)?) => {
+        /// Events since the engine was made, all workers together.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        #[non_exhaustive]
+        pub struct EngineCounters {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+        }
+
+        /// The counters of one worker, which alone writes them.
+        #[derive(Debug, Default)]
+        pub(crate) struct WorkerCounters {
+            $(pub(crate) $name: Counter,)+
+        }
+
+        impl WorkerCounters {
+            pub(crate) fn add_to(&self, sum: &mut EngineCounters) {
+                $(sum.$name += self.$name.get();)+
+            }
+        }
+    };
+}
+
+counters! {
+    /// Datagrams handed to the link.
+    datagrams_sent,
+    /// Trains handed to the link; over UDP, a system call each.
+    trains_sent,
+    /// Times that the link was full and a train had to wait.
+    link_full,
+    /// Trains that the link failed to send, for reasons that the log names.
+    send_errors,
+    /// Datagrams received.
+    datagrams_received,
+    /// Received datagrams dropped because they are not Braid's, or contradict themselves.
+    malformed,
+    /// Received datagrams dropped because their version is not this build's.
+    version,
+    /// Received datagrams dropped because the header check failed: damaged on the way.
+    header_check,
+    /// Data packets dropped because the payload check failed: damaged on the way.
+    payload_check,
+    /// Packets dropped because no queue pair has that number and token.
+    unknown_qp,
+    /// Data packets that had arrived before.
+    duplicates,
+    /// Data packets refused: outside the window, no receive posted, no access, wrong state.
+    refused,
+    /// Set-up packets dropped or turned down: wrong cookie, busy, nobody listens, none asked for.
+    setup_refused,
+}
+
+impl EngineCounters {
+    /// Datagrams dropped because they were damaged on the way.
+    pub fn damaged(&self) -> u64 {
+        self.header_check + self.payload_check
+    }
+}
+
+/// Written by one thread, read by all.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Plain load and store: there is one writer at a time, whoever holds the worker.
+    pub(crate) fn add(&self, n: u64) {
+        self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,178 @@
+//! The application's side of a completion queue.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use braid_transport::Completion;
+
+use super::shared::CqShared;
+use crate::engine::EngineInner;
+use crate::event_fd::sleep_on;
+use crate::wake::Interest;
+
+/// Why a completion queue was not created.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CreateCqError {
+    /// A capacity that cannot be.
+    #[error("a completion queue cannot hold {capacity} completions; take 1 to {max}", max = MAX_CAPACITY)]
+    Capacity {
+        /// What was asked for.
+        capacity: usize,
+    },
+    /// No descriptor for its events.
+    #[error("no event descriptor for a completion queue: {0}; raise the limit of open files (`ulimit -n`)")]
+    Event(#[source] io::Error),
+}
+
+/// Why a completion queue gives no completions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CqError {
+    /// Completions came faster than they were polled, and some are lost.
+    #[error("the completion queue overran its {capacity} places and its queue pairs are in ERR; create it with room for all outstanding work requests")]
+    Overrun {
+        /// What it holds.
+        capacity: usize,
+    },
+}
+
+/// Most completions that a queue can be asked to hold.
+const MAX_CAPACITY: usize = 1 << 24;
+/// Completions that [`CompletionQueue::wait`] returns at most.
+const WAIT_BATCH: usize = 64;
+
+/// Where work requests end, in posting order for each queue of each queue pair. Clones are handles
+/// of the same queue; any thread may poll, and each completion goes to one of them.
+///
+/// Its queue pairs must not have more work requests outstanding than it has room for.
+#[derive(Clone)]
+pub struct CompletionQueue {
+    engine: Arc<EngineInner>,
+    shared: Arc<CqShared>,
+}
+
+impl CompletionQueue {
+    pub(crate) fn new(engine: Arc<EngineInner>, capacity: usize) -> Result<Self, CreateCqError> {
+        if !(1..=MAX_CAPACITY).contains(&capacity) {
+            return Err(CreateCqError::Capacity { capacity });
+        }
+        let shared = Arc::new(CqShared::new(capacity).map_err(CreateCqError::Event)?);
+        Ok(CompletionQueue { engine, shared })
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<CqShared> {
+        &self.shared
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<EngineInner> {
+        &self.engine
+    }
+
+    /// Completions that it holds.
+    pub fn capacity(&self) -> usize {
+        self.shared.capacity()
+    }
+
+    /// Takes the next completion, if there is one. Where the application makes progress, an empty
+    /// queue runs the engine once.
+    ///
+    /// # Errors
+    /// [`CqError::Overrun`], after the completions that did find room.
+    pub fn poll_one(&self) -> Result<Option<Completion>, CqError> {
+        if let Some(completion) = self.shared.pop() {
+            return Ok(Some(completion));
+        }
+        self.engine.progress_if_application();
+        let completion = self.shared.pop();
+        match completion {
+            None if self.shared.has_overrun() => {
+                // One may have come between the look into the ring and that at the flag.
+                let late = self.shared.pop();
+                late.map(Some).ok_or(CqError::Overrun { capacity: self.capacity() })
+            }
+            completion => Ok(completion),
+        }
+    }
+
+    /// Appends up to `max` completions to `out` and returns how many; does not wait.
+    ///
+    /// # Errors
+    /// [`CqError::Overrun`], after the completions that did find room.
+    pub fn poll(&self, out: &mut Vec<Completion>, max: usize) -> Result<usize, CqError> {
+        let mut count = 0;
+        while count < max {
+            // Only the first look makes progress: those after it are for what that has brought.
+            let next = if count == 0 { self.poll_one()? } else { self.shared.pop() };
+            let Some(completion) = next else { break };
+            out.push(completion);
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Waits until there are completions, at most as long as `timeout`, and returns up to 64 of
+    /// them; none: the time is over. Where the application makes progress, this is where it does.
+    ///
+    /// # Errors
+    /// As [`CompletionQueue::poll`].
+    pub fn wait(&self, timeout: Duration) -> Result<Vec<Completion>, CqError> {
+        let mut out = Vec::new();
+        if self.poll(&mut out, WAIT_BATCH)? > 0 {
+            return Ok(out);
+        }
+        if self.engine.application_drives() {
+            let ready = || (!self.shared.is_empty() || self.shared.has_overrun()).then_some(());
+            self.engine.drive(Some(timeout), ready);
+        } else {
+            self.sleep(Instant::now() + timeout);
+        }
+        self.poll(&mut out, WAIT_BATCH)?;
+        Ok(out)
+    }
+
+    /// Until there is something or the time is over.
+    fn sleep(&self, deadline: Instant) {
+        let shared = &self.shared;
+        shared.waiters.fetch_add(1, Ordering::Relaxed);
+        loop {
+            shared.arm(Interest::Any);
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !shared.is_empty() || shared.has_overrun() || left.is_zero() {
+                break;
+            }
+            sleep_on(&[shared.event().as_fd()], Some(left));
+            shared.event().clear();
+        }
+        // A notification goes off once, for one thread; the others are sent to look for themselves.
+        if shared.waiters.fetch_sub(1, Ordering::Relaxed) > 1 {
+            shared.event().raise();
+        }
+    }
+
+    /// Asks that the descriptor (see [`AsFd`]) become readable with the next completion; with
+    /// `solicited_only`, with the next that failed or that the peer marked as solicited. It goes
+    /// off once. Poll once more after this call, because what came before it does not count; after
+    /// the descriptor became readable, arm again before polling.
+    ///
+    /// Where the application makes progress the descriptor says nothing while nobody drives the engine.
+    pub fn notify(&self, solicited_only: bool) {
+        self.shared.event().clear();
+        self.shared.arm(if solicited_only { Interest::Solicited } else { Interest::Any });
+    }
+}
+
+impl AsFd for CompletionQueue {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.shared.event().as_fd()
+    }
+}
+
+impl std::fmt::Debug for CompletionQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CompletionQueue").field("capacity", &self.capacity()).finish()
+    }
+}

@@ -1,0 +1,8 @@
+//! Completion queues: where work requests end.
+
+mod handle;
+mod shared;
+
+pub use handle::{CompletionQueue, CqError, CreateCqError};
+
+pub(crate) use shared::CqShared;

@@ -1,0 +1,85 @@
+//! The ring between the workers and whoever polls.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError, Weak};
+
+use braid_transport::{Completion, Status};
+use crossbeam_queue::ArrayQueue;
+
+use crate::event_fd::EventFd;
+use crate::qp::QpShared;
+use crate::wake::{Arming, Interest};
+
+/// Once it has overrun it stays so: the completions it missed cannot be told any more.
+pub(crate) struct CqShared {
+    ring: ArrayQueue<Completion>,
+    arming: Arming,
+    event: EventFd,
+    overrun: AtomicBool,
+    /// Threads inside [`super::CompletionQueue::wait`].
+    pub(super) waiters: AtomicU32,
+    /// Whom an overrun concerns.
+    attached: Mutex<Vec<Weak<QpShared>>>,
+}
+
+impl CqShared {
+    pub(crate) fn new(capacity: usize) -> io::Result<Self> {
+        Ok(CqShared {
+            ring: ArrayQueue::new(capacity),
+            arming: Arming::default(),
+            event: EventFd::new()?,
+            overrun: AtomicBool::new(false),
+            waiters: AtomicU32::new(0),
+            attached: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.ring.capacity()
+    }
+
+    pub(crate) fn event(&self) -> &EventFd {
+        &self.event
+    }
+
+    pub(crate) fn has_overrun(&self) -> bool {
+        self.overrun.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn pop(&self) -> Option<Completion> {
+        self.ring.pop()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    /// Adds a completion. Returns false when the ring has overrun just now.
+    pub(crate) fn push(&self, completion: Completion) -> bool {
+        let solicited = completion.solicited || completion.status != Status::Success;
+        let overruns = self.ring.push(completion).is_err();
+        let first = overruns && !self.overrun.swap(true, Ordering::AcqRel);
+        if self.arming.goes_off(solicited || overruns) {
+            self.event.raise();
+        }
+        !first
+    }
+
+    pub(crate) fn arm(&self, interest: Interest) {
+        self.arming.arm(interest);
+    }
+
+    /// A queue pair's completions come here from now on.
+    pub(crate) fn attach(&self, qp: Weak<QpShared>) {
+        let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
+        attached.retain(|qp| qp.strong_count() > 0);
+        attached.push(qp);
+    }
+
+    /// Every queue pair whose completions come here shall go to ERR, says the caller.
+    pub(crate) fn for_attached(&self, mut condemn: impl FnMut(&QpShared)) {
+        let attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
+        attached.iter().filter_map(Weak::upgrade).for_each(|qp| condemn(&qp));
+    }
+}

@@ -1,0 +1,79 @@
+//! Which queue pairs have work posted: a bitmap in two levels, rung by any thread, answered by one.
+//!
+//! A bit is set *after* the work request is in its ring, and cleared *before* the ring is emptied;
+//! both are read-modify-write operations on one word, so a work request is either seen by the
+//! emptying or its bit is still set after it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const WORDS: usize = 1024;
+/// Queue pairs that have a bit.
+pub(crate) const MAX_QUEUE_PAIRS: usize = WORDS * 64;
+
+pub(crate) struct Doorbells {
+    /// Bit `i` of word `w`: queue pair `64 w + i`.
+    leaves: Box<[AtomicU64]>,
+    /// Bit `i` of word `w`: leaf `64 w + i` is not zero, or was a moment ago.
+    summary: [AtomicU64; WORDS / 64],
+}
+
+impl Doorbells {
+    pub(crate) fn new() -> Self {
+        Doorbells {
+            leaves: (0..WORDS).map(|_| AtomicU64::new(0)).collect(),
+            summary: [const { AtomicU64::new(0) }; WORDS / 64],
+        }
+    }
+
+    /// Queue pair `index` has work.
+    pub(crate) fn ring(&self, index: usize) {
+        let leaf = index / 64;
+        self.leaves[leaf].fetch_or(1 << (index % 64), Ordering::AcqRel);
+        self.summary[leaf / 64].fetch_or(1 << (leaf % 64), Ordering::AcqRel);
+    }
+
+    /// Whether any has.
+    pub(crate) fn any(&self) -> bool {
+        self.summary.iter().any(|word| word.load(Ordering::Acquire) != 0)
+    }
+
+    /// Hands those that have work to `answer`, each once, and clears their bits.
+    pub(crate) fn answer(&self, mut answer: impl FnMut(usize)) {
+        for (high, word) in self.summary.iter().enumerate() {
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            for low in ones(word.swap(0, Ordering::AcqRel)) {
+                let leaf = high * 64 + low;
+                let rung = self.leaves[leaf].swap(0, Ordering::AcqRel);
+                ones(rung).for_each(|bit| answer(leaf * 64 + bit));
+            }
+        }
+    }
+}
+
+/// The places of the one bits, ascending.
+fn ones(word: u64) -> impl Iterator<Item = usize> {
+    let nonzero = |word: u64| (word != 0).then_some(word);
+    std::iter::successors(nonzero(word), move |word| nonzero(word & (word - 1)))
+        .map(|word| word.trailing_zeros() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_ring_is_answered_once() {
+        let bells = Doorbells::new();
+        assert!(!bells.any());
+        let rung = [2, 63, 64, 4095, 4096, MAX_QUEUE_PAIRS - 1];
+        rung.iter().chain(&rung).for_each(|index| bells.ring(*index));
+        assert!(bells.any());
+        let mut answered = Vec::new();
+        bells.answer(|index| answered.push(index));
+        assert_eq!(answered, rung);
+        assert!(!bells.any());
+        bells.answer(|index| panic!("{index} was answered before"));
+    }
+}

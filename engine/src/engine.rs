@@ -1,0 +1,343 @@
+//! The engine: what verbs call a context.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use braid_lb::BadPathCount;
+use braid_transport::PdId;
+use braid_wire::{MAX_PATHS, QpId};
+
+use crate::clock::Clock;
+use crate::config::{Datapath, DEFAULT_MTU, EngineConfig, MAX_WORKERS, Progress};
+use crate::counters::{EngineCounters, WorkerCounters};
+use crate::cq::{CompletionQueue, CreateCqError};
+use crate::link::Link;
+use crate::link::faults::{Faults, FaultsError, FaultyLink};
+use crate::link::mem::MemLink;
+use crate::link::udp::UdpLink;
+use crate::listener::{ListenError, Listener};
+use crate::memory::RegionTable;
+use crate::pd::ProtectionDomain;
+use crate::qp_numbers::QpNumbers;
+use crate::random;
+use crate::worker::{PathPlan, SetUpPlan, Signals, WorkerCell, WorkerParts};
+
+/// Why an engine was not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The receiving port.
+    #[error("cannot receive on {addr}: {source}; take another `bind` address, or port 0 for any free port")]
+    Bind {
+        /// The address asked for.
+        addr: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The ports to send from.
+    #[error("cannot open the {count} source ports of the paths: {source}; use fewer `paths`, or raise the limit of open files (`ulimit -n`)")]
+    Paths {
+        /// How many were asked for.
+        count: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A number of paths that cannot be.
+    #[error(transparent)]
+    PathCount(#[from] BadPathCount),
+    /// A number of threads that cannot be.
+    #[error("an engine cannot run {count} threads; take 1 to {MAX_WORKERS}, or let the application make progress")]
+    Threads {
+        /// What was asked for.
+        count: usize,
+    },
+    /// A packet without payload.
+    #[error("`mtu` is 0: a packet has to hold at least 1 byte; leave it unset for the largest that fits")]
+    Mtu,
+    /// Faults that cannot be.
+    #[error(transparent)]
+    Faults(#[from] FaultsError),
+    /// The system refused a thread or a descriptor.
+    #[error("the system refused a resource of the engine: {0}")]
+    System(#[source] io::Error),
+}
+
+/// One user of the network: memory regions, queue pairs and completion queues belong to it. Clones
+/// are handles of the same engine; it ends when they and everything made with them are dropped.
+/// Every method may be called from any thread.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<EngineInner>,
+}
+
+impl Engine {
+    /// Makes an engine, with its ports open and its threads running.
+    ///
+    /// # Errors
+    /// See [`EngineError`].
+    pub fn new(config: EngineConfig) -> Result<Self, EngineError> {
+        let inner = Arc::new(EngineInner::new(&config)?);
+        if let Progress::Threads(_) = config.progress {
+            inner.start_threads()?;
+        }
+        tracing::info!(addr = %inner.local_addr, progress = ?config.progress, "engine started");
+        Ok(Engine { inner })
+    }
+
+    /// Where its first worker receives: the address to connect to.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.inner.local_addr
+    }
+
+    /// A new protection domain.
+    pub fn alloc_pd(&self) -> ProtectionDomain {
+        let id = self.inner.next_pd.fetch_add(1, Ordering::Relaxed);
+        ProtectionDomain::new(self.inner.clone(), PdId(id))
+    }
+
+    /// A completion queue for `capacity` completions.
+    ///
+    /// # Errors
+    /// See [`CreateCqError`].
+    pub fn create_cq(&self, capacity: usize) -> Result<CompletionQueue, CreateCqError> {
+        CompletionQueue::new(self.inner.clone(), capacity)
+    }
+
+    /// Takes connections at [`Engine::local_addr`] from now on. Up to `backlog` of them wait to be
+    /// accepted; those beyond it are told to try again, which they do until their time-out.
+    ///
+    /// # Errors
+    /// There is a listener already, or the backlog is 0.
+    pub fn listen(&self, backlog: usize) -> Result<Listener, ListenError> {
+        Listener::new(self.inner.clone(), backlog)
+    }
+
+    /// Runs the engine once: sends what is posted, takes what has arrived. For
+    /// [`Progress::Application`]; does nothing where threads of the engine do that. Returns whether
+    /// there was anything to do. It does not wait.
+    pub fn progress(&self) -> bool {
+        self.inner.progress_if_application()
+    }
+
+    /// What it has seen.
+    pub fn counters(&self) -> EngineCounters {
+        let mut sum = EngineCounters::default();
+        self.inner.counters.iter().for_each(|worker| worker.add_to(&mut sum));
+        sum
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("local_addr", &self.local_addr()).finish()
+    }
+}
+
+/// What everything made with an engine holds on to. Workers and their threads do not, so the last
+/// handle that goes ends them.
+pub(crate) struct EngineInner {
+    pub(crate) regions: RegionTable,
+    workers: Vec<Arc<WorkerCell>>,
+    counters: Vec<Arc<WorkerCounters>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    stop: Arc<AtomicBool>,
+    progress: Progress,
+    spin: Duration,
+    local_addr: SocketAddr,
+    next_pd: AtomicU32,
+    next_worker: AtomicUsize,
+    qp_numbers: Mutex<QpNumbers>,
+}
+
+impl EngineInner {
+    fn new(config: &EngineConfig) -> Result<Self, EngineError> {
+        let count = check(config)?;
+        let regions = RegionTable::new();
+        let (clock, instance) = (Clock::start(), random::number());
+        let mut engine = EngineInner {
+            workers: Vec::new(),
+            counters: Vec::new(),
+            threads: Mutex::default(),
+            stop: Arc::default(),
+            progress: config.progress,
+            spin: config.spin,
+            local_addr: config.bind,
+            next_pd: AtomicU32::new(1),
+            next_worker: AtomicUsize::new(0),
+            qp_numbers: Mutex::default(),
+            regions,
+        };
+        for index in 0..count {
+            engine.add_worker(config, index, clock, instance)?;
+        }
+        Ok(engine)
+    }
+
+    fn add_worker(
+        &mut self,
+        config: &EngineConfig,
+        index: usize,
+        clock: Clock,
+        instance: u64,
+    ) -> Result<(), EngineError> {
+        let link = open_link(config, index)?;
+        if index == 0 {
+            self.local_addr = link.local_addr();
+        }
+        let counters = Arc::new(WorkerCounters::default());
+        let seed = config.seed.wrapping_add((index as u64) << 32);
+        let parts = WorkerParts {
+            link,
+            clock,
+            plan: SetUpPlan {
+                instance,
+                mtu: config.mtu.unwrap_or(DEFAULT_MTU),
+                crc: config.crc,
+                ping_interval: config.ping_interval,
+                peer_timeout: config.peer_timeout,
+            },
+            paths: PathPlan { policy: config.lb, count: config.paths, seed },
+            signals: Arc::new(Signals::new().map_err(EngineError::System)?),
+            counters: counters.clone(),
+            regions: self.regions.cache(),
+        };
+        self.counters.push(counters);
+        self.workers.push(Arc::new(WorkerCell::new(parts)));
+        Ok(())
+    }
+
+    fn start_threads(&self) -> Result<(), EngineError> {
+        for (index, worker) in self.workers.iter().enumerate() {
+            let (worker, stop, spin) = (worker.clone(), self.stop.clone(), self.spin);
+            let stopped = move || stop.load(Ordering::Acquire).then_some(());
+            let run = move || worker.drive(spin, None, stopped).unwrap_or(());
+            let thread = thread::Builder::new().name(format!("braid-{index}")).spawn(run);
+            self.threads().push(thread.map_err(EngineError::System)?);
+        }
+        Ok(())
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    pub(crate) fn worker(&self, index: usize) -> &WorkerCell {
+        &self.workers[index]
+    }
+
+    /// The one that listens.
+    pub(crate) fn first_worker(&self) -> &WorkerCell {
+        &self.workers[0]
+    }
+
+    /// The worker for the next queue pair.
+    pub(crate) fn next_worker(&self) -> usize {
+        self.next_worker.fetch_add(1, Ordering::Relaxed) % self.workers.len()
+    }
+
+    pub(crate) fn take_qp_number(&self) -> Option<QpId> {
+        self.qp_numbers().take()
+    }
+
+    pub(crate) fn give_back_qp_number(&self, id: QpId) {
+        self.qp_numbers().give_back(id);
+    }
+
+    fn qp_numbers(&self) -> MutexGuard<'_, QpNumbers> {
+        self.qp_numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn application_drives(&self) -> bool {
+        self.progress == Progress::Application
+    }
+
+    pub(crate) fn progress_if_application(&self) -> bool {
+        self.application_drives() && self.first_worker().try_progress()
+    }
+
+    /// Runs the engine, where the application does, until `done` gives a result or the time is over.
+    pub(crate) fn drive<T>(
+        &self,
+        limit: Option<Duration>,
+        done: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        let until = limit.map(|limit| Instant::now() + limit);
+        self.first_worker().drive(self.spin, until, done)
+    }
+
+    /// Removes a region; when this returns, nothing of the engine touches its memory.
+    pub(crate) fn deregister(&self, key: u32) {
+        self.regions.remove(key);
+        // A worker uses one snapshot of the table for as long as it is locked, so having been
+        // locked once means having let go of the old one.
+        for worker in &self.workers {
+            worker.control().forget_memory();
+        }
+    }
+}
+
+impl Drop for EngineInner {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.workers.iter().for_each(|worker| worker.signals().wake());
+        for thread in self.threads().drain(..) {
+            // A worker that panicked has said so already.
+            let _ = thread.join();
+        }
+        tracing::info!(addr = %self.local_addr, "engine stopped");
+    }
+}
+
+/// The number of workers.
+fn check(config: &EngineConfig) -> Result<usize, EngineError> {
+    config.faults.validate()?;
+    if !(1..=MAX_PATHS).contains(&config.paths) {
+        return Err(BadPathCount(config.paths).into());
+    }
+    if config.mtu == Some(0) {
+        return Err(EngineError::Mtu);
+    }
+    match config.progress {
+        Progress::Application => Ok(1),
+        Progress::Threads(count) if (1..=MAX_WORKERS).contains(&count) => Ok(count),
+        Progress::Threads(count) => Err(EngineError::Threads { count }),
+    }
+}
+
+/// Each worker has a receiving port of its own; only the first one's is known in advance.
+fn open_link(config: &EngineConfig, index: usize) -> Result<Box<dyn Link>, EngineError> {
+    let mut addr = config.bind;
+    if index > 0 {
+        addr.set_port(0);
+    }
+    let failed = |source| EngineError::Bind { addr, source };
+    let link: Box<dyn Link> = match &config.datapath {
+        Datapath::Udp => Box::new(UdpLink::bind(addr, config.receive_buffer).map_err(failed)?),
+        Datapath::Mem(fabric) => Box::new(MemLink::bind(fabric, addr).map_err(failed)?),
+    };
+    let mut link = with_faults(link, config.faults, index)?;
+    let count = config.paths;
+    link.open_paths(count).map_err(|source| EngineError::Paths { count, source })?;
+    Ok(link)
+}
+
+fn with_faults(
+    link: Box<dyn Link>,
+    faults: Faults,
+    index: usize,
+) -> Result<Box<dyn Link>, FaultsError> {
+    if faults.is_none() {
+        return Ok(link);
+    }
+    let seed = faults.seed.wrapping_add(index as u64);
+    Ok(Box::new(FaultyLink::new(link, Faults { seed, ..faults })?))
+}

@@ -1,0 +1,59 @@
+//! A file descriptor that one thread makes readable to wake another.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// Readable from [`EventFd::raise`] until [`EventFd::clear`].
+#[derive(Debug)]
+pub(crate) struct EventFd(OwnedFd);
+
+impl EventFd {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: no pointers are passed.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `fd` is open and nobody else knows it.
+        Ok(EventFd(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    pub(crate) fn raise(&self) {
+        let one = 1u64;
+        // SAFETY: the kernel reads the 8 bytes of `one`. It can only fail when the counter is at
+        // its maximum, and then the descriptor is readable already.
+        unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+
+    pub(crate) fn clear(&self) {
+        let mut count = 0u64;
+        // SAFETY: the kernel writes the 8 bytes of `count`. Failure means that it was clear.
+        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+}
+
+impl AsFd for EventFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Sleeps until one of the descriptors is readable or the time is over. It may wake early, as
+/// signals do.
+pub(crate) fn sleep_on(fds: &[BorrowedFd<'_>], limit: Option<Duration>) {
+    debug_assert!(fds.len() <= 2);
+    let unused = libc::pollfd { fd: -1, events: 0, revents: 0 };
+    let mut polled = [unused; 2];
+    for (slot, fd) in polled.iter_mut().zip(fds) {
+        *slot = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    }
+    let limit = limit.map(|limit| libc::timespec {
+        tv_sec: limit.as_secs().min(1 << 30) as libc::time_t,
+        tv_nsec: limit.subsec_nanos().into(),
+    });
+    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: `polled` has two entries (negative descriptors are skipped), `limit` is null or
+    // points to a timespec that outlives the call, and no signal mask is given.
+    unsafe { libc::ppoll(polled.as_mut_ptr(), 2, limit, std::ptr::null()) };
+}

@@ -1,0 +1,264 @@
+//! Stands on another link and spoils what is sent there.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use rand::SeedableRng;
+use rand_pcg::Pcg64;
+
+use super::fate::{Fate, corrupt};
+use super::{Faults, FaultsError};
+use crate::link::udp::cut::Cutter;
+use crate::link::{Link, LinkCaps, Received, Sent, Train, Via};
+
+/// Bytes held back at once; with more the link is full. Only a long delay gets there.
+const MAX_HELD: usize = 256 << 20;
+/// Buffers kept for reuse.
+const MAX_SPARE: usize = 256;
+
+/// What a [`FaultyLink`] has done, in datagrams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct FaultCounters {
+    pub(crate) dropped: u64,
+    pub(crate) reordered: u64,
+    pub(crate) duplicated: u64,
+    pub(crate) corrupted: u64,
+}
+
+/// Another link with [`Faults`].
+pub(crate) struct FaultyLink {
+    inner: Box<dyn Link>,
+    faults: Faults,
+    /// Decides fates.
+    rng: Pcg64,
+    /// Chooses bits to flip; apart, because it takes more numbers the more is corrupted.
+    flips: Pcg64,
+    held: BinaryHeap<Reverse<Held>>,
+    held_bytes: usize,
+    /// How many have been held; keeps those that are due together in order.
+    holds: u64,
+    counters: FaultCounters,
+    /// The fates of the train in hand.
+    fates: Vec<Fate>,
+    /// Buffers of released trains, for the next ones.
+    spare: Vec<Vec<u8>>,
+    scratch: Vec<u8>,
+}
+
+/// A train that is sent when it is due.
+struct Held {
+    due: Instant,
+    order: u64,
+    to: SocketAddr,
+    via: Via,
+    segment_len: usize,
+    bytes: Vec<u8>,
+}
+
+impl Held {
+    fn key(&self) -> (Instant, u64) {
+        (self.due, self.order)
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Held {}
+
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Held {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl FaultyLink {
+    /// Spoils what is sent on `inner`. What `inner` receives passes untouched.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Faults::validate`].
+    pub(crate) fn new(inner: Box<dyn Link>, faults: Faults) -> Result<FaultyLink, FaultsError> {
+        faults.validate()?;
+        Ok(FaultyLink {
+            inner,
+            faults,
+            rng: Pcg64::seed_from_u64(faults.seed),
+            flips: Pcg64::seed_from_u64(!faults.seed),
+            held: BinaryHeap::new(),
+            held_bytes: 0,
+            holds: 0,
+            counters: FaultCounters::default(),
+            fates: Vec::new(),
+            spare: Vec::new(),
+            scratch: Vec::new(),
+        })
+    }
+
+    /// What has gone wrong so far.
+    pub(crate) fn counters(&self) -> FaultCounters {
+        self.counters
+    }
+
+    /// Sends what is due. `false`: the inner link is full, and something is overdue.
+    fn release(&mut self) -> io::Result<bool> {
+        if self.held.is_empty() {
+            return Ok(true);
+        }
+        let now = Instant::now();
+        while let Some(Reverse(held)) = self.held.peek() {
+            if held.due > now {
+                break;
+            }
+            let Held { to, via, segment_len, .. } = *held;
+            let slices = [IoSlice::new(&held.bytes)];
+            let sent = self.inner.send(&Train { to, via, segment_len, slices: &slices });
+            if matches!(sent, Ok(Sent::Full)) {
+                return Ok(false);
+            }
+            // A train that cannot be sent goes too: it would block the others for ever.
+            if let Some(Reverse(held)) = self.held.pop() {
+                self.held_bytes -= held.bytes.len();
+                self.recycle(held.bytes);
+            }
+            sent?;
+        }
+        Ok(true)
+    }
+
+    /// Whether the train in hand passes as it is; draws the fates of its datagrams.
+    fn draw_fates(&mut self, train: &Train<'_>) -> bool {
+        let bytes = train.slices.iter().map(|slice| slice.len()).sum::<usize>();
+        self.fates.clear();
+        for _ in 0..bytes.div_ceil(train.segment_len.max(1)) {
+            self.fates.push(Fate::draw(&mut self.rng, &self.faults));
+        }
+        self.fates.iter().all(Fate::is_none)
+    }
+
+    /// Holds back all that is left of a train, each part until it is due: what is neither lost nor
+    /// late stays one train.
+    fn spoil(&mut self, train: &Train<'_>) {
+        let due = Instant::now() + self.faults.delay;
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut rest = self.buffer();
+        let mut cutter = Cutter::new(train);
+        for index in 0..self.fates.len() {
+            let fate = self.fates[index];
+            let Some(datagram) = cutter.next_datagram(&mut scratch) else { break };
+            if fate.drop {
+                self.counters.dropped += 1;
+                continue;
+            }
+            let start = rest.len();
+            rest.extend_from_slice(datagram);
+            if fate.corrupt {
+                self.counters.corrupted += 1;
+                corrupt(&mut self.flips, &mut rest[start..]);
+            }
+            if let Some(wait) = fate.again {
+                self.counters.duplicated += 1;
+                self.hold_copy(due + wait, train, &rest[start..]);
+            }
+            if let Some(wait) = fate.late {
+                self.counters.reordered += 1;
+                self.hold_copy(due + wait, train, &rest[start..]);
+                rest.truncate(start);
+            }
+        }
+        self.scratch = scratch;
+        self.hold(due, train, rest);
+    }
+
+    fn hold_copy(&mut self, due: Instant, train: &Train<'_>, datagram: &[u8]) {
+        let mut bytes = self.buffer();
+        bytes.extend_from_slice(datagram);
+        self.hold(due, train, bytes);
+    }
+
+    fn hold(&mut self, due: Instant, train: &Train<'_>, bytes: Vec<u8>) {
+        if bytes.is_empty() {
+            self.recycle(bytes);
+            return;
+        }
+        self.held_bytes += bytes.len();
+        let Train { to, via, segment_len, .. } = *train;
+        let order = self.holds;
+        self.holds += 1;
+        self.held.push(Reverse(Held { due, order, to, via, segment_len, bytes }));
+    }
+
+    fn buffer(&mut self) -> Vec<u8> {
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes
+    }
+
+    fn recycle(&mut self, bytes: Vec<u8>) {
+        if self.spare.len() < MAX_SPARE {
+            self.spare.push(bytes);
+        }
+    }
+}
+
+impl Link for FaultyLink {
+    fn caps(&self) -> LinkCaps {
+        self.inner.caps()
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.inner.local_addr()
+    }
+
+    fn max_datagram(&self, to: SocketAddr) -> io::Result<usize> {
+        self.inner.max_datagram(to)
+    }
+
+    fn open_paths(&mut self, count: usize) -> io::Result<()> {
+        self.inner.open_paths(count)
+    }
+
+    fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        if !self.release()? || self.held_bytes >= MAX_HELD {
+            return Ok(Sent::Full);
+        }
+        let before = self.rng.clone();
+        if self.draw_fates(train) && self.faults.delay.is_zero() {
+            let sent = self.inner.send(train)?;
+            if sent == Sent::Full {
+                // It will come again, and meet the same fate.
+                self.rng = before;
+            }
+            return Ok(sent);
+        }
+        self.spoil(train);
+        self.release()?;
+        Ok(Sent::Gone)
+    }
+
+    fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+        self.release()?;
+        self.inner.recv(sink)
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.readiness()
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.held.peek().map(|Reverse(held)| held.due)
+    }
+}

@@ -1,0 +1,199 @@
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Instant;
+
+use braid_wire::PathId;
+
+use super::fate::FLIPS;
+use super::link::FaultCounters;
+use super::*;
+use crate::link::{Link, LinkCaps, Received, Sent, Train, Via};
+
+/// Writes down each train that is sent: where to, from where, and its datagrams.
+#[derive(Clone, Default)]
+struct Recorder {
+    sent: Arc<Mutex<Vec<Vec<Vec<u8>>>>>,
+    full: Arc<Mutex<bool>>,
+}
+
+const SEGMENT: usize = 32;
+const TO: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4791);
+
+impl Link for Recorder {
+    fn caps(&self) -> LinkCaps {
+        LinkCaps { train_segments: 16, train_bytes: 65_507, receive_buffer: 1 << 20 }
+    }
+    fn local_addr(&self) -> SocketAddr {
+        TO
+    }
+    fn max_datagram(&self, _to: SocketAddr) -> io::Result<usize> {
+        Ok(1472)
+    }
+    fn open_paths(&mut self, _count: usize) -> io::Result<()> {
+        Ok(())
+    }
+    fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        if *self.full.lock().unwrap() {
+            return Ok(Sent::Full);
+        }
+        assert_eq!((train.to, train.via), (TO, Via::Path(PathId::new(3))));
+        let bytes: Vec<u8> = train.slices.iter().flat_map(|s| s.iter().copied()).collect();
+        let datagrams = bytes.chunks(train.segment_len).map(<[u8]>::to_vec).collect();
+        self.sent.lock().unwrap().push(datagrams);
+        Ok(Sent::Gone)
+    }
+    fn recv(&mut self, _sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+        Ok(0)
+    }
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+fn link(faults: Faults) -> (FaultyLink, Recorder) {
+    let recorder = Recorder::default();
+    (FaultyLink::new(Box::new(recorder.clone()), faults).unwrap(), recorder)
+}
+
+/// Datagram `number` of the test; it begins with its number.
+fn datagram(number: u32) -> Vec<u8> {
+    let mut bytes = vec![0; SEGMENT];
+    bytes[..4].copy_from_slice(&number.to_be_bytes());
+    bytes
+}
+
+fn send(link: &mut FaultyLink, numbers: std::ops::Range<u32>) -> Sent {
+    let bytes: Vec<u8> = numbers.flat_map(datagram).collect();
+    let (a, b) = bytes.split_at(10);
+    let slices = [IoSlice::new(a), IoSlice::new(b)];
+    let via = Via::Path(PathId::new(3));
+    link.send(&Train { to: TO, via, segment_len: SEGMENT, slices: &slices }).unwrap()
+}
+
+/// Sends `trains` trains of eight, waits for all that is late, and returns what was sent.
+fn run(faults: Faults, trains: u32) -> (Vec<Vec<u8>>, FaultCounters) {
+    let (mut link, recorder) = link(faults);
+    for train in 0..trains {
+        assert_eq!(send(&mut link, train * 8..train * 8 + 8), Sent::Gone);
+    }
+    drain(&mut link);
+    let sent = recorder.sent.lock().unwrap().concat();
+    (sent, link.counters())
+}
+
+fn drain(link: &mut FaultyLink) {
+    while let Some(due) = link.next_due() {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        assert_eq!(link.recv(&mut |_| ()).unwrap(), 0);
+    }
+}
+
+#[test]
+fn ranges_are_checked() {
+    assert!(Faults::default().validate().is_ok());
+    assert!(Faults { seed: 3, ..Faults::default() }.is_none());
+    assert!(!Faults { delay: Duration::from_nanos(1), ..Faults::default() }.is_none());
+    for value in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
+        let faults = Faults { corrupt: value, ..Faults::default() };
+        let message = faults.validate().unwrap_err().to_string();
+        assert!(message.contains("corrupt") && message.contains("0 to 1"), "{message}");
+    }
+    let faults = Faults { delay: Duration::from_secs(11), ..Faults::default() };
+    let message = faults.validate().unwrap_err().to_string();
+    assert_eq!(message, "fault `delay` is 11s; at most 10s is possible");
+}
+
+#[test]
+fn without_faults_trains_pass_whole() {
+    let (mut link, recorder) = link(Faults::default());
+    assert_eq!(send(&mut link, 0..8), Sent::Gone);
+    let whole: Vec<Vec<u8>> = (0..8).map(datagram).collect();
+    assert_eq!(*recorder.sent.lock().unwrap(), [whole]);
+}
+
+#[test]
+fn the_seed_decides() {
+    let faults = Faults { drop: 0.1, corrupt: 0.1, duplicate: 0.1, seed: 7, ..Faults::default() };
+    let sorted = |seed| {
+        let (mut sent, counters) = run(Faults { seed, ..faults }, 200);
+        sent.sort();
+        (sent, counters)
+    };
+    assert!(sorted(7) == sorted(7), "not deterministic");
+    assert!(sorted(7) != sorted(8), "the seed does nothing");
+}
+
+#[test]
+fn losses_are_as_many_as_asked_for() {
+    let (sent, counters) = run(Faults { drop: 0.1, seed: 1, ..Faults::default() }, 1250);
+    // 10,000 datagrams: five standard deviations are 150.
+    assert!((850..1150).contains(&counters.dropped), "{counters:?}");
+    assert_eq!(sent.len() as u64, 10_000 - counters.dropped);
+    assert!(sent.is_sorted(), "what is left keeps its order");
+}
+
+#[test]
+fn everything_may_be_lost() {
+    let (sent, counters) = run(Faults { drop: 1.0, ..Faults::default() }, 10);
+    assert_eq!((sent.len(), counters.dropped), (0, 80));
+}
+
+#[test]
+fn corrupted_datagrams_differ_in_a_few_bits() {
+    let (sent, counters) = run(Faults { corrupt: 1.0, ..Faults::default() }, 100);
+    assert_eq!((sent.len(), counters.corrupted), (800, 800));
+    for (number, bytes) in sent.iter().enumerate() {
+        let clean = datagram(number as u32);
+        let flips = clean.iter().zip(bytes).map(|(a, b)| (a ^ b).count_ones()).sum();
+        assert!(FLIPS.contains(&flips), "{flips} flips");
+    }
+}
+
+#[test]
+fn reordering_loses_nothing() {
+    let (mut sent, counters) = run(Faults { reorder: 0.3, seed: 2, ..Faults::default() }, 100);
+    assert!((150..330).contains(&counters.reordered), "{counters:?}");
+    assert!(!sent.is_sorted());
+    sent.sort();
+    assert_eq!(sent, (0..800).map(datagram).collect::<Vec<_>>());
+}
+
+#[test]
+fn duplicates_come_twice() {
+    let faults = Faults { duplicate: 1.0, reorder: 0.5, ..Faults::default() };
+    let (mut sent, counters) = run(faults, 20);
+    assert_eq!((sent.len(), counters.duplicated), (320, 160));
+    sent.sort();
+    sent.dedup();
+    assert_eq!(sent.len(), 160);
+}
+
+#[test]
+fn delay_keeps_trains_whole_and_in_order() {
+    let delay = Duration::from_millis(3);
+    let (mut link, recorder) = link(Faults { delay, ..Faults::default() });
+    let start = Instant::now();
+    send(&mut link, 0..8);
+    send(&mut link, 8..16);
+    assert!(link.next_due().unwrap() >= start + delay);
+    assert!(recorder.sent.lock().unwrap().is_empty());
+    drain(&mut link);
+    assert!(start.elapsed() >= delay);
+    let whole = [0..8, 8..16].map(|numbers| numbers.map(datagram).collect::<Vec<_>>());
+    assert_eq!(*recorder.sent.lock().unwrap(), whole);
+}
+
+#[test]
+fn a_full_link_loses_nothing() {
+    let (mut link, recorder) = link(Faults { corrupt: 0.5, seed: 5, ..Faults::default() });
+    *recorder.full.lock().unwrap() = true;
+    assert_eq!(send(&mut link, 0..8), Sent::Gone, "held back, for it has been spoilt");
+    assert_eq!(send(&mut link, 8..16), Sent::Full);
+    *recorder.full.lock().unwrap() = false;
+    assert_eq!(send(&mut link, 8..16), Sent::Gone);
+    assert_eq!(recorder.sent.lock().unwrap().concat().len(), 16);
+    assert!(link.next_due().is_none());
+}

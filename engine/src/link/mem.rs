@@ -1,0 +1,403 @@
+//! A network inside one process: what one link sends, another of the same [`MemFabric`] receives.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crossbeam_queue::ArrayQueue;
+
+use super::{Link, LinkCaps, Received, Sent, Train, Via};
+use crate::event_fd::EventFd;
+
+/// Trains that a port holds before it drops, as a socket does.
+const QUEUE_TRAINS: usize = 1024;
+/// What the queue holds when trains carry 4 KiB, a single data packet.
+const RECEIVE_BUFFER: usize = QUEUE_TRAINS << 12;
+/// Most datagrams of one train.
+const TRAIN_SEGMENTS: usize = 16;
+/// Most bytes of one train, as over UDP.
+const TRAIN_BYTES: usize = 65_507;
+/// Bytes of the largest datagram: an MTU of 9000 less the headers of IPv4 and UDP.
+const MAX_DATAGRAM: usize = 9000 - 20 - 8;
+/// The first port given out for port 0; the range is the one that RFC 6335 calls dynamic.
+const FIRST_FREE_PORT: u16 = 49_152;
+
+/// A network inside one process. Clones are handles of the same network; addresses are free to
+/// choose and mean nothing outside it. Bound to an unspecified IP (`0.0.0.0`, `[::]`), a port
+/// receives what is sent to it at any IP of that kind.
+///
+/// It loses datagrams only when a receiver lags more than a thousand trains behind, and keeps
+/// their order.
+#[derive(Clone, Default)]
+pub struct MemFabric {
+    ports: Arc<Mutex<HashMap<SocketAddr, Arc<Port>>>>,
+}
+
+impl MemFabric {
+    /// A network with nobody on it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn ports(&self) -> MutexGuard<'_, HashMap<SocketAddr, Arc<Port>>> {
+        // The map is whole between any two statements, so a panic elsewhere does not spoil it.
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who receives what is sent to `to`.
+    fn find(&self, to: SocketAddr) -> Option<Arc<Port>> {
+        let any = match to {
+            SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+        };
+        let dual = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), to.port());
+        let ports = self.ports();
+        let port = ports.get(&to).or_else(|| ports.get(&SocketAddr::new(any, to.port())));
+        port.or_else(|| ports.get(&dual)).cloned()
+    }
+
+    fn bind(&self, addr: SocketAddr) -> io::Result<(SocketAddr, Arc<Port>)> {
+        let port = Arc::new(Port::new()?);
+        let mut ports = self.ports();
+        let taken = |addr: SocketAddr| ports.keys().any(|other| clash(addr, *other));
+        let addr = if addr.port() == 0 {
+            (FIRST_FREE_PORT..=u16::MAX)
+                .map(|number| SocketAddr::new(addr.ip(), number))
+                .find(|addr| !taken(*addr))
+        } else {
+            Some(addr).filter(|addr| !taken(*addr))
+        };
+        let addr = addr.ok_or(io::ErrorKind::AddrInUse)?;
+        ports.insert(addr, port.clone());
+        Ok((addr, port))
+    }
+}
+
+/// Whether both addresses may not be bound at once.
+fn clash(a: SocketAddr, b: SocketAddr) -> bool {
+    let any = a.ip().is_unspecified() || b.ip().is_unspecified();
+    a.port() == b.port() && (a.ip() == b.ip() || any)
+}
+
+/// What a bound address receives into.
+struct Port {
+    queue: ArrayQueue<Parcel>,
+    /// Buffers that have been emptied, for the next trains.
+    spare: ArrayQueue<Vec<u8>>,
+    /// Readable while something may be in the queue.
+    event: EventFd,
+    /// Set by who pushes, cleared by who finds the queue empty; only the change from clear to set
+    /// raises the event, so a busy receiver costs its senders no system call.
+    signalled: AtomicBool,
+    /// The event of the current signal has been raised. Before that it must not be cleared: it
+    /// would be raised after, and stand for ever.
+    raised: AtomicBool,
+    closed: AtomicBool,
+    dropped: AtomicU64,
+}
+
+/// A train on its way.
+struct Parcel {
+    from: SocketAddr,
+    segment_len: usize,
+    bytes: Vec<u8>,
+}
+
+impl Port {
+    fn new() -> io::Result<Port> {
+        Ok(Port {
+            queue: ArrayQueue::new(QUEUE_TRAINS),
+            spare: ArrayQueue::new(QUEUE_TRAINS),
+            event: EventFd::new()?,
+            signalled: AtomicBool::new(false),
+            raised: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            dropped: AtomicU64::new(0),
+        })
+    }
+
+    fn push(&self, from: SocketAddr, train: &Train<'_>) {
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        train.slices.iter().for_each(|slice| bytes.extend_from_slice(slice));
+        let parcel = Parcel { from, segment_len: train.segment_len, bytes };
+        if let Err(parcel) = self.queue.push(parcel) {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            let _ = self.spare.push(parcel.bytes);
+        } else if !self.signalled.swap(true, Ordering::AcqRel) {
+            self.event.raise();
+            self.raised.store(true, Ordering::Release);
+        }
+    }
+
+    fn pop(&self) -> Option<Parcel> {
+        if let Some(parcel) = self.queue.pop() {
+            return Some(parcel);
+        }
+        if !self.raised.load(Ordering::Acquire) {
+            return None;
+        }
+        // Clear, allow the next signal, look again, in this order: whoever pushes before the swap
+        // is seen by the second look, whoever pushes after it signals anew.
+        self.raised.store(false, Ordering::Relaxed);
+        self.event.clear();
+        self.signalled.swap(false, Ordering::AcqRel);
+        self.queue.pop()
+    }
+}
+
+/// An end of a [`MemFabric`]. Dropping it frees its address.
+pub(crate) struct MemLink {
+    fabric: MemFabric,
+    local: SocketAddr,
+    /// The IP that receivers see.
+    ip: IpAddr,
+    port: Arc<Port>,
+    /// The last destination, so that a train costs no look-up.
+    peer: Option<(SocketAddr, Arc<Port>)>,
+}
+
+impl MemLink {
+    /// Binds `addr`; port 0 takes a free one.
+    ///
+    /// # Errors
+    ///
+    /// The address is taken, or there are no file descriptors left.
+    pub(crate) fn bind(fabric: &MemFabric, addr: SocketAddr) -> io::Result<MemLink> {
+        let (local, port) = fabric.bind(addr)?;
+        let ip = match local.ip() {
+            ip if !ip.is_unspecified() => ip,
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        };
+        Ok(MemLink { fabric: fabric.clone(), local, ip, port, peer: None })
+    }
+
+    /// Trains that were lost because this end did not take them in time.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.port.dropped.load(Ordering::Relaxed)
+    }
+
+    fn peer(&mut self, to: SocketAddr) -> Option<&Port> {
+        let known =
+            |peer: &(SocketAddr, Arc<Port>)| peer.0 == to && !peer.1.closed.load(Ordering::Relaxed);
+        if !self.peer.as_ref().is_some_and(known) {
+            self.peer = self.fabric.find(to).map(|port| (to, port));
+        }
+        self.peer.as_ref().map(|(_, port)| &**port)
+    }
+}
+
+impl Drop for MemLink {
+    fn drop(&mut self) {
+        self.port.closed.store(true, Ordering::Relaxed);
+        self.fabric.ports().remove(&self.local);
+    }
+}
+
+impl Link for MemLink {
+    fn caps(&self) -> LinkCaps {
+        LinkCaps {
+            train_segments: TRAIN_SEGMENTS,
+            train_bytes: TRAIN_BYTES,
+            receive_buffer: RECEIVE_BUFFER,
+        }
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn max_datagram(&self, _to: SocketAddr) -> io::Result<usize> {
+        Ok(MAX_DATAGRAM)
+    }
+
+    fn open_paths(&mut self, count: usize) -> io::Result<()> {
+        if count > braid_wire::MAX_PATHS {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        check(train)?;
+        let from = match train.via {
+            Via::Port => self.local.port(),
+            Via::Path(path) => path.source_port(),
+        };
+        let from = SocketAddr::new(self.ip, from);
+        // With nobody there it is lost, as on any network.
+        if let Some(port) = self.peer(train.to) {
+            port.push(from, train);
+        }
+        Ok(Sent::Gone)
+    }
+
+    fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+        let Some(Parcel { from, segment_len, bytes }) = self.port.pop() else { return Ok(0) };
+        let datagrams = bytes.chunks(segment_len);
+        let count = datagrams.len();
+        datagrams.for_each(|bytes| sink(Received { from, congestion: false, bytes }));
+        // Full only when more buffers circulate than the queue can hold: then this one is freed.
+        let _ = self.port.spare.push(bytes);
+        Ok(count)
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.port.event.as_fd())
+    }
+}
+
+/// Refuses what UDP would refuse too.
+fn check(train: &Train<'_>) -> io::Result<()> {
+    let bytes = train.slices.iter().map(|slice| slice.len()).sum::<usize>();
+    let datagrams = bytes.div_ceil(train.segment_len.max(1));
+    let largest = train.segment_len.min(bytes);
+    let fits = (1..=TRAIN_SEGMENTS).contains(&datagrams)
+        && bytes <= TRAIN_BYTES
+        && largest <= MAX_DATAGRAM
+        && train.segment_len > 0;
+    if fits {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!(
+            "a train of {bytes} bytes in {datagrams} datagrams of up to {largest}; \
+             at most {TRAIN_BYTES} in {TRAIN_SEGMENTS} of up to {MAX_DATAGRAM}"
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSlice;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use braid_wire::PathId;
+
+    use super::*;
+    use crate::event_fd::sleep_on;
+
+    fn addr(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    fn send(link: &mut MemLink, to: SocketAddr, via: Via, segment_len: usize, bytes: &[u8]) {
+        let (a, b) = bytes.split_at(bytes.len() / 3);
+        let slices = [IoSlice::new(a), IoSlice::new(b)];
+        let train = Train { to, via, segment_len, slices: &slices };
+        assert_eq!(link.send(&train).unwrap(), Sent::Gone);
+    }
+
+    fn recv(link: &mut MemLink) -> Vec<(SocketAddr, Vec<u8>)> {
+        let mut got = Vec::new();
+        let count = link.recv(&mut |r| got.push((r.from, r.bytes.to_vec()))).unwrap();
+        assert_eq!(count, got.len());
+        got
+    }
+
+    #[test]
+    fn a_train_arrives_whole_from_the_port_of_its_path() {
+        let fabric = MemFabric::new();
+        let mut a = MemLink::bind(&fabric, addr("10.0.0.1:4791")).unwrap();
+        let mut b = MemLink::bind(&fabric, addr("10.0.0.2:4791")).unwrap();
+        send(&mut a, b.local_addr(), Via::Path(PathId::new(7)), 4, b"abcdefghij");
+        send(&mut a, b.local_addr(), Via::Port, 100, b"ack");
+        let from = addr("10.0.0.1:49159");
+        let parts = [&b"abcd"[..], b"efgh", b"ij"];
+        assert_eq!(recv(&mut b), parts.map(|p| (from, p.to_vec())));
+        assert_eq!(recv(&mut b), [(addr("10.0.0.1:4791"), b"ack".to_vec())]);
+        assert!(recv(&mut b).is_empty());
+    }
+
+    #[test]
+    fn addresses_are_taken_and_freed() {
+        let fabric = MemFabric::new();
+        let a = MemLink::bind(&fabric, addr("0.0.0.0:0")).unwrap();
+        let again = MemLink::bind(&fabric, a.local_addr());
+        assert_eq!(again.err().unwrap().kind(), io::ErrorKind::AddrInUse);
+        let mut b = MemLink::bind(&fabric, addr("127.0.0.1:0")).unwrap();
+        assert_ne!(a.local_addr().port(), b.local_addr().port());
+        let to = SocketAddr::new(addr("9.9.9.9:1").ip(), a.local_addr().port());
+        for round in 0..2u8 {
+            let mut a = if round == 0 {
+                MemLink::bind(&fabric, addr("[::]:5000")).unwrap()
+            } else {
+                MemLink::bind(&fabric, addr("9.9.9.9:5000")).unwrap()
+            };
+            let to = SocketAddr::new(to.ip(), 5000);
+            send(&mut b, to, Via::Port, 9, &[round]);
+            assert_eq!(recv(&mut a), [(b.local_addr(), vec![round])], "round {round}");
+        }
+        send(&mut b, addr("9.9.9.9:5000"), Via::Port, 9, b"nobody is there");
+    }
+
+    #[test]
+    fn a_full_port_drops_and_goes_on() {
+        let fabric = MemFabric::new();
+        let mut a = MemLink::bind(&fabric, addr("10.0.0.1:1")).unwrap();
+        let mut b = MemLink::bind(&fabric, addr("10.0.0.2:1")).unwrap();
+        for _ in 0..QUEUE_TRAINS + 10 {
+            send(&mut a, b.local_addr(), Via::Port, 9, b"x");
+        }
+        let mut count = 0;
+        while b.recv(&mut |_| ()).unwrap() > 0 {
+            count += 1;
+        }
+        assert_eq!((count, b.dropped()), (QUEUE_TRAINS, 10));
+        send(&mut a, b.local_addr(), Via::Port, 9, b"y");
+        assert_eq!(recv(&mut b).len(), 1);
+    }
+
+    #[test]
+    fn trains_that_udp_would_refuse_are_refused() {
+        let fabric = MemFabric::new();
+        let mut a = MemLink::bind(&fabric, addr("10.0.0.1:1")).unwrap();
+        for (segment_len, bytes) in [(0, 1), (10, 0), (10, 161), (9000, 9000), (4096, 65_508)] {
+            let bytes = vec![0; bytes];
+            let slices = [IoSlice::new(&bytes)];
+            let train =
+                Train { to: addr("10.0.0.2:1"), via: Via::Port, segment_len, slices: &slices };
+            assert_eq!(a.send(&train).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        }
+    }
+
+    #[test]
+    fn whoever_sleeps_is_woken() {
+        let fabric = MemFabric::new();
+        let mut a = MemLink::bind(&fabric, addr("10.0.0.1:1")).unwrap();
+        let mut b = MemLink::bind(&fabric, addr("10.0.0.2:1")).unwrap();
+        let (to, back) = (b.local_addr(), a.local_addr());
+        const ROUNDS: u32 = 2000;
+        fn take(link: &mut MemLink) {
+            while link.recv(&mut |_| ()).unwrap() == 0 {
+                let start = Instant::now();
+                let limit = Duration::from_secs(10);
+                sleep_on(&[link.readiness().unwrap()], Some(limit));
+                assert!(start.elapsed() < limit, "a train came without a signal");
+            }
+        }
+        let echo = thread::spawn(move || {
+            for _ in 0..ROUNDS {
+                take(&mut b);
+                send(&mut b, back, Via::Port, 9, b"pong");
+            }
+        });
+        for _ in 0..ROUNDS {
+            send(&mut a, to, Via::Port, 9, b"ping");
+            take(&mut a);
+        }
+        echo.join().unwrap();
+        // No signal is left standing: the next sleep lasts.
+        assert_eq!(a.recv(&mut |_| ()).unwrap(), 0);
+        let start = Instant::now();
+        let limit = Duration::from_millis(20);
+        sleep_on(&[a.readiness().unwrap()], Some(limit));
+        assert!(start.elapsed() >= limit);
+    }
+}

@@ -1,0 +1,98 @@
+//! How datagrams leave and enter: the lowest part of the engine, below the protocol.
+//!
+//! A link moves trains of datagrams and knows nothing of what they say. [`udp`] is the real one,
+//! [`mem`] joins engines inside one process, [`faults`] stands on top of either and misbehaves.
+
+pub(crate) mod faults;
+pub(crate) mod mem;
+pub(crate) mod udp;
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use braid_wire::PathId;
+
+/// What a link can do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinkCaps {
+    /// Most datagrams of one train; 1 where the link sends one by one.
+    pub(crate) train_segments: usize,
+    /// Most bytes of one train, all datagrams together.
+    pub(crate) train_bytes: usize,
+    /// Bytes of datagrams that the receiving side can hold before it drops.
+    pub(crate) receive_buffer: usize,
+}
+
+/// Which local port a train leaves from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Via {
+    /// The source port that names this path.
+    Path(PathId),
+    /// The receiving port, so that an answer finds its way: set-up, acks and control.
+    Port,
+}
+
+/// Datagrams for one destination on one path, all of the same size but the last, which may be
+/// shorter. Over UDP: one GSO call (PRO's batch, section III-A).
+pub(crate) struct Train<'a> {
+    /// The receiving port of the peer.
+    pub(crate) to: SocketAddr,
+    /// The local port.
+    pub(crate) via: Via,
+    /// Bytes of each datagram but the last.
+    pub(crate) segment_len: usize,
+    /// The bytes, one datagram after the other; cuts between slices need not be cuts between datagrams.
+    pub(crate) slices: &'a [IoSlice<'a>],
+}
+
+/// What became of a train.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sent {
+    /// It is on its way, or lost like any datagram.
+    Gone,
+    /// The link is full; nothing of it was sent. Try again a little later.
+    Full,
+}
+
+/// One datagram that has arrived.
+pub(crate) struct Received<'a> {
+    /// Who sent it.
+    pub(crate) from: SocketAddr,
+    /// It carries a congestion mark (ECN CE).
+    pub(crate) congestion: bool,
+    /// The datagram.
+    pub(crate) bytes: &'a [u8],
+}
+
+/// Moves trains of datagrams. One thread owns a link.
+pub(crate) trait Link: Send {
+    /// What it can do.
+    fn caps(&self) -> LinkCaps;
+
+    /// The address of the receiving port.
+    fn local_addr(&self) -> SocketAddr;
+
+    /// Bytes of the largest datagram (UDP payload) that fits the first hop's MTU towards `to`.
+    fn max_datagram(&self, to: SocketAddr) -> io::Result<usize>;
+
+    /// Makes sure that paths 0 to `count - 1` can be sent on.
+    fn open_paths(&mut self, count: usize) -> io::Result<()>;
+
+    /// Sends a train, without waiting.
+    fn send(&mut self, train: &Train<'_>) -> io::Result<Sent>;
+
+    /// Hands what has arrived to `sink`, at most one kernel batch (64 KiB), without waiting.
+    /// Returns how many datagrams that were; 0: nothing is there.
+    fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize>;
+
+    /// Becomes readable when something may have arrived; `None`: the link has to be polled.
+    fn readiness(&self) -> Option<BorrowedFd<'_>>;
+
+    /// When the link wants `send` or `recv` called although nothing arrives: it holds datagrams
+    /// back until then. Whoever sleeps on [`Link::readiness`] wakes for this too.
+    fn next_due(&self) -> Option<Instant> {
+        None
+    }
+}

@@ -1,0 +1,98 @@
+//! Cuts a train into its datagrams.
+
+use crate::link::Train;
+
+/// Walks through the datagrams of a train.
+pub(crate) struct Cutter<'a> {
+    train: &'a Train<'a>,
+    /// The slice that the next datagram begins in, and where in it.
+    slice: usize,
+    offset: usize,
+}
+
+impl<'a> Cutter<'a> {
+    /// Starts at the first datagram.
+    pub(crate) fn new(train: &'a Train<'a>) -> Self {
+        Cutter { train, slice: 0, offset: 0 }
+    }
+
+    /// The next datagram in one piece: as it lies where it lies in one slice, copied to `scratch`
+    /// where it does not.
+    pub(crate) fn next_datagram<'s>(&mut self, scratch: &'s mut Vec<u8>) -> Option<&'s [u8]>
+    where
+        'a: 's,
+    {
+        let len = self.train.segment_len;
+        let first = self.take(len)?;
+        let last_slice = self.slice == self.train.slices.len();
+        if first.len() == len || last_slice {
+            return Some(first);
+        }
+        scratch.clear();
+        scratch.extend_from_slice(first);
+        while let Some(more) = self.take(len - scratch.len()) {
+            scratch.extend_from_slice(more);
+        }
+        Some(scratch)
+    }
+
+    /// Up to `len` bytes that lie together; `None`: `len` is 0 or the train is at its end.
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        while let Some(slice) = self.train.slices.get(self.slice) {
+            let rest = &slice[self.offset..];
+            if len > 0 && !rest.is_empty() {
+                let taken = &rest[..len.min(rest.len())];
+                self.offset += taken.len();
+                if self.offset == slice.len() {
+                    (self.slice, self.offset) = (self.slice + 1, 0);
+                }
+                return Some(taken);
+            }
+            if len == 0 {
+                return None;
+            }
+            (self.slice, self.offset) = (self.slice + 1, 0);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSlice;
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use super::*;
+    use crate::link::Via;
+
+    fn cut(slices: &[&[u8]], segment_len: usize) -> Vec<Vec<u8>> {
+        let slices: Vec<IoSlice<'_>> = slices.iter().map(|s| IoSlice::new(s)).collect();
+        let to = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let train = Train { to, via: Via::Port, segment_len, slices: &slices };
+        let (mut cutter, mut scratch, mut datagrams) =
+            (Cutter::new(&train), Vec::new(), Vec::new());
+        while let Some(datagram) = cutter.next_datagram(&mut scratch) {
+            datagrams.push(datagram.to_vec());
+        }
+        datagrams
+    }
+
+    #[test]
+    fn slices_and_datagrams_are_cut_independently() {
+        let text: Vec<u8> = (0..23).collect();
+        let whole: Vec<Vec<u8>> = text.chunks(5).map(<[u8]>::to_vec).collect();
+        for a in 0..=text.len() {
+            for b in a..=text.len() {
+                let slices = [&text[..a], &text[a..b], &[], &text[b..]];
+                assert_eq!(cut(&slices, 5), whole, "cut at {a} and {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_datagrams() {
+        assert!(cut(&[], 5).is_empty());
+        assert!(cut(&[&[], &[]], 5).is_empty());
+        assert!(cut(&[b"abc"], 0).is_empty());
+    }
+}

@@ -1,0 +1,305 @@
+//! The real link: plain UDP sockets, one to receive and one per path to send from.
+//!
+//! A train is one `sendmsg` with `UDP_SEGMENT` (GSO); what the kernel merges on the way in (GRO)
+//! comes out of one `recvmsg`. Measured, everything that goes packet by packet is seven to ten
+//! times slower than that.
+
+pub(crate) mod cut;
+mod recv;
+mod send;
+mod socket;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use socket2::{SockAddr, Socket};
+
+use self::cut::Cutter;
+use self::send::{Refusal, send_once};
+use super::{Link, LinkCaps, Received, Sent, Train, Via};
+
+/// Most segments of one GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024 and take 128
+/// since; 64 it stays, because a virtual machine hands its trains whole to the host, and a host
+/// that knows 64 drops longer ones without a word (`virtio_net_hdr_to_skb`).
+const MAX_SEGMENTS: usize = 64;
+/// Most bytes of one GSO call over IPv4: what an IP packet leaves after its headers. (IPv6 takes
+/// 20 more, but the link may be both.)
+const MAX_TRAIN: usize = 65_535 - 20 - 8;
+/// What one receive call takes: the largest UDP payload there is (65,527) and then some.
+const BOUNCE: usize = 1 << 16;
+/// Most slices of one train (`UIO_MAXIOV`).
+const MAX_SLICES: usize = 1024;
+
+/// Events of a [`UdpLink`] that its user does not see as errors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct UdpCounters {
+    /// Sends that found no way: no route, no neighbour, a firewall, a closed port.
+    pub(crate) unreachable: u64,
+    /// Datagrams lost because the socket filled up in the middle of a train; only where the
+    /// kernel refuses GSO.
+    pub(crate) cut_short: u64,
+    /// Received batches dropped because they, or the notes about them, were longer than expected.
+    pub(crate) truncated: u64,
+    /// Datagrams that the kernel dropped because the receive buffer was full, as far as a later
+    /// datagram has told.
+    pub(crate) overflowed: u64,
+}
+
+/// Datagrams over the UDP sockets of this machine.
+///
+/// Path `p` sends from source port `0xC000 | p`, which several processes on one host share (they
+/// never receive there). Where another program holds that port, the path takes one of
+/// `0xF000 | p`, `0xE000 | p`, `0xD000 | p`: still one port per path, and still in the range that
+/// RoCEv2 gives to sources.
+pub(crate) struct UdpLink {
+    receiver: Socket,
+    /// One socket per path, indexed by PathID.
+    paths: Vec<Socket>,
+    local: SocketAddr,
+    caps: LinkCaps,
+    bounce: Box<[u8]>,
+    /// Where a datagram is put together that must be sent in one piece.
+    scratch: Vec<u8>,
+    /// Destinations that the kernel refuses GSO to (the route decides). Empty on most machines.
+    without_gso: Vec<IpAddr>,
+    counters: UdpCounters,
+    /// The receiving socket's own count of drops, as last seen; it wraps.
+    kernel_drops: u32,
+}
+
+impl UdpLink {
+    /// Binds the receiving port `addr` (port 0: any free one) with room for `receive_buffer`
+    /// bytes, or as much of it as the system grants; see [`LinkCaps::receive_buffer`].
+    ///
+    /// `[::]` serves IPv4 and IPv6, or only IPv4 where the kernel has no IPv6.
+    ///
+    /// # Errors
+    ///
+    /// The port is taken, the address is not this machine's, or there are no more sockets.
+    pub(crate) fn bind(addr: SocketAddr, receive_buffer: usize) -> io::Result<UdpLink> {
+        let receiver = socket::open_receiver(canonical(addr), receive_buffer)?;
+        let local = socket::local_addr(&receiver)?;
+        let caps = LinkCaps {
+            train_segments: if socket::knows_gso(&receiver) { MAX_SEGMENTS } else { 1 },
+            train_bytes: MAX_TRAIN,
+            // The kernel grants twice the bytes asked for, to account for its own overhead.
+            receive_buffer: receiver.recv_buffer_size()? / 2,
+        };
+        Ok(UdpLink {
+            receiver,
+            paths: Vec::new(),
+            local,
+            caps,
+            bounce: vec![0; BOUNCE].into_boxed_slice(),
+            scratch: Vec::new(),
+            without_gso: Vec::new(),
+            counters: UdpCounters::default(),
+            kernel_drops: 0,
+        })
+    }
+
+    /// What has happened so far.
+    pub(crate) fn counters(&self) -> UdpCounters {
+        self.counters
+    }
+
+    fn socket(&self, via: Via) -> io::Result<&Socket> {
+        match via {
+            Via::Port => Ok(&self.receiver),
+            Via::Path(path) => self.paths.get(usize::from(path.get())).ok_or_else(|| {
+                invalid(format!("path {} is not open, only {} are", path.get(), self.paths.len()))
+            }),
+        }
+    }
+
+    /// `to` in the form that the sockets of this link take.
+    fn address(&self, to: SocketAddr) -> io::Result<SockAddr> {
+        if to.port() == 0 {
+            return Err(invalid(format!("{to} has no port")));
+        }
+        match (self.local, canonical(to)) {
+            (SocketAddr::V4(_), SocketAddr::V4(to)) => Ok(to.into()),
+            (SocketAddr::V6(_), SocketAddr::V6(to)) => Ok(to.into()),
+            (SocketAddr::V6(local), SocketAddr::V4(to)) if local.ip().is_unspecified() => {
+                Ok(SocketAddr::new(to.ip().to_ipv6_mapped().into(), to.port()).into())
+            }
+            (local, to) => Err(invalid(format!("{to} cannot be reached from {local}"))),
+        }
+    }
+
+    /// Refuses what no kernel would take, so that a refusal of the kernel has one meaning.
+    /// Returns the number of datagrams.
+    fn check(&self, train: &Train<'_>) -> io::Result<usize> {
+        let bytes = bytes_of(train);
+        let datagrams = bytes.div_ceil(train.segment_len.max(1));
+        let fits = (1..=self.caps.train_segments).contains(&datagrams)
+            && bytes <= self.caps.train_bytes
+            && train.slices.len() <= MAX_SLICES;
+        if fits && train.segment_len > 0 {
+            return Ok(datagrams);
+        }
+        Err(invalid(format!(
+            "a train of {bytes} bytes in {datagrams} datagrams and {} slices; \
+             at most {} in {} and {MAX_SLICES}",
+            train.slices.len(),
+            self.caps.train_bytes,
+            self.caps.train_segments,
+        )))
+    }
+
+    /// Sends each datagram with a call of its own.
+    fn send_singly(&mut self, train: &Train<'_>, to: &SockAddr) -> io::Result<Sent> {
+        let fd = self.socket(train.via)?.as_raw_fd();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut cutter = Cutter::new(train);
+        let mut outcome = Ok(Sent::Gone);
+        let mut first = true;
+        while let Some(datagram) = cutter.next_datagram(&mut scratch) {
+            if let Err(error) = send_once(fd, to, &[io::IoSlice::new(datagram)], None) {
+                match self.judge(error, train) {
+                    Ok(Sent::Gone) => {}
+                    // The start is gone and the caller must not send it again.
+                    Ok(Sent::Full) if !first => self.counters.cut_short += 1,
+                    other => {
+                        outcome = other;
+                        break;
+                    }
+                }
+            }
+            first = false;
+        }
+        self.scratch = scratch;
+        outcome
+    }
+
+    /// What a refused send means to the caller.
+    fn judge(&mut self, error: io::Error, train: &Train<'_>) -> io::Result<Sent> {
+        match Refusal::of(&error) {
+            Refusal::Full => Ok(Sent::Full),
+            Refusal::Unreachable => Ok(self.lost(&error, train.to)),
+            // Of a train that `check` has passed, this is what a blackhole route says.
+            Refusal::Segmentation if error.raw_os_error() == Some(libc::EINVAL) => {
+                Ok(self.lost(&error, train.to))
+            }
+            Refusal::TooLarge => Err(invalid(format!(
+                "a datagram of {} bytes does not fit the MTU towards {}: at most {} do",
+                train.segment_len.min(bytes_of(train)),
+                train.to,
+                self.max_datagram(train.to)?,
+            ))),
+            Refusal::Segmentation | Refusal::Other => {
+                Err(io::Error::new(error.kind(), format!("sending to {}: {error}", train.to)))
+            }
+        }
+    }
+
+    /// A way may come back, and only the protocol knows how long to wait for it.
+    fn lost(&mut self, error: &io::Error, to: SocketAddr) -> Sent {
+        if self.counters.unreachable == 0 {
+            tracing::warn!(%to, %error, "datagrams find no way; counted from now on, not logged");
+        }
+        self.counters.unreachable += 1;
+        Sent::Gone
+    }
+
+    fn stop_using_gso(&mut self, to: IpAddr, error: &io::Error) {
+        tracing::warn!(%to, %error, "no UDP segmentation: sending one by one, up to ten times slower");
+        self.without_gso.push(to);
+    }
+}
+
+impl Link for UdpLink {
+    fn caps(&self) -> LinkCaps {
+        self.caps
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn max_datagram(&self, to: SocketAddr) -> io::Result<usize> {
+        let to = canonical(to);
+        self.address(to)?;
+        let headers = if to.is_ipv4() { 20 + 8 } else { 40 + 8 };
+        let mtu = socket::route_mtu(self.local, to)?;
+        Ok(mtu.saturating_sub(headers).min(MAX_TRAIN))
+    }
+
+    fn open_paths(&mut self, count: usize) -> io::Result<()> {
+        if count > braid_wire::MAX_PATHS {
+            return Err(invalid(format!("{count} paths; at most {}", braid_wire::MAX_PATHS)));
+        }
+        while self.paths.len() < count {
+            let path = braid_wire::PathId::new(self.paths.len() as u16);
+            let socket = socket::open_path(self.local, path).map_err(|error| {
+                io::Error::new(error.kind(), format!("path {} of {count}: {error}", path.get()))
+            })?;
+            self.paths.push(socket);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        let datagrams = self.check(train)?;
+        let fd = self.socket(train.via)?.as_raw_fd();
+        let to = self.address(train.to)?;
+        let alone = datagrams == 1;
+        if !alone && self.without_gso.contains(&train.to.ip()) {
+            return self.send_singly(train, &to);
+        }
+        let segment = (!alone).then_some(train.segment_len as u16);
+        match send_once(fd, &to, train.slices, segment) {
+            Ok(()) => Ok(Sent::Gone),
+            Err(error) if !alone && Refusal::of(&error) == Refusal::Segmentation => {
+                // The same error has other causes; only if single datagrams pass was it GSO.
+                let lost = self.counters.unreachable;
+                let sent = self.send_singly(train, &to)?;
+                if sent == Sent::Gone && lost == self.counters.unreachable {
+                    self.stop_using_gso(train.to.ip(), &error);
+                }
+                Ok(sent)
+            }
+            Err(error) => self.judge(error, train),
+        }
+    }
+
+    fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+        loop {
+            let Some(batch) = recv::recv_batch(self.receiver.as_raw_fd(), &mut self.bounce)? else {
+                return Ok(0);
+            };
+            if let Some(drops) = batch.kernel_drops {
+                self.counters.overflowed += u64::from(drops.wrapping_sub(self.kernel_drops));
+                self.kernel_drops = drops;
+            }
+            if batch.truncated {
+                self.counters.truncated += 1;
+                continue;
+            }
+            return Ok(batch.hand_out(&self.bounce, sink));
+        }
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.receiver.as_fd())
+    }
+}
+
+fn bytes_of(train: &Train<'_>) -> usize {
+    train.slices.iter().map(|slice| slice.len()).sum()
+}
+
+/// IPv4 as IPv4, also where it came in IPv6's clothes.
+fn canonical(addr: SocketAddr) -> SocketAddr {
+    match addr.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), addr.port()),
+        IpAddr::V6(_) => addr,
+    }
+}
+
+fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}

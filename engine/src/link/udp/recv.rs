@@ -1,0 +1,142 @@
+//! One `recvmsg`, and what the kernel notes about it.
+
+use std::io;
+use std::mem;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::ptr;
+
+use socket2::{SockAddr, SockAddrStorage};
+
+use super::canonical;
+use super::send::Refusal;
+use crate::link::Received;
+
+/// Room for the notes asked for (segment size, TOS, traffic class, drops: 24 bytes each), and more.
+const CONTROL: usize = 192;
+/// The ECN bits of TOS and traffic class, all set: congestion experienced (RFC 3168, section 5).
+const CE: u8 = 0b11;
+
+#[repr(C, align(8))]
+struct Control([u8; CONTROL]);
+
+/// Datagrams of one sender that the kernel has merged (GRO), or a single one.
+pub(super) struct Batch {
+    len: usize,
+    from: SocketAddr,
+    notes: Notes,
+    /// The bytes or the notes did not fit: not to be used.
+    pub(super) truncated: bool,
+    /// How many datagrams the socket has dropped when this one came, since it exists; wraps.
+    pub(super) kernel_drops: Option<u32>,
+}
+
+#[derive(Default)]
+struct Notes {
+    /// Bytes of each datagram but the last; 0: there is only one.
+    segment: usize,
+    congestion: bool,
+    drops: Option<u32>,
+}
+
+impl Batch {
+    /// Hands the datagrams, which lie in `bounce`, to `sink`; returns how many there are.
+    pub(super) fn hand_out(&self, bounce: &[u8], sink: &mut dyn FnMut(Received<'_>)) -> usize {
+        let (from, congestion) = (self.from, self.notes.congestion);
+        let bytes = &bounce[..self.len];
+        if self.notes.segment == 0 || bytes.len() <= self.notes.segment {
+            sink(Received { from, congestion, bytes });
+            return 1;
+        }
+        for bytes in bytes.chunks(self.notes.segment) {
+            sink(Received { from, congestion, bytes });
+        }
+        bytes.len().div_ceil(self.notes.segment)
+    }
+}
+
+/// Takes what comes next out of the socket; `None`: nothing is there.
+pub(super) fn recv_batch(fd: RawFd, bounce: &mut [u8]) -> io::Result<Option<Batch>> {
+    let mut from = SockAddrStorage::zeroed();
+    let mut control = Control([0; CONTROL]);
+    let mut slice = libc::iovec { iov_base: bounce.as_mut_ptr().cast(), iov_len: bounce.len() };
+    // SAFETY: `msghdr` is plain data of which zero is a valid value.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_name = ptr::from_mut(&mut from).cast();
+    message.msg_namelen = from.size_of();
+    message.msg_iov = ptr::from_mut(&mut slice);
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = CONTROL as _;
+    let Some(len) = receive(fd, &mut message)? else { return Ok(None) };
+    // SAFETY: the kernel wrote an address of `msg_namelen` bytes there.
+    let from = unsafe { SockAddr::new(from, message.msg_namelen) };
+    let Some(from) = from.as_socket() else {
+        return Err(io::Error::other("a datagram came without a sender's address"));
+    };
+    let notes = read_notes(&message);
+    Ok(Some(Batch {
+        len,
+        from: canonical(from),
+        truncated: message.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0,
+        kernel_drops: notes.drops,
+        notes,
+    }))
+}
+
+/// `recvmsg` without waiting; returns the bytes received. `message` must describe live buffers.
+fn receive(fd: RawFd, message: &mut libc::msghdr) -> io::Result<Option<usize>> {
+    loop {
+        // SAFETY: the one caller has filled `message` with buffers of its own and their lengths.
+        let len = unsafe { libc::recvmsg(fd, ptr::from_mut(message), libc::MSG_DONTWAIT) };
+        if let Ok(len) = usize::try_from(len) {
+            return Ok(Some(len));
+        }
+        let error = io::Error::last_os_error();
+        match Refusal::of(&error) {
+            // A complaint about something sent earlier: reported once, and no concern of ours.
+            Refusal::Unreachable | Refusal::TooLarge => {}
+            Refusal::Full => return Ok(None),
+            _ if error.kind() == io::ErrorKind::Interrupted => {}
+            _ => return Err(error),
+        }
+    }
+}
+
+fn read_notes(message: &libc::msghdr) -> Notes {
+    let mut notes = Notes::default();
+    // SAFETY: the kernel has filled the control buffer and set its length.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(ptr::from_ref(message)) };
+    // SAFETY: FIRSTHDR and NXTHDR return null or a whole header inside the control buffer.
+    while let Some(header) = unsafe { next.as_ref() } {
+        match (header.cmsg_level, header.cmsg_type) {
+            (libc::SOL_UDP, libc::UDP_GRO) => {
+                notes.segment = value::<i32>(header).map_or(0, |size| size.max(0) as usize);
+            }
+            // One byte, other than its IPv6 sister.
+            (libc::IPPROTO_IP, libc::IP_TOS) => {
+                notes.congestion |= value::<u8>(header).is_some_and(|tos| tos & CE == CE);
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                notes.congestion |=
+                    value::<i32>(header).is_some_and(|class| class as u8 & CE == CE);
+            }
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => notes.drops = value::<u32>(header),
+            _ => {}
+        }
+        // SAFETY: as above; `next` is one of this message's headers.
+        next = unsafe { libc::CMSG_NXTHDR(ptr::from_ref(message), next) };
+    }
+    notes
+}
+
+/// The value that follows a header; `None` if it is shorter than `T`. `T` is a plain integer.
+fn value<T: Copy>(header: &libc::cmsghdr) -> Option<T> {
+    // SAFETY: CMSG_LEN is arithmetic on its argument.
+    let needed = unsafe { libc::CMSG_LEN(mem::size_of::<T>() as u32) } as usize;
+    if header.cmsg_len < needed as _ {
+        return None;
+    }
+    // SAFETY: `cmsg_len` says that at least `T`'s bytes follow the header in the same buffer.
+    Some(unsafe { libc::CMSG_DATA(ptr::from_ref(header)).cast::<T>().read_unaligned() })
+}

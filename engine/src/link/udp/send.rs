@@ -1,0 +1,100 @@
+//! One `sendmsg`.
+
+use std::io::{self, IoSlice};
+use std::mem;
+use std::os::fd::RawFd;
+use std::ptr;
+
+use socket2::SockAddr;
+
+/// Bytes of the one control message that a train needs, with the alignment that the kernel wants.
+#[repr(C, align(8))]
+struct Control([u8; SEGMENT_SPACE]);
+
+// SAFETY: CMSG_SPACE is arithmetic on its argument.
+const SEGMENT_SPACE: usize = unsafe { libc::CMSG_SPACE(mem::size_of::<u16>() as u32) } as usize;
+
+/// What a failed send says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Refusal {
+    /// The socket's buffer or the device's queue is full.
+    Full,
+    /// There is no way to the destination just now: no route or neighbour, or a firewall (EPERM)
+    /// or a route (EACCES) forbids it.
+    Unreachable,
+    /// The datagram is larger than the MTU.
+    TooLarge,
+    /// Perhaps: this kernel, device or route does not segment.
+    Segmentation,
+    /// Anything else.
+    Other,
+}
+
+impl Refusal {
+    pub(super) fn of(error: &io::Error) -> Refusal {
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => Refusal::Full,
+            Some(
+                libc::ECONNREFUSED
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH
+                | libc::EHOSTDOWN
+                | libc::ENETDOWN
+                | libc::EACCES
+                | libc::EPERM,
+            ) => Refusal::Unreachable,
+            Some(libc::EMSGSIZE) => Refusal::TooLarge,
+            // EIO: no checksum offload, or IPsec. EINVAL: a blackhole route, or in older kernels
+            // what is EMSGSIZE today, among much else.
+            Some(libc::EIO | libc::EINVAL | libc::ENOPROTOOPT) => Refusal::Segmentation,
+            _ => Refusal::Other,
+        }
+    }
+}
+
+/// Sends `slices` as one datagram, or as datagrams of `segment` bytes each, without waiting.
+pub(super) fn send_once(
+    fd: RawFd,
+    to: &SockAddr,
+    slices: &[IoSlice<'_>],
+    segment: Option<u16>,
+) -> io::Result<()> {
+    let mut control = Control([0; SEGMENT_SPACE]);
+    // SAFETY: `msghdr` is plain data of which zero is a valid value.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_name = to.as_ptr().cast_mut().cast();
+    message.msg_namelen = to.len();
+    // `IoSlice` has the layout of `iovec`, and sendmsg only reads through it.
+    message.msg_iov = slices.as_ptr().cast_mut().cast();
+    message.msg_iovlen = slices.len() as _;
+    if let Some(segment) = segment {
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = SEGMENT_SPACE as _;
+        write_segment(&message, segment);
+    }
+    loop {
+        // SAFETY: all that `message` points to is borrowed for longer than this call, and the
+        // lengths beside the pointers are theirs.
+        let sent = unsafe { libc::sendmsg(fd, ptr::from_ref(&message), libc::MSG_DONTWAIT) };
+        if sent >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Fills the message's control buffer of [`SEGMENT_SPACE`] bytes.
+fn write_segment(message: &libc::msghdr, segment: u16) {
+    // SAFETY: `msg_control` points to SEGMENT_SPACE bytes, aligned for a `cmsghdr`: room for
+    // exactly this header and its `u16`.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(ptr::from_ref(message));
+        (*header).cmsg_level = libc::SOL_UDP;
+        (*header).cmsg_type = libc::UDP_SEGMENT;
+        (*header).cmsg_len = libc::CMSG_LEN(mem::size_of::<u16>() as u32) as _;
+        libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment);
+    }
+}

@@ -1,0 +1,344 @@
+use std::collections::BTreeSet;
+use std::io::IoSlice;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use braid_wire::PathId;
+
+use super::*;
+
+const MIB: usize = 1 << 20;
+
+fn bind(addr: &str) -> UdpLink {
+    let mut link = UdpLink::bind(addr.parse().unwrap(), 2 * MIB).unwrap();
+    link.open_paths(4).unwrap();
+    link
+}
+
+fn path(id: u16) -> Via {
+    Via::Path(PathId::new(id))
+}
+
+fn send(link: &mut UdpLink, to: SocketAddr, via: Via, segment_len: usize, bytes: &[u8]) -> Sent {
+    // Cut so that datagrams and slices do not agree.
+    let (a, b) = bytes.split_at(bytes.len() / 3);
+    let slices = [IoSlice::new(a), IoSlice::new(b)];
+    link.send(&Train { to, via, segment_len, slices: &slices }).unwrap()
+}
+
+struct Got {
+    from: SocketAddr,
+    congestion: bool,
+    bytes: Vec<u8>,
+}
+
+/// Waits for `count` datagrams.
+fn recv(link: &mut UdpLink, count: usize) -> Vec<Got> {
+    let mut got = Vec::new();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while got.len() < count {
+        assert!(Instant::now() < deadline, "{} of {count} datagrams", got.len());
+        let before = got.len();
+        let new = link.recv(&mut |r| {
+            got.push(Got { from: r.from, congestion: r.congestion, bytes: r.bytes.to_vec() });
+        });
+        assert_eq!(new.unwrap(), got.len() - before);
+    }
+    got
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + i / 251) as u8).collect()
+}
+
+fn at(link: &UdpLink, ip: &str) -> SocketAddr {
+    SocketAddr::new(ip.parse().unwrap(), link.local_addr().port())
+}
+
+/// Whether this machine has IPv6; containers often have not, and then there is nothing to test.
+fn has_ipv6() -> bool {
+    UdpSocket::bind("[::1]:0").is_ok()
+}
+
+/// What to bind, and where to reach it, for each way that a datagram can go.
+fn ways() -> Vec<(&'static str, &'static str)> {
+    let mut ways = vec![("127.0.0.1:0", "127.0.0.1"), ("[::]:0", "127.0.0.1")];
+    if has_ipv6() {
+        ways.extend([("[::]:0", "::1"), ("[::1]:0", "::1")]);
+    }
+    ways
+}
+
+/// Sends a train from `a` to `b` at `to` and checks all that arrives.
+fn exchange(a: &mut UdpLink, b: &mut UdpLink, to: SocketAddr, from_ip: &str) {
+    let bytes = pattern(10 * 1000 + 17);
+    assert_eq!(send(a, to, path(2), 1000, &bytes), Sent::Gone);
+    let got = recv(b, 11);
+    let from = SocketAddr::new(from_ip.parse().unwrap(), a_port(a, 2));
+    assert!(got.iter().all(|g| g.from == from && !g.congestion), "{:?}", got[0].from);
+    assert!(got.iter().map(|g| g.bytes.len()).eq([1000; 10].into_iter().chain([17])));
+    assert!(got.iter().flat_map(|g| &g.bytes).eq(&bytes));
+    // And back, to the port that receives.
+    send(a, to, Via::Port, 100, b"hello");
+    let hello = recv(b, 1).remove(0);
+    assert_eq!(hello.from, SocketAddr::new(from.ip(), a.local_addr().port()));
+    send(b, hello.from, Via::Port, 100, b"back");
+    assert_eq!(recv(a, 1)[0].bytes, b"back");
+}
+
+/// The source port of a path; other programs of this machine may hold the usual one.
+fn a_port(link: &UdpLink, path: usize) -> u16 {
+    socket::local_addr(&link.paths[path]).unwrap().port()
+}
+
+#[test]
+fn a_train_arrives_whole_from_its_port() {
+    let (mut a, mut b) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+    let to = b.local_addr();
+    exchange(&mut a, &mut b, to, "127.0.0.1");
+    assert_eq!(a_port(&a, 2) & 0xFFF, 2);
+    assert!(a_port(&a, 2) >= 0xC000);
+}
+
+#[test]
+fn the_largest_trains_pass() {
+    for (bound, ip) in ways() {
+        let (mut a, mut b) = (bind(bound), bind(bound));
+        let caps = a.caps();
+        for (segment, len) in
+            [(4156, 15 * 4156), (1024, caps.train_segments * 1024 - 100), (65_000, MAX_TRAIN)]
+        {
+            let len = len.min(caps.train_bytes);
+            let bytes = pattern(len);
+            send(&mut a, at(&b, ip), path(0), segment, &bytes);
+            let got = recv(&mut b, len.div_ceil(segment));
+            assert!(got.iter().flat_map(|g| &g.bytes).eq(&bytes), "{segment} of {len} at {ip}");
+        }
+    }
+}
+
+#[test]
+fn ipv6_works() {
+    if !has_ipv6() {
+        return;
+    }
+    let (mut a, mut b) = (bind("[::1]:0"), bind("[::1]:0"));
+    let to = b.local_addr();
+    exchange(&mut a, &mut b, to, "::1");
+    let refused = a.send(&Train {
+        to: at(&b, "127.0.0.1"),
+        via: Via::Port,
+        segment_len: 1,
+        slices: &[IoSlice::new(b"x")],
+    });
+    assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+}
+
+#[test]
+fn dual_stack_serves_both_and_shows_plain_addresses() {
+    let (mut a, mut b) = (bind("[::]:0"), bind("[::]:0"));
+    for ip in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+        if ip == "::1" && !has_ipv6() {
+            continue;
+        }
+        let to = at(&b, ip);
+        exchange(&mut a, &mut b, to, ip.trim_start_matches("::ffff:"));
+    }
+    let mut v4 = bind("0.0.0.0:0");
+    let to = at(&v4, "127.0.0.1");
+    exchange(&mut a, &mut v4, to, "127.0.0.1");
+    let to = at(&a, "127.0.0.1");
+    exchange(&mut v4, &mut a, to, "127.0.0.1");
+}
+
+#[test]
+fn a_merged_train_comes_in_one_call() {
+    for (bound, ip) in ways() {
+        let (mut a, mut b) = (bind(bound), bind(bound));
+        send(&mut a, at(&b, ip), path(0), 1000, &pattern(8000));
+        let mut calls = 0;
+        let mut datagrams = 0;
+        while datagrams < 8 {
+            let new = b.recv(&mut |_| ()).unwrap();
+            datagrams += new;
+            calls += usize::from(new > 0);
+        }
+        assert_eq!(calls, 1, "{bound} at {ip}");
+    }
+}
+
+#[test]
+fn congestion_marks_are_seen() {
+    for (bound, ip) in ways() {
+        let mut b = bind(bound);
+        let to = at(&b, ip);
+        let a = UdpSocket::bind((to.ip(), 0)).unwrap();
+        for mark in [0, 1, 2, 3, 0xFF] {
+            let socket = socket2::SockRef::from(&a);
+            match to {
+                SocketAddr::V4(_) => socket.set_tos_v4(mark).unwrap(),
+                SocketAddr::V6(_) => socket.set_tclass_v6(mark).unwrap(),
+            }
+            a.send_to(b"x", to).unwrap();
+            assert_eq!(recv(&mut b, 1)[0].congestion, mark & 3 == 3, "{mark} at {ip}");
+        }
+    }
+}
+
+#[test]
+fn a_closed_port_does_not_stop_the_sender() {
+    let (mut a, mut b) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+    let closed = bind("127.0.0.1:0").local_addr();
+    for via in [path(0), Via::Port] {
+        for _ in 0..20 {
+            assert_eq!(send(&mut a, closed, via, 100, &pattern(1000)), Sent::Gone);
+        }
+        assert_eq!(a.recv(&mut |_| ()).unwrap(), 0);
+        send(&mut a, b.local_addr(), via, 100, b"alive");
+        assert_eq!(recv(&mut b, 1)[0].bytes, b"alive");
+    }
+}
+
+#[test]
+fn refusals_are_told_apart() {
+    let of = |code| Refusal::of(&io::Error::from_raw_os_error(code));
+    for code in
+        [libc::ECONNREFUSED, libc::EHOSTUNREACH, libc::ENETUNREACH, libc::EPERM, libc::EINVAL]
+    {
+        assert_eq!(of(code) == Refusal::Unreachable, code != libc::EINVAL);
+        let (mut link, bytes) = (bind("127.0.0.1:0"), [IoSlice::new(b"x")]);
+        let to = link.local_addr();
+        let train = Train { to, via: Via::Port, segment_len: 1, slices: &bytes };
+        let judged = link.judge(io::Error::from_raw_os_error(code), &train);
+        assert_eq!(judged.unwrap(), Sent::Gone);
+        assert_eq!(link.counters().unreachable, 1);
+    }
+    assert_eq!(of(libc::ENOBUFS), Refusal::Full);
+    assert_eq!(of(libc::EIO), Refusal::Segmentation);
+    assert_eq!(of(libc::EBADF), Refusal::Other);
+}
+
+#[test]
+fn links_of_one_host_share_path_ports() {
+    let links: Vec<UdpLink> = (0..3).map(|_| bind("127.0.0.1:0")).collect();
+    let ports: BTreeSet<Vec<u16>> =
+        links.iter().map(|l| (0..4).map(|p| a_port(l, p)).collect()).collect();
+    assert_eq!(ports.len(), 1, "{ports:?}");
+    // But never the port that receives.
+    let again = UdpLink::bind(links[0].local_addr(), MIB);
+    assert_eq!(again.err().unwrap().kind(), io::ErrorKind::AddrInUse);
+}
+
+#[test]
+fn a_taken_path_port_is_replaced() {
+    // An address and a path that no other test uses.
+    let local = "127.0.0.77:0".parse().unwrap();
+    let path = PathId::new(0xABC);
+    let mut foreign = Vec::new();
+    for port in [0xCABC, 0xFABC, 0xEABC, 0xDABC] {
+        let socket = socket::open_path(local, path).unwrap();
+        assert_eq!(socket::local_addr(&socket).unwrap().port(), port);
+        drop(socket);
+        foreign.push(UdpSocket::bind((local.ip(), port)).unwrap());
+    }
+    let error = socket::open_path(local, path).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    assert!(error.to_string().contains("51900"), "{error}");
+}
+
+#[test]
+fn without_gso_datagrams_go_one_by_one() {
+    let (mut a, mut b) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+    let off: libc::c_int = 1;
+    // SAFETY: the option's value is a live `c_int`. The kernel cannot segment without checksums.
+    let done = unsafe {
+        let (fd, len) = (a.paths[1].as_raw_fd(), size_of_val(&off) as u32);
+        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, (&raw const off).cast(), len)
+    };
+    assert_eq!(done, 0);
+    let bytes = pattern(9500);
+    for round in 0..2 {
+        assert_eq!(send(&mut a, b.local_addr(), path(1), 1000, &bytes), Sent::Gone);
+        let got = recv(&mut b, 10);
+        assert!(got.iter().flat_map(|g| &g.bytes).eq(&bytes));
+        assert_eq!(a.without_gso, [b.local_addr().ip()], "round {round}");
+    }
+    assert_eq!(a.counters(), UdpCounters::default());
+}
+
+#[test]
+fn misfits_are_named() {
+    let mut a = bind("127.0.0.1:0");
+    let to = a.local_addr();
+    let mut error = |via, segment_len, len| {
+        let bytes = vec![0; len];
+        let slices = [IoSlice::new(&bytes)];
+        let error = a.send(&Train { to, via, segment_len, slices: &slices }).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        error.to_string()
+    };
+    assert!(error(path(4), 10, 10).contains("path 4 is not open, only 4 are"));
+    assert!(error(path(0), 10, 0).contains("0 bytes in 0 datagrams"));
+    assert!(error(path(0), 0, 10).contains("10 bytes"));
+    assert!(error(path(0), 10, 641).contains("65 datagrams"));
+    assert!(error(path(0), 65_535, 65_508).contains("65508 bytes"));
+    let train =
+        Train { to, via: Via::Port, segment_len: 2000, slices: &[IoSlice::new(&[0; 1600])] };
+    let error = a.judge(io::Error::from_raw_os_error(libc::EMSGSIZE), &train).unwrap_err();
+    assert!(error.to_string().contains("a datagram of 1600 bytes does not fit"), "{error}");
+}
+
+#[test]
+fn mtu_and_buffer_are_known() {
+    let a = bind("[::]:0");
+    // Loopback has an MTU of 65536.
+    assert_eq!(a.max_datagram("127.0.0.1:9".parse().unwrap()).unwrap(), MAX_TRAIN);
+    if has_ipv6() {
+        assert_eq!(a.max_datagram("[::1]:9".parse().unwrap()).unwrap(), 65_536 - 48);
+    }
+    assert!(a.caps().receive_buffer > 64 << 10);
+    assert!(a.readiness().is_some());
+}
+
+#[test]
+fn empty_and_single_datagrams_of_strangers_arrive() {
+    let mut b = bind("127.0.0.1:0");
+    let a = UdpSocket::bind("127.0.0.1:0").unwrap();
+    a.send_to(&[], b.local_addr()).unwrap();
+    a.send_to(b"x", b.local_addr()).unwrap();
+    let got = recv(&mut b, 2);
+    assert_eq!((got[0].bytes.len(), got[1].bytes.len()), (0, 1));
+}
+
+#[test]
+fn a_mebibyte_of_trains_arrives_without_loss() {
+    let (mut a, mut b) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+    let bytes = pattern(15 * 4156);
+    let trains = MIB.min(b.caps().receive_buffer / 2) / bytes.len();
+    for train in 0..trains {
+        assert_eq!(send(&mut a, b.local_addr(), path(train as u16 % 4), 4156, &bytes), Sent::Gone);
+    }
+    let got = recv(&mut b, trains * 15);
+    for train in got.chunks(15) {
+        assert!(train.iter().flat_map(|g| &g.bytes).eq(&bytes));
+        assert!(train.iter().all(|g| g.from == train[0].from));
+    }
+    assert_eq!(b.counters(), UdpCounters::default());
+}
+
+#[test]
+fn what_did_not_fit_the_buffer_is_counted() {
+    let (mut a, mut b) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+    b.receiver.set_recv_buffer_size(8192).unwrap();
+    for _ in 0..100 {
+        send(&mut a, b.local_addr(), path(0), 1000, &pattern(1000));
+    }
+    let mut got = 0;
+    while b.recv(&mut |_| ()).unwrap() > 0 {
+        got += 1;
+    }
+    send(&mut a, b.local_addr(), path(0), 10, b"late");
+    recv(&mut b, 1);
+    assert_eq!(b.counters().overflowed, 100 - got);
+}

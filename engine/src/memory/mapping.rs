@@ -1,0 +1,50 @@
+//! Anonymous memory from the operating system.
+
+use std::io;
+use std::ptr::NonNull;
+
+/// Bytes of a huge page.
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
+
+/// Pages that nobody else owns, zeroed, resident from the start.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping is an address range; any thread may use or unmap it.
+unsafe impl Send for Mapping {}
+// SAFETY: shared access hands out nothing but the address.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// At least `len` bytes, `len` being at least 1; with `huge`, of pages of 2 MiB.
+    pub(crate) fn new(len: usize, huge: bool) -> io::Result<Self> {
+        let page = if huge { HUGE_PAGE } else { 4096 };
+        let len = len.checked_next_multiple_of(page).ok_or(io::ErrorKind::OutOfMemory)?;
+        let huge_flags = if huge { libc::MAP_HUGETLB | libc::MAP_HUGE_2MB } else { 0 };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE | huge_flags;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new private mapping at an address of the kernel's choice touches no memory
+        // that exists already.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Mapping { start, len })
+    }
+
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly what was mapped. The owner has deregistered it, so the engine is done
+        // with it, and pointers handed out are documented to end with the region.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}

@@ -1,0 +1,13 @@
+//! Application memory: how it is owned, named, checked and touched.
+
+mod mapping;
+mod raw;
+mod region;
+mod remote;
+mod table;
+
+pub use region::{MemoryError, MemoryRegion, PageSize, RegisterError};
+pub use remote::{MalformedKey, REMOTE_REGION_LEN, RemoteRegion};
+
+pub(crate) use raw::{Checked, append, place, place_value};
+pub(crate) use table::{RegionCache, RegionTable};

@@ -1,0 +1,292 @@
+//! Memory regions: memory that work requests and peers may name.
+
+use std::io;
+use std::ops::{Bound, RangeBounds};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use braid_transport::{Access, PdId, Region, Sge};
+
+use super::mapping::Mapping;
+use super::remote::RemoteRegion;
+use crate::engine::EngineInner;
+
+/// The pages that a region's own memory is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PageSize {
+    /// The system's, 4 KiB.
+    #[default]
+    Normal,
+    /// 2 MiB. They have to be reserved beforehand (`sysctl vm.nr_hugepages`).
+    Huge,
+}
+
+/// Why memory could not be registered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// No memory asked for.
+    #[error("a memory region needs at least 1 byte")]
+    Empty,
+    /// The range wraps around the address space.
+    #[error("{len} bytes at {addr:#x} reach beyond the address space")]
+    Wraps {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// The system gave no memory.
+    #[error("the system has no {len} bytes of memory for a region: {source}")]
+    NoMemory {
+        /// Bytes asked for.
+        len: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system gave no huge pages.
+    #[error("no huge pages for a region of {len} bytes: {source}; reserve them with `sysctl vm.nr_hugepages={pages}` or more, or use normal pages")]
+    NoHugePages {
+        /// Bytes asked for.
+        len: usize,
+        /// How many pages of 2 MiB that takes.
+        pages: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// All keys are in use.
+    #[error("2^24 memory regions exist already; deregister some")]
+    TooMany,
+}
+
+/// Why a region cannot be accessed as asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// Outside the region.
+    #[error("{len} bytes at offset {offset} are not inside a memory region of {region_len} bytes")]
+    Bounds {
+        /// Offset of the first byte.
+        offset: usize,
+        /// How many bytes.
+        len: usize,
+        /// Bytes of the region.
+        region_len: usize,
+    },
+    /// A word that is not aligned.
+    #[error("the address {addr:#x} of a 64-bit word is not a multiple of 8")]
+    Alignment {
+        /// Its address.
+        addr: u64,
+    },
+    /// More than one piece of a work request can hold.
+    #[error("{len} bytes are more than one scatter/gather element holds (4 GiB - 1); use several")]
+    TooLong {
+        /// How many bytes.
+        len: usize,
+    },
+}
+
+/// Memory that is registered: work requests of its protection domain can use it, and peers can
+/// reach it as far as its [`Access`] allows.
+///
+/// Peers access it at any time, so reading it while a WRITE to the same bytes is under way gives a
+/// mixture of old and new. A completion is what says that bytes have arrived.
+///
+/// Dropping it deregisters it: once `drop` returns, neither the engine nor any peer touches the
+/// memory. Work requests that still use it fail with a protection error.
+pub struct MemoryRegion {
+    engine: Arc<EngineInner>,
+    start: NonNull<u8>,
+    len: usize,
+    key: u32,
+    /// The memory, where it is the region's own. After the fields above only for reading ease:
+    /// `Drop` deregisters before any field goes.
+    _mapping: Option<Mapping>,
+}
+
+// SAFETY: the pointer is to memory that lives as long as the region (its own mapping, or by the
+// promise given to `register`), and all access through it goes by raw copies and atomics.
+unsafe impl Send for MemoryRegion {}
+// SAFETY: as above; methods that take `&self` from several threads are as if several peers
+// accessed the memory, which is what it is for.
+unsafe impl Sync for MemoryRegion {}
+
+impl MemoryRegion {
+    pub(crate) fn allocate(
+        engine: Arc<EngineInner>,
+        pd: PdId,
+        len: usize,
+        access: Access,
+        pages: PageSize,
+    ) -> Result<Self, RegisterError> {
+        if len == 0 {
+            return Err(RegisterError::Empty);
+        }
+        let mapping = Mapping::new(len, pages == PageSize::Huge).map_err(|source| match pages {
+            PageSize::Normal => RegisterError::NoMemory { len, source },
+            PageSize::Huge => {
+                let pages = len.div_ceil(super::mapping::HUGE_PAGE);
+                RegisterError::NoHugePages { len, pages, source }
+            }
+        })?;
+        Self::enter(engine, pd, mapping.start(), len, access, Some(mapping))
+    }
+
+    /// Registers memory of the application; see [`crate::ProtectionDomain::register`] for what the
+    /// caller promises.
+    pub(crate) fn adopt(
+        engine: Arc<EngineInner>,
+        pd: PdId,
+        start: *mut u8,
+        len: usize,
+        access: Access,
+    ) -> Result<Self, RegisterError> {
+        let start = NonNull::new(start).filter(|_| len > 0).ok_or(RegisterError::Empty)?;
+        Self::enter(engine, pd, start, len, access, None)
+    }
+
+    fn enter(
+        engine: Arc<EngineInner>,
+        pd: PdId,
+        start: NonNull<u8>,
+        len: usize,
+        access: Access,
+        mapping: Option<Mapping>,
+    ) -> Result<Self, RegisterError> {
+        let (addr, bytes) = (start.as_ptr().expose_provenance() as u64, len as u64);
+        if addr.checked_add(bytes).is_none() {
+            return Err(RegisterError::Wraps { addr, len: bytes });
+        }
+        let region = Region { pd, addr, len: bytes, access };
+        let key = engine.regions.insert(region).ok_or(RegisterError::TooMany)?;
+        Ok(MemoryRegion { engine, start, len, key, _mapping: mapping })
+    }
+
+    /// The address of its first byte.
+    pub fn addr(&self) -> u64 {
+        self.start.as_ptr() as u64
+    }
+
+    /// Its length in bytes.
+    #[allow(clippy::len_without_is_empty, reason = "a region is never empty")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The key for work requests of this engine.
+    pub fn lkey(&self) -> u32 {
+        self.key
+    }
+
+    /// The key for work requests of peers.
+    pub fn rkey(&self) -> u32 {
+        self.key
+    }
+
+    /// The first byte. Valid until the region is dropped.
+    pub fn as_mut_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// What a peer has to know to reach it.
+    pub fn remote(&self) -> RemoteRegion {
+        RemoteRegion { addr: self.addr(), len: self.len as u64, rkey: self.key }
+    }
+
+    /// Copies bytes out of the region, from `offset` on.
+    ///
+    /// # Errors
+    /// [`MemoryError::Bounds`].
+    pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), MemoryError> {
+        let from = self.check(offset, out.len())?;
+        // SAFETY: `check` says that the bytes are inside the region; `out` is exclusively ours.
+        // They may overlap only if the caller made `out` from the region's memory by unsafe means.
+        unsafe { ptr::copy(from, out.as_mut_ptr(), out.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes into the region, from `offset` on.
+    ///
+    /// # Errors
+    /// [`MemoryError::Bounds`].
+    pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), MemoryError> {
+        let to = self.check(offset, bytes.len())?;
+        // SAFETY: as in `read_at`, the other way.
+        unsafe { ptr::copy(bytes.as_ptr(), to, bytes.len()) };
+        Ok(())
+    }
+
+    /// Reads the word at `offset` whole, even while peers use atomics on it.
+    ///
+    /// # Errors
+    /// [`MemoryError::Bounds`], and [`MemoryError::Alignment`] where the address is not a multiple of 8.
+    pub fn load_u64(&self, offset: usize) -> Result<u64, MemoryError> {
+        Ok(self.word(offset)?.load(Ordering::Acquire))
+    }
+
+    /// Writes the word at `offset` whole.
+    ///
+    /// # Errors
+    /// As [`MemoryRegion::load_u64`].
+    pub fn store_u64(&self, offset: usize, value: u64) -> Result<(), MemoryError> {
+        self.word(offset)?.store(value, Ordering::Release);
+        Ok(())
+    }
+
+    /// A part of the region, for a work request: `region.slice(..)`, `region.slice(64..128)`.
+    ///
+    /// # Errors
+    /// [`MemoryError::Bounds`], and [`MemoryError::TooLong`] for 4 GiB and more.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Sge, MemoryError> {
+        let start = match range.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(last) => last.saturating_add(1),
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => self.len,
+        };
+        let len = end.saturating_sub(start);
+        let addr = self.check(start, len)? as u64;
+        let len = u32::try_from(len).map_err(|_| MemoryError::TooLong { len })?;
+        Ok(Sge { addr, len, lkey: self.key })
+    }
+
+    fn check(&self, offset: usize, len: usize) -> Result<*mut u8, MemoryError> {
+        let region_len = self.len;
+        if offset.checked_add(len).is_none_or(|end| end > region_len) {
+            return Err(MemoryError::Bounds { offset, len, region_len });
+        }
+        // SAFETY: `offset` is at most the length of the region.
+        Ok(unsafe { self.start.as_ptr().add(offset) })
+    }
+
+    fn word(&self, offset: usize) -> Result<&AtomicU64, MemoryError> {
+        let word = self.check(offset, 8)?.cast::<u64>();
+        if !word.is_aligned() {
+            return Err(MemoryError::Alignment { addr: word as u64 });
+        }
+        // SAFETY: 8 aligned bytes of the region, which outlives the borrow; mixed access to them
+        // by copies is as with memory shared between processes (see `raw`).
+        Ok(unsafe { AtomicU64::from_ptr(word) })
+    }
+}
+
+impl Drop for MemoryRegion {
+    fn drop(&mut self) {
+        self.engine.deregister(self.key);
+    }
+}
+
+impl std::fmt::Debug for MemoryRegion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryRegion")
+            .field("addr", &format_args!("{:#x}", self.addr()))
+            .field("len", &self.len)
+            .field("key", &format_args!("{:#x}", self.key))
+            .finish()
+    }
+}

@@ -1,0 +1,71 @@
+//! What a peer needs to know to reach a memory region.
+
+use braid_transport::RemoteAddr;
+
+/// Bytes of a [`RemoteRegion`] on its way to the peer.
+pub const REMOTE_REGION_LEN: usize = 20;
+
+/// A memory region as its owner hands it to a peer, for example as private data of
+/// [`crate::QueuePair::connect`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RemoteRegion {
+    /// Its first byte, an address of the owner's.
+    pub addr: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// The key that opens it.
+    pub rkey: u32,
+}
+
+/// Bytes that are not a [`RemoteRegion`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{have} bytes do not name a memory region; RemoteRegion::to_bytes makes {REMOTE_REGION_LEN}")]
+pub struct MalformedKey {
+    /// How many bytes there are.
+    pub have: usize,
+}
+
+impl RemoteRegion {
+    /// The address `offset` bytes into the region, for a work request. The owner's engine checks
+    /// the bounds of every access, so one that is out of bounds fails there.
+    pub fn at(&self, offset: u64) -> RemoteAddr {
+        RemoteAddr { addr: self.addr.wrapping_add(offset), rkey: self.rkey }
+    }
+
+    /// The form that travels, big-endian.
+    pub fn to_bytes(&self) -> [u8; REMOTE_REGION_LEN] {
+        let mut bytes = [0; REMOTE_REGION_LEN];
+        bytes[..8].copy_from_slice(&self.addr.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.len.to_be_bytes());
+        bytes[16..].copy_from_slice(&self.rkey.to_be_bytes());
+        bytes
+    }
+
+    /// Reads what [`RemoteRegion::to_bytes`] made from the start of `bytes`.
+    ///
+    /// # Errors
+    /// There are fewer than [`REMOTE_REGION_LEN`] bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, MalformedKey> {
+        let short = MalformedKey { have: bytes.len() };
+        let (addr, rest) = bytes.split_first_chunk().ok_or(short)?;
+        let (len, rest) = rest.split_first_chunk().ok_or(short)?;
+        let rkey = rest.first_chunk().ok_or(short)?;
+        Ok(RemoteRegion {
+            addr: u64::from_be_bytes(*addr),
+            len: u64::from_be_bytes(*len),
+            rkey: u32::from_be_bytes(*rkey),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn survives_the_journey() {
+        let region = RemoteRegion { addr: 0x1234_5678_9ABC, len: 1 << 33, rkey: 0xDEAD_BEEF };
+        assert_eq!(RemoteRegion::from_bytes(&region.to_bytes()), Ok(region));
+        assert_eq!(RemoteRegion::from_bytes(&[0; 19]), Err(MalformedKey { have: 19 }));
+    }
+}

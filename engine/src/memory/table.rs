@@ -1,0 +1,49 @@
+//! The regions of an engine: read at every post and every packet, changed rarely.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwap, Cache, Guard};
+use braid_transport::{Region, Regions};
+
+/// Readers take a snapshot and never wait; writers make a new table and swap it in.
+pub(crate) struct RegionTable {
+    current: Arc<ArcSwap<Regions>>,
+    /// Held by who makes the next table.
+    writer: Mutex<()>,
+}
+
+/// A worker's snapshot, looked up again only after the table has changed.
+pub(crate) type RegionCache = Cache<Arc<ArcSwap<Regions>>, Arc<Regions>>;
+
+impl RegionTable {
+    pub(crate) fn new() -> Self {
+        let current = Arc::new(ArcSwap::from_pointee(Regions::default()));
+        RegionTable { current, writer: Mutex::new(()) }
+    }
+
+    pub(crate) fn load(&self) -> Guard<Arc<Regions>> {
+        self.current.load()
+    }
+
+    pub(crate) fn cache(&self) -> RegionCache {
+        Cache::new(self.current.clone())
+    }
+
+    /// Adds a region; `None`: there are as many as there are keys.
+    pub(crate) fn insert(&self, region: Region) -> Option<u32> {
+        self.change(|regions| regions.insert(region))
+    }
+
+    /// Removes a region. Workers may use the old table until each has been locked once.
+    pub(crate) fn remove(&self, key: u32) {
+        self.change(|regions| regions.remove(key));
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Regions) -> T) -> T {
+        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut regions = Regions::clone(&self.current.load());
+        let outcome = change(&mut regions);
+        self.current.store(Arc::new(regions));
+        outcome
+    }
+}

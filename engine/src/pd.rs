@@ -1,0 +1,74 @@
+//! Protection domains: which queue pairs may use which memory.
+
+use std::fmt;
+use std::sync::Arc;
+
+use braid_transport::{Access, PdId};
+
+use crate::engine::EngineInner;
+use crate::memory::{MemoryRegion, PageSize, RegisterError};
+use crate::qp::{CreateQpError, QpOptions, QueuePair};
+
+/// Queue pairs and memory regions of different domains do not meet. Clones are handles of the same
+/// domain.
+#[derive(Clone)]
+pub struct ProtectionDomain {
+    engine: Arc<EngineInner>,
+    id: PdId,
+}
+
+impl ProtectionDomain {
+    pub(crate) fn new(engine: Arc<EngineInner>, id: PdId) -> Self {
+        ProtectionDomain { engine, id }
+    }
+
+    /// Allocates and registers `len` bytes, zeroed, resident, and aligned to a page.
+    ///
+    /// # Errors
+    /// See [`RegisterError`].
+    pub fn alloc_mr(&self, len: usize, access: Access) -> Result<MemoryRegion, RegisterError> {
+        MemoryRegion::allocate(self.engine.clone(), self.id, len, access, PageSize::Normal)
+    }
+
+    /// As [`ProtectionDomain::alloc_mr`], of huge pages of 2 MiB, which the administrator has
+    /// reserved with `sysctl vm.nr_hugepages`.
+    ///
+    /// # Errors
+    /// See [`RegisterError`].
+    pub fn alloc_mr_huge(&self, len: usize, access: Access) -> Result<MemoryRegion, RegisterError> {
+        MemoryRegion::allocate(self.engine.clone(), self.id, len, access, PageSize::Huge)
+    }
+
+    /// Registers memory of the application.
+    ///
+    /// # Errors
+    /// See [`RegisterError`].
+    ///
+    /// # Safety
+    /// Until the region is dropped, `len` bytes at `start` are mapped, readable, and writable where
+    /// `access` is more than [`Access::NONE`]. Nobody holds a Rust reference to them while the
+    /// engine or a peer may access them: peers do so at any time, the engine for work requests that
+    /// are outstanding.
+    pub unsafe fn register(
+        &self,
+        start: *mut u8,
+        len: usize,
+        access: Access,
+    ) -> Result<MemoryRegion, RegisterError> {
+        MemoryRegion::adopt(self.engine.clone(), self.id, start, len, access)
+    }
+
+    /// Creates a queue pair in RESET.
+    ///
+    /// # Errors
+    /// See [`CreateQpError`].
+    pub fn create_qp(&self, options: QpOptions) -> Result<QueuePair, CreateQpError> {
+        QueuePair::create(self.engine.clone(), self.id, options)
+    }
+}
+
+impl fmt::Debug for ProtectionDomain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ProtectionDomain").field(&self.id.0).finish()
+    }
+}

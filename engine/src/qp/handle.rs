@@ -1,0 +1,272 @@
+//! The application's side of a queue pair.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use braid_transport::{PdId, PostError, QpCounters, QpState, RecvWr, SendWr, StateError};
+use braid_wire::{Crc, QpId};
+
+use super::inline::InlineBuffers;
+use super::options::{MAX_INLINE, MAX_QUEUE, MAX_SGE, QpOptions};
+use super::shared::{PostedSend, QpShared};
+use crate::connect::{ConnectError, Outcome, check_private_data};
+use crate::engine::EngineInner;
+use crate::memory::RegisterError;
+use crate::worker::WorkerCell;
+
+/// Why a queue pair was not created.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CreateQpError {
+    /// A value out of its range.
+    #[error("`{name}` of a queue pair is {value}; take {min} to {max}")]
+    Option {
+        /// The option.
+        name: &'static str,
+        /// What it was set to.
+        value: u64,
+        /// Least.
+        min: u64,
+        /// Most.
+        max: u64,
+    },
+    /// A completion queue of another engine.
+    #[error("a queue pair and its completion queues must be of one engine; create the completion queue with the engine of the protection domain")]
+    OtherEngine,
+    /// All numbers are taken.
+    #[error("this engine has 65,534 queue pairs already; drop some, or make another engine")]
+    TooMany,
+    /// No memory for inline data.
+    #[error("no memory for inline data: {0}")]
+    Inline(#[from] RegisterError),
+}
+
+/// A reliable connected queue pair.
+///
+/// Work requests of each of its two queues end in posting order, each in exactly one completion
+/// (signalled, or failed). Any thread may post; what threads post at the same time is ordered in
+/// one way or the other.
+///
+/// Dropping it tells the peer, forgets what is outstanding without completions, and lets go of the
+/// memory; [`QueuePair::disconnect`] first where the completions matter.
+pub struct QueuePair {
+    engine: Arc<EngineInner>,
+    shared: Arc<QpShared>,
+    /// Index of its worker.
+    worker: usize,
+    /// Made with the first inline work request.
+    inline: OnceLock<InlineBuffers>,
+}
+
+impl QueuePair {
+    pub(crate) fn create(
+        engine: Arc<EngineInner>,
+        pd: PdId,
+        options: QpOptions,
+    ) -> Result<Self, CreateQpError> {
+        check(&options)?;
+        let queues = [&options.send_cq, &options.recv_cq];
+        if queues.iter().any(|cq| !Arc::ptr_eq(cq.engine(), &engine)) {
+            return Err(CreateQpError::OtherEngine);
+        }
+        let id = engine.take_qp_number().ok_or(CreateQpError::TooMany)?;
+        let worker = engine.next_worker();
+        let signals = engine.worker(worker).signals().clone();
+        let shared = Arc::new(QpShared::new(id, pd, signals, &options));
+        for cq in queues {
+            cq.shared().attach(Arc::downgrade(&shared));
+        }
+        let config = braid_transport::QpConfig { pd, ..options.config };
+        engine.worker(worker).control().create(shared.clone(), config);
+        Ok(QueuePair { engine, shared, worker, inline: OnceLock::new() })
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<EngineInner> {
+        &self.engine
+    }
+
+    pub(crate) fn worker(&self) -> &WorkerCell {
+        self.engine.worker(self.worker)
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.shared.index()
+    }
+
+    /// Its number, 24 bits; completions carry it.
+    pub fn number(&self) -> QpId {
+        self.shared.id
+    }
+
+    /// Its state.
+    pub fn state(&self) -> QpState {
+        self.shared.state()
+    }
+
+    /// Changes the state: INIT to post receives before connecting, SQD to let the send queue drain,
+    /// RTS to go on, ERR to flush, RESET to begin again (work requests are forgotten without
+    /// completions, the peer is told). RTR and RTS are otherwise reached by connecting.
+    ///
+    /// # Errors
+    /// The state machine (IBTA vol. 1, 10.3.1) has no such transition.
+    pub fn modify(&self, to: QpState) -> Result<(), StateError> {
+        self.worker().control().modify(self.index(), to)
+    }
+
+    /// Posts a work request for the send queue. In ERR it completes at once, flushed.
+    ///
+    /// The memory of its pieces must not change (or, for READs and atomics, be used) before the
+    /// work request has ended. An unsignalled one has no completion of its own unless it fails: it
+    /// has ended when a later one of the queue has completed. Its place in the queue is free as
+    /// soon as it has ended.
+    ///
+    /// # Errors
+    /// Nothing was posted: wrong state, `max_send_wr` are outstanding, too many pieces, memory
+    /// that is not registered for this use.
+    pub fn post_send(&self, wr: SendWr) -> Result<(), PostError> {
+        self.shared.check_send(&wr, &self.engine.regions.load())?;
+        self.shared.sends.reserve()?;
+        self.shared.push_send(PostedSend { wr, inline: None });
+        self.shared.ring();
+        Ok(())
+    }
+
+    /// Posts a SEND or WRITE of `data`, up to `max_inline` bytes, which is copied: the caller may
+    /// use it again at once, and it need not be registered. `wr` says the rest and has no pieces of
+    /// its own: `qp.post_send_inline(wr::send(1, []), b"hello")`.
+    ///
+    /// # Errors
+    /// As for [`QueuePair::post_send`]; also when the data is too long.
+    ///
+    /// # Panics
+    /// When the system has no memory for the first inline work request's buffers.
+    pub fn post_send_inline(&self, mut wr: SendWr, data: &[u8]) -> Result<(), PostError> {
+        self.shared.check_inline(&wr, data)?;
+        if data.is_empty() {
+            return self.post_send(wr);
+        }
+        let buffers = self.inline_buffers();
+        self.shared.sends.reserve()?;
+        let Some(index) = self.shared.free_inline.pop() else {
+            unreachable!("there are as many inline buffers as places in the send queue");
+        };
+        wr.sges.push(buffers.fill(index, data));
+        self.shared.push_send(PostedSend { wr, inline: Some(index) });
+        self.shared.ring();
+        Ok(())
+    }
+
+    /// Posts a receive. In ERR it completes at once, flushed.
+    ///
+    /// The memory of its pieces must not be used before it has completed.
+    ///
+    /// # Errors
+    /// Nothing was posted: RESET, `max_recv_wr` are outstanding, too many pieces, memory that is
+    /// not registered for writing.
+    pub fn post_recv(&self, wr: RecvWr) -> Result<(), PostError> {
+        self.shared.check_recv(&wr, &self.engine.regions.load())?;
+        self.shared.recvs.reserve()?;
+        self.shared.push_recv(wr);
+        self.shared.ring();
+        Ok(())
+    }
+
+    /// Connects to the listener at `addr`, handing its application up to 512 bytes; returns those
+    /// that it hands back. Waits for the answer, at most as long as `timeout`.
+    ///
+    /// # Errors
+    /// See [`ConnectError`]; the queue pair stays in INIT, so it can be tried again.
+    pub fn connect(
+        &self,
+        addr: SocketAddr,
+        private_data: &[u8],
+        timeout: Duration,
+    ) -> Result<Vec<u8>, ConnectError> {
+        check_private_data(private_data)?;
+        let outcome = Arc::new(Outcome::default());
+        let begun = outcome.clone();
+        self.worker().control().begin_connect(self.index(), addr, private_data, timeout, begun)?;
+        // The worker ends every attempt in time; the rest is for a machine that is very busy.
+        let limit = timeout + Duration::from_secs(5);
+        let ended = if self.engine.application_drives() {
+            self.engine.drive(Some(limit), || outcome.take())
+        } else {
+            outcome.wait(limit)
+        };
+        ended.unwrap_or(Err(ConnectError::TimedOut { addr }))
+    }
+
+    /// Tells the peer that this is the end: both sides go to ERR and flush what is outstanding.
+    /// What was posted and has not completed may or may not take effect at the peer.
+    pub fn disconnect(&self) {
+        self.worker().control().disconnect(self.index());
+    }
+
+    /// The receiving address of the peer's queue pair, while it is connected.
+    pub fn remote_addr(&self) -> Option<SocketAddr> {
+        self.worker().control().remote_addr(self.index())
+    }
+
+    /// Work requests that are posted and have not ended: sends, receives.
+    pub fn outstanding(&self) -> (u32, u32) {
+        (self.shared.sends.outstanding(), self.shared.recvs.outstanding())
+    }
+
+    /// What it has seen since it was created or reset.
+    pub fn counters(&self) -> QpCounters {
+        self.worker().control().qp_counters(self.index())
+    }
+
+    /// Payload bytes of a full packet, as agreed with the peer; `None` before it is connected.
+    pub fn packet_payload(&self) -> Option<u16> {
+        Some(self.worker().control().remote(self.index())?.mtu)
+    }
+
+    /// Whether payloads carry a check, as agreed with the peer; `None` before it is connected.
+    pub fn payload_crc(&self) -> Option<Crc> {
+        Some(self.worker().control().remote(self.index())?.crc)
+    }
+
+    fn inline_buffers(&self) -> &InlineBuffers {
+        self.inline.get_or_init(|| {
+            let (count, size) = (self.shared.sends.capacity(), self.shared.max_inline);
+            InlineBuffers::new(self.engine.clone(), self.shared.pd, count, size)
+                .unwrap_or_else(|error| panic!("inline data of {}: {error}", self.shared.id))
+        })
+    }
+}
+
+impl Drop for QueuePair {
+    fn drop(&mut self) {
+        let (index, id) = (self.index(), self.shared.id);
+        let accepted = self.worker().control().destroy(index);
+        if let Some(attempt) = accepted {
+            self.engine.first_worker().control().forget_accepted(attempt, id);
+        }
+        self.engine.give_back_qp_number(id);
+    }
+}
+
+impl std::fmt::Debug for QueuePair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut out = f.debug_struct("QueuePair");
+        out.field("number", &self.number()).field("state", &self.state()).finish()
+    }
+}
+
+fn check(options: &QpOptions) -> Result<(), CreateQpError> {
+    let config = &options.config;
+    let ranges = [
+        ("max_send_wr", u64::from(config.max_send_wr), 1, u64::from(MAX_QUEUE)),
+        ("max_recv_wr", u64::from(config.max_recv_wr), 1, u64::from(MAX_QUEUE)),
+        ("window", u64::from(config.window), 1, 4096),
+        ("max_rd_atomic", u64::from(config.max_rd_atomic), 1, 255),
+        ("max_sge", options.max_sge as u64, 1, MAX_SGE as u64),
+        ("max_inline", options.max_inline as u64, 0, MAX_INLINE as u64),
+    ];
+    match ranges.into_iter().find(|(_, value, min, max)| !(min..=max).contains(&value)) {
+        Some((name, value, min, max)) => Err(CreateQpError::Option { name, value, min, max }),
+        None => Ok(()),
+    }
+}

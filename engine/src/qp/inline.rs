@@ -1,0 +1,39 @@
+//! Inline data: bytes that are copied when a work request is posted, so that the caller's buffer
+//! is free at once.
+
+use std::sync::Arc;
+
+use braid_transport::{Access, PdId, Sge};
+
+use crate::engine::EngineInner;
+use crate::memory::{MemoryRegion, PageSize, RegisterError};
+
+/// One buffer per work request that the send queue holds, in a region of the engine's own. Which
+/// buffers are free is in [`super::QpShared`], where the worker gives them back.
+pub(crate) struct InlineBuffers {
+    region: MemoryRegion,
+    size: usize,
+}
+
+impl InlineBuffers {
+    pub(crate) fn new(
+        engine: Arc<EngineInner>,
+        pd: PdId,
+        count: u32,
+        size: usize,
+    ) -> Result<Self, RegisterError> {
+        let len = count as usize * size.max(1);
+        let region = MemoryRegion::allocate(engine, pd, len, Access::NONE, PageSize::Normal)?;
+        Ok(InlineBuffers { region, size })
+    }
+
+    /// Copies `data`, at most the size of a buffer, into buffer `index`.
+    pub(crate) fn fill(&self, index: u32, data: &[u8]) -> Sge {
+        let start = index as usize * self.size;
+        assert!(data.len() <= self.size, "the length was checked when the data was posted");
+        self.region
+            .write_at(start, data)
+            .and_then(|()| self.region.slice(start..start + data.len()))
+            .expect("every buffer lies in the region")
+    }
+}

@@ -1,0 +1,12 @@
+//! Queue pairs, as the application holds them.
+
+mod handle;
+mod inline;
+mod options;
+mod post;
+mod shared;
+
+pub use handle::{CreateQpError, QueuePair};
+pub use options::QpOptions;
+
+pub(crate) use shared::QpShared;

@@ -1,0 +1,46 @@
+//! What a queue pair can be told when it is created.
+
+use braid_transport::QpConfig;
+
+use crate::CompletionQueue;
+
+/// How a queue pair is created.
+#[derive(Clone)]
+pub struct QpOptions {
+    /// Where completions of sends go.
+    pub send_cq: CompletionQueue,
+    /// Where completions of receives go. May be the same.
+    pub recv_cq: CompletionQueue,
+    /// Most scatter/gather elements of a work request.
+    pub max_sge: usize,
+    /// Most bytes of [`crate::QueuePair::post_send_inline`].
+    pub max_inline: usize,
+    /// Queue lengths, windows, timers. Its `pd` is set to the domain that creates the queue pair.
+    pub config: QpConfig,
+}
+
+/// More elements than this per work request have no user.
+pub(crate) const MAX_SGE: usize = 256;
+/// Inline data is copied twice; registered memory is the better way long before this.
+pub(crate) const MAX_INLINE: usize = 4096;
+/// Longest queue.
+pub(crate) const MAX_QUEUE: u32 = 1 << 20;
+
+impl QpOptions {
+    /// 128 sends and 512 receives of 16 elements, 256 bytes of inline data.
+    pub fn new(send_cq: &CompletionQueue, recv_cq: &CompletionQueue) -> Self {
+        QpOptions {
+            send_cq: send_cq.clone(),
+            recv_cq: recv_cq.clone(),
+            max_sge: 16,
+            max_inline: 256,
+            config: QpConfig::default(),
+        }
+    }
+
+    /// Sets how many work requests the two queues hold.
+    pub fn queues(mut self, max_send_wr: u32, max_recv_wr: u32) -> Self {
+        (self.config.max_send_wr, self.config.max_recv_wr) = (max_send_wr, max_recv_wr);
+        self
+    }
+}

@@ -1,0 +1,85 @@
+//! Posting: check, reserve, push, ring. No lock, no allocation, no system call while the worker is awake.
+
+use braid_transport::{Access, MAX_MESSAGE, PostError, RecvWr, Regions, SendOp, SendWr, Sge};
+
+use super::shared::{PostedSend, QpShared};
+
+
+impl QpShared {
+    pub(crate) fn check_send_state(&self) -> Result<(), PostError> {
+        let state = self.state();
+        if state.accepts_send() { Ok(()) } else { Err(PostError::State { state, queue: "send" }) }
+    }
+
+    /// Everything but the queue's length.
+    pub(crate) fn check_send(&self, wr: &SendWr, regions: &Regions) -> Result<(), PostError> {
+        self.check_send_state()?;
+        let len = self.check_shape(&wr.sges)?;
+        if wr.op.is_atomic() {
+            check_atomic(&wr.op, wr.sges.len(), len)?;
+        }
+        let needed = if wr.op.needs_response() { Access::LOCAL_WRITE } else { Access::NONE };
+        self.check_pieces(&wr.sges, regions, needed)
+    }
+
+    pub(crate) fn check_recv(&self, wr: &RecvWr, regions: &Regions) -> Result<(), PostError> {
+        let state = self.state();
+        if !state.accepts_recv() {
+            return Err(PostError::State { state, queue: "receive" });
+        }
+        self.check_shape(&wr.sges)?;
+        self.check_pieces(&wr.sges, regions, Access::LOCAL_WRITE)
+    }
+
+    /// As [`QpShared::check_send`], for a work request whose memory is `data`.
+    pub(crate) fn check_inline(&self, wr: &SendWr, data: &[u8]) -> Result<(), PostError> {
+        self.check_send_state()?;
+        if wr.op.needs_response() || !wr.sges.is_empty() {
+            return Err(PostError::TooManySges { count: wr.sges.len().max(1), max: 0 });
+        }
+        let (len, max) = (data.len(), self.max_inline);
+        if len > max { Err(PostError::InlineTooLong { len, max }) } else { Ok(()) }
+    }
+
+    /// Pushes what has been checked and has its place reserved.
+    pub(crate) fn push_send(&self, posted: PostedSend) {
+        if self.send_ring.push(posted).is_err() {
+            unreachable!("a reserved place in the send ring of {} is taken", self.id);
+        }
+    }
+
+    pub(crate) fn push_recv(&self, wr: RecvWr) {
+        if self.recv_ring.push(wr).is_err() {
+            unreachable!("a reserved place in the receive ring of {} is taken", self.id);
+        }
+    }
+
+    /// The number and the bytes of the pieces; returns the latter.
+    fn check_shape(&self, pieces: &[Sge]) -> Result<u64, PostError> {
+        let (count, max) = (pieces.len(), self.max_sge);
+        if count > max {
+            return Err(PostError::TooManySges { count, max });
+        }
+        let len = pieces.iter().map(|piece| u64::from(piece.len)).sum();
+        if len > MAX_MESSAGE { Err(PostError::TooLong { len }) } else { Ok(len) }
+    }
+
+    fn check_pieces(&self, pieces: &[Sge], regions: &Regions, needed: Access) -> Result<(), PostError> {
+        for piece in pieces {
+            regions.check(self.pd, piece.lkey, piece.addr, piece.len.into(), needed)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_atomic(op: &SendOp, count: usize, len: u64) -> Result<(), PostError> {
+    if count != 1 || len != 8 {
+        return Err(PostError::AtomicLength { count, len });
+    }
+    match op.remote() {
+        Some(remote) if remote.addr % 8 != 0 => {
+            Err(PostError::AtomicAlignment { addr: remote.addr })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,125 @@
+//! What the posting threads and the worker of a queue pair share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+
+use braid_transport::{PdId, PostError, QpState, RecvWr, SendWr};
+use braid_wire::QpId;
+use crossbeam_queue::ArrayQueue;
+
+use super::options::QpOptions;
+use crate::cq::CqShared;
+use crate::worker::Signals;
+
+/// A work request on its way from the posting thread to the worker.
+#[derive(Debug)]
+pub(crate) struct PostedSend {
+    pub(crate) wr: SendWr,
+    pub(crate) inline: Option<u32>,
+}
+
+/// Invariants: a ring never holds more than the queue's `outstanding`, which never exceeds the
+/// ring's capacity; so a push that follows a successful [`Depth::reserve`] succeeds. Only the worker
+/// (or who holds its lock) pops, changes `state` and releases depth.
+pub(crate) struct QpShared {
+    pub(crate) id: QpId,
+    pub(crate) pd: PdId,
+    pub(crate) max_sge: usize,
+    pub(crate) max_inline: usize,
+    pub(crate) send_ring: ArrayQueue<PostedSend>,
+    pub(crate) recv_ring: ArrayQueue<RecvWr>,
+    pub(crate) sends: Depth,
+    pub(crate) recvs: Depth,
+    /// The worker's.
+    pub(crate) signals: Arc<Signals>,
+    pub(crate) send_cq: Arc<CqShared>,
+    pub(crate) recv_cq: Arc<CqShared>,
+    /// A completion queue of this queue pair has overrun: the worker shall move it to ERR.
+    pub(crate) condemned: AtomicBool,
+    state: AtomicU8,
+    /// Inline buffers that no outstanding work request uses.
+    pub(crate) free_inline: ArrayQueue<u32>,
+}
+
+impl QpShared {
+    pub(crate) fn new(id: QpId, pd: PdId, signals: Arc<Signals>, options: &QpOptions) -> Self {
+        let (sends, recvs) = (options.config.max_send_wr, options.config.max_recv_wr);
+        let free_inline = ArrayQueue::new(sends as usize);
+        for index in 0..sends {
+            // Cannot fail: there are as many places.
+            let _ = free_inline.push(index);
+        }
+        QpShared {
+            id,
+            pd,
+            max_sge: options.max_sge,
+            max_inline: options.max_inline,
+            send_ring: ArrayQueue::new(sends as usize),
+            recv_ring: ArrayQueue::new(recvs as usize),
+            sends: Depth::new("send", sends),
+            recvs: Depth::new("recv", recvs),
+            signals,
+            send_cq: options.send_cq.shared().clone(),
+            recv_cq: options.recv_cq.shared().clone(),
+            condemned: AtomicBool::new(false),
+            state: AtomicU8::new(QpState::Reset as u8),
+            free_inline,
+        }
+    }
+
+    /// The low 16 bits of the number: the index in the worker's table.
+    pub(crate) fn index(&self) -> usize {
+        self.id.get() as usize & 0xFFFF
+    }
+
+    /// The worker shall look into the rings and at `condemned`.
+    pub(crate) fn ring(&self) {
+        self.signals.ring(self.index());
+    }
+
+    pub(crate) fn state(&self) -> QpState {
+        QpState::from_u8(self.state.load(Ordering::Acquire)).unwrap_or(QpState::Error)
+    }
+
+    pub(crate) fn set_state(&self, state: QpState) {
+        self.state.store(state as u8, Ordering::Release);
+    }
+}
+
+/// How many work requests of one queue are outstanding: from posting until their completion is
+/// in the completion queue (or, unsignalled, until they have ended).
+pub(crate) struct Depth {
+    queue: &'static str,
+    capacity: u32,
+    outstanding: AtomicU32,
+}
+
+impl Depth {
+    fn new(queue: &'static str, capacity: u32) -> Self {
+        Depth { queue, capacity, outstanding: AtomicU32::new(0) }
+    }
+
+    /// Takes one place.
+    pub(crate) fn reserve(&self) -> Result<(), PostError> {
+        // On overflow the count is above the capacity for a moment, which only makes others fail
+        // that would have failed a moment earlier.
+        if self.outstanding.fetch_add(1, Ordering::Acquire) < self.capacity {
+            return Ok(());
+        }
+        self.release(1);
+        Err(PostError::QueueFull { capacity: self.capacity, queue: self.queue })
+    }
+
+    /// Gives places back.
+    pub(crate) fn release(&self, count: u32) {
+        self.outstanding.fetch_sub(count, Ordering::Release);
+    }
+
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.outstanding.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,61 @@
+//! Queue pair numbers: the low 16 bits are an index that no other queue pair of the engine has, the
+//! high 8 are random, so that a number rarely comes back soon.
+
+use std::collections::VecDeque;
+
+use braid_wire::QpId;
+
+use crate::doorbell::MAX_QUEUE_PAIRS;
+use crate::random;
+
+/// Indices 0 and 1 are never given: so no number is 0 or 1, which IBTA reserves.
+const FIRST: usize = 2;
+
+/// Indices that were given back wait in a queue: the one that has been free longest is next.
+#[derive(Debug)]
+pub(crate) struct QpNumbers {
+    next: usize,
+    free: VecDeque<u32>,
+}
+
+impl Default for QpNumbers {
+    fn default() -> Self {
+        QpNumbers { next: FIRST, free: VecDeque::new() }
+    }
+}
+
+impl QpNumbers {
+    /// `None`: all are taken.
+    pub(crate) fn take(&mut self) -> Option<QpId> {
+        let index = if self.next < MAX_QUEUE_PAIRS {
+            self.next += 1;
+            self.next as u32 - 1
+        } else {
+            self.free.pop_front()?
+        };
+        let generation = u32::from(random::bytes::<1>()[0]);
+        Some(QpId::new(generation << 16 | index))
+    }
+
+    pub(crate) fn give_back(&mut self, id: QpId) {
+        self.free.push_back(id.get() & 0xFFFF);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn gives_every_index_once_and_again_when_it_is_back() {
+        let mut numbers = QpNumbers::default();
+        let taken: Vec<QpId> = std::iter::from_fn(|| numbers.take()).collect();
+        let indices: HashSet<u32> = taken.iter().map(|id| id.get() & 0xFFFF).collect();
+        assert_eq!((taken.len(), indices.len()), (65_534, 65_534));
+        assert!(!indices.contains(&0) && !indices.contains(&1));
+        numbers.give_back(taken[7]);
+        assert_eq!(numbers.take().map(|id| id.get() & 0xFFFF), Some(taken[7].get() & 0xFFFF));
+        assert_eq!(numbers.take(), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! Datagrams that have arrived: decode, find the queue pair, check, ask the core, place.
+
+use std::net::SocketAddr;
+
+use braid_transport::{Admit, Arrival, Landing, QpSlot};
+use braid_wire::{
+    Ack, CONTROL_LEN, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, PathId, QpId,
+    SOURCE_PORT_BASE, Setup, Time, Token,
+};
+
+use super::initiators::Initiators;
+use super::outbox::Outbox;
+use super::peers::Peers;
+use super::qps::QpTable;
+use super::responder::Responder;
+use crate::counters::WorkerCounters;
+use crate::link::Received;
+use crate::memory::{Checked, place, place_value};
+
+/// The parts of a worker that arriving datagrams touch; all but the link.
+pub(crate) struct Arrivals<'a> {
+    pub(crate) now: Time,
+    pub(crate) qps: &'a mut QpTable,
+    pub(crate) peers: &'a mut Peers,
+    pub(crate) responder: &'a mut Responder,
+    pub(crate) initiators: &'a mut Initiators,
+    pub(crate) outbox: &'a mut Outbox,
+    pub(crate) memory: Checked<'a>,
+    pub(crate) counters: &'a WorkerCounters,
+}
+
+impl Arrivals<'_> {
+    pub(crate) fn datagram(&mut self, received: Received<'_>) {
+        match Packet::decode(received.bytes) {
+            Ok(Packet::Data(header, payload)) => self.data(&received, &header, payload),
+            Ok(Packet::Ack(ack)) => self.ack(&ack),
+            Ok(Packet::Control(control)) => self.control(received.from, &control),
+            Ok(Packet::Setup(setup)) => self.setup(received.from, &setup),
+            Err(error) => self.undecodable(&received, error),
+        }
+    }
+
+    fn data(&mut self, received: &Received<'_>, header: &DataHeader, payload: &[u8]) {
+        let Some(entry) = self.qps.addressed(header.qp, header.token) else {
+            return self.unknown(received.from, header.qp, header.token);
+        };
+        let Some((peer, slot)) = entry.bound() else {
+            // The peer has accepted, and its data has overtaken the ACCEPT: it will be resent.
+            if entry.connecting.is_none() {
+                self.unknown(received.from, header.qp, header.token);
+            }
+            return;
+        };
+        if entry.crc == Crc::On && header.check_payload(payload).is_err() {
+            return self.counters.payload_check.add(1);
+        }
+        let path = path_of(received.from.port());
+        let arrival = Arrival { header, path, congestion: received.congestion };
+        let endpoint = self.peers.endpoint_mut(peer);
+        match endpoint.on_arrival(self.now, slot, &arrival, &self.memory) {
+            Admit::Take(landing) => {
+                land(&landing, payload, self.memory);
+                endpoint.placed(self.now, slot, &self.memory);
+            }
+            Admit::Duplicate => self.counters.duplicates.add(1),
+            Admit::Refuse(_) => self.counters.refused.add(1),
+        }
+    }
+
+    fn ack(&mut self, ack: &Ack) {
+        let bound = self.qps.addressed(ack.qp, ack.token).and_then(|entry| entry.bound());
+        let parts = bound.and_then(|(peer, slot)| self.peers.parts(peer).map(|parts| (parts, slot)));
+        match parts {
+            Some(((endpoint, paths, _), slot)) => endpoint.on_ack(self.now, slot, ack, paths),
+            None => self.counters.unknown_qp.add(1),
+        }
+    }
+
+    fn control(&mut self, from: SocketAddr, control: &Control) {
+        let bound = match control.kind {
+            // It names the peer's queue pair, not ours.
+            ControlKind::Unknown => self.connected_to(from, control.qp, control.token),
+            _ => self.qps.addressed(control.qp, control.token).and_then(|entry| entry.bound()),
+        };
+        match bound {
+            Some((peer, slot)) => {
+                self.peers.endpoint_mut(peer).on_control(self.now, slot, control);
+            }
+            None if control.kind == ControlKind::Ping => {
+                self.unknown(from, control.qp, control.token);
+            }
+            None => self.counters.unknown_qp.add(1),
+        }
+    }
+
+    /// The queue pair whose other end has this number and token. Rare enough for a search.
+    fn connected_to(&self, from: SocketAddr, id: QpId, token: Token) -> Option<(usize, QpSlot)> {
+        let here = self.qps.iter().filter(|entry| entry.remote_addr.is_some_and(|a| a.ip() == from.ip()));
+        here.filter_map(|entry| entry.bound()).find(|(peer, slot)| {
+            let remote = self.peers.endpoint(*peer).qp(*slot).remote();
+            remote.is_some_and(|remote| remote.qp == id && remote.token == token)
+        })
+    }
+
+    fn setup(&mut self, from: SocketAddr, setup: &Setup) {
+        match setup {
+            Setup::Hello(hello) => {
+                self.responder.on_hello(self.now, from, hello.nonce, self.outbox);
+            }
+            Setup::Connect(connect) => {
+                self.responder.on_connect(self.now, from, connect, self.outbox, self.counters);
+            }
+            answer => {
+                if !self.initiators.on_answer(self.now, from, answer) {
+                    self.counters.setup_refused.add(1);
+                }
+            }
+        }
+    }
+
+    /// Answers with fewer bytes than were sent: every packet that is answered so is as long.
+    fn unknown(&mut self, from: SocketAddr, qp: QpId, token: Token) {
+        self.counters.unknown_qp.add(1);
+        let mut bytes = Vec::with_capacity(CONTROL_LEN);
+        Control { kind: ControlKind::Unknown, qp, token, stamp: 0 }.encode(&mut bytes);
+        self.outbox.reply(from, &bytes);
+    }
+
+    fn undecodable(&mut self, received: &Received<'_>, error: DecodeError) {
+        match error {
+            DecodeError::Version(_) => {
+                self.counters.version.add(1);
+                self.responder.on_other_version(received.from, received.bytes, self.outbox);
+            }
+            DecodeError::HeaderCheck => self.counters.header_check.add(1),
+            _ => self.counters.malformed.add(1),
+        }
+    }
+}
+
+fn land(landing: &Landing, payload: &[u8], memory: Checked<'_>) {
+    // What the core returns it has checked against this snapshot.
+    let _: Checked<'_> = memory;
+    match landing {
+        // SAFETY: the core has checked the pieces for writing against `memory`, which is alive.
+        Landing::Payload(pieces) => unsafe { place(payload, pieces) },
+        // SAFETY: as above; an atomic's piece has 8 bytes.
+        Landing::Value(piece, value) => unsafe { place_value(*value, *piece) },
+        Landing::Nothing => {}
+    }
+}
+
+/// The path that a source port names; packets from other ports came by none.
+fn path_of(port: u16) -> PathId {
+    PathId::new(if port >= SOURCE_PORT_BASE { port } else { 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_port_names_a_path() {
+        assert_eq!(path_of(0xC000 | 77), PathId::new(77));
+        assert_eq!(path_of(0xF000 | 77), PathId::new(77), "taken over from another program");
+        assert_eq!(path_of(4791), PathId::new(0));
+    }
+}

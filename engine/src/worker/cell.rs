@@ -1,0 +1,172 @@
+//! The lock around a worker, fair to control operations, and the loop of whoever drives it.
+
+use std::ops::{Deref, DerefMut};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Signals, Worker, WorkerParts};
+use crate::clock::Clock;
+use crate::event_fd::sleep_on;
+
+/// How long a driver sleeps on a link that cannot wake it.
+const POLL_INTERVAL: Duration = Duration::from_micros(50);
+/// A worker that has panicked leaves queue pairs that nobody can go on with.
+const PANICKED: &str = "the engine's worker panicked earlier";
+
+/// A worker that several threads may drive, one at a time.
+pub(crate) struct WorkerCell {
+    worker: Mutex<Worker>,
+    /// Threads that want the lock for a control operation. A driver that spins would take the lock
+    /// again before they wake up, so it steps aside while there are any.
+    control_waiting: AtomicU32,
+    signals: Arc<Signals>,
+    clock: Clock,
+    /// The link's readiness. The link lives as long as the worker, and that as long as this.
+    link_fd: Option<RawFd>,
+}
+
+/// The worker, for a control operation. When it is let go of, a sleeping driver wakes to see what
+/// has changed.
+pub(crate) struct Control<'a> {
+    worker: Option<MutexGuard<'a, Worker>>,
+    signals: &'a Signals,
+}
+
+impl WorkerCell {
+    pub(crate) fn new(parts: WorkerParts) -> Self {
+        let (signals, clock) = (parts.signals.clone(), parts.clock);
+        let link_fd = parts.link.readiness().map(|fd| fd.as_raw_fd());
+        let worker = Mutex::new(Worker::new(parts));
+        WorkerCell { worker, control_waiting: AtomicU32::new(0), signals, clock, link_fd }
+    }
+
+    pub(crate) fn signals(&self) -> &Arc<Signals> {
+        &self.signals
+    }
+
+    /// Waits for the worker.
+    ///
+    /// # Panics
+    /// If the worker has panicked: its queue pairs are in no state to go on with.
+    pub(crate) fn control(&self) -> Control<'_> {
+        self.control_waiting.fetch_add(1, Ordering::AcqRel);
+        let worker = self.worker.lock();
+        self.control_waiting.fetch_sub(1, Ordering::AcqRel);
+        let worker = Some(worker.expect(PANICKED));
+        Control { worker, signals: &self.signals }
+    }
+
+    /// Runs one round, unless somebody else is driving just now. Returns whether there was anything
+    /// to do.
+    pub(crate) fn try_progress(&self) -> bool {
+        match self.worker.try_lock() {
+            Ok(worker) => self.progress(worker),
+            Err(TryLockError::WouldBlock) => false,
+            Err(TryLockError::Poisoned(_)) => panic!("{PANICKED}"),
+        }
+    }
+
+    /// Runs rounds until `done` gives a result or the time is over: spinning while there was work
+    /// less than `spin` ago, then asleep until something happens.
+    pub(crate) fn drive<T>(
+        &self,
+        spin: Duration,
+        until: Option<Instant>,
+        mut done: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        let mut last_work = Instant::now();
+        loop {
+            self.step_aside();
+            let worked = self.progress(self.lock());
+            if let Some(result) = done() {
+                return Some(result);
+            }
+            let now = Instant::now();
+            if until.is_some_and(|until| now >= until) {
+                return None;
+            }
+            if worked {
+                last_work = now;
+            } else if now - last_work < spin {
+                std::hint::spin_loop();
+            } else {
+                if let Some(result) = self.sleep(until, &mut done) {
+                    return Some(result);
+                }
+                last_work = Instant::now();
+            }
+        }
+    }
+
+    /// What one driver has done may be what another one, asleep, waits for.
+    fn progress(&self, mut worker: MutexGuard<'_, Worker>) -> bool {
+        let worked = worker.progress();
+        drop(worker);
+        if worked {
+            self.signals.wake();
+        }
+        worked
+    }
+
+    /// Sleeps unless there is work, or a result, after all.
+    fn sleep<T>(&self, until: Option<Instant>, done: &mut impl FnMut() -> Option<T>) -> Option<T> {
+        // Everything is looked at after this; see `wake`.
+        self.signals.sleepers().announce();
+        let result = done();
+        let worker = self.lock();
+        let deadline = worker.next_deadline();
+        let work = worker.has_posts() || self.control_waiting.load(Ordering::Acquire) > 0;
+        drop(worker);
+        if result.is_none() && !work {
+            let until = until.map(|until| self.clock.time_of(until));
+            let wake_at = deadline.into_iter().chain(until).min();
+            let now = self.clock.now();
+            self.sleep_on_link(wake_at.map(|at| at.saturating_since(now)));
+            self.signals.clear_event();
+        }
+        self.signals.sleepers().withdraw();
+        result
+    }
+
+    fn sleep_on_link(&self, limit: Option<Duration>) {
+        let event = self.signals.event();
+        match self.link_fd {
+            // SAFETY: the link, and with it the descriptor, lives as long as `self`.
+            Some(fd) => sleep_on(&[event, unsafe { BorrowedFd::borrow_raw(fd) }], limit),
+            None => sleep_on(&[event], Some(limit.map_or(POLL_INTERVAL, |l| l.min(POLL_INTERVAL)))),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Worker> {
+        self.worker.lock().expect(PANICKED)
+    }
+
+    fn step_aside(&self) {
+        while self.control_waiting.load(Ordering::Acquire) > 0 {
+            thread::yield_now();
+        }
+    }
+}
+
+impl Deref for Control<'_> {
+    type Target = Worker;
+    fn deref(&self) -> &Worker {
+        self.worker.as_ref().expect("present until dropped")
+    }
+}
+
+impl DerefMut for Control<'_> {
+    fn deref_mut(&mut self) -> &mut Worker {
+        self.worker.as_mut().expect("present until dropped")
+    }
+}
+
+impl Drop for Control<'_> {
+    fn drop(&mut self) {
+        self.worker = None;
+        self.signals.wake();
+    }
+}

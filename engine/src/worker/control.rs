@@ -1,0 +1,130 @@
+//! Control operations on queue pairs and memory. Whoever calls them holds the worker's lock.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use braid_transport::{QpConfig, QpCounters, QpState, QueuePair, StateError, Remote};
+use braid_wire::{QpId, Token};
+
+use super::Worker;
+use super::qps::{Place, QpEntry};
+use super::responder::Attempt;
+use crate::qp::QpShared;
+use crate::random;
+
+impl Worker {
+    /// Takes in a new queue pair, in RESET.
+    pub(crate) fn create(&mut self, shared: Arc<QpShared>, config: QpConfig) {
+        let qp = fresh(shared.id, config);
+        self.qps.insert(QpEntry::new(shared, qp));
+    }
+
+    /// Ends a queue pair: the peer is told, what is outstanding is forgotten. Returns the attempt
+    /// that it was accepted for, if any.
+    pub(crate) fn destroy(&mut self, index: usize) -> Option<Attempt> {
+        self.leave_peer(index);
+        let mut entry = self.qps.remove(index)?;
+        entry.forget_posts();
+        entry.accepted
+    }
+
+    /// Says goodbye to the peer and flushes: ERR, or what it was if it was never connected.
+    pub(crate) fn disconnect(&mut self, index: usize) {
+        let Some(entry) = self.qps.at(index) else { return };
+        if let Some(nonce) = entry.connecting.take() {
+            self.cancel_connect(nonce);
+        }
+        let now = self.clock.now();
+        let Some((peer, slot)) = self.qps.at(index).and_then(|entry| entry.bound()) else { return };
+        let endpoint = self.peers.endpoint_mut(peer);
+        if endpoint.qp(slot).state().receives() {
+            endpoint.disconnect(now, slot);
+            self.mirror_state(index);
+        }
+        // The farewell must be in the outbox before the queue pair can go.
+        while self.transmit(now) && !self.outbox.has_waiting() {}
+        self.settle();
+    }
+
+    /// Changes the state of a queue pair.
+    pub(crate) fn modify(&mut self, index: usize, to: QpState) -> Result<(), StateError> {
+        if to == QpState::Reset {
+            self.reset(index);
+            return Ok(());
+        }
+        let now = self.clock.now();
+        let Some(entry) = self.qps.at(index) else { return Ok(()) };
+        // Work requests that were posted before take part in the change.
+        entry.take_posts(now, &mut self.peers);
+        let changed = match &mut entry.place {
+            Place::Unbound(qp) => qp.modify(to),
+            Place::Bound { peer, slot } => self.peers.endpoint_mut(*peer).modify(now, *slot, to),
+        };
+        entry.mirror_state(&self.peers);
+        entry.deliver_unbound();
+        self.progress();
+        changed
+    }
+
+    /// Back to the beginning, with a new token: packets of the old connection find nobody.
+    fn reset(&mut self, index: usize) {
+        self.leave_peer(index);
+        let Some(entry) = self.qps.at(index) else { return };
+        entry.shared.set_state(QpState::Reset);
+        entry.forget_posts();
+        if let Place::Unbound(qp) = &mut entry.place {
+            let next = fresh(qp.id(), qp.config().clone());
+            entry.token = next.token();
+            **qp = next;
+        }
+        let id = entry.shared.id;
+        if let Some(attempt) = entry.accepted.take() {
+            self.responder.forget(attempt, id);
+        }
+    }
+
+    /// Says goodbye to the peer and takes the queue pair out of its endpoint. What is outstanding
+    /// ends without completions.
+    fn leave_peer(&mut self, index: usize) {
+        if let Some(entry) = self.qps.at(index) {
+            entry.muted = true;
+        }
+        self.disconnect(index);
+        let Some(entry) = self.qps.at(index) else { return };
+        entry.muted = false;
+        let Some((peer, slot)) = entry.bound() else { return };
+        let qp = self.peers.endpoint_mut(peer).release(slot);
+        entry.place = Place::Unbound(Box::new(qp));
+        entry.remote_addr = None;
+        self.peers.remove_if_empty(peer);
+    }
+
+    fn mirror_state(&mut self, index: usize) {
+        if let Some(entry) = self.qps.at(index) {
+            entry.mirror_state(&self.peers);
+        }
+    }
+
+    /// Makes sure that nothing refers to a region that is no longer in the table.
+    pub(crate) fn forget_memory(&mut self) {
+        self.outbox.forget();
+    }
+
+    pub(crate) fn remote_addr(&mut self, index: usize) -> Option<SocketAddr> {
+        self.qps.at(index)?.remote_addr
+    }
+
+    pub(crate) fn qp_counters(&mut self, index: usize) -> QpCounters {
+        let peers = &self.peers;
+        self.qps.at(index).map(|entry| entry.counters(peers)).unwrap_or_default()
+    }
+
+    pub(crate) fn remote(&mut self, index: usize) -> Option<Remote> {
+        let peers = &self.peers;
+        self.qps.at(index)?.remote(peers)
+    }
+}
+
+fn fresh(id: QpId, config: QpConfig) -> QueuePair {
+    QueuePair::new(id, Token(random::number() as u32), config)
+}

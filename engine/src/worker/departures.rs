@@ -1,0 +1,120 @@
+//! Packets that leave: what the core wants to send, gathered into trains.
+
+use std::net::SocketAddr;
+
+use braid_transport::{Access, Endpoint, PdId, QpSlot, Regions, SgList, Transmit, TransmitBody};
+use braid_wire::{Crc, DataHeader, MAX_ACK_LEN, PathId, Time, payload_crc};
+
+use super::Worker;
+use super::outbox::Outbox;
+use super::train::{MAX_PIECES, Shipping};
+use crate::link::Via;
+use crate::memory::{Checked, append};
+
+/// Trains sent before the worker looks at what has arrived: about 1 MiB, or 100 us.
+const TRAINS: usize = 16;
+/// Payloads up to this are copied: cheaper than another slice.
+const STAGED: usize = 256;
+
+/// A data packet of one endpoint.
+struct Segment<'a> {
+    slot: QpSlot,
+    header: DataHeader,
+    gather: &'a SgList,
+    pd: PdId,
+    access: Access,
+    path: PathId,
+    crc: Crc,
+}
+
+impl Worker {
+    /// Sends what there is to send, within a budget. Returns whether there was anything, or still is.
+    pub(super) fn transmit(&mut self, now: Time) -> bool {
+        if !self.outbox.flush(&mut *self.link) {
+            return true;
+        }
+        let mut now = now;
+        let (mut worked, mut trains) = (false, 0);
+        let count = self.peers.bound();
+        // Another peer is first each time, so that none starves when the budget is short.
+        self.turn = self.turn.wrapping_add(1);
+        for step in 0..count {
+            let index = (self.turn + step) % count;
+            while trains < TRAINS && self.transmit_one(now, index) {
+                worked = true;
+                if self.outbox.has_waiting() {
+                    trains += 1;
+                    if !self.outbox.flush(&mut *self.link) {
+                        return true;
+                    }
+                    now = self.clock.now();
+                }
+            }
+        }
+        self.outbox.seal();
+        worked | !self.outbox.flush(&mut *self.link)
+    }
+
+    /// Packs the next packet of one peer.
+    fn transmit_one(&mut self, now: Time, index: usize) -> bool {
+        let Some((endpoint, paths, to)) = self.peers.parts(index) else { return false };
+        let Some(Transmit { slot, body }) = endpoint.poll_transmit(now, paths) else { return false };
+        let outbox = &mut self.outbox;
+        match body {
+            TransmitBody::Segment { header, gather, pd, access, path, crc, train_start: _ } => {
+                let segment = Segment { slot, header, gather: &gather, pd, access, path, crc };
+                pack(now, outbox, endpoint, to, segment, self.regions.load());
+            }
+            TransmitBody::Ack(ack) => {
+                self.scratch.clear();
+                self.scratch.reserve(MAX_ACK_LEN);
+                ack.encode(&mut self.scratch);
+                outbox.note(to, &self.scratch);
+            }
+            TransmitBody::Control(control) => {
+                self.scratch.clear();
+                control.encode(&mut self.scratch);
+                outbox.note(to, &self.scratch);
+            }
+        }
+        true
+    }
+}
+
+/// Adds a data packet to a train, its memory checked once more: regions may have gone since the
+/// work request was posted.
+fn pack(
+    now: Time,
+    outbox: &mut Outbox,
+    endpoint: &mut Endpoint,
+    to: SocketAddr,
+    segment: Segment<'_>,
+    regions: &Regions,
+) {
+    let Segment { slot, mut header, gather, pd, access, path, crc } = segment;
+    let readable = gather
+        .iter()
+        .all(|piece| regions.check(pd, piece.lkey, piece.addr, piece.len.into(), access).is_ok());
+    if !readable {
+        return endpoint.unreadable(now, slot, &header);
+    }
+    let memory = Checked { regions };
+    if crc == Crc::On {
+        // SAFETY: the pieces have just been checked for reading against `memory`.
+        header.payload_crc = payload_crc(gather.iter().map(|piece| unsafe { memory.bytes(piece) }));
+    }
+    let len = header.encoded_len() + usize::from(header.len);
+    let train = outbox.data(Shipping { to, via: Via::Path(path), len });
+    train.stage(|out| header.encode(out));
+    if usize::from(header.len) <= STAGED || gather.len() > MAX_PIECES {
+        for piece in gather {
+            // SAFETY: as above; the train's buffer is no registered memory.
+            train.stage(|out| unsafe { append(out, *piece) });
+        }
+        return;
+    }
+    for piece in gather {
+        // SAFETY: the piece is registered, and `Outbox::forget` clears the train before a region goes.
+        unsafe { train.refer(piece.addr, piece.len as usize) };
+    }
+}

@@ -1,0 +1,208 @@
+//! A worker: one link, the endpoints and queue pairs that use it, and the loop that drives them.
+
+mod arrivals;
+mod cell;
+mod control;
+mod departures;
+mod initiators;
+mod outbox;
+mod peers;
+mod qps;
+mod responder;
+mod set_up;
+mod signals;
+mod train;
+
+use std::sync::Arc;
+
+use braid_transport::EventKind;
+use braid_wire::Time;
+
+use self::arrivals::Arrivals;
+use self::initiators::Initiators;
+use self::outbox::Outbox;
+use self::peers::Peers;
+use self::qps::QpTable;
+use self::responder::Responder;
+use crate::clock::Clock;
+use crate::counters::WorkerCounters;
+use crate::link::{Link, LinkCaps};
+use crate::memory::{Checked, RegionCache};
+
+pub(crate) use cell::WorkerCell;
+pub(crate) use peers::PathPlan;
+pub(crate) use responder::Attempt;
+pub(crate) use set_up::SetUpPlan;
+pub(crate) use signals::Signals;
+
+/// Batches of arrivals, 64 KiB each, that are taken before the worker sends again.
+const BATCHES: usize = 4;
+/// A batch smaller than this was the last for now: asking once more would only cost a system call.
+const SMALL_BATCH: usize = 2;
+
+/// Everything that one thread at a time owns. Whoever holds the lock of its [`WorkerCell`] runs it.
+pub(crate) struct Worker {
+    link: Box<dyn Link>,
+    caps: LinkCaps,
+    clock: Clock,
+    plan: SetUpPlan,
+    signals: Arc<Signals>,
+    counters: Arc<WorkerCounters>,
+    regions: RegionCache,
+    qps: QpTable,
+    peers: Peers,
+    responder: Responder,
+    initiators: Initiators,
+    outbox: Outbox,
+    /// Where short packets are encoded.
+    scratch: Vec<u8>,
+    /// Which peer sends first.
+    turn: usize,
+}
+
+/// What a worker is made of.
+pub(crate) struct WorkerParts {
+    pub(crate) link: Box<dyn Link>,
+    pub(crate) clock: Clock,
+    pub(crate) plan: SetUpPlan,
+    pub(crate) paths: PathPlan,
+    pub(crate) signals: Arc<Signals>,
+    pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) regions: RegionCache,
+}
+
+impl Worker {
+    pub(crate) fn new(parts: WorkerParts) -> Self {
+        let caps = parts.link.caps();
+        Worker {
+            link: parts.link,
+            caps,
+            clock: parts.clock,
+            plan: parts.plan,
+            signals: parts.signals,
+            outbox: Outbox::new(caps, parts.counters.clone()),
+            counters: parts.counters,
+            regions: parts.regions,
+            qps: QpTable::default(),
+            peers: Peers::new(parts.paths),
+            responder: Responder::new(),
+            initiators: Initiators::default(),
+            scratch: Vec::new(),
+            turn: 0,
+        }
+    }
+
+    /// One round: what was posted, what is to be sent, what has arrived, what is overdue, what has
+    /// ended. Returns whether there was anything to do.
+    ///
+    /// Sending comes first and not last: what a round receives completes before the next round
+    /// spends time on acknowledging it, and an answer that the application posts right away leaves
+    /// together with the acknowledgement.
+    pub(crate) fn progress(&mut self) -> bool {
+        let now = self.clock.now();
+        let mut worked = self.take_posts(now);
+        worked |= self.transmit(now);
+        worked |= self.receive();
+        worked |= self.run_timers(now);
+        self.settle();
+        worked
+    }
+
+    /// Whether posted work waits.
+    pub(crate) fn has_posts(&self) -> bool {
+        self.signals.doorbells().any()
+    }
+
+    /// When it has to run although nothing arrives and nothing is posted.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        if self.outbox.has_waiting() {
+            return Some(Time::ZERO);
+        }
+        let due = self.link.next_due().map(|due| self.clock.time_of(due));
+        let peers = self.peers.endpoints().filter_map(|endpoint| endpoint.next_timeout());
+        peers.chain(due).chain(self.initiators.next_timeout()).min()
+    }
+
+    fn take_posts(&mut self, now: Time) -> bool {
+        let mut worked = false;
+        let (qps, peers) = (&mut self.qps, &mut self.peers);
+        self.signals.doorbells().answer(|index| {
+            worked = true;
+            if let Some(entry) = qps.at(index) {
+                entry.take_posts(now, peers);
+                entry.deliver_unbound();
+            }
+        });
+        worked
+    }
+
+    fn receive(&mut self) -> bool {
+        let mut worked = false;
+        for _ in 0..BATCHES {
+            let mut arrivals = Arrivals {
+                now: self.clock.now(),
+                qps: &mut self.qps,
+                peers: &mut self.peers,
+                responder: &mut self.responder,
+                initiators: &mut self.initiators,
+                outbox: &mut self.outbox,
+                memory: Checked { regions: self.regions.load() },
+                counters: &self.counters,
+            };
+            let count = match self.link.recv(&mut |received| arrivals.datagram(received)) {
+                Ok(count) => count,
+                Err(error) => {
+                    tracing::warn!(%error, "receiving failed");
+                    break;
+                }
+            };
+            self.counters.datagrams_received.add(count as u64);
+            worked |= count > 0;
+            if count < SMALL_BATCH {
+                break;
+            }
+        }
+        worked
+    }
+
+    fn run_timers(&mut self, now: Time) -> bool {
+        let mut worked = false;
+        for index in 0..self.peers.bound() {
+            let Some((endpoint, paths, _)) = self.peers.parts(index) else { continue };
+            if endpoint.next_timeout().is_some_and(|at| at <= now) {
+                endpoint.on_timeout(now, paths);
+                worked = true;
+            }
+        }
+        worked | self.run_initiators(now)
+    }
+
+    /// Hands out what the endpoints have to tell: first states, then the completions that follow
+    /// from them.
+    fn settle(&mut self) {
+        for index in 0..self.peers.bound() {
+            let Some((endpoint, ..)) = self.peers.parts(index) else { continue };
+            while let Some(event) = endpoint.poll_event() {
+                let state = endpoint.qp(event.slot).state();
+                log_event(event.qp, event.kind);
+                if let Some(entry) = self.qps.get(event.qp) {
+                    entry.shared.set_state(state);
+                }
+            }
+            while let Some(completion) = endpoint.poll_completion() {
+                match self.qps.get(completion.qp) {
+                    Some(entry) => entry.deliver(completion),
+                    None => debug_assert!(false, "a completion for no queue pair: {completion:?}"),
+                }
+            }
+        }
+    }
+}
+
+fn log_event(qp: braid_wire::QpId, kind: EventKind) {
+    match kind {
+        EventKind::Failed(status) => tracing::warn!(%qp, %status, "queue pair failed"),
+        EventKind::Disconnected => tracing::info!(%qp, "peer disconnected"),
+        EventKind::Drained => tracing::debug!(%qp, "send queue drained"),
+    }
+}

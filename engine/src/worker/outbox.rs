@@ -1,0 +1,135 @@
+//! What waits to be sent: trains under construction, and those that the link had no room for.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::train::{PendingTrain, Shipping};
+use crate::counters::WorkerCounters;
+use crate::link::{Link, LinkCaps, Sent, Via};
+
+/// Answers to set-up packets that may wait; more are dropped, their senders ask again.
+const MAX_WAITING: usize = 64;
+
+/// Data goes first and acknowledgements of the same round after it, all of one peer in one train:
+/// who waits for the data should not wait for a system call that is not about it.
+pub(crate) struct Outbox {
+    caps: LinkCaps,
+    data: PendingTrain,
+    notes: PendingTrain,
+    /// Complete trains, oldest first. More than a few only while the link is full.
+    waiting: VecDeque<PendingTrain>,
+    spare: Vec<PendingTrain>,
+    counters: Arc<WorkerCounters>,
+}
+
+impl Outbox {
+    pub(crate) fn new(caps: LinkCaps, counters: Arc<WorkerCounters>) -> Self {
+        Outbox {
+            caps,
+            data: PendingTrain::new(caps),
+            notes: PendingTrain::new(caps),
+            waiting: VecDeque::new(),
+            spare: Vec::new(),
+            counters,
+        }
+    }
+
+    /// A train that takes this data packet, begun with it.
+    pub(crate) fn data(&mut self, packet: Shipping) -> &mut PendingTrain {
+        if !self.data.takes(packet, self.caps) {
+            self.seal_data();
+        }
+        self.data.begin(packet);
+        &mut self.data
+    }
+
+    /// Adds an acknowledgement or a control packet, from the receiving port.
+    pub(crate) fn note(&mut self, to: SocketAddr, bytes: &[u8]) {
+        let packet = Shipping { to, via: Via::Port, len: bytes.len() };
+        if !self.notes.takes(packet, self.caps) {
+            self.seal_notes();
+        }
+        self.notes.begin(packet);
+        self.notes.stage(|out| out.extend_from_slice(bytes));
+    }
+
+    /// As [`Outbox::note`], unless much is waiting already: for answers that anybody can provoke.
+    pub(crate) fn reply(&mut self, to: SocketAddr, bytes: &[u8]) {
+        if self.waiting.len() < MAX_WAITING {
+            self.note(to, bytes);
+        }
+    }
+
+    /// Whether complete trains wait.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Completes all trains under construction.
+    pub(crate) fn seal(&mut self) {
+        if !self.data.is_empty() {
+            self.seal_data();
+        }
+        if !self.notes.is_empty() {
+            self.seal_notes();
+        }
+    }
+
+    /// Sends complete trains; false: the link is full and some are left.
+    pub(crate) fn flush(&mut self, link: &mut dyn Link) -> bool {
+        while let Some(train) = self.waiting.front() {
+            match train.send(link) {
+                Ok(Sent::Gone) => {
+                    self.counters.trains_sent.add(1);
+                    self.counters.datagrams_sent.add(train.segments() as u64);
+                }
+                Ok(Sent::Full) => {
+                    self.counters.link_full.add(1);
+                    return false;
+                }
+                Err(error) => {
+                    // As good as lost: it is sent again, or its queue pair gives up.
+                    self.counters.send_errors.add(1);
+                    if self.counters.send_errors.get().is_power_of_two() {
+                        tracing::warn!(%error, "a train could not be sent");
+                    }
+                }
+            }
+            if let Some(train) = self.waiting.pop_front() {
+                self.recycle(train);
+            }
+        }
+        true
+    }
+
+    /// Drops everything that is not sent, because memory that it refers to is about to go.
+    /// Packets are lost on the way all the time; these will be resent if they are still wanted.
+    pub(crate) fn forget(&mut self) {
+        self.seal();
+        while let Some(train) = self.waiting.pop_front() {
+            self.recycle(train);
+        }
+    }
+
+    fn seal_data(&mut self) {
+        let fresh = self.fresh();
+        self.waiting.push_back(std::mem::replace(&mut self.data, fresh));
+    }
+
+    fn seal_notes(&mut self) {
+        let fresh = self.fresh();
+        self.waiting.push_back(std::mem::replace(&mut self.notes, fresh));
+    }
+
+    fn fresh(&mut self) -> PendingTrain {
+        self.spare.pop().unwrap_or_else(|| PendingTrain::new(self.caps))
+    }
+
+    fn recycle(&mut self, mut train: PendingTrain) {
+        train.clear();
+        if self.spare.len() < 8 {
+            self.spare.push(train);
+        }
+    }
+}

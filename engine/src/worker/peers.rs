@@ -1,0 +1,117 @@
+//! A worker's peers: their endpoints, and the path sets that lead to them.
+
+use std::net::{IpAddr, SocketAddr};
+
+use braid_lb::{LbPolicy, PathSet};
+use braid_transport::{Endpoint, EndpointConfig};
+use braid_wire::Time;
+
+/// How paths to a peer are made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PathPlan {
+    pub(crate) policy: LbPolicy,
+    pub(crate) count: usize,
+    pub(crate) seed: u64,
+}
+
+/// Endpoints by index. An endpoint exists as long as it has queue pairs, a path set as long as it
+/// has endpoints.
+pub(crate) struct Peers {
+    plan: PathPlan,
+    peers: Vec<Option<Peer>>,
+    path_sets: Vec<SharedPaths>,
+}
+
+struct Peer {
+    /// A restarted peer is another one, even at the same address.
+    instance: u64,
+    addr: SocketAddr,
+    endpoint: Endpoint,
+    paths: usize,
+}
+
+/// The paths to one host, whatever engines and ports it has.
+struct SharedPaths {
+    ip: IpAddr,
+    set: PathSet,
+    users: usize,
+}
+
+impl Peers {
+    pub(crate) fn new(plan: PathPlan) -> Self {
+        Peers { plan, peers: Vec::new(), path_sets: Vec::new() }
+    }
+
+    /// The peer of this instance at this address; made if there is none.
+    pub(crate) fn find_or_make(
+        &mut self,
+        now: Time,
+        instance: u64,
+        addr: SocketAddr,
+        config: EndpointConfig,
+    ) -> usize {
+        let is_it = |peer: &Peer| peer.instance == instance && peer.addr == addr;
+        if let Some(index) = self.peers.iter().position(|peer| peer.as_ref().is_some_and(is_it)) {
+            return index;
+        }
+        let paths = self.paths_to(addr.ip());
+        let peer = Peer { instance, addr, endpoint: Endpoint::new(now, config), paths };
+        let free = self.peers.iter().position(Option::is_none);
+        let index = free.unwrap_or(self.peers.len());
+        if index == self.peers.len() {
+            self.peers.push(None);
+        }
+        self.peers[index] = Some(peer);
+        index
+    }
+
+    fn paths_to(&mut self, ip: IpAddr) -> usize {
+        let known = self.path_sets.iter().position(|paths| paths.ip == ip && paths.users > 0);
+        let index = known.or_else(|| self.path_sets.iter().position(|paths| paths.users == 0));
+        let index = index.unwrap_or(self.path_sets.len());
+        if known.is_none() {
+            let seed = self.plan.seed.wrapping_add(index as u64);
+            let set = PathSet::new(self.plan.policy, self.plan.count, seed)
+                .expect("the number of paths was checked when the engine was made");
+            let fresh = SharedPaths { ip, set, users: 0 };
+            match self.path_sets.get_mut(index) {
+                Some(slot) => *slot = fresh,
+                None => self.path_sets.push(fresh),
+            }
+        }
+        self.path_sets[index].users += 1;
+        index
+    }
+
+    /// Removes the peer if it has no queue pairs left.
+    pub(crate) fn remove_if_empty(&mut self, index: usize) {
+        let slot = &mut self.peers[index];
+        if let Some(peer) = slot.take_if(|peer| peer.endpoint.is_empty()) {
+            self.path_sets[peer.paths].users -= 1;
+        }
+    }
+
+    /// One more than the highest index of a peer.
+    pub(crate) fn bound(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// What it takes to run one peer; `None`: there is none of this index.
+    pub(crate) fn parts(&mut self, index: usize) -> Option<(&mut Endpoint, &mut PathSet, SocketAddr)> {
+        let peer = self.peers[index].as_mut()?;
+        Some((&mut peer.endpoint, &mut self.path_sets[peer.paths].set, peer.addr))
+    }
+
+    /// The endpoint that a connected queue pair is in.
+    pub(crate) fn endpoint(&self, index: usize) -> &Endpoint {
+        &self.peers[index].as_ref().expect("a connected queue pair has a peer").endpoint
+    }
+
+    pub(crate) fn endpoint_mut(&mut self, index: usize) -> &mut Endpoint {
+        &mut self.peers[index].as_mut().expect("a connected queue pair has a peer").endpoint
+    }
+
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.peers.iter().flatten().map(|peer| &peer.endpoint)
+    }
+}

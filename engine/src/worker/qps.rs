@@ -1,0 +1,250 @@
+//! A worker's queue pairs.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use braid_transport::{Completion, PostError, QpCounters, QpSlot, QpState, QueuePair, RecvWr, SendWr, Status, Remote};
+use braid_wire::{Crc, QpId, Time, Token};
+
+use super::peers::Peers;
+use crate::cq::CqShared;
+use crate::qp::QpShared;
+
+/// By index, the low 16 bits of the number.
+#[derive(Default)]
+pub(crate) struct QpTable {
+    entries: Vec<Option<Box<QpEntry>>>,
+}
+
+/// One queue pair as its worker sees it.
+///
+/// Invariant: `sends` has one element for each send that the core holds and has not completed, in
+/// posting order; `recvs` counts the receives that it holds.
+pub(crate) struct QpEntry {
+    pub(crate) shared: Arc<QpShared>,
+    pub(crate) place: Place,
+    pub(crate) token: Token,
+    /// Whether payloads of this connection carry a check.
+    pub(crate) crc: Crc,
+    /// The other end, once connected.
+    pub(crate) remote_addr: Option<SocketAddr>,
+    /// The nonce of the connection attempt under way.
+    pub(crate) connecting: Option<u64>,
+    /// The CONNECT that it was accepted for.
+    pub(crate) accepted: Option<(SocketAddr, u64)>,
+    sends: VecDeque<Outstanding>,
+    recvs: u32,
+    /// What ends from now on is forgotten: it is being reset or destroyed.
+    pub(crate) muted: bool,
+}
+
+/// Where the core's queue pair is.
+pub(crate) enum Place {
+    /// Not connected.
+    Unbound(Box<QueuePair>),
+    /// Inside the endpoint of a peer.
+    Bound { peer: usize, slot: QpSlot },
+}
+
+/// What the engine has to remember of a send. The core is asked for a completion of every one, so
+/// that unsignalled ones free their place in the queue as soon as they have ended.
+struct Outstanding {
+    signalled: bool,
+    inline: Option<u32>,
+}
+
+impl QpTable {
+    pub(crate) fn insert(&mut self, entry: QpEntry) {
+        let index = entry.shared.index();
+        if self.entries.len() <= index {
+            self.entries.resize_with(index + 1, || None);
+        }
+        self.entries[index] = Some(Box::new(entry));
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) -> Option<Box<QpEntry>> {
+        self.entries.get_mut(index)?.take()
+    }
+
+    pub(crate) fn at(&mut self, index: usize) -> Option<&mut QpEntry> {
+        self.entries.get_mut(index)?.as_deref_mut()
+    }
+
+    /// The queue pair of a whole number.
+    pub(crate) fn get(&mut self, id: QpId) -> Option<&mut QpEntry> {
+        self.at(id.get() as usize & 0xFFFF).filter(|entry| entry.shared.id == id)
+    }
+
+    /// The queue pair that a packet is for.
+    pub(crate) fn addressed(&mut self, id: QpId, token: Token) -> Option<&mut QpEntry> {
+        self.get(id).filter(|entry| entry.token == token)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &QpEntry> {
+        self.entries.iter().filter_map(|entry| entry.as_deref())
+    }
+}
+
+impl QpEntry {
+    pub(crate) fn new(shared: Arc<QpShared>, qp: QueuePair) -> Self {
+        QpEntry {
+            token: qp.token(),
+            place: Place::Unbound(Box::new(qp)),
+            shared,
+            crc: Crc::On,
+            remote_addr: None,
+            connecting: None,
+            accepted: None,
+            sends: VecDeque::new(),
+            recvs: 0,
+            muted: false,
+        }
+    }
+
+    /// Its peer and its place there, if it is connected.
+    pub(crate) fn bound(&self) -> Option<(usize, QpSlot)> {
+        match self.place {
+            Place::Bound { peer, slot } => Some((peer, slot)),
+            Place::Unbound(_) => None,
+        }
+    }
+
+    pub(crate) fn counters(&self, peers: &Peers) -> QpCounters {
+        self.core(peers).counters()
+    }
+
+    /// What both ends agreed on, once connected.
+    pub(crate) fn remote(&self, peers: &Peers) -> Option<Remote> {
+        self.core(peers).remote().copied()
+    }
+
+    fn core<'a>(&'a self, peers: &'a Peers) -> &'a QueuePair {
+        match &self.place {
+            Place::Unbound(qp) => qp,
+            Place::Bound { peer, slot } => peers.endpoint(*peer).qp(*slot),
+        }
+    }
+
+    /// Makes the core's state known to the posting threads.
+    pub(crate) fn mirror_state(&self, peers: &Peers) {
+        self.shared.set_state(self.core(peers).state());
+    }
+
+    /// Hands over what has been posted.
+    pub(crate) fn take_posts(&mut self, now: Time, peers: &mut Peers) {
+        if self.shared.condemned.swap(false, Ordering::AcqRel) {
+            self.enter_error(now, peers);
+        }
+        let shared = self.shared.clone();
+        while let Some(wr) = shared.recv_ring.pop() {
+            match self.post_recv(now, peers, wr) {
+                Ok(()) => self.recvs += 1,
+                Err(error) => {
+                    // It was posted while the queue pair was being reset, which forgets it.
+                    tracing::debug!(qp = %shared.id, %error, "a receive was dropped");
+                    shared.recvs.release(1);
+                }
+            }
+        }
+        while let Some(posted) = shared.send_ring.pop() {
+            let outstanding = Outstanding { signalled: posted.wr.signalled, inline: posted.inline };
+            let wr = SendWr { signalled: true, ..posted.wr };
+            match self.post_send(now, peers, wr) {
+                Ok(()) => self.sends.push_back(outstanding),
+                Err(error) => {
+                    tracing::debug!(qp = %shared.id, %error, "a send was dropped");
+                    self.retire(&outstanding);
+                }
+            }
+        }
+    }
+
+    fn post_recv(&mut self, now: Time, peers: &mut Peers, wr: RecvWr) -> Result<(), PostError> {
+        match &mut self.place {
+            Place::Unbound(qp) => qp.post_recv(wr),
+            Place::Bound { peer, slot } => peers.endpoint_mut(*peer).post_recv(now, *slot, wr),
+        }
+    }
+
+    fn post_send(&mut self, now: Time, peers: &mut Peers, wr: SendWr) -> Result<(), PostError> {
+        match &mut self.place {
+            Place::Unbound(qp) => qp.post_send(wr),
+            Place::Bound { peer, slot } => peers.endpoint_mut(*peer).post_send(now, *slot, wr),
+        }
+    }
+
+    fn enter_error(&mut self, now: Time, peers: &mut Peers) {
+        let moved = match &mut self.place {
+            Place::Unbound(qp) => qp.modify(QpState::Error),
+            Place::Bound { peer, slot } => {
+                peers.endpoint_mut(*peer).modify(now, *slot, QpState::Error)
+            }
+        };
+        match moved {
+            Ok(()) => tracing::warn!(qp = %self.shared.id, "its completion queue has overrun: ERR"),
+            Err(error) => tracing::debug!(qp = %self.shared.id, %error, "stays as it is"),
+        }
+        self.mirror_state(peers);
+    }
+
+    /// Delivers what an unconnected queue pair has flushed.
+    pub(crate) fn deliver_unbound(&mut self) {
+        while let Place::Unbound(qp) = &mut self.place {
+            let Some(completion) = qp.poll_completion() else { break };
+            self.deliver(completion);
+        }
+    }
+
+    /// Puts a completion into its queue. The place in the work queue is free before anybody can
+    /// see the completion, so that whoever sees it can post again.
+    pub(crate) fn deliver(&mut self, completion: Completion) {
+        if completion.work.is_recv() {
+            self.recvs -= 1;
+            self.shared.recvs.release(1);
+            return self.tell(&self.shared.recv_cq, completion);
+        }
+        let outstanding = self.sends.pop_front();
+        debug_assert!(outstanding.is_some(), "a completion without a work request: {completion:?}");
+        let Some(outstanding) = outstanding else { return };
+        self.retire(&outstanding);
+        if outstanding.signalled || completion.status != Status::Success {
+            self.tell(&self.shared.send_cq, completion);
+        }
+    }
+
+    /// The first completion that finds no room condemns every queue pair that uses the queue: none
+    /// of them can keep the promise of one completion for each work request.
+    fn tell(&self, cq: &CqShared, completion: Completion) {
+        if !self.muted && !cq.push(completion) {
+            cq.for_attached(|qp| {
+                qp.condemned.store(true, Ordering::Release);
+                qp.ring();
+            });
+        }
+    }
+
+    fn retire(&self, outstanding: &Outstanding) {
+        if let Some(inline) = outstanding.inline {
+            // Cannot fail: there are as many places as buffers.
+            let _ = self.shared.free_inline.push(inline);
+        }
+        self.shared.sends.release(1);
+    }
+
+    /// Forgets everything that is posted, without completions.
+    pub(crate) fn forget_posts(&mut self) {
+        let shared = self.shared.clone();
+        while shared.recv_ring.pop().is_some() {
+            self.recvs += 1;
+        }
+        shared.recvs.release(std::mem::take(&mut self.recvs));
+        while let Some(posted) = shared.send_ring.pop() {
+            self.sends.push_back(Outstanding { signalled: false, inline: posted.inline });
+        }
+        while let Some(outstanding) = self.sends.pop_front() {
+            self.retire(&outstanding);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Connecting queue pairs, from either side.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use braid_transport::{
+    ConnectError as SetupError, EndpointConfig, Initiator, QpState, QueuePair, Remote,
+};
+use braid_wire::{Connect, Crc, DATA_HEADER_LEN, Offer, QpId, RejectReason, Time, Token};
+
+use super::Worker;
+use super::initiators::Attempting;
+use super::qps::Place;
+use super::responder::Attempt;
+use crate::connect::{ConnectError, Outcome};
+use crate::listener::{Backlog, Incoming};
+use crate::random;
+
+/// What every offer and every endpoint of a worker has in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SetUpPlan {
+    /// Names this engine, as [`Offer::instance`] says.
+    pub(crate) instance: u64,
+    /// Most payload bytes of a packet.
+    pub(crate) mtu: u16,
+    pub(crate) crc: Crc,
+    pub(crate) ping_interval: Duration,
+    pub(crate) peer_timeout: Duration,
+}
+
+impl Worker {
+    /// Starts to connect queue pair `index`. How it ends goes to `outcome`.
+    pub(crate) fn begin_connect(
+        &mut self,
+        index: usize,
+        to: SocketAddr,
+        private_data: &[u8],
+        timeout: Duration,
+        outcome: Arc<Outcome>,
+    ) -> Result<(), ConnectError> {
+        let ours = self.offer(index, to)?;
+        let (now, nonce) = (self.clock.now(), random::number());
+        let initiator = Initiator::new(now, nonce, ours, private_data.to_vec(), timeout);
+        if let Some(entry) = self.qps.at(index) {
+            entry.connecting = Some(nonce);
+        }
+        let attempt = Attempting { initiator, index, ours, to, answered_from: to, outcome };
+        self.initiators.insert(nonce, attempt);
+        self.progress();
+        Ok(())
+    }
+
+    /// Gives up an attempt under way.
+    pub(super) fn cancel_connect(&mut self, nonce: u64) {
+        if let Some(attempt) = self.initiators.remove(nonce) {
+            attempt.outcome.set(Err(ConnectError::Cancelled { addr: attempt.to }));
+        }
+    }
+
+    pub(super) fn run_initiators(&mut self, now: Time) -> bool {
+        if self.initiators.is_empty() {
+            return false;
+        }
+        let mut worked = false;
+        while let Some((attempt, ended)) = self.initiators.poll(now, &mut self.outbox) {
+            worked = true;
+            self.end_attempt(now, attempt, ended);
+        }
+        worked
+    }
+
+    fn end_attempt(&mut self, now: Time, attempt: Attempting, ended: Result<Connect, SetupError>) {
+        let Attempting { index, ours, to, answered_from, outcome, .. } = attempt;
+        if let Some(entry) = self.qps.at(index) {
+            entry.connecting = None;
+        }
+        outcome.set(match ended {
+            Ok(accept) => {
+                self.bind(now, index, &ours, &accept.offer, answered_from);
+                Ok(accept.private_data)
+            }
+            Err(SetupError::TimedOut) => Err(ConnectError::TimedOut { addr: to }),
+            Err(SetupError::Rejected(reason)) => Err(ConnectError::Rejected { addr: to, reason }),
+        });
+    }
+
+    /// Our offer for a connection with `with`.
+    fn offer(&mut self, index: usize, with: SocketAddr) -> Result<Offer, ConnectError> {
+        let mtu = self.mtu_towards(with)?;
+        let entry = self.qps.at(index).expect("a queue pair with a handle exists");
+        if entry.connecting.is_some() {
+            return Err(ConnectError::AlreadyConnecting { qp: entry.shared.id });
+        }
+        let state = entry.shared.state();
+        let qp = match &mut entry.place {
+            Place::Unbound(qp) if matches!(state, QpState::Reset | QpState::Init) => qp,
+            _ => return Err(ConnectError::State { qp: entry.shared.id, state }),
+        };
+        if state == QpState::Reset {
+            qp.modify(QpState::Init).expect("RESET goes to INIT");
+            entry.shared.set_state(QpState::Init);
+        }
+        let config = qp.config();
+        Ok(Offer {
+            qp: qp.id(),
+            token: qp.token(),
+            psn: random::number() as u32 & 0xFF_FFFF,
+            instance: self.plan.instance,
+            port: self.link.local_addr().port(),
+            mtu,
+            receive_buffer: u32::try_from(self.caps.receive_buffer).unwrap_or(u32::MAX),
+            window: config.window.clamp(1, 4096),
+            max_rd_atomic: config.max_rd_atomic.max(1),
+            crc: self.plan.crc,
+        })
+    }
+
+    fn mtu_towards(&self, to: SocketAddr) -> Result<u16, ConnectError> {
+        let unreachable = |source| ConnectError::Unreachable { addr: to, source };
+        let datagram = self.link.max_datagram(to).map_err(unreachable)?;
+        let payload = datagram.saturating_sub(DATA_HEADER_LEN).min(self.plan.mtu.into());
+        if payload == 0 {
+            let small = format!("datagrams of {datagram} bytes hold no packet");
+            return Err(unreachable(io::Error::other(small)));
+        }
+        Ok(payload as u16)
+    }
+
+    /// Puts a queue pair into the endpoint of its peer: RTS.
+    fn bind(&mut self, now: Time, index: usize, ours: &Offer, theirs: &Offer, from: SocketAddr) {
+        let port = if theirs.port == 0 { from.port() } else { theirs.port };
+        let addr = SocketAddr::new(from.ip(), port);
+        let config = EndpointConfig {
+            train_segments: self.caps.train_segments as u32,
+            peer_receive_buffer: theirs.receive_buffer.into(),
+            ping_interval: self.plan.ping_interval,
+            peer_timeout: self.plan.peer_timeout,
+        };
+        let peer = self.peers.find_or_make(now, theirs.instance, addr, config);
+        let remote = Remote::agree(ours, theirs);
+        let Some(entry) = self.qps.at(index) else { return };
+        let Some((endpoint, paths, _)) = self.peers.parts(peer) else { return };
+        let vacant = QueuePair::new(QpId::default(), Token::default(), Default::default());
+        let unbound = Place::Unbound(Box::new(vacant));
+        let Place::Unbound(qp) = std::mem::replace(&mut entry.place, unbound) else {
+            unreachable!("only an unconnected queue pair makes or takes an offer");
+        };
+        let slot = endpoint.adopt(now, *qp, remote, paths);
+        entry.place = Place::Bound { peer, slot };
+        entry.crc = remote.crc;
+        entry.remote_addr = Some(addr);
+        entry.mirror_state(&self.peers);
+        tracing::info!(qp = %ours.qp, %addr, remote = %theirs.qp, mtu = remote.mtu, "connected");
+    }
+
+    /// Takes a connection for queue pair `index`; returns our side of it, for [`Worker::answer`].
+    pub(crate) fn accept(
+        &mut self,
+        index: usize,
+        incoming: &Incoming,
+        private_data: &[u8],
+    ) -> Result<Connect, ConnectError> {
+        let ours = self.offer(index, incoming.from)?;
+        self.bind(self.clock.now(), index, &ours, &incoming.connect.offer, incoming.from);
+        if let Some(entry) = self.qps.at(index) {
+            entry.accepted = Some(incoming.attempt());
+        }
+        let nonce = incoming.connect.nonce;
+        Ok(Connect { nonce, cookie: 0, offer: ours, private_data: private_data.to_vec() })
+    }
+
+    /// Sends the ACCEPT, now and whenever the CONNECT is repeated. On the worker that listens.
+    pub(crate) fn answer(&mut self, attempt: Attempt, accept: Connect) {
+        let qp = accept.offer.qp;
+        self.responder.accept(attempt, qp, accept, &mut self.outbox);
+        self.progress();
+    }
+
+    /// Sends a REJECT.
+    pub(crate) fn turn_down(&mut self, attempt: Attempt, reason: RejectReason) {
+        self.responder.turn_down(attempt, reason, &mut self.outbox);
+        self.progress();
+    }
+
+    /// False: the engine listens already.
+    pub(crate) fn listen(&mut self, backlog: Arc<Backlog>) -> bool {
+        self.responder.listen(backlog)
+    }
+
+    pub(crate) fn stop_listening(&mut self) {
+        self.responder.stop_listening();
+    }
+
+    /// The queue pair that was accepted for this attempt is gone.
+    pub(crate) fn forget_accepted(&mut self, attempt: Attempt, qp: QpId) {
+        self.responder.forget(attempt, qp);
+    }
+}

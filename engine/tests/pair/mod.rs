@@ -1,0 +1,169 @@
+//! Two engines and a connection between them: what every test begins with.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use braid::{
+    Access, Completion, CompletionQueue, CqError, Datapath, Engine, EngineConfig, Listener,
+    MemFabric, MemoryRegion, Progress, ProtectionDomain, QpOptions, QpState, QueuePair,
+    RemoteRegion, Status,
+};
+
+/// How long anything may take before a test calls it a hang.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of each side's memory.
+pub const MEMORY: usize = 4 << 20;
+
+/// An engine with one of everything.
+pub struct Side {
+    pub engine: Engine,
+    pub pd: ProtectionDomain,
+    pub cq: CompletionQueue,
+    pub qp: QueuePair,
+    pub memory: MemoryRegion,
+}
+
+/// Two connected sides; `a` has connected to `b`.
+pub struct Pair {
+    pub a: Side,
+    pub b: Side,
+    /// `b`'s memory, as `a` knows it.
+    pub remote: RemoteRegion,
+}
+
+/// The four ways to run two engines.
+pub fn configs() -> Vec<(&'static str, EngineConfig)> {
+    let mem = || Datapath::Mem(MemFabric::new());
+    let config = |datapath, progress| EngineConfig { datapath, progress, ..local() };
+    vec![
+        ("udp, threads", config(Datapath::Udp, Progress::Threads(1))),
+        ("udp, application", config(Datapath::Udp, Progress::Application)),
+        ("mem, threads", config(mem(), Progress::Threads(1))),
+        ("mem, application", config(mem(), Progress::Application)),
+    ]
+}
+
+/// Any free port of this machine.
+pub fn local() -> EngineConfig {
+    EngineConfig { bind: "127.0.0.1:0".parse().unwrap(), ..EngineConfig::default() }
+}
+
+/// Runs a test in each way.
+pub fn everywhere(test: impl Fn(&Pair)) {
+    for (name, config) in configs() {
+        println!("-- {name}");
+        test(&Pair::new(&config));
+    }
+}
+
+impl Side {
+    pub fn new(config: &EngineConfig, options: impl FnOnce(&mut QpOptions)) -> Self {
+        let engine = Engine::new(config.clone()).unwrap();
+        let pd = engine.alloc_pd();
+        let cq = engine.create_cq(4096).unwrap();
+        let memory = pd.alloc_mr(MEMORY, Access::ALL).unwrap();
+        let mut chosen = QpOptions::new(&cq, &cq);
+        options(&mut chosen);
+        let qp = pd.create_qp(chosen).unwrap();
+        qp.modify(QpState::Init).unwrap();
+        Side { engine, pd, cq, qp, memory }
+    }
+
+    /// Posts a receive for `range` of the memory.
+    pub fn post_recv(&self, id: u64, range: std::ops::Range<usize>) {
+        self.qp.post_recv(braid::wr::recv(id, [self.memory.slice(range).unwrap()])).unwrap();
+    }
+
+    pub fn bytes(&self, range: std::ops::Range<usize>) -> Vec<u8> {
+        let mut bytes = vec![0; range.len()];
+        self.memory.read_at(range.start, &mut bytes).unwrap();
+        bytes
+    }
+}
+
+impl Pair {
+    pub fn new(config: &EngineConfig) -> Self {
+        Self::with(config, |_| {})
+    }
+
+    pub fn with(config: &EngineConfig, options: impl Fn(&mut QpOptions)) -> Self {
+        let (a, b) = (Side::new(config, &options), Side::new(config, &options));
+        let listener = b.engine.listen(8).unwrap();
+        let private = connect(&a.qp, &listener, &b.qp, &b.memory.remote().to_bytes());
+        let remote = RemoteRegion::from_bytes(&private).unwrap();
+        Pair { a, b, remote }
+    }
+
+    /// Lets both engines run, where the test has to.
+    pub fn progress(&self) {
+        self.a.engine.progress();
+        self.b.engine.progress();
+    }
+
+    /// The next `count` completions of `side`, all of them successes.
+    pub fn successes(&self, side: &Side, count: usize) -> Vec<Completion> {
+        let done = self.completions(side, count);
+        assert!(done.iter().all(|c| c.status == Status::Success), "{done:?}");
+        done
+    }
+
+    /// The next `count` completions of `side`.
+    pub fn completions(&self, side: &Side, count: usize) -> Vec<Completion> {
+        let mut done = Vec::new();
+        self.until("completions", || {
+            side.cq.poll(&mut done, count).unwrap();
+            done.len() >= count
+        });
+        assert_eq!(done.len(), count, "{done:?}");
+        done
+    }
+
+    /// The first error of `side`'s completion queue.
+    pub fn cq_error(&self, side: &Side) -> CqError {
+        let mut error = None;
+        self.until("an error of the completion queue", || {
+            error = side.cq.poll_one().err();
+            error.is_some()
+        });
+        error.unwrap()
+    }
+
+    pub fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !done() {
+            self.progress();
+            assert!(start.elapsed() < PATIENCE, "no {what} within {PATIENCE:?}");
+        }
+    }
+
+    /// Nothing completes on either side for a while.
+    pub fn quiet(&self, span: Duration) {
+        let start = Instant::now();
+        while start.elapsed() < span {
+            self.progress();
+            assert_eq!(self.a.cq.poll_one(), Ok(None));
+            assert_eq!(self.b.cq.poll_one(), Ok(None));
+        }
+    }
+}
+
+/// Connects `from` with `to`, whose side listens; returns what that side's application handed over.
+pub fn connect(from: &QueuePair, listener: &Listener, to: &QueuePair, private: &[u8]) -> Vec<u8> {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let request = listener.accept(PATIENCE).expect("a connection request");
+            request.accept(to, private).unwrap();
+        });
+        from.connect(reachable(listener.local_addr()), &[], PATIENCE).unwrap()
+    })
+}
+
+/// Where to connect to, for an engine that is bound to every address.
+pub fn reachable(addr: SocketAddr) -> SocketAddr {
+    match addr {
+        addr if !addr.ip().is_unspecified() => addr,
+        addr => SocketAddr::from(([127, 0, 0, 1], addr.port())),
+    }
+}

@@ -1,0 +1,64 @@
+//! A first program: a server and a client in one process, over UDP on this machine.
+//!
+//! The server hands the client the key of a piece of its memory. The client writes into it, without
+//! the server's taking part, and then sends a message to say so.
+//!
+//! Run it with `cargo run --example first`.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use braid::{Access, Engine, EngineConfig, Listener, QpOptions, QpState, RemoteRegion, wr};
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+    let listener = engine.listen(1)?;
+    let addr = engine.local_addr();
+    let server = thread::spawn(move || serve(&engine, &listener).map_err(|e| e.to_string()));
+    client(addr)?;
+    server.join().expect("the server does not panic")?;
+    Ok(())
+}
+
+fn serve(engine: &Engine, listener: &Listener) -> Result<(), Box<dyn Error>> {
+    let (pd, cq) = (engine.alloc_pd(), engine.create_cq(1024)?);
+    let board = pd.alloc_mr(4096, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
+    let inbox = pd.alloc_mr(4096, Access::LOCAL_WRITE)?;
+    let qp = pd.create_qp(QpOptions::new(&cq, &cq))?;
+    qp.modify(QpState::Init)?; // From here on it takes receives.
+    qp.post_recv(wr::recv(1, [inbox.slice(..)?]))?;
+
+    let request = listener.accept(PATIENCE).ok_or("nobody came")?;
+    request.accept(&qp, &board.remote().to_bytes())?;
+
+    for done in cq.wait(PATIENCE)? {
+        let mut text = vec![0; done.len as usize];
+        inbox.read_at(0, &mut text)?;
+        println!("server: {:?} {}: {:?}", done.work, done.status, String::from_utf8(text)?);
+    }
+    let mut text = [0; 21];
+    board.read_at(0, &mut text)?;
+    println!("server: on the board: {:?}", str::from_utf8(&text)?);
+    Ok(())
+}
+
+fn client(addr: SocketAddr) -> Result<(), Box<dyn Error>> {
+    let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+    let (pd, cq) = (engine.alloc_pd(), engine.create_cq(1024)?);
+    let text = pd.alloc_mr(4096, Access::NONE)?;
+    text.write_at(0, b"placed by the network")?;
+    let qp = pd.create_qp(QpOptions::new(&cq, &cq))?;
+    let board = RemoteRegion::from_bytes(&qp.connect(addr, b"", PATIENCE)?)?;
+
+    qp.post_send(wr::write(1, [text.slice(..21)?], board.at(0)))?;
+    qp.post_send_inline(wr::send(2, []), b"look at the board")?;
+    for _ in 0..2 {
+        let done = cq.wait(PATIENCE)?;
+        done.iter().for_each(|c| println!("client: {:?} {}", c.work, c.status));
+    }
+    Ok(())
+}

@@ -1,0 +1,313 @@
+//! One host: an endpoint, its memory, and a driver that turns what the core says into datagrams.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use braid_lb::PathSet;
+use braid_transport::{
+    Access, Admit, Arrival, Completion, Endpoint, Event, Landing, PdId, QpSlot, QpState,
+    Remote, Transmit, TransmitBody,
+};
+use braid_wire::{
+    Ack, Control, ControlKind, Crc, DataHeader, Packet, PathId, QpId, Time, payload_crc,
+};
+
+use super::memory::HostMemory;
+use super::network::{Datagram, Network};
+use super::trace::{Trace, What};
+
+/// One queue pair, as its driver knows it.
+pub(crate) struct Link {
+    pub(crate) id: QpId,
+    pub(crate) pd: PdId,
+    pub(crate) remote: Remote,
+    /// `None` once it was released.
+    pub(crate) slot: Option<QpSlot>,
+    /// The path and the length of the train under way: of requests, of responses.
+    trains: [(PathId, u32); 2],
+    /// In SQD with nothing under way: no new request may leave.
+    pub(crate) quiet: bool,
+}
+
+pub(crate) struct Host {
+    index: usize,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) paths: PathSet,
+    pub(crate) memory: HostMemory,
+    pub(crate) links: Vec<Link>,
+    inbox: VecDeque<Datagram>,
+    /// What the driver answers on its own account.
+    replies: Vec<Control>,
+    train_segments: u32,
+    /// When data or an ack was last sent.
+    pub(crate) last_traffic: Time,
+}
+
+impl Link {
+    pub(crate) fn new(id: QpId, pd: PdId, remote: Remote, slot: QpSlot) -> Self {
+        Link { id, pd, remote, slot: Some(slot), trains: Default::default(), quiet: false }
+    }
+}
+
+impl Host {
+    pub(crate) fn new(
+        index: usize,
+        endpoint: Endpoint,
+        paths: PathSet,
+        memory: HostMemory,
+        train_segments: u32,
+    ) -> Self {
+        Host {
+            index,
+            endpoint,
+            paths,
+            memory,
+            links: Vec::new(),
+            inbox: VecDeque::new(),
+            replies: Vec::new(),
+            train_segments,
+            last_traffic: Time::ZERO,
+        }
+    }
+
+    pub(crate) fn enqueue(&mut self, datagram: Datagram) {
+        self.inbox.push_back(datagram);
+    }
+
+    /// When there is something to do for the driver.
+    pub(crate) fn due(&self) -> Time {
+        if !self.inbox.is_empty() {
+            return Time::ZERO;
+        }
+        self.endpoint.next_timeout().unwrap_or(Time::FAR_FUTURE)
+    }
+
+    pub(crate) fn link_of(&self, id: QpId) -> usize {
+        self.links.iter().position(|link| link.id == id).expect("a queue pair of this host")
+    }
+
+    /// Takes in up to `most` datagrams.
+    pub(crate) fn receive(&mut self, now: Time, most: usize, trace: &mut Trace) {
+        for _ in 0..most.min(self.inbox.len()) {
+            if let Some(datagram) = self.inbox.pop_front() {
+                self.take_in(now, &datagram, trace);
+            }
+        }
+    }
+
+    fn take_in(&mut self, now: Time, datagram: &Datagram, trace: &mut Trace) {
+        let verb = if datagram.damaged { "gets damaged" } else { "gets" };
+        trace.packet(now, self.index, verb, &datagram.bytes);
+        let packet = match Packet::decode(&datagram.bytes) {
+            Err(_) if datagram.damaged => return,
+            Err(error) => panic!("a good packet does not decode: {error}"),
+            Ok(packet) => packet,
+        };
+        if let Packet::Data(header, payload) = packet {
+            return self.on_data(now, &header, payload, datagram, trace);
+        }
+        assert!(!datagram.damaged, "a damaged packet decodes: {packet:?}");
+        match packet {
+            Packet::Ack(ack) => self.on_ack(now, &ack),
+            Packet::Control(control) => self.on_control(now, &control),
+            other => panic!("nobody sends {other:?}"),
+        }
+    }
+
+    fn slot_of(&mut self, id: QpId, token: braid_wire::Token) -> Option<(usize, QpSlot)> {
+        let index = self.link_of(id);
+        let slot = self.links[index].slot;
+        if slot.is_none() {
+            self.replies.push(Control { kind: ControlKind::Unknown, qp: id, token, stamp: 0 });
+        }
+        slot.map(|slot| (index, slot))
+    }
+
+    fn on_data(
+        &mut self,
+        now: Time,
+        header: &DataHeader,
+        payload: &[u8],
+        datagram: &Datagram,
+        trace: &mut Trace,
+    ) {
+        let crc = self.links[self.link_of(header.qp)].remote.crc;
+        if crc == Crc::On && header.check_payload(payload).is_err() {
+            assert!(datagram.damaged, "a good payload fails its check");
+            return;
+        }
+        assert!(!datagram.damaged, "a damaged packet passes all checks: {header:?}");
+        let Some((index, slot)) = self.slot_of(header.qp, header.token) else { return };
+        let (path, congestion) = (datagram.path, datagram.marked);
+        let arrival = Arrival { header, path, congestion };
+        match self.endpoint.on_arrival(now, slot, &arrival, &self.memory) {
+            Admit::Take(landing) => {
+                self.land(index, &landing, payload);
+                self.endpoint.placed(now, slot, &self.memory);
+            }
+            Admit::Duplicate => {}
+            Admit::Refuse(why) => {
+                trace.record(now, self.index, What::Note(format!("refuses: {why}")));
+            }
+        }
+    }
+
+    fn land(&mut self, link: usize, landing: &Landing, payload: &[u8]) {
+        let pd = self.links[link].pd;
+        match landing {
+            Landing::Payload(pieces) => {
+                let mut rest = payload;
+                for piece in pieces {
+                    let part = rest.split_off(..piece.len as usize).expect("pieces fit the payload");
+                    self.memory.place(pd, piece, part);
+                }
+                assert!(rest.is_empty(), "the pieces do not take the whole payload");
+            }
+            Landing::Value(sge, value) => {
+                assert_eq!(sge.len, 8);
+                self.memory.place(pd, sge, &value.to_ne_bytes());
+            }
+            Landing::Nothing => assert!(payload.is_empty(), "a payload is thrown away"),
+        }
+    }
+
+    fn on_ack(&mut self, now: Time, ack: &Ack) {
+        if let Some((_, slot)) = self.slot_of(ack.qp, ack.token) {
+            self.endpoint.on_ack(now, slot, ack, &mut self.paths);
+        }
+    }
+
+    fn on_control(&mut self, now: Time, control: &Control) {
+        let slot = match control.kind {
+            // It names the queue pair that is missing, which is the peer's.
+            ControlKind::Unknown => {
+                self.links.iter().find(|link| link.remote.qp == control.qp).and_then(|l| l.slot)
+            }
+            // Nobody answers a farewell, or two hosts without the queue pair would talk for ever.
+            ControlKind::Disconnect => self.links[self.link_of(control.qp)].slot,
+            _ => self.slot_of(control.qp, control.token).map(|(_, slot)| slot),
+        };
+        if let Some(slot) = slot {
+            self.endpoint.on_control(now, slot, control);
+        }
+    }
+
+    /// Lets time pass, if it is time.
+    pub(crate) fn tick(&mut self, now: Time) {
+        if self.endpoint.next_timeout().is_some_and(|at| at <= now) {
+            self.endpoint.on_timeout(now, &mut self.paths);
+            let next = self.endpoint.next_timeout();
+            assert!(next.is_none_or(|at| at > now), "a timer that was due stays due");
+        }
+    }
+
+    /// Sends everything there is to send.
+    pub(crate) fn transmit(&mut self, now: Time, network: &mut Network, trace: &mut Trace) {
+        let mut count = 0;
+        while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.paths) {
+            count += 1;
+            assert!(count < 100_000, "poll_transmit does not come to an end");
+            if let Some((bytes, path)) = self.encode(now, transmit) {
+                let verb = network.send(now, self.index, &bytes, path);
+                trace.packet(now, self.index, verb, &bytes);
+            }
+        }
+        for control in std::mem::take(&mut self.replies) {
+            let mut bytes = Vec::new();
+            control.encode(&mut bytes);
+            let verb = network.send(now, self.index, &bytes, PathId::default());
+            trace.packet(now, self.index, verb, &bytes);
+        }
+    }
+
+    fn encode(&mut self, now: Time, transmit: Transmit) -> Option<(Vec<u8>, PathId)> {
+        let mut bytes = Vec::new();
+        let slot = transmit.slot;
+        let index = self.links.iter().position(|link| link.slot == Some(slot)).expect("a link");
+        match transmit.body {
+            TransmitBody::Segment { header, gather, pd, access, path, train_start, crc } => {
+                self.last_traffic = now;
+                let link = &mut self.links[index];
+                let train = &mut link.trains[usize::from(header.opcode.is_response())];
+                follow(train, path, train_start, self.train_segments);
+                link.check_header(&header, access);
+                assert_eq!((pd, crc), (self.links[index].pd, self.links[index].remote.crc));
+                let Some(payload) = self.memory.gather(pd, access, &gather) else {
+                    self.endpoint.unreadable(now, slot, &header);
+                    return None;
+                };
+                encode_data(header, &payload, crc, &mut bytes);
+                Some((bytes, path))
+            }
+            TransmitBody::Ack(ack) => {
+                self.last_traffic = now;
+                assert_eq!(ack.qp, self.links[index].remote.qp);
+                ack.encode(&mut bytes);
+                assert_eq!(Packet::decode(&bytes), Ok(Packet::Ack(ack)));
+                Some((bytes, PathId::default()))
+            }
+            TransmitBody::Control(control) => {
+                assert_eq!(control.qp, self.links[index].remote.qp);
+                control.encode(&mut bytes);
+                assert_eq!(Packet::decode(&bytes), Ok(Packet::Control(control)));
+                Some((bytes, PathId::default()))
+            }
+        }
+    }
+
+    pub(crate) fn completions(&mut self, most: usize) -> Vec<Completion> {
+        std::iter::from_fn(|| self.endpoint.poll_completion()).take(most).collect()
+    }
+
+    pub(crate) fn events(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.endpoint.poll_event()).collect()
+    }
+
+    pub(crate) fn state(&self, link: usize) -> Option<QpState> {
+        self.links[link].slot.map(|slot| self.endpoint.qp(slot).state())
+    }
+
+    /// Nothing is under way and nothing but signs of life is planned.
+    pub(crate) fn check_idle(&self, now: Time, since: Time) {
+        assert_eq!(self.endpoint.in_flight(), 0, "host {}: bytes stay in flight", self.index);
+        let quiet = now - self.last_traffic;
+        assert!(
+            self.last_traffic <= since,
+            "host {}: still sends data or acks {quiet:?} ago, though all is done",
+            self.index
+        );
+    }
+}
+
+fn encode_data(header: DataHeader, payload: &[u8], crc: Crc, bytes: &mut Vec<u8>) {
+    let carried = if header.opcode.has_payload() { usize::from(header.len) } else { 0 };
+    assert_eq!(payload.len(), carried, "the gathered bytes are not those of {header:?}");
+    assert_eq!(header.payload_crc, 0);
+    let check = if crc == Crc::On { payload_crc([payload]) } else { 0 };
+    let header = DataHeader { payload_crc: check, ..header };
+    header.encode(bytes);
+    bytes.extend_from_slice(payload);
+    assert_eq!(Packet::decode(bytes), Ok(Packet::Data(header, payload)));
+}
+
+impl Link {
+    fn check_header(&self, header: &DataHeader, access: Access) {
+        let remote = &self.remote;
+        assert_eq!((header.qp, header.token), (remote.qp, remote.token));
+        assert!(header.len <= remote.mtu, "a segment of {} bytes", header.len);
+        let response = header.opcode.is_response();
+        assert_eq!(access, if response { Access::REMOTE_READ } else { Access::NONE });
+        assert!(response || !self.quiet, "a drained send queue sends {header:?}");
+    }
+}
+
+/// A path is picked per train, and a train is no longer than the datapath's.
+fn follow(train: &mut (PathId, u32), path: PathId, starts: bool, most: u32) {
+    let (current, length) = *train;
+    assert!(starts || path == current, "a train changes its path");
+    *train = (path, if starts { 1 } else { length + 1 });
+    assert!(train.1 <= most, "a train of {} segments", train.1);
+}
+
+/// The shortest time that a turn of a host takes; time has to pass, or nothing ends.
+pub(crate) const TURN: Duration = Duration::from_nanos(200);

@@ -1,0 +1,55 @@
+//! A protocol in a box: two endpoints, a hostile network, virtual time, and a model that knows what
+//! must come out.
+
+mod app;
+mod host;
+mod judge;
+mod memory;
+mod network;
+pub(crate) mod outcomes;
+mod pattern;
+mod plan;
+mod queue;
+mod sabotage;
+mod settings;
+mod trace;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use self::outcomes::Kind;
+
+/// Runs one seed. Returns the hash of its trace, or what went wrong and how to see it again.
+pub(crate) fn run(seed: u64) -> Result<u64, String> {
+    let mut world = None;
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let world = world.insert(outcomes::build(seed));
+        outcomes::play(seed, world);
+    }));
+    let trace = world.as_ref().map(|world| &world.trace);
+    match result {
+        Ok(()) => Ok(trace.map_or(0, trace::Trace::hash)),
+        Err(panic) => {
+            let tail = trace.map_or_else(String::new, trace::Trace::tail);
+            let settings = world.as_ref().map(|world| format!("{:?}", world.settings));
+            Err(format!(
+                "the last events:\n{tail}\n{}\nseed {seed} failed: {:?}: {}\n{}",
+                settings.unwrap_or_default(),
+                Kind::of(seed),
+                message(panic.as_ref()),
+                replay(seed),
+            ))
+        }
+    }
+}
+
+pub(crate) fn replay(seed: u64) -> String {
+    format!(
+        "again: BRAID_SCENARIOS=1 BRAID_FIRST_SEED={seed} cargo test -p braid-transport --test scenarios"
+    )
+}
+
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}

@@ -1,0 +1,171 @@
+//! A network in virtual time that loses, delays, reorders, repeats and damages datagrams.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use braid_wire::{Crc, Opcode, PathId, Time};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// What goes wrong, as probabilities, until the calm.
+#[derive(Clone, Debug)]
+pub(crate) struct Faults {
+    /// By sending host.
+    pub(crate) loss: [f64; 2],
+    pub(crate) duplicate: f64,
+    pub(crate) corrupt: f64,
+    /// A delay far beyond the others.
+    pub(crate) late: f64,
+    pub(crate) late_up_to: Duration,
+    /// Congestion marks; they do not cease.
+    pub(crate) mark: f64,
+    /// When all of this ends.
+    pub(crate) calm_at: Time,
+}
+
+impl Faults {
+    pub(crate) const NONE: Faults = Faults {
+        loss: [0.0; 2],
+        duplicate: 0.0,
+        corrupt: 0.0,
+        late: 0.0,
+        late_up_to: Duration::ZERO,
+        mark: 0.0,
+        calm_at: Time::ZERO,
+    };
+}
+
+/// What the network swallows altogether.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cut {
+    Nothing,
+    /// Data and acks; signs of life pass.
+    Payloads,
+}
+
+pub(crate) struct Datagram {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) path: PathId,
+    pub(crate) marked: bool,
+    /// Not what was sent: it has to be refused.
+    pub(crate) damaged: bool,
+}
+
+/// Ordered by arrival, then by departure.
+struct Flight {
+    at: Time,
+    order: u64,
+    to: usize,
+    datagram: Datagram,
+}
+
+pub(crate) struct Network {
+    rng: Pcg64Mcg,
+    faults: Faults,
+    delay: Duration,
+    jitter: Duration,
+    crc: Crc,
+    pub(crate) cut: Cut,
+    flights: BinaryHeap<Reverse<Flight>>,
+    departed: u64,
+}
+
+impl Network {
+    pub(crate) fn new(seed: u64, faults: Faults, delay: Duration, jitter: Duration, crc: Crc) -> Self {
+        Network {
+            rng: Pcg64Mcg::seed_from_u64(seed ^ 0x6E65_7477),
+            faults,
+            delay,
+            jitter,
+            crc,
+            cut: Cut::Nothing,
+            flights: BinaryHeap::new(),
+            departed: 0,
+        }
+    }
+
+    /// Takes a datagram; says what became of it.
+    pub(crate) fn send(&mut self, now: Time, from: usize, bytes: &[u8], path: PathId) -> &'static str {
+        let stormy = now < self.faults.calm_at;
+        if self.swallows(bytes) {
+            return "swallowed";
+        }
+        if stormy && self.rng.random_bool(self.faults.loss[from]) {
+            return "lost";
+        }
+        let copies = if stormy && self.rng.random_bool(self.faults.duplicate) { 2 } else { 1 };
+        for _ in 0..copies {
+            self.launch(now, from, bytes, path, stormy);
+        }
+        if copies == 2 { "repeated" } else { "sent" }
+    }
+
+    fn swallows(&self, bytes: &[u8]) -> bool {
+        let payload = |op: Opcode| op.is_data() || op == Opcode::Ack;
+        self.cut == Cut::Payloads && Opcode::from_byte(bytes[0]).is_some_and(payload)
+    }
+
+    fn launch(&mut self, now: Time, from: usize, bytes: &[u8], path: PathId, stormy: bool) {
+        let mut datagram = Datagram {
+            bytes: bytes.to_vec(),
+            path,
+            marked: self.rng.random_bool(self.faults.mark),
+            damaged: stormy && self.rng.random_bool(self.faults.corrupt),
+        };
+        if datagram.damaged {
+            self.damage(&mut datagram.bytes);
+        }
+        let mut at = now + self.delay + self.jitter.mul_f64(self.rng.random());
+        if stormy && self.rng.random_bool(self.faults.late) {
+            at += self.faults.late_up_to.mul_f64(self.rng.random());
+        }
+        self.departed += 1;
+        let order = self.departed;
+        self.flights.push(Reverse(Flight { at, order, to: 1 - from, datagram }));
+    }
+
+    /// Flips up to three bits, which every CRC-32 over so few bytes finds, or cuts the end off.
+    fn damage(&mut self, bytes: &mut Vec<u8>) {
+        let opcode = Opcode::from_byte(bytes[0]).expect("an opcode of ours");
+        if self.rng.random_bool(0.2) {
+            bytes.truncate(self.rng.random_range(0..bytes.len()));
+            return;
+        }
+        // Nobody finds a flipped bit in a payload that carries no check.
+        let checked = if opcode.is_data() && self.crc == Crc::Off { 60 } else { bytes.len() };
+        let first = self.rng.random_range(0..checked * 8);
+        for bit in first..(first + self.rng.random_range(1..=3)).min(checked * 8) {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    pub(crate) fn next_arrival(&self) -> Time {
+        self.flights.peek().map_or(Time::FAR_FUTURE, |flight| flight.0.at)
+    }
+
+    /// The datagram that arrives next, and where.
+    pub(crate) fn arrive(&mut self) -> Option<(usize, Datagram)> {
+        self.flights.pop().map(|flight| (flight.0.to, flight.0.datagram))
+    }
+}
+
+impl PartialEq for Flight {
+    fn eq(&self, other: &Self) -> bool {
+        self.order == other.order
+    }
+}
+
+impl Eq for Flight {}
+
+impl PartialOrd for Flight {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Flight {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}

@@ -1,0 +1,257 @@
+//! The kinds of scenario, and what has to be true when one ends.
+
+use std::time::Duration;
+
+use braid_transport::{EventKind, QpState, Status};
+use braid_wire::Time;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::network::Cut;
+use super::queue::{Fate, Queue};
+use super::sabotage::{BREACHES, Sabotage};
+use super::settings::{Settings, micros, pick};
+use super::world::World;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Everything succeeds, whatever the network does.
+    Traffic,
+    /// Host 1 falls silent for ever.
+    Silence,
+    /// One side destroys a queue pair in the middle of its work.
+    Farewell,
+    /// Data and acks get lost altogether, signs of life do not.
+    BlackHole,
+    /// One work request must fail.
+    Sabotaged(Sabotage),
+}
+
+impl Kind {
+    pub(crate) fn of(seed: u64) -> Self {
+        match seed % 16 {
+            0..=9 => Kind::Traffic,
+            10 => Kind::Silence,
+            11 => Kind::Farewell,
+            12 => Kind::BlackHole,
+            13 => Kind::Sabotaged(BREACHES[(seed / 16 % 4) as usize]),
+            14 => Kind::Sabotaged(
+                [Sabotage::ShortBuffer, Sabotage::NotReady][(seed / 16 % 2) as usize],
+            ),
+            _ => Kind::Sabotaged(
+                [Sabotage::BadSource, Sabotage::BadLanding][(seed / 16 % 2) as usize],
+            ),
+        }
+    }
+
+    /// Bends the settings to what this kind is about.
+    fn adapt(self, settings: &mut Settings, rng: &mut Pcg64Mcg) {
+        match self {
+            Kind::Traffic | Kind::Farewell => {}
+            Kind::Silence => {
+                settings.endpoint.ping_interval = Duration::from_millis(pick(rng, &[100, 500]));
+                settings.endpoint.peer_timeout = Duration::from_secs(pick(rng, &[1, 3]));
+            }
+            Kind::BlackHole => {
+                let retry_count = rng.random_range(1..=7);
+                settings.qp.iter_mut().for_each(|qp| qp.retry_count = retry_count);
+            }
+            Kind::Sabotaged(Sabotage::NotReady) => {
+                // All other receives have to be there before anything arrives.
+                settings.recv_lag = Duration::ZERO;
+                let retries = rng.random_range(0..=5);
+                for qp in &mut settings.qp {
+                    qp.max_recv_wr = 512;
+                    qp.rnr_retry = Some(retries);
+                }
+            }
+            Kind::Sabotaged(_) => settings.domains = 2,
+        }
+    }
+
+    fn sabotage(self) -> Option<Sabotage> {
+        if let Kind::Sabotaged(sabotage) = self { Some(sabotage) } else { None }
+    }
+
+    /// Which queue pairs may fail.
+    fn fate(self, qp: usize) -> Fate {
+        match self {
+            Kind::Traffic => Fate::Lives,
+            Kind::Silence | Kind::BlackHole => Fate::Dies,
+            Kind::Farewell | Kind::Sabotaged(_) => {
+                if qp == 0 { Fate::Dies } else { Fate::Lives }
+            }
+        }
+    }
+}
+
+/// The world of a seed before anything has happened.
+pub(crate) fn build(seed: u64) -> World {
+    let kind = Kind::of(seed);
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let mut settings = Settings::random(&mut rng);
+    kind.adapt(&mut settings, &mut rng);
+    let mut world = World::new(seed, settings, kind.sabotage());
+    for host in 0..2 {
+        for (qp, queue) in world.queues[host].iter_mut().enumerate() {
+            queue.fate = kind.fate(qp);
+        }
+    }
+    world
+}
+
+/// Runs the world of a seed to its end, and panics at what must not be.
+pub(crate) fn play(seed: u64, world: &mut World) {
+    match Kind::of(seed) {
+        Kind::Traffic => {}
+        Kind::Silence => return silence(world),
+        Kind::Farewell => farewell(world),
+        Kind::BlackHole => return black_hole(world),
+        Kind::Sabotaged(sabotage) => sabotaged(world, sabotage),
+    }
+    finish(world);
+}
+
+/// Faults cease, everything that can succeed does, and then it is quiet.
+fn finish(world: &mut World) {
+    let settled = |queue: &Queue| match queue.fate {
+        Fate::Lives => queue.is_done(),
+        Fate::Dies => queue.is_settled(),
+    };
+    let deadline = deadline(world);
+    let done = world.run_until(deadline, |world| world.all_queues().all(settled));
+    assert!(done, "no end {:?} after the faults have ceased: {}", patience(world), standing(world));
+    world.run_until(world.now + Duration::from_secs(1), |_| false);
+    let quiet_since = world.now;
+    world.run_until(world.now + Duration::from_secs(3), |_| false);
+    world.hosts.iter().for_each(|host| host.check_idle(world.now, quiet_since));
+    check_states(world);
+    world.audit();
+}
+
+fn check_states(world: &World) {
+    for (host, queues) in world.hosts.iter().zip(&world.queues) {
+        for (qp, queue) in queues.iter().enumerate() {
+            if queue.fate == Fate::Lives {
+                let state = host.state(qp);
+                let good = [Some(QpState::ReadyToSend), Some(QpState::SendQueueDrained)];
+                assert!(good.contains(&state), "a good queue pair ends in {state:?}");
+            }
+        }
+    }
+}
+
+/// How long the rest may take once nothing goes wrong any more.
+fn patience(world: &World) -> Duration {
+    let work: usize = world.all_queues().map(|queue| queue.sends.len() + queue.recvs.len()).sum();
+    Duration::from_secs(5) + micros(30_000) * work as u32
+}
+
+fn deadline(world: &World) -> Time {
+    world.settings.faults.calm_at.max(world.now) + patience(world)
+}
+
+/// Who is still waiting for what.
+fn standing(world: &World) -> String {
+    let mut text = String::new();
+    for (host, queues) in world.queues.iter().enumerate() {
+        for (qp, q) in queues.iter().enumerate() {
+            text += &format!(
+                "\n  host {host} QP {qp}: sends {} planned, {} posted, {} ended; receives {} planned, {} posted, {} ended",
+                q.sends.len(), q.posted, q.retired, q.recvs.len(), q.recv_posted, q.recv_done
+            );
+        }
+    }
+    text
+}
+
+/// Some moment, often in the middle of things.
+fn moment(world: &mut World) -> Time {
+    let span = pick(&mut world.rng, &[100, 2_000, 30_000, 300_000]);
+    Time::ZERO + micros(world.rng.random_range(0..span))
+}
+
+fn stop_posting(world: &mut World) {
+    world.queues.iter_mut().flatten().for_each(|queue| queue.stopped = true);
+}
+
+fn silence(world: &mut World) {
+    let at = moment(world);
+    world.run_until(at, |_| false);
+    world.silent[1] = true;
+    stop_posting(world);
+    let bound = world.settings.endpoint.peer_timeout + Duration::from_secs(2);
+    let settled = |world: &World| world.queues[0].iter().all(Queue::is_settled);
+    let done = world.run_until(at + bound, settled);
+    assert!(done, "{bound:?} after the peer's death work is still open: {}", standing(world));
+    for queue in world.queues[0].iter().filter(|queue| !queue.is_alive()) {
+        let status = queue.failure.map_or(Status::Flushed, |(_, status, _)| status);
+        assert!(matches!(status, Status::RetryExceeded | Status::Flushed), "{status}");
+    }
+    world.audit();
+}
+
+fn farewell(world: &mut World) {
+    let at = moment(world);
+    world.run_until(at, |_| false);
+    let host = world.rng.random_range(0..2);
+    world.destroy(host, 0);
+    let bound = world.settings.faults.calm_at.max(at)
+        + world.settings.endpoint.ping_interval * 4
+        + Duration::from_secs(2);
+    let settled = |world: &World| world.queues.iter().all(|queues| queues[0].is_settled());
+    let done = world.run_until(bound, settled);
+    assert!(done, "the peer does not notice that the queue pair is gone: {}", standing(world));
+}
+
+/// Queue pairs that want something must notice; idle ones need not.
+fn black_hole(world: &mut World) {
+    let at = moment(world);
+    world.run_until(at, |_| false);
+    world.network.cut = Cut::Payloads;
+    stop_posting(world);
+    let calm = |queues: [&Queue; 2]| {
+        queues.iter().all(|queue| queue.is_settled())
+            || queues.iter().all(|queue| queue.is_alive() && !queue.has_open_sends())
+    };
+    let all_calm = |world: &World| {
+        world.queues[0].iter().zip(&world.queues[1]).all(|(a, b)| calm([a, b]))
+    };
+    let bound = world.settings.faults.calm_at.max(at) + Duration::from_secs(5);
+    let done = world.run_until(bound, all_calm);
+    assert!(done, "nobody notices that data does not get through: {}", standing(world));
+    for (a, b) in world.queues[0].iter().zip(&world.queues[1]) {
+        let events = || a.events.iter().chain(&b.events);
+        let gave_up = events().any(|e| *e == EventKind::Failed(Status::RetryExceeded));
+        assert!(gave_up || (a.is_alive() && b.is_alive()), "it failed for another reason");
+    }
+    world.audit();
+}
+
+fn sabotaged(world: &mut World, sabotage: Sabotage) {
+    let struck = world.struck.expect("a work request that must fail");
+    let deadline = deadline(world);
+    let done = world.run_until(deadline, |world| world.queues[0][0].failure.is_some());
+    assert!(done, "the work request {struck} does not fail: {}", standing(world));
+    let (index, status, _) = world.queues[0][0].failure.expect("just seen");
+    assert_eq!((index, status), (struck, sabotage.status()));
+    let refused_by_peer = BREACHES.contains(&sabotage) || sabotage == Sabotage::ShortBuffer;
+    // What the peer still has open there ends too, once it hears of it; if it was the one to refuse,
+    // it is in ERR as soon as its earlier answers have arrived.
+    let at_peer = |world: &World| {
+        let state = world.hosts[1].state(0).unwrap_or(QpState::Error);
+        world.queues[1][0].is_settled() && (state == QpState::Error || !refused_by_peer)
+    };
+    let bound = world.now.max(world.settings.faults.calm_at) + Duration::from_secs(10);
+    assert!(world.run_until(bound, at_peer), "the peer's end lives on: {}", standing(world));
+    check_peer(world, struck, sabotage);
+}
+
+/// The receive that the struck message would have consumed tells the receiver why.
+fn check_peer(world: &World, struck: usize, sabotage: Sabotage) {
+    let consumed = world.queues[0][0].consumers.iter().position(|index| *index == struck);
+    let Some((index, status, _)) = world.queues[1][0].recv_failure else { return };
+    if sabotage == Sabotage::ShortBuffer {
+        assert_eq!((Some(index), status), (consumed, sabotage.recv_status()));
+    }
+}

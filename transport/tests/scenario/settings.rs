@@ -1,0 +1,128 @@
+//! What a seed decides before anything happens.
+
+use std::time::Duration;
+
+use braid_cc::CcConfig;
+use braid_lb::LbPolicy;
+use braid_transport::{EndpointConfig, QpConfig};
+use braid_wire::{Crc, Time};
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+use super::network::Faults;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) qps: usize,
+    pub(crate) domains: u32,
+    pub(crate) mtu: u16,
+    pub(crate) crc: Crc,
+    pub(crate) policy: LbPolicy,
+    pub(crate) paths: usize,
+    pub(crate) endpoint: EndpointConfig,
+    pub(crate) qp: [QpConfig; 2],
+    pub(crate) faults: Faults,
+    pub(crate) delay: Duration,
+    pub(crate) jitter: Duration,
+    /// How long a host looks away now and then.
+    pub(crate) pause: Duration,
+    /// Work requests per send queue, at most.
+    pub(crate) depth: usize,
+    /// Payload bytes of a queue pair per direction, about.
+    pub(crate) bytes: u64,
+    /// Longest wait before a receive is posted.
+    pub(crate) recv_lag: Duration,
+    pub(crate) drains: bool,
+}
+
+pub(crate) fn micros(us: u64) -> Duration {
+    Duration::from_micros(us)
+}
+
+/// One of several.
+pub(crate) fn pick<T: Copy>(rng: &mut Pcg64Mcg, of: &[T]) -> T {
+    of[rng.random_range(0..of.len())]
+}
+
+impl Settings {
+    pub(crate) fn random(rng: &mut Pcg64Mcg) -> Self {
+        let mtu = match rng.random_range(0..4) {
+            0 => pick(rng, &[64, 128, 256, 512, 1024, 2048, 4096]),
+            1 => rng.random_range(64..=256),
+            _ => rng.random_range(64..=4096),
+        };
+        let qps = pick(rng, &[1, 1, 2, 3, 4]);
+        Settings {
+            qps,
+            domains: rng.random_range(1..=2),
+            mtu,
+            crc: if rng.random_bool(0.75) { Crc::On } else { Crc::Off },
+            policy: pick(rng, &[LbPolicy::Ecmp, LbPolicy::RoundRobin, LbPolicy::Oblivious]),
+            paths: pick(rng, &[1, 2, 16, 64]),
+            endpoint: endpoint(rng, mtu),
+            qp: [queue_pair(rng, mtu), queue_pair(rng, mtu)],
+            faults: faults(rng),
+            delay: micros(pick(rng, &[1, 5, 20, 100])),
+            jitter: micros(pick(rng, &[0, 1, 10, 200])),
+            pause: micros(pick(rng, &[0, 50, 1_000, 50_000, 400_000])),
+            depth: pick(rng, &[3, 10, 30, 60]),
+            bytes: u64::from(mtu) * pick(rng, &[20, 100, 300]) / qps as u64,
+            recv_lag: micros(pick(rng, &[0, 0, 100, 3_000, 30_000])),
+            drains: rng.random_bool(0.3),
+        }
+    }
+}
+
+fn faults(rng: &mut Pcg64Mcg) -> Faults {
+    if rng.random_bool(0.1) {
+        return Faults::NONE;
+    }
+    let mut rate = |of: &[f64]| pick(rng, of);
+    Faults {
+        loss: [rate(&[0.0, 0.01, 0.1, 0.3]), rate(&[0.0, 0.01, 0.1, 0.3])],
+        duplicate: rate(&[0.0, 0.02, 0.3]),
+        corrupt: rate(&[0.0, 0.01, 0.1]),
+        late: rate(&[0.0, 0.01, 0.1]),
+        mark: rate(&[0.0, 0.1]),
+        late_up_to: micros(pick(rng, &[100, 5_000, 80_000])),
+        calm_at: Time::ZERO + micros(rng.random_range(1_000..2_000_000)),
+    }
+}
+
+fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
+    EndpointConfig {
+        train_segments: pick(rng, &[1, 1, 2, 4, 16]),
+        peer_receive_buffer: match rng.random_range(0..3) {
+            0 => u64::from(mtu) * rng.random_range(1..=16),
+            _ => u64::MAX,
+        },
+        ping_interval: Duration::from_millis(500),
+        // Bad luck alone must not kill a peer that is there.
+        peer_timeout: Duration::from_secs(30),
+    }
+}
+
+fn queue_pair(rng: &mut Pcg64Mcg, mtu: u16) -> QpConfig {
+    let max_rto = micros(pick(rng, &[5_000, 20_000, 100_000]));
+    QpConfig {
+        max_send_wr: pick(rng, &[1, 2, 8, 64, 128]),
+        max_recv_wr: pick(rng, &[1, 2, 8, 64, 512]),
+        window: pick(rng, &[1, 2, 5, 16, 64, 65, 300, 4096]),
+        max_rd_atomic: pick(rng, &[1, 2, 4, 16]),
+        // Bad luck alone must not end a work request either.
+        retry_count: 200,
+        rnr_retry: None,
+        rnr_delay: micros(pick(rng, &[10, 100, 2_000])),
+        min_rto: micros(pick(rng, &[200, 1_000, 4_000])),
+        max_rto,
+        reorder_threshold: pick(rng, &[1, 3, 16, 48, 200]),
+        cc: CcConfig::Fixed {
+            window: match rng.random_range(0..4) {
+                0 => rng.random_range(1..=u64::from(mtu)),
+                1 => u64::from(mtu) * rng.random_range(1..=8),
+                _ => 2 << 20,
+            },
+        },
+        ..QpConfig::default()
+    }
+}

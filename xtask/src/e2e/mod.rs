@@ -1,0 +1,48 @@
+//! `cargo xtask e2e`: real processes that move real bytes and check every one of them.
+//!
+//! First over loopback, clean and with faults injected below the protocol; then between two network
+//! namespaces joined by a veth pair, at the MTUs of plain Ethernet and of jumbo frames.
+
+mod cases;
+mod namespaces;
+mod peers;
+
+use std::path::{Path, PathBuf};
+
+use cases::{CASES, Case, FAULTS};
+use namespaces::Pair;
+
+use crate::{Failure, process, tools, tree};
+
+pub use namespaces::remove_own as remove_own_namespaces;
+
+const MTUS: [u32; 2] = [1500, 9000];
+
+/// Builds `braid-perf` and runs every case; the first that fails ends it.
+pub fn run() -> Result<(), Failure> {
+    namespaces::need()?;
+    let braid_perf = build()?;
+    for case in CASES {
+        peers::loopback(&braid_perf, case, &[])?;
+        peers::loopback(&braid_perf, case, FAULTS)?;
+    }
+    for mtu in MTUS {
+        between_namespaces(&braid_perf, mtu)?;
+    }
+    Ok(())
+}
+
+fn between_namespaces(braid_perf: &Path, mtu: u32) -> Result<(), Failure> {
+    let pair = Pair::new(mtu)?;
+    for case in CASES {
+        peers::server_and_client(braid_perf, case, &pair, namespaces::SERVER_V4)?;
+    }
+    let write_bw: &Case = &CASES[0];
+    peers::server_and_client(braid_perf, write_bw, &pair, namespaces::SERVER_V6)
+}
+
+fn build() -> Result<PathBuf, Failure> {
+    process::run(tree::cargo().args(["build", "--release", "--bin", "braid-perf"]))?;
+    tools::need("ip")?;
+    Ok(tree::target()?.join("release/braid-perf"))
+}

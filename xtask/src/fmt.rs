@@ -1,0 +1,17 @@
+//! `cargo xtask fmt`: one formatting for everybody.
+
+use crate::{Failure, process, tree};
+
+/// Formats the workspace and the fuzz targets, or with `check` only reports what is not formatted.
+pub fn run(check: bool) -> Result<(), Failure> {
+    // The fuzz targets are a workspace of their own.
+    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
+        let mut command = tree::cargo();
+        command.args(["fmt", "--all", "--manifest-path", manifest]);
+        if check {
+            command.arg("--check");
+        }
+        process::run(&mut command).map_err(|failure| failure.remedy("cargo xtask fmt"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! `cargo xtask fuzz`: libFuzzer on the parsers, with the stable toolchain.
+//!
+//! `fuzz/` has cargo-fuzz's layout, so `cargo +nightly fuzz` works there too. cargo-fuzz itself
+//! insists on nightly only for its sanitizers; the coverage that guides libFuzzer is plain LLVM
+//! and stable rustc passes it through. The parsers forbid unsafe code, so a sanitizer has nothing
+//! to find there and would cost a factor of eight.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::{Failure, process, tools, tree};
+
+/// What to fuzz, and for how long.
+#[derive(clap::Args)]
+pub struct Options {
+    /// How long each target runs
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Only this target
+    #[arg(long)]
+    target: Option<String>,
+    /// Run one input again instead, such as a crash
+    #[arg(long, requires = "target", value_name = "FILE")]
+    replay: Option<PathBuf>,
+}
+
+/// The coverage that cargo-fuzz asks LLVM for, and assertions as in a debug build.
+const RUSTFLAGS: &[&str] = &[
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Cllvm-args=-simplifycfg-branch-fold-threshold=0",
+    "-Ccodegen-units=1",
+    "-Cdebug-assertions",
+    "-Coverflow-checks",
+    "--cfg=fuzzing",
+];
+
+/// Longer than any header, short enough to be fast.
+const MAX_LEN: u32 = 2048;
+
+/// Builds the targets and runs each of them.
+pub fn run(options: &Options) -> Result<(), Failure> {
+    tools::need("c++")?;
+    let targets = chosen(options.target.as_deref())?;
+    let programs = build()?;
+    for target in &targets {
+        match &options.replay {
+            Some(input) => replay(&programs, target, input)?,
+            None => fuzz(&programs, target, options.seconds)?,
+        }
+    }
+    Ok(())
+}
+
+fn chosen(only: Option<&str>) -> Result<Vec<String>, Failure> {
+    let folder = tree::root().join("fuzz/fuzz_targets");
+    let entries = fs::read_dir(&folder)
+        .map_err(|e| Failure::new(format!("cannot list {}: {e}", folder.display())))?;
+    let names = entries.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        (path.extension()? == "rs").then(|| path.file_stem()?.to_str().map(str::to_owned))?
+    });
+    let mut all: Vec<String> = names.collect();
+    all.sort();
+    match only {
+        None => Ok(all),
+        Some(name) if all.iter().any(|target| target == name) => Ok(vec![name.to_owned()]),
+        Some(name) => Err(Failure::new(format!("there is no fuzz target `{name}`"))
+            .remedy(format!("one of: {}", all.join(", ")))),
+    }
+}
+
+/// Builds all targets and returns the folder they are in.
+fn build() -> Result<PathBuf, Failure> {
+    let triple = host()?;
+    let output = tree::target()?.join("fuzz");
+    // With a target triple, rustc's flags do not reach build scripts and macros.
+    process::run(
+        tree::cargo()
+            .env("CARGO_ENCODED_RUSTFLAGS", RUSTFLAGS.join("\u{1f}"))
+            .args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml"])
+            .args(["--target", &triple, "--target-dir"])
+            .arg(&output),
+    )?;
+    Ok(output.join(triple).join("release"))
+}
+
+fn host() -> Result<String, Failure> {
+    let output = Command::new("rustc")
+        .arg("-vV")
+        .output()
+        .map_err(|e| Failure::new(format!("cannot run rustc: {e}")))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| Failure::new("`rustc -vV` names no host"))
+}
+
+fn fuzz(programs: &Path, target: &str, seconds: u64) -> Result<(), Failure> {
+    let corpus = make_folder(&format!("fuzz/corpus/{target}"))?;
+    let artifacts = make_folder(&format!("fuzz/artifacts/{target}"))?;
+    let mut command = Command::new(programs.join(target));
+    command
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-max_len={MAX_LEN}"))
+        .arg(format!("-artifact_prefix={}/", artifacts.display()))
+        .args(["-timeout=5", "-print_final_stats=1"])
+        .arg(&corpus)
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut group = process::Group::start(&mut command)?;
+    let log = read_in_background(group.child.stderr.take().expect("piped"));
+    let result = group.wait(Duration::from_secs(seconds + 60));
+    drop(group);
+    let log = log.join().unwrap_or_default();
+    match result {
+        Ok(()) => println!("{}", report(target, &log)),
+        Err(failure) => {
+            eprintln!("{}", without_progress(&log));
+            return Err(crash(target, &log, failure));
+        }
+    }
+    Ok(())
+}
+
+fn read_in_background(
+    mut from: impl std::io::Read + Send + 'static,
+) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = from.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+fn make_folder(name: &str) -> Result<PathBuf, Failure> {
+    let folder = tree::root().join(name);
+    fs::create_dir_all(&folder)
+        .map_err(|e| Failure::new(format!("cannot create {}: {e}", folder.display())))?;
+    // The shorter path, for the messages.
+    Ok(folder.canonicalize().unwrap_or(folder))
+}
+
+/// One line from libFuzzer's last status: `#N DONE cov: C ft: F corp: K/Sb .. exec/s: E ..`.
+fn report(target: &str, log: &str) -> String {
+    let done = log.lines().rev().find(|line| line.contains("DONE")).unwrap_or_default();
+    let field = |name: &str| {
+        done.split_once(name)
+            .and_then(|(_, rest)| rest.split_whitespace().next())
+            .unwrap_or("?")
+            .to_owned()
+    };
+    let execs = done.split_whitespace().next().unwrap_or("?").trim_start_matches('#').to_owned();
+    format!(
+        "{target:<16} {execs:>11} execs {:>9}/s   coverage {:>5}   corpus {}",
+        field("exec/s:"),
+        field("cov:"),
+        field("corp:"),
+    )
+}
+
+/// libFuzzer's log without the lines that say what it has tried.
+fn without_progress(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().filter(|line| !line.starts_with(['#', '\t'])).collect();
+    lines.join("\n")
+}
+
+fn crash(target: &str, log: &str, failure: Failure) -> Failure {
+    let artifact = log.lines().find_map(|line| line.split_once("Test unit written to "));
+    match artifact {
+        Some((_, path)) => Failure::new(format!("fuzz target {target} failed on {path}"))
+            .remedy(format!("cargo xtask fuzz --target {target} --replay {path}")),
+        None => failure,
+    }
+}
+
+fn replay(programs: &Path, target: &str, input: &Path) -> Result<(), Failure> {
+    process::run(Command::new(programs.join(target)).arg(input))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DONE: &str = "#9\tNEW    cov: 1 ft: 1\n\
+        #17834061\tDONE   cov: 11 ft: 12 corp: 4/13b lim: 4096 exec/s: 1621278 rss: 27Mb\n\
+        Done 17834061 runs in 11 second(s)\n";
+
+    #[test]
+    fn the_report_reads_the_last_status() {
+        let line = report("ack", DONE);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let expected =
+            ["ack", "17834061", "execs", "1621278/s", "coverage", "11", "corpus", "4/13b"];
+        assert_eq!(words, expected);
+    }
+
+    #[test]
+    fn a_story_leaves_out_progress() {
+        assert_eq!(without_progress(DONE), "Done 17834061 runs in 11 second(s)");
+    }
+
+    #[test]
+    fn a_crash_names_its_input_and_how_to_replay_it() {
+        let log = "artifact_prefix='/a/'; Test unit written to /a/crash-1\nBase64: QlK+7w==\n";
+        let text = crash("ack", log, Failure::new("exit code 77")).to_string();
+        assert!(text.contains("cargo xtask fuzz --target ack --replay /a/crash-1"), "{text}");
+        let text = crash("ack", "", Failure::new("exit code 77")).to_string();
+        assert_eq!(text, "exit code 77");
+    }
+}

@@ -1,0 +1,22 @@
+//! Every chore of the project: `cargo xtask <command>`.
+//!
+//! One module per command. Each exposes `run`, prints to the terminal and returns a [`Failure`]
+//! that says what went wrong and how to put it right.
+
+pub mod bench;
+pub mod e2e;
+pub mod failure;
+pub mod floors;
+pub mod fmt;
+pub mod fuzz;
+pub mod lint;
+pub mod process;
+pub mod soak;
+pub mod softroce;
+pub mod step;
+pub mod test;
+pub mod tidy;
+pub mod tools;
+pub mod tree;
+
+pub use failure::Failure;

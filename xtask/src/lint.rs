@@ -1,0 +1,22 @@
+//! `cargo xtask lint`: everything that is judged without running it.
+
+use crate::{Failure, fmt, process, tidy, tree};
+
+/// Formatting, the house rules, clippy and rustdoc; a warning is a failure.
+pub fn run() -> Result<(), Failure> {
+    fmt::run(true)?;
+    tidy::run()?;
+    process::run(tree::cargo().args([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]))?;
+    process::run(tree::cargo().env("RUSTDOCFLAGS", "-D warnings").args([
+        "doc",
+        "--workspace",
+        "--no-deps",
+    ]))
+}

@@ -1,0 +1,131 @@
+//! One step of `cargo xtask test`: a command whose output is shown and kept.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::{Failure, process};
+
+/// How much of a failed step's output is shown again at the very end.
+const TAIL_LINES: usize = 60;
+
+/// A step that ran.
+pub struct Outcome {
+    /// How long it took.
+    pub took: Duration,
+    /// Why it failed, and the end of its output.
+    pub failure: Option<String>,
+}
+
+/// Runs `command` under a heading, streaming its output and copying it to `log`.
+pub fn run(name: &str, command: &mut Command, limit: Duration, log: &Path) -> Outcome {
+    println!("\n==> {name}: {}", process::show(command));
+    let start = Instant::now();
+    let result = tee(command, limit, log, io::stdout(), io::stderr());
+    let took = start.elapsed();
+    let verdict = if result.is_ok() { "passed" } else { "FAILED" };
+    println!("<== {name}: {verdict} after {:.1} s", took.as_secs_f64());
+    let failure = result.err().map(|failure| story(&failure, log));
+    Outcome { took, failure }
+}
+
+fn tee(
+    command: &mut Command,
+    limit: Duration,
+    log: &Path,
+    stdout: impl Write + Send + 'static,
+    stderr: impl Write + Send + 'static,
+) -> Result<(), Failure> {
+    let file = create(log)
+        .map_err(|e| Failure::new(format!("cannot write the log {}: {e}", log.display())))?;
+    let file = Arc::new(Mutex::new(file));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut group = process::Group::start(command)?;
+    let out = copy(group.child.stdout.take().expect("piped"), stdout, &file);
+    let err = copy(group.child.stderr.take().expect("piped"), stderr, &file);
+    let result = group.wait(limit);
+    // Whoever still holds the pipes ends here; otherwise the copies would wait for them.
+    drop(group);
+    let _ = (out.join(), err.join());
+    result
+}
+
+fn create(log: &Path) -> io::Result<File> {
+    fs::create_dir_all(log.parent().unwrap_or(Path::new(".")))?;
+    File::create(log)
+}
+
+fn copy(
+    mut from: impl Read + Send + 'static,
+    mut to: impl Write + Send + 'static,
+    log: &Arc<Mutex<File>>,
+) -> JoinHandle<()> {
+    let log = Arc::clone(log);
+    thread::spawn(move || {
+        let mut buffer = [0; 8192];
+        while let Ok(length @ 1..) = from.read(&mut buffer) {
+            // A closed terminal or a full disk must not stop the step itself.
+            let _ = to.write_all(&buffer[..length]).and_then(|()| to.flush());
+            let _ = log.lock().unwrap_or_else(PoisonError::into_inner).write_all(&buffer[..length]);
+        }
+    })
+}
+
+fn story(failure: &Failure, log: &Path) -> String {
+    match tail(log) {
+        Ok(tail) => format!("{failure}\n  log: {}\n{tail}", log.display()),
+        Err(_) => failure.to_string(),
+    }
+}
+
+fn tail(log: &Path) -> io::Result<String> {
+    let bytes = fs::read(log)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    let from = lines.len().saturating_sub(TAIL_LINES);
+    let lines: Vec<String> = lines[from..].iter().map(|line| format!("  | {line}")).collect();
+    Ok(lines.join("\n"))
+}
+
+/// Where the log of a step lies.
+pub fn log_path(target: &Path, name: &str) -> PathBuf {
+    target.join("xtask").join(format!("{name}.log"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    /// What the script came to, its log, and where that is.
+    fn sh(name: &str, script: &str) -> (Result<(), Failure>, String, PathBuf) {
+        let log = log_path(&std::env::temp_dir(), &format!("{name}-{}", std::process::id()));
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let result = tee(&mut command, LIMIT, &log, io::sink(), io::sink());
+        let text = fs::read_to_string(&log).expect("the log is there");
+        (result, text, log)
+    }
+
+    #[test]
+    fn output_of_both_streams_reaches_the_log() {
+        let (result, text, log) = sh("both", "echo out; echo err >&2");
+        assert!(result.is_ok());
+        assert!(text.contains("out\n") && text.contains("err\n"), "{text}");
+        fs::remove_file(log).expect("the log can be removed");
+    }
+
+    #[test]
+    fn a_failure_shows_the_end_of_the_output() {
+        let (result, _, log) = sh("fails", "seq 1000; exit 1");
+        let story = story(&result.expect_err("exit 1 is a failure"), &log);
+        assert!(story.contains("exit code 1") && story.ends_with("  | 1000"), "{story}");
+        assert!(!story.contains("| 900\n"), "too much of it");
+        fs::remove_file(log).expect("the log can be removed");
+    }
+}

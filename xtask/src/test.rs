@@ -1,0 +1,102 @@
+//! `cargo xtask test`: everything, as CI runs it.
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::step::{self, Outcome};
+use crate::{Failure, tree};
+
+/// No step takes half of this on two cores; a step that does hangs.
+const STEP_LIMIT: Duration = Duration::from_secs(15 * 60);
+
+/// A step's name, which is also its log's, and the arguments to cargo that run it alone.
+struct Step {
+    name: &'static str,
+    cargo: &'static [&'static str],
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "tools", cargo: &["xtask", "tools"] },
+    Step { name: "lint", cargo: &["xtask", "lint"] },
+    Step { name: "test", cargo: &["test", "--workspace"] },
+    Step { name: "build", cargo: &["build", "--workspace", "--release", "--bins", "--examples"] },
+    Step { name: "e2e", cargo: &["xtask", "e2e"] },
+    Step { name: "fuzz", cargo: &["xtask", "fuzz", "--seconds", "10"] },
+    Step { name: "soak", cargo: &["xtask", "soak", "--seeds", "50"] },
+];
+
+/// Runs the steps in order up to the first that fails, and ends with what happened.
+pub fn run() -> Result<(), Failure> {
+    let target = tree::target()?;
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    for step in STEPS {
+        let log = step::log_path(&target, step.name);
+        let outcome = step::run(step.name, &mut command(step), STEP_LIMIT, &log);
+        let failed = outcome.failure.is_some();
+        outcomes.push(outcome);
+        if failed {
+            break;
+        }
+    }
+    println!("{}", summary(&outcomes));
+    match outcomes.iter().all(|outcome| outcome.failure.is_none()) {
+        true => Ok(()),
+        // The summary has said it all, and its last line is to stay the last.
+        false => std::process::exit(1),
+    }
+}
+
+fn command(step: &Step) -> Command {
+    let mut command = tree::cargo();
+    command.args(step.cargo);
+    command
+}
+
+/// The table of steps, then the failed step's story, then the count.
+fn summary(outcomes: &[Outcome]) -> String {
+    let mut lines = vec![String::new()];
+    for (index, step) in STEPS.iter().enumerate() {
+        lines.push(match outcomes.get(index) {
+            Some(Outcome { took, failure: None }) => row(step.name, "passed", Some(*took)),
+            Some(Outcome { took, .. }) => row(step.name, "FAILED", Some(*took)),
+            None => row(step.name, "not run", None),
+        });
+    }
+    for (step, outcome) in STEPS.iter().zip(outcomes) {
+        if let Some(failure) = &outcome.failure {
+            let again = step.cargo.join(" ");
+            lines.push(format!("\nFAILED: {}\n{failure}\n  again: cargo {again}", step.name));
+        }
+    }
+    let failed = outcomes.iter().filter(|outcome| outcome.failure.is_some()).count();
+    lines.push(format!("\n{} passed, {failed} failed", outcomes.len() - failed));
+    lines.join("\n")
+}
+
+fn row(name: &str, verdict: &str, took: Option<Duration>) -> String {
+    match took {
+        Some(took) => format!("{name:<8} {verdict:<8} {:>7.1} s", took.as_secs_f64()),
+        None => format!("{name:<8} {verdict}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(failure: Option<&str>) -> Outcome {
+        Outcome { took: Duration::from_secs(2), failure: failure.map(Into::into) }
+    }
+
+    #[test]
+    fn the_summary_ends_with_the_failure_and_the_count() {
+        let text = summary(&[outcome(None), outcome(Some("why"))]);
+        assert!(
+            text.contains("tools    passed       2.0 s\nlint     FAILED       2.0 s\n"),
+            "{text}"
+        );
+        assert!(text.contains("soak     not run"), "{text}");
+        let end = "\nFAILED: lint\nwhy\n  again: cargo xtask lint\n\n1 passed, 1 failed";
+        assert!(text.ends_with(end), "{text}");
+    }
+}

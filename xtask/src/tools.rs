@@ -1,0 +1,87 @@
+//! `cargo xtask tools`: the programs that the checks need, installed where they are missing.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::{Failure, process, tree};
+
+/// A program and the Debian package that brings it.
+struct Tool {
+    program: &'static str,
+    package: &'static str,
+    needed_for: &'static str,
+}
+
+const TOOLS: &[Tool] = &[
+    Tool { program: "cc", package: "gcc", needed_for: "linking" },
+    Tool { program: "c++", package: "g++", needed_for: "building libFuzzer" },
+    Tool {
+        program: "ip",
+        package: "iproute2",
+        needed_for: "the end-to-end tests between namespaces",
+    },
+];
+
+/// Cargo's own helpers, which rustup's minimal profile leaves out.
+const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
+
+/// Installs what is missing; touches nothing where everything is there.
+pub fn run() -> Result<(), Failure> {
+    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !on_path(tool.program)).collect();
+    if !missing.is_empty() {
+        install(&missing)?;
+    }
+    COMPONENTS.iter().try_for_each(|(verb, component)| add_component(verb, component))?;
+    println!("all tools are there");
+    Ok(())
+}
+
+/// Fails, naming the package, when a program is not there.
+pub fn need(program: &str) -> Result<(), Failure> {
+    if on_path(program) {
+        return Ok(());
+    }
+    Err(Failure::new(format!("`{program}` is not on PATH")).remedy("as root: cargo xtask tools"))
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+fn install(missing: &[&Tool]) -> Result<(), Failure> {
+    for tool in missing {
+        println!("missing: {} ({}), needed for {}", tool.program, tool.package, tool.needed_for);
+    }
+    let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+    let remedy = format!("install by hand: {}", packages.join(" "));
+    if !Path::new("/usr/bin/apt-get").exists() {
+        return Err(Failure::new("tools are missing and there is no apt-get").remedy(remedy));
+    }
+    if !nix::unistd::geteuid().is_root() {
+        let remedy = format!("sudo apt-get install {}", packages.join(" "));
+        return Err(Failure::new("tools are missing and only root may install them").remedy(remedy));
+    }
+    process::run(Command::new("apt-get").args(["-q", "update"]))
+        .and_then(|()| apt_get_install(&packages))
+        .map_err(|failure| failure.remedy(remedy))
+}
+
+fn apt_get_install(packages: &[&str]) -> Result<(), Failure> {
+    process::run(
+        Command::new("apt-get")
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .args(["-q", "-y", "--no-install-recommends", "install"])
+            .args(packages),
+    )
+}
+
+fn add_component(verb: &str, component: &str) -> Result<(), Failure> {
+    let there = tree::cargo().args([verb, "--version"]).output().is_ok_and(|o| o.status.success());
+    if there {
+        return Ok(());
+    }
+    process::run(Command::new("rustup").args(["component", "add", component])).map_err(|failure| {
+        failure.remedy(format!("rustup component add {component}, or your system's package of it"))
+    })
+}

@@ -1,0 +1,34 @@
+//! Where things are: the repository, its build output, its cargo.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cargo_metadata::{Metadata, MetadataCommand};
+
+use crate::Failure;
+
+/// The repository's top folder.
+pub fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// What cargo knows about the workspace, without resolving what lies outside it.
+pub fn metadata() -> Result<Metadata, Failure> {
+    MetadataCommand::new()
+        .current_dir(root())
+        .no_deps()
+        .exec()
+        .map_err(|e| Failure::new(format!("cargo metadata: {e}")).remedy("repair Cargo.toml"))
+}
+
+/// Cargo's output folder, which `CARGO_TARGET_DIR` may have moved.
+pub fn target() -> Result<PathBuf, Failure> {
+    Ok(metadata()?.target_directory.into_std_path_buf())
+}
+
+/// The cargo that started us, in the repository's top folder.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}

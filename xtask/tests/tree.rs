@@ -1,0 +1,18 @@
+//! The house rules hold for this repository, so that `cargo test` enforces them.
+
+use xtask::{floors, tidy, tree};
+
+#[test]
+fn the_tree_is_tidy() {
+    let breaches = tidy::check(tree::root()).expect("the tree is readable");
+    let breaches: Vec<String> = breaches.iter().map(ToString::to_string).collect();
+    assert!(breaches.is_empty(), "\n{}\n", breaches.join("\n"));
+}
+
+#[test]
+fn crates_use_lower_floors_only() {
+    let crates = floors::crates().expect("cargo metadata works");
+    assert!(crates.iter().any(|c| c.folder == "engine"), "the graph is not the workspace's");
+    let breaches = floors::check(&crates);
+    assert!(breaches.is_empty(), "\n{}\n", breaches.join("\n"));
+}
