@@ -2,7 +2,6 @@
 //!
 //! The server hands the client the key of a piece of its memory. The client writes into it, without
 //! the server's taking part, and then sends a message to say so.
-//!
 //! Run it with `cargo run --example first`.
 
 use std::error::Error;
@@ -10,18 +9,17 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use braid::{Access, Engine, EngineConfig, Listener, QpOptions, QpState, RemoteRegion, wr};
+use braid::wr::{self, SendWrExt};
+use braid::{Access, Engine, EngineConfig, Listener, QpOptions, QpState, RemoteRegion};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
-    let listener = engine.listen(1)?;
-    let addr = engine.local_addr();
+    let (listener, addr) = (engine.listen(1)?, engine.local_addr());
     let server = thread::spawn(move || serve(&engine, &listener).map_err(|e| e.to_string()));
     client(addr)?;
-    server.join().expect("the server does not panic")?;
-    Ok(())
+    Ok(server.join().expect("the server does not panic")?)
 }
 
 fn serve(engine: &Engine, listener: &Listener) -> Result<(), Box<dyn Error>> {
@@ -40,9 +38,9 @@ fn serve(engine: &Engine, listener: &Listener) -> Result<(), Box<dyn Error>> {
         inbox.read_at(0, &mut text)?;
         println!("server: {:?} {}: {:?}", done.work, done.status, String::from_utf8(text)?);
     }
-    let mut text = [0; 21];
+    let mut text = vec![0; 21];
     board.read_at(0, &mut text)?;
-    println!("server: on the board: {:?}", str::from_utf8(&text)?);
+    println!("server: on the board: {:?}", String::from_utf8(text)?);
     Ok(())
 }
 
@@ -54,11 +52,9 @@ fn client(addr: SocketAddr) -> Result<(), Box<dyn Error>> {
     let qp = pd.create_qp(QpOptions::new(&cq, &cq))?;
     let board = RemoteRegion::from_bytes(&qp.connect(addr, b"", PATIENCE)?)?;
 
-    qp.post_send(wr::write(1, [text.slice(..21)?], board.at(0)))?;
+    qp.post_send(wr::write(1, [text.slice(..21)?], board.at(0)).unsignalled())?;
     qp.post_send_inline(wr::send(2, []), b"look at the board")?;
-    for _ in 0..2 {
-        let done = cq.wait(PATIENCE)?;
-        done.iter().for_each(|c| println!("client: {:?} {}", c.work, c.status));
-    }
+    // Work ends in the order it was posted: when the SEND has, the WRITE before it has too.
+    cq.wait(PATIENCE)?.iter().for_each(|c| println!("client: {:?} {}", c.work, c.status));
     Ok(())
 }

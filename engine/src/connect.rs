@@ -13,7 +13,9 @@ use braid_wire::{MAX_PRIVATE_DATA, QpId, RejectReason};
 #[non_exhaustive]
 pub enum ConnectError {
     /// Nobody answered in time.
-    #[error("{addr} did not answer in time; is a Braid listener there, and does UDP reach its port?")]
+    #[error(
+        "{addr} did not answer in time; is a Braid listener there, and does UDP reach its port?"
+    )]
     TimedOut {
         /// Whom it was to reach.
         addr: SocketAddr,
@@ -27,7 +29,9 @@ pub enum ConnectError {
         reason: RejectReason,
     },
     /// There is no way to that address.
-    #[error("{addr} cannot be reached: {source}; check the address, and that the engine is bound to an address of that kind")]
+    #[error(
+        "{addr} cannot be reached: {source}; check the address, and that the engine is bound to an address of that kind"
+    )]
     Unreachable {
         /// Whom it was to reach.
         addr: SocketAddr,
@@ -35,7 +39,9 @@ pub enum ConnectError {
         source: io::Error,
     },
     /// The queue pair is past that.
-    #[error("queue pair {qp} is in state {state}; only one in RESET or INIT can be connected, so move it to RESET first")]
+    #[error(
+        "queue pair {qp} is in state {state}; only one in RESET or INIT can be connected, so move it to RESET first"
+    )]
     State {
         /// Its number.
         qp: QpId,
@@ -49,13 +55,17 @@ pub enum ConnectError {
         qp: QpId,
     },
     /// More private data than fits.
-    #[error("{len} bytes of private data are more than {MAX_PRIVATE_DATA}; send the rest once connected")]
+    #[error(
+        "{len} bytes of private data are more than {MAX_PRIVATE_DATA}; send the rest once connected"
+    )]
     PrivateData {
         /// Its length.
         len: usize,
     },
     /// The queue pair belongs to another engine than the listener.
-    #[error("queue pair {qp} belongs to another engine than the connection request; create it with the engine that listens")]
+    #[error(
+        "queue pair {qp} belongs to another engine than the connection request; create it with the engine that listens"
+    )]
     OtherEngine {
         /// Its number.
         qp: QpId,
@@ -73,7 +83,9 @@ fn describe(reason: RejectReason) -> &'static str {
         RejectReason::NotListening => "nobody listens there; start the server first",
         RejectReason::Busy => "its backlog is full; try again later",
         RejectReason::Refused => "its application refused",
-        RejectReason::Version => "it speaks another version of Braid's format; upgrade the older side",
+        RejectReason::Version => {
+            "it speaks another version of Braid's format; upgrade the older side"
+        }
         RejectReason::Cookie => "it did not recognise its cookie; try again",
     }
 }

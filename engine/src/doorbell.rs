@@ -4,7 +4,7 @@
 //! both are read-modify-write operations on one word, so a work request is either seen by the
 //! emptying or its bit is still set after it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const WORDS: usize = 1024;
 /// Queue pairs that have a bit.
@@ -15,6 +15,8 @@ pub(crate) struct Doorbells {
     leaves: Box<[AtomicU64]>,
     /// Bit `i` of word `w`: leaf `64 w + i` is not zero, or was a moment ago.
     summary: [AtomicU64; WORDS / 64],
+    /// Words of `summary` that can have ones; most engines need but the first.
+    used: AtomicUsize,
 }
 
 impl Doorbells {
@@ -22,7 +24,17 @@ impl Doorbells {
         Doorbells {
             leaves: (0..WORDS).map(|_| AtomicU64::new(0)).collect(),
             summary: [const { AtomicU64::new(0) }; WORDS / 64],
+            used: AtomicUsize::new(0),
         }
+    }
+
+    /// Makes sure that queue pair `index` is heard. Comes before its first ring.
+    pub(crate) fn admit(&self, index: usize) {
+        self.used.fetch_max(index / 64 / 64 + 1, Ordering::AcqRel);
+    }
+
+    fn used(&self) -> &[AtomicU64] {
+        &self.summary[..self.used.load(Ordering::Acquire)]
     }
 
     /// Queue pair `index` has work.
@@ -34,12 +46,12 @@ impl Doorbells {
 
     /// Whether any has.
     pub(crate) fn any(&self) -> bool {
-        self.summary.iter().any(|word| word.load(Ordering::Acquire) != 0)
+        self.used().iter().any(|word| word.load(Ordering::Acquire) != 0)
     }
 
     /// Hands those that have work to `answer`, each once, and clears their bits.
     pub(crate) fn answer(&self, mut answer: impl FnMut(usize)) {
-        for (high, word) in self.summary.iter().enumerate() {
+        for (high, word) in self.used().iter().enumerate() {
             if word.load(Ordering::Relaxed) == 0 {
                 continue;
             }
@@ -68,6 +80,7 @@ mod tests {
         let bells = Doorbells::new();
         assert!(!bells.any());
         let rung = [2, 63, 64, 4095, 4096, MAX_QUEUE_PAIRS - 1];
+        rung.iter().for_each(|index| bells.admit(*index));
         rung.iter().chain(&rung).for_each(|index| bells.ring(*index));
         assert!(bells.any());
         let mut answered = Vec::new();

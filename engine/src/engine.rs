@@ -13,7 +13,7 @@ use braid_transport::PdId;
 use braid_wire::{MAX_PATHS, QpId};
 
 use crate::clock::Clock;
-use crate::config::{Datapath, DEFAULT_MTU, EngineConfig, MAX_WORKERS, Progress};
+use crate::config::{DEFAULT_MTU, Datapath, EngineConfig, MAX_WORKERS, Progress};
 use crate::counters::{EngineCounters, WorkerCounters};
 use crate::cq::{CompletionQueue, CreateCqError};
 use crate::link::Link;
@@ -32,7 +32,9 @@ use crate::worker::{PathPlan, SetUpPlan, Signals, WorkerCell, WorkerParts};
 #[non_exhaustive]
 pub enum EngineError {
     /// The receiving port.
-    #[error("cannot receive on {addr}: {source}; take another `bind` address, or port 0 for any free port")]
+    #[error(
+        "cannot receive on {addr}: {source}; take another `bind` address, or port 0 for any free port"
+    )]
     Bind {
         /// The address asked for.
         addr: SocketAddr,
@@ -40,7 +42,9 @@ pub enum EngineError {
         source: io::Error,
     },
     /// The ports to send from.
-    #[error("cannot open the {count} source ports of the paths: {source}; use fewer `paths`, or raise the limit of open files (`ulimit -n`)")]
+    #[error(
+        "cannot open the {count} source ports of the paths: {source}; use fewer `paths`, or raise the limit of open files (`ulimit -n`)"
+    )]
     Paths {
         /// How many were asked for.
         count: usize,
@@ -51,13 +55,17 @@ pub enum EngineError {
     #[error(transparent)]
     PathCount(#[from] BadPathCount),
     /// A number of threads that cannot be.
-    #[error("an engine cannot run {count} threads; take 1 to {MAX_WORKERS}, or let the application make progress")]
+    #[error(
+        "an engine cannot run {count} threads; take 1 to {MAX_WORKERS}, or let the application make progress"
+    )]
     Threads {
         /// What was asked for.
         count: usize,
     },
     /// A packet without payload.
-    #[error("`mtu` is 0: a packet has to hold at least 1 byte; leave it unset for the largest that fits")]
+    #[error(
+        "`mtu` is 0: a packet has to hold at least 1 byte; leave it unset for the largest that fits"
+    )]
     Mtu,
     /// Faults that cannot be.
     #[error(transparent)]

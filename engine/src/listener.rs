@@ -18,7 +18,9 @@ use crate::worker::Attempt;
 #[non_exhaustive]
 pub enum ListenError {
     /// There is a listener.
-    #[error("this engine listens on {addr} already; drop that listener first, or make another engine on another port")]
+    #[error(
+        "this engine listens on {addr} already; drop that listener first, or make another engine on another port"
+    )]
     AlreadyListening {
         /// Where.
         addr: SocketAddr,

@@ -4,7 +4,10 @@
 //! sleeps; the sleeper says that it sleeps, then looks for work once more. With a sequentially
 //! consistent fence between the two steps of each side at least one of them sees the other, so no
 //! wake-up is lost, and a poster whose peer is awake pays for a fence and a load.
-#![allow(unexpected_cfgs, reason = "`--cfg loom` is how loom is switched on; cargo knows nothing of it")]
+#![allow(
+    unexpected_cfgs,
+    reason = "`--cfg loom` is how loom is switched on; cargo knows nothing of it"
+)]
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU8, AtomicU32, Ordering, fence};

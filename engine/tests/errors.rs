@@ -56,10 +56,7 @@ fn malformed_work_is_refused() {
     let piece = p.a.memory.slice(..16).unwrap();
     let word = p.a.memory.slice(..8).unwrap();
     let post = |wr: SendWr| p.a.qp.post_send(wr).unwrap_err();
-    assert_eq!(
-        post(wr::send(1, vec![piece; 17])),
-        PostError::TooManySges { count: 17, max: 16 }
-    );
+    assert_eq!(post(wr::send(1, vec![piece; 17])), PostError::TooManySges { count: 17, max: 16 });
     assert_eq!(
         post(wr::fetch_add(1, piece, p.remote.at(0), 1)),
         PostError::AtomicLength { count: 1, len: 16 }

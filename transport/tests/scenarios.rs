@@ -74,7 +74,7 @@ fn random_scenarios_agree_with_the_model() {
     let first = number("BRAID_FIRST_SEED", 0);
     let campaign = Campaign {
         next: AtomicU64::new(first),
-        end: first + number("BRAID_SCENARIOS", 2_400),
+        end: first + number("BRAID_SCENARIOS", 6_000),
         failed: AtomicBool::new(false),
         failures: Mutex::default(),
         current: Default::default(),

@@ -6,7 +6,7 @@ use crate::{Failure, process, tree};
 #[derive(clap::Args)]
 pub struct Options {
     /// How many seeds
-    #[arg(long, default_value_t = 200)]
+    #[arg(long, default_value_t = 10_000)]
     seeds: u64,
     /// The first of them
     #[arg(long, default_value_t = 1)]
@@ -23,6 +23,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             .args(["--", "--nocapture"]),
     )
     .map_err(|failure| {
-        failure.remedy("replay the seed printed above: cargo xtask soak --seeds 1 --first SEED")
+        failure
+            .remedy("if a seed is named above, replay it: cargo xtask soak --seeds 1 --first SEED")
     })
 }

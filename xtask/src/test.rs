@@ -22,7 +22,8 @@ const STEPS: &[Step] = &[
     Step { name: "build", cargo: &["build", "--workspace", "--release", "--bins", "--examples"] },
     Step { name: "e2e", cargo: &["xtask", "e2e"] },
     Step { name: "fuzz", cargo: &["xtask", "fuzz", "--seconds", "10"] },
-    Step { name: "soak", cargo: &["xtask", "soak", "--seeds", "50"] },
+    // `cargo test` has run the first seeds already.
+    Step { name: "soak", cargo: &["xtask", "soak", "--first", "10000", "--seeds", "20000"] },
 ];
 
 /// Runs the steps in order up to the first that fails, and ends with what happened.

@@ -7,7 +7,7 @@ use std::error::Error;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::peer::machine::{self, Distance, MachineInfo, MachineState};
+use crate::peer::machine::{self, MachineInfo, MachineState};
 use crate::peer::{Metrics, PeerError};
 
 /// Any reason for which a contestant may fail.
@@ -56,9 +56,6 @@ pub(crate) struct Round {
     pub(crate) after: MachineState,
     /// What they reached, in the order of the contestants.
     pub(crate) samples: Vec<Metrics>,
-}
-
-impl Round {
 }
 
 /// Every sample of a comparison.

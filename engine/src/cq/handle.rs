@@ -24,7 +24,9 @@ pub enum CreateCqError {
         capacity: usize,
     },
     /// No descriptor for its events.
-    #[error("no event descriptor for a completion queue: {0}; raise the limit of open files (`ulimit -n`)")]
+    #[error(
+        "no event descriptor for a completion queue: {0}; raise the limit of open files (`ulimit -n`)"
+    )]
     Event(#[source] io::Error),
 }
 
@@ -33,7 +35,9 @@ pub enum CreateCqError {
 #[non_exhaustive]
 pub enum CqError {
     /// Completions came faster than they were polled, and some are lost.
-    #[error("the completion queue overran its {capacity} places and its queue pairs are in ERR; create it with room for all outstanding work requests")]
+    #[error(
+        "the completion queue overran its {capacity} places and its queue pairs are in ERR; create it with room for all outstanding work requests"
+    )]
     Overrun {
         /// What it holds.
         capacity: usize,

@@ -81,5 +81,7 @@ pub(crate) unsafe fn place_value(value: u64, piece: Sge) {
 /// is no part of it.
 pub(crate) unsafe fn append(out: &mut Vec<u8>, piece: Sge) {
     // SAFETY: the caller vouches for the bytes; the slice is gone before anything else happens.
-    out.extend_from_slice(unsafe { slice::from_raw_parts(piece.addr as *const u8, piece.len as usize) });
+    out.extend_from_slice(unsafe {
+        slice::from_raw_parts(piece.addr as *const u8, piece.len as usize)
+    });
 }

@@ -46,7 +46,9 @@ pub enum RegisterError {
         source: io::Error,
     },
     /// The system gave no huge pages.
-    #[error("no huge pages for a region of {len} bytes: {source}; reserve them with `sysctl vm.nr_hugepages={pages}` or more, or use normal pages")]
+    #[error(
+        "no huge pages for a region of {len} bytes: {source}; reserve them with `sysctl vm.nr_hugepages={pages}` or more, or use normal pages"
+    )]
     NoHugePages {
         /// Bytes asked for.
         len: usize,

@@ -19,7 +19,9 @@ pub struct RemoteRegion {
 
 /// Bytes that are not a [`RemoteRegion`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{have} bytes do not name a memory region; RemoteRegion::to_bytes makes {REMOTE_REGION_LEN}")]
+#[error(
+    "{have} bytes do not name a memory region; RemoteRegion::to_bytes makes {REMOTE_REGION_LEN}"
+)]
 pub struct MalformedKey {
     /// How many bytes there are.
     pub have: usize,

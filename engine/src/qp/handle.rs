@@ -32,7 +32,9 @@ pub enum CreateQpError {
         max: u64,
     },
     /// A completion queue of another engine.
-    #[error("a queue pair and its completion queues must be of one engine; create the completion queue with the engine of the protection domain")]
+    #[error(
+        "a queue pair and its completion queues must be of one engine; create the completion queue with the engine of the protection domain"
+    )]
     OtherEngine,
     /// All numbers are taken.
     #[error("this engine has 65,534 queue pairs already; drop some, or make another engine")]

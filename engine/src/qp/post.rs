@@ -4,7 +4,6 @@ use braid_transport::{Access, MAX_MESSAGE, PostError, RecvWr, Regions, SendOp, S
 
 use super::shared::{PostedSend, QpShared};
 
-
 impl QpShared {
     pub(crate) fn check_send_state(&self) -> Result<(), PostError> {
         let state = self.state();
@@ -64,7 +63,12 @@ impl QpShared {
         if len > MAX_MESSAGE { Err(PostError::TooLong { len }) } else { Ok(len) }
     }
 
-    fn check_pieces(&self, pieces: &[Sge], regions: &Regions, needed: Access) -> Result<(), PostError> {
+    fn check_pieces(
+        &self,
+        pieces: &[Sge],
+        regions: &Regions,
+        needed: Access,
+    ) -> Result<(), PostError> {
         for piece in pieces {
             regions.check(self.pd, piece.lkey, piece.addr, piece.len.into(), needed)?;
         }

@@ -42,15 +42,10 @@ impl Arrivals<'_> {
 
     fn data(&mut self, received: &Received<'_>, header: &DataHeader, payload: &[u8]) {
         let Some(entry) = self.qps.addressed(header.qp, header.token) else {
-            return self.unknown(received.from, header.qp, header.token);
+            return self.counters.unknown_qp.add(1);
         };
-        let Some((peer, slot)) = entry.bound() else {
-            // The peer has accepted, and its data has overtaken the ACCEPT: it will be resent.
-            if entry.connecting.is_none() {
-                self.unknown(received.from, header.qp, header.token);
-            }
-            return;
-        };
+        // Without a peer: it has accepted us, and its data has overtaken the ACCEPT. It will be resent.
+        let Some((peer, slot)) = entry.bound() else { return };
         if entry.crc == Crc::On && header.check_payload(payload).is_err() {
             return self.counters.payload_check.add(1);
         }
@@ -69,7 +64,8 @@ impl Arrivals<'_> {
 
     fn ack(&mut self, ack: &Ack) {
         let bound = self.qps.addressed(ack.qp, ack.token).and_then(|entry| entry.bound());
-        let parts = bound.and_then(|(peer, slot)| self.peers.parts(peer).map(|parts| (parts, slot)));
+        let parts =
+            bound.and_then(|(peer, slot)| self.peers.parts(peer).map(|parts| (parts, slot)));
         match parts {
             Some(((endpoint, paths, _), slot)) => endpoint.on_ack(self.now, slot, ack, paths),
             None => self.counters.unknown_qp.add(1),
@@ -86,16 +82,19 @@ impl Arrivals<'_> {
             Some((peer, slot)) => {
                 self.peers.endpoint_mut(peer).on_control(self.now, slot, control);
             }
-            None if control.kind == ControlKind::Ping => {
-                self.unknown(from, control.qp, control.token);
+            None => {
+                self.counters.unknown_qp.add(1);
+                if control.kind == ControlKind::Ping {
+                    self.deny(from, control);
+                }
             }
-            None => self.counters.unknown_qp.add(1),
         }
     }
 
     /// The queue pair whose other end has this number and token. Rare enough for a search.
     fn connected_to(&self, from: SocketAddr, id: QpId, token: Token) -> Option<(usize, QpSlot)> {
-        let here = self.qps.iter().filter(|entry| entry.remote_addr.is_some_and(|a| a.ip() == from.ip()));
+        let here =
+            self.qps.iter().filter(|entry| entry.remote_addr.is_some_and(|a| a.ip() == from.ip()));
         here.filter_map(|entry| entry.bound()).find(|(peer, slot)| {
             let remote = self.peers.endpoint(*peer).qp(*slot).remote();
             remote.is_some_and(|remote| remote.qp == id && remote.token == token)
@@ -118,11 +117,12 @@ impl Arrivals<'_> {
         }
     }
 
-    /// Answers with fewer bytes than were sent: every packet that is answered so is as long.
-    fn unknown(&mut self, from: SocketAddr, qp: QpId, token: Token) {
-        self.counters.unknown_qp.add(1);
+    /// Says that there is no such queue pair, in as many bytes as the question has. Data is not
+    /// answered so: it comes from path ports, which receive nothing. Its sender asks for a sign of
+    /// life before long, from the port that does.
+    fn deny(&mut self, from: SocketAddr, ping: &Control) {
         let mut bytes = Vec::with_capacity(CONTROL_LEN);
-        Control { kind: ControlKind::Unknown, qp, token, stamp: 0 }.encode(&mut bytes);
+        Control { kind: ControlKind::Unknown, stamp: 0, ..*ping }.encode(&mut bytes);
         self.outbox.reply(from, &bytes);
     }
 

@@ -13,6 +13,9 @@ use crate::event_fd::sleep_on;
 
 /// How long a driver sleeps on a link that cannot wake it.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
+/// Rounds without work, some 50 us, after which an application that polls lets others run in
+/// between: on a machine with few cores they may be who it waits for.
+const PATIENT_ROUNDS: u32 = 128;
 /// A worker that has panicked leaves queue pairs that nobody can go on with.
 const PANICKED: &str = "the engine's worker panicked earlier";
 
@@ -22,6 +25,8 @@ pub(crate) struct WorkerCell {
     /// Threads that want the lock for a control operation. A driver that spins would take the lock
     /// again before they wake up, so it steps aside while there are any.
     control_waiting: AtomicU32,
+    /// Rounds of [`WorkerCell::try_progress`] since there was work.
+    idle_rounds: AtomicU32,
     signals: Arc<Signals>,
     clock: Clock,
     /// The link's readiness. The link lives as long as the worker, and that as long as this.
@@ -40,7 +45,8 @@ impl WorkerCell {
         let (signals, clock) = (parts.signals.clone(), parts.clock);
         let link_fd = parts.link.readiness().map(|fd| fd.as_raw_fd());
         let worker = Mutex::new(Worker::new(parts));
-        WorkerCell { worker, control_waiting: AtomicU32::new(0), signals, clock, link_fd }
+        let (control_waiting, idle_rounds) = (AtomicU32::new(0), AtomicU32::new(0));
+        WorkerCell { worker, control_waiting, idle_rounds, signals, clock, link_fd }
     }
 
     pub(crate) fn signals(&self) -> &Arc<Signals> {
@@ -62,11 +68,18 @@ impl WorkerCell {
     /// Runs one round, unless somebody else is driving just now. Returns whether there was anything
     /// to do.
     pub(crate) fn try_progress(&self) -> bool {
-        match self.worker.try_lock() {
+        let worked = match self.worker.try_lock() {
             Ok(worker) => self.progress(worker),
             Err(TryLockError::WouldBlock) => false,
             Err(TryLockError::Poisoned(_)) => panic!("{PANICKED}"),
+        };
+        let idle = self.idle_rounds.load(Ordering::Relaxed);
+        if !worked && idle >= PATIENT_ROUNDS {
+            thread::yield_now();
         }
+        let idle = if worked { 0 } else { idle.saturating_add(1) };
+        self.idle_rounds.store(idle, Ordering::Relaxed);
+        worked
     }
 
     /// Runs rounds until `done` gives a result or the time is over: spinning while there was work

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use braid_transport::{QpConfig, QpCounters, QpState, QueuePair, StateError, Remote};
+use braid_transport::{QpConfig, QpCounters, QpState, QueuePair, Remote, StateError};
 use braid_wire::{QpId, Token};
 
 use super::Worker;
@@ -15,6 +15,7 @@ use crate::random;
 impl Worker {
     /// Takes in a new queue pair, in RESET.
     pub(crate) fn create(&mut self, shared: Arc<QpShared>, config: QpConfig) {
+        self.signals.doorbells().admit(shared.index());
         let qp = fresh(shared.id, config);
         self.qps.insert(QpEntry::new(shared, qp));
     }

@@ -58,7 +58,9 @@ impl Worker {
     /// Packs the next packet of one peer.
     fn transmit_one(&mut self, now: Time, index: usize) -> bool {
         let Some((endpoint, paths, to)) = self.peers.parts(index) else { return false };
-        let Some(Transmit { slot, body }) = endpoint.poll_transmit(now, paths) else { return false };
+        let Some(Transmit { slot, body }) = endpoint.poll_transmit(now, paths) else {
+            return false;
+        };
         let outbox = &mut self.outbox;
         match body {
             TransmitBody::Segment { header, gather, pd, access, path, crc, train_start: _ } => {

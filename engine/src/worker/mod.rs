@@ -37,8 +37,8 @@ pub(crate) use signals::Signals;
 
 /// Batches of arrivals, 64 KiB each, that are taken before the worker sends again.
 const BATCHES: usize = 4;
-/// A batch smaller than this was the last for now: asking once more would only cost a system call.
-const SMALL_BATCH: usize = 2;
+/// A batch of fewer bytes was the last for now: asking once more would only cost a system call.
+const SMALL_BATCH: usize = 8 << 10;
 
 /// Everything that one thread at a time owns. Whoever holds the lock of its [`WorkerCell`] runs it.
 pub(crate) struct Worker {
@@ -102,7 +102,9 @@ impl Worker {
         let now = self.clock.now();
         let mut worked = self.take_posts(now);
         worked |= self.transmit(now);
-        worked |= self.receive();
+        // Reading the clock costs as much as a look at everything else.
+        let now = if worked { self.clock.now() } else { now };
+        worked |= self.receive(now);
         worked |= self.run_timers(now);
         self.settle();
         worked
@@ -136,11 +138,11 @@ impl Worker {
         worked
     }
 
-    fn receive(&mut self) -> bool {
+    fn receive(&mut self, now: Time) -> bool {
         let mut worked = false;
-        for _ in 0..BATCHES {
+        for batch in 0..BATCHES {
             let mut arrivals = Arrivals {
-                now: self.clock.now(),
+                now: if batch == 0 { now } else { self.clock.now() },
                 qps: &mut self.qps,
                 peers: &mut self.peers,
                 responder: &mut self.responder,
@@ -149,16 +151,19 @@ impl Worker {
                 memory: Checked { regions: self.regions.load() },
                 counters: &self.counters,
             };
-            let count = match self.link.recv(&mut |received| arrivals.datagram(received)) {
-                Ok(count) => count,
-                Err(error) => {
-                    tracing::warn!(%error, "receiving failed");
-                    break;
+            let mut bytes = 0;
+            let received = self.link.recv(&mut |received| {
+                bytes += received.bytes.len();
+                arrivals.datagram(received);
+            });
+            match received {
+                Ok(count) => {
+                    self.counters.datagrams_received.add(count as u64);
+                    worked |= count > 0;
                 }
-            };
-            self.counters.datagrams_received.add(count as u64);
-            worked |= count > 0;
-            if count < SMALL_BATCH {
+                Err(error) => tracing::warn!(%error, "receiving failed"),
+            }
+            if bytes < SMALL_BATCH {
                 break;
             }
         }

@@ -11,8 +11,10 @@ use crate::link::{Link, LinkCaps, Sent, Via};
 /// Answers to set-up packets that may wait; more are dropped, their senders ask again.
 const MAX_WAITING: usize = 64;
 
-/// Data goes first and acknowledgements of the same round after it, all of one peer in one train:
-/// who waits for the data should not wait for a system call that is not about it.
+/// Data goes first and acknowledgements of the same round after it, as many as possible in one
+/// train: who waits for the data should not wait for a system call that is not about it. (One train
+/// for both was tried: the acknowledgement then delays the data at the receiver, by more than the
+/// system call costs.)
 pub(crate) struct Outbox {
     caps: LinkCaps,
     data: PendingTrain,
@@ -103,13 +105,13 @@ impl Outbox {
         true
     }
 
-    /// Drops everything that is not sent, because memory that it refers to is about to go.
+    /// Drops what is not sent and refers to registered memory, some of which is about to go.
     /// Packets are lost on the way all the time; these will be resent if they are still wanted.
     pub(crate) fn forget(&mut self) {
-        self.seal();
-        while let Some(train) = self.waiting.pop_front() {
-            self.recycle(train);
+        if self.data.refers() {
+            self.data.clear();
         }
+        self.waiting.retain(|train| !train.refers());
     }
 
     fn seal_data(&mut self) {

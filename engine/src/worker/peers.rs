@@ -97,7 +97,10 @@ impl Peers {
     }
 
     /// What it takes to run one peer; `None`: there is none of this index.
-    pub(crate) fn parts(&mut self, index: usize) -> Option<(&mut Endpoint, &mut PathSet, SocketAddr)> {
+    pub(crate) fn parts(
+        &mut self,
+        index: usize,
+    ) -> Option<(&mut Endpoint, &mut PathSet, SocketAddr)> {
         let peer = self.peers[index].as_mut()?;
         Some((&mut peer.endpoint, &mut self.path_sets[peer.paths].set, peer.addr))
     }

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use braid_transport::{Completion, PostError, QpCounters, QpSlot, QpState, QueuePair, RecvWr, SendWr, Status, Remote};
+use braid_transport::{
+    Completion, PostError, QpCounters, QpSlot, QpState, QueuePair, RecvWr, Remote, SendWr, Status,
+};
 use braid_wire::{Crc, QpId, Time, Token};
 
 use super::peers::Peers;

@@ -77,7 +77,8 @@ impl Responder {
         counters: &WorkerCounters,
     ) {
         let attempt = (from, connect.nonce);
-        let refused = if !self.jar.verify(now, &address_bytes(from), connect.nonce, connect.cookie) {
+        let refused = if !self.jar.verify(now, &address_bytes(from), connect.nonce, connect.cookie)
+        {
             RejectReason::Cookie
         } else if let Some(answer) = self.known.get(&attempt) {
             if let Answer::Accepted(_, bytes) = answer {
@@ -112,7 +113,13 @@ impl Responder {
     }
 
     /// The application has accepted.
-    pub(crate) fn accept(&mut self, attempt: Attempt, qp: QpId, accept: Connect, outbox: &mut Outbox) {
+    pub(crate) fn accept(
+        &mut self,
+        attempt: Attempt,
+        qp: QpId,
+        accept: Connect,
+        outbox: &mut Outbox,
+    ) {
         let mut bytes = Vec::new();
         Setup::Accept(accept).encode(&mut bytes);
         outbox.note(attempt.0, &bytes);
@@ -120,7 +127,12 @@ impl Responder {
     }
 
     /// The application has refused, or has not even looked.
-    pub(crate) fn turn_down(&mut self, attempt: Attempt, reason: RejectReason, outbox: &mut Outbox) {
+    pub(crate) fn turn_down(
+        &mut self,
+        attempt: Attempt,
+        reason: RejectReason,
+        outbox: &mut Outbox,
+    ) {
         self.known.remove(&attempt);
         if self.rejected.len() == REMEMBERED {
             self.rejected.pop_front();

@@ -35,6 +35,8 @@ pub(crate) struct PendingTrain {
     ended: bool,
     staging: Vec<u8>,
     slices: Vec<libc::iovec>,
+    /// Some slices point into registered memory.
+    refers: bool,
 }
 
 // SAFETY: the pointers in `slices` are to memory that any thread may read: the staging buffer,
@@ -52,11 +54,17 @@ impl PendingTrain {
             ended: false,
             staging: Vec::with_capacity(caps.train_bytes),
             slices: Vec::with_capacity(64),
+            refers: false,
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.segments == 0
+    }
+
+    /// Whether it depends on registered memory.
+    pub(crate) fn refers(&self) -> bool {
+        self.refers
     }
 
     pub(crate) fn segments(&self) -> usize {
@@ -114,6 +122,7 @@ impl PendingTrain {
     pub(crate) unsafe fn refer(&mut self, addr: u64, len: usize) {
         let iov_base = std::ptr::with_exposed_provenance_mut(addr as usize);
         self.slices.push(libc::iovec { iov_base, iov_len: len });
+        self.refers = true;
     }
 
     pub(crate) fn send(&self, link: &mut dyn Link) -> io::Result<Sent> {
@@ -126,6 +135,6 @@ impl PendingTrain {
     pub(crate) fn clear(&mut self) {
         self.staging.clear();
         self.slices.clear();
-        (self.segments, self.bytes, self.ended) = (0, 0, false);
+        (self.segments, self.bytes, self.ended, self.refers) = (0, 0, false, false);
     }
 }

@@ -12,29 +12,29 @@ use braid::{
 };
 
 /// How long anything may take before a test calls it a hang.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of each side's memory.
-pub const MEMORY: usize = 4 << 20;
+pub(crate) const MEMORY: usize = 4 << 20;
 
 /// An engine with one of everything.
-pub struct Side {
-    pub engine: Engine,
-    pub pd: ProtectionDomain,
-    pub cq: CompletionQueue,
-    pub qp: QueuePair,
-    pub memory: MemoryRegion,
+pub(crate) struct Side {
+    pub(crate) engine: Engine,
+    pub(crate) pd: ProtectionDomain,
+    pub(crate) cq: CompletionQueue,
+    pub(crate) qp: QueuePair,
+    pub(crate) memory: MemoryRegion,
 }
 
 /// Two connected sides; `a` has connected to `b`.
-pub struct Pair {
-    pub a: Side,
-    pub b: Side,
+pub(crate) struct Pair {
+    pub(crate) a: Side,
+    pub(crate) b: Side,
     /// `b`'s memory, as `a` knows it.
-    pub remote: RemoteRegion,
+    pub(crate) remote: RemoteRegion,
 }
 
 /// The four ways to run two engines.
-pub fn configs() -> Vec<(&'static str, EngineConfig)> {
+pub(crate) fn configs() -> Vec<(&'static str, EngineConfig)> {
     let mem = || Datapath::Mem(MemFabric::new());
     let config = |datapath, progress| EngineConfig { datapath, progress, ..local() };
     vec![
@@ -46,12 +46,12 @@ pub fn configs() -> Vec<(&'static str, EngineConfig)> {
 }
 
 /// Any free port of this machine.
-pub fn local() -> EngineConfig {
+pub(crate) fn local() -> EngineConfig {
     EngineConfig { bind: "127.0.0.1:0".parse().unwrap(), ..EngineConfig::default() }
 }
 
 /// Runs a test in each way.
-pub fn everywhere(test: impl Fn(&Pair)) {
+pub(crate) fn everywhere(test: impl Fn(&Pair)) {
     for (name, config) in configs() {
         println!("-- {name}");
         test(&Pair::new(&config));
@@ -59,7 +59,7 @@ pub fn everywhere(test: impl Fn(&Pair)) {
 }
 
 impl Side {
-    pub fn new(config: &EngineConfig, options: impl FnOnce(&mut QpOptions)) -> Self {
+    pub(crate) fn new(config: &EngineConfig, options: impl FnOnce(&mut QpOptions)) -> Self {
         let engine = Engine::new(config.clone()).unwrap();
         let pd = engine.alloc_pd();
         let cq = engine.create_cq(4096).unwrap();
@@ -72,11 +72,11 @@ impl Side {
     }
 
     /// Posts a receive for `range` of the memory.
-    pub fn post_recv(&self, id: u64, range: std::ops::Range<usize>) {
+    pub(crate) fn post_recv(&self, id: u64, range: std::ops::Range<usize>) {
         self.qp.post_recv(braid::wr::recv(id, [self.memory.slice(range).unwrap()])).unwrap();
     }
 
-    pub fn bytes(&self, range: std::ops::Range<usize>) -> Vec<u8> {
+    pub(crate) fn bytes(&self, range: std::ops::Range<usize>) -> Vec<u8> {
         let mut bytes = vec![0; range.len()];
         self.memory.read_at(range.start, &mut bytes).unwrap();
         bytes
@@ -84,11 +84,11 @@ impl Side {
 }
 
 impl Pair {
-    pub fn new(config: &EngineConfig) -> Self {
+    pub(crate) fn new(config: &EngineConfig) -> Self {
         Self::with(config, |_| {})
     }
 
-    pub fn with(config: &EngineConfig, options: impl Fn(&mut QpOptions)) -> Self {
+    pub(crate) fn with(config: &EngineConfig, options: impl Fn(&mut QpOptions)) -> Self {
         let (a, b) = (Side::new(config, &options), Side::new(config, &options));
         let listener = b.engine.listen(8).unwrap();
         let private = connect(&a.qp, &listener, &b.qp, &b.memory.remote().to_bytes());
@@ -97,20 +97,20 @@ impl Pair {
     }
 
     /// Lets both engines run, where the test has to.
-    pub fn progress(&self) {
+    pub(crate) fn progress(&self) {
         self.a.engine.progress();
         self.b.engine.progress();
     }
 
     /// The next `count` completions of `side`, all of them successes.
-    pub fn successes(&self, side: &Side, count: usize) -> Vec<Completion> {
+    pub(crate) fn successes(&self, side: &Side, count: usize) -> Vec<Completion> {
         let done = self.completions(side, count);
         assert!(done.iter().all(|c| c.status == Status::Success), "{done:?}");
         done
     }
 
     /// The next `count` completions of `side`.
-    pub fn completions(&self, side: &Side, count: usize) -> Vec<Completion> {
+    pub(crate) fn completions(&self, side: &Side, count: usize) -> Vec<Completion> {
         let mut done = Vec::new();
         self.until("completions", || {
             side.cq.poll(&mut done, count).unwrap();
@@ -121,7 +121,7 @@ impl Pair {
     }
 
     /// The first error of `side`'s completion queue.
-    pub fn cq_error(&self, side: &Side) -> CqError {
+    pub(crate) fn cq_error(&self, side: &Side) -> CqError {
         let mut error = None;
         self.until("an error of the completion queue", || {
             error = side.cq.poll_one().err();
@@ -130,7 +130,7 @@ impl Pair {
         error.unwrap()
     }
 
-    pub fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
+    pub(crate) fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
         let start = Instant::now();
         while !done() {
             self.progress();
@@ -139,7 +139,7 @@ impl Pair {
     }
 
     /// Nothing completes on either side for a while.
-    pub fn quiet(&self, span: Duration) {
+    pub(crate) fn quiet(&self, span: Duration) {
         let start = Instant::now();
         while start.elapsed() < span {
             self.progress();
@@ -150,7 +150,12 @@ impl Pair {
 }
 
 /// Connects `from` with `to`, whose side listens; returns what that side's application handed over.
-pub fn connect(from: &QueuePair, listener: &Listener, to: &QueuePair, private: &[u8]) -> Vec<u8> {
+pub(crate) fn connect(
+    from: &QueuePair,
+    listener: &Listener,
+    to: &QueuePair,
+    private: &[u8],
+) -> Vec<u8> {
     thread::scope(|scope| {
         scope.spawn(|| {
             let request = listener.accept(PATIENCE).expect("a connection request");
@@ -161,7 +166,7 @@ pub fn connect(from: &QueuePair, listener: &Listener, to: &QueuePair, private: &
 }
 
 /// Where to connect to, for an engine that is bound to every address.
-pub fn reachable(addr: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(addr: SocketAddr) -> SocketAddr {
     match addr {
         addr if !addr.ip().is_unspecified() => addr,
         addr => SocketAddr::from(([127, 0, 0, 1], addr.port())),

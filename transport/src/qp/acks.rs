@@ -41,6 +41,9 @@ impl QueuePair {
             return;
         }
         if code != NakCode::ReceiverNotReady {
+            if let Some(link) = self.link.as_mut() {
+                link.requests.on_refused();
+            }
             self.on_refusal(code, psn);
             return;
         }

@@ -188,6 +188,12 @@ impl Incoming {
         self.owed.now = true;
     }
 
+    /// Gives back room that is not needed.
+    pub(crate) fn trim(&mut self) {
+        self.words.shrink_to(super::KEPT);
+        self.events.shrink_to(super::KEPT);
+    }
+
     /// When an acknowledgement becomes due that nothing has asked for. One that is due needs no timer:
     /// it goes out with the next transmission.
     pub(crate) fn ack_deadline(&self) -> Option<Time> {

@@ -38,6 +38,9 @@ use crate::{
     Completion, MAX_MESSAGE, PostError, QpConfig, RecvWr, Remote, SendWr, StateError, Status, Work,
 };
 
+/// Entries that a queue keeps room for when it is idle.
+const KEPT: usize = 8;
+
 /// A reliable connected queue pair, sans-IO. Before it is connected its owner holds it; afterwards
 /// it lives in an [`crate::Endpoint`], all access to it goes through that.
 #[derive(Clone, Debug)]
@@ -248,9 +251,10 @@ impl QueuePair {
         !self.completions.is_empty()
     }
 
-    /// Whether it waits for something from the peer.
+    /// Whether it waits for something from the peer: a message, an answer, an acknowledgement.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.state.receives() && (self.sq.len() > 0 || self.rq.len() > 0)
+        let owes = self.link.as_ref().is_some_and(|link| link.owed.len() > 0);
+        self.state.receives() && (self.sq.len() > 0 || self.rq.len() > 0 || owes)
     }
 
     /// Bytes in flight, both streams.
@@ -282,6 +286,24 @@ impl QueuePair {
         self.counters.timeouts += fired as u64;
         if outcomes.contains(&outgoing::Timeout::GiveUp) {
             self.give_up(Status::RetryExceeded);
+        }
+        self.trim();
+    }
+
+    /// Gives back what a burst has made its queues grow to, once nothing is under way any more. The
+    /// time-out that was set for the burst brings us here: a time-out later, so never between the
+    /// messages of a busy queue pair.
+    fn trim(&mut self) {
+        let Some(link) = self.link.as_mut() else { return };
+        if link.requests.window.is_empty() && link.responses.window.is_empty() {
+            link.requests.window.trim();
+            link.responses.window.trim();
+            link.from_requests.trim();
+            link.from_responses.trim();
+            link.owed.trim();
+            self.sq.trim();
+            self.rq.trim();
+            self.completions.shrink_to(KEPT);
         }
     }
 

@@ -214,6 +214,12 @@ impl Outgoing {
         })
     }
 
+    /// The peer has refused a packet for good. What came before may still take it long to answer, and
+    /// all that time the refused packets are not acknowledged; yet the peer is not silent.
+    pub(crate) fn on_refused(&mut self) {
+        self.timeouts = 0;
+    }
+
     /// The peer had no receive for the message at `psn`. False: once too often.
     pub(crate) fn on_receiver_not_ready(
         &mut self,

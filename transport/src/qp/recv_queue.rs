@@ -32,6 +32,11 @@ impl RecvQueue {
         self.posted.push_back(Posted { wr, capacity });
     }
 
+    /// Gives back room that is not needed.
+    pub(crate) fn trim(&mut self) {
+        self.posted.shrink_to(super::KEPT);
+    }
+
     /// The full count of a number whose low 32 bits travelled; `None` if it lies behind the head.
     pub(crate) fn expand(&self, number: u32) -> Option<u64> {
         let ahead = number.wrapping_sub(self.head as u32);

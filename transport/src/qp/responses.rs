@@ -97,6 +97,11 @@ impl Responses {
         }
     }
 
+    /// Gives back room that is not needed.
+    pub(crate) fn trim(&mut self) {
+        self.owed.shrink_to(super::KEPT);
+    }
+
     pub(crate) fn clear(&mut self) {
         self.base += self.owed.len() as u64;
         self.owed.clear();

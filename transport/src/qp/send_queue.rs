@@ -67,6 +67,11 @@ impl SendQueue {
         self.entries.push_back(entry);
     }
 
+    /// Gives back room that is not needed.
+    pub(crate) fn trim(&mut self) {
+        self.entries.shrink_to(super::KEPT);
+    }
+
     fn get(&self, seq: u64) -> Option<&Entry> {
         self.entries.get(usize::try_from(seq.checked_sub(self.base)?).ok()?)
     }

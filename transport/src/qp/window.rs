@@ -253,6 +253,12 @@ impl Window {
         self.lost.insert(at, psn);
     }
 
+    /// Gives back room that is not needed.
+    pub(crate) fn trim(&mut self) {
+        self.segments.shrink_to(super::KEPT);
+        self.lost.shrink_to(super::KEPT);
+    }
+
     /// Gives up everything.
     pub(crate) fn clear(&mut self) {
         *self = Window { next_order: self.next_order, ..Window::new(self.next()) };

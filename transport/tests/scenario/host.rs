@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use braid_lb::PathSet;
 use braid_transport::{
-    Access, Admit, Arrival, Completion, Endpoint, Event, Landing, PdId, QpSlot, QpState,
-    Remote, Transmit, TransmitBody,
+    Access, Admit, Arrival, Completion, Endpoint, EndpointConfig, Event, Landing, PdId, QpSlot, QpState,
+    Refusal, Remote, Transmit, TransmitBody,
 };
 use braid_wire::{
     Ack, Control, ControlKind, Crc, DataHeader, Packet, PathId, QpId, Time, payload_crc,
 };
 
+use super::ledger::{Arrivals, Questions};
 use super::memory::HostMemory;
 use super::network::{Datagram, Network};
 use super::trace::{Trace, What};
@@ -27,6 +28,9 @@ pub(crate) struct Link {
     trains: [(PathId, u32); 2],
     /// In SQD with nothing under way: no new request may leave.
     pub(crate) quiet: bool,
+    /// What has arrived, to tell whether acks say so.
+    arrivals: Arrivals,
+    questions: Questions,
 }
 
 pub(crate) struct Host {
@@ -39,13 +43,14 @@ pub(crate) struct Host {
     /// What the driver answers on its own account.
     replies: Vec<Control>,
     train_segments: u32,
+    peer_receive_buffer: u64,
     /// When data or an ack was last sent.
     pub(crate) last_traffic: Time,
 }
 
 impl Link {
     pub(crate) fn new(id: QpId, pd: PdId, remote: Remote, slot: QpSlot) -> Self {
-        Link { id, pd, remote, slot: Some(slot), trains: Default::default(), quiet: false }
+        Link { id, pd, remote, slot: Some(slot), trains: Default::default(), quiet: false, arrivals: Arrivals::default(), questions: Questions::default() }
     }
 }
 
@@ -55,7 +60,7 @@ impl Host {
         endpoint: Endpoint,
         paths: PathSet,
         memory: HostMemory,
-        train_segments: u32,
+        config: &EndpointConfig,
     ) -> Self {
         Host {
             index,
@@ -65,7 +70,8 @@ impl Host {
             links: Vec::new(),
             inbox: VecDeque::new(),
             replies: Vec::new(),
-            train_segments,
+            train_segments: config.train_segments,
+            peer_receive_buffer: config.peer_receive_buffer,
             last_traffic: Time::ZERO,
         }
     }
@@ -96,7 +102,11 @@ impl Host {
     }
 
     fn take_in(&mut self, now: Time, datagram: &Datagram, trace: &mut Trace) {
-        let verb = if datagram.damaged { "gets damaged" } else { "gets" };
+        let verb = match (datagram.damaged, datagram.forged) {
+            (true, _) => "gets damaged",
+            (_, true) => "gets forged",
+            _ => "gets",
+        };
         trace.packet(now, self.index, verb, &datagram.bytes);
         let packet = match Packet::decode(&datagram.bytes) {
             Err(_) if datagram.damaged => return,
@@ -114,13 +124,9 @@ impl Host {
         }
     }
 
-    fn slot_of(&mut self, id: QpId, token: braid_wire::Token) -> Option<(usize, QpSlot)> {
+    fn slot_of(&self, id: QpId) -> Option<(usize, QpSlot)> {
         let index = self.link_of(id);
-        let slot = self.links[index].slot;
-        if slot.is_none() {
-            self.replies.push(Control { kind: ControlKind::Unknown, qp: id, token, stamp: 0 });
-        }
-        slot.map(|slot| (index, slot))
+        self.links[index].slot.map(|slot| (index, slot))
     }
 
     fn on_data(
@@ -137,15 +143,21 @@ impl Host {
             return;
         }
         assert!(!datagram.damaged, "a damaged packet passes all checks: {header:?}");
-        let Some((index, slot)) = self.slot_of(header.qp, header.token) else { return };
+        let Some((index, slot)) = self.slot_of(header.qp) else { return };
         let (path, congestion) = (datagram.path, datagram.marked);
         let arrival = Arrival { header, path, congestion };
-        match self.endpoint.on_arrival(now, slot, &arrival, &self.memory) {
+        let admit = self.endpoint.on_arrival(now, slot, &arrival, &self.memory);
+        let stranger = admit == Admit::Refuse(Refusal::Token);
+        assert_eq!(stranger, datagram.forged, "{admit:?} for {header:?}");
+        match admit {
             Admit::Take(landing) => {
+                self.links[index].arrivals.take(header);
                 self.land(index, &landing, payload);
+                self.links[index].questions.answer(header);
                 self.endpoint.placed(now, slot, &self.memory);
             }
             Admit::Duplicate => {}
+            Admit::Refuse(Refusal::Window) => panic!("the peer has sent beyond our window"),
             Admit::Refuse(why) => {
                 trace.record(now, self.index, What::Note(format!("refuses: {why}")));
             }
@@ -172,7 +184,7 @@ impl Host {
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack) {
-        if let Some((_, slot)) = self.slot_of(ack.qp, ack.token) {
+        if let Some((_, slot)) = self.slot_of(ack.qp) {
             self.endpoint.on_ack(now, slot, ack, &mut self.paths);
         }
     }
@@ -183,10 +195,12 @@ impl Host {
             ControlKind::Unknown => {
                 self.links.iter().find(|link| link.remote.qp == control.qp).and_then(|l| l.slot)
             }
-            // Nobody answers a farewell, or two hosts without the queue pair would talk for ever.
-            ControlKind::Disconnect => self.links[self.link_of(control.qp)].slot,
-            _ => self.slot_of(control.qp, control.token).map(|(_, slot)| slot),
+            _ => self.slot_of(control.qp).map(|(_, slot)| slot),
         };
+        // As the real driver does: only who asks is told that the queue pair is gone.
+        if slot.is_none() && control.kind == ControlKind::Ping {
+            self.replies.push(Control { kind: ControlKind::Unknown, stamp: 0, ..*control });
+        }
         if let Some(slot) = slot {
             self.endpoint.on_control(now, slot, control);
         }
@@ -207,6 +221,7 @@ impl Host {
         while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.paths) {
             count += 1;
             assert!(count < 100_000, "poll_transmit does not come to an end");
+            self.check_budget();
             if let Some((bytes, path)) = self.encode(now, transmit) {
                 let verb = network.send(now, self.index, &bytes, path);
                 trace.packet(now, self.index, verb, &bytes);
@@ -220,6 +235,15 @@ impl Host {
         }
     }
 
+    /// The peer's socket must not overflow. A first segment and the probes of a time-out go out even so.
+    fn check_budget(&self) {
+        let segment = self.links.iter().map(|link| u64::from(link.remote.mtu)).max().unwrap_or(0) + 60;
+        let slack = segment * (1 + 4 * self.links.len() as u64);
+        let most = self.peer_receive_buffer.saturating_add(slack);
+        let in_flight = self.endpoint.in_flight();
+        assert!(in_flight <= most, "{in_flight} bytes in flight towards a buffer of {most}");
+    }
+
     fn encode(&mut self, now: Time, transmit: Transmit) -> Option<(Vec<u8>, PathId)> {
         let mut bytes = Vec::new();
         let slot = transmit.slot;
@@ -231,6 +255,7 @@ impl Host {
                 let train = &mut link.trains[usize::from(header.opcode.is_response())];
                 follow(train, path, train_start, self.train_segments);
                 link.check_header(&header, access);
+                link.questions.ask(&header, link.remote.max_rd_atomic);
                 assert_eq!((pd, crc), (self.links[index].pd, self.links[index].remote.crc));
                 let Some(payload) = self.memory.gather(pd, access, &gather) else {
                     self.endpoint.unreadable(now, slot, &header);
@@ -242,6 +267,7 @@ impl Host {
             TransmitBody::Ack(ack) => {
                 self.last_traffic = now;
                 assert_eq!(ack.qp, self.links[index].remote.qp);
+                self.links[index].arrivals.check(&ack, self.links[index].remote.recv_psn);
                 ack.encode(&mut bytes);
                 assert_eq!(Packet::decode(&bytes), Ok(Packet::Ack(ack)));
                 Some((bytes, PathId::default()))

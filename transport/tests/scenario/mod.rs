@@ -4,6 +4,7 @@
 mod app;
 mod host;
 mod judge;
+mod ledger;
 mod memory;
 mod network;
 pub(crate) mod outcomes;

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use braid_wire::{Crc, Opcode, PathId, Time};
+use braid_wire::{Control, ControlKind, Crc, NakCode, Opcode, Packet, PathId, Time, Token};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -15,6 +15,8 @@ pub(crate) struct Faults {
     pub(crate) loss: [f64; 2],
     pub(crate) duplicate: f64,
     pub(crate) corrupt: f64,
+    /// Somebody who does not know the token sends a packet of their own.
+    pub(crate) forge: f64,
     /// A delay far beyond the others.
     pub(crate) late: f64,
     pub(crate) late_up_to: Duration,
@@ -29,6 +31,7 @@ impl Faults {
         loss: [0.0; 2],
         duplicate: 0.0,
         corrupt: 0.0,
+        forge: 0.0,
         late: 0.0,
         late_up_to: Duration::ZERO,
         mark: 0.0,
@@ -50,6 +53,8 @@ pub(crate) struct Datagram {
     pub(crate) marked: bool,
     /// Not what was sent: it has to be refused.
     pub(crate) damaged: bool,
+    /// Nobody has sent this: it has to change nothing.
+    pub(crate) forged: bool,
 }
 
 /// Ordered by arrival, then by departure.
@@ -98,6 +103,9 @@ impl Network {
         for _ in 0..copies {
             self.launch(now, from, bytes, path, stormy);
         }
+        if stormy && self.rng.random_bool(self.faults.forge) {
+            self.forge(now, from, bytes, path);
+        }
         if copies == 2 { "repeated" } else { "sent" }
     }
 
@@ -112,10 +120,21 @@ impl Network {
             path,
             marked: self.rng.random_bool(self.faults.mark),
             damaged: stormy && self.rng.random_bool(self.faults.corrupt),
+            forged: false,
         };
         if datagram.damaged {
             self.damage(&mut datagram.bytes);
         }
+        self.depart(now, from, datagram, stormy);
+    }
+
+    fn forge(&mut self, now: Time, from: usize, bytes: &[u8], path: PathId) {
+        let bytes = forgery(bytes, self.rng.random_range(1..=u32::MAX));
+        let datagram = Datagram { bytes, path, marked: false, damaged: false, forged: true };
+        self.depart(now, from, datagram, true);
+    }
+
+    fn depart(&mut self, now: Time, from: usize, datagram: Datagram, stormy: bool) {
         let mut at = now + self.delay + self.jitter.mul_f64(self.rng.random());
         if stormy && self.rng.random_bool(self.faults.late) {
             at += self.faults.late_up_to.mul_f64(self.rng.random());
@@ -148,6 +167,36 @@ impl Network {
     pub(crate) fn arrive(&mut self) -> Option<(usize, Datagram)> {
         self.flights.pop().map(|flight| (flight.0.to, flight.0.datagram))
     }
+}
+
+/// A packet with another token that would do harm if it were believed.
+fn forgery(bytes: &[u8], twist: u32) -> Vec<u8> {
+    let mut forged = Vec::new();
+    match Packet::decode(bytes) {
+        Ok(Packet::Data(mut header, payload)) => {
+            header.token.0 ^= twist;
+            header.retransmission = false;
+            header.encode(&mut forged);
+            forged.extend_from_slice(payload);
+        }
+        Ok(Packet::Ack(mut ack)) => {
+            ack.token.0 ^= twist;
+            ack.cumulative = (ack.cumulative + twist % 3) & 0xFF_FFFF;
+            ack.nak = Some((NakCode::RemoteAccess, ack.cumulative));
+            ack.encode(&mut forged);
+        }
+        Ok(Packet::Control(control)) => {
+            let token = Token(control.token.0 ^ twist);
+            // UNKNOWN speaks of the other side's queue pair, all others of the receiver's.
+            let kind = match control.kind {
+                ControlKind::Unknown => ControlKind::Unknown,
+                _ => ControlKind::Disconnect,
+            };
+            Control { kind, token, ..control }.encode(&mut forged);
+        }
+        other => panic!("nobody sends {other:?}"),
+    }
+    forged
 }
 
 impl PartialEq for Flight {

@@ -121,7 +121,11 @@ fn finish(world: &mut World) {
     let deadline = deadline(world);
     let done = world.run_until(deadline, |world| world.all_queues().all(settled));
     assert!(done, "no end {:?} after the faults have ceased: {}", patience(world), standing(world));
-    world.run_until(world.now + Duration::from_secs(1), |_| false);
+    // The other end of a destroyed queue pair may still have answers to send, until it asks.
+    let asking = world.settings.endpoint.ping_interval * (2 * world.settings.qps as u32);
+    let stragglers = world.all_queues().any(|queue| queue.fate == Fate::Dies);
+    let rest = Duration::from_secs(1) + if stragglers { asking } else { Duration::ZERO };
+    world.run_until(world.now + rest, |_| false);
     let quiet_since = world.now;
     world.run_until(world.now + Duration::from_secs(3), |_| false);
     world.hosts.iter().for_each(|host| host.check_idle(world.now, quiet_since));

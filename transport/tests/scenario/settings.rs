@@ -82,6 +82,7 @@ fn faults(rng: &mut Pcg64Mcg) -> Faults {
         loss: [rate(&[0.0, 0.01, 0.1, 0.3]), rate(&[0.0, 0.01, 0.1, 0.3])],
         duplicate: rate(&[0.0, 0.02, 0.3]),
         corrupt: rate(&[0.0, 0.01, 0.1]),
+        forge: rate(&[0.0, 0.0, 0.05]),
         late: rate(&[0.0, 0.01, 0.1]),
         mark: rate(&[0.0, 0.1]),
         late_up_to: micros(pick(rng, &[100, 5_000, 80_000])),

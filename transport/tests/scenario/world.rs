@@ -181,7 +181,7 @@ fn hosts(rng: &mut Pcg64Mcg, settings: &Settings, memories: [HostMemory; 2]) -> 
     let mut hosts = memories.map(|memory| {
         let paths = PathSet::new(settings.policy, settings.paths, rng.random()).expect("paths");
         let endpoint = Endpoint::new(Time::ZERO, settings.endpoint);
-        let host = Host::new(index, endpoint, paths, memory, settings.endpoint.train_segments);
+        let host = Host::new(index, endpoint, paths, memory, &settings.endpoint);
         index += 1;
         host
     });

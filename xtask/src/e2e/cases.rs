@@ -17,10 +17,10 @@ pub(super) const CASES: &[Case] = &[
     Case { verb: "write-bw", size: 65536, clean: 5000, faulty: 1000 },
     Case { verb: "read-bw", size: 65536, clean: 5000, faulty: 1000 },
     Case { verb: "send-bw", size: 65536, clean: 5000, faulty: 1000 },
-    Case { verb: "write-lat", size: 8, clean: 5000, faulty: 500 },
-    Case { verb: "read-lat", size: 8, clean: 5000, faulty: 500 },
-    Case { verb: "send-lat", size: 8, clean: 5000, faulty: 500 },
-    Case { verb: "atomic-lat", size: 8, clean: 5000, faulty: 500 },
+    Case { verb: "write-lat", size: 8, clean: 2000, faulty: 500 },
+    Case { verb: "read-lat", size: 8, clean: 2000, faulty: 500 },
+    Case { verb: "send-lat", size: 8, clean: 2000, faulty: 500 },
+    Case { verb: "atomic-lat", size: 8, clean: 2000, faulty: 500 },
 ];
 
 /// Faults below the protocol; the seed makes a failure repeatable.

@@ -1,0 +1,183 @@
+//! What a queue pair costs, in bytes, counted by the allocator itself.
+//!
+//! One test function: whatever else ran beside it in this process would be counted too.
+
+use std::alloc::System;
+use std::mem::size_of;
+use std::time::Duration;
+
+use braid_lb::{LbPolicy, PathSet};
+use braid_transport::{
+    Access, Admit, Arrival, AtomicOp, Endpoint, EndpointConfig, Memory, PdId, QpConfig, QpSlot,
+    QpState, QueuePair, RecvWr, Region, Regions, Remote, RemoteAddr, SendOp, SendWr, SgList, Sge,
+    TransmitBody,
+};
+use braid_wire::{Crc, PathId, QpId, Time, Token};
+use cap::Cap;
+
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+const QPS: usize = 1000;
+/// What an idle, connected queue pair may cost.
+const IDLE_BYTES: usize = 4096;
+/// What one may keep after it has had a lot in flight.
+const DRAINED_BYTES: usize = 8 << 10;
+
+/// One region that allows everything. No bytes are moved here.
+struct Everything {
+    regions: Regions,
+    key: u32,
+}
+
+const BASE: u64 = 1 << 20;
+const LEN: u32 = 1 << 20;
+
+impl Everything {
+    fn new() -> Self {
+        let mut regions = Regions::default();
+        let region =
+            Region { pd: PdId(0), addr: BASE, len: LEN.into(), access: Access::ALL };
+        let key = regions.insert(region).unwrap();
+        Everything { regions, key }
+    }
+
+    fn sges(&self, len: u32) -> SgList {
+        SgList::from_iter([Sge { addr: BASE, len, lkey: self.key }])
+    }
+
+    fn remote(&self) -> RemoteAddr {
+        RemoteAddr { addr: BASE, rkey: self.key }
+    }
+}
+
+impl Memory for Everything {
+    fn regions(&self) -> &Regions {
+        &self.regions
+    }
+
+    fn atomic(&self, _: u64, _: AtomicOp) -> u64 {
+        0
+    }
+}
+
+/// One side; queue pair `i` has the number `i + 2` on both.
+struct Side {
+    endpoint: Endpoint,
+    paths: PathSet,
+    slots: Vec<QpSlot>,
+}
+
+impl Side {
+    fn new() -> Self {
+        let endpoint = Endpoint::new(Time::ZERO, EndpointConfig::default());
+        let paths = PathSet::new(LbPolicy::RoundRobin, 16, 1).unwrap();
+        Side { endpoint, paths, slots: Vec::with_capacity(QPS) }
+    }
+
+    fn connect(&mut self, index: usize) {
+        let id = QpId::new(index as u32 + 2);
+        let mut qp = QueuePair::new(id, Token(7), QpConfig::default());
+        qp.modify(QpState::Init).unwrap();
+        let remote = Remote {
+            qp: id,
+            token: Token(7),
+            send_psn: 0,
+            recv_psn: 0,
+            mtu: 1024,
+            window: 4096,
+            max_rd_atomic: 16,
+            crc: Crc::Off,
+        };
+        self.slots.push(self.endpoint.adopt(Time::ZERO, qp, remote, &mut self.paths));
+    }
+
+    fn slot(&self, qp: QpId) -> QpSlot {
+        self.slots[qp.get() as usize - 2]
+    }
+
+    fn take(&mut self, now: Time, body: &TransmitBody, memory: &Everything) {
+        match body {
+            TransmitBody::Segment { header, .. } => {
+                let slot = self.slot(header.qp);
+                let path = PathId::new(0);
+                let arrival = Arrival { header, path, congestion: false };
+                if let Admit::Take(_) = self.endpoint.on_arrival(now, slot, &arrival, memory) {
+                    self.endpoint.placed(now, slot, memory);
+                }
+            }
+            TransmitBody::Ack(ack) => {
+                self.endpoint.on_ack(now, self.slot(ack.qp), ack, &mut self.paths);
+            }
+            TransmitBody::Control(control) => {
+                self.endpoint.on_control(now, self.slot(control.qp), control);
+            }
+        }
+    }
+}
+
+/// Carries everything there and back until nothing moves any more.
+fn exchange(now: Time, sides: &mut [Side; 2], memory: &Everything) {
+    let mut idle = 0;
+    while idle < 2 {
+        let [a, b] = sides;
+        idle += 1;
+        while let Some(transmit) = a.endpoint.poll_transmit(now, &mut a.paths) {
+            b.take(now, &transmit.body, memory);
+            while b.endpoint.poll_completion().is_some() {}
+            idle = 0;
+        }
+        sides.swap(0, 1);
+    }
+}
+
+fn send(memory: &Everything, op: SendOp, len: u32) -> SendWr {
+    SendWr { id: 1, op, sges: memory.sges(len), signalled: true, solicited: false, fence: false }
+}
+
+/// Everything at once on one queue pair, in both directions; nothing is delivered yet.
+fn load(sides: &mut [Side; 2], index: usize, memory: &Everything) {
+    for side in sides {
+        let slot = side.slots[index];
+        for id in 0..64 {
+            let wr = RecvWr { id, sges: memory.sges(LEN) };
+            side.endpoint.post_recv(Time::ZERO, slot, wr).unwrap();
+        }
+        for _ in 0..32 {
+            let remote = memory.remote();
+            let ops = [
+                (SendOp::Send { imm: None }, 60_000),
+                (SendOp::Write { remote, imm: Some(1) }, 60_000),
+                (SendOp::Read { remote }, 60_000),
+                (SendOp::FetchAdd { remote, add: 1 }, 8),
+            ];
+            for (op, len) in ops {
+                side.endpoint.post_send(Time::ZERO, slot, send(memory, op, len)).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_queue_pair_is_small_when_idle_and_gets_small_again() {
+    assert!(size_of::<QueuePair>() <= 1024, "{} bytes", size_of::<QueuePair>());
+    let memory = Everything::new();
+    let mut sides = [Side::new(), Side::new()];
+    let before = ALLOCATOR.allocated();
+    for index in 0..QPS {
+        sides.iter_mut().for_each(|side| side.connect(index));
+    }
+    let idle = (ALLOCATOR.allocated() - before) / (2 * QPS);
+    assert!(idle <= IDLE_BYTES, "an idle, connected queue pair costs {idle} bytes");
+
+    let before = ALLOCATOR.allocated();
+    const BUSY: usize = 20;
+    (0..BUSY).for_each(|index| load(&mut sides, index, &memory));
+    exchange(Time::from_nanos(1), &mut sides, &memory);
+    assert_eq!(sides.each_ref().map(|side| side.endpoint.in_flight()), [0, 0]);
+    let later = Time::ZERO + Duration::from_secs(1);
+    sides.iter_mut().for_each(|side| side.endpoint.on_timeout(later, &mut side.paths));
+    let kept = ALLOCATOR.allocated().saturating_sub(before) / (2 * BUSY);
+    println!("idle: {idle} bytes; after a load: {kept} bytes more");
+    assert!(kept <= DRAINED_BYTES, "a drained queue pair keeps {kept} bytes");
+}

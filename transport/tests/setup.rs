@@ -1,0 +1,298 @@
+//! Connection set-up over a link that loses, repeats and forges packets, in virtual time.
+//!
+//! The responder here is a listener in its smallest form: it answers each packet on its own, as
+//! `engine` does, and keeps nothing but the offers it has accepted.
+
+use std::time::Duration;
+
+use braid_transport::{ConnectError, CookieJar, Initiator};
+use braid_wire::{
+    Connect, Crc, HELLO_LEN, Hello, Offer, Packet, QpId, Reject, RejectReason, Setup, Time, Token,
+};
+
+const NONCE: u64 = 0x1234_5678_9ABC_DEF0;
+const TIMEOUT: Duration = Duration::from_secs(2);
+const ADDRESS: &[u8] = b"10.0.0.1:4791";
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn offer(qp: u32) -> Offer {
+    Offer {
+        qp: QpId::new(qp),
+        token: Token(qp),
+        psn: 5,
+        instance: 9,
+        port: 4791,
+        mtu: 1024,
+        receive_buffer: 1 << 20,
+        window: 4096,
+        max_rd_atomic: 16,
+        crc: Crc::On,
+    }
+}
+
+struct Listener {
+    jar: CookieJar,
+    /// Turns down this many CONNECTs first.
+    busy: u32,
+    /// What it says to every CONNECT, if not yes.
+    refusal: Option<RejectReason>,
+    accepted: Vec<u64>,
+}
+
+impl Listener {
+    fn new() -> Self {
+        let jar = CookieJar::new([7; 16]);
+        Listener { jar, busy: 0, refusal: None, accepted: Vec::new() }
+    }
+
+    fn answer(&mut self, now: Time, packet: &Setup) -> Option<Setup> {
+        match packet {
+            Setup::Hello(Hello { nonce }) => {
+                let cookie = self.jar.bake(now, ADDRESS, *nonce);
+                Some(Setup::Cookie { nonce: *nonce, cookie })
+            }
+            Setup::Connect(connect) => Some(self.connect(now, connect)),
+            _ => None,
+        }
+    }
+
+    fn connect(&mut self, now: Time, connect: &Connect) -> Setup {
+        let nonce = connect.nonce;
+        let reject = |reason| Setup::Reject(Reject { nonce, reason });
+        if !self.jar.verify(now, ADDRESS, nonce, connect.cookie) {
+            return reject(RejectReason::Cookie);
+        }
+        if let Some(reason) = self.refusal {
+            return reject(reason);
+        }
+        if self.busy > 0 {
+            self.busy -= 1;
+            return reject(RejectReason::Busy);
+        }
+        if !self.accepted.contains(&nonce) {
+            self.accepted.push(nonce);
+        }
+        Setup::Accept(Connect { nonce, cookie: 0, offer: offer(20), private_data: b"hi".to_vec() })
+    }
+}
+
+/// Every packet goes through its bytes.
+fn through_bytes(packet: &Setup) -> Setup {
+    let mut bytes = Vec::new();
+    packet.encode(&mut bytes);
+    match Packet::decode(&bytes) {
+        Ok(Packet::Setup(decoded)) => decoded,
+        other => panic!("{packet:?} becomes {other:?}"),
+    }
+}
+
+fn initiator() -> Initiator {
+    Initiator::new(Time::ZERO, NONCE, offer(10), b"data".to_vec(), TIMEOUT)
+}
+
+/// Runs to the end, losing the packets (both ways counted together) that `loses` names.
+fn run(
+    listener: &mut Listener,
+    initiator: &mut Initiator,
+    mut loses: impl FnMut(usize, &Setup) -> bool,
+) -> (Result<Connect, ConnectError>, Time) {
+    let (mut now, mut count) = (Time::ZERO, 0);
+    loop {
+        while let Some(packet) = initiator.poll_transmit(now) {
+            let mut pass = |packet: &Setup| {
+                count += 1;
+                assert!(count < 1000, "set-up does not come to an end");
+                (!loses(count - 1, packet)).then(|| through_bytes(packet))
+            };
+            let answer = pass(&packet).and_then(|packet| listener.answer(now, &packet));
+            if let Some(answer) = answer.and_then(|answer| pass(&answer)) {
+                initiator.on_setup(now, &answer);
+            }
+        }
+        if let Some(outcome) = initiator.outcome(now) {
+            return (outcome.cloned(), now);
+        }
+        let next = initiator.next_timeout().expect("not over yet");
+        assert!(next > now, "time stands still");
+        now = next;
+    }
+}
+
+#[test]
+fn without_loss_it_takes_no_time() {
+    let (mut listener, mut initiator) = (Listener::new(), initiator());
+    let (outcome, now) = run(&mut listener, &mut initiator, |_, _| false);
+    let accept = outcome.unwrap();
+    assert_eq!((accept.offer, accept.private_data, now), (offer(20), b"hi".to_vec(), Time::ZERO));
+    assert_eq!(initiator.next_timeout(), None, "an ended set-up wants nothing more");
+    assert_eq!(initiator.poll_transmit(now + TIMEOUT), None);
+}
+
+#[test]
+fn each_packet_may_be_lost_once() {
+    for lost in 0..4 {
+        let (mut listener, mut initiator) = (Listener::new(), initiator());
+        let (outcome, now) = run(&mut listener, &mut initiator, |index, _| index == lost);
+        assert!(outcome.is_ok(), "packet {lost} lost: {outcome:?}");
+        assert!(now > Time::ZERO && now < Time::ZERO + ms(100), "packet {lost} lost: {now:?}");
+        assert_eq!(listener.accepted, [NONCE]);
+    }
+}
+
+#[test]
+fn any_three_of_the_first_eight_packets_may_be_lost() {
+    for lost in (0u32..256).filter(|lost| lost.count_ones() == 3) {
+        let (mut listener, mut initiator) = (Listener::new(), initiator());
+        let loses = |index: usize, _: &Setup| index < 8 && lost >> index & 1 == 1;
+        let (outcome, _) = run(&mut listener, &mut initiator, loses);
+        assert!(outcome.is_ok(), "{lost:#b}: {outcome:?}");
+    }
+}
+
+#[test]
+fn silence_ends_at_the_deadline() {
+    let (mut listener, mut initiator) = (Listener::new(), initiator());
+    let mut sent = 0;
+    let (outcome, now) = run(&mut listener, &mut initiator, |_, _| {
+        sent += 1;
+        true
+    });
+    assert_eq!((outcome, now), (Err(ConnectError::TimedOut), Time::ZERO + TIMEOUT));
+    assert!((5..20).contains(&sent), "{sent} packets: neither one try nor a flood");
+}
+
+#[test]
+fn a_second_accept_and_what_comes_after_the_end_change_nothing() {
+    let (mut listener, mut initiator) = (Listener::new(), initiator());
+    let (outcome, now) = run(&mut listener, &mut initiator, |_, _| false);
+    let first = outcome.unwrap();
+    let other = Connect { offer: offer(99), ..first.clone() };
+    initiator.on_setup(now, &Setup::Accept(other));
+    let reason = RejectReason::Refused;
+    initiator.on_setup(now, &Setup::Reject(Reject { nonce: NONCE, reason }));
+    assert_eq!(initiator.outcome(now + TIMEOUT), Some(Ok(&first)));
+}
+
+#[test]
+fn foreign_nonces_are_ignored() {
+    let mut initiator = initiator();
+    let now = Time::ZERO;
+    assert!(matches!(initiator.poll_transmit(now), Some(Setup::Hello(_))));
+    let nonce = NONCE + 1;
+    let accept = Connect { nonce, cookie: 0, offer: offer(20), private_data: Vec::new() };
+    for reason in [RejectReason::NotListening, RejectReason::Version, RejectReason::Cookie] {
+        initiator.on_setup(now, &Setup::Reject(Reject { nonce, reason }));
+    }
+    initiator.on_setup(now, &Setup::Accept(accept));
+    initiator.on_setup(now, &Setup::Cookie { nonce, cookie: 1 });
+    assert_eq!(initiator.outcome(now), None);
+    assert_eq!(initiator.poll_transmit(now), None, "a forged cookie moves nothing");
+}
+
+#[test]
+fn an_accept_before_the_cookie_is_ignored() {
+    let mut initiator = initiator();
+    let accept = Connect { nonce: NONCE, cookie: 0, offer: offer(20), private_data: Vec::new() };
+    initiator.on_setup(Time::ZERO, &Setup::Accept(accept));
+    assert_eq!(initiator.outcome(Time::ZERO), None);
+}
+
+#[test]
+fn busy_is_tried_again() {
+    let (mut listener, mut initiator) = (Listener::new(), initiator());
+    listener.busy = 3;
+    let (outcome, now) = run(&mut listener, &mut initiator, |_, _| false);
+    assert!(outcome.is_ok());
+    assert!(now > Time::ZERO, "not at once: it is busy");
+}
+
+#[test]
+fn what_is_final_ends_it_at_once() {
+    use RejectReason::*;
+    for reason in [NotListening, Refused, Version] {
+        let (mut listener, mut initiator) = (Listener::new(), initiator());
+        listener.refusal = Some(reason);
+        let (outcome, now) = run(&mut listener, &mut initiator, |_, _| false);
+        assert_eq!((outcome, now), (Err(ConnectError::Rejected(reason)), Time::ZERO));
+    }
+}
+
+#[test]
+fn an_older_responder_says_so_to_a_hello() {
+    let mut initiator = initiator();
+    let reason = RejectReason::Version;
+    initiator.on_setup(Time::ZERO, &Setup::Reject(Reject { nonce: NONCE, reason }));
+    let outcome = initiator.outcome(Time::ZERO).unwrap();
+    assert!(outcome.unwrap_err().to_string().contains("another version"));
+}
+
+#[test]
+fn a_refused_cookie_begins_again_with_hello() {
+    let (mut listener, mut initiator) = (Listener::new(), initiator());
+    let mut hellos = 0;
+    // As if the responder had restarted, with another key, since it baked this.
+    initiator.on_setup(Time::ZERO, &Setup::Cookie { nonce: NONCE, cookie: 12345 });
+    let (outcome, _) = run(&mut listener, &mut initiator, |_, packet| {
+        hellos += u32::from(matches!(packet, Setup::Hello(_)));
+        false
+    });
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert_eq!(hellos, 1);
+}
+
+#[test]
+fn a_cookie_is_good_for_its_address_its_nonce_and_a_while() {
+    let jar = CookieJar::new([1; 16]);
+    let other_jar = CookieJar::new([2; 16]);
+    for at in [0, 1, 7_999, 8_000, 123_456] {
+        let now = Time::ZERO + ms(at);
+        let cookie = jar.bake(now, ADDRESS, NONCE);
+        assert!(jar.verify(now, ADDRESS, NONCE, cookie));
+        assert!(jar.verify(now + ms(8_000), ADDRESS, NONCE, cookie), "for 8 s at least");
+        assert!(!jar.verify(now + ms(16_000), ADDRESS, NONCE, cookie), "for 16 s at most");
+        assert!(!jar.verify(now, b"10.0.0.2:4791", NONCE, cookie), "another address");
+        assert!(!jar.verify(now, ADDRESS, NONCE ^ 1, cookie), "another nonce");
+        assert!(!jar.verify(now, ADDRESS, NONCE, cookie ^ 1), "a guess");
+        assert!(!other_jar.verify(now, ADDRESS, NONCE, cookie), "another responder");
+    }
+}
+
+#[test]
+fn a_late_cookie_is_replaced() {
+    let (mut listener, mut initiator) = (Listener::new(), initiator());
+    let stale = listener.jar.bake(Time::ZERO, ADDRESS, NONCE);
+    let now = Time::ZERO + Duration::from_secs(60);
+    let answer = listener.answer(
+        now,
+        &Setup::Connect(Connect {
+            nonce: NONCE,
+            cookie: stale,
+            offer: offer(10),
+            private_data: Vec::new(),
+        }),
+    );
+    let reason = RejectReason::Cookie;
+    assert_eq!(answer, Some(Setup::Reject(Reject { nonce: NONCE, reason })));
+    initiator.on_setup(Time::ZERO, &Setup::Cookie { nonce: NONCE, cookie: stale });
+    assert!(matches!(initiator.poll_transmit(Time::ZERO), Some(Setup::Connect(_))));
+    initiator.on_setup(Time::ZERO, &answer.unwrap());
+    let later = initiator.next_timeout().unwrap();
+    assert!(matches!(initiator.poll_transmit(later), Some(Setup::Hello(_))));
+}
+
+#[test]
+fn nothing_that_answers_an_unproved_packet_is_longer_than_it() {
+    let mut listener = Listener::new();
+    let hello = Setup::Hello(Hello { nonce: NONCE });
+    let forged = Connect { nonce: 1, cookie: 2, offer: offer(10), private_data: Vec::new() };
+    for packet in [hello, Setup::Connect(forged)] {
+        let (mut asked, mut answered) = (Vec::new(), Vec::new());
+        packet.encode(&mut asked);
+        listener.answer(Time::ZERO, &packet).unwrap().encode(&mut answered);
+        assert!(answered.len() <= asked.len() && answered.len() <= HELLO_LEN);
+    }
+    assert!(listener.accepted.is_empty());
+}

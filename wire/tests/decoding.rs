@@ -1,0 +1,138 @@
+//! What comes out of the decoder: what went in, or a refusal; never a panic.
+
+mod examples;
+mod strategies;
+
+use braid_wire::{Crc, DecodeError, MAX_ACK_LEN, MAX_SETUP_LEN, Packet, VERSION, payload_crc};
+use proptest::prelude::*;
+
+use examples::{encode, examples};
+use strategies::{any_ack, any_control, any_data, any_setup};
+
+proptest! {
+    #[test]
+    fn data_comes_back((header, payload) in any_data()) {
+        let packet = Packet::Data(header, &payload);
+        let bytes = encode(&packet);
+        prop_assert_eq!(bytes.len(), header.encoded_len() + payload.len());
+        prop_assert_eq!(Packet::decode(&bytes), Ok(packet));
+        prop_assert_eq!(header.check_payload(&payload), Ok(()));
+    }
+
+    #[test]
+    fn acks_come_back(ack in any_ack()) {
+        let packet = Packet::Ack(ack);
+        let bytes = encode(&packet);
+        prop_assert!(bytes.len() <= MAX_ACK_LEN);
+        prop_assert_eq!(Packet::decode(&bytes), Ok(packet));
+    }
+
+    #[test]
+    fn control_comes_back(control in any_control()) {
+        let packet = Packet::Control(control);
+        let bytes = encode(&packet);
+        prop_assert_eq!(Packet::decode(&bytes), Ok(packet));
+    }
+
+    #[test]
+    fn set_up_comes_back(setup in any_setup()) {
+        let packet = Packet::Setup(setup);
+        let bytes = encode(&packet);
+        prop_assert!(bytes.len() <= MAX_SETUP_LEN);
+        prop_assert_eq!(Packet::decode(&bytes), Ok(packet));
+    }
+
+    #[test]
+    fn encoding_appends(first in any_control(), (header, payload) in any_data(), setup in any_setup()) {
+        for packet in [Packet::Data(header, &payload), Packet::Setup(setup), Packet::Control(first)] {
+            let mut bytes = b"before".to_vec();
+            match &packet {
+                Packet::Data(header, _) => header.encode(&mut bytes),
+                Packet::Setup(setup) => setup.encode(&mut bytes),
+                Packet::Control(control) => control.encode(&mut bytes),
+                Packet::Ack(ack) => ack.encode(&mut bytes),
+            }
+            let alone = encode(&packet);
+            prop_assert_eq!(&bytes[..6], b"before");
+            prop_assert!(alone.starts_with(&bytes[6..]));
+        }
+    }
+
+    /// Random bytes behind a good opcode and version get past the first checks.
+    #[test]
+    fn random_bytes_are_refused(opcode: u8, mut bytes in prop::collection::vec(any::<u8>(), 0..700)) {
+        prop_assert!(Packet::decode(&bytes).is_err());
+        if bytes.len() > 12 {
+            bytes[0] = opcode | 0xC0;
+            bytes[12] = VERSION;
+        }
+        prop_assert!(Packet::decode(&bytes).is_err());
+    }
+
+    #[test]
+    fn a_damaged_payload_fails_its_check((header, mut payload) in any_data(), at: prop::sample::Index, bit in 0..8u8) {
+        prop_assume!(!payload.is_empty());
+        let at = at.index(payload.len());
+        payload[at] ^= 1 << bit;
+        prop_assert_eq!(header.check_payload(&payload), Err(DecodeError::PayloadCheck));
+    }
+
+    #[test]
+    fn a_payload_in_pieces_has_the_check_of_the_whole(payload in prop::collection::vec(any::<u8>(), 0..300), cut: prop::sample::Index) {
+        let (head, tail) = payload.split_at(cut.index(payload.len() + 1));
+        prop_assert_eq!(payload_crc([head, &[], tail]), payload_crc([&payload[..]]));
+    }
+}
+
+#[test]
+fn every_truncation_is_refused() {
+    for (name, packet) in examples() {
+        let bytes = encode(&packet);
+        for len in 0..bytes.len() {
+            assert!(Packet::decode(&bytes[..len]).is_err(), "{name} cut to {len} bytes");
+        }
+        let mut longer = bytes.clone();
+        longer.push(0);
+        assert!(Packet::decode(&longer).is_err(), "{name} with a byte too many");
+    }
+}
+
+/// Everything but a payload is header; a payload has a check of its own.
+#[test]
+fn one_flipped_bit_in_a_header_is_always_refused() {
+    for (name, packet) in examples() {
+        let bytes = encode(&packet);
+        let payload = if let Packet::Data(_, payload) = packet { payload.len() } else { 0 };
+        for bit in 0..(bytes.len() - payload) * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let decoded = Packet::decode(&damaged);
+            assert!(decoded.is_err(), "{name} with bit {bit} flipped: {decoded:?}");
+        }
+    }
+}
+
+#[test]
+fn another_version_is_told_from_damage() {
+    for (name, packet) in examples() {
+        let mut bytes = encode(&packet);
+        bytes[12] = VERSION + 1;
+        assert_eq!(Packet::decode(&bytes), Err(DecodeError::Version(VERSION + 1)), "{name}");
+    }
+}
+
+#[test]
+fn opcodes_of_others_are_refused() {
+    let mut bytes = encode(&examples()[0].1);
+    for opcode in 0..=255 {
+        bytes[0] = opcode;
+        let known = braid_wire::Opcode::from_byte(opcode).is_some();
+        let refused = Packet::decode(&bytes) == Err(DecodeError::Opcode(opcode));
+        assert_eq!(refused, !known, "{opcode:#x}");
+    }
+}
+
+#[test]
+fn checks_are_on_unless_somebody_says_otherwise() {
+    assert_eq!(Crc::default(), Crc::On);
+}

@@ -1,0 +1,129 @@
+//! One fixed packet of each kind.
+
+use braid_wire::*;
+
+/// One packet of each kind under the name that `docs/wire.md` gives its example; payloads follow.
+pub(crate) fn examples() -> Vec<(&'static str, Packet<'static>)> {
+    let write = DataHeader {
+        opcode: Opcode::WriteImm,
+        solicited: true,
+        last: true,
+        address: 0x7F00_1234_5678,
+        rkey: 0x0000_0101,
+        imm: 0xCAFE_F00D,
+        message_len: 1029,
+        offset: 1024,
+        len: 5,
+        payload_crc: payload_crc([&b"hello"[..]]),
+        ..blank(Opcode::WriteImm)
+    };
+    let atomic = DataHeader {
+        address: 0x7F00_1234_5678,
+        rkey: 0x0000_0101,
+        message_len: 8,
+        retransmission: true,
+        operands: Some(AtomicOperands { swap_or_add: 2, compare: 1 }),
+        ..blank(Opcode::CompareSwap)
+    };
+    let setup = [
+        ("hello", Setup::Hello(Hello { nonce: NONCE })),
+        ("cookie", Setup::Cookie { nonce: NONCE, cookie: COOKIE }),
+        ("connect", Setup::Connect(connect(COOKIE))),
+        ("accept", Setup::Accept(connect(0))),
+        ("reject", Setup::Reject(Reject { nonce: NONCE, reason: RejectReason::Version })),
+    ];
+    let control = [
+        ("disconnect", ControlKind::Disconnect),
+        ("ping", ControlKind::Ping),
+        ("pong", ControlKind::Pong),
+        ("unknown", ControlKind::Unknown),
+    ];
+    let control = control.map(|(name, kind)| {
+        let (qp, token) = (QpId::new(0x000123), Token(0xA1B2_C3D4));
+        (name, Packet::Control(Control { kind, qp, token, stamp: 0x0102_0304 }))
+    });
+    let mut all = vec![
+        ("data", Packet::Data(write, b"hello")),
+        ("atomic", Packet::Data(atomic, b"")),
+        ("ack", Packet::Ack(ack())),
+    ];
+    all.extend(setup.map(|(name, packet)| (name, Packet::Setup(packet))));
+    all.extend(control);
+    all
+}
+
+const NONCE: u64 = 0x1122_3344_5566_7788;
+const COOKIE: u64 = 0x99AA_BBCC_DDEE_FF00;
+
+fn blank(opcode: Opcode) -> DataHeader {
+    DataHeader {
+        opcode,
+        qp: QpId::new(0x000123),
+        token: Token(0xA1B2_C3D4),
+        psn: 0xFF_FFFE,
+        ack_request: true,
+        solicited: false,
+        last: true,
+        retransmission: false,
+        number: 7,
+        address: 0,
+        rkey: 0,
+        message_len: 0,
+        offset: 0,
+        len: 0,
+        imm: 0,
+        stamp: 0x0102_0304,
+        payload_crc: 0,
+        operands: None,
+    }
+}
+
+fn ack() -> Ack {
+    Ack {
+        qp: QpId::new(0x000123),
+        token: Token(0xA1B2_C3D4),
+        stream: Stream::Responses,
+        cumulative: 0xFF_FFFE,
+        highest: 0x000041,
+        nak: Some((NakCode::ReceiverNotReady, 0xFF_FFFE)),
+        rnr_delay_us: 100,
+        path: PathId::new(0xABC),
+        ecn_marks: 3,
+        stamp: 0x0102_0304,
+        delay_ns: 1500,
+        received: 1000,
+        duplicates: 2,
+        // The PSNs 0xFFFFFF and 0x41: 1 and 67 beyond the cumulative one.
+        bitmap: Bitmap::new([0b10, 0b1000].into_iter().collect()),
+    }
+}
+
+fn connect(cookie: u64) -> Connect {
+    let offer = Offer {
+        qp: QpId::new(0x000123),
+        token: Token(0xA1B2_C3D4),
+        psn: 0xFF_FFFE,
+        instance: 0x0123_4567_89AB_CDEF,
+        port: 4791,
+        mtu: 4096,
+        receive_buffer: 8 << 20,
+        window: 4096,
+        max_rd_atomic: 16,
+        crc: Crc::On,
+    };
+    Connect { nonce: NONCE, cookie, offer, private_data: b"hi".to_vec() }
+}
+
+pub(crate) fn encode(packet: &Packet<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match packet {
+        Packet::Data(header, payload) => {
+            header.encode(&mut bytes);
+            bytes.extend_from_slice(payload);
+        }
+        Packet::Ack(ack) => ack.encode(&mut bytes),
+        Packet::Control(control) => control.encode(&mut bytes),
+        Packet::Setup(setup) => setup.encode(&mut bytes),
+    }
+    bytes
+}

@@ -1,0 +1,147 @@
+//! Makes up any packet that a sender may send.
+
+use braid_wire::*;
+use proptest::prelude::*;
+
+const DATA: [Opcode; 9] = [
+    Opcode::Send,
+    Opcode::SendImm,
+    Opcode::Write,
+    Opcode::WriteImm,
+    Opcode::ReadRequest,
+    Opcode::ReadResponse,
+    Opcode::CompareSwap,
+    Opcode::FetchAdd,
+    Opcode::AtomicResponse,
+];
+
+/// Any data packet that a sender may send, and its payload.
+pub(crate) fn any_data() -> impl Strategy<Value = (DataHeader, Vec<u8>)> {
+    let place = (any::<u64>(), any::<u32>(), 0u32..1 << 20, 0u32..1 << 20);
+    let ids = (0u32..1 << 24, any::<u32>(), 0u32..1 << 24, any::<u32>(), any::<u32>());
+    let flags = any::<[bool; 4]>();
+    let payload = prop::collection::vec(any::<u8>(), 0..2000);
+    (0..DATA.len(), ids, place, flags, payload, any::<(u64, u64)>()).prop_map(
+        |(opcode, (qp, token, psn, number, stamp), (address, rkey, before, after), flags, payload, operands)| {
+            let opcode = DATA[opcode];
+            let carries = opcode.has_payload();
+            let payload = if carries { payload } else { Vec::new() };
+            let len = payload.len() as u32;
+            // An empty segment is the whole of an empty message.
+            let (before, after) = if len == 0 && carries { (0, 0) } else { (before, after) };
+            let last = !carries || flags[0];
+            let after = if last { 0 } else { after + 1 };
+            let (last, after) = if len == 0 && carries { (true, 0) } else { (last, after) };
+            let (swap_or_add, compare) = operands;
+            let header = DataHeader {
+                qp: QpId::new(qp),
+                token: Token(token),
+                psn,
+                ack_request: flags[1],
+                solicited: flags[2],
+                retransmission: flags[3],
+                last,
+                opcode,
+                number,
+                address,
+                rkey,
+                message_len: if carries { before + len + after } else { before },
+                offset: if carries { before } else { 0 },
+                len: len as u16,
+                imm: rkey ^ number,
+                stamp,
+                payload_crc: payload_crc([&payload[..]]),
+                operands: opcode.has_operands().then_some(AtomicOperands { swap_or_add, compare }),
+            };
+            (header, payload)
+        },
+    )
+}
+
+pub(crate) fn any_ack() -> impl Strategy<Value = Ack> {
+    let codes = [
+        None,
+        Some(NakCode::ReceiverNotReady),
+        Some(NakCode::InvalidRequest),
+        Some(NakCode::RemoteAccess),
+        Some(NakCode::RemoteOperational),
+    ];
+    let psns = (0u32..1 << 24, 0u32..1 << 24, 0u32..1 << 24);
+    let words = prop::collection::vec(any::<u64>(), 0..=MAX_BITMAP_WORDS);
+    (0..codes.len(), psns, words, any::<[u32; 8]>(), any::<bool>()).prop_map(
+        move |(code, (cumulative, highest, refused), mut words, n, responses)| {
+            if let Some(first) = words.first_mut() {
+                *first &= !1;
+            }
+            Ack {
+                qp: QpId::new(n[0]),
+                token: Token(n[1]),
+                stream: if responses { Stream::Responses } else { Stream::Requests },
+                cumulative,
+                highest,
+                nak: codes[code].map(|code| (code, refused)),
+                rnr_delay_us: n[2],
+                path: PathId::new(n[3] as u16),
+                ecn_marks: (n[3] >> 16) as u16,
+                stamp: n[4],
+                delay_ns: n[5],
+                received: n[6],
+                duplicates: n[7],
+                bitmap: Bitmap::new(words.into_iter().collect()),
+            }
+        },
+    )
+}
+
+pub(crate) fn any_control() -> impl Strategy<Value = Control> {
+    let kinds =
+        [ControlKind::Disconnect, ControlKind::Ping, ControlKind::Pong, ControlKind::Unknown];
+    (0..kinds.len(), any::<[u32; 3]>()).prop_map(move |(kind, [qp, token, stamp])| Control {
+        kind: kinds[kind],
+        qp: QpId::new(qp),
+        token: Token(token),
+        stamp,
+    })
+}
+
+pub(crate) fn any_setup() -> impl Strategy<Value = Setup> {
+    let reasons = [
+        RejectReason::NotListening,
+        RejectReason::Busy,
+        RejectReason::Refused,
+        RejectReason::Version,
+        RejectReason::Cookie,
+    ];
+    (0..5usize, any::<(u64, u64)>(), 0..reasons.len(), any_connect()).prop_map(
+        move |(kind, (nonce, cookie), reason, connect)| match kind {
+            0 => Setup::Hello(Hello { nonce }),
+            1 => Setup::Cookie { nonce, cookie },
+            2 => Setup::Connect(connect),
+            3 => Setup::Accept(connect),
+            _ => Setup::Reject(Reject { nonce, reason: reasons[reason] }),
+        },
+    )
+}
+
+fn any_connect() -> impl Strategy<Value = Connect> {
+    let private = prop::collection::vec(any::<u8>(), 0..=MAX_PRIVATE_DATA);
+    let sizes = (1..=u16::MAX, 1..=u16::MAX, 1..=u8::MAX, any::<u16>(), any::<bool>());
+    (any::<[u64; 3]>(), any::<[u32; 4]>(), sizes, private).prop_map(
+        |([nonce, cookie, instance], [qp, token, psn, receive_buffer], sizes, private_data)| {
+            let (mtu, window, max_rd_atomic, port, checked) = sizes;
+            let offer = Offer {
+                qp: QpId::new(qp),
+                token: Token(token),
+                psn: psn & 0xFF_FFFF,
+                instance,
+                port,
+                mtu,
+                receive_buffer,
+                window,
+                max_rd_atomic,
+                crc: if checked { Crc::On } else { Crc::Off },
+            };
+            Connect { nonce, cookie, offer, private_data }
+        },
+    )
+}
