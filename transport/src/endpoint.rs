@@ -86,6 +86,8 @@ pub struct Endpoint {
     ready: VecDeque<u32>,
     /// Those that wait for the budget.
     starved: VecDeque<u32>,
+    /// Those that something has happened to since the books were brought up to date.
+    dirty: Vec<u32>,
     /// One entry per queue pair at its `armed` time; deadlines that moved later are found out when it fires.
     timers: BinaryHeap<Reverse<(Time, u32)>>,
     in_flight: u64,
@@ -98,6 +100,7 @@ pub struct Endpoint {
 struct Member {
     qp: QueuePair,
     is_ready: bool,
+    is_dirty: bool,
     armed: Time,
     /// Its share of the endpoint's `in_flight`.
     in_flight: u64,
@@ -124,6 +127,7 @@ impl Endpoint {
             free: Vec::new(),
             ready: VecDeque::new(),
             starved: VecDeque::new(),
+            dirty: Vec::new(),
             timers: BinaryHeap::new(),
             in_flight: 0,
             completions: VecDeque::new(),
@@ -151,7 +155,7 @@ impl Endpoint {
             self.liveness.last_heard = now;
             self.liveness.check_at = now + self.config.ping_interval;
         }
-        let member = Member { qp, is_ready: false, armed: Time::FAR_FUTURE, in_flight: 0 };
+        let member = Member { qp, is_ready: false, is_dirty: false, armed: Time::FAR_FUTURE, in_flight: 0 };
         let index = self.free.pop().unwrap_or(self.members.len() as u32);
         if index as usize == self.members.len() {
             self.members.push(None);
@@ -165,6 +169,7 @@ impl Endpoint {
     /// # Panics
     /// If nothing is in that place.
     pub fn release(&mut self, slot: QpSlot) -> QueuePair {
+        self.settle_all();
         let member = self.members[slot.0 as usize].take().expect("an occupied slot");
         self.in_flight -= member.in_flight;
         self.ready.retain(|index| *index != slot.0);
@@ -314,6 +319,7 @@ impl Endpoint {
 
     /// Lets time pass. Call when [`Endpoint::next_timeout`] has come.
     pub fn on_timeout(&mut self, now: Time, _paths: &mut PathSet) {
+        self.settle_all();
         while let Some(&Reverse((at, index))) = self.timers.peek() {
             if at > now {
                 break;
@@ -328,7 +334,8 @@ impl Endpoint {
         self.check_liveness(now);
     }
 
-    /// When [`Endpoint::on_timeout`] wants to be called next.
+    /// When [`Endpoint::on_timeout`] wants to be called next. Correct after the `poll` functions have
+    /// been drained.
     pub fn next_timeout(&self) -> Option<Time> {
         if self.is_empty() {
             return None;
@@ -339,6 +346,7 @@ impl Endpoint {
 
     /// The next packet to send, until `None`.
     pub fn poll_transmit(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
+        self.settle_all();
         if let Some(transmit) = self.poll_liveness() {
             return Some(transmit);
         }
@@ -380,17 +388,36 @@ impl Endpoint {
 
     /// The next completion; those of one queue come in posting order.
     pub fn poll_completion(&mut self) -> Option<Completion> {
+        self.settle_all();
         self.completions.pop_front()
     }
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
+        self.settle_all();
         self.events.pop_front()
     }
 
-    /// Brings the books up to date after something happened to a queue pair.
+    /// Something has happened to a queue pair: what follows from it is found out once, however
+    /// many packets of a batch were for it, by [`Endpoint::settle_all`].
     fn settle(&mut self, index: u32) {
         let Some(member) = self.members[index as usize].as_mut() else { return };
+        if !member.is_dirty {
+            member.is_dirty = true;
+            self.dirty.push(index);
+        }
+    }
+
+    /// Brings the books up to date.
+    fn settle_all(&mut self) {
+        while let Some(index) = self.dirty.pop() {
+            self.settle_one(index);
+        }
+    }
+
+    fn settle_one(&mut self, index: u32) {
+        let Some(member) = self.members[index as usize].as_mut() else { return };
+        member.is_dirty = false;
         while let Some(completion) = member.qp.poll_completion() {
             self.completions.push_back(completion);
         }
