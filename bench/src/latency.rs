@@ -18,7 +18,7 @@ use crate::plan::{Answer, Order, Phase, SideReport};
 use crate::session::Session;
 
 const STALL: Duration = Duration::from_secs(20);
-/// The progress check is too dear for every turn of a spin.
+/// The look at the clock is too dear for every turn of a spin.
 const CLOCK_EVERY: u32 = 4096;
 
 /// What a phase came to.

@@ -280,7 +280,9 @@ impl Endpoint {
             ControlKind::Pong => self.heard(now),
             ControlKind::Ping => {
                 self.heard(now);
-                self.liveness.ping = Some((slot.0, ControlKind::Pong, control.stamp));
+                let answer = self.qp_mut(slot).on_ping();
+                self.liveness.ping = Some((slot.0, answer, control.stamp));
+                self.settle(slot.0);
             }
             ControlKind::Disconnect => {
                 self.heard(now);

@@ -303,25 +303,25 @@ impl QueuePair {
                 };
                 let incoming = link.incoming(stream);
                 incoming.advance();
-                let Some(event) = incoming.pop_event() else { break };
-                self.take_effect(now, event, memory);
+                let Some((psn, event)) = incoming.pop_event() else { break };
+                self.take_effect(now, psn, event, memory);
             }
         }
         self.settle_refusal();
     }
 
-    fn take_effect<M: Memory>(&mut self, now: Time, event: Event, memory: &M) {
+    fn take_effect<M: Memory>(&mut self, now: Time, psn: Psn, event: Event, memory: &M) {
         match event {
             Event::Receive(received) => self.complete_receive(received),
             Event::Read { number, addr, rkey, len } => {
                 let check = Access::REMOTE_READ;
                 let body = Body::Read { addr, rkey, len };
-                self.respond(number, rkey, addr, len, check, memory, || body);
+                self.respond(psn, number, rkey, addr, len, check, memory, || body);
             }
             Event::Atomic { number, addr, rkey, op } => {
                 let check = Access::REMOTE_ATOMIC;
                 let body = || Body::Value(memory.atomic(addr, op));
-                self.respond(number, rkey, addr, 8, check, memory, body);
+                self.respond(psn, number, rkey, addr, 8, check, memory, body);
             }
             Event::Response { seq } => self.on_answer(now, seq),
         }
@@ -348,6 +348,7 @@ impl QueuePair {
     #[allow(clippy::too_many_arguments)]
     fn respond<M: Memory>(
         &mut self,
+        request: Psn,
         number: u32,
         rkey: u32,
         addr: u64,
@@ -359,11 +360,8 @@ impl QueuePair {
         let checked = memory.regions().check(self.config.pd, rkey, addr, len.into(), needed);
         let Some(link) = self.link.as_mut() else { return };
         match checked {
-            Ok(()) => link.owed.push(number, body()),
-            Err(_) => {
-                let behind = Psn(link.from_requests.epsn().0.saturating_sub(1));
-                link.from_requests.refuse(NakCode::RemoteAccess, behind);
-            }
+            Ok(()) => link.owed.push(number, request, body()),
+            Err(_) => link.from_requests.refuse(NakCode::RemoteAccess, request),
         }
     }
 

@@ -1,6 +1,6 @@
 //! How things end badly: every outstanding work request still gets exactly one completion.
 
-use braid_wire::{NakCode, Psn, Stream};
+use braid_wire::{ControlKind, NakCode, Psn, Stream};
 
 use super::{QpState, QueuePair};
 use crate::endpoint::EventKind;
@@ -65,8 +65,22 @@ impl QueuePair {
         let Some(code) = refusal else { return };
         self.fail(match code {
             NakCode::InvalidRequest => Status::LocalLength,
+            NakCode::RemoteOperational => Status::LocalProtection,
             _ => Status::RemoteAccess,
         });
+    }
+
+    /// What a peer that waits for this queue pair is told. In ERR it would wait in vain: either its
+    /// own request was refused and it has not heard, or there is nothing more to come.
+    pub(crate) fn on_ping(&mut self) -> ControlKind {
+        let Some(link) = self.link.as_mut().filter(|_| !self.state.receives()) else {
+            return ControlKind::Pong;
+        };
+        if link.from_requests.due_refusal().is_none() {
+            return ControlKind::Disconnect;
+        }
+        link.from_requests.ack_now();
+        ControlKind::Pong
     }
 
     /// The answer to the oldest READ or atomic cannot be taken: that work request says why. It shows
@@ -92,8 +106,19 @@ impl QueuePair {
                 self.sq.fail_source(source, Status::LocalProtection);
                 self.settle_sends();
             }
-            Stream::Responses => self.give_up(Status::LocalProtection),
+            Stream::Responses => self.refuse_answer(source),
         }
+    }
+
+    /// The memory that a READ asks for was deregistered while the answer was under way. That request
+    /// is refused after all; the answers before it still have to arrive.
+    fn refuse_answer(&mut self, source: u64) {
+        let Some(link) = self.link.as_mut() else { return };
+        if let Some(request) = link.owed.cut(source) {
+            link.responses.window.cut(source);
+            link.from_requests.refuse(NakCode::RemoteOperational, request);
+        }
+        self.settle_refusal();
     }
 
     fn fail(&mut self, status: Status) {

@@ -156,10 +156,13 @@ impl Incoming {
         }
     }
 
-    /// The next event whose message, and everything before it, has arrived.
-    pub(crate) fn pop_event(&mut self) -> Option<Event> {
-        let due = self.events.front().is_some_and(|(psn, _)| *psn < self.epsn);
-        if due { self.events.pop_front().map(|(_, event)| event) } else { None }
+    /// The next event whose message, and everything before it, has arrived. Behind a refused
+    /// message nothing happens any more.
+    pub(crate) fn pop_event(&mut self) -> Option<(Psn, Event)> {
+        let refused = self.refusal.map_or(self.epsn, |(_, refused)| refused);
+        let end = refused.min(self.epsn);
+        let due = self.events.front().is_some_and(|(psn, _)| *psn < end);
+        if due { self.events.pop_front() } else { None }
     }
 
     /// Refuses a PSN for good; of several the lowest counts.

@@ -10,6 +10,7 @@ mod events;
 mod fail;
 mod incoming;
 mod outgoing;
+mod patience;
 mod recv_queue;
 mod responses;
 mod rtt;

@@ -6,6 +6,7 @@ use braid_cc::{Cc, Controller, Feedback};
 use braid_lb::{Outcome, PathSet, QpPaths, Selector};
 use braid_wire::{Ack, PathId, Psn, Time};
 
+use super::patience::Patience;
 use super::rtt::Rtt;
 use super::window::{Acked, Segment, Window};
 use crate::QpConfig;
@@ -14,11 +15,17 @@ use crate::QpConfig;
 const PROBES: u8 = 2;
 /// Bytes between two requests for an acknowledgement, at most.
 const MAX_ASK_INTERVAL: u64 = 128 << 10;
+/// Segments between two of them, at most.
+const MAX_ASK_SEGMENTS: u32 = 32;
+/// Where that many segments are no more bytes than this, the train ends there: the peer works on
+/// the first half of a burst of small messages while the second is made.
+const SMALL_BURST: u64 = 16 << 10;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) window: Window,
     rtt: Rtt,
+    patience: Patience,
     cc: Cc,
     paths: QpPaths,
     train: Train,
@@ -33,6 +40,8 @@ pub(crate) struct Outgoing {
     rnr_tries: u32,
     /// Bytes sent since the last request for an acknowledgement.
     unasked: u64,
+    /// Segments sent since then.
+    unasked_segments: u32,
     ask_interval: u64,
     ecn_marks: u16,
 }
@@ -80,6 +89,7 @@ impl Outgoing {
         Outgoing {
             window: Window::new(first),
             rtt: Rtt::new(config.min_rto, config.max_rto),
+            patience: Patience::new(),
             cc,
             paths,
             train: Train::default(),
@@ -90,6 +100,7 @@ impl Outgoing {
             resume_from: first,
             rnr_tries: 0,
             unasked: 0,
+            unasked_segments: 0,
             ask_interval: (room / 4).clamp(1, MAX_ASK_INTERVAL),
             ecn_marks: 0,
         }
@@ -132,22 +143,25 @@ impl Outgoing {
         (self.train.path, starts)
     }
 
-    /// Nothing more to send: the next segment begins a new train.
-    pub(crate) fn end_train(&mut self) {
-        self.train.left = 0;
-    }
-
     pub(crate) fn train_has_ended(&self) -> bool {
         self.train.left == 0
     }
 
     /// Keeps the books of a segment that goes out. Returns whether it asks for an acknowledgement;
-    /// `is_last`: nothing follows it.
-    pub(crate) fn on_sent(&mut self, now: Time, len: u16, is_last: bool) -> bool {
+    /// `again`: it is a retransmission; `is_last`: nothing follows it, so its train ends with it.
+    pub(crate) fn on_sent(&mut self, now: Time, len: u16, again: bool, is_last: bool) -> bool {
+        if again {
+            self.patience.on_retransmission();
+        }
         self.unasked += Segment::wire_len(len);
-        let asks = is_last || self.probes > 0 || self.unasked >= self.ask_interval;
+        self.unasked_segments += 1;
+        let enough = self.unasked_segments >= MAX_ASK_SEGMENTS;
+        let asks = is_last || enough || self.probes > 0 || self.unasked >= self.ask_interval;
+        if is_last || (enough && self.unasked <= SMALL_BURST) {
+            self.train.left = 0;
+        }
         if asks {
-            self.unasked = 0;
+            (self.unasked, self.unasked_segments) = (0, 0);
         }
         self.probes = self.probes.saturating_sub(1);
         self.deadline = Some(now + self.rtt.rto(u32::from(self.timeouts)));
@@ -170,6 +184,7 @@ impl Outgoing {
         };
         let rtt =
             now.since_stamp(ack.stamp).saturating_sub(Duration::from_nanos(ack.delay_ns.into()));
+        self.patience.on_duplicates(now, ack.duplicates, rtt);
         let lost = self.detect_lost(now, threshold, paths);
         if acked.packets > 0 {
             self.rtt.on_sample(rtt);
@@ -204,14 +219,20 @@ impl Outgoing {
     }
 
     fn detect_lost(&mut self, now: Time, threshold: u64, paths: &mut PathSet) -> Acked {
-        let late = self.rtt.reorder_time();
-        self.window.detect(|segment, overtaken_by| {
+        let factor = self.patience.factor();
+        let late = self.rtt.reorder_time() * factor;
+        let threshold = threshold * u64::from(factor);
+        let lost = self.window.detect(|segment, overtaken_by| {
             let lost = overtaken_by >= threshold || now - segment.sent_at > late;
             if lost {
                 paths.on_feedback(segment.path, Outcome::Lost);
             }
             lost
-        })
+        });
+        if lost.packets > 0 {
+            self.patience.on_recovery();
+        }
+        lost
     }
 
     /// The peer has refused a packet for good. What came before may still take it long to answer, and

@@ -22,6 +22,8 @@ pub(crate) enum Body {
 struct Response {
     /// The request's number, as the requester sent it.
     number: u32,
+    /// Its PSN.
+    request: Psn,
     body: Body,
     last: Option<Psn>,
 }
@@ -39,8 +41,8 @@ impl Responses {
         self.owed.len()
     }
 
-    pub(crate) fn push(&mut self, number: u32, body: Body) {
-        self.owed.push_back(Response { number, body, last: None });
+    pub(crate) fn push(&mut self, number: u32, request: Psn, body: Body) {
+        self.owed.push_back(Response { number, request, body, last: None });
     }
 
     fn get(&self, seq: u64) -> Option<&Response> {
@@ -100,6 +102,16 @@ impl Responses {
     /// Gives back room that is not needed.
     pub(crate) fn trim(&mut self) {
         self.owed.shrink_to(super::KEPT);
+    }
+
+    /// Drops the response `source` and all behind it. Returns the PSN of its request.
+    pub(crate) fn cut(&mut self, source: u64) -> Option<Psn> {
+        let request = self.get(source)?.request;
+        self.owed.truncate((source - self.base) as usize);
+        if self.cursor >= source {
+            (self.cursor, self.offset) = (source, 0);
+        }
+        Some(request)
     }
 
     pub(crate) fn clear(&mut self) {

@@ -118,10 +118,7 @@ impl QueuePair {
         let is_last = self.choose(now, stream, left).is_err();
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
         let outgoing = link.outgoing(stream);
-        let asks = outgoing.on_sent(now, next.len, is_last);
-        if is_last {
-            outgoing.end_train();
-        }
+        let asks = outgoing.on_sent(now, next.len, lost.is_some(), is_last);
         self.counters.segments_sent += 1;
         self.counters.retransmitted += u64::from(lost.is_some());
         self.counters.bytes_sent += u64::from(next.len);

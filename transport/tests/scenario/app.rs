@@ -151,6 +151,9 @@ impl World {
     fn plan_destruction(&mut self, host: usize, qp: usize) {
         let soon = self.wait(Duration::from_millis(10));
         let late = self.now.max(self.settings.faults.calm_at) + Duration::from_secs(1);
+        if self.settings.lazy {
+            return;
+        }
         let queue = &mut self.queues[host][qp];
         queue.destroy_at = queue.destroy_at.min(if host == 0 { soon } else { late });
     }

@@ -27,9 +27,12 @@ pub(crate) enum Use {
     Exposed,
     /// The peer's atomics.
     Counter,
+    /// The peer READs, until it is deregistered under its hands.
+    Doomed,
 }
 
-const USES: [Use; 5] = [Use::Source, Use::Landing, Use::Target, Use::Exposed, Use::Counter];
+const USES: [Use; 6] =
+    [Use::Source, Use::Landing, Use::Target, Use::Exposed, Use::Counter, Use::Doomed];
 
 impl Use {
     fn access(self) -> Access {
@@ -37,7 +40,7 @@ impl Use {
             Use::Source => Access::NONE,
             Use::Landing => Access::LOCAL_WRITE,
             Use::Target => Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ,
-            Use::Exposed => Access::REMOTE_READ,
+            Use::Exposed | Use::Doomed => Access::REMOTE_READ,
             Use::Counter => Access::LOCAL_WRITE | Access::REMOTE_ATOMIC,
         }
     }
@@ -119,6 +122,13 @@ impl HostMemory {
         let block = Self::block_of(pd, usage);
         let index = self.blocks[block].reserve(len, gap.max(1), align);
         AreaId { block, index }
+    }
+
+    /// Deregisters all doomed memory.
+    pub(crate) fn withdraw(&mut self) {
+        for block in self.blocks.iter().skip(Use::Doomed as usize).step_by(USES.len()) {
+            assert!(self.regions.remove(block.key));
+        }
     }
 
     pub(crate) fn sge(&self, id: AreaId) -> Sge {

@@ -39,7 +39,8 @@ impl Kind {
                 [Sabotage::ShortBuffer, Sabotage::NotReady][(seed / 16 % 2) as usize],
             ),
             _ => Kind::Sabotaged(
-                [Sabotage::BadSource, Sabotage::BadLanding][(seed / 16 % 2) as usize],
+                [Sabotage::BadSource, Sabotage::BadLanding, Sabotage::Withdrawn]
+                    [(seed / 16 % 3) as usize],
             ),
         }
     }
@@ -234,11 +235,22 @@ fn black_hole(world: &mut World) {
 
 fn sabotaged(world: &mut World, sabotage: Sabotage) {
     let struck = world.struck.expect("a work request that must fail");
+    if sabotage == Sabotage::Withdrawn {
+        let at = moment(world);
+        world.run_until(at, |_| false);
+        world.hosts[1].memory.withdraw();
+    }
     let deadline = deadline(world);
-    let done = world.run_until(deadline, |world| world.queues[0][0].failure.is_some());
-    assert!(done, "the work request {struck} does not fail: {}", standing(world));
-    let (index, status, _) = world.queues[0][0].failure.expect("just seen");
-    assert_eq!((index, status), (struck, sabotage.status()));
+    let ended = |world: &World| {
+        let queue = &world.queues[0][0];
+        // What is withdrawn too late was read in time.
+        let in_time = sabotage == Sabotage::Withdrawn && queue.retired > struck;
+        queue.failure.is_some() || in_time
+    };
+    assert!(world.run_until(deadline, ended), "{struck} does not fail: {}", standing(world));
+    let Some((index, status, _)) = world.queues[0][0].failure else { return };
+    assert_eq!(index, struck, "{status}");
+    assert!([sabotage.status(), sabotage.other_status()].contains(&status), "{status}");
     let refused_by_peer = BREACHES.contains(&sabotage) || sabotage == Sabotage::ShortBuffer;
     // What the peer still has open there ends too, once it hears of it; if it was the one to refuse,
     // it is in ERR as soon as its earlier answers have arrived.

@@ -228,7 +228,11 @@ impl<'a> Planner<'a> {
 
     fn read(&mut self, draft: &mut Draft) {
         let len = self.len(draft);
-        let source = self.reserve(1 - draft.host, draft.pd, Use::Exposed, len, 1);
+        self.read_from(draft, Use::Exposed, len);
+    }
+
+    pub(crate) fn read_from(&mut self, draft: &mut Draft, usage: Use, len: u64) {
+        let source = self.reserve(1 - draft.host, draft.pd, usage, len, 1);
         let content = Content::of(draft.host, draft.qp, draft.sends.len() as u64);
         self.memories[1 - draft.host].write(source, content.bytes(len));
         self.read_of(draft, source, content, 0, len);

@@ -25,6 +25,8 @@ pub(crate) enum Sabotage {
     BadSource,
     /// A READ or atomic into local memory that is not registered.
     BadLanding,
+    /// A READ of memory that the peer deregisters at some time.
+    Withdrawn,
 }
 
 pub(crate) const BREACHES: [Sabotage; 4] = [
@@ -43,6 +45,11 @@ impl Sabotage {
             Sabotage::BadSource | Sabotage::BadLanding => Status::LocalProtection,
             _ => Status::RemoteAccess,
         }
+    }
+
+    /// The other way in which it may end, depending on when it strikes.
+    pub(crate) fn other_status(self) -> Status {
+        if self == Sabotage::Withdrawn { Status::RemoteOperational } else { self.status() }
     }
 
     /// How the receive that it would have consumed ends.
@@ -75,6 +82,7 @@ impl Planner<'_> {
                 sges.iter_mut().for_each(|sge| sge.lkey = NO_KEY);
             }
             Sabotage::BadLanding => self.bad_landing(draft, len),
+            Sabotage::Withdrawn => self.read_from(draft, Use::Doomed, 5 * len),
             breach => self.breach(draft, breach, len),
         }
     }

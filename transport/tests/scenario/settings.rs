@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     /// Longest wait before a receive is posted.
     pub(crate) recv_lag: Duration,
     pub(crate) drains: bool,
+    /// The applications leave queue pairs that have failed as they are.
+    pub(crate) lazy: bool,
 }
 
 pub(crate) fn micros(us: u64) -> Duration {
@@ -69,6 +71,7 @@ impl Settings {
             bytes: u64::from(mtu) * pick(rng, &[20, 100, 300]) / qps as u64,
             recv_lag: micros(pick(rng, &[0, 0, 100, 3_000, 30_000])),
             drains: rng.random_bool(0.3),
+            lazy: rng.random_bool(0.3),
         }
     }
 }
