@@ -62,7 +62,11 @@ struct Run<'s> {
 }
 
 /// Measures one phase from the client's side.
-pub(crate) fn client(session: &mut Session, phase: Phase, limit: Option<Duration>) -> Result<(Outcome, SideReport), Failure> {
+pub(crate) fn client(
+    session: &mut Session,
+    phase: Phase,
+    limit: Option<Duration>,
+) -> Result<(Outcome, SideReport), Failure> {
     let mut run = Run::new(session, phase)?;
     run.session.control.send(&Order::Begin(phase))?;
     let Answer::Ready = run.session.control.receive(STALL)? else {
@@ -147,7 +151,8 @@ impl<'s> Run<'s> {
         let mut run = Run {
             transmits,
             // READs need nothing of the other side, unverified WRITEs neither.
-            receives: receives && (plan.test == Test::SendBw || (plan.test == Test::WriteBw && plan.verify)),
+            receives: receives
+                && (plan.test == Test::SendBw || (plan.test == Test::WriteBw && plan.verify)),
             target: phase.iters.unwrap_or(u64::MAX),
             lanes,
             verified: 0,
@@ -224,7 +229,9 @@ impl<'s> Run<'s> {
     fn receive_all(&mut self, count: u64) -> Result<(), Failure> {
         let credits = self.session.uses_credits();
         let done = |lane: &Lane| {
-            lane.received >= count && (!credits || lane.credit_sent >= count) && !lane.credit_in_flight
+            lane.received >= count
+                && (!credits || lane.credit_sent >= count)
+                && !lane.credit_in_flight
         };
         while self.receives && !self.lanes.iter().all(done) {
             self.step()?;
@@ -263,7 +270,8 @@ impl<'s> Run<'s> {
         if self.idle_turns == 1 {
             self.idle_since = Instant::now();
         }
-        let stalled = self.idle_turns.is_multiple_of(CLOCK_EVERY) && self.idle_since.elapsed() > STALL;
+        let stalled =
+            self.idle_turns.is_multiple_of(CLOCK_EVERY) && self.idle_since.elapsed() > STALL;
         if stalled && self.expects { Err(Failure::Stalled(STALL)) } else { Ok(()) }
     }
 
@@ -346,7 +354,12 @@ impl<'s> Run<'s> {
         self.post_receive(qp, slot)
     }
 
-    fn check_received(&mut self, qp: usize, message: u64, completion: &Completion) -> Result<(), Failure> {
+    fn check_received(
+        &mut self,
+        qp: usize,
+        message: u64,
+        completion: &Completion,
+    ) -> Result<(), Failure> {
         let wrong = |what: String| Err(Failure::Wrong { qp, message, what });
         if u64::from(completion.len) != self.phase.size {
             return wrong(format!("has {} bytes, not {}", completion.len, self.phase.size));

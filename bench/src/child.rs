@@ -90,7 +90,10 @@ fn engine_args(args: &EngineArgs) -> Vec<String> {
     let pairs = [
         ("--port", "0".to_owned()),
         ("--bind", args.bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)).to_string()),
-        ("--progress", if args.progress == ProgressKind::Poll { "poll" } else { "thread" }.to_owned()),
+        (
+            "--progress",
+            if args.progress == ProgressKind::Poll { "poll" } else { "thread" }.to_owned(),
+        ),
         ("--paths", args.paths.to_string()),
         ("--lb", args.lb.clone()),
         ("--cc", args.cc.clone()),

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use braid::{Access, CompletionQueue, Engine, MemoryRegion, ProtectionDomain, QpOptions, QueuePair, Status, wr};
+use braid::{
+    Access, CompletionQueue, Engine, MemoryRegion, ProtectionDomain, QpOptions, QueuePair, Status,
+    wr,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -32,13 +35,8 @@ impl Control {
         let options = QpOptions::new(&cq, &cq).queues(SLOTS as u32, SLOTS as u32);
         let qp = pd.create_qp(options).attempt("control queue pair")?;
         let mr = |access| pd.alloc_mr(SLOTS * SLOT_LEN, access).attempt("control memory");
-        let control = Control {
-            inbox: mr(Access::LOCAL_WRITE)?,
-            outbox: mr(Access::NONE)?,
-            qp,
-            cq,
-            sent: 0,
-        };
+        let control =
+            Control { inbox: mr(Access::LOCAL_WRITE)?, outbox: mr(Access::NONE)?, qp, cq, sent: 0 };
         control.qp.modify(braid::QpState::Init).attempt("control queue pair to INIT")?;
         for slot in 0..SLOTS {
             control.post(slot)?;

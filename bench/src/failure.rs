@@ -17,7 +17,9 @@ pub(crate) enum Failure {
     #[error("{work} {id} failed: {status}")]
     Work { work: String, id: u64, status: braid::Status },
     /// A byte is not what was sent.
-    #[error("message {message} of queue pair {qp}: byte {offset} is {found:#04x}, not {expected:#04x}")]
+    #[error(
+        "message {message} of queue pair {qp}: byte {offset} is {found:#04x}, not {expected:#04x}"
+    )]
     Corrupt { qp: usize, message: u64, offset: usize, found: u8, expected: u8 },
     /// A message is not what was sent.
     #[error("message {message} of queue pair {qp}: {what}")]

@@ -41,7 +41,11 @@ struct Run<'s> {
 }
 
 /// Measures one phase from the client's side.
-pub(crate) fn client(session: &mut Session, phase: Phase, limit: Option<Duration>) -> Result<(Outcome, SideReport), Failure> {
+pub(crate) fn client(
+    session: &mut Session,
+    phase: Phase,
+    limit: Option<Duration>,
+) -> Result<(Outcome, SideReport), Failure> {
     let mut run = Run::new(session, phase)?;
     run.session.control.send(&Order::Begin(phase))?;
     let Answer::Ready = run.session.control.receive(STALL)? else {
@@ -62,11 +66,8 @@ pub(crate) fn client(session: &mut Session, phase: Phase, limit: Option<Duration
     run.drain()?;
     run.check_total(sent)?;
     run.session.control.send(&Order::End { sent })?;
-    let report = loop {
-        match run.session.control.receive(STALL)? {
-            Answer::Report(report) => break report,
-            Answer::Ready => return Err(Failure::Peer("answered out of turn".to_owned())),
-        }
+    let Answer::Report(report) = run.session.control.receive(STALL)? else {
+        return Err(Failure::Peer("answered out of turn".to_owned()));
     };
     Ok((Outcome { times, verified: run.verified + report.verified }, report))
 }
@@ -106,7 +107,9 @@ impl<'s> Run<'s> {
     fn new(session: &'s mut Session, phase: Phase) -> Result<Self, Failure> {
         let plan = &session.plan;
         if phase.size == 0 || phase.size > plan.slot_len {
-            return Err(Failure::Usage("a latency test needs messages of at least 1 byte".to_owned()));
+            return Err(Failure::Usage(
+                "a latency test needs messages of at least 1 byte".to_owned(),
+            ));
         }
         let one_packet = phase.size <= u64::from(session.qps[0].packet_payload().unwrap_or(0));
         let with_imm = plan.test == Test::WriteLat && (plan.verify || !one_packet);
@@ -144,9 +147,12 @@ impl<'s> Run<'s> {
 
     fn post_receive(&self) -> Result<(), Failure> {
         let piece = match self.session.plan.test {
-            Test::SendLat => {
-                Some(self.session.exposed.slice(..self.session.plan.slot_len as usize).attempt("slot")?)
-            }
+            Test::SendLat => Some(
+                self.session
+                    .exposed
+                    .slice(..self.session.plan.slot_len as usize)
+                    .attempt("slot")?,
+            ),
             _ => None,
         };
         self.session.qps[0].post_recv(wr::recv(0, piece)).attempt("receive")
@@ -169,7 +175,10 @@ impl<'s> Run<'s> {
         Ok(())
     }
 
-    fn wait(&mut self, mut done: impl FnMut(&mut Self) -> Result<bool, Failure>) -> Result<(), Failure> {
+    fn wait(
+        &mut self,
+        mut done: impl FnMut(&mut Self) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
         let mut turns: u32 = 0;
         let mut begin = None;
         while !done(self)? {
@@ -257,7 +266,10 @@ impl<'s> Run<'s> {
             self.received > message
         } else {
             let mut last = [0];
-            self.session.exposed.read_at(self.phase.size as usize - 1, &mut last).attempt("memory")?;
+            self.session
+                .exposed
+                .read_at(self.phase.size as usize - 1, &mut last)
+                .attempt("memory")?;
             last[0] == mark(message)
         };
         if here && self.session.plan.verify {
@@ -275,7 +287,9 @@ impl<'s> Run<'s> {
         if self.session.plan.test == Test::AtomicLat {
             let fetched = self.session.local.load_u64(0).attempt("memory")?;
             if fetched != message {
-                let what = format!("the atomic fetched {fetched}, not {message}: it did not execute exactly once");
+                let what = format!(
+                    "the atomic fetched {fetched}, not {message}: it did not execute exactly once"
+                );
                 return Err(Failure::Wrong { qp: 0, message, what });
             }
         } else {

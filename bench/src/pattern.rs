@@ -15,7 +15,12 @@ pub(crate) fn fill(buffer: &mut [u8], qp: usize, message: u64) {
 }
 
 /// Checks every byte.
-pub(crate) fn check(found: &[u8], expected: &mut Vec<u8>, qp: usize, message: u64) -> Result<(), Failure> {
+pub(crate) fn check(
+    found: &[u8],
+    expected: &mut Vec<u8>,
+    qp: usize,
+    message: u64,
+) -> Result<(), Failure> {
     expected.resize(found.len(), 0);
     fill(expected, qp, message);
     if found == &expected[..] {

@@ -97,6 +97,8 @@ pub(crate) fn to_json(value: &impl Serialize) -> Vec<u8> {
 
 pub(crate) fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(bytes).map_err(|error| {
-        Failure::Peer(format!("sent what is not braid-perf's ({error}); do both run the same version?"))
+        Failure::Peer(format!(
+            "sent what is not braid-perf's ({error}); do both run the same version?"
+        ))
     })
 }

@@ -91,7 +91,15 @@ pub(crate) fn print_heading(test: Test) {
     if test.is_latency() {
         println!(
             " {:>10} {:>11} {:>10} {:>14} {:>10} {:>10} {:>10} {:>10} {:>12}",
-            "#bytes", "#iterations", "t_min[us]", "t_typical[us]", "t_avg[us]", "t_stdev", "99%[us]", "99.9%[us]", "t_max[us]"
+            "#bytes",
+            "#iterations",
+            "t_min[us]",
+            "t_typical[us]",
+            "t_avg[us]",
+            "t_stdev",
+            "99%[us]",
+            "99.9%[us]",
+            "t_max[us]"
         );
     } else {
         println!(
@@ -105,7 +113,15 @@ pub(crate) fn print_row(row: &Row) {
     if let Some(l) = &row.latency {
         println!(
             " {:>10} {:>11} {:>10.2} {:>14.2} {:>10.2} {:>10.2} {:>10.2} {:>10.2} {:>12.2}",
-            row.bytes, row.iterations, l.min_us, l.p50_us, l.avg_us, l.stdev_us, l.p99_us, l.p999_us, l.max_us
+            row.bytes,
+            row.iterations,
+            l.min_us,
+            l.p50_us,
+            l.avg_us,
+            l.stdev_us,
+            l.p99_us,
+            l.p999_us,
+            l.max_us
         );
     }
     if let Some(b) = &row.bandwidth {

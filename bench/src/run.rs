@@ -36,9 +36,9 @@ pub(crate) fn run(test: Test, args: &TestArgs) -> Result<(), Failure> {
             client(test, args, engine, address)?;
             server.finish()
         }
-        (Some(_), _, DatapathKind::Mem) | (None, false, DatapathKind::Mem) => {
-            Err(Failure::Usage("--datapath mem stays inside one process: add --loopback, without HOST".to_owned()))
-        }
+        (Some(_), _, DatapathKind::Mem) | (None, false, DatapathKind::Mem) => Err(Failure::Usage(
+            "--datapath mem stays inside one process: add --loopback, without HOST".to_owned(),
+        )),
         (Some(host), ..) => {
             let address = session::resolve(host, args.engine.port)?;
             let engine = session::engine(&args.engine, 0, None)?;
@@ -52,9 +52,12 @@ fn check(test: Test, args: &TestArgs) -> Result<(), Failure> {
     session::check(&args.engine)?;
     let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
     if test.is_latency() && (args.bidirectional || args.qps > 1) {
-        return usage("a latency test has one queue pair and alternates by itself: leave out -b and -q");
+        return usage(
+            "a latency test has one queue pair and alternates by itself: leave out -b and -q",
+        );
     }
-    if test == Test::AtomicLat && args.size.is_some_and(|size| size != 8) || (test == Test::AtomicLat && args.all) {
+    let other_size = args.all || args.size.is_some_and(|size| size != 8);
+    if test == Test::AtomicLat && other_size {
         return usage("atomics are 8 bytes: leave out -s and -a");
     }
     if test.is_latency() && args.size == Some(0) {
@@ -159,7 +162,11 @@ fn connect(
         slots: if test == Test::SendBw { 4 * deepest } else { deepest },
         slot_len: slot_len(largest),
     };
-    let cc = args.engine.cc.parse().map_err(|error: braid::UnknownCc| Failure::Usage(error.to_string()))?;
+    let cc = args
+        .engine
+        .cc
+        .parse()
+        .map_err(|error: braid::UnknownCc| Failure::Usage(error.to_string()))?;
     Session::connect(engine, server, plan, cc)
 }
 
@@ -194,9 +201,8 @@ fn measure(session: &mut Session, test: Test, args: &TestArgs, size: u64) -> Res
     let iters = args.iters.unwrap_or_else(|| default_iters(test, args, size));
     let phase = Phase { size, iters: limit.is_none().then_some(iters), depth: depth(args, size) };
     let cpu = cpu_seconds();
-    let retransmitted = |session: &Session| {
-        session.qps.iter().map(|qp| qp.counters().retransmitted).sum::<u64>()
-    };
+    let retransmitted =
+        |session: &Session| session.qps.iter().map(|qp| qp.counters().retransmitted).sum::<u64>();
     let (sent_again, corrupted) = (retransmitted(session), session.engine.counters().damaged());
     let (mut row, report) = if test.is_latency() {
         measure_latency(session, phase, limit)?
@@ -207,12 +213,15 @@ fn measure(session: &mut Session, test: Test, args: &TestArgs, size: u64) -> Res
     row.client_cpu_s = cpu_seconds() - cpu;
     row.server_cpu_s = report.cpu_s;
     row.retransmitted_segments = retransmitted(session) - sent_again + report.retransmitted;
-    row.corrupted_dropped =
-        session.engine.counters().damaged() - corrupted + report.corrupted;
+    row.corrupted_dropped = session.engine.counters().damaged() - corrupted + report.corrupted;
     Ok(row)
 }
 
-fn measure_bandwidth(session: &mut Session, phase: Phase, limit: Option<Duration>) -> Result<(Row, SideReport), Failure> {
+fn measure_bandwidth(
+    session: &mut Session,
+    phase: Phase,
+    limit: Option<Duration>,
+) -> Result<(Row, SideReport), Failure> {
     let (outcome, report) = bandwidth::client(session, phase, limit)?;
     let seconds = outcome.elapsed.as_secs_f64();
     let row = Row {
@@ -224,7 +233,11 @@ fn measure_bandwidth(session: &mut Session, phase: Phase, limit: Option<Duration
     Ok((row, report))
 }
 
-fn measure_latency(session: &mut Session, phase: Phase, limit: Option<Duration>) -> Result<(Row, SideReport), Failure> {
+fn measure_latency(
+    session: &mut Session,
+    phase: Phase,
+    limit: Option<Duration>,
+) -> Result<(Row, SideReport), Failure> {
     let halves = matches!(session.plan.test, Test::WriteLat | Test::SendLat);
     let (outcome, report) = latency::client(session, phase, limit)?;
     let row = Row {

@@ -37,24 +37,32 @@ pub(crate) struct Session {
 }
 
 /// A new engine.
-pub(crate) fn engine(args: &EngineArgs, port: u16, fabric: Option<&MemFabric>) -> Result<Engine, Failure> {
-    let mut config = EngineConfig::default();
-    config.bind = SocketAddr::new(args.bind.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), port);
+pub(crate) fn engine(
+    args: &EngineArgs,
+    port: u16,
+    fabric: Option<&MemFabric>,
+) -> Result<Engine, Failure> {
+    let mut bind = SocketAddr::new(args.bind.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), port);
+    let mut datapath = Datapath::Udp;
     if let Some(fabric) = fabric {
-        config.datapath = Datapath::Mem(fabric.clone());
-        config.bind.set_ip(IpAddr::V6(Ipv6Addr::LOCALHOST));
+        datapath = Datapath::Mem(fabric.clone());
+        bind.set_ip(IpAddr::V6(Ipv6Addr::LOCALHOST));
     }
-    config.progress = match args.progress {
-        ProgressKind::Poll => Progress::Application,
-        ProgressKind::Thread => Progress::Threads(1),
+    let config = EngineConfig {
+        datapath,
+        bind,
+        progress: match args.progress {
+            ProgressKind::Poll => Progress::Application,
+            ProgressKind::Thread => Progress::Threads(1),
+        },
+        paths: args.paths,
+        lb: args.lb.parse().map_err(usage)?,
+        mtu: args.mtu,
+        crc: if args.crc == Switch::On { Crc::On } else { Crc::Off },
+        seed: args.seed,
+        faults: faults(args),
+        ..EngineConfig::default()
     };
-    config.paths = args.paths;
-    config.lb = args.lb.parse().map_err(usage)?;
-    config.mtu = args.mtu;
-    config.crc = if args.crc == Switch::On { Crc::On } else { Crc::Off };
-    config.seed = args.seed;
-    config.faults = faults(args);
-    config.faults.validate().map_err(usage)?;
     Engine::new(config).attempt("engine")
 }
 
@@ -102,7 +110,12 @@ pub(crate) fn resolve(host: &str, port: u16) -> Result<SocketAddr, Failure> {
 
 impl Session {
     /// Connects everything to a server.
-    pub(crate) fn connect(engine: Engine, server: SocketAddr, plan: Plan, cc: braid::CcConfig) -> Result<Self, Failure> {
+    pub(crate) fn connect(
+        engine: Engine,
+        server: SocketAddr,
+        plan: Plan,
+        cc: braid::CcConfig,
+    ) -> Result<Self, Failure> {
         let mut parts = Parts::new(engine, plan)?;
         let join = to_json(&Join::Control(parts.plan.clone(), parts.regions()));
         let answer = parts.control.qp.connect(server, &join, CONNECT_TIMEOUT).attempt("connect")?;
@@ -117,13 +130,18 @@ impl Session {
     }
 
     /// Waits for a client, as long as it takes, and for all of its connections.
-    pub(crate) fn accept(engine: Engine, listener: &Listener, cc: braid::CcConfig) -> Result<Self, Failure> {
+    pub(crate) fn accept(
+        engine: Engine,
+        listener: &Listener,
+        cc: braid::CcConfig,
+    ) -> Result<Self, Failure> {
         let request = loop {
             if let Some(request) = listener.accept(Duration::from_secs(3600)) {
                 break request;
             }
         };
-        let Join::Control(plan, (remote, remote_credits)) = from_json(request.private_data())? else {
+        let Join::Control(plan, (remote, remote_credits)) = from_json(request.private_data())?
+        else {
             return Err(Failure::Peer("did not begin with its plan".to_owned()));
         };
         check_plan(&plan)?;
@@ -199,7 +217,12 @@ impl Parts {
         self.pd.create_qp(options).attempt("queue pair")
     }
 
-    fn finish(self, remote: [u64; 3], credits: [u64; 3], is_client: bool) -> Result<Session, Failure> {
+    fn finish(
+        self,
+        remote: [u64; 3],
+        credits: [u64; 3],
+        is_client: bool,
+    ) -> Result<Session, Failure> {
         let region = |[addr, len, rkey]: [u64; 3]| RemoteRegion { addr, len, rkey: rkey as u32 };
         self.touch()?;
         Ok(Session {

@@ -52,6 +52,12 @@ counters! {
     refused,
     /// Set-up packets dropped or turned down: wrong cookie, busy, nobody listens, none asked for.
     setup_refused,
+    /// Datagrams that arrived at this host and found the receive buffer full.
+    overflowed,
+    /// Datagrams that the system refused to send: no route, a firewall.
+    unreachable,
+    /// Datagrams that injected faults dropped or damaged.
+    injected,
 }
 
 impl EngineCounters {
@@ -69,6 +75,10 @@ impl Counter {
     /// Plain load and store: there is one writer at a time, whoever holds the worker.
     pub(crate) fn add(&self, n: u64) {
         self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
     }
 
     pub(crate) fn get(&self) -> u64 {

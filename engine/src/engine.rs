@@ -135,6 +135,7 @@ impl Engine {
     /// What it has seen.
     pub fn counters(&self) -> EngineCounters {
         let mut sum = EngineCounters::default();
+        self.inner.workers.iter().for_each(|worker| worker.control().publish_losses());
         self.inner.counters.iter().for_each(|worker| worker.add_to(&mut sum));
         sum
     }

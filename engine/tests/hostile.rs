@@ -44,8 +44,11 @@ fn a_transfer_survives_a_flood_of_garbage() {
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 32 << 20, "{count} datagrams made memory grow by {grown} bytes");
     let counters = pair.b.engine.counters();
-    let refused = counters.malformed + counters.header_check + counters.version
-        + counters.unknown_qp + counters.setup_refused;
+    let refused = counters.malformed
+        + counters.header_check
+        + counters.version
+        + counters.unknown_qp
+        + counters.setup_refused;
     assert!(refused > count / 20, "the flood did not arrive: {counters:?}");
 }
 

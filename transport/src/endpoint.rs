@@ -155,7 +155,8 @@ impl Endpoint {
             self.liveness.last_heard = now;
             self.liveness.check_at = now + self.config.ping_interval;
         }
-        let member = Member { qp, is_ready: false, is_dirty: false, armed: Time::FAR_FUTURE, in_flight: 0 };
+        let member =
+            Member { qp, is_ready: false, is_dirty: false, armed: Time::FAR_FUTURE, in_flight: 0 };
         let index = self.free.pop().unwrap_or(self.members.len() as u32);
         if index as usize == self.members.len() {
             self.members.push(None);

@@ -36,8 +36,7 @@ const LEN: u32 = 1 << 20;
 impl Everything {
     fn new() -> Self {
         let mut regions = Regions::default();
-        let region =
-            Region { pd: PdId(0), addr: BASE, len: LEN.into(), access: Access::ALL };
+        let region = Region { pd: PdId(0), addr: BASE, len: LEN.into(), access: Access::ALL };
         let key = regions.insert(region).unwrap();
         Everything { regions, key }
     }

@@ -36,7 +36,10 @@ fn bytes_of(block: &str) -> Vec<u8> {
 
 fn hex(bytes: &[u8]) -> String {
     let lines = bytes.chunks(16).map(|line| {
-        line.chunks(4).map(|word| word.iter().map(|b| format!("{b:02x}")).collect()).collect::<Vec<String>>().join(" ")
+        line.chunks(4)
+            .map(|word| word.iter().map(|b| format!("{b:02x}")).collect())
+            .collect::<Vec<String>>()
+            .join(" ")
     });
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -89,7 +92,8 @@ fn the_tables_leave_no_byte_out() {
             assert_eq!(pair[0].0 + pair[0].1, pair[1].0, "a gap or an overlap in {rows:?}");
         }
     }
-    let ends: Vec<usize> = tables.iter().map(|rows| rows.last().map_or(0, |(at, len)| at + len)).collect();
+    let ends: Vec<usize> =
+        tables.iter().map(|rows| rows.last().map_or(0, |(at, len)| at + len)).collect();
     // BTH; data; operands; ack up to its bitmap; control; short set-up packets; the offer.
     assert_eq!(ends, [12, 60, 76, 52, 28, 32, 68]);
 }

@@ -14,7 +14,9 @@ use serde::Serialize;
 
 use self::interleave::{Contestant, interleave};
 use self::report::Report;
-use crate::cli::{AtomicKind, CeilingArgs, DatapathKind, EngineArgs, ProgressKind, Switch, Test, TestArgs};
+use crate::cli::{
+    AtomicKind, CeilingArgs, DatapathKind, EngineArgs, ProgressKind, Switch, Test, TestArgs,
+};
 use crate::failure::{Attempt, Failure};
 use crate::peer::metrics::{GOODPUT, Metrics, ONE_WAY_P50, ONE_WAY_P99};
 use crate::peer::{Timing, ping_pong, tcp, udp_gso};
@@ -73,8 +75,7 @@ struct Everything<'a> {
 /// Measures and prints.
 pub(crate) fn run(args: &CeilingArgs) -> Result<(), Failure> {
     crate::session::check(&engine_args(args, Switch::On))?;
-    let timing =
-        Timing { duration: Duration::from_secs_f64(args.seconds), ..Timing::default() };
+    let timing = Timing { duration: Duration::from_secs_f64(args.seconds), ..Timing::default() };
     let rounds = args.rounds as usize;
     let bulk = interleave(&mut bulk_contestants(args, timing), rounds).attempt("ceiling")?;
     let latency = interleave(&mut latency_contestants(args, timing), rounds).attempt("ceiling")?;
@@ -113,22 +114,35 @@ fn print_headline(headline: &Headline) {
         let value = value.map_or("-".to_owned(), |value| format!("{value:.2}"));
         println!("{what:52} {value:>7}   {target}");
     };
-    line("WRITE 1 MiB / raw UDP GSO, crc off", headline.write_1mib_ratio_udp_gso, "target 0.70 or more");
-    line("WRITE 1 MiB / raw UDP GSO, crc on", headline.write_1mib_crc_ratio_udp_gso, "target 0.60 or more");
+    line(
+        "WRITE 1 MiB / raw UDP GSO, crc off",
+        headline.write_1mib_ratio_udp_gso,
+        "target 0.70 or more",
+    );
+    line(
+        "WRITE 1 MiB / raw UDP GSO, crc on",
+        headline.write_1mib_crc_ratio_udp_gso,
+        "target 0.60 or more",
+    );
     line("WRITE 1 MiB / TCP 1 MiB writes, crc off", headline.write_1mib_ratio_tcp, "");
-    line("WRITE 64 KiB / TCP 64 KiB writes, crc on", headline.write_64kib_ratio_tcp, "target 1.00 or more");
+    line(
+        "WRITE 64 KiB / TCP 64 KiB writes, crc on",
+        headline.write_64kib_ratio_tcp,
+        "target 1.00 or more",
+    );
     line("WRITE 64 KiB / TCP 64 KiB writes, crc off", headline.write_64kib_crc_off_ratio_tcp, "");
-    line("WRITE 8 B latency / raw UDP ping-pong", headline.write_8b_latency_ratio_udp, "target 1.50 or less");
+    line(
+        "WRITE 8 B latency / raw UDP ping-pong",
+        headline.write_8b_latency_ratio_udp,
+        "target 1.50 or less",
+    );
     line("SEND 8 B, million messages a second", headline.send_8b_mmsgs, "target 2.00 or more");
     line("CPU s per GB, both sides, WRITE 1 MiB, crc off", headline.cpu_s_per_gb, "");
 }
 
 fn bulk_contestants(args: &CeilingArgs, timing: Timing) -> Vec<Contestant<'_>> {
-    let raw = udp_gso::UdpGsoOptions {
-        bind: LOOPBACK,
-        payload: udp_gso::DEFAULT_PAYLOAD_BYTES,
-        timing,
-    };
+    let raw =
+        udp_gso::UdpGsoOptions { bind: LOOPBACK, payload: udp_gso::DEFAULT_PAYLOAD_BYTES, timing };
     let tcp = |write_bytes| tcp::TcpOptions {
         bind: LOOPBACK,
         write_bytes,
@@ -182,7 +196,12 @@ fn latency_metrics(row: &Row) -> Metrics {
     Metrics::from([(ONE_WAY_P50, latency.p50_us), (ONE_WAY_P99, latency.p99_us)])
 }
 
-fn braid_args(args: &CeilingArgs, size: Option<u64>, tx_depth: Option<u32>, crc: Switch) -> TestArgs {
+fn braid_args(
+    args: &CeilingArgs,
+    size: Option<u64>,
+    tx_depth: Option<u32>,
+    crc: Switch,
+) -> TestArgs {
     TestArgs {
         host: None,
         size,

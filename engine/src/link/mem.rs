@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
 
-use super::{Link, LinkCaps, Received, Sent, Train, Via};
+use super::{Link, LinkCaps, LinkLosses, Received, Sent, Train, Via};
 use crate::event_fd::EventFd;
 
 /// Trains that a port holds before it drops, as a socket does.
@@ -176,11 +176,6 @@ impl MemLink {
         Ok(MemLink { fabric: fabric.clone(), local, ip, port, peer: None })
     }
 
-    /// Trains that were lost because this end did not take them in time.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.port.dropped.load(Ordering::Relaxed)
-    }
-
     fn peer(&mut self, to: SocketAddr) -> Option<&Port> {
         let known =
             |peer: &(SocketAddr, Arc<Port>)| peer.0 == to && !peer.1.closed.load(Ordering::Relaxed);
@@ -199,6 +194,10 @@ impl Drop for MemLink {
 }
 
 impl Link for MemLink {
+    fn losses(&self) -> LinkLosses {
+        LinkLosses { overflowed: self.port.dropped.load(Ordering::Relaxed), ..Default::default() }
+    }
+
     fn caps(&self) -> LinkCaps {
         LinkCaps {
             train_segments: TRAIN_SEGMENTS,
@@ -349,7 +348,7 @@ mod tests {
         while b.recv(&mut |_| ()).unwrap() > 0 {
             count += 1;
         }
-        assert_eq!((count, b.dropped()), (QUEUE_TRAINS, 10));
+        assert_eq!((count, b.losses().overflowed), (QUEUE_TRAINS, 10));
         send(&mut a, b.local_addr(), Via::Port, 9, b"y");
         assert_eq!(recv(&mut b).len(), 1);
     }

@@ -66,6 +66,17 @@ pub(crate) struct Received<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
+/// What a link has lost as far as it knows, in datagrams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct LinkLosses {
+    /// Arrived here and found no room, or were longer than any that Braid sends.
+    pub(crate) overflowed: u64,
+    /// Refused by the system on their way out: no route, a firewall, a closed port.
+    pub(crate) unreachable: u64,
+    /// Spoiled on purpose by injected faults.
+    pub(crate) injected: u64,
+}
+
 /// Moves trains of datagrams. One thread owns a link.
 pub(crate) trait Link: Send {
     /// What it can do.
@@ -95,4 +106,7 @@ pub(crate) trait Link: Send {
     fn next_due(&self) -> Option<Instant> {
         None
     }
+
+    /// What it has lost so far.
+    fn losses(&self) -> LinkLosses;
 }

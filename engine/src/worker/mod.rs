@@ -115,6 +115,14 @@ impl Worker {
         self.signals.doorbells().any()
     }
 
+    /// Makes what the link has lost known to the counters.
+    pub(crate) fn publish_losses(&self) {
+        let losses = self.link.losses();
+        self.counters.overflowed.set(losses.overflowed);
+        self.counters.unreachable.set(losses.unreachable);
+        self.counters.injected.set(losses.injected);
+    }
+
     /// When it has to run although nothing arrives and nothing is posted.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         if self.outbox.has_waiting() {

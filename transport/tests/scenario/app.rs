@@ -36,7 +36,9 @@ impl World {
     fn post_sends(&mut self, host: usize, qp: usize) {
         loop {
             let queue = &self.queues[host][qp];
-            let Some(send) = queue.sends.get(queue.posted).filter(|_| !queue.stopped) else { return };
+            let Some(send) = queue.sends.get(queue.posted).filter(|_| !queue.stopped) else {
+                return;
+            };
             if queue.send_at > self.now {
                 return;
             }

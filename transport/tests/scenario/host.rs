@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use braid_lb::PathSet;
 use braid_transport::{
-    Access, Admit, Arrival, Completion, Endpoint, EndpointConfig, Event, Landing, PdId, QpSlot, QpState,
-    Refusal, Remote, Transmit, TransmitBody,
+    Access, Admit, Arrival, Completion, Endpoint, EndpointConfig, Event, Landing, PdId, QpSlot,
+    QpState, Refusal, Remote, Transmit, TransmitBody,
 };
 use braid_wire::{
     Ack, Control, ControlKind, Crc, DataHeader, Packet, PathId, QpId, Time, payload_crc,
@@ -50,7 +50,16 @@ pub(crate) struct Host {
 
 impl Link {
     pub(crate) fn new(id: QpId, pd: PdId, remote: Remote, slot: QpSlot) -> Self {
-        Link { id, pd, remote, slot: Some(slot), trains: Default::default(), quiet: false, arrivals: Arrivals::default(), questions: Questions::default() }
+        Link {
+            id,
+            pd,
+            remote,
+            slot: Some(slot),
+            trains: Default::default(),
+            quiet: false,
+            arrivals: Arrivals::default(),
+            questions: Questions::default(),
+        }
     }
 }
 
@@ -170,7 +179,8 @@ impl Host {
             Landing::Payload(pieces) => {
                 let mut rest = payload;
                 for piece in pieces {
-                    let part = rest.split_off(..piece.len as usize).expect("pieces fit the payload");
+                    let part =
+                        rest.split_off(..piece.len as usize).expect("pieces fit the payload");
                     self.memory.place(pd, piece, part);
                 }
                 assert!(rest.is_empty(), "the pieces do not take the whole payload");
@@ -237,7 +247,8 @@ impl Host {
 
     /// The peer's socket must not overflow. A first segment and the probes of a time-out go out even so.
     fn check_budget(&self) {
-        let segment = self.links.iter().map(|link| u64::from(link.remote.mtu)).max().unwrap_or(0) + 60;
+        let segment =
+            self.links.iter().map(|link| u64::from(link.remote.mtu)).max().unwrap_or(0) + 60;
         let slack = segment * (1 + 4 * self.links.len() as u64);
         let most = self.peer_receive_buffer.saturating_add(slack);
         let in_flight = self.endpoint.in_flight();

@@ -47,7 +47,10 @@ impl Questions {
         if !asks || header.retransmission {
             return;
         }
-        assert!(self.open.len() < usize::from(most), "more than {most} READs and atomics at a time");
+        assert!(
+            self.open.len() < usize::from(most),
+            "more than {most} READs and atomics at a time"
+        );
         let missing = if header.opcode == ReadRequest { header.message_len } else { 0 };
         assert_eq!(self.open.insert(header.number, missing), None, "a number is used twice");
     }

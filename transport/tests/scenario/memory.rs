@@ -118,7 +118,14 @@ impl HostMemory {
     }
 
     /// Reserves `len` bytes behind `gap` guard bytes, at a multiple of `align`.
-    pub(crate) fn reserve(&mut self, pd: PdId, usage: Use, len: u64, gap: u64, align: u64) -> AreaId {
+    pub(crate) fn reserve(
+        &mut self,
+        pd: PdId,
+        usage: Use,
+        len: u64,
+        gap: u64,
+        align: u64,
+    ) -> AreaId {
         let block = Self::block_of(pd, usage);
         let index = self.blocks[block].reserve(len, gap.max(1), align);
         AreaId { block, index }
@@ -198,13 +205,19 @@ impl HostMemory {
         if payload.is_empty() {
             return;
         }
-        let checked = self.regions.check(pd, piece.lkey, piece.addr, piece.len.into(), Access::LOCAL_WRITE);
+        let checked =
+            self.regions.check(pd, piece.lkey, piece.addr, piece.len.into(), Access::LOCAL_WRITE);
         assert_eq!(checked, Ok(()), "placement at {piece:?} breaks the rules of regions");
         let id = self.find(piece.addr, piece.len.into());
-        let id = id.unwrap_or_else(|| panic!("placement at {piece:x?} is in no buffer, or leaves it"));
+        let id =
+            id.unwrap_or_else(|| panic!("placement at {piece:x?} is in no buffer, or leaves it"));
         let block = &mut self.blocks[id.block];
         let area = &mut block.areas[id.index];
-        assert_eq!(area.state, State::Open, "placement at {piece:x?}, whose work request is not under way");
+        assert_eq!(
+            area.state,
+            State::Open,
+            "placement at {piece:x?}, whose work request is not under way"
+        );
         area.placed += u64::from(piece.len);
         assert!(area.placed <= area.len, "bytes at {piece:x?} were placed twice");
         let at = (piece.addr - block.base) as usize;
@@ -296,7 +309,14 @@ pub(crate) fn outcome(before: u64, op: AtomicOp) -> u64 {
 impl Block {
     fn new(base: u64, key: u32, pd: PdId) -> Self {
         let guard: Vec<u8> = (0..64).map(|i| background(base + i)).collect();
-        Block { base, key, pd, bytes: RefCell::new(guard.clone()), shadow: guard, areas: Vec::new() }
+        Block {
+            base,
+            key,
+            pd,
+            bytes: RefCell::new(guard.clone()),
+            shadow: guard,
+            areas: Vec::new(),
+        }
     }
 
     fn reserve(&mut self, len: u64, gap: u64, align: u64) -> usize {

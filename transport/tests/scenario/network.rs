@@ -77,7 +77,13 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new(seed: u64, faults: Faults, delay: Duration, jitter: Duration, crc: Crc) -> Self {
+    pub(crate) fn new(
+        seed: u64,
+        faults: Faults,
+        delay: Duration,
+        jitter: Duration,
+        crc: Crc,
+    ) -> Self {
         Network {
             rng: Pcg64Mcg::seed_from_u64(seed ^ 0x6E65_7477),
             faults,
@@ -91,7 +97,13 @@ impl Network {
     }
 
     /// Takes a datagram; says what became of it.
-    pub(crate) fn send(&mut self, now: Time, from: usize, bytes: &[u8], path: PathId) -> &'static str {
+    pub(crate) fn send(
+        &mut self,
+        now: Time,
+        from: usize,
+        bytes: &[u8],
+        path: PathId,
+    ) -> &'static str {
         let stormy = now < self.faults.calm_at;
         if self.swallows(bytes) {
             return "swallowed";

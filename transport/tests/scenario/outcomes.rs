@@ -80,7 +80,11 @@ impl Kind {
             Kind::Traffic => Fate::Lives,
             Kind::Silence | Kind::BlackHole => Fate::Dies,
             Kind::Farewell | Kind::Sabotaged(_) => {
-                if qp == 0 { Fate::Dies } else { Fate::Lives }
+                if qp == 0 {
+                    Fate::Dies
+                } else {
+                    Fate::Lives
+                }
             }
         }
     }
@@ -163,7 +167,12 @@ fn standing(world: &World) -> String {
         for (qp, q) in queues.iter().enumerate() {
             text += &format!(
                 "\n  host {host} QP {qp}: sends {} planned, {} posted, {} ended; receives {} planned, {} posted, {} ended",
-                q.sends.len(), q.posted, q.retired, q.recvs.len(), q.recv_posted, q.recv_done
+                q.sends.len(),
+                q.posted,
+                q.retired,
+                q.recvs.len(),
+                q.recv_posted,
+                q.recv_done
             );
         }
     }
@@ -219,9 +228,8 @@ fn black_hole(world: &mut World) {
         queues.iter().all(|queue| queue.is_settled())
             || queues.iter().all(|queue| queue.is_alive() && !queue.has_open_sends())
     };
-    let all_calm = |world: &World| {
-        world.queues[0].iter().zip(&world.queues[1]).all(|(a, b)| calm([a, b]))
-    };
+    let all_calm =
+        |world: &World| world.queues[0].iter().zip(&world.queues[1]).all(|(a, b)| calm([a, b]));
     let bound = world.settings.faults.calm_at.max(at) + Duration::from_secs(5);
     let done = world.run_until(bound, all_calm);
     assert!(done, "nobody notices that data does not get through: {}", standing(world));

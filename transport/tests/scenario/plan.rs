@@ -42,7 +42,8 @@ impl<'a> Planner<'a> {
         settings: &'a Settings,
         memories: &'a mut [HostMemory; 2],
     ) -> Self {
-        let mut planner = Planner { rng, settings, memories, counters: Default::default(), struck: None };
+        let mut planner =
+            Planner { rng, settings, memories, counters: Default::default(), struck: None };
         for host in 0..2 {
             for pd in 0..settings.domains {
                 for _ in 0..COUNTERS {
@@ -66,9 +67,8 @@ impl<'a> Planner<'a> {
                 let peer = &queues[1 - host];
                 peer.consumers.iter().map(|i| peer.sends[*i].clone()).collect()
             };
-            queues[host].recvs = (0..messages.len())
-                .map(|k| self.recv(host, pd, k, &messages[k]))
-                .collect();
+            queues[host].recvs =
+                (0..messages.len()).map(|k| self.recv(host, pd, k, &messages[k])).collect();
         }
         if let Some(sabotage) = sabotage {
             self.spoil_receives(&mut queues, pd, sabotage);
@@ -146,7 +146,8 @@ impl<'a> Planner<'a> {
 
     /// Local memory of `len` bytes in up to four pieces, some of them perhaps empty.
     fn pieces(&mut self, host: usize, pd: PdId, usage: Use, len: u64) -> (Vec<AreaId>, SgList) {
-        let count = if len == 0 { self.rng.random_range(0..=2) } else { self.rng.random_range(1..=4) };
+        let count =
+            if len == 0 { self.rng.random_range(0..=2) } else { self.rng.random_range(1..=4) };
         let (mut areas, mut sges, mut left) = (Vec::new(), SgList::new(), len);
         for index in 0..count {
             let most = if self.rng.random_bool(0.1) { 0 } else { left };
@@ -238,7 +239,14 @@ impl<'a> Planner<'a> {
         self.read_of(draft, source, content, 0, len);
     }
 
-    fn read_of(&mut self, draft: &mut Draft, source: AreaId, content: Content, skip: u64, len: u64) {
+    fn read_of(
+        &mut self,
+        draft: &mut Draft,
+        source: AreaId,
+        content: Content,
+        skip: u64,
+        len: u64,
+    ) {
         let landing = self.pieces(draft.host, draft.pd, Use::Landing, len);
         let remote = self.remote(1 - draft.host, source, skip);
         self.push(draft, SendOp::Read { remote }, landing, content.skip(skip), len);
@@ -311,7 +319,13 @@ impl<'a> Planner<'a> {
         self.recv_of(host, pd, index, capacity)
     }
 
-    pub(crate) fn recv_of(&mut self, host: usize, pd: PdId, index: usize, capacity: u64) -> PlannedRecv {
+    pub(crate) fn recv_of(
+        &mut self,
+        host: usize,
+        pd: PdId,
+        index: usize,
+        capacity: u64,
+    ) -> PlannedRecv {
         let (areas, sges) = self.pieces(host, pd, Use::Landing, capacity);
         let wr = RecvWr { id: RECV_ID + index as u64, sges };
         let lag = self.settings.recv_lag.mul_f64(self.rng.random::<f64>().powi(3));
@@ -320,7 +334,13 @@ impl<'a> Planner<'a> {
     }
 
     /// Adds a work request to a draft; those that break the rules are made elsewhere.
-    pub(crate) fn add(&mut self, draft: &mut Draft, op: SendOp, local: (Vec<AreaId>, SgList), len: u64) {
+    pub(crate) fn add(
+        &mut self,
+        draft: &mut Draft,
+        op: SendOp,
+        local: (Vec<AreaId>, SgList),
+        len: u64,
+    ) {
         let content = Content::of(draft.host, draft.qp, draft.sends.len() as u64);
         self.push(draft, op, local, content, len);
     }

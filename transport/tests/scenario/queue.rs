@@ -169,7 +169,8 @@ impl Queue {
     /// Memory of this host that an unfinished work request may have filled.
     pub(crate) fn unfinished_areas(&self) -> Vec<AreaId> {
         let sends = self.sends[..self.posted].iter().skip(self.retired).map(|send| &send.local);
-        let recvs = self.recvs[..self.recv_posted].iter().skip(self.recv_done).map(|recv| &recv.areas);
+        let recvs =
+            self.recvs[..self.recv_posted].iter().skip(self.recv_done).map(|recv| &recv.areas);
         sends.chain(recvs).flatten().copied().collect()
     }
 }

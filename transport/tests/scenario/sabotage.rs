@@ -29,12 +29,8 @@ pub(crate) enum Sabotage {
     Withdrawn,
 }
 
-pub(crate) const BREACHES: [Sabotage; 4] = [
-    Sabotage::WrongKey,
-    Sabotage::OutOfBounds,
-    Sabotage::Permission,
-    Sabotage::ForeignDomain,
-];
+pub(crate) const BREACHES: [Sabotage; 4] =
+    [Sabotage::WrongKey, Sabotage::OutOfBounds, Sabotage::Permission, Sabotage::ForeignDomain];
 
 impl Sabotage {
     /// How the work request ends.

@@ -22,7 +22,14 @@ pub(crate) fn any_data() -> impl Strategy<Value = (DataHeader, Vec<u8>)> {
     let flags = any::<[bool; 4]>();
     let payload = prop::collection::vec(any::<u8>(), 0..2000);
     (0..DATA.len(), ids, place, flags, payload, any::<(u64, u64)>()).prop_map(
-        |(opcode, (qp, token, psn, number, stamp), (address, rkey, before, after), flags, payload, operands)| {
+        |(
+            opcode,
+            (qp, token, psn, number, stamp),
+            (address, rkey, before, after),
+            flags,
+            payload,
+            operands,
+        )| {
             let opcode = DATA[opcode];
             let carries = opcode.has_payload();
             let payload = if carries { payload } else { Vec::new() };

@@ -13,7 +13,7 @@ use rand_pcg::Pcg64;
 use super::fate::{Fate, corrupt};
 use super::{Faults, FaultsError};
 use crate::link::udp::cut::Cutter;
-use crate::link::{Link, LinkCaps, Received, Sent, Train, Via};
+use crate::link::{Link, LinkCaps, LinkLosses, Received, Sent, Train, Via};
 
 /// Bytes held back at once; with more the link is full. Only a long delay gets there.
 const MAX_HELD: usize = 256 << 20;
@@ -41,7 +41,7 @@ pub(crate) struct FaultyLink {
     held_bytes: usize,
     /// How many have been held; keeps those that are due together in order.
     holds: u64,
-    counters: FaultCounters,
+    pub(super) counters: FaultCounters,
     /// The fates of the train in hand.
     fates: Vec<Fate>,
     /// Buffers of released trains, for the next ones.
@@ -106,11 +106,6 @@ impl FaultyLink {
             spare: Vec::new(),
             scratch: Vec::new(),
         })
-    }
-
-    /// What has gone wrong so far.
-    pub(crate) fn counters(&self) -> FaultCounters {
-        self.counters
     }
 
     /// Sends what is due. `false`: the inner link is full, and something is overdue.
@@ -215,6 +210,11 @@ impl FaultyLink {
 }
 
 impl Link for FaultyLink {
+    fn losses(&self) -> LinkLosses {
+        let injected = self.counters.dropped + self.counters.corrupted;
+        LinkLosses { injected, ..self.inner.losses() }
+    }
+
     fn caps(&self) -> LinkCaps {
         self.inner.caps()
     }

@@ -10,7 +10,7 @@ use braid_wire::PathId;
 use super::fate::FLIPS;
 use super::link::FaultCounters;
 use super::*;
-use crate::link::{Link, LinkCaps, Received, Sent, Train, Via};
+use crate::link::{Link, LinkCaps, LinkLosses, Received, Sent, Train, Via};
 
 /// Writes down each train that is sent: where to, from where, and its datagrams.
 #[derive(Clone, Default)]
@@ -23,6 +23,10 @@ const SEGMENT: usize = 32;
 const TO: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4791);
 
 impl Link for Recorder {
+    fn losses(&self) -> LinkLosses {
+        LinkLosses::default()
+    }
+
     fn caps(&self) -> LinkCaps {
         LinkCaps { train_segments: 16, train_bytes: 65_507, receive_buffer: 1 << 20 }
     }
@@ -81,7 +85,7 @@ fn run(faults: Faults, trains: u32) -> (Vec<Vec<u8>>, FaultCounters) {
     }
     drain(&mut link);
     let sent = recorder.sent.lock().unwrap().concat();
-    (sent, link.counters())
+    (sent, link.counters)
 }
 
 fn drain(link: &mut FaultyLink) {

@@ -19,7 +19,7 @@ use socket2::{SockAddr, Socket};
 
 use self::cut::Cutter;
 use self::send::{Refusal, send_once};
-use super::{Link, LinkCaps, Received, Sent, Train, Via};
+use super::{Link, LinkCaps, LinkLosses, Received, Sent, Train, Via};
 
 /// Most segments of one GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024 and take 128
 /// since; 64 it stays, because a virtual machine hands its trains whole to the host, and a host
@@ -99,11 +99,6 @@ impl UdpLink {
             counters: UdpCounters::default(),
             kernel_drops: 0,
         })
-    }
-
-    /// What has happened so far.
-    pub(crate) fn counters(&self) -> UdpCounters {
-        self.counters
     }
 
     fn socket(&self, via: Via) -> io::Result<&Socket> {
@@ -212,6 +207,14 @@ impl UdpLink {
 }
 
 impl Link for UdpLink {
+    fn losses(&self) -> LinkLosses {
+        LinkLosses {
+            overflowed: self.counters.overflowed + self.counters.truncated,
+            unreachable: self.counters.unreachable + self.counters.cut_short,
+            injected: 0,
+        }
+    }
+
     fn caps(&self) -> LinkCaps {
         self.caps
     }

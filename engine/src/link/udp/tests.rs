@@ -212,7 +212,7 @@ fn refusals_are_told_apart() {
         let train = Train { to, via: Via::Port, segment_len: 1, slices: &bytes };
         let judged = link.judge(io::Error::from_raw_os_error(code), &train);
         assert_eq!(judged.unwrap(), Sent::Gone);
-        assert_eq!(link.counters().unreachable, 1);
+        assert_eq!(link.counters.unreachable, 1);
     }
     assert_eq!(of(libc::ENOBUFS), Refusal::Full);
     assert_eq!(of(libc::EIO), Refusal::Segmentation);
@@ -264,7 +264,7 @@ fn without_gso_datagrams_go_one_by_one() {
         assert!(got.iter().flat_map(|g| &g.bytes).eq(&bytes));
         assert_eq!(a.without_gso, [b.local_addr().ip()], "round {round}");
     }
-    assert_eq!(a.counters(), UdpCounters::default());
+    assert_eq!(a.counters, UdpCounters::default());
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn a_mebibyte_of_trains_arrives_without_loss() {
         assert!(train.iter().flat_map(|g| &g.bytes).eq(&bytes));
         assert!(train.iter().all(|g| g.from == train[0].from));
     }
-    assert_eq!(b.counters(), UdpCounters::default());
+    assert_eq!(b.counters, UdpCounters::default());
 }
 
 #[test]
@@ -340,5 +340,5 @@ fn what_did_not_fit_the_buffer_is_counted() {
     }
     send(&mut a, b.local_addr(), path(0), 10, b"late");
     recv(&mut b, 1);
-    assert_eq!(b.counters().overflowed, 100 - got);
+    assert_eq!(b.counters.overflowed, 100 - got);
 }
