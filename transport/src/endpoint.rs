@@ -5,13 +5,18 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use braid_lb::PathSet;
-use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, PathId, QpId, Time};
+use braid_wire::{
+    Ack, Control, ControlKind, Crc, DataHeader, MAX_DATA_HEADER_LEN, PathId, QpId, Time,
+};
 
 use crate::qp::{Outcome, Sendable};
 use crate::{
     Access, Admit, Arrival, Completion, EndpointConfig, Memory, PdId, PostError, QpState,
     QueuePair, RecvWr, Remote, SendWr, SgList, StateError, Status,
 };
+
+/// No segment takes more bytes than this on the wire.
+const LONGEST_SEGMENT: u64 = u16::MAX as u64 + MAX_DATA_HEADER_LEN as u64;
 
 /// A queue pair's place inside its endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -383,9 +388,10 @@ impl Endpoint {
 
     /// What the peer's socket can still hold. An idle peer takes one segment, however small its buffer is.
     fn budget(&self) -> u64 {
+        let buffer = self.config.peer_receive_buffer;
         match self.in_flight {
-            0 => u64::MAX,
-            in_flight => self.config.peer_receive_buffer.saturating_sub(in_flight),
+            0 => buffer.max(LONGEST_SEGMENT),
+            in_flight => buffer.saturating_sub(in_flight),
         }
     }
 

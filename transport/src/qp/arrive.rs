@@ -166,7 +166,9 @@ impl QueuePair {
             let incoming = link.incoming(stream);
             match refusal.nak() {
                 Some(code) => incoming.refuse(code, psn),
-                None if refusal == Refusal::NotReady => incoming.receiver_not_ready(psn),
+                None if refusal == Refusal::NotReady => {
+                    incoming.complain(NakCode::ReceiverNotReady, psn);
+                }
                 None => incoming.ack_now(),
             }
         }

@@ -50,8 +50,12 @@ impl QueuePair {
             NakCode::RemoteOperational => Status::RemoteOperational,
             NakCode::ReceiverNotReady => Status::RnrRetryExceeded,
         };
-        self.sq.fail(psn, status);
-        self.settle_sends();
+        if self.sq.fail(psn, status) {
+            self.settle_sends();
+        } else if let Some(link) = self.link.as_mut() {
+            // It has ended well here, which the peer would not doubt if it had heard.
+            link.from_responses.ack_now();
+        }
     }
 
     /// A refusal of ours becomes final when all before the refused packet has arrived and what that
@@ -65,7 +69,6 @@ impl QueuePair {
         let Some(code) = refusal else { return };
         self.fail(match code {
             NakCode::InvalidRequest => Status::LocalLength,
-            NakCode::RemoteOperational => Status::LocalProtection,
             _ => Status::RemoteAccess,
         });
     }
@@ -106,19 +109,19 @@ impl QueuePair {
                 self.sq.fail_source(source, Status::LocalProtection);
                 self.settle_sends();
             }
-            Stream::Responses => self.refuse_answer(source),
+            Stream::Responses => self.doubt_answer(source),
         }
     }
 
-    /// The memory that a READ asks for was deregistered while the answer was under way. That request
-    /// is refused after all; the answers before it still have to arrive.
-    fn refuse_answer(&mut self, source: u64) {
+    /// The memory that a READ asks for was deregistered while the answer was under way. Perhaps the
+    /// answer has arrived and only its acknowledgement was lost: then all is well, and a peer that
+    /// knows no such request any more acknowledges again. Else the peer fails, and so ends both.
+    /// Every retransmission comes back here until one or the other is known.
+    fn doubt_answer(&mut self, source: u64) {
         let Some(link) = self.link.as_mut() else { return };
-        if let Some(request) = link.owed.cut(source) {
-            link.responses.window.cut(source);
-            link.from_requests.refuse(NakCode::RemoteOperational, request);
+        if let Some(request) = link.owed.request_of(source) {
+            link.from_requests.complain(NakCode::RemoteOperational, request);
         }
-        self.settle_refusal();
     }
 
     fn fail(&mut self, status: Status) {

@@ -35,8 +35,8 @@ pub(crate) struct Incoming {
     events: VecDeque<(Psn, Event)>,
     /// The lowest PSN that was refused for good, and why. Nothing from there on is taken.
     refusal: Option<(NakCode, Psn)>,
-    /// A message that found no receive since the last ack.
-    not_ready: Option<Psn>,
+    /// What is to be said once, with the next ack: of several the lowest.
+    complaint: Option<(NakCode, Psn)>,
     owed: Owed,
     received: u32,
     duplicates: u32,
@@ -65,7 +65,7 @@ impl Incoming {
             highest: None,
             events: VecDeque::new(),
             refusal: None,
-            not_ready: None,
+            complaint: None,
             owed: Owed::default(),
             received: 0,
             duplicates: 0,
@@ -183,10 +183,10 @@ impl Incoming {
         self.refusal.filter(|(_, psn)| *psn <= self.epsn).map(|(code, _)| code)
     }
 
-    /// No receive was posted for this PSN's message.
-    pub(crate) fn receiver_not_ready(&mut self, psn: Psn) {
-        if self.not_ready.is_none_or(|other| psn < other) {
-            self.not_ready = Some(psn);
+    /// Says in the next ack that this PSN could not be served; nothing else follows from it here.
+    pub(crate) fn complain(&mut self, code: NakCode, psn: Psn) {
+        if self.complaint.is_none_or(|(_, other)| psn < other) {
+            self.complaint = Some((code, psn));
         }
         self.owed.now = true;
     }
@@ -219,8 +219,10 @@ impl Incoming {
         token: Token,
         rnr_delay: Duration,
     ) -> Ack {
-        let owed = std::mem::take(&mut self.owed);
-        let not_ready = self.not_ready.take().map(|psn| (NakCode::ReceiverNotReady, psn.wire()));
+        let owed = self.owed;
+        // What was echoed last stays: an ack that nothing has come before still has a true delay.
+        self.owed = Owed { now: false, unacked: 0, since: None, ..owed };
+        let complaint = self.complaint.take();
         let refusal = self.refusal.filter(|(_, psn)| *psn <= self.epsn);
         let highest = self.highest.unwrap_or(Psn(self.epsn.0.wrapping_sub(1)));
         Ack {
@@ -229,7 +231,7 @@ impl Incoming {
             stream: self.stream,
             cumulative: self.epsn.wire(),
             highest: highest.wire(),
-            nak: refusal.map(|(code, psn)| (code, psn.wire())).or(not_ready),
+            nak: refusal.or(complaint).map(|(code, psn)| (code, psn.wire())),
             rnr_delay_us: u32::try_from(rnr_delay.as_micros()).unwrap_or(u32::MAX),
             path: owed.path,
             ecn_marks: self.ecn_marks,

@@ -104,14 +104,9 @@ impl Responses {
         self.owed.shrink_to(super::KEPT);
     }
 
-    /// Drops the response `source` and all behind it. Returns the PSN of its request.
-    pub(crate) fn cut(&mut self, source: u64) -> Option<Psn> {
-        let request = self.get(source)?.request;
-        self.owed.truncate((source - self.base) as usize);
-        if self.cursor >= source {
-            (self.cursor, self.offset) = (source, 0);
-        }
-        Some(request)
+    /// The PSN of the request that this response answers.
+    pub(crate) fn request_of(&self, source: u64) -> Option<Psn> {
+        self.get(source).map(|response| response.request)
     }
 
     pub(crate) fn clear(&mut self) {

@@ -11,33 +11,38 @@ pub(crate) struct Rtt {
     variation: Duration,
     min_rto: Duration,
     max_rto: Duration,
+    /// The time-out without backoff: asked for with every segment, and changed only by a sample.
+    base_rto: Duration,
 }
 
 impl Rtt {
     pub(crate) fn new(min_rto: Duration, max_rto: Duration) -> Self {
-        Rtt { smoothed: None, variation: Duration::ZERO, min_rto, max_rto }
+        let base_rto = INITIAL_RTO.clamp(min_rto, max_rto);
+        Rtt { smoothed: None, variation: Duration::ZERO, min_rto, max_rto, base_rto }
     }
 
     /// RFC 6298, section 2.
     pub(crate) fn on_sample(&mut self, rtt: Duration) {
-        let Some(smoothed) = self.smoothed else {
-            self.smoothed = Some(rtt);
-            self.variation = rtt / 2;
-            return;
+        let smoothed = match self.smoothed {
+            None => {
+                self.variation = rtt / 2;
+                rtt
+            }
+            Some(smoothed) => {
+                self.variation = (self.variation * 3 + smoothed.abs_diff(rtt)) / 4;
+                (smoothed * 7 + rtt) / 8
+            }
         };
-        let deviation = smoothed.abs_diff(rtt);
-        self.variation = (self.variation * 3 + deviation) / 4;
-        self.smoothed = Some((smoothed * 7 + rtt) / 8);
+        self.smoothed = Some(smoothed);
+        self.base_rto = (smoothed + self.variation * 4).clamp(self.min_rto, self.max_rto);
     }
 
     /// The time-out after `backoff` of them in a row: doubled for each (RFC 6298, 5.5).
     pub(crate) fn rto(&self, backoff: u32) -> Duration {
-        let base = match self.smoothed {
-            None => INITIAL_RTO,
-            Some(smoothed) => smoothed + self.variation * 4,
-        };
-        let base = base.clamp(self.min_rto, self.max_rto);
-        base.saturating_mul(1 << backoff.min(16)).min(self.max_rto)
+        if backoff == 0 {
+            return self.base_rto;
+        }
+        self.base_rto.saturating_mul(1 << backoff.min(16)).min(self.max_rto)
     }
 
     /// A packet this much older than one that has arrived is lost, not late (as RFC 9002, 6.1.2,

@@ -157,11 +157,10 @@ impl SendQueue {
     }
 
     /// The work request at this PSN has failed; it says so when its turn to complete comes.
-    pub(crate) fn fail(&mut self, psn: Psn, status: Status) {
+    /// False: there is none.
+    pub(crate) fn fail(&mut self, psn: Psn, status: Status) -> bool {
         let hit = self.entries.iter_mut().find(|entry| entry.covers(psn));
-        if let Some(entry) = hit {
-            entry.failure.get_or_insert(status);
-        }
+        hit.map(|entry| entry.failure.get_or_insert(status)).is_some()
     }
 
     /// The oldest work request that was begun has failed.

@@ -259,16 +259,6 @@ impl Window {
         self.lost.shrink_to(super::KEPT);
     }
 
-    /// Forgets the segments of the message `source` and of all behind it.
-    pub(crate) fn cut(&mut self, source: u64) {
-        let kept = self.segments.partition_point(|segment| segment.source < source);
-        for gone in self.segments.drain(kept..) {
-            if gone.phase == Phase::InFlight {
-                self.in_flight -= Segment::wire_len(gone.len);
-            }
-        }
-    }
-
     /// Gives up everything.
     pub(crate) fn clear(&mut self) {
         *self = Window { next_order: self.next_order, ..Window::new(self.next()) };
