@@ -4,10 +4,6 @@
 //! sleeps; the sleeper says that it sleeps, then looks for work once more. With a sequentially
 //! consistent fence between the two steps of each side at least one of them sees the other, so no
 //! wake-up is lost, and a poster whose peer is awake pays for a fence and a load.
-#![allow(
-    unexpected_cfgs,
-    reason = "`--cfg loom` is how loom is switched on; cargo knows nothing of it"
-)]
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU8, AtomicU32, Ordering, fence};
@@ -93,7 +89,7 @@ mod tests {
     }
 }
 
-/// Run with `RUSTFLAGS="--cfg loom" cargo test -p braid --lib --release wake`.
+/// Run with `cargo xtask loom`.
 #[cfg(all(test, loom))]
 mod model {
     use super::*;

@@ -34,6 +34,9 @@ pub struct QpConfig {
     pub max_rto: Duration,
     /// Packets sent later that must have arrived before one counts as lost.
     pub reorder_threshold: u32,
+    /// How long the acknowledgement of a message waits once data has gone the other way: a request
+    /// that was replied to needs no haste, and one ack then does for several.
+    pub reply_hold: Duration,
     /// How much may be in flight.
     pub cc: CcConfig,
 }
@@ -53,6 +56,7 @@ impl Default for QpConfig {
             min_rto: Duration::from_millis(4),
             max_rto: Duration::from_millis(300),
             reorder_threshold: 48,
+            reply_hold: Duration::from_micros(20),
             cc: CcConfig::default(),
         }
     }

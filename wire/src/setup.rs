@@ -181,6 +181,14 @@ impl Setup {
         out.extend_from_slice(&crc.to_be_bytes());
     }
 
+    /// Reads a REJECT of another version: that much of its form every version keeps. The rest of it,
+    /// its check included, may mean anything.
+    pub fn reject_of_other_version(bytes: &[u8]) -> Option<Reject> {
+        let (raw, _) = RawShort::ref_from_prefix(bytes).ok()?;
+        let is_reject = raw.bth.opcode == Opcode::Reject as u8 && raw.version != VERSION;
+        is_reject.then(|| Reject { nonce: raw.nonce.get(), reason: RejectReason::Version })
+    }
+
     pub(crate) fn decode(opcode: Opcode, bytes: &[u8]) -> Result<Self, DecodeError> {
         let body = strip_check(bytes, size_of::<RawShort>())?;
         let (raw, rest) = RawShort::ref_from_prefix(body).map_err(|_| DecodeError::Length)?;
@@ -265,5 +273,25 @@ impl RawConnect {
             max_rd_atomic: self.max_rd_atomic,
             crc,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reject_of_another_version_is_understood_by_its_nonce() {
+        let mut bytes = Vec::new();
+        let reject = Reject { nonce: 77, reason: RejectReason::Version };
+        Setup::Reject(reject).encode(&mut bytes);
+        assert_eq!(Setup::reject_of_other_version(&bytes), None, "it is of this version");
+        bytes[12] = VERSION + 1;
+        bytes.truncate(24);
+        assert_eq!(Setup::reject_of_other_version(&bytes), None, "no room for a header");
+        bytes.extend_from_slice(&[9; 12]);
+        assert_eq!(Setup::reject_of_other_version(&bytes), Some(reject));
+        bytes[0] = Opcode::Hello as u8;
+        assert_eq!(Setup::reject_of_other_version(&bytes), None);
     }
 }

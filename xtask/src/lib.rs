@@ -6,10 +6,12 @@
 pub mod bench;
 pub mod e2e;
 pub mod failure;
+pub mod flood;
 pub mod floors;
 pub mod fmt;
 pub mod fuzz;
 pub mod lint;
+pub mod loom;
 pub mod process;
 pub mod soak;
 pub mod softroce;

@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{Failure, bench, e2e, fmt, fuzz, lint, process, soak, softroce, test, tidy, tools};
+use xtask::{
+    Failure, bench, e2e, flood, fmt, fuzz, lint, loom, process, soak, softroce, test, tidy, tools,
+};
 
 /// Every chore of the project in one command.
 #[derive(Parser)]
@@ -33,6 +35,10 @@ enum Chore {
     Fuzz(fuzz::Options),
     /// Many seeds of the virtual-time scenarios
     Soak(soak::Options),
+    /// Hostile datagrams by the million at an engine's port, during a transfer
+    Flood(flood::Options),
+    /// Every interleaving of our own concurrency
+    Loom,
     /// What this machine's datapath can do at best
     Bench,
     /// The Soft-RoCE virtual machine
@@ -62,6 +68,8 @@ fn start() -> Result<(), Failure> {
         Chore::E2e => e2e::run(),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Soak(options) => soak::run(&options),
+        Chore::Flood(options) => flood::run(&options),
+        Chore::Loom => loom::run(),
         Chore::Bench => bench::run(),
         Chore::Softroce => softroce::run(),
         Chore::Tools => tools::run(),

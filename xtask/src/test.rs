@@ -21,6 +21,8 @@ const STEPS: &[Step] = &[
     Step { name: "test", cargo: &["test", "--workspace"] },
     Step { name: "build", cargo: &["build", "--workspace", "--release", "--bins", "--examples"] },
     Step { name: "e2e", cargo: &["xtask", "e2e"] },
+    Step { name: "flood", cargo: &["xtask", "flood"] },
+    Step { name: "loom", cargo: &["xtask", "loom"] },
     Step { name: "fuzz", cargo: &["xtask", "fuzz", "--seconds", "10"] },
     // `cargo test` has run the first seeds already.
     Step { name: "soak", cargo: &["xtask", "soak", "--first", "10000", "--seeds", "20000"] },

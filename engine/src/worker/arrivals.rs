@@ -131,6 +131,9 @@ impl Arrivals<'_> {
             DecodeError::Version(_) => {
                 self.counters.version.add(1);
                 self.responder.on_other_version(received.from, received.bytes, self.outbox);
+                if let Some(reject) = Setup::reject_of_other_version(received.bytes) {
+                    self.setup(received.from, &Setup::Reject(reject));
+                }
             }
             DecodeError::HeaderCheck => self.counters.header_check.add(1),
             _ => self.counters.malformed.add(1),

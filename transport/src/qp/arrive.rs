@@ -5,7 +5,7 @@ use braid_wire::{DataHeader, NakCode, Opcode, PathId, Psn, Stream, Time};
 use super::events::{Event, Received};
 use super::incoming::Place;
 use super::responses::Body;
-use super::{Link, QueuePair, scatter};
+use super::{QueuePair, scatter};
 use crate::{
     Access, AccessError, AtomicOp, Completion, Memory, Regions, SgList, Sge, Status, Work,
 };
@@ -372,15 +372,6 @@ impl QueuePair {
             let Some(link) = self.link.as_mut() else { return };
             link.requests.on_implied_ack(now, request);
             self.settle_sends();
-        }
-    }
-}
-
-impl Link {
-    pub(super) fn owes_ack(&self, stream: Stream, now: Time) -> bool {
-        match stream {
-            Stream::Requests => self.from_requests.owes_ack(now),
-            Stream::Responses => self.from_responses.owes_ack(now),
         }
     }
 }

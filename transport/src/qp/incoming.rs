@@ -27,6 +27,8 @@ pub(crate) enum Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Incoming {
     stream: Stream,
+    /// How long an ack waits once its message was replied to.
+    reply_hold: Duration,
     epsn: Psn,
     base: Psn,
     words: VecDeque<u64>,
@@ -46,7 +48,13 @@ pub(crate) struct Incoming {
 /// The acknowledgement that is owed, and the packet that it will echo.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owed {
+    /// It cannot wait.
     now: bool,
+    /// The peer has asked for it.
+    asked: bool,
+    /// Data has gone the other way since: who gets a reply can wait a little for the ack of what it
+    /// replies to, and one ack may do for several messages (as TCP's delayed ack, RFC 1122, 4.2.3.2).
+    replied: bool,
     unacked: u32,
     since: Option<Time>,
     stamp: u32,
@@ -55,9 +63,10 @@ struct Owed {
 }
 
 impl Incoming {
-    pub(crate) fn new(stream: Stream, first: Psn) -> Self {
+    pub(crate) fn new(stream: Stream, first: Psn, reply_hold: Duration) -> Self {
         Incoming {
             stream,
+            reply_hold,
             epsn: first,
             base: first,
             words: VecDeque::new(),
@@ -90,7 +99,8 @@ impl Incoming {
         self.ecn_marks = self.ecn_marks.wrapping_add(u16::from(congestion));
         self.owed.unacked += 1;
         self.owed.since.get_or_insert(now);
-        self.owed.now |= asks || self.owed.unacked >= MAX_UNACKED;
+        self.owed.asked |= asks;
+        self.owed.now |= self.owed.unacked >= MAX_UNACKED;
         (self.owed.stamp, self.owed.path, self.owed.arrived) = (stamp, path, now);
     }
 
@@ -200,7 +210,15 @@ impl Incoming {
     /// When an acknowledgement becomes due that nothing has asked for. One that is due needs no timer:
     /// it goes out with the next transmission.
     pub(crate) fn ack_deadline(&self) -> Option<Time> {
-        self.owed.since.filter(|_| !self.owed.now).map(|since| since + MAX_ACK_DELAY)
+        let Owed { now, asked, replied, since, .. } = self.owed;
+        let delay = if asked && replied { self.reply_hold } else { MAX_ACK_DELAY };
+        let waits = !now && (!asked || replied);
+        since.filter(|_| waits).map(|since| since + delay)
+    }
+
+    /// Data has been sent to the peer.
+    pub(crate) fn on_reply(&mut self) {
+        self.owed.replied |= self.owed.asked;
     }
 
     pub(crate) fn on_timeout(&mut self, now: Time) {
@@ -208,6 +226,11 @@ impl Incoming {
     }
 
     pub(crate) fn owes_ack(&self, now: Time) -> bool {
+        self.owes_ack_first(now) || (self.owed.asked && !self.owed.replied)
+    }
+
+    /// Whether it is owed even before data that could go out.
+    pub(crate) fn owes_ack_first(&self, now: Time) -> bool {
         self.owed.now || self.ack_deadline().is_some_and(|deadline| deadline <= now)
     }
 
@@ -221,7 +244,8 @@ impl Incoming {
     ) -> Ack {
         let owed = self.owed;
         // What was echoed last stays: an ack that nothing has come before still has a true delay.
-        self.owed = Owed { now: false, unacked: 0, since: None, ..owed };
+        self.owed =
+            Owed { now: false, asked: false, replied: false, unacked: 0, since: None, ..owed };
         let complaint = self.complaint.take();
         let refusal = self.refusal.filter(|(_, psn)| *psn <= self.epsn);
         let highest = self.highest.unwrap_or(Psn(self.epsn.0.wrapping_sub(1)));
@@ -276,14 +300,14 @@ mod tests {
 
     #[test]
     fn in_order_packets_move_the_epsn() {
-        let mut incoming = Incoming::new(Stream::Requests, Psn(5));
+        let mut incoming = Incoming::new(Stream::Requests, Psn(5), Duration::ZERO);
         arrive(&mut incoming, &[5, 6, 7]);
         assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(8), vec![]));
     }
 
     #[test]
     fn early_packets_wait_and_are_reported_relative_to_the_epsn() {
-        let mut incoming = Incoming::new(Stream::Requests, Psn(5));
+        let mut incoming = Incoming::new(Stream::Requests, Psn(5), Duration::ZERO);
         arrive(&mut incoming, &[7, 5, 200, 9]);
         assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(6), vec![1, 3, 194]));
         assert_eq!(incoming.locate(Psn(7), 4096), Place::Duplicate);
@@ -295,7 +319,7 @@ mod tests {
 
     #[test]
     fn the_bitmap_survives_long_holes() {
-        let mut incoming = Incoming::new(Stream::Requests, Psn(0));
+        let mut incoming = Incoming::new(Stream::Requests, Psn(0), Duration::ZERO);
         let rest: Vec<u64> = (1..1000).collect();
         arrive(&mut incoming, &rest);
         assert_eq!(ones(&incoming), rest);

@@ -194,8 +194,8 @@ impl QueuePair {
             requests: outgoing(),
             responses: outgoing(),
             owed: Responses::default(),
-            from_requests: Incoming::new(Stream::Requests, theirs),
-            from_responses: Incoming::new(Stream::Responses, theirs),
+            from_requests: Incoming::new(Stream::Requests, theirs, self.config.reply_hold),
+            from_responses: Incoming::new(Stream::Responses, theirs, self.config.reply_hold),
             turn: Stream::Requests,
             remote,
         }));

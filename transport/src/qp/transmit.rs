@@ -3,6 +3,7 @@
 use braid_lb::PathSet;
 use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, Opcode, Psn, Stream, Time};
 
+use super::incoming::Incoming;
 use super::outgoing::{Block, Room};
 use super::send_queue::{Limits, Next};
 use super::window::Segment;
@@ -36,12 +37,23 @@ impl QueuePair {
         paths: &mut PathSet,
         grant: Sendable,
     ) -> Outcome {
-        if let Some(ack) = self.poll_ack(now) {
+        if let Some(ack) = self.poll_ack(|incoming| incoming.owes_ack_first(now), now) {
             return Outcome::Packet { body: TransmitBody::Ack(ack), yields: false };
         }
         if let Some(control) = self.poll_farewell() {
             return Outcome::Packet { body: TransmitBody::Control(control), yields: false };
         }
+        let data = self.poll_data(now, paths, grant);
+        if matches!(data, Outcome::Packet { .. }) {
+            return data;
+        }
+        match self.poll_ack(|incoming| incoming.owes_ack(now), now) {
+            Some(ack) => Outcome::Packet { body: TransmitBody::Ack(ack), yields: false },
+            None => data,
+        }
+    }
+
+    fn poll_data(&mut self, now: Time, paths: &mut PathSet, grant: Sendable) -> Outcome {
         let sends = matches!(self.state, QpState::ReadyToSend | QpState::SendQueueDrained);
         let Some(first) = self.link.as_ref().filter(|_| sends).map(|link| link.turn) else {
             return Outcome::Idle;
@@ -61,17 +73,19 @@ impl QueuePair {
     fn sent_on(&mut self, stream: Stream, body: TransmitBody) -> Outcome {
         let mut yields = false;
         if let Some(link) = self.link.as_mut() {
+            link.from_requests.on_reply();
+            link.from_responses.on_reply();
             yields = link.outgoing(stream).train_has_ended();
             link.turn = if yields { other(stream) } else { stream };
         }
         Outcome::Packet { body, yields }
     }
 
-    fn poll_ack(&mut self, now: Time) -> Option<Ack> {
+    fn poll_ack(&mut self, owes: impl Fn(&Incoming) -> bool, now: Time) -> Option<Ack> {
         let rnr_delay = self.config.rnr_delay;
         let link = self.link.as_mut()?;
         let streams = [Stream::Requests, Stream::Responses];
-        let stream = streams.into_iter().find(|stream| link.owes_ack(*stream, now))?;
+        let stream = streams.into_iter().find(|stream| owes(link.incoming(*stream)))?;
         let (qp, token) = (link.remote.qp, link.remote.token);
         self.counters.acks_sent += 1;
         Some(link.incoming(stream).take_ack(now, qp, token, rnr_delay))
