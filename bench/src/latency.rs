@@ -36,6 +36,7 @@ struct Run<'s> {
     sends_open: u64,
     received: u64,
     verified: u64,
+    completions: Vec<Completion>,
     scratch: Vec<u8>,
     buffer: Vec<u8>,
 }
@@ -119,6 +120,7 @@ impl<'s> Run<'s> {
             sends_open: 0,
             received: 0,
             verified: 0,
+            completions: Vec::with_capacity(64),
             scratch: Vec::new(),
             buffer,
             phase,
@@ -235,10 +237,14 @@ impl<'s> Run<'s> {
         })
     }
 
+    /// One turn of the engine and what has come of it: an answer goes out before the next turn.
     fn poll(&mut self) -> Result<(), Failure> {
-        while let Some(completion) = self.session.cq.poll_one().attempt("completion queue")? {
+        let mut completions = std::mem::take(&mut self.completions);
+        self.session.cq.poll(&mut completions, 64).attempt("completion queue")?;
+        for completion in completions.drain(..) {
             self.on_completion(&completion)?;
         }
+        self.completions = completions;
         Ok(())
     }
 
