@@ -54,7 +54,7 @@ struct Owed {
     asked: bool,
     /// Data has gone the other way since: who gets a reply can wait a little for the ack of what it
     /// replies to, and one ack may do for several messages (as TCP's delayed ack, RFC 1122, 4.2.3.2).
-    replied: bool,
+    replied: Option<Time>,
     unacked: u32,
     since: Option<Time>,
     stamp: u32,
@@ -211,14 +211,18 @@ impl Incoming {
     /// it goes out with the next transmission.
     pub(crate) fn ack_deadline(&self) -> Option<Time> {
         let Owed { now, asked, replied, since, .. } = self.owed;
-        let delay = if asked && replied { self.reply_hold } else { MAX_ACK_DELAY };
-        let waits = !now && (!asked || replied);
-        since.filter(|_| waits).map(|since| since + delay)
+        match (now, asked) {
+            (true, _) => None,
+            (false, true) => replied.map(|replied| replied + self.reply_hold),
+            (false, false) => since.map(|since| since + MAX_ACK_DELAY),
+        }
     }
 
     /// Data has been sent to the peer.
-    pub(crate) fn on_reply(&mut self) {
-        self.owed.replied |= self.owed.asked;
+    pub(crate) fn on_reply(&mut self, now: Time) {
+        if self.owed.asked {
+            self.owed.replied.get_or_insert(now);
+        }
     }
 
     pub(crate) fn on_timeout(&mut self, now: Time) {
@@ -226,7 +230,7 @@ impl Incoming {
     }
 
     pub(crate) fn owes_ack(&self, now: Time) -> bool {
-        self.owes_ack_first(now) || (self.owed.asked && !self.owed.replied)
+        self.owes_ack_first(now) || (self.owed.asked && self.owed.replied.is_none())
     }
 
     /// Whether it is owed even before data that could go out.
@@ -245,7 +249,7 @@ impl Incoming {
         let owed = self.owed;
         // What was echoed last stays: an ack that nothing has come before still has a true delay.
         self.owed =
-            Owed { now: false, asked: false, replied: false, unacked: 0, since: None, ..owed };
+            Owed { now: false, asked: false, replied: None, unacked: 0, since: None, ..owed };
         let complaint = self.complaint.take();
         let refusal = self.refusal.filter(|(_, psn)| *psn <= self.epsn);
         let highest = self.highest.unwrap_or(Psn(self.epsn.0.wrapping_sub(1)));

@@ -61,7 +61,7 @@ impl QueuePair {
         let mut outcome = Outcome::Idle;
         for stream in [first, other(first)] {
             match self.poll_stream(now, stream, paths, grant) {
-                Ok(body) => return self.sent_on(stream, body),
+                Ok(body) => return self.sent_on(now, stream, body),
                 Err(Block::Budget) => outcome = Outcome::NoBudget,
                 Err(Block::Own) => {}
             }
@@ -70,11 +70,11 @@ impl QueuePair {
     }
 
     /// The streams take turns train by train.
-    fn sent_on(&mut self, stream: Stream, body: TransmitBody) -> Outcome {
+    fn sent_on(&mut self, now: Time, stream: Stream, body: TransmitBody) -> Outcome {
         let mut yields = false;
         if let Some(link) = self.link.as_mut() {
-            link.from_requests.on_reply();
-            link.from_responses.on_reply();
+            link.from_requests.on_reply(now);
+            link.from_responses.on_reply(now);
             yields = link.outgoing(stream).train_has_ended();
             link.turn = if yields { other(stream) } else { stream };
         }
