@@ -166,7 +166,7 @@ pub(crate) struct EngineArgs {
     /// Local devices or addresses, one rail each: not built yet.
     #[arg(long, value_delimiter = ',')]
     pub(crate) rails: Vec<String>,
-    /// Payload bytes of a packet, at most [default: what the path takes, up to 8192]
+    /// Payload bytes of a packet, at most [default: what the path takes, up to 16384]
     #[arg(long, value_parser = clap::value_parser!(u16).range(64..))]
     pub(crate) mtu: Option<u16>,
     /// Whether payloads carry a CRC end to end.

@@ -56,7 +56,7 @@ impl Default for QpConfig {
             min_rto: Duration::from_millis(4),
             max_rto: Duration::from_millis(300),
             reorder_threshold: 48,
-            reply_hold: Duration::from_micros(20),
+            reply_hold: Duration::from_micros(50),
             cc: CcConfig::default(),
         }
     }
