@@ -1,4 +1,4 @@
-//! A first program: a server and a client in one process, over UDP on this machine.
+//! A first program, `cargo run --example first`: a server and a client in one process, over UDP.
 //!
 //! The server hands the client the key of a piece of its memory. The client writes into it, without
 //! the server's taking part, and then sends a message to say so.

@@ -233,6 +233,11 @@ impl Incoming {
         self.owes_ack_first(now) || (self.owed.asked && self.owed.replied.is_none())
     }
 
+    /// Whether anything has come since the last one.
+    pub(crate) fn has_unacknowledged(&self) -> bool {
+        self.owed.unacked > 0
+    }
+
     /// Whether it is owed even before data that could go out.
     pub(crate) fn owes_ack_first(&self, now: Time) -> bool {
         self.owed.now || self.ack_deadline().is_some_and(|deadline| deadline <= now)

@@ -37,7 +37,10 @@ impl QueuePair {
         paths: &mut PathSet,
         grant: Sendable,
     ) -> Outcome {
-        if let Some(ack) = self.poll_ack(|incoming| incoming.owes_ack_first(now), now) {
+        // Who leaves says first what has arrived: it is too late afterwards.
+        let leaves = self.farewell;
+        let first = |i: &Incoming| i.owes_ack_first(now) || (leaves && i.has_unacknowledged());
+        if let Some(ack) = self.poll_ack(first, now) {
             return Outcome::Packet { body: TransmitBody::Ack(ack), yields: false };
         }
         if let Some(control) = self.poll_farewell() {
