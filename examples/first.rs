@@ -2,7 +2,6 @@
 //!
 //! The server hands the client the key of a piece of its memory. The client writes into it, without
 //! the server's taking part, and then sends a message to say so.
-//! Run it with `cargo run --example first`.
 
 use std::error::Error;
 use std::net::SocketAddr;
