@@ -179,7 +179,8 @@ impl<'s> Run<'s> {
     fn prepare(&mut self) -> Result<(), Failure> {
         for qp in 0..self.lanes.len() {
             self.session.credits.store_u64(8 * qp, 0).attempt("credit")?;
-            if self.session.plan.test == Test::ReadBw && self.session.plan.verify {
+            let is_read = !self.session.is_client || self.session.plan.bidirectional;
+            if is_read && self.session.plan.test == Test::ReadBw && self.session.plan.verify {
                 self.fill_exposed(qp)?;
             }
             if self.receives && self.session.qps[qp].outstanding().1 == 0 {

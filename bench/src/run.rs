@@ -180,7 +180,7 @@ fn sizes(test: Test, args: &TestArgs) -> Vec<u64> {
 /// Messages outstanding per queue pair.
 fn depth(args: &TestArgs, size: u64) -> u32 {
     let by_bytes = OUTSTANDING_BYTES / size.max(1) / u64::from(args.qps);
-    args.tx_depth.unwrap_or(by_bytes.clamp(8, 128) as u32)
+    args.tx_depth.unwrap_or(by_bytes.clamp(2, 128) as u32)
 }
 
 /// Slots begin on cache lines, so that messages do not share them.

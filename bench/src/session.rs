@@ -224,7 +224,7 @@ impl Parts {
         is_client: bool,
     ) -> Result<Session, Failure> {
         let region = |[addr, len, rkey]: [u64; 3]| RemoteRegion { addr, len, rkey: rkey as u32 };
-        self.touch()?;
+        self.touch(is_client)?;
         Ok(Session {
             plan: self.plan,
             control: self.control,
@@ -240,15 +240,26 @@ impl Parts {
         })
     }
 
-    /// Gives every page a frame of its own, and something to send, before anything is measured.
-    fn touch(&self) -> Result<(), Failure> {
-        let mut page = vec![0; 4096];
-        pattern::fill(&mut page, 0, 0);
-        for offset in (0..self.local.len()).step_by(page.len()) {
-            let len = page.len().min(self.local.len() - offset);
-            self.local.write_at(offset, &page[..len]).attempt("memory")?;
-            self.exposed.write_at(offset, &page[..len]).attempt("memory")?;
+    /// Gives every page that will be used a frame of its own, and something to send, before anything
+    /// is measured.
+    fn touch(&self, is_client: bool) -> Result<(), Failure> {
+        let both = self.plan.bidirectional || self.plan.test.is_latency();
+        if both || is_client {
+            touch(&self.local)?;
+        }
+        if both || !is_client {
+            touch(&self.exposed)?;
         }
         Ok(())
     }
+}
+
+fn touch(memory: &MemoryRegion) -> Result<(), Failure> {
+    let mut page = vec![0; 4096];
+    pattern::fill(&mut page, 0, 0);
+    for offset in (0..memory.len()).step_by(page.len()) {
+        let len = page.len().min(memory.len() - offset);
+        memory.write_at(offset, &page[..len]).attempt("memory")?;
+    }
+    Ok(())
 }
