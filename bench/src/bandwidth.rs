@@ -68,10 +68,7 @@ pub(crate) fn client(
     limit: Option<Duration>,
 ) -> Result<(Outcome, SideReport), Failure> {
     let mut run = Run::new(session, phase)?;
-    run.session.control.send(&Order::Begin(phase))?;
-    let Answer::Ready = run.session.control.receive(STALL)? else {
-        return Err(Failure::Peer("reported before it was asked".to_owned()));
-    };
+    run.session.control.begin(phase, STALL)?;
     let begin = Instant::now();
     while !run.has_sent_all() {
         run.step()?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::failure::{Attempt, Failure};
-use crate::plan::{from_json, to_json};
+use crate::plan::{Answer, Order, Phase, from_json, to_json};
 
 /// Messages in either direction that may wait.
 const SLOTS: usize = 8;
@@ -86,6 +86,15 @@ impl Control {
             if Instant::now() > deadline {
                 return Err(Failure::Stalled(within));
             }
+        }
+    }
+
+    /// Tells the server what comes next and waits until it is ready for it.
+    pub(crate) fn begin(&mut self, phase: Phase, within: Duration) -> Result<(), Failure> {
+        self.send(&Order::Begin(phase))?;
+        match self.receive(within)? {
+            Answer::Ready => Ok(()),
+            Answer::Report(_) => Err(Failure::Peer("reported before it was asked".to_owned())),
         }
     }
 

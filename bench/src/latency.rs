@@ -48,10 +48,7 @@ pub(crate) fn client(
     limit: Option<Duration>,
 ) -> Result<(Outcome, SideReport), Failure> {
     let mut run = Run::new(session, phase)?;
-    run.session.control.send(&Order::Begin(phase))?;
-    let Answer::Ready = run.session.control.receive(STALL)? else {
-        return Err(Failure::Peer("reported before it was asked".to_owned()));
-    };
+    run.session.control.begin(phase, STALL)?;
     let mut times = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("sound bounds");
     let begin = Instant::now();
     let mut sent = 0;

@@ -21,7 +21,7 @@ pub enum ConnectError {
         addr: SocketAddr,
     },
     /// The peer said no.
-    #[error("{addr} turned the connection down: {}", describe(*.reason))]
+    #[error("{addr} turned the connection down: {reason}")]
     Rejected {
         /// The peer.
         addr: SocketAddr,
@@ -76,18 +76,6 @@ pub enum ConnectError {
         /// Whom it was to reach.
         addr: SocketAddr,
     },
-}
-
-fn describe(reason: RejectReason) -> &'static str {
-    match reason {
-        RejectReason::NotListening => "nobody listens there; start the server first",
-        RejectReason::Busy => "its backlog is full; try again later",
-        RejectReason::Refused => "its application refused",
-        RejectReason::Version => {
-            "it speaks another version of Braid's format; upgrade the older side"
-        }
-        RejectReason::Cookie => "it did not recognise its cookie; try again",
-    }
 }
 
 /// Refuses private data that no packet holds.

@@ -20,20 +20,8 @@ pub enum ConnectError {
     #[error("no answer in time; is a Braid listener there, and does UDP reach its port?")]
     TimedOut,
     /// The other side said no.
-    #[error("the peer turned the connection down: {}", describe(*.0))]
+    #[error("the peer turned the connection down: {0}")]
     Rejected(RejectReason),
-}
-
-fn describe(reason: RejectReason) -> &'static str {
-    match reason {
-        RejectReason::NotListening => "nobody listens there; start the server first",
-        RejectReason::Busy => "its backlog is full; try again later",
-        RejectReason::Refused => "its application refused",
-        RejectReason::Version => {
-            "it speaks another version of Braid's format; upgrade the older side"
-        }
-        RejectReason::Cookie => "it did not recognise its cookie; try again",
-    }
 }
 
 /// The side that connects.

@@ -3,6 +3,8 @@
 //! The responder keeps no state before a CONNECT proves its cookie, and answers with no more bytes
 //! than it was sent until then.
 
+use std::fmt;
+
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -106,6 +108,20 @@ pub enum RejectReason {
     Version = 4,
     /// The cookie is wrong or too old: begin again.
     Cookie = 5,
+}
+
+impl fmt::Display for RejectReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RejectReason::NotListening => "nobody listens there; start the server first",
+            RejectReason::Busy => "its backlog is full; try again later",
+            RejectReason::Refused => "its application refused",
+            RejectReason::Version => {
+                "it speaks another version of Braid's format; upgrade the older side"
+            }
+            RejectReason::Cookie => "it did not recognise its cookie; try again",
+        })
+    }
 }
 
 impl RejectReason {
