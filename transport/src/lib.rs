@@ -26,4 +26,5 @@ pub use qp::{Admit, Arrival, Landing, QpCounters, QpState, QueuePair, Refusal};
 pub use setup::{ConnectError, CookieJar, Initiator};
 pub use wr::{
     Completion, MAX_MESSAGE, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge, Status, Work,
+    message_len,
 };

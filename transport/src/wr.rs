@@ -3,6 +3,8 @@
 use braid_wire::QpId;
 use smallvec::SmallVec;
 
+use crate::PostError;
+
 /// The longest message, in bytes: 1 GiB.
 pub const MAX_MESSAGE: u64 = 1 << 30;
 
@@ -121,6 +123,42 @@ pub struct SendWr {
     pub solicited: bool,
     /// Begins only after all READs and atomics before it have ended.
     pub fence: bool,
+}
+
+impl SendWr {
+    /// Whether it can be carried out at all: its length, and what an atomic needs.
+    ///
+    /// # Errors
+    /// [`PostError::TooLong`], [`PostError::AtomicLength`], [`PostError::AtomicAlignment`].
+    pub fn check(&self) -> Result<(), PostError> {
+        let len = message_len(&self.sges)?;
+        if !self.op.is_atomic() {
+            return Ok(());
+        }
+        if self.sges.len() != 1 || len != 8 {
+            return Err(PostError::AtomicLength { count: self.sges.len(), len });
+        }
+        match self.op.remote() {
+            Some(remote) if !remote.addr.is_multiple_of(8) => {
+                Err(PostError::AtomicAlignment { addr: remote.addr })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Bytes of all pieces.
+pub(crate) fn total_len(pieces: &[Sge]) -> u64 {
+    pieces.iter().map(|piece| u64::from(piece.len)).sum()
+}
+
+/// Bytes of all pieces, at most [`MAX_MESSAGE`].
+///
+/// # Errors
+/// [`PostError::TooLong`].
+pub fn message_len(pieces: &[Sge]) -> Result<u64, PostError> {
+    let len = total_len(pieces);
+    if len > MAX_MESSAGE { Err(PostError::TooLong { len }) } else { Ok(len) }
 }
 
 /// A work request for a receive queue.

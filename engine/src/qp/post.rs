@@ -1,6 +1,6 @@
 //! Posting: check, reserve, push, ring. No lock, no allocation, no system call while the worker is awake.
 
-use braid_transport::{Access, MAX_MESSAGE, PostError, RecvWr, Regions, SendOp, SendWr, Sge};
+use braid_transport::{Access, PostError, RecvWr, Regions, SendWr, Sge, message_len};
 
 use super::shared::{PostedSend, QpShared};
 
@@ -13,10 +13,8 @@ impl QpShared {
     /// Everything but the queue's length.
     pub(crate) fn check_send(&self, wr: &SendWr, regions: &Regions) -> Result<(), PostError> {
         self.check_send_state()?;
-        let len = self.check_shape(&wr.sges)?;
-        if wr.op.is_atomic() {
-            check_atomic(&wr.op, wr.sges.len(), len)?;
-        }
+        self.check_count(&wr.sges)?;
+        wr.check()?;
         let needed = if wr.op.needs_response() { Access::LOCAL_WRITE } else { Access::NONE };
         self.check_pieces(&wr.sges, regions, needed)
     }
@@ -26,7 +24,8 @@ impl QpShared {
         if !state.accepts_recv() {
             return Err(PostError::State { state, queue: "receive" });
         }
-        self.check_shape(&wr.sges)?;
+        self.check_count(&wr.sges)?;
+        message_len(&wr.sges)?;
         self.check_pieces(&wr.sges, regions, Access::LOCAL_WRITE)
     }
 
@@ -53,14 +52,9 @@ impl QpShared {
         }
     }
 
-    /// The number and the bytes of the pieces; returns the latter.
-    fn check_shape(&self, pieces: &[Sge]) -> Result<u64, PostError> {
+    fn check_count(&self, pieces: &[Sge]) -> Result<(), PostError> {
         let (count, max) = (pieces.len(), self.max_sge);
-        if count > max {
-            return Err(PostError::TooManySges { count, max });
-        }
-        let len = pieces.iter().map(|piece| u64::from(piece.len)).sum();
-        if len > MAX_MESSAGE { Err(PostError::TooLong { len }) } else { Ok(len) }
+        if count > max { Err(PostError::TooManySges { count, max }) } else { Ok(()) }
     }
 
     fn check_pieces(
@@ -73,17 +67,5 @@ impl QpShared {
             regions.check(self.pd, piece.lkey, piece.addr, piece.len.into(), needed)?;
         }
         Ok(())
-    }
-}
-
-fn check_atomic(op: &SendOp, count: usize, len: u64) -> Result<(), PostError> {
-    if count != 1 || len != 8 {
-        return Err(PostError::AtomicLength { count, len });
-    }
-    match op.remote() {
-        Some(remote) if remote.addr % 8 != 0 => {
-            Err(PostError::AtomicAlignment { addr: remote.addr })
-        }
-        _ => Ok(()),
     }
 }

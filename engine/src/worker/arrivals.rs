@@ -54,7 +54,7 @@ impl Arrivals<'_> {
         let endpoint = self.peers.endpoint_mut(peer);
         match endpoint.on_arrival(self.now, slot, &arrival, &self.memory) {
             Admit::Take(landing) => {
-                land(&landing, payload, self.memory);
+                land(&landing, payload);
                 endpoint.placed(self.now, slot, &self.memory);
             }
             Admit::Duplicate => self.counters.duplicates.add(1),
@@ -141,11 +141,10 @@ impl Arrivals<'_> {
     }
 }
 
-fn land(landing: &Landing, payload: &[u8], memory: Checked<'_>) {
-    // What the core returns it has checked against this snapshot.
-    let _: Checked<'_> = memory;
+fn land(landing: &Landing, payload: &[u8]) {
     match landing {
-        // SAFETY: the core has checked the pieces for writing against `memory`, which is alive.
+        // SAFETY: the core has just checked the pieces for writing against the snapshot of the
+        // region table that `Arrivals` holds, so the regions are still mapped.
         Landing::Payload(pieces) => unsafe { place(payload, pieces) },
         // SAFETY: as above; an atomic's piece has 8 bytes.
         Landing::Value(piece, value) => unsafe { place_value(*value, *piece) },

@@ -35,9 +35,7 @@ use self::recv_queue::RecvQueue;
 use self::responses::Responses;
 use self::send_queue::SendQueue;
 use crate::endpoint::EventKind;
-use crate::{
-    Completion, MAX_MESSAGE, PostError, QpConfig, RecvWr, Remote, SendWr, StateError, Status, Work,
-};
+use crate::{Completion, PostError, QpConfig, RecvWr, Remote, SendWr, StateError, Status, Work};
 
 /// Entries that a queue keeps room for when it is idle.
 const KEPT: usize = 8;
@@ -212,7 +210,7 @@ impl QueuePair {
         if self.sq.len() >= capacity as usize {
             return Err(PostError::QueueFull { capacity, queue: "send" });
         }
-        check_send(&wr)?;
+        wr.check()?;
         if state == QpState::Error {
             self.flush(wr.id, wr.op.work());
         } else {
@@ -340,24 +338,5 @@ impl Link {
             Stream::Requests => &mut self.from_requests,
             Stream::Responses => &mut self.from_responses,
         }
-    }
-}
-
-fn check_send(wr: &SendWr) -> Result<(), PostError> {
-    let len = scatter::total(&wr.sges);
-    if len > MAX_MESSAGE {
-        return Err(PostError::TooLong { len });
-    }
-    if !wr.op.is_atomic() {
-        return Ok(());
-    }
-    if wr.sges.len() != 1 || len != 8 {
-        return Err(PostError::AtomicLength { count: wr.sges.len(), len });
-    }
-    match wr.op.remote() {
-        Some(remote) if !remote.addr.is_multiple_of(8) => {
-            Err(PostError::AtomicAlignment { addr: remote.addr })
-        }
-        _ => Ok(()),
     }
 }

@@ -175,7 +175,7 @@ impl Outgoing {
         ack: &Ack,
         threshold: u64,
         paths: &mut PathSet,
-    ) -> Option<(Acked, Acked)> {
+    ) -> Option<()> {
         let cumulative = Psn::expand(ack.cumulative, self.window.una());
         let acked = if cumulative < self.window.una() {
             Acked::default() // overtaken by a later ack
@@ -194,15 +194,9 @@ impl Outgoing {
         let marks = if marks > u16::MAX / 2 { 0 } else { marks };
         self.ecn_marks = self.ecn_marks.wrapping_add(marks);
         paths.on_feedback(ack.path, Outcome::Arrived { rtt, congested: marks > 0 });
-        let (acked_bytes, lost_bytes) = (acked.bytes, lost.bytes);
-        self.cc.on_feedback(&Feedback {
-            now,
-            rtt,
-            acked: acked_bytes,
-            lost: lost_bytes,
-            ecn_marks: marks.into(),
-        });
-        Some((acked, lost))
+        let (acked, lost, ecn_marks) = (acked.bytes, lost.bytes, marks.into());
+        self.cc.on_feedback(&Feedback { now, rtt, acked, lost, ecn_marks });
+        Some(())
     }
 
     /// Everything up to `psn` has arrived, as something else than an ack has shown.

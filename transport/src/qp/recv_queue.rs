@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
-use super::scatter;
 use crate::RecvWr;
+use crate::wr::total_len;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecvQueue {
@@ -28,7 +28,7 @@ impl RecvQueue {
     }
 
     pub(crate) fn push(&mut self, wr: RecvWr) {
-        let capacity = scatter::total(&wr.sges);
+        let capacity = total_len(&wr.sges);
         self.posted.push_back(Posted { wr, capacity });
     }
 

@@ -24,11 +24,6 @@ pub(crate) fn slice(sges: &[Sge], offset: u32, len: u32) -> Option<SgList> {
     (want == 0).then_some(pieces)
 }
 
-/// Bytes of all pieces.
-pub(crate) fn total(sges: &[Sge]) -> u64 {
-    sges.iter().map(|sge| u64::from(sge.len)).sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

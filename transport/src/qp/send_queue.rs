@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use braid_wire::{AtomicOperands, DataHeader, Opcode, Psn};
 
 use super::scatter;
+use crate::wr::total_len;
 use crate::{SendOp, SendWr, SgList, Status};
 
 /// A segment to be sent: bytes `offset .. offset + len` of message `source`.
@@ -61,7 +62,7 @@ impl SendQueue {
     }
 
     pub(crate) fn push(&mut self, wr: SendWr) {
-        let len = scatter::total(&wr.sges) as u32;
+        let len = total_len(&wr.sges) as u32;
         let entry =
             Entry { wr, len, number: 0, first: None, last: None, answered: false, failure: None };
         self.entries.push_back(entry);
