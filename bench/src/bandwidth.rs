@@ -4,7 +4,7 @@
 //! receives keeps receives posted and, with `--verify`, checks every byte before it lets the slot be
 //! used again: by reposting the receive (SEND), or by a credit word written back (WRITE).
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use braid::{Completion, Status, Work, wr};
 
@@ -13,7 +13,9 @@ use crate::failure::{Attempt, Failure};
 use crate::pattern;
 use crate::peer::cpu_seconds;
 use crate::plan::{Answer, Order, Phase, SideReport};
+use crate::samples::{Sample, Sampler};
 use crate::session::Session;
+use crate::traffic::{OutOfOrder, Traffic};
 
 /// Nothing at all happened for so long: something is broken.
 const STALL: Duration = Duration::from_secs(20);
@@ -23,12 +25,21 @@ const CLOCK_EVERY: u64 = 4096;
 const CREDIT: u64 = 1 << 40;
 const QP_SHIFT: u32 = 44;
 
+/// How many turns without a completion a side spins before it sleeps, where it may, and how long it
+/// sleeps at most: orders do not wake it.
+const SPINS: u64 = 100;
+const NAP: Duration = Duration::from_millis(1);
+
 /// What a phase came to, as the client sees it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) messages: u64,
     pub(crate) elapsed: Duration,
     pub(crate) verified: u64,
+    /// When each queue pair had sent (or read) its last message.
+    pub(crate) qp_seconds: Vec<f64>,
+    pub(crate) began_unix_s: f64,
+    pub(crate) samples: Vec<Sample>,
 }
 
 /// One queue pair's books.
@@ -41,6 +52,7 @@ struct Lane {
     received: u64,
     credit_sent: u64,
     credit_in_flight: bool,
+    finished: Option<Instant>,
 }
 
 struct Run<'s> {
@@ -58,7 +70,7 @@ struct Run<'s> {
     idle_since: Instant,
     /// Whether something is bound to happen: a server waits as long as its client likes.
     expects: bool,
-    retransmitted_before: u64,
+    sampler: Option<Sampler>,
 }
 
 /// Measures one phase from the client's side.
@@ -66,10 +78,13 @@ pub(crate) fn client(
     session: &mut Session,
     phase: Phase,
     limit: Option<Duration>,
+    interval: Option<Duration>,
 ) -> Result<(Outcome, SideReport), Failure> {
     let mut run = Run::new(session, phase)?;
     run.session.control.begin(phase, STALL)?;
     let begin = Instant::now();
+    let began_unix_s = unix_seconds();
+    run.sampler = interval.map(|every| Sampler::new(every, begin));
     while !run.has_sent_all() {
         run.step()?;
         if limit.is_some_and(|limit| begin.elapsed() >= limit) {
@@ -77,6 +92,7 @@ pub(crate) fn client(
         }
     }
     let mut elapsed = begin.elapsed();
+    let samples = run.sampler.take().map(Sampler::into_samples).unwrap_or_default();
     let sent = run.target;
     run.session.control.send(&Order::End { sent })?;
     let report = loop {
@@ -94,12 +110,18 @@ pub(crate) fn client(
         messages += report.messages;
     }
     let verified = run.verified + report.verified;
-    Ok((Outcome { messages, elapsed, verified }, report))
+    let since = |lane: &Lane| Some(lane.finished?.duration_since(begin).as_secs_f64());
+    let qp_seconds = run.lanes.iter().filter_map(since).collect();
+    Ok((Outcome { messages, elapsed, verified, qp_seconds, began_unix_s, samples }, report))
+}
+
+fn unix_seconds() -> f64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// Serves one phase; the order to begin it has come.
 pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure> {
-    let cpu = cpu_seconds();
+    let (cpu, before) = (cpu_seconds(), Traffic::of(session));
     let mut run = Run::new(session, phase)?;
     run.session.control.send(&Answer::Ready)?;
     run.expects = false;
@@ -128,8 +150,8 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
         verified: run.verified,
         messages,
         cpu_s: cpu_seconds() - cpu,
-        retransmitted: run.retransmitted(),
-        corrupted: run.session.engine.counters().damaged(),
+        traffic: Traffic::of(run.session).since(before),
+        order: OutOfOrder::of(run.session),
     };
     run.session.control.send(&Answer::Report(report))
 }
@@ -159,18 +181,12 @@ impl<'s> Run<'s> {
             idle_turns: 0,
             idle_since: Instant::now(),
             expects: true,
-            retransmitted_before: 0,
+            sampler: None,
             phase,
             session,
         };
-        run.retransmitted_before = run.retransmitted();
         run.prepare()?;
         Ok(run)
-    }
-
-    fn retransmitted(&self) -> u64 {
-        let sum: u64 = self.session.qps.iter().map(|qp| qp.counters().retransmitted).sum();
-        sum - self.retransmitted_before
     }
 
     fn prepare(&mut self) -> Result<(), Failure> {
@@ -216,6 +232,10 @@ impl<'s> Run<'s> {
     fn stop(&mut self) {
         if self.target == u64::MAX {
             self.target = self.lanes.iter().map(|lane| lane.posted).max().unwrap_or(0).max(1);
+            let now = Instant::now();
+            for lane in self.lanes.iter_mut().filter(|lane| lane.ended == self.target) {
+                lane.finished = Some(now);
+            }
         }
     }
 
@@ -245,11 +265,17 @@ impl<'s> Run<'s> {
         }
         let mut completions = std::mem::take(&mut self.completions);
         self.session.cq.poll(&mut completions, 256).attempt("completion queue")?;
+        if completions.is_empty() && self.idle_turns > SPINS && self.session.may_sleep() {
+            completions = self.session.cq.wait(NAP).attempt("completion queue")?;
+        }
         self.watch(!completions.is_empty())?;
         for completion in completions.drain(..) {
             self.on_completion(&completion)?;
         }
         self.completions = completions;
+        if let Some(sampler) = &mut self.sampler {
+            sampler.tick(Instant::now());
+        }
         if self.receives && self.session.uses_credits() {
             for qp in 0..self.lanes.len() {
                 self.send_credit(qp)?;
@@ -331,7 +357,7 @@ impl<'s> Run<'s> {
             self.lanes[qp].credit_in_flight = false;
             return Ok(());
         }
-        self.lanes[qp].ended += 1;
+        self.on_end(qp);
         if self.session.plan.verify && self.session.plan.test == Test::ReadBw {
             let slot = message % u64::from(self.session.plan.slots);
             let offset = self.session.plan.slot_offset(qp, message) as usize;
@@ -340,6 +366,18 @@ impl<'s> Run<'s> {
             self.verified += 1;
         }
         Ok(())
+    }
+
+    /// A message of ours is done.
+    fn on_end(&mut self, qp: usize) {
+        let lane = &mut self.lanes[qp];
+        lane.ended += 1;
+        if lane.ended == self.target {
+            lane.finished = Some(Instant::now());
+        }
+        if let Some(sampler) = &mut self.sampler {
+            sampler.add(self.phase.size);
+        }
     }
 
     fn on_receive(&mut self, qp: usize, slot: u64, completion: &Completion) -> Result<(), Failure> {

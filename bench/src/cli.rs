@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use braid::{CcConfig, LbPolicy, LossRecovery};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -38,12 +39,27 @@ pub(crate) enum Command {
     Alltoall(NotBuilt),
     /// Braid beside the raw limits of this machine, interleaved, as ratios.
     Ceiling(CeilingArgs),
+    /// Which source ports take which way to a host, by probing.
+    Paths(PathsArgs),
+    /// Path policies and loss recoveries on a leaf-spine fabric of network namespaces, where links fail.
+    ///
+    /// Needs root, and `ip`, `tc` and `nft`. Clients run on the first leaf, servers on the second.
+    Spray(SprayArgs),
     /// Braid and its peers on the same wire: not built yet.
     #[command(disable_help_flag = true)]
     Compare(NotBuilt),
     /// The other process of a raw peer; `ceiling` starts it.
     #[command(hide = true)]
     PeerServer(crate::peer::ServeOptions),
+    /// A TCP sender to one of these; `spray` starts it.
+    #[command(name = crate::peer::tcp::SENDER, hide = true)]
+    TcpSender(crate::peer::tcp::SendOptions),
+    /// The process that delays links of a fabric; the fabric starts it.
+    #[command(name = braid_fabric::relay::SUBCOMMAND, hide = true)]
+    FabricRelay {
+        /// The fabric's name.
+        name: String,
+    },
 }
 
 /// Takes whatever is there, to say that the command does not exist yet.
@@ -126,6 +142,9 @@ pub(crate) struct TestArgs {
     /// Check every byte.
     #[arg(long)]
     pub(crate) verify: bool,
+    /// Milliseconds between samples of the goodput, which `--json` keeps (bandwidth tests).
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub(crate) interval: Option<u64>,
     /// Write the results there too.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -154,15 +173,15 @@ pub(crate) struct EngineArgs {
     /// Paths to the peer, 1 to 4096; each is a UDP source port.
     #[arg(long, default_value_t = 16)]
     pub(crate) paths: usize,
-    /// Path policy.
-    #[arg(long, default_value = "round-robin", value_name = "POLICY")]
-    pub(crate) lb: String,
-    /// Congestion control.
+    /// Path policy of what this side sends.
+    #[arg(long, default_value_t, value_name = "POLICY")]
+    pub(crate) lb: LbPolicy,
+    /// Congestion control of what this side sends: `fixed`, or with its window `fixed:512K`.
     #[arg(long, default_value = "fixed", value_name = "POLICY")]
-    pub(crate) cc: String,
-    /// Loss recovery.
-    #[arg(long, default_value = "sack", value_name = "POLICY")]
-    pub(crate) loss_recovery: String,
+    pub(crate) cc: CcConfig,
+    /// How lost packets are told from late ones; the client's choice holds for both sides.
+    #[arg(long, default_value_t, value_name = "METHOD")]
+    pub(crate) loss_recovery: LossRecovery,
     /// Local devices or addresses, one rail each: not built yet.
     #[arg(long, value_delimiter = ',')]
     pub(crate) rails: Vec<String>,
@@ -204,11 +223,49 @@ pub(crate) struct CeilingArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Path policy.
-    #[arg(long, default_value = "round-robin", value_name = "POLICY")]
-    pub(crate) lb: String,
+    #[arg(long, default_value_t, value_name = "POLICY")]
+    pub(crate) lb: LbPolicy,
     /// Paths to the peer.
     #[arg(long, default_value_t = 16)]
     pub(crate) paths: usize,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PathsArgs {
+    /// The name or address of the host; no server needs to run there.
+    pub(crate) host: String,
+    /// UDP port that the packets go to.
+    #[arg(short = 'p', long, default_value_t = braid::DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+    /// Local address to send from [default: any]
+    #[arg(long)]
+    pub(crate) bind: Option<IpAddr>,
+    /// Paths to probe, 1 to 4096; each is a UDP source port.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=braid::MAX_PATHS as i64))]
+    pub(crate) paths: u16,
+    /// Write the map there too.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SprayArgs {
+    /// Write results.json and plots (SVG) into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// A part of the runs, each of them short: under a minute.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Seconds of a run without events [default: 2, with --quick 0.6]
+    #[arg(long, value_parser = parse_seconds)]
+    pub(crate) seconds: Option<f64>,
+    /// A fabric that stands (`cargo xtask fabric up`), and the scenarios that suit it [default: makes what
+    /// each scenario needs]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) fabric: Option<String>,
+    /// Write the results there too.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,5 +1,6 @@
 //! Why a run failed, and the exit status that says so.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::peer::PeerError;
@@ -30,6 +31,15 @@ pub(crate) enum Failure {
     /// Nothing happened.
     #[error("nothing happened for {0:?}")]
     Stalled(Duration),
+    /// A run on a fabric failed.
+    #[error("{0}")]
+    Trial(String),
+    /// The fabric.
+    #[error(transparent)]
+    Fabric(#[from] braid_fabric::FabricError),
+    /// A plot cannot be drawn.
+    #[error("cannot draw {path}: {why}", path = path.display())]
+    Plot { path: PathBuf, why: String },
     /// A raw peer failed.
     #[error(transparent)]
     Raw(#[from] PeerError),

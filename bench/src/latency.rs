@@ -16,6 +16,7 @@ use crate::pattern;
 use crate::peer::cpu_seconds;
 use crate::plan::{Answer, Order, Phase, SideReport};
 use crate::session::Session;
+use crate::traffic::{OutOfOrder, Traffic};
 
 const STALL: Duration = Duration::from_secs(20);
 /// The look at the clock is too dear for every turn of a spin.
@@ -72,7 +73,7 @@ pub(crate) fn client(
 
 /// Serves one phase; the order to begin it has come.
 pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure> {
-    let cpu = cpu_seconds();
+    let (cpu, before) = (cpu_seconds(), Traffic::of(session));
     let mut run = Run::new(session, phase)?;
     run.session.control.send(&Answer::Ready)?;
     let ping_pong = matches!(run.session.plan.test, Test::WriteLat | Test::SendLat);
@@ -95,8 +96,8 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
         verified: run.verified,
         messages: answered,
         cpu_s: cpu_seconds() - cpu,
-        retransmitted: run.session.qps[0].counters().retransmitted,
-        corrupted: run.session.engine.counters().damaged(),
+        traffic: Traffic::of(run.session).since(before),
+        order: OutOfOrder::of(run.session),
     };
     run.session.control.send(&Answer::Report(report))
 }

@@ -7,12 +7,16 @@ mod cli;
 mod control;
 mod failure;
 mod latency;
+mod paths;
 mod pattern;
 mod peer;
 mod plan;
 mod report;
 mod run;
+mod samples;
 mod session;
+mod spray;
+mod traffic;
 
 use std::process::ExitCode;
 
@@ -41,9 +45,13 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::SendLat(args) => run::run(Test::SendLat, &args),
         Command::AtomicLat(args) => run::run(Test::AtomicLat, &args),
         Command::Ceiling(args) => ceiling::run(&args),
+        Command::Paths(args) => paths::run(&args),
         Command::Alltoall(_) => not_built("alltoall"),
         Command::Compare(_) => not_built("compare"),
+        Command::Spray(args) => spray::run(&args),
         Command::PeerServer(options) => Ok(peer::serve(&options)?),
+        Command::TcpSender(options) => Ok(peer::tcp::send(&options, &mut std::io::stdout())?),
+        Command::FabricRelay { name } => Ok(braid_fabric::relay::main(&name)?),
     }
 }
 

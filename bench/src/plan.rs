@@ -1,12 +1,14 @@
 //! What client and server agree on. It travels as private data of the connections, and as messages
 //! on a control queue pair, all in JSON: a few hundred bytes, before and between measurements only.
 
+use braid::LossRecovery;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::{AtomicKind, Test};
 use crate::failure::Failure;
 use crate::session::Regions;
+use crate::traffic::{OutOfOrder, Traffic};
 
 /// The whole run, told with the first connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -16,6 +18,9 @@ pub(crate) struct Plan {
     pub(crate) verify: bool,
     pub(crate) bidirectional: bool,
     pub(crate) atomic: AtomicKind,
+    /// Of the data queue pairs of both sides.
+    #[serde(with = "by_name")]
+    pub(crate) loss_recovery: LossRecovery,
     /// Slots of memory per queue pair, and the bytes of each: the largest message.
     pub(crate) slots: u32,
     pub(crate) slot_len: u64,
@@ -85,10 +90,33 @@ pub(crate) struct SideReport {
     pub(crate) messages: u64,
     /// CPU time of the process during the phase.
     pub(crate) cpu_s: f64,
-    /// Segments sent again.
-    pub(crate) retransmitted: u64,
-    /// Datagrams dropped because a check did not match.
-    pub(crate) corrupted: u64,
+    /// What its queue pairs counted during the phase.
+    pub(crate) traffic: Traffic,
+    /// In what order packets came to it.
+    pub(crate) order: OutOfOrder,
+}
+
+/// A policy travels as the name that users type.
+mod by_name {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(
+        value: &impl Display,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
 }
 
 pub(crate) fn to_json(value: &impl Serialize) -> Vec<u8> {

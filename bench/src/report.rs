@@ -3,38 +3,53 @@
 use std::path::Path;
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cli::Test;
 use crate::failure::Failure;
+use crate::samples::Sample;
+use crate::traffic::{OutOfOrder, Traffic};
 
 /// One line of the result.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) bytes: u64,
     pub(crate) iterations: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bandwidth: Option<Bandwidth>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) latency: Option<Latency>,
     /// Messages whose every byte was checked, on either side.
     pub(crate) verified_messages: u64,
-    /// Segments sent again, by both sides.
-    pub(crate) retransmitted_segments: u64,
-    /// Datagrams that both sides dropped because a check did not match.
-    pub(crate) corrupted_dropped: u64,
+    /// Of both sides.
+    #[serde(flatten)]
+    pub(crate) traffic: Traffic,
+    /// Of the side that receives; of the worse one where both do.
+    #[serde(flatten)]
+    pub(crate) order: OutOfOrder,
+    /// Paths to the server that were in use at the end.
+    pub(crate) paths_live: usize,
     pub(crate) client_cpu_s: f64,
     pub(crate) server_cpu_s: f64,
+    /// When each queue pair's last message completed, counted from the first message of all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) qp_seconds: Vec<f64>,
+    /// When the first message was posted; other processes' events can be told by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) began_unix_s: Option<f64>,
+    /// With `--interval`: what the client's own messages came to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) samples: Vec<Sample>,
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Bandwidth {
     pub(crate) goodput_gbps: f64,
     pub(crate) goodput_gbytes_s: f64,
     pub(crate) rate_mmsgs: f64,
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Latency {
     pub(crate) min_us: f64,
     pub(crate) p50_us: f64,
@@ -52,6 +67,8 @@ pub(crate) struct Results {
     pub(crate) queue_pairs: u32,
     pub(crate) paths: usize,
     pub(crate) path_policy: String,
+    pub(crate) loss_recovery: &'static str,
+    pub(crate) congestion_control: String,
     pub(crate) packet_payload_bytes: u16,
     pub(crate) crc: bool,
     pub(crate) verify: bool,
@@ -136,14 +153,21 @@ pub(crate) fn print_row(row: &Row) {
 pub(crate) fn print_summary(results: &Results) {
     let sum = |field: fn(&Row) -> u64| results.rows.iter().map(field).sum::<u64>();
     println!(
-        " {} queue pair(s), {} path(s) by {}, packets of {} bytes, crc {}; {} segments sent again, {} damaged datagrams dropped",
+        " {} queue pair(s), {} path(s) by {}, packets of {} bytes, crc {}, {}",
         results.queue_pairs,
         results.paths,
         results.path_policy,
         results.packet_payload_bytes,
         if results.crc { "on" } else { "off" },
-        sum(|row| row.retransmitted_segments),
-        sum(|row| row.corrupted_dropped),
+        results.loss_recovery,
+    );
+    println!(
+        " {} segments sent, {} taken for lost, {} sent again ({} of them needlessly), {} damaged datagrams dropped",
+        sum(|row| row.traffic.segments_sent),
+        sum(|row| row.traffic.lost_segments),
+        sum(|row| row.traffic.retransmitted_segments),
+        sum(|row| row.traffic.spurious_retransmissions),
+        sum(|row| row.traffic.corrupted_dropped),
     );
     if results.verify {
         println!(" verified: every byte of {} messages is right", sum(|row| row.verified_messages));

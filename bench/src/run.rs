@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use braid::{Engine, MemFabric};
+use braid::MemFabric;
 
 use crate::bandwidth;
 use crate::child::Child;
@@ -15,7 +15,8 @@ use crate::latency;
 use crate::peer::cpu_seconds;
 use crate::plan::{Order, Phase, Plan, SideReport};
 use crate::report::{self, Bandwidth, Latency, Results, Row};
-use crate::session::{self, Session};
+use crate::session::{self, Session, Side};
+use crate::traffic::{OutOfOrder, Traffic};
 
 /// Bytes that one queue pair keeps outstanding unless told otherwise.
 const OUTSTANDING_BYTES: u64 = 8 << 20;
@@ -30,10 +31,9 @@ pub(crate) fn run(test: Test, args: &TestArgs) -> Result<(), Failure> {
     match (&args.host, args.loopback, args.engine.datapath) {
         (None, true, DatapathKind::Mem) => both_in_one_process(test, args),
         (None, true, _) => {
+            let side = Side::new(&args.engine, 0, None)?;
             let server = Child::server(test, args)?;
-            let engine = session::engine(&args.engine, 0, None)?;
-            let address = server.address();
-            client(test, args, engine, address)?;
+            client(test, args, side, server.address())?;
             server.finish()
         }
         (Some(_), _, DatapathKind::Mem) | (None, false, DatapathKind::Mem) => Err(Failure::Usage(
@@ -41,8 +41,7 @@ pub(crate) fn run(test: Test, args: &TestArgs) -> Result<(), Failure> {
         )),
         (Some(host), ..) => {
             let address = session::resolve(host, args.engine.port)?;
-            let engine = session::engine(&args.engine, 0, None)?;
-            client(test, args, engine, address)
+            client(test, args, Side::new(&args.engine, 0, None)?, address)
         }
         (None, ..) => serve(args),
     }
@@ -60,6 +59,9 @@ fn check(test: Test, args: &TestArgs) -> Result<(), Failure> {
     if test == Test::AtomicLat && other_size {
         return usage("atomics are 8 bytes: leave out -s and -a");
     }
+    if test.is_latency() && args.interval.is_some() {
+        return usage("samples are of goodput: --interval is for the bandwidth tests");
+    }
     if test.is_latency() && args.size == Some(0) {
         return usage("a latency test needs messages of at least 1 byte: -s 1");
     }
@@ -68,29 +70,26 @@ fn check(test: Test, args: &TestArgs) -> Result<(), Failure> {
 
 fn both_in_one_process(test: Test, args: &TestArgs) -> Result<(), Failure> {
     let fabric = MemFabric::new();
-    let server = session::engine(&args.engine, args.engine.port, Some(&fabric))?;
-    let engine = session::engine(&args.engine, 0, Some(&fabric))?;
-    let address = server.local_addr();
+    let server = Side::new(&args.engine, args.engine.port, Some(&fabric))?;
+    let side = Side::new(&args.engine, 0, Some(&fabric))?;
+    let address = server.engine.local_addr();
     thread::scope(|scope| {
-        let cc = args.engine.cc.clone();
-        let serving = scope.spawn(move || serve_one(server, &cc));
-        client(test, args, engine, address)?;
+        let serving = scope.spawn(move || serve_one(server));
+        client(test, args, side, address)?;
         serving.join().map_err(|_| Failure::Peer("panicked".to_owned()))?
     })
 }
 
 fn serve(args: &TestArgs) -> Result<(), Failure> {
-    let engine = session::engine(&args.engine, args.engine.port, None)?;
-    serve_one(engine, &args.engine.cc)
+    serve_one(Side::new(&args.engine, args.engine.port, None)?)
 }
 
 /// Waits for a client, does what it says, and ends with it.
-fn serve_one(engine: Engine, cc: &str) -> Result<(), Failure> {
-    let listener = engine.listen(BACKLOG).attempt("listen")?;
-    println!("listening on {}", engine.local_addr());
+fn serve_one(side: Side) -> Result<(), Failure> {
+    let listener = side.engine.listen(BACKLOG).attempt("listen")?;
+    println!("listening on {}", side.engine.local_addr());
     let _ = std::io::stdout().flush();
-    let cc = cc.parse().map_err(|error: braid::UnknownCc| Failure::Usage(error.to_string()))?;
-    let mut session = Session::accept(engine, &listener, cc)?;
+    let mut session = Session::accept(side, &listener)?;
     loop {
         let order = session.control.receive(Duration::from_secs(60))?;
         let Order::Begin(phase) = order else { break };
@@ -106,24 +105,26 @@ fn serve_one(engine: Engine, cc: &str) -> Result<(), Failure> {
 
 /// One loopback measurement, for those who print it themselves.
 pub(crate) fn sample(test: Test, args: &TestArgs) -> Result<Row, Failure> {
+    let side = Side::new(&args.engine, 0, None)?;
     let server = Child::server(test, args)?;
-    let engine = session::engine(&args.engine, 0, None)?;
     let size = args.size.unwrap_or(test.default_size());
-    let mut session = connect(test, args, engine, server.address(), &[size])?;
+    let mut session = connect(test, args, side, server.address(), &[size])?;
     let row = measure(&mut session, test, args, size)?;
     session.control.flush(&Order::Quit)?;
     server.finish()?;
     Ok(row)
 }
 
-fn client(test: Test, args: &TestArgs, engine: Engine, server: SocketAddr) -> Result<(), Failure> {
+fn client(test: Test, args: &TestArgs, side: Side, server: SocketAddr) -> Result<(), Failure> {
     let sizes = sizes(test, args);
-    let mut session = connect(test, args, engine, server, &sizes)?;
+    let mut session = connect(test, args, side, server, &sizes)?;
     let mut results = Results {
         test: test.name(),
         queue_pairs: args.qps,
         paths: args.engine.paths,
-        path_policy: args.engine.lb.clone(),
+        path_policy: args.engine.lb.to_string(),
+        loss_recovery: args.engine.loss_recovery.name(),
+        congestion_control: args.engine.cc.to_string(),
         packet_payload_bytes: session.qps[0].packet_payload().unwrap_or(0),
         crc: session.qps[0].payload_crc() == Some(braid::Crc::On),
         verify: args.verify,
@@ -146,7 +147,7 @@ fn client(test: Test, args: &TestArgs, engine: Engine, server: SocketAddr) -> Re
 fn connect(
     test: Test,
     args: &TestArgs,
-    engine: Engine,
+    side: Side,
     server: SocketAddr,
     sizes: &[u64],
 ) -> Result<Session, Failure> {
@@ -158,16 +159,12 @@ fn connect(
         verify: args.verify,
         bidirectional: args.bidirectional,
         atomic: args.atomic,
+        loss_recovery: args.engine.loss_recovery,
         // A receiver needs some slack to post its receives again.
         slots: if test == Test::SendBw { 4 * deepest } else { deepest },
         slot_len: slot_len(largest),
     };
-    let cc = args
-        .engine
-        .cc
-        .parse()
-        .map_err(|error: braid::UnknownCc| Failure::Usage(error.to_string()))?;
-    Session::connect(engine, server, plan, cc)
+    Session::connect(side, server, plan)
 }
 
 fn sizes(test: Test, args: &TestArgs) -> Vec<u64> {
@@ -200,20 +197,23 @@ fn measure(session: &mut Session, test: Test, args: &TestArgs, size: u64) -> Res
     let limit = args.duration.map(Duration::from_secs_f64);
     let iters = args.iters.unwrap_or_else(|| default_iters(test, args, size));
     let phase = Phase { size, iters: limit.is_none().then_some(iters), depth: depth(args, size) };
-    let cpu = cpu_seconds();
-    let retransmitted =
-        |session: &Session| session.qps.iter().map(|qp| qp.counters().retransmitted).sum::<u64>();
-    let (sent_again, corrupted) = (retransmitted(session), session.engine.counters().damaged());
+    let (cpu, before) = (cpu_seconds(), Traffic::of(session));
     let (mut row, report) = if test.is_latency() {
         measure_latency(session, phase, limit)?
     } else {
-        measure_bandwidth(session, phase, limit)?
+        let interval = args.interval.map(Duration::from_millis);
+        measure_bandwidth(session, phase, limit, interval)?
     };
     row.bytes = size;
     row.client_cpu_s = cpu_seconds() - cpu;
     row.server_cpu_s = report.cpu_s;
-    row.retransmitted_segments = retransmitted(session) - sent_again + report.retransmitted;
-    row.corrupted_dropped = session.engine.counters().damaged() - corrupted + report.corrupted;
+    row.traffic = Traffic::of(session).since(before).and(report.traffic);
+    row.order = match test {
+        _ if args.bidirectional || test.is_latency() => OutOfOrder::of(session).worse(report.order),
+        Test::ReadBw => OutOfOrder::of(session),
+        _ => report.order,
+    };
+    row.paths_live = session.paths_live();
     Ok(row)
 }
 
@@ -221,13 +221,17 @@ fn measure_bandwidth(
     session: &mut Session,
     phase: Phase,
     limit: Option<Duration>,
+    interval: Option<Duration>,
 ) -> Result<(Row, SideReport), Failure> {
-    let (outcome, report) = bandwidth::client(session, phase, limit)?;
+    let (outcome, report) = bandwidth::client(session, phase, limit, interval)?;
     let seconds = outcome.elapsed.as_secs_f64();
     let row = Row {
         iterations: outcome.messages,
         bandwidth: Some(Bandwidth::new(outcome.messages, phase.size, seconds)),
         verified_messages: outcome.verified,
+        qp_seconds: outcome.qp_seconds,
+        began_unix_s: Some(outcome.began_unix_s),
+        samples: outcome.samples,
         ..Row::default()
     };
     Ok((row, report))

@@ -4,8 +4,9 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use braid::{
-    Access, CompletionQueue, Crc, Datapath, Engine, EngineConfig, Faults, Listener, MemFabric,
-    MemoryRegion, Progress, ProtectionDomain, QpOptions, QueuePair, RemoteRegion,
+    Access, CcConfig, CompletionQueue, Crc, Datapath, Engine, EngineConfig, EngineError, Faults,
+    Listener, MemFabric, MemoryRegion, Progress, ProtectionDomain, QpOptions, QueuePair,
+    RemoteRegion,
 };
 
 use crate::cli::{DatapathKind, EngineArgs, ProgressKind, Switch, Test};
@@ -32,16 +33,36 @@ pub(crate) struct Session {
     pub(crate) remote: RemoteRegion,
     pub(crate) remote_credits: RemoteRegion,
     pub(crate) is_client: bool,
+    /// See [`Side`].
+    has_thread: bool,
     // Dropped last: the connections above close through it.
     pub(crate) engine: Engine,
 }
 
-/// A new engine.
-pub(crate) fn engine(
-    args: &EngineArgs,
-    port: u16,
-    fabric: Option<&MemFabric>,
-) -> Result<Engine, Failure> {
+/// What one side brings along, whatever the plan.
+pub(crate) struct Side {
+    pub(crate) engine: Engine,
+    /// A thread of the engine runs the protocol, so that the test may sleep.
+    has_thread: bool,
+    cc: CcConfig,
+}
+
+impl Side {
+    /// A new engine, with the options that are this side's own.
+    pub(crate) fn new(
+        args: &EngineArgs,
+        port: u16,
+        fabric: Option<&MemFabric>,
+    ) -> Result<Side, Failure> {
+        Ok(Side {
+            engine: engine(args, port, fabric)?,
+            has_thread: args.progress == ProgressKind::Thread,
+            cc: args.cc,
+        })
+    }
+}
+
+fn engine(args: &EngineArgs, port: u16, fabric: Option<&MemFabric>) -> Result<Engine, Failure> {
     let mut bind = SocketAddr::new(args.bind.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), port);
     let mut datapath = Datapath::Udp;
     if let Some(fabric) = fabric {
@@ -56,14 +77,17 @@ pub(crate) fn engine(
             ProgressKind::Thread => Progress::Threads(1),
         },
         paths: args.paths,
-        lb: args.lb.parse().map_err(usage)?,
+        lb: args.lb,
         mtu: args.mtu,
         crc: if args.crc == Switch::On { Crc::On } else { Crc::Off },
         seed: args.seed,
         faults: faults(args),
         ..EngineConfig::default()
     };
-    Engine::new(config).attempt("engine")
+    match Engine::new(config) {
+        Err(error @ EngineError::PathCount(_)) => Err(usage(error)),
+        made => made.attempt("engine"),
+    }
 }
 
 fn faults(args: &EngineArgs) -> Faults {
@@ -86,16 +110,6 @@ pub(crate) fn check(args: &EngineArgs) -> Result<(), Failure> {
     if !args.rails.is_empty() {
         return not_built("multi-rail (--rails)");
     }
-    if args.loss_recovery != "sack" {
-        let name = &args.loss_recovery;
-        let known = "there is: sack";
-        return Err(Failure::Usage(format!("no loss recovery is called `{name}`; {known}")));
-    }
-    args.cc.parse::<braid::CcConfig>().map_err(usage)?;
-    args.lb.parse::<braid::LbPolicy>().map_err(usage)?;
-    if !(1..=braid::MAX_PATHS).contains(&args.paths) {
-        return Err(usage(braid::BadPathCount(args.paths)));
-    }
     faults(args).validate().map_err(usage)
 }
 
@@ -110,18 +124,13 @@ pub(crate) fn resolve(host: &str, port: u16) -> Result<SocketAddr, Failure> {
 
 impl Session {
     /// Connects everything to a server.
-    pub(crate) fn connect(
-        engine: Engine,
-        server: SocketAddr,
-        plan: Plan,
-        cc: braid::CcConfig,
-    ) -> Result<Self, Failure> {
-        let mut parts = Parts::new(engine, plan)?;
+    pub(crate) fn connect(side: Side, server: SocketAddr, plan: Plan) -> Result<Self, Failure> {
+        let mut parts = Parts::new(side, plan)?;
         let join = to_json(&Join::Control(parts.plan.clone(), parts.regions()));
         let answer = parts.control.qp.connect(server, &join, CONNECT_TIMEOUT).attempt("connect")?;
         let (remote, remote_credits) = from_json(&answer)?;
         for index in 0..parts.plan.qps {
-            let qp = parts.data_qp(cc)?;
+            let qp = parts.data_qp()?;
             let join = to_json(&Join::Data(index));
             qp.connect(server, &join, CONNECT_TIMEOUT).attempt("connect")?;
             parts.qps.push(qp);
@@ -130,11 +139,7 @@ impl Session {
     }
 
     /// Waits for a client, as long as it takes, and for all of its connections.
-    pub(crate) fn accept(
-        engine: Engine,
-        listener: &Listener,
-        cc: braid::CcConfig,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn accept(side: Side, listener: &Listener) -> Result<Self, Failure> {
         let request = loop {
             if let Some(request) = listener.accept(Duration::from_secs(3600)) {
                 break request;
@@ -145,7 +150,7 @@ impl Session {
             return Err(Failure::Peer("did not begin with its plan".to_owned()));
         };
         check_plan(&plan)?;
-        let mut parts = Parts::new(engine, plan)?;
+        let mut parts = Parts::new(side, plan)?;
         let regions = to_json(&parts.regions());
         request.accept(&parts.control.qp, &regions).attempt("accept")?;
         while parts.qps.len() < parts.plan.qps as usize {
@@ -155,11 +160,25 @@ impl Session {
                 Join::Data(index) if index as usize == parts.qps.len() => {}
                 _ => return Err(Failure::Peer("connected out of turn".to_owned())),
             }
-            let qp = parts.data_qp(cc)?;
+            let qp = parts.data_qp()?;
             request.accept(&qp, &[]).attempt("accept")?;
             parts.qps.push(qp);
         }
         parts.finish(remote, remote_credits, false)
+    }
+
+    /// Whether a side with nothing to do may sleep until its next completion. Not where the other side
+    /// writes words that nothing completes for, and not where this side runs the protocol.
+    pub(crate) fn may_sleep(&self) -> bool {
+        self.has_thread && !self.uses_credits()
+    }
+
+    /// Paths to the other side that are in use.
+    pub(crate) fn paths_live(&self) -> usize {
+        let peer = self.control.qp.remote_addr().map(|address| address.ip());
+        let sets = self.engine.paths();
+        let to_peer = sets.iter().filter(|set| Some(set.ip) == peer);
+        to_peer.map(|set| set.paths.iter().filter(|path| path.live).count()).min().unwrap_or(0)
     }
 
     /// Whether completions are counted on both ends, so that slots are used again only after a check.
@@ -181,7 +200,7 @@ fn check_plan(plan: &Plan) -> Result<(), Failure> {
 pub(crate) type Regions = ([u64; 3], [u64; 3]);
 
 struct Parts {
-    engine: Engine,
+    side: Side,
     pd: ProtectionDomain,
     plan: Plan,
     control: Control,
@@ -193,16 +212,17 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(engine: Engine, plan: Plan) -> Result<Self, Failure> {
+    fn new(side: Side, plan: Plan) -> Result<Self, Failure> {
+        let engine = &side.engine;
         let pd = engine.alloc_pd();
-        let control = Control::new(&engine, &pd)?;
+        let control = Control::new(engine, &pd)?;
         let per_qp = 2 * plan.slots as usize + 8;
         let cq = engine.create_cq(per_qp * plan.qps as usize).attempt("completion queue")?;
         let bytes = plan.total_bytes() as usize;
         let mr = |len| pd.alloc_mr(len, Access::ALL).attempt("memory");
         let (local, exposed) = (mr(bytes)?, mr(bytes)?);
         let credits = mr(16 * plan.qps as usize)?;
-        Ok(Parts { engine, pd, plan, control, cq, qps: Vec::new(), local, exposed, credits })
+        Ok(Parts { side, pd, plan, control, cq, qps: Vec::new(), local, exposed, credits })
     }
 
     fn regions(&self) -> Regions {
@@ -210,10 +230,11 @@ impl Parts {
         (words(&self.exposed), words(&self.credits))
     }
 
-    fn data_qp(&self, cc: braid::CcConfig) -> Result<QueuePair, Failure> {
+    fn data_qp(&self) -> Result<QueuePair, Failure> {
         let depth = self.plan.slots + 2;
         let mut options = QpOptions::new(&self.cq, &self.cq).queues(depth, depth);
-        options.config.cc = cc;
+        options.config.cc = self.side.cc;
+        options.config.recovery = self.plan.loss_recovery;
         self.pd.create_qp(options).attempt("queue pair")
     }
 
@@ -236,7 +257,8 @@ impl Parts {
             remote: region(remote),
             remote_credits: region(credits),
             is_client,
-            engine: self.engine,
+            has_thread: self.side.has_thread,
+            engine: self.side.engine,
         })
     }
 

@@ -1,6 +1,7 @@
 //! How much may be in flight: pure policies, one controller per outgoing stream of a queue pair.
 #![forbid(unsafe_code)]
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -25,20 +26,61 @@ impl Default for CcConfig {
 /// The policies' names, as users type them.
 pub const POLICY_NAMES: &[&str] = &["fixed"];
 
-/// A name that no policy has.
+/// A congestion control that there is not.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no congestion control is called `{0}`; there is: {names}", names = POLICY_NAMES.join(", "))]
-pub struct UnknownPolicy(pub String);
+pub enum UnknownPolicy {
+    /// No policy has this name.
+    #[error("no congestion control is called `{0}`; there is: {names}", names = POLICY_NAMES.join(", "))]
+    Name(String),
+    /// This is no window.
+    #[error(
+        "`{0}` is no window for `fixed`; want `fixed:BYTES` with 1 to 1G bytes, as in fixed:524288, fixed:512K or fixed:2M"
+    )]
+    Window(String),
+}
 
+/// The widest window that a name may ask for.
+const MAX_WINDOW: u64 = 1 << 30;
+
+/// A policy's name; `fixed` may be followed by its window, as in `fixed:512K`.
 impl FromStr for CcConfig {
     type Err = UnknownPolicy;
 
-    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
-        match name {
-            "fixed" => Ok(CcConfig::default()),
-            other => Err(UnknownPolicy(other.to_owned())),
+    fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
+        let (name, window) = text.split_once(':').map_or((text, None), |(n, w)| (n, Some(w)));
+        match (name, window) {
+            ("fixed", None) => Ok(CcConfig::default()),
+            ("fixed", Some(window)) => match parse_bytes(window) {
+                Some(window @ 1..=MAX_WINDOW) => Ok(CcConfig::Fixed { window }),
+                _ => Err(UnknownPolicy::Window(window.to_owned())),
+            },
+            _ => Err(UnknownPolicy::Name(name.to_owned())),
         }
     }
+}
+
+/// A name that leads back to it.
+impl fmt::Display for CcConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CcConfig::Fixed { window } = self;
+        let units = [(30, "G"), (20, "M"), (10, "K"), (0, "")];
+        let whole = |(shift, _): &&(u32, &str)| window.trailing_zeros() >= *shift;
+        let (shift, unit) =
+            units.iter().find(whole).expect("every number is a whole number of bytes");
+        f.pad(&format!("fixed:{}{unit}", window >> shift))
+    }
+}
+
+/// Digits, with K, M or G for the powers of 1024.
+fn parse_bytes(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.char_indices().last()? {
+        (end, 'K' | 'k') => (&text[..end], 10),
+        (end, 'M' | 'm') => (&text[..end], 20),
+        (end, 'G' | 'g') => (&text[..end], 30),
+        _ => (text, 0),
+    };
+    let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
+    is_number.then(|| digits.parse::<u64>().ok()?.checked_mul(1 << shift)).flatten()
 }
 
 /// What an acknowledgement says about the network.
@@ -125,5 +167,33 @@ mod tests {
     fn an_unknown_name_lists_the_known_ones() {
         let error = "reno".parse::<CcConfig>().unwrap_err().to_string();
         assert_eq!(error, "no congestion control is called `reno`; there is: fixed");
+    }
+
+    #[test]
+    fn a_fixed_window_may_be_given_in_bytes() {
+        let window = |text: &str| match text.parse() {
+            Ok(CcConfig::Fixed { window }) => window,
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(window("fixed"), 2 << 20);
+        assert_eq!(window("fixed:1500"), 1500);
+        assert_eq!(window("fixed:512K"), 512 << 10);
+        assert_eq!(window("fixed:3m"), 3 << 20);
+        assert_eq!(window("fixed:1G"), 1 << 30);
+        for text in ["fixed:1500", "fixed:512K", "fixed:3M", "fixed:1G"] {
+            assert_eq!(CcConfig::Fixed { window: window(text) }.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_bad_window_is_named_with_the_accepted_form() {
+        for bad in
+            ["", "0", "K", "2G", "+5", "1.5M", "12Kb", "99999999999999999999", "18014398509481985K"]
+        {
+            let error = format!("fixed:{bad}").parse::<CcConfig>().unwrap_err();
+            assert_eq!(error, UnknownPolicy::Window(bad.to_owned()));
+            let text = error.to_string();
+            assert!(text.contains(&format!("`{bad}`")) && text.contains("fixed:512K"), "{text}");
+        }
     }
 }

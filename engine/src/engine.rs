@@ -2,15 +2,15 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use braid_lb::BadPathCount;
+use braid_lb::{PathReport, PathSet, PathsError};
 use braid_transport::PdId;
-use braid_wire::{MAX_PATHS, QpId};
+use braid_wire::QpId;
 
 use crate::clock::Clock;
 use crate::config::{DEFAULT_MTU, Datapath, EngineConfig, MAX_WORKERS, Progress};
@@ -53,7 +53,7 @@ pub enum EngineError {
     },
     /// A number of paths that cannot be.
     #[error(transparent)]
-    PathCount(#[from] BadPathCount),
+    PathCount(#[from] PathsError),
     /// A number of threads that cannot be.
     #[error(
         "an engine cannot run {count} threads; take 1 to {MAX_WORKERS}, or let the application make progress"
@@ -132,6 +132,13 @@ impl Engine {
         self.inner.progress_if_application()
     }
 
+    /// The paths to all destinations that have queue pairs: which of them are in use, and what each
+    /// has carried. A destination appears once per worker that sends to it.
+    pub fn paths(&self) -> Vec<PathsTo> {
+        let sets = |worker: &Arc<WorkerCell>| worker.control().path_sets().collect::<Vec<_>>();
+        self.inner.workers.iter().flat_map(sets).collect()
+    }
+
     /// What it has seen.
     pub fn counters(&self) -> EngineCounters {
         let mut sum = EngineCounters::default();
@@ -139,6 +146,15 @@ impl Engine {
         self.inner.counters.iter().for_each(|worker| worker.add_to(&mut sum));
         sum
     }
+}
+
+/// The paths to one destination, as one worker of an engine sees them.
+#[derive(Clone, Debug)]
+pub struct PathsTo {
+    /// The destination.
+    pub ip: IpAddr,
+    /// Its paths, by number.
+    pub paths: Vec<PathReport>,
 }
 
 impl fmt::Debug for Engine {
@@ -309,9 +325,7 @@ impl Drop for EngineInner {
 /// The number of workers.
 fn check(config: &EngineConfig) -> Result<usize, EngineError> {
     config.faults.validate()?;
-    if !(1..=MAX_PATHS).contains(&config.paths) {
-        return Err(BadPathCount(config.paths).into());
-    }
+    PathSet::new(config.lb, config.paths, config.seed)?;
     if config.mtu == Some(0) {
         return Err(EngineError::Mtu);
     }

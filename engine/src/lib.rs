@@ -16,6 +16,7 @@ mod config;
 mod connect;
 mod counters;
 mod cq;
+mod discovery;
 mod doorbell;
 mod engine;
 mod event_fd;
@@ -31,10 +32,11 @@ mod worker;
 pub mod wr;
 
 pub use braid_cc::{CcConfig, UnknownPolicy as UnknownCc};
-pub use braid_lb::{BadPathCount, LbPolicy, UnknownPolicy as UnknownLb};
+pub use braid_lb::{LbPolicy, PathCounters, PathReport, PathsError, UnknownPolicy as UnknownLb};
 pub use braid_transport::{
-    Access, AccessError, Completion, MAX_MESSAGE, PostError, QpConfig, QpCounters, QpState, RecvWr,
-    RemoteAddr, SendOp, SendWr, SgList, Sge, StateError, Status, Work,
+    Access, AccessError, Completion, LossRecovery, MAX_MESSAGE, OooDegrees, PostError, QpConfig,
+    QpCounters, QpState, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge, StateError, Status,
+    UnknownRecovery, Work,
 };
 pub use braid_wire::{Crc, DEFAULT_PORT, MAX_PATHS, MAX_PRIVATE_DATA, QpId, RejectReason};
 
@@ -42,7 +44,8 @@ pub use config::{Datapath, EngineConfig, Progress};
 pub use connect::ConnectError;
 pub use counters::EngineCounters;
 pub use cq::{CompletionQueue, CqError, CreateCqError};
-pub use engine::{Engine, EngineError};
+pub use discovery::{DiscoveryConfig, DiscoveryError, PathId, PathMap, Way, discover};
+pub use engine::{Engine, EngineError, PathsTo};
 pub use link::faults::{Faults, FaultsError};
 pub use link::mem::MemFabric;
 pub use listener::{ConnectionRequest, ListenError, Listener};

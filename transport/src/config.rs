@@ -5,7 +5,7 @@ use std::time::Duration;
 use braid_cc::CcConfig;
 use braid_wire::{Crc, Offer, QpId, Token};
 
-use crate::{Access, PdId};
+use crate::{Access, LossRecovery, PdId};
 
 /// How a queue pair behaves.
 #[derive(Clone, Debug)]
@@ -32,7 +32,10 @@ pub struct QpConfig {
     pub min_rto: Duration,
     /// Longest.
     pub max_rto: Duration,
-    /// Packets sent later that must have arrived before one counts as lost.
+    /// How lost packets are told from late ones.
+    pub recovery: LossRecovery,
+    /// Packets sent later that must have arrived before one counts as lost: with
+    /// [`LossRecovery::Sack`]; with [`LossRecovery::OooWindow`] it is what the window starts with.
     pub reorder_threshold: u32,
     /// How long the acknowledgement of a message waits once data has gone the other way: a request
     /// that was replied to needs no haste, and one ack then does for several.
@@ -55,6 +58,7 @@ impl Default for QpConfig {
             rnr_delay: Duration::from_micros(100),
             min_rto: Duration::from_millis(4),
             max_rto: Duration::from_millis(300),
+            recovery: LossRecovery::default(),
             reorder_threshold: 48,
             reply_hold: Duration::from_micros(50),
             cc: CcConfig::default(),

@@ -53,10 +53,11 @@ pub enum TransmitBody {
         /// Whether the payload carries a check.
         crc: Crc,
     },
-    /// An acknowledgement.
+    /// An acknowledgement. It goes out on the path that it echoes: that one works.
     Ack(Ack),
-    /// Tear-down or a sign of life.
-    Control(Control),
+    /// Tear-down or a sign of life, and the path to take; `None`: it goes out from the receiving
+    /// port, so that a peer that does not know us any more can answer.
+    Control(Control, Option<PathId>),
 }
 
 /// Something that happened to a queue pair.
@@ -118,9 +119,23 @@ struct Liveness {
     check_at: Time,
     /// Pings since then.
     unanswered: u32,
-    ping: Option<(u32, ControlKind, u32)>,
+    /// The queue pair that is to ask for a sign of life.
+    asker: Option<u32>,
+    /// Questions take paths and the receiving port in turn: a single way may be dead.
+    asks_by_path: bool,
+    /// What is to be answered.
+    answer: Option<Answer>,
     /// Where the search for a queue pair to ping goes on.
     cursor: usize,
+}
+
+/// The answer to a PING, on the path that the PING came by.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    index: u32,
+    kind: ControlKind,
+    stamp: u32,
+    path: PathId,
 }
 
 impl Endpoint {
@@ -141,7 +156,9 @@ impl Endpoint {
                 last_heard: now,
                 check_at: now + config.ping_interval,
                 unanswered: 0,
-                ping: None,
+                asker: None,
+                asks_by_path: false,
+                answer: None,
                 cursor: 0,
             },
         }
@@ -174,9 +191,10 @@ impl Endpoint {
     ///
     /// # Panics
     /// If nothing is in that place.
-    pub fn release(&mut self, slot: QpSlot) -> QueuePair {
+    pub fn release(&mut self, now: Time, slot: QpSlot, paths: &mut PathSet) -> QueuePair {
         self.settle_all();
-        let member = self.members[slot.0 as usize].take().expect("an occupied slot");
+        let mut member = self.members[slot.0 as usize].take().expect("an occupied slot");
+        member.qp.dismiss(now, paths);
         self.in_flight -= member.in_flight;
         self.ready.retain(|index| *index != slot.0);
         self.starved.retain(|index| *index != slot.0);
@@ -271,8 +289,15 @@ impl Endpoint {
         }
     }
 
-    /// A control packet has come in.
-    pub fn on_control(&mut self, now: Time, slot: QpSlot, control: &Control) {
+    /// A control packet has come in, by this path.
+    pub fn on_control(
+        &mut self,
+        now: Time,
+        slot: QpSlot,
+        control: &Control,
+        path: PathId,
+        paths: &mut PathSet,
+    ) {
         let qp = self.qp(slot);
         let expected = match control.kind {
             // It returns the token that our own packet carried.
@@ -283,11 +308,15 @@ impl Endpoint {
             return;
         }
         match control.kind {
-            ControlKind::Pong => self.heard(now),
+            ControlKind::Pong => {
+                self.heard(now);
+                paths.on_probe_answer(now, control.stamp);
+            }
             ControlKind::Ping => {
                 self.heard(now);
-                let answer = self.qp_mut(slot).on_ping();
-                self.liveness.ping = Some((slot.0, answer, control.stamp));
+                let (index, kind) = (slot.0, self.qp_mut(slot).on_ping());
+                let stamp = control.stamp;
+                self.liveness.answer = Some(Answer { index, kind, stamp, path });
                 self.settle(slot.0);
             }
             ControlKind::Disconnect => {
@@ -297,7 +326,7 @@ impl Endpoint {
             ControlKind::Unknown => {
                 self.close(slot, Status::RetryExceeded);
                 // Often the whole peer is gone: ask for the next queue pair at once.
-                self.ping_next(now);
+                self.ping_next();
             }
         }
     }
@@ -326,7 +355,7 @@ impl Endpoint {
     }
 
     /// Lets time pass. Call when [`Endpoint::next_timeout`] has come.
-    pub fn on_timeout(&mut self, now: Time, _paths: &mut PathSet) {
+    pub fn on_timeout(&mut self, now: Time, paths: &mut PathSet) {
         self.settle_all();
         while let Some(&Reverse((at, index))) = self.timers.peek() {
             if at > now {
@@ -335,7 +364,7 @@ impl Endpoint {
             self.timers.pop();
             if let Some(member) = self.members[index as usize].as_mut() {
                 member.armed = Time::FAR_FUTURE;
-                member.qp.on_timeout(now);
+                member.qp.on_timeout(now, paths);
                 self.settle(index);
             }
         }
@@ -344,18 +373,30 @@ impl Endpoint {
 
     /// When [`Endpoint::on_timeout`] wants to be called next. Correct after the `poll` functions have
     /// been drained.
-    pub fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self, paths: &PathSet) -> Option<Time> {
         if self.is_empty() {
             return None;
         }
         let timer = self.timers.peek().map(|Reverse((at, _))| *at);
-        Some(timer.map_or(self.liveness.check_at, |at| at.min(self.liveness.check_at)))
+        let probe = paths.next_probe().filter(|_| self.prober().is_some());
+        timer.into_iter().chain(probe).chain([self.liveness.check_at]).min()
+    }
+
+    /// A queue pair that can ask whether a path works again.
+    fn prober(&self) -> Option<u32> {
+        let probes = |member: &Option<Member>| {
+            member.as_ref().is_some_and(|member| member.qp.state().receives())
+        };
+        self.members.iter().position(probes).map(|index| index as u32)
     }
 
     /// The next packet to send, until `None`.
     pub fn poll_transmit(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
         self.settle_all();
-        if let Some(transmit) = self.poll_liveness() {
+        if let Some(transmit) = self.poll_liveness(now, paths) {
+            return Some(transmit);
+        }
+        if let Some(transmit) = self.poll_probe(now, paths) {
             return Some(transmit);
         }
         while let Some(&index) = self.ready.front() {
@@ -487,7 +528,7 @@ impl Endpoint {
         let interval = self.config.ping_interval.as_nanos().max(1);
         let limit = (self.config.peer_timeout.as_nanos() / interval).max(1);
         if u128::from(self.liveness.unanswered) < limit {
-            self.ping_next(now);
+            self.ping_next();
             return;
         }
         self.liveness.unanswered = 0;
@@ -500,7 +541,7 @@ impl Endpoint {
     }
 
     /// Pings on behalf of the next queue pair that waits for something.
-    fn ping_next(&mut self, now: Time) {
+    fn ping_next(&mut self) {
         let count = self.members.len();
         let waits = |index: &usize| {
             self.members[*index].as_ref().is_some_and(|member| member.qp.is_waiting())
@@ -510,14 +551,41 @@ impl Endpoint {
         if let Some(index) = found {
             self.liveness.cursor = index + 1;
             self.liveness.unanswered += 1;
-            self.liveness.ping = Some((index as u32, ControlKind::Ping, now.stamp()));
+            self.liveness.asker = Some(index as u32);
         }
     }
 
-    fn poll_liveness(&mut self) -> Option<Transmit> {
-        let (index, kind, stamp) = self.liveness.ping.take()?;
+    fn poll_liveness(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
+        if let Some(Answer { index, kind, stamp, path }) = self.liveness.answer.take() {
+            let transmit = self.control(index, kind, stamp, Some(path));
+            if transmit.is_some() {
+                return transmit;
+            }
+        }
+        let index = self.liveness.asker.take()?;
+        let qp = &mut self.members[index as usize].as_mut()?.qp;
+        let path = self.liveness.asks_by_path.then(|| qp.single_path(now, paths));
+        self.liveness.asks_by_path = path.is_none();
+        self.control(index, ControlKind::Ping, now.stamp(), path)
+    }
+
+    /// A path that is out of use is asked whether it works again.
+    fn poll_probe(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
+        paths.next_probe().filter(|at| *at <= now)?;
+        let index = self.prober()?;
+        let path = paths.poll_probe(now)?;
+        self.control(index, ControlKind::Ping, now.stamp(), Some(path))
+    }
+
+    fn control(
+        &self,
+        index: u32,
+        kind: ControlKind,
+        stamp: u32,
+        path: Option<PathId>,
+    ) -> Option<Transmit> {
         let member = self.members[index as usize].as_ref()?;
         let control = member.qp.control(kind, stamp)?;
-        Some(Transmit { slot: QpSlot(index), body: TransmitBody::Control(control) })
+        Some(Transmit { slot: QpSlot(index), body: TransmitBody::Control(control, path) })
     }
 }

@@ -22,7 +22,10 @@ pub use config::{EndpointConfig, QpConfig, Remote};
 pub use endpoint::{Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};
 pub use error::{PostError, StateError};
 pub use protection::{Access, AccessError, AtomicOp, Memory, PdId, Region, Regions};
-pub use qp::{Admit, Arrival, Landing, QpCounters, QpState, QueuePair, Refusal};
+pub use qp::{
+    Admit, Arrival, Landing, LossRecovery, OooDegrees, QpCounters, QpState, QueuePair, Refusal,
+    UnknownRecovery,
+};
 pub use setup::{ConnectError, CookieJar, Initiator};
 pub use wr::{
     Completion, MAX_MESSAGE, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge, Status, Work,

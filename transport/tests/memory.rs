@@ -108,8 +108,10 @@ impl Side {
             TransmitBody::Ack(ack) => {
                 self.endpoint.on_ack(now, self.slot(ack.qp), ack, &mut self.paths);
             }
-            TransmitBody::Control(control) => {
-                self.endpoint.on_control(now, self.slot(control.qp), control);
+            TransmitBody::Control(control, path) => {
+                let slot = self.slot(control.qp);
+                let path = path.unwrap_or_default();
+                self.endpoint.on_control(now, slot, control, path, &mut self.paths);
             }
         }
     }

@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod e2e;
+pub mod fabric;
 pub mod failure;
 pub mod flood;
 pub mod floors;

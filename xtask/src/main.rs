@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    Failure, bench, e2e, flood, fmt, fuzz, lint, loom, process, soak, softroce, test, tidy, tools,
+    Failure, bench, e2e, fabric, flood, fmt, fuzz, lint, loom, process, soak, softroce, test, tidy,
+    tools,
 };
 
 /// Every chore of the project in one command.
@@ -43,6 +44,14 @@ enum Chore {
     Bench,
     /// The Soft-RoCE virtual machine
     Softroce,
+    /// A leaf-spine fabric of network namespaces, with trouble on command (needs root)
+    Fabric(fabric::Options),
+    /// The process that delays a fabric's frames
+    #[command(name = braid_fabric::relay::SUBCOMMAND, hide = true)]
+    FabricRelay {
+        /// Of the fabric
+        name: String,
+    },
     /// Install the programs that the checks need
     Tools,
 }
@@ -57,9 +66,14 @@ fn main() -> ExitCode {
     }
 }
 
+fn remove_own() {
+    e2e::remove_own_namespaces();
+    braid_fabric::remove_own();
+}
+
 fn start() -> Result<(), Failure> {
     let chore = Cli::parse().chore;
-    process::clean_up_when_interrupted(e2e::remove_own_namespaces)?;
+    process::clean_up_when_interrupted(remove_own)?;
     match chore {
         Chore::Test => test::run(),
         Chore::Fmt { check } => fmt::run(check),
@@ -72,6 +86,8 @@ fn start() -> Result<(), Failure> {
         Chore::Loom => loom::run(),
         Chore::Bench => bench::run(),
         Chore::Softroce => softroce::run(),
+        Chore::Fabric(options) => fabric::run(&options),
+        Chore::FabricRelay { name } => fabric::relay(&name),
         Chore::Tools => tools::run(),
     }
 }

@@ -10,6 +10,7 @@ mod report;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use braid::{CcConfig, LossRecovery};
 use serde::Serialize;
 
 use self::interleave::{Contestant, interleave};
@@ -214,6 +215,7 @@ fn braid_args(
         atomic: AtomicKind::FetchAndAdd,
         loopback: true,
         verify: false,
+        interval: None,
         json: None,
         engine: engine_args(args, crc),
     }
@@ -227,9 +229,9 @@ fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
         datapath: DatapathKind::Udp,
         progress: ProgressKind::Poll,
         paths: args.paths,
-        lb: args.lb.clone(),
-        cc: "fixed".to_owned(),
-        loss_recovery: "sack".to_owned(),
+        lb: args.lb,
+        cc: CcConfig::default(),
+        loss_recovery: LossRecovery::default(),
         rails: Vec::new(),
         mtu: None,
         crc,

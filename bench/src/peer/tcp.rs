@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 
 use super::metrics::{Bulk, Metrics, ServerReport};
-use super::process::Peer;
+use super::process::{Peer, arguments};
 use super::{
     ANSWER_LIMIT, Context, IDLE_LIMIT, PeerError, PeerKind, ServeOptions, Timing,
     WORKING_SET_BYTES, announce, sys,
@@ -48,6 +48,52 @@ pub(crate) fn run(options: &TcpOptions) -> Result<Metrics, PeerError> {
     let stream = connect(peer.address(), &options.congestion)?;
     let bulk = measure(stream, options.write_bytes, options.timing)?;
     Ok(bulk.metrics(peer.report(ANSWER_LIMIT)?))
+}
+
+/// What to send where: the arguments of `braid-perf tcp-sender`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct SendOptions {
+    /// Where the receiver listens.
+    #[arg(long)]
+    pub(crate) to: SocketAddr,
+    /// Seconds to send for; what is then still under way is waited for, on the clock.
+    #[arg(long)]
+    pub(crate) seconds: f64,
+    /// Congestion control.
+    #[arg(long, default_value = DEFAULT_CONGESTION)]
+    pub(crate) congestion: String,
+}
+
+/// The hidden subcommand that runs [`send`].
+pub(crate) const SENDER: &str = "tcp-sender";
+
+/// Bytes of one write of [`send`].
+const SENDER_WRITE_BYTES: usize = 64 << 10;
+
+/// The command line of a receiver on a host of its own.
+pub(crate) fn receiver_args(bind: IpAddr) -> Vec<String> {
+    arguments(&ServeOptions::new(PeerKind::Tcp, bind))
+}
+
+/// The command line of a sender to it.
+pub(crate) fn sender_args(address: &str, seconds: f64) -> Vec<String> {
+    [SENDER, "--to", address, "--seconds", &seconds.to_string()].map(str::to_owned).to_vec()
+}
+
+/// Sends to a receiver that somebody else has started, and says how it went.
+///
+/// There is no warm-up: what it would leave in the buffers is much on a slow link.
+///
+/// # Errors
+/// When a socket call fails, or the receiver does not answer.
+pub(crate) fn send(options: &SendOptions, out: &mut impl Write) -> Result<(), PeerError> {
+    let duration = Duration::try_from_secs_f64(options.seconds)
+        .map_err(|_| PeerError::Usage(format!("{} seconds are not possible", options.seconds)))?;
+    let stream = connect(options.to, &options.congestion)?;
+    let timing = Timing { warm_up: Duration::ZERO, duration };
+    let bulk = measure(stream, SENDER_WRITE_BYTES, timing)?;
+    let gbps = bulk.payload_bytes as f64 * 8e-9 / bulk.elapsed.as_secs_f64();
+    writeln!(out, "report {{\"goodput_gbps\":{gbps}}}").context("report")
 }
 
 fn connect(address: SocketAddr, congestion: &str) -> Result<TcpStream, PeerError> {

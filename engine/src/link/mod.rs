@@ -88,7 +88,8 @@ pub(crate) trait Link: Send {
     /// Bytes of the largest datagram (UDP payload) that fits the first hop's MTU towards `to`.
     fn max_datagram(&self, to: SocketAddr) -> io::Result<usize>;
 
-    /// Makes sure that paths 0 to `count - 1` can be sent on.
+    /// Opens paths 0 to `count - 1`, so that what stands in the way is known before it is needed. Any
+    /// other can be sent on too: an acknowledgement takes the path that the peer chose.
     fn open_paths(&mut self, count: usize) -> io::Result<()>;
 
     /// Sends a train, without waiting.

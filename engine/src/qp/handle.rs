@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use braid_transport::{PdId, PostError, QpCounters, QpState, RecvWr, SendWr, StateError};
+use braid_transport::{
+    OooDegrees, PdId, PostError, QpCounters, QpState, RecvWr, SendWr, StateError,
+};
 use braid_wire::{Crc, QpId};
 
 use super::inline::InlineBuffers;
@@ -218,6 +220,12 @@ impl QueuePair {
     /// What it has seen since it was created or reset.
     pub fn counters(&self) -> QpCounters {
         self.worker().control().qp_counters(self.index())
+    }
+
+    /// How far out of order the packets of the peer have come; `None`: none has, or it is not
+    /// connected.
+    pub fn ooo_degrees(&self) -> Option<OooDegrees> {
+        self.worker().control().ooo_degrees(self.index())
     }
 
     /// Payload bytes of a full packet, as agreed with the peer; `None` before it is connected.

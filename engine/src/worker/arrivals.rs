@@ -80,7 +80,9 @@ impl Arrivals<'_> {
         };
         match bound {
             Some((peer, slot)) => {
-                self.peers.endpoint_mut(peer).on_control(self.now, slot, control);
+                let path = path_of(from.port());
+                let Some((endpoint, paths, _)) = self.peers.parts(peer) else { return };
+                endpoint.on_control(self.now, slot, control, path, paths);
             }
             None => {
                 self.counters.unknown_qp.add(1);
@@ -117,9 +119,9 @@ impl Arrivals<'_> {
         }
     }
 
-    /// Says that there is no such queue pair, in as many bytes as the question has. Data is not
-    /// answered so: it comes from path ports, which receive nothing. Its sender asks for a sign of
-    /// life before long, from the port that does.
+    /// Says that there is no such queue pair, in as many bytes as the question has. What comes from
+    /// path ports, which receive nothing, is answered in vain; its sender asks again before long from
+    /// the port that does.
     fn deny(&mut self, from: SocketAddr, ping: &Control) {
         let mut bytes = Vec::with_capacity(CONTROL_LEN);
         Control { kind: ControlKind::Unknown, stamp: 0, ..*ping }.encode(&mut bytes);

@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use braid_transport::{QpConfig, QpCounters, QpState, QueuePair, Remote, StateError};
+use braid_transport::{OooDegrees, QpConfig, QpCounters, QpState, QueuePair, Remote, StateError};
 use braid_wire::{QpId, Token};
 
 use super::Worker;
 use super::qps::{Place, QpEntry};
 use super::responder::Attempt;
+use crate::engine::PathsTo;
 use crate::qp::QpShared;
 use crate::random;
 
@@ -94,7 +95,9 @@ impl Worker {
         let Some(entry) = self.qps.at(index) else { return };
         entry.muted = false;
         let Some((peer, slot)) = entry.bound() else { return };
-        let qp = self.peers.endpoint_mut(peer).release(slot);
+        let now = self.clock.now();
+        let Some((endpoint, paths, _)) = self.peers.parts(peer) else { return };
+        let qp = endpoint.release(now, slot, paths);
         entry.place = Place::Unbound(Box::new(qp));
         entry.remote_addr = None;
         self.peers.remove_if_empty(peer);
@@ -118,6 +121,16 @@ impl Worker {
     pub(crate) fn qp_counters(&mut self, index: usize) -> QpCounters {
         let peers = &self.peers;
         self.qps.at(index).map(|entry| entry.counters(peers)).unwrap_or_default()
+    }
+
+    pub(crate) fn ooo_degrees(&mut self, index: usize) -> Option<OooDegrees> {
+        let (peer, slot) = self.qps.at(index)?.bound()?;
+        self.peers.endpoint(peer).qp(slot).ooo_degrees().cloned()
+    }
+
+    /// The paths in use, by destination.
+    pub(crate) fn path_sets(&self) -> impl Iterator<Item = PathsTo> {
+        self.peers.path_sets()
     }
 
     pub(crate) fn remote(&mut self, index: usize) -> Option<Remote> {

@@ -71,12 +71,12 @@ impl Worker {
                 self.scratch.clear();
                 self.scratch.reserve(MAX_ACK_LEN);
                 ack.encode(&mut self.scratch);
-                outbox.note(to, &self.scratch);
+                outbox.note(to, Via::Path(ack.path), &self.scratch);
             }
-            TransmitBody::Control(control) => {
+            TransmitBody::Control(control, path) => {
                 self.scratch.clear();
                 control.encode(&mut self.scratch);
-                outbox.note(to, &self.scratch);
+                outbox.note(to, path.map_or(Via::Port, Via::Path), &self.scratch);
             }
         }
         true

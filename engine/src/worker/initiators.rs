@@ -9,6 +9,7 @@ use braid_wire::{Connect, Offer, Setup, Time};
 
 use super::outbox::Outbox;
 use crate::connect::Outcome;
+use crate::link::Via;
 
 /// One attempt.
 pub(crate) struct Attempting {
@@ -72,7 +73,7 @@ impl Initiators {
             while let Some(setup) = attempt.initiator.poll_transmit(now) {
                 let mut bytes = Vec::new();
                 setup.encode(&mut bytes);
-                outbox.note(attempt.to, &bytes);
+                outbox.note(attempt.to, Via::Port, &bytes);
             }
         }
         let (nonce, outcome) = ended?;

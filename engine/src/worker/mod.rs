@@ -129,8 +129,7 @@ impl Worker {
             return Some(Time::ZERO);
         }
         let due = self.link.next_due().map(|due| self.clock.time_of(due));
-        let peers = self.peers.endpoints().filter_map(|endpoint| endpoint.next_timeout());
-        peers.chain(due).chain(self.initiators.next_timeout()).min()
+        self.peers.next_timeout().into_iter().chain(due).chain(self.initiators.next_timeout()).min()
     }
 
     fn take_posts(&mut self, now: Time) -> bool {
@@ -182,7 +181,7 @@ impl Worker {
         let mut worked = false;
         for index in 0..self.peers.bound() {
             let Some((endpoint, paths, _)) = self.peers.parts(index) else { continue };
-            if endpoint.next_timeout().is_some_and(|at| at <= now) {
+            if endpoint.next_timeout(paths).is_some_and(|at| at <= now) {
                 endpoint.on_timeout(now, paths);
                 worked = true;
             }

@@ -46,9 +46,11 @@ impl Outbox {
         &mut self.data
     }
 
-    /// Adds an acknowledgement or a control packet, from the receiving port.
-    pub(crate) fn note(&mut self, to: SocketAddr, bytes: &[u8]) {
-        let packet = Shipping { to, via: Via::Port, len: bytes.len() };
+    /// Adds an acknowledgement or a control packet. Those that leave by paths share a train whatever
+    /// their paths: it takes that of the first.
+    pub(crate) fn note(&mut self, to: SocketAddr, via: Via, bytes: &[u8]) {
+        let via = self.notes.path().filter(|_| via != Via::Port).unwrap_or(via);
+        let packet = Shipping { to, via, len: bytes.len() };
         if !self.notes.takes(packet, self.caps) {
             self.seal_notes();
         }
@@ -59,7 +61,7 @@ impl Outbox {
     /// As [`Outbox::note`], unless much is waiting already: for answers that anybody can provoke.
     pub(crate) fn reply(&mut self, to: SocketAddr, bytes: &[u8]) {
         if self.waiting.len() < MAX_WAITING {
-            self.note(to, bytes);
+            self.note(to, Via::Port, bytes);
         }
     }
 

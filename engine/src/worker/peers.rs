@@ -6,6 +6,8 @@ use braid_lb::{LbPolicy, PathSet};
 use braid_transport::{Endpoint, EndpointConfig};
 use braid_wire::Time;
 
+use crate::engine::PathsTo;
+
 /// How paths to a peer are made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathPlan {
@@ -114,7 +116,15 @@ impl Peers {
         &mut self.peers[index].as_mut().expect("a connected queue pair has a peer").endpoint
     }
 
-    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
-        self.peers.iter().flatten().map(|peer| &peer.endpoint)
+    /// The paths in use, by destination.
+    pub(crate) fn path_sets(&self) -> impl Iterator<Item = PathsTo> {
+        let used = self.path_sets.iter().filter(|paths| paths.users > 0);
+        used.map(|paths| PathsTo { ip: paths.ip, paths: paths.set.paths().collect() })
+    }
+
+    /// When the first of them has something to do although nothing arrives.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        let peers = self.peers.iter().flatten();
+        peers.filter_map(|peer| peer.endpoint.next_timeout(&self.path_sets[peer.paths].set)).min()
     }
 }

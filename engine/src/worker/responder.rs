@@ -13,6 +13,7 @@ use braid_wire::{Connect, HELLO_LEN, Opcode, QpId, Reject, RejectReason, Setup, 
 
 use super::outbox::Outbox;
 use crate::counters::WorkerCounters;
+use crate::link::Via;
 use crate::listener::{Backlog, Incoming};
 use crate::random;
 
@@ -122,7 +123,7 @@ impl Responder {
     ) {
         let mut bytes = Vec::new();
         Setup::Accept(accept).encode(&mut bytes);
-        outbox.note(attempt.0, &bytes);
+        outbox.note(attempt.0, Via::Port, &bytes);
         self.known.insert(attempt, Answer::Accepted(qp, bytes));
     }
 

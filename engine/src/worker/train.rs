@@ -67,6 +67,11 @@ impl PendingTrain {
         self.refers
     }
 
+    /// The path that it takes; `None` if nothing is in it, or none.
+    pub(crate) fn path(&self) -> Option<Via> {
+        (!self.is_empty() && self.via != Via::Port).then_some(self.via)
+    }
+
     pub(crate) fn segments(&self) -> usize {
         self.segments
     }

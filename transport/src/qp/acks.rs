@@ -13,14 +13,14 @@ impl QueuePair {
         if ack.token != self.token || !self.state.receives() {
             return;
         }
-        let threshold = u64::from(self.config.reorder_threshold);
         let Some(link) = self.link.as_mut() else { return };
         let outgoing = link.outgoing(ack.stream);
         let una = outgoing.window.una();
-        if outgoing.on_ack(now, ack, threshold, paths).is_none() {
-            return;
-        }
+        let Some(lesson) = outgoing.on_ack(now, ack, paths) else { return };
         self.counters.acks_received += 1;
+        self.counters.lost += lesson.lost;
+        self.counters.spurious += lesson.spurious;
+        self.counters.ecn_marks += lesson.ecn_marks;
         match ack.stream {
             Stream::Requests => self.settle_sends(),
             Stream::Responses => {

@@ -5,7 +5,7 @@ use braid_wire::{DataHeader, NakCode, Opcode, PathId, Psn, Stream, Time};
 use super::events::{Event, Received};
 use super::incoming::Place;
 use super::responses::Body;
-use super::{QueuePair, scatter};
+use super::{LossRecovery, QueuePair, scatter};
 use crate::{
     Access, AccessError, AtomicOp, Completion, Memory, Regions, SgList, Sge, Status, Work,
 };
@@ -56,6 +56,9 @@ pub enum Refusal {
     /// Beyond what is tracked; it will be resent.
     #[error("it lies beyond the window")]
     Window,
+    /// Out of order, which go-back-N does not take; it will be resent.
+    #[error("it is out of order, and go-back-N takes packets in order only")]
+    Order,
     /// No receive is posted; it will be resent.
     #[error("no receive work request is posted for it")]
     NotReady,
@@ -89,6 +92,7 @@ impl Refusal {
             Refusal::Token
             | Refusal::State
             | Refusal::Window
+            | Refusal::Order
             | Refusal::NotReady
             | Refusal::Busy
             | Refusal::Barred => None,
@@ -137,6 +141,12 @@ impl QueuePair {
                 incoming.ack_now();
                 return self.refused(Refusal::Barred);
             }
+            Place::New
+                if self.config.recovery == LossRecovery::GoBackN && psn != incoming.epsn() =>
+            {
+                incoming.pass_over(psn);
+                return self.refused(Refusal::Order);
+            }
             Place::New => {}
         }
         match self.admit(header, regions) {
@@ -157,7 +167,10 @@ impl QueuePair {
         let ahead = link.incoming(stream).insert(psn, event.filter(|_| header.last));
         self.counters.segments_received += 1;
         self.counters.bytes_received += u64::from(header.len);
-        self.counters.out_of_order += u64::from(ahead > 0);
+        if ahead > 0 {
+            self.counters.out_of_order += 1;
+            self.degrees.get_or_insert_default().record(ahead);
+        }
         Admit::Take(landing)
     }
 

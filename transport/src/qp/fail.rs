@@ -95,7 +95,7 @@ impl QueuePair {
         };
         let Some(link) = self.link.as_mut() else { return };
         if let Some((seq, request)) = self.sq.oldest_unanswered() {
-            let _ = link.requests.window.ack(request.plus(1), std::iter::empty());
+            link.requests.on_refused_answer(request);
             self.sq.fail_source(seq, status);
             self.settle_sends();
         }

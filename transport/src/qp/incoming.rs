@@ -154,6 +154,12 @@ impl Incoming {
         ahead
     }
 
+    /// Drops a packet because one before it is missing, and says so.
+    pub(crate) fn pass_over(&mut self, psn: Psn) {
+        self.highest = self.highest.max(Some(psn));
+        self.owed.now = true;
+    }
+
     /// Moves the ePSN over everything that has arrived.
     pub(crate) fn advance(&mut self) {
         while self.early > 0 && self.has(self.epsn) {

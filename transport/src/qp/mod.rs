@@ -6,12 +6,16 @@
 
 mod acks;
 mod arrive;
+mod credit;
+mod degrees;
 mod events;
 mod fail;
 mod incoming;
 mod outgoing;
 mod patience;
+mod recovery;
 mod recv_queue;
+mod repeats;
 mod responses;
 mod rtt;
 mod scatter;
@@ -22,10 +26,12 @@ mod window;
 
 use std::collections::VecDeque;
 
-use braid_lb::QpPaths;
-use braid_wire::{Psn, QpId, Stream, Time, Token};
+use braid_lb::{PathSet, QpPaths};
+use braid_wire::{PathId, Psn, QpId, Stream, Time, Token};
 
 pub use arrive::{Admit, Arrival, Landing, Refusal};
+pub use degrees::OooDegrees;
+pub use recovery::{LossRecovery, UnknownRecovery};
 pub use state::QpState;
 pub(crate) use transmit::{Outcome, Sendable};
 
@@ -58,6 +64,8 @@ pub struct QueuePair {
     /// A SEND was longer than its receive; that receive ends with a length error.
     too_long: bool,
     counters: QpCounters,
+    /// Made when the first packet comes out of order.
+    degrees: Option<Box<OooDegrees>>,
 }
 
 /// What a queue pair has once it is connected.
@@ -80,6 +88,12 @@ pub struct QpCounters {
     pub segments_sent: u64,
     /// Retransmissions among them.
     pub retransmitted: u64,
+    /// Segments taken for lost.
+    pub lost: u64,
+    /// Retransmissions that turned out to have been unnecessary: the peer has had the segment twice.
+    pub spurious: u64,
+    /// Congestion marks (ECN CE) that the peer has seen on what was sent.
+    pub ecn_marks: u64,
     /// Payload bytes in segments sent.
     pub bytes_sent: u64,
     /// Data segments taken.
@@ -118,6 +132,7 @@ impl QueuePair {
             farewell: false,
             too_long: false,
             counters: QpCounters::default(),
+            degrees: None,
         }
     }
 
@@ -149,6 +164,11 @@ impl QueuePair {
     /// What it has seen.
     pub fn counters(&self) -> QpCounters {
         self.counters
+    }
+
+    /// How far out of order packets have come; `None`: none has.
+    pub fn ooo_degrees(&self) -> Option<&OooDegrees> {
+        self.degrees.as_deref()
     }
 
     /// Smoothed round-trip time of its requests, once measured.
@@ -274,15 +294,19 @@ impl QueuePair {
         deadlines.into_iter().flatten().min()
     }
 
-    pub(crate) fn on_timeout(&mut self, now: Time) {
+    pub(crate) fn on_timeout(&mut self, now: Time, paths: &mut PathSet) {
         let Some(link) = self.link.as_mut() else { return };
         link.from_requests.on_timeout(now);
         link.from_responses.on_timeout(now);
         let retry_count = self.config.retry_count;
-        let outcomes =
-            [&mut link.requests, &mut link.responses].map(|s| s.on_timeout(now, retry_count));
-        let fired = outcomes.iter().filter(|o| **o != outgoing::Timeout::None).count();
-        self.counters.timeouts += fired as u64;
+        let outcomes = [&mut link.requests, &mut link.responses]
+            .map(|s| s.on_timeout(now, retry_count, paths));
+        for outcome in outcomes {
+            self.counters.timeouts += u64::from(outcome != outgoing::Timeout::None);
+            if let outgoing::Timeout::Resend(lost) = outcome {
+                self.counters.lost += lost;
+            }
+        }
         if outcomes.contains(&outgoing::Timeout::GiveUp) {
             self.give_up(Status::RetryExceeded);
         }
@@ -295,14 +319,29 @@ impl QueuePair {
     fn trim(&mut self) {
         let Some(link) = self.link.as_mut() else { return };
         if link.requests.window.is_empty() && link.responses.window.is_empty() {
-            link.requests.window.trim();
-            link.responses.window.trim();
+            link.requests.trim();
+            link.responses.trim();
             link.from_requests.trim();
             link.from_responses.trim();
             link.owed.trim();
             self.sq.trim();
             self.rq.trim();
             self.completions.shrink_to(KEPT);
+        }
+    }
+
+    /// The path of a packet that belongs to no train.
+    pub(crate) fn single_path(&mut self, now: Time, paths: &mut PathSet) -> PathId {
+        self.link
+            .as_mut()
+            .map_or_else(PathId::default, |link| link.requests.single_path(now, paths))
+    }
+
+    /// It leaves its endpoint.
+    pub(crate) fn dismiss(&mut self, now: Time, paths: &mut PathSet) {
+        if let Some(link) = self.link.as_mut() {
+            link.requests.dismiss(now, paths);
+            link.responses.dismiss(now, paths);
         }
     }
 

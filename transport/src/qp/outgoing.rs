@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use braid_cc::{Cc, Controller, Feedback};
-use braid_lb::{Outcome, PathSet, QpPaths, Selector};
+use braid_lb::{Outcome, PathSet, QpPaths, Selector, Train};
 use braid_wire::{Ack, PathId, Psn, Time};
 
-use super::patience::Patience;
+use super::credit::Credit;
+use super::recovery::{Detector, PROBES, Report};
+use super::repeats::Repeats;
 use super::rtt::Rtt;
-use super::window::{Acked, Segment, Window};
+use super::window::{Echo, Segment, Tally, Window};
 use crate::QpConfig;
 
-/// Time-outs resend this many of the oldest segments; their acknowledgement tells what else is lost.
-const PROBES: u8 = 2;
 /// Bytes between two requests for an acknowledgement, at most.
 const MAX_ASK_INTERVAL: u64 = 128 << 10;
 /// Segments between two of them, at most.
@@ -25,15 +25,18 @@ const SMALL_BURST: u64 = 16 << 10;
 pub(crate) struct Outgoing {
     pub(crate) window: Window,
     rtt: Rtt,
-    patience: Patience,
+    detector: Detector,
+    repeats: Repeats,
     cc: Cc,
     paths: QpPaths,
-    train: Train,
+    /// What the path set has still to be told.
+    untold: Vec<(PathId, Outcome)>,
+    train: OpenTrain,
     /// Time-outs in a row without progress.
     timeouts: u8,
     deadline: Option<Time>,
     /// Retransmissions that go out whatever the windows say.
-    probes: u8,
+    probes: usize,
     /// "Receiver not ready": nothing goes out before.
     paused_until: Option<Time>,
     resume_from: Psn,
@@ -48,9 +51,20 @@ pub(crate) struct Outgoing {
 
 /// The path that the current train takes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Train {
+struct OpenTrain {
     path: PathId,
     left: u32,
+}
+
+/// What an acknowledgement has taught.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Lesson {
+    /// Segments newly found lost.
+    pub(crate) lost: u64,
+    /// Retransmissions newly found to have been unnecessary.
+    pub(crate) spurious: u64,
+    /// Congestion marks newly reported.
+    pub(crate) ecn_marks: u64,
 }
 
 /// What the peer and the endpoint leave this stream.
@@ -76,8 +90,8 @@ pub(crate) enum Block {
 pub(crate) enum Timeout {
     /// Not due.
     None,
-    /// Something is to be resent.
-    Resend,
+    /// Something is to be resent: so many segments count as lost.
+    Resend(u64),
     /// The peer has not answered for too long.
     GiveUp,
 }
@@ -89,10 +103,12 @@ impl Outgoing {
         Outgoing {
             window: Window::new(first),
             rtt: Rtt::new(config.min_rto, config.max_rto),
-            patience: Patience::new(),
+            detector: Detector::new(config),
+            repeats: Repeats::default(),
             cc,
             paths,
-            train: Train::default(),
+            untold: Vec::new(),
+            train: OpenTrain::default(),
             timeouts: 0,
             deadline: None,
             probes: 0,
@@ -133,14 +149,27 @@ impl Outgoing {
     }
 
     /// The path of the next segment, and whether it begins a train.
-    pub(crate) fn take_path(&mut self, paths: &mut PathSet, train_segments: u32) -> (PathId, bool) {
+    pub(crate) fn take_path(
+        &mut self,
+        now: Time,
+        psn: Psn,
+        paths: &mut PathSet,
+        segments: u32,
+    ) -> (PathId, bool) {
         let starts = self.train.left == 0;
         if starts {
-            self.train =
-                Train { path: paths.pick(&mut self.paths, train_segments), left: train_segments };
+            self.tell(now, paths);
+            let train = Train { now, psn: psn.wire(), segments };
+            self.train = OpenTrain { path: paths.pick(&mut self.paths, train), left: segments };
         }
         self.train.left -= 1;
         (self.train.path, starts)
+    }
+
+    /// The path of a packet that belongs to no train.
+    pub(crate) fn single_path(&mut self, now: Time, paths: &mut PathSet) -> PathId {
+        let psn = self.window.next().wire();
+        paths.pick(&mut self.paths, Train { now, psn, segments: 1 })
     }
 
     pub(crate) fn train_has_ended(&self) -> bool {
@@ -151,7 +180,7 @@ impl Outgoing {
     /// `again`: it is a retransmission; `is_last`: nothing follows it, so its train ends with it.
     pub(crate) fn on_sent(&mut self, now: Time, len: u16, again: bool, is_last: bool) -> bool {
         if again {
-            self.patience.on_retransmission();
+            self.repeats.on_retransmission();
         }
         self.unasked += Segment::wire_len(len);
         self.unasked_segments += 1;
@@ -169,64 +198,113 @@ impl Outgoing {
     }
 
     /// Learns from an acknowledgement of this stream. `None`: it speaks of packets never sent.
-    pub(crate) fn on_ack(
-        &mut self,
-        now: Time,
-        ack: &Ack,
-        threshold: u64,
-        paths: &mut PathSet,
-    ) -> Option<()> {
+    pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack, paths: &mut PathSet) -> Option<Lesson> {
         let cumulative = Psn::expand(ack.cumulative, self.window.una());
-        let acked = if cumulative < self.window.una() {
-            Acked::default() // overtaken by a later ack
+        let delay = Duration::from_nanos(ack.delay_ns.into());
+        let rtt = now.since_stamp(ack.stamp).saturating_sub(delay);
+        let ecn_marks = self.new_marks(ack.ecn_marks);
+        let overtaken = cumulative < self.window.una();
+        let acked = if overtaken {
+            Tally::default()
         } else {
-            self.window.ack(cumulative, ack.bitmap.ones())?
+            let mut credit = Credit::new(now, delay, rtt, ecn_marks > 0);
+            let echo = Echo { path: ack.path, stamp: ack.stamp };
+            let acked =
+                self.window.ack(cumulative, ack.bitmap.ones(), echo, |segment, certain| {
+                    if certain {
+                        self.detector.on_arrival(segment);
+                    }
+                    credit.take(segment, certain, paths, &mut self.paths);
+                })?;
+            credit.close(paths, &mut self.paths);
+            acked
         };
-        let rtt =
-            now.since_stamp(ack.stamp).saturating_sub(Duration::from_nanos(ack.delay_ns.into()));
-        self.patience.on_duplicates(now, ack.duplicates, rtt);
-        let lost = self.detect_lost(now, threshold, paths);
+        let spurious = self.repeats.on_duplicates(ack.duplicates);
+        let mut lost = Tally::default();
+        if !overtaken {
+            let report = Report {
+                now,
+                cumulative,
+                highest: Psn::expand(ack.highest, cumulative),
+                spurious,
+                rtt,
+                reorder_time: self.rtt.reorder_time(),
+                overdue: self.rtt.rto(0),
+            };
+            lost = self.lose(now, paths, |detector, window, lost| {
+                detector.detect(&report, window, lost);
+            });
+        }
         if acked.packets > 0 {
             self.rtt.on_sample(rtt);
             self.on_progress(now);
         }
-        let marks = ack.ecn_marks.wrapping_sub(self.ecn_marks);
-        let marks = if marks > u16::MAX / 2 { 0 } else { marks };
-        self.ecn_marks = self.ecn_marks.wrapping_add(marks);
-        paths.on_feedback(ack.path, Outcome::Arrived { rtt, congested: marks > 0 });
-        let (acked, lost, ecn_marks) = (acked.bytes, lost.bytes, marks.into());
-        self.cc.on_feedback(&Feedback { now, rtt, acked, lost, ecn_marks });
-        Some(())
+        self.cc.on_feedback(&Feedback {
+            now,
+            rtt,
+            acked: acked.bytes,
+            lost: lost.bytes,
+            ecn_marks,
+        });
+        let (spurious, ecn_marks) = (spurious.into(), ecn_marks.into());
+        Some(Lesson { lost: lost.packets, spurious, ecn_marks })
+    }
+
+    fn new_marks(&mut self, reported: u16) -> u32 {
+        let marks = reported.wrapping_sub(self.ecn_marks);
+        if marks > u16::MAX / 2 {
+            return 0; // an overtaken ack
+        }
+        self.ecn_marks = reported;
+        marks.into()
+    }
+
+    /// Has segments declared lost, and the paths hear of it.
+    fn lose(
+        &mut self,
+        now: Time,
+        paths: &mut PathSet,
+        declare: impl FnOnce(&mut Detector, &mut Window, &mut dyn FnMut(&Segment)),
+    ) -> Tally {
+        let mut lost = Tally::default();
+        let qp = &mut self.paths;
+        declare(&mut self.detector, &mut self.window, &mut |segment| {
+            lost.count(segment);
+            paths.on_feedback(qp, now, segment.path, Outcome::Lost { packets: 1 });
+        });
+        lost
     }
 
     /// Everything up to `psn` has arrived, as something else than an ack has shown.
     pub(crate) fn on_implied_ack(&mut self, now: Time, psn: Psn) {
-        if psn >= self.window.una() && self.window.ack(psn.plus(1), std::iter::empty()).is_some() {
+        let arrived = |segment: &Segment| Outcome::Arrived {
+            packets: 1,
+            rtt: now - segment.sent_at,
+            congested: false,
+        };
+        if self.imply(psn, arrived) {
             self.on_progress(now);
         }
+    }
+
+    /// As [`Outgoing::on_implied_ack`], of an answer that cannot be taken: the end is near.
+    pub(crate) fn on_refused_answer(&mut self, psn: Psn) {
+        self.imply(psn, |_| Outcome::Forgotten { packets: 1 });
+    }
+
+    fn imply(&mut self, psn: Psn, outcome: impl Fn(&Segment) -> Outcome) -> bool {
+        if psn < self.window.una() {
+            return false;
+        }
+        let (untold, no_echo) = (&mut self.untold, Echo { path: PathId::default(), stamp: 0 });
+        let told = |segment: &Segment, _| untold.push((segment.path, outcome(segment)));
+        self.window.ack(psn.plus(1), std::iter::empty(), no_echo, told).is_some()
     }
 
     fn on_progress(&mut self, now: Time) {
         self.timeouts = 0;
         self.probes = 0;
         self.deadline = (!self.window.is_empty()).then(|| now + self.rtt.rto(0));
-    }
-
-    fn detect_lost(&mut self, now: Time, threshold: u64, paths: &mut PathSet) -> Acked {
-        let factor = self.patience.factor();
-        let late = self.rtt.reorder_time() * factor;
-        let threshold = threshold * u64::from(factor);
-        let lost = self.window.detect(|segment, overtaken_by| {
-            let lost = overtaken_by >= threshold || now - segment.sent_at > late;
-            if lost {
-                paths.on_feedback(segment.path, Outcome::Lost);
-            }
-            lost
-        });
-        if lost.packets > 0 {
-            self.patience.on_recovery();
-        }
-        lost
     }
 
     /// The peer has refused a packet for good. What came before may still take it long to answer, and
@@ -261,9 +339,14 @@ impl Outgoing {
         self.paused_until.or(self.deadline)
     }
 
-    pub(crate) fn on_timeout(&mut self, now: Time, retry_count: u8) -> Timeout {
+    pub(crate) fn on_timeout(
+        &mut self,
+        now: Time,
+        retry_count: u8,
+        paths: &mut PathSet,
+    ) -> Timeout {
         if let Some(until) = self.paused_until {
-            return self.resume(now, until);
+            return self.resume(now, until, paths);
         }
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return Timeout::None;
@@ -276,32 +359,60 @@ impl Outgoing {
         if self.timeouts > retry_count {
             return Timeout::GiveUp;
         }
-        self.window.lose_oldest(usize::from(PROBES));
+        paths.on_timeout(&mut self.paths, now);
+        let lost =
+            self.lose(now, paths, |detector, window, lost| detector.on_timeout(window, lost));
         self.probes = PROBES;
         self.deadline = Some(now + self.rtt.rto(u32::from(self.timeouts)));
-        Timeout::Resend
+        Timeout::Resend(lost.packets)
     }
 
     /// The pause that a "receiver not ready" asked for has ended: what it refused goes out again, and
     /// with it everything older that has not arrived. Refused packets are never acknowledged, so
     /// nothing else would show that those are lost.
-    fn resume(&mut self, now: Time, until: Time) -> Timeout {
+    fn resume(&mut self, now: Time, until: Time, paths: &mut PathSet) -> Timeout {
         if now < until {
             return Timeout::None;
         }
         self.paused_until = None;
-        self.window.lose_from(self.window.una());
+        let all = |_: &mut Detector, window: &mut Window, lost: &mut dyn FnMut(&Segment)| {
+            window.lose_from(window.una(), usize::MAX, lost);
+        };
+        let lost = self.lose(now, paths, all);
         self.probes = 1;
         self.deadline = Some(now + self.rtt.rto(0));
-        Timeout::Resend
+        Timeout::Resend(lost.packets)
     }
 
     /// Gives up everything.
     pub(crate) fn clear(&mut self) {
+        let forgotten = |segment: &Segment| (segment.path, Outcome::Forgotten { packets: 1 });
+        self.untold.extend(self.window.in_flight_segments().map(forgotten));
         self.window.clear();
         self.deadline = None;
         self.paused_until = None;
         self.probes = 0;
+    }
+
+    /// Gives back room that is not needed while nothing is under way.
+    pub(crate) fn trim(&mut self) {
+        self.window.trim();
+        self.detector.trim();
+        self.untold.shrink_to(super::KEPT);
+    }
+
+    /// Tells the path set what became known while it was not at hand.
+    fn tell(&mut self, now: Time, paths: &mut PathSet) {
+        for (path, outcome) in self.untold.drain(..) {
+            paths.on_feedback(&mut self.paths, now, path, outcome);
+        }
+    }
+
+    /// The stream is gone.
+    pub(crate) fn dismiss(&mut self, now: Time, paths: &mut PathSet) {
+        self.clear();
+        self.tell(now, paths);
+        paths.dismiss(&self.paths);
     }
 
     pub(crate) fn smoothed_rtt(&self) -> Option<Duration> {

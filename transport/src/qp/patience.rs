@@ -16,19 +16,15 @@ const CALM_RECOVERIES: u32 = 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     factor: u32,
-    /// The peer's count of duplicates, as it said last.
-    duplicates: u32,
     /// No further growth before.
     settled_at: Time,
     /// Recoveries since the last sign of a spurious retransmission.
     calm: u32,
-    /// Retransmissions that a duplicate may be explained by.
-    suspects: u32,
 }
 
 impl Patience {
     pub(crate) fn new() -> Self {
-        Patience { factor: 1, duplicates: 0, settled_at: Time::ZERO, calm: 0, suspects: 0 }
+        Patience { factor: 1, settled_at: Time::ZERO, calm: 0 }
     }
 
     /// What reordering thresholds, in packets and in time, are multiplied with: 1 to 16.
@@ -36,23 +32,8 @@ impl Patience {
         self.factor
     }
 
-    pub(crate) fn on_retransmission(&mut self) {
-        self.suspects = self.suspects.saturating_add(1);
-    }
-
-    /// An acknowledgement reports so many duplicates in all.
-    pub(crate) fn on_duplicates(&mut self, now: Time, reported: u32, rtt: Duration) {
-        let new = reported.wrapping_sub(self.duplicates);
-        // An overtaken ack reports fewer than we know of.
-        if new == 0 || new > u32::MAX / 2 {
-            return;
-        }
-        self.duplicates = reported;
-        let spurious = new.min(self.suspects);
-        self.suspects -= spurious;
-        if spurious == 0 {
-            return; // The network itself duplicates.
-        }
+    /// Retransmissions turn out to have been unnecessary.
+    pub(crate) fn on_spurious(&mut self, now: Time, rtt: Duration) {
         self.calm = 0;
         if now >= self.settled_at {
             self.factor = (self.factor * 2).min(MOST);
@@ -79,29 +60,18 @@ mod tests {
     #[test]
     fn spurious_retransmissions_teach_patience_once_a_round_trip() {
         let mut patience = Patience::new();
-        for _ in 0..4 {
-            patience.on_retransmission();
-        }
         let now = Time::from_nanos(1_000_000);
-        patience.on_duplicates(now, 1, RTT);
-        patience.on_duplicates(now, 2, RTT);
+        patience.on_spurious(now, RTT);
+        patience.on_spurious(now, RTT);
         assert_eq!(patience.factor(), 2);
-        patience.on_duplicates(now + RTT, 3, RTT);
+        patience.on_spurious(now + RTT, RTT);
         assert_eq!(patience.factor(), 4);
-    }
-
-    #[test]
-    fn duplicates_without_retransmissions_are_the_networks() {
-        let mut patience = Patience::new();
-        patience.on_duplicates(Time::ZERO, 5, RTT);
-        assert_eq!(patience.factor(), 1);
     }
 
     #[test]
     fn calm_recoveries_bring_it_back() {
         let mut patience = Patience::new();
-        patience.on_retransmission();
-        patience.on_duplicates(Time::ZERO, 1, RTT);
+        patience.on_spurious(Time::ZERO, RTT);
         for _ in 0..CALM_RECOVERIES {
             assert_eq!(patience.factor(), 2);
             patience.on_recovery();

@@ -44,7 +44,9 @@ impl QueuePair {
             return Outcome::Packet { body: TransmitBody::Ack(ack), yields: false };
         }
         if let Some(control) = self.poll_farewell() {
-            return Outcome::Packet { body: TransmitBody::Control(control), yields: false };
+            let path = self.single_path(now, paths);
+            let body = TransmitBody::Control(control, Some(path));
+            return Outcome::Packet { body, yields: false };
         }
         let data = self.poll_data(now, paths, grant);
         if matches!(data, Outcome::Packet { .. }) {
@@ -117,7 +119,9 @@ impl QueuePair {
         let (next, lost) = self.choose(now, stream, grant.budget)?;
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
         let outgoing = link.outgoing(stream);
-        let (path, train_start) = outgoing.take_path(paths, grant.train_segments);
+        let psn = lost.unwrap_or(outgoing.window.next());
+        let (path, train_start) = outgoing.take_path(now, psn, paths, grant.train_segments);
+        paths.on_sent(path, lost.is_some());
         let psn = match lost {
             Some(psn) => {
                 outgoing.window.resend(now, psn, path);

@@ -25,21 +25,44 @@ pub(crate) struct Segment {
     pub(crate) path: PathId,
     pub(crate) phase: Phase,
     pub(crate) sent_at: Time,
-    order: u64,
+    /// Not its first transmission: an acknowledgement may be for an earlier one.
+    pub(crate) again: bool,
+    /// Of all transmissions of the stream.
+    pub(crate) order: u64,
 }
 
 impl Segment {
     /// Bytes it takes on the wire, and so in the window.
+    /// Whether its acknowledgement, by an ack with this echo, is for its last transmission and not
+    /// for an earlier one.
+    fn is_certain(&self, echo: Echo) -> bool {
+        !self.again || (self.path, self.sent_at.stamp()) == (echo.path, echo.stamp)
+    }
+
     pub(crate) fn wire_len(len: u16) -> u64 {
         u64::from(len) + DATA_HEADER_LEN as u64
     }
 }
 
-/// What an acknowledgement achieved.
+/// The packet that an acknowledgement echoes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Echo {
+    pub(crate) path: PathId,
+    pub(crate) stamp: u32,
+}
+
+/// Segments counted: acknowledged, or lost.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Acked {
+pub(crate) struct Tally {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
+}
+
+impl Tally {
+    pub(crate) fn count(&mut self, segment: &Segment) {
+        self.packets += 1;
+        self.bytes += Segment::wire_len(segment.len);
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -50,8 +73,8 @@ pub(crate) struct Window {
     /// Lost segments that wait for retransmission; entries may be stale (acknowledged since).
     lost: VecDeque<Psn>,
     next_order: u64,
-    /// The highest order that has been acknowledged.
-    newest_acked: Option<u64>,
+    /// The highest order that has arrived for certain.
+    newest: Option<u64>,
 }
 
 impl Window {
@@ -62,7 +85,7 @@ impl Window {
             in_flight: 0,
             lost: VecDeque::new(),
             next_order: 0,
-            newest_acked: None,
+            newest: None,
         }
     }
 
@@ -100,7 +123,17 @@ impl Window {
         let psn = self.next();
         let order = self.take_order();
         let phase = Phase::InFlight;
-        self.segments.push_back(Segment { source, offset, len, path, phase, sent_at: now, order });
+        let (sent_at, again) = (now, false);
+        self.segments.push_back(Segment {
+            source,
+            offset,
+            len,
+            path,
+            phase,
+            sent_at,
+            again,
+            order,
+        });
         self.in_flight += Segment::wire_len(len);
         psn
     }
@@ -137,29 +170,36 @@ impl Window {
         let Some(segment) = self.get_mut(psn) else { return };
         segment.phase = Phase::InFlight;
         segment.sent_at = now;
+        segment.again = true;
         segment.order = order;
         segment.path = path;
         self.in_flight += Segment::wire_len(segment.len);
     }
 
-    /// Everything below `cumulative` has arrived, and what `ones` says beyond it. `None`: the ack speaks of packets
-    /// that were never sent.
+    /// Everything below `cumulative` has arrived, and what `ones` says beyond it. `credited` sees each
+    /// segment that is acknowledged for the first time, and whether it is certain that its last
+    /// transmission has arrived. `None`: the ack speaks of packets that were never sent.
     pub(crate) fn ack(
         &mut self,
         cumulative: Psn,
         ones: impl Iterator<Item = u64>,
-    ) -> Option<Acked> {
+        echo: Echo,
+        mut credited: impl FnMut(&Segment, bool),
+    ) -> Option<Tally> {
         if cumulative > self.next() {
             return None;
         }
-        let mut acked = Acked::default();
+        let mut acked = Tally::default();
         while self.una < cumulative {
             self.una = self.una.plus(1);
             let segment = self.segments.pop_front()?;
-            self.credit(&segment, &mut acked);
+            self.credit(&segment, echo, &mut acked, &mut credited);
         }
         for offset in ones {
-            self.ack_one(cumulative.plus(offset), &mut acked);
+            let Some(segment) = self.get_mut(cumulative.plus(offset)) else { break };
+            let before = *segment;
+            segment.phase = Phase::Acked;
+            self.credit(&before, echo, &mut acked, &mut credited);
         }
         self.skip_acked();
         Some(acked)
@@ -174,81 +214,77 @@ impl Window {
         }
     }
 
-    fn ack_one(&mut self, psn: Psn, acked: &mut Acked) {
-        let Some(segment) = self.get_mut(psn) else { return };
-        let before = *segment;
-        segment.phase = Phase::Acked;
-        self.credit(&before, acked);
-    }
-
-    fn credit(&mut self, segment: &Segment, acked: &mut Acked) {
+    fn credit(
+        &mut self,
+        segment: &Segment,
+        echo: Echo,
+        acked: &mut Tally,
+        credited: &mut impl FnMut(&Segment, bool),
+    ) {
         if segment.phase == Phase::Acked {
             return;
         }
-        let bytes = Segment::wire_len(segment.len);
         if segment.phase == Phase::InFlight {
-            self.in_flight -= bytes;
+            self.in_flight -= Segment::wire_len(segment.len);
         }
-        acked.packets += 1;
-        acked.bytes += bytes;
-        self.newest_acked = self.newest_acked.max(Some(segment.order));
+        acked.count(segment);
+        let certain = segment.is_certain(echo);
+        if certain {
+            self.newest = self.newest.max(Some(segment.order));
+        }
+        credited(segment, certain);
     }
 
-    /// Marks as lost what `is_lost` says of the segments sent before the newest acknowledged one;
-    /// it is told how many transmissions came between the two.
-    pub(crate) fn detect(&mut self, mut is_lost: impl FnMut(&Segment, u64) -> bool) -> Acked {
-        let mut lost = Acked::default();
-        let Some(newest) = self.newest_acked else { return lost };
-        // Without a hole or a retransmission the oldest segment was sent after all acknowledged ones.
+    /// Marks as lost what `is_lost` says of the segments that the newest one which has arrived has
+    /// overtaken; it is told by how many transmissions.
+    pub(crate) fn lose_overtaken(
+        &mut self,
+        lost: &mut dyn FnMut(&Segment),
+        mut is_lost: impl FnMut(&Segment, u64) -> bool,
+    ) {
+        let Some(newest) = self.newest else { return };
+        // Without a hole or a retransmission the oldest segment was sent after all that have arrived.
         if self.segments.front().is_none_or(|oldest| oldest.order > newest) {
-            return lost;
+            return;
         }
         for index in 0..self.segments.len() {
-            let segment = self.segments[index];
+            let segment = &self.segments[index];
             let overtaken = newest.checked_sub(segment.order).filter(|by| *by > 0);
-            let Some(by) = overtaken.filter(|_| segment.phase == Phase::InFlight) else { continue };
-            if is_lost(&segment, by) {
-                self.lose(index, &mut lost);
+            if overtaken.is_some_and(|by| segment.phase == Phase::InFlight && is_lost(segment, by))
+            {
+                self.lose(index, lost);
             }
         }
-        lost
     }
 
-    /// Marks as lost the oldest `count` segments in flight.
-    pub(crate) fn lose_oldest(&mut self, count: usize) -> Acked {
-        let mut lost = Acked::default();
-        let in_flight = |s: &Segment| s.phase == Phase::InFlight;
-        for index in 0..self.segments.len() {
-            if lost.packets as usize == count {
+    /// Marks as lost the segment of this PSN, if it is in flight.
+    pub(crate) fn lose_one(&mut self, psn: Psn, lost: &mut dyn FnMut(&Segment)) {
+        if self.get(psn).is_some_and(|segment| segment.phase == Phase::InFlight) {
+            self.lose_from(psn, 1, lost);
+        }
+    }
+
+    /// Marks as lost up to `count` segments in flight, oldest first, from `psn` on.
+    pub(crate) fn lose_from(&mut self, psn: Psn, count: usize, lost: &mut dyn FnMut(&Segment)) {
+        let first = psn.ahead_of(self.una).unwrap_or(0) as usize;
+        let mut left = count;
+        for index in first..self.segments.len() {
+            if left == 0 {
                 break;
             }
-            if in_flight(&self.segments[index]) {
-                self.lose(index, &mut lost);
-            }
-        }
-        lost
-    }
-
-    /// Marks as lost everything in flight from `psn` on.
-    pub(crate) fn lose_from(&mut self, psn: Psn) -> Acked {
-        let mut lost = Acked::default();
-        let first = psn.ahead_of(self.una).unwrap_or(0) as usize;
-        for index in first..self.segments.len() {
             if self.segments[index].phase == Phase::InFlight {
-                self.lose(index, &mut lost);
+                self.lose(index, lost);
+                left -= 1;
             }
         }
-        lost
     }
 
-    fn lose(&mut self, index: usize, lost: &mut Acked) {
+    fn lose(&mut self, index: usize, lost: &mut dyn FnMut(&Segment)) {
         let psn = self.una.plus(index as u64);
         let segment = &mut self.segments[index];
+        lost(segment);
         segment.phase = Phase::Lost;
-        let bytes = Segment::wire_len(segment.len);
-        self.in_flight -= bytes;
-        lost.packets += 1;
-        lost.bytes += bytes;
+        self.in_flight -= Segment::wire_len(segment.len);
         let at = self.lost.partition_point(|other| *other < psn);
         self.lost.insert(at, psn);
     }
@@ -257,6 +293,11 @@ impl Window {
     pub(crate) fn trim(&mut self) {
         self.segments.shrink_to(super::KEPT);
         self.lost.shrink_to(super::KEPT);
+    }
+
+    /// What is under way, oldest first.
+    pub(crate) fn in_flight_segments(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter().filter(|segment| segment.phase == Phase::InFlight)
     }
 
     /// Gives up everything.
@@ -277,37 +318,44 @@ mod tests {
         window
     }
 
+    fn ack(window: &mut Window, cumulative: u64, ones: &[u64]) -> Option<Tally> {
+        let echo = Echo { path: PathId::new(0), stamp: Time::ZERO.stamp() };
+        window.ack(Psn(cumulative), ones.iter().copied(), echo, |_, _| {})
+    }
+
     fn lose_overtaken_by(window: &mut Window, threshold: u64) -> u64 {
-        window.detect(|_, by| by >= threshold).packets
+        let mut count = 0;
+        window.lose_overtaken(&mut |_| count += 1, |_, by| by >= threshold);
+        count
     }
 
     #[test]
     fn a_cumulative_ack_frees_the_front() {
         let mut window = window(5);
         assert_eq!(window.in_flight(), 500);
-        let acked = window.ack(Psn(13), std::iter::empty()).unwrap();
+        let acked = ack(&mut window, 13, &[]).unwrap();
         assert_eq!((acked.packets, acked.bytes), (3, 300));
         assert_eq!((window.una(), window.next(), window.in_flight()), (Psn(13), Psn(15), 200));
     }
 
     #[test]
     fn an_ack_of_what_was_never_sent_is_refused() {
-        assert!(window(5).ack(Psn(16), std::iter::empty()).is_none());
+        assert!(ack(&mut window(5), 16, &[]).is_none());
     }
 
     #[test]
     fn a_repeated_ack_counts_nothing_twice() {
         let mut window = window(5);
-        assert_eq!(window.ack(Psn(10), [2, 3].into_iter()).unwrap().packets, 2);
-        assert_eq!(window.ack(Psn(10), [2, 3].into_iter()).unwrap().packets, 0);
-        assert_eq!(window.ack(Psn(14), std::iter::empty()).unwrap().packets, 2);
+        assert_eq!(ack(&mut window, 10, &[2, 3]).unwrap().packets, 2);
+        assert_eq!(ack(&mut window, 10, &[2, 3]).unwrap().packets, 0);
+        assert_eq!(ack(&mut window, 14, &[]).unwrap().packets, 2);
     }
 
     #[test]
     fn the_front_moves_over_what_an_earlier_bitmap_has_reported() {
         let mut window = window(4);
-        window.ack(Psn(10), [2, 3].into_iter()).unwrap();
-        window.ack(Psn(12), std::iter::empty()).unwrap();
+        ack(&mut window, 10, &[2, 3]).unwrap();
+        ack(&mut window, 12, &[]).unwrap();
         assert_eq!((window.una(), window.in_flight()), (Psn(14), 0));
         assert!(window.is_empty());
     }
@@ -315,7 +363,7 @@ mod tests {
     #[test]
     fn what_later_packets_overtook_is_lost_and_is_resent_oldest_first() {
         let mut window = window(6);
-        window.ack(Psn(10), [1, 4, 5].into_iter()).unwrap();
+        ack(&mut window, 10, &[1, 4, 5]).unwrap();
         assert_eq!(lose_overtaken_by(&mut window, 3), 2);
         let (psn, _) = window.peek_lost().unwrap();
         assert_eq!(psn, Psn(10));
@@ -326,19 +374,29 @@ mod tests {
     #[test]
     fn a_retransmission_is_not_lost_again_by_acks_of_earlier_transmissions() {
         let mut window = window(6);
-        window.ack(Psn(10), [5].into_iter()).unwrap();
+        ack(&mut window, 10, &[5]).unwrap();
         assert_eq!(lose_overtaken_by(&mut window, 5), 1);
         window.resend(Time::ZERO, Psn(10), PathId::new(0));
-        window.ack(Psn(10), [1, 2, 3, 4, 5].into_iter()).unwrap();
+        ack(&mut window, 10, &[1, 2, 3, 4, 5]).unwrap();
         assert_eq!(lose_overtaken_by(&mut window, 1), 0);
+    }
+
+    #[test]
+    fn an_ack_that_may_be_for_the_original_proves_nothing_about_what_was_sent_since() {
+        let mut window = window(6);
+        ack(&mut window, 10, &[2]).unwrap();
+        assert_eq!(lose_overtaken_by(&mut window, 2), 1);
+        window.resend(Time::from_nanos(1_000), Psn(10), PathId::new(0));
+        ack(&mut window, 11, &[]).unwrap();
+        assert_eq!(lose_overtaken_by(&mut window, 2), 0, "the echo is not of the retransmission");
     }
 
     #[test]
     fn a_late_ack_of_a_lost_segment_cancels_its_retransmission() {
         let mut window = window(3);
-        window.lose_from(Psn(10));
+        window.lose_from(Psn(10), usize::MAX, &mut |_| {});
         assert_eq!(window.in_flight(), 0);
-        window.ack(Psn(12), std::iter::empty()).unwrap();
+        ack(&mut window, 12, &[]).unwrap();
         assert_eq!(window.peek_lost().unwrap().0, Psn(12));
         assert_eq!(window.in_flight(), 0);
     }

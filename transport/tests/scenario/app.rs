@@ -167,7 +167,9 @@ impl World {
         self.hosts[host].endpoint.disconnect(self.now, slot);
         self.hosts[host].transmit(self.now, &mut self.network, &mut self.trace);
         self.collect(host, usize::MAX);
-        let mut queue_pair = self.hosts[host].endpoint.release(slot);
+        let now = self.now;
+        let target = &mut self.hosts[host];
+        let mut queue_pair = target.endpoint.release(now, slot, &mut target.paths);
         assert_eq!(queue_pair.state(), QpState::Error);
         assert_eq!(queue_pair.poll_completion(), None, "a completion is left behind");
         queue_pair.modify(QpState::Reset).expect("every queue pair can be reset");

@@ -41,7 +41,7 @@ pub(crate) struct Host {
     pub(crate) links: Vec<Link>,
     inbox: VecDeque<Datagram>,
     /// What the driver answers on its own account.
-    replies: Vec<Control>,
+    replies: Vec<(Control, PathId)>,
     train_segments: u32,
     peer_receive_buffer: u64,
     /// When data or an ack was last sent.
@@ -94,7 +94,7 @@ impl Host {
         if !self.inbox.is_empty() {
             return Time::ZERO;
         }
-        self.endpoint.next_timeout().unwrap_or(Time::FAR_FUTURE)
+        self.endpoint.next_timeout(&self.paths).unwrap_or(Time::FAR_FUTURE)
     }
 
     pub(crate) fn link_of(&self, id: QpId) -> usize {
@@ -128,7 +128,7 @@ impl Host {
         assert!(!datagram.damaged, "a damaged packet decodes: {packet:?}");
         match packet {
             Packet::Ack(ack) => self.on_ack(now, &ack),
-            Packet::Control(control) => self.on_control(now, &control),
+            Packet::Control(control) => self.on_control(now, &control, datagram.path),
             other => panic!("nobody sends {other:?}"),
         }
     }
@@ -199,7 +199,7 @@ impl Host {
         }
     }
 
-    fn on_control(&mut self, now: Time, control: &Control) {
+    fn on_control(&mut self, now: Time, control: &Control, path: PathId) {
         let slot = match control.kind {
             // It names the queue pair that is missing, which is the peer's.
             ControlKind::Unknown => {
@@ -209,19 +209,18 @@ impl Host {
         };
         // As the real driver does: only who asks is told that the queue pair is gone.
         if slot.is_none() && control.kind == ControlKind::Ping {
-            self.replies.push(Control { kind: ControlKind::Unknown, stamp: 0, ..*control });
+            let reply = Control { kind: ControlKind::Unknown, stamp: 0, ..*control };
+            self.replies.push((reply, path));
         }
         if let Some(slot) = slot {
-            self.endpoint.on_control(now, slot, control);
+            self.endpoint.on_control(now, slot, control, path, &mut self.paths);
         }
     }
 
     /// Lets time pass, if it is time.
     pub(crate) fn tick(&mut self, now: Time) {
-        if self.endpoint.next_timeout().is_some_and(|at| at <= now) {
+        if self.endpoint.next_timeout(&self.paths).is_some_and(|at| at <= now) {
             self.endpoint.on_timeout(now, &mut self.paths);
-            let next = self.endpoint.next_timeout();
-            assert!(next.is_none_or(|at| at > now), "a timer that was due stays due");
         }
     }
 
@@ -237,10 +236,10 @@ impl Host {
                 trace.packet(now, self.index, verb, &bytes);
             }
         }
-        for control in std::mem::take(&mut self.replies) {
+        for (control, path) in std::mem::take(&mut self.replies) {
             let mut bytes = Vec::new();
             control.encode(&mut bytes);
-            let verb = network.send(now, self.index, &bytes, PathId::default());
+            let verb = network.send(now, self.index, &bytes, path);
             trace.packet(now, self.index, verb, &bytes);
         }
     }
@@ -280,14 +279,15 @@ impl Host {
                 assert_eq!(ack.qp, self.links[index].remote.qp);
                 self.links[index].arrivals.check(&ack, self.links[index].remote.recv_psn);
                 ack.encode(&mut bytes);
+                let path = ack.path;
                 assert_eq!(Packet::decode(&bytes), Ok(Packet::Ack(ack)));
-                Some((bytes, PathId::default()))
+                Some((bytes, path))
             }
-            TransmitBody::Control(control) => {
+            TransmitBody::Control(control, path) => {
                 assert_eq!(control.qp, self.links[index].remote.qp);
                 control.encode(&mut bytes);
                 assert_eq!(Packet::decode(&bytes), Ok(Packet::Control(control)));
-                Some((bytes, PathId::default()))
+                Some((bytes, path.unwrap_or_default()))
             }
         }
     }

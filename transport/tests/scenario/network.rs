@@ -8,6 +8,8 @@ use braid_wire::{Control, ControlKind, Crc, NakCode, Opcode, Packet, PathId, Tim
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::settings::Settings;
+
 /// What goes wrong, as probabilities, until the calm.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
@@ -22,8 +24,27 @@ pub(crate) struct Faults {
     pub(crate) late_up_to: Duration,
     /// Congestion marks; they do not cease.
     pub(crate) mark: f64,
+    /// Paths that swallow everything.
+    pub(crate) dead: Dead,
     /// When all of this ends.
     pub(crate) calm_at: Time,
+}
+
+/// Paths whose id leaves `residue` when divided by `of` are dead from one time to another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dead {
+    pub(crate) of: u16,
+    pub(crate) residue: u16,
+    pub(crate) from: Time,
+    pub(crate) until: Time,
+}
+
+impl Dead {
+    pub(crate) const NONE: Dead = Dead { of: 1, residue: 0, from: Time::ZERO, until: Time::ZERO };
+
+    fn swallows(&self, now: Time, path: PathId) -> bool {
+        (self.from..self.until).contains(&now) && path.get() % self.of == self.residue
+    }
 }
 
 impl Faults {
@@ -35,6 +56,7 @@ impl Faults {
         late: 0.0,
         late_up_to: Duration::ZERO,
         mark: 0.0,
+        dead: Dead::NONE,
         calm_at: Time::ZERO,
     };
 }
@@ -70,6 +92,8 @@ pub(crate) struct Network {
     faults: Faults,
     delay: Duration,
     jitter: Duration,
+    /// What the slowest path takes longer than the fastest.
+    skew: Duration,
     crc: Crc,
     pub(crate) cut: Cut,
     flights: BinaryHeap<Reverse<Flight>>,
@@ -77,18 +101,14 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new(
-        seed: u64,
-        faults: Faults,
-        delay: Duration,
-        jitter: Duration,
-        crc: Crc,
-    ) -> Self {
+    pub(crate) fn new(seed: u64, faults: Faults, settings: &Settings) -> Self {
+        let &Settings { delay, jitter, skew, crc, .. } = settings;
         Network {
             rng: Pcg64Mcg::seed_from_u64(seed ^ 0x6E65_7477),
             faults,
             delay,
             jitter,
+            skew,
             crc,
             cut: Cut::Nothing,
             flights: BinaryHeap::new(),
@@ -105,7 +125,7 @@ impl Network {
         path: PathId,
     ) -> &'static str {
         let stormy = now < self.faults.calm_at;
-        if self.swallows(bytes) {
+        if self.swallows(bytes) || (stormy && self.faults.dead.swallows(now, path)) {
             return "swallowed";
         }
         if stormy && self.rng.random_bool(self.faults.loss[from]) {
@@ -147,7 +167,8 @@ impl Network {
     }
 
     fn depart(&mut self, now: Time, from: usize, datagram: Datagram, stormy: bool) {
-        let mut at = now + self.delay + self.jitter.mul_f64(self.rng.random());
+        let skew = self.skew * u32::from(datagram.path.get() % 4) / 3;
+        let mut at = now + self.delay + skew + self.jitter.mul_f64(self.rng.random());
         if stormy && self.rng.random_bool(self.faults.late) {
             at += self.faults.late_up_to.mul_f64(self.rng.random());
         }

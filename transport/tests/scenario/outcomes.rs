@@ -94,7 +94,7 @@ impl Kind {
 pub(crate) fn build(seed: u64) -> World {
     let kind = Kind::of(seed);
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
-    let mut settings = Settings::random(&mut rng);
+    let mut settings = Settings::random(&mut rng, seed);
     kind.adapt(&mut settings, &mut rng);
     let mut world = World::new(seed, settings, kind.sabotage());
     for host in 0..2 {

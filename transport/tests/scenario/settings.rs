@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use braid_cc::CcConfig;
 use braid_lb::LbPolicy;
-use braid_transport::{EndpointConfig, QpConfig};
+use braid_transport::{EndpointConfig, LossRecovery, QpConfig};
 use braid_wire::{Crc, Time};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-use super::network::Faults;
+use super::network::{Dead, Faults};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) faults: Faults,
     pub(crate) delay: Duration,
     pub(crate) jitter: Duration,
+    /// What the slowest path takes longer than the fastest.
+    pub(crate) skew: Duration,
     /// How long a host looks away now and then.
     pub(crate) pause: Duration,
     /// Work requests per send queue, at most.
@@ -47,7 +49,13 @@ pub(crate) fn pick<T: Copy>(rng: &mut Pcg64Mcg, of: &[T]) -> T {
 }
 
 impl Settings {
-    pub(crate) fn random(rng: &mut Pcg64Mcg) -> Self {
+    /// Seeds in a row go through all pairs of path policy and loss recovery.
+    pub(crate) fn random(rng: &mut Pcg64Mcg, seed: u64) -> Self {
+        let pairs: Vec<_> = LbPolicy::ALL
+            .into_iter()
+            .flat_map(|policy| LossRecovery::all().map(move |recovery| (policy, recovery)))
+            .collect();
+        let (policy, recovery) = pairs[seed as usize % pairs.len()];
         let mtu = match rng.random_range(0..4) {
             0 => pick(rng, &[64, 128, 256, 512, 1024, 2048, 4096]),
             1 => rng.random_range(64..=256),
@@ -59,13 +67,14 @@ impl Settings {
             domains: rng.random_range(1..=2),
             mtu,
             crc: if rng.random_bool(0.75) { Crc::On } else { Crc::Off },
-            policy: pick(rng, &[LbPolicy::Ecmp, LbPolicy::RoundRobin, LbPolicy::Oblivious]),
+            policy,
             paths: pick(rng, &[1, 2, 16, 64]),
             endpoint: endpoint(rng, mtu),
-            qp: [queue_pair(rng, mtu), queue_pair(rng, mtu)],
+            qp: [queue_pair(rng, mtu, recovery), queue_pair(rng, mtu, recovery)],
             faults: faults(rng),
             delay: micros(pick(rng, &[1, 5, 20, 100])),
             jitter: micros(pick(rng, &[0, 1, 10, 200])),
+            skew: micros(pick(rng, &[0, 0, 20, 2_000])),
             pause: micros(pick(rng, &[0, 50, 1_000, 50_000, 400_000])),
             depth: pick(rng, &[3, 10, 30, 60]),
             bytes: u64::from(mtu) * pick(rng, &[20, 100, 300]) / qps as u64,
@@ -89,8 +98,20 @@ fn faults(rng: &mut Pcg64Mcg) -> Faults {
         late: rate(&[0.0, 0.01, 0.1]),
         mark: rate(&[0.0, 0.1]),
         late_up_to: micros(pick(rng, &[100, 5_000, 80_000])),
+        dead: dead(rng),
         calm_at: Time::ZERO + micros(rng.random_range(1_000..2_000_000)),
     }
+}
+
+/// Now and then some of the paths die for a while, or all of them.
+fn dead(rng: &mut Pcg64Mcg) -> Dead {
+    if rng.random_bool(0.6) {
+        return Dead::NONE;
+    }
+    let of = pick(rng, &[1, 2, 4]);
+    let from = Time::ZERO + micros(rng.random_range(0..20_000));
+    let until = from + micros(pick(rng, &[1_000, 30_000, 500_000]));
+    Dead { of, residue: rng.random_range(0..of), from, until }
 }
 
 fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
@@ -106,7 +127,7 @@ fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
     }
 }
 
-fn queue_pair(rng: &mut Pcg64Mcg, mtu: u16) -> QpConfig {
+fn queue_pair(rng: &mut Pcg64Mcg, mtu: u16, recovery: LossRecovery) -> QpConfig {
     let max_rto = micros(pick(rng, &[5_000, 20_000, 100_000]));
     QpConfig {
         max_send_wr: pick(rng, &[1, 2, 8, 64, 128]),
@@ -119,6 +140,7 @@ fn queue_pair(rng: &mut Pcg64Mcg, mtu: u16) -> QpConfig {
         rnr_delay: micros(pick(rng, &[10, 100, 2_000])),
         min_rto: micros(pick(rng, &[200, 1_000, 4_000])),
         max_rto,
+        recovery,
         reorder_threshold: pick(rng, &[1, 3, 16, 48, 200]),
         cc: CcConfig::Fixed {
             window: match rng.random_range(0..4) {

@@ -56,7 +56,7 @@ impl World {
             queues[1].push(b);
         }
         let faults = settings.faults.clone();
-        let network = Network::new(seed, faults, settings.delay, settings.jitter, settings.crc);
+        let network = Network::new(seed, faults, &settings);
         let hosts = hosts(&mut rng, &settings, memories);
         let mut world = World {
             now: Time::ZERO,
@@ -145,7 +145,7 @@ impl World {
         self.act(host);
         self.hosts[host].transmit(self.now, &mut self.network, &mut self.trace);
         self.look(host);
-        let next = self.hosts[host].endpoint.next_timeout();
+        let next = self.hosts[host].endpoint.next_timeout(&self.hosts[host].paths);
         assert!(next.is_none_or(|at| at > self.now), "a timer that was due stays due");
         self.busy_until[host] = self.now + TURN + self.distraction();
     }

@@ -5,6 +5,7 @@
 //! times slower than that.
 
 pub(crate) mod cut;
+mod paths;
 mod recv;
 mod send;
 mod socket;
@@ -18,7 +19,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use socket2::{SockAddr, Socket};
 
 use self::cut::Cutter;
+use self::paths::PathSockets;
 use self::send::{Refusal, send_once};
+pub(crate) use self::socket::{open_path, set as set_option};
 use super::{Link, LinkCaps, LinkLosses, Received, Sent, Train, Via};
 
 /// Most segments of one GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024 and take 128
@@ -56,8 +59,7 @@ pub(crate) struct UdpCounters {
 /// RoCEv2 gives to sources.
 pub(crate) struct UdpLink {
     receiver: Socket,
-    /// One socket per path, indexed by PathID.
-    paths: Vec<Socket>,
+    paths: PathSockets,
     local: SocketAddr,
     caps: LinkCaps,
     bounce: Box<[u8]>,
@@ -90,7 +92,7 @@ impl UdpLink {
         };
         Ok(UdpLink {
             receiver,
-            paths: Vec::new(),
+            paths: PathSockets::new(local),
             local,
             caps,
             bounce: vec![0; BOUNCE].into_boxed_slice(),
@@ -101,12 +103,10 @@ impl UdpLink {
         })
     }
 
-    fn socket(&self, via: Via) -> io::Result<&Socket> {
+    fn socket(&mut self, via: Via) -> io::Result<&Socket> {
         match via {
             Via::Port => Ok(&self.receiver),
-            Via::Path(path) => self.paths.get(usize::from(path.get())).ok_or_else(|| {
-                invalid(format!("path {} is not open, only {} are", path.get(), self.paths.len()))
-            }),
+            Via::Path(path) => self.paths.get(path),
         }
     }
 
@@ -232,17 +232,7 @@ impl Link for UdpLink {
     }
 
     fn open_paths(&mut self, count: usize) -> io::Result<()> {
-        if count > braid_wire::MAX_PATHS {
-            return Err(invalid(format!("{count} paths; at most {}", braid_wire::MAX_PATHS)));
-        }
-        while self.paths.len() < count {
-            let path = braid_wire::PathId::new(self.paths.len() as u16);
-            let socket = socket::open_path(self.local, path).map_err(|error| {
-                io::Error::new(error.kind(), format!("path {} of {count}: {error}", path.get()))
-            })?;
-            self.paths.push(socket);
-        }
-        Ok(())
+        self.paths.open_first(count)
     }
 
     fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
@@ -296,7 +286,7 @@ fn bytes_of(train: &Train<'_>) -> usize {
 }
 
 /// IPv4 as IPv4, also where it came in IPv6's clothes.
-fn canonical(addr: SocketAddr) -> SocketAddr {
+pub(crate) fn canonical(addr: SocketAddr) -> SocketAddr {
     match addr.ip().to_canonical() {
         IpAddr::V4(ip) => SocketAddr::new(ip.into(), addr.port()),
         IpAddr::V6(_) => addr,

@@ -62,7 +62,7 @@ fn bind_receiver(addr: SocketAddr, buffer: usize) -> io::Result<Socket> {
 }
 
 /// Opens the sending socket of a path, on the address that the link receives on.
-pub(super) fn open_path(local: SocketAddr, path: PathId) -> io::Result<Socket> {
+pub(crate) fn open_path(local: SocketAddr, path: PathId) -> io::Result<Socket> {
     let own = path.source_port();
     match bind_path(local, own) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
@@ -162,7 +162,7 @@ fn as_int(bytes: usize) -> c_int {
     bytes.min(c_int::MAX as usize / 2) as c_int
 }
 
-fn set(socket: &Socket, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+pub(crate) fn set(socket: &Socket, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let len = mem::size_of::<c_int>() as libc::socklen_t;
     // SAFETY: the kernel reads `len` bytes at `value`, which is that long.
     let done = unsafe {

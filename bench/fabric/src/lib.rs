@@ -1,0 +1,35 @@
+//! A leaf-spine fabric of network namespaces: hosts, switches, links with a rate, a queue and a
+//! delay, and trouble on command.
+//!
+//! Everything is made inside namespaces of its own; the machine's own network is not touched. A
+//! fabric is either this process's, and vanishes with the [`Fabric`] value, or it stands until
+//! somebody takes it down ([`Owner`]). `docs/fabric.md` shows the topology and every command.
+//!
+//! Links with a delay pass through a relay process (this kernel may lack netem). It is the current
+//! executable again, called with [`relay::SUBCOMMAND`] and the fabric's name: a program that plans
+//! delays must answer these arguments with [`relay::main`].
+
+#![forbid(unsafe_code)]
+
+mod configure;
+mod counters;
+mod error;
+mod fabric;
+mod layout;
+mod namespace;
+mod plan;
+mod rate;
+pub mod relay;
+mod remove;
+mod state;
+mod tools;
+mod trouble;
+
+pub use counters::{LinkCount, Traffic};
+pub use error::FabricError;
+pub use fabric::{Fabric, Owner};
+pub use layout::Host;
+pub use plan::{Plan, Routing, parse_delay};
+pub use rate::Rate;
+pub use remove::{down, remove_own};
+pub use trouble::{Condition, Trouble, Where};

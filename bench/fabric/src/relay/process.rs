@@ -1,0 +1,145 @@
+//! Starting the relay, and being it.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+
+use super::line::{LONGEST_FRAME, Line};
+use crate::layout::Layout;
+use crate::state::State;
+use crate::{FabricError, Plan, namespace};
+
+/// The first argument that a program which plans delays is called with; the second is the fabric's
+/// name, and both go to [`main`].
+pub const SUBCOMMAND: &str = "fabric-relay";
+
+/// What the relay says when its devices are there.
+const READY: &str = "ready";
+
+/// Packets that wait for the relay before the kernel drops them: 0.1 s at 1 Gb/s and MTU 1500. These
+/// drops would not be in the links' counters.
+const WAITING: u32 = 10_000;
+
+/// The relay of a fabric that this process owns: it ends when our end of its input closes.
+#[derive(Debug)]
+pub(crate) struct Relay(Child);
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Relay {
+    /// Starts the relay if there is a link with a delay, and waits until its devices are there.
+    pub(crate) fn start(layout: &Layout, plan: &Plan) -> Result<Option<Self>, FabricError> {
+        let Some(first) = (0..plan.spines).find(|spine| !plan.delay_over(*spine).is_zero()) else {
+            return Ok(None);
+        };
+        let own = std::env::current_exe().map_err(FabricError::system("find our executable"))?;
+        let mut relay = Self(
+            Command::new("ip")
+                .args(["netns", "exec", &layout.spine(first)])
+                .arg(own)
+                .args([SUBCOMMAND, &plan.name])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .map_err(FabricError::system("start the relay"))?,
+        );
+        let mut said = String::new();
+        // One that fails closes its output by ending.
+        let _ = BufReader::new(relay.0.stdout.as_mut().expect("it is piped")).read_line(&mut said);
+        if said.trim() == READY {
+            return Ok(Some(relay));
+        }
+        let _ = relay.0.kill();
+        let _ = relay.0.stderr.as_mut().expect("it is piped").read_to_string(&mut said);
+        Err(FabricError::Relay { said: said.trim().to_owned() })
+    }
+}
+
+/// Is the relay of the fabric `name` until the fabric is gone. Only [`Fabric::up`](crate::Fabric::up)
+/// calls for it, by way of [`SUBCOMMAND`].
+pub fn main(name: &str) -> Result<(), FabricError> {
+    let state = State::read(name)?.ok_or_else(|| FabricError::NotUp { name: name.into() })?;
+    // A standing fabric outlives the terminal that it was made from.
+    let _ = nix::unistd::setsid();
+    // The default slack, 50 us, would be added to every delay.
+    nix::sys::prctl::set_timerslack(1).map_err(FabricError::system("set the timer slack"))?;
+    let (ends, lines) = make(&Layout::new(name, state.owner), &state.plan)?;
+    println!("{READY}");
+    io::stdout().flush().map_err(FabricError::system("tell that the relay is ready"))?;
+    run(&ends, lines, state.owner.is_some())
+}
+
+/// Makes both ends of every delayed link. Ends stand in pairs: the line from end `i` goes to end `i ^ 1`.
+fn make(layout: &Layout, plan: &Plan) -> Result<(Vec<SyncDevice>, Vec<Line>), FabricError> {
+    let (mut ends, mut lines) = (Vec::new(), Vec::new());
+    for spine in 0..plan.spines {
+        if plan.delay_over(spine).is_zero() {
+            continue;
+        }
+        let delay = plan.delay_over(spine) / 2;
+        for leaf in 0..plan.leaves {
+            ends.push(tap(&layout.leaf(leaf), &format!("s{spine}"))?);
+            ends.push(tap(&layout.spine(spine), &format!("l{leaf}"))?);
+            lines.extend([Line::new(delay), Line::new(delay)]);
+        }
+    }
+    Ok((ends, lines))
+}
+
+fn tap(namespace: &str, device: &str) -> Result<SyncDevice, FabricError> {
+    let build = || {
+        let tap = DeviceBuilder::new()
+            .name(device)
+            .layer(Layer::L2)
+            .tx_queue_len(WAITING)
+            .enable(false)
+            .build_sync()?;
+        tap.set_nonblocking(true)?;
+        Ok(tap)
+    };
+    namespace::inside(namespace, build)?
+        .map_err(|e: io::Error| FabricError::system(format!("make {device} in {namespace}"))(e))
+}
+
+/// Relays until a device is gone or, where the fabric is a process's, that process is.
+fn run(ends: &[SyncDevice], mut lines: Vec<Line>, owned: bool) -> Result<(), FabricError> {
+    let stdin = io::stdin();
+    let mut waits: Vec<PollFd<'_>> =
+        ends.iter().map(|end| PollFd::new(end.as_fd(), PollFlags::POLLIN)).collect();
+    if owned {
+        // Nobody writes: what wakes us is that the owner's end closes.
+        waits.push(PollFd::new(stdin.as_fd(), PollFlags::POLLIN));
+    }
+    let mut buffer = vec![0; LONGEST_FRAME];
+    loop {
+        let due = lines.iter().filter_map(Line::next_due).min();
+        let wait = due.map(|due| TimeSpec::from(due.saturating_duration_since(Instant::now())));
+        match ppoll(&mut waits, wait, None) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(e) => return Err(FabricError::system("wait for frames")(e)),
+        }
+        let ready = |index: usize| waits[index].any().unwrap_or(true);
+        if owned && ready(ends.len()) {
+            return Ok(());
+        }
+        for index in (0..ends.len()).filter(|index| ready(*index)) {
+            lines[index]
+                .take(&ends[index], Instant::now(), &mut buffer)
+                .map_err(FabricError::system("read from a link"))?;
+        }
+        for (index, line) in lines.iter_mut().enumerate() {
+            line.send_due(&ends[index ^ 1], Instant::now());
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Taking fabrics down, and sweeping up what killed processes left.
+
+use crate::state::{self, State};
+use crate::{FabricError, namespace, plan};
+
+/// Takes a fabric down, with every process that runs on it. False: there was nothing.
+///
+/// Also removes what is left of one whose making was interrupted. The fabric of another process that
+/// lives is that process's to end ([`FabricError::Busy`]).
+pub fn down(name: &str) -> Result<bool, FabricError> {
+    plan::check_name(name)?;
+    crate::tools::need()?;
+    sweep()?;
+    match State::read(name) {
+        Ok(Some(state)) => match state.needs() {
+            Some(pid) if pid != std::process::id() => {
+                return Err(FabricError::Busy { name: name.into(), pid });
+            }
+            _ => {}
+        },
+        // A damaged description is no reason to keep the fabric.
+        Ok(None) | Err(FabricError::Damaged { .. }) => {}
+        Err(other) => return Err(other),
+    }
+    remove(name)
+}
+
+/// Removes every fabric that this process owns or is making. For signal handlers, after which no
+/// [`Fabric`](crate::Fabric) is dropped.
+pub fn remove_own() {
+    let own = std::process::id();
+    for name in state::names() {
+        if State::read(&name).is_ok_and(|state| state.is_some_and(|s| s.needs() == Some(own))) {
+            // There is nobody left to tell.
+            let _ = remove(&name);
+        }
+    }
+}
+
+/// Removes everything that has this name.
+pub(crate) fn remove(name: &str) -> Result<bool, FabricError> {
+    let found = namespace::find(|fabric, _| fabric == name);
+    let known = state::names().iter().any(|claimed| claimed == name);
+    namespace::remove(&found)?;
+    // Last: until then, the name is not free.
+    State::remove(name);
+    Ok(known || !found.is_empty())
+}
+
+/// Removes the fabrics whose process is dead.
+pub(crate) fn sweep() -> Result<(), FabricError> {
+    for name in state::names() {
+        if State::read(&name).is_ok_and(|state| state.is_some_and(|s| !s.is_alive())) {
+            remove(&name)?;
+        }
+    }
+    let orphans = namespace::find(|_, owner| owner.is_some_and(|pid| !state::lives(pid)));
+    namespace::remove(&orphans)
+}

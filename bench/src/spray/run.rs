@@ -1,0 +1,139 @@
+//! One run of one sender, measured.
+
+use std::time::Duration;
+
+use braid_fabric::{Rate, Trouble, Where};
+use serde::Deserialize;
+
+use super::lab::{LISTEN_LIMIT, Lab, Pair};
+use super::record::Record;
+use super::scenario::{MANY_HOSTS, MANY_QPS, Scenario};
+use super::trial::{Amount, Braid, MESSAGE_BYTES, Sender};
+use crate::failure::Failure;
+use crate::peer::tcp;
+use crate::report::Row;
+
+/// Trouble at a spine, as long as this lives.
+pub(super) struct Troubled<'a> {
+    lab: &'a Lab,
+    at: Where,
+}
+
+impl<'a> Troubled<'a> {
+    pub(super) fn make(lab: &'a Lab, spine: usize, what: Trouble) -> Result<Self, Failure> {
+        let at = Where { spine, leaf: None };
+        lab.fabric().trouble(at, what)?;
+        Ok(Troubled { lab, at })
+    }
+
+    pub(super) fn end(self) -> Result<(), Failure> {
+        let (lab, at) = (self.lab, self.at);
+        std::mem::forget(self);
+        Ok(lab.fabric().restore(at)?)
+    }
+}
+
+impl Drop for Troubled<'_> {
+    fn drop(&mut self) {
+        // Reached on the way out of a failure, which is what will be reported.
+        let _ = self.lab.fabric().restore(self.at);
+    }
+}
+
+/// A tenth of a spine's rate.
+pub(super) fn slowed(lab: &Lab) -> Rate {
+    Rate::from_bits(lab.plan().rate.bits() / 10)
+}
+
+/// A sender for some seconds, with nothing else going on.
+pub(super) fn steady(
+    lab: &Lab,
+    scenario: Scenario,
+    sender: &Sender,
+    seconds: f64,
+) -> Result<Record, Failure> {
+    let capacity = match scenario {
+        Scenario::Slow => {
+            lab.capacity_gbps() - lab.payload_gbps(lab.plan().rate) + lab.payload_gbps(slowed(lab))
+        }
+        _ => lab.capacity_gbps(),
+    };
+    let mut record = Record::new(lab, scenario, capacity);
+    let before = lab.forward()?;
+    match sender {
+        Sender::Braid(braid) => {
+            let pair = lab.pair(braid, Amount::Seconds(seconds))?;
+            record.braid(braid, &[pair.finish()?]);
+        }
+        Sender::Tcp(streams) => {
+            record.policy = "tcp".to_owned();
+            record.queue_pairs = *streams;
+            record.goodput(tcp_gbps(lab, *streams, seconds)?);
+        }
+    }
+    record.links(&before, &lab.forward()?);
+    Ok(record)
+}
+
+/// What a TCP sender says at its end.
+#[derive(Deserialize)]
+struct TcpReport {
+    goodput_gbps: f64,
+}
+
+fn tcp_gbps(lab: &Lab, streams: u32, seconds: f64) -> Result<f64, Failure> {
+    let (from, to) = (lab.host(0, 0), lab.host(1, 0));
+    let limit = LISTEN_LIMIT + Duration::from_secs_f64(seconds);
+    let mut servers = Vec::new();
+    let mut senders = Vec::new();
+    for _ in 0..streams {
+        let mut server = lab.start("TCP receiver", to, &tcp::receiver_args(to.ip.into()))?;
+        let address = server.word("listening on ", LISTEN_LIMIT)?;
+        senders.push(lab.start("TCP sender", from, &tcp::sender_args(&address, seconds))?);
+        servers.push(server);
+    }
+    let mut sum = 0.0;
+    for mut sender in senders {
+        let json = sender.word("report ", limit)?;
+        let report: TcpReport = serde_json::from_str(&json)
+            .map_err(|why| Failure::Trial(format!("the TCP sender said `{json}`: {why}")))?;
+        sum += report.goodput_gbps;
+        sender.finish(limit)?;
+    }
+    servers.into_iter().try_for_each(|server| server.finish(limit))?;
+    Ok(sum)
+}
+
+/// As many clients as there are destinations, at once; each queue pair has the same bytes to send.
+pub(super) fn many(lab: &Lab, braid: &Braid, seconds: f64) -> Result<Record, Failure> {
+    let mut record = Record::new(lab, Scenario::Many, lab.capacity_gbps());
+    let all = MANY_HOSTS as u32 * MANY_QPS;
+    let braid = braid.queue_pairs(MANY_QPS, all);
+    let bytes = lab.capacity_gbps() * seconds / 8e-9 / f64::from(all);
+    let messages = (bytes / MESSAGE_BYTES as f64).ceil() as u64;
+    let amount = Amount::Messages(messages);
+    let before = lab.forward()?;
+    // All servers first, so that the clients begin as near to each other as they can.
+    let server = |i| Ok((lab.host(1, i), lab.server(lab.host(1, i), &braid)?));
+    let servers = (0..MANY_HOSTS).map(server).collect::<Result<Vec<_>, Failure>>()?;
+    let client = |server| lab.client(lab.host(0, 0), server, &braid, amount);
+    let pairs = servers.into_iter().map(client).collect::<Result<Vec<_>, _>>()?;
+    let rows = pairs.into_iter().map(Pair::finish).collect::<Result<Vec<_>, _>>()?;
+    record.braid(&braid, &rows);
+    let finished = || rows.iter().flat_map(|row| row.qp_seconds.iter().copied());
+    let (first, last) = (finished().fold(f64::MAX, f64::min), finished().fold(0.0, f64::max));
+    record
+        .goodput(messages as f64 * MESSAGE_BYTES as f64 * f64::from(all) * 8e-9 / makespan(&rows));
+    record.finish_max_over_min = Some(last / first);
+    record.links(&before, &lab.forward()?);
+    Ok(record)
+}
+
+/// From the first message of the first client to the last of the last, in seconds.
+fn makespan(rows: &[Row]) -> f64 {
+    let began = || rows.iter().filter_map(|row| row.began_unix_s);
+    let ended = rows.iter().filter_map(|row| {
+        Some(row.began_unix_s? + row.qp_seconds.iter().copied().fold(0.0, f64::max))
+    });
+    ended.fold(0.0, f64::max) - began().fold(f64::MAX, f64::min)
+}

@@ -1,0 +1,95 @@
+//! One table per scenario.
+
+use super::lab::Lab;
+use super::record::Record;
+use super::scenario::Scenario;
+use super::trial::{MESSAGE_BYTES, PATHS};
+
+/// A column: its heading, and what stands in it; empty where it does not apply to any run.
+type Column = (&'static str, fn(&Record) -> Option<String>);
+
+#[rustfmt::skip]
+const COLUMNS: &[Column] = &[
+    ("policy", |r| Some(r.policy.clone())),
+    ("recovery", |r| Some(r.recovery.unwrap_or("-").to_owned())),
+    ("flows", |r| Some(r.queue_pairs.to_string())),
+    ("window [KiB]", |r| r.window_bytes.map(|bytes| (bytes >> 10).to_string())),
+    ("Mbit/s", |r| Some(format!("{:.0}", r.goodput_gbps * 1e3))),
+    ("of capacity", |r| Some(format!("{:.3}", r.goodput_over_capacity))),
+    ("link max/mean", |r| Some(format!("{:.3}", r.link_max_over_mean))),
+    ("sent again", |r| r.retransmit_ratio.map(percent)),
+    ("needlessly", |r| r.spurious_ratio.map(percent)),
+    ("time-outs", |r| r.timeouts.map(|count| count.to_string())),
+    ("OOO p50", |r| r.ooo_p50.map(|degree| degree.to_string())),
+    ("OOO p99", |r| r.ooo_p99.map(|degree| degree.to_string())),
+    ("recovered [ms]", |r| r.recovery_ms.map(|ms| if r.recovered == Some(true) { format!("{ms:.0}") } else { "never".to_owned() })),
+    ("back in use [ms]", |r| r.recovery_ms.map(|_| r.return_ms.map_or("never".to_owned(), |ms| format!("{ms:.0}")))),
+    ("last/first", |r| r.finish_max_over_min.map(|ratio| format!("{ratio:.3}"))),
+    ("checked", |r| r.verified_messages.map(|count| count.to_string())),
+];
+
+fn percent(ratio: f64) -> String {
+    format!("{:.2} %", ratio * 100.0)
+}
+
+pub(super) fn print(scenario: Scenario, lab: &Lab, records: &[Record]) {
+    let plan = lab.plan();
+    println!("{}: {}", scenario.name(), scenario.title());
+    println!(
+        "  {} spines at {}, MTU {}; {} paths, messages of {} KiB; capacity {:.0} Mbit/s of payload",
+        plan.spines,
+        plan.rate,
+        plan.mtu,
+        PATHS,
+        MESSAGE_BYTES >> 10,
+        records.first().map_or(0.0, |record| record.capacity_gbps * 1e3),
+    );
+    for line in lines(records) {
+        println!("  {line}");
+    }
+    println!();
+}
+
+/// Words to the left, figures to the right; columns that apply to no run are left out.
+fn lines(records: &[Record]) -> Vec<String> {
+    let applies = |column: &&Column| records.iter().any(|record| column.1(record).is_some());
+    let columns: Vec<Vec<String>> = COLUMNS
+        .iter()
+        .filter(applies)
+        .map(|(heading, cell)| {
+            let cells = records.iter().map(|record| cell(record).unwrap_or_else(|| "-".to_owned()));
+            [(*heading).to_owned()].into_iter().chain(cells).collect()
+        })
+        .collect();
+    let line = |row: usize| {
+        let cell = |(index, column): (usize, &Vec<String>)| {
+            let width = column.iter().map(String::len).max().unwrap_or(0);
+            let text = &column[row];
+            if index < 2 { format!("{text:<width$}") } else { format!("{text:>width$}") }
+        };
+        columns.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ")
+    };
+    (0..=records.len()).map(|row| line(row).trim_end().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_those_that_say_nothing_left_out() {
+        let tcp = Record { policy: "tcp".to_owned(), goodput_gbps: 0.186, ..Record::default() };
+        let pro = Record {
+            policy: "pro".to_owned(),
+            recovery: Some("fifo-path"),
+            spurious_ratio: Some(0.005),
+            ..Record::default()
+        };
+        let lines = lines(&[tcp, pro]);
+        assert_eq!(lines.len(), 3);
+        assert!(lines[0].starts_with("policy  recovery   flows"), "{}", lines[0]);
+        assert!(lines.iter().all(|line| line.len() == lines[0].len()), "{lines:#?}");
+        assert!(lines[2].contains("0.50 %") && lines[1].contains("186"), "{lines:#?}");
+        assert!(!lines[0].contains("recovered") && !lines[0].contains("last/first"));
+    }
+}

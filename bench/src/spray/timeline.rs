@@ -1,0 +1,93 @@
+//! What a black hole does to the goodput, read from its samples.
+
+use crate::samples::Sample;
+
+/// The goodput is taken as the mean over so long.
+const WINDOW_MS: f64 = 20.0;
+/// Back means back for so long: what waited behind a hole comes out in one burst, which is no recovery.
+const STEADY_MS: f64 = 100.0;
+
+/// How long the goodput was below a target.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Recovery {
+    /// Milliseconds from the beginning of the trouble; 0: it never fell below.
+    After(f64),
+    /// Not before the end of the trouble.
+    Never,
+}
+
+/// When, after `from_ms`, the goodput (mean over [`WINDOW_MS`]) was back at `target_gbps` for
+/// [`STEADY_MS`] at least, before the trouble was over.
+pub(super) fn recovery(
+    samples: &[Sample],
+    from_ms: f64,
+    until_ms: f64,
+    target_gbps: f64,
+) -> Recovery {
+    let good = |after_ms, to_ms| mean(samples, after_ms, to_ms).is_some_and(|g| g >= target_gbps);
+    let times: Vec<f64> = samples.iter().map(|sample| sample.at_ms).collect();
+    let during = || times.iter().copied().filter(|at| *at > from_ms && *at <= until_ms);
+    let Some(fell) = during().find(|at| !good(at - WINDOW_MS, *at)) else {
+        return Recovery::After(0.0);
+    };
+    let is_back = |at: &f64| {
+        at + STEADY_MS <= until_ms && good(at - WINDOW_MS, *at) && good(*at, at + STEADY_MS)
+    };
+    let back = during().filter(|at| *at > fell).find(is_back);
+    back.map_or(Recovery::Never, |at| Recovery::After(at - from_ms))
+}
+
+/// The mean goodput of the samples that end in a span.
+fn mean(samples: &[Sample], after_ms: f64, to_ms: f64) -> Option<f64> {
+    let inside = samples.iter().filter(|s| s.at_ms > after_ms && s.at_ms <= to_ms);
+    let (sum, count) = inside.fold((0.0, 0), |(sum, count), s| (sum + s.goodput_gbps, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sample every 5 ms up to one second.
+    fn samples(goodput: impl Fn(f64) -> f64) -> Vec<Sample> {
+        let at = (1..=200).map(|i| f64::from(i) * 5.0);
+        at.map(|at_ms| Sample { at_ms, goodput_gbps: goodput(at_ms) }).collect()
+    }
+
+    #[test]
+    fn goodput_that_never_fell_has_recovered_at_once() {
+        assert_eq!(recovery(&samples(|_| 0.5), 100.0, 900.0, 0.5), Recovery::After(0.0));
+    }
+
+    #[test]
+    fn the_mean_over_the_window_has_to_be_back() {
+        // Nothing for 30 ms; four samples after it are full again: a window of 20 ms.
+        let dip = samples(|t| if t > 100.0 && t <= 130.0 { 0.0 } else { 1.0 });
+        assert_eq!(recovery(&dip, 100.0, 900.0, 0.9), Recovery::After(50.0));
+        assert_eq!(recovery(&dip, 100.0, 900.0, 0.7), Recovery::After(45.0));
+    }
+
+    #[test]
+    fn a_burst_is_no_recovery() {
+        let burst = samples(|t| match t {
+            t if t <= 100.0 => 1.0,
+            t if t <= 130.0 => 0.0,
+            t if t <= 135.0 => 6.0,
+            t if t <= 400.0 => 0.1,
+            _ => 1.0,
+        });
+        assert_eq!(recovery(&burst, 100.0, 900.0, 0.9), Recovery::After(320.0));
+    }
+
+    #[test]
+    fn a_good_moment_right_before_the_end_is_no_recovery() {
+        let late = samples(|t| if t > 100.0 && t <= 850.0 { 0.0 } else { 1.0 });
+        assert_eq!(recovery(&late, 100.0, 900.0, 0.9), Recovery::Never);
+    }
+
+    #[test]
+    fn what_does_not_come_back_never_does() {
+        let dead = samples(|t| if t > 100.0 { 0.0 } else { 1.0 });
+        assert_eq!(recovery(&dead, 100.0, 900.0, 0.9), Recovery::Never);
+    }
+}

@@ -1,0 +1,133 @@
+//! What one run is made with, and the command lines that say so.
+
+use braid::{CcConfig, LbPolicy, LossRecovery};
+
+/// Paths of every run: all 64 ways that the low six bits of a path can tell apart.
+pub(super) const PATHS: usize = 64;
+/// Bytes of a message.
+pub(super) const MESSAGE_BYTES: u64 = 64 << 10;
+/// Bytes in flight over all queue pairs of a run: several times what an idle fabric of 800 Mbit/s holds
+/// (100 us), and with it one queue pair has been seen to fill all links and to lose nothing.
+pub(super) const WINDOW_BYTES: u64 = 64 << 10;
+/// A queue pair has at least so much of them: a few packets.
+const MIN_WINDOW_BYTES: u64 = 8 << 10;
+/// Bytes that are posted over all queue pairs of a run, and the least per queue pair.
+const POSTED_BYTES: u64 = 4 << 20;
+const MIN_DEPTH: u64 = 4;
+
+/// How much a run sends.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Amount {
+    Seconds(f64),
+    /// Messages per queue pair.
+    Messages(u64),
+}
+
+/// Who sends.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Sender {
+    Braid(Braid),
+    /// So many TCP streams.
+    Tcp(u32),
+}
+
+/// One client with one server.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Braid {
+    pub(super) policy: LbPolicy,
+    pub(super) recovery: LossRecovery,
+    pub(super) queue_pairs: u32,
+    /// Bytes in flight per queue pair.
+    pub(super) window: u64,
+    /// Every byte is checked.
+    pub(super) verify: bool,
+    /// Milliseconds between samples of the goodput.
+    pub(super) interval_ms: Option<u64>,
+}
+
+impl Braid {
+    /// One queue pair.
+    pub(super) fn new(policy: LbPolicy, recovery: LossRecovery, window: u64) -> Self {
+        Braid { policy, recovery, queue_pairs: 1, window, verify: false, interval_ms: None }
+    }
+
+    /// So many queue pairs, of `all` that share the window.
+    pub(super) fn queue_pairs(mut self, count: u32, all: u32) -> Self {
+        self.queue_pairs = count;
+        self.window = (self.window / u64::from(all)).max(MIN_WINDOW_BYTES);
+        self
+    }
+
+    pub(super) fn server_args(&self, port: u16) -> Vec<String> {
+        let mut args = vec!["write-bw".to_owned()];
+        let mut option = |name: &str, value: String| args.extend([name.to_owned(), value]);
+        option("--port", port.to_string());
+        option("--progress", "thread".to_owned());
+        option("--paths", PATHS.to_string());
+        option("--lb", self.policy.to_string());
+        option("--cc", CcConfig::Fixed { window: self.window }.to_string());
+        args
+    }
+
+    pub(super) fn client_args(
+        &self,
+        server: &str,
+        port: u16,
+        amount: Amount,
+        json: &str,
+    ) -> Vec<String> {
+        let mut args = self.server_args(port);
+        args.insert(1, server.to_owned());
+        let mut option = |name: &str, value: String| args.extend([name.to_owned(), value]);
+        let depth = POSTED_BYTES / MESSAGE_BYTES / u64::from(self.queue_pairs);
+        option("--size", MESSAGE_BYTES.to_string());
+        option("--tx-depth", depth.max(MIN_DEPTH).to_string());
+        option("--qps", self.queue_pairs.to_string());
+        option("--loss-recovery", self.recovery.to_string());
+        option("--json", json.to_owned());
+        match amount {
+            Amount::Seconds(seconds) => option("--duration", seconds.to_string()),
+            Amount::Messages(messages) => option("--iters", messages.to_string()),
+        }
+        if let Some(ms) = self.interval_ms {
+            option("--interval", ms.to_string());
+        }
+        if self.verify {
+            args.push("--verify".to_owned());
+        }
+        args
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn the_command_lines_are_understood() {
+        let mut braid =
+            Braid::new(LbPolicy::Pro, LossRecovery::FifoPath, WINDOW_BYTES).queue_pairs(4, 4);
+        (braid.verify, braid.interval_ms) = (true, Some(5));
+        let args = braid.client_args("10.80.1.1", 4791, Amount::Seconds(1.5), "out.json");
+        let cli = Cli::try_parse_from(["braid-perf".to_owned()].into_iter().chain(args)).unwrap();
+        let Command::WriteBw(test) = cli.command else { panic!("another test") };
+        assert_eq!(
+            (test.host.as_deref(), test.qps, test.interval),
+            (Some("10.80.1.1"), 4, Some(5))
+        );
+        assert_eq!(
+            (test.engine.lb, test.engine.loss_recovery),
+            (LbPolicy::Pro, LossRecovery::FifoPath)
+        );
+        assert_eq!(test.engine.cc, CcConfig::Fixed { window: WINDOW_BYTES / 4 });
+        assert_eq!((test.tx_depth, test.duration, test.verify), (Some(16), Some(1.5), true));
+
+        let args = braid.server_args(1);
+        let cli = Cli::try_parse_from(["braid-perf".to_owned()].into_iter().chain(args)).unwrap();
+        let Command::WriteBw(test) = cli.command else { panic!("another test") };
+        assert_eq!((test.host, test.engine.port, test.engine.paths), (None, 1, PATHS));
+    }
+}

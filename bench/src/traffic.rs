@@ -1,0 +1,127 @@
+//! What the queue pairs of one side have counted, as a sum that can be subtracted and added.
+
+use braid::{OooDegrees, QpCounters};
+use serde::{Deserialize, Serialize};
+
+use crate::session::Session;
+
+/// Counters of data queue pairs, under the names that the results give them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Traffic {
+    /// Segments sent, those sent again included.
+    pub(crate) segments_sent: u64,
+    /// Segments sent again.
+    pub(crate) retransmitted_segments: u64,
+    /// Segments taken for lost.
+    pub(crate) lost_segments: u64,
+    /// Segments sent again that the other side had already.
+    pub(crate) spurious_retransmissions: u64,
+    /// Segments that came twice.
+    pub(crate) duplicates_received: u64,
+    /// Retransmission time-outs.
+    pub(crate) timeouts: u64,
+    /// Datagrams dropped because a check did not match.
+    pub(crate) corrupted_dropped: u64,
+}
+
+impl Traffic {
+    /// So far, on this side.
+    pub(crate) fn of(session: &Session) -> Self {
+        let mut sum =
+            session.qps.iter().fold(Traffic::default(), |sum, qp| sum.and(qp.counters().into()));
+        sum.corrupted_dropped = session.engine.counters().damaged();
+        sum
+    }
+
+    /// Both together.
+    pub(crate) fn and(self, other: Traffic) -> Traffic {
+        self.each(other, |a, b| a + b)
+    }
+
+    /// What has been added since `before`.
+    pub(crate) fn since(self, before: Traffic) -> Traffic {
+        self.each(before, |now, before| now - before)
+    }
+
+    fn each(self, other: Traffic, f: impl Fn(u64, u64) -> u64) -> Traffic {
+        Traffic {
+            segments_sent: f(self.segments_sent, other.segments_sent),
+            retransmitted_segments: f(self.retransmitted_segments, other.retransmitted_segments),
+            lost_segments: f(self.lost_segments, other.lost_segments),
+            spurious_retransmissions: f(
+                self.spurious_retransmissions,
+                other.spurious_retransmissions,
+            ),
+            duplicates_received: f(self.duplicates_received, other.duplicates_received),
+            timeouts: f(self.timeouts, other.timeouts),
+            corrupted_dropped: f(self.corrupted_dropped, other.corrupted_dropped),
+        }
+    }
+}
+
+impl From<QpCounters> for Traffic {
+    fn from(counters: QpCounters) -> Self {
+        Traffic {
+            segments_sent: counters.segments_sent,
+            retransmitted_segments: counters.retransmitted,
+            lost_segments: counters.lost,
+            spurious_retransmissions: counters.spurious,
+            duplicates_received: counters.duplicates,
+            timeouts: counters.timeouts,
+            corrupted_dropped: 0,
+        }
+    }
+}
+
+/// How far out of order packets have come since the connections were made: by how many packets one
+/// was ahead of the last in order (PRO, section VI-D), over all packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct OutOfOrder {
+    pub(crate) ooo_p50: u64,
+    pub(crate) ooo_p99: u64,
+}
+
+impl OutOfOrder {
+    /// Of what this side has received.
+    pub(crate) fn of(session: &Session) -> Self {
+        let mut degrees = OooDegrees::default();
+        let mut in_order = 0;
+        for qp in &session.qps {
+            let counters = qp.counters();
+            in_order += counters.segments_received.saturating_sub(counters.out_of_order);
+            if let Some(more) = qp.ooo_degrees() {
+                degrees.merge(&more);
+            }
+        }
+        let at = |share| degrees.quantile(share, in_order);
+        OutOfOrder { ooo_p50: at(0.5), ooo_p99: at(0.99) }
+    }
+
+    /// The worse of both, figure by figure.
+    pub(crate) fn worse(self, other: OutOfOrder) -> OutOfOrder {
+        OutOfOrder {
+            ooo_p50: self.ooo_p50.max(other.ooo_p50),
+            ooo_p99: self.ooo_p99.max(other.ooo_p99),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_added_can_be_taken_off_again() {
+        let counters = QpCounters {
+            segments_sent: 10,
+            retransmitted: 4,
+            lost: 3,
+            spurious: 1,
+            ..QpCounters::default()
+        };
+        let one = Traffic::from(counters);
+        let both = one.and(one);
+        assert_eq!((both.segments_sent, both.spurious_retransmissions), (20, 2));
+        assert_eq!(both.since(one), one);
+    }
+}

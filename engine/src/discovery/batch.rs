@@ -1,0 +1,222 @@
+//! Asks for some paths at once: hop by hop, all paths of a hop in flight together.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use super::port::PathPort;
+use super::trace::Trace;
+use super::{DiscoveryConfig, DiscoveryError};
+
+/// Time to live of a probe that is to arrive (what Linux gives its packets).
+const FAR: u8 = 64;
+/// Hops in a row at which no router answered, after which none is expected behind them.
+const QUIET_HOPS: u32 = 2;
+/// Least time to wait for answers, however near everything seems: routers take theirs to answer.
+const LEAST_WAIT: Duration = Duration::from_millis(50);
+/// How long Linux looks for a neighbour before it says that there is none: three tries, a second
+/// apart (`arp(7)`, mcast_solicit and retrans_time), and then some.
+const NEIGHBOUR_SEARCH: Duration = Duration::from_millis(3500);
+
+/// What batches to one destination share.
+pub(super) struct Survey {
+    pub(super) config: DiscoveryConfig,
+    pub(super) local: SocketAddr,
+    pub(super) to: SocketAddr,
+    /// The longest time that an answer has taken.
+    longest: Option<Duration>,
+    /// The destination answers such probes.
+    destination_answers: bool,
+    /// There has been time enough to hear that there is no such host.
+    heard_out: bool,
+}
+
+impl Survey {
+    pub(super) fn new(config: DiscoveryConfig, local: SocketAddr, to: SocketAddr) -> Self {
+        Survey { config, local, to, longest: None, destination_answers: false, heard_out: false }
+    }
+
+    /// How long to wait for what is still in flight.
+    fn wait(&self) -> Duration {
+        self.longest.map_or(self.config.timeout, |longest| {
+            (longest * 4).max(LEAST_WAIT).min(self.config.timeout)
+        })
+    }
+}
+
+/// Paths whose ports are open.
+pub(super) struct Batch<'a> {
+    survey: &'a mut Survey,
+    /// Ports and traces of the same paths.
+    ports: Vec<PathPort>,
+    traces: Vec<&'a mut Trace>,
+    opened: Instant,
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn open(
+        survey: &'a mut Survey,
+        traces: impl Iterator<Item = &'a mut Trace>,
+    ) -> Result<Self, DiscoveryError> {
+        let traces: Vec<&mut Trace> = traces.collect();
+        let mut ports = Vec::with_capacity(traces.len());
+        for trace in &traces {
+            let path = trace.path;
+            let port =
+                PathPort::open(survey.local, survey.to, path).map_err(|source| {
+                    match source.raw_os_error() {
+                        Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EACCES) => {
+                            DiscoveryError::NoRoute { to: survey.to, source }
+                        }
+                        _ => DiscoveryError::Port { path: path.get(), source },
+                    }
+                })?;
+            ports.push(port);
+        }
+        Ok(Batch { survey, ports, traces, opened: Instant::now() })
+    }
+
+    /// Follows all paths from hop to hop.
+    ///
+    /// A path is done when the destination has answered. All are done when no router answered at
+    /// two hops in a row and nothing is to be expected behind them: the destination has been
+    /// reached on some path, or it answers none of these probes, even those that have time to live
+    /// enough.
+    pub(super) fn sweep(&mut self) -> Result<(), DiscoveryError> {
+        self.greet()?;
+        let mut quiet = 0;
+        for ttl in 1..=self.survey.config.max_ttl {
+            self.ask(ttl, 0..self.ports.len())?;
+            let at = |trace: &Trace| trace.hops()[usize::from(ttl) - 1];
+            let destination = self.survey.to.ip();
+            let arrived = self.traces.iter().any(|t| at(t) == Some(destination));
+            let done = |t: &&mut Trace| t.refused_by.is_some() || at(t) == Some(destination);
+            if self.traces.iter().all(done) {
+                break;
+            }
+            let a_router = |t: &&mut Trace| at(t).is_some_and(|hop| hop != destination);
+            quiet = if self.traces.iter().any(a_router) { 0 } else { quiet + 1 };
+            if quiet >= QUIET_HOPS && (arrived || !self.survey.destination_answers) {
+                break;
+            }
+        }
+        self.await_last_word()
+    }
+
+    /// Finds out whether the destination answers at all. One path asks: more would use up the
+    /// answers of a host that limits their rate.
+    fn greet(&mut self) -> Result<(), DiscoveryError> {
+        if !self.survey.destination_answers && !self.ports.is_empty() {
+            self.ask(FAR, 0..1)?;
+            self.survey.destination_answers = self.traces[0].reached;
+        }
+        Ok(())
+    }
+
+    /// Where the destination did not answer, its last router or this machine may be looking for it
+    /// still, and report in the end that it is not there.
+    fn await_last_word(&mut self) -> Result<(), DiscoveryError> {
+        if self.survey.heard_out || self.survey.destination_answers {
+            return Ok(());
+        }
+        self.survey.heard_out = true;
+        let until = self.opened + NEIGHBOUR_SEARCH.min(self.survey.config.patience);
+        while !self.traces.iter().any(|trace| trace.reached || trace.refused_by.is_some()) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.listen(left)?;
+        }
+        Ok(())
+    }
+
+    /// Probes a hop of `paths` until all have answered or have been asked often enough.
+    fn ask(
+        &mut self,
+        ttl: u8,
+        paths: impl Iterator<Item = usize> + Clone,
+    ) -> Result<(), DiscoveryError> {
+        for _ in 0..self.survey.config.tries {
+            let open: Vec<(usize, u8)> = self.unsettled(paths.clone().map(|path| (path, ttl)));
+            if open.is_empty() {
+                break;
+            }
+            self.probe(&open)?;
+        }
+        Ok(())
+    }
+
+    fn unsettled(&self, probes: impl Iterator<Item = (usize, u8)>) -> Vec<(usize, u8)> {
+        probes.filter(|&(path, ttl)| !self.traces[path].is_settled(ttl)).collect()
+    }
+
+    /// Sends probes (which path, which time to live) and waits for the answers.
+    pub(super) fn probe(&mut self, probes: &[(usize, u8)]) -> Result<(), DiscoveryError> {
+        for &(path, ttl) in probes {
+            let next = Instant::now() + self.survey.config.spacing;
+            self.ports[path]
+                .ask(ttl)
+                .map_err(|source| DiscoveryError::NoRoute { to: self.survey.to, source })?;
+            self.listen_until(next)?;
+        }
+        let end = Instant::now() + self.survey.wait();
+        while !self.unsettled(probes.iter().copied()).is_empty() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.listen(left)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn listen_until(&mut self, end: Instant) -> Result<(), DiscoveryError> {
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            self.listen(left)?;
+        }
+    }
+
+    /// Sleeps until something arrives, `limit` at most, and notes it.
+    fn listen(&mut self, limit: Duration) -> Result<(), DiscoveryError> {
+        let Batch { survey, ports, traces, .. } = self;
+        let destination: IpAddr = survey.to.ip();
+        for index in ready(ports, limit) {
+            let trace = &mut traces[index];
+            let mut note = |heard: super::port::Heard| {
+                survey.longest = survey.longest.max(Some(heard.after));
+                trace.note(heard.ttl, heard.answer, destination);
+            };
+            ports[index].hear(&mut note).map_err(|source| DiscoveryError::Port {
+                path: traces[index].path.get(),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Waits until a port has heard something, `limit` at most; says which.
+fn ready(ports: &[PathPort], limit: Duration) -> Vec<usize> {
+    // Errors need not be asked for; an answering engine's datagram has to be.
+    let entry =
+        |port: &PathPort| libc::pollfd { fd: port.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut polled: Vec<libc::pollfd> = ports.iter().map(entry).collect();
+    let limit = libc::timespec {
+        tv_sec: limit.as_secs().min(1 << 30) as libc::time_t,
+        tv_nsec: limit.subsec_nanos().into(),
+    };
+    let count = polled.len() as libc::nfds_t;
+    // SAFETY: `polled` has `count` entries, the time outlives the call, and no signal mask is
+    // given.
+    let got =
+        unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const limit, std::ptr::null()) };
+    if got <= 0 {
+        return Vec::new();
+    }
+    (0..polled.len()).filter(|&index| polled[index].revents != 0).collect()
+}

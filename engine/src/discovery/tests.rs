@@ -1,0 +1,110 @@
+use super::*;
+use crate::{Engine, EngineConfig, Progress};
+
+/// Short enough to wait for answers that never come.
+const HASTY: DiscoveryConfig = DiscoveryConfig {
+    max_ttl: 4,
+    timeout: Duration::from_millis(20),
+    tries: 2,
+    spacing: Duration::ZERO,
+    patience: Duration::from_millis(50),
+};
+
+/// Ports above those that other tests take.
+fn paths(count: u16) -> impl Iterator<Item = PathId> {
+    (0..count).map(|path| PathId::new(0x700 + path))
+}
+
+fn closed_port(ip: &str) -> SocketAddr {
+    UdpSocket::bind((ip, 0)).unwrap().local_addr().unwrap()
+}
+
+/// One way, with the destination its only hop.
+fn assert_direct(map: &PathMap, count: u16) {
+    let way = Way { hops: vec![Some(map.to.ip())], ports: paths(count).collect() };
+    assert_eq!((&map.ways, map.unanswered), (&vec![way], 0));
+    assert!(map.is_complete());
+    assert_eq!(map.balanced(64), None, "one way is nothing to balance");
+}
+
+#[test]
+fn a_host_next_door_is_one_way() {
+    for from in ["127.0.0.1", "0.0.0.0", "::"] {
+        let to = closed_port("127.0.0.1");
+        let map = discover(to, from.parse().unwrap(), paths(70), HASTY).unwrap();
+        assert_direct(&map, 70);
+    }
+}
+
+#[test]
+fn ipv6_too() {
+    if UdpSocket::bind("[::1]:0").is_err() {
+        return;
+    }
+    for from in ["::1", "::", "0.0.0.0"] {
+        let map = discover(closed_port("::1"), from.parse().unwrap(), paths(5), HASTY).unwrap();
+        assert_direct(&map, 5);
+    }
+}
+
+#[test]
+fn an_engine_answers_and_forgets() {
+    let bind = "127.0.0.1:0".parse().unwrap();
+    let config = EngineConfig { bind, progress: Progress::Threads(1), ..EngineConfig::default() };
+    let engine = Engine::new(config).unwrap();
+    let to = engine.local_addr();
+    let map = discover(to, to.ip(), paths(5), HASTY).unwrap();
+    assert_direct(&map, 5);
+}
+
+#[test]
+fn answers_without_the_nonce_do_not_count() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = server.local_addr().unwrap();
+    let echo = std::thread::spawn(move || {
+        let mut bytes = [0; 100];
+        server.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        let mut echoed = 0;
+        while let Ok((len, from)) = server.recv_from(&mut bytes) {
+            server.send_to(&bytes[..len], from).unwrap();
+            echoed += 1;
+        }
+        echoed
+    });
+    let map = discover(to, to.ip(), paths(3), HASTY).unwrap();
+    assert!(echo.join().unwrap() > 3);
+    assert_eq!((map.ways.len(), map.unanswered), (0, 3));
+    assert_eq!(map.balanced(3), None);
+    assert!(!map.is_complete());
+}
+
+#[test]
+fn nothing_asked_nothing_found() {
+    let to = closed_port("127.0.0.1");
+    let map = discover(to, to.ip(), [], HASTY).unwrap();
+    assert_eq!((map.ways.len(), map.unanswered), (0, 0));
+    let mute = DiscoveryConfig { tries: 0, ..HASTY };
+    let map = discover(to, to.ip(), paths(3), mute).unwrap();
+    assert_eq!((map.ways.len(), map.unanswered), (0, 3));
+}
+
+#[test]
+fn what_cannot_be_is_an_error() {
+    let fail = |to: &str, from: &str| {
+        discover(to.parse().unwrap(), from.parse().unwrap(), paths(1), HASTY).unwrap_err()
+    };
+    assert!(matches!(fail("127.0.0.1:0", "::"), DiscoveryError::NoDestinationPort { .. }));
+    assert!(matches!(fail("127.0.0.1:9", "::1"), DiscoveryError::OtherFamily { .. }));
+    assert!(matches!(fail("[::1]:9", "127.0.0.1"), DiscoveryError::OtherFamily { .. }));
+    // Not an address of this machine.
+    assert!(matches!(fail("127.0.0.1:9", "192.0.2.1"), DiscoveryError::Port { .. }));
+}
+
+#[test]
+fn a_mapped_address_is_ipv4() {
+    let to = closed_port("127.0.0.1");
+    let mapped = SocketAddr::new("::ffff:127.0.0.1".parse().unwrap(), to.port());
+    let map = discover(mapped, to.ip(), paths(2), HASTY).unwrap();
+    assert_eq!(map.to, to);
+    assert_direct(&map, 2);
+}

@@ -1,0 +1,82 @@
+//! The sending sockets, one per path, opened when a path is first used.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+
+use braid_wire::{MAX_PATHS, PathId};
+use socket2::Socket;
+
+use super::socket;
+
+/// Sockets that stay open. With more paths than this in use the oldest are closed and opened again,
+/// which costs less than the train that it is done for; 4096 of them would not pass the limit of
+/// open files that most systems have (1024).
+const KEPT: usize = 256;
+
+/// Invariant: `open` holds exactly the paths that have a socket, oldest first.
+pub(super) struct PathSockets {
+    local: SocketAddr,
+    /// By PathID.
+    sockets: Vec<Option<Socket>>,
+    open: VecDeque<PathId>,
+}
+
+impl PathSockets {
+    /// For a link that receives at `local`.
+    pub(super) fn new(local: SocketAddr) -> Self {
+        PathSockets { local, sockets: Vec::new(), open: VecDeque::new() }
+    }
+
+    /// Opens paths 0 to `count - 1`, or as many of them as stay open.
+    pub(super) fn open_first(&mut self, count: usize) -> io::Result<()> {
+        for path in 0..count.min(KEPT) {
+            self.get(PathId::new(path as u16)).map_err(|error| {
+                io::Error::new(error.kind(), format!("path {path} of {count}: {error}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The socket of a path.
+    pub(super) fn get(&mut self, path: PathId) -> io::Result<&Socket> {
+        let index = usize::from(path.get());
+        if self.sockets.len() <= index {
+            self.sockets.resize_with((index + 1).next_power_of_two().min(MAX_PATHS), || None);
+        }
+        if self.sockets[index].is_none() {
+            self.open(path)?;
+        }
+        Ok(self.sockets[index].as_ref().expect("it has just been opened"))
+    }
+
+    fn open(&mut self, path: PathId) -> io::Result<()> {
+        if self.open.len() >= KEPT
+            && let Some(oldest) = self.open.pop_front()
+        {
+            self.sockets[usize::from(oldest.get())] = None;
+        }
+        self.sockets[usize::from(path.get())] = Some(socket::open_path(self.local, path)?);
+        self.open.push_back(path);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_4096_paths_can_be_used_with_few_sockets_open() {
+        let mut paths = PathSockets::new(SocketAddr::from(([127, 0, 0, 1], 0)));
+        for round in 0..2 {
+            for path in (0..MAX_PATHS as u16).map(PathId::new) {
+                let socket = paths.get(path).unwrap();
+                let port = socket.local_addr().unwrap().as_socket().unwrap().port();
+                assert_eq!(port & 0xFFF, path.get(), "in round {round}");
+            }
+            assert_eq!(paths.open.len(), KEPT);
+            assert_eq!(paths.sockets.iter().flatten().count(), KEPT);
+        }
+    }
+}

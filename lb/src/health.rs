@@ -1,0 +1,223 @@
+//! Which paths are alive. A path that loses everything is taken out of use, probed, and put back.
+//!
+//! These rules hold under every policy and are ours: the sources leave failures to the fabric. Only feedback
+//! tells: a path that carries nothing is as live as when it was last used, and a time-out alone takes no path
+//! out, as it does not say which one failed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use braid_wire::{PathId, Time};
+
+use crate::PathSet;
+use crate::slots::index;
+
+/// Packets lost in a row, nothing arriving between, that take a path out of use.
+const DEAD_AFTER: u32 = 3;
+/// The first probe of a path that does not flap comes this long, plus two round trips, after its death.
+const PROBE_AFTER: Duration = Duration::from_millis(2);
+/// The time between two probes doubles up to this.
+const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(250);
+/// A path that was back for less than this before it went down again is flapping.
+const STEADY: Duration = Duration::from_secs(2);
+/// How long a flapping path waits for its first probe: this at first, doubling ..
+const MIN_HOLD_OFF: Duration = Duration::from_millis(10);
+/// .. up to this.
+const MAX_HOLD_OFF: Duration = Duration::from_millis(500);
+/// Two probes this far apart have different stamps ([`Time::stamp`]).
+const STAMP_UNIT: Duration = Duration::from_nanos(16);
+
+/// The health of one path.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Health {
+    /// Packets lost since the last arrival.
+    losses: u32,
+    /// The last arrival.
+    heard: Option<Time>,
+    /// Packets that were in flight when it went down. Their losses say nothing new.
+    unheard: u32,
+    down: Option<Down>,
+    /// When a probe or a packet last brought it back.
+    back_at: Option<Time>,
+    hold_off: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Down {
+    /// The next probe.
+    due: Time,
+    /// From that one to the one after it.
+    interval: Duration,
+    /// Of the last probe.
+    stamp: Option<u32>,
+}
+
+impl Health {
+    pub(crate) fn is_down(&self) -> bool {
+        self.down.is_some()
+    }
+
+    pub(crate) fn on_arrival(&mut self, now: Time) {
+        (self.losses, self.heard) = (0, Some(now));
+    }
+
+    /// How many of `packets` found lost now were sent since it last came back, as far as one can tell.
+    pub(crate) fn lost_since_back(&mut self, now: Time, packets: u32) -> u32 {
+        if self.down.is_none() && self.back_at.is_none_or(|at| now - at >= STEADY) {
+            self.unheard = 0;
+        }
+        let before = packets.min(self.unheard);
+        self.unheard -= before;
+        packets - before
+    }
+
+    /// Whether `packets` more losses take a live path out. `train`: segments in a train; where that is two, losing
+    /// one whole train is enough. `rtt`: the path's.
+    ///
+    /// A path that was heard of less than a round trip ago is alive: it has dropped a burst, or its
+    /// last words are still on their way and it will be found dead a round trip later.
+    pub(crate) fn on_loss(
+        &mut self,
+        now: Time,
+        packets: u32,
+        train: u32,
+        rtt: Option<Duration>,
+    ) -> bool {
+        if self.heard.zip(rtt).is_some_and(|(heard, rtt)| now - heard < rtt) {
+            return false;
+        }
+        self.losses = self.losses.saturating_add(packets);
+        let enough = if train == 2 { 2 } else { DEAD_AFTER };
+        self.down.is_none() && self.losses >= enough
+    }
+
+    /// Goes down with `in_flight` packets under way; returns when to probe. `rtt`: the lowest that is known.
+    fn go_down(&mut self, now: Time, in_flight: u32, rtt: Option<Duration>) -> Time {
+        self.hold_off = match self.back_at.map(|at| now - at) {
+            None => self.hold_off,
+            Some(up) if up < STEADY => (self.hold_off * 2).clamp(MIN_HOLD_OFF, MAX_HOLD_OFF),
+            Some(up) => halved(self.hold_off, up.as_secs() / STEADY.as_secs()),
+        };
+        let interval = PROBE_AFTER + 2 * rtt.unwrap_or_default();
+        let due = now + interval.max(self.hold_off);
+        (self.losses, self.unheard) = (0, in_flight);
+        self.down = Some(Down { due, interval, stamp: None });
+        due
+    }
+
+    /// Comes back because it works: if it fails again soon, it flaps.
+    fn come_back(&mut self, now: Time) {
+        (self.losses, self.down, self.back_at) = (0, None, Some(now));
+    }
+
+    /// Comes back because all were down, which says nothing of this one.
+    fn come_back_untried(&mut self) {
+        (self.losses, self.down, self.back_at) = (0, None, None);
+    }
+}
+
+/// A hold-off after `times` steady spans; nothing once it is below the smallest.
+fn halved(hold_off: Duration, times: u64) -> Duration {
+    let halved = hold_off / 2_u32.saturating_pow(times.min(31) as u32);
+    if halved < MIN_HOLD_OFF { Duration::ZERO } else { halved }
+}
+
+/// The probes of all paths that are down.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Probes {
+    due: BTreeSet<(Time, PathId)>,
+    last: Option<Time>,
+}
+
+impl Probes {
+    /// When the next one may leave: no two have the same stamp, which is all that an answer shows.
+    fn next(&self) -> Option<Time> {
+        let (due, _) = *self.due.first()?;
+        Some(self.last.map_or(due, |last| due.max(last + STAMP_UNIT)))
+    }
+}
+
+impl PathSet {
+    /// A path that is out of use and due for a probe: send a PING with the stamp `now.stamp()` on it. Call until
+    /// `None`. The probe counts as sent.
+    ///
+    /// Its stamp is the probe's name: no other PING may carry it, or its answer passes for the probe's.
+    pub fn poll_probe(&mut self, now: Time) -> Option<PathId> {
+        if self.probes.next()? > now {
+            return None;
+        }
+        let (_, path) = self.probes.due.pop_first()?;
+        let state = &mut self.paths[index(path)];
+        let down = state.health.down.as_mut().expect("only what is down is due for a probe");
+        down.stamp = Some(now.stamp());
+        down.interval = down.interval.max((down.interval * 2).min(MAX_PROBE_INTERVAL));
+        down.due = now + down.interval;
+        state.counters.sent += 1;
+        state.counters.probes += 1;
+        self.probes.due.insert((down.due, path));
+        self.probes.last = Some(now);
+        Some(path)
+    }
+
+    /// A PONG echoes `stamp`. True: it answers the latest probe of a path, which is back in its place.
+    pub fn on_probe_answer(&mut self, now: Time, stamp: u32) -> bool {
+        let answers = |path: &PathId| {
+            let down = self.paths[index(*path)].health.down;
+            down.is_some_and(|down| down.stamp == Some(stamp))
+        };
+        let found = self.probes.due.iter().map(|(_, path)| *path).find(answers);
+        found.map(|path| self.bring_back(now, path)).is_some()
+    }
+
+    /// When [`PathSet::poll_probe`] next has something.
+    pub fn next_probe(&self) -> Option<Time> {
+        self.probes.next()
+    }
+
+    /// Takes a live path out of use. The only one stays, and where it would be the last one to go, all come
+    /// back: there is nothing to choose from, and the protocol's time-outs decide.
+    pub(crate) fn take_down(&mut self, now: Time, path: PathId) {
+        if self.slots.order().len() == 1 {
+            return;
+        }
+        if self.slots.len() == 1 {
+            return self.bring_all_back();
+        }
+        let lowest = self.rtts.key().map(Duration::from_nanos);
+        let state = &mut self.paths[index(path)];
+        let due = state.health.go_down(now, state.in_flight, lowest);
+        self.probes.due.insert((due, path));
+        state.counters.downs += 1;
+        // What was measured before says nothing about the path that comes back.
+        (state.in_flight, state.window, state.counters.rtt) = (0, Default::default(), None);
+        self.relist();
+        self.rekey(path);
+    }
+
+    /// Puts a path back that is down.
+    pub(crate) fn bring_back(&mut self, now: Time, path: PathId) {
+        self.cancel_probe(path);
+        self.paths[index(path)].health.come_back(now);
+        self.relist();
+        self.rekey(path);
+    }
+
+    pub(crate) fn bring_all_back(&mut self) {
+        self.probes.due.clear();
+        self.paths.iter_mut().for_each(|path| path.health.come_back_untried());
+        self.relist();
+        (0..self.paths.len()).for_each(|path| self.rekey(PathId::new(path as u16)));
+    }
+
+    /// Forgets how a path that leaves the list was.
+    pub(crate) fn forget_health(&mut self, path: PathId) {
+        self.cancel_probe(path);
+        self.paths[index(path)].health = Health::default();
+    }
+
+    fn cancel_probe(&mut self, path: PathId) {
+        if let Some(down) = self.paths[index(path)].health.down {
+            self.probes.due.remove(&(down.due, path));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What is known about one path.
+
+use std::time::Duration;
+
+use braid_wire::PathId;
+
+use crate::health::Health;
+use crate::window::Window;
+
+/// What has been seen of a path since its path set was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PathCounters {
+    /// Segments that left on it, and probes.
+    pub sent: u64,
+    /// Those of them that were retransmissions.
+    pub retransmitted: u64,
+    /// Packets found lost on it.
+    pub lost: u64,
+    /// Packets acknowledged.
+    pub arrived: u64,
+    /// Those of them whose feedback carried a congestion mark.
+    pub congested: u64,
+    /// Round-trip time, smoothed with 1/8; `None` before the first and since it was last taken out of use.
+    pub rtt: Option<Duration>,
+    /// How often it was taken out of use.
+    pub downs: u64,
+    /// Probes sent on it.
+    pub probes: u64,
+}
+
+/// The state of one path, for people to look at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathReport {
+    /// Which one.
+    pub path: PathId,
+    /// Whether policies may pick it.
+    pub live: bool,
+    /// What has been seen of it.
+    pub counters: PathCounters,
+}
+
+/// One path. `in_flight` counts the segments sent since it last came into use that have neither arrived nor
+/// been found lost; feedback that comes twice (a loss that was none) leaves it too small for a while, never
+/// below zero.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Path {
+    pub(crate) counters: PathCounters,
+    pub(crate) in_flight: u32,
+    pub(crate) window: Window,
+    pub(crate) health: Health,
+}
+
+impl Path {
+    pub(crate) fn on_sent(&mut self, retransmission: bool) {
+        self.counters.sent += 1;
+        self.counters.retransmitted += u64::from(retransmission);
+        self.in_flight = self.in_flight.saturating_add(1);
+    }
+
+    pub(crate) fn on_arrival(&mut self, packets: u32, rtt: Duration, congested: bool) {
+        self.counters.arrived += u64::from(packets);
+        self.counters.congested += if congested { packets.into() } else { 0 };
+        self.in_flight = self.in_flight.saturating_sub(packets);
+        let sample = nanos(rtt);
+        let smoothed = self.counters.rtt.map_or(sample, nanos);
+        self.counters.rtt = Some(Duration::from_nanos(smoothed - smoothed / 8 + sample / 8));
+    }
+}
+
+/// A span in nanoseconds; all spans here are far below the 584 years that fit.
+pub(crate) fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrive(path: &mut Path, packets: u32, us: u64) {
+        path.on_arrival(packets, Duration::from_micros(us), false);
+    }
+
+    #[test]
+    fn round_trips_are_smoothed_by_an_eighth() {
+        let mut path = Path::default();
+        arrive(&mut path, 1, 800);
+        assert_eq!(path.counters.rtt, Some(Duration::from_micros(800)));
+        arrive(&mut path, 1, 1600);
+        assert_eq!(path.counters.rtt, Some(Duration::from_micros(900))); // 800 + (1600 - 800) / 8
+        (0..200).for_each(|_| arrive(&mut path, 1, 80));
+        let settled = path.counters.rtt.unwrap();
+        assert!(
+            settled.abs_diff(Duration::from_micros(80)) < Duration::from_nanos(8),
+            "{settled:?}"
+        );
+    }
+
+    #[test]
+    fn what_is_heard_of_twice_leaves_nothing_below_zero() {
+        let mut path = Path::default();
+        (0..3).for_each(|i| path.on_sent(i == 2));
+        arrive(&mut path, 2, 1);
+        assert_eq!(path.in_flight, 1);
+        arrive(&mut path, 3, 1);
+        assert_eq!(path.in_flight, 0);
+        path.on_sent(false);
+        let counters = path.counters;
+        assert_eq!(path.in_flight, 1);
+        assert_eq!((counters.sent, counters.retransmitted, counters.arrived), (4, 1, 5));
+    }
+}

@@ -1,0 +1,230 @@
+//! Protective load balancing (PLB, SIGCOMM 2022; constants and rules as in Linux's tcp_plb.c): one path per
+//! queue pair, exchanged for a random other one when it stays congested, best while nothing is in flight, so
+//! that nothing is reordered. It assumes that switches mark congestion, or that round-trip times show it.
+
+use std::time::Duration;
+
+use braid_wire::{PathId, Time};
+use rand::{Rng, RngExt};
+
+use crate::slots::Slots;
+
+/// A round is congested when at least this many of 256 packets were (tcp_plb_cong_thresh).
+const CONGESTED_OF_256: u64 = 128;
+/// Congested rounds in a row that make an idle queue pair move (tcp_plb_idle_rehash_rounds).
+const IDLE_ROUNDS: u8 = 3;
+/// Congested rounds in a row that make it move in any case (tcp_plb_rehash_rounds).
+const FORCED_ROUNDS: u8 = 12;
+/// A time-out stops the exchange for this long, up to twice (tcp_plb_suspend_rto_sec).
+const SUSPEND: Duration = Duration::from_secs(60);
+
+/// The state of one queue pair.
+#[derive(Clone, Debug)]
+pub(crate) struct Plb {
+    path: PathId,
+    /// Packets acknowledged in this round, and how many of them had met congestion.
+    packets: u64,
+    congested: u64,
+    /// Since the first acknowledgement on this path.
+    round_start: Option<Time>,
+    congested_rounds: u8,
+    picked_at: Time,
+    latest_rtt: Option<Duration>,
+    suspended_until: Time,
+}
+
+impl Plb {
+    pub(crate) fn new(slots: &Slots, rng: &mut impl Rng) -> Self {
+        Plb {
+            path: slots.random(rng),
+            packets: 0,
+            congested: 0,
+            round_start: None,
+            congested_rounds: 0,
+            picked_at: Time::ZERO,
+            latest_rtt: None,
+            suspended_until: Time::ZERO,
+        }
+    }
+
+    pub(crate) fn pick(&mut self, now: Time, slots: &Slots, rng: &mut impl Rng) -> PathId {
+        let wants = self.congested_rounds >= FORCED_ROUNDS
+            || (self.congested_rounds >= IDLE_ROUNDS && self.is_idle(now));
+        if !slots.is_live(self.path) || (wants && now >= self.suspended_until) {
+            self.leave(slots, rng);
+        }
+        self.picked_at = now;
+        self.path
+    }
+
+    /// A path set is not told what one queue pair has in flight: after a round trip without a train,
+    /// everything has been heard of or is lost.
+    fn is_idle(&self, now: Time) -> bool {
+        self.latest_rtt.is_some_and(|rtt| now - self.picked_at >= rtt)
+    }
+
+    /// To another path, where there is one.
+    fn leave(&mut self, slots: &Slots, rng: &mut impl Rng) {
+        self.path = slots.random_beside(&[self.path], rng).unwrap_or(self.path);
+        (self.packets, self.congested, self.congested_rounds) = (0, 0, 0);
+        (self.round_start, self.latest_rtt) = (None, None);
+    }
+
+    /// `packets` came back from `path`. A round lasts one round trip.
+    pub(crate) fn on_arrival(
+        &mut self,
+        now: Time,
+        path: PathId,
+        packets: u32,
+        rtt: Duration,
+        congested: bool,
+    ) {
+        if path != self.path {
+            return; // sent before the last exchange
+        }
+        let packets = u64::from(packets.max(1));
+        self.packets += packets;
+        self.congested += if congested { packets } else { 0 };
+        self.latest_rtt = Some(rtt);
+        let start = *self.round_start.get_or_insert(now);
+        if now - start < rtt {
+            return;
+        }
+        let was_congested = self.congested * 256 >= self.packets * CONGESTED_OF_256;
+        self.congested_rounds =
+            if was_congested { (self.congested_rounds + 1).min(FORCED_ROUNDS) } else { 0 };
+        (self.packets, self.congested, self.round_start) = (0, 0, Some(now));
+    }
+
+    /// Linux takes a new flow label on every time-out, and suspends PLB so that the two do not both move
+    /// the connection.
+    pub(crate) fn on_timeout(&mut self, now: Time, slots: &Slots, rng: &mut impl Rng) {
+        self.leave(slots, rng);
+        self.suspended_until = now + SUSPEND.mul_f64(rng.random_range(1.0..2.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_pcg::Pcg64Mcg;
+
+    use super::*;
+
+    const RTT: Duration = Duration::from_micros(100);
+
+    struct Setting {
+        plb: Plb,
+        slots: Slots,
+        rng: Pcg64Mcg,
+        now: Time,
+    }
+
+    impl Setting {
+        fn new() -> Self {
+            let slots = Slots::new(16);
+            let mut rng = Pcg64Mcg::seed_from_u64(7);
+            let mut it =
+                Setting { plb: Plb::new(&slots, &mut rng), slots, rng, now: Time::from_nanos(1) };
+            it.acknowledged(1, 0); // begins the first round
+            it.plb.packets = 0;
+            it
+        }
+
+        fn pick(&mut self) -> PathId {
+            self.plb.pick(self.now, &self.slots, &mut self.rng)
+        }
+
+        fn acknowledged(&mut self, clean: u32, congested: u32) {
+            let path = self.plb.path;
+            self.plb.on_arrival(self.now, path, clean, RTT, false);
+            if congested > 0 {
+                self.plb.on_arrival(self.now, path, congested, RTT, true);
+            }
+        }
+
+        /// A round in which trains leave all the time, so that it is never idle.
+        fn busy_round(&mut self, clean: u32, congested: u32) {
+            let path = self.plb.path;
+            self.now += RTT / 2;
+            self.pick();
+            self.plb.on_arrival(self.now, path, congested, RTT, true);
+            self.now += RTT / 2;
+            self.plb.on_arrival(self.now, path, clean, RTT, false);
+            self.pick();
+        }
+    }
+
+    #[test]
+    fn moves_after_three_congested_rounds_when_idle() {
+        let mut it = Setting::new();
+        let first = it.pick();
+        for _ in 0..2 {
+            it.busy_round(4, 4); // half is enough, as in Linux
+        }
+        it.now += RTT;
+        assert_eq!(it.pick(), first, "two rounds are not enough");
+        it.busy_round(4, 5);
+        it.now += RTT;
+        assert_ne!(it.pick(), first);
+    }
+
+    #[test]
+    fn a_busy_one_moves_after_twelve() {
+        let mut it = Setting::new();
+        let first = it.pick();
+        for round in 0..12 {
+            assert_eq!(it.plb.path, first, "round {round}");
+            it.busy_round(4, 5);
+        }
+        assert_ne!(it.pick(), first);
+    }
+
+    #[test]
+    fn a_clean_round_starts_the_count_again() {
+        let mut it = Setting::new();
+        let first = it.pick();
+        for _ in 0..2 {
+            it.busy_round(4, 5);
+        }
+        it.busy_round(5, 4); // 4 of 9 is less than half
+        it.busy_round(4, 5);
+        it.now += RTT;
+        assert_eq!((it.pick(), it.plb.congested_rounds), (first, 1));
+    }
+
+    #[test]
+    fn a_time_out_moves_it_and_suspends_the_exchange_for_a_minute_or_two() {
+        let mut it = Setting::new();
+        let first = it.pick();
+        it.plb.on_timeout(it.now, &it.slots, &mut it.rng);
+        let second = it.pick();
+        assert_ne!(second, first);
+        let end = it.plb.suspended_until;
+        assert!((SUSPEND..2 * SUSPEND).contains(&(end - it.now)));
+
+        it.acknowledged(1, 0);
+        for _ in 0..13 {
+            it.busy_round(0, 8);
+        }
+        assert_eq!(it.pick(), second, "suspended");
+        it.now = end;
+        assert_ne!(it.pick(), second);
+    }
+
+    #[test]
+    fn what_was_sent_on_an_earlier_path_does_not_count() {
+        let mut it = Setting::new();
+        let other = PathId::new((it.plb.path.get() + 1) % 16);
+        it.plb.on_arrival(it.now, other, 9, RTT, true);
+        assert_eq!((it.plb.packets, it.plb.congested), (0, 0));
+    }
+
+    #[test]
+    fn leaves_a_dead_path_at_once() {
+        let mut it = Setting::new();
+        let first = it.pick();
+        it.slots.relist(|path| path == first);
+        assert_ne!(it.pick(), first);
+    }
+}

@@ -1,0 +1,196 @@
+//! Recycled entropies (REPS: Recycled Entropy Packet Spraying, EuroSys 2026; constants from its public
+//! simulator). A path whose packet came back unmarked is used once more; where nothing is known, the path
+//! is random. After a time-out only paths that have worked before are used for a while. It assumes that
+//! switches mark congestion, or that round-trip times show it.
+
+use std::time::Duration;
+
+use braid_wire::{PathId, Time};
+use rand::Rng;
+
+use crate::slots::Slots;
+
+/// Entropies remembered.
+const RING: usize = 8;
+/// How long a time-out keeps to known paths, at least.
+const FREEZE: Duration = Duration::from_millis(10);
+/// Most picks that explore. The source explores for BDP/MTU packets; a path set knows neither, so it
+/// takes two picks per path up to this many.
+const MAX_EXPLORE: usize = 64;
+
+/// The state of one queue pair. An entropy is a path here.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring {
+    /// `written` of them have been set since the ring was cleared, the newest before `head`.
+    entropies: [PathId; RING],
+    written: u8,
+    /// The newest `fresh` entropies have not been used again yet.
+    fresh: u8,
+    head: u8,
+    /// Where the cyclic reuse stands.
+    frozen_at: u8,
+    frozen_until: Option<Time>,
+    /// Picks left that are random whatever is known.
+    explore: u8,
+}
+
+impl Ring {
+    pub(crate) fn new(paths: usize) -> Self {
+        Ring {
+            entropies: [PathId::default(); RING],
+            written: 0,
+            fresh: 0,
+            head: 0,
+            frozen_at: 0,
+            frozen_until: None,
+            explore: (2 * paths).min(MAX_EXPLORE) as u8,
+        }
+    }
+
+    pub(crate) fn pick(&mut self, slots: &Slots, rng: &mut impl Rng) -> PathId {
+        if self.explore > 0 {
+            self.explore -= 1;
+            return slots.random(rng);
+        }
+        let known = if self.frozen_until.is_some() { self.cycle(slots) } else { self.pop(slots) };
+        known.unwrap_or_else(|| slots.random(rng))
+    }
+
+    /// The oldest entropy not used again yet; those of dead paths are dropped.
+    fn pop(&mut self, slots: &Slots) -> Option<PathId> {
+        while self.fresh > 0 {
+            let oldest = (usize::from(self.head) + RING - usize::from(self.fresh)) % RING;
+            self.fresh -= 1;
+            if slots.is_live(self.entropies[oldest]) {
+                return Some(self.entropies[oldest]);
+            }
+        }
+        None
+    }
+
+    /// The next entropy of the ring, used before or not.
+    fn cycle(&mut self, slots: &Slots) -> Option<PathId> {
+        for _ in 0..self.written {
+            let at = self.frozen_at % self.written;
+            self.frozen_at = (at + 1) % self.written;
+            let path = self.entropies[usize::from(at)];
+            if slots.is_live(path) {
+                return Some(path);
+            }
+        }
+        None
+    }
+
+    /// Any feedback: the freeze may be over.
+    pub(crate) fn on_feedback(&mut self, now: Time, slots: &Slots) {
+        if self.frozen_until.is_some_and(|until| now >= until) {
+            *self = Ring::new(slots.len());
+        }
+    }
+
+    /// A packet came back from `path` without a sign of congestion.
+    pub(crate) fn on_clean(&mut self, path: PathId) {
+        if self.frozen_until.is_some() {
+            return;
+        }
+        self.entropies[usize::from(self.head)] = path;
+        self.head = (self.head + 1) % RING as u8;
+        self.written = (self.written + 1).min(RING as u8);
+        self.fresh = (self.fresh + 1).min(RING as u8);
+    }
+
+    pub(crate) fn on_timeout(&mut self, now: Time) {
+        if self.frozen_until.is_none() && self.explore == 0 {
+            self.frozen_until = Some(now + FREEZE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_pcg::Pcg64Mcg;
+
+    use super::*;
+
+    struct Setting {
+        ring: Ring,
+        slots: Slots,
+        rng: Pcg64Mcg,
+    }
+
+    impl Setting {
+        /// A ring that has done exploring over 64 paths and then heard from `clean`.
+        fn new(clean: &[u16]) -> Self {
+            let slots = Slots::new(64);
+            let mut it =
+                Setting { ring: Ring::new(slots.len()), slots, rng: Pcg64Mcg::seed_from_u64(3) };
+            it.pick(MAX_EXPLORE);
+            clean.iter().for_each(|path| it.ring.on_clean(PathId::new(*path)));
+            it
+        }
+
+        fn pick(&mut self, n: usize) -> Vec<u16> {
+            (0..n).map(|_| self.ring.pick(&self.slots, &mut self.rng).get()).collect()
+        }
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn explores_first_then_reuses_each_clean_path_once_oldest_first() {
+        let mut it = Setting::new(&[9, 4, 7]);
+        assert_eq!(it.pick(3), [9, 4, 7]);
+        // All are used up, so the path is random again: 40 draws from 64 are not three values.
+        let mut random = it.pick(40);
+        random.sort_unstable();
+        random.dedup();
+        assert!(random.len() > 8, "{random:?}");
+    }
+
+    #[test]
+    fn exploring_ignores_what_is_known() {
+        let slots = Slots::new(4);
+        let mut rng = Pcg64Mcg::seed_from_u64(5);
+        let mut ring = Ring::new(slots.len());
+        ring.on_clean(PathId::new(2));
+        let explored: Vec<u16> = (0..8).map(|_| ring.pick(&slots, &mut rng).get()).collect();
+        assert!(explored.iter().any(|path| *path != 2));
+        assert_eq!(ring.pick(&slots, &mut rng).get(), 2); // 2 n = 8 picks later
+    }
+
+    #[test]
+    fn the_ring_keeps_the_newest_eight() {
+        let mut it = Setting::new(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(it.pick(8), [3, 4, 5, 6, 7, 8, 9, 10]);
+    }
+
+    #[test]
+    fn the_dead_are_passed_over() {
+        let mut it = Setting::new(&[5, 6, 5, 7]);
+        it.slots.relist(|path| path.get() == 5);
+        assert_eq!(it.pick(2), [6, 7]);
+    }
+
+    #[test]
+    fn a_time_out_freezes_until_the_first_feedback_after_ten_milliseconds() {
+        let mut it = Setting::new(&[9, 4, 7]);
+        it.pick(2);
+        it.ring.on_timeout(at(100));
+        assert_eq!(it.pick(7), [9, 4, 7, 9, 4, 7, 9], "used ones too, in a circle");
+        it.ring.on_feedback(at(109), &it.slots);
+        it.ring.on_clean(PathId::new(1));
+        assert_eq!(it.pick(2), [4, 7], "a frozen ring takes nothing in");
+        it.ring.on_feedback(at(110), &it.slots);
+        assert_eq!((it.ring.written, usize::from(it.ring.explore)), (0, MAX_EXPLORE));
+    }
+
+    #[test]
+    fn a_time_out_while_exploring_freezes_nothing() {
+        let mut ring = Ring::new(8);
+        ring.on_timeout(at(1));
+        assert!(ring.frozen_until.is_none());
+    }
+}

@@ -1,0 +1,186 @@
+//! Telling lost packets from late ones: five methods behind one seam.
+//!
+//! All of them judge at the sender. An acknowledgement carries the ePSN, the highest PSN, the bitmap
+//! and the count of duplicates, and it is sent at once when a packet comes out of order; so the
+//! sender knows what the receiver knows, and a NACK would tell it nothing new.
+
+mod fifo_path;
+mod go_back_n;
+mod nic_sr;
+mod ooo_window;
+mod sack;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use braid_wire::{Psn, Time};
+
+use self::fifo_path::FifoPath;
+use self::go_back_n::GoBackN;
+use self::nic_sr::NicSr;
+use self::ooo_window::OooWindow;
+use self::sack::Sack;
+use super::window::{Segment, Window};
+use crate::QpConfig;
+
+/// A time-out resends this many of the oldest segments; their acknowledgement tells what else is lost.
+pub(crate) const PROBES: usize = 2;
+
+/// How a queue pair tells a lost packet from a late one. What arrives out of order is placed at once
+/// and completes in order under each of them, but for [`LossRecovery::GoBackN`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum LossRecovery {
+    /// An out-of-order window that grows by one with each spurious retransmission and halves with
+    /// each time-out: what falls out of it is lost (PRO, Algorithm 2).
+    OooWindow,
+    /// Packets of one path stay in order: a later one of the same path proves the loss of all before
+    /// it (the observation of Themis, section 3.2, made at the host). Exact wherever a path, that is
+    /// a UDP flow, is not reordered, whatever the difference between paths.
+    FifoPath,
+    /// A packet is lost when a number of later ones, or one much later, has arrived (as RFC 9002,
+    /// section 6.1; the thresholds grow with spurious retransmissions as in RFC 8985, 6.2).
+    #[default]
+    Sack,
+    /// What RNICs with selective repeat do: one NACK per ePSN, and the sender resends that packet.
+    NicSr,
+    /// What older RNICs do: the receiver takes packets in order only, the sender goes back to the
+    /// first that is missing. Both ends have to be told so; it is the receiver that drops.
+    GoBackN,
+}
+
+/// The methods and their names, as users type them.
+const METHODS: &[(&str, LossRecovery)] = &[
+    ("ooo-window", LossRecovery::OooWindow),
+    ("fifo-path", LossRecovery::FifoPath),
+    ("sack", LossRecovery::Sack),
+    ("nic-sr", LossRecovery::NicSr),
+    ("go-back-n", LossRecovery::GoBackN),
+];
+
+impl LossRecovery {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = LossRecovery> {
+        METHODS.iter().map(|(_, method)| *method)
+    }
+
+    /// Its name, as users type it.
+    pub fn name(self) -> &'static str {
+        METHODS.iter().find(|(_, method)| *method == self).map_or("?", |(name, _)| name)
+    }
+}
+
+impl fmt::Display for LossRecovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A name that no method has.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no loss recovery is called `{0}`; there is: {names}", names = METHODS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "))]
+pub struct UnknownRecovery(pub String);
+
+impl FromStr for LossRecovery {
+    type Err = UnknownRecovery;
+
+    fn from_str(name: &str) -> Result<Self, UnknownRecovery> {
+        let known = METHODS.iter().find(|(known, _)| *known == name);
+        known.map(|(_, method)| *method).ok_or_else(|| UnknownRecovery(name.to_owned()))
+    }
+}
+
+/// What an acknowledgement says beside which packets have arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Report {
+    pub(crate) now: Time,
+    /// The receiver's ePSN.
+    pub(crate) cumulative: Psn,
+    /// The highest PSN it has seen, or one less than its ePSN.
+    pub(crate) highest: Psn,
+    /// Retransmissions newly found to have been unnecessary.
+    pub(crate) spurious: u32,
+    /// Round-trip time of the packet that it echoes.
+    pub(crate) rtt: Duration,
+    /// A packet much older than others that have arrived is lost, not late, if older than this.
+    pub(crate) reorder_time: Duration,
+    /// ... and beyond any doubt if older than this: the time-out.
+    pub(crate) overdue: Duration,
+}
+
+impl Report {
+    fn has_hole(&self) -> bool {
+        self.highest > self.cumulative
+    }
+
+    fn is_overdue(&self, segment: &Segment) -> bool {
+        self.now - segment.sent_at > self.overdue
+    }
+}
+
+/// The state of one method, for one outgoing stream.
+#[derive(Clone, Debug)]
+pub(crate) enum Detector {
+    OooWindow(OooWindow),
+    FifoPath(FifoPath),
+    Sack(Sack),
+    NicSr(NicSr),
+    GoBackN(GoBackN),
+}
+
+impl Detector {
+    pub(crate) fn new(config: &QpConfig) -> Self {
+        let threshold = config.reorder_threshold;
+        match config.recovery {
+            LossRecovery::OooWindow => Detector::OooWindow(OooWindow::new(threshold)),
+            LossRecovery::FifoPath => Detector::FifoPath(FifoPath::default()),
+            LossRecovery::Sack => Detector::Sack(Sack::new(threshold)),
+            LossRecovery::NicSr => Detector::NicSr(NicSr::default()),
+            LossRecovery::GoBackN => Detector::GoBackN(GoBackN::default()),
+        }
+    }
+
+    /// The last transmission of a segment has certainly arrived.
+    pub(crate) fn on_arrival(&mut self, segment: &Segment) {
+        if let Detector::FifoPath(fifo) = self {
+            fifo.on_arrival(segment);
+        }
+    }
+
+    /// Marks as lost what the acknowledgement that the window has just learnt from proves to be;
+    /// `lost` is told of each segment.
+    pub(crate) fn detect(
+        &mut self,
+        report: &Report,
+        window: &mut Window,
+        lost: &mut dyn FnMut(&Segment),
+    ) {
+        match self {
+            Detector::OooWindow(method) => method.detect(report, window, lost),
+            Detector::FifoPath(method) => method.detect(report, window, lost),
+            Detector::Sack(method) => method.detect(report, window, lost),
+            Detector::NicSr(method) => method.detect(report, window, lost),
+            Detector::GoBackN(method) => method.detect(report, window, lost),
+        }
+    }
+
+    /// Nothing has been heard for the time-out: marks as lost what is to be sent again now.
+    pub(crate) fn on_timeout(&mut self, window: &mut Window, lost: &mut dyn FnMut(&Segment)) {
+        let count = match self {
+            Detector::GoBackN(method) => return method.on_timeout(window, lost),
+            Detector::OooWindow(method) => method.on_timeout(),
+            _ => PROBES,
+        };
+        window.lose_from(window.una(), count, lost);
+    }
+
+    /// Gives back room that is not needed while nothing is under way.
+    pub(crate) fn trim(&mut self) {
+        if let Detector::FifoPath(fifo) = self {
+            fifo.trim();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! PRO's out-of-order window (Algorithm 2): `wnd` packets behind the newest that has arrived may be
+//! late, what is older is lost. A repeated packet shows that the window was too small and adds one; a
+//! time-out shows that it was too large and halves it.
+//!
+//! The paper counts in PSNs from `QP.tail`. We count transmissions, which is the same until something
+//! is resent, and then lets a retransmission be late too instead of losing it again at once.
+
+use super::{PROBES, Report};
+use crate::qp::window::{Segment, Window};
+
+/// No receiver tracks more packets than this (`QpConfig::window`).
+const WIDEST: u64 = 4096;
+
+#[derive(Clone, Debug)]
+pub(crate) struct OooWindow {
+    wnd: u64,
+}
+
+impl OooWindow {
+    pub(super) fn new(wnd: u32) -> Self {
+        OooWindow { wnd: u64::from(wnd).clamp(1, WIDEST) }
+    }
+
+    pub(super) fn detect(
+        &mut self,
+        report: &Report,
+        window: &mut Window,
+        lost: &mut dyn FnMut(&Segment),
+    ) {
+        self.wnd = (self.wnd + u64::from(report.spurious)).min(WIDEST);
+        let wnd = self.wnd;
+        window.lose_overtaken(lost, |segment, by| by > wnd || report.is_overdue(segment));
+    }
+
+    /// Returns how many segments to send again at once.
+    pub(super) fn on_timeout(&mut self) -> usize {
+        self.wnd = (self.wnd / 2).max(1);
+        PROBES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_out_halves_the_window_but_leaves_one() {
+        let mut method = OooWindow::new(9);
+        for expected in [4, 2, 1, 1] {
+            assert_eq!(method.on_timeout(), PROBES);
+            assert_eq!(method.wnd, expected);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! A threshold, in packets and in time, beyond which a packet that others overtook is lost.
+
+use super::Report;
+use crate::qp::patience::Patience;
+use crate::qp::window::{Segment, Window};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Sack {
+    threshold: u64,
+    patience: Patience,
+}
+
+impl Sack {
+    pub(super) fn new(threshold: u32) -> Self {
+        Sack { threshold: threshold.into(), patience: Patience::new() }
+    }
+
+    pub(super) fn detect(
+        &mut self,
+        report: &Report,
+        window: &mut Window,
+        lost: &mut dyn FnMut(&Segment),
+    ) {
+        if report.spurious > 0 {
+            self.patience.on_spurious(report.now, report.rtt);
+        }
+        let factor = self.patience.factor();
+        let (late, threshold) = (report.reorder_time * factor, self.threshold * u64::from(factor));
+        let mut found = false;
+        window.lose_overtaken(lost, |segment, by| {
+            let is_lost = by >= threshold || report.now - segment.sent_at > late;
+            found |= is_lost;
+            is_lost
+        });
+        if found {
+            self.patience.on_recovery();
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! `cargo xtask fabric`: a leaf-spine fabric to try programs on.
+//!
+//! All of it is the library's, `braid_fabric`; here are its command line and its tables.
+
+mod check;
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::time::Duration;
+
+use braid_fabric::{
+    Fabric, FabricError, LinkCount, Owner, Plan, Rate, Routing, Traffic, Trouble, Where,
+    parse_delay,
+};
+use clap::{Args, Subcommand};
+
+use crate::Failure;
+
+pub use check::check;
+
+/// What to do with which fabric.
+#[derive(Args)]
+pub struct Options {
+    #[command(subcommand)]
+    verb: Verb,
+    /// Of the fabric; several can stand side by side
+    #[arg(long, global = true, default_value = "lab")]
+    name: String,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Make a fabric, which stands until it is taken down
+    Up(Shape),
+    /// Hosts, links, their troubles and what they have carried
+    Status,
+    /// Take the fabric down, with everything that runs on it
+    Down,
+    /// Run a program on a host: exec h0 -- ping 10.80.1.1
+    Exec {
+        /// h0, h1, ...
+        host: String,
+        /// The program and its arguments
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+    /// Take links down at both ends; leaves that lose a link choose among the others
+    Cut(Place),
+    /// Let every packet vanish while the links stay up
+    Blackhole(Place),
+    /// Let packets vanish at random
+    Lossy {
+        #[command(flatten)]
+        place: Place,
+        /// Of a hundred packets, judged one by one: 0.01 to 100
+        percent: f64,
+    },
+    /// Give links a lower rate
+    Slow {
+        #[command(flatten)]
+        place: Place,
+        /// Bits per second: 50mbit
+        rate: Rate,
+    },
+    /// Build a fabric of its own, and check rates, ways, troubles and delays on it
+    Check,
+    /// End the trouble of a spine, its links' too, or that of one link
+    Restore(Place),
+}
+
+#[derive(Args)]
+struct Place {
+    /// SPINE, or SPINE:LEAF for one link
+    #[arg(value_name = "SPINE[:LEAF]")]
+    place: Where,
+}
+
+#[derive(Args)]
+struct Shape {
+    /// Leaf switches, 2 to 32
+    #[arg(long, default_value_t = 2)]
+    leaves: usize,
+    /// Spine switches, 1 to 64
+    #[arg(long, default_value_t = 4)]
+    spines: usize,
+    /// Hosts per leaf
+    #[arg(long, default_value_t = 1)]
+    hosts: usize,
+    /// Of each link between leaf and spine, each way; hosts' own links are not limited
+    #[arg(long, default_value = "200mbit")]
+    rate: Rate,
+    /// Of every link, in bytes
+    #[arg(long, default_value_t = 1500)]
+    mtu: u32,
+    /// How leaves choose a spine: acl (source port 0xC000|id to spine id mod 64 mod spines) or ecmp
+    #[arg(long, default_value = "acl")]
+    routing: Routing,
+    /// What the one way over a spine gains: one for all spines, or a list with one per spine
+    #[arg(long, value_delimiter = ',', value_parser = parse_delay)]
+    delay: Vec<Duration>,
+    /// Bytes that a port queues before it drops [default: 10 ms of the rate, at least 128 KiB]
+    #[arg(long)]
+    queue: Option<u64>,
+}
+
+/// Does one command.
+pub fn run(options: &Options) -> Result<(), Failure> {
+    let name = options.name.as_str();
+    match &options.verb {
+        Verb::Up(shape) => up(shape.plan(name)),
+        Verb::Status => status(&find(name)?),
+        Verb::Down => down(name),
+        Verb::Exec { host, command } => exec(&find(name)?, host, command),
+        Verb::Cut(at) => trouble(name, at, Trouble::Cut),
+        Verb::Blackhole(at) => trouble(name, at, Trouble::Blackhole),
+        Verb::Lossy { place, percent } => trouble(name, place, Trouble::Lossy(*percent)),
+        Verb::Slow { place, rate } => trouble(name, place, Trouble::Slow(*rate)),
+        Verb::Check => check(),
+        Verb::Restore(at) => Ok(find(name)?.restore(at.place)?),
+    }
+}
+
+/// Is the relay of a fabric's delayed links.
+pub fn relay(name: &str) -> Result<(), Failure> {
+    Ok(braid_fabric::relay::main(name)?)
+}
+
+impl Shape {
+    fn plan(&self, name: &str) -> Plan {
+        Plan {
+            name: name.to_owned(),
+            leaves: self.leaves,
+            spines: self.spines,
+            hosts: self.hosts,
+            rate: self.rate,
+            mtu: self.mtu,
+            routing: self.routing,
+            delay: self.delay.clone(),
+            queue: self.queue.unwrap_or_else(|| Plan::queue_for(self.rate)),
+        }
+    }
+}
+
+fn find(name: &str) -> Result<Fabric, Failure> {
+    Ok(Fabric::find(name)?.ok_or_else(|| FabricError::NotUp { name: name.to_owned() })?)
+}
+
+fn up(plan: Plan) -> Result<(), Failure> {
+    print_hosts(&Fabric::up(plan, Owner::Standing)?);
+    Ok(())
+}
+
+fn down(name: &str) -> Result<(), Failure> {
+    let gone = if braid_fabric::down(name)? { "is down" } else { "was not up" };
+    println!("fabric {name} {gone}");
+    Ok(())
+}
+
+/// Becomes the program, so that signals and the exit status are its own.
+fn exec(fabric: &Fabric, host: &str, command: &[String]) -> Result<(), Failure> {
+    let on = fabric.hosts().iter().find(|known| known.name == host).ok_or_else(|| {
+        let last = fabric.hosts().len() - 1;
+        Failure::new(format!("there is no host {host}")).remedy(format!("h0 to h{last}"))
+    })?;
+    let (program, arguments) = command.split_first().expect("clap requires one word");
+    let error = fabric.command_on(on, Path::new(program)).args(arguments).exec();
+    Err(Failure::new(format!("cannot start `ip`: {error}")))
+}
+
+fn trouble(name: &str, at: &Place, what: Trouble) -> Result<(), Failure> {
+    Ok(find(name)?.trouble(at.place, what)?)
+}
+
+fn status(fabric: &Fabric) -> Result<(), Failure> {
+    print_hosts(fabric);
+    println!(
+        "\n{:>4} {:>5} {:>9} {:>10}  {:>27}  {:>27}  state",
+        "leaf", "spine", "rate", "delay", "to spine: MB packets drops", "to leaf: MB packets drops"
+    );
+    for (link, condition) in fabric.links()?.iter().zip(fabric.conditions()?) {
+        let LinkCount { leaf, spine, to_spine, to_leaf } = link;
+        println!(
+            "{leaf:>4} {spine:>5} {:>9} {:>10}  {:>27}  {:>27}  {condition}",
+            condition.rate,
+            format!("{:?}", fabric.plan().delay_over(*spine) / 2),
+            show(*to_spine),
+            show(*to_leaf),
+        );
+    }
+    Ok(())
+}
+
+fn show(traffic: Traffic) -> String {
+    let megabytes = traffic.bytes as f64 / 1e6;
+    format!("{megabytes:.3} {:>9} {:>5}", traffic.packets, traffic.drops)
+}
+
+fn print_hosts(fabric: &Fabric) {
+    let plan = fabric.plan();
+    let routing = format!("{:?}", plan.routing).to_lowercase();
+    println!(
+        "fabric {}: {} leaves, {} spines, {routing} routing, {} per link, {} B queues, MTU {}\n",
+        plan.name, plan.leaves, plan.spines, plan.rate, plan.queue, plan.mtu
+    );
+    println!("{:<5} {:>4} {:<12} namespace", "host", "leaf", "address");
+    for host in fabric.hosts() {
+        println!("{:<5} {:>4} {:<12} {}", host.name, host.leaf, host.ip, host.netns);
+    }
+}
+
+impl From<FabricError> for Failure {
+    fn from(error: FabricError) -> Self {
+        Self::new(error.to_string())
+    }
+}
