@@ -176,6 +176,10 @@ pub(crate) struct EngineArgs {
     /// Path policy of what this side sends.
     #[arg(long, default_value_t, value_name = "POLICY")]
     pub(crate) lb: LbPolicy,
+    /// Whether to find out which paths take different ways, and to use equally many of each: for
+    /// networks whose switches hash.
+    #[arg(long, value_enum, default_value_t = Switch::Off)]
+    pub(crate) discover: Switch,
     /// Congestion control of what this side sends: `fixed`, or with its window `fixed:512K`.
     #[arg(long, default_value = "fixed", value_name = "POLICY")]
     pub(crate) cc: CcConfig,

@@ -9,7 +9,7 @@ use braid::MemFabric;
 
 use crate::bandwidth;
 use crate::child::Child;
-use crate::cli::{DatapathKind, Test, TestArgs};
+use crate::cli::{DatapathKind, Switch, Test, TestArgs};
 use crate::failure::{Attempt, Failure};
 use crate::latency;
 use crate::peer::cpu_seconds;
@@ -164,7 +164,11 @@ fn connect(
         slots: if test == Test::SendBw { 4 * deepest } else { deepest },
         slot_len: slot_len(largest),
     };
-    Session::connect(side, server, plan)
+    let session = Session::connect(side, server, plan)?;
+    if args.engine.discover == Switch::On {
+        session.wait_for_ways()?;
+    }
+    Ok(session)
 }
 
 fn sizes(test: Test, args: &TestArgs) -> Vec<u64> {

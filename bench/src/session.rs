@@ -1,7 +1,7 @@
 //! An engine, its connections to the other side, and the memory that is measured with.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use braid::{
     Access, CcConfig, CompletionQueue, Crc, Datapath, Engine, EngineConfig, EngineError, Faults,
@@ -17,6 +17,8 @@ use crate::plan::{Join, Plan, from_json, to_json};
 
 /// How long a client looks for its server, and a server for the rest of its client.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long path discovery may take, routers that limit their answers included.
+const WAYS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Both sides of a run look the same once they are connected.
 pub(crate) struct Session {
@@ -78,6 +80,7 @@ fn engine(args: &EngineArgs, port: u16, fabric: Option<&MemFabric>) -> Result<En
         },
         paths: args.paths,
         lb: args.lb,
+        discover: args.discover == Switch::On,
         mtu: args.mtu,
         crc: if args.crc == Switch::On { Crc::On } else { Crc::Off },
         seed: args.seed,
@@ -179,6 +182,19 @@ impl Session {
         let sets = self.engine.paths();
         let to_peer = sets.iter().filter(|set| Some(set.ip) == peer);
         to_peer.map(|set| set.paths.iter().filter(|path| path.live).count()).min().unwrap_or(0)
+    }
+
+    /// Waits until the ways to the server are known, so that what is measured uses them.
+    pub(crate) fn wait_for_ways(&self) -> Result<(), Failure> {
+        let deadline = Instant::now() + WAYS_TIMEOUT;
+        while self.engine.counters().ways_learnt == 0 {
+            if Instant::now() > deadline {
+                return Err(Failure::Peer("cannot be probed for its ways: see the log".to_owned()));
+            }
+            self.engine.progress();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// Whether completions are counted on both ends, so that slots are used again only after a check.

@@ -51,6 +51,11 @@ pub struct EngineConfig {
     pub paths: usize,
     /// How a path is picked.
     pub lb: LbPolicy,
+    /// Whether the engine finds out which of the paths take different ways to a peer, and uses equally
+    /// many of each way. For networks whose switches hash (ECMP): there, source ports fall unevenly
+    /// on the links. Ways are learnt anew every few seconds. Over UDP only; where no probe is
+    /// answered, plain source ports are used, and the log says so. See [`crate::discover`].
+    pub discover: bool,
     /// Most payload bytes of a packet; the peer's and the link's limits apply as well. `None`: 16384.
     pub mtu: Option<u16>,
     /// Whether payloads carry a check. On if either side wants it.
@@ -78,6 +83,7 @@ impl Default for EngineConfig {
             progress: Progress::default(),
             paths: 16,
             lb: LbPolicy::default(),
+            discover: false,
             mtu: None,
             crc: Crc::default(),
             receive_buffer: 8 << 20,

@@ -58,6 +58,8 @@ counters! {
     unreachable,
     /// Datagrams that injected faults dropped or damaged.
     injected,
+    /// Times that the ways to a peer were found out, where `discover` is set.
+    ways_learnt,
 }
 
 impl EngineCounters {

@@ -67,6 +67,9 @@ pub enum EngineError {
         "`mtu` is 0: a packet has to hold at least 1 byte; leave it unset for the largest that fits"
     )]
     Mtu,
+    /// Discovery where there is nothing to discover.
+    #[error("`discover` finds ways over UDP; this datapath has none: leave it off")]
+    Discover,
     /// Faults that cannot be.
     #[error(transparent)]
     Faults(#[from] FaultsError),
@@ -226,7 +229,12 @@ impl EngineInner {
                 ping_interval: config.ping_interval,
                 peer_timeout: config.peer_timeout,
             },
-            paths: PathPlan { policy: config.lb, count: config.paths, seed },
+            paths: PathPlan {
+                policy: config.lb,
+                count: config.paths,
+                seed,
+                discover: config.discover,
+            },
             signals: Arc::new(Signals::new().map_err(EngineError::System)?),
             counters: counters.clone(),
             regions: self.regions.cache(),
@@ -326,6 +334,9 @@ impl Drop for EngineInner {
 fn check(config: &EngineConfig) -> Result<usize, EngineError> {
     config.faults.validate()?;
     PathSet::new(config.lb, config.paths, config.seed)?;
+    if config.discover && !matches!(config.datapath, Datapath::Udp) {
+        return Err(EngineError::Discover);
+    }
     if config.mtu == Some(0) {
         return Err(EngineError::Mtu);
     }

@@ -189,7 +189,7 @@ impl PathSet {
         self.probes.due.insert((due, path));
         state.counters.downs += 1;
         // What was measured before says nothing about the path that comes back.
-        (state.in_flight, state.window, state.counters.rtt) = (0, Default::default(), None);
+        (state.in_flight, state.counters.rtt) = (0, None);
         self.relist();
         self.rekey(path);
     }

@@ -24,9 +24,10 @@ mod plb;
 mod policy;
 mod pro;
 mod qp_paths;
+mod rank;
 mod reps;
 mod slots;
-mod window;
+mod typical;
 
 pub use path::{PathCounters, PathReport};
 pub use path_set::{PathSet, PathsError};

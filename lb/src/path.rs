@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use braid_wire::PathId;
+use braid_wire::{PathId, Time};
 
 use crate::health::Health;
-use crate::window::Window;
 
 /// What has been seen of a path since its path set was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,7 +45,10 @@ pub struct PathReport {
 pub(crate) struct Path {
     pub(crate) counters: PathCounters,
     pub(crate) in_flight: u32,
-    pub(crate) window: Window,
+    /// When its round-trip time was measured last, or doubted.
+    pub(crate) measured_at: Time,
+    /// It was doubted since it was measured: the next sample replaces it.
+    pub(crate) doubted: bool,
     pub(crate) health: Health,
 }
 
@@ -57,12 +59,14 @@ impl Path {
         self.in_flight = self.in_flight.saturating_add(1);
     }
 
-    pub(crate) fn on_arrival(&mut self, packets: u32, rtt: Duration, congested: bool) {
+    pub(crate) fn on_arrival(&mut self, now: Time, packets: u32, rtt: Duration, congested: bool) {
+        self.measured_at = now;
         self.counters.arrived += u64::from(packets);
         self.counters.congested += if congested { packets.into() } else { 0 };
         self.in_flight = self.in_flight.saturating_sub(packets);
         let sample = nanos(rtt);
-        let smoothed = self.counters.rtt.map_or(sample, nanos);
+        let doubted = std::mem::take(&mut self.doubted);
+        let smoothed = self.counters.rtt.filter(|_| !doubted).map_or(sample, nanos);
         self.counters.rtt = Some(Duration::from_nanos(smoothed - smoothed / 8 + sample / 8));
     }
 }
@@ -77,7 +81,7 @@ mod tests {
     use super::*;
 
     fn arrive(path: &mut Path, packets: u32, us: u64) {
-        path.on_arrival(packets, Duration::from_micros(us), false);
+        path.on_arrival(Time::ZERO, packets, Duration::from_micros(us), false);
     }
 
     #[test]

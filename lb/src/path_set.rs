@@ -13,9 +13,10 @@ use crate::path::{Path, nanos};
 use crate::plb::Plb;
 use crate::pro::Pro;
 use crate::qp_paths::State;
+use crate::rank::is_far_worse;
 use crate::reps::Ring;
 use crate::slots::{Slots, index};
-use crate::window::WindowArrival;
+use crate::typical::Typical;
 use crate::{LbPolicy, Outcome, PathReport, QpPaths, Selector, Train};
 
 /// Paths that cannot be used.
@@ -37,9 +38,12 @@ pub enum PathsError {
     Twice(PathId),
 }
 
-/// Where marks are missing, a round trip beyond twice the lowest plus this slack counts as congested. Our
-/// choice: many networks do not mark, and REPS and PLB know congestion by marks only.
+/// Where marks are missing, a round trip beyond twice that of a typical path plus this slack counts as
+/// congested. Our choice: many networks do not mark, and REPS and PLB know congestion by marks only.
 const LATE_SLACK_NS: u64 = 200_000;
+
+/// Pairs that `two-choice` draws at most.
+const DRAWS: u32 = 4;
 
 /// The paths to one destination group, shared by all queue pairs that go there.
 ///
@@ -53,12 +57,14 @@ pub struct PathSet {
     pub(crate) slots: Slots,
     /// The smoothed round-trip times of live paths, nanoseconds.
     pub(crate) rtts: Lowest,
-    /// The ranks of live paths, under `min-rtt` only.
+    typical: Typical,
+    /// The ranks of live paths, under the policies that compare them.
     ranks: Lowest,
     pub(crate) probes: Probes,
     /// The most segments that a train has had.
     train: u32,
-    /// The slot whose turn it is.
+    /// The slot whose turn it is: of the next train, or where paths are measured of the next look at
+    /// whether that is too long ago.
     turn: usize,
     pro: Pro,
     rng: Pcg64Mcg,
@@ -77,7 +83,8 @@ impl PathSet {
             paths: vec![Path::default(); count],
             slots: Slots::new(count),
             rtts: Lowest::new(count),
-            ranks: Lowest::new(if policy == LbPolicy::MinRtt { count } else { 0 }),
+            typical: Typical::default(),
+            ranks: Lowest::new(if is_ranked(policy) { count } else { 0 }),
             probes: Probes::default(),
             train: 1,
             turn,
@@ -197,12 +204,12 @@ impl PathSet {
     }
 
     fn rerank(&mut self, path: PathId) {
-        if self.policy != LbPolicy::MinRtt {
+        if !self.is_ranked() {
             return;
         }
         let at = index(path);
         if self.slots.is_live(path) {
-            self.ranks.set(at, self.paths[at].rank(self.train));
+            self.ranks.set(at, self.paths[at].rank());
         } else {
             self.ranks.clear(at);
         }
@@ -212,8 +219,8 @@ impl PathSet {
         self.by_path().for_each(|path| self.rerank(path));
     }
 
-    fn has_windows(&self) -> bool {
-        matches!(self.policy, LbPolicy::MinRtt | LbPolicy::TwoChoice)
+    fn is_ranked(&self) -> bool {
+        is_ranked(self.policy)
     }
 
     fn take_turn(&mut self) -> usize {
@@ -245,40 +252,63 @@ impl PathSet {
     }
 
     fn better_of_two(&mut self) -> PathId {
+        let best = self.ranks.key().unwrap_or(u64::MAX);
+        let mut path = self.draw_two();
+        for _ in 1..DRAWS {
+            if !is_far_worse(self.rank(path), best) {
+                break;
+            }
+            path = self.draw_two();
+        }
+        path
+    }
+
+    fn draw_two(&mut self) -> PathId {
         let first = self.slots.random(&mut self.rng);
         let Some(second) = self.slots.random_beside(&[first], &mut self.rng) else { return first };
-        let rank = |path| self.paths[index(path)].rank(self.train);
-        if rank(second) < rank(first) { second } else { first }
+        if self.rank(second) < self.rank(first) { second } else { first }
+    }
+
+    fn rank(&self, path: PathId) -> u64 {
+        self.paths[index(path)].rank()
+    }
+
+    /// Doubts a round-trip time that is too old; each pick looks at one path.
+    fn doubt_one(&mut self, now: Time) {
+        let turn = self.take_turn();
+        let path = self.slots.at(turn);
+        if self.paths[index(path)].doubt(now) {
+            self.rekey(path);
+        }
     }
 
     fn on_arrival(&mut self, now: Time, path: PathId, packets: u32, rtt: Duration, marked: bool) {
         let state = &mut self.paths[index(path)];
-        let in_flight = state.in_flight;
-        state.on_arrival(packets, rtt, marked);
+        state.on_arrival(now, packets, rtt, marked);
         state.health.on_arrival(now);
         if state.health.is_down() {
             self.bring_back(now, path); // the losses were none
         }
         self.rekey(path);
-        if self.has_windows() {
-            let lowest = self.rtts.key().unwrap_or(nanos(rtt));
-            let arrival = WindowArrival { packets, in_flight, rtt, lowest, congested: marked };
-            self.paths[index(path)].on_window_arrival(now, arrival, self.train);
-            self.rerank(path);
+    }
+
+    /// Shows the next path's round-trip time to the estimate of a typical one.
+    fn look_at_one(&mut self) {
+        let turn = self.take_turn();
+        let path = self.slots.at(turn);
+        if let Some(rtt) = self.paths[index(path)].counters.rtt {
+            self.typical.show(nanos(rtt));
         }
     }
 
     fn on_loss(&mut self, now: Time, path: PathId, packets: u32) {
-        let (has_windows, train) = (self.has_windows(), self.train);
+        let train = self.train;
         let state = &mut self.paths[index(path)];
         state.counters.lost += u64::from(packets);
         let packets = state.health.lost_since_back(now, packets);
         state.in_flight = state.in_flight.saturating_sub(packets);
         if packets == 0 {
             return;
-        }
-        if has_windows {
-            state.on_window_loss(now, train);
         }
         let rtt = state.counters.rtt;
         if self.slots.is_live(path) && state.health.on_loss(now, packets, train, rtt) {
@@ -294,18 +324,21 @@ impl PathSet {
     }
 
     fn is_late(&self, rtt: Duration) -> bool {
-        let lowest = self.rtts.key().unwrap_or(u64::MAX);
-        nanos(rtt) > lowest.saturating_mul(2).saturating_add(LATE_SLACK_NS)
+        nanos(rtt) > self.typical.nanos().saturating_mul(2).saturating_add(LATE_SLACK_NS)
     }
+}
+
+fn is_ranked(policy: LbPolicy) -> bool {
+    matches!(policy, LbPolicy::MinRtt | LbPolicy::TwoChoice)
 }
 
 impl Selector for PathSet {
     fn pick(&mut self, qp: &mut QpPaths, train: Train) -> PathId {
         let Train { now, psn, segments } = train;
         let segments = segments.max(1);
-        if segments > self.train {
-            self.train = segments;
-            self.rerank_all();
+        self.train = self.train.max(segments);
+        if self.is_ranked() {
+            self.doubt_one(now);
         }
         let (slots, rng) = (&self.slots, &mut self.rng);
         match &mut qp.state {
@@ -316,9 +349,9 @@ impl Selector for PathSet {
             }
             State::Pro(turn) => slots.at(self.pro.pick(turn, slots.len(), segments)),
             State::Psn { base } => slots.at(slot_of_psn(psn, segments, *base, slots)),
-            State::Reps(ring) => {
-                ring.get_or_insert_with(|| Box::new(Ring::new(slots.len()))).pick(slots, rng)
-            }
+            State::Reps(ring) => ring
+                .get_or_insert_with(|| Box::new(Ring::new(slots.len())))
+                .pick(slots, segments, rng),
             State::Plb(plb) => {
                 plb.get_or_insert_with(|| Box::new(Plb::new(slots, rng))).pick(now, slots, rng)
             }
@@ -338,8 +371,13 @@ impl Selector for PathSet {
             Outcome::Arrived { packets, rtt, congested } => (packets, rtt, congested),
         };
         self.on_arrival(now, path, packets, rtt, marked);
+        if let State::Reps(_) | State::Plb(_) = qp.state {
+            self.look_at_one();
+        }
         match &mut qp.state {
-            State::Reps(Some(ring)) if !marked && !self.is_late(rtt) => ring.on_clean(path),
+            State::Reps(Some(ring)) if !marked && !self.is_late(rtt) => {
+                ring.on_clean(path, packets);
+            }
             State::Plb(Some(plb)) => {
                 plb.on_arrival(now, path, packets, rtt, marked || self.is_late(rtt));
             }

@@ -11,12 +11,12 @@ pub enum LbPolicy {
     /// Four random paths per queue pair, in turn.
     Subflow,
     /// The paths in turn; the turn is shared by all queue pairs of the path set.
-    #[default]
     RoundRobin,
     /// A random path for every train.
     Oblivious,
     /// Orchestrated round robin (PRO, Alg. 1, with its batch form): every queue pair goes round all paths,
     /// staggered against the others.
+    #[default]
     Pro,
     /// The path follows from the packet sequence number (Themis, Eq. 1).
     Psn,

@@ -30,6 +30,10 @@ pub(crate) struct Ring {
     /// Where the cyclic reuse stands.
     frozen_at: u8,
     frozen_until: Option<Time>,
+    /// Packets that came back clean since the last entropy was set.
+    clean: u32,
+    /// Packets of a train.
+    train: u32,
     /// Picks left that are random whatever is known.
     explore: u8,
 }
@@ -43,11 +47,14 @@ impl Ring {
             head: 0,
             frozen_at: 0,
             frozen_until: None,
+            clean: 0,
+            train: 1,
             explore: (2 * paths).min(MAX_EXPLORE) as u8,
         }
     }
 
-    pub(crate) fn pick(&mut self, slots: &Slots, rng: &mut impl Rng) -> PathId {
+    pub(crate) fn pick(&mut self, slots: &Slots, train: u32, rng: &mut impl Rng) -> PathId {
+        self.train = train;
         if self.explore > 0 {
             self.explore -= 1;
             return slots.random(rng);
@@ -88,11 +95,14 @@ impl Ring {
         }
     }
 
-    /// A packet came back from `path` without a sign of congestion.
-    pub(crate) fn on_clean(&mut self, path: PathId) {
-        if self.frozen_until.is_some() {
+    /// `packets` came back from `path` without a sign of congestion. As many as a train has are worth an
+    /// entropy, as each train takes one, however many acknowledgements they are spread over.
+    pub(crate) fn on_clean(&mut self, path: PathId, packets: u32) {
+        self.clean = self.clean.saturating_add(packets);
+        if self.frozen_until.is_some() || self.clean < self.train {
             return;
         }
+        self.clean = (self.clean - self.train).min(self.train);
         self.entropies[usize::from(self.head)] = path;
         self.head = (self.head + 1) % RING as u8;
         self.written = (self.written + 1).min(RING as u8);
@@ -126,12 +136,12 @@ mod tests {
             let mut it =
                 Setting { ring: Ring::new(slots.len()), slots, rng: Pcg64Mcg::seed_from_u64(3) };
             it.pick(MAX_EXPLORE);
-            clean.iter().for_each(|path| it.ring.on_clean(PathId::new(*path)));
+            clean.iter().for_each(|path| it.ring.on_clean(PathId::new(*path), 1));
             it
         }
 
         fn pick(&mut self, n: usize) -> Vec<u16> {
-            (0..n).map(|_| self.ring.pick(&self.slots, &mut self.rng).get()).collect()
+            (0..n).map(|_| self.ring.pick(&self.slots, 1, &mut self.rng).get()).collect()
         }
     }
 
@@ -155,16 +165,26 @@ mod tests {
         let slots = Slots::new(4);
         let mut rng = Pcg64Mcg::seed_from_u64(5);
         let mut ring = Ring::new(slots.len());
-        ring.on_clean(PathId::new(2));
-        let explored: Vec<u16> = (0..8).map(|_| ring.pick(&slots, &mut rng).get()).collect();
+        ring.on_clean(PathId::new(2), 1);
+        let explored: Vec<u16> = (0..8).map(|_| ring.pick(&slots, 1, &mut rng).get()).collect();
         assert!(explored.iter().any(|path| *path != 2));
-        assert_eq!(ring.pick(&slots, &mut rng).get(), 2); // 2 n = 8 picks later
+        assert_eq!(ring.pick(&slots, 1, &mut rng).get(), 2); // 2 n = 8 picks later
     }
 
     #[test]
     fn the_ring_keeps_the_newest_eight() {
         let mut it = Setting::new(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
         assert_eq!(it.pick(8), [3, 4, 5, 6, 7, 8, 9, 10]);
+    }
+
+    #[test]
+    fn a_train_that_comes_back_in_pieces_is_one_entropy() {
+        let mut it = Setting::new(&[]);
+        it.ring.train = 15;
+        for path in [9, 9, 9, 4, 4, 4] {
+            it.ring.on_clean(PathId::new(path), 5);
+        }
+        assert_eq!((it.ring.fresh, it.pick(2)), (2, vec![9, 4]));
     }
 
     #[test]
@@ -181,7 +201,7 @@ mod tests {
         it.ring.on_timeout(at(100));
         assert_eq!(it.pick(7), [9, 4, 7, 9, 4, 7, 9], "used ones too, in a circle");
         it.ring.on_feedback(at(109), &it.slots);
-        it.ring.on_clean(PathId::new(1));
+        it.ring.on_clean(PathId::new(1), 1);
         assert_eq!(it.pick(2), [4, 7], "a frozen ring takes nothing in");
         it.ring.on_feedback(at(110), &it.slots);
         assert_eq!((it.ring.written, usize::from(it.ring.explore)), (0, MAX_EXPLORE));

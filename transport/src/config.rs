@@ -34,8 +34,8 @@ pub struct QpConfig {
     pub max_rto: Duration,
     /// How lost packets are told from late ones.
     pub recovery: LossRecovery,
-    /// Packets sent later that must have arrived before one counts as lost: with
-    /// [`LossRecovery::Sack`]; with [`LossRecovery::OooWindow`] it is what the window starts with.
+    /// Packets sent later that must have arrived before one counts as lost, with
+    /// [`LossRecovery::Sack`].
     pub reorder_threshold: u32,
     /// How long the acknowledgement of a message waits once data has gone the other way: a request
     /// that was replied to needs no haste, and one ack then does for several.
@@ -71,6 +71,8 @@ impl Default for QpConfig {
 pub struct EndpointConfig {
     /// Most segments that leave on one path before the next is picked; the datapath's train.
     pub train_segments: u32,
+    /// Most bytes of them, headers included.
+    pub train_bytes: u64,
     /// Bytes that all queue pairs together may have in flight: what the peer's socket can hold.
     pub peer_receive_buffer: u64,
     /// Silence after which a peer that owes an answer is pinged.
@@ -83,6 +85,7 @@ impl Default for EndpointConfig {
     fn default() -> Self {
         EndpointConfig {
             train_segments: 1,
+            train_bytes: u64::MAX,
             peer_receive_buffer: u64::MAX,
             ping_interval: Duration::from_millis(500),
             peer_timeout: Duration::from_secs(3),

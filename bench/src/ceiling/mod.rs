@@ -230,6 +230,7 @@ fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
         progress: ProgressKind::Poll,
         paths: args.paths,
         lb: args.lb,
+        discover: Switch::Off,
         cc: CcConfig::default(),
         loss_recovery: LossRecovery::default(),
         rails: Vec::new(),

@@ -16,6 +16,8 @@ pub(super) struct Record {
     /// A path policy, or `tcp`.
     pub(super) policy: String,
     pub(super) recovery: Option<&'static str>,
+    /// Whether ways were found out first.
+    pub(super) discovery: bool,
     /// Queue pairs, or TCP streams.
     pub(super) queue_pairs: u32,
     /// Bytes in flight per queue pair.
@@ -80,6 +82,7 @@ impl Record {
     pub(super) fn braid(&mut self, braid: &Braid, rows: &[Row]) {
         self.policy = braid.policy.to_string();
         self.recovery = Some(braid.recovery.name());
+        self.discovery = braid.discover;
         self.queue_pairs = braid.queue_pairs * rows.len() as u32;
         self.window_bytes = Some(braid.window);
         self.goodput(rows.iter().filter_map(|row| row.bandwidth).map(|b| b.goodput_gbps).sum());

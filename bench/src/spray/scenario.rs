@@ -106,7 +106,12 @@ impl Scenario {
     pub(super) fn in_quick(self) -> bool {
         matches!(
             self,
-            Scenario::Clean | Scenario::Skew | Scenario::Loss | Scenario::Cut | Scenario::Slow
+            Scenario::Clean
+                | Scenario::Skew
+                | Scenario::Loss
+                | Scenario::Cut
+                | Scenario::Slow
+                | Scenario::Ecmp
         )
     }
 
@@ -117,7 +122,12 @@ impl Scenario {
         let fifo = LossRecovery::FifoPath;
         match self {
             Scenario::Clean => clean(quick),
-            Scenario::Ecmp => vec![pro(fifo), braid(LbPolicy::Ecmp, fifo)],
+            Scenario::Ecmp => {
+                let mut discovering = Braid::new(LbPolicy::Pro, fifo, self.window());
+                discovering.discover = true;
+                let plain = [pro(fifo), braid(LbPolicy::Ecmp, fifo)];
+                [Sender::Braid(discovering)].into_iter().chain(plain).collect()
+            }
             Scenario::Skew => {
                 LossRecovery::all().filter(|r| *r != LossRecovery::GoBackN).map(pro).collect()
             }
@@ -143,8 +153,8 @@ fn clean(quick: bool) -> Vec<Sender> {
 /// PLB keeps a queue pair on one path, so it needs several to use them all.
 fn slow(quick: bool) -> Vec<Sender> {
     let adaptive = [LbPolicy::Reps, LbPolicy::Plb, LbPolicy::MinRtt, LbPolicy::TwoChoice];
-    let one = |policy| Sender::Braid(Braid::new(policy, LossRecovery::Sack, WINDOW_BYTES));
-    let plb = Braid::new(LbPolicy::Plb, LossRecovery::Sack, WINDOW_BYTES).queue_pairs(8, 8);
+    let one = |policy| Sender::Braid(Braid::new(policy, LossRecovery::FifoPath, WINDOW_BYTES));
+    let plb = Braid::new(LbPolicy::Plb, LossRecovery::FifoPath, WINDOW_BYTES).queue_pairs(8, 8);
     let policies = LbPolicy::ALL.into_iter().filter(|policy| !quick || adaptive.contains(policy));
     policies.map(one).chain([Sender::Braid(plb)]).collect()
 }

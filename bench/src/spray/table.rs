@@ -12,6 +12,7 @@ type Column = (&'static str, fn(&Record) -> Option<String>);
 const COLUMNS: &[Column] = &[
     ("policy", |r| Some(r.policy.clone())),
     ("recovery", |r| Some(r.recovery.unwrap_or("-").to_owned())),
+    ("discovery", |r| (r.routing == "ecmp").then(|| if r.discovery { "on" } else { "off" }.to_owned())),
     ("flows", |r| Some(r.queue_pairs.to_string())),
     ("window [KiB]", |r| r.window_bytes.map(|bytes| (bytes >> 10).to_string())),
     ("Mbit/s", |r| Some(format!("{:.0}", r.goodput_gbps * 1e3))),

@@ -41,6 +41,8 @@ pub(super) struct Braid {
     pub(super) window: u64,
     /// Every byte is checked.
     pub(super) verify: bool,
+    /// Ways are found out first.
+    pub(super) discover: bool,
     /// Milliseconds between samples of the goodput.
     pub(super) interval_ms: Option<u64>,
 }
@@ -48,7 +50,9 @@ pub(super) struct Braid {
 impl Braid {
     /// One queue pair.
     pub(super) fn new(policy: LbPolicy, recovery: LossRecovery, window: u64) -> Self {
-        Braid { policy, recovery, queue_pairs: 1, window, verify: false, interval_ms: None }
+        let (queue_pairs, interval_ms) = (1, None);
+        let (verify, discover) = (false, false);
+        Braid { policy, recovery, queue_pairs, window, verify, discover, interval_ms }
     }
 
     /// So many queue pairs, of `all` that share the window.
@@ -84,6 +88,7 @@ impl Braid {
         option("--tx-depth", depth.max(MIN_DEPTH).to_string());
         option("--qps", self.queue_pairs.to_string());
         option("--loss-recovery", self.recovery.to_string());
+        option("--discover", if self.discover { "on" } else { "off" }.to_owned());
         option("--json", json.to_owned());
         match amount {
             Amount::Seconds(seconds) => option("--duration", seconds.to_string()),

@@ -100,7 +100,10 @@ impl Worker {
         let qp = endpoint.release(now, slot, paths);
         entry.place = Place::Unbound(Box::new(qp));
         entry.remote_addr = None;
-        self.peers.remove_if_empty(peer);
+        let unused = self.peers.remove_if_empty(peer);
+        if let (Some(ways), Some(addr)) = (&self.ways, unused) {
+            ways.forget(addr);
+        }
     }
 
     fn mirror_state(&mut self, index: usize) {

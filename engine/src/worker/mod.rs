@@ -12,6 +12,7 @@ mod responder;
 mod set_up;
 mod signals;
 mod train;
+mod ways;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use self::outbox::Outbox;
 use self::peers::Peers;
 use self::qps::QpTable;
 use self::responder::Responder;
+use self::ways::Ways;
 use crate::clock::Clock;
 use crate::counters::WorkerCounters;
 use crate::link::{Link, LinkCaps};
@@ -58,6 +60,8 @@ pub(crate) struct Worker {
     scratch: Vec<u8>,
     /// Which peer sends first.
     turn: usize,
+    /// Present where ways are discovered.
+    ways: Option<Ways>,
 }
 
 /// What a worker is made of.
@@ -74,7 +78,11 @@ pub(crate) struct WorkerParts {
 impl Worker {
     pub(crate) fn new(parts: WorkerParts) -> Self {
         let caps = parts.link.caps();
+        let discover = parts.paths.discover.then_some(parts.paths.count);
+        let from = parts.link.local_addr().ip();
+        let ways = discover.map(|count| Ways::new(from, count, parts.signals.clone()));
         Worker {
+            ways,
             link: parts.link,
             caps,
             clock: parts.clock,
@@ -100,7 +108,7 @@ impl Worker {
     /// together with the acknowledgement.
     pub(crate) fn progress(&mut self) -> bool {
         let now = self.clock.now();
-        let mut worked = self.take_posts(now);
+        let mut worked = self.take_posts(now) | self.learn_ways();
         worked |= self.transmit(now);
         // Reading the clock costs as much as a look at everything else.
         let now = if worked { self.clock.now() } else { now };
@@ -130,6 +138,14 @@ impl Worker {
         }
         let due = self.link.next_due().map(|due| self.clock.time_of(due));
         self.peers.next_timeout().into_iter().chain(due).chain(self.initiators.next_timeout()).min()
+    }
+
+    /// Uses what has been found out about the ways to peers.
+    fn learn_ways(&mut self) -> bool {
+        let Some(maps) = self.ways.as_ref().and_then(Ways::news) else { return false };
+        maps.iter().for_each(|map| self.peers.use_ways(map));
+        self.counters.ways_learnt.add(maps.len() as u64);
+        true
     }
 
     fn take_posts(&mut self, now: Time) -> bool {

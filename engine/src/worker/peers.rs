@@ -4,8 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use braid_lb::{LbPolicy, PathSet};
 use braid_transport::{Endpoint, EndpointConfig};
-use braid_wire::Time;
+use braid_wire::{PathId, Time};
 
+use crate::discovery::PathMap;
 use crate::engine::PathsTo;
 
 /// How paths to a peer are made.
@@ -14,6 +15,8 @@ pub(crate) struct PathPlan {
     pub(crate) policy: LbPolicy,
     pub(crate) count: usize,
     pub(crate) seed: u64,
+    /// Ways depend on the peer's port too, so each port of a peer has a path set of its own.
+    pub(crate) discover: bool,
 }
 
 /// Endpoints by index. An endpoint exists as long as it has queue pairs, a path set as long as it
@@ -32,9 +35,11 @@ struct Peer {
     paths: usize,
 }
 
-/// The paths to one host, whatever engines and ports it has.
+/// The paths to one host, whatever engines and ports it has, or to one port of it.
 struct SharedPaths {
     ip: IpAddr,
+    /// 0: all.
+    port: u16,
     set: PathSet,
     users: usize,
 }
@@ -56,7 +61,8 @@ impl Peers {
         if let Some(index) = self.peers.iter().position(|peer| peer.as_ref().is_some_and(is_it)) {
             return index;
         }
-        let paths = self.paths_to(addr.ip());
+        let port = if self.plan.discover { addr.port() } else { 0 };
+        let paths = self.paths_to(addr.ip(), port);
         let peer = Peer { instance, addr, endpoint: Endpoint::new(now, config), paths };
         let free = self.peers.iter().position(Option::is_none);
         let index = free.unwrap_or(self.peers.len());
@@ -67,15 +73,16 @@ impl Peers {
         index
     }
 
-    fn paths_to(&mut self, ip: IpAddr) -> usize {
-        let known = self.path_sets.iter().position(|paths| paths.ip == ip && paths.users > 0);
+    fn paths_to(&mut self, ip: IpAddr, port: u16) -> usize {
+        let is_it = |paths: &SharedPaths| (paths.ip, paths.port) == (ip, port) && paths.users > 0;
+        let known = self.path_sets.iter().position(is_it);
         let index = known.or_else(|| self.path_sets.iter().position(|paths| paths.users == 0));
         let index = index.unwrap_or(self.path_sets.len());
         if known.is_none() {
             let seed = self.plan.seed.wrapping_add(index as u64);
             let set = PathSet::new(self.plan.policy, self.plan.count, seed)
                 .expect("the number of paths was checked when the engine was made");
-            let fresh = SharedPaths { ip, set, users: 0 };
+            let fresh = SharedPaths { ip, port, set, users: 0 };
             match self.path_sets.get_mut(index) {
                 Some(slot) => *slot = fresh,
                 None => self.path_sets.push(fresh),
@@ -85,11 +92,24 @@ impl Peers {
         index
     }
 
-    /// Removes the peer if it has no queue pairs left.
-    pub(crate) fn remove_if_empty(&mut self, index: usize) {
-        let slot = &mut self.peers[index];
-        if let Some(peer) = slot.take_if(|peer| peer.endpoint.is_empty()) {
-            self.path_sets[peer.paths].users -= 1;
+    /// Removes the peer if it has no queue pairs left. Returns its address if nothing else uses the
+    /// paths to it.
+    pub(crate) fn remove_if_empty(&mut self, index: usize) -> Option<SocketAddr> {
+        let peer = self.peers[index].take_if(|peer| peer.endpoint.is_empty())?;
+        let paths = &mut self.path_sets[peer.paths];
+        paths.users -= 1;
+        (paths.users == 0).then_some(peer.addr)
+    }
+
+    /// Spreads what goes to `map.to` evenly over the ways that were found.
+    pub(crate) fn use_ways(&mut self, map: &PathMap) {
+        let (ip, port) = (map.to.ip(), map.to.port());
+        let is_it = |paths: &&mut SharedPaths| (paths.ip, paths.port) == (ip, port);
+        let Some(paths) = self.path_sets.iter_mut().find(is_it) else { return };
+        let plain = || (0..self.plan.count as u16).map(PathId::new).collect();
+        let chosen = map.balanced(self.plan.count).unwrap_or_else(plain);
+        if let Err(error) = paths.set.use_paths(&chosen) {
+            tracing::warn!(to = %map.to, %error, "the ways that were found cannot be used");
         }
     }
 

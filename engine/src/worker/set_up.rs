@@ -134,11 +134,15 @@ impl Worker {
         let addr = SocketAddr::new(from.ip(), port);
         let config = EndpointConfig {
             train_segments: self.caps.train_segments as u32,
+            train_bytes: self.caps.train_bytes as u64,
             peer_receive_buffer: theirs.receive_buffer.into(),
             ping_interval: self.plan.ping_interval,
             peer_timeout: self.plan.peer_timeout,
         };
         let peer = self.peers.find_or_make(now, theirs.instance, addr, config);
+        if let Some(ways) = &self.ways {
+            ways.watch(addr);
+        }
         let remote = Remote::agree(ours, theirs);
         let Some(entry) = self.qps.at(index) else { return };
         let Some((endpoint, paths, _)) = self.peers.parts(peer) else { return };

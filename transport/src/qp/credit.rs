@@ -5,12 +5,14 @@ use std::time::Duration;
 use braid_lb::{Outcome, PathSet, QpPaths, Selector};
 use braid_wire::{PathId, Time};
 
+use super::rtt::Rtt;
 use super::window::Segment;
 
 /// Gathers acknowledged segments of the same path, which come in a row because they left as a train,
 /// into one feedback.
 #[derive(Debug)]
-pub(crate) struct Credit {
+pub(crate) struct Credit<'a> {
+    estimate: &'a mut Rtt,
     now: Time,
     delay: Duration,
     echo_rtt: Duration,
@@ -20,11 +22,17 @@ pub(crate) struct Credit {
     rtt: Duration,
 }
 
-impl Credit {
+impl<'a> Credit<'a> {
     /// For an ack that came `now`, held back by the peer for `delay`, whose echo took `echo_rtt`.
-    pub(crate) fn new(now: Time, delay: Duration, echo_rtt: Duration, congested: bool) -> Self {
+    pub(crate) fn new(
+        now: Time,
+        delay: Duration,
+        echo_rtt: Duration,
+        congested: bool,
+        estimate: &'a mut Rtt,
+    ) -> Self {
         let (path, packets, rtt) = (PathId::default(), 0, Duration::ZERO);
-        Credit { now, delay, echo_rtt, congested, path, packets, rtt }
+        Credit { estimate, now, delay, echo_rtt, congested, path, packets, rtt }
     }
 
     /// `certain`: its last transmission has arrived, not an earlier one.
@@ -51,6 +59,7 @@ impl Credit {
         let packets = std::mem::take(&mut self.packets);
         if packets > 0 {
             let (rtt, congested) = (self.rtt, self.congested);
+            self.estimate.on_path_sample(rtt);
             let arrived = Outcome::Arrived { packets, rtt, congested };
             paths.on_feedback(qp, self.now, self.path, arrived);
         }

@@ -207,7 +207,7 @@ impl QueuePair {
     ) {
         let first = Psn(remote.send_psn.into());
         let theirs = Psn(remote.recv_psn.into());
-        let mut outgoing = || Outgoing::new(&self.config, first, admit(), peer_bytes);
+        let mut outgoing = || Outgoing::new(&self.config, first, remote.mtu, admit(), peer_bytes);
         self.link = Some(Box::new(Link {
             requests: outgoing(),
             responses: outgoing(),

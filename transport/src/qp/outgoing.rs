@@ -53,7 +53,10 @@ pub(crate) struct Outgoing {
 #[derive(Clone, Copy, Debug, Default)]
 struct OpenTrain {
     path: PathId,
+    /// Segments that it still takes; 0: it has ended.
     left: u32,
+    /// Bytes that it still takes.
+    room: u64,
 }
 
 /// What an acknowledgement has taught.
@@ -65,6 +68,34 @@ pub(crate) struct Lesson {
     pub(crate) spurious: u64,
     /// Congestion marks newly reported.
     pub(crate) ecn_marks: u64,
+}
+
+/// A train takes no more of the window than this part: what is in flight shall be spread over paths.
+const TRAINS_IN_FLIGHT: u64 = 8;
+
+/// What a train may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TrainLimit {
+    pub(crate) segments: u32,
+    pub(crate) bytes: u64,
+    /// Payload bytes of a full segment.
+    pub(crate) mtu: u16,
+}
+
+impl TrainLimit {
+    fn full_segment(self) -> u64 {
+        Segment::wire_len(self.mtu)
+    }
+
+    /// Its bytes where the window allows `allowance`; a full segment always fits.
+    fn room(self, allowance: u64) -> u64 {
+        self.bytes.min(allowance / TRAINS_IN_FLIGHT).max(self.full_segment())
+    }
+
+    /// How many full segments those are: what a policy plans with.
+    fn full_segments(self, room: u64) -> u32 {
+        u32::try_from(room / self.full_segment()).unwrap_or(u32::MAX).clamp(1, self.segments)
+    }
 }
 
 /// What the peer and the endpoint leave this stream.
@@ -97,13 +128,20 @@ pub(crate) enum Timeout {
 }
 
 impl Outgoing {
-    pub(crate) fn new(config: &QpConfig, first: Psn, paths: QpPaths, peer_bytes: u64) -> Self {
+    pub(crate) fn new(
+        config: &QpConfig,
+        first: Psn,
+        mtu: u16,
+        paths: QpPaths,
+        peer_bytes: u64,
+    ) -> Self {
         let cc = Cc::new(config.cc);
         let room = cc.allowance(0).min(peer_bytes);
+        let segments = room / Segment::wire_len(mtu);
         Outgoing {
             window: Window::new(first),
             rtt: Rtt::new(config.min_rto, config.max_rto),
-            detector: Detector::new(config),
+            detector: Detector::new(config, segments),
             repeats: Repeats::default(),
             cc,
             paths,
@@ -148,21 +186,28 @@ impl Outgoing {
         if room.budget < bytes { Err(Block::Budget) } else { Ok(()) }
     }
 
-    /// The path of the next segment, and whether it begins a train.
+    /// The path of the next segment, with `len` bytes of payload, and whether it begins a train.
     pub(crate) fn take_path(
         &mut self,
         now: Time,
         psn: Psn,
+        len: u16,
         paths: &mut PathSet,
-        segments: u32,
+        limit: TrainLimit,
     ) -> (PathId, bool) {
         let starts = self.train.left == 0;
         if starts {
             self.tell(now, paths);
-            let train = Train { now, psn: psn.wire(), segments };
-            self.train = OpenTrain { path: paths.pick(&mut self.paths, train), left: segments };
+            let room = limit.room(self.cc.allowance(0));
+            let train = Train { now, psn: psn.wire(), segments: limit.full_segments(room) };
+            let path = paths.pick(&mut self.paths, train);
+            self.train = OpenTrain { path, left: limit.segments, room };
         }
         self.train.left -= 1;
+        self.train.room = self.train.room.saturating_sub(Segment::wire_len(len));
+        if self.train.room < limit.full_segment() {
+            self.train.left = 0;
+        }
         (self.train.path, starts)
     }
 
@@ -177,7 +222,8 @@ impl Outgoing {
     }
 
     /// Keeps the books of a segment that goes out. Returns whether it asks for an acknowledgement;
-    /// `again`: it is a retransmission; `is_last`: nothing follows it, so its train ends with it.
+    /// `again`: it is a retransmission; `is_last`: nothing follows it for now. The path's turn goes on
+    /// then: every path gets as many bytes, whatever the window lets out at a time.
     pub(crate) fn on_sent(&mut self, now: Time, len: u16, again: bool, is_last: bool) -> bool {
         if again {
             self.repeats.on_retransmission();
@@ -186,7 +232,7 @@ impl Outgoing {
         self.unasked_segments += 1;
         let enough = self.unasked_segments >= MAX_ASK_SEGMENTS;
         let asks = is_last || enough || self.probes > 0 || self.unasked >= self.ask_interval;
-        if is_last || (enough && self.unasked <= SMALL_BURST) {
+        if enough && self.unasked <= SMALL_BURST {
             self.train.left = 0;
         }
         if asks {
@@ -207,7 +253,7 @@ impl Outgoing {
         let acked = if overtaken {
             Tally::default()
         } else {
-            let mut credit = Credit::new(now, delay, rtt, ecn_marks > 0);
+            let mut credit = Credit::new(now, delay, rtt, ecn_marks > 0, &mut self.rtt);
             let echo = Echo { path: ack.path, stamp: ack.stamp };
             let acked =
                 self.window.ack(cumulative, ack.bitmap.ones(), echo, |segment, certain| {
@@ -229,7 +275,7 @@ impl Outgoing {
                 spurious,
                 rtt,
                 reorder_time: self.rtt.reorder_time(),
-                overdue: self.rtt.rto(0),
+                overdue: self.rtt.overdue(),
             };
             lost = self.lose(now, paths, |detector, window, lost| {
                 detector.detect(&report, window, lost);
@@ -272,6 +318,9 @@ impl Outgoing {
             lost.count(segment);
             paths.on_feedback(qp, now, segment.path, Outcome::Lost { packets: 1 });
         });
+        if lost.packets > 0 {
+            self.train.left = 0; // perhaps on a path that is dead
+        }
         lost
     }
 

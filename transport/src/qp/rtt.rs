@@ -5,12 +5,17 @@ use std::time::Duration;
 /// Before the first sample nothing is known; a connection's first packet waits this long.
 const INITIAL_RTO: Duration = Duration::from_millis(20);
 
+/// The longest round trip is forgotten by this part with each train that is heard of.
+const PEAK_FADES: u32 = 256;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Rtt {
     smoothed: Option<Duration>,
     variation: Duration,
     min_rto: Duration,
     max_rto: Duration,
+    /// The longest round trip of late, over all paths.
+    peak: Duration,
     /// The time-out without backoff: asked for with every segment, and changed only by a sample.
     base_rto: Duration,
 }
@@ -18,7 +23,8 @@ pub(crate) struct Rtt {
 impl Rtt {
     pub(crate) fn new(min_rto: Duration, max_rto: Duration) -> Self {
         let base_rto = INITIAL_RTO.clamp(min_rto, max_rto);
-        Rtt { smoothed: None, variation: Duration::ZERO, min_rto, max_rto, base_rto }
+        let (smoothed, variation, peak) = (None, Duration::ZERO, Duration::ZERO);
+        Rtt { smoothed, variation, min_rto, max_rto, peak, base_rto }
     }
 
     /// RFC 6298, section 2.
@@ -43,6 +49,19 @@ impl Rtt {
             return self.base_rto;
         }
         self.base_rto.saturating_mul(1 << backoff.min(16)).min(self.max_rto)
+    }
+
+    /// A train has taken this long on its path.
+    pub(crate) fn on_path_sample(&mut self, rtt: Duration) {
+        let faded = self.peak - self.peak / PEAK_FADES;
+        self.peak = faded.max(rtt);
+    }
+
+    /// A packet that others have overtaken and that is older than this is lost, whatever its path:
+    /// twice the longest round trip of late, or time-out. The smoothed one would not do: paths
+    /// differ, and one of them may have a queue.
+    pub(crate) fn overdue(&self) -> Duration {
+        self.peak.min(self.max_rto).max(self.base_rto) * 2
     }
 
     /// A packet this much older than one that has arrived is lost, not late (as RFC 9002, 6.1.2,
@@ -70,6 +89,20 @@ mod tests {
         rtt.on_sample(MS * 16);
         assert_eq!(rtt.smoothed(), Some(MS * 9));
         assert_eq!(rtt.rto(0), MS * 9 + MS * 5 * 4);
+    }
+
+    #[test]
+    fn nothing_is_overdue_before_twice_the_longest_round_trip_of_late() {
+        let mut rtt = Rtt::new(MS, MS * 100);
+        rtt.on_sample(MS / 10);
+        assert_eq!(rtt.overdue(), MS * 2);
+        rtt.on_path_sample(MS * 5);
+        rtt.on_path_sample(MS / 10);
+        assert!((MS * 9..MS * 10).contains(&rtt.overdue()), "{:?}", rtt.overdue());
+        (0..2000).for_each(|_| rtt.on_path_sample(MS / 10));
+        assert_eq!(rtt.overdue(), MS * 2);
+        rtt.on_path_sample(MS * 1000);
+        assert_eq!(rtt.overdue(), MS * 200);
     }
 
     #[test]

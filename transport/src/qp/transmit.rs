@@ -4,7 +4,7 @@ use braid_lb::PathSet;
 use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, Opcode, Psn, Stream, Time};
 
 use super::incoming::Incoming;
-use super::outgoing::{Block, Room};
+use super::outgoing::{Block, Room, TrainLimit};
 use super::send_queue::{Limits, Next};
 use super::window::Segment;
 use super::{Link, QpState, QueuePair};
@@ -15,8 +15,10 @@ use crate::{Access, SgList, TransmitBody};
 pub(crate) struct Sendable {
     /// Bytes that may still be put in flight.
     pub(crate) budget: u64,
-    /// Segments of a train.
+    /// Most segments of a train.
     pub(crate) train_segments: u32,
+    /// Most bytes of a train.
+    pub(crate) train_bytes: u64,
 }
 
 /// What it came to.
@@ -118,9 +120,11 @@ impl QueuePair {
     ) -> Result<TransmitBody, Block> {
         let (next, lost) = self.choose(now, stream, grant.budget)?;
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
+        let Sendable { train_segments: segments, train_bytes: bytes, .. } = grant;
+        let limit = TrainLimit { segments, bytes, mtu: link.remote.mtu };
         let outgoing = link.outgoing(stream);
         let psn = lost.unwrap_or(outgoing.window.next());
-        let (path, train_start) = outgoing.take_path(now, psn, paths, grant.train_segments);
+        let (path, train_start) = outgoing.take_path(now, psn, next.len, paths, limit);
         paths.on_sent(path, lost.is_some());
         let psn = match lost {
             Some(psn) => {

@@ -37,10 +37,10 @@ pub enum LossRecovery {
     /// Packets of one path stay in order: a later one of the same path proves the loss of all before
     /// it (the observation of Themis, section 3.2, made at the host). Exact wherever a path, that is
     /// a UDP flow, is not reordered, whatever the difference between paths.
+    #[default]
     FifoPath,
     /// A packet is lost when a number of later ones, or one much later, has arrived (as RFC 9002,
     /// section 6.1; the thresholds grow with spurious retransmissions as in RFC 8985, 6.2).
-    #[default]
     Sack,
     /// What RNICs with selective repeat do: one NACK per ePSN, and the sender resends that packet.
     NicSr,
@@ -129,10 +129,11 @@ pub(crate) enum Detector {
 }
 
 impl Detector {
-    pub(crate) fn new(config: &QpConfig) -> Self {
+    /// With room for `segments` full segments in flight at first: the paper's BDP/MTU.
+    pub(crate) fn new(config: &QpConfig, segments: u64) -> Self {
         let threshold = config.reorder_threshold;
         match config.recovery {
-            LossRecovery::OooWindow => Detector::OooWindow(OooWindow::new(threshold)),
+            LossRecovery::OooWindow => Detector::OooWindow(OooWindow::new(segments)),
             LossRecovery::FifoPath => Detector::FifoPath(FifoPath::default()),
             LossRecovery::Sack => Detector::Sack(Sack::new(threshold)),
             LossRecovery::NicSr => Detector::NicSr(NicSr::default()),

@@ -17,8 +17,8 @@ pub(crate) struct OooWindow {
 }
 
 impl OooWindow {
-    pub(super) fn new(wnd: u32) -> Self {
-        OooWindow { wnd: u64::from(wnd).clamp(1, WIDEST) }
+    pub(super) fn new(wnd: u64) -> Self {
+        OooWindow { wnd: wnd.clamp(1, WIDEST) }
     }
 
     pub(super) fn detect(

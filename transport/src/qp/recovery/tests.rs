@@ -21,7 +21,7 @@ impl Stream {
         let config = QpConfig { recovery, reorder_threshold, ..QpConfig::default() };
         let mut stream = Stream {
             window: Window::new(Psn(FIRST)),
-            detector: Detector::new(&config),
+            detector: Detector::new(&config, reorder_threshold.into()),
             now: Time::from_nanos(1_000_000),
         };
         for index in 0..10 {

@@ -1,0 +1,130 @@
+//! The ways to this worker's peers: found out on a thread of its own, again and again.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use braid_wire::PathId;
+
+use super::Signals;
+use crate::discovery::{DiscoveryConfig, PathMap, discover};
+
+/// Routes may change at any time; asking about 64 paths takes a few hundred small datagrams.
+const LEARN_AGAIN: Duration = Duration::from_secs(5);
+/// A worker that ends waits for nobody, but its discovery should not go on for long either.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+enum Request {
+    Watch(SocketAddr),
+    Forget(SocketAddr),
+}
+
+/// What the thread has found and the worker has not taken.
+#[derive(Default)]
+struct News {
+    any: AtomicBool,
+    maps: Mutex<Vec<PathMap>>,
+}
+
+/// The worker's end. The thread ends soon after this is dropped.
+pub(crate) struct Ways {
+    requests: Sender<Request>,
+    news: Arc<News>,
+}
+
+impl Ways {
+    /// For paths 0 to `count - 1` from local address `from`.
+    pub(crate) fn new(from: IpAddr, count: usize, signals: Arc<Signals>) -> Self {
+        let (requests, inbox) = mpsc::channel();
+        let news = Arc::<News>::default();
+        let scout = Scout { from, count, signals, news: news.clone(), watched: Vec::new() };
+        let spawned =
+            thread::Builder::new().name("braid-ways".to_owned()).spawn(move || scout.run(&inbox));
+        if let Err(error) = spawned {
+            tracing::warn!(%error, "no thread for path discovery: plain source ports are used");
+        }
+        Ways { requests, news }
+    }
+
+    /// There are queue pairs to this peer.
+    pub(crate) fn watch(&self, to: SocketAddr) {
+        // Without a thread nothing is found; that has been logged.
+        let _ = self.requests.send(Request::Watch(to));
+    }
+
+    /// There are none any more.
+    pub(crate) fn forget(&self, to: SocketAddr) {
+        let _ = self.requests.send(Request::Forget(to));
+    }
+
+    /// What was found since the last time; `None`: nothing.
+    pub(crate) fn news(&self) -> Option<Vec<PathMap>> {
+        if !self.news.any.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.news.any.store(false, Ordering::Relaxed);
+        let mut maps = self.news.maps.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(std::mem::take(&mut *maps))
+    }
+}
+
+/// The thread: one discovery at a time, as two for the same peer would take each other's answers.
+struct Scout {
+    from: IpAddr,
+    count: usize,
+    signals: Arc<Signals>,
+    news: Arc<News>,
+    /// Peers, and when to look at them next.
+    watched: Vec<(SocketAddr, Instant)>,
+}
+
+impl Scout {
+    fn run(mut self, inbox: &Receiver<Request>) {
+        loop {
+            let due = self.watched.iter().map(|(_, at)| *at).min();
+            let wait = due.map_or(LEARN_AGAIN, |at| at.saturating_duration_since(Instant::now()));
+            match inbox.recv_timeout(wait) {
+                Ok(request) => self.take(&request),
+                Err(RecvTimeoutError::Timeout) => self.look(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn take(&mut self, request: &Request) {
+        match *request {
+            Request::Forget(to) => self.watched.retain(|(peer, _)| *peer != to),
+            Request::Watch(to) if self.watched.iter().any(|(peer, _)| *peer == to) => {}
+            Request::Watch(to) => self.watched.push((to, Instant::now())),
+        }
+    }
+
+    /// Looks at the peer whose turn it is.
+    fn look(&mut self) {
+        let due = self.watched.iter_mut().filter(|(_, at)| *at <= Instant::now());
+        let Some((to, at)) = due.min_by_key(|(_, at)| *at) else { return };
+        let to = *to;
+        *at = Instant::now() + LEARN_AGAIN;
+        let paths = (0..self.count as u16).map(PathId::new);
+        let config = DiscoveryConfig { patience: PATIENCE, ..DiscoveryConfig::default() };
+        match discover(to, self.from, paths, config) {
+            Ok(map) => {
+                tracing::debug!(%to, ways = map.ways.len(), unanswered = map.unanswered, "ways found");
+                if map.balanced(self.count).is_none() {
+                    tracing::info!(%to, "no different ways were found: plain source ports are used");
+                }
+                self.tell(map);
+            }
+            Err(error) => tracing::warn!(%to, %error, "ways not found: the paths stay as they are"),
+        }
+    }
+
+    fn tell(&self, map: PathMap) {
+        self.news.maps.lock().unwrap_or_else(PoisonError::into_inner).push(map);
+        self.news.any.store(true, Ordering::Relaxed);
+        self.signals.wake();
+    }
+}
