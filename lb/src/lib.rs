@@ -27,7 +27,6 @@ mod qp_paths;
 mod rank;
 mod reps;
 mod slots;
-mod typical;
 
 pub use path::{PathCounters, PathReport};
 pub use path_set::{PathSet, PathsError};

@@ -71,8 +71,6 @@ impl Default for QpConfig {
 pub struct EndpointConfig {
     /// Most segments that leave on one path before the next is picked; the datapath's train.
     pub train_segments: u32,
-    /// Most bytes of them, headers included.
-    pub train_bytes: u64,
     /// Bytes that all queue pairs together may have in flight: what the peer's socket can hold.
     pub peer_receive_buffer: u64,
     /// Silence after which a peer that owes an answer is pinged.
@@ -85,7 +83,6 @@ impl Default for EndpointConfig {
     fn default() -> Self {
         EndpointConfig {
             train_segments: 1,
-            train_bytes: u64::MAX,
             peer_receive_buffer: u64::MAX,
             ping_interval: Duration::from_millis(500),
             peer_timeout: Duration::from_secs(3),

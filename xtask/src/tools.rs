@@ -20,6 +20,7 @@ const TOOLS: &[Tool] = &[
         package: "iproute2",
         needed_for: "the end-to-end tests between namespaces",
     },
+    Tool { program: "nft", package: "nftables", needed_for: "the fabric of namespaces" },
 ];
 
 /// Cargo's own helpers, which rustup's minimal profile leaves out.

@@ -17,8 +17,6 @@ pub(crate) struct Sendable {
     pub(crate) budget: u64,
     /// Most segments of a train.
     pub(crate) train_segments: u32,
-    /// Most bytes of a train.
-    pub(crate) train_bytes: u64,
 }
 
 /// What it came to.
@@ -120,8 +118,7 @@ impl QueuePair {
     ) -> Result<TransmitBody, Block> {
         let (next, lost) = self.choose(now, stream, grant.budget)?;
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
-        let Sendable { train_segments: segments, train_bytes: bytes, .. } = grant;
-        let limit = TrainLimit { segments, bytes, mtu: link.remote.mtu };
+        let limit = TrainLimit { segments: grant.train_segments, mtu: link.remote.mtu };
         let outgoing = link.outgoing(stream);
         let psn = lost.unwrap_or(outgoing.window.next());
         let (path, train_start) = outgoing.take_path(now, psn, next.len, paths, limit);

@@ -117,7 +117,6 @@ fn dead(rng: &mut Pcg64Mcg) -> Dead {
 fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
     EndpointConfig {
         train_segments: pick(rng, &[1, 1, 2, 4, 16]),
-        train_bytes: pick(rng, &[500, 5_000, 65_507]),
         peer_receive_buffer: match rng.random_range(0..3) {
             0 => u64::from(mtu) * rng.random_range(1..=16),
             _ => u64::MAX,
