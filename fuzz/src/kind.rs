@@ -34,17 +34,7 @@ impl Kind {
 
 /// Segments, requests and responses.
 pub const DATA: Kind = Kind {
-    opcodes: &[
-        Opcode::Send,
-        Opcode::SendImm,
-        Opcode::Write,
-        Opcode::WriteImm,
-        Opcode::ReadRequest,
-        Opcode::ReadResponse,
-        Opcode::CompareSwap,
-        Opcode::FetchAdd,
-        Opcode::AtomicResponse,
-    ],
+    opcodes: &Opcode::DATA,
     masks: &[(1..2, 0x80), (4..5, 0), (8..9, 0x80), (13..14, 3)],
     settle: |bytes| {
         // A length that fits is one chance in 65536 and everything behind it needs one, so an even

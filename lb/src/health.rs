@@ -183,7 +183,7 @@ impl PathSet {
         if self.slots.len() == 1 {
             return self.bring_all_back();
         }
-        let lowest = self.rtts.key().map(Duration::from_nanos);
+        let lowest = self.lowest_rtt();
         let state = &mut self.paths[index(path)];
         let due = state.health.go_down(now, state.in_flight, lowest);
         self.probes.due.insert((due, path));
@@ -191,7 +191,7 @@ impl PathSet {
         // What was measured before says nothing about the path that comes back.
         (state.in_flight, state.counters.rtt) = (0, None);
         self.relist();
-        self.rekey(path);
+        self.refile(path);
     }
 
     /// Puts a path back that is down.
@@ -199,14 +199,14 @@ impl PathSet {
         self.cancel_probe(path);
         self.paths[index(path)].health.come_back(now);
         self.relist();
-        self.rekey(path);
+        self.refile(path);
     }
 
     pub(crate) fn bring_all_back(&mut self) {
         self.probes.due.clear();
         self.paths.iter_mut().for_each(|path| path.health.come_back_untried());
         self.relist();
-        (0..self.paths.len()).for_each(|path| self.rekey(PathId::new(path as u16)));
+        self.refile_all();
     }
 
     /// Forgets how a path that leaves the list was.

@@ -56,10 +56,9 @@ pub struct PathSet {
     /// By path.
     pub(crate) paths: Vec<Path>,
     pub(crate) slots: Slots,
-    /// The smoothed round-trip times of live paths, nanoseconds.
-    pub(crate) rtts: Lowest,
-    /// The ranks of live paths, under the policies that compare them.
-    ranks: Lowest,
+    /// The live paths by what the policy compares: their ranks, or their smoothed round-trip times in
+    /// nanoseconds; empty under a policy that compares nothing.
+    lowest: Lowest,
     pub(crate) probes: Probes,
     /// The most segments that a train has had.
     train: u32,
@@ -82,15 +81,14 @@ impl PathSet {
             policy,
             paths: vec![Path::default(); count],
             slots: Slots::new(count),
-            rtts: Lowest::new(count),
-            ranks: Lowest::new(if is_ranked(policy) { count } else { 0 }),
+            lowest: Lowest::new(if is_filed(policy) { count } else { 0 }),
             probes: Probes::default(),
             train: 1,
             turn,
             pro: Pro::new(),
             rng,
         };
-        set.rerank_all();
+        set.refile_all();
         Ok(set)
     }
 
@@ -158,7 +156,7 @@ impl PathSet {
             self.bring_all_back();
         } else {
             self.relist();
-            self.by_path().for_each(|path| self.rekey(path));
+            self.refile_all();
         }
         Ok(())
     }
@@ -166,7 +164,7 @@ impl PathSet {
     /// A segment leaves on a path; once per segment.
     pub fn on_sent(&mut self, path: PathId, retransmission: bool) {
         self.paths[index(path)].on_sent(retransmission);
-        self.rerank(path);
+        self.refile(path);
     }
 
     /// The paths in use and those that have been, by number.
@@ -192,30 +190,31 @@ impl PathSet {
         self.slots.relist(|path| paths[index(path)].health.is_down());
     }
 
-    /// Files a path's measurements again after any of them, or its being live, has changed.
-    pub(crate) fn rekey(&mut self, path: PathId) {
-        let at = index(path);
-        match self.paths[at].counters.rtt.filter(|_| self.slots.is_live(path)) {
-            Some(rtt) => self.rtts.set(at, nanos(rtt).min(u64::MAX - 1)),
-            None => self.rtts.clear(at),
-        }
-        self.rerank(path);
-    }
-
-    fn rerank(&mut self, path: PathId) {
-        if !self.is_ranked() {
+    /// Files a path again after what its key is made of, or its being live, has changed.
+    pub(crate) fn refile(&mut self, path: PathId) {
+        if !is_filed(self.policy) {
             return;
         }
         let at = index(path);
-        if self.slots.is_live(path) {
-            self.ranks.set(at, self.paths[at].rank());
-        } else {
-            self.ranks.clear(at);
+        let state = &self.paths[at];
+        let key = match self.is_ranked() {
+            true => Some(state.rank()),
+            false => state.counters.rtt.map(|rtt| nanos(rtt).min(u64::MAX - 1)),
+        };
+        match key.filter(|_| self.slots.is_live(path)) {
+            Some(key) => self.lowest.set(at, key),
+            None => self.lowest.clear(at),
         }
     }
 
-    fn rerank_all(&mut self) {
-        self.by_path().for_each(|path| self.rerank(path));
+    pub(crate) fn refile_all(&mut self) {
+        self.by_path().for_each(|path| self.refile(path));
+    }
+
+    /// The lowest smoothed round-trip time of all live paths.
+    pub(crate) fn lowest_rtt(&self) -> Option<Duration> {
+        let live = self.by_path().filter(|path| self.slots.is_live(*path));
+        live.filter_map(|path| self.paths[index(path)].counters.rtt).min()
     }
 
     fn is_ranked(&self) -> bool {
@@ -243,7 +242,7 @@ impl PathSet {
     fn pick_by_rank(&mut self) -> PathId {
         if self.policy == LbPolicy::MinRtt {
             let best =
-                self.ranks.index().expect("one path is always live, and live paths have ranks");
+                self.lowest.index().expect("one path is always live, and live paths have ranks");
             PathId::new(best as u16)
         } else {
             self.better_of_two()
@@ -251,7 +250,7 @@ impl PathSet {
     }
 
     fn better_of_two(&mut self) -> PathId {
-        let best = self.ranks.key().unwrap_or(u64::MAX);
+        let best = self.lowest.key().unwrap_or(u64::MAX);
         let mut path = self.draw_two();
         for _ in 1..DRAWS {
             if !is_far_worse(self.rank(path), best) {
@@ -277,7 +276,7 @@ impl PathSet {
         let turn = self.take_turn();
         let path = self.slots.at(turn);
         if self.paths[index(path)].doubt(now) {
-            self.rekey(path);
+            self.refile(path);
         }
     }
 
@@ -288,7 +287,7 @@ impl PathSet {
         if state.health.is_down() {
             self.bring_back(now, path); // the losses were none
         }
-        self.rekey(path);
+        self.refile(path);
     }
 
     fn on_loss(&mut self, now: Time, path: PathId, packets: u32) {
@@ -304,19 +303,24 @@ impl PathSet {
         if self.slots.is_live(path) && state.health.on_loss(now, packets, train, rtt) {
             self.take_down(now, path);
         }
-        self.rerank(path);
+        self.refile(path);
     }
 
     fn on_forgotten(&mut self, path: PathId, packets: u32) {
         let state = &mut self.paths[index(path)];
         state.in_flight = state.in_flight.saturating_sub(packets);
-        self.rerank(path);
+        self.refile(path);
     }
 
     fn is_late(&self, rtt: Duration) -> bool {
-        let lowest = self.rtts.key().unwrap_or(u64::MAX);
+        let lowest = self.lowest.key().unwrap_or(u64::MAX);
         nanos(rtt) > lowest.saturating_mul(LATE_ROUND_TRIPS).saturating_add(LATE_SLACK_NS)
     }
+}
+
+/// Whether the policy asks which path has the lowest key, of whatever kind.
+fn is_filed(policy: LbPolicy) -> bool {
+    is_ranked(policy) || matches!(policy, LbPolicy::Reps | LbPolicy::Plb)
 }
 
 fn is_ranked(policy: LbPolicy) -> bool {

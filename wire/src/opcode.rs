@@ -72,6 +72,19 @@ impl Opcode {
         })
     }
 
+    /// All for which [`Opcode::is_data`] holds.
+    pub const DATA: [Opcode; 9] = [
+        Opcode::Send,
+        Opcode::SendImm,
+        Opcode::Write,
+        Opcode::WriteImm,
+        Opcode::ReadRequest,
+        Opcode::ReadResponse,
+        Opcode::CompareSwap,
+        Opcode::FetchAdd,
+        Opcode::AtomicResponse,
+    ];
+
     /// Whether packets of this opcode carry a [`crate::DataHeader`] and a place in the PSN order.
     pub const fn is_data(self) -> bool {
         (self as u8) < Opcode::Ack as u8

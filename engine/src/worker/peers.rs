@@ -44,6 +44,13 @@ struct SharedPaths {
     users: usize,
 }
 
+impl SharedPaths {
+    /// Whether they are in use, and for this.
+    fn lead_to(&self, ip: IpAddr, port: u16) -> bool {
+        self.users > 0 && (self.ip, self.port) == (ip, port)
+    }
+}
+
 impl Peers {
     pub(crate) fn new(plan: PathPlan) -> Self {
         Peers { plan, peers: Vec::new(), path_sets: Vec::new() }
@@ -74,8 +81,7 @@ impl Peers {
     }
 
     fn paths_to(&mut self, ip: IpAddr, port: u16) -> usize {
-        let is_it = |paths: &SharedPaths| (paths.ip, paths.port) == (ip, port) && paths.users > 0;
-        let known = self.path_sets.iter().position(is_it);
+        let known = self.path_sets.iter().position(|paths| paths.lead_to(ip, port));
         let index = known.or_else(|| self.path_sets.iter().position(|paths| paths.users == 0));
         let index = index.unwrap_or(self.path_sets.len());
         if known.is_none() {
@@ -104,8 +110,8 @@ impl Peers {
     /// Spreads what goes to `map.to` evenly over the ways that were found.
     pub(crate) fn use_ways(&mut self, map: &PathMap) {
         let (ip, port) = (map.to.ip(), map.to.port());
-        let is_it = |paths: &&mut SharedPaths| (paths.ip, paths.port) == (ip, port);
-        let Some(paths) = self.path_sets.iter_mut().find(is_it) else { return };
+        let known = self.path_sets.iter_mut().find(|paths| paths.lead_to(ip, port));
+        let Some(paths) = known else { return };
         let plain = || (0..self.plan.count as u16).map(PathId::new).collect();
         let chosen = map.balanced(self.plan.count).unwrap_or_else(plain);
         if let Err(error) = paths.set.use_paths(&chosen) {

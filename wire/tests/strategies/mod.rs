@@ -3,25 +3,13 @@
 use braid_wire::*;
 use proptest::prelude::*;
 
-const DATA: [Opcode; 9] = [
-    Opcode::Send,
-    Opcode::SendImm,
-    Opcode::Write,
-    Opcode::WriteImm,
-    Opcode::ReadRequest,
-    Opcode::ReadResponse,
-    Opcode::CompareSwap,
-    Opcode::FetchAdd,
-    Opcode::AtomicResponse,
-];
-
 /// Any data packet that a sender may send, and its payload.
 pub(crate) fn any_data() -> impl Strategy<Value = (DataHeader, Vec<u8>)> {
     let place = (any::<u64>(), any::<u32>(), 0u32..1 << 20, 0u32..1 << 20);
     let ids = (0u32..1 << 24, any::<u32>(), 0u32..1 << 24, any::<u32>(), any::<u32>());
     let flags = any::<[bool; 4]>();
     let payload = prop::collection::vec(any::<u8>(), 0..2000);
-    (0..DATA.len(), ids, place, flags, payload, any::<(u64, u64)>()).prop_map(
+    (0..Opcode::DATA.len(), ids, place, flags, payload, any::<(u64, u64)>()).prop_map(
         |(
             opcode,
             (qp, token, psn, number, stamp),
@@ -30,7 +18,7 @@ pub(crate) fn any_data() -> impl Strategy<Value = (DataHeader, Vec<u8>)> {
             payload,
             operands,
         )| {
-            let opcode = DATA[opcode];
+            let opcode = Opcode::DATA[opcode];
             let carries = opcode.has_payload();
             let payload = if carries { payload } else { Vec::new() };
             let len = payload.len() as u32;
