@@ -174,10 +174,10 @@ impl PathSet {
         self.probes.next()
     }
 
-    /// Takes a live path out of use. The only one stays, and where it would be the last one to go, all come
+    /// Takes a live path out of use, unless the set is [`PathSet::without_health`]. The only one stays, and where it would be the last one to go, all come
     /// back: there is nothing to choose from, and the protocol's time-outs decide.
     pub(crate) fn take_down(&mut self, now: Time, path: PathId) {
-        if self.slots.order().len() == 1 {
+        if !self.has_health || self.slots.order().len() == 1 {
             return;
         }
         if self.slots.len() == 1 {

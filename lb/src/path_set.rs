@@ -60,6 +60,8 @@ pub struct PathSet {
     /// nanoseconds; empty under a policy that compares nothing.
     lowest: Lowest,
     pub(crate) probes: Probes,
+    /// Whether paths that lose everything are taken out of use.
+    pub(crate) has_health: bool,
     /// The most segments that a train has had.
     train: u32,
     /// The slot whose turn it is: of the next train, or where paths are measured of the next look at
@@ -83,6 +85,7 @@ impl PathSet {
             slots: Slots::new(count),
             lowest: Lowest::new(if is_filed(policy) { count } else { 0 }),
             probes: Probes::default(),
+            has_health: true,
             train: 1,
             turn,
             pro: Pro::new(),
@@ -90,6 +93,13 @@ impl PathSet {
         };
         set.refile_all();
         Ok(set)
+    }
+
+    /// No path is ever taken out of use, whatever it loses: for studies of the bare policies.
+    pub fn without_health(mut self) -> Self {
+        self.has_health = false;
+        self.bring_all_back();
+        self
     }
 
     /// Its policy.

@@ -239,3 +239,14 @@ fn a_path_that_comes_back_begins_anew() {
     assert_eq!(it.report(0).counters.rtt, None);
     assert_eq!(it.round(1), [0, 0], "nothing in flight, and to be measured first");
 }
+
+#[test]
+fn without_health_a_path_that_loses_everything_keeps_its_turn() {
+    let mut it = Setting::new(LbPolicy::RoundRobin, 4);
+    it.set = it.set.without_health();
+    for _ in 0..100 {
+        it.lose(1, 3);
+    }
+    assert_eq!(it.round(1), [0, 1, 2, 3]);
+    assert_eq!((it.report(1).live, it.set.next_probe()), (true, None));
+}

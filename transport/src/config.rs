@@ -35,8 +35,12 @@ pub struct QpConfig {
     /// How lost packets are told from late ones.
     pub recovery: LossRecovery,
     /// Packets sent later that must have arrived before one counts as lost, with
-    /// [`LossRecovery::Sack`].
+    /// [`LossRecovery::Sack`]. `u32::MAX`: however many have, and however long ago; then only time-outs
+    /// and [`crate::Endpoint::on_lost`] tell.
     pub reorder_threshold: u32,
+    /// Segments after which the next acknowledgement is asked for; sooner where the window is small,
+    /// and whenever nothing follows. 1: every segment asks, as the packets of RNICs do.
+    pub ask_every: u32,
     /// How long the acknowledgement of a message waits once data has gone the other way: a request
     /// that was replied to needs no haste, and one ack then does for several.
     pub reply_hold: Duration,
@@ -60,6 +64,7 @@ impl Default for QpConfig {
             max_rto: Duration::from_millis(300),
             recovery: LossRecovery::default(),
             reorder_threshold: 48,
+            ask_every: 32,
             reply_hold: Duration::from_micros(50),
             cc: CcConfig::default(),
         }

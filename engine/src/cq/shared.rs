@@ -55,10 +55,11 @@ impl CqShared {
         self.ring.is_empty()
     }
 
-    /// Adds a completion. Returns false when the ring has overrun just now.
+    /// Adds a completion. Returns false when the ring has overrun just now; from then on nothing is
+    /// added, room or not: no completion comes after one that is missing.
     pub(crate) fn push(&self, completion: Completion) -> bool {
         let solicited = completion.solicited || completion.status != Status::Success;
-        let overruns = self.ring.push(completion).is_err();
+        let overruns = self.has_overrun() || self.ring.push(completion).is_err();
         let first = overruns && !self.overrun.swap(true, Ordering::AcqRel);
         if self.arming.goes_off(solicited || overruns) {
             self.event.raise();

@@ -125,7 +125,9 @@ impl Worker {
             let small = format!("datagrams of {datagram} bytes hold no packet");
             return Err(unreachable(io::Error::other(small)));
         }
-        Ok(payload as u16)
+        // Whole words stay whole in one segment: readers may watch 8-byte words while they land.
+        let whole_words = if payload < 8 { payload } else { payload - payload % 8 };
+        Ok(whole_words as u16)
     }
 
     /// Puts a queue pair into the endpoint of its peer: RTS.

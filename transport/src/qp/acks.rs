@@ -34,6 +34,12 @@ impl QueuePair {
         }
     }
 
+    /// The network says that a segment was lost.
+    pub(crate) fn on_lost(&mut self, now: Time, stream: Stream, psn: u32, paths: &mut PathSet) {
+        let Some(link) = self.link.as_mut() else { return };
+        self.counters.lost += link.outgoing(stream).on_lost(now, psn, paths);
+    }
+
     fn on_nak(&mut self, now: Time, ack: &Ack, code: NakCode, psn: Psn) {
         if ack.stream == Stream::Responses {
             // The peer cannot place what it asked for: it has failed, and we fail with it.

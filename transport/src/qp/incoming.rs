@@ -1,8 +1,8 @@
 //! One incoming stream: which PSNs have arrived, what becomes due as the ePSN advances, and the
 //! acknowledgement that is owed.
 //!
-//! Invariants: every PSN below `epsn` has arrived; bit `i` of `words` is PSN `base + i`;
-//! `early` counts the ones at or above `epsn`; `events` is sorted by PSN and all at or above `epsn`.
+//! Invariants: every PSN below `epsn` has arrived; `arrived` holds those at or above it, and `early` counts
+//! them; `events` is sorted by PSN and all at or above `epsn`.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use braid_wire::{Ack, Bitmap, NakCode, PathId, Psn, QpId, Stream, Time, Token};
 
 use super::events::Event;
+use super::psn_set::PsnSet;
 
 /// An arrival that did not ask for an acknowledgement is acknowledged after this long at the latest.
 const MAX_ACK_DELAY: Duration = Duration::from_micros(500);
@@ -30,8 +31,7 @@ pub(crate) struct Incoming {
     /// How long an ack waits once its message was replied to.
     reply_hold: Duration,
     epsn: Psn,
-    base: Psn,
-    words: VecDeque<u64>,
+    arrived: PsnSet,
     early: u32,
     highest: Option<Psn>,
     events: VecDeque<(Psn, Event)>,
@@ -68,8 +68,7 @@ impl Incoming {
             stream,
             reply_hold,
             epsn: first,
-            base: first,
-            words: VecDeque::new(),
+            arrived: PsnSet::new(first),
             early: 0,
             highest: None,
             events: VecDeque::new(),
@@ -109,7 +108,7 @@ impl Incoming {
         match psn.ahead_of(self.epsn) {
             None => Place::Duplicate,
             Some(ahead) if ahead >= u64::from(window) => Place::BeyondWindow,
-            Some(_) if self.has(psn) => Place::Duplicate,
+            Some(_) if self.arrived.has(psn) => Place::Duplicate,
             Some(_) => Place::New,
         }
     }
@@ -124,25 +123,10 @@ impl Incoming {
         self.owed.now = true;
     }
 
-    fn has(&self, psn: Psn) -> bool {
-        let Some(bit) = psn.ahead_of(self.base) else { return false };
-        let word = self.words.get((bit / 64) as usize);
-        word.is_some_and(|word| word >> (bit % 64) & 1 == 1)
-    }
-
     /// Marks a new PSN as arrived. The ePSN moves only with [`Incoming::advance`]. Returns how far
     /// ahead of the ePSN it is.
     pub(crate) fn insert(&mut self, psn: Psn, event: Option<Event>) -> u64 {
-        if self.early == 0 {
-            self.base = self.epsn;
-            self.words.clear();
-        }
-        let bit = psn.0 - self.base.0;
-        let word = (bit / 64) as usize;
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
-        }
-        self.words[word] |= 1 << (bit % 64);
+        self.arrived.insert(psn);
         self.early += 1;
         self.highest = self.highest.max(Some(psn));
         if let Some(event) = event {
@@ -162,13 +146,15 @@ impl Incoming {
 
     /// Moves the ePSN over everything that has arrived.
     pub(crate) fn advance(&mut self) {
-        while self.early > 0 && self.has(self.epsn) {
+        let before = self.epsn;
+        while self.early > 0 && self.arrived.has(self.epsn) {
             self.epsn = self.epsn.plus(1);
             self.early -= 1;
-            if self.epsn.0 - self.base.0 == 64 {
-                self.words.pop_front();
-                self.base = self.epsn;
-            }
+        }
+        if self.epsn > before {
+            self.arrived.forget_below(self.epsn);
+            // What was passed over before says nothing about the new ePSN: the sender has gone back.
+            self.highest = self.highest.filter(|_| self.early > 0);
         }
     }
 
@@ -209,7 +195,7 @@ impl Incoming {
 
     /// Gives back room that is not needed.
     pub(crate) fn trim(&mut self) {
-        self.words.shrink_to(super::KEPT);
+        self.arrived.shrink_to(super::KEPT);
         self.events.shrink_to(super::KEPT);
     }
 
@@ -282,18 +268,12 @@ impl Incoming {
         }
     }
 
-    /// The ones beyond the ePSN, shifted so that bit 0 is the ePSN.
+    /// The ones beyond the ePSN: bit 0 is the ePSN.
     fn bitmap(&self) -> Bitmap {
-        if self.early == 0 {
-            return Bitmap::default();
+        match self.early {
+            0 => Bitmap::default(),
+            _ => Bitmap::new(self.arrived.words(self.epsn).collect()),
         }
-        let shift = self.epsn.0 - self.base.0;
-        let word = |index: usize| self.words.get(index).copied().unwrap_or(0);
-        let shifted = (0..self.words.len()).map(|index| match shift {
-            0 => word(index),
-            _ => word(index) >> shift | word(index + 1) << (64 - shift),
-        });
-        Bitmap::new(shifted.collect())
     }
 }
 

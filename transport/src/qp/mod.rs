@@ -6,13 +6,16 @@
 
 mod acks;
 mod arrive;
+mod asks;
 mod credit;
 mod degrees;
 mod events;
 mod fail;
 mod incoming;
 mod outgoing;
+mod pacer;
 mod patience;
+mod psn_set;
 mod recovery;
 mod recv_queue;
 mod repeats;
@@ -21,6 +24,7 @@ mod rtt;
 mod scatter;
 mod send_queue;
 mod state;
+mod train;
 mod transmit;
 mod window;
 
@@ -114,6 +118,26 @@ pub struct QpCounters {
     pub rnr_naks: u64,
     /// Time-outs.
     pub timeouts: u64,
+}
+
+impl std::ops::AddAssign for QpCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.segments_sent += other.segments_sent;
+        self.retransmitted += other.retransmitted;
+        self.lost += other.lost;
+        self.spurious += other.spurious;
+        self.ecn_marks += other.ecn_marks;
+        self.bytes_sent += other.bytes_sent;
+        self.segments_received += other.segments_received;
+        self.bytes_received += other.bytes_received;
+        self.duplicates += other.duplicates;
+        self.out_of_order += other.out_of_order;
+        self.refused += other.refused;
+        self.acks_sent += other.acks_sent;
+        self.acks_received += other.acks_received;
+        self.rnr_naks += other.rnr_naks;
+        self.timeouts += other.timeouts;
+    }
 }
 
 impl QueuePair {
@@ -292,6 +316,13 @@ impl QueuePair {
             link.from_responses.ack_deadline(),
         ];
         deadlines.into_iter().flatten().min()
+    }
+
+    /// When the rate lets out what it holds back now.
+    pub(crate) fn paced_until(&self) -> Option<Time> {
+        let link = self.link.as_ref()?;
+        let opens = [link.requests.paced_until(), link.responses.paced_until()];
+        opens.into_iter().flatten().min()
     }
 
     pub(crate) fn on_timeout(&mut self, now: Time, paths: &mut PathSet) {

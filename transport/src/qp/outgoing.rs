@@ -6,20 +6,15 @@ use braid_cc::{Cc, Controller, Feedback};
 use braid_lb::{Outcome, PathSet, QpPaths, Selector, Train};
 use braid_wire::{Ack, PathId, Psn, Time};
 
+use super::asks::Asks;
 use super::credit::Credit;
+use super::pacer::Pacer;
 use super::recovery::{Detector, PROBES, Report};
 use super::repeats::Repeats;
 use super::rtt::Rtt;
+use super::train::{OpenTrain, TrainLimit};
 use super::window::{Echo, Segment, Tally, Window};
 use crate::QpConfig;
-
-/// Bytes between two requests for an acknowledgement, at most.
-const MAX_ASK_INTERVAL: u64 = 128 << 10;
-/// Segments between two of them, at most.
-const MAX_ASK_SEGMENTS: u32 = 32;
-/// Where that many segments are no more bytes than this, the train ends there: the peer works on
-/// the first half of a burst of small messages while the second is made.
-const SMALL_BURST: u64 = 16 << 10;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
@@ -28,6 +23,8 @@ pub(crate) struct Outgoing {
     detector: Detector,
     repeats: Repeats,
     cc: Cc,
+    /// If the controller has a rate.
+    pacer: Option<Pacer>,
     paths: QpPaths,
     /// What the path set has still to be told.
     untold: Vec<(PathId, Outcome)>,
@@ -39,24 +36,11 @@ pub(crate) struct Outgoing {
     probes: usize,
     /// "Receiver not ready": nothing goes out before.
     paused_until: Option<Time>,
-    resume_from: Psn,
+    /// The PSN that it named last.
+    refused: Psn,
     rnr_tries: u32,
-    /// Bytes sent since the last request for an acknowledgement.
-    unasked: u64,
-    /// Segments sent since then.
-    unasked_segments: u32,
-    ask_interval: u64,
+    asks: Asks,
     ecn_marks: u16,
-}
-
-/// The path that the current train takes.
-#[derive(Clone, Copy, Debug, Default)]
-struct OpenTrain {
-    path: PathId,
-    /// Segments that it still takes; 0: it has ended.
-    left: u32,
-    /// Bytes that it still takes.
-    room: u64,
 }
 
 /// What an acknowledgement has taught.
@@ -68,35 +52,6 @@ pub(crate) struct Lesson {
     pub(crate) spurious: u64,
     /// Congestion marks newly reported.
     pub(crate) ecn_marks: u64,
-}
-
-/// A path's turn takes no more of the window than this part: what is in flight shall be spread over
-/// paths. It may take several system calls of the driver; a path for each would cost an eighth of
-/// the throughput in cold sockets where the window is large.
-const TRAINS_IN_FLIGHT: u64 = 8;
-
-/// What a train may hold.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TrainLimit {
-    pub(crate) segments: u32,
-    /// Payload bytes of a full segment.
-    pub(crate) mtu: u16,
-}
-
-impl TrainLimit {
-    fn full_segment(self) -> u64 {
-        Segment::wire_len(self.mtu)
-    }
-
-    /// Its bytes where the window allows `allowance`; a full segment always fits.
-    fn room(self, allowance: u64) -> u64 {
-        (allowance / TRAINS_IN_FLIGHT).max(self.full_segment())
-    }
-
-    /// How many full segments those are: what a policy plans with.
-    fn full_segments(self, room: u64) -> u32 {
-        u32::try_from(room / self.full_segment()).unwrap_or(u32::MAX).clamp(1, self.segments)
-    }
 }
 
 /// What the peer and the endpoint leave this stream.
@@ -115,6 +70,8 @@ pub(crate) enum Block {
     Own,
     /// The endpoint's budget, which other queue pairs use up.
     Budget,
+    /// The controller's rate: nothing but time is wanting.
+    Rate,
 }
 
 /// What a time-out means.
@@ -136,7 +93,8 @@ impl Outgoing {
         paths: QpPaths,
         peer_bytes: u64,
     ) -> Self {
-        let cc = Cc::new(config.cc);
+        let mut cc = Cc::new(config.cc);
+        let pacer = cc.rate(Time::ZERO).map(|_| Pacer::default());
         let room = cc.allowance(0).min(peer_bytes);
         let segments = room / Segment::wire_len(mtu);
         Outgoing {
@@ -145,6 +103,7 @@ impl Outgoing {
             detector: Detector::new(config, segments),
             repeats: Repeats::default(),
             cc,
+            pacer,
             paths,
             untold: Vec::new(),
             train: OpenTrain::default(),
@@ -152,11 +111,9 @@ impl Outgoing {
             deadline: None,
             probes: 0,
             paused_until: None,
-            resume_from: first,
+            refused: first,
             rnr_tries: 0,
-            unasked: 0,
-            unasked_segments: 0,
-            ask_interval: (room / 4).clamp(1, MAX_ASK_INTERVAL),
+            asks: Asks::new(room, config.ask_every),
             ecn_marks: 0,
         }
     }
@@ -184,7 +141,28 @@ impl Outgoing {
         if in_flight > 0 && self.cc.allowance(in_flight) < bytes {
             return Err(Block::Own);
         }
-        if room.budget < bytes { Err(Block::Budget) } else { Ok(()) }
+        if room.budget < bytes {
+            return Err(Block::Budget);
+        }
+        let open = self.pacer.as_ref().is_none_or(|pacer| pacer.is_open(now));
+        if open { Ok(()) } else { Err(Block::Rate) }
+    }
+
+    /// Nothing more leaves for now.
+    pub(crate) fn on_blocked(&mut self, by: Block) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.hold(by == Block::Rate);
+        }
+    }
+
+    /// When the rate lets out what it holds back.
+    pub(crate) fn paced_until(&self) -> Option<Time> {
+        self.pacer.as_ref()?.opens_at()
+    }
+
+    /// Whether the next segment comes too late to ask for this one's acknowledgement too.
+    pub(crate) fn is_held_for_long(&self, now: Time) -> bool {
+        self.paced_until().is_some_and(|until| until - now > self.rtt.rto(0) / 4)
     }
 
     /// The path of the next segment, with `len` bytes of payload, and whether it begins a train.
@@ -196,20 +174,16 @@ impl Outgoing {
         paths: &mut PathSet,
         limit: TrainLimit,
     ) -> (PathId, bool) {
-        let starts = self.train.left == 0;
+        let starts = self.train.has_ended();
         if starts {
             self.tell(now, paths);
             let room = limit.room(self.cc.allowance(0));
             let train = Train { now, psn: psn.wire(), segments: limit.full_segments(room) };
             let path = paths.pick(&mut self.paths, train);
-            self.train = OpenTrain { path, left: limit.segments, room };
+            self.train = OpenTrain::new(path, limit, room);
         }
-        self.train.left -= 1;
-        self.train.room = self.train.room.saturating_sub(Segment::wire_len(len));
-        if self.train.room < limit.full_segment() {
-            self.train.left = 0;
-        }
-        (self.train.path, starts)
+        self.train.join(len, limit);
+        (self.train.path(), starts)
     }
 
     /// The path of a packet that belongs to no train.
@@ -219,7 +193,15 @@ impl Outgoing {
     }
 
     pub(crate) fn train_has_ended(&self) -> bool {
-        self.train.left == 0
+        self.train.has_ended()
+    }
+
+    /// Takes a segment's share of the rate; `burst`: segments that may leave at a time.
+    pub(crate) fn pace(&mut self, now: Time, len: u16, burst: u32) {
+        if let Some(pacer) = &mut self.pacer {
+            let rate = self.cc.rate(now).expect("a controller answers always with a rate or never");
+            pacer.on_sent(now, Segment::wire_len(len), rate, burst);
+        }
     }
 
     /// Keeps the books of a segment that goes out. Returns whether it asks for an acknowledgement;
@@ -229,15 +211,14 @@ impl Outgoing {
         if again {
             self.repeats.on_retransmission();
         }
-        self.unasked += Segment::wire_len(len);
-        self.unasked_segments += 1;
-        let enough = self.unasked_segments >= MAX_ASK_SEGMENTS;
-        let asks = is_last || enough || self.probes > 0 || self.unasked >= self.ask_interval;
-        if enough && self.unasked <= SMALL_BURST {
-            self.train.left = 0;
+        self.asks.count(len);
+        // The peer works on the first half of a burst while the second is made.
+        if self.asks.ends_small_burst() {
+            self.train.end();
         }
+        let asks = is_last || self.probes > 0 || self.asks.is_time();
         if asks {
-            (self.unasked, self.unasked_segments) = (0, 0);
+            self.asks.ask();
         }
         self.probes = self.probes.saturating_sub(1);
         self.deadline = Some(now + self.rtt.rto(u32::from(self.timeouts)));
@@ -257,7 +238,7 @@ impl Outgoing {
             let mut credit = Credit::new(now, delay, rtt, ecn_marks > 0, &mut self.rtt);
             let echo = Echo { path: ack.path, stamp: ack.stamp };
             let acked =
-                self.window.ack(cumulative, ack.bitmap.ones(), echo, |segment, certain| {
+                self.window.ack(cumulative, ack.bitmap.words(), echo, |segment, certain| {
                     if certain {
                         self.detector.on_arrival(segment);
                     }
@@ -273,6 +254,7 @@ impl Outgoing {
                 now,
                 cumulative,
                 highest: Psn::expand(ack.highest, cumulative),
+                early: acked.early,
                 spurious,
                 rtt,
                 reorder_time: self.rtt.reorder_time(),
@@ -288,7 +270,7 @@ impl Outgoing {
         }
         self.cc.on_feedback(&Feedback {
             now,
-            rtt,
+            rtt: Some(rtt),
             acked: acked.bytes,
             lost: lost.bytes,
             ecn_marks,
@@ -320,9 +302,20 @@ impl Outgoing {
             paths.on_feedback(qp, now, segment.path, Outcome::Lost { packets: 1 });
         });
         if lost.packets > 0 {
-            self.train.left = 0; // perhaps on a path that is dead
+            self.train.end(); // perhaps on a path that is dead
         }
         lost
+    }
+
+    /// The network says that the segment of this PSN (24 bits) was lost. Returns how many it was.
+    pub(crate) fn on_lost(&mut self, now: Time, psn: u32, paths: &mut PathSet) -> u64 {
+        let psn = Psn::expand(psn, self.window.una());
+        let lost = self.lose(now, paths, |_, window, lost| window.lose_one(psn, lost));
+        if lost.packets > 0 {
+            let (rtt, acked, ecn_marks) = (None, 0, 0);
+            self.cc.on_feedback(&Feedback { now, rtt, acked, lost: lost.bytes, ecn_marks });
+        }
+        lost.packets
     }
 
     /// Everything up to `psn` has arrived, as something else than an ack has shown.
@@ -348,7 +341,7 @@ impl Outgoing {
         }
         let (untold, no_echo) = (&mut self.untold, Echo { path: PathId::default(), stamp: 0 });
         let told = |segment: &Segment, _| untold.push((segment.path, outcome(segment)));
-        self.window.ack(psn.plus(1), std::iter::empty(), no_echo, told).is_some()
+        self.window.ack(psn.plus(1), &[], no_echo, told).is_some()
     }
 
     fn on_progress(&mut self, now: Time) {
@@ -374,11 +367,12 @@ impl Outgoing {
         if psn < self.window.una() || self.paused_until.is_some() {
             return true;
         }
-        if psn > self.resume_from {
+        // Segments of a message may be refused in any order; only an arrival shows that it is another.
+        if self.window.una() > self.refused {
             self.rnr_tries = 0;
         }
         self.rnr_tries += 1;
-        self.resume_from = psn;
+        self.refused = psn;
         self.paused_until = Some(now + delay);
         self.timeouts = 0;
         retry.is_none_or(|limit| self.rnr_tries <= u32::from(limit))
@@ -442,6 +436,7 @@ impl Outgoing {
         self.deadline = None;
         self.paused_until = None;
         self.probes = 0;
+        self.on_blocked(Block::Own);
     }
 
     /// Gives back room that is not needed while nothing is under way.

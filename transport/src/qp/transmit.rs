@@ -4,8 +4,9 @@ use braid_lb::PathSet;
 use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, Opcode, Psn, Stream, Time};
 
 use super::incoming::Incoming;
-use super::outgoing::{Block, Room, TrainLimit};
+use super::outgoing::{Block, Room};
 use super::send_queue::{Limits, Next};
+use super::train::TrainLimit;
 use super::window::Segment;
 use super::{Link, QpState, QueuePair};
 use crate::{Access, SgList, TransmitBody};
@@ -68,7 +69,7 @@ impl QueuePair {
             match self.poll_stream(now, stream, paths, grant) {
                 Ok(body) => return self.sent_on(now, stream, body),
                 Err(Block::Budget) => outcome = Outcome::NoBudget,
-                Err(Block::Own) => {}
+                Err(Block::Own | Block::Rate) => {}
             }
         }
         outcome
@@ -123,6 +124,7 @@ impl QueuePair {
         let psn = lost.unwrap_or(outgoing.window.next());
         let (path, train_start) = outgoing.take_path(now, psn, next.len, paths, limit);
         paths.on_sent(path, lost.is_some());
+        outgoing.pace(now, next.len, grant.train_segments);
         let psn = match lost {
             Some(psn) => {
                 outgoing.window.resend(now, psn, path);
@@ -137,9 +139,14 @@ impl QueuePair {
         }
         let sent = Segment::wire_len(next.len);
         let left = grant.budget.saturating_sub(sent);
-        let is_last = self.choose(now, stream, left).is_err();
+        let following = self.choose(now, stream, left);
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
         let outgoing = link.outgoing(stream);
+        let is_last = match following {
+            Ok(_) => false,
+            Err(Block::Rate) => outgoing.is_held_for_long(now),
+            Err(Block::Own | Block::Budget) => true,
+        };
         let asks = outgoing.on_sent(now, next.len, lost.is_some(), is_last);
         self.counters.segments_sent += 1;
         self.counters.retransmitted += u64::from(lost.is_some());
@@ -167,26 +174,37 @@ impl QueuePair {
         stream: Stream,
         budget: u64,
     ) -> Result<(Next, Option<Psn>), Block> {
+        let candidate = self.candidate(stream);
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
         let room = Room { window: link.remote.window, budget };
+        let outgoing = link.outgoing(stream);
+        let chosen = candidate.ok_or(Block::Own).and_then(|(next, lost)| {
+            outgoing.may_send(now, next.len, lost.is_none(), room)?;
+            Ok((next, lost))
+        });
+        if let Err(block) = chosen {
+            outgoing.on_blocked(block);
+        }
+        chosen
+    }
+
+    /// What is lost goes before what is new.
+    fn candidate(&mut self, stream: Stream) -> Option<(Next, Option<Psn>)> {
+        let link = self.link.as_mut()?;
+        if let Some((psn, lost)) = link.outgoing(stream).window.peek_lost() {
+            let next = Next { source: lost.source, offset: lost.offset, len: lost.len };
+            return Some((next, Some(psn)));
+        }
         let limits = Limits {
             mtu: link.remote.mtu,
             max_rd_atomic: link.remote.max_rd_atomic,
             draining: self.state == QpState::SendQueueDrained,
         };
-        let outgoing = link.outgoing(stream);
-        if let Some((psn, lost)) = outgoing.window.peek_lost() {
-            outgoing.may_send(now, lost.len, false, room)?;
-            let next = Next { source: lost.source, offset: lost.offset, len: lost.len };
-            return Ok((next, Some(psn)));
-        }
         let next = match stream {
             Stream::Requests => self.sq.peek(limits),
             Stream::Responses => link.owed.peek(limits.mtu),
         };
-        let next = next.ok_or(Block::Own)?;
-        link.outgoing(stream).may_send(now, next.len, true, room)?;
-        Ok((next, None))
+        next.map(|next| (next, None))
     }
 
     fn describe(

@@ -1,12 +1,14 @@
 //! What one outgoing stream has in flight: a ring of segments by PSN.
 //!
 //! Invariants: `segments[i]` is PSN `una + i`. `in_flight` is the bytes of the segments in phase
-//! [`Phase::InFlight`]. Each transmission, first or repeated, has an `order` of its own, so "sent
+//! [`Phase::InFlight`]; `acked` holds the PSNs of those in phase [`Phase::Acked`]. Each transmission, first or repeated, has an `order` of its own, so "sent
 //! before" is known also among retransmissions (as packet numbers do in QUIC, RFC 9002, section 3).
 
 use std::collections::VecDeque;
 
 use braid_wire::{DATA_HEADER_LEN, PathId, Psn, Time};
+
+use super::psn_set::PsnSet;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
@@ -32,13 +34,13 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Bytes it takes on the wire, and so in the window.
     /// Whether its acknowledgement, by an ack with this echo, is for its last transmission and not
     /// for an earlier one.
     fn is_certain(&self, echo: Echo) -> bool {
         !self.again || (self.path, self.sent_at.stamp()) == (echo.path, echo.stamp)
     }
 
+    /// Bytes it takes on the wire, and so in the window.
     pub(crate) fn wire_len(len: u16) -> u64 {
         u64::from(len) + DATA_HEADER_LEN as u64
     }
@@ -56,6 +58,8 @@ pub(crate) struct Echo {
 pub(crate) struct Tally {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
+    /// Acknowledged ahead of the ePSN: they came out of order.
+    pub(crate) early: u64,
 }
 
 impl Tally {
@@ -69,6 +73,7 @@ impl Tally {
 pub(crate) struct Window {
     una: Psn,
     segments: VecDeque<Segment>,
+    acked: PsnSet,
     in_flight: u64,
     /// Lost segments that wait for retransmission; entries may be stale (acknowledged since).
     lost: VecDeque<Psn>,
@@ -82,6 +87,7 @@ impl Window {
         Window {
             una: first,
             segments: VecDeque::new(),
+            acked: PsnSet::new(first),
             in_flight: 0,
             lost: VecDeque::new(),
             next_order: 0,
@@ -176,13 +182,14 @@ impl Window {
         self.in_flight += Segment::wire_len(segment.len);
     }
 
-    /// Everything below `cumulative` has arrived, and what `ones` says beyond it. `credited` sees each
-    /// segment that is acknowledged for the first time, and whether it is certain that its last
-    /// transmission has arrived. `None`: the ack speaks of packets that were never sent.
+    /// Everything below `cumulative` has arrived, and what the bitmap `beyond` says (bit 0 of the first
+    /// word is `cumulative`). `credited` sees each segment that is acknowledged for the first time, and
+    /// whether it is certain that its last transmission has arrived. `None`: the ack speaks of packets
+    /// that were never sent.
     pub(crate) fn ack(
         &mut self,
         cumulative: Psn,
-        ones: impl Iterator<Item = u64>,
+        beyond: &[u64],
         echo: Echo,
         mut credited: impl FnMut(&Segment, bool),
     ) -> Option<Tally> {
@@ -195,11 +202,21 @@ impl Window {
             let segment = self.segments.pop_front()?;
             self.credit(&segment, echo, &mut acked, &mut credited);
         }
-        for offset in ones {
-            let Some(segment) = self.get_mut(cumulative.plus(offset)) else { break };
-            let before = *segment;
-            segment.phase = Phase::Acked;
-            self.credit(&before, echo, &mut acked, &mut credited);
+        self.acked.forget_below(self.una);
+        for (index, word) in beyond.iter().enumerate() {
+            let first = cumulative.plus(64 * index as u64);
+            // Most of a bitmap was in the one before.
+            let mut new = word & !self.acked.word(first);
+            while new != 0 {
+                let psn = first.plus(new.trailing_zeros().into());
+                new &= new - 1;
+                let Some(segment) = self.get_mut(psn) else { break };
+                let before = *segment;
+                segment.phase = Phase::Acked;
+                self.acked.insert(psn);
+                self.credit(&before, echo, &mut acked, &mut credited);
+                acked.early += 1;
+            }
         }
         self.skip_acked();
         Some(acked)
@@ -212,6 +229,7 @@ impl Window {
             self.segments.pop_front();
             self.una = self.una.plus(1);
         }
+        self.acked.forget_below(self.una);
     }
 
     fn credit(
@@ -247,12 +265,22 @@ impl Window {
         if self.segments.front().is_none_or(|oldest| oldest.order > newest) {
             return;
         }
-        for index in 0..self.segments.len() {
-            let segment = &self.segments[index];
-            let overtaken = newest.checked_sub(segment.order).filter(|by| *by > 0);
-            if overtaken.is_some_and(|by| segment.phase == Phase::InFlight && is_lost(segment, by))
-            {
-                self.lose(index, lost);
+        for first in (0..self.segments.len()).step_by(64) {
+            let mut open = !self.acked.word(self.una.plus(first as u64));
+            while open != 0 {
+                let index = first + open.trailing_zeros() as usize;
+                open &= open - 1;
+                let Some(segment) = self.segments.get(index) else { return };
+                // First transmissions are in the order of their PSNs, and others only come later.
+                if segment.order > newest && !segment.again {
+                    return;
+                }
+                let overtaken = newest.checked_sub(segment.order).filter(|by| *by > 0);
+                if segment.phase == Phase::InFlight
+                    && overtaken.is_some_and(|by| is_lost(segment, by))
+                {
+                    self.lose(index, lost);
+                }
             }
         }
     }
@@ -292,6 +320,7 @@ impl Window {
     /// Gives back room that is not needed.
     pub(crate) fn trim(&mut self) {
         self.segments.shrink_to(super::KEPT);
+        self.acked.shrink_to(super::KEPT);
         self.lost.shrink_to(super::KEPT);
     }
 
@@ -320,7 +349,8 @@ mod tests {
 
     fn ack(window: &mut Window, cumulative: u64, ones: &[u64]) -> Option<Tally> {
         let echo = Echo { path: PathId::new(0), stamp: Time::ZERO.stamp() };
-        window.ack(Psn(cumulative), ones.iter().copied(), echo, |_, _| {})
+        let word = ones.iter().fold(0, |word, one| word | 1 << one);
+        window.ack(Psn(cumulative), &[word], echo, |_, _| {})
     }
 
     fn lose_overtaken_by(window: &mut Window, threshold: u64) -> u64 {

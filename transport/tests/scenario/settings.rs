@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_cc::CcConfig;
+use braid_cc::{CcConfig, DcqcnConfig};
 use braid_lb::LbPolicy;
 use braid_transport::{EndpointConfig, LossRecovery, QpConfig};
 use braid_wire::{Crc, Time};
@@ -142,13 +142,26 @@ fn queue_pair(rng: &mut Pcg64Mcg, mtu: u16, recovery: LossRecovery) -> QpConfig 
         max_rto,
         recovery,
         reorder_threshold: pick(rng, &[1, 3, 16, 48, 200]),
-        cc: CcConfig::Fixed {
-            window: match rng.random_range(0..4) {
-                0 => rng.random_range(1..=u64::from(mtu)),
-                1 => u64::from(mtu) * rng.random_range(1..=8),
-                _ => 2 << 20,
-            },
-        },
+        ask_every: pick(rng, &[1, 3, 32, 32]),
+        cc: congestion_control(rng, mtu),
         ..QpConfig::default()
+    }
+}
+
+fn congestion_control(rng: &mut Pcg64Mcg, mtu: u16) -> CcConfig {
+    let window = match rng.random_range(0..4) {
+        0 => rng.random_range(1..=u64::from(mtu)),
+        1 => u64::from(mtu) * rng.random_range(1..=8),
+        _ => 2 << 20,
+    };
+    let bits_per_second = pick(rng, &[30_000_000, 1_000_000_000, 25_000_000_000, 800_000_000_000]);
+    match rng.random_range(0..5) {
+        0 => CcConfig::Rate { bits_per_second, window },
+        1 => CcConfig::Dcqcn(DcqcnConfig {
+            window,
+            cut_on_loss: rng.random_bool(0.5),
+            ..DcqcnConfig::new(bits_per_second)
+        }),
+        _ => CcConfig::Fixed { window },
     }
 }

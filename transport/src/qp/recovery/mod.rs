@@ -42,7 +42,8 @@ pub enum LossRecovery {
     /// A packet is lost when a number of later ones, or one much later, has arrived (as RFC 9002,
     /// section 6.1; the thresholds grow with spurious retransmissions as in RFC 8985, 6.2).
     Sack,
-    /// What RNICs with selective repeat do: one NACK per ePSN, and the sender resends that packet.
+    /// What RNICs with selective repeat do: a packet out of order makes one NACK per ePSN, and the sender
+    /// resends that packet.
     NicSr,
     /// What older RNICs do: the receiver takes packets in order only, the sender goes back to the
     /// first that is missing. Both ends have to be told so; it is the receiver that drops.
@@ -96,8 +97,10 @@ pub(crate) struct Report {
     pub(crate) now: Time,
     /// The receiver's ePSN.
     pub(crate) cumulative: Psn,
-    /// The highest PSN it has seen, or one less than its ePSN.
+    /// The highest PSN ahead of its ePSN that it has seen, or one less than that.
     pub(crate) highest: Psn,
+    /// Packets newly reported ahead of the ePSN.
+    pub(crate) early: u64,
     /// Retransmissions newly found to have been unnecessary.
     pub(crate) spurious: u32,
     /// Round-trip time of the packet that it echoes.

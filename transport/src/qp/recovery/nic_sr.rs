@@ -1,6 +1,9 @@
 //! Selective repeat as RNICs do it: the receiver NACKs its ePSN when a later packet arrives, once per
 //! ePSN and again after 500 us, and the sender resends that one packet. Any reordering looks like a
 //! loss to it (Themis, section 2.2); that weakness is why it is here.
+//!
+//! Packets that were early already say nothing when the ePSN moves on to the next hole: a NACK answers a
+//! packet. Without another one the time-out has to help, which resends a few and not the whole window.
 
 use std::time::Duration;
 
@@ -26,7 +29,7 @@ impl NicSr {
     ) {
         let (now, epsn) = (report.now, report.cumulative);
         let old = self.nacked.is_some_and(|(psn, at)| psn == epsn && now - at < NACK_AGAIN);
-        if report.has_hole() && !old {
+        if report.early > 0 && !old {
             self.nacked = Some((epsn, now));
             window.lose_one(epsn, lost);
         }

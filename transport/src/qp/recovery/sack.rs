@@ -1,4 +1,5 @@
-//! A threshold, in packets and in time, beyond which a packet that others overtook is lost.
+//! A threshold, in packets and in time, beyond which a packet that others overtook is lost. The highest
+//! threshold is none: then nothing is taken for lost here.
 
 use super::Report;
 use crate::qp::patience::Patience;
@@ -6,13 +7,14 @@ use crate::qp::window::{Segment, Window};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Sack {
-    threshold: u64,
+    threshold: Option<u64>,
     patience: Patience,
 }
 
 impl Sack {
     pub(super) fn new(threshold: u32) -> Self {
-        Sack { threshold: threshold.into(), patience: Patience::new() }
+        let threshold = (threshold < u32::MAX).then_some(threshold.into());
+        Sack { threshold, patience: Patience::new() }
     }
 
     pub(super) fn detect(
@@ -21,11 +23,12 @@ impl Sack {
         window: &mut Window,
         lost: &mut dyn FnMut(&Segment),
     ) {
+        let Some(threshold) = self.threshold else { return };
         if report.spurious > 0 {
             self.patience.on_spurious(report.now, report.rtt);
         }
         let factor = self.patience.factor();
-        let (late, threshold) = (report.reorder_time * factor, self.threshold * u64::from(factor));
+        let (late, threshold) = (report.reorder_time * factor, threshold * u64::from(factor));
         let mut found = false;
         window.lose_overtaken(lost, |segment, by| {
             let is_lost = by >= threshold || report.now - segment.sent_at > late;

@@ -37,18 +37,23 @@ impl Stream {
         let (cumulative, echo) = (Psn(FIRST + cumulative), Psn(FIRST + echo));
         let echoed = *self.window.get(echo).expect("a packet in flight");
         let ones = beyond.iter().map(|psn| FIRST + psn - cumulative.0);
+        let word = ones.fold(0, |word, one| word | 1 << one);
         let arrived = |segment: &Segment, certain: bool| {
             if certain {
                 self.detector.on_arrival(segment);
             }
         };
         let echo = Echo { path: echoed.path, stamp: echoed.sent_at.stamp() };
-        self.window.ack(cumulative, ones, echo, arrived).expect("nothing beyond what was sent");
+        let acked = self
+            .window
+            .ack(cumulative, &[word], echo, arrived)
+            .expect("nothing beyond what was sent");
         let highest = beyond.iter().max().map_or(Psn(cumulative.0 - 1), |psn| Psn(FIRST + psn));
         let report = Report {
             now: self.now,
             cumulative,
             highest,
+            early: acked.early,
             spurious,
             rtt: STEP,
             reorder_time: Duration::from_secs(1),

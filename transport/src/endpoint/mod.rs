@@ -1,14 +1,17 @@
 //! All queue pairs towards one peer, and what they share: the peer's receive buffer, the timers,
 //! and the question whether the peer is alive.
 
+mod liveness;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use braid_lb::PathSet;
 use braid_wire::{
-    Ack, Control, ControlKind, Crc, DataHeader, MAX_DATA_HEADER_LEN, PathId, QpId, Time,
+    Ack, Control, ControlKind, Crc, DataHeader, MAX_DATA_HEADER_LEN, PathId, QpId, Stream, Time,
 };
 
+use self::liveness::{Answer, Liveness};
 use crate::qp::{Outcome, Sendable};
 use crate::{
     Access, Admit, Arrival, Completion, EndpointConfig, Memory, PdId, PostError, QpState,
@@ -96,6 +99,9 @@ pub struct Endpoint {
     dirty: Vec<u32>,
     /// One entry per queue pair at its `armed` time; deadlines that moved later are found out when it fires.
     timers: BinaryHeap<Reverse<(Time, u32)>>,
+    /// One entry per queue pair whose rate holds something back, at its `paced` time. Apart from the
+    /// timers because it goes off with every burst, and each time a later one would stay behind there.
+    paced: BinaryHeap<Reverse<(Time, u32)>>,
     in_flight: u64,
     completions: VecDeque<Completion>,
     events: VecDeque<Event>,
@@ -108,34 +114,9 @@ struct Member {
     is_ready: bool,
     is_dirty: bool,
     armed: Time,
+    paced: Time,
     /// Its share of the endpoint's `in_flight`.
     in_flight: u64,
-}
-
-/// Signs of life of the peer.
-#[derive(Debug)]
-struct Liveness {
-    last_heard: Time,
-    check_at: Time,
-    /// Pings since then.
-    unanswered: u32,
-    /// The queue pair that is to ask for a sign of life.
-    asker: Option<u32>,
-    /// Questions take paths and the receiving port in turn: a single way may be dead.
-    asks_by_path: bool,
-    /// What is to be answered.
-    answer: Option<Answer>,
-    /// Where the search for a queue pair to ping goes on.
-    cursor: usize,
-}
-
-/// The answer to a PING, on the path that the PING came by.
-#[derive(Clone, Copy, Debug)]
-struct Answer {
-    index: u32,
-    kind: ControlKind,
-    stamp: u32,
-    path: PathId,
 }
 
 impl Endpoint {
@@ -149,18 +130,11 @@ impl Endpoint {
             starved: VecDeque::new(),
             dirty: Vec::new(),
             timers: BinaryHeap::new(),
+            paced: BinaryHeap::new(),
             in_flight: 0,
             completions: VecDeque::new(),
             events: VecDeque::new(),
-            liveness: Liveness {
-                last_heard: now,
-                check_at: now + config.ping_interval,
-                unanswered: 0,
-                asker: None,
-                asks_by_path: false,
-                answer: None,
-                cursor: 0,
-            },
+            liveness: Liveness::new(now + config.ping_interval),
         }
     }
 
@@ -174,11 +148,10 @@ impl Endpoint {
     ) -> QpSlot {
         qp.connect(remote, self.config.peer_receive_buffer, || paths.admit());
         if self.is_empty() {
-            self.liveness.last_heard = now;
             self.liveness.check_at = now + self.config.ping_interval;
         }
-        let member =
-            Member { qp, is_ready: false, is_dirty: false, armed: Time::FAR_FUTURE, in_flight: 0 };
+        let (armed, paced) = (Time::FAR_FUTURE, Time::FAR_FUTURE);
+        let member = Member { qp, is_ready: false, is_dirty: false, armed, paced, in_flight: 0 };
         let index = self.free.pop().unwrap_or(self.members.len() as u32);
         if index as usize == self.members.len() {
             self.members.push(None);
@@ -199,6 +172,7 @@ impl Endpoint {
         self.ready.retain(|index| *index != slot.0);
         self.starved.retain(|index| *index != slot.0);
         self.timers.retain(|Reverse((_, index))| *index != slot.0);
+        self.paced.retain(|Reverse((_, index))| *index != slot.0);
         self.free.push(slot.0);
         member.qp
     }
@@ -265,7 +239,7 @@ impl Endpoint {
         let qp = self.qp_mut(slot);
         let admit = qp.on_arrival(now, arrival, memory.regions());
         if !matches!(admit, Admit::Refuse(crate::Refusal::Token)) {
-            self.heard(now);
+            self.heard();
         }
         if !matches!(admit, Admit::Take(_)) {
             self.settle(slot.0);
@@ -284,9 +258,24 @@ impl Endpoint {
         let qp = self.qp_mut(slot);
         if ack.token == qp.token() {
             qp.on_ack(now, ack, paths);
-            self.heard(now);
+            self.heard();
             self.settle(slot.0);
         }
+    }
+
+    /// The network itself says that a segment was lost: a switch has sent the header of a trimmed
+    /// packet back, or a model of the network knows. If the segment is in flight, it is sent again.
+    /// `psn`: 24 bits, as in its header; one that is not in flight is ignored.
+    pub fn on_lost(
+        &mut self,
+        now: Time,
+        slot: QpSlot,
+        stream: Stream,
+        psn: u32,
+        paths: &mut PathSet,
+    ) {
+        self.qp_mut(slot).on_lost(now, stream, psn, paths);
+        self.settle(slot.0);
     }
 
     /// A control packet has come in, by this path.
@@ -309,18 +298,18 @@ impl Endpoint {
         }
         match control.kind {
             ControlKind::Pong => {
-                self.heard(now);
+                self.heard();
                 paths.on_probe_answer(now, control.stamp);
             }
             ControlKind::Ping => {
-                self.heard(now);
+                self.heard();
                 let (index, kind) = (slot.0, self.qp_mut(slot).on_ping());
                 let stamp = control.stamp;
                 self.liveness.answer = Some(Answer { index, kind, stamp, path });
                 self.settle(slot.0);
             }
             ControlKind::Disconnect => {
-                self.heard(now);
+                self.heard();
                 self.close(slot, Status::Flushed);
             }
             ControlKind::Unknown => {
@@ -357,11 +346,13 @@ impl Endpoint {
     /// Lets time pass. Call when [`Endpoint::next_timeout`] has come.
     pub fn on_timeout(&mut self, now: Time, paths: &mut PathSet) {
         self.settle_all();
-        while let Some(&Reverse((at, index))) = self.timers.peek() {
-            if at > now {
-                break;
+        while let Some(index) = pop_due(&mut self.paced, now) {
+            if let Some(member) = self.members[index as usize].as_mut() {
+                member.paced = Time::FAR_FUTURE;
+                self.wake(index);
             }
-            self.timers.pop();
+        }
+        while let Some(index) = pop_due(&mut self.timers, now) {
             if let Some(member) = self.members[index as usize].as_mut() {
                 member.armed = Time::FAR_FUTURE;
                 member.qp.on_timeout(now, paths);
@@ -377,17 +368,12 @@ impl Endpoint {
         if self.is_empty() {
             return None;
         }
-        let timer = self.timers.peek().map(|Reverse((at, _))| *at);
+        let mut next = self.liveness.check_at;
+        for heap in [&self.timers, &self.paced] {
+            next = heap.peek().map_or(next, |Reverse((at, _))| next.min(*at));
+        }
         let probe = paths.next_probe().filter(|_| self.prober().is_some());
-        timer.into_iter().chain(probe).chain([self.liveness.check_at]).min()
-    }
-
-    /// A queue pair that can ask whether a path works again.
-    fn prober(&self) -> Option<u32> {
-        let probes = |member: &Option<Member>| {
-            member.as_ref().is_some_and(|member| member.qp.state().receives())
-        };
-        self.members.iter().position(probes).map(|index| index as u32)
+        Some(probe.map_or(next, |at| next.min(at)))
     }
 
     /// The next packet to send, until `None`.
@@ -475,12 +461,17 @@ impl Endpoint {
         while let Some(kind) = member.qp.poll_event() {
             self.events.push_back(Event { slot, qp, kind });
         }
-        if !member.is_ready {
+        self.wake(index);
+        self.account(index);
+        self.rearm(index);
+    }
+
+    /// It may have something to send.
+    fn wake(&mut self, index: u32) {
+        if let Some(member) = self.members[index as usize].as_mut().filter(|m| !m.is_ready) {
             member.is_ready = true;
             self.ready.push_back(index);
         }
-        self.account(index);
-        self.rearm(index);
     }
 
     /// Follows a queue pair's bytes in flight; freed budget wakes those that wait for it.
@@ -496,96 +487,31 @@ impl Endpoint {
 
     fn wake_starved(&mut self) {
         while let Some(index) = self.starved.pop_front() {
-            if let Some(member) = self.members[index as usize].as_mut().filter(|m| !m.is_ready) {
-                member.is_ready = true;
-                self.ready.push_back(index);
-            }
+            self.wake(index);
         }
     }
 
-    /// Sees to it that the queue pair's earliest deadline will be noticed.
+    /// Sees to it that the queue pair's earliest deadlines will be noticed.
     fn rearm(&mut self, index: u32) {
         let Some(member) = self.members[index as usize].as_mut() else { return };
         if let Some(at) = member.qp.next_timeout().filter(|at| *at < member.armed) {
             member.armed = at;
             self.timers.push(Reverse((at, index)));
         }
-    }
-
-    fn heard(&mut self, now: Time) {
-        self.liveness.last_heard = now;
-        self.liveness.unanswered = 0;
-    }
-
-    /// Queue pairs that expect something of the peer ask for it in turn, also while others hear from
-    /// it: the other end of just this one may be gone, and its farewell lost. A peer that is silent
-    /// through enough pings is given up. Counting pings, not time, forgives a pause of our own process.
-    fn check_liveness(&mut self, now: Time) {
-        if now < self.liveness.check_at {
-            return;
-        }
-        self.liveness.check_at = now + self.config.ping_interval;
-        let interval = self.config.ping_interval.as_nanos().max(1);
-        let limit = (self.config.peer_timeout.as_nanos() / interval).max(1);
-        if u128::from(self.liveness.unanswered) < limit {
-            self.ping_next();
-            return;
-        }
-        self.liveness.unanswered = 0;
-        for index in 0..self.members.len() as u32 {
-            if let Some(member) = self.members[index as usize].as_mut() {
-                member.qp.give_up(Status::RetryExceeded);
-                self.settle(index);
-            }
+        // Before it was asked for packets it is not known what the rate holds back.
+        let held = if member.is_ready { None } else { member.qp.paced_until() };
+        if let Some(at) = held.filter(|at| *at < member.paced) {
+            member.paced = at;
+            self.paced.push(Reverse((at, index)));
         }
     }
+}
 
-    /// Pings on behalf of the next queue pair that waits for something.
-    fn ping_next(&mut self) {
-        let count = self.members.len();
-        let waits = |index: &usize| {
-            self.members[*index].as_ref().is_some_and(|member| member.qp.is_waiting())
-        };
-        let start = self.liveness.cursor;
-        let found = (0..count).map(|step| (start + step) % count).find(waits);
-        if let Some(index) = found {
-            self.liveness.cursor = index + 1;
-            self.liveness.unanswered += 1;
-            self.liveness.asker = Some(index as u32);
-        }
+/// The next queue pair whose time has come.
+fn pop_due(heap: &mut BinaryHeap<Reverse<(Time, u32)>>, now: Time) -> Option<u32> {
+    let Reverse((at, _)) = heap.peek()?;
+    if *at > now {
+        return None;
     }
-
-    fn poll_liveness(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
-        if let Some(Answer { index, kind, stamp, path }) = self.liveness.answer.take() {
-            let transmit = self.control(index, kind, stamp, Some(path));
-            if transmit.is_some() {
-                return transmit;
-            }
-        }
-        let index = self.liveness.asker.take()?;
-        let qp = &mut self.members[index as usize].as_mut()?.qp;
-        let path = self.liveness.asks_by_path.then(|| qp.single_path(now, paths));
-        self.liveness.asks_by_path = path.is_none();
-        self.control(index, ControlKind::Ping, now.stamp(), path)
-    }
-
-    /// A path that is out of use is asked whether it works again.
-    fn poll_probe(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
-        paths.next_probe().filter(|at| *at <= now)?;
-        let index = self.prober()?;
-        let path = paths.poll_probe(now)?;
-        self.control(index, ControlKind::Ping, now.stamp(), Some(path))
-    }
-
-    fn control(
-        &self,
-        index: u32,
-        kind: ControlKind,
-        stamp: u32,
-        path: Option<PathId>,
-    ) -> Option<Transmit> {
-        let member = self.members[index as usize].as_ref()?;
-        let control = member.qp.control(kind, stamp)?;
-        Some(Transmit { slot: QpSlot(index), body: TransmitBody::Control(control, path) })
-    }
+    heap.pop().map(|Reverse((_, index))| index)
 }

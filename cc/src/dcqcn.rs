@@ -1,0 +1,207 @@
+//! DCQCN (Zhu et al., SIGCOMM 2015) with the timers and steps of RNICs: congestion marks cut the rate by
+//! `alpha / 2`, where `alpha` follows how often marks come; the rate then recovers in steps of time.
+//!
+//! An acknowledgement that reports marks is the CNP. There are no timers here: whoever asks says what time
+//! it is, and what has become due by then is made up for, in its order.
+
+use std::time::Duration;
+
+use braid_wire::Time;
+
+use crate::config::DEFAULT_WINDOW;
+use crate::{Controller, Feedback};
+
+/// The weight of one alpha interval: g.
+const GAIN: f64 = 1.0 / 256.0;
+/// Recovery steps towards the rate before the cut, until the target itself grows.
+const FAST_RECOVERY_STEPS: u64 = 1;
+/// Additive increase: 10 Mb/s for each 25 Gb/s of the link.
+const LINE_PER_INCREASE: f64 = 2500.0;
+/// Hyper increase, from the second on: 25 Mb/s for each 25 Gb/s.
+const LINE_PER_HYPER_INCREASE: f64 = 1000.0;
+/// No cut goes below.
+const MIN_BITS_PER_SECOND: f64 = 100e6;
+/// A rate this close to the link's is the link's.
+const ROUNDING: f64 = 1.0;
+
+/// DCQCN's parameters. Steps of increase follow from the link's rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DcqcnConfig {
+    /// The rate of the link, which it starts with and never exceeds; at least 1.
+    pub line_bits_per_second: u64,
+    /// Bytes in flight at most; DCQCN itself knows no window.
+    pub window: u64,
+    /// Between two updates of alpha; not zero, like the other two.
+    pub alpha_interval: Duration,
+    /// Between two looks at whether to cut; marks between them make one cut.
+    pub cut_interval: Duration,
+    /// From a cut to the first increase, and between two of them.
+    pub increase_interval: Duration,
+    /// Whether a loss cuts like a mark, as the NACK of RNICs does (Themis, section 2.2).
+    pub cut_on_loss: bool,
+}
+
+impl DcqcnConfig {
+    /// As RNICs do it on a link of this rate: 1 us, 4 us and 300 us. The paper has 50, 50 and 55.
+    pub fn new(line_bits_per_second: u64) -> Self {
+        DcqcnConfig {
+            line_bits_per_second,
+            window: DEFAULT_WINDOW,
+            alpha_interval: Duration::from_micros(1),
+            cut_interval: Duration::from_micros(4),
+            increase_interval: Duration::from_micros(300),
+            cut_on_loss: true,
+        }
+    }
+}
+
+/// The state of one stream. Invariant: `min <= rate <= target <= line`, all in bits per second.
+#[derive(Clone, Debug)]
+pub struct Dcqcn {
+    config: DcqcnConfig,
+    line: f64,
+    rate: f64,
+    target: f64,
+    /// Set by the first mark; nothing happens before.
+    clocks: Option<Clocks>,
+}
+
+/// What runs from the first mark on.
+#[derive(Clone, Debug)]
+struct Clocks {
+    alpha: f64,
+    /// When alpha is next updated.
+    alpha_at: Time,
+    /// A mark has come since alpha was updated.
+    marked: bool,
+    /// The first mark: later cuts are whole intervals away from it.
+    origin: Time,
+    /// When the marks that have come since the last cut make the next.
+    cut_at: Option<Time>,
+    increase_at: Time,
+    /// Increases since the last cut.
+    increases: u64,
+}
+
+impl Dcqcn {
+    /// It starts at the rate of the link.
+    pub fn new(config: DcqcnConfig) -> Self {
+        let line = config.line_bits_per_second as f64;
+        Dcqcn { config, line, rate: line, target: line, clocks: None }
+    }
+
+    /// Makes up for what has become due until `now`.
+    fn advance(&mut self, now: Time) {
+        while let Some(clocks) = &mut self.clocks {
+            let (cut_at, increase_at) = (clocks.cut_at, clocks.increase_at);
+            match cut_at {
+                Some(at) if at <= now.min(increase_at) => {
+                    clocks.cut_at = None;
+                    self.cut(at);
+                }
+                _ if increase_at <= now => self.increase(cut_at.unwrap_or(now).min(now)),
+                _ => return,
+            }
+        }
+    }
+
+    fn on_mark(&mut self, now: Time) {
+        let Some(clocks) = &mut self.clocks else {
+            self.clocks = Some(Clocks {
+                alpha: 1.0,
+                alpha_at: now + self.config.alpha_interval,
+                marked: false,
+                origin: now,
+                cut_at: None,
+                increase_at: Time::FAR_FUTURE,
+                increases: 0,
+            });
+            return self.cut(now);
+        };
+        clocks.update_alpha(now, self.config.alpha_interval);
+        clocks.marked = true;
+        let (_, next) = ticks(clocks.origin, now, self.config.cut_interval);
+        clocks.cut_at.get_or_insert(next);
+    }
+
+    fn cut(&mut self, now: Time) {
+        let Some(clocks) = &mut self.clocks else { return };
+        clocks.update_alpha(now, self.config.alpha_interval);
+        // A cut that follows a cut leaves the target: what was before both is to be recovered.
+        if clocks.increases > 0 {
+            self.target = self.rate;
+        }
+        let least = MIN_BITS_PER_SECOND.min(self.line);
+        self.rate = (self.rate * (1.0 - clocks.alpha / 2.0)).max(least);
+        clocks.increases = 0;
+        clocks.increase_at = now + self.config.increase_interval;
+    }
+
+    /// The increase that is due. At full rate nothing is left to increase, and the clock alone goes on.
+    fn increase(&mut self, until: Time) {
+        let Some(clocks) = &mut self.clocks else { return };
+        if self.rate == self.line {
+            let (due, next) = ticks(clocks.increase_at, until, self.config.increase_interval);
+            clocks.increases += due;
+            clocks.increase_at = next;
+            return;
+        }
+        let step = match clocks.increases.checked_sub(FAST_RECOVERY_STEPS) {
+            None => 0.0,
+            Some(0) => self.line / LINE_PER_INCREASE,
+            Some(_) => self.line / LINE_PER_HYPER_INCREASE,
+        };
+        self.target = (self.target + step).min(self.line);
+        self.rate = (self.rate + self.target) / 2.0;
+        if self.line - self.rate < ROUNDING {
+            self.rate = self.line;
+        }
+        clocks.increases += 1;
+        clocks.increase_at += self.config.increase_interval;
+    }
+}
+
+impl Clocks {
+    /// Each interval multiplies alpha by `1 - g`; one with a mark adds g.
+    fn update_alpha(&mut self, now: Time, interval: Duration) {
+        if now < self.alpha_at {
+            return;
+        }
+        let (due, next) = ticks(self.alpha_at, now, interval);
+        self.alpha_at = next;
+        self.alpha *= 1.0 - GAIN;
+        if std::mem::take(&mut self.marked) {
+            self.alpha += GAIN;
+        }
+        self.alpha *= (1.0 - GAIN).powi(i32::try_from(due - 1).unwrap_or(i32::MAX));
+    }
+}
+
+/// A clock ticks at `first` and every `interval` from there: how often until `now`, and when next.
+fn ticks(first: Time, now: Time, interval: Duration) -> (u64, Time) {
+    let interval = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1);
+    let count = (now.as_nanos() - first.as_nanos()) / interval + 1;
+    let next = first.as_nanos().saturating_add(count.saturating_mul(interval));
+    (count, Time::from_nanos(next))
+}
+
+impl Controller for Dcqcn {
+    fn on_feedback(&mut self, feedback: &Feedback) {
+        self.advance(feedback.now);
+        if feedback.ecn_marks > 0 || (self.config.cut_on_loss && feedback.lost > 0) {
+            self.on_mark(feedback.now);
+        }
+    }
+
+    fn allowance(&self, in_flight: u64) -> u64 {
+        self.config.window.saturating_sub(in_flight)
+    }
+
+    fn rate(&mut self, now: Time) -> Option<u64> {
+        self.advance(now);
+        Some(self.rate as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! Bytes, rates and times as users type them, and back.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A unit's suffix and what it multiplies with, the largest first.
+type Unit = (&'static str, u64);
+
+/// Powers of 1024.
+const BYTES: [Unit; 4] = [("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10), ("", 1)];
+/// Powers of 1000, as links are sold.
+const BITS: [Unit; 4] = [("G", 1_000_000_000), ("M", 1_000_000), ("K", 1_000), ("", 1)];
+/// Nanoseconds.
+const TIMES: [Unit; 3] = [("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+
+/// Bytes, as in `1500`, `512K` or `3m`.
+pub(crate) fn parse_bytes(text: &str) -> Option<u64> {
+    parse(text, &BYTES)
+}
+
+/// Bits per second, as in `100G`.
+pub(crate) fn parse_rate(text: &str) -> Option<u64> {
+    parse(text, &BITS)
+}
+
+/// A time, as in `55us`.
+pub(crate) fn parse_time(text: &str) -> Option<Duration> {
+    parse(text, &TIMES).map(Duration::from_nanos)
+}
+
+pub(crate) fn bytes(value: u64) -> impl fmt::Display {
+    Shown(value, &BYTES)
+}
+
+pub(crate) fn rate(value: u64) -> impl fmt::Display {
+    Shown(value, &BITS)
+}
+
+pub(crate) fn time(value: Duration) -> impl fmt::Display {
+    Shown(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX), &TIMES)
+}
+
+/// Digits and a unit, without sign, point or space.
+fn parse(text: &str, units: &[Unit]) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let suffix = &text[digits.len()..];
+    let (_, factor) = units.iter().find(|(unit, _)| unit.eq_ignore_ascii_case(suffix))?;
+    let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
+    is_number.then(|| digits.parse::<u64>().ok()?.checked_mul(*factor)).flatten()
+}
+
+/// In the largest unit that leaves no fraction.
+struct Shown(u64, &'static [Unit]);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shown(value, units) = self;
+        let whole = units.iter().find(|(_, factor)| value.is_multiple_of(*factor));
+        let (unit, factor) = whole.expect("the smallest unit is 1");
+        write!(f, "{}{unit}", value / factor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_count_in_1024_and_rates_in_1000() {
+        assert_eq!(parse_bytes("512K"), Some(512 << 10));
+        assert_eq!(parse_rate("100g"), Some(100_000_000_000));
+        assert_eq!(parse_time("55us"), Some(Duration::from_micros(55)));
+    }
+
+    #[test]
+    fn what_is_shown_leads_back() {
+        for value in [1, 1500, 1 << 20, 1_000_000, 2_500_000_000, 100_000_000_000] {
+            assert_eq!(parse_bytes(&bytes(value).to_string()), Some(value));
+            assert_eq!(parse_rate(&rate(value).to_string()), Some(value));
+        }
+        assert_eq!(rate(2_500_000_000).to_string(), "2500M");
+        assert_eq!(time(Duration::from_micros(1500)).to_string(), "1500us");
+    }
+
+    #[test]
+    fn what_is_no_number_with_a_unit_is_none() {
+        for bad in
+            ["", "K", "+5", "1.5M", "12Kb", "5 K", "99999999999999999999", "18014398509481985K"]
+        {
+            assert_eq!(parse_bytes(bad), None, "{bad}");
+        }
+        assert_eq!(parse_time("55"), None, "a time needs its unit");
+    }
+}

@@ -1,0 +1,47 @@
+//! When a segment asks for an acknowledgement.
+
+use super::window::Segment;
+
+/// Bytes between two of those that ask, at most.
+const MAX_INTERVAL: u64 = 128 << 10;
+/// A burst of small messages: so many segments without one that asks, and no more bytes than that.
+const BURST_SEGMENTS: u32 = 32;
+const BURST_BYTES: u64 = 16 << 10;
+
+/// Counts what has left since a segment asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asks {
+    bytes: u64,
+    segments: u32,
+    /// It is time after so many bytes ..
+    most_bytes: u64,
+    /// .. or segments.
+    most_segments: u32,
+}
+
+impl Asks {
+    /// At least four times in `room` bytes in flight, so that the window opens again before it is shut.
+    pub(crate) fn new(room: u64, most_segments: u32) -> Self {
+        let most_bytes = (room / 4).clamp(1, MAX_INTERVAL);
+        Asks { bytes: 0, segments: 0, most_bytes, most_segments }
+    }
+
+    /// A segment with `len` bytes of payload leaves.
+    pub(crate) fn count(&mut self, len: u16) {
+        self.bytes += Segment::wire_len(len);
+        self.segments += 1;
+    }
+
+    pub(crate) fn ends_small_burst(&self) -> bool {
+        self.segments == BURST_SEGMENTS && self.bytes <= BURST_BYTES
+    }
+
+    pub(crate) fn is_time(&self) -> bool {
+        self.segments >= self.most_segments || self.bytes >= self.most_bytes
+    }
+
+    /// The segment that was counted last asks.
+    pub(crate) fn ask(&mut self) {
+        (self.bytes, self.segments) = (0, 0);
+    }
+}

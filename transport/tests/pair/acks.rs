@@ -1,0 +1,36 @@
+//! How often acknowledgements are asked for, and that whoever is asked answers.
+
+use braid_transport::QpConfig;
+
+use crate::hosts::Pair;
+
+fn asking_every(ask_every: u32) -> Pair {
+    Pair::new(QpConfig { ask_every, ..QpConfig::default() }, 1)
+}
+
+#[test]
+fn every_segment_is_acknowledged_where_every_one_asks() {
+    let mut pair = asking_every(1);
+    pair.write(40);
+    let sent = pair.send();
+    assert!(sent.iter().all(|sent| sent.header.ack_request));
+    let (in_order, reordered) = sent.split_at(20);
+    for sent in in_order.iter().chain(reordered.iter().rev()) {
+        let ack = pair.arrive(sent).expect("an ack for every packet");
+        assert_eq!((ack.path, ack.stamp), (sent.path, sent.header.stamp), "it echoes the packet");
+        pair.ack(&ack);
+    }
+    assert_eq!(pair.completed(), 1);
+    assert_eq!((pair.counters().acks_received, pair.counters().retransmitted), (40, 0));
+}
+
+#[test]
+fn few_segments_ask_otherwise_but_the_last_one_does() {
+    let mut pair = asking_every(8);
+    pair.write(20);
+    let sent = pair.send();
+    let asking: Vec<_> = (0..20).filter(|index| sent[*index].header.ack_request).collect();
+    assert_eq!(asking, [7, 15, 19]);
+    let acks = sent.iter().filter_map(|sent| pair.arrive(sent)).count();
+    assert_eq!(acks, 3);
+}

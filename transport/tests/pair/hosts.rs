@@ -1,0 +1,171 @@
+//! The two ends of one queue pair, and what they say to each other.
+
+use std::time::Duration;
+
+use braid_lb::{LbPolicy, PathSet};
+use braid_transport::{
+    Access, Admit, Arrival, AtomicOp, Endpoint, EndpointConfig, Memory, PdId, QpConfig, QpSlot,
+    QpState, QueuePair, Region, Regions, Remote, RemoteAddr, SendOp, SendWr, SgList, Sge,
+    TransmitBody,
+};
+use braid_wire::{Ack, Crc, DataHeader, PathId, QpId, Time, Token};
+
+/// Payload bytes of a full segment.
+pub(crate) const MTU: u16 = 4096;
+const TOKEN: Token = Token(7);
+
+/// One region that allows everything; nothing is moved here.
+struct Everything {
+    regions: Regions,
+    key: u32,
+}
+
+impl Memory for Everything {
+    fn regions(&self) -> &Regions {
+        &self.regions
+    }
+
+    fn atomic(&self, _: u64, _: AtomicOp) -> u64 {
+        0
+    }
+}
+
+struct Host {
+    endpoint: Endpoint,
+    paths: PathSet,
+    slot: QpSlot,
+}
+
+impl Host {
+    fn new(now: Time, config: &QpConfig, train_segments: u32) -> Self {
+        let endpoint = EndpointConfig { train_segments, ..EndpointConfig::default() };
+        let mut endpoint = Endpoint::new(now, endpoint);
+        let mut paths = PathSet::new(LbPolicy::RoundRobin, 4, 1).unwrap();
+        let mut qp = QueuePair::new(QpId::new(2), TOKEN, config.clone());
+        qp.modify(QpState::Init).unwrap();
+        let remote = Remote {
+            qp: QpId::new(2),
+            token: TOKEN,
+            send_psn: 0xFF_FFF0, // wraps soon
+            recv_psn: 0xFF_FFF0,
+            mtu: MTU,
+            window: 4096,
+            max_rd_atomic: 16,
+            crc: Crc::Off,
+        };
+        let slot = endpoint.adopt(now, qp, remote, &mut paths);
+        Host { endpoint, paths, slot }
+    }
+}
+
+/// A segment on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) header: DataHeader,
+    pub(crate) path: PathId,
+}
+
+pub(crate) struct Pair {
+    pub(crate) now: Time,
+    sender: Host,
+    receiver: Host,
+    memory: Everything,
+}
+
+impl Pair {
+    pub(crate) fn new(config: QpConfig, train_segments: u32) -> Self {
+        let mut regions = Regions::default();
+        let region = Region { pd: PdId(0), addr: 0, len: 1 << 30, access: Access::ALL };
+        let key = regions.insert(region).unwrap();
+        let now = Time::from_nanos(1_000_000);
+        let host = || Host::new(now, &config, train_segments);
+        Pair { now, sender: host(), receiver: host(), memory: Everything { regions, key } }
+    }
+
+    /// Posts a WRITE of so many full segments.
+    pub(crate) fn write(&mut self, segments: u32) {
+        let (len, key) = (segments * u32::from(MTU), self.memory.key);
+        let wr = SendWr {
+            id: 0,
+            op: SendOp::Write { remote: RemoteAddr { addr: 0, rkey: key }, imm: None },
+            sges: SgList::from_iter([Sge { addr: 0, len, lkey: key }]),
+            signalled: true,
+            solicited: false,
+            fence: false,
+        };
+        self.sender.endpoint.post_send(self.now, self.sender.slot, wr).unwrap();
+    }
+
+    /// What leaves the sender now.
+    pub(crate) fn send(&mut self) -> Vec<Sent> {
+        let Host { endpoint, paths, .. } = &mut self.sender;
+        let mut sent = Vec::new();
+        while let Some(transmit) = endpoint.poll_transmit(self.now, paths) {
+            match transmit.body {
+                TransmitBody::Segment { header, path, .. } => sent.push(Sent { header, path }),
+                other => panic!("the sender has nothing to say but segments: {other:?}"),
+            }
+        }
+        sent
+    }
+
+    /// When the sender wants to be called again.
+    pub(crate) fn wakes_at(&self) -> Time {
+        self.sender.endpoint.next_timeout(&self.sender.paths).expect("it has a queue pair")
+    }
+
+    /// Lets time pass until the sender wants to be called, and calls it.
+    pub(crate) fn sleep(&mut self) {
+        self.now = self.wakes_at().max(self.now);
+        self.sender.endpoint.on_timeout(self.now, &mut self.sender.paths);
+    }
+
+    pub(crate) fn pass(&mut self, span: Duration) {
+        self.now += span;
+    }
+
+    /// A segment arrives, and the receiver says what it has to say.
+    pub(crate) fn arrive(&mut self, sent: &Sent) -> Option<Ack> {
+        self.arrive_marked(sent, false)
+    }
+
+    pub(crate) fn arrive_marked(&mut self, sent: &Sent, congestion: bool) -> Option<Ack> {
+        let Host { endpoint, paths, slot } = &mut self.receiver;
+        let arrival = Arrival { header: &sent.header, path: sent.path, congestion };
+        if let Admit::Take(_) = endpoint.on_arrival(self.now, *slot, &arrival, &self.memory) {
+            endpoint.placed(self.now, *slot, &self.memory);
+        }
+        let ack = endpoint.poll_transmit(self.now, paths)?;
+        assert_eq!(endpoint.poll_transmit(self.now, paths), None, "one ack tells everything");
+        match ack.body {
+            TransmitBody::Ack(ack) => Some(ack),
+            other => panic!("the receiver has nothing to say but acks: {other:?}"),
+        }
+    }
+
+    pub(crate) fn ack(&mut self, ack: &Ack) {
+        let Host { endpoint, paths, slot } = &mut self.sender;
+        endpoint.on_ack(self.now, *slot, ack, paths);
+    }
+
+    /// The network tells the sender that it has lost a segment.
+    pub(crate) fn lose(&mut self, psn: u32) {
+        let Host { endpoint, paths, slot } = &mut self.sender;
+        endpoint.on_lost(self.now, *slot, braid_wire::Stream::Requests, psn, paths);
+    }
+
+    /// Work requests that have completed at the sender.
+    pub(crate) fn completed(&mut self) -> usize {
+        std::iter::from_fn(|| self.sender.endpoint.poll_completion()).count()
+    }
+
+    pub(crate) fn counters(&self) -> braid_transport::QpCounters {
+        self.sender.endpoint.qp(self.sender.slot).counters()
+    }
+
+    /// Packets that the path of a segment has been told lost.
+    pub(crate) fn lost_on(&self, path: PathId) -> u64 {
+        let mut paths = self.sender.paths.paths();
+        paths.find(|report| report.path == path).map_or(0, |report| report.counters.lost)
+    }
+}

@@ -1,0 +1,8 @@
+//! A sender and a receiver whose packets the test carries by hand, in virtual time.
+
+mod acks;
+mod hosts;
+mod losses;
+mod not_ready;
+mod pacing;
+mod rnic;

@@ -1,0 +1,115 @@
+//! Segments leave at the controller's rate.
+
+use std::time::Duration;
+
+use braid_cc::{CcConfig, DcqcnConfig};
+use braid_transport::QpConfig;
+use braid_wire::{DATA_HEADER_LEN, Time};
+
+use crate::hosts::{MTU, Pair, Sent};
+
+const GBIT: u64 = 1_000_000_000;
+/// Of a full segment on the wire.
+const BITS: u64 = 8 * (MTU as u64 + DATA_HEADER_LEN as u64);
+
+fn paced(cc: CcConfig, train_segments: u32) -> Pair {
+    Pair::new(QpConfig { cc, ask_every: 1, ..QpConfig::default() }, train_segments)
+}
+
+fn at_rate(bits_per_second: u64, train_segments: u32) -> Pair {
+    paced(CcConfig::Rate { bits_per_second, window: 1 << 30 }, train_segments)
+}
+
+/// Lets `count` segments leave, with when each does.
+fn departures(pair: &mut Pair, count: usize) -> Vec<(Time, Sent)> {
+    let mut departures = Vec::new();
+    loop {
+        let now = pair.now;
+        departures.extend(pair.send().into_iter().map(|sent| (now, sent)));
+        if departures.len() >= count {
+            return departures;
+        }
+        pair.sleep();
+        assert!(pair.now > now, "it wakes for nothing");
+    }
+}
+
+fn nanos_after(start: Time, departures: &[(Time, Sent)]) -> Vec<u64> {
+    departures.iter().map(|(at, _)| (*at - start).as_nanos() as u64).collect()
+}
+
+#[test]
+fn a_message_leaves_at_exact_spacing() {
+    for rate in [GBIT, 100 * GBIT, 800 * GBIT] {
+        let mut pair = at_rate(rate, 1);
+        pair.write(16);
+        let start = pair.now;
+        let left = departures(&mut pair, 16);
+        let exact = (0..16).map(|index| (index * BITS * GBIT).div_ceil(rate));
+        assert_eq!(nanos_after(start, &left), exact.collect::<Vec<_>>(), "{rate} bit/s");
+    }
+}
+
+#[test]
+fn nothing_is_gained_by_idling_and_nothing_lost_by_posting_late() {
+    let mut pair = at_rate(GBIT, 1);
+    pair.write(2);
+    departures(&mut pair, 2);
+    pair.pass(Duration::from_nanos(10 * BITS));
+    let start = pair.now;
+    pair.write(3);
+    let left = departures(&mut pair, 3);
+    assert_eq!(nanos_after(start, &left), [0, BITS, 2 * BITS]);
+    // In the middle of a segment's time the next one waits for its end.
+    pair.pass(Duration::from_nanos(BITS / 2));
+    pair.write(1);
+    assert!(pair.send().is_empty());
+    assert_eq!(pair.wakes_at(), left[2].0 + Duration::from_nanos(BITS));
+}
+
+#[test]
+fn trains_leave_whole() {
+    let mut pair = at_rate(GBIT, 4);
+    pair.write(10);
+    let start = pair.now;
+    let left = departures(&mut pair, 10);
+    let expected = [0, 0, 0, 0, 4, 4, 4, 4, 8, 8].map(|segments| segments * BITS);
+    assert_eq!(nanos_after(start, &left), expected);
+}
+
+#[test]
+fn a_sender_without_a_rate_is_not_held() {
+    let mut pair = paced(CcConfig::Fixed { window: 1 << 30 }, 1);
+    pair.write(100);
+    assert_eq!(pair.send().len(), 100);
+}
+
+#[test]
+fn a_mark_halves_the_rate_of_dcqcn() {
+    let mut pair = paced(CcConfig::Dcqcn(DcqcnConfig::new(GBIT)), 1);
+    pair.write(8);
+    let start = pair.now;
+    let left = departures(&mut pair, 3);
+    assert_eq!(nanos_after(start, &left), [0, BITS, 2 * BITS]);
+    let ack = pair.arrive_marked(&left[0].1, true).expect("it asks");
+    pair.ack(&ack);
+    // The segment that has left last was paid for at the old rate.
+    let start = pair.now;
+    pair.sleep();
+    let left = departures(&mut pair, 3);
+    assert_eq!(nanos_after(start, &left), [BITS, 3 * BITS, 5 * BITS]);
+}
+
+#[test]
+fn a_reported_loss_cuts_dcqcn_too_and_the_retransmission_is_paced() {
+    let mut pair = paced(CcConfig::Dcqcn(DcqcnConfig::new(GBIT)), 1);
+    pair.write(8);
+    let left = departures(&mut pair, 2);
+    pair.lose(left[0].1.header.psn);
+    assert!(pair.send().is_empty());
+    let start = pair.now;
+    pair.sleep();
+    let left = departures(&mut pair, 2);
+    assert!(left[0].1.header.retransmission && !left[1].1.header.retransmission);
+    assert_eq!(nanos_after(start, &left), [BITS, 3 * BITS]);
+}
