@@ -1,0 +1,117 @@
+//! What people type.
+
+use std::path::PathBuf;
+
+use braid_cc::CcConfig;
+use braid_lb::LbPolicy;
+use braid_sim::host::{Paths, Recovery};
+use braid_sim::scenario::{MatrixOptions, Model, SwitchPolicy, parse_paths, parse_recovery};
+use clap::{Args, Parser, Subcommand};
+
+use crate::reproduce::Reproduce;
+
+/// A packet-level simulator that drives the shipped protocol in virtual time.
+///
+/// Exit 0: done; 1: a run failed; 2: bad usage, or something wrong in a scenario or matrix.
+#[derive(Parser, Debug)]
+#[command(name = "braid-sim", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Scenarios that are here, models, and policies, with a line each.
+    List,
+    /// Run scenarios (TOML; docs/simulator.md lists the keys).
+    Run(RunArgs),
+    /// Run connection matrices, `Nodes N`, `Connections M`, lines `src->dst start T size S`.
+    Matrix(MatrixArgs),
+    /// A paper's figures again, claim by claim.
+    Reproduce(Reproduce),
+}
+
+/// Where results go beside stdout.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Output {
+    /// Write the results there too; several scenarios make an array.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write report.json, table.txt and every message's times (CSV) there; a folder each where there are
+    /// several scenarios.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RunArgs {
+    /// Scenarios.
+    #[arg(required = true, value_name = "SCENARIO.toml")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The first run's seed, instead of the scenario's.
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    /// Runs, instead of the scenario's; the seeds count up.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) runs: Option<u32>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct MatrixArgs {
+    /// Connection matrices.
+    #[arg(required = true, value_name = "FILE.cm")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Network and hosts: ofan, pro or uec.
+    #[arg(long, value_name = "MODEL", default_value = "uec")]
+    pub(crate) model: Model,
+    /// Path policy, instead of the model's.
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) lb: Option<LbPolicy>,
+    /// Switch policy, instead of the model's, as in `round-robin:permute=1`.
+    #[arg(long = "switch", value_name = "POLICY")]
+    pub(crate) switch: Option<SwitchPolicy>,
+    /// What paths are: `source`, or `hashed:N` [default: what the switches take them for]
+    #[arg(long, value_name = "PATHS", value_parser = parse_paths)]
+    pub(crate) paths: Option<Paths>,
+    /// Loss recovery, instead of the model's; `ideal` is one of them.
+    #[arg(long, value_name = "METHOD", value_parser = parse_recovery)]
+    pub(crate) recovery: Option<Recovery>,
+    /// Congestion control, instead of the model's, as in `fixed:512K`.
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) cc: Option<CcConfig>,
+    /// Hosts of the fat tree, rounded up to the next one there is [default: the matrix's nodes]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) hosts: Option<u32>,
+    /// Tiers of the fat tree.
+    #[arg(long, value_name = "T", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=3))]
+    pub(crate) tiers: u32,
+    /// The first run's seed.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Runs; the seeds count up.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) runs: u32,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+impl MatrixArgs {
+    /// What the matrices are run on.
+    pub(crate) fn options(&self) -> MatrixOptions {
+        MatrixOptions {
+            model: self.model,
+            tiers: self.tiers,
+            hosts: self.hosts,
+            switch: self.switch.clone(),
+            lb: self.lb,
+            paths: self.paths,
+            recovery: self.recovery,
+            cc: self.cc,
+            seed: self.seed,
+            runs: self.runs,
+        }
+    }
+}

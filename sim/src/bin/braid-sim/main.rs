@@ -1,0 +1,22 @@
+//! `braid-sim`: what a load balancer or a congestion control does on a fabric, before it is bought.
+
+mod cli;
+mod list;
+mod progress;
+mod reproduce;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::List => list::list(),
+        Command::Run(args) => run::run_scenarios(&args),
+        Command::Matrix(args) => run::run_matrices(&args),
+        Command::Reproduce(args) => args.run(),
+    }
+}

@@ -1,0 +1,81 @@
+//! `braid-sim run` and `braid-sim matrix`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use braid_sim::report::{
+    Report, RunFailure, make_folder, run_scenario, table, write_json, write_text,
+};
+use braid_sim::scenario::{Scenario, ScenarioError};
+use serde_json::Value;
+
+use crate::cli::{MatrixArgs, Output, RunArgs};
+use crate::progress;
+
+/// Runs scenarios from files.
+pub(crate) fn run_scenarios(args: &RunArgs) -> ExitCode {
+    let read = |file: &PathBuf| {
+        let mut scenario = Scenario::read(file)?;
+        scenario.seed = args.seed.unwrap_or(scenario.seed);
+        scenario.runs = args.runs.unwrap_or(scenario.runs);
+        Ok(scenario)
+    };
+    finish(args.files.iter().map(read).collect(), &args.output)
+}
+
+/// Runs connection matrices.
+pub(crate) fn run_matrices(args: &MatrixArgs) -> ExitCode {
+    let options = args.options();
+    let read = |file: &PathBuf| Scenario::of_matrix(file, &options);
+    finish(args.files.iter().map(read).collect(), &args.output)
+}
+
+fn finish(scenarios: Result<Vec<Scenario>, ScenarioError>, output: &Output) -> ExitCode {
+    let done =
+        scenarios.map_err(RunFailure::from).and_then(|scenarios| run_all(&scenarios, output));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("braid-sim: {failure}");
+            match failure {
+                RunFailure::Scenario(_) => ExitCode::from(2),
+                RunFailure::Run { .. } | RunFailure::Write { .. } => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+fn run_all(scenarios: &[Scenario], output: &Output) -> Result<(), RunFailure> {
+    // What is wrong with the last scenario should not come out after the first has run for an hour.
+    let messages: Vec<u64> = scenarios
+        .iter()
+        .map(|scenario| Ok(scenario.plan(scenario.seed)?.workload.messages.len() as u64))
+        .collect::<Result<_, RunFailure>>()?;
+    let mut reports = Vec::new();
+    for (scenario, messages) in scenarios.iter().zip(messages) {
+        let folder = output.out.as_deref().map(|out| folder(out, scenario, scenarios.len()));
+        folder.as_deref().map_or(Ok(()), make_folder)?;
+        let bar = progress::bar(&scenario.name, messages * u64::from(scenario.runs));
+        let report = run_scenario(scenario, folder.as_deref(), &|finished| bar.inc(finished));
+        bar.finish_and_clear();
+        let report = report?;
+        if let Some(folder) = folder {
+            write_json(&folder.join("report.json"), &report.to_json())?;
+            write_text(&folder.join("table.txt"), &table(std::slice::from_ref(&report)))?;
+        }
+        reports.push(report);
+    }
+    print!("{}", table(&reports));
+    output.json.as_deref().map_or(Ok(()), |file| write_json(file, &json(&reports)))
+}
+
+fn folder(out: &Path, scenario: &Scenario, scenarios: usize) -> PathBuf {
+    if scenarios == 1 { out.to_owned() } else { out.join(&scenario.name) }
+}
+
+fn json(reports: &[Report]) -> Value {
+    match reports {
+        [only] => only.to_json(),
+        several => several.iter().map(Report::to_json).collect(),
+    }
+}

@@ -1,0 +1,90 @@
+//! How a network behaves.
+
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+use crate::frames::Frames;
+use crate::switch::Policy;
+
+/// How much may wait.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Buffer {
+    /// Each port has its own.
+    PerPort {
+        /// Bytes.
+        bytes: u64,
+    },
+    /// All ports of a switch share one; a queue may take `alpha` times what is free (dynamic threshold,
+    /// Choudhury and Hahne).
+    Shared {
+        /// Bytes of the switch.
+        bytes: u64,
+        /// The factor.
+        alpha: f64,
+    },
+}
+
+/// When a packet is compared with the thresholds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// As it joins the queue.
+    Joining,
+    /// As it leaves the queue.
+    Leaving,
+}
+
+/// Congestion marks (ECN), by the bytes in the queue, as RED does with the current length.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Marking {
+    /// None up to here: Kmin.
+    pub low: u64,
+    /// All from here: Kmax.
+    pub high: u64,
+    /// The probability just below `high`: Pmax.
+    pub most: f64,
+    /// When.
+    pub when: When,
+}
+
+impl Marking {
+    /// Whether a packet that meets `queued` bytes is marked.
+    pub fn marks(&self, queued: u64, rng: &mut Pcg64Mcg) -> bool {
+        if queued <= self.low {
+            return false;
+        }
+        if queued >= self.high {
+            return true;
+        }
+        let share = (queued - self.low) as f64 / (self.high - self.low) as f64;
+        rng.random::<f64>() < share * self.most
+    }
+}
+
+/// Priority flow control: a switch stops who sends to it, per incoming link.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Pause {
+    /// A link is stopped when it has more than this many bytes in the switch, or with a shared buffer
+    /// more than `alpha` times what is free, if that is less.
+    pub stop: u64,
+    /// It goes on when it has no more than this.
+    pub go: u64,
+}
+
+/// How a network behaves.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NetworkConfig {
+    /// Sizes on the wire.
+    pub frames: Frames,
+    /// Room for packets that wait in switches.
+    pub buffer: Buffer,
+    /// Congestion marks, if any.
+    pub marking: Option<Marking>,
+    /// Pause frames, if any.
+    pub pause: Option<Pause>,
+    /// Control packets go first in every switch; else they queue with the data.
+    pub control_first: bool,
+    /// A full queue cuts the payload off instead of dropping.
+    pub trim: bool,
+    /// How switches choose among equal ways.
+    pub policy: Policy,
+}

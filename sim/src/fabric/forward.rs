@@ -1,0 +1,99 @@
+//! A switch sends a packet on.
+
+use crate::events::Events;
+use crate::packet::Packet;
+use crate::simulation::Event;
+use crate::switch::{Action, Desk, Offer, Pass};
+use crate::topology::PortId;
+
+use super::{Fabric, Loss};
+
+impl Fabric {
+    /// A packet has come to a switch.
+    pub(crate) fn forward(&mut self, switch: u32, packet: Packet, events: &mut Events<Event>) {
+        if self.switches[switch as usize].gate.is_none() {
+            return self.route(switch, packet, None, events);
+        }
+        match self.at_gate(switch, Some(packet), 0, events) {
+            Pass::On(packet, port) => self.route(switch, packet, port, events),
+            Pass::Held => {}
+        }
+        self.carry_out(switch, events);
+    }
+
+    /// A switch's gate wanted to be woken.
+    pub fn on_wake(&mut self, switch: u32, token: u32, events: &mut Events<Event>) {
+        self.at_gate(switch, None, token, events);
+        self.carry_out(switch, events);
+    }
+
+    /// Shows the gate a packet, or wakes it.
+    fn at_gate(
+        &mut self,
+        switch: u32,
+        packet: Option<Packet>,
+        token: u32,
+        events: &Events<Event>,
+    ) -> Pass {
+        let dst = packet.map(|packet| packet.dst);
+        let mut desk = Desk {
+            now: events.now(),
+            switch,
+            topology: &self.topology,
+            queues: &self.ports,
+            ports: dst.map_or(&[], |dst| self.routes.towards(switch, dst)),
+            bodies: &mut self.bodies,
+            actions: &mut self.actions,
+        };
+        let gate = self.switches[switch as usize].gate.as_mut().expect("only gates are asked");
+        match packet {
+            Some(packet) => gate.on_packet(packet, &mut desk),
+            None => {
+                gate.on_wake(token, &mut desk);
+                Pass::Held
+            }
+        }
+    }
+
+    /// Does what a gate has asked for.
+    fn carry_out(&mut self, switch: u32, events: &mut Events<Event>) {
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::Release(packet, port) => self.route(switch, packet, port, events),
+                Action::Send(packet, body) => {
+                    let packet = self.bodies.load(packet, body);
+                    self.route(switch, packet, None, events);
+                }
+                Action::Wake(span, token) => events.after(span, Event::Gate { switch, token }),
+            }
+        }
+        self.actions = actions;
+    }
+
+    /// Chooses the output port, unless one is named, and queues the packet there.
+    fn route(
+        &mut self,
+        switch: u32,
+        packet: Packet,
+        named: Option<PortId>,
+        events: &mut Events<Event>,
+    ) {
+        let ports = self.routes.towards(switch, packet.dst);
+        let port = match (named, ports) {
+            (Some(port), _) => port,
+            (None, []) => {
+                self.drop_packet(packet, Loss::NoRoute);
+                return;
+            }
+            (None, [only]) => *only,
+            (None, _) => {
+                let (queues, topology) = (&self.ports[..], &self.topology);
+                let now = events.now();
+                let offer = Offer { now, switch, packet: &packet, ports, queues, topology };
+                self.switches[switch as usize].chooser.choose(&offer)
+            }
+        };
+        self.join(port, packet, events);
+    }
+}

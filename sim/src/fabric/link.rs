@@ -1,0 +1,74 @@
+//! What a port sends into: kept apart from its queues, because an arrival asks for nothing else.
+
+use crate::events::{Events, Span};
+use crate::packet::Packet;
+use crate::time::{Ps, Rate};
+use crate::topology::Node;
+
+/// The far end of a port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) to: Node,
+    /// False: whatever crosses the link is lost.
+    pub(crate) up: bool,
+}
+
+/// Links of the same speed and delay share what has been worked out for their frames.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Speeds {
+    known: Vec<Speed>,
+}
+
+/// A [`Speed`]'s place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SpeedId(u32);
+
+#[derive(Clone, Debug)]
+struct Speed {
+    rate: Rate,
+    delay: Ps,
+    /// The frames sent last, control and data: most are like the one before.
+    recent: [Option<Frame>; 2],
+}
+
+/// How long a frame of this length takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    bytes: u32,
+    /// Until the next one may follow.
+    pub(crate) until_sent: Span,
+    /// Until it is at the far end.
+    pub(crate) until_arrived: Span,
+    /// The same as the first.
+    pub(crate) occupies: Ps,
+}
+
+impl Speeds {
+    pub(crate) fn find(&mut self, rate: Rate, delay: Ps) -> SpeedId {
+        let same = |speed: &Speed| speed.rate == rate && speed.delay == delay;
+        let at = self.known.iter().position(same).unwrap_or_else(|| {
+            self.known.push(Speed { rate, delay, recent: [None; 2] });
+            self.known.len() - 1
+        });
+        SpeedId(at as u32)
+    }
+
+    /// How long a packet takes, with a gap of so many bytes behind it.
+    pub(crate) fn frame<E: Copy>(
+        &mut self,
+        speed: SpeedId,
+        packet: &Packet,
+        gap: u32,
+        events: &mut Events<E>,
+    ) -> Frame {
+        let speed = &mut self.known[speed.0 as usize];
+        let recent = &mut speed.recent[usize::from(packet.is_data())];
+        if let Some(frame) = recent.filter(|frame| frame.bytes == packet.bytes) {
+            return frame;
+        }
+        let wire = speed.rate.time_for(packet.bytes);
+        let occupies = wire + speed.rate.time_for(gap);
+        let (until_sent, until_arrived) = (events.span(occupies), events.span(wire + speed.delay));
+        *recent.insert(Frame { bytes: packet.bytes, until_sent, until_arrived, occupies })
+    }
+}

@@ -1,0 +1,241 @@
+//! The fabric: output-queued switches joined by links, and everything that can happen to a packet on
+//! the way.
+//!
+//! A packet is in a queue of a port, on its link, or gone: delivered, or dropped and accounted for.
+
+mod buffer;
+mod config;
+mod forward;
+mod ledger;
+mod link;
+mod pause;
+mod port;
+
+pub use config::{Buffer, Marking, NetworkConfig, Pause, When};
+pub use ledger::{Ledger, LinkLoad, Loss};
+use link::Link;
+pub(crate) use link::Speeds;
+pub use port::Port;
+use port::Sending;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::events::Events;
+use crate::packet::{Bodies, Body, Packet};
+use crate::simulation::Event;
+use crate::switch::{Action, Chooser, Gate};
+use crate::topology::{Node, PortId, Routes, Topology};
+
+/// A running network.
+#[derive(Debug)]
+pub struct Fabric {
+    /// The plan that it was built to.
+    pub topology: Topology,
+    /// How it behaves.
+    pub config: NetworkConfig,
+    /// By number.
+    pub ports: Vec<Port>,
+    /// What the packets in it carry.
+    pub bodies: Bodies,
+    /// What happened to packets.
+    pub ledger: Ledger,
+    /// By port.
+    links: Vec<Link>,
+    speeds: Speeds,
+    switches: Vec<Switch>,
+    routes: Routes,
+    /// Packets that were dropped and whose sender has not been looked after yet.
+    dropped: Vec<(Packet, Loss)>,
+    /// What a gate has asked for.
+    actions: Vec<Action>,
+    /// Ports that are sending.
+    busy: u32,
+    rng: Pcg64Mcg,
+}
+
+/// A switch's own state; its queues are in its ports.
+#[derive(Debug)]
+struct Switch {
+    chooser: Chooser,
+    /// Only where a policy needs one.
+    gate: Option<Gate>,
+    /// Bytes in all its queues.
+    used: u64,
+}
+
+/// Where a packet has got to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// It is on its way, or lost.
+    Under,
+    /// It has reached this interface.
+    Reached {
+        /// The interface.
+        nic: u32,
+        /// The packet.
+        packet: Packet,
+    },
+}
+
+impl Fabric {
+    /// A network with empty queues; `seed` decides whatever its switches decide by chance.
+    pub fn new(topology: Topology, config: NetworkConfig, seed: u64) -> Fabric {
+        let routes = Routes::new(&topology, |_| true);
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let mut speeds = Speeds::default();
+        let numbers = || topology.ports();
+        let ports = Port::all(&topology, &mut speeds);
+        let links = numbers().map(|port| Link { to: topology.ends(port).1, up: true }).collect();
+        let switches = (0..topology.switches.len() as u32)
+            .map(|switch| {
+                let chooser = Chooser::new(&config.policy, &topology, switch, rng.random());
+                let gate = Gate::new(&config.policy, &topology, switch, rng.random());
+                Switch { chooser, gate, used: 0 }
+            })
+            .collect();
+        Fabric {
+            topology,
+            config,
+            ports,
+            bodies: Bodies::default(),
+            ledger: Ledger::default(),
+            links,
+            speeds,
+            switches,
+            routes,
+            dropped: Vec::new(),
+            actions: Vec::new(),
+            busy: 0,
+            rng,
+        }
+    }
+
+    /// The port's first packet, if it may go out, begins to.
+    pub fn start(&mut self, port: PortId, events: &mut Events<Event>) {
+        let it = &mut self.ports[port.index()];
+        if it.sending.is_some() {
+            return;
+        }
+        let Some(mut packet) = it.next() else { return };
+        let is_data = packet.is_data();
+        it.sent.count(&packet);
+        self.busy += 1;
+        it.sending = Some(Sending { bytes: packet.bytes, ingress: packet.ingress, is_data });
+        if let Some(marking) = self.config.marking.filter(|marking| marking.when == When::Leaving)
+            && is_data
+            && !packet.marked
+        {
+            packet.marked = marking.marks(it.bytes, &mut self.rng);
+            it.marked += u64::from(packet.marked);
+        }
+        let frame = self.speeds.frame(it.speed, &packet, self.config.frames.gap, events);
+        it.busy_time += frame.occupies;
+        events.after_span(frame.until_sent, Event::Sent { port });
+        events.after_span(frame.until_arrived, Event::Arrived { port, packet });
+    }
+
+    /// The port has sent a packet and may take the next.
+    pub fn on_sent(&mut self, port: PortId, events: &mut Events<Event>) {
+        self.busy -= 1;
+        self.leave(port, events);
+        self.start(port, events);
+    }
+
+    /// A packet has come to the far end of a link.
+    pub fn on_arrived(
+        &mut self,
+        port: PortId,
+        mut packet: Packet,
+        events: &mut Events<Event>,
+    ) -> Step {
+        let Link { to, up } = self.links[port.index()];
+        if !up {
+            self.ledger.lost_on_links.count(&packet);
+            self.drop_packet(packet, Loss::LinkDown);
+            return Step::Under;
+        }
+        self.ledger.arrived.count(&packet);
+        packet.hops += 1;
+        match to {
+            Node::Nic(nic) => Step::Reached { nic, packet },
+            Node::Switch(switch) => {
+                packet.ingress = port.0;
+                self.forward(switch, packet, events);
+                Step::Under
+            }
+        }
+    }
+
+    /// A packet dropped since the last call, with what it carried and the reason.
+    pub fn next_dropped(&mut self) -> Option<(Packet, Body, Loss)> {
+        let (packet, loss) = self.dropped.pop()?;
+        Some((packet, self.bodies.unload(&packet), loss))
+    }
+
+    /// Cuts or mends one direction of a cable. Packets on it are lost, silently; those in its queue wait.
+    pub fn set_up(&mut self, port: PortId, up: bool, events: &mut Events<Event>) {
+        self.links[port.index()].up = up;
+        if up {
+            self.start(port, events);
+        }
+    }
+
+    /// Changes a link's speed, from the next packet on.
+    pub fn set_rate(&mut self, port: PortId, rate: crate::time::Rate) {
+        self.ports[port.index()].set_rate(rate, &mut self.speeds);
+    }
+
+    /// Routing learns of what works now.
+    pub fn converge(&mut self) {
+        let links = &self.links;
+        self.routes = Routes::new(&self.topology, |port| links[port.index()].up);
+        for switch in &mut self.switches {
+            switch.chooser.on_routes_changed();
+        }
+    }
+
+    fn drop_packet(&mut self, packet: Packet, loss: Loss) {
+        self.ledger.dropped[loss as usize] += 1;
+        self.dropped.push((packet, loss));
+    }
+
+    /// What must hold when nothing is in the network any more.
+    ///
+    /// # Panics
+    /// If something is left in a queue or an account, a link has not passed on all that it was given, or a
+    /// queue was longer than its buffer.
+    pub(crate) fn check_books(&self) {
+        let mut sent = LinkLoad::default();
+        for (port, id) in self.ports.iter().zip(0..) {
+            let id = PortId(id);
+            assert!(port.bytes == 0 && port.packets == 0, "{} bytes left at {id:?}", port.bytes);
+            assert!(port.held == 0, "{} bytes left in the account of {id:?}", port.held);
+            sent.packets += port.sent.packets;
+            sent.bytes += port.sent.bytes;
+            let room = match (self.config.buffer, port.from) {
+                (Buffer::PerPort { bytes }, Node::Switch(_)) if !self.config.trim => bytes,
+                (Buffer::Shared { bytes, .. }, Node::Switch(_)) if !self.config.trim => bytes,
+                _ => u64::MAX,
+            };
+            assert!(port.max_bytes <= room, "{} bytes were in {id:?}", port.max_bytes);
+        }
+        let (arrived, lost) = (self.ledger.arrived, self.ledger.lost_on_links);
+        let balanced = sent.packets == arrived.packets + lost.packets
+            && sent.bytes == arrived.bytes + lost.bytes;
+        assert!(balanced, "{sent:?} was sent, {arrived:?} has arrived, {lost:?} was lost");
+        let used: u64 = self.switches.iter().map(|switch| switch.used).sum();
+        assert!(used == 0, "{used} bytes left in the buffers of switches");
+    }
+
+    /// Whether an interface's link is free for data.
+    pub(crate) fn may_take_data(&self, port: PortId) -> bool {
+        let it = &self.ports[port.index()];
+        it.is_idle() && !it.paused
+    }
+
+    /// Whether nothing is in the network any more, and no port is sending.
+    pub fn is_empty(&self) -> bool {
+        self.bodies.is_empty() && self.busy == 0
+    }
+}

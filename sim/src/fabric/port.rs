@@ -1,0 +1,123 @@
+//! An output port: its queues and its link.
+
+use std::collections::VecDeque;
+
+use crate::packet::{Class, Packet};
+use crate::time::{Ps, Rate};
+use crate::topology::{Node, PortId, Topology};
+
+use super::LinkLoad;
+use super::link::{SpeedId, Speeds};
+
+/// One direction of a cable, with the queues at its sending end.
+///
+/// Every packet comes by at every hop, so what it needs lies together, in this order.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub struct Port {
+    /// What is being sent.
+    pub(crate) sending: Option<Sending>,
+    data: VecDeque<Packet>,
+    /// Bytes queued, the packet that is being sent included.
+    pub bytes: u64,
+    /// Packets queued, likewise.
+    pub packets: u32,
+    /// The most packets that were ever queued.
+    pub max_packets: u32,
+    /// The most bytes.
+    pub max_bytes: u64,
+    /// What was put on the link.
+    pub sent: LinkLoad,
+    /// Time spent sending, gaps included.
+    pub busy_time: Ps,
+    control: VecDeque<Packet>,
+    /// What sends.
+    pub from: Node,
+    pub(crate) speed: SpeedId,
+    /// The receiving switch has stopped data.
+    pub paused: bool,
+    /// Packets marked here.
+    pub marked: u64,
+    /// The link's speed.
+    pub rate: Rate,
+    /// How long a bit is under way.
+    pub delay: Ps,
+    /// Bytes that came in by the link and are in the switch behind it: what pause frames go by.
+    pub(crate) held: u64,
+    /// ... and whether they were sent.
+    pub(crate) told_to_stop: bool,
+}
+
+/// What is to be given back when a packet has left; it may have ended its way by then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sending {
+    pub(crate) bytes: u32,
+    pub(crate) ingress: u32,
+    pub(crate) is_data: bool,
+}
+
+impl Port {
+    /// All of a fabric's, by number.
+    pub(crate) fn all(topology: &Topology, speeds: &mut Speeds) -> Vec<Port> {
+        let numbers = topology.ports();
+        numbers.map(|port| Port::new(topology, port, speeds)).collect()
+    }
+
+    fn new(topology: &Topology, port: PortId, speeds: &mut Speeds) -> Port {
+        let cable = &topology.cables[port.cable()];
+        Port {
+            sending: None,
+            data: VecDeque::new(),
+            bytes: 0,
+            packets: 0,
+            max_packets: 0,
+            max_bytes: 0,
+            sent: LinkLoad::default(),
+            busy_time: Ps::ZERO,
+            control: VecDeque::new(),
+            from: topology.ends(port).0,
+            speed: speeds.find(cable.rate, cable.delay),
+            paused: false,
+            marked: 0,
+            rate: cable.rate,
+            delay: cable.delay,
+            held: 0,
+            told_to_stop: false,
+        }
+    }
+
+    /// Changes the speed, from the next packet on.
+    pub(crate) fn set_rate(&mut self, rate: Rate, speeds: &mut Speeds) {
+        self.rate = rate;
+        self.speed = speeds.find(rate, self.delay);
+    }
+
+    /// Whether it sends nothing just now.
+    pub fn is_idle(&self) -> bool {
+        self.sending.is_none()
+    }
+
+    /// Queues a packet; `first`: control does not wait behind data.
+    pub(crate) fn join(&mut self, packet: Packet, first: bool) {
+        self.bytes += u64::from(packet.bytes);
+        self.packets += 1;
+        self.max_bytes = self.max_bytes.max(self.bytes);
+        self.max_packets = self.max_packets.max(self.packets);
+        let ahead = first && (packet.class == Class::Control || packet.trimmed);
+        if ahead { &mut self.control } else { &mut self.data }.push_back(packet);
+    }
+
+    /// The packet to send next, taken from its queue.
+    pub(crate) fn next(&mut self) -> Option<Packet> {
+        match self.control.pop_front() {
+            Some(packet) => Some(packet),
+            None if self.paused => None,
+            None => self.data.pop_front(),
+        }
+    }
+
+    /// The last packet that waits behind others.
+    pub(crate) fn last_data(&mut self) -> Option<&mut Packet> {
+        self.data.back_mut()
+    }
+}

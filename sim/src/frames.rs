@@ -1,0 +1,32 @@
+//! How payload becomes frames.
+
+/// Sizes on the wire, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frames {
+    /// Payload of a full segment; at least 1.
+    pub payload: u16,
+    /// Headers of a data frame.
+    pub header: u32,
+    /// A whole acknowledgement, and a segment whose payload was cut off.
+    pub ack: u32,
+    /// Between two frames.
+    pub gap: u32,
+}
+
+impl Frames {
+    /// Packets of a message.
+    pub fn packets(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.payload.max(1).into()).max(1)
+    }
+
+    /// A full data frame.
+    pub fn full(&self) -> u32 {
+        u32::from(self.payload) + self.header
+    }
+
+    /// A message's last data frame; the others are full.
+    pub fn last(&self, bytes: u64) -> u32 {
+        let before = (self.packets(bytes) - 1) * u64::from(self.payload);
+        self.header + (bytes - before) as u32
+    }
+}

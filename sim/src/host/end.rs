@@ -1,0 +1,175 @@
+//! One end of a queue pair.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use braid_lb::PathSet;
+use braid_transport::{
+    Endpoint, EndpointConfig, LossRecovery, QpConfig, QpSlot, QpState, QueuePair, RecvWr, Remote,
+    RemoteAddr, SendOp, SendWr, SgList, Sge,
+};
+use braid_wire::{Crc, QpId, Time, Token};
+
+use super::memory::{GhostMemory, address_of};
+use super::paths::{ANSWERING, PathSets};
+use super::{HostConfig, Recovery};
+use crate::time::Ps;
+use crate::topology::Topology;
+use crate::workload::{Message, Workload};
+
+/// An end's place: even ones send, the next odd one receives from it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct EndId(pub u32);
+
+impl EndId {
+    /// The other end of the same queue pair.
+    pub const fn peer(self) -> EndId {
+        EndId(self.0 ^ 1)
+    }
+
+    /// Whether it is the sending end.
+    pub const fn sends(self) -> bool {
+        self.0.is_multiple_of(2)
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One end of a queue pair.
+#[derive(Debug)]
+pub struct End {
+    /// The protocol.
+    pub(crate) endpoint: Endpoint,
+    pub(crate) slot: QpSlot,
+    /// Its interface.
+    pub(crate) nic: u32,
+    /// The other end's.
+    pub(crate) peer_nic: u32,
+    /// Its path set.
+    pub(crate) paths: u32,
+    /// When the earliest timer event comes that was scheduled for it.
+    pub(crate) armed: Ps,
+    /// It stands in its interface's list.
+    pub(crate) queued: bool,
+    /// What it sends from and into.
+    key: u32,
+}
+
+impl End {
+    fn new(
+        now: Time,
+        place: (u32, u32),
+        qp: (QueuePair, Remote),
+        paths: u32,
+        set: &mut PathSet,
+        key: u32,
+    ) -> End {
+        // Nobody dies here but by a fault of the fabric, which time-outs notice.
+        let ping_interval = Duration::from_secs(3600);
+        let config = EndpointConfig { ping_interval, ..EndpointConfig::default() };
+        let mut endpoint = Endpoint::new(now, config);
+        let slot = endpoint.adopt(now, qp.0, qp.1, set);
+        let (nic, peer_nic) = place;
+        End { endpoint, slot, nic, peer_nic, paths, armed: Ps::NEVER, queued: false, key }
+    }
+
+    /// Hands a message to the protocol.
+    pub(crate) fn post(&mut self, now: Time, number: u32, message: &Message) {
+        let addr = address_of(number);
+        let len = u32::try_from(message.bytes).expect("a workload's messages are at most 1 GiB");
+        let remote = RemoteAddr { addr, rkey: self.key };
+        let wr = SendWr {
+            id: number.into(),
+            op: SendOp::Write { remote, imm: Some(number) },
+            sges: SgList::from_slice(&[Sge { addr, len, lkey: self.key }]),
+            signalled: true,
+            solicited: false,
+            fence: false,
+        };
+        self.endpoint.post_send(now, self.slot, wr).expect("a queue as long as its workload");
+    }
+
+    /// Makes room for the completion of a message.
+    fn expect(&mut self, now: Time, number: u32) {
+        let wr = RecvWr { id: number.into(), sges: SgList::new() };
+        self.endpoint.post_recv(now, self.slot, wr).expect("a queue as long as its workload");
+    }
+}
+
+/// The ends of all queue pairs that a workload needs, in the order of its messages.
+pub(crate) fn connect(
+    topology: &Topology,
+    workload: &Workload,
+    config: &HostConfig,
+    memory: &GhostMemory,
+    sets: &mut PathSets,
+    mtu: u16,
+) -> (Vec<End>, Vec<EndId>) {
+    let mut numbers: HashMap<(u32, u32, u32), usize> = HashMap::new();
+    let mut queues: Vec<(u32, u32, Vec<u32>)> = Vec::new();
+    let mut end_of = Vec::with_capacity(workload.messages.len());
+    for (message, number) in workload.messages.iter().zip(0_u32..) {
+        let Message { src, dst, queue, .. } = *message;
+        let index = *numbers.entry((src, dst, queue)).or_insert_with(|| {
+            queues.push((src, dst, Vec::new()));
+            queues.len() - 1
+        });
+        queues[index].2.push(number);
+        end_of.push(EndId(2 * index as u32));
+    }
+    let mut ends = Vec::with_capacity(2 * queues.len());
+    for (src, dst, messages) in queues {
+        let first = ends.len() as u32;
+        let qp_config = qp_config(config, messages.len() as u32);
+        let pair = |end: u32| queue_pair(&qp_config, end, mtu);
+        let (now, key) = (Time::ZERO, memory.key());
+        let paths = sets.find(topology, src, dst);
+        let set = sets.get_mut(paths);
+        ends.push(End::new(now, (src, dst), pair(first), paths, set, key));
+        let set = sets.get_mut(ANSWERING);
+        let mut receiver = End::new(now, (dst, src), pair(first + 1), ANSWERING, set, key);
+        messages.iter().for_each(|number| receiver.expect(now, *number));
+        ends.push(receiver);
+    }
+    (ends, end_of)
+}
+
+fn queue_pair(config: &QpConfig, end: u32, mtu: u16) -> (QueuePair, Remote) {
+    let (id, peer) = (|end: u32| QpId::new(end + 2), end ^ 1);
+    let mut qp = QueuePair::new(id(end), Token(end), config.clone());
+    qp.modify(QpState::Init).expect("INIT follows RESET");
+    let remote = Remote {
+        qp: id(peer),
+        token: Token(peer),
+        send_psn: 0,
+        recv_psn: 0,
+        mtu,
+        window: config.window,
+        max_rd_atomic: 1,
+        crc: Crc::Off,
+    };
+    (qp, remote)
+}
+
+fn qp_config(config: &HostConfig, messages: u32) -> QpConfig {
+    let (recovery, reorder_threshold) = match config.recovery {
+        Recovery::Protocol(recovery) => (recovery, config.reorder_threshold),
+        // Nothing is found by the protocol: the simulator tells.
+        Recovery::Ideal => (LossRecovery::Sack, u32::MAX),
+    };
+    QpConfig {
+        max_send_wr: messages,
+        max_recv_wr: messages,
+        window: config.window,
+        retry_count: config.retries,
+        min_rto: config.min_rto,
+        max_rto: config.max_rto,
+        recovery,
+        reorder_threshold,
+        ask_every: config.ack_every,
+        cc: config.cc,
+        ..QpConfig::default()
+    }
+}

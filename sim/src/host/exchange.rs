@@ -1,0 +1,199 @@
+//! What comes in goes to the protocol, and what the protocol makes of it goes out.
+
+use braid_transport::{Admit, Arrival, Completion, Status};
+use braid_wire::{DataHeader, PathId, Stream};
+
+use super::memory::message_at;
+use super::{EndId, Failed, Hosts, News};
+use crate::events::Events;
+use crate::fabric::Fabric;
+use crate::packet::{Body, Class, Packet};
+use crate::simulation::Event;
+use crate::time::Ps;
+use crate::workload::Message;
+
+impl Hosts {
+    /// A message may leave.
+    pub(crate) fn post(
+        &mut self,
+        number: u32,
+        message: &Message,
+        fabric: &mut Fabric,
+        events: &mut Events<Event>,
+    ) {
+        let end = self.end_of[number as usize];
+        self.deliveries.post(number);
+        self.ends[end.index()].post(events.now().to_time(), number, message);
+        self.enlist(end);
+        self.kick(message.src, fabric, events);
+    }
+
+    /// A packet has reached its interface.
+    pub(crate) fn receive(
+        &mut self,
+        packet: &Packet,
+        body: Body,
+        fabric: &mut Fabric,
+        events: &mut Events<Event>,
+    ) -> Result<(), Failed> {
+        let id = EndId(packet.end);
+        let now = events.now().to_time();
+        match body {
+            Body::Data(_) if packet.trimmed => {
+                self.give_back(packet, fabric, events);
+                return Ok(());
+            }
+            Body::Data(header) => self.place(id, packet, &header, events.now()),
+            Body::Ack(ack) => {
+                let end = &mut self.ends[id.index()];
+                end.endpoint.on_ack(now, end.slot, &ack, self.sets.get_mut(end.paths));
+            }
+            Body::Control(control) => {
+                let end = &mut self.ends[id.index()];
+                let set = self.sets.get_mut(end.paths);
+                end.endpoint.on_control(now, end.slot, &control, packet.path, set);
+            }
+            Body::Returned => return self.on_lost(id, packet.psn, fabric, events),
+            Body::Internal => unreachable!("switches keep their packets to themselves"),
+        }
+        self.settle(id, fabric, events)
+    }
+
+    fn place(&mut self, id: EndId, packet: &Packet, header: &DataHeader, now: Ps) {
+        let message = message_at(header.address);
+        if self.config.blind && !header.retransmission {
+            self.deliveries.place_blindly(message);
+        }
+        let end = &mut self.ends[id.index()];
+        let arrival = Arrival { header, path: packet.path, congestion: packet.marked };
+        let admit = end.endpoint.on_arrival(now.to_time(), end.slot, &arrival, &self.memory);
+        if let Admit::Take(_) = admit {
+            self.deliveries.place(message, header.len);
+            end.endpoint.placed(now.to_time(), end.slot, &self.memory);
+        }
+    }
+
+    /// The network has lost a packet of this end, and says so.
+    pub(crate) fn on_lost(
+        &mut self,
+        id: EndId,
+        psn: u32,
+        fabric: &mut Fabric,
+        events: &mut Events<Event>,
+    ) -> Result<(), Failed> {
+        let end = &mut self.ends[id.index()];
+        let (now, set) = (events.now().to_time(), self.sets.get_mut(end.paths));
+        end.endpoint.on_lost(now, end.slot, Stream::Requests, psn, set);
+        self.settle(id, fabric, events)
+    }
+
+    /// A packet was lost, and with ideal recovery that costs its time on the wire and nothing else: the
+    /// sender has one more packet to send, and the receiver says once more what has come, by another path,
+    /// as the one that has just failed may fail for good.
+    pub(crate) fn make_up_for(
+        &mut self,
+        packet: &Packet,
+        body: Body,
+        fabric: &mut Fabric,
+        events: &mut Events<Event>,
+    ) -> Result<(), Failed> {
+        if packet.class == Class::Data {
+            return self.on_lost(EndId(packet.end).peer(), packet.psn, fabric, events);
+        }
+        let path = PathId::new(packet.path.get() + 1);
+        let again = Packet { hops: 0, path, ..*packet };
+        let again = fabric.bodies.load(again, body);
+        fabric.join(self.nics[packet.src as usize].port, again, events);
+        Ok(())
+    }
+
+    pub(crate) fn on_timer(
+        &mut self,
+        id: EndId,
+        fabric: &mut Fabric,
+        events: &mut Events<Event>,
+    ) -> Result<(), Failed> {
+        let end = &mut self.ends[id.index()];
+        if end.armed > events.now() {
+            return Ok(()); // it was armed for an earlier instant again
+        }
+        end.armed = Ps::NEVER;
+        let (now, set) = (events.now().to_time(), self.sets.get_mut(end.paths));
+        if end.endpoint.next_timeout(set).is_some_and(|at| at <= now) {
+            end.endpoint.on_timeout(now, set);
+        }
+        self.settle(id, fabric, events)
+    }
+
+    /// Something has happened to an end: what follows from it is carried out.
+    fn settle(
+        &mut self,
+        id: EndId,
+        fabric: &mut Fabric,
+        events: &mut Events<Event>,
+    ) -> Result<(), Failed> {
+        while let Some(completion) = self.ends[id.index()].endpoint.poll_completion() {
+            self.on_completion(id, &completion, events.now())?;
+        }
+        if let Some(event) = self.ends[id.index()].endpoint.poll_event() {
+            return Err(self.failed(id, format!("{:?}", event.kind), events.now()));
+        }
+        if id.sends() {
+            self.enlist(id);
+            let nic = self.ends[id.index()].nic;
+            self.kick(nic, fabric, events);
+        } else {
+            self.answer(id, fabric, events);
+        }
+        self.rearm(id, events);
+        Ok(())
+    }
+
+    /// A receiving end has nothing but control to send, which does not wait for its turn.
+    fn answer(&mut self, id: EndId, fabric: &mut Fabric, events: &mut Events<Event>) {
+        let now = events.now().to_time();
+        loop {
+            let end = &mut self.ends[id.index()];
+            let set = self.sets.get_mut(end.paths);
+            let Some(transmit) = end.endpoint.poll_transmit(now, set) else { return };
+            self.send(id, transmit, fabric, events);
+        }
+    }
+
+    fn on_completion(&mut self, id: EndId, of: &Completion, now: Ps) -> Result<(), Failed> {
+        if of.status != Status::Success {
+            return Err(self.failed(id, of.status.to_string(), now));
+        }
+        if id.sends() {
+            self.news.push(News::Acknowledged(of.wr_id as u32));
+        } else {
+            // Receives are posted alike; the message says which it is.
+            let message = of.imm.expect("every message carries its number");
+            self.deliveries.complete(message);
+            self.news.push(News::Delivered(message));
+        }
+        Ok(())
+    }
+
+    fn failed(&self, id: EndId, why: String, at: Ps) -> Failed {
+        let end = &self.ends[id.index()];
+        let (src, dst) = if id.sends() { (end.nic, end.peer_nic) } else { (end.peer_nic, end.nic) };
+        Failed { src, dst, at, why }
+    }
+
+    /// Sees to it that the end's next time-out will be noticed.
+    pub(crate) fn rearm(&mut self, id: EndId, events: &mut Events<Event>) {
+        let end = &mut self.ends[id.index()];
+        let Some(at) = end.endpoint.next_timeout(self.sets.get_mut(end.paths)) else { return };
+        let at = Ps::from_time(at);
+        // What is due already waits for the interface, which will ask.
+        if at <= events.now() && end.queued {
+            return;
+        }
+        let at = at.max(events.now());
+        if at < end.armed {
+            end.armed = at;
+            events.at(at, Event::Timer { end: id });
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Looks at queues and links in fixed intervals while a run goes on.
+//!
+//! A run without probes is [`Simulation::run`] and knows nothing of them. With probes, each looks right after the
+//! first event at or after the instant that is due; in a busy network that is nanoseconds later.
+
+use crate::fabric::Fabric;
+use crate::simulation::{RunError, Simulation};
+use crate::time::Ps;
+use crate::topology::PortId;
+
+/// What a probe reads of a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Quantity {
+    /// Bytes in its queue.
+    Queued,
+    /// Bytes of frames put on its link since the probe looked last.
+    Carried,
+}
+
+/// Where a probe's readings go: the instant, the group's number, a value per port of the group.
+pub type Reader<'a> = Box<dyn FnMut(Ps, usize, &[u64]) + 'a>;
+
+/// Reads groups of ports in fixed intervals, the first time after one interval.
+pub struct Probe<'a> {
+    every: Ps,
+    due: Ps,
+    quantity: Quantity,
+    groups: Vec<Vec<PortId>>,
+    /// By group and port: what had been carried when it looked last.
+    before: Vec<Vec<u64>>,
+    values: Vec<u64>,
+    reader: Reader<'a>,
+}
+
+impl std::fmt::Debug for Probe<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Probe({:?} of {} groups, every {})",
+            self.quantity,
+            self.groups.len(),
+            self.every
+        )
+    }
+}
+
+impl<'a> Probe<'a> {
+    /// Reads `quantity` of these ports every so often.
+    ///
+    /// # Panics
+    /// If the interval is zero.
+    pub fn new(
+        every: Ps,
+        quantity: Quantity,
+        groups: Vec<Vec<PortId>>,
+        reader: impl FnMut(Ps, usize, &[u64]) + 'a,
+    ) -> Probe<'a> {
+        assert!(every > Ps::ZERO, "a probe needs an interval");
+        let before = groups.iter().map(|ports| vec![0; ports.len()]).collect();
+        let (values, reader) = (Vec::new(), Box::new(reader));
+        Probe { every, due: every, quantity, groups, before, values, reader }
+    }
+
+    fn look(&mut self, now: Ps, fabric: &Fabric) {
+        while self.due <= now {
+            for (group, ports) in self.groups.iter().enumerate() {
+                self.values.clear();
+                for (port, before) in ports.iter().zip(&mut self.before[group]) {
+                    self.values.push(match self.quantity {
+                        Quantity::Queued => fabric.ports[port.index()].bytes,
+                        Quantity::Carried => {
+                            let carried = fabric.ports[port.index()].sent.bytes;
+                            carried - std::mem::replace(before, carried)
+                        }
+                    });
+                }
+                (self.reader)(self.due, group, &self.values);
+            }
+            self.due += self.every;
+        }
+    }
+}
+
+/// Runs to the end, and lets the probes look.
+///
+/// # Errors
+/// As [`Simulation::run`].
+///
+/// # Panics
+/// As [`Simulation::run`].
+pub fn run(simulation: &mut Simulation, probes: &mut [Probe<'_>]) -> Result<(), RunError> {
+    while !simulation.is_done() {
+        simulation.step()?;
+        let now = simulation.events.now();
+        probes.iter_mut().for_each(|probe| probe.look(now, &simulation.fabric));
+    }
+    simulation.run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::{Buffer, NetworkConfig};
+    use crate::frames::Frames;
+    use crate::host::HostConfig;
+    use crate::simulation::Plan;
+    use crate::switch::Policy;
+    use crate::time::Rate;
+    use crate::topology::{LeafSpine, Node};
+    use crate::workload::{Groups, incast, ring};
+
+    fn plan(workload: crate::workload::Workload) -> Plan {
+        let (rate, delay) = (Rate::from_gbps(100), Ps::from_micros(1));
+        let frames = Frames { payload: 1000, header: 0, ack: 64, gap: 0 };
+        Plan {
+            topology: LeafSpine::k_ary(4, rate, delay).unwrap().build().unwrap(),
+            network: NetworkConfig {
+                frames,
+                buffer: Buffer::PerPort { bytes: 1 << 30 },
+                marking: None,
+                pause: None,
+                control_first: true,
+                trim: false,
+                policy: Policy::Source,
+            },
+            host: HostConfig::default(),
+            workload,
+            changes: Vec::new(),
+            seed: 1,
+            limit: Ps::from_micros(10_000),
+        }
+    }
+
+    fn last_hop(simulation: &Simulation, nic: u32) -> PortId {
+        simulation.fabric.topology.ports_of(Node::Nic(nic)).next().unwrap().reverse()
+    }
+
+    /// Two senders into one link at 100 Gb/s: 12.5 bytes a nanosecond come more than can leave.
+    #[test]
+    fn a_queue_is_read_as_it_grows() {
+        let mut simulation = Simulation::new(plan(
+            incast(&Groups::new(8, vec![vec![0, 2, 4]]).unwrap(), 1_000_000).unwrap(),
+        ));
+        let port = last_hop(&simulation, 0);
+        let mut readings = Vec::new();
+        let probe =
+            Probe::new(Ps::from_micros(10), Quantity::Queued, vec![vec![port]], |at, _, queued| {
+                readings.push((at, queued[0]));
+            });
+        run(&mut simulation, &mut [probe]).unwrap();
+        assert_eq!(readings[0].0, Ps::from_micros(10));
+        let grown = readings[3].1 as f64 - readings[1].1 as f64;
+        assert!((grown - 250_000.0).abs() < 5_000.0, "{readings:?}");
+        let most = readings.iter().map(|(_, queued)| *queued).max().unwrap();
+        assert!(most > 800_000 && readings.last().unwrap().1 < 125_000, "{readings:?}");
+    }
+
+    #[test]
+    fn what_is_carried_adds_up() {
+        let workload = ring(&Groups::all(8).unwrap(), 1_000_000).unwrap();
+        let mut simulation = Simulation::new(plan(workload));
+        let port = last_hop(&simulation, 3);
+        let mut carried = 0;
+        let probe =
+            Probe::new(Ps::from_micros(1), Quantity::Carried, vec![vec![port]], |_, _, bytes| {
+                carried += bytes[0];
+            });
+        run(&mut simulation, &mut [probe]).unwrap();
+        let all = simulation.fabric.ports[port.index()].sent.bytes;
+        assert!(all - carried <= 64 * 200, "{carried} of {all}");
+        assert!(carried >= 1_000_000);
+    }
+}

@@ -1,0 +1,234 @@
+//! What one run comes to, in numbers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::resources::peak_rss_mb;
+use crate::fabric::Loss;
+use crate::scenario::place::layer_name;
+use crate::simulation::Simulation;
+use crate::time::Ps;
+use crate::topology::{Node, PortId, Tier};
+
+/// One run. Names carry the unit; those without one are counts.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Measured {
+    /// All chance came from it.
+    pub seed: u64,
+    /// From the start of the run to the last completion at a sender.
+    pub cct_us: f64,
+    /// No schedule is faster: [`crate::workload::bounds::of_workload`].
+    pub lower_bound_us: f64,
+    /// The first over the second.
+    pub slowdown: f64,
+    /// Payload of all messages over the first.
+    pub goodput_gbps: f64,
+    /// From a message's start to its completion at the sender.
+    pub message_us: MessageTimes,
+    /// The most packets that were ever in the queue of a switch's port, the one being sent included.
+    pub max_queue_packets: u32,
+    /// The same by layer, those of interfaces (`host_to_edge`) included.
+    pub max_queue_packets_by_layer: BTreeMap<String, u32>,
+    /// As above, in bytes.
+    pub max_queue_bytes: u64,
+    /// Data packets sent, retransmissions included.
+    pub data_packets: u64,
+    /// Retransmissions among them.
+    pub retransmissions: u64,
+    /// Retransmissions of what had arrived already.
+    pub spurious: u64,
+    /// Their share of all data packets, 0 to 1.
+    pub spurious_share: f64,
+    /// Acknowledgements sent.
+    pub acks: u64,
+    /// Time-outs.
+    pub timeouts: u64,
+    /// Payloads cut off by full queues.
+    pub trims: u64,
+    /// Packets lost, by reason.
+    pub drops: Drops,
+    /// Congestion marks set by switches.
+    pub ecn_marks: u64,
+    /// The same by layer.
+    pub ecn_marks_by_layer: BTreeMap<String, u64>,
+    /// Times that a link was stopped.
+    pub pauses: u64,
+    /// PSN less largest PSN in order, which 99 of 100 data packets do not exceed.
+    pub ooo_p99: u64,
+    /// The largest such difference.
+    pub ooo_max: u64,
+    /// Events of the simulation.
+    pub events: u64,
+    /// Processor time of the run, set-up included.
+    pub cpu_s: f64,
+    /// Data packets per second of that.
+    pub packets_per_cpu_s: f64,
+    /// The most memory of the whole process so far; `None`: the kernel does not say.
+    pub peak_rss_mb: Option<f64>,
+    /// By group, in order of number.
+    pub groups: Vec<GroupTimes>,
+}
+
+/// What was lost, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Drops {
+    /// For whatever reason.
+    pub total: u64,
+    /// The queue was full.
+    pub no_room: u64,
+    /// The link was down.
+    pub link_down: u64,
+    /// No way led there.
+    pub no_route: u64,
+}
+
+/// How long messages took, each from its own start.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct MessageTimes {
+    /// Mean.
+    pub mean: f64,
+    /// Half took no longer.
+    pub p50: f64,
+    /// 99 of 100 took no longer.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// The messages of a group.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct GroupTimes {
+    /// Its number.
+    pub group: u32,
+    /// How many.
+    pub messages: u32,
+    /// When the first started.
+    pub started_us: f64,
+    /// When the last was complete at its sender.
+    pub completed_us: f64,
+}
+
+impl Measured {
+    /// Of a run that is done.
+    pub fn new(run: &Simulation, seed: u64, lower_bound: Ps, cpu: Duration) -> Measured {
+        let (counters, ledger) = (run.hosts.counters(), &run.fabric.ledger);
+        let cct = run.completion_time();
+        let bytes: u64 = run.workload().messages.iter().map(|message| message.bytes).sum();
+        let in_order = counters.segments_received.saturating_sub(counters.out_of_order);
+        let degrees = run.hosts.ooo_degrees();
+        let lost = |loss: Loss| ledger.dropped[loss as usize];
+        let queues = Queues::of(run);
+        Measured {
+            seed,
+            cct_us: cct.as_micros_f64(),
+            lower_bound_us: lower_bound.as_micros_f64(),
+            slowdown: ratio(cct.0 as f64, lower_bound.0 as f64),
+            goodput_gbps: ratio(bytes as f64 * 8e-9, cct.as_secs_f64()),
+            message_us: MessageTimes::of(run),
+            max_queue_packets: queues.packets,
+            max_queue_packets_by_layer: queues.packets_by_layer,
+            max_queue_bytes: queues.bytes,
+            data_packets: counters.segments_sent,
+            retransmissions: counters.retransmitted,
+            spurious: counters.spurious,
+            spurious_share: ratio(counters.spurious as f64, counters.segments_sent as f64),
+            acks: counters.acks_sent,
+            timeouts: counters.timeouts,
+            trims: ledger.trimmed,
+            drops: Drops {
+                total: ledger.losses(),
+                no_room: lost(Loss::NoRoom),
+                link_down: lost(Loss::LinkDown),
+                no_route: lost(Loss::NoRoute),
+            },
+            ecn_marks: queues.marks,
+            ecn_marks_by_layer: queues.marks_by_layer,
+            pauses: ledger.pauses,
+            ooo_p99: degrees.quantile(0.99, in_order),
+            ooo_max: degrees.quantile(1.0, in_order),
+            events: run.handled(),
+            cpu_s: cpu.as_secs_f64(),
+            packets_per_cpu_s: ratio(counters.segments_sent as f64, cpu.as_secs_f64()),
+            peak_rss_mb: peak_rss_mb(),
+            groups: groups(run),
+        }
+    }
+
+    /// The same without what depends on the machine: equal for the same scenario and seed.
+    pub fn without_cost(self) -> Measured {
+        Measured { cpu_s: 0.0, packets_per_cpu_s: 0.0, peak_rss_mb: None, ..self }
+    }
+}
+
+fn ratio(of: f64, to: f64) -> f64 {
+    if to == 0.0 { 0.0 } else { of / to }
+}
+
+/// What the ports of a fabric have seen.
+#[derive(Default)]
+struct Queues {
+    packets: u32,
+    bytes: u64,
+    packets_by_layer: BTreeMap<String, u32>,
+    marks: u64,
+    marks_by_layer: BTreeMap<String, u64>,
+}
+
+impl Queues {
+    fn of(run: &Simulation) -> Queues {
+        let topology = &run.fabric.topology;
+        let mut queues = Queues::default();
+        for (port, index) in run.fabric.ports.iter().zip(0..) {
+            let layer = topology.layer(PortId(index));
+            let most = queues.packets_by_layer.entry(layer_name(layer)).or_default();
+            *most = port.max_packets.max(*most);
+            if matches!(port.from, Node::Switch(_)) {
+                assert!(layer.from != Tier::Host, "port {index} of a switch is in a host's layer");
+                queues.packets = queues.packets.max(port.max_packets);
+                queues.bytes = queues.bytes.max(port.max_bytes);
+                queues.marks += port.marked;
+                *queues.marks_by_layer.entry(layer_name(layer)).or_default() += port.marked;
+            }
+        }
+        queues
+    }
+}
+
+impl MessageTimes {
+    fn of(run: &Simulation) -> MessageTimes {
+        let took = run.spans().iter().map(|span| span.acknowledged.since(span.posted));
+        let mut took: Vec<Ps> = took.collect();
+        took.sort_unstable();
+        let at = |share: f64| {
+            let rank = (share * took.len() as f64).ceil() as usize;
+            took.get(rank.saturating_sub(1)).map_or(0.0, |ps| ps.as_micros_f64())
+        };
+        let sum: f64 = took.iter().map(|ps| ps.as_micros_f64()).sum();
+        MessageTimes {
+            mean: ratio(sum, took.len() as f64),
+            p50: at(0.5),
+            p99: at(0.99),
+            max: at(1.0),
+        }
+    }
+}
+
+fn groups(run: &Simulation) -> Vec<GroupTimes> {
+    let mut by_number: BTreeMap<u32, (u32, Ps, Ps)> = BTreeMap::new();
+    for (message, span) in run.workload().messages.iter().zip(run.spans()) {
+        let (count, started, completed) =
+            by_number.entry(message.group).or_insert((0, Ps::NEVER, Ps::ZERO));
+        *count += 1;
+        *started = span.posted.min(*started);
+        *completed = span.acknowledged.max(*completed);
+    }
+    let times = |(group, (messages, started, completed)): (u32, (u32, Ps, Ps))| GroupTimes {
+        group,
+        messages,
+        started_us: started.as_micros_f64(),
+        completed_us: completed.as_micros_f64(),
+    };
+    by_number.into_iter().map(times).collect()
+}

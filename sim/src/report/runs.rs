@@ -1,0 +1,94 @@
+//! A scenario's runs, on all cores.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::thread;
+
+use super::{Measured, Report, RunFailure, files, thread_cpu_time};
+use crate::frames::Frames;
+use crate::scenario::Scenario;
+use crate::simulation::{Plan, Simulation};
+use crate::workload::bounds;
+
+/// Runs that have ended, by their place among the seeds.
+type Ended = Mutex<Vec<(usize, Result<Measured, RunFailure>)>>;
+
+/// Events between two looks at how many messages are finished.
+const EVENTS_PER_LOOK: u32 = 8192;
+
+/// Runs a scenario with each of its seeds and sums up.
+///
+/// `watch` is told of messages that have finished, from several threads. With `out` each run leaves its
+/// messages there, in `messages-SEED.csv`.
+///
+/// # Errors
+/// The scenario cannot be built, a run has no result, or a file cannot be written.
+///
+/// # Panics
+/// If an invariant of the protocol or of the fabric is broken.
+pub fn run_scenario(
+    scenario: &Scenario,
+    out: Option<&Path>,
+    watch: &(dyn Fn(u64) + Sync),
+) -> Result<Report, RunFailure> {
+    let seeds: Vec<u64> = scenario.seeds().collect();
+    let first = scenario.plan(seeds[0])?;
+    let mut report = Report::new(scenario, &first)?;
+    let waiting = Mutex::new(seeds.iter().copied().enumerate());
+    let ended: Ended = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let next = waiting.lock().expect("taking a seed does not panic").next();
+            let Some((place, seed)) = next else { return };
+            let measured = run_one(scenario, seed, out, watch);
+            ended.lock().expect("adding a result does not panic").push((place, measured));
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, |cores| cores.get()).min(seeds.len());
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+    });
+    let mut ended = ended.into_inner().expect("adding a result does not panic");
+    ended.sort_by_key(|(place, _)| *place);
+    report.runs = ended.into_iter().map(|(_, run)| run).collect::<Result<_, _>>()?;
+    Ok(report)
+}
+
+fn run_one(
+    scenario: &Scenario,
+    seed: u64,
+    out: Option<&Path>,
+    watch: &(dyn Fn(u64) + Sync),
+) -> Result<Measured, RunFailure> {
+    let started = thread_cpu_time();
+    let plan = scenario.plan(seed)?;
+    let bound = lower_bound(&plan);
+    let mut run = Simulation::new(plan);
+    let named = |why| RunFailure::Run { scenario: scenario.name.clone(), seed, why };
+    while !run.is_done() {
+        let before = run.unfinished();
+        for _ in 0..EVENTS_PER_LOOK {
+            if run.is_done() {
+                break;
+            }
+            run.step().map_err(named)?;
+        }
+        watch((before - run.unfinished()) as u64);
+    }
+    // Nothing is left to do; this looks whether anything is left behind.
+    run.run().map_err(named)?;
+    let measured = Measured::new(&run, seed, bound, thread_cpu_time() - started);
+    out.map_or(Ok(()), |out| files::write_messages(out, seed, &run))?;
+    Ok(measured)
+}
+
+fn lower_bound(plan: &Plan) -> crate::time::Ps {
+    let frames = plan.network.frames;
+    // The bound counts an acknowledgement per packet. Where there are fewer, none is counted.
+    let (ack, gap) = if plan.host.ack_every == 1 { (frames.ack, frames.gap) } else { (0, 0) };
+    let frames = Frames { ack, gap, ..frames };
+    bounds::of_workload(&frames, &plan.topology, &plan.workload)
+}

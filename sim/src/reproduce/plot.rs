@@ -1,0 +1,221 @@
+//! A figure as an SVG file.
+
+use std::path::Path;
+
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
+use plotters::prelude::*;
+
+use super::study::{Axis, Figure, Kind, Point};
+
+const SIZE: (u32, u32) = (900, 440);
+/// The names of the series stand right of the plot.
+const LEGEND_WIDTH: u32 = 190;
+const FONT: &str = "sans-serif";
+/// Told apart with any kind of colour blindness (Okabe and Ito, 2008). When they are used up they come
+/// again, dashed and hollow.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(213, 94, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(60, 60, 60),
+];
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+/// Draws a figure into a file.
+pub(super) fn draw(figure: &Figure, path: &Path) -> Drawn {
+    let area = SVGBackend::new(path, SIZE).into_drawing_area();
+    area.fill(&WHITE)?;
+    let (plot, legend) = area.split_horizontally(SIZE.0 - LEGEND_WIDTH);
+    let ((left, right), (low, high)) = (across(figure), up(figure));
+    // Each kind of axis is a type of its own.
+    match (figure.x.log, figure.y.log) {
+        (false, false) => inside(&plot, figure, left..right, low..high)?,
+        (false, true) => inside(&plot, figure, left..right, (low..high).log_scale())?,
+        (true, false) => inside(&plot, figure, (left..right).log_scale(), low..high)?,
+        (true, true) => {
+            inside(&plot, figure, (left..right).log_scale(), (low..high).log_scale())?;
+        }
+    }
+    names(&legend, figure)?;
+    Ok(area.present()?)
+}
+
+fn points(figure: &Figure) -> impl Iterator<Item = &Point> + Clone {
+    figure.series.iter().flat_map(|series| &series.points)
+}
+
+/// What the x axis covers.
+fn across(figure: &Figure) -> (f64, f64) {
+    let values = points(figure).map(|point| point.x);
+    match figure.kind {
+        Kind::Bars => (-0.5, values.fold(0.0, f64::max) + 0.5),
+        Kind::Lines => margins(&figure.x, values, 0.02),
+    }
+}
+
+/// What the y axis covers; a linear one starts at 0 unless something is below.
+fn up(figure: &Figure) -> (f64, f64) {
+    let ends = points(figure).flat_map(|point| [point.y.min, point.y.max]);
+    let zero = (!figure.y.log).then_some(0.0);
+    let (low, high) = margins(&figure.y, ends.chain(zero), 0.05);
+    match points(figure).all(|point| point.y.min >= 0.0) {
+        true if !figure.y.log => (0.0, high),
+        _ => (low, high),
+    }
+}
+
+/// The range of values with some room on both sides.
+fn margins(axis: &Axis, values: impl Iterator<Item = f64> + Clone, share: f64) -> (f64, f64) {
+    let least = values.clone().fold(f64::INFINITY, f64::min);
+    let most = values.fold(f64::NEG_INFINITY, f64::max);
+    if !least.is_finite() {
+        return (0.5, 1.0); // nothing to show
+    }
+    if axis.log {
+        let room = (most / least).powf(share).max(1.05);
+        return (least / room, most * room);
+    }
+    let room = match most - least {
+        0.0 => 1.0,
+        span => span * share,
+    };
+    (least - room, most + room)
+}
+
+fn inside<X, Y>(area: &Area<'_>, figure: &Figure, x: X, y: Y) -> Drawn
+where
+    X: AsRangedCoord<Value = f64>,
+    Y: AsRangedCoord<Value = f64>,
+    X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    let low = up(figure).0;
+    let mut chart = ChartBuilder::on(area)
+        .caption(&figure.title, (FONT, 17))
+        .margin(10)
+        .x_label_area_size(42)
+        .y_label_area_size(64)
+        .build_cartesian_2d(x, y)?;
+    let groups = group_names(figure);
+    let name_of = |x: &f64| match figure.kind {
+        Kind::Lines => tick(*x),
+        Kind::Bars => groups.get(x.round() as usize).cloned().unwrap_or_default(),
+    };
+    let name_y = |y: &f64| tick(*y);
+    let mut mesh = chart.configure_mesh();
+    mesh.disable_x_mesh().light_line_style(WHITE).bold_line_style(RGBColor(220, 220, 220));
+    mesh.x_desc(&figure.x.label).y_desc(&figure.y.label).label_style((FONT, 13));
+    mesh.x_label_formatter(&name_of).y_label_formatter(&name_y);
+    if let Kind::Bars = figure.kind {
+        mesh.x_labels(groups.len());
+    }
+    mesh.draw()?;
+    let width = 0.8 / figure.series.len().max(1) as f64;
+    for (series, index) in figure.series.iter().zip(0_usize..) {
+        let style = colour(index);
+        match figure.kind {
+            Kind::Lines => {
+                let line = series.points.iter().map(|point| (point.x, point.y.mean));
+                let stroke = style.stroke_width(2);
+                match is_first_round(index) {
+                    true => chart.draw_series(LineSeries::new(line.clone(), stroke))?,
+                    false => {
+                        chart.draw_series(DashedLineSeries::new(line.clone(), 7, 4, stroke))?
+                    }
+                };
+                chart.draw_series(line.map(|at| Circle::new(at, 3, fill(index))))?;
+                chart
+                    .draw_series(series.points.iter().map(|point| spread(point, point.x, style)))?;
+            }
+            Kind::Bars => {
+                let place = |point: &Point| point.x - 0.4 + width * index as f64;
+                chart.draw_series(series.points.iter().map(|point| {
+                    let left = place(point);
+                    let corners = [(left, low), (left + 0.9 * width, point.y.mean)];
+                    Rectangle::new(corners, fill(index))
+                }))?;
+                let middle = |point: &Point| place(point) + 0.45 * width;
+                let ends = series.points.iter();
+                chart.draw_series(ends.map(|point| spread(point, middle(point), BLACK)))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// From the least to the most that was measured.
+fn spread(point: &Point, x: f64, colour: RGBColor) -> PathElement<(f64, f64)> {
+    PathElement::new(vec![(x, point.y.min), (x, point.y.max)], colour.stroke_width(1))
+}
+
+fn colour(series: usize) -> RGBColor {
+    COLOURS[series % COLOURS.len()]
+}
+
+fn is_first_round(series: usize) -> bool {
+    series < COLOURS.len()
+}
+
+/// Of a mark: full in the first round of colours, hollow in the next.
+fn fill(series: usize) -> ShapeStyle {
+    match is_first_round(series) {
+        true => colour(series).filled(),
+        false => colour(series).stroke_width(2),
+    }
+}
+
+fn group_names(figure: &Figure) -> Vec<String> {
+    let mut named: Vec<(f64, String)> =
+        points(figure).filter_map(|point| Some((point.x, point.label.clone()?))).collect();
+    named.sort_by(|a, b| a.0.total_cmp(&b.0));
+    named.dedup();
+    named.into_iter().map(|(_, name)| name).collect()
+}
+
+/// A number at an axis: as short as it can be.
+fn tick(value: f64) -> String {
+    let text = match value.abs() {
+        size if size >= 10.0 => format!("{value:.0}"),
+        size if size >= 1.0 => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    };
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// The legend.
+fn names(area: &Area<'_>, figure: &Figure) -> Drawn {
+    for (series, index) in figure.series.iter().zip(0_usize..) {
+        let y = 44 + 20 * index as i32;
+        area.draw(&Rectangle::new([(4, y), (16, y + 12)], fill(index)))?;
+        area.draw(&Text::new(series.name.clone(), (22, y), (FONT, 13)))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_short() {
+        assert_eq!([0.0, 0.25, 1.0, 1.5, 300.0].map(tick), ["0", "0.25", "1", "1.5", "300"]);
+    }
+
+    #[test]
+    fn a_range_is_never_empty() {
+        let linear = margins(&Axis::linear(""), [3.0].into_iter(), 0.1);
+        let log = margins(&Axis::log(""), [3.0].into_iter(), 0.1);
+        assert!(linear.0 < 3.0 && linear.1 > 3.0 && log.0 < 3.0 && log.1 > 3.0);
+        let none = margins(&Axis::linear(""), std::iter::empty(), 0.1);
+        assert!(none.0 < none.1);
+    }
+}

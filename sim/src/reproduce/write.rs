@@ -1,0 +1,259 @@
+//! A study as text, tables and files.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use super::plot;
+use super::study::{Figure, Kind, Point, Study, Verdict};
+
+/// Why results could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// A file.
+    #[error("cannot write {}: {why}", path.display())]
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// What the operating system says.
+        why: io::Error,
+    },
+    /// A plot.
+    #[error("cannot plot {}: {why}", path.display())]
+    Plot {
+        /// Its path.
+        path: PathBuf,
+        /// What the library says.
+        why: String,
+    },
+}
+
+/// Prints the tables, then the claims with their verdicts, to stdout.
+pub fn print(study: &Study) {
+    println!("{}\n", study.title);
+    for figure in &study.figures {
+        println!("{}  {}  [{}]", figure.id, figure.title, figure.y.label);
+        println!("{}", aligned(&table(figure)));
+    }
+    let mut reproduced = 0;
+    for claim in &study.claims {
+        let verdict = match &claim.verdict {
+            Verdict::Reproduced => "reproduced",
+            Verdict::Differs(_) => "differs",
+        };
+        println!("{:<8} {verdict}", claim.figure);
+        println!("         paper     {}", claim.says);
+        println!("         measured  {}", claim.measured);
+        match &claim.verdict {
+            Verdict::Reproduced => reproduced += 1,
+            Verdict::Differs(why) => println!("         because   {why}"),
+        }
+    }
+    println!("\n{reproduced} of {} claims reproduced", study.claims.len());
+}
+
+/// Writes `<paper>.json`, `<paper>.md` and an SVG per figure; the folder is made if it is missing.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write(study: &Study, dir: &Path) -> Result<(), WriteError> {
+    fs::create_dir_all(dir).map_err(|why| WriteError::File { path: dir.to_owned(), why })?;
+    write_json(study, &dir.join(format!("{}.json", study.paper)))?;
+    write_file(&dir.join(format!("{}.md", study.paper)), &markdown(study))?;
+    for figure in &study.figures {
+        let path = dir.join(svg_name(study, figure));
+        plot::draw(figure, &path)
+            .map_err(|why| WriteError::Plot { why: why.to_string(), path: path.clone() })?;
+    }
+    Ok(())
+}
+
+/// Writes the whole study as JSON.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_json(study: &Study, path: &Path) -> Result<(), WriteError> {
+    let text = serde_json::to_string_pretty(study).expect("a study has no maps with odd keys");
+    write_file(path, &(text + "\n"))
+}
+
+fn write_file(path: &Path, text: &str) -> Result<(), WriteError> {
+    fs::write(path, text).map_err(|why| WriteError::File { path: path.to_owned(), why })
+}
+
+fn svg_name(study: &Study, figure: &Figure) -> String {
+    format!("{}-{}.svg", study.paper, figure.id)
+}
+
+/// Rows of cells, the heading first: a row per place on the x axis, a column per series.
+fn table(figure: &Figure) -> Vec<Vec<String>> {
+    let mut places: Vec<&Point> = Vec::new();
+    for point in figure.series.iter().flat_map(|series| &series.points) {
+        if !places.iter().any(|place| place.x == point.x) {
+            places.push(point);
+        }
+    }
+    places.sort_by(|a, b| a.x.total_cmp(&b.x));
+    let names = figure.series.iter().map(|series| series.name.clone());
+    let corner = match figure.kind {
+        Kind::Lines => figure.x.label.clone(),
+        Kind::Bars => String::new(),
+    };
+    let mut rows = vec![std::iter::once(corner).chain(names).collect::<Vec<_>>()];
+    for place in places {
+        let name = place.label.clone().unwrap_or_else(|| number(place.x));
+        let cells = figure.series.iter().map(|series| {
+            let point = series.points.iter().find(|point| point.x == place.x);
+            point.map_or_else(|| "-".to_owned(), cell)
+        });
+        rows.push(std::iter::once(name).chain(cells).collect());
+    }
+    rows
+}
+
+fn cell(point: &Point) -> String {
+    let spread = point.y;
+    if spread.runs == 1 {
+        return number(spread.mean);
+    }
+    format!("{} ({}..{})", number(spread.mean), number(spread.min), number(spread.max))
+}
+
+/// Three significant digits or so, no exponent.
+fn number(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if size >= 100.0 || value.fract() == 0.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 0.1 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+fn aligned(rows: &[Vec<String>]) -> String {
+    let widths: Vec<usize> = (0..rows[0].len())
+        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let _ = write!(text, "  {:<width$}", row[0], width = widths[0]);
+        for (cell, width) in row.iter().zip(&widths).skip(1) {
+            let _ = write!(text, "  {cell:>width$}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn markdown(study: &Study) -> String {
+    let mut text = format!("# {}\n\n## Claims\n\n", study.title);
+    text += "| | paper | measured | verdict |\n|---|---|---|---|\n";
+    for claim in &study.claims {
+        let verdict = match &claim.verdict {
+            Verdict::Reproduced => "reproduced".to_owned(),
+            Verdict::Differs(why) => format!("differs: {why}"),
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {verdict} |",
+            claim.figure, claim.says, claim.measured
+        );
+    }
+    text += "\n## Choices\n\nWhere the paper is silent:\n\n";
+    for choice in &study.choices {
+        let _ = writeln!(text, "- {choice}");
+    }
+    text += "\n## Figures\n\nMean (least..most) over the runs.\n";
+    for figure in &study.figures {
+        let (id, title, unit) = (&figure.id, &figure.title, &figure.y.label);
+        let _ = write!(text, "\n### {id}: {title}\n\n");
+        let _ = write!(text, "![{title}]({})\n\n{unit}:\n\n", svg_name(study, figure));
+        let rows = table(figure);
+        for (row, index) in rows.iter().zip(0..) {
+            let _ = writeln!(text, "| {} |", row.join(" | "));
+            if index == 0 {
+                let _ = writeln!(text, "|---|{}", "---:|".repeat(row.len() - 1));
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::study::{Axis, Claim, Series};
+    use super::*;
+
+    fn study() -> Study {
+        let series = |name: &str, points| Series { name: name.into(), points };
+        let lines = Figure {
+            id: "fig01".into(),
+            title: "Queues".into(),
+            x: Axis::log("packets"),
+            y: Axis::log("longest queue [packets]"),
+            kind: Kind::Lines,
+            series: vec![
+                series("A", vec![Point::at(64.0, &[1.0, 3.0]), Point::at(256.0, &[4.0])]),
+                series("B", vec![Point::at(64.0, &[10.5])]),
+            ],
+        };
+        let bars = Figure {
+            id: "fig02".into(),
+            title: "Times".into(),
+            x: Axis::linear(""),
+            y: Axis::linear("CCT increase [%]"),
+            kind: Kind::Bars,
+            series: vec![series("A", vec![Point::bar(0, "all-to-all", &[0.5, 0.6])])],
+        };
+        let claim = |verdict| Claim {
+            figure: "fig01".into(),
+            says: "it grows".into(),
+            measured: "it does, by 3 packets".into(),
+            verdict,
+        };
+        Study {
+            paper: "paper",
+            title: "A paper".into(),
+            figures: vec![lines, bars],
+            claims: vec![claim(Verdict::Reproduced), claim(Verdict::Differs("no".into()))],
+            choices: vec!["one".into()],
+        }
+    }
+
+    #[test]
+    fn a_table_has_a_row_per_place_and_gaps_where_nothing_was_run() {
+        let rows = table(&study().figures[0]);
+        assert_eq!(rows[0], ["packets", "A", "B"]);
+        assert_eq!(rows[1], ["64", "2 (1..3)", "10.5"]);
+        assert_eq!(rows[2], ["256", "4", "-"]);
+        assert_eq!(table(&study().figures[1])[1], ["all-to-all", "0.55 (0.50..0.60)"]);
+        let text = aligned(&rows);
+        let widths: Vec<usize> = text.lines().map(str::len).collect();
+        assert!(widths.windows(2).all(|two| two[0] == two[1]), "{text}");
+    }
+
+    #[test]
+    fn everything_is_written_down() {
+        let study = study();
+        let dir = std::env::temp_dir().join(format!("braid-sim-write-{}", std::process::id()));
+        write(&study, &dir).unwrap();
+        let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
+        let markdown = read("paper.md");
+        assert!(markdown.contains("differs: no"), "{markdown}");
+        assert!(markdown.contains("| 64 | 2 (1..3) | 10.5 |"), "{markdown}");
+        let json: serde_json::Value = serde_json::from_str(&read("paper.json")).unwrap();
+        assert_eq!(json["figures"][0]["series"][0]["points"][0]["y"]["max"], 3.0);
+        assert_eq!(json["claims"][1]["verdict"]["differs"], "no");
+        for figure in &study.figures {
+            let svg = read(&svg_name(&study, figure));
+            assert!(svg.starts_with("<svg") && svg.contains(&figure.title), "{}", figure.id);
+        }
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_written_names_the_file() {
+        let refused = write(&study(), Path::new("/dev/null/here")).unwrap_err().to_string();
+        assert!(refused.contains("cannot write /dev/null/here"), "{refused}");
+    }
+}

@@ -1,0 +1,170 @@
+//! `[hosts]`: how the hosts behave.
+
+use std::time::Duration;
+
+use braid_cc::CcConfig;
+use braid_lb::LbPolicy;
+use braid_transport::LossRecovery;
+use serde::Deserialize;
+
+use super::MatrixOptions;
+use super::quantity::{Said, Share, Text, by_name};
+use crate::host::{HostConfig, Paths, Recovery, Sharing};
+use crate::time::Ps;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HostKeys {
+    lb: Option<Said<LbPolicy>>,
+    paths: Option<Said<PathsName>>,
+    sharing: Option<Said<Sharing>>,
+    health: Option<bool>,
+    recovery: Option<Said<Recovery>>,
+    reorder_threshold: Option<u32>,
+    cc: Option<Said<CcConfig>>,
+    share: Option<Said<Share>>,
+    ack_every: Option<u32>,
+    min_rto: Option<Said<Ps>>,
+    max_rto: Option<Said<Ps>>,
+    retries: Option<u8>,
+    window: Option<u16>,
+    blind: Option<bool>,
+}
+
+/// Paths as they are typed: `source`, `hashed:256`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct PathsName(Paths);
+
+impl Text for PathsName {
+    const WHAT: &'static str = "kind of paths";
+    const EXAMPLE: &'static str = "hashed:256";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        parse_paths(text).map(PathsName)
+    }
+}
+
+/// `source`, or `hashed:N` with so many source ports.
+///
+/// # Errors
+/// Neither of them, or more source ports than have a number.
+pub fn parse_paths(text: &str) -> Result<Paths, String> {
+    let most = braid_wire::MAX_PATHS;
+    let count = match text.split_once(':') {
+        None if text == "source" => return Ok(Paths::Source),
+        Some(("hashed", count)) => count.trim().parse().ok(),
+        _ => None,
+    };
+    match count.filter(|count| (1..=most).contains(&usize::from(*count))) {
+        Some(count) => Ok(Paths::Hashed(count)),
+        None => {
+            Err(format!("`{text}` is no kind of paths; give source, or hashed:1 to hashed:{most}"))
+        }
+    }
+}
+
+impl Text for Sharing {
+    const WHAT: &'static str = "sharing of paths";
+    const EXAMPLE: &'static str = "edge";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let known = [
+            ("edge", Sharing::Edge),
+            ("interface", Sharing::Interface),
+            ("nothing", Sharing::Nothing),
+        ];
+        by_name("sharing of paths", text, &known)
+    }
+}
+
+impl Text for Recovery {
+    const WHAT: &'static str = "loss recovery";
+    const EXAMPLE: &'static str = "fifo-path";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        parse_recovery(text)
+    }
+}
+
+/// A method of the protocol by its name, or `ideal`.
+///
+/// # Errors
+/// There is no such method.
+pub fn parse_recovery(text: &str) -> Result<Recovery, String> {
+    match text {
+        "ideal" => Ok(Recovery::Ideal),
+        _ => text
+            .parse::<LossRecovery>()
+            .map(Recovery::Protocol)
+            .map_err(|error| format!("{error}, ideal")),
+    }
+}
+
+impl HostKeys {
+    /// Changes what a matrix is run with.
+    pub(super) fn with(options: &MatrixOptions) -> HostKeys {
+        HostKeys {
+            lb: options.lb.map(Said),
+            paths: options.paths.map(|paths| Said(PathsName(paths))),
+            recovery: options.recovery.map(Said),
+            cc: options.cc.map(Said),
+            ..HostKeys::default()
+        }
+    }
+
+    /// The model's hosts with what the scenario changes; `source`: switches route by paths.
+    pub(super) fn apply(&self, model: HostConfig, source: bool) -> Result<HostConfig, String> {
+        let duration = |said: Option<Said<Ps>>, model: Duration| {
+            said.map_or(model, |Said(ps)| Duration::from_nanos(ps.0 / 1000))
+        };
+        let host = HostConfig {
+            lb: self.lb.map_or(model.lb, |Said(lb)| lb),
+            paths: self.paths.map_or(fitting_paths(model.paths, source), |Said(paths)| paths.0),
+            sharing: self.sharing.map_or(model.sharing, |Said(sharing)| sharing),
+            health: self.health.unwrap_or(model.health),
+            recovery: self.recovery.map_or(model.recovery, |Said(recovery)| recovery),
+            reorder_threshold: self.reorder_threshold.unwrap_or(model.reorder_threshold),
+            cc: self.cc.map_or(model.cc, |Said(cc)| cc),
+            share: self.share.map_or(model.share, |Said(Share(share))| share),
+            ack_every: self.ack_every.unwrap_or(model.ack_every),
+            min_rto: duration(self.min_rto, model.min_rto),
+            max_rto: duration(self.max_rto, model.max_rto),
+            retries: self.retries.unwrap_or(model.retries),
+            window: self.window.unwrap_or(model.window),
+            blind: self.blind.unwrap_or(model.blind),
+        };
+        check(&host)?;
+        Ok(host)
+    }
+}
+
+/// Unless the scenario says what paths are, they are what the switches take them for.
+pub(super) fn fitting_paths(model: Paths, source: bool) -> Paths {
+    match (source, model) {
+        (true, _) => Paths::Source,
+        (false, Paths::Hashed(count)) => Paths::Hashed(count),
+        (false, Paths::Source) => Paths::Hashed(256),
+    }
+}
+
+fn check(host: &HostConfig) -> Result<(), String> {
+    let HostConfig { share, ack_every, min_rto, max_rto, window, reorder_threshold, .. } = *host;
+    match () {
+        () if share < 0.001 => {
+            Err(format!("share = {} % is too little; give 0.1 % to 100 %", share * 100.0))
+        }
+        () if !(1..=1024).contains(&ack_every) => {
+            Err(format!("ack_every = {ack_every} is not possible; give 1 to 1024"))
+        }
+        () if !(1..=4096).contains(&window) => {
+            Err(format!("window = {window} is not possible; give 1 to 4096 packets"))
+        }
+        () if reorder_threshold == 0 => {
+            Err("reorder_threshold = 0 is not possible; give at least 1 packet".into())
+        }
+        () if min_rto < Duration::from_micros(1) || min_rto > max_rto => Err(format!(
+            "min_rto = {min_rto:?} with max_rto = {max_rto:?} is not possible; give 1 us or more, the shorter first"
+        )),
+        () => Ok(()),
+    }
+}

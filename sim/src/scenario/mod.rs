@@ -1,0 +1,204 @@
+//! A run described in a file: TOML, every quantity with its unit, every key checked.
+//!
+//! `docs/simulator.md` lists the keys. A scenario starts from a [`Model`], whose values it changes key by
+//! key. Whatever is wrong is a [`ScenarioError`]: one line with the place and the remedy.
+
+mod error;
+mod failures;
+mod hosts;
+mod matrix;
+mod model;
+mod network;
+pub(crate) mod place;
+mod quantity;
+mod read;
+mod shape;
+mod switching;
+mod traffic;
+
+pub use error::ScenarioError;
+pub use hosts::{parse_paths, parse_recovery};
+pub use matrix::MatrixOptions;
+pub use model::{MODELS, Model};
+pub use read::OpenFile;
+pub use switching::{SWITCH_POLICIES, SwitchPolicy};
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use self::error::Source;
+use self::failures::FailureKeys;
+use self::hosts::HostKeys;
+use self::network::{Network, NetworkKeys};
+use self::quantity::Said;
+use self::shape::TopologyKeys;
+use self::traffic::WorkloadKeys;
+use crate::fabric::NetworkConfig;
+use crate::host::{HostConfig, Paths};
+use crate::simulation::{Change, Plan};
+use crate::time::Ps;
+use crate::topology::{Topology, Ways};
+use crate::workload::Workload;
+
+/// A run, or several that differ by their seed.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What it is called.
+    pub name: String,
+    /// What it shows.
+    pub about: String,
+    /// The first run's seed; the next ones count up.
+    pub seed: u64,
+    /// Runs.
+    pub runs: u32,
+    /// What it starts from.
+    pub model: Model,
+    source: Source,
+    keys: Keys,
+    /// By workload: what its file says, if it names one.
+    matrices: Vec<Option<Workload>>,
+}
+
+/// What stands in the file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Keys {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    about: String,
+    model: Option<Said<Model>>,
+    seed: Option<u64>,
+    runs: Option<Spanned<u32>>,
+    limit: Option<Said<Ps>>,
+    topology: Option<Spanned<TopologyKeys>>,
+    network: Option<Spanned<NetworkKeys>>,
+    hosts: Option<Spanned<HostKeys>>,
+    #[serde(default)]
+    workload: Vec<Spanned<WorkloadKeys>>,
+    #[serde(default)]
+    failure: Vec<Spanned<FailureKeys>>,
+}
+
+/// Runs of one scenario, at most.
+const MOST_RUNS: u32 = 10_000;
+
+impl Scenario {
+    /// The plan of the run with this seed, which decides all that is random: the pattern, what fails, the
+    /// network, the hosts.
+    ///
+    /// # Errors
+    /// What the scenario asks for cannot be built.
+    pub fn plan(&self, seed: u64) -> Result<Plan, ScenarioError> {
+        let topology = self.topology()?;
+        let network = self.network()?;
+        let host = self.host(&network, &topology)?;
+        let frame = u32::from(network.frames.payload) + network.frames.header;
+        Ok(Plan {
+            workload: self.workload(&topology, seed)?,
+            changes: self.changes(&topology, seed)?,
+            topology,
+            network: NetworkConfig {
+                frames: network.frames,
+                buffer: network.buffer,
+                marking: network.marking,
+                pause: network.pause,
+                control_first: network.control_first,
+                trim: network.trim,
+                policy: network.switch.resolve(network.room_of_port(), frame),
+            },
+            host,
+            seed,
+            limit: self.keys.limit.map_or(Ps::from_micros(10_000_000), |Said(limit)| limit),
+        })
+    }
+
+    /// The seeds of its runs.
+    pub fn seeds(&self) -> impl Iterator<Item = u64> + use<> {
+        let first = self.seed;
+        (0..self.runs).map(move |run| first.wrapping_add(run.into()))
+    }
+
+    /// How switches choose, as it was typed.
+    ///
+    /// # Errors
+    /// The network cannot be built.
+    pub fn switch(&self) -> Result<SwitchPolicy, ScenarioError> {
+        Ok(self.network()?.switch)
+    }
+
+    fn topology(&self) -> Result<Topology, ScenarioError> {
+        match &self.keys.topology {
+            Some(keys) => {
+                let built = keys.get_ref().build();
+                built.map_err(|what| self.source.error(keys.span(), what))
+            }
+            None => self.model.topology().map_err(|error| self.source.whole(error)),
+        }
+    }
+
+    fn network(&self) -> Result<Network, ScenarioError> {
+        let model = self.model.network();
+        match &self.keys.network {
+            Some(keys) => {
+                let network = keys.get_ref().apply(model);
+                network.map_err(|what| self.source.error(keys.span(), what))
+            }
+            None => Ok(model),
+        }
+    }
+
+    fn host(&self, network: &Network, topology: &Topology) -> Result<HostConfig, ScenarioError> {
+        let source = network.switch.is_source();
+        let Some(keys) = &self.keys.hosts else {
+            let host = self.model.host();
+            let paths = hosts::fitting_paths(host.paths, source);
+            return check_paths(paths, topology)
+                .map(|()| HostConfig { paths, ..host })
+                .map_err(|what| self.source.whole(what));
+        };
+        let host = keys.get_ref().apply(self.model.host(), source);
+        host.and_then(|host| check_paths(host.paths, topology).map(|()| host))
+            .map_err(|what| self.source.error(keys.span(), what))
+    }
+
+    fn workload(&self, topology: &Topology, seed: u64) -> Result<Workload, ScenarioError> {
+        let mut all = Workload::default();
+        for ((keys, matrix), number) in self.keys.workload.iter().zip(&self.matrices).zip(0_u64..) {
+            // Workloads of the same kind are drawn apart.
+            let seed = seed.wrapping_add(number << 32);
+            let built = keys.get_ref().build(topology, matrix.as_ref(), seed);
+            let built = built.map_err(|what| self.source.error(keys.span(), what))?;
+            traffic::append(&mut all, built);
+        }
+        match all.messages.is_empty() {
+            true => Err(self.source.whole("nothing is sent; add a [[workload]]")),
+            false => Ok(all),
+        }
+    }
+
+    fn changes(&self, topology: &Topology, seed: u64) -> Result<Vec<(Ps, Change)>, ScenarioError> {
+        let mut all = Vec::new();
+        for (keys, number) in self.keys.failure.iter().zip(1_u64..) {
+            let changes = keys.get_ref().changes(topology, seed.wrapping_add(number << 40));
+            all.extend(changes.map_err(|what| self.source.error(keys.span(), what))?);
+        }
+        // Routing learns of everything that happened at the same instant.
+        all.sort_by_key(|(at, change)| (*at, *change == Change::Converge));
+        Ok(all)
+    }
+}
+
+/// A sender numbers its paths, and there is an end to numbers.
+fn check_paths(paths: Paths, topology: &Topology) -> Result<(), String> {
+    let (count, most) = (Ways::new(topology).most() as usize, braid_wire::MAX_PATHS);
+    match paths == Paths::Source && count > most {
+        true => Err(format!(
+            "{count} paths between two edges are more than the {most} that have a number; take paths = \"hashed:256\""
+        )),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! From a file to a scenario.
+
+use std::fs;
+use std::path::Path;
+
+use super::error::Source;
+use super::{Keys, MOST_RUNS, Scenario, ScenarioError};
+use crate::workload::Workload;
+use crate::workload::matrix::Matrix;
+
+/// Opens a file that a scenario names: its full name, for errors, and its text.
+pub type OpenFile<'a> = dyn Fn(&str) -> Result<(String, String), ScenarioError> + 'a;
+
+impl Scenario {
+    /// Reads a file, and the matrices that it names, whose paths are relative to it.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or the first thing that is wrong with it.
+    pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
+        let text = read_text(path)?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        Scenario::parse(&path.display().to_string(), &text, &|name| {
+            let path = folder.join(name);
+            Ok((path.display().to_string(), read_text(&path)?))
+        })
+    }
+
+    /// Reads a text; `file` is its name, for errors, and `open` opens the files that it names.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn parse(file: &str, text: &str, open: &OpenFile<'_>) -> Result<Scenario, ScenarioError> {
+        let source = Source { file: file.to_owned(), text: text.to_owned() };
+        let keys: Keys = toml::from_str(text).map_err(|error| source.toml(&error))?;
+        let runs = match &keys.runs {
+            None => 1,
+            Some(runs) if (1..=MOST_RUNS).contains(runs.get_ref()) => *runs.get_ref(),
+            Some(runs) => {
+                let what =
+                    format!("runs = {} is not possible; give 1 to {MOST_RUNS}", runs.get_ref());
+                return Err(source.error(runs.span(), what));
+            }
+        };
+        let mut matrices = Vec::new();
+        for workload in &keys.workload {
+            let named = workload.get_ref().matrix.as_ref();
+            let read = |named: &super::traffic::MatrixKeys| {
+                let (file, text) = open(&named.file).map_err(|error| match error.line {
+                    Some(_) => error,
+                    // It is this scenario that names a file that is not there.
+                    None => source.error(workload.span(), error),
+                })?;
+                read_matrix(&file, &text)
+            };
+            matrices.push(named.map(read).transpose()?);
+        }
+        let name = match keys.name.is_empty() {
+            true => Path::new(file).file_stem().map_or(file.into(), |name| name.to_string_lossy()),
+            false => keys.name.as_str().into(),
+        };
+        Ok(Scenario {
+            name: name.into_owned(),
+            about: keys.about.clone(),
+            seed: keys.seed.unwrap_or(1),
+            runs,
+            model: keys.model.map_or_else(Default::default, |super::Said(model)| model),
+            source,
+            matrices,
+            keys,
+        })
+    }
+}
+
+pub(super) fn read_text(path: &Path) -> Result<String, ScenarioError> {
+    fs::read_to_string(path).map_err(|error| ScenarioError {
+        file: path.display().to_string(),
+        line: None,
+        what: format!("cannot be read: {error}"),
+    })
+}
+
+fn read_matrix(file: &str, text: &str) -> Result<Workload, ScenarioError> {
+    parse_matrix(file, text).map(|matrix| matrix.workload)
+}
+
+pub(super) fn parse_matrix(file: &str, text: &str) -> Result<Matrix, ScenarioError> {
+    Matrix::parse(file, text).map_err(|error| ScenarioError {
+        file: error.file,
+        line: Some(error.line),
+        what: error.problem.to_string(),
+    })
+}

@@ -1,0 +1,256 @@
+//! Whatever a scenario's text is, it is run or refused.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const WHOLE: &str = r#"
+name = "all"
+about = "every section"
+model = "uec"
+seed = 3
+runs = 2
+limit = "1 ms"
+
+[topology.leaf_spine]
+leaves = 4
+hosts_per_leaf = 2
+spines = 2
+links_per_spine = 2
+rate = "100 Gb/s"
+fabric_rate = "400 Gb/s"
+delay = "1 us"
+
+[network]
+frames = { payload = "1000 B", header = "62 B", ack = "64 B", gap = "20 B" }
+buffer = { shared = "12 MB", alpha = 1.0 }
+marking = { low = "10 packets", high = "400 KB", most = "20 %", when = "joining" }
+pause = { stop = "100 KB", go = "90 KB" }
+control_first = true
+trim = false
+switch = "adaptive:bins=5%/10%/20%,age=0.1us"
+
+[hosts]
+lb = "reps"
+paths = "hashed:64"
+sharing = "interface"
+health = true
+recovery = "sack"
+reorder_threshold = 9
+cc = "fixed:1M"
+share = "95 %"
+ack_every = 2
+min_rto = "80 us"
+max_rto = "1 ms"
+retries = 7
+window = 512
+blind = false
+
+[[workload]]
+permutation = { bytes = "10 KB", pairs = "inter-edge" }
+
+[[workload]]
+all_to_all = { bytes = "1 KiB", order = "random" }
+groups = 2
+placement = "random"
+shuffle = true
+start = "5 us"
+
+[[failure]]
+cable = ["leaf 0", "spine 1"]
+at = "1 us"
+until = "9 us"
+convergence = "3 us"
+
+[[failure]]
+layers = ["edge-agg"]
+count = 1
+rate = "10 Gb/s"
+"#;
+
+fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+    let no_files = |name: &str| {
+        let what = "is not there".to_owned();
+        Err(ScenarioError { file: name.to_owned(), line: None, what })
+    };
+    Scenario::parse("test.toml", text, &no_files)
+}
+
+fn plan(text: &str) -> Result<Plan, ScenarioError> {
+    parse(text).and_then(|scenario| scenario.plan(1))
+}
+
+fn line_of(what: &str) -> usize {
+    1 + WHOLE.lines().position(|line| line.contains(what)).expect("a line of the text")
+}
+
+#[test]
+fn every_key_arrives_in_the_plan() {
+    use crate::fabric::{Buffer, Marking, Pause, When};
+    use crate::frames::Frames;
+    use crate::host::Recovery;
+    use crate::switch::Policy;
+    use crate::time::Rate;
+
+    let scenario = parse(WHOLE).unwrap();
+    assert_eq!((scenario.name.as_str(), scenario.about.as_str()), ("all", "every section"));
+    assert_eq!(scenario.seeds().collect::<Vec<_>>(), [3, 4]);
+    let Plan { topology, network, host, workload, changes, limit, .. } = scenario.plan(3).unwrap();
+    assert_eq!(limit, Ps::from_micros(1000));
+    assert_eq!((topology.nics.len(), topology.cables.len()), (8, 8 + 4 * 2 * 2));
+    assert_eq!(topology.cables[0].rate, Rate::from_gbps(100));
+    assert_eq!(topology.cables[8].rate, Rate::from_gbps(400));
+    assert_eq!(network.frames, Frames { payload: 1000, header: 62, ack: 64, gap: 20 });
+    assert_eq!(network.buffer, Buffer::Shared { bytes: 12_000_000, alpha: 1.0 });
+    let marking = Marking { low: 10_620, high: 400_000, most: 0.2, when: When::Joining };
+    assert_eq!(network.marking, Some(marking));
+    assert_eq!(network.pause, Some(Pause { stop: 100_000, go: 90_000 }));
+    assert!(network.control_first && !network.trim);
+    let bins = vec![300_000, 600_000, 1_200_000];
+    assert_eq!(network.policy, Policy::Adaptive { bins, age: Ps::from_nanos(100) });
+    let expected = HostConfig {
+        lb: braid_lb::LbPolicy::Reps,
+        paths: Paths::Hashed(64),
+        sharing: crate::host::Sharing::Interface,
+        health: true,
+        recovery: Recovery::Protocol(braid_transport::LossRecovery::Sack),
+        reorder_threshold: 9,
+        cc: braid_cc::CcConfig::Fixed { window: 1 << 20 },
+        share: 0.95,
+        ack_every: 2,
+        min_rto: std::time::Duration::from_micros(80),
+        max_rto: std::time::Duration::from_millis(1),
+        retries: 7,
+        window: 512,
+        blind: false,
+    };
+    assert_eq!(host, expected);
+    assert_eq!(workload.messages.len(), 8 + 2 * 4 * 3);
+    // Two cables between leaf 0 and spine 1 go down and come back; routing learns both; one is slowed.
+    assert_eq!(changes.len(), 2 * 2 + 2 + 1);
+}
+
+#[test]
+fn the_seed_decides_what_is_random_and_nothing_else_does() {
+    let scenario = parse(WHOLE).unwrap();
+    assert_eq!(scenario.plan(5), scenario.plan(5));
+    assert_ne!(scenario.plan(5).unwrap().workload, scenario.plan(6).unwrap().workload);
+}
+
+#[test]
+fn the_second_workload_has_queue_pairs_and_groups_of_its_own() {
+    let messages = plan(WHOLE).unwrap().workload.messages;
+    let (first, second) = messages.split_at(8);
+    assert!(first.iter().all(|message| message.queue == 0 && message.group == 0));
+    assert!(second.iter().all(|message| message.queue == 1 && message.group >= 1));
+}
+
+#[test]
+fn every_model_is_a_plan() {
+    for (name, _, _) in MODELS {
+        let text =
+            format!("model = \"{name}\"\n[[workload]]\npermutation = {{ bytes = \"1 KB\" }}\n");
+        assert_eq!(plan(&text).unwrap().topology.nics.len(), 128, "{name}");
+    }
+}
+
+#[test]
+fn paths_follow_the_switches_unless_they_are_named() {
+    let paths = |more: &str| {
+        let text = format!("[[workload]]\nring = {{ bytes = \"1 KB\" }}\n{more}");
+        plan(&text).unwrap().host.paths
+    };
+    assert_eq!(paths(""), Paths::Hashed(256));
+    assert_eq!(paths("[network]\nswitch = \"source\"\n"), Paths::Source);
+    let both = "[network]\nswitch = \"source\"\n[hosts]\npaths = \"hashed:8\"\n";
+    assert_eq!(paths(both), Paths::Hashed(8));
+}
+
+#[test]
+fn values_that_contradict_each_other_are_refused() {
+    for (line, instead, part) in [
+        ("buffer", "buffer = { per_port = \"1 MB\", shared = \"1 MB\" }", "either `per_port` or"),
+        ("buffer", "buffer = { per_port = \"1 packets\", alpha = 2.0 }", "either `per_port` or"),
+        ("marking", "marking = { low = \"2 KB\", high = \"1 KB\" }", "swap them"),
+        ("pause", "pause = { stop = \"1 KB\", go = \"2 KB\" }", "lower `go`"),
+        ("share =", "share = \"0 %\"", "give 0.1 % to 100 %"),
+        ("ack_every", "ack_every = 0", "give 1 to 1024"),
+        ("window", "window = 5000", "give 1 to 4096"),
+        ("max_rto", "max_rto = \"1 us\"", "the shorter first"),
+        ("until", "until = \"0.5 us\"", "raise `until`"),
+        ("rate = \"10 ", "rate = \"401 Gb/s\"", "lower `rate`"),
+        ("count", "count = 17", "17 cables cannot fail in a layer that has 16"),
+        ("groups", "groups = 3", "give a divisor of 8"),
+        ("permutation", "permutation = { bytes = \"0 B\" }", "give 1 to"),
+    ] {
+        let old = WHOLE.lines().find(|text| text.contains(line)).expect("a line of the text");
+        let error = plan(&WHOLE.replace(old, instead)).unwrap_err();
+        assert!(error.what.contains(part), "{error}");
+        assert!(error.line.is_some_and(|at| at <= line_of(line)), "{error}");
+    }
+}
+
+/// A scenario with a stretch cut out, some characters exchanged, and another stretch put in: mostly refused.
+fn mangled() -> impl Strategy<Value = String> {
+    let end = WHOLE.len();
+    let bytes = prop::sample::select(b"\"=[]{}.,-#xa0 \n".to_vec());
+    let exchange = prop::collection::vec((0..end, bytes), 0..6);
+    (0..end, 0..60_usize, exchange, "[ -/:-~\n]{0,12}").prop_map(move |(at, cut, exchange, put)| {
+        let mut text = WHOLE.as_bytes().to_vec();
+        exchange.into_iter().for_each(|(at, by)| text[at] = by);
+        text.splice(at..(at + cut).min(end), put.bytes());
+        String::from_utf8(text).expect("all of it is ASCII")
+    })
+}
+
+/// A scenario without some of its lines and with another number in one: often planned.
+fn edited() -> impl Strategy<Value = String> {
+    let lines = WHOLE.lines().count();
+    let without = prop::collection::btree_set(0..lines, 0..4);
+    (without, 0..lines, 0..200_u32).prop_map(|(without, at, number)| {
+        let kept = WHOLE.lines().enumerate().filter(|(line, _)| !without.contains(line));
+        let line = |(line, text): (usize, &str)| match text.find(|c: char| c.is_ascii_digit()) {
+            Some(digit) if line == at => {
+                let rest = text[digit..].trim_start_matches(|c: char| c.is_ascii_digit());
+                format!("{}{number}{rest}", &text[..digit])
+            }
+            _ => text.to_owned(),
+        };
+        kept.map(line).collect::<Vec<_>>().join("\n")
+    })
+}
+
+fn mutated() -> impl Strategy<Value = String> {
+    prop_oneof![mangled(), edited()]
+}
+
+proptest! {
+    #[test]
+    fn random_text_is_refused(text in "\\PC{0,200}") {
+        if let Err(error) = plan(&text) {
+            prop_assert_eq!(error.to_string().lines().count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_mutated_scenario_is_planned_or_refused_in_one_line(text in mutated()) {
+        if let Err(error) = plan(&text) {
+            prop_assert_eq!(error.to_string().lines().count(), 1);
+            let lines = 1 + text.lines().count();
+            prop_assert!(error.line.is_none_or(|line| (1..=lines).contains(&line)), "{}", error);
+        }
+    }
+
+    /// What was planned can be started, too.
+    #[test]
+    fn a_mutated_scenario_that_is_planned_starts(text in mutated()) {
+        if let Ok(plan) = plan(&text) && plan.topology.nics.len() <= 64 && plan.workload.messages.len() <= 10_000 {
+            let mut run = crate::simulation::Simulation::new(plan);
+            for _ in 0..200 {
+                if run.is_done() || run.step().is_err() {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! `[[workload]]`: what is sent.
+
+use serde::Deserialize;
+
+use super::quantity::{Bytes, Said, Text, by_name};
+use crate::time::Ps;
+use crate::topology::Topology;
+use crate::workload::{
+    Fsdp, Groups, Pairs, Start, StartOrder, Workload, WorkloadError, all_to_all, incast,
+    permutation, ring, ring_all_reduce, tree, tree_all_reduce,
+};
+
+/// One pattern, and who takes part.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WorkloadKeys {
+    pub(super) permutation: Option<PermutationKeys>,
+    pub(super) all_to_all: Option<AllToAllKeys>,
+    pub(super) ring: Option<BytesKeys>,
+    pub(super) ring_all_reduce: Option<BytesKeys>,
+    pub(super) tree: Option<BytesKeys>,
+    pub(super) tree_all_reduce: Option<TreeKeys>,
+    pub(super) incast: Option<BytesKeys>,
+    pub(super) fsdp: Option<FsdpKeys>,
+    pub(super) matrix: Option<MatrixKeys>,
+    groups: Option<u32>,
+    placement: Option<Said<Placement>>,
+    shuffle: Option<bool>,
+    members: Option<Vec<Vec<u32>>>,
+    start: Option<Said<Ps>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BytesKeys {
+    bytes: Said<Bytes>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PermutationKeys {
+    bytes: Said<Bytes>,
+    pairs: Option<Said<Pairs>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AllToAllKeys {
+    bytes: Said<Bytes>,
+    order: Option<Said<OrderName>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TreeKeys {
+    bytes: Said<Bytes>,
+    chunk: Said<Bytes>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FsdpKeys {
+    servers: u32,
+    gpus_per_server: u32,
+    bytes: Said<Bytes>,
+    layers: u32,
+    compute: Option<Said<Ps>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MatrixKeys {
+    /// Beside the scenario, unless its path is absolute.
+    pub(super) file: String,
+}
+
+/// How groups lie on the interfaces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Placement {
+    Blocks,
+    Strided,
+    Random,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum OrderName {
+    Rotated,
+    Random,
+}
+
+impl Text for Pairs {
+    const WHAT: &'static str = "choice of pairs";
+    const EXAMPLE: &'static str = "any";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let known =
+            [("any", Pairs::Any), ("inter-edge", Pairs::InterEdge), ("inter-pod", Pairs::InterPod)];
+        by_name("choice of pairs", text, &known)
+    }
+}
+
+impl Text for OrderName {
+    const WHAT: &'static str = "order of starts";
+    const EXAMPLE: &'static str = "rotated";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let known = [("rotated", OrderName::Rotated), ("random", OrderName::Random)];
+        by_name("order of starts", text, &known)
+    }
+}
+
+impl Text for Placement {
+    const WHAT: &'static str = "placement";
+    const EXAMPLE: &'static str = "strided";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let known = [
+            ("blocks", Placement::Blocks),
+            ("strided", Placement::Strided),
+            ("random", Placement::Random),
+        ];
+        by_name("placement", text, &known)
+    }
+}
+
+impl WorkloadKeys {
+    /// A workload that a matrix gives.
+    pub(super) fn of_file() -> WorkloadKeys {
+        let matrix = Some(MatrixKeys { file: String::new() });
+        WorkloadKeys { matrix, ..WorkloadKeys::default() }
+    }
+
+    /// The messages; `seed` decides what is random, `matrix` is what the file says, if one is named.
+    pub(super) fn build(
+        &self,
+        topology: &Topology,
+        matrix: Option<&Workload>,
+        seed: u64,
+    ) -> Result<Workload, String> {
+        self.check()?;
+        let mut workload = match matrix {
+            Some(workload) => workload.clone(),
+            None => self.pattern(topology, seed).map_err(|error| error.to_string())?,
+        };
+        workload.check(topology.nics.len() as u32).map_err(|error| error.to_string())?;
+        if let Some(Said(later)) = self.start {
+            for message in &mut workload.messages {
+                if let Start::At(at) = &mut message.start {
+                    *at += later;
+                }
+            }
+        }
+        Ok(workload)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let grouped = [
+            ("all_to_all", self.all_to_all.is_some()),
+            ("ring", self.ring.is_some()),
+            ("ring_all_reduce", self.ring_all_reduce.is_some()),
+            ("tree", self.tree.is_some()),
+            ("tree_all_reduce", self.tree_all_reduce.is_some()),
+            ("incast", self.incast.is_some()),
+        ];
+        let single = [
+            ("permutation", self.permutation.is_some()),
+            ("fsdp", self.fsdp.is_some()),
+            ("matrix", self.matrix.is_some()),
+        ];
+        let given = |patterns: &[(&str, bool)]| patterns.iter().filter(|(_, is)| *is).count();
+        if given(&grouped) + given(&single) != 1 {
+            let names = grouped.iter().chain(&single).map(|(name, _)| *name).collect::<Vec<_>>();
+            let count = given(&grouped) + given(&single);
+            return Err(format!(
+                "a workload has one pattern, not {count}; give one of {}",
+                names.join(", ")
+            ));
+        }
+        let shares = self.groups.is_some() || self.placement.is_some() || self.members.is_some();
+        if given(&single) == 1 && (shares || self.shuffle.is_some()) {
+            return Err(
+                "this pattern has no groups; leave out `groups`, `placement`, `members`, `shuffle`"
+                    .into(),
+            );
+        }
+        if self.members.is_some() && (self.groups.is_some() || self.placement.is_some()) {
+            return Err(
+                "`members` says who is in which group; leave out `groups` and `placement`".into()
+            );
+        }
+        Ok(())
+    }
+
+    fn pattern(&self, topology: &Topology, seed: u64) -> Result<Workload, WorkloadError> {
+        if let Some(keys) = &self.permutation {
+            let pairs = keys.pairs.map_or(Pairs::Any, |Said(pairs)| pairs);
+            return permutation(topology, keys.bytes.0.0, pairs, seed);
+        }
+        let nodes = topology.nics.len() as u32;
+        if let Some(keys) = &self.fsdp {
+            return keys.plan().workload(nodes, seed);
+        }
+        let groups = self.group(nodes, seed)?;
+        match self {
+            WorkloadKeys { all_to_all: Some(keys), .. } => {
+                let order = match keys.order {
+                    Some(Said(OrderName::Random)) => StartOrder::Random { seed },
+                    _ => StartOrder::Rotated,
+                };
+                all_to_all(&groups, keys.bytes.0.0, order)
+            }
+            WorkloadKeys { ring: Some(keys), .. } => ring(&groups, keys.bytes.0.0),
+            WorkloadKeys { ring_all_reduce: Some(keys), .. } => {
+                ring_all_reduce(&groups, keys.bytes.0.0)
+            }
+            WorkloadKeys { tree: Some(keys), .. } => tree(&groups, keys.bytes.0.0),
+            WorkloadKeys { tree_all_reduce: Some(keys), .. } => {
+                tree_all_reduce(&groups, keys.bytes.0.0, keys.chunk.0.0)
+            }
+            WorkloadKeys { incast: Some(keys), .. } => incast(&groups, keys.bytes.0.0),
+            _ => unreachable!("`check` has found one pattern, and a matrix is read elsewhere"),
+        }
+    }
+
+    fn group(&self, nodes: u32, seed: u64) -> Result<Groups, WorkloadError> {
+        let count = self.groups.unwrap_or(1);
+        let groups = match (&self.members, self.placement) {
+            (Some(members), _) => Groups::new(nodes, members.clone())?,
+            (None, None | Some(Said(Placement::Strided))) => Groups::strided(nodes, count)?,
+            (None, Some(Said(Placement::Blocks))) => Groups::blocks(nodes, count)?,
+            (None, Some(Said(Placement::Random))) => Groups::random(nodes, count, seed)?,
+        };
+        Ok(if self.shuffle == Some(true) { groups.shuffled(seed.wrapping_add(1)) } else { groups })
+    }
+}
+
+impl FsdpKeys {
+    fn plan(&self) -> Fsdp {
+        Fsdp {
+            servers: self.servers,
+            gpus_per_server: self.gpus_per_server,
+            bytes_per_flow: self.bytes.0.0,
+            layers: self.layers,
+            compute: self.compute.map_or(Ps::ZERO, |Said(compute)| compute),
+        }
+    }
+}
+
+/// Adds the messages of another workload, which share neither queue pairs nor groups with those there are.
+pub(super) fn append(to: &mut Workload, other: Workload) {
+    let first = to.messages.len() as u32;
+    let after = |largest: Option<u32>| largest.map_or(0, |largest| largest.saturating_add(1));
+    let queues = after(to.messages.iter().map(|message| message.queue).max());
+    let groups = after(to.messages.iter().map(|message| message.group).max());
+    for mut message in other.messages {
+        message.queue = message.queue.saturating_add(queues);
+        message.group = message.group.saturating_add(groups);
+        if let Start::After { messages, .. } = &mut message.start {
+            messages.iter_mut().for_each(|before| *before += first);
+        }
+        to.messages.push(message);
+    }
+}

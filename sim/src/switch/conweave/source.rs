@@ -1,0 +1,150 @@
+//! The edge switch above the sender: it chooses the path of every flow.
+
+use std::collections::HashMap;
+
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+use super::tag::{Epoch, Kind, Stamp, Tag};
+use super::{AVOIDED, NOTE_BYTES, PATIENCE, port_of, tag};
+use crate::packet::Packet;
+use crate::switch::gate::{Desk, Pass};
+use crate::time::Ps;
+use crate::topology::{Tier, Topology, Uplinks, Ways};
+
+/// A flow that was silent for so long starts anew: nothing of it is under way any more. By tiers.
+const SILENT: [Ps; 2] = [Ps::from_micros(300), Ps::from_micros(1000)];
+
+#[derive(Debug)]
+pub(crate) struct Source {
+    uplinks: Uplinks,
+    /// Rows of paths: a path is an uplink and a row.
+    rows: usize,
+    silent: Ps,
+    /// By receiving end.
+    flows: HashMap<u32, Flow>,
+    /// By destination edge and path: reported as marked, avoided until then.
+    marked: HashMap<(u32, u16), Ps>,
+    rng: Pcg64Mcg,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    path: u16,
+    epoch: Epoch,
+    phase: Phase,
+    /// When its last packet came.
+    last: Ps,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// The next packet begins an epoch.
+    Settled,
+    /// A reply is due until then.
+    Asked(Ps),
+    /// The tail has left, then.
+    Rerouted(Stamp),
+}
+
+impl Source {
+    pub(super) fn new(topology: &Topology, uplinks: Uplinks, rng: Pcg64Mcg) -> Source {
+        let is_tall = topology.switches.iter().any(|switch| switch.tier == Tier::Core);
+        let (flows, marked) = (HashMap::new(), HashMap::new());
+        let paths = (Ways::new(topology).most() as usize).min(tag::PATHS);
+        let rows = paths.checked_div(uplinks.ports.len()).unwrap_or(1).max(1);
+        Source { uplinks, rows, silent: SILENT[usize::from(is_tall)], flows, marked, rng }
+    }
+
+    /// A packet of a host below leaves for another edge switch.
+    pub(super) fn on_data(&mut self, packet: Packet, desk: &Desk<'_>) -> Pass {
+        let known = self.flows.get(&packet.end).copied();
+        let known = known.filter(|flow| {
+            desk.now.since(flow.last) <= self.silent
+                && port_of(&self.uplinks, flow.path, desk.ports).is_some()
+        });
+        let (flow, tag) = match known {
+            Some(flow) => self.go_on(flow, &packet, desk),
+            None => self.start(&packet, desk),
+        };
+        self.flows.insert(packet.end, Flow { last: desk.now, ..flow });
+        Pass::On(
+            Packet { tag: tag.write(), ..packet },
+            port_of(&self.uplinks, tag.path, desk.ports),
+        )
+    }
+
+    /// A flow that is new, has been silent, or whose path is no way any more.
+    fn start(&mut self, packet: &Packet, desk: &Desk<'_>) -> (Flow, Tag) {
+        let epoch = self.flows.get(&packet.end).map_or(Epoch::default(), |flow| flow.epoch.next());
+        let path = self.good_path(packet, desk).unwrap_or_else(|| self.draw(desk));
+        let flow = Flow { path, epoch, phase: Phase::Settled, last: desk.now };
+        self.ask(flow, packet, desk)
+    }
+
+    fn go_on(&mut self, flow: Flow, packet: &Packet, desk: &Desk<'_>) -> (Flow, Tag) {
+        let tag = |kind, sent| Tag { kind, epoch: flow.epoch, path: flow.path, sent };
+        let now = Stamp::at(desk.now);
+        match flow.phase {
+            Phase::Settled => self.ask(Flow { epoch: flow.epoch.next(), ..flow }, packet, desk),
+            Phase::Asked(due) if desk.now <= due => (flow, tag(Kind::Data, now)),
+            Phase::Asked(_) => {
+                let path = self.good_path(packet, desk).unwrap_or(flow.path);
+                (Flow { path, phase: Phase::Rerouted(now), ..flow }, tag(Kind::Tail, now))
+            }
+            Phase::Rerouted(tail) => (flow, tag(Kind::Rerouted, tail)),
+        }
+    }
+
+    /// The first packet of an epoch.
+    fn ask(&mut self, flow: Flow, packet: &Packet, desk: &Desk<'_>) -> (Flow, Tag) {
+        let due = desk.now + self.round_trip(packet, flow.path, desk) + PATIENCE;
+        let (epoch, path) = (flow.epoch, flow.path);
+        let tag = Tag { kind: Kind::Request, epoch, path, sent: Stamp::at(desk.now) };
+        (Flow { phase: Phase::Asked(due), ..flow }, tag)
+    }
+
+    /// From this edge switch to the other and back in an empty network.
+    fn round_trip(&self, packet: &Packet, path: u16, desk: &Desk<'_>) -> Ps {
+        let links = match desk.topology.meeting_tier(packet.src, packet.dst) {
+            Tier::Core => 4,
+            _ => 2,
+        };
+        let Some(port) = port_of(&self.uplinks, path, desk.ports) else { return Ps::ZERO };
+        let link = &desk.queues[port.index()];
+        (link.delay * 2 + link.rate.time_for(packet.bytes) + link.rate.time_for(NOTE_BYTES)) * links
+    }
+
+    /// The first of two random paths that has not been reported as marked.
+    fn good_path(&mut self, packet: &Packet, desk: &Desk<'_>) -> Option<u16> {
+        let edge = desk.topology.nics[packet.dst as usize].edge;
+        let drawn = [self.draw(desk), self.draw(desk)];
+        let is_good =
+            |path: &u16| self.marked.get(&(edge, *path)).is_none_or(|until| *until <= desk.now);
+        drawn.into_iter().find(is_good)
+    }
+
+    /// A random path over a port that leads on.
+    fn draw(&mut self, desk: &Desk<'_>) -> u16 {
+        let port = desk.ports[self.rng.random_range(0..desk.ports.len())];
+        let uplinks = &self.uplinks.ports;
+        let at = uplinks.iter().position(|uplink| *uplink == port).unwrap_or(0);
+        (at + uplinks.len() * self.rng.random_range(0..self.rows)) as u16
+    }
+
+    /// The edge switch at the far end says something.
+    pub(super) fn on_note(&mut self, packet: &Packet, note: Tag, desk: &Desk<'_>) {
+        if note.kind == Kind::Marked {
+            let edge = desk.topology.nics[packet.src as usize].edge;
+            self.marked.insert((edge, note.path), desk.now + AVOIDED);
+            return;
+        }
+        let flow = self.flows.get_mut(&packet.end).filter(|flow| flow.epoch == note.epoch);
+        let Some(flow) = flow else { return };
+        match (note.kind, flow.phase) {
+            (Kind::Reply, Phase::Asked(due)) if desk.now <= due => flow.phase = Phase::Settled,
+            (Kind::Clear, Phase::Rerouted(_)) => flow.phase = Phase::Settled,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Equal-cost multi-path by hash: all packets with the same addresses and source port take the same way.
+
+use super::Offer;
+use crate::topology::PortId;
+
+/// A switch's hash function.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ecmp {
+    salt: u64,
+}
+
+impl Ecmp {
+    pub(crate) fn new(salt: u64) -> Self {
+        Ecmp { salt }
+    }
+
+    pub(crate) fn choose(self, offer: &Offer<'_>) -> PortId {
+        let packet = offer.packet;
+        let addresses = u64::from(packet.src) << 32 | u64::from(packet.dst);
+        let hash = mix(mix(addresses ^ self.salt) ^ u64::from(packet.path.get()));
+        // The high half of a product maps a hash to a range without division.
+        offer.ports[((u128::from(hash) * offer.ports.len() as u128) >> 64) as usize]
+    }
+}
+
+/// Spreads what differs in few bits over all (the finaliser of SplitMix64).
+pub(crate) fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
+}

@@ -1,0 +1,231 @@
+//! How a switch chooses among equal ways.
+
+mod adaptive;
+mod conweave;
+mod drill;
+mod ecmp;
+mod gate;
+mod least_loaded;
+mod ofan;
+mod rotation;
+mod source;
+mod themis;
+#[cfg(test)]
+mod trial;
+
+pub(crate) use gate::{Action, Desk, Gate, Pass};
+pub use themis::ThemisMemory;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::fabric::Port;
+use crate::packet::Packet;
+use crate::time::Ps;
+use crate::topology::{PortId, Tier, Topology};
+
+use self::adaptive::Adaptive;
+use self::drill::Drill;
+use self::ecmp::Ecmp;
+use self::least_loaded::LeastLoaded;
+use self::ofan::Ofan;
+use self::rotation::Rotation;
+use self::source::Source;
+use self::themis::Spray;
+
+/// What switches do, with its parameters.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Policy {
+    /// A hash of addresses and source port, with a salt per switch.
+    Ecmp,
+    /// The source port says which way (PRO, section V).
+    Source,
+    /// The source port says which way; where that does not lead on, as [`Policy::LeastLoaded`] (PRO,
+    /// section V: link failures).
+    SourceOrLeastLoaded {
+        /// The interval.
+        every: Ps,
+    },
+    /// The port with the shortest queue, then the least load, in coarse grades, as last looked at.
+    LeastLoaded {
+        /// The interval.
+        every: Ps,
+    },
+    /// Any port, for every packet: RSQ (OFAN, section 6).
+    Random,
+    /// The ports in turn.
+    RoundRobin {
+        /// The order is shuffled anew after so many rounds; `None`: never (SIMPLE RR).
+        permute: Option<u32>,
+    },
+    /// The same, with a turn for data and another for control: what one takes does not shift the other.
+    RoundRobinByClass {
+        /// As above.
+        permute: Option<u32>,
+    },
+    /// The port with the fewest bytes, by chance among equals: JSQ.
+    Shortest,
+    /// By chance among the ports whose queue, as last looked at, is in the lowest bin.
+    Adaptive {
+        /// Upper limits of the bins but the last, in bytes.
+        bins: Vec<u64>,
+        /// How old the queue lengths may be.
+        age: Ps,
+    },
+    /// The shortest of `samples` random queues and the best `memory` remembered (DRILL, 2017).
+    Drill {
+        /// Fresh samples per packet.
+        samples: u32,
+    },
+    /// A pointer per destination edge or pod and per class (OFAN, section 7).
+    Ofan,
+    /// Flows move away from slow paths, and edge switches put them back in order (ConWeave, 2023).
+    ConWeave,
+    /// Packets are sprayed by PSN, and edge switches hold back NACKs that prove no loss (Themis). Hosts
+    /// keep a flow to one source port: path policy `ecmp`.
+    Themis {
+        /// PSNs that an edge switch remembers per queue pair: [`ThemisMemory::ring_entries`].
+        ring: u32,
+        /// Before it takes an expected packet for missing, an edge switch looks whether it has passed
+        /// since the packet that triggered the NACK. The paper does not say that it does.
+        look_back: bool,
+    },
+}
+
+/// What a switch chooses by.
+#[derive(Debug)]
+pub struct Offer<'a> {
+    /// The time.
+    pub now: Ps,
+    /// The switch.
+    pub switch: u32,
+    /// The packet.
+    pub packet: &'a Packet,
+    /// The equal ways; two or more.
+    pub ports: &'a [PortId],
+    /// All ports of the fabric.
+    pub queues: &'a [Port],
+    /// The fabric's plan.
+    pub topology: &'a Topology,
+}
+
+impl Offer<'_> {
+    /// Bytes queued at a port.
+    pub(crate) fn queued(&self, port: PortId) -> u64 {
+        self.queues[port.index()].bytes
+    }
+}
+
+/// A switch's policy and its state.
+#[derive(Clone, Debug)]
+pub(crate) struct Chooser {
+    state: State,
+    rng: Pcg64Mcg,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Ecmp(Ecmp),
+    Source(Source),
+    SourceOrLeastLoaded(Source, LeastLoaded),
+    LeastLoaded(LeastLoaded),
+    Random,
+    Rotation(Rotation),
+    Shortest,
+    Adaptive(Adaptive),
+    Drill(Drill),
+    Ofan(Ofan),
+    Themis(Spray),
+}
+
+impl Chooser {
+    pub(crate) fn new(policy: &Policy, topology: &Topology, switch: u32, seed: u64) -> Chooser {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let state = match policy {
+            Policy::Ecmp | Policy::ConWeave => State::Ecmp(Ecmp::new(rng.random())),
+            Policy::Source => State::Source(Source::new(topology, switch)),
+            Policy::SourceOrLeastLoaded { every } => State::SourceOrLeastLoaded(
+                Source::new(topology, switch),
+                LeastLoaded::new(topology, switch, *every),
+            ),
+            Policy::LeastLoaded { every } => {
+                State::LeastLoaded(LeastLoaded::new(topology, switch, *every))
+            }
+            Policy::Random => State::Random,
+            Policy::RoundRobin { permute } => State::Rotation(Rotation::new(*permute, false)),
+            Policy::RoundRobinByClass { permute } => State::Rotation(Rotation::new(*permute, true)),
+            Policy::Shortest => State::Shortest,
+            Policy::Adaptive { bins, age } => {
+                State::Adaptive(Adaptive::new(bins.clone(), *age, topology, switch))
+            }
+            Policy::Drill { samples } => State::Drill(Drill::new(*samples)),
+            Policy::Ofan => {
+                let tier = topology.switches[switch as usize].tier;
+                State::Ofan(Ofan::new(tier == Tier::Edge))
+            }
+            Policy::Themis { .. } => {
+                State::Themis(Spray::new(topology, switch, Ecmp::new(rng.random())))
+            }
+        };
+        Chooser { state, rng }
+    }
+
+    /// One of the offered ports.
+    pub(crate) fn choose(&mut self, offer: &Offer<'_>) -> PortId {
+        let rng = &mut self.rng;
+        match &mut self.state {
+            State::Ecmp(ecmp) => ecmp.choose(offer),
+            State::Source(source) => source.choose(offer),
+            State::SourceOrLeastLoaded(source, least) => {
+                source.named(offer).unwrap_or_else(|| least.choose(offer, rng))
+            }
+            State::LeastLoaded(least) => least.choose(offer, rng),
+            State::Random => offer.ports[rng.random_range(0..offer.ports.len())],
+            State::Rotation(rotation) => rotation.choose(offer, rng),
+            State::Shortest => fewest(offer, rng),
+            State::Adaptive(adaptive) => adaptive.choose(offer, rng),
+            State::Drill(drill) => drill.choose(offer, rng),
+            State::Ofan(ofan) => ofan.choose(offer, rng),
+            State::Themis(spray) => spray.choose(offer),
+        }
+    }
+
+    /// The sets of equal ways may be others from now on.
+    pub(crate) fn on_routes_changed(&mut self) {
+        match &mut self.state {
+            State::Rotation(rotation) => rotation.on_routes_changed(),
+            State::Ofan(ofan) => ofan.on_routes_changed(),
+            State::Drill(drill) => drill.on_routes_changed(),
+            State::Ecmp(_)
+            | State::Source(_)
+            | State::SourceOrLeastLoaded(..)
+            | State::LeastLoaded(_)
+            | State::Random
+            | State::Shortest
+            | State::Adaptive(_)
+            | State::Themis(_) => {}
+        }
+    }
+}
+
+/// The port with the fewest bytes, by chance among equals.
+fn fewest(offer: &Offer<'_>, rng: &mut Pcg64Mcg) -> PortId {
+    pick_lowest(offer.ports, |port| offer.queued(port), rng)
+}
+
+/// The port of the lowest key, by chance among equals.
+fn pick_lowest(ports: &[PortId], key: impl Fn(PortId) -> u64, rng: &mut Pcg64Mcg) -> PortId {
+    let (mut best, mut lowest, mut equals) = (ports[0], u64::MAX, 0_u32);
+    for port in ports {
+        let key = key(*port);
+        if key < lowest {
+            (best, lowest, equals) = (*port, key, 1);
+        } else if key == lowest {
+            equals += 1;
+            if rng.random_range(0..equals) == 0 {
+                best = *port;
+            }
+        }
+    }
+    best
+}

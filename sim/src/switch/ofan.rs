@@ -1,0 +1,171 @@
+//! OFAN: destination rotation in the switch (OFAN, section 7). An edge switch goes round its uplinks with
+//! a pointer per destination edge, an aggregation switch with one per destination pod, each for data and
+//! for control apart, from a random port in a random order.
+//!
+//! Where failures leave unequal ways, a port comes as often as it is offered: an interleaved weighted
+//! round robin (OFAN, appendix F.4).
+
+use rand::RngExt;
+use rand::seq::SliceRandom;
+use rand_pcg::Pcg64Mcg;
+
+use super::Offer;
+use crate::topology::PortId;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Ofan {
+    by_edge: bool,
+    /// By destination edge or pod, twice: for data and for control. Made when they are needed first.
+    pointers: Vec<Option<Pointer>>,
+}
+
+#[derive(Clone, Debug)]
+struct Pointer {
+    schedule: Vec<PortId>,
+    at: usize,
+}
+
+impl Ofan {
+    /// `by_edge`: it is an edge switch.
+    pub(crate) fn new(by_edge: bool) -> Self {
+        Ofan { by_edge, pointers: Vec::new() }
+    }
+
+    pub(crate) fn choose(&mut self, offer: &Offer<'_>, rng: &mut Pcg64Mcg) -> PortId {
+        let edge = offer.topology.nics[offer.packet.dst as usize].edge;
+        let target = match self.by_edge {
+            true => edge,
+            false => offer.topology.switches[edge as usize].pod,
+        };
+        let at = 2 * target as usize + offer.packet.class as usize;
+        if at >= self.pointers.len() {
+            self.pointers.resize(at + 1, None);
+        }
+        self.pointers[at].get_or_insert_with(|| Pointer::new(offer.ports, rng)).next(offer.ports)
+    }
+
+    pub(crate) fn on_routes_changed(&mut self) {
+        self.pointers.clear();
+    }
+}
+
+impl Pointer {
+    fn new(ports: &[PortId], rng: &mut Pcg64Mcg) -> Self {
+        let schedule = schedule(ports, rng);
+        Pointer { at: rng.random_range(0..schedule.len()), schedule }
+    }
+
+    /// The next port that leads on. Another edge of the same pod may be reached by fewer of them than the one
+    /// that the schedule was made for; if by none of them, by any that is offered.
+    fn next(&mut self, ports: &[PortId]) -> PortId {
+        for _ in 0..self.schedule.len() {
+            self.at = (self.at + 1) % self.schedule.len();
+            let port = self.schedule[self.at];
+            if ports.contains(&port) {
+                return port;
+            }
+        }
+        ports[self.at % ports.len()]
+    }
+}
+
+/// The ports in a random order, interleaved by how often they are offered: in each round those that are not
+/// used up.
+fn schedule(ports: &[PortId], rng: &mut Pcg64Mcg) -> Vec<PortId> {
+    let mut order = ports.to_vec();
+    order.sort_unstable();
+    order.dedup();
+    order.shuffle(rng);
+    let weight = |port: &PortId| ports.iter().filter(|other| *other == port).count();
+    let rounds = order.iter().map(weight).max().unwrap_or(0);
+    let round = |round| order.iter().copied().filter(move |port| weight(port) > round);
+    (0..rounds).flat_map(round).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::super::trial::Trial;
+    use super::*;
+    use crate::packet::Class::{Control, Data};
+
+    struct Edge {
+        trial: Trial,
+        ofan: Ofan,
+        rng: Pcg64Mcg,
+    }
+
+    impl Edge {
+        fn new(seed: u64) -> Edge {
+            let rng = Pcg64Mcg::seed_from_u64(seed);
+            Edge { trial: Trial::new(), ofan: Ofan::new(true), rng }
+        }
+
+        fn next(&mut self, dst: u32, class: crate::packet::Class) -> PortId {
+            let Edge { trial, ofan, rng } = self;
+            trial.offer(dst, class, |offer| ofan.choose(offer, rng))
+        }
+    }
+
+    /// Hosts 124 to 127 are below one edge switch, 120 to 123 below another.
+    #[test]
+    fn all_hosts_of_an_edge_share_a_turn_and_no_others() {
+        let mut edge = Edge::new(1);
+        let alone: Vec<PortId> = (0..8).map(|_| edge.next(124, Data)).collect();
+        let mut mixed = Vec::new();
+        let mut edge = Edge::new(1);
+        for dst in [124, 125, 126, 127, 127, 124, 124, 125] {
+            mixed.push(edge.next(dst, Data));
+            edge.next(120, Data);
+            edge.next(124, Control);
+        }
+        assert_eq!(alone, mixed);
+    }
+
+    #[test]
+    fn every_round_takes_every_port_once() {
+        let mut edge = Edge::new(2);
+        for _ in 0..5 {
+            let mut round: Vec<PortId> = (0..4).map(|_| edge.next(60, Data)).collect();
+            round.sort_unstable();
+            assert_eq!(round, edge.trial.uplinks());
+        }
+    }
+
+    #[test]
+    fn turns_start_at_random_ports_in_random_orders() {
+        let mut orders: Vec<Vec<PortId>> = (0..40)
+            .map(|seed| {
+                let mut edge = Edge::new(seed);
+                (0..4).map(|_| edge.next(60, Data)).collect()
+            })
+            .collect();
+        orders.sort_unstable();
+        orders.dedup();
+        assert!(orders.len() > 12, "{} of 24 orders in 40 draws", orders.len());
+    }
+
+    /// The paper's example: weights 2, 2, 2, 1 (appendix F.4).
+    #[test]
+    fn weights_are_interleaved() {
+        let [a, b, c, d] = [2, 4, 6, 8].map(PortId);
+        let drawn = schedule(&[a, b, c, d, a, b, c], &mut Pcg64Mcg::seed_from_u64(4));
+        assert_eq!(drawn.len(), 7);
+        let mut first = drawn[..4].to_vec();
+        assert_eq!(
+            first.iter().filter(|port| **port != d).copied().collect::<Vec<_>>(),
+            drawn[4..]
+        );
+        first.sort_unstable();
+        assert_eq!(first, [a, b, c, d]);
+    }
+
+    #[test]
+    fn a_port_that_does_not_lead_on_is_passed_over() {
+        let [a, b, c] = [2, 4, 6].map(PortId);
+        let mut pointer = Pointer { schedule: vec![a, b, c], at: 0 };
+        assert_eq!([(); 4].map(|()| pointer.next(&[a, c])), [c, a, c, a]);
+        assert_eq!(pointer.next(&[PortId(8)]), PortId(8));
+    }
+}

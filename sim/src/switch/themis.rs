@@ -1,0 +1,13 @@
+//! Themis (Liu et al., APNet 2025): edge switches spray packets by their PSN, so that two PSNs tell whether
+//! they took the same way, and hold back NACKs that a packet of another way has caused.
+
+mod destination;
+mod memory;
+mod source;
+
+pub(crate) use destination::Destination;
+pub use memory::ThemisMemory;
+pub(crate) use source::Spray;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Themis-S: the way of a packet is its PSN plus the flow's own base, modulo the number of ways (Eq. 1).
+//!
+//! In the paper only edge switches know of it: in three tiers they rewrite the source port so that the
+//! hashes above come out as wanted. Here the switches of the second tier read the way off the packet
+//! itself, which comes to the same.
+
+use crate::packet::Packet;
+use crate::switch::Offer;
+use crate::switch::ecmp::{Ecmp, mix};
+use crate::topology::{PortId, Topology, Uplinks, Ways};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Spray {
+    ways: Ways,
+    uplinks: Uplinks,
+    /// Where a way is missing.
+    ecmp: Ecmp,
+}
+
+impl Spray {
+    pub(crate) fn new(topology: &Topology, switch: u32, ecmp: Ecmp) -> Self {
+        let (ways, uplinks) = (Ways::new(topology), Uplinks::new(topology, switch));
+        Spray { ways, uplinks, ecmp }
+    }
+
+    pub(crate) fn choose(&self, offer: &Offer<'_>) -> PortId {
+        // With fewer ways than there should be Themis is off (section 6).
+        if offer.ports != self.uplinks.ports {
+            return self.ecmp.choose(offer);
+        }
+        let packet = offer.packet;
+        let count = self.ways.between(offer.topology, packet.src, packet.dst);
+        let way = (packet.psn % count + base(packet) % count) % count;
+        self.uplinks.of_way(way).unwrap_or(offer.ports[0])
+    }
+}
+
+/// P_base, which all switches agree on: a hash of the flow.
+fn base(packet: &Packet) -> u32 {
+    let addresses = u64::from(packet.src) << 32 | u64::from(packet.dst);
+    (mix(mix(addresses) ^ u64::from(packet.path.get())) >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Class;
+    use crate::switch::trial::Trial;
+
+    /// Where the first switch sends packets with these PSNs to a host of another pod: 16 ways lead there.
+    fn chosen(trial: &Trial, psns: std::ops::Range<u32>) -> Vec<PortId> {
+        let spray = Spray::new(&trial.topology, 0, Ecmp::new(7));
+        trial.offer(100, Class::Data, |offer| {
+            let choose = |psn| {
+                let packet = Packet { psn, ..*offer.packet };
+                spray.choose(&Offer { packet: &packet, ..*offer })
+            };
+            psns.map(choose).collect()
+        })
+    }
+
+    #[test]
+    fn the_psn_decides_and_all_uplinks_are_used_alike() {
+        let trial = Trial::new();
+        let ports = chosen(&trial, 0..64);
+        assert_eq!(ports[..16], ports[16..32]);
+        for uplink in trial.uplinks() {
+            assert_eq!(ports.iter().filter(|port| **port == uplink).count(), 16);
+        }
+    }
+
+    #[test]
+    fn a_way_names_an_uplink_at_every_tier() {
+        let trial = Trial::new();
+        let aggregation = 32;
+        let edge = Spray::new(&trial.topology, 0, Ecmp::new(7));
+        let agg = Spray::new(&trial.topology, aggregation, Ecmp::new(7));
+        assert_eq!((edge.uplinks.divisor, agg.uplinks.divisor), (1, 4));
+        assert_eq!((edge.uplinks.ports.len(), agg.uplinks.ports.len()), (4, 4));
+        let between = |dst| edge.ways.between(&trial.topology, 0, dst);
+        assert_eq!((between(1), between(5), between(100)), (1, 4, 16));
+    }
+
+    #[test]
+    fn with_a_way_missing_a_flow_keeps_to_one() {
+        let mut trial = Trial::new();
+        trial.cut(trial.uplinks()[2]);
+        let ports = chosen(&trial, 0..64);
+        assert!(ports.iter().all(|port| *port == ports[0]));
+    }
+}

@@ -1,0 +1,94 @@
+//! Themis on a whole fabric: two hosts, two ways.
+
+use braid_cc::CcConfig;
+use braid_lb::LbPolicy;
+use braid_transport::{LossRecovery, QpCounters};
+
+use crate::fabric::{Buffer, NetworkConfig};
+use crate::frames::Frames;
+use crate::host::{HostConfig, Paths, Recovery};
+use crate::simulation::{Change, Plan, Simulation};
+use crate::switch::Policy;
+use crate::time::{Ps, Rate};
+use crate::topology::{LeafSpine, Node, Topology};
+use crate::workload::{Groups, ring};
+
+const RATE: Rate = Rate::from_gbps(100);
+
+fn fabric() -> Topology {
+    let plan = LeafSpine {
+        leaves: 2,
+        hosts_per_leaf: 1,
+        spines: 2,
+        links_per_spine: 1,
+        host_rate: RATE,
+        fabric_rate: RATE,
+        delay: Ps::from_micros(1),
+    };
+    plan.build().unwrap()
+}
+
+/// 2 MB in each direction with NIC-SR at a constant rate; returns what the queue pairs counted, and how
+/// many packets the network lost.
+fn run(policy: Policy, topology: Topology, changes: Vec<(Ps, Change)>) -> (QpCounters, u64) {
+    let network = NetworkConfig {
+        frames: Frames { payload: 4096, header: 62, ack: 64, gap: 0 },
+        buffer: Buffer::PerPort { bytes: 4_000_000 },
+        marking: None,
+        pause: None,
+        control_first: true,
+        trim: false,
+        policy,
+    };
+    let host = HostConfig {
+        lb: LbPolicy::Ecmp,
+        paths: Paths::Hashed(64),
+        health: false,
+        recovery: Recovery::Protocol(LossRecovery::NicSr),
+        cc: CcConfig::Rate { bits_per_second: 80_000_000_000, window: 1 << 30 },
+        min_rto: std::time::Duration::from_millis(1),
+        ..HostConfig::default()
+    };
+    let workload = ring(&Groups::all(2).unwrap(), 2_000_000).unwrap();
+    let limit = Ps::from_micros(100_000);
+    let mut run =
+        Simulation::new(Plan { topology, network, host, workload, changes, seed: 1, limit });
+    run.run().unwrap();
+    (run.hosts.counters(), run.fabric.ledger.losses())
+}
+
+/// One of the two ways is longer, so packets come out of order all the time.
+fn uneven() -> Topology {
+    let mut topology = fabric();
+    let longer = |cable: &&mut crate::topology::Cable| cable.high == Node::Switch(2);
+    topology.cables.iter_mut().filter(longer).for_each(|cable| cable.delay = Ps::from_micros(4));
+    topology
+}
+
+fn themis(look_back: bool) -> Policy {
+    Policy::Themis { ring: 10, look_back }
+}
+
+#[test]
+fn reordering_alone_makes_nobody_retransmit() {
+    let (counters, lost) = run(themis(true), uneven(), Vec::new());
+    assert!(counters.out_of_order > 100, "{counters:?}");
+    assert_eq!((lost, counters.retransmitted), (0, 0));
+    let (counters, _) = run(Policy::RoundRobin { permute: None }, uneven(), Vec::new());
+    assert!(counters.retransmitted > 100, "without Themis: {counters:?}");
+}
+
+#[test]
+fn what_is_lost_is_retransmitted_before_a_time_out() {
+    let topology = uneven();
+    let way = topology.cables.iter().position(|cable| cable.high == Node::Switch(3)).unwrap();
+    let cut = |up| Change::Cable { cable: way as u32, up };
+    let changes = vec![(Ps::from_micros(50), cut(false)), (Ps::from_micros(53), cut(true))];
+    for look_back in [false, true] {
+        let (counters, _) = run(themis(look_back), topology.clone(), changes.clone());
+        let lost = counters.segments_sent - counters.segments_received;
+        assert!(lost > 3, "{lost} packets lost");
+        assert!(counters.retransmitted >= lost, "{counters:?}");
+        assert_eq!(counters.timeouts, 0, "look back: {look_back}, {counters:?}");
+    }
+}

@@ -1,0 +1,54 @@
+//! An edge switch of a fat tree with 128 hosts, to try choosers on.
+
+use super::Offer;
+use crate::fabric::{Port, Speeds};
+use crate::packet::{Class, Packet};
+use crate::time::{Ps, Rate};
+use crate::topology::{FatTree, PortId, Routes, Topology};
+
+/// Switch 0, which has the hosts 0 to 3 below it and four uplinks.
+pub(crate) struct Trial {
+    pub(crate) topology: Topology,
+    pub(crate) queues: Vec<Port>,
+    pub(crate) now: Ps,
+    routes: Routes,
+    down: Vec<PortId>,
+}
+
+impl Trial {
+    pub(crate) fn new() -> Trial {
+        let plan = FatTree::k_ary(8, Rate::from_gbps(800), Ps::from_nanos(500)).unwrap();
+        let topology = plan.build().unwrap();
+        let queues = Port::all(&topology, &mut Speeds::default());
+        let routes = Routes::new(&topology, |_| true);
+        Trial { topology, queues, now: Ps::ZERO, routes, down: Vec::new() }
+    }
+
+    pub(crate) fn uplinks(&self) -> Vec<PortId> {
+        self.topology.uplinks(0).collect()
+    }
+
+    /// A cable fails, and routing learns of it.
+    pub(crate) fn cut(&mut self, port: PortId) {
+        self.down.extend([port, port.reverse()]);
+        self.routes = Routes::new(&self.topology, |port| !self.down.contains(&port));
+    }
+
+    /// Shows a chooser a packet to a host.
+    pub(crate) fn offer<T>(
+        &self,
+        dst: u32,
+        class: Class,
+        choose: impl FnOnce(&Offer<'_>) -> T,
+    ) -> T {
+        let packet = Packet::new(0, dst, 0, class, 4158);
+        choose(&Offer {
+            now: self.now,
+            switch: 0,
+            packet: &packet,
+            ports: self.routes.towards(0, dst),
+            queues: &self.queues,
+            topology: &self.topology,
+        })
+    }
+}

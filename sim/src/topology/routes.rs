@@ -1,0 +1,146 @@
+//! Shortest ways: for each switch and destination the ports that lead nearer to it.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::{Node, PortId, Topology};
+
+/// All equal-cost next hops: for each switch and destination edge a group of ports. Every packet asks
+/// at every switch, so an answer is three reads.
+///
+/// Where failures leave unequally many shortest ways behind the ports, a port is listed as often as it has
+/// ways, reduced by what all have in common, and in turn with the others: weighted multi-path (W-ECMP) in
+/// the form of an interleaved weighted round robin (OFAN, appendix F.4).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Routes {
+    /// By interface: its edge switch, and where the link down to it is in `ports`.
+    nics: Vec<(u32, Group)>,
+    /// By switch, then by edge switch.
+    towards: Vec<Group>,
+    /// Switches that may have hosts below them: no edge switch has a higher number.
+    edges: u32,
+    /// The groups, one after the other; destinations with the same ways share one.
+    ports: Vec<PortId>,
+}
+
+/// A part of `ports`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Group {
+    first: u32,
+    count: u32,
+}
+
+impl Routes {
+    /// The ways over cables for which `works` is true.
+    pub fn new(topology: &Topology, works: impl Fn(PortId) -> bool) -> Routes {
+        let switches = topology.switches.len();
+        let edges = topology.nics.iter().map(|nic| nic.edge + 1).max().unwrap_or(0);
+        let mut out = vec![Vec::new(); switches];
+        let mut ports = Vec::new();
+        let mut nics: Vec<(u32, Group)> =
+            topology.nics.iter().map(|nic| (nic.edge, Group::default())).collect();
+        for port in topology.ports().filter(|port| works(*port)) {
+            match topology.ends(port) {
+                (Node::Switch(from), Node::Switch(to)) => out[from as usize].push((to, port)),
+                (Node::Switch(_), Node::Nic(nic)) => {
+                    nics[nic as usize].1 = Group { first: ports.len() as u32, count: 1 };
+                    ports.push(port);
+                }
+                (Node::Nic(_), _) => {}
+            }
+        }
+        let mut known: Vec<HashMap<Vec<PortId>, Group>> = vec![HashMap::new(); switches];
+        let mut towards = vec![Group::default(); switches * edges as usize];
+        let back = reversed(&out);
+        for edge in 0..edges {
+            let (distance, ways) = shortest_ways(&back, edge);
+            for (switch, known) in known.iter_mut().enumerate() {
+                let nearer = |(to, _): &&(u32, PortId)| distance[*to as usize] < distance[switch];
+                let group = out[switch].iter().filter(nearer);
+                let group = weighted(group.map(|(to, port)| (*port, ways[*to as usize])).collect());
+                let (first, count) = (ports.len() as u32, group.len() as u32);
+                let at = switch * edges as usize + edge as usize;
+                towards[at] = *known.entry(group).or_insert_with_key(|group| {
+                    ports.extend(group);
+                    Group { first, count }
+                });
+            }
+        }
+        Routes { nics, towards, edges, ports }
+    }
+
+    /// The ports by which a switch can send on what goes to an interface; empty: there is no way.
+    pub fn towards(&self, switch: u32, nic: u32) -> &[PortId] {
+        let (edge, down) = self.nics[nic as usize];
+        let Group { first, count } = match edge == switch {
+            true => down,
+            false => self.towards[(switch * self.edges + edge) as usize],
+        };
+        &self.ports[first as usize..(first + count) as usize]
+    }
+}
+
+/// By switch, the switches with a link to it.
+fn reversed(out: &[Vec<(u32, PortId)>]) -> Vec<Vec<u32>> {
+    let mut back = vec![Vec::new(); out.len()];
+    for (from, ports) in (0_u32..).zip(out) {
+        ports.iter().for_each(|(to, _)| back[*to as usize].push(from));
+    }
+    back
+}
+
+/// The ports with their weights as a schedule: in each round those that are not used up.
+fn weighted(ports: Vec<(PortId, u64)>) -> Vec<PortId> {
+    let common = ports.iter().fold(0, |common, (_, weight)| gcd(common, *weight)).max(1);
+    let rounds = ports.iter().map(|(_, weight)| weight / common).max().unwrap_or(0);
+    let round = |round| ports.iter().filter(move |(_, weight)| weight / common > round);
+    (0..rounds).flat_map(round).map(|(port, _)| *port).collect()
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// From every switch to one of them: the hops of a shortest way, and how many such ways there are.
+fn shortest_ways(back: &[Vec<u32>], to: u32) -> (Vec<u32>, Vec<u64>) {
+    let (mut distance, mut ways) = (vec![u32::MAX; back.len()], vec![0_u64; back.len()]);
+    (distance[to as usize], ways[to as usize]) = (0, 1);
+    let mut queue = VecDeque::from([to]);
+    while let Some(switch) = queue.pop_front() {
+        for from in &back[switch as usize] {
+            let farther = distance[switch as usize] + 1;
+            if distance[*from as usize] == u32::MAX {
+                distance[*from as usize] = farther;
+                queue.push_back(*from);
+            }
+            if distance[*from as usize] == farther {
+                ways[*from as usize] = ways[*from as usize].saturating_add(ways[switch as usize]);
+            }
+        }
+    }
+    (distance, ways)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::{Ps, Rate};
+    use crate::topology::FatTree;
+
+    /// In a fat tree of 128 hosts the first agg of pod 0 loses two of its four cables to cores: of the 14 ways
+    /// from its edges to another pod two are behind it, and four behind each of the others.
+    #[test]
+    fn ports_are_listed_by_the_ways_behind_them() {
+        let plan = FatTree::k_ary(8, Rate::from_gbps(800), Ps::ZERO).unwrap();
+        let topology = plan.build().unwrap();
+        let up = |switch| -> Vec<PortId> { topology.uplinks(switch).collect() };
+        let lost = &up(32)[..2];
+        let routes = Routes::new(&topology, |port| !lost.iter().any(|l| l.cable() == port.cable()));
+        let [a, b, c, d] = up(0)[..] else { panic!("four uplinks") };
+        assert_eq!(routes.towards(0, 127), [a, b, c, d, b, c, d]);
+        assert_eq!(routes.towards(0, 4), [a, b, c, d], "within the pod all are equal");
+        assert_eq!(routes.towards(32, 127), &up(32)[2..]);
+        // On the way back into pod 0 the same weights hold.
+        let [a, b, c, d] = up(31)[..] else { panic!("four uplinks") };
+        assert_eq!(routes.towards(31, 0), [a, b, c, d, b, c, d]);
+    }
+}
