@@ -1,0 +1,68 @@
+//! Addresses as text.
+
+use std::ffi::c_char;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+use crate::failure::Failure;
+
+/// Room for the longest address with its NUL.
+pub const BRAID_ADDR_LEN: usize = 64;
+
+/// No address.
+pub(crate) const NO_ADDRESS: [c_char; BRAID_ADDR_LEN] = [0; BRAID_ADDR_LEN];
+
+/// A local address, `10.0.0.1:4791` or `[::]:0`.
+pub(crate) fn parse(text: &str) -> Result<SocketAddr, Failure> {
+    text.parse().map_err(|error| malformed(text, error))
+}
+
+/// A local address without a port.
+pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, Failure> {
+    text.parse().map_err(|error| malformed(text, error))
+}
+
+/// The address of a peer, which may be a name. Where `ours` is IPv4, that is what is looked for.
+pub(crate) fn resolve(text: &str, ours: IpAddr) -> Result<SocketAddr, Failure> {
+    let known: Vec<SocketAddr> =
+        text.to_socket_addrs().map_err(|error| malformed(text, error))?.collect();
+    let fits = |addr: &&SocketAddr| addr.is_ipv4() || ours.is_ipv6();
+    let chosen = known.iter().find(fits).or(known.first()).copied();
+    chosen.ok_or_else(|| malformed(text, "that name has no address"))
+}
+
+fn malformed(text: &str, why: impl ToString) -> Failure {
+    Failure::Address { text: text.to_owned(), why: why.to_string() }
+}
+
+/// As text for a struct of C.
+pub(crate) fn to_text(addr: impl ToString) -> [c_char; BRAID_ADDR_LEN] {
+    let mut text = NO_ADDRESS;
+    // The longest, an IPv6 address with a scope and a port, has 58 characters; the last byte stays 0.
+    let bytes = addr.to_string();
+    for (to, from) in text[..BRAID_ADDR_LEN - 1].iter_mut().zip(bytes.bytes()) {
+        *to = from as c_char;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_address_fits() {
+        let longest = "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff%4294967295]:65535";
+        let text: String =
+            to_text(parse(longest).unwrap()).iter().map(|c| *c as u8 as char).collect();
+        assert_eq!(text.trim_end_matches('\0'), longest);
+    }
+
+    #[test]
+    fn names_are_looked_up_for_peers_only() {
+        let any: IpAddr = [127, 0, 0, 1].into();
+        assert_eq!(resolve("127.0.0.1:9", any).unwrap(), parse("127.0.0.1:9").unwrap());
+        assert!(resolve("localhost:9", any).unwrap().is_ipv4());
+        assert!(matches!(parse("localhost:9"), Err(Failure::Address { .. })));
+        assert!(matches!(resolve("127.0.0.1", any), Err(Failure::Address { .. })));
+    }
+}

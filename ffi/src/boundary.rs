@@ -1,0 +1,89 @@
+//! The way into the library and back: failures become codes and texts, and no panic gets out.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::failure::Failure;
+
+/// The last failure of a thread. It is put into words only when somebody asks: a full queue is an
+/// everyday matter for a program that posts until there is no more room.
+#[derive(Default)]
+struct LastError {
+    failure: Option<Failure>,
+    text: CString,
+}
+
+thread_local! {
+    static LAST_ERROR: RefCell<LastError> = RefCell::default();
+}
+
+/// Runs the body of an exported function.
+pub(crate) fn enter(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
+    // What a panic leaves half done stays behind the locks of the engine, which a panic poisons.
+    let result = catch_unwind(AssertUnwindSafe(body))
+        .unwrap_or_else(|panic| Err(Failure::Panicked(panic_text(panic.as_ref()))));
+    result.unwrap_or_else(|failure| {
+        let code = failure.code();
+        remember(failure);
+        code
+    })
+}
+
+fn remember(failure: Failure) {
+    // While a thread ends there is nobody left to ask.
+    let _ = LAST_ERROR.try_with(|last| last.borrow_mut().failure = Some(failure));
+}
+
+/// The text of the last failure, which stays where it is until the next call.
+pub(crate) fn last_error() -> *const c_char {
+    let text = LAST_ERROR.try_with(|last| {
+        let mut last = last.borrow_mut();
+        if let Some(failure) = last.failure.take() {
+            last.text = c_string(&failure.to_string());
+        }
+        last.text.as_ptr()
+    });
+    text.unwrap_or(c"".as_ptr())
+}
+
+/// NUL, which a text may hold that C handed in, becomes a blank.
+fn c_string(text: &str) -> CString {
+    CString::new(text.replace('\0', " ")).expect("there is no NUL left in it")
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    use super::*;
+    use crate::error::{BRAID_ERR_INTERNAL, BRAID_ERR_NULL};
+
+    fn text() -> String {
+        // SAFETY: the text is valid until the next call, and ends with NUL.
+        unsafe { CStr::from_ptr(last_error()) }.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_panic_becomes_a_code_and_a_text() {
+        assert_eq!(enter(|| panic!("the {}th wheel came off", 5)), BRAID_ERR_INTERNAL);
+        assert_eq!(text(), "a bug of Braid: the 5th wheel came off");
+    }
+
+    #[test]
+    fn a_failure_is_told_to_its_thread_until_the_next() {
+        assert_eq!(enter(|| Err(Failure::Null("engine"))), BRAID_ERR_NULL);
+        assert_eq!(enter(|| Ok(7)), 7);
+        assert_eq!(text(), "`engine` is NULL");
+        assert_eq!(text(), "`engine` is NULL");
+        std::thread::spawn(|| assert_eq!(text(), "")).join().unwrap();
+        assert_eq!(enter(|| Err(Failure::NobodyCame)), crate::BRAID_ERR_TIMED_OUT);
+        assert_eq!(text(), "nobody connected in time");
+    }
+}

@@ -1,0 +1,160 @@
+//! Completion queues.
+
+mod turns;
+
+use std::cell::RefCell;
+use std::ffi::c_int;
+use std::os::fd::{AsFd, AsRawFd};
+
+use braid::Completion;
+
+use self::turns::Turns;
+use crate::arguments::{Out, Room, patience};
+use crate::boundary::enter;
+use crate::failure::Failure;
+use crate::handle::{Child, Children, find, hand_out, object, take};
+use crate::{braid_engine, braid_wc};
+
+/// A completion queue: where work requests end. Its queue pairs must not have more work requests
+/// outstanding than it has room for.
+pub struct braid_cq {
+    turns: Turns,
+    pub(crate) children: Children,
+    _engine: Child,
+}
+
+object!(
+    braid_cq,
+    5,
+    "completion queue",
+    fn may_close(&self) -> Result<(), Failure> {
+        self.children.none("completion queue")
+    }
+);
+
+impl braid_cq {
+    pub(crate) fn queue(&self) -> &braid::CompletionQueue {
+        self.turns.queue()
+    }
+}
+
+thread_local! {
+    /// On their way from the engine's form into C's; kept, so that polling allocates nothing.
+    static BATCH: RefCell<Vec<Completion>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lets `fill` put completions into a vector, and C have them.
+fn hand_over(
+    room: &mut Room<braid_wc>,
+    fill: impl FnOnce(&mut Vec<Completion>, usize) -> Result<(), Failure>,
+) -> Result<c_int, Failure> {
+    BATCH.with_borrow_mut(|batch| {
+        batch.clear();
+        let result = fill(batch, room.left().min(c_int::MAX as usize));
+        room.extend(batch.drain(..).map(braid_wc::from));
+        // An overrun is told after the completions that did find room.
+        if room.used() == 0 { result.map(|()| 0) } else { Ok(room.used()) }
+    })
+}
+
+/// Makes a completion queue for `capacity` completions.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_cq_create(
+    engine: *mut braid_engine,
+    capacity: usize,
+    cq: *mut *mut braid_cq,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(cq, "cq") }?;
+        let engine = find(engine)?;
+        let turns = Turns::new(engine.engine.create_cq(capacity)?);
+        let children = Children::default();
+        out.set(hand_out(braid_cq { turns, children, _engine: engine.children.add() })?);
+        Ok(0)
+    })
+}
+
+/// Closes a completion queue; its queue pairs are closed before.
+///
+/// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_cq_close(cq: *mut braid_cq) -> c_int {
+    enter(|| take(cq).map(|_| 0))
+}
+
+/// Takes up to `max` completions into the array `wcs` and returns how many; does not wait. Where the
+/// application makes progress, an empty queue runs the engine once.
+///
+/// BRAID_ERR_OVERRUN, after the completions that did find room, means that others are lost and that the
+/// queue pairs are in ERR.
+///
+/// Threads: any; each completion goes to one of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_cq_poll(cq: *mut braid_cq, wcs: *mut braid_wc, max: usize) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let mut room = unsafe { Room::new(wcs, max, "wcs") }?;
+        let cq = find(cq)?;
+        hand_over(&mut room, |batch, max| cq.turns.poll(batch, max))
+    })
+}
+
+/// As braid_cq_poll, but waits up to `timeout_us` microseconds until there is a completion. 0: none came
+/// in time. Where the application makes progress, this is where it does.
+///
+/// Threads: any; each completion goes to one of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_cq_wait(
+    cq: *mut braid_cq,
+    wcs: *mut braid_wc,
+    max: usize,
+    timeout_us: u64,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let mut room = unsafe { Room::new(wcs, max, "wcs") }?;
+        let (cq, limit) = (find(cq)?, patience(timeout_us));
+        hand_over(&mut room, |batch, max| cq.turns.wait(batch, max, limit))
+    })
+}
+
+/// The descriptor, an eventfd, that becomes readable when the queue was armed and a completion comes; for
+/// poll, epoll and the like. It stays the queue's: do not read or close it.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_cq_fd(cq: *const braid_cq) -> c_int {
+    enter(|| Ok(find(cq)?.queue().as_fd().as_raw_fd()))
+}
+
+/// Arms the queue: its descriptor is cleared, and becomes readable with the next completion, once; with
+/// `solicited_only` 1 with the next that failed or that the peer marked as solicited; otherwise that is
+/// 0. Poll after this call, because what came before it does not count.
+///
+/// Where the application makes progress, the descriptor says nothing while nobody drives the engine.
+///
+/// Threads: any; the last call counts.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_cq_arm(cq: *mut braid_cq, solicited_only: c_int) -> c_int {
+    enter(|| {
+        let solicited_only = crate::arguments::flag(solicited_only, "solicited_only")?;
+        find(cq)?.queue().notify(solicited_only);
+        Ok(0)
+    })
+}
+
+/// Writes how many completions the queue holds into `capacity`.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_cq_capacity(cq: *const braid_cq, capacity: *mut usize) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(capacity, "capacity") }?;
+        out.set(find(cq)?.queue().capacity());
+        Ok(0)
+    })
+}

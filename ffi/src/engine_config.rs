@@ -1,0 +1,183 @@
+//! What an engine can be told.
+
+use std::ffi::{c_char, c_int};
+use std::ptr;
+
+use braid::{Crc, Datapath, EngineConfig, Faults, Progress};
+
+use crate::arguments::{flag, micros, narrow, optional_text, timer};
+use crate::boundary::enter;
+use crate::failure::Failure;
+use crate::growing::{self, Growing};
+use crate::handle::{Child, find};
+use crate::{address, braid_fabric};
+
+/// The UDP port of Braid, unless a program is told another.
+pub const BRAID_DEFAULT_PORT: u16 = 4791;
+const _: () = assert!(BRAID_DEFAULT_PORT == braid::DEFAULT_PORT);
+
+/// Paths to a peer are fewer than this, or as many.
+pub const BRAID_MAX_PATHS: usize = 4096;
+const _: () = assert!(BRAID_MAX_PATHS == braid::MAX_PATHS);
+
+/// How an engine behaves. Filled by braid_engine_config_init.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct braid_engine_config {
+    /// Set by braid_engine_config_init.
+    pub size: usize,
+    /// The receiving address, such as `10.0.0.1:4791` or `[::]:0`. Port 0: any free one; an engine
+    /// that others connect to wants one that they know. NULL: `[::]:0`.
+    pub bind: *const c_char,
+    /// The network inside this process that carries the packets. NULL: UDP.
+    pub fabric: *mut braid_fabric,
+    /// Threads of the engine, 1 to 64, each with a receiving port of its own. 0: the application
+    /// makes progress, in braid_engine_progress and wherever it polls or waits; nothing happens, no
+    /// acknowledgement either, while it does something else.
+    pub threads: u32,
+    /// How many paths there are to a peer, 1 to BRAID_MAX_PATHS; over UDP each is a source port.
+    pub paths: u32,
+    /// The path policy by name, such as "pro" or "ecmp". NULL: the default.
+    pub lb: *const c_char,
+    /// 1: the engine finds out which paths take different ways, and uses equally many of each, for
+    /// networks whose switches hash. 0: all paths alike.
+    pub discover: c_int,
+    /// 1: payloads carry a check. It is on if either side wants it.
+    pub crc: c_int,
+    /// Most payload bytes of a packet, up to 65535. 0: what suits the path, 16384 at most.
+    pub mtu: u32,
+    /// Bytes of arrived datagrams that each receiving socket shall hold. The system may grant less.
+    pub receive_buffer: usize,
+    /// Where the random choices of the path policy start.
+    pub seed: u64,
+    /// How long a thread looks for work before it sleeps, in microseconds. This and the timers below:
+    /// a day at most.
+    pub spin_us: u64,
+    /// Silence after which a peer that owes an answer is asked for a sign of life, in microseconds.
+    pub ping_interval_us: u64,
+    /// Silence after which it is taken for dead, in microseconds.
+    pub peer_timeout_us: u64,
+    /// Faults that are injected below the protocol, for tests: the probability, from 0 to 1, that a
+    /// datagram is lost,
+    pub fault_drop: f64,
+    /// that it is overtaken by later ones,
+    pub fault_reorder: f64,
+    /// that it is sent twice,
+    pub fault_duplicate: f64,
+    /// that some of its bits are flipped.
+    pub fault_corrupt: f64,
+    /// Added to the way of every datagram, in microseconds, at most ten seconds.
+    pub fault_delay_us: u64,
+    /// Where the random numbers of the faults start.
+    pub fault_seed: u64,
+}
+
+// SAFETY: `repr(C)`, `size` first, numbers and raw pointers only.
+unsafe impl Growing for braid_engine_config {
+    const NAME: &'static str = "braid_engine_config";
+}
+
+impl Default for braid_engine_config {
+    fn default() -> Self {
+        let config = EngineConfig::default();
+        braid_engine_config {
+            size: size_of::<Self>(),
+            bind: ptr::null(),
+            fabric: ptr::null_mut(),
+            threads: match config.progress {
+                Progress::Threads(count) => count as u32,
+                Progress::Application => 0,
+            },
+            paths: config.paths as u32,
+            lb: ptr::null(),
+            discover: config.discover.into(),
+            crc: (config.crc == Crc::On).into(),
+            mtu: config.mtu.map_or(0, u32::from),
+            receive_buffer: config.receive_buffer,
+            seed: config.seed,
+            spin_us: micros(config.spin),
+            ping_interval_us: micros(config.ping_interval),
+            peer_timeout_us: micros(config.peer_timeout),
+            fault_drop: config.faults.drop,
+            fault_reorder: config.faults.reorder,
+            fault_duplicate: config.faults.duplicate,
+            fault_corrupt: config.faults.corrupt,
+            fault_delay_us: micros(config.faults.delay),
+            fault_seed: config.faults.seed,
+        }
+    }
+}
+
+/// What an engine is made with, and its place among the users of its fabric.
+pub(crate) type Checked = (EngineConfig, Option<Child>);
+
+impl braid_engine_config {
+    /// # Safety
+    /// The caller's promise, for the struct and its strings.
+    pub(crate) unsafe fn read(config: *const Self) -> Result<Checked, Failure> {
+        // SAFETY: as the caller promises.
+        let config = unsafe { growing::read(config, Self::default()) }?;
+        let mut checked = config.numbers()?;
+        // SAFETY: the strings are covered by the promise.
+        let (bind, lb) =
+            unsafe { (optional_text(config.bind, "bind")?, optional_text(config.lb, "lb")?) };
+        if let Some(bind) = bind {
+            checked.bind = address::parse(&bind)?;
+        }
+        if let Some(lb) = lb {
+            checked.lb = lb.parse()?;
+        }
+        if config.fabric.is_null() {
+            return Ok((checked, None));
+        }
+        let fabric = find(config.fabric)?;
+        checked.datapath = Datapath::Mem(fabric.fabric.clone());
+        Ok((checked, Some(fabric.children.add())))
+    }
+
+    /// All fields are named, so that one that is new to the engine is not forgotten here.
+    fn numbers(&self) -> Result<EngineConfig, Failure> {
+        let EngineConfig { datapath, bind, lb, .. } = EngineConfig::default();
+        Ok(EngineConfig {
+            datapath,
+            bind,
+            lb,
+            progress: match self.threads {
+                0 => Progress::Application,
+                count => Progress::Threads(count as usize),
+            },
+            paths: self.paths as usize,
+            discover: flag(self.discover, "discover")?,
+            crc: if flag(self.crc, "crc")? { Crc::On } else { Crc::Off },
+            mtu: match narrow(self.mtu.into(), u16::MAX.into(), "mtu")? {
+                0 => None,
+                mtu => Some(mtu),
+            },
+            receive_buffer: narrow(self.receive_buffer as u64, 1 << 30, "receive_buffer")?,
+            seed: self.seed,
+            spin: timer(self.spin_us, "spin_us")?,
+            ping_interval: timer(self.ping_interval_us, "ping_interval_us")?,
+            peer_timeout: timer(self.peer_timeout_us, "peer_timeout_us")?,
+            faults: Faults {
+                drop: self.fault_drop,
+                reorder: self.fault_reorder,
+                duplicate: self.fault_duplicate,
+                corrupt: self.fault_corrupt,
+                delay: timer(self.fault_delay_us, "fault_delay_us")?,
+                seed: self.fault_seed,
+            },
+        })
+    }
+}
+
+/// Fills `config` with the defaults, which suit most programs; `size` is sizeof(braid_engine_config).
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_engine_config_init(
+    config: *mut braid_engine_config,
+    size: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    enter(|| unsafe { growing::init(config, size, Default::default()) }.map(|()| 0))
+}

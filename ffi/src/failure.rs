@@ -1,0 +1,184 @@
+//! Everything that can fail in a call, and the code that C gets for it.
+
+use std::ffi::c_int;
+
+use braid::{
+    ConnectError, CqError, CreateCqError, CreateQpError, DiscoveryError, EngineError, ListenError,
+    MalformedKey, MemoryError, PostError, RegisterError, StateError, UnknownCc, UnknownLb,
+    UnknownRecovery,
+};
+
+use crate::error::*;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("`{0}` is NULL")]
+    Null(&'static str),
+    #[error("this {kind} handle is closed, or is no handle of that kind")]
+    Handle { kind: &'static str },
+    #[error("the {kind} is in use by another thread's call; let that end, then close it")]
+    InCall { kind: &'static str },
+    #[error("the {kind} still has {count} objects that were made with it; close them first")]
+    HasChildren { kind: &'static str, count: usize },
+    #[error("there are as many {kind} handles as there can be; close some")]
+    Handles { kind: &'static str },
+    #[error("`{name}` is {value}; take {min} to {max}")]
+    Range { name: &'static str, value: u64, min: u64, max: u64 },
+    #[error("`{name}` is {value}; take 0 to 1")]
+    Share { name: &'static str, value: f64 },
+    #[error("`{name}` is {value}, and there are {count}, counted from 0")]
+    Index { name: &'static str, value: usize, count: usize },
+    #[error("`{name}` is {value}; there is {accepted}")]
+    Constant { name: &'static str, value: i64, accepted: &'static str },
+    #[error("`{name}` is {value:#x}; take any combination of {accepted}")]
+    Bits { name: &'static str, value: u32, accepted: &'static str },
+    #[error("`{name}` is no string: {why}")]
+    Text { name: &'static str, why: &'static str },
+    #[error("`{name}` has {have} bytes of room and {needed} are needed")]
+    Room { name: &'static str, have: usize, needed: usize },
+    #[error("`{text}` is no address: {why}; write 10.0.0.2:4791, [fe80::1%2]:4791 or name:4791")]
+    Address { text: String, why: String },
+    #[error("`size` of {name} is {size}; let its braid_*_init set it, or set it to sizeof")]
+    Size { name: &'static str, size: usize },
+    #[error(
+        "{name} of {size} bytes has fields set that this library, which knows {known} bytes, has not; use a newer library"
+    )]
+    Newer { name: &'static str, size: usize, known: usize },
+    #[error("nobody connected in time")]
+    NobodyCame,
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error(transparent)]
+    CreateCq(#[from] CreateCqError),
+    #[error(transparent)]
+    Cq(#[from] CqError),
+    #[error(transparent)]
+    CreateQp(#[from] CreateQpError),
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    #[error(transparent)]
+    Key(#[from] MalformedKey),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Post(#[from] PostError),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Discovery(#[from] DiscoveryError),
+    #[error(transparent)]
+    Lb(#[from] UnknownLb),
+    #[error(transparent)]
+    Cc(#[from] UnknownCc),
+    #[error(transparent)]
+    Recovery(#[from] UnknownRecovery),
+    #[error("a bug of Braid: {0}")]
+    Panicked(String),
+}
+
+impl Failure {
+    pub(crate) fn code(&self) -> c_int {
+        match self {
+            Failure::Null(_) => BRAID_ERR_NULL,
+            Failure::Handle { .. } => BRAID_ERR_HANDLE,
+            Failure::InCall { .. } | Failure::HasChildren { .. } => BRAID_ERR_BUSY,
+            Failure::Handles { .. } => BRAID_ERR_EXHAUSTED,
+            Failure::Newer { .. } => BRAID_ERR_UNSUPPORTED,
+            Failure::NobodyCame => BRAID_ERR_TIMED_OUT,
+            Failure::Cq(_) => BRAID_ERR_OVERRUN,
+            Failure::State(_) => BRAID_ERR_STATE,
+            Failure::Panicked(_) => BRAID_ERR_INTERNAL,
+            Failure::Engine(error) => engine_code(error),
+            Failure::Listen(ListenError::AlreadyListening { .. }) => BRAID_ERR_BUSY,
+            Failure::CreateCq(CreateCqError::Event(_)) => BRAID_ERR_SYSTEM,
+            Failure::CreateQp(error) => create_qp_code(error),
+            Failure::Register(error) => register_code(error),
+            Failure::Post(error) => post_code(error),
+            Failure::Connect(error) => connect_code(error),
+            Failure::Discovery(error) => discovery_code(error),
+            Failure::Range { .. }
+            | Failure::Share { .. }
+            | Failure::Index { .. }
+            | Failure::Constant { .. }
+            | Failure::Bits { .. }
+            | Failure::Text { .. }
+            | Failure::Room { .. }
+            | Failure::Address { .. }
+            | Failure::Size { .. }
+            | Failure::Listen(_)
+            | Failure::CreateCq(_)
+            | Failure::Memory(_)
+            | Failure::Key(_)
+            | Failure::Lb(_)
+            | Failure::Cc(_)
+            | Failure::Recovery(_) => BRAID_ERR_INVALID,
+        }
+    }
+}
+
+// The engine's enums may grow. A variant that is not named below counts as a bad value, which is
+// what most are; its text says more in any case.
+
+fn engine_code(error: &EngineError) -> c_int {
+    match error {
+        EngineError::Bind { .. } | EngineError::Paths { .. } | EngineError::System(_) => {
+            BRAID_ERR_SYSTEM
+        }
+        _ => BRAID_ERR_INVALID,
+    }
+}
+
+fn create_qp_code(error: &CreateQpError) -> c_int {
+    match error {
+        CreateQpError::TooMany => BRAID_ERR_EXHAUSTED,
+        CreateQpError::Inline(error) => register_code(error),
+        _ => BRAID_ERR_INVALID,
+    }
+}
+
+fn register_code(error: &RegisterError) -> c_int {
+    match error {
+        RegisterError::NoMemory { .. } | RegisterError::NoHugePages { .. } => BRAID_ERR_SYSTEM,
+        RegisterError::TooMany => BRAID_ERR_EXHAUSTED,
+        _ => BRAID_ERR_INVALID,
+    }
+}
+
+fn post_code(error: &PostError) -> c_int {
+    match error {
+        PostError::State { .. } => BRAID_ERR_STATE,
+        PostError::QueueFull { .. } => BRAID_ERR_FULL,
+        PostError::Access(_) => BRAID_ERR_ACCESS,
+        PostError::TooLong { .. }
+        | PostError::InlineTooLong { .. }
+        | PostError::TooManySges { .. }
+        | PostError::AtomicLength { .. }
+        | PostError::AtomicAlignment { .. } => BRAID_ERR_INVALID,
+    }
+}
+
+fn connect_code(error: &ConnectError) -> c_int {
+    match error {
+        ConnectError::TimedOut { .. } => BRAID_ERR_TIMED_OUT,
+        ConnectError::Rejected { .. } => BRAID_ERR_REJECTED,
+        ConnectError::Unreachable { .. } => BRAID_ERR_UNREACHABLE,
+        ConnectError::State { .. } | ConnectError::AlreadyConnecting { .. } => BRAID_ERR_STATE,
+        ConnectError::Cancelled { .. } => BRAID_ERR_CANCELLED,
+        _ => BRAID_ERR_INVALID,
+    }
+}
+
+fn discovery_code(error: &DiscoveryError) -> c_int {
+    match error {
+        DiscoveryError::NoRoute { .. } | DiscoveryError::Unreachable { .. } => {
+            BRAID_ERR_UNREACHABLE
+        }
+        DiscoveryError::Port { .. } => BRAID_ERR_SYSTEM,
+        _ => BRAID_ERR_INVALID,
+    }
+}

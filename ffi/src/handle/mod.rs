@@ -1,0 +1,154 @@
+//! Handles: numbers in the shape of pointers, so that C's type checking applies to them while
+//! nothing trusts them. 8 bits name the kind, 32 the generation, 24 the slot; the kind makes the
+//! number an address that no process has.
+
+mod table;
+
+use std::ptr;
+use std::sync::Arc;
+
+use crate::failure::Failure;
+
+pub(crate) use self::table::{Held, Table};
+use self::table::{Place, Refused};
+
+const INDEX_BITS: u32 = 24;
+const GENERATION_BITS: u32 = 32;
+
+const _: () = assert!(usize::BITS == 64, "handles of the C API have 64 bits");
+
+/// What C has handles of.
+pub(crate) trait Object: Sized + Send + Sync + 'static {
+    /// What messages call it.
+    const NAME: &'static str;
+    /// Different for each.
+    const KIND: u8;
+    /// Where its objects are.
+    fn table() -> &'static Table<Self>;
+
+    /// Whether it can be closed now.
+    fn may_close(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// Makes a type an [`Object`] with a table of its own.
+macro_rules! object {
+    ($type:ident, $kind:literal, $name:literal $(, $may_close:item)?) => {
+        impl $crate::handle::Object for $type {
+            const NAME: &'static str = $name;
+            const KIND: u8 = $kind;
+            fn table() -> &'static $crate::handle::Table<Self> {
+                static TABLE: $crate::handle::Table<$type> = $crate::handle::Table::new();
+                &TABLE
+            }
+            $($may_close)?
+        }
+    };
+}
+pub(crate) use object;
+
+/// Gives an object a handle.
+pub(crate) fn hand_out<T: Object>(object: T) -> Result<*mut T, Failure> {
+    let place = T::table().insert(object).ok_or(Failure::Handles { kind: T::NAME })?;
+    Ok(ptr::without_provenance_mut(encode(T::KIND, place)))
+}
+
+/// The object of a handle.
+pub(crate) fn find<T: Object>(handle: *const T) -> Result<Held<T>, Failure> {
+    T::table().get(decode(handle)?).ok_or(Failure::Handle { kind: T::NAME })
+}
+
+/// Takes an object out of its handle, which is closed by that. The object is the caller's alone.
+pub(crate) fn take<T: Object>(handle: *mut T) -> Result<T, Failure> {
+    T::table().remove(decode(handle)?, T::may_close).map_err(|refused| match refused {
+        Refused::Gone => Failure::Handle { kind: T::NAME },
+        Refused::InUse => Failure::InCall { kind: T::NAME },
+        Refused::Unwilling(failure) => failure,
+    })
+}
+
+fn encode(kind: u8, place: Place) -> usize {
+    let (kind, generation) = (usize::from(kind), place.generation as usize);
+    (kind << GENERATION_BITS | generation) << INDEX_BITS | place.index as usize
+}
+
+fn decode<T: Object>(handle: *const T) -> Result<Place, Failure> {
+    if handle.is_null() {
+        return Err(Failure::Null(T::NAME));
+    }
+    let bits = handle.addr();
+    if bits >> (INDEX_BITS + GENERATION_BITS) != usize::from(T::KIND) {
+        return Err(Failure::Handle { kind: T::NAME });
+    }
+    let index = bits as u32 & ((1 << INDEX_BITS) - 1);
+    Ok(Place { index, generation: (bits >> INDEX_BITS) as u32 })
+}
+
+/// Counts what was made with an object and has to be closed before it. Each child holds a [`Child`].
+#[derive(Default)]
+pub(crate) struct Children(Arc<()>);
+
+/// Exists for as long as the child does. A clone counts as a child of its own.
+#[derive(Clone)]
+pub(crate) struct Child {
+    _of: Arc<()>,
+}
+
+impl Children {
+    pub(crate) fn add(&self) -> Child {
+        Child { _of: self.0.clone() }
+    }
+
+    pub(crate) fn none(&self, kind: &'static str) -> Result<(), Failure> {
+        match Arc::strong_count(&self.0) - 1 {
+            0 => Ok(()),
+            count => Err(Failure::HasChildren { kind, count }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Apple;
+    object!(Apple, 101, "apple");
+    struct Pear(Children);
+    object!(
+        Pear,
+        102,
+        "pear",
+        fn may_close(&self) -> Result<(), Failure> {
+            self.0.none("pear")
+        }
+    );
+
+    #[test]
+    fn a_handle_says_where_and_what() {
+        let place = Place { index: 0xFF_FFFF, generation: u32::MAX };
+        let handle = ptr::without_provenance::<Apple>(encode(101, place));
+        assert_eq!(decode(handle).unwrap(), place);
+        assert!(matches!(decode(handle.cast::<Pear>()), Err(Failure::Handle { kind: "pear" })));
+        assert!(matches!(decode(ptr::null::<Pear>()), Err(Failure::Null("pear"))));
+    }
+
+    #[test]
+    fn numbers_that_are_no_handles_are_refused() {
+        for bits in [1, 0xDEAD_BEEF, 101 << 56, 101 << 56 | 1 << 24 | 0xFF_FFFF, usize::MAX] {
+            let handle = ptr::without_provenance_mut::<Apple>(bits);
+            assert!(matches!(find(handle), Err(Failure::Handle { .. })), "{bits:#x}");
+            assert!(matches!(take(handle), Err(Failure::Handle { .. })), "{bits:#x}");
+        }
+    }
+
+    #[test]
+    fn children_go_first() {
+        let pear = hand_out(Pear(Children::default())).unwrap();
+        let child = find(pear).unwrap().0.add();
+        assert!(matches!(take(pear), Err(Failure::HasChildren { count: 1, .. })));
+        drop(child);
+        assert!(take(pear).is_ok());
+        assert!(matches!(take(pear), Err(Failure::Handle { .. })));
+    }
+}

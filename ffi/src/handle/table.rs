@@ -1,0 +1,207 @@
+//! Where the objects behind the handles are.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use arc_swap::{ArcSwapOption, Guard};
+
+/// Slots of the first chunk; each further one has twice as many.
+const FIRST: usize = 64;
+/// Chunks: 16,777,152 slots in all, about as many as an engine has keys for memory.
+const CHUNKS: usize = 18;
+
+/// An object and the generation of its slot, which tells it from those that were there before.
+pub(super) struct Entry<T> {
+    generation: u32,
+    value: T,
+}
+
+type Slot<T> = ArcSwapOption<Entry<T>>;
+
+/// Objects of one kind. Looking one up takes no lock, and what was found stays until it is let go of,
+/// even when another thread closes it meanwhile.
+///
+/// Slots never move and are never freed, so a stale handle always leads to a slot, whose generation
+/// gives it away.
+pub(crate) struct Table<T> {
+    chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
+    vacant: Mutex<Vacant>,
+}
+
+/// Where the next objects go.
+struct Vacant {
+    /// Slots given back, with the generation that comes next.
+    reusable: Vec<(u32, u32)>,
+    /// Slots that were ever used.
+    used: u32,
+}
+
+/// A slot and a generation: what a handle says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) index: u32,
+    pub(super) generation: u32,
+}
+
+/// An object that somebody is using.
+pub(crate) struct Held<T>(Guard<Option<Arc<Entry<T>>>>);
+
+/// Why an object was not taken out.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refused<E> {
+    Gone,
+    InUse,
+    Unwilling(E),
+}
+
+impl<T> Table<T> {
+    pub(crate) const fn new() -> Self {
+        let vacant = Mutex::new(Vacant { reusable: Vec::new(), used: 0 });
+        Table { chunks: [const { OnceLock::new() }; CHUNKS], vacant }
+    }
+
+    /// `None`: it is full.
+    pub(super) fn insert(&self, value: T) -> Option<Place> {
+        let (index, generation) = self.vacancy()?;
+        let (chunk, offset) = locate(index)?;
+        let slots = self.chunks[chunk]
+            .get_or_init(|| (0..FIRST << chunk).map(|_| Slot::const_empty()).collect());
+        slots[offset].store(Some(Arc::new(Entry { generation, value })));
+        Some(Place { index, generation })
+    }
+
+    fn vacancy(&self) -> Option<(u32, u32)> {
+        let mut vacant = self.vacant();
+        if let Some(place) = vacant.reusable.pop() {
+            return Some(place);
+        }
+        let index = vacant.used;
+        locate(index)?;
+        vacant.used += 1;
+        Some((index, 1))
+    }
+
+    fn vacant(&self) -> MutexGuard<'_, Vacant> {
+        // Whole between any two statements.
+        self.vacant.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot(&self, index: u32) -> Option<&Slot<T>> {
+        let (chunk, offset) = locate(index)?;
+        self.chunks[chunk].get()?.get(offset)
+    }
+
+    pub(super) fn get(&self, place: Place) -> Option<Held<T>> {
+        let entry = self.slot(place.index)?.load();
+        let current = entry.as_ref().is_some_and(|entry| entry.generation == place.generation);
+        current.then_some(Held(entry))
+    }
+
+    /// Takes an object out, if it is `willing` and nobody is using it.
+    pub(super) fn remove<E>(
+        &self,
+        place: Place,
+        willing: impl FnOnce(&T) -> Result<(), E>,
+    ) -> Result<T, Refused<E>> {
+        let slot = self.slot(place.index).ok_or(Refused::Gone)?;
+        let entry = slot.load_full().filter(|entry| entry.generation == place.generation);
+        let entry = entry.ok_or(Refused::Gone)?;
+        willing(&entry.value).map_err(Refused::Unwilling)?;
+        let previous = slot.compare_and_swap(&entry, None);
+        if previous.as_ref().is_none_or(|previous| !Arc::ptr_eq(previous, &entry)) {
+            return Err(Refused::Gone);
+        }
+        drop(previous);
+        // The swap has turned the loans of other threads into references that count.
+        match Arc::try_unwrap(entry) {
+            Ok(entry) => {
+                let next = entry.generation.wrapping_add(1);
+                self.vacant().reusable.push((place.index, next));
+                Ok(entry.value)
+            }
+            Err(entry) => {
+                slot.store(Some(entry));
+                Err(Refused::InUse)
+            }
+        }
+    }
+}
+
+/// The chunk of a slot and its place there.
+fn locate(index: u32) -> Option<(usize, usize)> {
+    let position = index as usize + FIRST;
+    let chunk = (position / FIRST).ilog2() as usize;
+    (chunk < CHUNKS).then_some((chunk, position - (FIRST << chunk)))
+}
+
+impl<T> std::ops::Deref for Held<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0.as_ref().expect("only what is there is held").value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn willing<T>(_: &T) -> Result<(), ()> {
+        Ok(())
+    }
+
+    #[test]
+    fn chunks_follow_each_other_without_gaps() {
+        assert_eq!(locate(0), Some((0, 0)));
+        assert_eq!(locate(63), Some((0, 63)));
+        assert_eq!(locate(64), Some((1, 0)));
+        assert_eq!(locate(191), Some((1, 127)));
+        assert_eq!(locate(192), Some((2, 0)));
+        let last = (64 * ((1 << CHUNKS) - 1)) - 1;
+        assert_eq!(locate(last), Some((CHUNKS - 1, (64 << (CHUNKS - 1)) - 1)));
+        assert_eq!(locate(last + 1), None);
+        assert_eq!(locate(u32::MAX), None);
+    }
+
+    #[test]
+    fn a_stale_place_is_refused_when_its_slot_is_used_again() {
+        let table = Table::new();
+        let old = table.insert("old").unwrap();
+        assert_eq!(table.remove(old, willing), Ok("old"));
+        assert!(table.get(old).is_none());
+        let new = table.insert("new").unwrap();
+        assert_eq!((new.index, new.generation), (old.index, old.generation + 1));
+        assert!(table.get(old).is_none());
+        assert_eq!(table.remove(old, willing), Err(Refused::Gone));
+        assert_eq!(*table.get(new).unwrap(), "new");
+    }
+
+    #[test]
+    fn what_is_in_use_or_unwilling_stays() {
+        let table = Table::new();
+        let place = table.insert(1).unwrap();
+        let held = table.get(place).unwrap();
+        assert_eq!(table.remove(place, willing), Err(Refused::InUse));
+        assert_eq!(*table.get(place).unwrap(), 1);
+        drop(held);
+        assert_eq!(table.remove(place, |_| Err("no")), Err(Refused::Unwilling("no")));
+        assert_eq!(table.remove(place, willing), Ok(1));
+    }
+
+    #[test]
+    fn many_threads_open_use_and_close() {
+        let table = Table::new();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let table = &table;
+                scope.spawn(move || {
+                    for round in 0..2000 {
+                        let value = Box::new((thread, round));
+                        let place = table.insert(value).unwrap();
+                        assert_eq!(**table.get(place).unwrap(), (thread, round));
+                        assert_eq!(*table.remove(place, willing).unwrap(), (thread, round));
+                        assert!(table.get(place).is_none());
+                    }
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,78 @@
+//! The C API: `braid.h`, `libbraid.so` and `libbraid.a`, which `cargo xtask install` makes of this.
+//!
+//! Every type and function has its C name here, and its comment here is its comment in `braid.h`.
+//! See `docs/c-api.md` for how to use them.
+//!
+//! # The caller's promise
+//!
+//! A pointer that is not NULL points to as many elements as its description says, for as long as
+//! the call lasts. The SAFETY comments rely on that and on nothing else: lengths, numbers, strings and
+//! handles are checked. Memory of C is read and written by unaligned copies, and nothing borrows it
+//! but byte slices.
+#![allow(non_camel_case_types, reason = "the names are those of braid.h")]
+#![allow(clippy::missing_safety_doc, reason = "it is the caller's promise, above, for all of them")]
+
+mod address;
+mod answer;
+mod arguments;
+mod boundary;
+mod failure;
+mod growing;
+mod handle;
+
+// From here on in the order of braid.h.
+
+mod version;
+
+mod error;
+
+mod fabric;
+
+mod engine_config;
+
+mod engine;
+
+mod pd;
+
+mod mr;
+mod remote;
+
+mod cq;
+
+mod qp_options;
+
+mod qp;
+
+mod listener;
+
+mod wr;
+
+mod post;
+mod wc;
+
+mod names;
+mod ooo;
+mod paths;
+
+mod discovery;
+
+pub use address::BRAID_ADDR_LEN;
+pub use cq::*;
+pub use discovery::*;
+pub use engine::*;
+pub use engine_config::*;
+pub use error::*;
+pub use fabric::*;
+pub use listener::*;
+pub use mr::*;
+pub use names::*;
+pub use ooo::*;
+pub use paths::*;
+pub use pd::*;
+pub use post::*;
+pub use qp::*;
+pub use qp_options::*;
+pub use remote::*;
+pub use version::*;
+pub use wc::*;
+pub use wr::*;

@@ -1,0 +1,205 @@
+//! Memory regions.
+
+use std::ffi::{c_int, c_void};
+
+use braid::{Access, MemoryRegion};
+
+use crate::arguments::{Out, flag};
+use crate::boundary::enter;
+use crate::failure::Failure;
+use crate::growing::{self, Growing};
+use crate::handle::{Child, find, hand_out, object, take};
+use crate::{braid_pd, braid_remote, braid_sge};
+
+/// Only local reads: what is sent or written from here.
+pub const BRAID_ACCESS_NONE: u32 = 0;
+/// Receives, READs and the results of atomics may land here.
+pub const BRAID_ACCESS_LOCAL_WRITE: u32 = 1;
+/// The peer may WRITE.
+pub const BRAID_ACCESS_REMOTE_WRITE: u32 = 2;
+/// The peer may READ.
+pub const BRAID_ACCESS_REMOTE_READ: u32 = 4;
+/// The peer may use atomics.
+pub const BRAID_ACCESS_REMOTE_ATOMIC: u32 = 8;
+/// Everything.
+pub const BRAID_ACCESS_ALL: u32 = 15;
+
+/// A memory region: memory that work requests and peers may name.
+pub struct braid_mr {
+    mr: MemoryRegion,
+    _pd: Child,
+}
+
+object!(braid_mr, 4, "memory region");
+
+/// What a memory region is.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct braid_mr_info {
+    /// Set it to sizeof(braid_mr_info).
+    pub size: usize,
+    /// Its first byte.
+    pub addr: *mut c_void,
+    /// Its length in bytes.
+    pub len: usize,
+    /// The key for work requests of this engine.
+    pub lkey: u32,
+    /// The key for work requests of peers.
+    pub rkey: u32,
+}
+
+// SAFETY: `repr(C)`, `size` first, numbers and a raw pointer only.
+unsafe impl Growing for braid_mr_info {
+    const NAME: &'static str = "braid_mr_info";
+}
+
+pub(crate) fn parse_access(bits: u32) -> Result<Access, Failure> {
+    if bits & !BRAID_ACCESS_ALL != 0 {
+        return Err(Failure::Bits { name: "access", value: bits, accepted: "BRAID_ACCESS_*" });
+    }
+    let rights = [
+        (BRAID_ACCESS_LOCAL_WRITE, Access::LOCAL_WRITE),
+        (BRAID_ACCESS_REMOTE_WRITE, Access::REMOTE_WRITE),
+        (BRAID_ACCESS_REMOTE_READ, Access::REMOTE_READ),
+        (BRAID_ACCESS_REMOTE_ATOMIC, Access::REMOTE_ATOMIC),
+    ];
+    let granted = rights.into_iter().filter(|(bit, _)| bits & bit != 0);
+    Ok(granted.fold(Access::NONE, |all, (_, right)| all | right))
+}
+
+/// Allocates and registers `len` bytes, zeroed, resident and aligned to a page; `access` is of
+/// BRAID_ACCESS_*. With `huge` 1 they are of pages of 2 MiB, which `sysctl vm.nr_hugepages` has to have
+/// reserved; otherwise it is 0. The memory is there until the region is closed.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_mr_alloc(
+    pd: *mut braid_pd,
+    len: usize,
+    access: u32,
+    huge: c_int,
+    mr: *mut *mut braid_mr,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(mr, "mr") }?;
+        let (pd, access) = (find(pd)?, parse_access(access)?);
+        let mr = match flag(huge, "huge")? {
+            true => pd.pd.alloc_mr_huge(len, access),
+            false => pd.pd.alloc_mr(len, access),
+        }?;
+        out.set(hand_out(braid_mr { mr, _pd: pd.children.add() })?);
+        Ok(0)
+    })
+}
+
+/// Registers `len` bytes of the application at `start`; `access` is of BRAID_ACCESS_*. They stay mapped,
+/// and writable where `access` is more than BRAID_ACCESS_NONE, until the region is closed.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_mr_register(
+    pd: *mut braid_pd,
+    start: *mut c_void,
+    len: usize,
+    access: u32,
+    mr: *mut *mut braid_mr,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(mr, "mr") }?;
+        let (pd, access) = (find(pd)?, parse_access(access)?);
+        if start.is_null() {
+            return Err(Failure::Null("start"));
+        }
+        // SAFETY: the caller keeps the bytes mapped until `braid_mr_close`, as said above; C code
+        // holds no Rust references to them.
+        let mr = unsafe { pd.pd.register(start.cast(), len, access) }?;
+        out.set(hand_out(braid_mr { mr, _pd: pd.children.add() })?);
+        Ok(0)
+    })
+}
+
+/// Deregisters a region: when this returns 0, neither the engine nor a peer touches the memory, and
+/// what braid_mr_alloc has allocated is gone. Work requests that still use it fail.
+///
+/// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_mr_close(mr: *mut braid_mr) -> c_int {
+    enter(|| take(mr).map(|_| 0))
+}
+
+/// Reads where a region is, and its keys.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_mr_query(mr: *const braid_mr, info: *mut braid_mr_info) -> c_int {
+    enter(|| {
+        let mr = &find(mr)?.mr;
+        let (addr, len) = (mr.as_mut_ptr().cast(), mr.len());
+        let (lkey, rkey) = (mr.lkey(), mr.rkey());
+        let known = braid_mr_info { size: size_of::<braid_mr_info>(), addr, len, lkey, rkey };
+        // SAFETY: the caller's promise.
+        unsafe { growing::write(info, known) }.map(|()| 0)
+    })
+}
+
+/// Makes `sge` name `len` bytes of the region, from `offset` on, for a work request.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_mr_slice(
+    mr: *const braid_mr,
+    offset: usize,
+    len: usize,
+    sge: *mut braid_sge,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(sge, "sge") }?;
+        let piece = find(mr)?.mr.slice(offset..offset.saturating_add(len))?;
+        out.set(braid_sge { addr: piece.addr, len: piece.len, lkey: piece.lkey });
+        Ok(0)
+    })
+}
+
+/// Reads what a peer has to know to reach the region; see braid_remote_pack.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_mr_remote(mr: *const braid_mr, remote: *mut braid_remote) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(remote, "remote") }?;
+        out.set(find(mr)?.mr.remote().into());
+        Ok(0)
+    })
+}
+
+/// Reads the 8 bytes at `offset` whole, even while peers use atomics on them.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_mr_load_u64(
+    mr: *const braid_mr,
+    offset: usize,
+    value: *mut u64,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(value, "value") }?;
+        out.set(find(mr)?.mr.load_u64(offset)?);
+        Ok(0)
+    })
+}
+
+/// Writes the 8 bytes at `offset` whole.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_mr_store_u64(mr: *mut braid_mr, offset: usize, value: u64) -> c_int {
+    enter(|| {
+        find(mr)?.mr.store_u64(offset, value)?;
+        Ok(0)
+    })
+}

@@ -1,0 +1,60 @@
+//! Protection domains.
+
+use std::ffi::c_int;
+use std::net::IpAddr;
+
+use braid::ProtectionDomain;
+
+use crate::arguments::Out;
+use crate::boundary::enter;
+use crate::braid_engine;
+use crate::failure::Failure;
+use crate::handle::{Child, Children, find, hand_out, object, take};
+
+/// A protection domain: queue pairs and memory regions of different ones do not meet.
+pub struct braid_pd {
+    pub(crate) pd: ProtectionDomain,
+    pub(crate) children: Children,
+    /// Where the engine receives.
+    pub(crate) ours: IpAddr,
+    _engine: Child,
+}
+
+object!(
+    braid_pd,
+    3,
+    "protection domain",
+    fn may_close(&self) -> Result<(), Failure> {
+        self.children.none("protection domain")
+    }
+);
+
+/// Makes a protection domain.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_pd_create(
+    engine: *mut braid_engine,
+    pd: *mut *mut braid_pd,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(pd, "pd") }?;
+        let engine = find(engine)?;
+        out.set(hand_out(braid_pd {
+            pd: engine.engine.alloc_pd(),
+            children: Children::default(),
+            ours: engine.engine.local_addr().ip(),
+            _engine: engine.children.add(),
+        })?);
+        Ok(0)
+    })
+}
+
+/// Closes a protection domain; its memory regions and queue pairs are closed before.
+///
+/// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_pd_close(pd: *mut braid_pd) -> c_int {
+    enter(|| take(pd).map(|_| 0))
+}

@@ -1,0 +1,82 @@
+//! Posting work requests.
+
+use std::ffi::c_int;
+
+use crate::arguments::{Array, Out};
+use crate::boundary::enter;
+use crate::failure::Failure;
+use crate::handle::find;
+use crate::wr::with_inline;
+use crate::{braid_qp, braid_recv_wr, braid_send_wr};
+
+/// Posts `count` work requests of the array `wrs` to the send queue, in order, up to the first that is
+/// refused. `posted`, where it is not NULL, tells how many were posted, on an error too.
+///
+/// The memory that they name must not change (or, for READs and atomics, be used) before they have
+/// ended. One that is not signalled has no completion unless it fails: it has ended when a later one of
+/// the queue has completed. In the state ERR they complete at once, flushed.
+///
+/// Threads: any; what threads post at the same time is ordered in one way or the other.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_qp_post_send(
+    qp: *mut braid_qp,
+    wrs: *const braid_send_wr,
+    count: usize,
+    posted: *mut usize,
+) -> c_int {
+    // SAFETY: the caller's promise, for the array and what its elements name.
+    enter(|| unsafe { post_all(qp, wrs, count, posted, |qp, wr| post_send(qp, &wr)) })
+}
+
+/// Posts `count` work requests of the array `wrs` to the receive queue, as braid_qp_post_send does. Their
+/// memory must not be used before they have completed.
+///
+/// Threads: any, as for braid_qp_post_send.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_qp_post_recv(
+    qp: *mut braid_qp,
+    wrs: *const braid_recv_wr,
+    count: usize,
+    posted: *mut usize,
+) -> c_int {
+    // SAFETY: the caller's promise, for the array and what its elements name.
+    let post = |qp: &braid_qp, wr: braid_recv_wr| Ok(qp.qp.post_recv(unsafe { wr.read() }?)?);
+    // SAFETY: the caller's promise.
+    enter(|| unsafe { post_all(qp, wrs, count, posted, post) })
+}
+
+/// # Safety
+/// The caller's promise, for `wrs` and `posted`.
+unsafe fn post_all<T: Copy>(
+    qp: *mut braid_qp,
+    wrs: *const T,
+    count: usize,
+    posted: *mut usize,
+    post: impl Fn(&braid_qp, T) -> Result<(), Failure>,
+) -> Result<c_int, Failure> {
+    let mut done = 0;
+    // SAFETY: as the caller promises.
+    let wrs = unsafe { Array::new(wrs, count, "wrs") };
+    let result = find(qp)
+        .and_then(|qp| wrs?.iter().try_for_each(|wr| post(&qp, wr).inspect(|()| done += 1)));
+    // SAFETY: as the caller promises; NULL means that nobody wants to know.
+    if let Ok(out) = unsafe { Out::new(posted, "posted") } {
+        out.set(done);
+    }
+    result.map(|()| 0)
+}
+
+/// # Safety
+/// The caller's promise, for what the work request names.
+unsafe fn post_send(qp: &braid_qp, wr: &braid_send_wr) -> Result<(), Failure> {
+    let mut request = wr.without_pieces()?;
+    // SAFETY: as the caller promises.
+    let pieces = unsafe { wr.pieces() }?;
+    if !wr.is_inline() {
+        request.sges = pieces;
+        return Ok(qp.qp.post_send(request)?);
+    }
+    let post = |data: &[u8]| Ok(qp.qp.post_send_inline(request, data)?);
+    // SAFETY: as the caller promises.
+    unsafe { with_inline(&pieces, qp.max_inline, post) }
+}

@@ -1,0 +1,279 @@
+//! Queue pairs.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::net::IpAddr;
+
+use braid::{Crc, QpCounters, QpState, QueuePair};
+
+use crate::address::{BRAID_ADDR_LEN, NO_ADDRESS, resolve, to_text};
+use crate::answer::Answer;
+use crate::arguments::{Out, patience, private_data, text};
+use crate::boundary::enter;
+use crate::failure::Failure;
+use crate::growing::{self, Growing};
+use crate::handle::{Child, find, hand_out, object, take};
+use crate::{braid_pd, braid_qp_options};
+
+/// Takes nothing.
+pub const BRAID_QP_RESET: c_int = 0;
+/// Takes receives.
+pub const BRAID_QP_INIT: c_int = 1;
+/// Receives. A queue pair passes through it while it connects.
+pub const BRAID_QP_RTR: c_int = 2;
+/// Sends and receives.
+pub const BRAID_QP_RTS: c_int = 3;
+/// Receives; finishes the sends it has begun and holds back the others.
+pub const BRAID_QP_SQD: c_int = 4;
+/// Every outstanding and every new work request is flushed.
+pub const BRAID_QP_ERR: c_int = 5;
+
+/// Most bytes of private data that a side hands over when connecting.
+pub const BRAID_MAX_PRIVATE_DATA: usize = 512;
+const _: () = assert!(BRAID_MAX_PRIVATE_DATA == braid::MAX_PRIVATE_DATA);
+
+/// A reliable connected queue pair. Work requests of each of its two queues end in posting order, each in
+/// one completion (signalled, or failed).
+pub struct braid_qp {
+    pub(crate) qp: QueuePair,
+    pub(crate) max_inline: usize,
+    /// Where the engine receives.
+    ours: IpAddr,
+    _pd: Child,
+    _queues: [Child; 2],
+}
+
+object!(braid_qp, 6, "queue pair");
+
+/// Creates a queue pair in RESET.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_qp_create(
+    pd: *mut braid_pd,
+    options: *const braid_qp_options,
+    qp: *mut *mut braid_qp,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let (out, (options, queues)) =
+            unsafe { (Out::new(qp, "qp")?, braid_qp_options::read(options)?) };
+        let (pd, max_inline) = (find(pd)?, options.max_inline);
+        out.set(hand_out(braid_qp {
+            qp: pd.pd.create_qp(options)?,
+            max_inline,
+            ours: pd.ours,
+            _pd: pd.children.add(),
+            _queues: queues,
+        })?);
+        Ok(0)
+    })
+}
+
+/// Closes a queue pair: tells the peer, and forgets what is outstanding without completions.
+/// braid_qp_disconnect first where they matter.
+///
+/// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_qp_close(qp: *mut braid_qp) -> c_int {
+    enter(|| take(qp).map(|_| 0))
+}
+
+/// Changes the state: BRAID_QP_INIT to post receives before connecting, SQD to let the send queue drain,
+/// RTS to go on, ERR to flush, RESET to begin again (work requests are forgotten without completions, the
+/// peer is told). RTR and RTS are otherwise reached by connecting.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_qp_modify(qp: *mut braid_qp, state: c_int) -> c_int {
+    enter(|| {
+        let accepted = "BRAID_QP_RESET (0) to BRAID_QP_ERR (5)";
+        let unknown = || Failure::Constant { name: "state", value: state.into(), accepted };
+        let state = u8::try_from(state).ok().and_then(QpState::from_u8).ok_or_else(unknown)?;
+        find(qp)?.qp.modify(state)?;
+        Ok(0)
+    })
+}
+
+/// Connects to the listener at `addr`, such as "10.0.0.2:4791" or "name:4791", waiting up to `timeout_us`
+/// microseconds. Names are looked up first, which takes as long as it takes.
+///
+/// `data`, `len` bytes (up to BRAID_MAX_PRIVATE_DATA; NULL for none), goes to the application there. What
+/// it hands back is written to `reply`, up to `*reply_len` bytes; `*reply_len` becomes its whole length.
+/// Where `reply` is NULL, only the length is told, and nothing where both are.
+///
+/// On an error the queue pair stays in INIT, so it can be tried again.
+///
+/// Threads: any, one at a time for a queue pair; another gets BRAID_ERR_STATE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_qp_connect(
+    qp: *mut braid_qp,
+    addr: *const c_char,
+    data: *const c_void,
+    len: usize,
+    timeout_us: u64,
+    reply: *mut c_void,
+    reply_len: *mut usize,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let (addr, data, answer) = unsafe {
+            (
+                text(addr, "addr")?,
+                private_data(data, len)?,
+                Answer::new(reply, reply_len, "reply_len")?,
+            )
+        };
+        let qp = find(qp)?;
+        let addr = resolve(&addr, qp.ours)?;
+        answer.set(&qp.qp.connect(addr, data, patience(timeout_us))?);
+        Ok(0)
+    })
+}
+
+/// Tells the peer that this is the end: both sides go to ERR and flush what is outstanding. What was
+/// posted and has not completed may or may not take effect at the peer.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_qp_disconnect(qp: *mut braid_qp) -> c_int {
+    enter(|| {
+        find(qp)?.qp.disconnect();
+        Ok(0)
+    })
+}
+
+/// What a queue pair is at the moment.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct braid_qp_info {
+    /// Set it to sizeof(braid_qp_info).
+    pub size: usize,
+    /// Its number, 24 bits; completions carry it.
+    pub qp_num: u32,
+    /// BRAID_QP_RESET and so on.
+    pub state: c_int,
+    /// Sends that are posted and have not ended.
+    pub outstanding_sends: u32,
+    /// Receives that are posted and have not ended.
+    pub outstanding_recvs: u32,
+    /// Payload bytes of a full packet, as agreed with the peer; 0: it is not connected.
+    pub packet_payload: u32,
+    /// Whether payloads carry a check, as agreed with the peer: 0 or 1; -1: it is not connected.
+    pub payload_crc: c_int,
+    /// Where the peer's queue pair receives; empty: it is not connected.
+    pub peer: [c_char; BRAID_ADDR_LEN],
+}
+
+// SAFETY: `repr(C)`, `size` first, numbers and an array of them only.
+unsafe impl Growing for braid_qp_info {
+    const NAME: &'static str = "braid_qp_info";
+}
+
+impl From<&QueuePair> for braid_qp_info {
+    fn from(qp: &QueuePair) -> Self {
+        let (outstanding_sends, outstanding_recvs) = qp.outstanding();
+        braid_qp_info {
+            size: size_of::<Self>(),
+            qp_num: qp.number().get(),
+            state: qp.state() as c_int,
+            outstanding_sends,
+            outstanding_recvs,
+            packet_payload: qp.packet_payload().map_or(0, u32::from),
+            payload_crc: qp.payload_crc().map_or(-1, |crc| (crc == Crc::On).into()),
+            peer: qp.remote_addr().map_or(NO_ADDRESS, to_text),
+        }
+    }
+}
+
+/// Reads what the queue pair is at the moment.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_qp_query(qp: *const braid_qp, info: *mut braid_qp_info) -> c_int {
+    enter(|| {
+        let qp = find(qp)?;
+        // SAFETY: the caller's promise.
+        unsafe { growing::write(info, (&qp.qp).into()) }.map(|()| 0)
+    })
+}
+
+/// What a queue pair has seen since it was created or reset.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct braid_qp_counters {
+    /// Set it to sizeof(braid_qp_counters).
+    pub size: usize,
+    /// Data segments sent, retransmissions included.
+    pub segments_sent: u64,
+    /// Retransmissions among them.
+    pub retransmitted: u64,
+    /// Segments taken for lost.
+    pub lost: u64,
+    /// Retransmissions that turned out to have been unnecessary.
+    pub spurious: u64,
+    /// Congestion marks (ECN CE) that the peer has seen on what was sent.
+    pub ecn_marks: u64,
+    /// Payload bytes in segments sent.
+    pub bytes_sent: u64,
+    /// Data segments taken.
+    pub segments_received: u64,
+    /// Payload bytes in segments taken.
+    pub bytes_received: u64,
+    /// Segments that had been taken before.
+    pub duplicates: u64,
+    /// Segments taken ahead of the first that is missing.
+    pub out_of_order: u64,
+    /// Segments refused: beyond the window, forbidden, malformed.
+    pub refused: u64,
+    /// Acknowledgements sent.
+    pub acks_sent: u64,
+    /// Acknowledgements received.
+    pub acks_received: u64,
+    /// "Receiver not ready" received.
+    pub rnr_naks: u64,
+    /// Time-outs.
+    pub timeouts: u64,
+}
+
+// SAFETY: `repr(C)`, `size` first, numbers only.
+unsafe impl Growing for braid_qp_counters {
+    const NAME: &'static str = "braid_qp_counters";
+}
+
+impl From<QpCounters> for braid_qp_counters {
+    fn from(from: QpCounters) -> Self {
+        braid_qp_counters {
+            size: size_of::<Self>(),
+            segments_sent: from.segments_sent,
+            retransmitted: from.retransmitted,
+            lost: from.lost,
+            spurious: from.spurious,
+            ecn_marks: from.ecn_marks,
+            bytes_sent: from.bytes_sent,
+            segments_received: from.segments_received,
+            bytes_received: from.bytes_received,
+            duplicates: from.duplicates,
+            out_of_order: from.out_of_order,
+            refused: from.refused,
+            acks_sent: from.acks_sent,
+            acks_received: from.acks_received,
+            rnr_naks: from.rnr_naks,
+            timeouts: from.timeouts,
+        }
+    }
+}
+
+/// Reads what the queue pair has seen.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_qp_query_counters(
+    qp: *const braid_qp,
+    counters: *mut braid_qp_counters,
+) -> c_int {
+    enter(|| {
+        let seen = find(qp)?.qp.counters();
+        // SAFETY: the caller's promise.
+        unsafe { growing::write(counters, seen.into()) }.map(|()| 0)
+    })
+}

@@ -1,0 +1,176 @@
+//! What a queue pair can be told when it is created.
+
+use std::ffi::{c_char, c_int};
+use std::ptr;
+
+use braid::{Access, QpConfig, QpOptions};
+
+use crate::arguments::{micros, narrow, optional_text, timer};
+use crate::boundary::enter;
+use crate::failure::Failure;
+use crate::growing::{self, Growing};
+use crate::handle::{Child, find};
+use crate::mr::parse_access;
+use crate::{BRAID_ACCESS_ALL, braid_cq};
+
+/// How a queue pair behaves. Filled by braid_qp_options_init; the two queues have to be set.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct braid_qp_options {
+    /// Set by braid_qp_options_init.
+    pub size: usize,
+    /// Where completions of sends go.
+    pub send_cq: *mut braid_cq,
+    /// Where completions of receives go; may be the same.
+    pub recv_cq: *mut braid_cq,
+    /// Work requests that the send queue holds, up to 1048576.
+    pub max_send_wr: u32,
+    /// Work requests that the receive queue holds, up to 1048576.
+    pub max_recv_wr: u32,
+    /// Most elements of a work request, up to BRAID_MAX_SGE.
+    pub max_sge: u32,
+    /// Most bytes of inline data, up to 4096.
+    pub max_inline: u32,
+    /// What the peer may do through it, whatever the memory region allows: BRAID_ACCESS_*.
+    pub access: u32,
+    /// Packets beyond the first that is missing that it tracks, up to 4096.
+    pub window: u32,
+    /// READs and atomics that it serves at a time, 1 to 255.
+    pub max_rd_atomic: u32,
+    /// Time-outs in a row after which it gives up, up to 255.
+    pub retry_count: u32,
+    /// Times that the peer may answer "receiver not ready" to one message, 0 to 255; -1: no limit.
+    pub rnr_retry: c_int,
+    /// How many packets sent later have to arrive before one counts as lost, with "sack".
+    pub reorder_threshold: u32,
+    /// Segments after which the next acknowledgement is asked for; 1: every segment asks.
+    pub ask_every: u32,
+    /// How long a peer is told to wait when no receive is posted, in microseconds. This and the timers
+    /// below: a day at most.
+    pub rnr_delay_us: u64,
+    /// Shortest retransmission time-out, in microseconds.
+    pub min_rto_us: u64,
+    /// Longest retransmission time-out, in microseconds.
+    pub max_rto_us: u64,
+    /// How long the acknowledgement of a request that was replied to may wait, in microseconds.
+    pub reply_hold_us: u64,
+    /// How lost packets are told from late ones, by name, such as "fifo-path". NULL: the default.
+    pub recovery: *const c_char,
+    /// The congestion control, by name and parameters, such as "fixed:2M" or "rate:10G". NULL: the default.
+    pub cc: *const c_char,
+}
+
+// SAFETY: `repr(C)`, `size` first, numbers and raw pointers only.
+unsafe impl Growing for braid_qp_options {
+    const NAME: &'static str = "braid_qp_options";
+}
+
+/// As [`QpOptions::new`] has them.
+const DEFAULT_MAX_SGE: u32 = 16;
+/// As [`QpOptions::new`] has it.
+const DEFAULT_MAX_INLINE: u32 = 256;
+
+impl Default for braid_qp_options {
+    fn default() -> Self {
+        let config = QpConfig::default();
+        debug_assert_eq!(config.access, Access::ALL);
+        braid_qp_options {
+            size: size_of::<Self>(),
+            send_cq: ptr::null_mut(),
+            recv_cq: ptr::null_mut(),
+            max_send_wr: config.max_send_wr,
+            max_recv_wr: config.max_recv_wr,
+            max_sge: DEFAULT_MAX_SGE,
+            max_inline: DEFAULT_MAX_INLINE,
+            access: BRAID_ACCESS_ALL,
+            window: config.window.into(),
+            max_rd_atomic: config.max_rd_atomic.into(),
+            retry_count: config.retry_count.into(),
+            rnr_retry: config.rnr_retry.map_or(-1, c_int::from),
+            reorder_threshold: config.reorder_threshold,
+            ask_every: config.ask_every,
+            rnr_delay_us: micros(config.rnr_delay),
+            min_rto_us: micros(config.min_rto),
+            max_rto_us: micros(config.max_rto),
+            reply_hold_us: micros(config.reply_hold),
+            recovery: ptr::null(),
+            cc: ptr::null(),
+        }
+    }
+}
+
+/// What a queue pair is made with, and its places among the users of its completion queues.
+pub(crate) type Checked = (QpOptions, [Child; 2]);
+
+impl braid_qp_options {
+    /// # Safety
+    /// The caller's promise, for the struct and its strings.
+    pub(crate) unsafe fn read(options: *const Self) -> Result<Checked, Failure> {
+        // SAFETY: as the caller promises.
+        let options = unsafe { growing::read(options, Self::default()) }?;
+        let mut config = options.config()?;
+        // SAFETY: the strings are covered by the promise.
+        let (recovery, cc) = unsafe {
+            (optional_text(options.recovery, "recovery")?, optional_text(options.cc, "cc")?)
+        };
+        if let Some(recovery) = recovery {
+            config.recovery = recovery.parse()?;
+        }
+        if let Some(cc) = cc {
+            config.cc = cc.parse()?;
+        }
+        let null = |queue: *mut braid_cq, name| {
+            if queue.is_null() { Err(Failure::Null(name)) } else { find(queue) }
+        };
+        let (send, recv) = (null(options.send_cq, "send_cq")?, null(options.recv_cq, "recv_cq")?);
+        let checked = QpOptions {
+            max_sge: options.max_sge as usize,
+            max_inline: options.max_inline as usize,
+            config,
+            ..QpOptions::new(send.queue(), recv.queue())
+        };
+        Ok((checked, [send.children.add(), recv.children.add()]))
+    }
+
+    /// All fields are named, so that one that is new to the engine is not forgotten here.
+    fn config(&self) -> Result<QpConfig, Failure> {
+        let QpConfig { pd, recovery, cc, .. } = QpConfig::default();
+        Ok(QpConfig {
+            pd,
+            recovery,
+            cc,
+            access: parse_access(self.access)?,
+            max_send_wr: self.max_send_wr,
+            max_recv_wr: self.max_recv_wr,
+            window: narrow(self.window.into(), 4096, "window")?,
+            max_rd_atomic: narrow(self.max_rd_atomic.into(), 255, "max_rd_atomic")?,
+            retry_count: narrow(self.retry_count.into(), 255, "retry_count")?,
+            rnr_retry: match self.rnr_retry {
+                -1 => None,
+                count => Some(u8::try_from(count).map_err(|_| Failure::Constant {
+                    name: "rnr_retry",
+                    value: count.into(),
+                    accepted: "0 to 255, and -1 for no limit",
+                })?),
+            },
+            reorder_threshold: self.reorder_threshold,
+            ask_every: self.ask_every,
+            rnr_delay: timer(self.rnr_delay_us, "rnr_delay_us")?,
+            min_rto: timer(self.min_rto_us, "min_rto_us")?,
+            max_rto: timer(self.max_rto_us, "max_rto_us")?,
+            reply_hold: timer(self.reply_hold_us, "reply_hold_us")?,
+        })
+    }
+}
+
+/// Fills `options` with the defaults, and the queues with NULL; `size` is sizeof(braid_qp_options).
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_qp_options_init(
+    options: *mut braid_qp_options,
+    size: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    enter(|| unsafe { growing::init(options, size, Default::default()) }.map(|()| 0))
+}
