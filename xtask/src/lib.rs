@@ -4,6 +4,7 @@
 //! that says what went wrong and how to put it right.
 
 pub mod bench;
+pub mod c_examples;
 pub mod e2e;
 pub mod fabric;
 pub mod failure;
@@ -11,6 +12,7 @@ pub mod flood;
 pub mod floors;
 pub mod fmt;
 pub mod fuzz;
+pub mod install;
 pub mod lint;
 pub mod loom;
 pub mod process;

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    Failure, bench, e2e, fabric, flood, fmt, fuzz, lint, loom, process, soak, softroce, test, tidy,
-    tools,
+    Failure, bench, c_examples, e2e, fabric, flood, fmt, fuzz, install, lint, loom, process, soak,
+    softroce, test, tidy, tools,
 };
 
 /// Every chore of the project in one command.
@@ -52,6 +52,10 @@ enum Chore {
         /// Of the fabric
         name: String,
     },
+    /// The C library as it is installed, and the C examples under ASan and valgrind
+    C,
+    /// Install the C library: libbraid.so, libbraid.a, braid.h, for pkg-config and CMake
+    Install(install::Options),
     /// Install the programs that the checks need
     Tools,
 }
@@ -88,6 +92,8 @@ fn start() -> Result<(), Failure> {
         Chore::Softroce => softroce::run(),
         Chore::Fabric(options) => fabric::run(&options),
         Chore::FabricRelay { name } => fabric::relay(&name),
+        Chore::C => c_examples::run(),
+        Chore::Install(options) => install::run(&options),
         Chore::Tools => tools::run(),
     }
 }

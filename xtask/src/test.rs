@@ -21,9 +21,14 @@ const STEPS: &[Step] = &[
     Step { name: "test", cargo: &["test", "--workspace"] },
     Step { name: "build", cargo: &["build", "--workspace", "--release", "--bins", "--examples"] },
     Step { name: "e2e", cargo: &["xtask", "e2e"] },
+    Step { name: "c", cargo: &["xtask", "c"] },
     Step { name: "fabric", cargo: &["xtask", "fabric", "check"] },
     Step { name: "spray", cargo: &["run", "--release", "--bin", "braid-perf", "spray", "--quick"] },
     Step { name: "flood", cargo: &["xtask", "flood"] },
+    Step {
+        name: "nccl",
+        cargo: &["run", "--release", "--bin", "nccl-conformance", "--", "--quick"],
+    },
     Step { name: "loom", cargo: &["xtask", "loom"] },
     Step { name: "fuzz", cargo: &["xtask", "fuzz", "--seconds", "10"] },
     // `cargo test` has run the first seeds already.

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::{Failure, process, tree};
 
-/// A program and the Debian package that brings it.
+/// A program and the Debian packages that bring it, with blanks between them.
 struct Tool {
     program: &'static str,
     package: &'static str,
@@ -21,6 +21,11 @@ const TOOLS: &[Tool] = &[
         needed_for: "the end-to-end tests between namespaces",
     },
     Tool { program: "nft", package: "nftables", needed_for: "the fabric of namespaces" },
+    Tool { program: "make", package: "make", needed_for: "the C examples" },
+    Tool { program: "pkg-config", package: "pkgconf", needed_for: "the C examples" },
+    Tool { program: "cmake", package: "cmake", needed_for: "the C examples" },
+    // Which finds its way into the C library by the debug information of that only.
+    Tool { program: "valgrind", package: "valgrind libc6-dbg", needed_for: "the C examples" },
 ];
 
 /// Cargo's own helpers, which rustup's minimal profile leaves out.
@@ -54,7 +59,8 @@ fn install(missing: &[&Tool]) -> Result<(), Failure> {
     for tool in missing {
         println!("missing: {} ({}), needed for {}", tool.program, tool.package, tool.needed_for);
     }
-    let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+    let packages: Vec<&str> =
+        missing.iter().flat_map(|tool| tool.package.split_whitespace()).collect();
     let remedy = format!("install by hand: {}", packages.join(" "));
     if !Path::new("/usr/bin/apt-get").exists() {
         return Err(Failure::new("tools are missing and there is no apt-get").remedy(remedy));

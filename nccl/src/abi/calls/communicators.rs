@@ -1,0 +1,238 @@
+//! From `init` to `finalize`: contexts, devices, and communicators with peers.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use super::super::Code;
+use super::super::boundary::{boundary, place, shared};
+use crate::comm::Comm;
+use crate::error::Error;
+use crate::handle::HANDLE_LEN;
+use crate::listen::ListenComm;
+use crate::log::Logger;
+use crate::plugin::{self, Plugin};
+use crate::profiler::Callback;
+
+/// `init` of the versions without a context.
+pub(in crate::abi) fn init_process(logger: Option<Logger>, profiler: Option<Callback>) -> Code {
+    plugin::introduce(logger, profiler);
+    boundary("init", plugin::init_process)
+}
+
+/// `init` from v11 on.
+///
+/// # Safety
+/// `ctx` is NULL or a place for a pointer.
+pub(in crate::abi) unsafe fn init_context(
+    ctx: *mut *mut c_void,
+    logger: Option<Logger>,
+    profiler: Option<Callback>,
+) -> Code {
+    plugin::introduce(logger, profiler);
+    boundary("init", || {
+        let ctx = place(ctx, "ctx")?;
+        let plugin = plugin::init_context()?;
+        // SAFETY: the caller vouches for the place.
+        unsafe { ctx.write(Arc::into_raw(plugin).cast_mut().cast()) };
+        Ok(())
+    })
+}
+
+/// # Safety
+/// `ctx` is NULL or came from `init`, and is not used any more.
+pub(in crate::abi) unsafe extern "C" fn finalize(ctx: *mut c_void) -> Code {
+    boundary("finalize", || {
+        let ctx = place(ctx, "ctx")?;
+        // SAFETY: `init` made the pointer so; the caller gives it back once.
+        drop(unsafe { Arc::from_raw(ctx.cast::<Plugin>().cast_const()) });
+        Ok(())
+    })
+}
+
+/// # Safety
+/// `ndev` is NULL or a place for a number.
+pub(in crate::abi) unsafe extern "C" fn devices(ndev: *mut c_int) -> Code {
+    boundary("devices", || {
+        let ndev = place(ndev, "ndev")?;
+        let count = plugin::current()?.devices.len();
+        // SAFETY: the caller vouches for the place.
+        unsafe { ndev.write(count as c_int) };
+        Ok(())
+    })
+}
+
+/// `listen` from v11 on.
+///
+/// # Safety
+/// `ctx` came from `init`; `handle` has 128 bytes; each may be NULL.
+pub(in crate::abi) unsafe extern "C" fn listen(
+    ctx: *mut c_void,
+    dev: c_int,
+    handle: *mut c_void,
+    comm: *mut *mut c_void,
+) -> Code {
+    boundary("listen", || {
+        // SAFETY: the caller vouches for the pointers.
+        unsafe { listen_with(shared(ctx.cast(), "ctx")?, dev, handle, comm) }
+    })
+}
+
+/// `listen` of the versions without a context.
+///
+/// # Safety
+/// As [`listen`].
+pub(in crate::abi) unsafe extern "C" fn listen_process(
+    dev: c_int,
+    handle: *mut c_void,
+    comm: *mut *mut c_void,
+) -> Code {
+    boundary("listen", || {
+        // SAFETY: the caller vouches for the pointers.
+        unsafe { listen_with(&*plugin::current()?, dev, handle, comm) }
+    })
+}
+
+/// # Safety
+/// As [`listen`].
+unsafe fn listen_with(
+    plugin: &Plugin,
+    dev: c_int,
+    handle: *mut c_void,
+    comm: *mut *mut c_void,
+) -> Result<(), Error> {
+    let handle = place(handle.cast::<[u8; HANDLE_LEN]>(), "handle")?;
+    let comm = place(comm, "listenComm")?;
+    let hub = plugin.device(dev)?.hub(&plugin.config)?;
+    let (listener, bytes) = ListenComm::new(hub);
+    // SAFETY: the caller vouches for both places.
+    unsafe {
+        handle.write(bytes);
+        comm.write(Box::into_raw(Box::new(listener)).cast());
+    }
+    Ok(())
+}
+
+/// `connect` from v11 on.
+///
+/// # Safety
+/// `ctx` came from `init`; `handle` has 128 bytes; `comm` and `device_comm` are places for pointers;
+/// each may be NULL.
+pub(in crate::abi) unsafe extern "C" fn connect(
+    ctx: *mut c_void,
+    dev: c_int,
+    handle: *mut c_void,
+    comm: *mut *mut c_void,
+    device_comm: *mut *mut c_void,
+) -> Code {
+    boundary("connect", || {
+        // SAFETY: the caller vouches for the pointers.
+        unsafe { connect_with(shared(ctx.cast(), "ctx")?, dev, handle, comm, device_comm) }
+    })
+}
+
+/// `connect` of the versions without a context.
+///
+/// # Safety
+/// As [`connect`].
+pub(in crate::abi) unsafe extern "C" fn connect_process(
+    dev: c_int,
+    handle: *mut c_void,
+    comm: *mut *mut c_void,
+    device_comm: *mut *mut c_void,
+) -> Code {
+    boundary("connect", || {
+        // SAFETY: the caller vouches for the pointers.
+        unsafe { connect_with(&*plugin::current()?, dev, handle, comm, device_comm) }
+    })
+}
+
+/// # Safety
+/// As [`connect`].
+unsafe fn connect_with(
+    plugin: &Plugin,
+    dev: c_int,
+    handle: *mut c_void,
+    comm: *mut *mut c_void,
+    device_comm: *mut *mut c_void,
+) -> Result<(), Error> {
+    let comm = place(comm, "sendComm")?;
+    // SAFETY: the caller vouches for the places.
+    unsafe { nothing_yet(comm, device_comm) };
+    let handle = place(handle.cast::<[u8; HANDLE_LEN]>(), "handle")?;
+    let device = plugin.device(dev)?;
+    // SAFETY: as above; NCCL does not touch the handle during the call.
+    let handle = unsafe { &mut *handle };
+    let connected = plugin.attempts.connect(|| device.hub(&plugin.config), handle)?;
+    // SAFETY: as above.
+    unsafe { hand_over(connected, comm) };
+    Ok(())
+}
+
+/// `accept` from v7 on.
+///
+/// # Safety
+/// `listener` came from `listen`; the others are places for pointers; each may be NULL.
+pub(in crate::abi) unsafe extern "C" fn accept(
+    listener: *mut c_void,
+    comm: *mut *mut c_void,
+    device_comm: *mut *mut c_void,
+) -> Code {
+    boundary("accept", || {
+        let comm = place(comm, "recvComm")?;
+        // SAFETY: the caller vouches for the pointers.
+        unsafe {
+            nothing_yet(comm, device_comm);
+            let listener: &ListenComm = shared(listener.cast(), "listenComm")?;
+            hand_over(listener.accept()?, comm);
+        }
+        Ok(())
+    })
+}
+
+/// NULL until it is ready; and the GPU never has a part in it.
+///
+/// # Safety
+/// Both are places for pointers; the second may be NULL.
+unsafe fn nothing_yet(comm: *mut *mut c_void, device_comm: *mut *mut c_void) {
+    // SAFETY: the caller vouches for the places.
+    unsafe {
+        comm.write(std::ptr::null_mut());
+        if !device_comm.is_null() {
+            device_comm.write(std::ptr::null_mut());
+        }
+    }
+}
+
+/// # Safety
+/// `place` is a place for a pointer.
+unsafe fn hand_over(comm: Option<Box<Comm>>, place: *mut *mut c_void) {
+    if let Some(comm) = comm {
+        // SAFETY: the caller vouches for the place.
+        unsafe { place.write(Box::into_raw(comm).cast()) };
+    }
+}
+
+/// # Safety
+/// `comm` is NULL or came from `connect` or `accept`, and neither it nor its requests are used any
+/// more.
+pub(in crate::abi) unsafe extern "C" fn close(comm: *mut c_void) -> Code {
+    boundary("close", || {
+        let comm = place(comm.cast::<Comm>(), "comm")?;
+        // SAFETY: `connect` or `accept` made the pointer so; the caller gives it back once.
+        drop(unsafe { Box::from_raw(comm) });
+        plugin::tidy_up();
+        Ok(())
+    })
+}
+
+/// # Safety
+/// `comm` is NULL or came from `listen`, and is not used any more.
+pub(in crate::abi) unsafe extern "C" fn close_listen(comm: *mut c_void) -> Code {
+    boundary("closeListen", || {
+        let listener = place(comm.cast::<ListenComm>(), "listenComm")?;
+        // SAFETY: `listen` made the pointer so; the caller gives it back once.
+        drop(unsafe { Box::from_raw(listener) });
+        plugin::tidy_up();
+        Ok(())
+    })
+}

@@ -1,0 +1,209 @@
+//! `ncclNetPlugin_v6`: NCCL 2.13 to 2.18. The oldest of those that are still met: `int` sizes, nothing of GPUs taking part in the network.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use super::boundary::{boundary, place, size};
+use super::calls::{self, Received, Sent};
+use super::describe::properties;
+use super::{Code, Logger, NAME, export};
+
+/// `ncclNetProperties_v6_t`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Properties {
+    /// The name, for logs.
+    pub name: *mut c_char,
+    /// In /sys; NULL: no PCI device.
+    pub pci_path: *mut c_char,
+    /// Differs between network interfaces.
+    pub guid: u64,
+    /// 1: host memory only.
+    pub ptr_support: c_int,
+    /// Mbit/s.
+    pub speed: c_int,
+    /// Number of the port.
+    pub port: c_int,
+    /// Microseconds; 0: not known.
+    pub latency: f32,
+    /// Most communicators.
+    pub max_comms: c_int,
+    /// Most buffers of a receive.
+    pub max_recvs: c_int,
+}
+
+/// `ncclNet_v6_t`. NCCL's header says what each function does.
+#[repr(C)]
+#[allow(missing_docs, reason = "the names are NCCL's")]
+pub struct Net {
+    pub name: *const c_char,
+    pub init: unsafe extern "C" fn(Option<Logger>) -> Code,
+    pub devices: unsafe extern "C" fn(*mut c_int) -> Code,
+    pub get_properties: unsafe extern "C" fn(c_int, *mut Properties) -> Code,
+    pub listen: unsafe extern "C" fn(c_int, *mut c_void, *mut *mut c_void) -> Code,
+    pub connect: unsafe extern "C" fn(c_int, *mut c_void, *mut *mut c_void) -> Code,
+    pub accept: unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> Code,
+    pub reg_mr:
+        unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, c_int, *mut *mut c_void) -> Code,
+    pub reg_mr_dma_buf: Option<
+        unsafe extern "C" fn(
+            *mut c_void,
+            *mut c_void,
+            usize,
+            c_int,
+            u64,
+            c_int,
+            *mut *mut c_void,
+        ) -> Code,
+    >,
+    pub dereg_mr: unsafe extern "C" fn(*mut c_void, *mut c_void) -> Code,
+    pub isend: unsafe extern "C" fn(
+        *mut c_void,
+        *mut c_void,
+        c_int,
+        c_int,
+        *mut c_void,
+        *mut *mut c_void,
+    ) -> Code,
+    pub irecv: unsafe extern "C" fn(
+        *mut c_void,
+        c_int,
+        *mut *mut c_void,
+        *mut c_int,
+        *mut c_int,
+        *mut *mut c_void,
+        *mut *mut c_void,
+    ) -> Code,
+    pub iflush: unsafe extern "C" fn(
+        *mut c_void,
+        c_int,
+        *mut *mut c_void,
+        *mut c_int,
+        *mut *mut c_void,
+        *mut *mut c_void,
+    ) -> Code,
+    pub test: unsafe extern "C" fn(*mut c_void, *mut c_int, *mut c_int) -> Code,
+    pub close_send: unsafe extern "C" fn(*mut c_void) -> Code,
+    pub close_recv: unsafe extern "C" fn(*mut c_void) -> Code,
+    pub close_listen: unsafe extern "C" fn(*mut c_void) -> Code,
+}
+export!(Net);
+
+/// What NCCL looks for.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "the name is NCCL's")]
+pub static ncclNetPlugin_v6: Net = Net {
+    name: NAME,
+    init,
+    devices: calls::devices,
+    get_properties,
+    listen: calls::listen_process,
+    connect,
+    accept,
+    reg_mr,
+    reg_mr_dma_buf: None,
+    dereg_mr: calls::dereg_mr,
+    isend,
+    irecv,
+    iflush: calls::iflush,
+    test: calls::test,
+    close_send: calls::close,
+    close_recv: calls::close,
+    close_listen: calls::close_listen,
+};
+
+unsafe extern "C" fn init(logger: Option<Logger>) -> Code {
+    calls::init_process(logger, None)
+}
+
+unsafe extern "C" fn get_properties(dev: c_int, props: *mut Properties) -> Code {
+    boundary("getProperties", || {
+        let props = place(props, "props")?;
+        let known = properties(dev)?;
+        let filled = Properties {
+            name: known.name,
+            pci_path: known.pci_path,
+            guid: known.guid,
+            ptr_support: known.ptr_support,
+            speed: known.speed,
+            port: known.port,
+            latency: known.latency,
+            max_comms: known.max_comms,
+            max_recvs: known.max_recvs,
+        };
+        // SAFETY: NCCL gives a place for the properties of this version.
+        unsafe { props.write(filled) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn connect(dev: c_int, handle: *mut c_void, comm: *mut *mut c_void) -> Code {
+    // SAFETY: NCCL's pointers, as `calls::connect` wants them.
+    unsafe { calls::connect_process(dev, handle, comm, std::ptr::null_mut()) }
+}
+
+unsafe extern "C" fn accept(listener: *mut c_void, comm: *mut *mut c_void) -> Code {
+    // SAFETY: NCCL's pointers, as `calls::accept` wants them.
+    unsafe { calls::accept(listener, comm, std::ptr::null_mut()) }
+}
+
+unsafe extern "C" fn reg_mr(
+    comm: *mut c_void,
+    data: *mut c_void,
+    len: c_int,
+    kind: c_int,
+    mhandle: *mut *mut c_void,
+) -> Code {
+    match size(len) {
+        // SAFETY: NCCL's pointers, as `calls::reg_mr` wants them.
+        Ok(len) => unsafe { calls::reg_mr(comm, data, len, kind, mhandle) },
+        Err(error) => boundary("regMr", || Err(error)),
+    }
+}
+
+unsafe extern "C" fn isend(
+    comm: *mut c_void,
+    data: *mut c_void,
+    len: c_int,
+    tag: c_int,
+    mhandle: *mut c_void,
+    request: *mut *mut c_void,
+) -> Code {
+    boundary("isend", || {
+        let sent = Sent {
+            comm,
+            data,
+            size: size(len)?,
+            tag,
+            mhandle,
+            phandle: std::ptr::null_mut(),
+            request,
+        };
+        // SAFETY: NCCL's pointers, as `calls::isend` wants them.
+        unsafe { calls::isend(sent) }
+    })
+}
+
+unsafe extern "C" fn irecv(
+    comm: *mut c_void,
+    n: c_int,
+    data: *mut *mut c_void,
+    sizes: *mut c_int,
+    tags: *mut c_int,
+    mhandles: *mut *mut c_void,
+    request: *mut *mut c_void,
+) -> Code {
+    boundary("irecv", || {
+        let received = Received {
+            comm,
+            n,
+            data,
+            sizes,
+            tags,
+            mhandles,
+            phandles: std::ptr::null_mut(),
+            request,
+        };
+        // SAFETY: NCCL's pointers, as `calls::irecv` wants them.
+        unsafe { calls::irecv(received, size) }
+    })
+}

@@ -1,0 +1,82 @@
+//! What a plugin has to do, and the traps in it. Each check runs in a process of its own.
+
+mod arguments;
+mod closing;
+mod configuration;
+mod failures;
+mod groups;
+mod loading;
+mod messages;
+mod observers;
+mod set_up;
+
+use std::path::PathBuf;
+
+use crate::net::{Net, Opaque};
+use crate::pair::{Pair, Verdict, returns};
+
+/// Where a check runs.
+pub(crate) struct Stage {
+    pub(crate) plugin: PathBuf,
+    pub(crate) net: Net,
+}
+
+/// One check.
+pub(crate) struct Check {
+    pub(crate) name: &'static str,
+    /// Versions of the table before this one do not have what is checked.
+    pub(crate) since: u32,
+    /// Variables for the plugin, beside `BRAID_IFNAME=lo`.
+    pub(crate) env: &'static [(&'static str, &'static str)],
+    pub(crate) run: fn(&Stage) -> Verdict,
+}
+
+impl Check {
+    const fn new(name: &'static str, run: fn(&Stage) -> Verdict) -> Self {
+        Check { name, since: 6, env: &[], run }
+    }
+
+    const fn with(mut self, env: &'static [(&'static str, &'static str)]) -> Self {
+        self.env = env;
+        self
+    }
+
+    const fn since(mut self, version: u32) -> Self {
+        self.since = version;
+        self
+    }
+}
+
+/// All checks, in the order in which they run.
+pub(crate) fn all() -> impl Iterator<Item = &'static Check> {
+    let groups: [&[Check]; 9] = [
+        loading::CHECKS,
+        configuration::CHECKS,
+        set_up::CHECKS,
+        arguments::CHECKS,
+        messages::CHECKS,
+        groups::CHECKS,
+        closing::CHECKS,
+        failures::CHECKS,
+        observers::CHECKS,
+    ];
+    groups.into_iter().flatten()
+}
+
+impl Stage {
+    /// Initialises, runs, finalises.
+    pub(crate) fn session(&self, run: impl FnOnce(&Net, Opaque) -> Verdict) -> Verdict {
+        let ctx = self.net.init(None).map_err(|code| format!("init returned {code}"))?;
+        run(&self.net, ctx)?;
+        returns("finalize", self.net.finalize(ctx), 0)
+    }
+
+    /// A session with a connection over the first device.
+    pub(crate) fn connected(&self, run: impl FnOnce(&Pair<'_>) -> Verdict) -> Verdict {
+        self.session(|net, ctx| {
+            let pair = Pair::new(net, ctx, 0)?;
+            run(&pair)?;
+            pair.close()
+        })
+    }
+}

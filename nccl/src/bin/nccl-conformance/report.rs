@@ -1,0 +1,94 @@
+//! The table of results, and the same as JSON.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::process::Outcome;
+use crate::speed::Measured;
+use crate::table::VERSIONS;
+
+/// All that was found out.
+#[derive(Default)]
+pub(crate) struct Report {
+    /// Name of the check, and its outcome for each version that it ran with.
+    checks: Vec<(&'static str, Vec<(u32, Outcome)>)>,
+    pub(crate) speed: Option<Measured>,
+}
+
+impl Report {
+    pub(crate) fn add(&mut self, check: &'static str, version: u32, outcome: Outcome) {
+        match self.checks.last_mut().filter(|(last, _)| *last == check) {
+            Some((_, outcomes)) => outcomes.push((version, outcome)),
+            None => self.checks.push((check, vec![(version, outcome)])),
+        }
+    }
+
+    /// Whether every check passed. How fast it is does not count: that depends on the machine.
+    pub(crate) fn is_good(&self) -> bool {
+        self.outcomes().all(|(.., outcome)| matches!(outcome, Outcome::Passed))
+    }
+
+    fn outcomes(&self) -> impl Iterator<Item = (&'static str, u32, &Outcome)> {
+        self.checks.iter().flat_map(|(name, outcomes)| {
+            outcomes.iter().map(|(version, outcome)| (*name, *version, outcome))
+        })
+    }
+
+    pub(crate) fn print(&self) {
+        if !self.checks.is_empty() {
+            self.print_checks();
+        }
+        if let Some(speed) = &self.speed {
+            speed.print();
+        }
+    }
+
+    fn print_checks(&self) {
+        let versions: Vec<u32> =
+            VERSIONS.filter(|version| self.outcomes().any(|(_, v, _)| v == *version)).collect();
+        let width = self.checks.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let heads: String =
+            versions.iter().map(|version| format!("{:>5}", format!("v{version}"))).collect();
+        println!("{:width$}{heads}", "check");
+        for (name, outcomes) in &self.checks {
+            let cell = |version: &u32| {
+                let found = outcomes.iter().find(|(known, _)| known == version);
+                match found {
+                    None => "-",
+                    Some((_, Outcome::Passed)) => "ok",
+                    Some((_, Outcome::Failed(_))) => "FAIL",
+                }
+            };
+            let cells: String = versions.iter().map(|v| format!("{:>5}", cell(v))).collect();
+            println!("{name:width$}{cells}");
+        }
+        let (mut passed, mut all) = (0, 0);
+        for (name, version, outcome) in self.outcomes() {
+            all += 1;
+            match outcome {
+                Outcome::Passed => passed += 1,
+                Outcome::Failed(seen) => println!("\nv{version}, {name}: {seen}"),
+            }
+        }
+        println!("\n{passed} of {all} passed");
+    }
+
+    /// Writes JSON.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn write(&self, file: &Path) -> Result<(), String> {
+        let check = |(name, version, outcome): (&str, u32, &Outcome)| -> Value {
+            let seen = match outcome {
+                Outcome::Passed => Value::Null,
+                Outcome::Failed(seen) => json!(seen),
+            };
+            json!({ "check": name, "version": version, "passed": seen.is_null(), "seen": seen })
+        };
+        let checks: Vec<Value> = self.outcomes().map(check).collect();
+        let report = json!({ "checks": checks, "speed": self.speed });
+        let text = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;
+        std::fs::write(file, text + "\n").map_err(|error| format!("{}: {error}", file.display()))
+    }
+}

@@ -1,0 +1,132 @@
+//! The queue pair below a communicator, and whether it still works.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use braid::{Completion, CompletionQueue, PostError, QueuePair, RecvWr, SendWr, Status};
+
+use super::broken::Broken;
+use super::tally::Tally;
+use crate::error::Error;
+use crate::hub::Hub;
+
+/// One queue pair with a completion queue of its own.
+pub(super) struct Link {
+    // First, so that the peer is told before anything else goes.
+    qp: Arc<QueuePair>,
+    cq: CompletionQueue,
+    hub: Arc<Hub>,
+    peer: SocketAddr,
+    max_send_wr: u32,
+    /// `Some` for good once it does not work any more.
+    broken: Option<Broken>,
+    /// Whether that has been said in the log.
+    told: bool,
+}
+
+impl Link {
+    pub(super) fn new(
+        hub: Arc<Hub>,
+        peer: SocketAddr,
+        max_send_wr: u32,
+        max_recv_wr: u32,
+    ) -> Result<Self, Error> {
+        let (qp, cq) = hub.queue_pair(max_send_wr, max_recv_wr)?;
+        let qp = Arc::new(qp);
+        Ok(Link { qp, cq, hub, peer, max_send_wr, broken: None, told: false })
+    }
+
+    pub(super) fn qp(&self) -> &Arc<QueuePair> {
+        &self.qp
+    }
+
+    /// Why it does not work any more.
+    pub(super) fn broken(&self) -> Option<Broken> {
+        self.broken
+    }
+
+    /// The next completion of work that ended well. What came before a failure counts, so only
+    /// after `None` is it certain whether the link is broken.
+    pub(super) fn next_done(&mut self) -> Option<Completion> {
+        self.hub.polled();
+        loop {
+            match self.cq.poll_one() {
+                Ok(Some(done)) if done.status == Status::Success => return Some(done),
+                Ok(Some(failed)) => self.note(Broken::by(failed.status)),
+                Ok(None) => break,
+                Err(error) => {
+                    self.note(Broken::Overrun(error));
+                    break;
+                }
+            }
+        }
+        self.tell_once();
+        None
+    }
+
+    /// Nothing works any more, and the peer shall know.
+    pub(super) fn fail(&mut self, broken: Broken) {
+        self.note(broken);
+        self.tell_once();
+    }
+
+    /// What says more than "closed" wins.
+    fn note(&mut self, broken: Broken) {
+        match self.broken {
+            None => self.qp.disconnect(),
+            Some(Broken::Closed) => {}
+            Some(_) => return,
+        }
+        self.broken = Some(broken);
+    }
+
+    fn tell_once(&mut self) {
+        let Some(broken) = self.broken.filter(|_| !self.told) else { return };
+        self.told = true;
+        let (device, peer) = (self.hub.device, self.peer);
+        if broken == Broken::Closed {
+            // NCCL closes one side first; it is trouble only for requests that are outstanding.
+            tracing::info!("device {device}, peer {peer}: the peer closed the connection");
+        } else {
+            tracing::error!("device {device}, peer {peer}: {broken}");
+        }
+    }
+
+    /// Says in the log what was done, at the end.
+    pub(super) fn report(&self, direction: &str, tally: &Tally) {
+        if tally.messages > 0 {
+            let (device, peer) = (self.hub.device, self.peer);
+            let report = tally.with(self.qp.counters());
+            tracing::info!("device {device}, {direction} {peer}: {report}");
+        }
+    }
+
+    /// Whether so many work requests fit into the send queue.
+    pub(super) fn has_room(&self, work_requests: u32) -> bool {
+        self.qp.outstanding().0 + work_requests <= self.max_send_wr
+    }
+
+    /// Posts to the send queue, with a copy of `inline` where there is some. In an error state it
+    /// does nothing: the completions that tell of it are on their way.
+    pub(super) fn post(&mut self, wr: SendWr, inline: &[u8]) {
+        let posted = if inline.is_empty() {
+            self.qp.post_send(wr)
+        } else {
+            self.qp.post_send_inline(wr, inline)
+        };
+        self.check(posted);
+    }
+
+    /// Posts to the receive queue.
+    pub(super) fn post_recv(&mut self, wr: RecvWr) {
+        let posted = self.qp.post_recv(wr);
+        self.check(posted);
+    }
+
+    fn check(&mut self, posted: Result<(), PostError>) {
+        match posted {
+            Ok(()) | Err(PostError::State { .. }) => {}
+            Err(error) => self.fail(Broken::Refused(error)),
+        }
+    }
+}

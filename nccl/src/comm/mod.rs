@@ -1,0 +1,132 @@
+//! Communicators with a peer: what NCCL holds as `sendComm` and `recvComm`.
+
+mod broken;
+mod link;
+mod offer;
+mod recv;
+mod send;
+mod tally;
+
+use std::ptr;
+
+use crate::error::Error;
+use crate::memory::Registration;
+
+pub(crate) use broken::Broken;
+pub(crate) use recv::{Buffer, RecvComm};
+pub(crate) use send::{Message, SendComm};
+
+/// Most buffers of one receive: `maxRecvs`.
+pub(crate) const MAX_RECVS: usize = 8;
+
+/// Sizes of the messages of a request that is done.
+pub(crate) type Sizes = smallvec::SmallVec<[u64; MAX_RECVS]>;
+
+/// A communicator of either kind, with a ticket for each request that it can have outstanding.
+///
+/// NCCL holds its address, and those of its tickets as requests; so it is boxed and stays there.
+pub(crate) struct Comm {
+    end: End,
+    tickets: Box<[Ticket]>,
+}
+
+enum End {
+    Send(SendComm),
+    Recv(RecvComm),
+}
+
+/// What NCCL holds as `request`.
+pub(crate) struct Ticket {
+    /// The communicator that this is a part of.
+    comm: *const Comm,
+    index: usize,
+}
+
+// SAFETY: a ticket's pointer leads to the communicator that owns the ticket, which is there for as
+// long as the ticket; all else is `Sync` by itself.
+unsafe impl Sync for Comm {}
+// SAFETY: as above; a communicator is not moved, only its box is.
+unsafe impl Send for Comm {}
+
+impl Comm {
+    pub(crate) fn send(comm: SendComm) -> Box<Self> {
+        Comm::boxed(End::Send(comm), send::MAX_REQUESTS)
+    }
+
+    pub(crate) fn recv(comm: RecvComm) -> Box<Self> {
+        Comm::boxed(End::Recv(comm), recv::MAX_GROUPS)
+    }
+
+    fn boxed(end: End, requests: usize) -> Box<Self> {
+        let ticket = |index| Ticket { comm: ptr::null(), index };
+        let tickets = (0..requests).map(ticket).collect();
+        let mut comm = Box::new(Comm { end, tickets });
+        let address = &raw const *comm;
+        comm.tickets.iter_mut().for_each(|ticket| ticket.comm = address);
+        comm
+    }
+
+    /// Its sending end.
+    ///
+    /// # Errors
+    /// It receives.
+    pub(crate) fn sender(&self) -> Result<&SendComm, Error> {
+        match &self.end {
+            End::Send(comm) => Ok(comm),
+            End::Recv(_) => Err(Error::WrongComm { is: "receive", needed: "send" }),
+        }
+    }
+
+    /// Its receiving end.
+    ///
+    /// # Errors
+    /// It sends.
+    pub(crate) fn receiver(&self) -> Result<&RecvComm, Error> {
+        match &self.end {
+            End::Recv(comm) => Ok(comm),
+            End::Send(_) => Err(Error::WrongComm { is: "send", needed: "receive" }),
+        }
+    }
+
+    /// Registers memory for this kind of communicator.
+    ///
+    /// # Errors
+    /// No bytes, or no key is left.
+    ///
+    /// # Safety
+    /// As for [`crate::memory::RegionCache::register`].
+    pub(crate) unsafe fn register(
+        &self,
+        start: *mut u8,
+        len: usize,
+    ) -> Result<Registration, Error> {
+        let (hub, receives) = match &self.end {
+            End::Send(comm) => (comm.hub(), false),
+            End::Recv(comm) => (comm.hub(), true),
+        };
+        // SAFETY: the caller vouches for the memory.
+        unsafe { hub.regions.register(start, len, receives) }
+    }
+
+    /// What NCCL gets for the request of this number.
+    pub(crate) fn ticket(&self, index: usize) -> *const Ticket {
+        &raw const self.tickets[index]
+    }
+}
+
+impl Ticket {
+    /// Whether the request is done, with the sizes of its messages. A request that is done is over.
+    ///
+    /// # Errors
+    /// The communicator broke before the request was done.
+    ///
+    /// # Safety
+    /// The communicator has not been closed.
+    pub(crate) unsafe fn test(&self) -> Result<Option<Sizes>, Error> {
+        // SAFETY: set when the communicator was boxed; the caller vouches that it still exists.
+        match unsafe { &(*self.comm).end } {
+            End::Send(comm) => comm.test(self.index),
+            End::Recv(comm) => comm.test(self.index),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The receiving end: buffers are offered to the sender, and WRITEs with immediate data say which of
+//! them are filled.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use braid::wr::{self, SendWrExt};
+use braid::{Completion, QueuePair, Work};
+use smallvec::SmallVec;
+
+use super::broken::Broken;
+use super::link::Link;
+use super::offer::{Offer, Piece, Place};
+use super::tally::Tally;
+use super::{MAX_RECVS, Sizes};
+use crate::error::Error;
+use crate::hub::Hub;
+use crate::profiler::Event;
+
+/// Receives that can be outstanding; NCCL asks for 32. A power of two, so that numbers modulo 2^16
+/// find their place in the ring.
+pub(super) const MAX_GROUPS: usize = 64;
+/// Offers on their way, and those that have arrived but are not acknowledged yet.
+const MAX_SEND_WR: u32 = 2 * MAX_GROUPS as u32;
+/// A WRITE for each buffer.
+const MAX_RECV_WR: u32 = (MAX_GROUPS * MAX_RECVS) as u32;
+
+/// A buffer of a receive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffer {
+    pub(crate) addr: u64,
+    pub(crate) len: u64,
+    pub(crate) rkey: u32,
+    pub(crate) tag: i32,
+}
+
+/// See the module.
+pub(crate) struct RecvComm {
+    hub: Arc<Hub>,
+    state: Mutex<State>,
+}
+
+struct State {
+    link: Link,
+    /// Receive `n` is at `n % MAX_GROUPS`.
+    groups: Vec<Group>,
+    next: u16,
+    tally: Tally,
+}
+
+/// The buffers of one receive; empty: the place is free.
+struct Group {
+    number: u16,
+    fills: SmallVec<[Fill; MAX_RECVS]>,
+    /// Buffers whose message has not wholly arrived.
+    left: usize,
+}
+
+/// What has arrived in one buffer.
+struct Fill {
+    bytes: u64,
+    pieces: u8,
+    event: Option<Event>,
+}
+
+impl RecvComm {
+    /// An end that is not connected yet.
+    ///
+    /// # Errors
+    /// The system has no memory or descriptor left.
+    pub(crate) fn new(hub: Arc<Hub>, peer: SocketAddr) -> Result<Self, Error> {
+        let mut link = Link::new(hub.clone(), peer, MAX_SEND_WR, MAX_RECV_WR)?;
+        let group = |_| Group { number: 0, fills: Default::default(), left: 0 };
+        let groups = (0..MAX_GROUPS).map(group).collect();
+        (0..MAX_RECV_WR).for_each(|_| link.post_recv(wr::recv(0, [])));
+        let state = State { link, groups, next: 0, tally: Tally::new() };
+        Ok(RecvComm { hub, state: Mutex::new(state) })
+    }
+
+    pub(crate) fn queue_pair(&self) -> Arc<QueuePair> {
+        self.state().link.qp().clone()
+    }
+
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// Offers 1 to 8 buffers to the sender. `None`: not now.
+    ///
+    /// # Errors
+    /// The communicator is broken.
+    pub(crate) fn irecv(&self, buffers: &[Buffer]) -> Result<Option<usize>, Error> {
+        let state = &mut *self.state();
+        if let Some(broken) = state.link.broken() {
+            return Err(broken.into());
+        }
+        let number = state.next;
+        let index = usize::from(number) % MAX_GROUPS;
+        if !state.groups[index].fills.is_empty() || !state.link.has_room(1) {
+            state.tally.waited += 1;
+            state.progress();
+            return Ok(None);
+        }
+        let place = |b: &Buffer| Place { addr: b.addr, len: b.len, rkey: b.rkey, tag: b.tag };
+        let offer = Offer { number, places: buffers.iter().map(place).collect() };
+        let fills = buffers.iter().map(|_| Fill { bytes: 0, pieces: 0, event: None }).collect();
+        state.groups[index] = Group { number, left: offer.places.len(), fills };
+        state.next = number.wrapping_add(1);
+        let wr = wr::send(0, []).unsignalled();
+        state.link.post(wr, &offer.to_bytes()[..offer.len()]);
+        // Where those who poll drive the engine, this is what lets the offer leave at once.
+        state.progress();
+        Ok(Some(index))
+    }
+
+    /// The event of a receive's buffer, which ends with the receive.
+    pub(crate) fn observe(&self, index: usize, buffer: usize, event: Event) {
+        self.state().groups[index].fills[buffer].event = Some(event);
+    }
+
+    /// Whether a receive is done; then it is over.
+    ///
+    /// # Errors
+    /// The communicator broke before it was done.
+    pub(crate) fn test(&self, index: usize) -> Result<Option<Sizes>, Error> {
+        let state = &mut *self.state();
+        if state.groups[index].left > 0 {
+            state.progress();
+        }
+        let group = &mut state.groups[index];
+        if group.fills.is_empty() {
+            return Err(Error::StaleRequest);
+        }
+        match (group.left, state.link.broken()) {
+            (0, _) => {
+                let fills = std::mem::take(&mut group.fills);
+                let sizes: Sizes = fills.iter().map(|fill| fill.bytes).collect();
+                sizes.iter().for_each(|bytes| state.tally.message(*bytes));
+                fills.into_iter().filter_map(|fill| fill.event).for_each(Event::stop);
+                Ok(Some(sizes))
+            }
+            (_, Some(broken)) => Err(broken.into()),
+            (_, None) => Ok(None),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn progress(&mut self) {
+        while let Some(done) = self.link.next_done() {
+            self.link.post_recv(wr::recv(0, []));
+            if let Err(broken) = self.take(done) {
+                self.link.fail(broken);
+            }
+        }
+    }
+
+    /// Notes a WRITE that has landed.
+    fn take(&mut self, done: Completion) -> Result<(), Broken> {
+        if done.work != Work::RecvWriteImm {
+            return Err(Broken::Protocol("a message where only WRITEs are"));
+        }
+        let piece = Piece::from_imm(done.imm.unwrap_or_default());
+        let group = &mut self.groups[usize::from(piece.number) % MAX_GROUPS];
+        let known = group.number == piece.number && group.left > 0;
+        let fill = group.fills.get_mut(usize::from(piece.buffer)).filter(|_| known);
+        let fill = fill
+            .filter(|fill| fill.pieces < piece.pieces)
+            .ok_or(Broken::Protocol("a message for a buffer that was not offered"))?;
+        fill.bytes += u64::from(done.len);
+        fill.pieces += 1;
+        if fill.pieces == piece.pieces {
+            group.left -= 1;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for RecvComm {
+    fn drop(&mut self) {
+        let state = self.state();
+        state.link.report("received from", &state.tally);
+    }
+}

@@ -1,0 +1,282 @@
+//! The sending end: messages meet offers, and are written to where the offers say.
+//!
+//! Messages queue up in the order of their `isend`s, offers in the order in which the receiver made
+//! them. Only the oldest offer counts; in it a message takes the first free place with its tag. When
+//! all its places are taken, the next one counts.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use braid::wr::{self, SendWrExt};
+use braid::{Access, Completion, MAX_MESSAGE, MemoryRegion, QueuePair, RemoteAddr, Sge, Work};
+
+use super::Sizes;
+use super::broken::Broken;
+use super::link::Link;
+use super::offer::{MAX_OFFER, Offer, Piece, Place};
+use super::recv::MAX_GROUPS;
+use super::tally::Tally;
+use crate::error::Error;
+use crate::hub::Hub;
+use crate::profiler::Event;
+
+/// Requests that can be outstanding: as NCCL's own InfiniBand transport, 32 groups of 8.
+pub(super) const MAX_REQUESTS: usize = 256;
+/// How many of them may wait for an offer. The rest is for those that an offer waits for.
+const MAX_WAITING: usize = MAX_REQUESTS / 2;
+/// Offers that can be on their way: one more than there can be.
+const INBOX: usize = MAX_GROUPS + 1;
+/// A WRITE for each request, and some more for messages of more than one.
+const MAX_SEND_WR: u32 = 2 * MAX_REQUESTS as u32;
+
+/// What shall be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    pub(crate) addr: u64,
+    pub(crate) len: u64,
+    pub(crate) lkey: u32,
+    pub(crate) tag: i32,
+}
+
+/// See the module.
+pub(crate) struct SendComm {
+    hub: Arc<Hub>,
+    state: Mutex<State>,
+}
+
+struct State {
+    link: Link,
+    /// Where offers land.
+    inbox: MemoryRegion,
+    requests: Vec<Request>,
+    free: Vec<usize>,
+    /// Requests without a place, oldest first.
+    waiting: VecDeque<usize>,
+    /// Offers with free places, oldest first.
+    offers: VecDeque<Open>,
+    tally: Tally,
+}
+
+struct Request {
+    progress: Progress,
+    message: Message,
+    event: Option<Event>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Progress {
+    Free,
+    Waiting,
+    Posted,
+    Done,
+}
+
+/// An offer and which of its places are taken.
+struct Open {
+    offer: Offer,
+    taken: u8,
+}
+
+impl Open {
+    fn place(&self, tag: i32) -> Option<usize> {
+        let free = |(i, place): (usize, &Place)| self.taken & 1 << i == 0 && place.tag == tag;
+        self.offer.places.iter().enumerate().position(free)
+    }
+
+    fn is_full(&self) -> bool {
+        self.taken.count_ones() as usize == self.offer.places.len()
+    }
+}
+
+impl SendComm {
+    /// An end that is not connected yet.
+    ///
+    /// # Errors
+    /// The system has no memory or descriptor left.
+    pub(crate) fn new(hub: Arc<Hub>, peer: SocketAddr) -> Result<Self, Error> {
+        let inbox = hub.pd().alloc_mr(INBOX * MAX_OFFER, Access::LOCAL_WRITE)?;
+        let link = Link::new(hub.clone(), peer, MAX_SEND_WR, INBOX as u32)?;
+        let message = Message { addr: 0, len: 0, lkey: 0, tag: 0 };
+        let request = || Request { progress: Progress::Free, message, event: None };
+        let mut state = State {
+            link,
+            inbox,
+            requests: (0..MAX_REQUESTS).map(|_| request()).collect(),
+            free: (0..MAX_REQUESTS).rev().collect(),
+            waiting: VecDeque::with_capacity(MAX_WAITING + 1),
+            offers: VecDeque::with_capacity(INBOX),
+            tally: Tally::new(),
+        };
+        (0..INBOX).for_each(|slot| state.expect_offer(slot));
+        Ok(SendComm { hub, state: Mutex::new(state) })
+    }
+
+    pub(crate) fn queue_pair(&self) -> Arc<QueuePair> {
+        self.state().link.qp().clone()
+    }
+
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// Takes a message, to be sent when its place is known. `None`: not now.
+    ///
+    /// # Errors
+    /// The communicator is broken.
+    pub(crate) fn isend(&self, message: Message) -> Result<Option<usize>, Error> {
+        let state = &mut *self.state();
+        if let Some(broken) = state.link.broken() {
+            return Err(broken.into());
+        }
+        let wanted = state.offers.front().is_some_and(|open| open.place(message.tag).is_some());
+        if state.waiting.len() >= MAX_WAITING && !wanted {
+            state.progress();
+            return Ok(None);
+        }
+        let Some(index) = state.free.pop() else { return Ok(None) };
+        state.requests[index] = Request { progress: Progress::Waiting, message, event: None };
+        state.waiting.push_back(index);
+        state.match_up();
+        // Where those who poll drive the engine, this is what lets the message leave at once.
+        state.progress();
+        if state.requests[index].progress == Progress::Waiting {
+            state.tally.waited += 1;
+        }
+        Ok(Some(index))
+    }
+
+    /// The event of a request, which ends with it.
+    pub(crate) fn observe(&self, index: usize, event: Event) {
+        self.state().requests[index].event = Some(event);
+    }
+
+    /// Whether a request is done; then it is over.
+    ///
+    /// # Errors
+    /// The communicator broke before it was done.
+    pub(crate) fn test(&self, index: usize) -> Result<Option<Sizes>, Error> {
+        let state = &mut *self.state();
+        if state.requests[index].progress != Progress::Done {
+            state.progress();
+        }
+        let request = &mut state.requests[index];
+        match (request.progress, state.link.broken()) {
+            (Progress::Free, _) => Err(Error::StaleRequest),
+            (Progress::Done, _) => {
+                request.progress = Progress::Free;
+                let size = request.message.len;
+                request.event.take().into_iter().for_each(Event::stop);
+                state.free.push(index);
+                Ok(Some(Sizes::from_slice(&[size])))
+            }
+            (_, Some(broken)) => Err(broken.into()),
+            (_, None) => Ok(None),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn progress(&mut self) {
+        while let Some(done) = self.link.next_done() {
+            if done.work == Work::Recv {
+                self.take_offer(done);
+            } else {
+                let request = &mut self.requests[done.wr_id as usize];
+                request.progress = Progress::Done;
+                self.tally.message(request.message.len);
+            }
+        }
+        if self.link.broken().is_none() {
+            self.match_up();
+        }
+    }
+
+    fn take_offer(&mut self, done: Completion) {
+        let slot = done.wr_id as usize;
+        let mut bytes = [0; MAX_OFFER];
+        let bytes = &mut bytes[..done.len as usize];
+        self.inbox.read_at(slot * MAX_OFFER, bytes).expect("every slot lies in the inbox");
+        self.expect_offer(slot);
+        match Offer::from_bytes(bytes) {
+            Some(offer) => self.offers.push_back(Open { offer, taken: 0 }),
+            None => self.link.fail(Broken::Protocol("a message that is no offer")),
+        }
+    }
+
+    fn expect_offer(&mut self, slot: usize) {
+        let start = slot * MAX_OFFER;
+        let piece =
+            self.inbox.slice(start..start + MAX_OFFER).expect("every slot lies in the inbox");
+        self.link.post_recv(wr::recv(slot as u64, [piece]));
+    }
+
+    /// Posts every message that has a place in the oldest offer.
+    fn match_up(&mut self) {
+        let mut at = 0;
+        while let (Some(open), Some(&index)) = (self.offers.front_mut(), self.waiting.get(at)) {
+            let request = &mut self.requests[index];
+            let message = request.message;
+            let Some(number) = open.place(message.tag) else {
+                at += 1;
+                continue;
+            };
+            let place = open.offer.places[number];
+            let (size, room, tag) = (message.len, place.len, message.tag);
+            if size > room {
+                return self.link.fail(Broken::TooLong { size, room, tag });
+            }
+            let pieces = size.div_ceil(MAX_MESSAGE).max(1) as u8;
+            if !self.link.has_room(pieces.into()) {
+                return;
+            }
+            let piece = Piece { number: open.offer.number, buffer: number as u8, pieces };
+            write(&mut self.link, index, &message, place, piece);
+            request.progress = Progress::Posted;
+            open.taken |= 1 << number;
+            let full = open.is_full();
+            self.waiting.remove(at);
+            if full {
+                self.offers.pop_front();
+                at = 0;
+            }
+        }
+    }
+}
+
+/// One WRITE of up to 1 GiB after the other; the last one's completion is the message's.
+fn write(link: &mut Link, index: usize, message: &Message, to: Place, piece: Piece) {
+    for at in 0..u64::from(piece.pieces) {
+        let start = at * MAX_MESSAGE;
+        let len = (message.len - start).min(MAX_MESSAGE) as u32;
+        let from = Sge { addr: message.addr + start, len, lkey: message.lkey };
+        let remote = RemoteAddr { addr: to.addr + start, rkey: to.rkey };
+        let wr = wr::write_imm(index as u64, (len > 0).then_some(from), remote, piece.to_imm());
+        let last = at + 1 == u64::from(piece.pieces);
+        link.post(if last { wr } else { wr.unsignalled() }, &[]);
+    }
+}
+
+/// What has been sent shall arrive: waits for it, as long as the configuration allows.
+impl Drop for SendComm {
+    fn drop(&mut self) {
+        let until = Instant::now() + self.hub.linger();
+        let mut state = self.state();
+        loop {
+            state.progress();
+            let under_way = |request: &Request| request.progress == Progress::Posted;
+            let over = state.link.broken().is_some() || !state.requests.iter().any(under_way);
+            if over || Instant::now() >= until {
+                break;
+            }
+            thread::yield_now();
+        }
+        state.link.report("sent to", &state.tally);
+    }
+}

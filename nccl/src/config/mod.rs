@@ -1,0 +1,154 @@
+//! How the plugin is configured: one TOML file, named by `BRAID_CONFIG`, and `BRAID_*` variables,
+//! which win. Both have the same settings, [`settings::SETTINGS`].
+
+mod settings;
+mod source;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use braid::{CcConfig, Crc, EngineConfig, Faults, LbPolicy, LossRecovery};
+
+use crate::interfaces::Pattern;
+
+pub(crate) use settings::names;
+
+/// A setting that cannot be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("{setting} is `{value}`: {reason}")]
+    Value { setting: String, value: String, reason: String },
+    #[error("there is no setting `{name}` in {file}; there are: {known}")]
+    Unknown { name: String, file: String, known: String },
+    #[error("BRAID_CONFIG is `{}`, which cannot be read: {source}", file.display())]
+    Read { file: PathBuf, source: std::io::Error },
+    #[error("BRAID_CONFIG is `{}`, which is no TOML: {source}", file.display())]
+    Syntax { file: PathBuf, source: toml::de::Error },
+}
+
+/// All that the plugin can be told.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Config {
+    /// Which interfaces become devices; `None`: all that are up, the loopback only if it is alone.
+    pub(crate) interfaces: Option<Pattern>,
+    /// Which addresses become devices, in this order. Empty: one of each interface.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// Engine threads of a device; 0: NCCL's threads drive it while they poll.
+    pub(crate) threads: usize,
+    pub(crate) paths: usize,
+    pub(crate) lb: LbPolicy,
+    pub(crate) discover: bool,
+    pub(crate) mtu: u16,
+    pub(crate) crc: Crc,
+    pub(crate) receive_buffer: usize,
+    pub(crate) cc: CcConfig,
+    pub(crate) loss_recovery: LossRecovery,
+    pub(crate) spin: Duration,
+    pub(crate) ping_interval: Duration,
+    pub(crate) peer_timeout: Duration,
+    /// How long a connecting rank waits for its peer to accept.
+    pub(crate) connect_timeout: Duration,
+    /// How long closing waits for what has been sent.
+    pub(crate) linger: Duration,
+    pub(crate) faults: Faults,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let engine = EngineConfig::default();
+        Config {
+            interfaces: None,
+            addresses: Vec::new(),
+            threads: 0,
+            paths: engine.paths,
+            lb: engine.lb,
+            discover: engine.discover,
+            mtu: 16384,
+            crc: engine.crc,
+            receive_buffer: engine.receive_buffer,
+            cc: CcConfig::default(),
+            loss_recovery: LossRecovery::default(),
+            spin: engine.spin,
+            ping_interval: engine.ping_interval,
+            peer_timeout: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(60),
+            linger: Duration::from_secs(1),
+            faults: engine.faults,
+        }
+    }
+}
+
+impl Config {
+    /// What file and environment say.
+    ///
+    /// # Errors
+    /// The first value that is not accepted; see [`ConfigError`].
+    pub(crate) fn read() -> Result<Self, ConfigError> {
+        Config::from_settings(source::from_environment()?)
+    }
+
+    fn from_settings(given: Vec<source::Given>) -> Result<Self, ConfigError> {
+        let mut config = Config::default();
+        for source::Given { name, setting, value } in given {
+            let apply = settings::find(&name).expect("sources give known settings only");
+            apply(&mut config, value.trim()).map_err(|reason| ConfigError::Value {
+                setting,
+                value,
+                reason,
+            })?;
+        }
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::source::{Given, from_file};
+    use super::*;
+
+    fn given(name: &str, value: &str) -> Given {
+        let setting = format!("BRAID_{}", name.to_uppercase());
+        Given { name: name.to_owned(), setting, value: value.to_owned() }
+    }
+
+    #[test]
+    fn every_setting_names_itself_the_value_and_what_is_accepted() {
+        for name in names() {
+            // An impossible value for each of them, names of interfaces included.
+            let error = Config::from_settings(vec![given(name, "no such\u{7}thing")]).unwrap_err();
+            let text = error.to_string();
+            let start = format!("BRAID_{} is `no such\u{7}thing`: ", name.to_uppercase());
+            let reason = text.strip_prefix(&start).expect("it begins with what was set");
+            // The policies say it in their own words.
+            assert!(reason.contains("accepted: ") || reason.contains("there is: "), "{text}");
+        }
+    }
+
+    #[test]
+    fn later_settings_win() {
+        let given = vec![given("threads", "2"), given("drop", "0.5"), given("threads", "3")];
+        let config = Config::from_settings(given).unwrap();
+        assert_eq!(config.threads, 3);
+        assert_eq!(config.faults.drop, 0.5);
+        assert_eq!(config.paths, Config::default().paths);
+    }
+
+    #[test]
+    fn a_file_takes_numbers_words_switches_and_lists() {
+        let text = "threads = 2\ncrc = \"off\"\ndiscover = true\ndrop = 0.25\naddr = [\"10.0.0.1\", \"fd00::1\"]\n";
+        let config = Config::from_settings(from_file(text, "f".as_ref()).unwrap()).unwrap();
+        assert_eq!((config.threads, config.crc, config.discover), (2, Crc::Off, true));
+        assert_eq!(config.faults.drop, 0.25);
+        assert_eq!(config.addresses.len(), 2);
+    }
+
+    #[test]
+    fn a_file_with_an_unknown_setting_is_refused() {
+        let error = from_file("thread = 2\n", "braid.toml".as_ref()).unwrap_err().to_string();
+        assert!(error.contains("`thread`") && error.contains("braid.toml"), "{error}");
+        assert!(error.contains("threads"), "{error}");
+        let error = from_file("threads = ", "braid.toml".as_ref()).unwrap_err().to_string();
+        assert!(error.contains("no TOML"), "{error}");
+    }
+}

@@ -1,0 +1,102 @@
+//! The settings by name: how each is read, and what it accepts.
+
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+use braid::Crc;
+
+use super::Config;
+
+/// Changes the configuration, or says what would be accepted instead.
+pub(super) type Apply = fn(&mut Config, &str) -> Result<(), String>;
+
+/// In a file they are called like this, as variables `BRAID_` and the same in capitals.
+const SETTINGS: &[(&str, Apply)] = &[
+    ("ifname", |c, v| set(&mut c.interfaces, parsed(v).map(Some))),
+    ("addr", |c, v| set(&mut c.addresses, addresses(v))),
+    ("threads", |c, v| set(&mut c.threads, number(v, 0..=64))),
+    ("paths", |c, v| set(&mut c.paths, number(v, 1..=4096))),
+    ("lb", |c, v| set(&mut c.lb, parsed(v))),
+    ("discover", |c, v| set(&mut c.discover, switch(v))),
+    ("mtu", |c, v| set(&mut c.mtu, packet_payload(v))),
+    ("crc", |c, v| set(&mut c.crc, switch(v).map(crc))),
+    ("receive_buffer", |c, v| set(&mut c.receive_buffer, number(v, 65_536..=1 << 30))),
+    ("cc", |c, v| set(&mut c.cc, parsed(v))),
+    ("loss_recovery", |c, v| set(&mut c.loss_recovery, parsed(v))),
+    ("spin_us", |c, v| set(&mut c.spin, micros(v, 0..=1_000_000))),
+    ("ping_interval_ms", |c, v| set(&mut c.ping_interval, millis(v, 1..=60_000))),
+    ("peer_timeout_ms", |c, v| set(&mut c.peer_timeout, millis(v, 10..=3_600_000))),
+    ("connect_timeout_ms", |c, v| set(&mut c.connect_timeout, millis(v, 10..=3_600_000))),
+    ("linger_ms", |c, v| set(&mut c.linger, millis(v, 0..=60_000))),
+    ("drop", |c, v| set(&mut c.faults.drop, probability(v))),
+    ("reorder", |c, v| set(&mut c.faults.reorder, probability(v))),
+    ("duplicate", |c, v| set(&mut c.faults.duplicate, probability(v))),
+    ("corrupt", |c, v| set(&mut c.faults.corrupt, probability(v))),
+    ("delay_us", |c, v| set(&mut c.faults.delay, micros(v, 0..=10_000_000))),
+    ("seed", |c, v| set(&mut c.faults.seed, number(v, 0..=u64::MAX))),
+];
+
+/// All names.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().map(|(name, _)| *name)
+}
+
+pub(super) fn find(name: &str) -> Option<Apply> {
+    SETTINGS.iter().find(|(known, _)| *known == name).map(|(_, apply)| *apply)
+}
+
+fn set<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
+    *place = value?;
+    Ok(())
+}
+
+fn parsed<T: FromStr<Err: Display>>(value: &str) -> Result<T, String> {
+    value.parse().map_err(|error: T::Err| error.to_string())
+}
+
+fn number<T>(value: &str, range: RangeInclusive<T>) -> Result<T, String>
+where
+    T: FromStr + PartialOrd + Display,
+{
+    let number = value.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("accepted: a number from {} to {}", range.start(), range.end()))
+}
+
+fn micros(value: &str, range: RangeInclusive<u64>) -> Result<Duration, String> {
+    number(value, range).map(Duration::from_micros)
+}
+
+fn millis(value: &str, range: RangeInclusive<u64>) -> Result<Duration, String> {
+    number(value, range).map(Duration::from_millis)
+}
+
+fn probability(value: &str) -> Result<f64, String> {
+    number(value, 0.0..=1.0)
+}
+
+fn switch(value: &str) -> Result<bool, String> {
+    match value {
+        "on" | "true" | "1" => Ok(true),
+        "off" | "false" | "0" => Ok(false),
+        _ => Err("accepted: on, off".to_owned()),
+    }
+}
+
+fn crc(on: bool) -> Crc {
+    if on { Crc::On } else { Crc::Off }
+}
+
+/// GPUs look at 8-byte words while they land, so no packet may end inside one.
+fn packet_payload(value: &str) -> Result<u16, String> {
+    let bytes = number(value, 8..=65_400u16).ok().filter(|bytes| bytes % 8 == 0);
+    bytes.ok_or_else(|| "accepted: a multiple of 8 from 8 to 65400".to_owned())
+}
+
+fn addresses(value: &str) -> Result<Vec<IpAddr>, String> {
+    let each = value.split(',').map(|address| address.trim().parse());
+    each.collect::<Result<_, _>>()
+        .map_err(|_| "accepted: IP addresses of this host, with commas between them".to_owned())
+}

@@ -1,0 +1,78 @@
+//! Where settings come from.
+
+use std::env;
+use std::path::Path;
+
+use super::{ConfigError, names};
+
+/// One setting as somebody wrote it.
+#[derive(Debug)]
+pub(super) struct Given {
+    /// Its name in [`names`].
+    pub(super) name: String,
+    /// What its author calls it.
+    pub(super) setting: String,
+    pub(super) value: String,
+}
+
+const PREFIX: &str = "BRAID_";
+/// Names the file; no setting itself.
+const FILE: &str = "BRAID_CONFIG";
+
+/// What NCCL itself is told about interfaces holds unless the plugin is told otherwise.
+const NCCL_INTERFACES: &str = "NCCL_SOCKET_IFNAME";
+
+/// NCCL's own, the file's, then the variables: later ones win.
+pub(super) fn from_environment() -> Result<Vec<Given>, ConfigError> {
+    let mut given = Vec::from_iter(variable("ifname", NCCL_INTERFACES.to_owned()));
+    if let Some(file) = env::var_os(FILE).filter(|file| !file.is_empty()) {
+        let file = Path::new(&file);
+        let text = std::fs::read_to_string(file)
+            .map_err(|source| ConfigError::Read { file: file.to_owned(), source })?;
+        given.extend(from_file(&text, file)?);
+    }
+    given.extend(
+        names().filter_map(|name| variable(name, format!("{PREFIX}{}", name.to_uppercase()))),
+    );
+    tell_of_strangers();
+    Ok(given)
+}
+
+fn variable(name: &str, variable: String) -> Option<Given> {
+    let value = env::var_os(&variable)?.to_string_lossy().into_owned();
+    Some(Given { name: name.to_owned(), setting: variable, value })
+}
+
+/// Other programs of Braid's have variables, too, so one that is not ours is no error.
+fn tell_of_strangers() {
+    let ours = |name: &str| name == FILE || names().any(|known| name[6..] == known.to_uppercase());
+    for (name, _) in env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with(PREFIX) && !ours(&name) {
+            tracing::warn!("{name} is set but is no setting of the NCCL plugin; it has no effect");
+        }
+    }
+}
+
+pub(super) fn from_file(text: &str, file: &Path) -> Result<Vec<Given>, ConfigError> {
+    let table: toml::Table =
+        text.parse().map_err(|source| ConfigError::Syntax { file: file.to_owned(), source })?;
+    let given = table.into_iter().map(|(name, value)| {
+        if !names().any(|known| known == name) {
+            let known = names().collect::<Vec<_>>().join(", ");
+            return Err(ConfigError::Unknown { name, file: file.display().to_string(), known });
+        }
+        let setting = format!("`{name}` in {}", file.display());
+        Ok(Given { name, setting, value: plain(&value) })
+    });
+    given.collect()
+}
+
+/// As a variable would say it.
+fn plain(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,159 @@
+//! The 128 bytes that a listening rank hands to the rank that connects to it.
+//!
+//! | bytes | |
+//! |---|---|
+//! | 0..8 | `BraidNet` |
+//! | 8..10 | version of this layout and of the greeting, little-endian |
+//! | 10..12 | UDP port |
+//! | 12 | 4 or 6 |
+//! | 16..32 | IP address |
+//! | 40..48 | number of the listening communicator |
+//! | 48..56 | check of the bytes before |
+//! | 64..72 | the connecting side's own: its attempt under way, 0 at first |
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// `NCCL_NET_HANDLE_MAXSIZE`.
+pub(crate) const HANDLE_LEN: usize = 128;
+
+/// The version of handle and greeting.
+pub(crate) const VERSION: u16 = 1;
+const MAGIC: &[u8; 8] = b"BraidNet";
+const CHECKED: usize = 48;
+const ATTEMPT: std::ops::Range<usize> = 64..72;
+
+/// Bytes that are no handle of this plugin's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum HandleError {
+    #[error("the handle was not made by this plugin; use NCCL_NET=Braid on all ranks")]
+    Foreign,
+    #[error(
+        "the handle has version {found}, this plugin speaks {VERSION}; use the same build on all hosts"
+    )]
+    Version { found: u16 },
+    #[error("the handle was damaged on its way")]
+    Damaged,
+    #[error("the handle belongs to an attempt to connect that does not exist")]
+    Attempt,
+}
+
+/// Whom to connect to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Address {
+    pub(crate) engine: SocketAddr,
+    /// Which of the engine's listening communicators.
+    pub(crate) listener: u64,
+}
+
+impl Address {
+    /// A new handle, with no attempt under way.
+    pub(crate) fn to_handle(self) -> [u8; HANDLE_LEN] {
+        let mut bytes = [0; HANDLE_LEN];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[10..12].copy_from_slice(&self.engine.port().to_le_bytes());
+        match self.engine {
+            SocketAddr::V4(addr) => {
+                bytes[12] = 4;
+                bytes[16..20].copy_from_slice(&addr.ip().octets());
+            }
+            SocketAddr::V6(addr) => {
+                bytes[12] = 6;
+                bytes[16..32].copy_from_slice(&addr.ip().octets());
+            }
+        }
+        bytes[40..48].copy_from_slice(&self.listener.to_le_bytes());
+        let check = fnv(&bytes[..CHECKED]);
+        bytes[CHECKED..CHECKED + 8].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a handle that came from another rank.
+    ///
+    /// # Errors
+    /// See [`HandleError`].
+    pub(crate) fn from_handle(bytes: &[u8; HANDLE_LEN]) -> Result<Self, HandleError> {
+        if !bytes.starts_with(MAGIC) {
+            return Err(HandleError::Foreign);
+        }
+        let version = u16::from_le_bytes(array(&bytes[8..10]));
+        if version != VERSION {
+            return Err(HandleError::Version { found: version });
+        }
+        if fnv(&bytes[..CHECKED]) != word(bytes, CHECKED) {
+            return Err(HandleError::Damaged);
+        }
+        let port = u16::from_le_bytes(array(&bytes[10..12]));
+        let engine = match bytes[12] {
+            4 => {
+                let ip: IpAddr = Ipv4Addr::from(array::<4>(&bytes[16..20])).into();
+                SocketAddr::new(ip, port)
+            }
+            6 => {
+                let ip: IpAddr = Ipv6Addr::from(array::<16>(&bytes[16..32])).into();
+                SocketAddr::new(ip, port)
+            }
+            _ => return Err(HandleError::Damaged),
+        };
+        Ok(Address { engine, listener: word(bytes, 40) })
+    }
+}
+
+/// The attempt that was begun with this handle; 0: none.
+pub(crate) fn attempt(bytes: &[u8; HANDLE_LEN]) -> u64 {
+    word(bytes, ATTEMPT.start)
+}
+
+/// Notes the attempt.
+pub(crate) fn set_attempt(bytes: &mut [u8; HANDLE_LEN], attempt: u64) {
+    bytes[ATTEMPT].copy_from_slice(&attempt.to_le_bytes());
+}
+
+fn word(bytes: &[u8; HANDLE_LEN], at: usize) -> u64 {
+    u64::from_le_bytes(array(&bytes[at..at + 8]))
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    bytes.try_into().expect("the range has this length")
+}
+
+/// FNV-1a: enough to tell damage, no protection against malice.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(engine: &str) -> Address {
+        Address { engine: engine.parse().unwrap(), listener: 0x0123_4567_89ab_cdef }
+    }
+
+    #[test]
+    fn both_families_survive_the_journey() {
+        for engine in ["10.1.2.3:4791", "[fd00::7]:65535"] {
+            let mut handle = address(engine).to_handle();
+            assert_eq!(attempt(&handle), 0);
+            set_attempt(&mut handle, 42);
+            assert_eq!(attempt(&handle), 42);
+            assert_eq!(Address::from_handle(&handle), Ok(address(engine)));
+        }
+    }
+
+    #[test]
+    fn foreign_old_and_damaged_handles_are_told_apart() {
+        let good = address("10.1.2.3:4791").to_handle();
+        assert_eq!(Address::from_handle(&[7; HANDLE_LEN]), Err(HandleError::Foreign));
+        let mut other = good;
+        other[8] = 9;
+        assert_eq!(Address::from_handle(&other), Err(HandleError::Version { found: 9 }));
+        for at in 10..48 {
+            let mut damaged = good;
+            damaged[at] ^= 1;
+            assert_eq!(Address::from_handle(&damaged), Err(HandleError::Damaged));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! A device in use: one engine with its listener, shared by all communicators of the device. It ends
+//! with the last of them, so nothing runs on behalf of a closed plugin.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use braid::{
+    CompletionQueue, ConnectionRequest, Engine, EngineConfig, Listener, Progress, ProtectionDomain,
+    QpOptions, QpState, QueuePair,
+};
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::greeting::wanted_listener;
+use crate::keeper::Keeper;
+use crate::memory::RegionCache;
+
+/// Connections that the engine keeps until somebody accepts; more try again by themselves.
+const BACKLOG: usize = 1024;
+
+/// See the module.
+pub(crate) struct Hub {
+    // First: it ends before what it keeps.
+    /// Present where those who poll drive the engine.
+    keeper: Option<Keeper>,
+    pub(crate) device: usize,
+    pub(crate) regions: RegionCache,
+    pd: ProtectionDomain,
+    config: Config,
+    listener: Listener,
+    waiting: Mutex<Waiting>,
+    engine: Engine,
+}
+
+/// Who has come, by the listening communicator that they want.
+type Waiting = HashMap<u64, VecDeque<ConnectionRequest>>;
+
+impl Hub {
+    pub(crate) fn open(
+        device: usize,
+        bind: SocketAddr,
+        mtu: u16,
+        config: &Config,
+    ) -> Result<Self, Error> {
+        let (progress, spin) = match config.threads {
+            // The keeper is there for quiet times: it sleeps as soon as there is nothing to do.
+            0 => (Progress::Application, Duration::ZERO),
+            threads => (Progress::Threads(threads), config.spin),
+        };
+        let engine = Engine::new(EngineConfig {
+            bind,
+            progress,
+            paths: config.paths,
+            lb: config.lb,
+            discover: config.discover,
+            mtu: Some(mtu),
+            crc: config.crc,
+            receive_buffer: config.receive_buffer,
+            faults: config.faults,
+            seed: random(),
+            spin,
+            ping_interval: config.ping_interval,
+            peer_timeout: config.peer_timeout,
+            ..EngineConfig::default()
+        })?;
+        let listener = engine.listen(BACKLOG)?;
+        let pd = engine.alloc_pd();
+        let keeper = match config.threads {
+            0 => Some(Keeper::start(engine.create_cq(1)?)?),
+            _ => None,
+        };
+        Ok(Hub {
+            keeper,
+            device,
+            regions: RegionCache::new(pd.clone()),
+            pd,
+            config: config.clone(),
+            listener,
+            waiting: Mutex::default(),
+            engine,
+        })
+    }
+
+    /// Somebody is about to poll.
+    pub(crate) fn polled(&self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.polled();
+        }
+    }
+
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.engine.local_addr()
+    }
+
+    pub(crate) fn pd(&self) -> &ProtectionDomain {
+        &self.pd
+    }
+
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.config.connect_timeout
+    }
+
+    pub(crate) fn linger(&self) -> Duration {
+        self.config.linger
+    }
+
+    /// A queue pair in INIT and the queue of all its completions.
+    ///
+    /// # Errors
+    /// The system has no memory or descriptor left.
+    pub(crate) fn queue_pair(
+        &self,
+        max_send_wr: u32,
+        max_recv_wr: u32,
+    ) -> Result<(QueuePair, CompletionQueue), Error> {
+        let cq = self.engine.create_cq((max_send_wr + max_recv_wr) as usize)?;
+        let mut options = QpOptions::new(&cq, &cq).queues(max_send_wr, max_recv_wr);
+        options.config.cc = self.config.cc;
+        options.config.recovery = self.config.loss_recovery;
+        let qp = self.pd.create_qp(options)?;
+        qp.modify(QpState::Init)?;
+        Ok((qp, cq))
+    }
+
+    /// A number that no other listening communicator has, here or on other hosts.
+    pub(crate) fn start_listening(&self) -> u64 {
+        let number = random();
+        self.waiting().insert(number, VecDeque::new());
+        number
+    }
+
+    /// Those that wait for this communicator are turned down.
+    pub(crate) fn stop_listening(&self, number: u64) {
+        let turned_down = self.waiting().remove(&number);
+        drop(turned_down);
+    }
+
+    /// Somebody who wants to connect to this communicator. Does not wait.
+    pub(crate) fn next_request(&self, number: u64) -> Option<ConnectionRequest> {
+        let mut waiting = self.waiting();
+        while let Some(request) = self.listener.accept(Duration::ZERO) {
+            let wanted = wanted_listener(request.private_data());
+            match wanted.and_then(|number| waiting.get_mut(&number)) {
+                Some(queue) => queue.push_back(request),
+                None => request.reject(),
+            }
+        }
+        waiting.get_mut(&number)?.pop_front()
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Unpredictable: the standard library seeds its hashers from the system.
+pub(crate) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,95 @@
+//! Registered memory. NCCL registers the same buffers for many communicators of a device, so equal
+//! registrations share a region.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use braid::{Access, MemoryRegion, ProtectionDomain};
+
+use crate::error::Error;
+
+/// `NCCL_PTR_HOST`.
+pub(crate) const HOST_MEMORY: c_int = 1;
+
+/// What NCCL holds as `mhandle`. Letting go of it deregisters, when it is the last for that memory.
+pub(crate) struct Registration {
+    pub(crate) region: Arc<MemoryRegion>,
+}
+
+/// The regions of a device.
+///
+/// A region is never kept beyond its last registration: the memory may be unmapped the next moment.
+pub(crate) struct RegionCache {
+    pd: ProtectionDomain,
+    regions: Mutex<HashMap<Key, Weak<MemoryRegion>>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    start: usize,
+    len: usize,
+    /// Whether peers write there: it is a receiver's.
+    receives: bool,
+}
+
+impl RegionCache {
+    pub(crate) fn new(pd: ProtectionDomain) -> Self {
+        RegionCache { pd, regions: Mutex::default() }
+    }
+
+    /// Registers memory; a receiver's can be written by peers.
+    ///
+    /// # Errors
+    /// No bytes, or no key is left.
+    ///
+    /// # Safety
+    /// As for [`ProtectionDomain::register`], until the last equal registration is dropped.
+    pub(crate) unsafe fn register(
+        &self,
+        start: *mut u8,
+        len: usize,
+        receives: bool,
+    ) -> Result<Registration, Error> {
+        let key = Key { start: start as usize, len, receives };
+        let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(region) = regions.get(&key).and_then(Weak::upgrade) {
+            return Ok(Registration { region });
+        }
+        regions.retain(|_, region| region.strong_count() > 0);
+        let access =
+            if receives { Access::LOCAL_WRITE | Access::REMOTE_WRITE } else { Access::NONE };
+        // SAFETY: the caller vouches for the memory.
+        let region = Arc::new(unsafe { self.pd.register(start, len, access) }?);
+        regions.insert(key, Arc::downgrade(&region));
+        Ok(Registration { region })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use braid::{Datapath, Engine, EngineConfig, MemFabric, Progress};
+
+    #[test]
+    fn equal_registrations_share_a_region_and_the_last_one_ends_it() {
+        let config = EngineConfig {
+            datapath: Datapath::Mem(MemFabric::new()),
+            progress: Progress::Application,
+            ..EngineConfig::default()
+        };
+        let cache = RegionCache::new(Engine::new(config).unwrap().alloc_pd());
+        let mut memory = [0u8; 64];
+        let start = memory.as_mut_ptr();
+        // SAFETY: the array outlives the registrations, and no peer exists.
+        let register = |len, receives| unsafe { cache.register(start, len, receives) }.unwrap();
+        let (a, b) = (register(64, true), register(64, true));
+        assert!(Arc::ptr_eq(&a.region, &b.region));
+        let (shorter, sends) = (register(32, true), register(64, false));
+        assert!(!Arc::ptr_eq(&a.region, &shorter.region));
+        assert!(!Arc::ptr_eq(&a.region, &sends.region), "a sender's memory is not for peers");
+        let key = a.region.rkey();
+        drop((a, b));
+        assert_ne!(register(64, true).region.rkey(), key, "the old key is dead");
+    }
+}

@@ -1,0 +1,48 @@
+//! A quick pass of `nccl-conformance`: the plugin as cargo built it for this test, opened as NCCL opens
+//! it, with the oldest and the newest table.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The program, and the plugin that was built with it.
+fn built() -> (&'static str, PathBuf) {
+    let program = env!("CARGO_BIN_EXE_nccl-conformance");
+    let folder = Path::new(program).parent().expect("the program lies in a folder");
+    // `cargo test` leaves the library in `deps`, `cargo build` links it one folder up.
+    let candidates =
+        [folder.join("deps/libnccl_net_braid.so"), folder.join("libnccl_net_braid.so")];
+    let plugin = candidates.into_iter().find(|file| file.exists());
+    (program, plugin.expect("cargo builds the plugin with its tests"))
+}
+
+fn conformance(arguments: &[&str]) -> (Option<i32>, String) {
+    let (program, plugin) = built();
+    let output = Command::new(program).arg("--plugin").arg(plugin).args(arguments).output();
+    let output = output.expect("the program runs");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn the_plugin_conforms() {
+    let report = std::env::temp_dir().join(format!("braid-nccl-{}.json", std::process::id()));
+    let file = report.to_str().expect("a path in UTF-8");
+    let (status, said) = conformance(&["--quick", "--json", file]);
+    assert_eq!(status, Some(0), "{said}");
+    let json = std::fs::read_to_string(&report).expect("the report was written");
+    std::fs::remove_file(&report).expect("the report can be removed");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("the report is JSON");
+    let checks = json["checks"].as_array().expect("it lists checks");
+    assert!(checks.len() > 80 && checks.iter().all(|check| check["passed"] == true), "{json:#}");
+}
+
+#[test]
+fn what_cannot_be_checked_is_said() {
+    let (program, _) = built();
+    let missing = Command::new(program).args(["--plugin", "/nonexistent.so"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("/nonexistent.so"));
+    assert_eq!(conformance(&["--versions", "5"]).0, Some(2));
+    assert_eq!(conformance(&["--only", "no such check"]).0, Some(2));
+    assert_eq!(conformance(&["--no-such-option"]).0, Some(2));
+}
