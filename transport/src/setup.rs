@@ -30,6 +30,7 @@ pub struct Initiator {
     nonce: u64,
     offer: Offer,
     private_data: Vec<u8>,
+    trunk: Vec<u8>,
     cookie: Option<u64>,
     deadline: Time,
     retry_at: Time,
@@ -51,12 +52,18 @@ impl Initiator {
             nonce,
             offer,
             private_data,
+            trunk: Vec::new(),
             cookie: None,
             deadline: now + timeout,
             retry_at: now,
             retry_after: FIRST_RETRY,
             outcome: None,
         }
+    }
+
+    /// Says how this side's RNIC is reached, in at most [`braid_wire::MAX_TRUNK_LEN`] bytes.
+    pub fn with_trunk(self, trunk: Vec<u8>) -> Self {
+        Initiator { trunk, ..self }
     }
 
     /// The nonce that answers repeat.
@@ -107,6 +114,7 @@ impl Initiator {
                 cookie,
                 offer: self.offer,
                 private_data: self.private_data.clone(),
+                trunk: self.trunk.clone(),
             }),
         })
     }

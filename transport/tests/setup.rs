@@ -75,7 +75,13 @@ impl Listener {
         if !self.accepted.contains(&nonce) {
             self.accepted.push(nonce);
         }
-        Setup::Accept(Connect { nonce, cookie: 0, offer: offer(20), private_data: b"hi".to_vec() })
+        Setup::Accept(Connect {
+            nonce,
+            cookie: 0,
+            offer: offer(20),
+            private_data: b"hi".to_vec(),
+            trunk: Vec::new(),
+        })
     }
 }
 
@@ -182,7 +188,8 @@ fn foreign_nonces_are_ignored() {
     let now = Time::ZERO;
     assert!(matches!(initiator.poll_transmit(now), Some(Setup::Hello(_))));
     let nonce = NONCE + 1;
-    let accept = Connect { nonce, cookie: 0, offer: offer(20), private_data: Vec::new() };
+    let accept =
+        Connect { nonce, cookie: 0, offer: offer(20), private_data: Vec::new(), trunk: Vec::new() };
     for reason in [RejectReason::NotListening, RejectReason::Version, RejectReason::Cookie] {
         initiator.on_setup(now, &Setup::Reject(Reject { nonce, reason }));
     }
@@ -195,7 +202,13 @@ fn foreign_nonces_are_ignored() {
 #[test]
 fn an_accept_before_the_cookie_is_ignored() {
     let mut initiator = initiator();
-    let accept = Connect { nonce: NONCE, cookie: 0, offer: offer(20), private_data: Vec::new() };
+    let accept = Connect {
+        nonce: NONCE,
+        cookie: 0,
+        offer: offer(20),
+        private_data: Vec::new(),
+        trunk: Vec::new(),
+    };
     initiator.on_setup(Time::ZERO, &Setup::Accept(accept));
     assert_eq!(initiator.outcome(Time::ZERO), None);
 }
@@ -272,6 +285,7 @@ fn a_late_cookie_is_replaced() {
             cookie: stale,
             offer: offer(10),
             private_data: Vec::new(),
+            trunk: Vec::new(),
         }),
     );
     let reason = RejectReason::Cookie;
@@ -287,7 +301,13 @@ fn a_late_cookie_is_replaced() {
 fn nothing_that_answers_an_unproved_packet_is_longer_than_it() {
     let mut listener = Listener::new();
     let hello = Setup::Hello(Hello { nonce: NONCE });
-    let forged = Connect { nonce: 1, cookie: 2, offer: offer(10), private_data: Vec::new() };
+    let forged = Connect {
+        nonce: 1,
+        cookie: 2,
+        offer: offer(10),
+        private_data: Vec::new(),
+        trunk: Vec::new(),
+    };
     for packet in [hello, Setup::Connect(forged)] {
         let (mut asked, mut answered) = (Vec::new(), Vec::new());
         packet.encode(&mut asked);

@@ -30,7 +30,8 @@ pub use opcode::Opcode;
 pub use packet::Packet;
 pub use psn::{PSN_BITS, Psn};
 pub use setup::{
-    Connect, HELLO_LEN, Hello, MAX_PRIVATE_DATA, MAX_SETUP_LEN, Offer, Reject, RejectReason, Setup,
+    Connect, HELLO_LEN, Hello, MAX_PRIVATE_DATA, MAX_SETUP_LEN, MAX_TRUNK_LEN, Offer, Reject,
+    RejectReason, Setup,
 };
 pub use time::Time;
 

@@ -17,8 +17,10 @@ use crate::{Crc, DecodeError, Opcode, QpId, Token, VERSION};
 pub const HELLO_LEN: usize = 64;
 /// Bytes that each side may hand the other with its offer.
 pub const MAX_PRIVATE_DATA: usize = 512;
+/// Bytes that a side says about its trunk; with the longest private data the packet still fits the least MTU of IPv6.
+pub const MAX_TRUNK_LEN: usize = 512;
 /// Bytes of the longest set-up packet.
-pub const MAX_SETUP_LEN: usize = size_of::<RawConnect>() + MAX_PRIVATE_DATA + 4;
+pub const MAX_SETUP_LEN: usize = size_of::<RawConnect>() + MAX_PRIVATE_DATA + MAX_TRUNK_LEN + 4;
 
 /// A step of connection set-up.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,6 +60,8 @@ pub struct Connect {
     pub offer: Offer,
     /// Up to [`MAX_PRIVATE_DATA`] bytes for the application at the other end.
     pub private_data: Vec<u8>,
+    /// How an RNIC of this side is reached, up to [`MAX_TRUNK_LEN`] bytes; empty: data goes over UDP.
+    pub trunk: Vec<u8>,
 }
 
 /// What one side tells the other of its queue pair.
@@ -108,6 +112,8 @@ pub enum RejectReason {
     Version = 4,
     /// The cookie is wrong or too old: begin again.
     Cookie = 5,
+    /// One side sends over an RNIC and the other over UDP, or their RNICs do not fit together.
+    Datapath = 6,
 }
 
 impl fmt::Display for RejectReason {
@@ -120,6 +126,9 @@ impl fmt::Display for RejectReason {
                 "it speaks another version of Braid's format; upgrade the older side"
             }
             RejectReason::Cookie => "it did not recognise its cookie; try again",
+            RejectReason::Datapath => {
+                "its datapath does not fit; take the same on both sides (UDP or verbs, queue pair type, MTU)"
+            }
         })
     }
 }
@@ -127,7 +136,9 @@ impl fmt::Display for RejectReason {
 impl RejectReason {
     fn from_byte(byte: u8) -> Option<Self> {
         use RejectReason::*;
-        [NotListening, Busy, Refused, Version, Cookie].into_iter().find(|r| *r as u8 == byte)
+        [NotListening, Busy, Refused, Version, Cookie, Datapath]
+            .into_iter()
+            .find(|r| *r as u8 == byte)
     }
 }
 
@@ -157,7 +168,7 @@ struct RawConnect {
     max_rd_atomic: u8,
     crc: u8,
     private_len: U16,
-    reserved: [u8; 2],
+    trunk_len: U16,
 }
 
 fn short(opcode: Opcode, reason: u8, nonce: u64, cookie: u64) -> RawShort {
@@ -175,7 +186,8 @@ impl Setup {
     /// Appends the packet, check included.
     ///
     /// # Panics
-    /// If the private data is longer than [`MAX_PRIVATE_DATA`]: its owner checks that first.
+    /// If the private data is longer than [`MAX_PRIVATE_DATA`], or what is said of the trunk longer than
+    /// [`MAX_TRUNK_LEN`]: their owners check that first.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         match self {
@@ -230,6 +242,7 @@ impl Setup {
 impl Connect {
     fn encode(&self, opcode: Opcode, out: &mut Vec<u8>) {
         assert!(self.private_data.len() <= MAX_PRIVATE_DATA, "private data is too long");
+        assert!(self.trunk.len() <= MAX_TRUNK_LEN, "a trunk's address is too long");
         let offer = &self.offer;
         let raw = RawConnect {
             short: short(opcode, 0, self.nonce, self.cookie),
@@ -244,24 +257,29 @@ impl Connect {
             max_rd_atomic: offer.max_rd_atomic,
             crc: u8::from(offer.crc == Crc::On),
             private_len: U16::new(self.private_data.len() as u16),
-            reserved: [0; 2],
+            trunk_len: U16::new(self.trunk.len() as u16),
         };
         out.extend_from_slice(raw.as_bytes());
         out.extend_from_slice(&self.private_data);
+        out.extend_from_slice(&self.trunk);
     }
 
     fn decode(body: &[u8]) -> Result<Self, DecodeError> {
-        let (raw, private) = RawConnect::ref_from_prefix(body)
+        let (raw, rest) = RawConnect::ref_from_prefix(body)
             .map_err(|_| DecodeError::Short { have: body.len(), need: size_of::<RawConnect>() })?;
         let private_len = usize::from(raw.private_len.get());
-        if private_len > MAX_PRIVATE_DATA || private.len() != private_len {
+        let trunk_len = usize::from(raw.trunk_len.get());
+        let is_long = private_len > MAX_PRIVATE_DATA || trunk_len > MAX_TRUNK_LEN;
+        if is_long || rest.len() != private_len + trunk_len {
             return Err(DecodeError::Length);
         }
+        let (private, trunk) = rest.split_at(private_len);
         Ok(Connect {
             nonce: raw.short.nonce.get(),
             cookie: raw.short.cookie.get(),
             offer: raw.offer()?,
             private_data: private.to_vec(),
+            trunk: trunk.to_vec(),
         })
     }
 }

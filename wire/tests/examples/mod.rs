@@ -111,7 +111,7 @@ fn connect(cookie: u64) -> Connect {
         max_rd_atomic: 16,
         crc: Crc::On,
     };
-    Connect { nonce: NONCE, cookie, offer, private_data: b"hi".to_vec() }
+    Connect { nonce: NONCE, cookie, offer, private_data: b"hi".to_vec(), trunk: Vec::new() }
 }
 
 pub(crate) fn encode(packet: &Packet<'_>) -> Vec<u8> {

@@ -106,6 +106,7 @@ pub(crate) fn any_setup() -> impl Strategy<Value = Setup> {
         RejectReason::Refused,
         RejectReason::Version,
         RejectReason::Cookie,
+        RejectReason::Datapath,
     ];
     (0..5usize, any::<(u64, u64)>(), 0..reasons.len(), any_connect()).prop_map(
         move |(kind, (nonce, cookie), reason, connect)| match kind {
@@ -120,9 +121,15 @@ pub(crate) fn any_setup() -> impl Strategy<Value = Setup> {
 
 fn any_connect() -> impl Strategy<Value = Connect> {
     let private = prop::collection::vec(any::<u8>(), 0..=MAX_PRIVATE_DATA);
+    let trunk = prop::collection::vec(any::<u8>(), 0..=MAX_TRUNK_LEN);
     let sizes = (1..=u16::MAX, 1..=u16::MAX, 1..=u8::MAX, any::<u16>(), any::<bool>());
-    (any::<[u64; 3]>(), any::<[u32; 4]>(), sizes, private).prop_map(
-        |([nonce, cookie, instance], [qp, token, psn, receive_buffer], sizes, private_data)| {
+    (any::<[u64; 3]>(), any::<[u32; 4]>(), sizes, (private, trunk)).prop_map(
+        |(
+            [nonce, cookie, instance],
+            [qp, token, psn, receive_buffer],
+            sizes,
+            (private_data, trunk),
+        )| {
             let (mtu, window, max_rd_atomic, port, checked) = sizes;
             let offer = Offer {
                 qp: QpId::new(qp),
@@ -136,7 +143,7 @@ fn any_connect() -> impl Strategy<Value = Connect> {
                 max_rd_atomic,
                 crc: if checked { Crc::On } else { Crc::Off },
             };
-            Connect { nonce, cookie, offer, private_data }
+            Connect { nonce, cookie, offer, private_data, trunk }
         },
     )
 }
