@@ -3,7 +3,7 @@
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::bth::Bth;
+use crate::bth::{Bth, opcode_of};
 use crate::check::header_crc;
 use crate::{DecodeError, Opcode, QpId, Token, VERSION};
 
@@ -140,6 +140,25 @@ impl DataHeader {
         let header = raw.parse(opcode, AtomicOperands::decode(ext));
         header.validate(payload.len())?;
         Ok((header, payload))
+    }
+
+    /// Reads the header of a segment of a WRITE whose payload went another way; `bytes` is all of it. Checks
+    /// its CRC.
+    ///
+    /// # Errors
+    /// It is damaged, or not of a WRITE.
+    pub fn decode_placed(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let opcode = opcode_of(bytes)?;
+        if !matches!(opcode, Opcode::Write | Opcode::WriteImm) {
+            return Err(DecodeError::Opcode(opcode as u8));
+        }
+        let raw = Raw::ref_from_bytes(bytes).map_err(|_| DecodeError::Length)?;
+        if header_crc(&bytes[..DATA_HEADER_LEN - 4], &[]) != raw.header_crc.get() {
+            return Err(DecodeError::HeaderCheck);
+        }
+        let header = raw.parse(opcode, None);
+        header.validate(header.len.into())?;
+        Ok(header)
     }
 
     fn validate(&self, payload_len: usize) -> Result<(), DecodeError> {

@@ -19,6 +19,7 @@ mod packet;
 mod psn;
 mod setup;
 mod time;
+mod trunk;
 
 pub use ack::{Ack, Bitmap, MAX_ACK_LEN, MAX_BITMAP_WORDS, NakCode, Stream};
 pub use check::{Crc, payload_crc};
@@ -34,6 +35,10 @@ pub use setup::{
     RejectReason, Setup,
 };
 pub use time::Time;
+pub use trunk::{
+    FRAME_LEN, Frame, FrameKind, MAX_HEADERS, MAX_LANES, NOTE_LEN, Note, NoteBody, Service,
+    TrunkAddress,
+};
 
 /// The version of the format that this crate speaks, byte 12 of every Braid packet.
 pub const VERSION: u8 = 1;

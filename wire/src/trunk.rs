@@ -1,0 +1,406 @@
+//! What is said over an RNIC beside the packets: how a trunk is reached, what stands before each
+//! message, and the notes that the two ends of a trunk exchange.
+//!
+//! A *trunk* is the NIC queue pairs of one Braid queue pair: a *lane* for each path, and a last one, the
+//! safe lane, on which nothing is ever placed blindly. A message of a lane is a [`Frame`] and then one packet, or the
+//! headers of segments whose payloads follow as RDMA WRITE_WITH_IMM of the same lane.
+
+use zerocopy::byteorder::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::{DecodeError, MAX_TRUNK_LEN, PathId, QpId, Token};
+
+/// Bytes of a [`Frame`].
+pub const FRAME_LEN: usize = size_of::<RawFrame>();
+/// Bytes of a [`Note`].
+pub const NOTE_LEN: usize = size_of::<RawNote>();
+/// Lanes of the largest trunk, the safe one included: as many as its address has room for.
+pub const MAX_LANES: usize = (MAX_TRUNK_LEN - size_of::<RawAddress>()) / 3;
+/// Most headers of one frame.
+pub const MAX_HEADERS: usize = 255;
+
+const VERSION: u8 = 1;
+
+/// Which service a trunk's lanes use (IBTA vol. 1, 9.7 and 9.8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Service {
+    /// Unreliable connection.
+    Uc = 0,
+    /// Reliable connection.
+    Rc = 1,
+}
+
+/// How a trunk is reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TrunkAddress {
+    /// What its lanes are.
+    pub service: Service,
+    /// Path MTU of its port, in bytes.
+    pub mtu: u16,
+    /// The UD queue pair for acknowledgements, control packets and notes.
+    pub control: u32,
+    /// What datagrams to it carry.
+    pub qkey: u32,
+    /// First PSN of every lane.
+    pub psn: u32,
+    /// The port's address.
+    pub gid: [u8; 16],
+    /// NIC queue pair numbers, by path; the last is the safe lane's.
+    pub lanes: Vec<u32>,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawAddress {
+    version: u8,
+    service: u8,
+    mtu: U16,
+    control: U32,
+    qkey: U32,
+    psn: U32,
+    gid: [u8; 16],
+    lanes: U16,
+}
+
+impl TrunkAddress {
+    /// Its bytes, at most [`MAX_TRUNK_LEN`].
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_LANES`] lanes: their owner checks that first.
+    pub fn encode(&self) -> Vec<u8> {
+        assert!(self.lanes.len() <= MAX_LANES, "a trunk has too many lanes");
+        let raw = RawAddress {
+            version: VERSION,
+            service: self.service as u8,
+            mtu: U16::new(self.mtu),
+            control: U32::new(self.control),
+            qkey: U32::new(self.qkey),
+            psn: U32::new(self.psn),
+            gid: self.gid,
+            lanes: U16::new(self.lanes.len() as u16),
+        };
+        let mut out = raw.as_bytes().to_vec();
+        self.lanes.iter().for_each(|lane| out.extend_from_slice(&lane.to_be_bytes()[1..]));
+        out
+    }
+
+    /// Reads one, all of `bytes`.
+    ///
+    /// # Errors
+    /// It is of another version, too short, too long, or says what cannot be.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let (raw, lanes) = RawAddress::ref_from_prefix(bytes)
+            .map_err(|_| DecodeError::Short { have: bytes.len(), need: size_of::<RawAddress>() })?;
+        if raw.version != VERSION {
+            return Err(DecodeError::Version(raw.version));
+        }
+        let service = match raw.service {
+            0 => Service::Uc,
+            1 => Service::Rc,
+            _ => return Err(DecodeError::Field("service")),
+        };
+        let count = usize::from(raw.lanes.get());
+        if count < 2 || lanes.len() != 3 * count {
+            return Err(DecodeError::Length);
+        }
+        let number = |lane: &[u8]| u32::from_be_bytes([0, lane[0], lane[1], lane[2]]);
+        Ok(TrunkAddress {
+            service,
+            mtu: raw.mtu.get(),
+            control: raw.control.get() & 0xFF_FFFF,
+            qkey: raw.qkey.get(),
+            psn: raw.psn.get() & 0xFF_FFFF,
+            gid: raw.gid,
+            lanes: lanes.chunks_exact(3).map(number).collect(),
+        })
+    }
+}
+
+/// What follows a [`Frame`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum FrameKind {
+    /// A packet, payload included.
+    Packet = 1,
+    /// The headers of segments whose payloads the NIC places.
+    Headers = 2,
+    /// A [`Note`].
+    Note = 3,
+}
+
+/// What stands before every message of a lane or of the control queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame {
+    /// What follows.
+    pub kind: FrameKind,
+    /// How many headers follow.
+    pub count: u8,
+    /// The path that a packet on the control queue pair is about.
+    pub path: PathId,
+    /// Numbers a lane's frames of headers, 24 bits; the immediate data of each WRITE that belongs to one is
+    /// this, and then in the low 8 bits the place of its header.
+    pub serial: u32,
+    /// The generation of a path's lane that has to be closed before the packet is placed.
+    pub fence: Option<(PathId, u32)>,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawFrame {
+    kind: u8,
+    count: u8,
+    path: U16,
+    serial: U32,
+    has_fence: u8,
+    reserved: u8,
+    fence_path: U16,
+    generation: U32,
+}
+
+impl Frame {
+    /// Before a packet.
+    pub fn packet(path: PathId, fence: Option<(PathId, u32)>) -> Frame {
+        Frame { kind: FrameKind::Packet, count: 0, path, serial: 0, fence }
+    }
+
+    /// Before headers.
+    pub fn headers(serial: u32, count: u8) -> Frame {
+        Frame { kind: FrameKind::Headers, count, path: PathId::new(0), serial, fence: None }
+    }
+
+    /// Before a note.
+    pub fn note() -> Frame {
+        let path = PathId::new(0);
+        Frame { kind: FrameKind::Note, count: 0, path, serial: 0, fence: None }
+    }
+
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; FRAME_LEN] {
+        let (fence_path, generation) = self.fence.unwrap_or((PathId::new(0), 0));
+        let raw = RawFrame {
+            kind: self.kind as u8,
+            count: self.count,
+            path: U16::new(self.path.get()),
+            serial: U32::new(self.serial & 0xFF_FFFF),
+            has_fence: self.fence.is_some().into(),
+            reserved: 0,
+            fence_path: U16::new(fence_path.get()),
+            generation: U32::new(generation),
+        };
+        zerocopy::transmute!(raw)
+    }
+
+    /// Reads one, and returns what follows.
+    ///
+    /// # Errors
+    /// The message is too short, or of no known kind.
+    pub fn decode(bytes: &[u8]) -> Result<(Frame, &[u8]), DecodeError> {
+        let (raw, rest) = RawFrame::ref_from_prefix(bytes)
+            .map_err(|_| DecodeError::Short { have: bytes.len(), need: FRAME_LEN })?;
+        let kind = match raw.kind {
+            1 => FrameKind::Packet,
+            2 => FrameKind::Headers,
+            3 => FrameKind::Note,
+            _ => return Err(DecodeError::Field("kind of frame")),
+        };
+        let fence = (PathId::new(raw.fence_path.get()), raw.generation.get());
+        let frame = Frame {
+            kind,
+            count: raw.count,
+            path: PathId::new(raw.path.get()),
+            serial: raw.serial.get() & 0xFF_FFFF,
+            fence: (raw.has_fence == 1).then_some(fence),
+        };
+        Ok((frame, rest))
+    }
+}
+
+/// What the ends of a trunk tell each other. May be lost, and may come twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Note {
+    /// The Braid queue pair that it is for.
+    pub qp: QpId,
+    /// Its token.
+    pub token: Token,
+    /// What it says.
+    pub body: NoteBody,
+}
+
+/// What a note says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoteBody {
+    /// "Which key has your NIC for your memory region with this rkey?"
+    Ask {
+        /// The region's rkey, as applications know it.
+        rkey: u32,
+    },
+    /// The answer. A `len` of 0: this queue pair must not write there blindly.
+    Tell {
+        /// The region's rkey, as applications know it.
+        rkey: u32,
+        /// The NIC's key for it.
+        nic_rkey: u32,
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// The path's lane has this NIC queue pair now; those before are closed.
+    Renewed {
+        /// The path; one more than the last: the safe lane.
+        path: PathId,
+        /// How many it had before.
+        generation: u32,
+        /// Its number.
+        lane: u32,
+    },
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawNote {
+    kind: u8,
+    reserved: u8,
+    path: U16,
+    qp: U32,
+    token: U32,
+    rkey: U32,
+    number: U32,
+    generation: U32,
+    addr: U64,
+    len: U64,
+}
+
+impl Note {
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; NOTE_LEN] {
+        let mut raw = RawNote {
+            kind: 0,
+            reserved: 0,
+            path: U16::ZERO,
+            qp: U32::new(self.qp.get()),
+            token: U32::new(self.token.0),
+            rkey: U32::ZERO,
+            number: U32::ZERO,
+            generation: U32::ZERO,
+            addr: U64::ZERO,
+            len: U64::ZERO,
+        };
+        match self.body {
+            NoteBody::Ask { rkey } => (raw.kind, raw.rkey) = (1, U32::new(rkey)),
+            NoteBody::Tell { rkey, nic_rkey, addr, len } => {
+                (raw.kind, raw.rkey, raw.number) = (2, U32::new(rkey), U32::new(nic_rkey));
+                (raw.addr, raw.len) = (U64::new(addr), U64::new(len));
+            }
+            NoteBody::Renewed { path, generation, lane } => {
+                (raw.kind, raw.path, raw.number) = (3, U16::new(path.get()), U32::new(lane));
+                raw.generation = U32::new(generation);
+            }
+        }
+        zerocopy::transmute!(raw)
+    }
+
+    /// Reads one, all of `bytes`.
+    ///
+    /// # Errors
+    /// It is of another length, or of no known kind.
+    pub fn decode(bytes: &[u8]) -> Result<Note, DecodeError> {
+        let raw = RawNote::ref_from_bytes(bytes).map_err(|_| DecodeError::Length)?;
+        let rkey = raw.rkey.get();
+        let body = match raw.kind {
+            1 => NoteBody::Ask { rkey },
+            2 => {
+                let (addr, len) = (raw.addr.get(), raw.len.get());
+                if addr.checked_add(len).is_none() {
+                    return Err(DecodeError::Field("bounds of a region"));
+                }
+                NoteBody::Tell { rkey, nic_rkey: raw.number.get(), addr, len }
+            }
+            3 => NoteBody::Renewed {
+                path: PathId::new(raw.path.get()),
+                generation: raw.generation.get(),
+                lane: raw.number.get() & 0xFF_FFFF,
+            },
+            _ => return Err(DecodeError::Field("kind of note")),
+        };
+        Ok(Note { qp: QpId::new(raw.qp.get()), token: Token(raw.token.get()), body })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(lanes: usize) -> TrunkAddress {
+        TrunkAddress {
+            service: Service::Rc,
+            mtu: 4096,
+            control: 0x12_3456,
+            qkey: 0x1111_2222,
+            psn: 0xAB_CDEF,
+            gid: [7; 16],
+            lanes: (0..lanes as u32).map(|lane| 0xFF_0000 + lane).collect(),
+        }
+    }
+
+    #[test]
+    fn the_largest_address_has_room_and_comes_back_whole() {
+        for lanes in [2, 17, MAX_LANES] {
+            let bytes = address(lanes).encode();
+            assert!(bytes.len() <= MAX_TRUNK_LEN);
+            assert_eq!(TrunkAddress::decode(&bytes), Ok(address(lanes)));
+        }
+        const { assert!(MAX_LANES >= 129, "128 paths and the safe lane") };
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_is_refused() {
+        let good = address(3).encode();
+        let spoiled = |at: usize, byte: u8| {
+            let mut bytes = good.clone();
+            bytes[at] = byte;
+            TrunkAddress::decode(&bytes)
+        };
+        assert_eq!(spoiled(0, 9), Err(DecodeError::Version(9)));
+        assert_eq!(spoiled(1, 2), Err(DecodeError::Field("service")));
+        assert_eq!(spoiled(33, 4), Err(DecodeError::Length), "says more lanes than there are");
+        assert_eq!(spoiled(33, 1), Err(DecodeError::Length), "a path and the safe lane at least");
+        for len in 0..good.len() {
+            assert!(TrunkAddress::decode(&good[..len]).is_err(), "{len} bytes of it");
+        }
+    }
+
+    #[test]
+    fn frames_and_notes_come_back_whole() {
+        let path = PathId::new(4095);
+        for frame in [
+            Frame::packet(path, None),
+            Frame::packet(path, Some((PathId::new(0), u32::MAX))),
+            Frame::headers(0xFF_FFFF, 255),
+            Frame::note(),
+        ] {
+            let mut bytes = frame.encode().to_vec();
+            bytes.push(42);
+            assert_eq!(Frame::decode(&bytes), Ok((frame, &[42][..])));
+            assert!(Frame::decode(&bytes[..FRAME_LEN - 1]).is_err());
+        }
+        for body in [
+            NoteBody::Ask { rkey: 5 },
+            NoteBody::Tell { rkey: 5, nic_rkey: 6, addr: 1 << 40, len: 1 << 30 },
+            NoteBody::Renewed { path, generation: 3, lane: 0xFF_FFFF },
+        ] {
+            let note = Note { qp: QpId::new(77), token: Token(9), body };
+            assert_eq!(Note::decode(&note.encode()), Ok(note));
+        }
+        assert!(Note::decode(&[0; NOTE_LEN]).is_err(), "of no kind");
+        assert!(Note::decode(&[1; NOTE_LEN + 1]).is_err());
+    }
+
+    #[test]
+    fn a_region_that_wraps_is_refused() {
+        let body = NoteBody::Tell { rkey: 1, nic_rkey: 2, addr: u64::MAX, len: 2 };
+        let note = Note { qp: QpId::new(1), token: Token(1), body };
+        assert!(Note::decode(&note.encode()).is_err());
+    }
+}
