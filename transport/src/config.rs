@@ -82,6 +82,11 @@ pub struct EndpointConfig {
     pub ping_interval: Duration,
     /// Silence after which it is dead.
     pub peer_timeout: Duration,
+    /// The peer's NIC can write payloads where they belong before software sees them: first
+    /// transmissions of WRITEs ask for it, see [`crate::Placement`]. The network must not repeat what is
+    /// placed so, and the driver closes a queue pair's NIC queue pairs when it leaves RTS and SQD, before it hands out the
+    /// completions of that.
+    pub blind: bool,
 }
 
 impl Default for EndpointConfig {
@@ -91,6 +96,7 @@ impl Default for EndpointConfig {
             peer_receive_buffer: u64::MAX,
             ping_interval: Duration::from_millis(500),
             peer_timeout: Duration::from_secs(3),
+            blind: false,
         }
     }
 }

@@ -23,8 +23,8 @@ pub use endpoint::{Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};
 pub use error::{PostError, StateError};
 pub use protection::{Access, AccessError, AtomicOp, Memory, PdId, Region, Regions};
 pub use qp::{
-    Admit, Arrival, Landing, LossRecovery, OooDegrees, QpCounters, QpState, QueuePair, Refusal,
-    UnknownRecovery,
+    Admit, Arrival, Fence, Landing, LossRecovery, OooDegrees, Placement, QpCounters, QpState,
+    QueuePair, Refusal, UnknownRecovery,
 };
 pub use setup::{ConnectError, CookieJar, Initiator};
 pub use wr::{

@@ -63,7 +63,16 @@ impl Worker {
         };
         let outbox = &mut self.outbox;
         match body {
-            TransmitBody::Segment { header, gather, pd, access, path, crc, train_start: _ } => {
+            TransmitBody::Segment {
+                header,
+                gather,
+                pd,
+                access,
+                path,
+                crc,
+                train_start: _,
+                placement: _,
+            } => {
                 let segment = Segment { slot, header, gather: &gather, pd, access, path, crc };
                 pack(now, outbox, endpoint, to, segment, self.regions.load());
             }

@@ -14,8 +14,8 @@ use braid_wire::{
 use self::liveness::{Answer, Liveness};
 use crate::qp::{Outcome, Sendable};
 use crate::{
-    Access, Admit, Arrival, Completion, EndpointConfig, Memory, PdId, PostError, QpState,
-    QueuePair, RecvWr, Remote, SendWr, SgList, StateError, Status,
+    Access, Admit, Arrival, Completion, EndpointConfig, Memory, PdId, Placement, PostError,
+    QpState, QueuePair, RecvWr, Remote, SendWr, SgList, StateError, Status,
 };
 
 /// No segment takes more bytes than this on the wire.
@@ -55,6 +55,8 @@ pub enum TransmitBody {
         train_start: bool,
         /// Whether the payload carries a check.
         crc: Crc,
+        /// Where the payload may go on arrival. [`Placement::Blind`] only with [`EndpointConfig::blind`].
+        placement: Placement,
     },
     /// An acknowledgement. It goes out on the path that it echoes: that one works.
     Ack(Ack),
@@ -146,7 +148,7 @@ impl Endpoint {
         remote: Remote,
         paths: &mut PathSet,
     ) -> QpSlot {
-        qp.connect(remote, self.config.peer_receive_buffer, || paths.admit());
+        qp.connect(remote, &self.config, || paths.admit());
         if self.is_empty() {
             self.liveness.check_at = now + self.config.ping_interval;
         }
@@ -276,6 +278,13 @@ impl Endpoint {
     ) {
         self.qp_mut(slot).on_lost(now, stream, psn, paths);
         self.settle(slot.0);
+    }
+
+    /// The peer says that it receives what is placed blindly on this path with the NIC queue pair of this
+    /// generation: those before it are closed. Ignored unless that is newer than what is known of the path, so it
+    /// may come late and more than once. The driver has checked that it is the peer who says so.
+    pub fn renewed(&mut self, _now: Time, slot: QpSlot, path: PathId, generation: u32) {
+        self.qp_mut(slot).renew(path, generation);
     }
 
     /// A control packet has come in, by this path.

@@ -7,6 +7,7 @@
 mod acks;
 mod arrive;
 mod asks;
+mod blind;
 mod credit;
 mod degrees;
 mod events;
@@ -34,18 +35,23 @@ use braid_lb::{PathSet, QpPaths};
 use braid_wire::{PathId, Psn, QpId, Stream, Time, Token};
 
 pub use arrive::{Admit, Arrival, Landing, Refusal};
+pub use blind::{Fence, Placement};
 pub use degrees::OooDegrees;
 pub use recovery::{LossRecovery, UnknownRecovery};
 pub use state::QpState;
 pub(crate) use transmit::{Outcome, Sendable};
 
+use self::blind::Blind;
 use self::incoming::Incoming;
 use self::outgoing::Outgoing;
 use self::recv_queue::RecvQueue;
 use self::responses::Responses;
 use self::send_queue::SendQueue;
 use crate::endpoint::EventKind;
-use crate::{Completion, PostError, QpConfig, RecvWr, Remote, SendWr, StateError, Status, Work};
+use crate::{
+    Completion, EndpointConfig, PostError, QpConfig, RecvWr, Remote, SendWr, StateError, Status,
+    Work,
+};
 
 /// Entries that a queue keeps room for when it is idle.
 const KEPT: usize = 8;
@@ -226,14 +232,17 @@ impl QueuePair {
     pub(crate) fn connect(
         &mut self,
         remote: Remote,
-        peer_bytes: u64,
+        endpoint: &EndpointConfig,
         mut admit: impl FnMut() -> QpPaths,
     ) {
         let first = Psn(remote.send_psn.into());
         let theirs = Psn(remote.recv_psn.into());
+        let peer_bytes = endpoint.peer_receive_buffer;
         let mut outgoing = || Outgoing::new(&self.config, first, remote.mtu, admit(), peer_bytes);
+        let mut requests = outgoing();
+        requests.blind = endpoint.blind.then(Blind::default);
         self.link = Some(Box::new(Link {
-            requests: outgoing(),
+            requests,
             responses: outgoing(),
             owed: Responses::default(),
             from_requests: Incoming::new(Stream::Requests, theirs, self.config.reply_hold),
@@ -358,6 +367,14 @@ impl QueuePair {
             self.sq.trim();
             self.rq.trim();
             self.completions.shrink_to(KEPT);
+        }
+    }
+
+    /// The peer receives what is blind on this path with a newer NIC queue pair.
+    pub(crate) fn renew(&mut self, path: PathId, generation: u32) {
+        let link = self.link.as_mut();
+        if let Some(blind) = link.and_then(|link| link.requests.blind.as_mut()) {
+            blind.renew(path, generation);
         }
     }
 

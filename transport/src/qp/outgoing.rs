@@ -7,11 +7,13 @@ use braid_lb::{Outcome, PathSet, QpPaths, Selector, Train};
 use braid_wire::{Ack, PathId, Psn, Time};
 
 use super::asks::Asks;
+use super::blind::{Blind, Placement};
 use super::credit::Credit;
 use super::pacer::Pacer;
 use super::recovery::{Detector, PROBES, Report};
 use super::repeats::Repeats;
 use super::rtt::Rtt;
+use super::send_queue::Next;
 use super::train::{OpenTrain, TrainLimit};
 use super::window::{Echo, Segment, Tally, Window};
 use crate::QpConfig;
@@ -41,6 +43,8 @@ pub(crate) struct Outgoing {
     rnr_tries: u32,
     asks: Asks,
     ecn_marks: u16,
+    /// Where a NIC may place payloads unseen.
+    pub(super) blind: Option<Blind>,
 }
 
 /// What an acknowledgement has taught.
@@ -115,6 +119,7 @@ impl Outgoing {
             rnr_tries: 0,
             asks: Asks::new(room, config.ask_every),
             ecn_marks: 0,
+            blind: None,
         }
     }
 
@@ -204,6 +209,33 @@ impl Outgoing {
         }
     }
 
+    /// Enters a transmission in the window: of the segment that was lost at `lost`, else of a new one. Returns
+    /// its PSN and where its payload may go; `writes`: it is that of a WRITE.
+    pub(crate) fn enter(
+        &mut self,
+        now: Time,
+        next: Next,
+        lost: Option<Psn>,
+        path: PathId,
+        writes: impl FnOnce() -> bool,
+    ) -> (Psn, Placement) {
+        let Some(psn) = lost else {
+            let placement = match &mut self.blind {
+                Some(blind) if writes() => blind.place_first(now, path),
+                _ => Placement::PLAIN,
+            };
+            let blind = if let Placement::Blind(fence) = placement { Some(fence) } else { None };
+            return (self.window.push(now, next, path, blind), placement);
+        };
+        let fence = self.window.get(psn).and_then(Segment::fence);
+        self.window.resend(now, psn, path);
+        let placement = match (&mut self.blind, fence) {
+            (Some(blind), Some(fence)) => blind.place_again(now, fence),
+            _ => Placement::PLAIN,
+        };
+        (psn, placement)
+    }
+
     /// Keeps the books of a segment that goes out. Returns whether it asks for an acknowledgement;
     /// `again`: it is a retransmission; `is_last`: nothing follows it for now. The path's turn goes on
     /// then: every path gets as many bytes, whatever the window lets out at a time.
@@ -241,6 +273,11 @@ impl Outgoing {
                 self.window.ack(cumulative, ack.bitmap.words(), echo, |segment, certain| {
                     if certain {
                         self.detector.on_arrival(segment);
+                    }
+                    if let (false, Some(fence)) = (segment.again, segment.fence())
+                        && let Some(blind) = &mut self.blind
+                    {
+                        blind.on_arrival(fence);
                     }
                     credit.take(segment, certain, paths, &mut self.paths);
                 })?;

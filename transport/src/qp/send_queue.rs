@@ -120,6 +120,12 @@ impl SendQueue {
         (self.cursor, self.offset) = if ends { (cursor + 1, 0) } else { (cursor, end) };
     }
 
+    /// Whether a segment carries the payload of a WRITE.
+    pub(crate) fn writes(&self, next: Next) -> bool {
+        let is_write = |entry: &Entry| matches!(entry.wr.op, SendOp::Write { .. });
+        next.len > 0 && self.get(next.source).is_some_and(is_write)
+    }
+
     /// Fills in what a segment says of its work request, and returns the memory that it carries.
     pub(crate) fn describe(&self, next: Next, header: &mut DataHeader) -> Option<SgList> {
         let entry = self.get(next.source)?;

@@ -125,13 +125,8 @@ impl QueuePair {
         let (path, train_start) = outgoing.take_path(now, psn, next.len, paths, limit);
         paths.on_sent(path, lost.is_some());
         outgoing.pace(now, next.len, grant.train_segments);
-        let psn = match lost {
-            Some(psn) => {
-                outgoing.window.resend(now, psn, path);
-                psn
-            }
-            None => outgoing.window.push(now, next.source, next.offset, next.len, path),
-        };
+        let writes = || self.sq.writes(next);
+        let (psn, placement) = outgoing.enter(now, next, lost, path, writes);
         match (lost, stream) {
             (Some(_), _) => {}
             (None, Stream::Requests) => self.sq.advance(next, psn),
@@ -159,8 +154,8 @@ impl QueuePair {
             Stream::Requests => Access::NONE,
             Stream::Responses => Access::REMOTE_READ,
         };
-        let pd = self.config.pd;
-        Ok(TransmitBody::Segment { header, gather, pd, access, path, train_start, crc: self.crc() })
+        let (pd, crc) = (self.config.pd, self.crc());
+        Ok(TransmitBody::Segment { header, gather, pd, access, path, train_start, crc, placement })
     }
 
     fn crc(&self) -> Crc {

@@ -5,10 +5,13 @@
 //! before" is known also among retransmissions (as packet numbers do in QUIC, RFC 9002, section 3).
 
 use std::collections::VecDeque;
+use std::num::NonZeroU16;
 
 use braid_wire::{DATA_HEADER_LEN, PathId, Psn, Time};
 
+use super::blind::Fence;
 use super::psn_set::PsnSet;
+use super::send_queue::Next;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
@@ -31,9 +34,21 @@ pub(crate) struct Segment {
     pub(crate) again: bool,
     /// Of all transmissions of the stream.
     pub(crate) order: u64,
+    /// 1 more than the path that its first transmission was blind on, if it was, and which generation of that.
+    blind_path: Option<NonZeroU16>,
+    blind_generation: u32,
 }
 
+/// There are thousands of them, and every acknowledgement goes through some.
+const _: () = assert!(size_of::<Segment>() == 40);
+
 impl Segment {
+    /// The NIC queue pair that its first transmission was blind through, if it was.
+    pub(crate) fn fence(&self) -> Option<Fence> {
+        let path = PathId::new(self.blind_path?.get() - 1);
+        Some(Fence { path, generation: self.blind_generation })
+    }
+
     /// Whether its acknowledgement, by an ack with this echo, is for its last transmission and not
     /// for an earlier one.
     fn is_certain(&self, echo: Echo) -> bool {
@@ -117,15 +132,15 @@ impl Window {
         self.segments.is_empty()
     }
 
-    /// Records the first transmission of a segment.
+    /// Records the first transmission of a segment; `blind`: through which NIC queue pair, if it was blind.
     pub(crate) fn push(
         &mut self,
         now: Time,
-        source: u64,
-        offset: u32,
-        len: u16,
+        next: Next,
         path: PathId,
+        blind: Option<Fence>,
     ) -> Psn {
+        let Next { source, offset, len } = next;
         let psn = self.next();
         let order = self.take_order();
         let phase = Phase::InFlight;
@@ -139,6 +154,8 @@ impl Window {
             sent_at,
             again,
             order,
+            blind_path: blind.and_then(|fence| NonZeroU16::new(fence.path.get() + 1)),
+            blind_generation: blind.map_or(0, |fence| fence.generation),
         });
         self.in_flight += Segment::wire_len(len);
         psn
@@ -342,7 +359,8 @@ mod tests {
     fn window(segments: usize) -> Window {
         let mut window = Window::new(Psn(10));
         for _ in 0..segments {
-            window.push(Time::ZERO, 0, 0, 40, PathId::new(0));
+            let next = Next { source: 0, offset: 0, len: 40 };
+            window.push(Time::ZERO, next, PathId::new(0), None);
         }
         window
     }
@@ -419,6 +437,18 @@ mod tests {
         window.resend(Time::from_nanos(1_000), Psn(10), PathId::new(0));
         ack(&mut window, 11, &[]).unwrap();
         assert_eq!(lose_overtaken_by(&mut window, 2), 0, "the echo is not of the retransmission");
+    }
+
+    #[test]
+    fn a_segment_remembers_its_blind_transmission_whatever_path_it_takes_again() {
+        let mut window = window(1);
+        let fence = Fence { path: PathId::new(4095), generation: u32::MAX };
+        let next = Next { source: 0, offset: 0, len: 40 };
+        let psn = window.push(Time::ZERO, next, fence.path, Some(fence));
+        window.lose_one(psn, &mut |_| {});
+        window.resend(Time::ZERO, psn, PathId::new(2));
+        assert_eq!(window.get(psn).unwrap().fence(), Some(fence));
+        assert_eq!(window.get(Psn(10)).unwrap().fence(), None);
     }
 
     #[test]

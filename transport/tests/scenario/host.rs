@@ -259,7 +259,9 @@ impl Host {
         let slot = transmit.slot;
         let index = self.links.iter().position(|link| link.slot == Some(slot)).expect("a link");
         match transmit.body {
-            TransmitBody::Segment { header, gather, pd, access, path, train_start, crc } => {
+            TransmitBody::Segment {
+                header, gather, pd, access, path, train_start, crc, ..
+            } => {
                 self.last_traffic = now;
                 let link = &mut self.links[index];
                 let train = &mut link.trains[usize::from(header.opcode.is_response())];

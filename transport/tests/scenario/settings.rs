@@ -124,6 +124,7 @@ fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
         ping_interval: Duration::from_millis(500),
         // Bad luck alone must not kill a peer that is there.
         peer_timeout: Duration::from_secs(30),
+        blind: false,
     }
 }
 

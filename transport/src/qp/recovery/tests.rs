@@ -3,6 +3,7 @@
 use braid_wire::PathId;
 
 use super::*;
+use crate::qp::send_queue::Next;
 use crate::qp::window::Echo;
 
 /// A stream of ten packets, PSN 100 to 109, sent 10 us apart on paths 0, 1, 0, 1, ..., and a method
@@ -25,7 +26,8 @@ impl Stream {
             now: Time::from_nanos(1_000_000),
         };
         for index in 0..10 {
-            stream.window.push(stream.now, 0, 0, 1000, PathId::new(index % 2));
+            let next = Next { source: 0, offset: 0, len: 1000 };
+            stream.window.push(stream.now, next, PathId::new(index % 2), None);
             stream.now += STEP;
         }
         stream

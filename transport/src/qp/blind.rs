@@ -1,0 +1,212 @@
+//! Which segments a NIC may write into application memory before any software has looked at them.
+//!
+//! A blind segment that the network has delayed must not land once its retransmission was placed: the
+//! message may have completed since, and the buffer may hold something else. Hence three rules.
+//! Only the first transmission of a WRITE's payload is blind. A retransmission of a blind segment names the NIC
+//! queue pair that the first one was sent to, a [`Fence`], and the receiver closes that before it places
+//! the retransmission. And where segments are lost, blind placement rests: a loss costs it a NIC
+//! queue pair, where staging costs a copy.
+//!
+//! Invariants of a [`Life`]: it is `fenced` from the first fence of its generation until a newer
+//! generation is heard of, and nothing blind is sent meanwhile, nor before `rests_until`. So no segment is
+//! ever blind on a generation that a fence of ours has closed. A generation only grows.
+
+use std::time::Duration;
+
+use braid_wire::{PathId, Time};
+
+/// Where the payload of a segment may go on arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Placement {
+    /// Into a bounce buffer, to be checked by [`crate::Endpoint::on_arrival`] and then copied.
+    Staged {
+        /// The receiver closes this NIC queue pair before it places the payload, unless it is closed: what
+        /// was sent to it can land no more. Whatever becomes of the segment, and however often the fence comes,
+        /// the receiver answers with the path's generation, see [`crate::Endpoint::renewed`].
+        fence: Option<Fence>,
+    },
+    /// The NIC may write it where it belongs at once, through this NIC queue pair and no other.
+    Blind(Fence),
+}
+
+/// One life of a path's NIC queue pair, from when it was made until it was closed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Fence {
+    /// The path.
+    pub path: PathId,
+    /// How many NIC queue pairs the path had before this one.
+    pub generation: u32,
+}
+
+impl Placement {
+    /// Staged, with nothing to close.
+    pub(crate) const PLAIN: Placement = Placement::Staged { fence: None };
+}
+
+/// How long a path stages after a loss; doubled each time that blind placement did not pay.
+const SHORTEST_REST: Duration = Duration::from_millis(50);
+/// The longest is 64 times that, 3.2 s.
+const MOST_DOUBLINGS: u8 = 6;
+/// Blind segments that must arrive between two losses for blind placement to pay.
+const WORTHWHILE: u16 = 1_000;
+
+/// What the sender of a stream knows about its paths' NIC queue pairs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Blind {
+    /// By path, up to the highest that was used.
+    lives: Vec<Life>,
+}
+
+/// The latest NIC queue pair of a path.
+#[derive(Clone, Copy, Default, Debug)]
+struct Life {
+    rests_until: Time,
+    generation: u32,
+    /// Blind segments of this generation that have arrived, as far as it matters.
+    good: u16,
+    /// How often the next rest is doubled.
+    doublings: u8,
+    /// A fence of this generation was sent: the peer closes it, or has.
+    fenced: bool,
+}
+
+impl Blind {
+    fn life(&mut self, path: PathId) -> &mut Life {
+        let index = usize::from(path.get());
+        if index >= self.lives.len() {
+            self.lives.resize(index + 1, Life::default());
+        }
+        &mut self.lives[index]
+    }
+
+    /// Where the payload of a first transmission goes. The retransmission that carried a fence may be lost,
+    /// and never repeated because the original has arrived: so all that is staged on the path repeats the
+    /// fence until the peer has answered.
+    pub(crate) fn place_first(&mut self, now: Time, path: PathId) -> Placement {
+        let life = self.life(path);
+        let fence = Fence { path, generation: life.generation };
+        if life.fenced {
+            Placement::Staged { fence: Some(fence) }
+        } else if now < life.rests_until {
+            Placement::PLAIN
+        } else {
+            Placement::Blind(fence)
+        }
+    }
+
+    /// A segment that was blind through `fence` is sent again.
+    pub(crate) fn place_again(&mut self, now: Time, fence: Fence) -> Placement {
+        let life = self.life(fence.path);
+        if life.generation == fence.generation && !life.fenced {
+            let doublings = if life.good < WORTHWHILE { life.doublings } else { 0 };
+            life.rests_until = now + SHORTEST_REST * (1 << doublings);
+            life.doublings = (doublings + 1).min(MOST_DOUBLINGS);
+            life.fenced = true;
+            life.good = 0;
+        }
+        Placement::Staged { fence: Some(fence) }
+    }
+
+    /// The first transmission of a segment that was blind through `fence` has arrived.
+    pub(crate) fn on_arrival(&mut self, fence: Fence) {
+        let life = self.life(fence.path);
+        if life.generation == fence.generation {
+            life.good = life.good.saturating_add(1);
+        }
+    }
+
+    /// The peer receives with this generation now.
+    pub(crate) fn renew(&mut self, path: PathId, generation: u32) {
+        let life = self.life(path);
+        if generation > life.generation {
+            life.generation = generation;
+            life.fenced = false;
+            life.good = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATH: PathId = PathId::new(7);
+
+    fn fence(generation: u32) -> Fence {
+        Fence { path: PATH, generation }
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    /// A loss at `now`, answered at once. Returns for how many milliseconds the path then stages.
+    fn rest_after_loss(blind: &mut Blind, now: u64, generation: u32) -> u64 {
+        blind.place_again(at(now), fence(generation));
+        blind.renew(PATH, generation + 1);
+        let mut rest = 0..10_000;
+        let is_blind = |ms: &u64| {
+            blind.place_first(at(now + ms), PATH) == Placement::Blind(fence(generation + 1))
+        };
+        rest.find(is_blind).expect("an end of the rest")
+    }
+
+    #[test]
+    fn a_fresh_path_is_blind_in_its_first_generation() {
+        let mut blind = Blind::default();
+        assert_eq!(blind.place_first(at(0), PATH), Placement::Blind(fence(0)));
+        assert_eq!(blind.lives.len(), 8, "as many as are used");
+    }
+
+    #[test]
+    fn a_fence_stops_its_path_alone_and_is_repeated_until_it_is_answered() {
+        let mut blind = Blind::default();
+        let fenced = Placement::Staged { fence: Some(fence(0)) };
+        assert_eq!(blind.place_again(at(0), fence(0)), fenced);
+        assert_eq!(blind.place_first(at(60_000), PATH), fenced, "however long it takes");
+        let other = PathId::new(1);
+        let untouched = Placement::Blind(Fence { path: other, generation: 0 });
+        assert_eq!(blind.place_first(at(0), other), untouched);
+        blind.renew(PATH, 0);
+        assert_eq!(blind.place_first(at(60_000), PATH), fenced, "nothing new");
+        blind.renew(PATH, 1);
+        assert_eq!(blind.place_first(at(49), PATH), Placement::PLAIN, "it rests");
+        assert_eq!(blind.place_first(at(50), PATH), Placement::Blind(fence(1)));
+    }
+
+    #[test]
+    fn an_old_fence_goes_out_but_stops_nothing_new() {
+        let mut blind = Blind::default();
+        blind.renew(PATH, 4);
+        assert_eq!(blind.place_again(at(0), fence(3)), Placement::Staged { fence: Some(fence(3)) });
+        assert_eq!(blind.place_first(at(0), PATH), Placement::Blind(fence(4)));
+        blind.renew(PATH, 2);
+        assert_eq!(blind.place_first(at(0), PATH), Placement::Blind(fence(4)));
+    }
+
+    #[test]
+    fn rests_double_until_blind_placement_pays() {
+        let mut blind = Blind::default();
+        let mut now = 0;
+        for (generation, rest) in (0..).zip([50, 100, 200, 400, 800, 1_600, 3_200, 3_200]) {
+            assert_eq!(rest_after_loss(&mut blind, now, generation), rest);
+            now += rest;
+        }
+        (0..WORTHWHILE - 1).for_each(|_| blind.on_arrival(fence(8)));
+        (0..WORTHWHILE).for_each(|_| blind.on_arrival(fence(7)));
+        assert_eq!(rest_after_loss(&mut blind, now, 8), 3_200, "one too few, or too late");
+        (0..WORTHWHILE).for_each(|_| blind.on_arrival(fence(9)));
+        assert_eq!(rest_after_loss(&mut blind, now, 9), 50);
+        assert_eq!(rest_after_loss(&mut blind, now, 10), 100);
+    }
+
+    #[test]
+    fn the_losses_of_one_generation_count_once() {
+        let mut blind = Blind::default();
+        blind.place_again(at(0), fence(0));
+        blind.place_again(at(40), fence(0));
+        blind.renew(PATH, 1);
+        blind.place_again(at(49), fence(0));
+        assert_eq!(blind.place_first(at(50), PATH), Placement::Blind(fence(1)));
+    }
+}
