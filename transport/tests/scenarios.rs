@@ -10,9 +10,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use self::scenario::memory::BLIND_AND_LATE;
+
 /// A scenario takes milliseconds; one that takes this long is stuck inside the core.
 const STUCK: Duration = Duration::from_secs(20);
 const THREADS: usize = 2;
+/// Seeds, one of which at least fails if closed NIC queue pairs take what was sent to them.
+const NOTICED_WITHIN: u64 = 200;
 
 fn number(variable: &str, otherwise: u64) -> u64 {
     match std::env::var(variable) {
@@ -88,6 +92,15 @@ fn random_scenarios_agree_with_the_model() {
     });
     let failures = campaign.failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// Else nobody would notice if fences did nothing.
+#[test]
+fn blind_writes_through_closed_queue_pairs_are_noticed() {
+    let late =
+        |seed: &u64| scenario::run_with(*seed, true).is_err_and(|why| why.contains(BLIND_AND_LATE));
+    let noticed = (0..NOTICED_WITHIN).find(late);
+    assert!(noticed.is_some(), "no late write is found within {NOTICED_WITHIN} seeds");
 }
 
 #[test]

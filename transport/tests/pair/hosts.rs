@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use braid_lb::{LbPolicy, PathSet};
 use braid_transport::{
-    Access, Admit, Arrival, AtomicOp, Endpoint, EndpointConfig, Memory, PdId, QpConfig, QpSlot,
-    QpState, QueuePair, Region, Regions, Remote, RemoteAddr, SendOp, SendWr, SgList, Sge,
+    Access, Admit, Arrival, AtomicOp, Endpoint, EndpointConfig, Memory, PdId, Placement, QpConfig,
+    QpSlot, QpState, QueuePair, Region, Regions, Remote, RemoteAddr, SendOp, SendWr, SgList, Sge,
     TransmitBody,
 };
 use braid_wire::{Ack, Crc, DataHeader, PathId, QpId, Time, Token};
@@ -37,8 +37,7 @@ struct Host {
 }
 
 impl Host {
-    fn new(now: Time, config: &QpConfig, train_segments: u32) -> Self {
-        let endpoint = EndpointConfig { train_segments, ..EndpointConfig::default() };
+    fn new(now: Time, config: &QpConfig, endpoint: EndpointConfig) -> Self {
         let mut endpoint = Endpoint::new(now, endpoint);
         let mut paths = PathSet::new(LbPolicy::RoundRobin, 4, 1).unwrap();
         let mut qp = QueuePair::new(QpId::new(2), TOKEN, config.clone());
@@ -63,6 +62,7 @@ impl Host {
 pub(crate) struct Sent {
     pub(crate) header: DataHeader,
     pub(crate) path: PathId,
+    pub(crate) placement: Placement,
 }
 
 pub(crate) struct Pair {
@@ -74,20 +74,34 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub(crate) fn new(config: QpConfig, train_segments: u32) -> Self {
+        let endpoint = EndpointConfig { train_segments, ..EndpointConfig::default() };
+        Pair::with(config, endpoint)
+    }
+
+    pub(crate) fn with(config: QpConfig, endpoint: EndpointConfig) -> Self {
         let mut regions = Regions::default();
         let region = Region { pd: PdId(0), addr: 0, len: 1 << 30, access: Access::ALL };
         let key = regions.insert(region).unwrap();
         let now = Time::from_nanos(1_000_000);
-        let host = || Host::new(now, &config, train_segments);
+        let host = || Host::new(now, &config, endpoint);
         Pair { now, sender: host(), receiver: host(), memory: Everything { regions, key } }
     }
 
     /// Posts a WRITE of so many full segments.
     pub(crate) fn write(&mut self, segments: u32) {
-        let (len, key) = (segments * u32::from(MTU), self.memory.key);
+        self.post(SendOp::Write { remote: self.remote(), imm: None }, segments * u32::from(MTU));
+    }
+
+    /// The beginning of the receiver's memory.
+    pub(crate) fn remote(&self) -> RemoteAddr {
+        RemoteAddr { addr: 0, rkey: self.memory.key }
+    }
+
+    pub(crate) fn post(&mut self, op: SendOp, len: u32) {
+        let key = self.memory.key;
         let wr = SendWr {
             id: 0,
-            op: SendOp::Write { remote: RemoteAddr { addr: 0, rkey: key }, imm: None },
+            op,
             sges: SgList::from_iter([Sge { addr: 0, len, lkey: key }]),
             signalled: true,
             solicited: false,
@@ -102,7 +116,9 @@ impl Pair {
         let mut sent = Vec::new();
         while let Some(transmit) = endpoint.poll_transmit(self.now, paths) {
             match transmit.body {
-                TransmitBody::Segment { header, path, .. } => sent.push(Sent { header, path }),
+                TransmitBody::Segment { header, path, placement, .. } => {
+                    sent.push(Sent { header, path, placement });
+                }
                 other => panic!("the sender has nothing to say but segments: {other:?}"),
             }
         }
@@ -130,9 +146,20 @@ impl Pair {
     }
 
     pub(crate) fn arrive_marked(&mut self, sent: &Sent, congestion: bool) -> Option<Ack> {
+        self.arrive_copying(sent, congestion, || {})
+    }
+
+    /// As [`Pair::arrive`]; `copy` is called when the payload is to be brought to its place.
+    pub(crate) fn arrive_copying(
+        &mut self,
+        sent: &Sent,
+        congestion: bool,
+        copy: impl FnOnce(),
+    ) -> Option<Ack> {
         let Host { endpoint, paths, slot } = &mut self.receiver;
         let arrival = Arrival { header: &sent.header, path: sent.path, congestion };
         if let Admit::Take(_) = endpoint.on_arrival(self.now, *slot, &arrival, &self.memory) {
+            copy();
             endpoint.placed(self.now, *slot, &self.memory);
         }
         let ack = endpoint.poll_transmit(self.now, paths)?;
@@ -146,6 +173,12 @@ impl Pair {
     pub(crate) fn ack(&mut self, ack: &Ack) {
         let Host { endpoint, paths, slot } = &mut self.sender;
         endpoint.on_ack(self.now, *slot, ack, paths);
+    }
+
+    /// The receiver tells the sender that a path has another NIC queue pair.
+    pub(crate) fn renew(&mut self, path: PathId, generation: u32) {
+        let Host { endpoint, slot, .. } = &mut self.sender;
+        endpoint.renewed(self.now, *slot, path, generation);
     }
 
     /// The network tells the sender that it has lost a segment.

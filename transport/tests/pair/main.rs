@@ -1,6 +1,7 @@
 //! A sender and a receiver whose packets the test carries by hand, in virtual time.
 
 mod acks;
+mod blind;
 mod hosts;
 mod losses;
 mod not_ready;

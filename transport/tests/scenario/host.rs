@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use braid_lb::PathSet;
 use braid_transport::{
-    Access, Admit, Arrival, Completion, Endpoint, EndpointConfig, Event, Landing, PdId, QpSlot,
-    QpState, Refusal, Remote, Transmit, TransmitBody,
+    Access, Admit, Arrival, Completion, Endpoint, EndpointConfig, Event, Fence, Landing, PdId,
+    Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
 };
 use braid_wire::{
-    Ack, Control, ControlKind, Crc, DataHeader, Packet, PathId, QpId, Time, payload_crc,
+    Ack, Control, ControlKind, Crc, DataHeader, Opcode, Packet, PathId, QpId, Time, payload_crc,
 };
 
 use super::ledger::{Arrivals, Questions};
 use super::memory::HostMemory;
-use super::network::{Datagram, Network};
+use super::network::{Datagram, Kind, Network};
 use super::trace::{Trace, What};
+use super::trunk::Trunk;
 
 /// One queue pair, as its driver knows it.
 pub(crate) struct Link {
@@ -31,6 +32,8 @@ pub(crate) struct Link {
     /// What has arrived, to tell whether acks say so.
     arrivals: Arrivals,
     questions: Questions,
+    /// Through which blind segments arrive.
+    trunk: Trunk,
 }
 
 pub(crate) struct Host {
@@ -42,6 +45,8 @@ pub(crate) struct Host {
     inbox: VecDeque<Datagram>,
     /// What the driver answers on its own account.
     replies: Vec<(Control, PathId)>,
+    /// Which NIC queue pairs it has made; the peer's queue pair is to hear of it.
+    renewals: Vec<(QpId, Fence)>,
     train_segments: u32,
     peer_receive_buffer: u64,
     /// When data or an ack was last sent.
@@ -49,7 +54,7 @@ pub(crate) struct Host {
 }
 
 impl Link {
-    pub(crate) fn new(id: QpId, pd: PdId, remote: Remote, slot: QpSlot) -> Self {
+    pub(crate) fn new(id: QpId, pd: PdId, remote: Remote, slot: QpSlot, trunk: Trunk) -> Self {
         Link {
             id,
             pd,
@@ -59,6 +64,7 @@ impl Link {
             quiet: false,
             arrivals: Arrivals::default(),
             questions: Questions::default(),
+            trunk,
         }
     }
 }
@@ -79,6 +85,7 @@ impl Host {
             links: Vec::new(),
             inbox: VecDeque::new(),
             replies: Vec::new(),
+            renewals: Vec::new(),
             train_segments: config.train_segments,
             peer_receive_buffer: config.peer_receive_buffer,
             last_traffic: Time::ZERO,
@@ -111,6 +118,9 @@ impl Host {
     }
 
     fn take_in(&mut self, now: Time, datagram: &Datagram, trace: &mut Trace) {
+        if let Kind::Renewed(id, fence) = datagram.kind {
+            return self.on_renewed(now, id, fence, trace);
+        }
         let verb = match (datagram.damaged, datagram.forged) {
             (true, _) => "gets damaged",
             (_, true) => "gets forged",
@@ -153,11 +163,25 @@ impl Host {
         }
         assert!(!datagram.damaged, "a damaged packet passes all checks: {header:?}");
         let Some((index, slot)) = self.slot_of(header.qp) else { return };
+        let Kind::Packet(placement) = datagram.kind else { return };
+        if let Placement::Blind(fence) = placement
+            && !self.write_blindly(index, header, payload, fence)
+        {
+            return trace.record(
+                now,
+                self.index,
+                What::Note(format!("closed or forbidden: {fence:?}")),
+            );
+        }
         let (path, congestion) = (datagram.path, datagram.marked);
         let arrival = Arrival { header, path, congestion };
         let admit = self.endpoint.on_arrival(now, slot, &arrival, &self.memory);
         let stranger = admit == Admit::Refuse(Refusal::Token);
         assert_eq!(stranger, datagram.forged, "{admit:?} for {header:?}");
+        if let (Placement::Staged { fence: Some(fence) }, false) = (placement, stranger) {
+            let link = &mut self.links[index];
+            self.renewals.push((link.remote.qp, link.trunk.close(fence)));
+        }
         match admit {
             Admit::Take(landing) => {
                 self.links[index].arrivals.take(header);
@@ -170,6 +194,32 @@ impl Host {
             Admit::Refuse(why) => {
                 trace.record(now, self.index, What::Note(format!("refuses: {why}")));
             }
+        }
+    }
+
+    /// What the NIC does before anybody is asked; false: nothing, and nobody hears of the packet.
+    fn write_blindly(
+        &mut self,
+        link: usize,
+        header: &DataHeader,
+        payload: &[u8],
+        fence: Fence,
+    ) -> bool {
+        let is_write = matches!(header.opcode, Opcode::Write | Opcode::WriteImm);
+        assert!(is_write && header.len > 0, "{header:?} is blind");
+        assert!(!header.retransmission, "a retransmission is blind: {header:?}");
+        let receives = self.state(link).is_some_and(QpState::receives);
+        let addr = header.address.wrapping_add(header.offset.into());
+        let link = &self.links[link];
+        receives
+            && link.trunk.is_open(fence)
+            && self.memory.write_blindly(link.pd, header.rkey, addr, payload)
+    }
+
+    fn on_renewed(&mut self, now: Time, id: QpId, fence: Fence, trace: &mut Trace) {
+        trace.record(now, self.index, What::Note(format!("hears of {fence:?}")));
+        if let Some((_, slot)) = self.slot_of(id) {
+            self.endpoint.renewed(now, slot, fence.path, fence.generation);
         }
     }
 
@@ -231,16 +281,24 @@ impl Host {
             count += 1;
             assert!(count < 100_000, "poll_transmit does not come to an end");
             self.check_budget();
+            let placement = match transmit.body {
+                TransmitBody::Segment { placement, .. } => placement,
+                _ => Placement::Staged { fence: None },
+            };
             if let Some((bytes, path)) = self.encode(now, transmit) {
-                let verb = network.send(now, self.index, &bytes, path);
+                let verb = network.send(now, self.index, &bytes, path, placement);
                 trace.packet(now, self.index, verb, &bytes);
             }
         }
         for (control, path) in std::mem::take(&mut self.replies) {
             let mut bytes = Vec::new();
             control.encode(&mut bytes);
-            let verb = network.send(now, self.index, &bytes, path);
+            let plain = Placement::Staged { fence: None };
+            let verb = network.send(now, self.index, &bytes, path, plain);
             trace.packet(now, self.index, verb, &bytes);
+        }
+        for (qp, fence) in self.renewals.drain(..) {
+            network.tell_renewed(now, self.index, qp, fence);
         }
     }
 

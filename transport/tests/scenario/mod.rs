@@ -5,7 +5,7 @@ mod app;
 mod host;
 mod judge;
 mod ledger;
-mod memory;
+pub(crate) mod memory;
 mod network;
 pub(crate) mod outcomes;
 mod pattern;
@@ -14,6 +14,7 @@ mod queue;
 mod sabotage;
 mod settings;
 mod trace;
+mod trunk;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,9 +23,14 @@ use self::outcomes::Kind;
 
 /// Runs one seed. Returns the hash of its trace, or what went wrong and how to see it again.
 pub(crate) fn run(seed: u64) -> Result<u64, String> {
+    run_with(seed, false)
+}
+
+/// The same; `leaks`: closed NIC queue pairs still take what was sent to them.
+pub(crate) fn run_with(seed: u64, leaks: bool) -> Result<u64, String> {
     let mut world = None;
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let world = world.insert(outcomes::build(seed));
+        let world = world.insert(outcomes::build(seed, leaks));
         outcomes::play(seed, world);
     }));
     let trace = world.as_ref().map(|world| &world.trace);

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use braid_wire::{Control, ControlKind, Crc, NakCode, Opcode, Packet, PathId, Time, Token};
+use braid_transport::{Fence, Placement};
+use braid_wire::{Control, ControlKind, Crc, NakCode, Opcode, Packet, PathId, QpId, Time, Token};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -77,6 +78,24 @@ pub(crate) struct Datagram {
     pub(crate) damaged: bool,
     /// Nobody has sent this: it has to change nothing.
     pub(crate) forged: bool,
+    pub(crate) kind: Kind,
+}
+
+/// What a datagram would be to a driver of NICs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// One of the protocol's own.
+    Packet(Placement),
+    /// From driver to driver, without bytes here: this end of a queue pair receives with another NIC queue pair.
+    Renewed(QpId, Fence),
+}
+
+impl Kind {
+    pub(crate) const PLAIN: Kind = Kind::Packet(Placement::Staged { fence: None });
+
+    fn is_blind(self) -> bool {
+        matches!(self, Kind::Packet(Placement::Blind(_)))
+    }
 }
 
 /// Ordered by arrival, then by departure.
@@ -123,7 +142,9 @@ impl Network {
         from: usize,
         bytes: &[u8],
         path: PathId,
+        placement: Placement,
     ) -> &'static str {
+        let kind = Kind::Packet(placement);
         let stormy = now < self.faults.calm_at;
         if self.swallows(bytes) || (stormy && self.faults.dead.swallows(now, path)) {
             return "swallowed";
@@ -131,9 +152,11 @@ impl Network {
         if stormy && self.rng.random_bool(self.faults.loss[from]) {
             return "lost";
         }
-        let copies = if stormy && self.rng.random_bool(self.faults.duplicate) { 2 } else { 1 };
+        let repeats = stormy && self.rng.random_bool(self.faults.duplicate);
+        // A NIC would write it twice: blind placement relies on networks that do not do that.
+        let copies = if repeats && !kind.is_blind() { 2 } else { 1 };
         for _ in 0..copies {
-            self.launch(now, from, bytes, path, stormy);
+            self.launch(now, from, bytes, path, kind, stormy);
         }
         if stormy && self.rng.random_bool(self.faults.forge) {
             self.forge(now, from, bytes, path);
@@ -141,18 +164,39 @@ impl Network {
         if copies == 2 { "repeated" } else { "sent" }
     }
 
+    /// Takes word of a new NIC queue pair, which may get lost or be late like everything else.
+    pub(crate) fn tell_renewed(&mut self, now: Time, from: usize, qp: QpId, fence: Fence) {
+        let stormy = now < self.faults.calm_at;
+        let swallowed = stormy && self.faults.dead.swallows(now, fence.path);
+        if swallowed || (stormy && self.rng.random_bool(self.faults.loss[from])) {
+            return;
+        }
+        let (marked, damaged, forged) = (false, false, false);
+        let (bytes, path, kind) = (Vec::new(), fence.path, Kind::Renewed(qp, fence));
+        self.depart(now, from, Datagram { bytes, path, marked, damaged, forged, kind }, stormy);
+    }
+
     fn swallows(&self, bytes: &[u8]) -> bool {
         let payload = |op: Opcode| op.is_data() || op == Opcode::Ack;
         self.cut == Cut::Payloads && Opcode::from_byte(bytes[0]).is_some_and(payload)
     }
 
-    fn launch(&mut self, now: Time, from: usize, bytes: &[u8], path: PathId, stormy: bool) {
+    fn launch(
+        &mut self,
+        now: Time,
+        from: usize,
+        bytes: &[u8],
+        path: PathId,
+        kind: Kind,
+        stormy: bool,
+    ) {
         let mut datagram = Datagram {
             bytes: bytes.to_vec(),
             path,
             marked: self.rng.random_bool(self.faults.mark),
             damaged: stormy && self.rng.random_bool(self.faults.corrupt),
             forged: false,
+            kind,
         };
         if datagram.damaged {
             self.damage(&mut datagram.bytes);
@@ -162,7 +206,8 @@ impl Network {
 
     fn forge(&mut self, now: Time, from: usize, bytes: &[u8], path: PathId) {
         let bytes = forgery(bytes, self.rng.random_range(1..=u32::MAX));
-        let datagram = Datagram { bytes, path, marked: false, damaged: false, forged: true };
+        let (marked, damaged, forged, kind) = (false, false, true, Kind::PLAIN);
+        let datagram = Datagram { bytes, path, marked, damaged, forged, kind };
         self.depart(now, from, datagram, true);
     }
 

@@ -91,10 +91,10 @@ impl Kind {
 }
 
 /// The world of a seed before anything has happened.
-pub(crate) fn build(seed: u64) -> World {
+pub(crate) fn build(seed: u64, leaks: bool) -> World {
     let kind = Kind::of(seed);
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
-    let mut settings = Settings::random(&mut rng, seed);
+    let mut settings = Settings { leaks, ..Settings::random(&mut rng, seed) };
     kind.adapt(&mut settings, &mut rng);
     let mut world = World::new(seed, settings, kind.sabotage());
     for host in 0..2 {
