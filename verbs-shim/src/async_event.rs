@@ -1,0 +1,180 @@
+//! Events about a device and what was made from it, beside completions.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::abi::*;
+use crate::{Context, VerbsError};
+
+/// What happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum AsyncEvent {
+    /// The device works no more, or is gone.
+    DeviceFatal,
+    /// The port carries traffic again.
+    PortActive(u8),
+    /// The port carries no traffic any more.
+    PortError(u8),
+    /// The GID table of the port has changed.
+    GidChange(u8),
+    /// A queue pair of this number.
+    Qp {
+        /// See [`Qp::number`](crate::Qp::number).
+        number: u32,
+        /// What happened to it.
+        event: QpEvent,
+    },
+    /// A completion queue has overflowed; its queue pairs are of no use any more.
+    CqError,
+    /// A shared receive queue has failed; its queue pairs are of no use any more.
+    SrqError,
+    /// Any other, with its number in `enum ibv_event_type`.
+    Other(i32),
+}
+
+/// What can happen to a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum QpEvent {
+    /// It has failed; no completion can say so.
+    Fatal,
+    /// The peer's request was malformed.
+    RequestError,
+    /// The peer was not allowed what it asked for.
+    AccessError,
+    /// The first packet came in before the queue pair was in RTS.
+    Established,
+    /// SQD: nothing is outstanding any more.
+    SendDrained,
+    /// The other path is used now.
+    PathMigrated,
+    /// The other path cannot be used.
+    PathMigrationError,
+    /// No receive work request will be taken any more from its shared receive queue.
+    LastReceive,
+}
+
+impl Context {
+    /// Readable while there is an event; non-blocking.
+    pub fn async_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the context is open, and so is its descriptor; both are as long as `self` is.
+        unsafe { BorrowedFd::borrow_raw((*self.raw()).async_fd) }
+    }
+
+    /// Takes the next event, if there is one, and acknowledges it. Several threads may take them.
+    ///
+    /// # Errors
+    /// [`VerbsError::Refused`]; `EIO` means that the device is gone.
+    pub fn poll_async_event(&self) -> Result<Option<AsyncEvent>, VerbsError> {
+        let mut event = MaybeUninit::<ibv_async_event>::zeroed();
+        // SAFETY: the context is open, `event` takes the event.
+        if unsafe { (self.symbols().ibv_get_async_event)(self.raw(), event.as_mut_ptr()) } != 0 {
+            let source = io::Error::last_os_error();
+            return match source.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+                _ => Err(self.refused("ibv_get_async_event", "", source)),
+            };
+        }
+        // SAFETY: zeros, or what libibverbs wrote over them: integers and raw pointers.
+        let mut event = unsafe { event.assume_init() };
+        // SAFETY: the event comes from libibverbs and is not acknowledged yet.
+        let told = unsafe { tell(&event) };
+        // SAFETY: as above; after this, what it names may be destroyed, so it is not used again.
+        unsafe { (self.symbols().ibv_ack_async_event)(&raw mut event) };
+        Ok(Some(told))
+    }
+}
+
+/// Makes reading events return at once where there is none.
+pub(crate) fn make_non_blocking(context: &Context) -> Result<(), VerbsError> {
+    set_non_blocking(context.async_fd()).map_err(|e| context.refused("fcntl", "O_NONBLOCK", e))
+}
+
+pub(crate) fn set_non_blocking(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the descriptor is open, no pointers are passed.
+    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
+    if flags < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above.
+    match unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// # Safety
+/// The event has come from libibverbs and is not acknowledged: destroying what it names waits for that.
+unsafe fn tell(event: &ibv_async_event) -> AsyncEvent {
+    // SAFETY: events of a port set `port_num`, a number of which only the low 8 bits can be set.
+    let port = || unsafe { event.element.port_num } as u8;
+    // SAFETY: events of a queue pair set `qp`, which lives until the event is acknowledged.
+    let qp = |what| AsyncEvent::Qp { number: unsafe { (*event.element.qp).qp_num }, event: what };
+    match event.event_type {
+        IBV_EVENT_DEVICE_FATAL => AsyncEvent::DeviceFatal,
+        IBV_EVENT_PORT_ACTIVE => AsyncEvent::PortActive(port()),
+        IBV_EVENT_PORT_ERR => AsyncEvent::PortError(port()),
+        IBV_EVENT_GID_CHANGE => AsyncEvent::GidChange(port()),
+        IBV_EVENT_QP_FATAL => qp(QpEvent::Fatal),
+        IBV_EVENT_QP_REQ_ERR => qp(QpEvent::RequestError),
+        IBV_EVENT_QP_ACCESS_ERR => qp(QpEvent::AccessError),
+        IBV_EVENT_COMM_EST => qp(QpEvent::Established),
+        IBV_EVENT_SQ_DRAINED => qp(QpEvent::SendDrained),
+        IBV_EVENT_PATH_MIG => qp(QpEvent::PathMigrated),
+        IBV_EVENT_PATH_MIG_ERR => qp(QpEvent::PathMigrationError),
+        IBV_EVENT_QP_LAST_WQE_REACHED => qp(QpEvent::LastReceive),
+        IBV_EVENT_CQ_ERR => AsyncEvent::CqError,
+        IBV_EVENT_SRQ_ERR => AsyncEvent::SrqError,
+        other => AsyncEvent::Other(other as i32),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+
+    #[test]
+    fn events_come_in_order_and_are_acknowledged() {
+        let fake = fake::Device::new();
+        let context = fake.open();
+        assert_eq!(context.poll_async_event().expect("works"), None);
+        fake.raise(IBV_EVENT_PORT_ERR, AsyncElement { port_num: 1 });
+        fake.raise(IBV_EVENT_GID_CHANGE, AsyncElement { port_num: 1 });
+        fake.raise(IBV_EVENT_DEVICE_FATAL, AsyncElement { port_num: 0 });
+        fake.raise(99, AsyncElement { port_num: 0 });
+        let events: Vec<_> =
+            std::iter::from_fn(|| context.poll_async_event().expect("works")).collect();
+        assert_eq!(
+            events,
+            [
+                AsyncEvent::PortError(1),
+                AsyncEvent::GidChange(1),
+                AsyncEvent::DeviceFatal,
+                AsyncEvent::Other(99),
+            ]
+        );
+        assert_eq!(fake.took("ibv_ack_async_event"), 4);
+    }
+
+    #[test]
+    fn an_event_of_a_queue_pair_has_its_number() {
+        let fake = fake::Device::new();
+        let context = fake.open();
+        let qp = fake::queue_pair(&context, crate::QpKind::Uc);
+        fake.raise(IBV_EVENT_QP_ACCESS_ERR, AsyncElement { qp: qp.raw() });
+        let expected = AsyncEvent::Qp { number: qp.number(), event: QpEvent::AccessError };
+        assert_eq!(context.poll_async_event().expect("works"), Some(expected));
+    }
+
+    #[test]
+    fn the_descriptor_does_not_block() {
+        let fake = fake::Device::new();
+        let context = fake.open();
+        // SAFETY: no pointers are passed.
+        let flags = unsafe { libc::fcntl(context.async_fd().as_raw_fd(), libc::F_GETFL) };
+        assert_eq!(flags & libc::O_NONBLOCK, libc::O_NONBLOCK);
+    }
+}

@@ -1,0 +1,274 @@
+//! An open device.
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::{fmt, io};
+
+use crate::VerbsError;
+use crate::abi::{Symbols, ibv_context, ibv_device_attr};
+use crate::channel::CompletionChannel;
+use crate::cq::Cq;
+use crate::error::check;
+use crate::library::libibverbs;
+use crate::pd::Pd;
+use crate::{async_event, device};
+
+/// An open device. Clones are handles of the same opening; it is closed when the last of them and of all
+/// that was made from them is dropped.
+#[derive(Clone)]
+pub struct Context(Arc<Opened>);
+
+struct Opened {
+    symbols: &'static Symbols,
+    raw: NonNull<ibv_context>,
+    name: String,
+    folder: PathBuf,
+}
+
+// SAFETY: libibverbs may be called from any thread and locks what its calls share; the pointer stays valid
+// until `drop`, which has the only handle.
+unsafe impl Send for Opened {}
+// SAFETY: as above.
+unsafe impl Sync for Opened {}
+
+/// What a device can do; counts are upper bounds, several together may not be reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct DeviceAttributes {
+    /// Firmware version, empty for Soft-RoCE.
+    pub firmware: String,
+    /// The vendor's IEEE number, 0x2c9 or 0x15b3 for Mellanox.
+    pub vendor_id: u32,
+    /// The vendor's number of the part.
+    pub vendor_part_id: u32,
+    /// The largest memory region in bytes.
+    pub max_mr_size: u64,
+    /// Memory regions.
+    pub max_mr: u32,
+    /// Queue pairs.
+    pub max_qp: u32,
+    /// Outstanding work requests of one queue.
+    pub max_qp_wr: u32,
+    /// Scatter/gather entries of a work request.
+    pub max_sge: u32,
+    /// Completion queues.
+    pub max_cq: u32,
+    /// Entries of a completion queue.
+    pub max_cqe: u32,
+    /// Protection domains.
+    pub max_pd: u32,
+    /// Address handles.
+    pub max_ah: u32,
+    /// Shared receive queues, 0 where they are not supported.
+    pub max_srq: u32,
+    /// Outstanding work requests of a shared receive queue.
+    pub max_srq_wr: u32,
+    /// Scatter/gather entries of its work requests.
+    pub max_srq_sge: u32,
+    /// READs and atomics that a queue pair answers at once.
+    pub max_qp_rd_atom: u32,
+    /// READs and atomics that a queue pair has outstanding at once.
+    pub max_qp_init_rd_atom: u32,
+    /// Ports, numbered from 1.
+    pub ports: u8,
+}
+
+impl Context {
+    /// Opens a device by its name, see [`device_names`](crate::device_names).
+    ///
+    /// # Errors
+    /// [`VerbsError::Library`], [`VerbsError::NoDevice`], [`VerbsError::NoProvider`],
+    /// [`VerbsError::UnknownDevice`], [`VerbsError::Open`].
+    pub fn open(name: &str) -> Result<Context, VerbsError> {
+        Context::open_with(libibverbs()?, name, Path::new(device::SYSFS))
+    }
+
+    pub(crate) fn open_with(
+        symbols: &'static Symbols,
+        name: &str,
+        sysfs: &Path,
+    ) -> Result<Context, VerbsError> {
+        let raw = device::open(symbols, name)?;
+        let folder = sysfs.join(name);
+        let context = Context(Arc::new(Opened { symbols, raw, name: name.into(), folder }));
+        async_event::make_non_blocking(&context)?;
+        Ok(context)
+    }
+
+    /// The device's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Asks the device what it can do.
+    ///
+    /// # Errors
+    /// [`VerbsError::Refused`].
+    pub fn attributes(&self) -> Result<DeviceAttributes, VerbsError> {
+        Ok(DeviceAttributes::from(&self.query_device()?))
+    }
+
+    pub(crate) fn query_device(&self) -> Result<ibv_device_attr, VerbsError> {
+        let mut attr = MaybeUninit::<ibv_device_attr>::zeroed();
+        // SAFETY: the context is open, and the struct has the size that this symbol version writes.
+        let code = unsafe { (self.symbols().ibv_query_device)(self.raw(), attr.as_mut_ptr()) };
+        check(code).map_err(|e| self.refused("ibv_query_device", "", e))?;
+        // SAFETY: zeros are a value of it, and so is whatever libibverbs has written over them: all integers.
+        Ok(unsafe { attr.assume_init() })
+    }
+
+    /// Makes a protection domain.
+    ///
+    /// # Errors
+    /// [`VerbsError::Refused`].
+    pub fn alloc_pd(&self) -> Result<Pd, VerbsError> {
+        Pd::alloc(self)
+    }
+
+    /// Makes a completion channel.
+    ///
+    /// # Errors
+    /// [`VerbsError::Refused`].
+    pub fn create_channel(&self) -> Result<CompletionChannel, VerbsError> {
+        CompletionChannel::create(self)
+    }
+
+    /// Makes a completion queue of at least `entries`, whose notifications go to `channel`.
+    ///
+    /// # Errors
+    /// [`VerbsError::OutOfRange`], [`VerbsError::OtherContext`], [`VerbsError::Refused`].
+    pub fn create_cq(
+        &self,
+        entries: u32,
+        channel: Option<&CompletionChannel>,
+    ) -> Result<Cq, VerbsError> {
+        Cq::create(self, entries, channel)
+    }
+
+    /// What the kernel tells of the device.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.0.folder
+    }
+
+    pub(crate) fn symbols(&self) -> &'static Symbols {
+        self.0.symbols
+    }
+
+    pub(crate) fn raw(&self) -> *mut ibv_context {
+        self.0.raw.as_ptr()
+    }
+
+    /// Whether `other` is a handle of this very opening, as all parts of a queue pair must be.
+    pub(crate) fn require_same(
+        &self,
+        what: &'static str,
+        other: &Context,
+    ) -> Result<(), VerbsError> {
+        match Arc::ptr_eq(&self.0, &other.0) {
+            true => Ok(()),
+            false => Err(VerbsError::OtherContext { what, device: self.name().into() }),
+        }
+    }
+
+    pub(crate) fn refused(
+        &self,
+        call: &'static str,
+        asked: impl Into<String>,
+        source: io::Error,
+    ) -> VerbsError {
+        VerbsError::Refused { device: self.name().into(), call, asked: asked.into(), source }
+    }
+
+    /// The result of a function that makes something: errno says why it returned nothing.
+    pub(crate) fn made<T>(
+        &self,
+        call: &'static str,
+        asked: impl FnOnce() -> String,
+        made: *mut T,
+    ) -> Result<NonNull<T>, VerbsError> {
+        let source = io::Error::last_os_error();
+        NonNull::new(made).ok_or_else(|| self.refused(call, asked(), source))
+    }
+
+    /// The result of a function that unmakes something. Nothing can be done about a failure: what it
+    /// was for is left to the kernel, which frees it when the process ends.
+    pub(crate) fn unmade(&self, call: &'static str, code: i32) {
+        if let Err(error) = check(code) {
+            tracing::warn!(device = self.name(), call, %error, "not freed");
+        }
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Context").field(&self.name()).finish()
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // SAFETY: this was the last handle, and whatever was made from the context held one.
+        let code = unsafe { (self.symbols.ibv_close_device)(self.raw.as_ptr()) };
+        if let Err(error) = check(code) {
+            tracing::warn!(device = self.name, call = "ibv_close_device", %error, "not freed");
+        }
+    }
+}
+
+impl From<&ibv_device_attr> for DeviceAttributes {
+    fn from(attr: &ibv_device_attr) -> Self {
+        // A limit below zero makes no sense, so such a device has none of it to offer.
+        let count = |value: i32| u32::try_from(value).unwrap_or(0);
+        DeviceAttributes {
+            firmware: text(&attr.fw_ver.map(|c| c as u8)),
+            vendor_id: attr.vendor_id,
+            vendor_part_id: attr.vendor_part_id,
+            max_mr_size: attr.max_mr_size,
+            max_mr: count(attr.max_mr),
+            max_qp: count(attr.max_qp),
+            max_qp_wr: count(attr.max_qp_wr),
+            max_sge: count(attr.max_sge),
+            max_cq: count(attr.max_cq),
+            max_cqe: count(attr.max_cqe),
+            max_pd: count(attr.max_pd),
+            max_ah: count(attr.max_ah),
+            max_srq: count(attr.max_srq),
+            max_srq_wr: count(attr.max_srq_wr),
+            max_srq_sge: count(attr.max_srq_sge),
+            max_qp_rd_atom: count(attr.max_qp_rd_atom),
+            max_qp_init_rd_atom: count(attr.max_qp_init_rd_atom),
+            ports: attr.phys_port_cnt,
+        }
+    }
+}
+
+/// The text up to the first nul, or all of it where there is none.
+fn text(bytes: &[u8]) -> String {
+    match CStr::from_bytes_until_nul(bytes) {
+        Ok(text) => text.to_string_lossy().into_owned(),
+        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn firmware_text_ends_where_it_ends() {
+        assert_eq!(text(b"16.35\0\0junk"), "16.35");
+        assert_eq!(text(b"abc"), "abc");
+    }
+
+    #[test]
+    fn negative_limits_are_none() {
+        // SAFETY: all of its fields are integers.
+        let mut attr: ibv_device_attr = unsafe { std::mem::zeroed() };
+        (attr.max_qp, attr.max_srq, attr.phys_port_cnt) = (65_000, -1, 2);
+        let attributes = DeviceAttributes::from(&attr);
+        assert_eq!((attributes.max_qp, attributes.max_srq, attributes.ports), (65_000, 0, 2));
+    }
+}

@@ -1,0 +1,112 @@
+//! The list of devices.
+
+use std::ffi::{CStr, c_int};
+use std::{fs, io, ptr, slice};
+
+use crate::VerbsError;
+use crate::abi::{Symbols, ibv_context, ibv_device};
+use crate::library::libibverbs;
+
+/// Where the kernel has a folder for each device.
+pub(crate) const SYSFS: &str = "/sys/class/infiniband";
+
+/// The names of this machine's devices, never none.
+///
+/// # Errors
+/// [`VerbsError::Library`], [`VerbsError::NoDevice`], [`VerbsError::NoProvider`].
+pub fn device_names() -> Result<Vec<String>, VerbsError> {
+    Ok(DeviceList::new(libibverbs()?)?.names())
+}
+
+/// Opens the device of that name.
+pub(crate) fn open(
+    symbols: &'static Symbols,
+    name: &str,
+) -> Result<ptr::NonNull<ibv_context>, VerbsError> {
+    let list = DeviceList::new(symbols)?;
+    let Some(&device) = list.devices().iter().find(|&&device| list.name(device) == name) else {
+        return Err(VerbsError::UnknownDevice { name: name.into(), known: list.names() });
+    };
+    // SAFETY: the device is of a list that is not freed yet.
+    let context = unsafe { (symbols.ibv_open_device)(device) };
+    ptr::NonNull::new(context)
+        .ok_or_else(|| VerbsError::Open { name: name.into(), source: io::Error::last_os_error() })
+}
+
+/// `ibv_get_device_list`, at least one device long.
+struct DeviceList {
+    symbols: &'static Symbols,
+    first: ptr::NonNull<*mut ibv_device>,
+    len: usize,
+}
+
+impl DeviceList {
+    fn new(symbols: &'static Symbols) -> Result<Self, VerbsError> {
+        let mut len: c_int = 0;
+        // SAFETY: `len` takes the number of devices.
+        let first = unsafe { (symbols.ibv_get_device_list)(&raw mut len) };
+        let Some(first) = ptr::NonNull::new(first) else {
+            return Err(none(io::Error::last_os_error()));
+        };
+        let list = DeviceList { symbols, first, len: usize::try_from(len).unwrap_or(0) };
+        match list.len {
+            0 => Err(none(io::Error::from_raw_os_error(libc::ENODEV))),
+            _ => Ok(list),
+        }
+    }
+
+    fn devices(&self) -> &[*mut ibv_device] {
+        // SAFETY: libibverbs returned an array of that many devices, which lives until it is freed on drop.
+        unsafe { slice::from_raw_parts(self.first.as_ptr(), self.len) }
+    }
+
+    fn name(&self, device: *mut ibv_device) -> String {
+        // SAFETY: the device is one of the list; its name is a string inside it.
+        let name = unsafe { CStr::from_ptr((self.symbols.ibv_get_device_name)(device)) };
+        name.to_string_lossy().into_owned()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.devices().iter().map(|&device| self.name(device)).collect()
+    }
+}
+
+impl Drop for DeviceList {
+    fn drop(&mut self) {
+        // SAFETY: the list came from `ibv_get_device_list` and is freed once.
+        unsafe { (self.symbols.ibv_free_device_list)(self.first.as_ptr()) };
+    }
+}
+
+/// Why libibverbs found nothing: the kernel has nothing, or the driver's other half is missing.
+fn none(source: io::Error) -> VerbsError {
+    let entries = fs::read_dir(SYSFS).into_iter().flatten().flatten();
+    let mut kernel: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    kernel.sort();
+    match kernel.is_empty() {
+        true => VerbsError::NoDevice { source },
+        false => VerbsError::NoProvider { kernel },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+
+    #[test]
+    fn a_name_finds_its_device_only() {
+        let fake = fake::Device::new();
+        match open(fake.symbols(), "fake7") {
+            Err(VerbsError::UnknownDevice { name, known }) => {
+                assert_eq!(
+                    (name.as_str(), known.as_slice()),
+                    ("fake7", &[String::from("fake0")][..])
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(fake.alive(), Vec::<&str>::new(), "the list is freed");
+    }
+}

@@ -1,0 +1,257 @@
+//! What can go wrong.
+
+use std::io;
+
+use crate::{Gid, QpKind};
+
+/// Why a call came to nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VerbsError {
+    /// libibverbs is not installed, or is not what it should be.
+    #[error(
+        "no RDMA device: {library} cannot be used: {reason}; install it: `apt-get install libibverbs1 ibverbs-providers`"
+    )]
+    Library {
+        /// Its file name.
+        library: String,
+        /// What the dynamic linker says, or which function is missing.
+        reason: String,
+    },
+    /// The machine has no RDMA device.
+    #[error(
+        "no RDMA device: the kernel knows none ({source}); load the driver of your NIC, or make a Soft-RoCE device: \
+         `modprobe rdma_rxe && rdma link add rxe0 type rxe netdev IF`; libibverbs needs `ib_uverbs` and the package \
+         `ibverbs-providers`"
+    )]
+    NoDevice {
+        /// What libibverbs says.
+        source: io::Error,
+    },
+    /// The kernel has devices, but libibverbs cannot drive any of them.
+    #[error(
+        "no RDMA device: the kernel has {} but libibverbs can drive none of them; install `ibverbs-providers`, \
+         `modprobe ib_uverbs`, and in a container pass on /dev/infiniband",
+        kernel.join(", ")
+    )]
+    NoProvider {
+        /// The kernel's devices.
+        kernel: Vec<String>,
+    },
+    /// There are devices, but none of that name.
+    #[error("there is no RDMA device `{name}`; this machine has {}", known.join(", "))]
+    UnknownDevice {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// The device is there but cannot be opened.
+    #[error(
+        "cannot open RDMA device {name}: {source}; /dev/infiniband/uverbs* must be readable and writable for you"
+    )]
+    Open {
+        /// The device.
+        name: String,
+        /// What libibverbs says.
+        source: io::Error,
+    },
+    /// The device has fewer ports.
+    #[error("{device} has no port {port}: its ports are 1 to {count}")]
+    NoSuchPort {
+        /// The device.
+        device: String,
+        /// What was asked for.
+        port: u8,
+        /// How many there are.
+        count: u8,
+    },
+    /// The port's GID table is shorter.
+    #[error("{device} port {port} has no GID {index}: its table has {count} entries, from 0")]
+    GidOutOfRange {
+        /// The device.
+        device: String,
+        /// The port.
+        port: u8,
+        /// What was asked for.
+        index: u32,
+        /// Entries of the table.
+        count: u32,
+    },
+    /// The entry of the GID table is not in use.
+    #[error(
+        "{device} port {port}: GID {index} is empty; give its network interface an address and bring it up, or choose \
+         another of those in /sys/class/infiniband/{device}/ports/{port}/gids"
+    )]
+    EmptyGid {
+        /// The device.
+        device: String,
+        /// The port.
+        port: u8,
+        /// The entry.
+        index: u32,
+    },
+    /// The kernel does not say of which type a GID is.
+    #[error("cannot read the type of GID {index} of {device} port {port}: {source}")]
+    GidType {
+        /// The device.
+        device: String,
+        /// The port.
+        port: u8,
+        /// The entry.
+        index: u32,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// A number does not fit where verbs has room for it.
+    #[error("{what} {value} is out of range: at most {max}")]
+    OutOfRange {
+        /// What the number is.
+        what: &'static str,
+        /// The number.
+        value: u64,
+        /// The largest possible.
+        max: u64,
+    },
+    /// Verbs knows five path MTUs.
+    #[error("path MTU {bytes} is not one of 256, 512, 1024, 2048 and 4096 bytes")]
+    PathMtu {
+        /// What was asked for.
+        bytes: u32,
+    },
+    /// The destination of a route is all zeros.
+    #[error("{gid} is no destination: ask the peer for the GID of its port")]
+    NoDestination {
+        /// What was given.
+        gid: Gid,
+    },
+    /// The call is for queue pairs of another kind.
+    #[error("{call} is not for a queue pair of kind {kind}")]
+    WrongKind {
+        /// The call.
+        call: &'static str,
+        /// The queue pair's kind.
+        kind: QpKind,
+    },
+    /// Parts of different devices were put together.
+    #[error(
+        "{what} belongs to another opening of a device than {device}: make both from one Context"
+    )]
+    OtherContext {
+        /// What was passed.
+        what: &'static str,
+        /// The device it was passed to.
+        device: String,
+    },
+    /// The library has no such function.
+    #[error("{function} is not to be had from {library}: {remedy}")]
+    Missing {
+        /// The function.
+        function: &'static str,
+        /// The library.
+        library: &'static str,
+        /// What to do.
+        remedy: String,
+    },
+    /// libibverbs, the driver or the device refused.
+    #[error("{device}: {call} failed ({asked}): {source}{}", remedy(source))]
+    Refused {
+        /// The device.
+        device: String,
+        /// The function.
+        call: &'static str,
+        /// With which values it was called.
+        asked: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+fn remedy(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::ENOMEM) => {
+            "; raise the limit of locked memory (`ulimit -l`), or ask for less: see the device's attributes"
+        }
+        Some(libc::EINVAL) => "; see the device's attributes for what it can do",
+        Some(libc::EIO | libc::ENODEV) => "; the device is gone, look at `rdma link` and `dmesg`",
+        _ => "",
+    }
+}
+
+/// A work request that was not posted. Those before it were, it and those after it were not.
+#[derive(Debug, thiserror::Error)]
+#[error("work request {index} of the list was not posted: {source}")]
+pub struct PostError {
+    /// Its place in the list.
+    pub index: usize,
+    /// Why: `ENOMEM` where the queue is full, `EINVAL` where the request or the state is wrong.
+    pub source: io::Error,
+}
+
+/// The result of a function that returns 0 or the reason.
+///
+/// By its manual that is a positive errno; some return -1 and set errno, some drivers return it negated.
+pub(crate) fn check(code: i32) -> io::Result<()> {
+    match code {
+        0 => Ok(()),
+        -1 => Err(io::Error::last_os_error()),
+        _ => Err(io::Error::from_raw_os_error(code.saturating_abs())),
+    }
+}
+
+/// `value` where it is at most `max`.
+pub(crate) fn at_most<T>(what: &'static str, value: T, max: T) -> Result<T, VerbsError>
+where
+    T: Copy + PartialOrd + Into<u64>,
+{
+    match value <= max {
+        true => Ok(value),
+        false => Err(VerbsError::OutOfRange { what, value: value.into(), max: max.into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_return_an_error_is_understood() {
+        assert!(check(0).is_ok());
+        for code in [libc::ENOMEM, -libc::ENOMEM] {
+            let error = check(code).expect_err("not zero");
+            assert_eq!(error.raw_os_error(), Some(libc::ENOMEM));
+        }
+        // SAFETY: errno is this thread's own.
+        unsafe { *libc::__errno_location() = libc::EBUSY };
+        assert_eq!(check(-1).expect_err("not zero").raw_os_error(), Some(libc::EBUSY));
+    }
+
+    #[test]
+    fn what_means_no_device_begins_so() {
+        let library = VerbsError::Library { library: "l".into(), reason: "r".into() };
+        let device = VerbsError::NoDevice { source: io::Error::from_raw_os_error(libc::ENOSYS) };
+        let provider = VerbsError::NoProvider { kernel: vec!["rxe0".into()] };
+        for (error, remedy) in [
+            (library, "apt-get install libibverbs1 ibverbs-providers"),
+            (device, "rdma link add rxe0 type rxe netdev IF"),
+            (provider, "the kernel has rxe0 but"),
+        ] {
+            let text = error.to_string();
+            assert!(text.starts_with("no RDMA device: ") && text.contains(remedy), "{text}");
+        }
+    }
+
+    #[test]
+    fn lack_of_memory_names_the_limit() {
+        let refused = |errno| VerbsError::Refused {
+            device: "rxe0".into(),
+            call: "ibv_reg_mr",
+            asked: "8192 bytes".into(),
+            source: io::Error::from_raw_os_error(errno),
+        };
+        let text = refused(libc::ENOMEM).to_string();
+        assert!(text.contains("rxe0: ibv_reg_mr failed (8192 bytes)"), "{text}");
+        assert!(text.contains("ulimit -l"), "{text}");
+        assert!(!refused(libc::EBUSY).to_string().contains("ulimit"));
+    }
+}

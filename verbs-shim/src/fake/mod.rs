@@ -1,0 +1,202 @@
+//! A libibverbs with one device that moves no bytes but watches how it is used, for unit tests.
+//!
+//! Its state belongs to the thread, as C functions have no other way to it: a test makes one [`Device`].
+
+mod functions;
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{fs, ptr};
+
+use crate::abi::*;
+use functions::SYMBOLS;
+
+use crate::{Context, Gid, Qp, QpInit, QpKind, Route, Sge};
+
+/// What kind of `verbs_context` the device has.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Extension {
+    /// As large as is declared.
+    #[default]
+    Full,
+    /// Too small for `query_port`.
+    Short,
+    /// A plain `ibv_context`.
+    None,
+}
+
+/// A send work request as the driver saw it.
+#[derive(Clone)]
+pub(crate) struct Sent {
+    pub(crate) id: u64,
+    pub(crate) opcode: u32,
+    pub(crate) flags: u32,
+    pub(crate) imm: [u8; 4],
+    pub(crate) sges: Vec<Sge>,
+    pub(crate) rdma: (u64, u32),
+    pub(crate) ud: (*mut ibv_ah, u32, u32),
+}
+
+#[derive(Default)]
+struct State {
+    extension: Extension,
+    failing: Option<&'static str>,
+    /// Work requests that can still be posted.
+    room: usize,
+    took: Vec<&'static str>,
+    alive: Vec<&'static str>,
+    events: VecDeque<(u32, usize)>,
+    notifications: VecDeque<*mut ibv_cq>,
+    completions: VecDeque<u64>,
+    sent: Vec<Sent>,
+    modified: Vec<(u32, ibv_qp_attr)>,
+}
+
+thread_local! {
+    static STATE: RefCell<State> = RefCell::default();
+}
+
+fn with<R>(use_it: impl FnOnce(&mut State) -> R) -> R {
+    STATE.with_borrow_mut(use_it)
+}
+
+/// The device `fake0`.
+pub(crate) struct Device {
+    sysfs: PathBuf,
+}
+
+impl Device {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let sysfs = std::env::temp_dir().join(format!("braid-fake-{}-{count}", std::process::id()));
+        let types = sysfs.join("fake0/ports/1/gid_attrs/types");
+        fs::create_dir_all(&types).expect("a folder for the test");
+        for (index, text) in ["RoCE v2\n", "IB/RoCE v1\n", "RoCE v2\n"].iter().enumerate() {
+            fs::write(types.join(index.to_string()), text).expect("a file for the test");
+        }
+        with(|state| *state = State { room: usize::MAX, ..State::default() });
+        Device { sysfs }
+    }
+
+    pub(crate) fn extension(self, extension: Extension) -> Self {
+        with(|state| state.extension = extension);
+        self
+    }
+
+    /// Lets all calls of that function fail.
+    pub(crate) fn failing(self, function: &'static str) -> Self {
+        with(|state| state.failing = Some(function));
+        self
+    }
+
+    /// Lets only so many work requests be posted.
+    pub(crate) fn room(self, room: usize) -> Self {
+        with(|state| state.room = room);
+        self
+    }
+
+    pub(crate) fn without_sysfs(self) -> Self {
+        fs::remove_dir_all(&self.sysfs).expect("it is there");
+        self
+    }
+
+    pub(crate) fn symbols(&self) -> &'static Symbols {
+        &SYMBOLS
+    }
+
+    pub(crate) fn open(&self) -> Context {
+        self.try_open().expect("fake0 opens")
+    }
+
+    pub(crate) fn try_open(&self) -> Result<Context, crate::VerbsError> {
+        Context::open_with(&SYMBOLS, "fake0", Path::new(&self.sysfs))
+    }
+
+    /// How often that function was called.
+    pub(crate) fn took(&self, function: &str) -> usize {
+        with(|state| state.took.iter().filter(|took| **took == function).count())
+    }
+
+    /// All calls in order.
+    pub(crate) fn calls(&self) -> Vec<&'static str> {
+        with(|state| state.took.clone())
+    }
+
+    /// What was made and not unmade.
+    pub(crate) fn alive(&self) -> Vec<&'static str> {
+        with(|state| state.alive.clone())
+    }
+
+    pub(crate) fn raise(&self, event_type: u32, element: AsyncElement) {
+        // SAFETY: zeros, then one of the members: 8 bytes, which a pointer fills.
+        let bits = unsafe {
+            let mut all = AsyncElement { qp: ptr::null_mut() };
+            match event_type {
+                IBV_EVENT_QP_ACCESS_ERR => all.qp = element.qp,
+                _ => all.port_num = element.port_num,
+            }
+            all.qp.expose_provenance()
+        };
+        with(|state| state.events.push_back((event_type, bits)));
+    }
+
+    pub(crate) fn notify(&self, cq: *mut ibv_cq) {
+        with(|state| state.notifications.push_back(cq));
+    }
+
+    pub(crate) fn complete(&self, id: u64) {
+        with(|state| state.completions.push_back(id));
+    }
+
+    pub(crate) fn sent(&self) -> Vec<Sent> {
+        with(|state| state.sent.clone())
+    }
+
+    /// Masks and attributes of all `ibv_modify_qp`.
+    pub(crate) fn modified(&self) -> Vec<(u32, ibv_qp_attr)> {
+        with(|state| state.modified.clone())
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // It may be gone already, see `without_sysfs`.
+        let _ = fs::remove_dir_all(&self.sysfs);
+    }
+}
+
+/// A queue pair with all that it needs.
+pub(crate) fn queue_pair(context: &Context, kind: QpKind) -> Qp {
+    let pd = context.alloc_pd().expect("a domain");
+    let cq = context.create_cq(16, None).expect("a queue");
+    pd.create_qp(&qp_init(kind, &cq)).expect("a queue pair")
+}
+
+pub(crate) fn qp_init(kind: QpKind, cq: &crate::Cq) -> QpInit<'_> {
+    QpInit {
+        kind,
+        send_cq: cq,
+        recv_cq: cq,
+        srq: None,
+        max_send_wr: 16,
+        max_recv_wr: 16,
+        max_send_sge: 2,
+        max_recv_sge: 1,
+        max_inline: 32,
+    }
+}
+
+pub(crate) fn route() -> Route {
+    Route {
+        port: 1,
+        dgid: Gid::from(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2))),
+        sgid_index: 2,
+        hop_limit: 64,
+        traffic_class: 0,
+        flow_label: 0,
+    }
+}

@@ -1,0 +1,52 @@
+//! libibverbs, opened at run time, with safe owners.
+//!
+//! Nothing here is needed at build time and nothing links to libibverbs: the library is opened when the
+//! first device is asked for. Where it is missing, or where there is no device, that is an error which
+//! says what to install or to set up ([`VerbsError`]).
+//!
+//! A [`Context`] is an open device. From it come protection domains ([`Pd`]), completion channels and
+//! queues ([`CompletionChannel`], [`Cq`]); from a domain memory regions, queue pairs, shared receive
+//! queues and address handles ([`Mr`], [`Qp`], [`Srq`], [`Ah`]). Each keeps alive what it was made from,
+//! so they may be dropped in any order. All of them may be used from any thread: libibverbs locks
+//! inside. None of its calls waits for the network, except that dropping an object waits for a thread
+//! that is just reading an event about it.
+//!
+//! RoCE only: an address is a GID, LIDs are not set.
+
+#[doc(hidden)]
+pub mod abi;
+mod ah;
+mod async_event;
+mod channel;
+mod completion;
+mod context;
+mod cq;
+mod device;
+mod error;
+#[cfg(test)]
+mod fake;
+mod gid;
+mod library;
+mod mlx5;
+mod mr;
+mod pd;
+mod port;
+mod post;
+mod qp;
+mod srq;
+
+pub use ah::{Ah, Route};
+pub use async_event::{AsyncEvent, QpEvent};
+pub use channel::CompletionChannel;
+pub use completion::{Completion, WcOpcode, WcStatus};
+pub use context::{Context, DeviceAttributes};
+pub use cq::Cq;
+pub use device::device_names;
+pub use error::{PostError, VerbsError};
+pub use gid::{Gid, GidType};
+pub use mr::{Mr, MrAccess};
+pub use pd::Pd;
+pub use port::{PortAttributes, PortState};
+pub use post::{RecvWr, SendOp, SendWr, Sge};
+pub use qp::{Qp, QpInit, QpKind, QpState, Rtr, Rts};
+pub use srq::Srq;
