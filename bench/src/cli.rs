@@ -161,12 +161,21 @@ pub(crate) struct EngineArgs {
     /// Local address to receive on [default: all]
     #[arg(long)]
     pub(crate) bind: Option<IpAddr>,
-    /// RDMA device, with `--datapath verbs`.
+    /// RDMA device, as `rdma link` names it; implies `--datapath verbs`.
     #[arg(short = 'd', long, value_name = "DEV")]
     pub(crate) dev: Option<String>,
-    /// What carries the packets.
-    #[arg(long, value_enum, default_value_t = DatapathKind::Udp)]
-    pub(crate) datapath: DatapathKind,
+    /// Its port.
+    #[arg(short = 'i', long, value_name = "PORT", default_value_t = 1, requires = "dev")]
+    pub(crate) ib_port: u8,
+    /// Entry of the port's GID table [default: the one of `--bind`, or else the first of RoCE v2 with an IPv4 address]
+    #[arg(short = 'x', long, value_name = "INDEX", requires = "dev")]
+    pub(crate) gid_index: Option<u32>,
+    /// Service of the NIC that carries the paths.
+    #[arg(short = 'c', long, value_enum, ignore_case = true, default_value_t = Service::Uc, requires = "dev")]
+    pub(crate) connection: Service,
+    /// What carries the packets [default: udp, or verbs with `-d`]
+    #[arg(long, value_enum)]
+    pub(crate) datapath: Option<DatapathKind>,
     /// Who runs the protocol: the test itself by polling, or a thread of the engine.
     #[arg(long, value_enum, default_value_t = ProgressKind::Poll)]
     pub(crate) progress: ProgressKind,
@@ -214,6 +223,14 @@ pub(crate) struct EngineArgs {
     /// Where the random choices start.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+impl EngineArgs {
+    /// What carries the packets.
+    pub(crate) fn datapath(&self) -> DatapathKind {
+        let implied = if self.dev.is_some() { DatapathKind::Verbs } else { DatapathKind::Udp };
+        self.datapath.unwrap_or(implied)
+    }
 }
 
 #[derive(Args, Clone, Debug)]
@@ -277,10 +294,18 @@ pub(crate) struct SprayArgs {
 pub(crate) enum DatapathKind {
     /// UDP sockets.
     Udp,
-    /// libibverbs: not built yet.
+    /// An RDMA device, Soft-RoCE included, by libibverbs; `-d` names it.
     Verbs,
     /// Inside one process.
     Mem,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Service {
+    /// Unreliable connection.
+    Uc,
+    /// Reliable connection.
+    Rc,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

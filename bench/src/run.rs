@@ -28,7 +28,7 @@ const LARGEST_OF_ALL: u64 = 8 << 20;
 /// Runs what the command line says.
 pub(crate) fn run(test: Test, args: &TestArgs) -> Result<(), Failure> {
     check(test, args)?;
-    match (&args.host, args.loopback, args.engine.datapath) {
+    match (&args.host, args.loopback, args.engine.datapath()) {
         (None, true, DatapathKind::Mem) => both_in_one_process(test, args),
         (None, true, _) => {
             let side = Side::new(&args.engine, 0, None)?;

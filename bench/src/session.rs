@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use braid::{
     Access, CcConfig, CompletionQueue, Crc, Datapath, Engine, EngineConfig, EngineError, Faults,
     Listener, MemFabric, MemoryRegion, Progress, ProtectionDomain, QpOptions, QueuePair,
-    RemoteRegion,
+    RemoteRegion, VerbsOptions, VerbsService,
 };
 
-use crate::cli::{DatapathKind, EngineArgs, ProgressKind, Switch, Test};
+use crate::cli::{DatapathKind, EngineArgs, ProgressKind, Service, Switch, Test};
 use crate::control::Control;
 use crate::failure::{Attempt, Failure};
 use crate::pattern;
@@ -66,7 +66,10 @@ impl Side {
 
 fn engine(args: &EngineArgs, port: u16, fabric: Option<&MemFabric>) -> Result<Engine, Failure> {
     let mut bind = SocketAddr::new(args.bind.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), port);
-    let mut datapath = Datapath::Udp;
+    let mut datapath = match args.datapath() {
+        DatapathKind::Verbs => Datapath::Verbs(verbs(args)?),
+        DatapathKind::Udp | DatapathKind::Mem => Datapath::Udp,
+    };
     if let Some(fabric) = fabric {
         datapath = Datapath::Mem(fabric.clone());
         bind.set_ip(IpAddr::V6(Ipv6Addr::LOCALHOST));
@@ -88,9 +91,19 @@ fn engine(args: &EngineArgs, port: u16, fabric: Option<&MemFabric>) -> Result<En
         ..EngineConfig::default()
     };
     match Engine::new(config) {
-        Err(error @ EngineError::PathCount(_)) => Err(usage(error)),
+        Err(error @ (EngineError::PathCount(_) | EngineError::Verbs(_))) => Err(usage(error)),
         made => made.attempt("engine"),
     }
+}
+
+fn verbs(args: &EngineArgs) -> Result<VerbsOptions, Failure> {
+    let device =
+        args.dev.clone().ok_or_else(|| usage("`--datapath verbs` needs a device: `-d DEV`"))?;
+    let service = match args.connection {
+        Service::Uc => VerbsService::Uc,
+        Service::Rc => VerbsService::Rc,
+    };
+    Ok(VerbsOptions { device, port: args.ib_port, gid_index: args.gid_index, service })
 }
 
 fn faults(args: &EngineArgs) -> Faults {
@@ -107,8 +120,12 @@ fn faults(args: &EngineArgs) -> Faults {
 /// Refuses what is not built, by name.
 pub(crate) fn check(args: &EngineArgs) -> Result<(), Failure> {
     let not_built = |what: &str| Err(Failure::Usage(format!("{what} is not built yet")));
-    if args.datapath == DatapathKind::Verbs || args.dev.is_some() {
-        return not_built("the verbs datapath (--datapath verbs, -d)");
+    match (args.datapath(), &args.dev) {
+        (DatapathKind::Verbs, None) => verbs(args).map(drop)?,
+        (DatapathKind::Udp | DatapathKind::Mem, Some(_)) => {
+            return Err(usage("`-d` names an RDMA device: it goes with `--datapath verbs`"));
+        }
+        _ => {}
     }
     if !args.rails.is_empty() {
         return not_built("multi-rail (--rails)");

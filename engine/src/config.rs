@@ -8,6 +8,7 @@ use braid_wire::Crc;
 
 use crate::link::faults::Faults;
 use crate::link::mem::MemFabric;
+use crate::verbs::VerbsOptions;
 
 /// What carries the packets.
 #[derive(Clone, Default)]
@@ -18,6 +19,9 @@ pub enum Datapath {
     Udp,
     /// A network inside this process, for tests: engines with clones of one fabric reach each other.
     Mem(MemFabric),
+    /// A port of an RDMA device, Soft-RoCE included. Connections are set up over a UDP socket; payloads are checked by
+    /// the NIC (the ICRC of RoCEv2), so [`EngineConfig::crc`] is ignored. See docs/verbs.md.
+    Verbs(VerbsOptions),
 }
 
 /// Who runs the protocol.

@@ -8,6 +8,8 @@ use std::time::Duration;
 use braid_transport::QpState;
 use braid_wire::{MAX_PRIVATE_DATA, QpId, RejectReason};
 
+use crate::verbs::TrunkError;
+
 /// Why a queue pair was not connected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -69,6 +71,14 @@ pub enum ConnectError {
     OtherEngine {
         /// Its number.
         qp: QpId,
+    },
+    /// The RDMA devices of the two ends cannot be joined.
+    #[error("cannot connect to {addr} over verbs: {source}")]
+    Trunk {
+        /// Whom it was to reach.
+        addr: SocketAddr,
+        /// Why.
+        source: TrunkError,
     },
     /// The queue pair was reset or disconnected meanwhile.
     #[error("connecting to {addr} was given up, because the queue pair was reset or disconnected")]

@@ -25,6 +25,7 @@ use crate::memory::RegionTable;
 use crate::pd::ProtectionDomain;
 use crate::qp_numbers::QpNumbers;
 use crate::random;
+use crate::verbs::{Device, Trunks, VerbsSetupError};
 use crate::worker::{PathPlan, SetUpPlan, Signals, WorkerCell, WorkerParts};
 
 /// Why an engine was not made.
@@ -73,6 +74,9 @@ pub enum EngineError {
     /// Faults that cannot be.
     #[error(transparent)]
     Faults(#[from] FaultsError),
+    /// The RDMA device.
+    #[error(transparent)]
+    Verbs(#[from] VerbsSetupError),
     /// The system refused a thread or a descriptor.
     #[error("the system refused a resource of the engine: {0}")]
     System(#[source] io::Error),
@@ -180,6 +184,8 @@ pub(crate) struct EngineInner {
     next_pd: AtomicU32,
     next_worker: AtomicUsize,
     qp_numbers: Mutex<QpNumbers>,
+    /// Of the verbs datapath.
+    device: Option<Arc<Device>>,
 }
 
 impl EngineInner {
@@ -198,6 +204,7 @@ impl EngineInner {
             next_pd: AtomicU32::new(1),
             next_worker: AtomicUsize::new(0),
             qp_numbers: Mutex::default(),
+            device: open_device(config)?,
             regions,
         };
         for index in 0..count {
@@ -219,12 +226,16 @@ impl EngineInner {
         }
         let counters = Arc::new(WorkerCounters::default());
         let seed = config.seed.wrapping_add((index as u64) << 32);
+        let mtu = config.mtu.unwrap_or(DEFAULT_MTU);
+        let trunks =
+            self.device.as_ref().map(|device| Trunks::new(device.clone(), config.paths, mtu));
         let parts = WorkerParts {
             link,
+            trunks: trunks.transpose()?,
             clock,
             plan: SetUpPlan {
                 instance,
-                mtu: config.mtu.unwrap_or(DEFAULT_MTU),
+                mtu,
                 crc: config.crc,
                 ping_interval: config.ping_interval,
                 peer_timeout: config.peer_timeout,
@@ -307,9 +318,14 @@ impl EngineInner {
         self.first_worker().drive(self.spin, until, done)
     }
 
+    pub(crate) fn device(&self) -> Option<&Arc<Device>> {
+        self.device.as_ref()
+    }
+
     /// Removes a region; when this returns, nothing of the engine touches its memory.
     pub(crate) fn deregister(&self, key: u32) {
         self.regions.remove(key);
+        self.device.iter().for_each(|device| device.leave(key));
         // A worker uses one snapshot of the table for as long as it is locked, so having been
         // locked once means having let go of the old one.
         for worker in &self.workers {
@@ -355,13 +371,25 @@ fn open_link(config: &EngineConfig, index: usize) -> Result<Box<dyn Link>, Engin
     }
     let failed = |source| EngineError::Bind { addr, source };
     let link: Box<dyn Link> = match &config.datapath {
-        Datapath::Udp => Box::new(UdpLink::bind(addr, config.receive_buffer).map_err(failed)?),
+        Datapath::Udp | Datapath::Verbs(_) => {
+            Box::new(UdpLink::bind(addr, config.receive_buffer).map_err(failed)?)
+        }
         Datapath::Mem(fabric) => Box::new(MemLink::bind(fabric, addr).map_err(failed)?),
     };
     let mut link = with_faults(link, config.faults, index)?;
-    let count = config.paths;
+    // Over verbs the sockets carry only what has no path.
+    let count = if matches!(config.datapath, Datapath::Verbs(_)) { 0 } else { config.paths };
     link.open_paths(count).map_err(|source| EngineError::Paths { count, source })?;
     Ok(link)
+}
+
+fn open_device(config: &EngineConfig) -> Result<Option<Arc<Device>>, VerbsSetupError> {
+    let Datapath::Verbs(options) = &config.datapath else { return Ok(None) };
+    if !config.faults.is_none() {
+        return Err(VerbsSetupError::Faults);
+    }
+    let ip = Some(config.bind.ip()).filter(|ip| !ip.is_unspecified());
+    Device::open(options, ip).map(|device| Some(Arc::new(device)))
 }
 
 fn with_faults(

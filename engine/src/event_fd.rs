@@ -39,12 +39,15 @@ impl AsFd for EventFd {
     }
 }
 
+/// Most descriptors that [`sleep_on`] watches.
+pub(crate) const MAX_FDS: usize = 4;
+
 /// Sleeps until one of the descriptors is readable or the time is over. It may wake early, as
 /// signals do.
 pub(crate) fn sleep_on(fds: &[BorrowedFd<'_>], limit: Option<Duration>) {
-    debug_assert!(fds.len() <= 2);
+    debug_assert!(fds.len() <= MAX_FDS);
     let unused = libc::pollfd { fd: -1, events: 0, revents: 0 };
-    let mut polled = [unused; 2];
+    let mut polled = [unused; MAX_FDS];
     for (slot, fd) in polled.iter_mut().zip(fds) {
         *slot = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     }
@@ -53,7 +56,7 @@ pub(crate) fn sleep_on(fds: &[BorrowedFd<'_>], limit: Option<Duration>) {
         tv_nsec: limit.subsec_nanos().into(),
     });
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: `polled` has two entries (negative descriptors are skipped), `limit` is null or
+    // SAFETY: `polled` has that many entries (negative descriptors are skipped), `limit` is null or
     // points to a timespec that outlives the call, and no signal mask is given.
-    unsafe { libc::ppoll(polled.as_mut_ptr(), 2, limit, std::ptr::null()) };
+    unsafe { libc::ppoll(polled.as_mut_ptr(), MAX_FDS as libc::nfds_t, limit, std::ptr::null()) };
 }

@@ -27,6 +27,7 @@ mod pd;
 mod qp;
 mod qp_numbers;
 mod random;
+mod verbs;
 mod wake;
 mod worker;
 pub mod wr;
@@ -55,3 +56,4 @@ pub use memory::{
 };
 pub use pd::ProtectionDomain;
 pub use qp::{CreateQpError, QpOptions, QueuePair};
+pub use verbs::{TrunkError, VerbsOptions, VerbsService, VerbsSetupError};

@@ -161,7 +161,13 @@ impl ConnectionRequest {
         if !Arc::ptr_eq(&self.engine, qp.engine()) {
             return Err(ConnectError::OtherEngine { qp: qp.number() });
         }
-        let accept = qp.worker().control().accept(qp.index(), &self.incoming, private_data)?;
+        let accepted = qp.worker().control().accept(qp.index(), &self.incoming, private_data);
+        if let Err(ConnectError::Trunk { .. }) = accepted {
+            self.answered = true;
+            let mut worker = self.engine.first_worker().control();
+            worker.turn_down(self.incoming.attempt(), RejectReason::Datapath);
+        }
+        let accept = accepted?;
         self.answered = true;
         self.engine.first_worker().control().answer(self.incoming.attempt(), accept);
         Ok(())

@@ -16,7 +16,8 @@ use serde::Serialize;
 use self::interleave::{Contestant, interleave};
 use self::report::Report;
 use crate::cli::{
-    AtomicKind, CeilingArgs, DatapathKind, EngineArgs, ProgressKind, Switch, Test, TestArgs,
+    AtomicKind, CeilingArgs, DatapathKind, EngineArgs, ProgressKind, Service, Switch, Test,
+    TestArgs,
 };
 use crate::failure::{Attempt, Failure};
 use crate::peer::metrics::{GOODPUT, Metrics, ONE_WAY_P50, ONE_WAY_P99};
@@ -226,7 +227,10 @@ fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
         port: 0,
         bind: Some(LOOPBACK),
         dev: None,
-        datapath: DatapathKind::Udp,
+        datapath: Some(DatapathKind::Udp),
+        ib_port: 1,
+        gid_index: None,
+        connection: Service::Uc,
         progress: ProgressKind::Poll,
         paths: args.paths,
         lb: args.lb,

@@ -9,5 +9,6 @@ mod table;
 pub use region::{MemoryError, MemoryRegion, PageSize, RegisterError};
 pub use remote::{MalformedKey, REMOTE_REGION_LEN, RemoteRegion};
 
+pub(crate) use mapping::Mapping;
 pub(crate) use raw::{Checked, append, place, place_value};
 pub(crate) use table::{RegionCache, RegionTable};

@@ -8,9 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use braid_transport::{Access, PdId, Region, Sge};
 
+use braid_verbs::{Mr, VerbsError};
+
 use super::mapping::Mapping;
 use super::remote::RemoteRegion;
 use crate::engine::EngineInner;
+use crate::verbs::Device;
 
 /// The pages that a region's own memory is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -57,6 +60,9 @@ pub enum RegisterError {
         /// What the system said.
         source: io::Error,
     },
+    /// The RDMA device refuses.
+    #[error("the RDMA device does not take the memory: {0}")]
+    Device(#[from] VerbsError),
     /// All keys are in use.
     #[error("2^24 memory regions exist already; deregister some")]
     TooMany,
@@ -102,6 +108,8 @@ pub struct MemoryRegion {
     start: NonNull<u8>,
     len: usize,
     key: u32,
+    /// Its registration with the RDMA device. Before the mapping: the device lets go of the memory first.
+    _mr: Option<Mr>,
     /// The memory, where it is the region's own. After the fields above only for reading ease:
     /// `Drop` deregisters before any field goes.
     _mapping: Option<Mapping>,
@@ -160,9 +168,16 @@ impl MemoryRegion {
         if addr.checked_add(bytes).is_none() {
             return Err(RegisterError::Wraps { addr, len: bytes });
         }
+        // SAFETY: the memory stays mapped until the region is dropped, by the mapping or by the promise given to
+        // `register`, and access to it goes by raw copies and atomics.
+        let mr = |device: &Arc<Device>| unsafe { device.register(pd, start.as_ptr(), len, access) };
+        let mr = engine.device().map(mr).transpose()?;
         let region = Region { pd, addr, len: bytes, access };
         let key = engine.regions.insert(region).ok_or(RegisterError::TooMany)?;
-        Ok(MemoryRegion { engine, start, len, key, _mapping: mapping })
+        if let (Some(device), Some(mr)) = (engine.device(), &mr) {
+            device.enter(key, mr);
+        }
+        Ok(MemoryRegion { engine, start, len, key, _mr: mr, _mapping: mapping })
     }
 
     /// The address of its first byte.

@@ -16,6 +16,7 @@ use super::responder::Responder;
 use crate::counters::WorkerCounters;
 use crate::link::Received;
 use crate::memory::{Checked, place, place_value};
+use crate::verbs::Arrived;
 
 /// The parts of a worker that arriving datagrams touch; all but the link.
 pub(crate) struct Arrivals<'a> {
@@ -40,21 +41,47 @@ impl Arrivals<'_> {
         }
     }
 
+    /// What an RNIC has brought.
+    pub(crate) fn from_nic(&mut self, arrived: Arrived<'_>) {
+        match arrived {
+            Arrived::Packet(received) => self.datagram(received),
+            Arrived::Placed(path, header) => self.segment(path, false, header, None),
+            Arrived::Renewed(id, path, generation) => {
+                let bound = self.qps.get(id).and_then(|entry| entry.bound());
+                if let Some((peer, slot)) = bound {
+                    self.peers.endpoint_mut(peer).renewed(self.now, slot, path, generation);
+                }
+            }
+        }
+    }
+
     fn data(&mut self, received: &Received<'_>, header: &DataHeader, payload: &[u8]) {
+        let path = path_of(received.from.port());
+        self.segment(path, received.congestion, header, Some(payload));
+    }
+
+    /// A segment; without `payload`, it is in its place already.
+    fn segment(
+        &mut self,
+        path: PathId,
+        congestion: bool,
+        header: &DataHeader,
+        payload: Option<&[u8]>,
+    ) {
         let Some(entry) = self.qps.addressed(header.qp, header.token) else {
             return self.counters.unknown_qp.add(1);
         };
         // Without a peer: it has accepted us, and its data has overtaken the ACCEPT. It will be resent.
         let Some((peer, slot)) = entry.bound() else { return };
-        if entry.crc == Crc::On && header.check_payload(payload).is_err() {
+        let spoiled = |payload: &[u8]| header.check_payload(payload).is_err();
+        if entry.crc == Crc::On && payload.is_some_and(spoiled) {
             return self.counters.payload_check.add(1);
         }
-        let path = path_of(received.from.port());
-        let arrival = Arrival { header, path, congestion: received.congestion };
+        let arrival = Arrival { header, path, congestion };
         let endpoint = self.peers.endpoint_mut(peer);
         match endpoint.on_arrival(self.now, slot, &arrival, &self.memory) {
             Admit::Take(landing) => {
-                land(&landing, payload);
+                payload.iter().for_each(|payload| land(&landing, payload));
                 endpoint.placed(self.now, slot, &self.memory);
             }
             Admit::Duplicate => self.counters.duplicates.add(1),
@@ -123,6 +150,9 @@ impl Arrivals<'_> {
     /// path ports, which receive nothing, is answered in vain; its sender asks again before long from
     /// the port that does.
     fn deny(&mut self, from: SocketAddr, ping: &Control) {
+        if from.ip().is_unspecified() {
+            return; // It came through an RNIC; there, too, its sender will ask from its port.
+        }
         let mut bytes = Vec::with_capacity(CONTROL_LEN);
         Control { kind: ControlKind::Unknown, stamp: 0, ..*ping }.encode(&mut bytes);
         self.outbox.reply(from, &bytes);

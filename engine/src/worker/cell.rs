@@ -7,9 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
+
 use super::{Signals, Worker, WorkerParts};
 use crate::clock::Clock;
-use crate::event_fd::sleep_on;
+use crate::event_fd::{MAX_FDS, sleep_on};
+use crate::verbs::Trunks;
 
 /// How long a driver sleeps on a link that cannot wake it.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
@@ -29,8 +32,9 @@ pub(crate) struct WorkerCell {
     idle_rounds: AtomicU32,
     signals: Arc<Signals>,
     clock: Clock,
-    /// The link's readiness. The link lives as long as the worker, and that as long as this.
-    link_fd: Option<RawFd>,
+    /// What becomes readable when something comes: the link's descriptor, and those of an RDMA device. They live as
+    /// long as the worker, and that as long as this. `None`: the link has to be polled.
+    ready: Option<Vec<RawFd>>,
 }
 
 /// The worker, for a control operation. When it is let go of, a sleeping driver wakes to see what
@@ -43,10 +47,13 @@ pub(crate) struct Control<'a> {
 impl WorkerCell {
     pub(crate) fn new(parts: WorkerParts) -> Self {
         let (signals, clock) = (parts.signals.clone(), parts.clock);
-        let link_fd = parts.link.readiness().map(|fd| fd.as_raw_fd());
+        let ready = parts.link.readiness().map(|fd| {
+            let nic = parts.trunks.iter().flat_map(Trunks::readiness);
+            [fd].into_iter().chain(nic).map(|fd| fd.as_raw_fd()).collect()
+        });
         let worker = Mutex::new(Worker::new(parts));
         let (control_waiting, idle_rounds) = (AtomicU32::new(0), AtomicU32::new(0));
-        WorkerCell { worker, control_waiting, idle_rounds, signals, clock, link_fd }
+        WorkerCell { worker, control_waiting, idle_rounds, signals, clock, ready }
     }
 
     pub(crate) fn signals(&self) -> &Arc<Signals> {
@@ -129,8 +136,8 @@ impl WorkerCell {
         // Everything is looked at after this; see `wake`.
         self.signals.sleepers().announce();
         let result = done();
-        let worker = self.lock();
-        let deadline = worker.next_deadline();
+        let mut worker = self.lock();
+        let deadline = worker.prepare_sleep();
         let work = worker.has_posts() || self.control_waiting.load(Ordering::Acquire) > 0;
         drop(worker);
         if result.is_none() && !work {
@@ -146,9 +153,14 @@ impl WorkerCell {
 
     fn sleep_on_link(&self, limit: Option<Duration>) {
         let event = self.signals.event();
-        match self.link_fd {
-            // SAFETY: the link, and with it the descriptor, lives as long as `self`.
-            Some(fd) => sleep_on(&[event, unsafe { BorrowedFd::borrow_raw(fd) }], limit),
+        match &self.ready {
+            Some(ready) => {
+                // SAFETY: link and device, and with them their descriptors, live as long as `self`.
+                let ready = ready.iter().map(|fd| unsafe { BorrowedFd::borrow_raw(*fd) });
+                let all: SmallVec<[BorrowedFd<'_>; MAX_FDS]> =
+                    [event].into_iter().chain(ready).collect();
+                sleep_on(&all, limit);
+            }
             None => sleep_on(&[event], Some(limit.map_or(POLL_INTERVAL, |l| l.min(POLL_INTERVAL)))),
         }
     }

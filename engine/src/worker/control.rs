@@ -12,6 +12,7 @@ use super::responder::Attempt;
 use crate::engine::PathsTo;
 use crate::qp::QpShared;
 use crate::random;
+use crate::verbs::Trunks;
 
 impl Worker {
     /// Takes in a new queue pair, in RESET.
@@ -26,6 +27,7 @@ impl Worker {
     pub(crate) fn destroy(&mut self, index: usize) -> Option<Attempt> {
         self.leave_peer(index);
         let mut entry = self.qps.remove(index)?;
+        self.trunks.iter_mut().for_each(|trunks| trunks.close(entry.shared.id));
         entry.forget_posts();
         entry.accepted
     }
@@ -43,6 +45,7 @@ impl Worker {
             endpoint.disconnect(now, slot);
             self.mirror_state(index);
         }
+        self.retire_trunk(index);
         // The farewell must be in the outbox before the queue pair can go.
         while self.transmit(now) && !self.outbox.has_waiting() {}
         self.settle();
@@ -64,6 +67,7 @@ impl Worker {
         };
         entry.mirror_state(&self.peers);
         entry.deliver_unbound();
+        self.retire_trunk(index);
         self.progress();
         changed
     }
@@ -72,6 +76,7 @@ impl Worker {
     fn reset(&mut self, index: usize) {
         self.leave_peer(index);
         let Some(entry) = self.qps.at(index) else { return };
+        self.trunks.iter_mut().for_each(|trunks| trunks.close(entry.shared.id));
         entry.shared.set_state(QpState::Reset);
         entry.forget_posts();
         if let Place::Unbound(qp) = &mut entry.place {
@@ -106,6 +111,17 @@ impl Worker {
         }
     }
 
+    /// Over verbs: nothing lands any more for a queue pair that does not receive.
+    fn retire_trunk(&mut self, index: usize) {
+        let Some(trunks) = &mut self.trunks else { return };
+        let Some(entry) = self.qps.at(index).filter(|entry| entry.bound().is_some()) else {
+            return;
+        };
+        if !entry.shared.state().receives() {
+            trunks.retire(entry.shared.id);
+        }
+    }
+
     fn mirror_state(&mut self, index: usize) {
         if let Some(entry) = self.qps.at(index) {
             entry.mirror_state(&self.peers);
@@ -115,6 +131,7 @@ impl Worker {
     /// Makes sure that nothing refers to a region that is no longer in the table.
     pub(crate) fn forget_memory(&mut self) {
         self.outbox.forget();
+        self.trunks.iter_mut().for_each(Trunks::quiesce);
     }
 
     pub(crate) fn remote_addr(&mut self, index: usize) -> Option<SocketAddr> {

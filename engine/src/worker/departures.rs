@@ -2,14 +2,17 @@
 
 use std::net::SocketAddr;
 
-use braid_transport::{Access, Endpoint, PdId, QpSlot, Regions, SgList, Transmit, TransmitBody};
-use braid_wire::{Crc, DataHeader, MAX_ACK_LEN, PathId, Time, payload_crc};
+use braid_transport::{
+    Access, Endpoint, PdId, Placement, QpSlot, Regions, SgList, Transmit, TransmitBody,
+};
+use braid_wire::{Crc, DataHeader, MAX_ACK_LEN, PathId, QpId, Time, payload_crc};
 
 use super::Worker;
 use super::outbox::Outbox;
 use super::train::{MAX_PIECES, Shipping};
 use crate::link::Via;
 use crate::memory::{Checked, append};
+use crate::verbs::{Shipment, Trunks};
 
 /// Trains sent before the worker looks at what has arrived: about 1 MiB, or 100 us.
 const TRAINS: usize = 16;
@@ -25,6 +28,7 @@ struct Segment<'a> {
     access: Access,
     path: PathId,
     crc: Crc,
+    placement: Placement,
 }
 
 impl Worker {
@@ -40,7 +44,7 @@ impl Worker {
         self.turn = self.turn.wrapping_add(1);
         for step in 0..count {
             let index = (self.turn + step) % count;
-            while trains < TRAINS && self.transmit_one(now, index) {
+            while trains < TRAINS && self.nic_has_room() && self.transmit_one(now, index) {
                 worked = true;
                 if self.outbox.has_waiting() {
                     trains += 1;
@@ -52,7 +56,12 @@ impl Worker {
             }
         }
         self.outbox.seal();
+        self.trunks.iter_mut().for_each(Trunks::flush);
         worked | !self.outbox.flush(&mut *self.link)
+    }
+
+    fn nic_has_room(&self) -> bool {
+        self.trunks.as_ref().is_none_or(Trunks::has_room)
     }
 
     /// Packs the next packet of one peer.
@@ -70,45 +79,69 @@ impl Worker {
                 access,
                 path,
                 crc,
+                placement,
                 train_start: _,
-                placement: _,
             } => {
-                let segment = Segment { slot, header, gather: &gather, pd, access, path, crc };
-                pack(now, outbox, endpoint, to, segment, self.regions.load());
+                let gather = &gather;
+                let segment = Segment { slot, header, gather, pd, access, path, crc, placement };
+                if !segment.is_readable(self.regions.load()) {
+                    endpoint.unreadable(now, slot, &header);
+                } else if let Some(trunks) = &mut self.trunks {
+                    ship(now, trunks, endpoint, &segment);
+                } else {
+                    pack(outbox, to, segment, self.regions.load());
+                }
             }
             TransmitBody::Ack(ack) => {
                 self.scratch.clear();
                 self.scratch.reserve(MAX_ACK_LEN);
                 ack.encode(&mut self.scratch);
-                outbox.note(to, Via::Path(ack.path), &self.scratch);
+                let id = endpoint.qp(slot).id();
+                self.send_note(id, to, Some(ack.path));
             }
             TransmitBody::Control(control, path) => {
                 self.scratch.clear();
                 control.encode(&mut self.scratch);
-                outbox.note(to, path.map_or(Via::Port, Via::Path), &self.scratch);
+                let id = endpoint.qp(slot).id();
+                self.send_note(id, to, path);
             }
         }
         true
     }
+
+    /// Sends what is in `scratch`, by a path or else from the receiving port.
+    fn send_note(&mut self, id: QpId, to: SocketAddr, path: Option<PathId>) {
+        match (&mut self.trunks, path) {
+            (Some(trunks), Some(path)) => trunks.note(id, path, &self.scratch),
+            (_, path) => self.outbox.note(to, path.map_or(Via::Port, Via::Path), &self.scratch),
+        }
+    }
 }
 
-/// Adds a data packet to a train, its memory checked once more: regions may have gone since the
-/// work request was posted.
-fn pack(
-    now: Time,
-    outbox: &mut Outbox,
-    endpoint: &mut Endpoint,
-    to: SocketAddr,
-    segment: Segment<'_>,
-    regions: &Regions,
-) {
-    let Segment { slot, mut header, gather, pd, access, path, crc } = segment;
-    let readable = gather
-        .iter()
-        .all(|piece| regions.check(pd, piece.lkey, piece.addr, piece.len.into(), access).is_ok());
-    if !readable {
-        return endpoint.unreadable(now, slot, &header);
+impl Segment<'_> {
+    /// Its memory is checked once more: regions may have gone since the work request was posted.
+    fn is_readable(&self, regions: &Regions) -> bool {
+        let Segment { pd, access, .. } = *self;
+        let mut pieces = self.gather.iter();
+        pieces.all(|piece| {
+            regions.check(pd, piece.lkey, piece.addr, piece.len.into(), access).is_ok()
+        })
     }
+}
+
+/// Hands a data packet to the RNIC; its memory has been checked.
+fn ship(now: Time, trunks: &mut Trunks, endpoint: &mut Endpoint, segment: &Segment<'_>) {
+    let Segment { slot, header, gather, path, placement, .. } = segment;
+    let shipment = Shipment { header, gather, path: *path, placement: *placement };
+    let is_staged = trunks.ship(now, endpoint.qp(*slot).id(), &shipment);
+    if is_staged && matches!(placement, Placement::Blind(_)) {
+        endpoint.staged(*slot, header);
+    }
+}
+
+/// Adds a data packet to a train; its memory has been checked.
+fn pack(outbox: &mut Outbox, to: SocketAddr, segment: Segment<'_>, regions: &Regions) {
+    let Segment { mut header, gather, path, crc, .. } = segment;
     let memory = Checked { regions };
     if crc == Crc::On {
         // SAFETY: the pieces have just been checked for reading against `memory`.

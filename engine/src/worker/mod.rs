@@ -17,7 +17,7 @@ mod ways;
 use std::sync::Arc;
 
 use braid_transport::EventKind;
-use braid_wire::Time;
+use braid_wire::{QpId, Time};
 
 use self::arrivals::Arrivals;
 use self::initiators::Initiators;
@@ -30,6 +30,7 @@ use crate::clock::Clock;
 use crate::counters::WorkerCounters;
 use crate::link::{Link, LinkCaps};
 use crate::memory::{Checked, RegionCache};
+use crate::verbs::Trunks;
 
 pub(crate) use cell::WorkerCell;
 pub(crate) use peers::PathPlan;
@@ -62,11 +63,14 @@ pub(crate) struct Worker {
     turn: usize,
     /// Present where ways are discovered.
     ways: Option<Ways>,
+    /// Present over verbs: then data and acknowledgements go there, and the link only sets up connections.
+    trunks: Option<Trunks>,
 }
 
 /// What a worker is made of.
 pub(crate) struct WorkerParts {
     pub(crate) link: Box<dyn Link>,
+    pub(crate) trunks: Option<Trunks>,
     pub(crate) clock: Clock,
     pub(crate) plan: SetUpPlan,
     pub(crate) paths: PathPlan,
@@ -83,6 +87,7 @@ impl Worker {
         let ways = discover.map(|count| Ways::new(from, count, parts.signals.clone()));
         Worker {
             ways,
+            trunks: parts.trunks,
             link: parts.link,
             caps,
             clock: parts.clock,
@@ -108,11 +113,11 @@ impl Worker {
     /// together with the acknowledgement.
     pub(crate) fn progress(&mut self) -> bool {
         let now = self.clock.now();
-        let mut worked = self.take_posts(now) | self.learn_ways();
+        let mut worked = self.take_posts(now) | self.learn_ways() | self.mourn_device(now);
         worked |= self.transmit(now);
         // Reading the clock costs as much as a look at everything else.
         let now = if worked { self.clock.now() } else { now };
-        worked |= self.receive(now);
+        worked |= self.receive(now) | self.receive_from_nic(now);
         worked |= self.run_timers(now);
         self.settle();
         worked
@@ -138,6 +143,35 @@ impl Worker {
         }
         let due = self.link.next_due().map(|due| self.clock.time_of(due));
         self.peers.next_timeout().into_iter().chain(due).chain(self.initiators.next_timeout()).min()
+    }
+
+    /// As [`Worker::next_deadline`], for a driver that is about to sleep.
+    pub(crate) fn prepare_sleep(&mut self) -> Option<Time> {
+        if let Some(trunks) = &mut self.trunks {
+            trunks.arm();
+            // What came before that wakes nobody.
+            if self.progress() {
+                return Some(Time::ZERO);
+            }
+        }
+        self.next_deadline()
+    }
+
+    /// The RDMA device is gone: every queue pair fails, and whatever is outstanding with it.
+    fn mourn_device(&mut self, now: Time) -> bool {
+        let lost = self.trunks.as_mut().is_some_and(Trunks::has_lost_device);
+        if lost {
+            tracing::error!("the RDMA device is gone; its queue pairs go into ERR");
+            let all: Vec<QpId> = self.qps.iter().map(|entry| entry.shared.id).collect();
+            for id in all {
+                self.trunks.iter_mut().for_each(|trunks| trunks.retire(id));
+                if let Some(entry) = self.qps.get(id) {
+                    entry.enter_error(now, &mut self.peers);
+                    entry.deliver_unbound();
+                }
+            }
+        }
+        lost
     }
 
     /// Uses what has been found out about the ways to peers.
@@ -193,6 +227,24 @@ impl Worker {
         worked
     }
 
+    fn receive_from_nic(&mut self, now: Time) -> bool {
+        let Some(trunks) = &mut self.trunks else { return false };
+        let regions = self.regions.load();
+        let mut arrivals = Arrivals {
+            now,
+            qps: &mut self.qps,
+            peers: &mut self.peers,
+            responder: &mut self.responder,
+            initiators: &mut self.initiators,
+            outbox: &mut self.outbox,
+            memory: Checked { regions },
+            counters: &self.counters,
+        };
+        let count = trunks.poll(regions, &mut |arrived| arrivals.from_nic(arrived));
+        self.counters.datagrams_received.add(count as u64);
+        count > 0
+    }
+
     fn run_timers(&mut self, now: Time) -> bool {
         let mut worked = false;
         for index in 0..self.peers.bound() {
@@ -213,6 +265,10 @@ impl Worker {
             while let Some(event) = endpoint.poll_event() {
                 let state = endpoint.qp(event.slot).state();
                 log_event(event.qp, event.kind);
+                // Before the completions that follow from it: nothing lands after those.
+                if let Some(trunks) = self.trunks.as_mut().filter(|_| !state.receives()) {
+                    trunks.retire(event.qp);
+                }
                 if let Some(entry) = self.qps.get(event.qp) {
                     entry.shared.set_state(state);
                 }

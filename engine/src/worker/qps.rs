@@ -177,7 +177,7 @@ impl QpEntry {
         }
     }
 
-    fn enter_error(&mut self, now: Time, peers: &mut Peers) {
+    pub(crate) fn enter_error(&mut self, now: Time, peers: &mut Peers) {
         let moved = match &mut self.place {
             Place::Unbound(qp) => qp.modify(QpState::Error),
             Place::Bound { peer, slot } => {

@@ -17,6 +17,10 @@ use super::responder::Attempt;
 use crate::connect::{ConnectError, Outcome};
 use crate::listener::{Backlog, Incoming};
 use crate::random;
+use crate::verbs::{Owner, Partner, TrunkError};
+
+/// Segments that share a lane's work requests, and a message for their headers.
+const NIC_TRAIN: u32 = 8;
 
 /// What every offer and every endpoint of a worker has in common.
 #[derive(Clone, Copy, Debug)]
@@ -40,9 +44,10 @@ impl Worker {
         timeout: Duration,
         outcome: Arc<Outcome>,
     ) -> Result<(), ConnectError> {
-        let ours = self.offer(index, to)?;
+        let (ours, trunk) = self.offer(index, to)?;
         let (now, nonce) = (self.clock.now(), random::number());
-        let initiator = Initiator::new(now, nonce, ours, private_data.to_vec(), timeout);
+        let initiator =
+            Initiator::new(now, nonce, ours, private_data.to_vec(), timeout).with_trunk(trunk);
         if let Some(entry) = self.qps.at(index) {
             entry.connecting = Some(nonce);
         }
@@ -77,17 +82,20 @@ impl Worker {
             entry.connecting = None;
         }
         outcome.set(match ended {
-            Ok(accept) => {
-                self.bind(now, index, &ours, &accept.offer, answered_from);
-                Ok(accept.private_data)
-            }
+            Ok(accept) => self
+                .join(index, &accept, answered_from)
+                .map_err(|source| ConnectError::Trunk { addr: to, source })
+                .map(|()| {
+                    self.bind(now, index, &ours, &accept.offer, answered_from);
+                    accept.private_data
+                }),
             Err(SetupError::TimedOut) => Err(ConnectError::TimedOut { addr: to }),
             Err(SetupError::Rejected(reason)) => Err(ConnectError::Rejected { addr: to, reason }),
         });
     }
 
-    /// Our offer for a connection with `with`.
-    fn offer(&mut self, index: usize, with: SocketAddr) -> Result<Offer, ConnectError> {
+    /// Our offer for a connection with `with`, and how our RNIC is reached, if there is one.
+    fn offer(&mut self, index: usize, with: SocketAddr) -> Result<(Offer, Vec<u8>), ConnectError> {
         let mtu = self.mtu_towards(with)?;
         let entry = self.qps.at(index).expect("a queue pair with a handle exists");
         if entry.connecting.is_some() {
@@ -103,7 +111,7 @@ impl Worker {
             entry.shared.set_state(QpState::Init);
         }
         let config = qp.config();
-        Ok(Offer {
+        let offer = Offer {
             qp: qp.id(),
             token: qp.token(),
             psn: random::number() as u32 & 0xFF_FFFF,
@@ -114,12 +122,39 @@ impl Worker {
             window: config.window.clamp(1, 4096),
             max_rd_atomic: config.max_rd_atomic.max(1),
             crc: self.plan.crc,
-        })
+        };
+        let Some(trunks) = &mut self.trunks else { return Ok((offer, Vec::new())) };
+        let (pd, access) = (config.pd, config.access);
+        let owner = Owner { id: offer.qp, token: offer.token, pd, access };
+        let opened = trunks.open(owner);
+        let (address, window) =
+            opened.map_err(|source| ConnectError::Trunk { addr: with, source })?;
+        // The trunk's own receive credits take the place of a socket's buffer, and the NIC's ICRC that of our check.
+        let window = offer.window.min(window);
+        Ok((Offer { window, receive_buffer: u32::MAX, crc: Crc::Off, ..offer }, address))
+    }
+
+    /// Over verbs: joins our trunk with the peer's.
+    fn join(&mut self, index: usize, theirs: &Connect, from: SocketAddr) -> Result<(), TrunkError> {
+        let Some(trunks) = &mut self.trunks else {
+            return if theirs.trunk.is_empty() { Ok(()) } else { Err(TrunkError::PeerOverVerbs) };
+        };
+        let Some(entry) = self.qps.at(index) else { return Ok(()) };
+        let Offer { qp: id, token, .. } = theirs.offer;
+        let partner = Partner { id, token, ip: from.ip() };
+        let joined = trunks.join(entry.shared.id, partner, &theirs.trunk);
+        if joined.is_err() {
+            trunks.close(entry.shared.id);
+        }
+        joined
     }
 
     fn mtu_towards(&self, to: SocketAddr) -> Result<u16, ConnectError> {
         let unreachable = |source| ConnectError::Unreachable { addr: to, source };
-        let datagram = self.link.max_datagram(to).map_err(unreachable)?;
+        let datagram = match self.trunks {
+            Some(_) => usize::from(u16::MAX),
+            None => self.link.max_datagram(to).map_err(unreachable)?,
+        };
         let payload = datagram.saturating_sub(DATA_HEADER_LEN).min(self.plan.mtu.into());
         if payload == 0 {
             let small = format!("datagrams of {datagram} bytes hold no packet");
@@ -135,11 +170,15 @@ impl Worker {
         let port = if theirs.port == 0 { from.port() } else { theirs.port };
         let addr = SocketAddr::new(from.ip(), port);
         let config = EndpointConfig {
-            train_segments: self.caps.train_segments as u32,
+            train_segments: if self.trunks.is_some() {
+                NIC_TRAIN
+            } else {
+                self.caps.train_segments as u32
+            },
             peer_receive_buffer: theirs.receive_buffer.into(),
             ping_interval: self.plan.ping_interval,
             peer_timeout: self.plan.peer_timeout,
-            blind: false,
+            blind: self.trunks.is_some(),
         };
         let peer = self.peers.find_or_make(now, theirs.instance, addr, config);
         if let Some(ways) = &self.ways {
@@ -168,13 +207,15 @@ impl Worker {
         incoming: &Incoming,
         private_data: &[u8],
     ) -> Result<Connect, ConnectError> {
-        let ours = self.offer(index, incoming.from)?;
+        let (ours, trunk) = self.offer(index, incoming.from)?;
+        self.join(index, &incoming.connect, incoming.from)
+            .map_err(|source| ConnectError::Trunk { addr: incoming.from, source })?;
         self.bind(self.clock.now(), index, &ours, &incoming.connect.offer, incoming.from);
         if let Some(entry) = self.qps.at(index) {
             entry.accepted = Some(incoming.attempt());
         }
         let nonce = incoming.connect.nonce;
-        Ok(Connect { nonce, cookie: 0, offer: ours, private_data: private_data.to_vec() })
+        Ok(Connect { nonce, cookie: 0, offer: ours, private_data: private_data.to_vec(), trunk })
     }
 
     /// Sends the ACCEPT, now and whenever the CONNECT is repeated. On the worker that listens.

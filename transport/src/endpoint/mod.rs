@@ -352,6 +352,12 @@ impl Endpoint {
         self.settle(slot.0);
     }
 
+    /// A segment that was handed out as [`Placement::Blind`] has gone out staged: the driver knows no key for the
+    /// NIC, or staging was cheaper. Call at once.
+    pub fn staged(&mut self, slot: QpSlot, header: &DataHeader) {
+        self.qp_mut(slot).staged(header);
+    }
+
     /// Lets time pass. Call when [`Endpoint::next_timeout`] has come.
     pub fn on_timeout(&mut self, now: Time, paths: &mut PathSet) {
         self.settle_all();

@@ -220,6 +220,14 @@ impl QueuePair {
         Some((header, gather))
     }
 
+    /// A segment of a request was handed out blind and sent staged.
+    pub(crate) fn staged(&mut self, header: &DataHeader) {
+        if let Some(link) = self.link.as_mut() {
+            let window = &mut link.requests.window;
+            window.staged(Psn::expand(header.psn, window.una()));
+        }
+    }
+
     /// The stream and the work request, or response, of a segment that was handed out.
     pub(crate) fn source_of(&self, header: &DataHeader) -> Option<(Stream, u64)> {
         let link = self.link.as_ref()?;

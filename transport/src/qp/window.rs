@@ -199,6 +199,13 @@ impl Window {
         self.in_flight += Segment::wire_len(segment.len);
     }
 
+    /// The transmission of a segment that was to be blind was not.
+    pub(crate) fn staged(&mut self, psn: Psn) {
+        if let Some(segment) = self.get_mut(psn).filter(|segment| !segment.again) {
+            segment.blind_path = None;
+        }
+    }
+
     /// Everything below `cumulative` has arrived, and what the bitmap `beyond` says (bit 0 of the first
     /// word is `cumulative`). `credited` sees each segment that is acknowledged for the first time, and
     /// whether it is certain that its last transmission has arrived. `None`: the ack speaks of packets

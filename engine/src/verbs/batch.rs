@@ -1,0 +1,155 @@
+//! Work requests for one lane, posted together.
+
+use braid_verbs::{Qp, SendOp, SendWr, Sge};
+use braid_wire::{DATA_HEADER_LEN, FRAME_LEN, Frame, MAX_HEADERS, QpId};
+use smallvec::SmallVec;
+
+use super::lane::{Lane, MAX_PIECES};
+use super::pool::Pool;
+
+/// Most work requests that wait for each other.
+const LONGEST: usize = 16;
+
+/// What a work request reads.
+pub(crate) type Entries = SmallVec<[Sge; 1 + MAX_PIECES]>;
+
+/// Work requests that have not been posted. All are for one lane. The NIC is asked for a completion of the last.
+#[derive(Default)]
+pub(crate) struct Batch {
+    lane: Option<(QpId, usize)>,
+    requests: Vec<Request>,
+    heads: Option<Heads>,
+}
+
+struct Request {
+    op: Op,
+    entries: Entries,
+    slot: Option<u32>,
+}
+
+impl Request {
+    fn to_verbs(&self, id: u64, signaled: bool) -> SendWr<'_> {
+        let op = match self.op {
+            Op::Send => SendOp::Send,
+            Op::Write { addr, rkey, imm } => SendOp::WriteWithImm { addr, rkey, imm },
+        };
+        SendWr { id, op, sges: &self.entries, signaled, inline: false, solicited: false }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Op {
+    Send,
+    Write { addr: u64, rkey: u32, imm: u32 },
+}
+
+/// The frame of headers in the making, and which request it is.
+struct Heads {
+    request: usize,
+    slot: u32,
+    serial: u32,
+    count: usize,
+}
+
+impl Batch {
+    pub(crate) fn lane(&self) -> Option<(QpId, usize)> {
+        self.lane
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether a request for this lane can join.
+    pub(crate) fn takes(&self, lane: (QpId, usize)) -> bool {
+        self.lane.is_none_or(|own| own == lane) && self.requests.len() < LONGEST
+    }
+
+    /// Adds a message that begins in a send buffer.
+    pub(crate) fn send(&mut self, lane: (QpId, usize), slot: u32, entries: Entries) {
+        self.lane = Some(lane);
+        self.requests.push(Request { op: Op::Send, entries, slot: Some(slot) });
+    }
+
+    /// Adds a payload that the NIC places, and its header to the frame before it; false: no buffer for that.
+    pub(crate) fn write(
+        &mut self,
+        at: (QpId, usize),
+        (lane, pool): (&mut Lane, &mut Pool),
+        header: &[u8],
+        (addr, rkey): (u64, u32),
+        entries: Entries,
+    ) -> bool {
+        if self.heads.is_none() && !self.begin_heads(lane, pool) {
+            return false;
+        }
+        let Some(heads) = &mut self.heads else { return false };
+        pool.extend(heads.slot, FRAME_LEN + heads.count * DATA_HEADER_LEN, header);
+        let imm = heads.serial << 8 | heads.count as u32;
+        heads.count += 1;
+        self.lane = Some(at);
+        self.requests.push(Request { op: Op::Write { addr, rkey, imm }, entries, slot: None });
+        true
+    }
+
+    fn begin_heads(&mut self, lane: &mut Lane, pool: &mut Pool) -> bool {
+        const { assert!(LONGEST <= MAX_HEADERS) };
+        let Some((slot, _)) = pool.fill(|_| 0) else { return false };
+        lane.serial = (lane.serial + 1) & 0xFF_FFFF;
+        let request = self.requests.len();
+        self.heads = Some(Heads { request, slot, serial: lane.serial, count: 0 });
+        self.requests.push(Request { op: Op::Send, entries: Entries::new(), slot: Some(slot) });
+        true
+    }
+
+    /// Posts everything on `lane`, whose NIC queue pair is `qp`; returns how many requests.
+    pub(crate) fn post(&mut self, lane: &mut Lane, pool: &mut Pool) -> usize {
+        if let Some(heads) = self.heads.take() {
+            let frame = Frame::headers(heads.serial, heads.count as u8).encode();
+            pool.extend(heads.slot, 0, &frame);
+            let len = FRAME_LEN + heads.count * DATA_HEADER_LEN;
+            self.requests[heads.request].entries.push(pool.entry(heads.slot, len));
+        }
+        let count = self.requests.len();
+        let numbers = self.requests.iter().map(|request| lane.number_send(request.slot));
+        let numbers: SmallVec<[u64; LONGEST]> = numbers.collect();
+        let all = self.requests.iter().zip(&numbers).enumerate();
+        let posted = post(
+            lane.qp.as_ref(),
+            all.map(|(index, (request, number))| request.to_verbs(*number, index + 1 == count)),
+        );
+        if posted < count {
+            // Nothing will complete those, nor what was posted without asking for a completion: the lane is renewed.
+            tracing::warn!("an RDMA device has refused work requests");
+            drop(lane.close(pool));
+        }
+        self.clear();
+        count
+    }
+
+    /// Gives up what is not posted.
+    pub(crate) fn forget(&mut self, pool: &mut Pool) {
+        self.requests.iter().filter_map(|request| request.slot).for_each(|slot| pool.release(slot));
+        self.heads = None;
+        self.clear();
+    }
+
+    fn clear(&mut self) {
+        self.lane = None;
+        self.requests.clear();
+    }
+}
+
+fn post<'a>(qp: Option<&Qp>, requests: impl Iterator<Item = SendWr<'a>>) -> usize {
+    let requests: SmallVec<[SendWr<'_>; LONGEST]> = requests.collect();
+    let Some(qp) = qp else { return 0 };
+    // SAFETY: what the entries name is a send buffer, which stays taken until the completion, or registered
+    // memory, which deregistration protects (`Trunks::quiesce`).
+    match unsafe { qp.post_send(&requests) } {
+        Ok(()) => requests.len(),
+        Err(error) => {
+            tracing::debug!(%error, "posting to a lane failed");
+            error.index
+        }
+    }
+}

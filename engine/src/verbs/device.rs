@@ -1,0 +1,194 @@
+//! The device of an engine: opened once, shared by its workers.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::{ArcSwap, Cache};
+use braid_transport::{Access, PdId};
+use braid_verbs::{
+    AsyncEvent, Context, DeviceAttributes, Gid, GidType, Mr, MrAccess, Pd, PortState, QpKind,
+    Route, VerbsError,
+};
+use braid_wire::PathId;
+
+use super::options::{VerbsOptions, VerbsService, VerbsSetupError};
+
+/// The NIC's keys for a memory region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NicKeys {
+    pub(crate) lkey: u32,
+    pub(crate) rkey: u32,
+}
+
+/// By the region's own key.
+type KeyTable = HashMap<u32, NicKeys>;
+/// A worker's snapshot, looked up again only after the table has changed.
+pub(crate) type KeyCache = Cache<Arc<ArcSwap<KeyTable>>, Arc<KeyTable>>;
+
+/// An RDMA device, one port of it, one address of that.
+pub(crate) struct Device {
+    pub(crate) context: Context,
+    pub(crate) attributes: DeviceAttributes,
+    pub(crate) port: u8,
+    pub(crate) gid: Gid,
+    /// Path MTU in bytes.
+    pub(crate) mtu: u32,
+    pub(crate) kind: QpKind,
+    gid_index: u32,
+    domains: Mutex<HashMap<PdId, Pd>>,
+    keys: Arc<ArcSwap<KeyTable>>,
+    gone: AtomicBool,
+}
+
+impl Device {
+    /// Opens it. `ip`: where the engine is bound, if that is an address.
+    pub(crate) fn open(
+        options: &VerbsOptions,
+        ip: Option<IpAddr>,
+    ) -> Result<Self, VerbsSetupError> {
+        let context = Context::open(&options.device)?;
+        let port = context.port(options.port)?;
+        if port.state != PortState::Active {
+            return Err(VerbsSetupError::PortDown {
+                device: options.device.clone(),
+                port: options.port,
+                state: port.state,
+            });
+        }
+        let index = match options.gid_index {
+            Some(index) => index,
+            None => find_gid(&context, options, port.gid_count, ip)?,
+        };
+        let gid = context.gid(options.port, index)?;
+        let kind = match options.service {
+            VerbsService::Uc => QpKind::Uc,
+            VerbsService::Rc => QpKind::Rc,
+        };
+        Ok(Device {
+            attributes: context.attributes()?,
+            port: options.port,
+            gid,
+            mtu: port.active_mtu,
+            kind,
+            gid_index: index,
+            domains: Mutex::default(),
+            keys: Arc::default(),
+            gone: AtomicBool::new(false),
+            context,
+        })
+    }
+
+    /// The device's domain for one of the engine's.
+    pub(crate) fn domain(&self, id: PdId) -> Result<Pd, VerbsError> {
+        let mut domains = self.domains();
+        if let Some(pd) = domains.get(&id) {
+            return Ok(pd.clone());
+        }
+        let pd = self.context.alloc_pd()?;
+        domains.insert(id, pd.clone());
+        Ok(pd)
+    }
+
+    fn domains(&self) -> MutexGuard<'_, HashMap<PdId, Pd>> {
+        self.domains.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers memory with the device.
+    ///
+    /// # Safety
+    /// As [`Pd::register`].
+    pub(crate) unsafe fn register(
+        &self,
+        pd: PdId,
+        start: *mut u8,
+        len: usize,
+        access: Access,
+    ) -> Result<Mr, VerbsError> {
+        let domain = self.domain(pd)?;
+        // READs and atomics are served by software, and so are receives: the NIC needs no leave for them.
+        let access = match access.allows(Access::REMOTE_WRITE) {
+            true => MrAccess::LOCAL_WRITE | MrAccess::REMOTE_WRITE,
+            false => MrAccess::NONE,
+        };
+        // SAFETY: the caller vouches for the memory.
+        unsafe { domain.register(start, len, access) }
+    }
+
+    /// Makes the device's keys for a region known.
+    pub(crate) fn enter(&self, key: u32, mr: &Mr) {
+        let keys = NicKeys { lkey: mr.lkey(), rkey: mr.rkey() };
+        self.keys.rcu(|table| {
+            let mut table = KeyTable::clone(table);
+            table.insert(key, keys);
+            table
+        });
+    }
+
+    /// Forgets a region.
+    pub(crate) fn leave(&self, key: u32) {
+        self.keys.rcu(|table| {
+            let mut table = KeyTable::clone(table);
+            table.remove(&key);
+            table
+        });
+    }
+
+    pub(crate) fn keys(&self) -> KeyCache {
+        Cache::new(self.keys.clone())
+    }
+
+    /// The way to a peer's port for one path: where the NIC lets software choose the UDP source port, the flow
+    /// label says which (0xC000 | path, as over sockets).
+    pub(crate) fn route(&self, to: Gid, path: PathId) -> Route {
+        Route {
+            port: self.port,
+            dgid: to,
+            sgid_index: self.gid_index,
+            hop_limit: 64,
+            traffic_class: 0,
+            flow_label: u32::from(path.source_port()),
+        }
+    }
+
+    /// Looks at what the device has to say; true once it is gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        loop {
+            match self.context.poll_async_event() {
+                Ok(None) => return self.gone.load(Ordering::Acquire),
+                Ok(Some(AsyncEvent::DeviceFatal)) | Err(_) => {
+                    self.gone.store(true, Ordering::Release);
+                    return true;
+                }
+                Ok(Some(event)) => {
+                    tracing::info!(device = self.context.name(), ?event, "the device says");
+                }
+            }
+        }
+    }
+}
+
+fn find_gid(
+    context: &Context,
+    options: &VerbsOptions,
+    count: u32,
+    ip: Option<IpAddr>,
+) -> Result<u32, VerbsSetupError> {
+    let found = match ip {
+        Some(ip) => context.gid_for_ip(options.port, ip)?,
+        None => {
+            let usable = |index: &u32| {
+                context.gid(options.port, *index).is_ok()
+                    && matches!(context.gid_type(options.port, *index), Ok(GidType::RoceV2))
+            };
+            let all: Vec<u32> = (0..count).filter(usable).collect();
+            let is_ipv4 = |index: &&u32| {
+                context.gid(options.port, **index).is_ok_and(|gid| gid.ip().is_ipv4())
+            };
+            all.iter().find(is_ipv4).or(all.first()).copied()
+        }
+    };
+    let (device, port) = (options.device.clone(), options.port);
+    found.ok_or(VerbsSetupError::NoGid { device, port, of: ip })
+}

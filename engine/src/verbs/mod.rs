@@ -1,0 +1,28 @@
+//! The verbs datapath: an RNIC, or Soft-RoCE, moves the bytes.
+//!
+//! Queue pairs are set up over a UDP socket as on every datapath; the two sides' offers also say how their
+//! RNICs are reached. From then on data takes the queue pair's *trunk*: one NIC queue pair (a *lane*) for each path
+//! and a last one, the safe lane, for what must not be written unseen. Acknowledgements and notes are datagrams
+//! of a control queue pair.
+//!
+//! A first transmission of a WRITE is a header, gathered with others in one message, and an RDMA
+//! WRITE_WITH_IMM from the sender's memory to the receiver's; everything else is *staged*: one message of header
+//! and payload into a buffer, from where the worker copies it, as it does with datagrams. What makes that
+//! safe is told in `braid_transport::Placement` and docs/verbs.md.
+
+mod batch;
+mod buffers;
+mod control;
+mod device;
+mod error;
+mod lane;
+mod options;
+mod pool;
+mod trunk;
+mod trunks;
+
+pub(crate) use device::Device;
+pub use error::TrunkError;
+pub use options::{VerbsOptions, VerbsService, VerbsSetupError};
+pub(crate) use trunk::{Owner, Partner};
+pub(crate) use trunks::{Arrived, Shipment, Trunks};

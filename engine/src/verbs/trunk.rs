@@ -1,0 +1,190 @@
+//! A trunk: the lanes of one queue pair, and what is known of their other ends.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use braid_transport::{Access, PdId};
+use braid_verbs::{Gid, QpKind, Rtr};
+use braid_wire::{Note, NoteBody, PathId, QpId, Service, Time, Token, TrunkAddress};
+
+use super::control::{Control, ControlAddress};
+use super::device::Device;
+use super::error::TrunkError;
+use super::lane::Lane;
+
+/// How long an answer to [`NoteBody::Ask`] is waited for, and a refusal believed.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Whose trunk it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    pub(crate) id: QpId,
+    pub(crate) token: Token,
+    pub(crate) pd: PdId,
+    pub(crate) access: Access,
+}
+
+/// The queue pair at its other end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Partner {
+    pub(crate) id: QpId,
+    pub(crate) token: Token,
+    pub(crate) ip: IpAddr,
+}
+
+pub(crate) struct Trunk {
+    pub(crate) owner: Owner,
+    /// Chunks of the pool's receive buffers.
+    pub(crate) credit: usize,
+    /// First PSN of all its lanes.
+    pub(crate) psn: u32,
+    /// By path, and then the safe lane. None: the queue pair receives nothing any more.
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) far: Option<Far>,
+}
+
+/// The other end.
+pub(crate) struct Far {
+    pub(crate) partner: Partner,
+    control: ControlAddress,
+    gid: Gid,
+    psn: u32,
+    regions: HashMap<u32, FarRegion>,
+}
+
+/// A region of the peer as its NIC knows it.
+#[derive(Clone, Copy)]
+enum FarRegion {
+    Known {
+        nic_rkey: u32,
+        addr: u64,
+        len: u64,
+    },
+    /// Asked for, or not to be had: from then on it may be asked for again.
+    Unknown(Time),
+}
+
+impl Trunk {
+    pub(crate) fn address(&self, device: &Device, control: &Control) -> TrunkAddress {
+        TrunkAddress {
+            service: service(device.kind),
+            mtu: device.mtu as u16,
+            control: control.number(),
+            qkey: control.qkey,
+            psn: self.psn,
+            gid: device.gid.0,
+            lanes: self.lanes.iter().map(|lane| lane.number().unwrap_or(0)).collect(),
+        }
+    }
+
+    /// Joins it with its other end: all lanes go to RTS.
+    pub(crate) fn join(
+        &mut self,
+        device: &Device,
+        control: &Control,
+        partner: Partner,
+        address: &TrunkAddress,
+    ) -> Result<(), TrunkError> {
+        let ours = service(device.kind);
+        if address.service != ours {
+            return Err(TrunkError::Service { ours, theirs: address.service });
+        }
+        if u32::from(address.mtu) != device.mtu {
+            let theirs = address.mtu.into();
+            return Err(TrunkError::Mtu { ours: device.mtu, theirs });
+        }
+        if address.lanes.len() != self.lanes.len() {
+            let (ours, theirs) = (self.lanes.len() - 1, address.lanes.len() - 1);
+            return Err(TrunkError::Paths { ours, theirs });
+        }
+        let gid = Gid(address.gid);
+        let ah = Arc::new(control.pd.create_ah(&device.route(gid, PathId::new(0)))?);
+        let control = ControlAddress { ah, qp: address.control, qkey: address.qkey };
+        let far = Far { partner, control, gid, psn: address.psn, regions: HashMap::new() };
+        for (index, (lane, remote)) in self.lanes.iter_mut().zip(&address.lanes).enumerate() {
+            lane.remote = *remote;
+            lane.connect(&far.rtr(device, index, *remote))?;
+        }
+        self.far = Some(far);
+        Ok(())
+    }
+
+    /// The safe lane's index.
+    pub(crate) fn safe(&self) -> usize {
+        self.lanes.len().saturating_sub(1)
+    }
+
+    /// The lane for what is staged on `path`.
+    pub(crate) fn lane_for(&self, path: PathId) -> usize {
+        let index = usize::from(path.get());
+        let open = self.lanes.get(index).is_some_and(|lane| lane.is_open());
+        if open && index < self.safe() { index } else { self.safe() }
+    }
+}
+
+impl Far {
+    /// What a lane has to know to reach its other end.
+    pub(crate) fn rtr(&self, device: &Device, index: usize, remote: u32) -> Rtr {
+        Rtr {
+            dest_qp: remote,
+            psn: self.psn,
+            path_mtu_bytes: device.mtu,
+            route: device.route(self.gid, PathId::new(index as u16)),
+            max_dest_rd_atomic: 1,
+            min_rnr_timer: 12,
+        }
+    }
+
+    /// The address that a packet of this path comes from.
+    pub(crate) fn from(&self, path: PathId) -> SocketAddr {
+        SocketAddr::new(self.partner.ip, path.source_port())
+    }
+
+    pub(crate) fn control(&self) -> &ControlAddress {
+        &self.control
+    }
+
+    /// A note to the other end.
+    pub(crate) fn note(&self, body: NoteBody) -> Note {
+        Note { qp: self.partner.id, token: self.partner.token, body }
+    }
+
+    /// The key with which the NIC there may write `len` bytes at `addr` of its region `rkey`.
+    pub(crate) fn nic_rkey(&self, rkey: u32, addr: u64, len: u64) -> Option<u32> {
+        let end = addr.checked_add(len)?;
+        match *self.regions.get(&rkey)? {
+            FarRegion::Known { nic_rkey, addr: start, len } => {
+                (start <= addr && end <= start + len).then_some(nic_rkey)
+            }
+            FarRegion::Unknown(_) => None,
+        }
+    }
+
+    /// Whether the other end has to be asked for a region now.
+    pub(crate) fn must_ask(&mut self, now: Time, rkey: u32) -> bool {
+        let region = self.regions.entry(rkey).or_insert(FarRegion::Unknown(now));
+        match region {
+            FarRegion::Unknown(due) if now >= *due => {
+                *due = now + ASK_AGAIN;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The other end tells what was asked. What nobody asked for is ignored.
+    pub(crate) fn learn(&mut self, rkey: u32, nic_rkey: u32, addr: u64, len: u64) {
+        if let Some(region) = self.regions.get_mut(&rkey).filter(|_| len > 0) {
+            *region = FarRegion::Known { nic_rkey, addr, len };
+        }
+    }
+}
+
+fn service(kind: QpKind) -> Service {
+    match kind {
+        QpKind::Rc => Service::Rc,
+        QpKind::Uc | QpKind::Ud => Service::Uc,
+    }
+}
