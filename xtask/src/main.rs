@@ -42,8 +42,8 @@ enum Chore {
     Loom,
     /// What this machine's datapath can do at best
     Bench,
-    /// The Soft-RoCE virtual machine
-    Softroce,
+    /// Two virtual machines with Soft-RoCE: Braid beside perftest, or a command of yours
+    Softroce(softroce::Options),
     /// A leaf-spine fabric of network namespaces, with trouble on command (needs root)
     Fabric(fabric::Options),
     /// The process that delays a fabric's frames
@@ -89,7 +89,7 @@ fn start() -> Result<(), Failure> {
         Chore::Flood(options) => flood::run(&options),
         Chore::Loom => loom::run(),
         Chore::Bench => bench::run(),
-        Chore::Softroce => softroce::run(),
+        Chore::Softroce(options) => softroce::run(&options),
         Chore::Fabric(options) => fabric::run(&options),
         Chore::FabricRelay { name } => fabric::relay(&name),
         Chore::C => c_examples::run(),

@@ -24,6 +24,11 @@ const TOOLS: &[Tool] = &[
     Tool { program: "make", package: "make", needed_for: "the C examples" },
     Tool { program: "pkg-config", package: "pkgconf", needed_for: "the C examples" },
     Tool { program: "cmake", package: "cmake", needed_for: "the C examples" },
+    Tool {
+        program: "qemu-system-x86_64",
+        package: "qemu-system-x86",
+        needed_for: "the machines with Soft-RoCE",
+    },
     // Which finds its way into the C library by the debug information of that only.
     Tool { program: "valgrind", package: "valgrind libc6-dbg", needed_for: "the C examples" },
 ];
