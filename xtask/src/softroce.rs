@@ -5,6 +5,7 @@
 mod cpio;
 mod frames;
 mod image;
+mod kernel;
 mod machine;
 mod modules;
 mod packages;

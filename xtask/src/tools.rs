@@ -29,6 +29,7 @@ const TOOLS: &[Tool] = &[
         package: "qemu-system-x86",
         needed_for: "the machines with Soft-RoCE",
     },
+    Tool { program: "xz", package: "xz-utils", needed_for: "the machines with Soft-RoCE" },
     // Which finds its way into the C library by the debug information of that only.
     Tool { program: "valgrind", package: "valgrind libc6-dbg", needed_for: "the C examples" },
 ];

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::cpio::Archive;
+use super::kernel::unpack;
 use super::modules::Modules;
 use super::packages::{Packages, Store, list};
 use crate::{Failure, process, tree};
@@ -45,7 +46,7 @@ pub(super) struct Image {
 pub(super) fn build(folder: &Path, program: &Path) -> Result<Image, Failure> {
     let store = Store::open(folder.join("packages"))?;
     let packages = store.resolve()?;
-    let (kernel, base) = (folder.join("vmlinuz"), folder.join("packages.cpio"));
+    let (kernel, base) = (folder.join("kernel"), folder.join("packages.cpio"));
     // Written last, so that an interrupted build is not taken for a whole one.
     let made_of = folder.join("packages.txt");
     let recipe = recipe(&packages)?;
@@ -59,7 +60,8 @@ pub(super) fn build(folder: &Path, program: &Path) -> Result<Image, Failure> {
         }
         write(&base, &pack(&tree)?)?;
         let found = find_kernel(&tree)?;
-        fs::copy(&found, &kernel).map_err(|e| cannot("copy", &found, &e))?;
+        let packed = fs::read(&found).map_err(|e| cannot("read", &found, &e))?;
+        write(&kernel, &unpack(packed)?)?;
         fs::remove_dir_all(&tree).map_err(|e| cannot("remove", &tree, &e))?;
         write(&made_of, recipe.as_bytes())?;
     }

@@ -25,10 +25,12 @@ pub(super) struct Store {
 impl Store {
     pub(super) fn open(folder: PathBuf) -> Result<Self, Failure> {
         let store = Self { folder };
-        let partial = store.folder.join("partial");
-        fs::create_dir_all(&partial)
+        fs::create_dir_all(store.folder.join("partial"))
+            .and_then(|()| fs::create_dir_all(store.nothing().join("partial")))
             .and_then(|()| fs::write(store.status(), ""))
-            .map_err(|e| Failure::new(format!("cannot write to {}: {e}", partial.display())))?;
+            .map_err(|e| {
+                Failure::new(format!("cannot write to {}: {e}", store.folder.display()))
+            })?;
         Ok(store)
     }
 
@@ -46,9 +48,11 @@ impl Store {
 
     fn ask(&self) -> Result<Packages, Failure> {
         let kernel = kernel_package()?;
-        let kernel = read(self.apt().args(["--print-uris", "download", kernel.as_str()]))?;
+        // apt names those files only that are not in its archive.
+        let ask = || self.apt(&self.nothing());
+        let kernel = read(ask().args(["--print-uris", "download", kernel.as_str()]))?;
         let kernel = files(&kernel).pop();
-        let programs = read(self.apt().args(["--print-uris", "-y", "install"]).args(wanted()?))?;
+        let programs = read(ask().args(["--print-uris", "-y", "install"]).args(wanted()?))?;
         let mut programs = files(&programs);
         programs.sort();
         match kernel {
@@ -61,13 +65,13 @@ impl Store {
     pub(super) fn fetch(&self, packages: &Packages) -> Result<(), Failure> {
         let missing = |file: &String| !self.path(file).exists();
         if packages.programs.iter().any(missing) {
-            let mut apt = self.apt();
-            process::run(apt.args(["-q", "-y", "--download-only", "install"]).args(wanted()?))?;
+            let mut apt = self.apt(&self.folder);
+            process::run(apt.args(["-qq", "-y", "--download-only", "install"]).args(wanted()?))?;
         }
         if missing(&packages.kernel) {
-            let mut apt = self.apt();
+            let mut apt = self.apt(&self.folder);
             let name = packages.kernel.split('_').next().unwrap_or_default();
-            process::run(apt.current_dir(&self.folder).args(["-q", "download", name]))?;
+            process::run(apt.current_dir(&self.folder).args(["-qq", "download", name]))?;
         }
         let all = packages.programs.iter().chain([&packages.kernel]);
         match all.into_iter().find(|file| !self.path(file).exists()) {
@@ -91,7 +95,12 @@ impl Store {
         self.folder.join("status")
     }
 
-    fn apt(&self) -> Command {
+    /// An archive without packages.
+    fn nothing(&self) -> PathBuf {
+        self.folder.join("nothing")
+    }
+
+    fn apt(&self, archive: &Path) -> Command {
         let mut apt = Command::new("apt-get");
         let option = |name: &str, value: &OsStr| {
             let mut option = std::ffi::OsString::from(name);
@@ -100,7 +109,7 @@ impl Store {
             option
         };
         apt.arg("-o").arg(option("Dir::State::status", self.status().as_os_str()));
-        apt.arg("-o").arg(option("Dir::Cache::archives", self.folder.as_os_str()));
+        apt.arg("-o").arg(option("Dir::Cache::archives", archive.as_os_str()));
         // The files are for us only, not for the user that apt would become.
         apt.args(["-o", "APT::Install-Recommends=false", "-o", "APT::Sandbox::User=root"]);
         apt
