@@ -2,6 +2,7 @@
 //! the C compiler said of rdma-core 44 on x86-64, which is kept in `rdma-core-44.txt`.
 
 use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -125,10 +126,8 @@ fn missing() -> Option<&'static str> {
 fn the_abi_is_that_of_the_systems_headers() {
     let declared = declared();
     if let Some(reason) = missing() {
-        let kept = declared.len();
-        eprintln!(
-            "{reason}: only {kept} kept values of rdma-core 44 are compared, by another test"
-        );
+        // Not by a macro: the test harness keeps what those print to itself.
+        let _ = writeln!(io::stderr(), "drift: {reason}; only the kept values are compared");
         return;
     }
     let theirs = compile_and_run(&program(&declared, &prototypes()));

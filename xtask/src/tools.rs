@@ -5,33 +5,63 @@ use std::process::Command;
 
 use crate::{Failure, process, tree};
 
-/// A program and the Debian packages that bring it, with blanks between them.
+/// Something that must be there and the Debian packages that bring it, with blanks between them.
 struct Tool {
-    program: &'static str,
+    what: What,
     package: &'static str,
     needed_for: &'static str,
 }
 
+#[derive(Clone, Copy)]
+enum What {
+    /// A program, anywhere on PATH.
+    Program(&'static str),
+    /// A file by its whole path, where nothing that runs tells.
+    File(&'static str),
+}
+
 const TOOLS: &[Tool] = &[
-    Tool { program: "cc", package: "gcc", needed_for: "linking" },
-    Tool { program: "c++", package: "g++", needed_for: "building libFuzzer" },
+    Tool { what: What::Program("cc"), package: "gcc", needed_for: "linking" },
+    Tool { what: What::Program("c++"), package: "g++", needed_for: "building libFuzzer" },
     Tool {
-        program: "ip",
+        what: What::Program("ip"),
         package: "iproute2",
         needed_for: "the end-to-end tests between namespaces",
     },
-    Tool { program: "nft", package: "nftables", needed_for: "the fabric of namespaces" },
-    Tool { program: "make", package: "make", needed_for: "the C examples" },
-    Tool { program: "pkg-config", package: "pkgconf", needed_for: "the C examples" },
-    Tool { program: "cmake", package: "cmake", needed_for: "the C examples" },
     Tool {
-        program: "qemu-system-x86_64",
+        what: What::Program("nft"),
+        package: "nftables",
+        needed_for: "the fabric of namespaces",
+    },
+    Tool { what: What::Program("make"), package: "make", needed_for: "the C examples" },
+    Tool { what: What::Program("pkg-config"), package: "pkgconf", needed_for: "the C examples" },
+    Tool { what: What::Program("cmake"), package: "cmake", needed_for: "the C examples" },
+    Tool {
+        what: What::Program("qemu-system-x86_64"),
         package: "qemu-system-x86",
         needed_for: "the machines with Soft-RoCE",
     },
-    Tool { program: "xz", package: "xz-utils", needed_for: "the machines with Soft-RoCE" },
+    Tool {
+        what: What::Program("xz"),
+        package: "xz-utils",
+        needed_for: "the machines with Soft-RoCE",
+    },
     // Which finds its way into the C library by the debug information of that only.
-    Tool { program: "valgrind", package: "valgrind libc6-dbg", needed_for: "the C examples" },
+    Tool {
+        what: What::Program("valgrind"),
+        package: "valgrind libc6-dbg",
+        needed_for: "the C examples",
+    },
+    Tool {
+        what: What::File("/usr/include/infiniband/verbs.h"),
+        package: "libibverbs-dev",
+        needed_for: "comparing our verbs ABI with its headers",
+    },
+    Tool {
+        what: What::File("/etc/libibverbs.d/rxe.driver"),
+        package: "libibverbs1 ibverbs-providers",
+        needed_for: "the verbs datapath",
+    },
 ];
 
 /// Cargo's own helpers, which rustup's minimal profile leaves out.
@@ -39,7 +69,7 @@ const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 
 /// Installs what is missing; touches nothing where everything is there.
 pub fn run() -> Result<(), Failure> {
-    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !on_path(tool.program)).collect();
+    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !tool.what.is_there()).collect();
     if !missing.is_empty() {
         install(&missing)?;
     }
@@ -56,6 +86,21 @@ pub fn need(program: &str) -> Result<(), Failure> {
     Err(Failure::new(format!("`{program}` is not on PATH")).remedy("as root: cargo xtask tools"))
 }
 
+impl What {
+    fn name(self) -> &'static str {
+        match self {
+            What::Program(name) | What::File(name) => name,
+        }
+    }
+
+    fn is_there(self) -> bool {
+        match self {
+            What::Program(program) => on_path(program),
+            What::File(file) => Path::new(file).is_file(),
+        }
+    }
+}
+
 fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
@@ -63,7 +108,12 @@ fn on_path(program: &str) -> bool {
 
 fn install(missing: &[&Tool]) -> Result<(), Failure> {
     for tool in missing {
-        println!("missing: {} ({}), needed for {}", tool.program, tool.package, tool.needed_for);
+        println!(
+            "missing: {} ({}), needed for {}",
+            tool.what.name(),
+            tool.package,
+            tool.needed_for
+        );
     }
     let packages: Vec<&str> =
         missing.iter().flat_map(|tool| tool.package.split_whitespace()).collect();
