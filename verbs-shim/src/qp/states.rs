@@ -1,28 +1,15 @@
-//! Queue pairs.
+//! The states of a queue pair, and the way from one to the next.
 
 use std::mem::MaybeUninit;
-use std::ptr::{self, NonNull};
-use std::{fmt, io};
 
+use super::{Qp, QpKind};
 use crate::abi::*;
 use crate::error::{at_most, check};
 use crate::port::mtu_from_bytes;
-use crate::post::{ENOSYS, post};
-use crate::{Cq, MrAccess, Pd, PostError, RecvWr, Route, SendWr, Srq, VerbsError};
+use crate::{MrAccess, Route, VerbsError};
 
 /// The largest queue pair number and PSN: 24 bits.
 const MAX_24_BITS: u32 = (1 << 24) - 1;
-
-/// Which service a queue pair gives.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum QpKind {
-    /// Reliable, connected.
-    Rc,
-    /// Unreliable, connected.
-    Uc,
-    /// Unreliable datagrams.
-    Ud,
-}
 
 /// The states of IBTA volume 1, 10.3.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,29 +31,6 @@ pub enum QpState {
     Err,
     /// What this library does not know, with its number.
     Other(u32),
-}
-
-/// What a queue pair is to be.
-#[derive(Clone, Copy, Debug)]
-pub struct QpInit<'a> {
-    /// Its service.
-    pub kind: QpKind,
-    /// Where completions of sends go.
-    pub send_cq: &'a Cq,
-    /// Where completions of receives go.
-    pub recv_cq: &'a Cq,
-    /// A shared receive queue instead of one of its own.
-    pub srq: Option<&'a Srq>,
-    /// Outstanding sends.
-    pub max_send_wr: u32,
-    /// Outstanding receives; of no effect with a shared receive queue.
-    pub max_recv_wr: u32,
-    /// Scatter/gather entries of a send.
-    pub max_send_sge: u32,
-    /// Scatter/gather entries of a receive.
-    pub max_recv_sge: u32,
-    /// Bytes of an inline send.
-    pub max_inline: u32,
 }
 
 /// What an RC or UC queue pair must know to receive.
@@ -101,72 +65,7 @@ pub struct Rts {
     pub max_rd_atomic: u8,
 }
 
-/// A queue pair. It ends when dropped; work requests that are outstanding then have no completion.
-///
-/// Posting is possible from several threads, but they wait for each other. So do state changes, which
-/// may take the kernel milliseconds.
-#[derive(Debug)]
-pub struct Qp {
-    // Dropped after the queue pair itself, which `drop` destroys.
-    pd: Pd,
-    _send_cq: Cq,
-    _recv_cq: Cq,
-    _srq: Option<Srq>,
-    raw: NonNull<ibv_qp>,
-    kind: QpKind,
-    max_inline: u32,
-}
-
-// SAFETY: libibverbs may be called from any thread and locks inside; the pointer stays valid until `drop`, and
-// the only field that is read here, the number, is not written after it was made.
-unsafe impl Send for Qp {}
-// SAFETY: as above.
-unsafe impl Sync for Qp {}
-
 impl Qp {
-    pub(crate) fn create(pd: &Pd, init: &QpInit<'_>) -> Result<Self, VerbsError> {
-        let context = pd.context();
-        context.require_same("the send completion queue", init.send_cq.context())?;
-        context.require_same("the receive completion queue", init.recv_cq.context())?;
-        if let Some(srq) = init.srq {
-            context.require_same("the shared receive queue", srq.pd().context())?;
-        }
-        let mut attr = init.to_raw();
-        // SAFETY: the domain and the queues are alive and of one context; `attr` takes the real sizes.
-        let raw = unsafe { (context.symbols().ibv_create_qp)(pd.raw(), &raw mut attr) };
-        let raw = context.made("ibv_create_qp", || init.to_string(), raw)?;
-        Ok(Qp {
-            pd: pd.clone(),
-            _send_cq: init.send_cq.clone(),
-            _recv_cq: init.recv_cq.clone(),
-            _srq: init.srq.cloned(),
-            raw,
-            kind: init.kind,
-            max_inline: attr.cap.max_inline_data,
-        })
-    }
-
-    /// Its number, 24 bits, by which peers address it.
-    pub fn number(&self) -> u32 {
-        // SAFETY: the queue pair is alive.
-        unsafe { (*self.raw()).qp_num }
-    }
-
-    /// Its service.
-    pub fn kind(&self) -> QpKind {
-        self.kind
-    }
-
-    /// Bytes of an inline send: at least as many as were asked for.
-    pub fn max_inline(&self) -> u32 {
-        self.max_inline
-    }
-
-    /// The domain it is in.
-    pub fn pd(&self) -> &Pd {
-        &self.pd
-    }
-
     /// RC, UC: to INIT, from where receives may be posted. `access` is what the peer may do at all.
     ///
     /// # Errors
@@ -272,60 +171,6 @@ impl Qp {
         Ok(QpState::from_raw(attr.qp_state))
     }
 
-    /// Posts work requests to the send queue in order, as one chain up to 32 of them. Does not block or
-    /// allocate.
-    ///
-    /// # Errors
-    /// The first one that was not posted. A work request for queue pairs of another kind is `EINVAL`.
-    ///
-    /// # Safety
-    /// Until a request's completion, or that of a later one on this queue pair where it is not signalled: the
-    /// memory that its entries name stays registered and is not written (for inline, until this returns), and
-    /// its address handle, of the same domain, stays alive.
-    pub unsafe fn post_send(&self, wrs: &[SendWr<'_>]) -> Result<(), PostError> {
-        let qp = self.raw();
-        let is_ud = self.kind == QpKind::Ud;
-        // SAFETY: the queue pair and its context are alive.
-        let call = unsafe { (*(*qp).context).ops.post_send };
-        post(
-            wrs,
-            |wr| wr.to_raw(is_ud),
-            |first, bad| match call {
-                // SAFETY: the queue pair is alive, the chain ends in null, and the caller vouches for the memory.
-                Some(post_send) => unsafe { post_send(qp, first, bad) },
-                None => ENOSYS,
-            },
-        )
-    }
-
-    /// Posts work requests to the receive queue in order. Does not block or allocate.
-    ///
-    /// # Errors
-    /// The first one that was not posted; with a shared receive queue that is always the first.
-    ///
-    /// # Safety
-    /// Until a request's completion, or until the queue pair is dropped, the memory that its entries name stays
-    /// registered and nobody reads or writes it.
-    pub unsafe fn post_recv(&self, wrs: &[RecvWr<'_>]) -> Result<(), PostError> {
-        if self._srq.is_some() {
-            // Some drivers have no receive queue then and do not look.
-            let source = io::Error::from_raw_os_error(libc::EINVAL);
-            return Err(PostError { index: 0, source });
-        }
-        let qp = self.raw();
-        // SAFETY: the queue pair and its context are alive.
-        let call = unsafe { (*(*qp).context).ops.post_recv };
-        post(
-            wrs,
-            |wr| wr.to_raw(),
-            |first, bad| match call {
-                // SAFETY: the queue pair is alive, the chain ends in null, and the caller vouches for the memory.
-                Some(post_recv) => unsafe { post_recv(qp, first, bad) },
-                None => ENOSYS,
-            },
-        )
-    }
-
     fn modify(
         &self,
         mut attr: ibv_qp_attr,
@@ -354,73 +199,6 @@ impl Qp {
             QpKind::Ud => Ok(()),
             QpKind::Rc | QpKind::Uc => Err(VerbsError::WrongKind { call, kind: self.kind }),
         }
-    }
-
-    pub(crate) fn raw(&self) -> *mut ibv_qp {
-        self.raw.as_ptr()
-    }
-}
-
-impl Drop for Qp {
-    fn drop(&mut self) {
-        // SAFETY: the queue pair came from `ibv_create_qp` and is given back once.
-        let code = unsafe { (self.pd.context().symbols().ibv_destroy_qp)(self.raw()) };
-        self.pd.context().unmade("ibv_destroy_qp", code);
-    }
-}
-
-impl QpInit<'_> {
-    fn to_raw(self) -> ibv_qp_init_attr {
-        ibv_qp_init_attr {
-            qp_context: ptr::null_mut(),
-            send_cq: self.send_cq.raw(),
-            recv_cq: self.recv_cq.raw(),
-            srq: self.srq.map_or(ptr::null_mut(), Srq::raw),
-            cap: ibv_qp_cap {
-                max_send_wr: self.max_send_wr,
-                max_recv_wr: self.max_recv_wr,
-                max_send_sge: self.max_send_sge,
-                max_recv_sge: self.max_recv_sge,
-                max_inline_data: self.max_inline,
-            },
-            qp_type: self.kind.to_raw(),
-            sq_sig_all: 0,
-        }
-    }
-}
-
-impl fmt::Display for QpInit<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}, {} sends of {} entries and {} bytes inline, {} receives of {} entries",
-            self.kind,
-            self.max_send_wr,
-            self.max_send_sge,
-            self.max_inline,
-            self.max_recv_wr,
-            self.max_recv_sge,
-        )
-    }
-}
-
-impl QpKind {
-    fn to_raw(self) -> u32 {
-        match self {
-            QpKind::Rc => IBV_QPT_RC,
-            QpKind::Uc => IBV_QPT_UC,
-            QpKind::Ud => IBV_QPT_UD,
-        }
-    }
-}
-
-impl fmt::Display for QpKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            QpKind::Rc => "RC",
-            QpKind::Uc => "UC",
-            QpKind::Ud => "UD",
-        })
     }
 }
 
@@ -536,72 +314,5 @@ mod tests {
         let text = qp.to_init(3, MrAccess::NONE).expect_err("refused").to_string();
         let expected = "fake0: ibv_modify_qp failed (queue pair 1122867 to INIT on port 3, ";
         assert!(text.starts_with(expected), "{text}");
-    }
-
-    #[test]
-    fn the_device_may_give_more_inline_room() {
-        let fake = fake::Device::new();
-        assert_eq!(fake::queue_pair(&fake.open(), QpKind::Uc).max_inline(), 60);
-    }
-
-    #[test]
-    fn receives_of_a_shared_queue_are_posted_there() {
-        let fake = fake::Device::new();
-        let context = fake.open();
-        let (pd, cq) = (context.alloc_pd().expect("pd"), context.create_cq(4, None).expect("cq"));
-        let srq = pd.create_srq(4, 1).expect("srq");
-        let init = QpInit { srq: Some(&srq), ..fake::qp_init(QpKind::Rc, &cq) };
-        let qp = pd.create_qp(&init).expect("qp");
-        // SAFETY: the fake device does not touch memory.
-        let error = unsafe { qp.post_recv(&[RecvWr { id: 1, sges: &[] }]) }.expect_err("shared");
-        assert_eq!((error.index, fake.took("post_recv")), (0, 0));
-    }
-
-    #[test]
-    fn parts_of_another_opening_are_refused() {
-        let fake = fake::Device::new();
-        let cq = fake.open().create_cq(4, None).expect("a queue");
-        let pd = fake.open().alloc_pd().expect("a domain");
-        let error = pd.create_qp(&fake::qp_init(QpKind::Uc, &cq)).expect_err("of another");
-        assert!(matches!(error, VerbsError::OtherContext { .. }), "{error}");
-    }
-
-    /// Whatever is dropped first: what something was made from is unmade after it.
-    #[test]
-    fn any_order_of_dropping_is_right() {
-        for first in 0..6 {
-            let fake = fake::Device::new();
-            let context = fake.open();
-            let channel = context.create_channel().expect("channel");
-            let cq = context.create_cq(4, Some(&channel)).expect("cq");
-            let pd = context.alloc_pd().expect("pd");
-            let srq = pd.create_srq(4, 1).expect("srq");
-            let init = QpInit { srq: Some(&srq), ..fake::qp_init(QpKind::Rc, &cq) };
-            let qp = pd.create_qp(&init).expect("qp");
-            let mut owners: Vec<Box<dyn std::any::Any>> = vec![
-                Box::new(context),
-                Box::new(channel),
-                Box::new(cq),
-                Box::new(pd),
-                Box::new(srq),
-                Box::new(qp),
-            ];
-            owners.rotate_left(first);
-            owners.into_iter().for_each(drop);
-            assert_eq!(fake.alive(), Vec::<&str>::new());
-            let calls = fake.calls();
-            let at = |call| calls.iter().position(|c| *c == call).expect("it was unmade");
-            for (child, parent) in [
-                ("ibv_destroy_qp", "ibv_destroy_cq"),
-                ("ibv_destroy_qp", "ibv_destroy_srq"),
-                ("ibv_destroy_qp", "ibv_dealloc_pd"),
-                ("ibv_destroy_srq", "ibv_dealloc_pd"),
-                ("ibv_destroy_cq", "ibv_destroy_comp_channel"),
-                ("ibv_destroy_comp_channel", "ibv_close_device"),
-                ("ibv_dealloc_pd", "ibv_close_device"),
-            ] {
-                assert!(at(child) < at(parent), "{parent} before {child}: {calls:?}");
-            }
-        }
     }
 }
