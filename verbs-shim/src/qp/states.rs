@@ -138,7 +138,8 @@ impl Qp {
         self.modify(attr, mask, || format!("to RTS, {rts:?}"))
     }
 
-    /// From any state to ERR: what is outstanding ends as flushed.
+    /// From any state to ERR: what is outstanding ends as flushed. Soft-RoCE (Linux 6.1) does not notice receives
+    /// that are posted after this: they have no completion there.
     ///
     /// # Errors
     /// [`VerbsError::Refused`].
