@@ -155,9 +155,9 @@ pub(crate) struct TestArgs {
 /// How the engine runs; every test and `ceiling` take these.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct EngineArgs {
-    /// UDP port of the server.
-    #[arg(short = 'p', long, default_value_t = braid::DEFAULT_PORT)]
-    pub(crate) port: u16,
+    /// UDP port of the server [default: 4791, or 18515 over verbs: there 4791 is the device's own]
+    #[arg(short = 'p', long)]
+    pub(crate) port: Option<u16>,
     /// Local address to receive on [default: all]
     #[arg(long)]
     pub(crate) bind: Option<IpAddr>,
@@ -225,7 +225,16 @@ pub(crate) struct EngineArgs {
     pub(crate) seed: u64,
 }
 
+/// Where perftest listens too.
+const VERBS_PORT: u16 = 18515;
+
 impl EngineArgs {
+    /// UDP port of the server.
+    pub(crate) fn port(&self) -> u16 {
+        let is_verbs = self.datapath() == DatapathKind::Verbs;
+        self.port.unwrap_or(if is_verbs { VERBS_PORT } else { braid::DEFAULT_PORT })
+    }
+
     /// What carries the packets.
     pub(crate) fn datapath(&self) -> DatapathKind {
         let implied = if self.dev.is_some() { DatapathKind::Verbs } else { DatapathKind::Udp };

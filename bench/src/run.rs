@@ -40,7 +40,7 @@ pub(crate) fn run(test: Test, args: &TestArgs) -> Result<(), Failure> {
             "--datapath mem stays inside one process: add --loopback, without HOST".to_owned(),
         )),
         (Some(host), ..) => {
-            let address = session::resolve(host, args.engine.port)?;
+            let address = session::resolve(host, args.engine.port())?;
             client(test, args, Side::new(&args.engine, 0, None)?, address)
         }
         (None, ..) => serve(args),
@@ -70,7 +70,7 @@ fn check(test: Test, args: &TestArgs) -> Result<(), Failure> {
 
 fn both_in_one_process(test: Test, args: &TestArgs) -> Result<(), Failure> {
     let fabric = MemFabric::new();
-    let server = Side::new(&args.engine, args.engine.port, Some(&fabric))?;
+    let server = Side::new(&args.engine, args.engine.port(), Some(&fabric))?;
     let side = Side::new(&args.engine, 0, Some(&fabric))?;
     let address = server.engine.local_addr();
     thread::scope(|scope| {
@@ -81,7 +81,7 @@ fn both_in_one_process(test: Test, args: &TestArgs) -> Result<(), Failure> {
 }
 
 fn serve(args: &TestArgs) -> Result<(), Failure> {
-    serve_one(Side::new(&args.engine, args.engine.port, None)?)
+    serve_one(Side::new(&args.engine, args.engine.port(), None)?)
 }
 
 /// Waits for a client, does what it says, and ends with it.

@@ -224,7 +224,7 @@ fn braid_args(
 
 fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
     EngineArgs {
-        port: 0,
+        port: Some(0),
         bind: Some(LOOPBACK),
         dev: None,
         datapath: Some(DatapathKind::Udp),

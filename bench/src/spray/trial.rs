@@ -133,6 +133,6 @@ mod tests {
         let args = braid.server_args(1);
         let cli = Cli::try_parse_from(["braid-perf".to_owned()].into_iter().chain(args)).unwrap();
         let Command::WriteBw(test) = cli.command else { panic!("another test") };
-        assert_eq!((test.host, test.engine.port, test.engine.paths), (None, 1, PATHS));
+        assert_eq!((test.host, test.engine.port, test.engine.paths), (None, Some(1), PATHS));
     }
 }
