@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// Runs a scenario that stands in a file of its own; the error, without the program's name.
 fn refused(name: &str, scenario: &str) -> String {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("errors");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("errors").join(name);
     fs::create_dir_all(&folder).expect("a folder for the test");
     fs::write(folder.join("four.cm"), "Nodes 4\nConnections 1\n0->9 start 0 size 100\n")
         .expect("a file");
