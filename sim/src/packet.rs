@@ -3,6 +3,7 @@
 //! A packet is a small value that moves from queue to queue: what a switch needs of it is at hand, in
 //! order, wherever the switch looks. Its body waits on a shelf for its receiver.
 
+use braid_transport::{Fence, Placement};
 use braid_wire::{Ack, Control, DataHeader, PathId};
 
 /// What a fabric treats differently.
@@ -53,12 +54,14 @@ pub struct BodyId(u32);
 /// What a packet carries for its receiver.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Body {
-    /// A segment; payload is never carried, only described.
-    Data(DataHeader),
+    /// A segment and how it is to be placed; payload is never carried, only described.
+    Data(DataHeader, Placement),
     /// An acknowledgement.
     Ack(Ack),
     /// A sign of life or tear-down.
     Control(Control),
+    /// The end that it comes from receives with this NIC queue pair now.
+    Renewed(Fence),
     /// The network gives a trimmed segment back to its sender: the packet's PSN of the requests was lost.
     Returned,
     /// Something between switches, which no host reads.
@@ -69,7 +72,7 @@ pub enum Body {
 /// its stride.
 #[derive(Clone, Debug, Default)]
 pub struct Bodies {
-    data: Shelf<DataHeader>,
+    data: Shelf<(DataHeader, Placement)>,
     other: Shelf<Body>,
 }
 
@@ -126,10 +129,10 @@ impl Bodies {
     /// # Panics
     /// If data carries no segment, or control one.
     pub fn load(&mut self, packet: Packet, body: Body) -> Packet {
-        let is_data = matches!(body, Body::Data(_));
+        let is_data = matches!(body, Body::Data(..));
         assert!(is_data == (packet.class == Class::Data), "{:?} carries {body:?}", packet.class);
         let body = match body {
-            Body::Data(header) => self.data.put(header),
+            Body::Data(header, placement) => self.data.put((header, placement)),
             other => self.other.put(other),
         };
         Packet { body, ..packet }
@@ -138,7 +141,10 @@ impl Bodies {
     /// The packet has come to its end, wherever.
     pub fn unload(&mut self, packet: &Packet) -> Body {
         match packet.class {
-            Class::Data => Body::Data(self.data.take(packet.body)),
+            Class::Data => {
+                let (header, placement) = self.data.take(packet.body);
+                Body::Data(header, placement)
+            }
             Class::Control => self.other.take(packet.body),
         }
     }

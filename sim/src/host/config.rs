@@ -66,8 +66,8 @@ pub struct HostConfig {
     pub retries: u8,
     /// Packets beyond the ePSN that a receiver tracks, at most 4096.
     pub window: u16,
-    /// A packet is written where it goes before it is checked, as an RNIC does: then no packet but a
-    /// retransmission, which is staged, may arrive after its message was completed.
+    /// First transmissions are written where they go before they are checked, as an RNIC does; none may
+    /// arrive so after its message was completed.
     pub blind: bool,
 }
 

@@ -65,10 +65,11 @@ impl End {
         paths: u32,
         set: &mut PathSet,
         key: u32,
+        blind: bool,
     ) -> End {
         // Nobody dies here but by a fault of the fabric, which time-outs notice.
         let ping_interval = Duration::from_secs(3600);
-        let config = EndpointConfig { ping_interval, ..EndpointConfig::default() };
+        let config = EndpointConfig { ping_interval, blind, ..EndpointConfig::default() };
         let mut endpoint = Endpoint::new(now, config);
         let slot = endpoint.adopt(now, qp.0, qp.1, set);
         let (nic, peer_nic) = place;
@@ -127,9 +128,10 @@ pub(crate) fn connect(
         let (now, key) = (Time::ZERO, memory.key());
         let paths = sets.find(topology, src, dst);
         let set = sets.get_mut(paths);
-        ends.push(End::new(now, (src, dst), pair(first), paths, set, key));
+        ends.push(End::new(now, (src, dst), pair(first), paths, set, key, config.blind));
         let set = sets.get_mut(ANSWERING);
-        let mut receiver = End::new(now, (dst, src), pair(first + 1), ANSWERING, set, key);
+        let mut receiver =
+            End::new(now, (dst, src), pair(first + 1), ANSWERING, set, key, config.blind);
         messages.iter().for_each(|number| receiver.expect(now, *number));
         ends.push(receiver);
     }

@@ -1,6 +1,6 @@
 //! What comes in goes to the protocol, and what the protocol makes of it goes out.
 
-use braid_transport::{Admit, Arrival, Completion, Status};
+use braid_transport::{Admit, Arrival, Completion, Placement, Status};
 use braid_wire::{DataHeader, PathId, Stream};
 
 use super::memory::message_at;
@@ -39,11 +39,18 @@ impl Hosts {
         let id = EndId(packet.end);
         let now = events.now().to_time();
         match body {
-            Body::Data(_) if packet.trimmed => {
+            Body::Data(..) if packet.trimmed => {
                 self.give_back(packet, fabric, events);
                 return Ok(());
             }
-            Body::Data(header) => self.place(id, packet, &header, events.now()),
+            Body::Data(header, placement) => {
+                if let Placement::Staged { fence: Some(fence) } = placement {
+                    self.heed(id, fence, packet, fabric, events);
+                }
+                if self.trunks.take(id, placement) {
+                    self.place(id, packet, &header, placement, events.now());
+                }
+            }
             Body::Ack(ack) => {
                 let end = &mut self.ends[id.index()];
                 end.endpoint.on_ack(now, end.slot, &ack, self.sets.get_mut(end.paths));
@@ -53,15 +60,26 @@ impl Hosts {
                 let set = self.sets.get_mut(end.paths);
                 end.endpoint.on_control(now, end.slot, &control, packet.path, set);
             }
+            Body::Renewed(fence) => {
+                let end = &mut self.ends[id.index()];
+                end.endpoint.renewed(now, end.slot, fence.path, fence.generation);
+            }
             Body::Returned => return self.on_lost(id, packet.psn, fabric, events),
             Body::Internal => unreachable!("switches keep their packets to themselves"),
         }
         self.settle(id, fabric, events)
     }
 
-    fn place(&mut self, id: EndId, packet: &Packet, header: &DataHeader, now: Ps) {
+    fn place(
+        &mut self,
+        id: EndId,
+        packet: &Packet,
+        header: &DataHeader,
+        placement: Placement,
+        now: Ps,
+    ) {
         let message = message_at(header.address);
-        if self.config.blind && !header.retransmission {
+        if let Placement::Blind(_) = placement {
             self.deliveries.place_blindly(message);
         }
         let end = &mut self.ends[id.index()];

@@ -4,6 +4,7 @@
 //! call a flow. An interface sends control first and asks its ends for data in turn whenever its link is
 //! free: nothing waits in front of a link that the protocol could still have held back.
 
+mod blind;
 mod config;
 mod end;
 mod exchange;
@@ -18,6 +19,7 @@ pub use memory::GhostMemory;
 
 use braid_transport::{OooDegrees, QpCounters};
 
+use self::blind::Trunks;
 use self::nic::Nic;
 use self::oracle::Deliveries;
 use self::paths::PathSets;
@@ -35,6 +37,7 @@ pub struct Hosts {
     end_of: Vec<EndId>,
     sets: PathSets,
     memory: GhostMemory,
+    trunks: Trunks,
     pub(crate) deliveries: Deliveries,
     /// What has come about since the driver asked last.
     pub(crate) news: Vec<News>,
@@ -80,7 +83,8 @@ impl Hosts {
         let (ends, end_of) = end::connect(topology, workload, &config, &memory, &mut sets, mtu);
         let nics = nic::all(topology);
         let deliveries = Deliveries::new(workload);
-        Hosts { config, ends, nics, end_of, sets, memory, deliveries, news: Vec::new() }
+        let (trunks, news) = (Trunks::default(), Vec::new());
+        Hosts { config, ends, nics, end_of, sets, memory, trunks, deliveries, news }
     }
 
     /// The counters of all queue pairs, senders' and receivers', added up.

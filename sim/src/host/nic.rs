@@ -106,7 +106,7 @@ impl Hosts {
         let frames = fabric.config.frames;
         let control = || Packet::new(src, dst, id.peer().0, Class::Control, frames.ack);
         let (packet, body) = match transmit.body {
-            TransmitBody::Segment { header, path, .. } => {
+            TransmitBody::Segment { header, path, placement, .. } => {
                 let bytes = u32::from(header.len) + frames.header;
                 let packet = Packet::new(src, dst, id.peer().0, Class::Data, bytes);
                 self.pace(
@@ -114,7 +114,7 @@ impl Hosts {
                     fabric.ports[port.index()].rate.time_for(bytes + frames.gap),
                     events,
                 );
-                (Packet { psn: header.psn, path, ..packet }, Body::Data(header))
+                (Packet { psn: header.psn, path, ..packet }, Body::Data(header, placement))
             }
             TransmitBody::Ack(ack) => {
                 let (psn, path) = (ack.cumulative, ack.path);
