@@ -84,7 +84,7 @@ impl Batch {
             return false;
         }
         let Some(heads) = &mut self.heads else { return false };
-        pool.extend(heads.slot, FRAME_LEN + heads.count * DATA_HEADER_LEN, header);
+        pool.write(heads.slot, FRAME_LEN + heads.count * DATA_HEADER_LEN, header);
         let imm = heads.serial << 8 | heads.count as u32;
         heads.count += 1;
         self.lane = Some(at);
@@ -94,7 +94,7 @@ impl Batch {
 
     fn begin_heads(&mut self, lane: &mut Lane, pool: &mut Pool) -> bool {
         const { assert!(LONGEST <= MAX_HEADERS) };
-        let Some((slot, _)) = pool.fill(|_| 0) else { return false };
+        let Some(slot) = pool.take() else { return false };
         lane.serial = (lane.serial + 1) & 0xFF_FFFF;
         let request = self.requests.len();
         self.heads = Some(Heads { request, slot, serial: lane.serial, count: 0 });
@@ -106,7 +106,7 @@ impl Batch {
     pub(crate) fn post(&mut self, lane: &mut Lane, pool: &mut Pool) -> usize {
         if let Some(heads) = self.heads.take() {
             let frame = Frame::headers(heads.serial, heads.count as u8).encode();
-            pool.extend(heads.slot, 0, &frame);
+            pool.write(heads.slot, 0, &frame);
             let len = FRAME_LEN + heads.count * DATA_HEADER_LEN;
             self.requests[heads.request].entries.push(pool.entry(heads.slot, len));
         }

@@ -1,15 +1,26 @@
 //! One NIC queue pair of a trunk, through all its lives.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use braid_verbs::{Cq, MrAccess, Qp, QpInit, QpKind, Rtr, Rts, VerbsError};
-use braid_wire::{DATA_HEADER_LEN, DataHeader};
+use braid_verbs::{Cq, MrAccess, Qp, QpInit, QpKind, RecvWr, Rtr, Rts, VerbsError};
+use braid_wire::{DATA_HEADER_LEN, DataHeader, FRAME_LEN};
 
+use smallvec::SmallVec;
+
+use super::buffers::Buffers;
 use super::device::Device;
 use super::pool::Pool;
 
 /// Work requests that a lane's send queue holds.
 pub(crate) const LANE_SENDS: usize = 128;
+/// Messages that a lane can take before software has looked at them: its receive credits.
+pub(crate) const LANE_RECEIVES: usize = 128;
+/// Segments that a sender may have in flight, so that all of them find room though they take one lane: each
+/// is two messages at most, its header's and its payload's, and there are those of the other stream.
+pub(crate) const WINDOW: u16 = LANE_RECEIVES as u16 / 3;
+/// Receive buffers that are given back to the NIC in one call.
+const RETURNS: usize = 16;
 /// Pieces of a work request besides the header's.
 pub(crate) const MAX_PIECES: usize = 8;
 
@@ -32,6 +43,18 @@ pub(crate) struct Lane {
     heads: Heads,
     sent: VecDeque<(u64, Option<u32>)>,
     next: u64,
+    receive: Receive,
+}
+
+/// A lane's receive buffers: [`LANE_RECEIVES`] of its trunk's, from `first` on.
+struct Receive {
+    buffers: Arc<Buffers>,
+    first: usize,
+    /// How often all were posted anew. Completions of buffers that were posted before are of no account: in their high half
+    /// ids carry this.
+    epoch: u32,
+    /// Ours again, and not posted yet.
+    returned: Vec<u32>,
 }
 
 /// The last frame of headers that has come.
@@ -43,8 +66,15 @@ struct Heads {
 
 impl Lane {
     /// Not connected yet.
-    pub(crate) fn new(device: &Device, pool: &Pool, cqs: (&Cq, &Cq)) -> Result<Self, VerbsError> {
-        Ok(Lane {
+    pub(crate) fn new(
+        device: &Device,
+        pool: &Pool,
+        cqs: (&Cq, &Cq),
+        buffers: &Arc<Buffers>,
+        index: usize,
+    ) -> Result<Self, VerbsError> {
+        let (buffers, first) = (buffers.clone(), index * LANE_RECEIVES);
+        let mut lane = Lane {
             qp: Some(open(device, pool, cqs)?),
             generation: 0,
             remote: 0,
@@ -54,7 +84,65 @@ impl Lane {
             heads: Heads::default(),
             sent: VecDeque::new(),
             next: 0,
-        })
+            receive: Receive { buffers, first, epoch: 0, returned: Vec::new() },
+        };
+        lane.receive_anew();
+        Ok(lane)
+    }
+
+    /// Posts all receive buffers: the NIC has none of them.
+    fn receive_anew(&mut self) {
+        self.receive.epoch = self.receive.epoch.wrapping_add(1);
+        self.receive.returned.clear();
+        self.receive.returned.extend(0..LANE_RECEIVES as u32);
+        self.give_back();
+    }
+
+    /// The receive buffer of a completion's id, if the lane has not begun anew since.
+    pub(crate) fn received(&self, id: u64) -> Option<u32> {
+        let (epoch, index) = ((id >> 32) as u32, id as u32);
+        (epoch == self.receive.epoch && (index as usize) < LANE_RECEIVES).then_some(index)
+    }
+
+    /// The message in a receive buffer.
+    ///
+    /// # Safety
+    /// [`Lane::received`] has named it for a completion that has just come, and it was not recycled since.
+    pub(crate) unsafe fn message(&self, index: u32, len: usize) -> Option<&[u8]> {
+        let Receive { buffers, first, .. } = &self.receive;
+        // SAFETY: by the caller the NIC is done with it.
+        (len <= buffers.size()).then(|| unsafe { buffers.bytes(first + index as usize, len) })
+    }
+
+    /// A receive buffer is free again.
+    pub(crate) fn recycle(&mut self, index: u32) {
+        self.receive.returned.push(index);
+        if self.receive.returned.len() >= RETURNS {
+            self.give_back();
+        }
+    }
+
+    /// Hands the NIC all receive buffers that are free.
+    pub(crate) fn give_back(&mut self) {
+        let Receive { buffers, first, epoch, returned } = &mut self.receive;
+        let Some(qp) = &self.qp else { return };
+        while !returned.is_empty() {
+            let batch = returned.len().saturating_sub(RETURNS);
+            let ids = &returned[batch..];
+            let entry = |index: &u32| [buffers.entry(*first + *index as usize, buffers.size())];
+            let entries: SmallVec<[_; RETURNS]> = ids.iter().map(entry).collect();
+            let id = |index: u32| u64::from(*epoch) << 32 | u64::from(index);
+            let wrs: SmallVec<[RecvWr<'_>; RETURNS]> =
+                ids.iter().zip(&entries).map(|(i, sges)| RecvWr { id: id(*i), sges }).collect();
+            // SAFETY: the buffers are ours until posted, and outlive the queue pair.
+            let posted = unsafe { qp.post_recv(&wrs) };
+            let count = posted.as_ref().map_or_else(|error| error.index, |()| wrs.len());
+            returned.drain(batch..batch + count);
+            if let Err(error) = posted {
+                tracing::warn!(%error, "receive buffers could not be posted");
+                return;
+            }
+        }
     }
 
     /// The number of its NIC queue pair.
@@ -92,6 +180,8 @@ impl Lane {
         qp.to_reset()?;
         qp.to_init(device.port, ACCESS)?;
         self.forget_sent(pool);
+        // RESET has taken the receives away, too.
+        self.receive_anew();
         self.connect(rtr)
     }
 
@@ -119,6 +209,7 @@ impl Lane {
     ) -> Result<(), VerbsError> {
         self.qp = Some(open(device, pool, cqs)?);
         self.generation += 1;
+        self.receive_anew();
         Ok(())
     }
 
@@ -145,11 +236,15 @@ impl Lane {
         before - self.sent.len()
     }
 
-    /// Headers have come whose payloads follow.
-    pub(crate) fn take_heads(&mut self, serial: u32, bytes: &[u8]) {
-        self.heads.serial = serial;
-        self.heads.bytes.clear();
-        self.heads.bytes.extend_from_slice(bytes);
+    /// Headers have come, in a receive buffer after their frame, whose payloads follow.
+    pub(crate) fn take_heads(&mut self, buffer: u32, serial: u32, len: usize) {
+        let mut heads = std::mem::take(&mut self.heads);
+        heads.serial = serial;
+        heads.bytes.clear();
+        // SAFETY: the caller has it from a completion, and recycles it after this.
+        let bytes = unsafe { self.message(buffer, len) };
+        heads.bytes.extend_from_slice(bytes.and_then(|b| b.get(FRAME_LEN..)).unwrap_or_default());
+        self.heads = heads;
     }
 
     /// The header that belongs to a payload with this immediate data.
@@ -167,9 +262,11 @@ fn open(device: &Device, pool: &Pool, (send_cq, recv_cq): (&Cq, &Cq)) -> Result<
         kind: device.kind,
         send_cq,
         recv_cq,
-        srq: Some(&pool.srq),
+        // Soft-RoCE never recovers from a message that was cut short on a shared receive queue (`do_class_d1e_error` in
+        // rxe_resp.c leaves the opcode that it waits for), so each lane has its own.
+        srq: None,
         max_send_wr: LANE_SENDS as u32,
-        max_recv_wr: 0,
+        max_recv_wr: LANE_RECEIVES as u32,
         max_send_sge: (1 + MAX_PIECES as u32).min(device.attributes.max_sge),
         max_recv_sge: 1,
         max_inline: 0,

@@ -36,8 +36,6 @@ pub(crate) struct Partner {
 
 pub(crate) struct Trunk {
     pub(crate) owner: Owner,
-    /// Chunks of the pool's receive buffers.
-    pub(crate) credit: usize,
     /// First PSN of all its lanes.
     pub(crate) psn: u32,
     /// By path, and then the safe lane. None: the queue pair receives nothing any more.

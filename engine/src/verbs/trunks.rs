@@ -14,10 +14,11 @@ use braid_wire::{
 use smallvec::SmallVec;
 
 use super::batch::{Batch, Entries};
+use super::buffers::Buffers;
 use super::control::Control;
 use super::device::{Device, KeyCache};
 use super::error::TrunkError;
-use super::lane::{LANE_SENDS, Lane, MAX_PIECES};
+use super::lane::{LANE_RECEIVES, LANE_SENDS, Lane, MAX_PIECES, WINDOW};
 use super::options::VerbsSetupError;
 use super::pool::Pool;
 use super::trunk::{Owner, Partner, Trunk};
@@ -151,43 +152,34 @@ impl Trunks {
     /// window that there are receive buffers for.
     pub(crate) fn open(&mut self, owner: Owner) -> Result<(Vec<u8>, u16), TrunkError> {
         self.close(owner.id);
-        let pool = self.pool(owner.pd)?;
-        let (credit, window) = pool.grant()?;
+        self.pool(owner.pd)?;
         let psn = random::number() as u32 & 0xFF_FFFF;
-        let trunk = Trunk { owner, credit, psn, lanes: Vec::new(), far: None };
+        let trunk = Trunk { owner, psn, lanes: Vec::new(), far: None };
         self.trunks.insert(owner.id, trunk);
         let made = self.make_lanes(owner);
-        let trunk = self.trunks.get(&owner.id);
-        match (made, trunk) {
-            (Ok(()), Some(trunk)) => {
-                Ok((trunk.address(&self.device, &self.control).encode(), window))
-            }
-            (made, _) => {
-                self.close(owner.id);
-                made.map(|()| (Vec::new(), 0))
-            }
+        if made.is_err() {
+            self.close(owner.id);
         }
+        made.map(|address| (address, WINDOW))
     }
 
-    fn make_lanes(&mut self, owner: Owner) -> Result<(), TrunkError> {
+    fn make_lanes(&mut self, owner: Owner) -> Result<Vec<u8>, TrunkError> {
+        let Some(trunk) = self.trunks.get_mut(&owner.id) else { return Ok(Vec::new()) };
+        let (pool, cqs) = (&self.pools[&owner.pd], (&self.send_cq, &self.recv_cq));
+        let count = (self.paths + 1) * LANE_RECEIVES;
+        let buffers = Arc::new(Buffers::new(&pool.pd, count, self.message_len)?);
         for index in 0..=self.paths {
-            let pool = &self.pools[&owner.pd];
-            let lane = Lane::new(&self.device, pool, (&self.send_cq, &self.recv_cq))?;
-            if let Some(number) = lane.number() {
-                self.lanes.insert(number, (owner.id, index));
-            }
-            if let Some(trunk) = self.trunks.get_mut(&owner.id) {
-                trunk.lanes.push(lane);
-            }
+            let lane = Lane::new(&self.device, pool, cqs, &buffers, index)?;
+            lane.number().map(|number| self.lanes.insert(number, (owner.id, index)));
+            trunk.lanes.push(lane);
         }
-        Ok(())
+        Ok(trunk.address(&self.device, &self.control).encode())
     }
 
     fn pool(&mut self, pd: PdId) -> Result<&mut Pool, TrunkError> {
         if !self.pools.contains_key(&pd) {
             let domain = self.device.domain(pd)?;
-            let pool =
-                Pool::new(pd.0, domain, self.message_len, self.device.attributes.max_srq_wr)?;
+            let pool = Pool::new(domain, self.message_len)?;
             self.pools.insert(pd, pool);
         }
         Ok(self.pools.get_mut(&pd).expect("it was just made"))
@@ -228,10 +220,7 @@ impl Trunks {
     /// Ends a trunk.
     pub(crate) fn close(&mut self, id: QpId) {
         self.retire(id);
-        let Some(trunk) = self.trunks.remove(&id) else { return };
-        if let Some(pool) = self.pools.get_mut(&trunk.owner.pd) {
-            pool.withdraw(trunk.credit);
-        }
+        self.trunks.remove(&id);
     }
 
     /// Whether another segment can be shipped now.
@@ -337,14 +326,10 @@ impl Trunks {
                 unsafe { crate::memory::append(&mut staged, *piece) };
             }
         }
-        debug_assert!(staged.len() <= pool.message_len());
-        let filled = pool.fill(|buffer| {
-            buffer[..staged.len()].copy_from_slice(&staged);
-            staged.len()
-        });
-        let Some((slot, len)) = filled else { return };
+        let Some(slot) = pool.take() else { return };
+        pool.write(slot, 0, &staged);
         let mut all = Entries::new();
-        all.push(pool.entry(slot, len));
+        all.push(pool.entry(slot, staged.len()));
         all.extend(entries.into_iter().flatten().filter(|entry| entry.len > 0));
         self.batch.send(at, slot, all);
     }
@@ -424,9 +409,6 @@ impl Trunks {
                 break;
             }
         }
-        if count > 0 {
-            self.pools.values_mut().for_each(Pool::give_back);
-        }
         count
     }
 
@@ -471,19 +453,26 @@ impl Trunks {
             }
             return self.control.recycle(buffer);
         }
-        // A lane that has been closed since has no say any more.
-        let at = self.lanes.get(&completion.qp_num()).copied();
-        if let Some(at) = at.filter(|_| completion.status().is_ok()) {
+        // A lane that has begun anew has no say of what it got before.
+        let Some((id, index)) = self.lanes.get(&completion.qp_num()).copied() else { return };
+        let Some(lane) = self.lane(id, index) else { return };
+        let Some(buffer) = lane.received(completion.id()) else { return };
+        if completion.status().is_ok() {
             match completion.opcode() {
-                WcOpcode::Recv => self.take_message(completion, at, sink),
-                WcOpcode::RecvWriteWithImm => self.take_write(completion, at, sink),
+                WcOpcode::Recv => self.take_message(completion, (id, index), sink),
+                WcOpcode::RecvWriteWithImm => self.take_write(completion, (id, index), sink),
                 _ => {}
             }
         }
-        let pd = PdId((completion.id() >> 32) as u32);
-        if let Some(pool) = self.pools.get_mut(&pd) {
-            pool.recycle(completion.id() as u32);
+        // A fence in the message may have renewed this very lane.
+        let lane = self.lane(id, index);
+        if let Some(lane) = lane.filter(|lane| lane.received(completion.id()).is_some()) {
+            lane.recycle(buffer);
         }
+    }
+
+    fn lane(&mut self, id: QpId, index: usize) -> Option<&mut Lane> {
+        self.trunks.get_mut(&id)?.lanes.get_mut(index)
     }
 
     /// A message of a lane.
@@ -494,32 +483,31 @@ impl Trunks {
         sink: &mut dyn FnMut(Arrived<'_>),
     ) {
         let (buffer, len) = (completion.id() as u32, completion.byte_len() as usize);
-        let Some(pd) = self.trunks.get(&id).map(|trunk| trunk.owner.pd) else { return };
-        let Some(frame) = self.frame(pd, buffer, len) else { return };
+        // SAFETY: `received` has named the buffer, and it is recycled after this.
+        let frame = |lane: &mut Lane| {
+            Frame::decode(unsafe { lane.message(buffer, len) }?).ok().map(|f| f.0)
+        };
+        let Some(frame) = self.lane(id, index).and_then(frame) else { return };
         if let Some(fence) = frame.fence
             && !self.shut(id, fence)
         {
             return;
         }
         let Some(trunk) = self.trunks.get_mut(&id) else { return };
-        let Some(pool) = self.pools.get(&pd) else { return };
-        // SAFETY: the completion has come, and the buffer is recycled after this.
-        let Some(bytes) = (unsafe { pool.received(buffer, len) }) else { return };
-        let rest = &bytes[FRAME_LEN..];
-        match (frame.kind, trunk.lanes.get_mut(index), &trunk.far) {
-            (FrameKind::Headers, Some(lane), _) => lane.take_heads(frame.serial, rest),
-            (FrameKind::Packet, _, Some(far)) => {
-                let from = far.from(frame.path);
-                sink(Arrived::Packet(Received { from, congestion: false, bytes: rest }));
-            }
-            _ => {}
+        let Some(lane) = trunk.lanes.get_mut(index) else { return };
+        // A peer that has its own lane closed by what it sends on it gets nothing from that.
+        if lane.received(completion.id()).is_none() {
+            return;
         }
-    }
-
-    fn frame(&self, pd: PdId, buffer: u32, len: usize) -> Option<Frame> {
-        // SAFETY: the completion has come, and the buffer is recycled after this.
-        let bytes = unsafe { self.pools.get(&pd)?.received(buffer, len) }?;
-        Frame::decode(bytes).ok().map(|(frame, _)| frame)
+        if frame.kind == FrameKind::Headers {
+            return lane.take_heads(buffer, frame.serial, len);
+        }
+        // SAFETY: as above.
+        let bytes = unsafe { lane.message(buffer, len) };
+        if let (Some(bytes), Some(far), FrameKind::Packet) = (bytes, &trunk.far, frame.kind) {
+            let (from, bytes) = (far.from(frame.path), &bytes[FRAME_LEN..]);
+            sink(Arrived::Packet(Received { from, congestion: false, bytes }));
+        }
     }
 
     /// A payload is in its place, if the header that came before it says so.

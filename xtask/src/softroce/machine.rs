@@ -276,8 +276,7 @@ fn qemu(plan: &Plan<'_>, console: &std::path::Path) -> Command {
     qemu.args(["-display", "none"]);
     qemu.arg("-kernel").arg(&plan.image.kernel).arg("-initrd").arg(&plan.image.initrd);
     // A panic ends QEMU at once, as there is nobody to look at it.
-    let line =
-        format!("console=ttyS0 quiet panic=-1 mitigations=off braid.host={}", plan.host);
+    let line = format!("console=ttyS0 quiet panic=-1 mitigations=off braid.host={}", plan.host);
     qemu.args(["-append", &line]);
     qemu.args(["-serial", &format!("file:{}", console.display())]);
     qemu.args(["-chardev", "stdio,id=agent,signal=off", "-device", "virtio-serial-pci"]);
