@@ -1,0 +1,159 @@
+//! What must work between the machines: a list, each entry of which passes or fails for itself.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::braid::{Datapath, Run, TESTS};
+use super::pair::Pair;
+use super::perftest::{self, Figure, Perftest};
+use super::server;
+use super::trouble::{self, Trouble};
+use crate::Failure;
+
+/// How soon a transfer must end when its device has gone.
+const END_LIMIT: Duration = Duration::from_secs(20);
+/// Signals show as exit codes from here on.
+const SIGNAL: u8 = 128;
+
+const RC: Perftest =
+    Perftest { program: "ib_write_bw", service: "RC", size: 65536, iterations: 300 };
+
+/// The programs that Braid stands beside.
+const RIVALS: &[Perftest] = &[
+    RC,
+    Perftest { service: "UC", ..RC },
+    Perftest { program: "ib_read_bw", ..RC },
+    Perftest { program: "ib_send_bw", ..RC },
+    Perftest { program: "ib_write_lat", size: 8, iterations: 1000, ..RC },
+];
+
+/// What one check came to; a check that is not built yet decides nothing.
+pub(super) struct Check {
+    pub(super) name: String,
+    pub(super) verdict: Verdict,
+    pub(super) took: Duration,
+}
+
+pub(super) enum Verdict {
+    /// It works, and measured this where there is something to measure.
+    Passed(String),
+    Failed(String),
+    NotBuilt,
+}
+
+/// Collects checks and prints each as it ends.
+#[derive(Default)]
+pub(super) struct Checks {
+    pub(super) done: Vec<Check>,
+}
+
+impl Checks {
+    pub(super) fn rivals(&mut self, pair: &Pair) {
+        for test in RIVALS {
+            self.check(test.line(), || test.run(pair).map(|figure| figure.to_string()));
+        }
+        self.check("both devices at once: ib_write_bw".into(), || both_rivals(pair));
+        self.check("iperf3 (TCP)".into(), || perftest::tcp(pair).map(|figure| figure.to_string()));
+    }
+
+    /// Every test, with every byte checked, under every trouble.
+    pub(super) fn verified(&mut self, pair: &Pair, datapath: Datapath) -> Result<(), Failure> {
+        for trouble in trouble::ALL {
+            if datapath.is_built() {
+                trouble.set(pair)?;
+            }
+            for test in TESTS {
+                let name = format!("{} {test}, {}", datapath.name(), trouble.name());
+                let run = Run::verified(test, datapath);
+                self.braid(name, datapath, || run.run(pair).map(|figure| figure.to_string()));
+            }
+        }
+        Trouble::Clean.set(pair)
+    }
+
+    /// What only devices can do to a transfer.
+    pub(super) fn devices(&mut self, pair: &Pair) {
+        let verbs = Datapath::Verbs;
+        self.braid("verbs: both devices at once".into(), verbs, || both_devices(pair));
+        self.braid("verbs: rxe0 deleted in mid-transfer".into(), verbs, || deleted(pair));
+    }
+
+    pub(super) fn failed(&self) -> usize {
+        self.done.iter().filter(|check| matches!(check.verdict, Verdict::Failed(_))).count()
+    }
+
+    fn braid(
+        &mut self,
+        name: String,
+        datapath: Datapath,
+        check: impl FnOnce() -> Result<String, Failure>,
+    ) {
+        match datapath.is_built() {
+            true => self.check(name, check),
+            false => self.note(name, Verdict::NotBuilt, Duration::ZERO),
+        }
+    }
+
+    fn check(&mut self, name: String, check: impl FnOnce() -> Result<String, Failure>) {
+        let start = Instant::now();
+        let verdict = match check() {
+            Ok(figure) => Verdict::Passed(figure),
+            Err(failure) => Verdict::Failed(failure.to_string()),
+        };
+        self.note(name, verdict, start.elapsed());
+    }
+
+    fn note(&mut self, name: String, verdict: Verdict, took: Duration) {
+        let seconds = took.as_secs_f64();
+        match &verdict {
+            Verdict::Passed(figure) => println!("{name:<44} passed {seconds:>5.1} s  {figure}"),
+            Verdict::Failed(why) => println!("{name:<44} FAILED {seconds:>5.1} s\n{why}"),
+            Verdict::NotBuilt => println!("{name:<44} not built yet"),
+        }
+        self.done.push(Check { name, verdict, took });
+    }
+}
+
+fn both_rivals(pair: &Pair) -> Result<String, Failure> {
+    at_once(|link| RC.run_on(pair, link))
+}
+
+fn both_devices(pair: &Pair) -> Result<String, Failure> {
+    let run = Run::verified("write-bw", Datapath::Verbs);
+    at_once(|link| run.run_on(pair, link))
+}
+
+fn at_once(run: impl Fn(u16) -> Result<Figure, Failure> + Sync) -> Result<String, Failure> {
+    thread::scope(|scope| {
+        let other = scope.spawn(|| run(1));
+        let one = run(0);
+        let other = other.join().expect("a run does not panic");
+        Ok(format!("{} and {}", one?, other?))
+    })
+}
+
+/// The client ends with an error of its own, in bounded time, and the server does not hang on to it.
+fn deleted(pair: &Pair) -> Result<String, Failure> {
+    let mut run = Run::write(Datapath::Verbs, 65536, "on");
+    run.load = "-s 65536 -D 60".into();
+    let limit = Duration::from_secs(90);
+    let server = server::start(&pair.b, &run.server(0), run.port(0), limit)?;
+    let client = pair.a.spawn(&run.client(0), limit)?;
+    thread::sleep(Duration::from_secs(2));
+    pair.a.must("rdma link delete rxe0", END_LIMIT)?;
+    let start = Instant::now();
+    let ended = client.wait();
+    let took = start.elapsed();
+    // Later checks need it, however this one ends.
+    pair.a.must("rdma link add rxe0 type rxe netdev eth0", END_LIMIT)?;
+    let ended = ended?;
+    server.stop()?;
+    match ended.status {
+        1..SIGNAL if took < END_LIMIT => Ok(format!("an error after {:.1} s", took.as_secs_f64())),
+        status => Err(Failure::new(format!(
+            "the client ended with status {status} after {:.1} s:\n{}",
+            took.as_secs_f64(),
+            ended.text.trim_end()
+        ))),
+    }
+}

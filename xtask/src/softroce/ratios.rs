@@ -1,0 +1,195 @@
+//! Braid beside perftest: measured in turns, compared as ratios of medians.
+
+use std::time::{Duration, Instant};
+
+use super::braid::{Datapath, Run};
+use super::pair::Pair;
+use super::perftest::{Figure, Perftest};
+use super::trouble::Trouble;
+use crate::Failure;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const MOST_ROUNDS: usize = 3;
+
+/// A program that is measured, under a name for the table.
+struct Contestant {
+    name: &'static str,
+    trouble: Trouble,
+    program: Program,
+}
+
+enum Program {
+    Perftest(Perftest),
+    Braid(Run),
+}
+
+/// A ratio that is wanted: one contestant's median over another's.
+struct Wanted {
+    over: (&'static str, &'static str),
+    least: f64,
+}
+
+/// What all contestants came to, in MB/s, one figure per round.
+pub(super) struct Results {
+    pub(super) figures: Vec<(&'static str, Vec<f64>)>,
+    pub(super) ratios: Vec<Ratio>,
+}
+
+pub(super) struct Ratio {
+    pub(super) of: &'static str,
+    pub(super) to: &'static str,
+    /// `None` where one of the two is not built yet.
+    pub(super) value: Option<f64>,
+    pub(super) least: f64,
+}
+
+/// Medians need three rounds; there is at least one, and no further one begins after `until`.
+pub(super) fn measure(pair: &Pair, until: Instant) -> Result<Results, Failure> {
+    let contestants = contestants();
+    let mut figures: Vec<Vec<f64>> = contestants.iter().map(|_| Vec::new()).collect();
+    let mut longest = Duration::ZERO;
+    for round in 0..MOST_ROUNDS {
+        let start = Instant::now();
+        if round > 0 && start + longest > until {
+            break;
+        }
+        for trouble in [Trouble::Clean, Trouble::Loss] {
+            trouble.set(pair)?;
+            for (contestant, figures) in contestants.iter().zip(&mut figures) {
+                if contestant.trouble == trouble && contestant.is_built() {
+                    figures.push(contestant.run(pair)?.value());
+                }
+            }
+        }
+        Trouble::Clean.set(pair)?;
+        longest = longest.max(start.elapsed());
+    }
+    let names = contestants.iter().map(|contestant| contestant.name);
+    let figures: Vec<(&str, Vec<f64>)> = names.zip(figures).collect();
+    let ratios = wanted().iter().map(|wanted| wanted.judge(&figures)).collect();
+    Ok(Results { figures, ratios })
+}
+
+impl Contestant {
+    fn is_built(&self) -> bool {
+        match &self.program {
+            Program::Perftest(_) => true,
+            Program::Braid(run) => run.datapath.is_built(),
+        }
+    }
+
+    fn run(&self, pair: &Pair) -> Result<Figure, Failure> {
+        match &self.program {
+            Program::Perftest(test) => test.run(pair),
+            Program::Braid(run) => run.run(pair),
+        }
+    }
+}
+
+fn contestants() -> Vec<Contestant> {
+    let rxe = |name, trouble, service, size| {
+        // About a second's worth.
+        let iterations = 20 * MIB / size;
+        let test = Perftest { program: "ib_write_bw", service, size, iterations };
+        Contestant { name, trouble, program: Program::Perftest(test) }
+    };
+    let braid = |name, trouble, datapath, crc, size| {
+        let program = Program::Braid(Run::write(datapath, size, crc));
+        Contestant { name, trouble, program }
+    };
+    use Datapath::{Udp, Verbs};
+    use Trouble::{Clean, Loss};
+    // Those that are compared stand next to each other: the host's load changes with time.
+    vec![
+        rxe("rxe RC 64K", Clean, "RC", 64 * KIB),
+        braid("udp crc off 64K", Clean, Udp, "off", 64 * KIB),
+        braid("udp crc on 64K", Clean, Udp, "on", 64 * KIB),
+        rxe("rxe UC 64K", Clean, "UC", 64 * KIB),
+        braid("verbs 64K", Clean, Verbs, "off", 64 * KIB),
+        rxe("rxe RC 1M", Clean, "RC", MIB),
+        braid("udp crc off 1M", Clean, Udp, "off", MIB),
+        braid("udp crc on 1M", Clean, Udp, "on", MIB),
+        rxe("rxe UC 1M", Clean, "UC", MIB),
+        braid("verbs 1M", Clean, Verbs, "off", MIB),
+        rxe("rxe RC 64K loss", Loss, "RC", 64 * KIB),
+        braid("udp crc off 64K loss", Loss, Udp, "off", 64 * KIB),
+        braid("verbs 64K loss", Loss, Verbs, "off", 64 * KIB),
+    ]
+}
+
+fn wanted() -> Vec<Wanted> {
+    let wanted = |of, to, least| Wanted { over: (of, to), least };
+    vec![
+        wanted("udp crc off 64K", "rxe RC 64K", 1.8),
+        wanted("udp crc off 1M", "rxe RC 1M", 1.8),
+        wanted("udp crc on 64K", "rxe RC 64K", 1.3),
+        wanted("udp crc on 1M", "rxe RC 1M", 1.3),
+        wanted("verbs 64K", "rxe UC 64K", 0.85),
+        wanted("verbs 1M", "rxe UC 1M", 0.85),
+        wanted("udp crc off 64K loss", "rxe RC 64K loss", 2.0),
+        wanted("verbs 64K loss", "rxe RC 64K loss", 2.0),
+        wanted("udp crc off 64K loss", "udp crc off 64K", 0.8),
+        wanted("verbs 64K loss", "verbs 64K", 0.8),
+    ]
+}
+
+impl Wanted {
+    fn judge(&self, figures: &[(&str, Vec<f64>)]) -> Ratio {
+        let (of, to) = self.over;
+        let median = |name| {
+            let found = figures.iter().find(|(other, _)| *other == name);
+            median(&found.expect("ratios are of contestants").1)
+        };
+        let value = median(of).zip(median(to)).map(|(of, to)| of / to);
+        Ratio { of, to, value, least: self.least }
+    }
+}
+
+impl Ratio {
+    /// Nothing is short of its least as long as it is not built.
+    pub(super) fn is_short(&self) -> bool {
+        self.value.is_some_and(|value| value < self.least)
+    }
+}
+
+/// Of an even number, the mean of the two in the middle.
+pub(super) fn median(figures: &[f64]) -> Option<f64> {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
+    }
+
+    #[test]
+    fn every_ratio_is_of_contestants_that_exist() {
+        let figures: Vec<_> = contestants().iter().map(|c| (c.name, vec![2.0])).collect();
+        for wanted in wanted() {
+            let ratio = wanted.judge(&figures);
+            assert_eq!(ratio.value, Some(1.0));
+            assert_eq!(ratio.is_short(), ratio.least > 1.0);
+        }
+    }
+
+    #[test]
+    fn what_is_not_built_has_no_ratio() {
+        let figures = [("x", vec![1.0]), ("y", vec![])];
+        let ratio = Wanted { over: ("x", "y"), least: 9.0 }.judge(&figures);
+        assert!(ratio.value.is_none() && !ratio.is_short());
+    }
+}

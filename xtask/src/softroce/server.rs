@@ -1,0 +1,57 @@
+//! A program that listens in a machine.
+
+use std::time::Duration;
+
+use super::machine::{Job, Machine};
+use crate::Failure;
+
+/// Where it listens.
+#[derive(Clone, Copy)]
+pub(super) enum Port {
+    Tcp(u16),
+    Udp(u16),
+}
+
+const START_LIMIT: Duration = Duration::from_secs(15);
+
+/// Starts it, and returns when its port is there.
+pub(super) fn start<'a>(
+    machine: &'a Machine,
+    command: &str,
+    port: Port,
+    limit: Duration,
+) -> Result<Job<'a>, Failure> {
+    let server = machine.spawn(command, limit)?;
+    match machine.must(&wait_for(port), START_LIMIT) {
+        Ok(_) => Ok(server),
+        // What the server itself has to say tells more than that it does not listen.
+        Err(failure) => Err(match server.stop() {
+            Ok(output) => Failure::new(format!("`{command}` does not listen:\n{}", output.text)),
+            Err(_) => failure,
+        }),
+    }
+}
+
+/// `LOCAL:PORT` is hexadecimal there; LISTEN is state 0A, and a socket of UDP without a peer is in 07.
+fn wait_for(port: Port) -> String {
+    let (protocol, port, state) = match port {
+        Port::Tcp(port) => ("tcp", port, "0A"),
+        Port::Udp(port) => ("udp", port, "07"),
+    };
+    let files = format!("/proc/net/{protocol} /proc/net/{protocol}6");
+    let socket = format!(":{port:04X} [0-9A-F]*:0000 {state}");
+    format!(
+        "for i in $(seq 100); do grep -q '{socket}' {files} && exit 0; sleep 0.05; done; exit 1"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_looked_up_as_the_kernel_shows_them() {
+        assert!(wait_for(Port::Udp(7000)).contains("':1B58 [0-9A-F]*:0000 07' /proc/net/udp "));
+        assert!(wait_for(Port::Tcp(80)).contains("':0050 [0-9A-F]*:0000 0A' /proc/net/tcp "));
+    }
+}

@@ -1,0 +1,60 @@
+//! What netem does to the packets on link 0, in both directions.
+
+use std::time::Duration;
+
+use super::pair::Pair;
+use crate::Failure;
+
+const LIMIT: Duration = Duration::from_secs(15);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Trouble {
+    Clean,
+    Loss,
+    Reorder,
+    Delay,
+}
+
+pub(super) const ALL: [Trouble; 4] =
+    [Trouble::Clean, Trouble::Loss, Trouble::Reorder, Trouble::Delay];
+
+impl Trouble {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Trouble::Clean => "clean",
+            Trouble::Loss => "loss 1 %",
+            Trouble::Reorder => "reorder",
+            Trouble::Delay => "delay",
+        }
+    }
+
+    fn netem(self) -> Option<&'static str> {
+        match self {
+            Trouble::Clean => None,
+            Trouble::Loss => Some("loss 1%"),
+            // One packet of ten overtakes those that wait.
+            Trouble::Reorder => Some("delay 1ms reorder 10%"),
+            Trouble::Delay => Some("delay 3ms 1ms"),
+        }
+    }
+
+    /// Takes the place of whatever was there.
+    pub(super) fn set(self, pair: &Pair) -> Result<(), Failure> {
+        let mut command = "tc qdisc del dev eth0 root 2>/dev/null".to_owned();
+        if let Some(netem) = self.netem() {
+            // netem takes a GSO train for one packet. A token bucket that holds less than a train cuts it into
+            // its packets, each of which netem judges then; its rate is far above the link's.
+            command.push_str(
+                "; tc qdisc add dev eth0 root handle 1: tbf rate 10gbit burst 9000 limit 16m",
+            );
+            command.push_str(" && tc qdisc add dev eth0 parent 1: handle 2: netem limit 100000 ");
+            command.push_str(netem);
+        } else {
+            command.push_str("; true");
+        }
+        for machine in [&pair.a, &pair.b] {
+            machine.must(&command, LIMIT)?;
+        }
+        Ok(())
+    }
+}
