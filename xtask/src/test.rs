@@ -29,6 +29,7 @@ const STEPS: &[Step] = &[
         name: "nccl",
         cargo: &["run", "--release", "--bin", "nccl-conformance", "--", "--quick"],
     },
+    Step { name: "softroce", cargo: &["xtask", "softroce"] },
     Step { name: "loom", cargo: &["xtask", "loom"] },
     Step { name: "fuzz", cargo: &["xtask", "fuzz", "--seconds", "10"] },
     // `cargo test` has run the first seeds already.

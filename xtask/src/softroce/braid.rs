@@ -109,7 +109,7 @@ impl Run {
     /// What runs in machine a.
     pub(super) fn client(&self, link: u16) -> String {
         let host = if link == 0 { B } else { B1 };
-        format!("{} {} {host}", self.server(link), self.load)
+        format!("{} {host} {}", self.server(link), self.load)
     }
 
     pub(super) fn port(&self, link: u16) -> Port {
