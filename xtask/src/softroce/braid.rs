@@ -70,9 +70,9 @@ impl Run {
     }
 
     /// Measures WRITE, with or without a CRC; the two ends use one if either wants it.
-    pub(super) fn write(datapath: Datapath, size: u64, crc: &str) -> Self {
+    pub(super) fn write(datapath: Datapath, size: u64, iterations: u64, crc: &str) -> Self {
         let options = format!("--crc {crc}");
-        Self { test: "write-bw", datapath, options, load: format!("-s {size} -D 1") }
+        Self { test: "write-bw", datapath, options, load: format!("-s {size} -n {iterations}") }
     }
 
     pub(super) fn run(&self, pair: &Pair) -> Result<Figure, Failure> {
@@ -151,16 +151,16 @@ mod tests {
         let nothing = text.replace("40, \"band", "0, \"band");
         assert_eq!(run.parse(&nothing), Err("it has verified nothing"));
         assert!(run.parse(TABLE).is_err());
-        let off = Run::write(Datapath::Udp, 65536, "off");
+        let off = Run::write(Datapath::Udp, 65536, 300, "off");
         assert_eq!(off.parse(&text), Err("it used a CRC"));
         assert_eq!(off.parse(&text.replace("true", "false")), Ok(Figure::Bandwidth(12.5)));
     }
 
     #[test]
     fn both_ends_get_what_both_must_know() {
-        let run = Run::write(Datapath::Verbs, 65536, "off");
+        let run = Run::write(Datapath::Verbs, 65536, 300, "off");
         let server = "braid-perf write-bw -p 7001 --datapath verbs -d rxe1 --crc off";
         assert_eq!(run.server(1), server);
-        assert_eq!(run.client(1), format!("{server} 10.77.1.2 -s 65536 -D 1"));
+        assert_eq!(run.client(1), format!("{server} 10.77.1.2 -s 65536 -n 300"));
     }
 }

@@ -10,6 +10,8 @@ use crate::Failure;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
+/// Everybody sends as much: about a second's worth.
+const VOLUME: u64 = 24 * MIB;
 const MOST_ROUNDS: usize = 3;
 
 /// A program that is measured, under a name for the table.
@@ -89,13 +91,12 @@ impl Contestant {
 
 fn contestants() -> Vec<Contestant> {
     let rxe = |name, trouble, service, size| {
-        // About a second's worth.
-        let iterations = 20 * MIB / size;
+        let iterations = VOLUME / size;
         let test = Perftest { program: "ib_write_bw", service, size, iterations };
         Contestant { name, trouble, program: Program::Perftest(test) }
     };
     let braid = |name, trouble, datapath, crc, size| {
-        let program = Program::Braid(Run::write(datapath, size, crc));
+        let program = Program::Braid(Run::write(datapath, size, VOLUME / size, crc));
         Contestant { name, trouble, program }
     };
     use Datapath::{Udp, Verbs};
