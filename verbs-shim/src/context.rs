@@ -26,6 +26,8 @@ struct Opened {
     raw: NonNull<ibv_context>,
     name: String,
     folder: PathBuf,
+    /// Of the kernel's interface to it, while that is there.
+    access: Option<PathBuf>,
 }
 
 // SAFETY: libibverbs may be called from any thread and locks what its calls share; the pointer stays valid
@@ -93,7 +95,9 @@ impl Context {
     ) -> Result<Context, VerbsError> {
         let raw = device::open(symbols, name)?;
         let folder = sysfs.join(name);
-        let context = Context(Arc::new(Opened { symbols, raw, name: name.into(), folder }));
+        let access = device::access(&sysfs.with_file_name("infiniband_verbs"), name);
+        let opened = Opened { symbols, raw, name: name.into(), folder, access };
+        let context = Context(Arc::new(opened));
         async_event::make_non_blocking(&context)?;
         Ok(context)
     }
@@ -101,6 +105,13 @@ impl Context {
     /// The device's name.
     pub fn name(&self) -> &str {
         &self.0.name
+    }
+
+    /// Whether the kernel has begun to remove the device. Drivers that cannot take it from a program that has it open
+    /// (rxe on Linux 6.1) send no [`AsyncEvent::DeviceFatal`](crate::AsyncEvent): whoever removes it waits until the program lets
+    /// go. Asks the file system, a few microseconds.
+    pub fn is_being_removed(&self) -> bool {
+        self.0.access.as_ref().is_some_and(|folder| !folder.exists())
     }
 
     /// Asks the device what it can do.

@@ -1,6 +1,7 @@
 //! The list of devices.
 
 use std::ffi::{CStr, c_int};
+use std::path::{Path, PathBuf};
 use std::{fs, io, ptr, slice};
 
 use crate::VerbsError;
@@ -31,6 +32,16 @@ pub(crate) fn open(
     let context = unsafe { (symbols.ibv_open_device)(device) };
     ptr::NonNull::new(context)
         .ok_or_else(|| VerbsError::Open { name: name.into(), source: io::Error::last_os_error() })
+}
+
+/// The folder of the kernel's interface to a device (`uverbs0`) among those in `class`. Unlike the device's own it
+/// goes as soon as the device is to go.
+pub(crate) fn access(class: &Path, name: &str) -> Option<PathBuf> {
+    let folders = fs::read_dir(class).ok()?.flatten().map(|entry| entry.path());
+    let is_its = |folder: &PathBuf| {
+        fs::read_to_string(folder.join("ibdev")).is_ok_and(|n| n.trim_end() == name)
+    };
+    folders.into_iter().find(is_its)
 }
 
 /// `ibv_get_device_list`, at least one device long.
@@ -94,6 +105,19 @@ fn none(source: io::Error) -> VerbsError {
 mod tests {
     use super::*;
     use crate::fake;
+
+    #[test]
+    fn the_interface_is_the_one_that_names_the_device() {
+        let class = std::env::temp_dir().join(format!("braid-uverbs-{}", std::process::id()));
+        for (folder, device) in [("uverbs0", "rxe1\n"), ("uverbs1", "rxe0\n")] {
+            fs::create_dir_all(class.join(folder)).expect("a folder");
+            fs::write(class.join(folder).join("ibdev"), device).expect("a file");
+        }
+        assert_eq!(access(&class, "rxe0"), Some(class.join("uverbs1")));
+        assert_eq!(access(&class, "rxe"), None);
+        fs::remove_dir_all(&class).expect("it is there");
+        assert_eq!(access(&class, "rxe0"), None);
+    }
 
     #[test]
     fn a_name_finds_its_device_only() {

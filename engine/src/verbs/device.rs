@@ -156,7 +156,10 @@ impl Device {
     pub(crate) fn is_gone(&self) -> bool {
         loop {
             match self.context.poll_async_event() {
-                Ok(None) => return self.gone.load(Ordering::Acquire),
+                Ok(None) => {
+                    self.gone.fetch_or(self.context.is_being_removed(), Ordering::AcqRel);
+                    return self.gone.load(Ordering::Acquire);
+                }
                 Ok(Some(AsyncEvent::DeviceFatal)) | Err(_) => {
                     self.gone.store(true, Ordering::Release);
                     return true;

@@ -15,6 +15,7 @@ mod train;
 mod ways;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use braid_transport::EventKind;
 use braid_wire::{QpId, Time};
@@ -42,6 +43,9 @@ pub(crate) use signals::Signals;
 const BATCHES: usize = 4;
 /// A batch of fewer bytes was the last for now: asking once more would only cost a system call.
 const SMALL_BATCH: usize = 8 << 10;
+
+/// How long a worker sleeps at most without a look at its RDMA device.
+const DEVICE_LOOK: Duration = Duration::from_millis(250);
 
 /// Everything that one thread at a time owns. Whoever holds the lock of its [`WorkerCell`] runs it.
 pub(crate) struct Worker {
@@ -153,6 +157,9 @@ impl Worker {
             if self.progress() {
                 return Some(Time::ZERO);
             }
+            // A device that is removed need not say so.
+            let look = self.clock.now() + DEVICE_LOOK;
+            return Some(self.next_deadline().map_or(look, |due| due.min(look)));
         }
         self.next_deadline()
     }

@@ -25,7 +25,7 @@ pub(super) enum Datapath {
 }
 
 /// Those that are built. The other one's rows say so, and decide nothing.
-pub(super) const BUILT: &[Datapath] = &[Datapath::Udp];
+pub(super) const BUILT: &[Datapath] = &[Datapath::Udp, Datapath::Verbs];
 
 /// One run of one test.
 #[derive(Clone, Debug)]
@@ -53,7 +53,8 @@ impl Datapath {
     fn arguments(self, link: u16) -> String {
         match self {
             Datapath::Udp => "--datapath udp".to_owned(),
-            Datapath::Verbs => format!("--datapath verbs -d rxe{link}"),
+            // Each path is a queue pair of the device, which the emulated processor takes its time to make.
+            Datapath::Verbs => format!("--datapath verbs -d rxe{link} --paths 4"),
         }
     }
 }
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn both_ends_get_what_both_must_know() {
         let run = Run::write(Datapath::Verbs, 65536, 300, "off");
-        let server = "braid-perf write-bw -p 7001 --datapath verbs -d rxe1 --crc off";
+        let server = "braid-perf write-bw -p 7001 --datapath verbs -d rxe1 --paths 4 --crc off";
         assert_eq!(run.server(1), server);
         assert_eq!(run.client(1), format!("{server} 10.77.1.2 -s 65536 -n 300"));
     }

@@ -34,7 +34,7 @@ impl Trouble {
             Trouble::Loss => Some("loss 1%"),
             // One packet of ten overtakes those that wait.
             Trouble::Reorder => Some("delay 1ms reorder 10%"),
-            Trouble::Delay => Some("delay 3ms 1ms"),
+            Trouble::Delay => Some("delay 3ms"),
         }
     }
 
