@@ -116,6 +116,9 @@ pub struct Remote {
     pub mtu: u16,
     /// Packets beyond its ePSN that it tracks.
     pub window: u16,
+    /// Segments of a stream that may be in flight, however short: what it has receive buffers for, where those are counted.
+    /// At least 1; `u32::MAX`: only bytes count.
+    pub segments: u32,
     /// READs and atomics that it serves at a time.
     pub max_rd_atomic: u8,
     /// Whether payloads carry a check.
@@ -132,6 +135,7 @@ impl Remote {
             recv_psn: theirs.psn,
             mtu: ours.mtu.min(theirs.mtu),
             window: theirs.window,
+            segments: u32::MAX,
             max_rd_atomic: theirs.max_rd_atomic,
             crc: if ours.crc == Crc::On || theirs.crc == Crc::On { Crc::On } else { Crc::Off },
         }

@@ -85,6 +85,7 @@ impl Side {
             recv_psn: 0,
             mtu: 1024,
             window: 4096,
+            segments: u32::MAX,
             max_rd_atomic: 16,
             crc: Crc::Off,
         };

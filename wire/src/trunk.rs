@@ -44,6 +44,8 @@ pub struct TrunkAddress {
     pub qkey: u32,
     /// First PSN of every lane.
     pub psn: u32,
+    /// Segments of a stream that it has receive buffers for, whatever lanes they take; not 0.
+    pub credits: u16,
     /// The port's address.
     pub gid: [u8; 16],
     /// NIC queue pair numbers, by path; the last is the safe lane's.
@@ -60,6 +62,7 @@ struct RawAddress {
     qkey: U32,
     psn: U32,
     gid: [u8; 16],
+    credits: U16,
     lanes: U16,
 }
 
@@ -78,6 +81,7 @@ impl TrunkAddress {
             qkey: U32::new(self.qkey),
             psn: U32::new(self.psn),
             gid: self.gid,
+            credits: U16::new(self.credits),
             lanes: U16::new(self.lanes.len() as u16),
         };
         let mut out = raw.as_bytes().to_vec();
@@ -100,6 +104,9 @@ impl TrunkAddress {
             1 => Service::Rc,
             _ => return Err(DecodeError::Field("service")),
         };
+        if raw.credits.get() == 0 {
+            return Err(DecodeError::Field("credits"));
+        }
         let count = usize::from(raw.lanes.get());
         if count < 2 || lanes.len() != 3 * count {
             return Err(DecodeError::Length);
@@ -112,6 +119,7 @@ impl TrunkAddress {
             qkey: raw.qkey.get(),
             psn: raw.psn.get() & 0xFF_FFFF,
             gid: raw.gid,
+            credits: raw.credits.get(),
             lanes: lanes.chunks_exact(3).map(number).collect(),
         })
     }
@@ -339,6 +347,7 @@ mod tests {
             control: 0x12_3456,
             qkey: 0x1111_2222,
             psn: 0xAB_CDEF,
+            credits: 42,
             gid: [7; 16],
             lanes: (0..lanes as u32).map(|lane| 0xFF_0000 + lane).collect(),
         }
@@ -364,8 +373,9 @@ mod tests {
         };
         assert_eq!(spoiled(0, 9), Err(DecodeError::Version(9)));
         assert_eq!(spoiled(1, 2), Err(DecodeError::Field("service")));
-        assert_eq!(spoiled(33, 4), Err(DecodeError::Length), "says more lanes than there are");
-        assert_eq!(spoiled(33, 1), Err(DecodeError::Length), "a path and the safe lane at least");
+        assert_eq!(spoiled(33, 0), Err(DecodeError::Field("credits")));
+        assert_eq!(spoiled(35, 4), Err(DecodeError::Length), "says more lanes than there are");
+        assert_eq!(spoiled(35, 1), Err(DecodeError::Length), "a path and the safe lane at least");
         for len in 0..good.len() {
             assert!(TrunkAddress::decode(&good[..len]).is_err(), "{len} bytes of it");
         }

@@ -14,11 +14,20 @@ use super::pool::Pool;
 
 /// Work requests that a lane's send queue holds.
 pub(crate) const LANE_SENDS: usize = 128;
-/// Messages that a lane can take before software has looked at them: its receive credits.
-pub(crate) const LANE_RECEIVES: usize = 128;
+/// Bytes of a lane's receive buffers.
+const RECEIVE_BYTES: usize = 2 << 20;
+
+/// Messages that a lane can take before software has looked at them, its receive credits; by the size of each.
+pub(crate) fn receives(message_len: usize) -> usize {
+    (RECEIVE_BYTES / message_len).clamp(96, 768)
+}
+
 /// Segments that a sender may have in flight, so that all of them find room though they take one lane: each
 /// is two messages at most, its header's and its payload's, and there are those of the other stream.
-pub(crate) const WINDOW: u16 = LANE_RECEIVES as u16 / 3;
+pub(crate) fn credits(message_len: usize) -> u16 {
+    (receives(message_len) / 3) as u16
+}
+
 /// Receive buffers that are given back to the NIC in one call.
 const RETURNS: usize = 16;
 /// Pieces of a work request besides the header's.
@@ -46,10 +55,11 @@ pub(crate) struct Lane {
     receive: Receive,
 }
 
-/// A lane's receive buffers: [`LANE_RECEIVES`] of its trunk's, from `first` on.
+/// A lane's receive buffers: `count` of its trunk's, from `first` on.
 struct Receive {
     buffers: Arc<Buffers>,
     first: usize,
+    count: usize,
     /// How often all were posted anew. Completions of buffers that were posted before are of no account: in their high half
     /// ids carry this.
     epoch: u32,
@@ -73,9 +83,10 @@ impl Lane {
         buffers: &Arc<Buffers>,
         index: usize,
     ) -> Result<Self, VerbsError> {
-        let (buffers, first) = (buffers.clone(), index * LANE_RECEIVES);
+        let count = receives(buffers.size());
+        let (buffers, first) = (buffers.clone(), index * count);
         let mut lane = Lane {
-            qp: Some(open(device, pool, cqs)?),
+            qp: Some(open(device, pool, cqs, count)?),
             generation: 0,
             remote: 0,
             remote_generation: 0,
@@ -84,7 +95,7 @@ impl Lane {
             heads: Heads::default(),
             sent: VecDeque::new(),
             next: 0,
-            receive: Receive { buffers, first, epoch: 0, returned: Vec::new() },
+            receive: Receive { buffers, first, count, epoch: 0, returned: Vec::new() },
         };
         lane.receive_anew();
         Ok(lane)
@@ -94,14 +105,14 @@ impl Lane {
     fn receive_anew(&mut self) {
         self.receive.epoch = self.receive.epoch.wrapping_add(1);
         self.receive.returned.clear();
-        self.receive.returned.extend(0..LANE_RECEIVES as u32);
+        self.receive.returned.extend(0..self.receive.count as u32);
         self.give_back();
     }
 
     /// The receive buffer of a completion's id, if the lane has not begun anew since.
     pub(crate) fn received(&self, id: u64) -> Option<u32> {
         let (epoch, index) = ((id >> 32) as u32, id as u32);
-        (epoch == self.receive.epoch && (index as usize) < LANE_RECEIVES).then_some(index)
+        (epoch == self.receive.epoch && (index as usize) < self.receive.count).then_some(index)
     }
 
     /// The message in a receive buffer.
@@ -124,7 +135,7 @@ impl Lane {
 
     /// Hands the NIC all receive buffers that are free.
     pub(crate) fn give_back(&mut self) {
-        let Receive { buffers, first, epoch, returned } = &mut self.receive;
+        let Receive { buffers, first, epoch, returned, .. } = &mut self.receive;
         let Some(qp) = &self.qp else { return };
         while !returned.is_empty() {
             let batch = returned.len().saturating_sub(RETURNS);
@@ -207,7 +218,7 @@ impl Lane {
         pool: &Pool,
         cqs: (&Cq, &Cq),
     ) -> Result<(), VerbsError> {
-        self.qp = Some(open(device, pool, cqs)?);
+        self.qp = Some(open(device, pool, cqs, self.receive.count)?);
         self.generation += 1;
         self.receive_anew();
         Ok(())
@@ -257,7 +268,12 @@ impl Lane {
 
 const ACCESS: MrAccess = MrAccess::REMOTE_WRITE;
 
-fn open(device: &Device, pool: &Pool, (send_cq, recv_cq): (&Cq, &Cq)) -> Result<Qp, VerbsError> {
+fn open(
+    device: &Device,
+    pool: &Pool,
+    (send_cq, recv_cq): (&Cq, &Cq),
+    receives: usize,
+) -> Result<Qp, VerbsError> {
     let qp = pool.pd.create_qp(&QpInit {
         kind: device.kind,
         send_cq,
@@ -266,7 +282,7 @@ fn open(device: &Device, pool: &Pool, (send_cq, recv_cq): (&Cq, &Cq)) -> Result<
         // rxe_resp.c leaves the opcode that it waits for), so each lane has its own.
         srq: None,
         max_send_wr: LANE_SENDS as u32,
-        max_recv_wr: LANE_RECEIVES as u32,
+        max_recv_wr: receives as u32,
         max_send_sge: (1 + MAX_PIECES as u32).min(device.attributes.max_sge),
         max_recv_sge: 1,
         max_inline: 0,

@@ -65,7 +65,7 @@ enum FarRegion {
 }
 
 impl Trunk {
-    pub(crate) fn address(&self, device: &Device, control: &Control) -> TrunkAddress {
+    pub(crate) fn address(&self, device: &Device, control: &Control, credits: u16) -> TrunkAddress {
         TrunkAddress {
             service: service(device.kind),
             mtu: device.mtu as u16,
@@ -73,6 +73,7 @@ impl Trunk {
             qkey: control.qkey,
             psn: self.psn,
             gid: device.gid.0,
+            credits,
             lanes: self.lanes.iter().map(|lane| lane.number().unwrap_or(0)).collect(),
         }
     }

@@ -18,7 +18,7 @@ use super::buffers::Buffers;
 use super::control::Control;
 use super::device::{Device, KeyCache};
 use super::error::TrunkError;
-use super::lane::{LANE_RECEIVES, LANE_SENDS, Lane, MAX_PIECES, WINDOW};
+use super::lane::{LANE_SENDS, Lane, MAX_PIECES, credits, receives};
 use super::options::VerbsSetupError;
 use super::pool::Pool;
 use super::trunk::{Owner, Partner, Trunk};
@@ -109,7 +109,7 @@ impl Trunks {
             channel,
             paths,
             // A frame of headers has to fit as well.
-            message_len: message_len.max(2048),
+            message_len: message_len.max(2048).next_multiple_of(64),
             outstanding: 0,
             look_at: Instant::now(),
             gone: false,
@@ -148,9 +148,8 @@ impl Trunks {
         self.gone
     }
 
-    /// Makes a trunk, not joined yet; a former one of the same queue pair ends. Returns its address, and the
-    /// window that there are receive buffers for.
-    pub(crate) fn open(&mut self, owner: Owner) -> Result<(Vec<u8>, u16), TrunkError> {
+    /// Makes a trunk, not joined yet; a former one of the same queue pair ends. Returns its address.
+    pub(crate) fn open(&mut self, owner: Owner) -> Result<Vec<u8>, TrunkError> {
         self.close(owner.id);
         self.pool(owner.pd)?;
         let psn = random::number() as u32 & 0xFF_FFFF;
@@ -160,20 +159,20 @@ impl Trunks {
         if made.is_err() {
             self.close(owner.id);
         }
-        made.map(|address| (address, WINDOW))
+        made
     }
 
     fn make_lanes(&mut self, owner: Owner) -> Result<Vec<u8>, TrunkError> {
         let Some(trunk) = self.trunks.get_mut(&owner.id) else { return Ok(Vec::new()) };
         let (pool, cqs) = (&self.pools[&owner.pd], (&self.send_cq, &self.recv_cq));
-        let count = (self.paths + 1) * LANE_RECEIVES;
+        let count = (self.paths + 1) * receives(self.message_len);
         let buffers = Arc::new(Buffers::new(&pool.pd, count, self.message_len)?);
         for index in 0..=self.paths {
             let lane = Lane::new(&self.device, pool, cqs, &buffers, index)?;
             lane.number().map(|number| self.lanes.insert(number, (owner.id, index)));
             trunk.lanes.push(lane);
         }
-        Ok(trunk.address(&self.device, &self.control).encode())
+        Ok(trunk.address(&self.device, &self.control, credits(self.message_len)).encode())
     }
 
     fn pool(&mut self, pd: PdId) -> Result<&mut Pool, TrunkError> {
@@ -185,19 +184,21 @@ impl Trunks {
         Ok(self.pools.get_mut(&pd).expect("it was just made"))
     }
 
-    /// Joins a trunk with its other end.
+    /// Joins a trunk with its other end. Returns how many segments may be in flight towards it.
     pub(crate) fn join(
         &mut self,
         id: QpId,
         partner: Partner,
         address: &[u8],
-    ) -> Result<(), TrunkError> {
+    ) -> Result<u32, TrunkError> {
         if address.is_empty() {
             return Err(TrunkError::PeerOverUdp);
         }
         let address = TrunkAddress::decode(address)?;
-        let Some(trunk) = self.trunks.get_mut(&id) else { return Ok(()) };
-        trunk.join(&self.device, &self.control, partner, &address)
+        if let Some(trunk) = self.trunks.get_mut(&id) {
+            trunk.join(&self.device, &self.control, partner, &address)?;
+        }
+        Ok(address.credits.into())
     }
 
     /// Closes the lanes of a queue pair that receives no more: nothing lands from now on. Acknowledgements

@@ -85,8 +85,9 @@ impl Worker {
             Ok(accept) => self
                 .join(index, &accept, answered_from)
                 .map_err(|source| ConnectError::Trunk { addr: to, source })
-                .map(|()| {
-                    self.bind(now, index, &ours, &accept.offer, answered_from);
+                .map(|segments| {
+                    let remote = Remote { segments, ..Remote::agree(&ours, &accept.offer) };
+                    self.bind(now, index, remote, &accept.offer, answered_from);
                     accept.private_data
                 }),
             Err(SetupError::TimedOut) => Err(ConnectError::TimedOut { addr: to }),
@@ -127,19 +128,23 @@ impl Worker {
         let (pd, access) = (config.pd, config.access);
         let owner = Owner { id: offer.qp, token: offer.token, pd, access };
         let opened = trunks.open(owner);
-        let (address, window) =
-            opened.map_err(|source| ConnectError::Trunk { addr: with, source })?;
+        let address = opened.map_err(|source| ConnectError::Trunk { addr: with, source })?;
         // The trunk's own receive credits take the place of a socket's buffer, and the NIC's ICRC that of our check.
-        let window = offer.window.min(window);
-        Ok((Offer { window, receive_buffer: u32::MAX, crc: Crc::Off, ..offer }, address))
+        Ok((Offer { receive_buffer: u32::MAX, crc: Crc::Off, ..offer }, address))
     }
 
-    /// Over verbs: joins our trunk with the peer's.
-    fn join(&mut self, index: usize, theirs: &Connect, from: SocketAddr) -> Result<(), TrunkError> {
+    /// Over verbs: joins our trunk with the peer's. Returns how many segments may be in flight.
+    fn join(
+        &mut self,
+        index: usize,
+        theirs: &Connect,
+        from: SocketAddr,
+    ) -> Result<u32, TrunkError> {
         let Some(trunks) = &mut self.trunks else {
-            return if theirs.trunk.is_empty() { Ok(()) } else { Err(TrunkError::PeerOverVerbs) };
+            let fits = theirs.trunk.is_empty();
+            return if fits { Ok(u32::MAX) } else { Err(TrunkError::PeerOverVerbs) };
         };
-        let Some(entry) = self.qps.at(index) else { return Ok(()) };
+        let Some(entry) = self.qps.at(index) else { return Ok(u32::MAX) };
         let Offer { qp: id, token, .. } = theirs.offer;
         let partner = Partner { id, token, ip: from.ip() };
         let joined = trunks.join(entry.shared.id, partner, &theirs.trunk);
@@ -166,7 +171,7 @@ impl Worker {
     }
 
     /// Puts a queue pair into the endpoint of its peer: RTS.
-    fn bind(&mut self, now: Time, index: usize, ours: &Offer, theirs: &Offer, from: SocketAddr) {
+    fn bind(&mut self, now: Time, index: usize, remote: Remote, theirs: &Offer, from: SocketAddr) {
         let port = if theirs.port == 0 { from.port() } else { theirs.port };
         let addr = SocketAddr::new(from.ip(), port);
         let config = EndpointConfig {
@@ -184,7 +189,6 @@ impl Worker {
         if let Some(ways) = &self.ways {
             ways.watch(addr);
         }
-        let remote = Remote::agree(ours, theirs);
         let Some(entry) = self.qps.at(index) else { return };
         let Some((endpoint, paths, _)) = self.peers.parts(peer) else { return };
         let vacant = QueuePair::new(QpId::default(), Token::default(), Default::default());
@@ -197,7 +201,7 @@ impl Worker {
         entry.crc = remote.crc;
         entry.remote_addr = Some(addr);
         entry.mirror_state(&self.peers);
-        tracing::info!(qp = %ours.qp, %addr, remote = %theirs.qp, mtu = remote.mtu, "connected");
+        tracing::info!(qp = %entry.shared.id, %addr, remote = %theirs.qp, mtu = remote.mtu, "connected");
     }
 
     /// Takes a connection for queue pair `index`; returns our side of it, for [`Worker::answer`].
@@ -208,9 +212,12 @@ impl Worker {
         private_data: &[u8],
     ) -> Result<Connect, ConnectError> {
         let (ours, trunk) = self.offer(index, incoming.from)?;
-        self.join(index, &incoming.connect, incoming.from)
+        let theirs = &incoming.connect.offer;
+        let segments = self
+            .join(index, &incoming.connect, incoming.from)
             .map_err(|source| ConnectError::Trunk { addr: incoming.from, source })?;
-        self.bind(self.clock.now(), index, &ours, &incoming.connect.offer, incoming.from);
+        let remote = Remote { segments, ..Remote::agree(&ours, theirs) };
+        self.bind(self.clock.now(), index, remote, theirs, incoming.from);
         if let Some(entry) = self.qps.at(index) {
             entry.accepted = Some(incoming.attempt());
         }

@@ -149,6 +149,7 @@ fn queue_pair(config: &QpConfig, end: u32, mtu: u16) -> (QueuePair, Remote) {
         recv_psn: 0,
         mtu,
         window: config.window,
+        segments: u32::MAX,
         max_rd_atomic: 1,
         crc: Crc::Off,
     };

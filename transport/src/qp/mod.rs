@@ -237,7 +237,8 @@ impl QueuePair {
     ) {
         let first = Psn(remote.send_psn.into());
         let theirs = Psn(remote.recv_psn.into());
-        let peer_bytes = endpoint.peer_receive_buffer;
+        let segments = u64::from(remote.segments) * window::Segment::wire_len(remote.mtu);
+        let peer_bytes = endpoint.peer_receive_buffer.min(segments);
         let mut outgoing = || Outgoing::new(&self.config, first, remote.mtu, admit(), peer_bytes);
         let mut requests = outgoing();
         requests.blind = endpoint.blind.then(Blind::default);

@@ -63,6 +63,8 @@ pub(crate) struct Lesson {
 pub(crate) struct Room {
     /// Packets that the peer tracks beyond its ePSN.
     pub(crate) window: u16,
+    /// Segments that it has receive buffers for.
+    pub(crate) segments: u32,
     /// Bytes that the endpoint may still have in flight.
     pub(crate) budget: u64,
 }
@@ -138,6 +140,9 @@ impl Outgoing {
             return Ok(());
         }
         if fresh && self.window.span() >= u64::from(room.window) {
+            return Err(Block::Own);
+        }
+        if self.window.flying() >= room.segments {
             return Err(Block::Own);
         }
         // A segment always fits an empty window, however small that is.

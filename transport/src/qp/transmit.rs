@@ -9,7 +9,7 @@ use super::send_queue::{Limits, Next};
 use super::train::TrainLimit;
 use super::window::Segment;
 use super::{Link, QpState, QueuePair};
-use crate::{Access, SgList, TransmitBody};
+use crate::{Access, Remote, SgList, TransmitBody};
 
 /// What the endpoint grants a queue pair that is asked for a packet.
 #[derive(Clone, Copy, Debug)]
@@ -171,7 +171,8 @@ impl QueuePair {
     ) -> Result<(Next, Option<Psn>), Block> {
         let candidate = self.candidate(stream);
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
-        let room = Room { window: link.remote.window, budget };
+        let Remote { window, segments, .. } = link.remote;
+        let room = Room { window, segments, budget };
         let outgoing = link.outgoing(stream);
         let chosen = candidate.ok_or(Block::Own).and_then(|(next, lost)| {
             outgoing.may_send(now, next.len, lost.is_none(), room)?;

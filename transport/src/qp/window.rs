@@ -1,8 +1,9 @@
 //! What one outgoing stream has in flight: a ring of segments by PSN.
 //!
 //! Invariants: `segments[i]` is PSN `una + i`. `in_flight` is the bytes of the segments in phase
-//! [`Phase::InFlight`]; `acked` holds the PSNs of those in phase [`Phase::Acked`]. Each transmission, first or repeated, has an `order` of its own, so "sent
-//! before" is known also among retransmissions (as packet numbers do in QUIC, RFC 9002, section 3).
+//! [`Phase::InFlight`], `flying` their number; `acked` holds the PSNs of those in phase [`Phase::Acked`]. Each
+//! transmission, first or repeated, has an `order` of its own, so "sent before" is known also among
+//! retransmissions (as packet numbers do in QUIC, RFC 9002, section 3).
 
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
@@ -90,6 +91,8 @@ pub(crate) struct Window {
     segments: VecDeque<Segment>,
     acked: PsnSet,
     in_flight: u64,
+    /// How many those are.
+    flying: u32,
     /// Lost segments that wait for retransmission; entries may be stale (acknowledged since).
     lost: VecDeque<Psn>,
     next_order: u64,
@@ -104,6 +107,7 @@ impl Window {
             segments: VecDeque::new(),
             acked: PsnSet::new(first),
             in_flight: 0,
+            flying: 0,
             lost: VecDeque::new(),
             next_order: 0,
             newest: None,
@@ -126,6 +130,11 @@ impl Window {
 
     pub(crate) fn in_flight(&self) -> u64 {
         self.in_flight
+    }
+
+    /// Segments in phase [`Phase::InFlight`].
+    pub(crate) fn flying(&self) -> u32 {
+        self.flying
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -158,6 +167,7 @@ impl Window {
             blind_generation: blind.map_or(0, |fence| fence.generation),
         });
         self.in_flight += Segment::wire_len(len);
+        self.flying += 1;
         psn
     }
 
@@ -197,6 +207,7 @@ impl Window {
         segment.order = order;
         segment.path = path;
         self.in_flight += Segment::wire_len(segment.len);
+        self.flying += 1;
     }
 
     /// The transmission of a segment that was to be blind was not.
@@ -268,6 +279,7 @@ impl Window {
         }
         if segment.phase == Phase::InFlight {
             self.in_flight -= Segment::wire_len(segment.len);
+            self.flying -= 1;
         }
         acked.count(segment);
         let certain = segment.is_certain(echo);
@@ -337,6 +349,7 @@ impl Window {
         lost(segment);
         segment.phase = Phase::Lost;
         self.in_flight -= Segment::wire_len(segment.len);
+        self.flying -= 1;
         let at = self.lost.partition_point(|other| *other < psn);
         self.lost.insert(at, psn);
     }

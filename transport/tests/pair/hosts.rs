@@ -49,6 +49,7 @@ impl Host {
             recv_psn: 0xFF_FFF0,
             mtu: MTU,
             window: 4096,
+            segments: u32::MAX,
             max_rd_atomic: 16,
             crc: Crc::Off,
         };
