@@ -226,7 +226,8 @@ impl EngineInner {
         }
         let counters = Arc::new(WorkerCounters::default());
         let seed = config.seed.wrapping_add((index as u64) << 32);
-        let mtu = config.mtu.unwrap_or(DEFAULT_MTU);
+        let default = self.device.as_ref().map_or(DEFAULT_MTU, |device| device.segment_len());
+        let mtu = config.mtu.unwrap_or(default);
         let trunks =
             self.device.as_ref().map(|device| Trunks::new(device.clone(), config.paths, mtu));
         let parts = WorkerParts {

@@ -135,6 +135,8 @@ pub enum FrameKind {
     Headers = 2,
     /// A [`Note`].
     Note = 3,
+    /// A part of a packet, of [`Frame::part_len`] bytes but for the last.
+    Part = 4,
 }
 
 /// What stands before every message of a lane or of the control queue pair.
@@ -142,12 +144,14 @@ pub enum FrameKind {
 pub struct Frame {
     /// What follows.
     pub kind: FrameKind,
-    /// How many headers follow.
+    /// How many headers follow, or parts the packet has.
     pub count: u8,
+    /// Which part follows, from 0.
+    pub index: u8,
     /// The path that a packet on the control queue pair is about.
     pub path: PathId,
     /// Numbers a lane's frames of headers, 24 bits; the immediate data of each WRITE that belongs to one is
-    /// this, and then in the low 8 bits the place of its header.
+    /// this, and then in the low 8 bits the place of its header. Numbers the packets of a lane that come in parts, too.
     pub serial: u32,
     /// The generation of a path's lane that has to be closed before the packet is placed.
     pub fence: Option<(PathId, u32)>,
@@ -161,7 +165,7 @@ struct RawFrame {
     path: U16,
     serial: U32,
     has_fence: u8,
-    reserved: u8,
+    index: u8,
     fence_path: U16,
     generation: U32,
 }
@@ -169,18 +173,35 @@ struct RawFrame {
 impl Frame {
     /// Before a packet.
     pub fn packet(path: PathId, fence: Option<(PathId, u32)>) -> Frame {
-        Frame { kind: FrameKind::Packet, count: 0, path, serial: 0, fence }
+        Frame { kind: FrameKind::Packet, count: 0, index: 0, path, serial: 0, fence }
     }
 
     /// Before headers.
     pub fn headers(serial: u32, count: u8) -> Frame {
-        Frame { kind: FrameKind::Headers, count, path: PathId::new(0), serial, fence: None }
+        Frame {
+            kind: FrameKind::Headers,
+            count,
+            index: 0,
+            path: PathId::new(0),
+            serial,
+            fence: None,
+        }
     }
 
     /// Before a note.
     pub fn note() -> Frame {
         let path = PathId::new(0);
-        Frame { kind: FrameKind::Note, count: 0, path, serial: 0, fence: None }
+        Frame { kind: FrameKind::Note, count: 0, index: 0, path, serial: 0, fence: None }
+    }
+
+    /// The same packet in `count` parts: the frame before part `index` of packet `serial`.
+    pub fn part(self, serial: u32, index: u8, count: u8) -> Frame {
+        Frame { kind: FrameKind::Part, count, index, serial, ..self }
+    }
+
+    /// Bytes of each part but the last, over a path of `mtu` bytes: one NIC packet with its frame.
+    pub fn part_len(mtu: usize) -> usize {
+        mtu - FRAME_LEN
     }
 
     /// Its bytes.
@@ -192,7 +213,7 @@ impl Frame {
             path: U16::new(self.path.get()),
             serial: U32::new(self.serial & 0xFF_FFFF),
             has_fence: self.fence.is_some().into(),
-            reserved: 0,
+            index: self.index,
             fence_path: U16::new(fence_path.get()),
             generation: U32::new(generation),
         };
@@ -210,12 +231,14 @@ impl Frame {
             1 => FrameKind::Packet,
             2 => FrameKind::Headers,
             3 => FrameKind::Note,
+            4 if raw.index < raw.count => FrameKind::Part,
             _ => return Err(DecodeError::Field("kind of frame")),
         };
         let fence = (PathId::new(raw.fence_path.get()), raw.generation.get());
         let frame = Frame {
             kind,
             count: raw.count,
+            index: raw.index,
             path: PathId::new(raw.path.get()),
             serial: raw.serial.get() & 0xFF_FFFF,
             fence: (raw.has_fence == 1).then_some(fence),
@@ -388,6 +411,7 @@ mod tests {
             Frame::packet(path, None),
             Frame::packet(path, Some((PathId::new(0), u32::MAX))),
             Frame::headers(0xFF_FFFF, 255),
+            Frame::packet(path, None).part(0xFF_FFFF, 4, 5),
             Frame::note(),
         ] {
             let mut bytes = frame.encode().to_vec();

@@ -65,6 +65,12 @@ impl Batch {
         self.lane.is_none_or(|own| own == lane) && self.requests.len() < LONGEST
     }
 
+    /// Adds a message whose send buffer is freed with a later one.
+    pub(crate) fn send_part(&mut self, lane: (QpId, usize), entries: Entries) {
+        self.lane = Some(lane);
+        self.requests.push(Request { op: Op::Send, entries, slot: None });
+    }
+
     /// Adds a message that begins in a send buffer.
     pub(crate) fn send(&mut self, lane: (QpId, usize), slot: u32, entries: Entries) {
         self.lane = Some(lane);

@@ -4,16 +4,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use braid_verbs::{Cq, MrAccess, Qp, QpInit, QpKind, RecvWr, Rtr, Rts, VerbsError};
-use braid_wire::{DATA_HEADER_LEN, DataHeader, FRAME_LEN};
+use braid_wire::{DATA_HEADER_LEN, DataHeader, FRAME_LEN, Frame};
 
 use smallvec::SmallVec;
 
 use super::buffers::Buffers;
 use super::device::Device;
+use super::parts::Parts;
 use super::pool::Pool;
 
 /// Work requests that a lane's send queue holds.
-pub(crate) const LANE_SENDS: usize = 128;
+pub(crate) const LANE_SENDS: usize = 192;
 /// Bytes of a lane's receive buffers.
 const RECEIVE_BYTES: usize = 2 << 20;
 
@@ -23,9 +24,10 @@ pub(crate) fn receives(message_len: usize) -> usize {
 }
 
 /// Segments that a sender may have in flight, so that all of them find room though they take one lane: each
-/// is two messages at most, its header's and its payload's, and there are those of the other stream.
-pub(crate) fn credits(message_len: usize) -> u16 {
-    (receives(message_len) / 3) as u16
+/// is two messages, its header's and its payload's, or as many as it has parts, and there are those of the other stream.
+pub(crate) fn credits(message_len: usize, mtu: usize) -> u16 {
+    let parts = message_len.div_ceil(Frame::part_len(mtu));
+    (receives(message_len) / (1 + parts.max(2))).max(1) as u16
 }
 
 /// Receive buffers that are given back to the NIC in one call.
@@ -50,6 +52,9 @@ pub(crate) struct Lane {
     /// Of the next frame of headers.
     pub(crate) serial: u32,
     heads: Heads,
+    /// Of the next packet that goes in parts.
+    pub(crate) parts_serial: u32,
+    parts: Parts,
     sent: VecDeque<(u64, Option<u32>)>,
     next: u64,
     receive: Receive,
@@ -93,6 +98,8 @@ impl Lane {
             is_shut: false,
             serial: 0,
             heads: Heads::default(),
+            parts_serial: 0,
+            parts: Parts::default(),
             sent: VecDeque::new(),
             next: 0,
             receive: Receive { buffers, first, count, epoch: 0, returned: Vec::new() },
@@ -245,6 +252,21 @@ impl Lane {
             slot.into_iter().for_each(|slot| pool.release(slot));
         }
         before - self.sent.len()
+    }
+
+    /// A part of a packet has come, in a receive buffer after its frame. Returns the packet, if it is whole.
+    pub(crate) fn take_part(
+        &mut self,
+        buffer: u32,
+        frame: &Frame,
+        len: usize,
+        mtu: usize,
+    ) -> Option<&[u8]> {
+        let Receive { buffers, first, .. } = &self.receive;
+        let len = len.min(buffers.size());
+        // SAFETY: the caller has it from a completion, and recycles it after this.
+        let bytes = unsafe { buffers.bytes(first + buffer as usize, len) };
+        self.parts.take(frame, bytes.get(FRAME_LEN..)?, Frame::part_len(mtu))
     }
 
     /// Headers have come, in a receive buffer after their frame, whose payloads follow.

@@ -17,6 +17,7 @@ mod device;
 mod error;
 mod lane;
 mod options;
+mod parts;
 mod pool;
 mod trunk;
 mod trunks;

@@ -81,6 +81,16 @@ pub enum VerbsSetupError {
     /// No memory.
     #[error("{0}")]
     Memory(String),
+    /// Segments of too many NIC packets.
+    #[error("an `mtu` of {mtu} bytes is too long for a path MTU of {path}: at most {most}")]
+    Mtu {
+        /// What was asked for.
+        mtu: u16,
+        /// The most there can be.
+        most: usize,
+        /// Path MTU of the device's port.
+        path: u32,
+    },
     /// Faults below the protocol are injected into datagrams.
     #[error(
         "faults cannot be injected over verbs: the NIC's packets do not pass through Braid; use `tc qdisc add dev IF root netem ...`"

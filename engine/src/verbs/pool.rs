@@ -38,6 +38,12 @@ impl Pool {
         buffer[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
+    /// `len` bytes of a buffer from `at` on, for the NIC.
+    pub(crate) fn part(&self, slot: u32, at: usize, len: usize) -> Sge {
+        let whole = self.buffers.entry(slot as usize, at + len);
+        Sge { addr: whole.addr + at as u64, len: len as u32, ..whole }
+    }
+
     /// The first `len` bytes of a buffer, for the NIC.
     pub(crate) fn entry(&self, slot: u32, len: usize) -> Sge {
         self.buffers.entry(slot as usize, len)

@@ -41,6 +41,8 @@ pub(crate) struct Trunk {
     /// By path, and then the safe lane. None: the queue pair receives nothing any more.
     pub(crate) lanes: Vec<Lane>,
     pub(crate) far: Option<Far>,
+    /// Until then packets go in parts: some were lost.
+    pub(crate) rough_until: Time,
 }
 
 /// The other end.

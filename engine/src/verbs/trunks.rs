@@ -20,13 +20,14 @@ use super::device::{Device, KeyCache};
 use super::error::TrunkError;
 use super::lane::{LANE_SENDS, Lane, MAX_PIECES, credits, receives};
 use super::options::VerbsSetupError;
+use super::parts::MAX_PARTS;
 use super::pool::Pool;
 use super::trunk::{Owner, Partner, Trunk};
 use crate::link::Received;
 use crate::random;
 
 /// Work requests that the NIC may have at a time: fewer than a lane holds, and enough to keep it busy.
-const BUSY: usize = LANE_SENDS - 32;
+const BUSY: usize = LANE_SENDS - MAX_PARTS - 32;
 /// Entries of each completion queue: receives of all pools, sends of all lanes.
 const COMPLETIONS: u32 = 1 << 14;
 /// Completions that are looked at together.
@@ -35,6 +36,8 @@ const LOOK: usize = 32;
 const LOOKS: usize = 8;
 /// Payloads shorter than this are staged: one message costs less than two.
 const BLIND_FROM: u16 = 1024;
+/// How long after a loss packets go in parts.
+const ROUGH: Duration = Duration::from_millis(500);
 /// How long the NIC may take to send what it has, until its queue pairs are closed.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// How often the device is asked whether it is still there.
@@ -96,6 +99,11 @@ impl Trunks {
         let qkey = random::number() as u32 & 0x7FFF_FFFF;
         let control = Control::new(&device, &send_cq, &recv_cq, qkey)?;
         let message_len = FRAME_LEN + MAX_DATA_HEADER_LEN + usize::from(mtu);
+        let parts = message_len.div_ceil(Frame::part_len(device.mtu as usize));
+        if parts > MAX_PARTS {
+            let most = MAX_PARTS * Frame::part_len(device.mtu as usize) - MAX_DATA_HEADER_LEN;
+            return Err(VerbsSetupError::Mtu { mtu, most, path: device.mtu });
+        }
         Ok(Trunks {
             keys: device.keys(),
             device,
@@ -108,8 +116,8 @@ impl Trunks {
             recv_cq,
             channel,
             paths,
-            // A frame of headers has to fit as well.
-            message_len: message_len.max(2048).next_multiple_of(64),
+            // So that there is room for the frames of all parts, and for one of headers.
+            message_len: (message_len + parts * FRAME_LEN).max(2048).next_multiple_of(64),
             outstanding: 0,
             look_at: Instant::now(),
             gone: false,
@@ -153,7 +161,7 @@ impl Trunks {
         self.close(owner.id);
         self.pool(owner.pd)?;
         let psn = random::number() as u32 & 0xFF_FFFF;
-        let trunk = Trunk { owner, psn, lanes: Vec::new(), far: None };
+        let trunk = Trunk { owner, psn, lanes: Vec::new(), far: None, rough_until: Time::ZERO };
         self.trunks.insert(owner.id, trunk);
         let made = self.make_lanes(owner);
         if made.is_err() {
@@ -172,7 +180,13 @@ impl Trunks {
             lane.number().map(|number| self.lanes.insert(number, (owner.id, index)));
             trunk.lanes.push(lane);
         }
-        Ok(trunk.address(&self.device, &self.control, credits(self.message_len)).encode())
+        Ok(trunk
+            .address(
+                &self.device,
+                &self.control,
+                credits(self.message_len, self.device.mtu as usize),
+            )
+            .encode())
     }
 
     fn pool(&mut self, pd: PdId) -> Result<&mut Pool, TrunkError> {
@@ -245,7 +259,7 @@ impl Trunks {
         {
             return false;
         }
-        self.stage(id, shipment);
+        self.stage(now, id, shipment);
         true
     }
 
@@ -297,7 +311,7 @@ impl Trunks {
     }
 
     /// Sends header and payload as one message.
-    fn stage(&mut self, id: QpId, shipment: &Shipment<'_>) {
+    fn stage(&mut self, now: Time, id: QpId, shipment: &Shipment<'_>) {
         let Shipment { header, gather, path, placement } = *shipment;
         let fence = match placement {
             Placement::Staged { fence } => fence.map(|fence| (fence.path, fence.generation)),
@@ -311,8 +325,15 @@ impl Trunks {
                 lane.is_shut = true;
             }
         }
+        if header.retransmission {
+            trunk.rough_until = now + ROUGH;
+        }
         let at = (id, trunk.lane_for(path));
         let pd = trunk.owner.pd;
+        let len = FRAME_LEN + header.encoded_len() + usize::from(header.len);
+        if now < trunk.rough_until && len > self.device.mtu as usize {
+            return self.stage_in_parts(at, shipment, fence);
+        }
         if !self.batch.takes(at) {
             self.flush();
         }
@@ -333,6 +354,49 @@ impl Trunks {
         all.push(pool.entry(slot, staged.len()));
         all.extend(entries.into_iter().flatten().filter(|entry| entry.len > 0));
         self.batch.send(at, slot, all);
+    }
+
+    /// Sends header and payload as messages of one NIC packet each.
+    fn stage_in_parts(
+        &mut self,
+        at: (QpId, usize),
+        shipment: &Shipment<'_>,
+        fence: Option<(PathId, u32)>,
+    ) {
+        let part_len = Frame::part_len(self.device.mtu as usize);
+        let mut staged = Vec::with_capacity(self.message_len);
+        shipment.header.encode(&mut staged);
+        for piece in shipment.gather {
+            // SAFETY: the pieces have been checked for reading against the snapshot that the caller holds.
+            unsafe { crate::memory::append(&mut staged, *piece) };
+        }
+        let count = staged.len().div_ceil(part_len);
+        if count > MAX_PARTS || staged.len() + count * FRAME_LEN > self.message_len {
+            debug_assert!(false, "send buffers have room for all parts");
+            return;
+        }
+        if !self.batch.takes(at) || self.batch.len() + count > LANE_SENDS / 2 {
+            self.flush();
+        }
+        let Some(trunk) = self.trunks.get_mut(&at.0) else { return };
+        let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return };
+        let (Some(lane), Some(slot)) = (trunk.lanes.get_mut(at.1), pool.take()) else { return };
+        lane.parts_serial = (lane.parts_serial + 1) & 0xFF_FFFF;
+        pool.write(slot, 0, &staged);
+        for index in 0..count {
+            let frame = Frame::packet(shipment.path, fence);
+            let frame = frame.part(lane.parts_serial, index as u8, count as u8);
+            let head = staged.len() + index * FRAME_LEN;
+            pool.write(slot, head, &frame.encode());
+            let start = index * part_len;
+            let end = staged.len().min(start + part_len);
+            let entries = [pool.part(slot, head, FRAME_LEN), pool.part(slot, start, end - start)];
+            let entries = Entries::from_slice(&entries);
+            match index + 1 == count {
+                false => self.batch.send_part(at, entries),
+                true => self.batch.send(at, slot, entries),
+            }
+        }
     }
 
     /// Posts what waits.
@@ -500,13 +564,17 @@ impl Trunks {
         if lane.received(completion.id()).is_none() {
             return;
         }
-        if frame.kind == FrameKind::Headers {
-            return lane.take_heads(buffer, frame.serial, len);
-        }
-        // SAFETY: as above.
-        let bytes = unsafe { lane.message(buffer, len) };
-        if let (Some(bytes), Some(far), FrameKind::Packet) = (bytes, &trunk.far, frame.kind) {
-            let (from, bytes) = (far.from(frame.path), &bytes[FRAME_LEN..]);
+        let bytes = match frame.kind {
+            FrameKind::Headers => return lane.take_heads(buffer, frame.serial, len),
+            FrameKind::Part => lane.take_part(buffer, &frame, len, self.device.mtu as usize),
+            // SAFETY: as above.
+            FrameKind::Packet => {
+                unsafe { lane.message(buffer, len) }.and_then(|b| b.get(FRAME_LEN..))
+            }
+            FrameKind::Note => None,
+        };
+        if let (Some(bytes), Some(far)) = (bytes, &trunk.far) {
+            let from = far.from(frame.path);
             sink(Arrived::Packet(Received { from, congestion: false, bytes }));
         }
     }
@@ -562,7 +630,7 @@ impl Trunks {
                     self.take_note(&note, regions, sink);
                 }
             }
-            FrameKind::Headers => {}
+            FrameKind::Headers | FrameKind::Part => {}
         }
     }
 
