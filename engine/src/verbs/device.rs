@@ -11,7 +11,7 @@ use braid_verbs::{
     AsyncEvent, Context, DeviceAttributes, Gid, GidType, Mr, MrAccess, Pd, PortState, QpKind,
     Route, VerbsError,
 };
-use braid_wire::{FRAME_LEN, MAX_DATA_HEADER_LEN, PathId};
+use braid_wire::{Frame, MAX_DATA_HEADER_LEN, PathId};
 
 use super::options::{VerbsOptions, VerbsService, VerbsSetupError};
 
@@ -152,12 +152,12 @@ impl Device {
         }
     }
 
-    /// Payload bytes of a segment unless told otherwise: with its headers it fills about 8 KiB of whole NIC packets. Longer ones
-    /// gain nothing on Soft-RoCE, and more of them fall with a packet that is lost.
+    /// Payload bytes of a segment unless told otherwise: in parts, with all headers, it fills 8 KiB of whole NIC packets. Longer
+    /// ones gain nothing on Soft-RoCE, and more of them fall with a packet that is lost.
     pub(crate) fn segment_len(&self) -> u16 {
-        let packets = (8192 / self.mtu).max(1);
-        let headers = FRAME_LEN + MAX_DATA_HEADER_LEN;
-        (packets as usize * self.mtu as usize - headers) as u16 / 8 * 8
+        let packets = (8192 / self.mtu).max(1) as usize;
+        let bytes = packets * Frame::part_len(self.mtu as usize) - MAX_DATA_HEADER_LEN;
+        bytes as u16 / 8 * 8
     }
 
     /// Looks at what the device has to say; true once it is gone.

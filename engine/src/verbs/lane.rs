@@ -25,8 +25,7 @@ pub(crate) fn receives(message_len: usize) -> usize {
 
 /// Segments that a sender may have in flight, so that all of them find room though they take one lane: each
 /// is two messages, its header's and its payload's, or as many as it has parts, and there are those of the other stream.
-pub(crate) fn credits(message_len: usize, mtu: usize) -> u16 {
-    let parts = message_len.div_ceil(Frame::part_len(mtu));
+pub(crate) fn credits(message_len: usize, parts: usize) -> u16 {
     (receives(message_len) / (1 + parts.max(2))).max(1) as u16
 }
 

@@ -75,7 +75,10 @@ pub(crate) struct Trunks {
     recv_cq: Cq,
     channel: CompletionChannel,
     paths: usize,
+    /// Bytes of a message buffer.
     message_len: usize,
+    /// Parts of the longest packet.
+    parts: usize,
     /// Work requests on lanes that the NIC may read for.
     outstanding: usize,
     look_at: Instant,
@@ -98,8 +101,8 @@ impl Trunks {
         let recv_cq = device.context.create_cq(entries, Some(&channel))?;
         let qkey = random::number() as u32 & 0x7FFF_FFFF;
         let control = Control::new(&device, &send_cq, &recv_cq, qkey)?;
-        let message_len = FRAME_LEN + MAX_DATA_HEADER_LEN + usize::from(mtu);
-        let parts = message_len.div_ceil(Frame::part_len(device.mtu as usize));
+        let packet_len = MAX_DATA_HEADER_LEN + usize::from(mtu);
+        let parts = packet_len.div_ceil(Frame::part_len(device.mtu as usize));
         if parts > MAX_PARTS {
             let most = MAX_PARTS * Frame::part_len(device.mtu as usize) - MAX_DATA_HEADER_LEN;
             return Err(VerbsSetupError::Mtu { mtu, most, path: device.mtu });
@@ -116,8 +119,9 @@ impl Trunks {
             recv_cq,
             channel,
             paths,
+            parts,
             // So that there is room for the frames of all parts, and for one of headers.
-            message_len: (message_len + parts * FRAME_LEN).max(2048).next_multiple_of(64),
+            message_len: (packet_len + parts * FRAME_LEN).max(2048).next_multiple_of(64),
             outstanding: 0,
             look_at: Instant::now(),
             gone: false,
@@ -181,11 +185,7 @@ impl Trunks {
             trunk.lanes.push(lane);
         }
         Ok(trunk
-            .address(
-                &self.device,
-                &self.control,
-                credits(self.message_len, self.device.mtu as usize),
-            )
+            .address(&self.device, &self.control, credits(self.message_len, self.parts))
             .encode())
     }
 

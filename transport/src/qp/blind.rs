@@ -44,9 +44,9 @@ impl Placement {
 }
 
 /// How long a path stages after a loss; doubled each time that blind placement did not pay.
-const SHORTEST_REST: Duration = Duration::from_millis(50);
-/// The longest is 64 times that, 3.2 s.
-const MOST_DOUBLINGS: u8 = 6;
+const SHORTEST_REST: Duration = Duration::from_millis(200);
+/// The longest is 16 times that, 3.2 s.
+const MOST_DOUBLINGS: u8 = 4;
 /// Blind segments that must arrive between two losses for blind placement to pay.
 const WORTHWHILE: u16 = 1_000;
 
@@ -170,8 +170,8 @@ mod tests {
         blind.renew(PATH, 0);
         assert_eq!(blind.place_first(at(60_000), PATH), fenced, "nothing new");
         blind.renew(PATH, 1);
-        assert_eq!(blind.place_first(at(49), PATH), Placement::PLAIN, "it rests");
-        assert_eq!(blind.place_first(at(50), PATH), Placement::Blind(fence(1)));
+        assert_eq!(blind.place_first(at(199), PATH), Placement::PLAIN, "it rests");
+        assert_eq!(blind.place_first(at(200), PATH), Placement::Blind(fence(1)));
     }
 
     #[test]
@@ -188,25 +188,25 @@ mod tests {
     fn rests_double_until_blind_placement_pays() {
         let mut blind = Blind::default();
         let mut now = 0;
-        for (generation, rest) in (0..).zip([50, 100, 200, 400, 800, 1_600, 3_200, 3_200]) {
+        for (generation, rest) in (0..).zip([200, 400, 800, 1_600, 3_200, 3_200]) {
             assert_eq!(rest_after_loss(&mut blind, now, generation), rest);
             now += rest;
         }
-        (0..WORTHWHILE - 1).for_each(|_| blind.on_arrival(fence(8)));
+        (0..WORTHWHILE - 1).for_each(|_| blind.on_arrival(fence(6)));
+        (0..WORTHWHILE).for_each(|_| blind.on_arrival(fence(5)));
+        assert_eq!(rest_after_loss(&mut blind, now, 6), 3_200, "one too few, or too late");
         (0..WORTHWHILE).for_each(|_| blind.on_arrival(fence(7)));
-        assert_eq!(rest_after_loss(&mut blind, now, 8), 3_200, "one too few, or too late");
-        (0..WORTHWHILE).for_each(|_| blind.on_arrival(fence(9)));
-        assert_eq!(rest_after_loss(&mut blind, now, 9), 50);
-        assert_eq!(rest_after_loss(&mut blind, now, 10), 100);
+        assert_eq!(rest_after_loss(&mut blind, now, 7), 200);
+        assert_eq!(rest_after_loss(&mut blind, now, 8), 400);
     }
 
     #[test]
     fn the_losses_of_one_generation_count_once() {
         let mut blind = Blind::default();
         blind.place_again(at(0), fence(0));
-        blind.place_again(at(40), fence(0));
+        blind.place_again(at(140), fence(0));
         blind.renew(PATH, 1);
-        blind.place_again(at(49), fence(0));
-        assert_eq!(blind.place_first(at(50), PATH), Placement::Blind(fence(1)));
+        blind.place_again(at(199), fence(0));
+        assert_eq!(blind.place_first(at(200), PATH), Placement::Blind(fence(1)));
     }
 }

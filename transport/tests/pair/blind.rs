@@ -145,7 +145,7 @@ fn a_path_stages_until_it_is_renewed_and_has_rested() {
     assert_eq!(on_path(&mut pair, other), [fresh; 2]);
     pair.renew(path, 1);
     assert_eq!(on_path(&mut pair, path), [PLAIN; 2]);
-    pair.pass(Duration::from_millis(50));
+    pair.pass(Duration::from_millis(200));
     let new = Placement::Blind(Fence { path, generation: 1 });
     assert_eq!(on_path(&mut pair, path), [new; 2]);
 }

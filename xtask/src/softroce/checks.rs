@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::braid::{Datapath, Run, TESTS};
 use super::pair::Pair;
 use super::perftest::{self, Figure, Perftest};
-use super::server;
 use super::trouble::{self, Trouble};
+use super::{late, server};
 use crate::Failure;
 
 /// How soon a transfer must end when its device has gone.
@@ -77,6 +77,7 @@ impl Checks {
     /// What only devices can do to a transfer.
     pub(super) fn devices(&mut self, pair: &Pair) {
         self.verbs("verbs: both devices at once", || both_devices(pair));
+        self.verbs("verbs: a WRITE that comes late", || late::check(pair));
         self.verbs("verbs: rxe0 deleted in mid-transfer", || deleted(pair));
     }
 
@@ -137,8 +138,8 @@ fn deleted(pair: &Pair) -> Result<String, Failure> {
     let server = server::start(&pair.b, &run.server(0), run.port(0), limit)?;
     let client = pair.a.spawn(&run.client(0), limit)?;
     thread::sleep(Duration::from_secs(2));
-    pair.a.must("rdma link delete rxe0", END_LIMIT)?;
     let start = Instant::now();
+    pair.a.must("rdma link delete rxe0", END_LIMIT)?;
     let ended = client.wait();
     let took = start.elapsed();
     // Later checks need it, however this one ends.

@@ -3,6 +3,7 @@
 //! The packages' part is kept in `target/softroce/` for as long as their versions stay the same. Our part,
 //! an archive that follows it, is made anew each time.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,8 +43,8 @@ pub(super) struct Image {
     pub(super) version: String,
 }
 
-/// Makes what is not there or out of date. `program` is a build of `braid-perf`.
-pub(super) fn build(folder: &Path, program: &Path) -> Result<Image, Failure> {
+/// Makes what is not there or out of date. `programs`: ours.
+pub(super) fn build(folder: &Path, programs: &[PathBuf]) -> Result<Image, Failure> {
     let store = Store::open(folder.join("packages"))?;
     let packages = store.resolve()?;
     let (kernel, base) = (folder.join("kernel"), folder.join("packages.cpio"));
@@ -66,7 +67,7 @@ pub(super) fn build(folder: &Path, program: &Path) -> Result<Image, Failure> {
         write(&made_of, recipe.as_bytes())?;
     }
     let mut initrd = fs::read(&base).map_err(|e| cannot("read", &base, &e))?;
-    initrd.extend(ours(folder, program)?);
+    initrd.extend(ours(folder, programs)?);
     let path = folder.join("initrd");
     write(&path, &initrd)?;
     Ok(Image { kernel, initrd: path, version: packages.kernel })
@@ -121,7 +122,7 @@ fn find_kernel(tree: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// The archive of what is built here.
-fn ours(folder: &Path, program: &Path) -> Result<Vec<u8>, Failure> {
+fn ours(folder: &Path, programs: &[PathBuf]) -> Result<Vec<u8>, Failure> {
     let mut archive = Archive::default();
     for (name, target) in SCRIPTS {
         let path = tree::root().join("ci-softroce").join(name);
@@ -130,7 +131,9 @@ fn ours(folder: &Path, program: &Path) -> Result<Vec<u8>, Failure> {
     }
     // The system's C library comes along: it may be newer than that of the packages, and never is older than
     // the program wants.
-    for library in libraries(program)? {
+    let libraries = programs.iter().map(|program| libraries(program));
+    let libraries = libraries.collect::<Result<Vec<_>, _>>()?.concat();
+    for library in libraries.into_iter().collect::<BTreeSet<_>>() {
         let name = library.file_name().expect("ldd names files");
         let folder = match name.to_string_lossy().starts_with("ld-linux") {
             true => "usr/lib64",
@@ -139,10 +142,13 @@ fn ours(folder: &Path, program: &Path) -> Result<Vec<u8>, Failure> {
         let content = fs::read(&library).map_err(|e| cannot("read", &library, &e))?;
         archive.file(&Path::new(folder).join(name), 0o755, &content);
     }
-    let stripped = folder.join("braid-perf");
-    process::run(Command::new("objcopy").arg("--strip-debug").arg(program).arg(&stripped))?;
-    let content = fs::read(&stripped).map_err(|e| cannot("read", &stripped, &e))?;
-    archive.file(Path::new("usr/bin/braid-perf"), 0o755, &content);
+    for program in programs {
+        let name = program.file_name().expect("a program has a name");
+        let stripped = folder.join(name);
+        process::run(Command::new("objcopy").arg("--strip-debug").arg(program).arg(&stripped))?;
+        let content = fs::read(&stripped).map_err(|e| cannot("read", &stripped, &e))?;
+        archive.file(&Path::new("usr/bin").join(name), 0o755, &content);
+    }
     Ok(archive.finish())
 }
 
