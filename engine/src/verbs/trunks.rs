@@ -325,10 +325,15 @@ impl Trunks {
                 lane.is_shut = true;
             }
         }
-        if header.retransmission {
-            trunk.rough_until = now + ROUGH;
-        }
-        let at = (id, trunk.lane_for(path));
+        let lane = match header.retransmission {
+            // A lane may take nothing any more until its fence has arrived, which is on its way with this.
+            true => {
+                trunk.rough_until = now + ROUGH;
+                trunk.safe()
+            }
+            false => trunk.lane_for(path),
+        };
+        let at = (id, lane);
         let pd = trunk.owner.pd;
         let len = FRAME_LEN + header.encoded_len() + usize::from(header.len);
         if now < trunk.rough_until && len > self.device.mtu as usize {
