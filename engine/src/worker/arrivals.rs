@@ -42,7 +42,7 @@ impl Arrivals<'_> {
     }
 
     /// What an RNIC has brought.
-    pub(crate) fn from_nic(&mut self, arrived: Arrived<'_>) {
+    pub(crate) fn take_from_nic(&mut self, arrived: Arrived<'_>) {
         match arrived {
             Arrived::Packet(received) => self.datagram(received),
             Arrived::Placed(path, header) => self.segment(path, false, header, None),

@@ -1,0 +1,281 @@
+//! A worker's side of the device: all its trunks, and what moves on them.
+
+mod receive;
+mod send;
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use braid_transport::PdId;
+use braid_verbs::{CompletionChannel, Cq};
+use braid_wire::{
+    FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, MAX_LANES, NoteBody, PathId, QpId, Time, TrunkAddress,
+};
+
+use super::batch::Batch;
+use super::buffers::Buffers;
+use super::control::Control;
+use super::device::{Device, KeyCache};
+use super::error::TrunkError;
+use super::lane::{Lane, credits, receives};
+use super::options::VerbsSetupError;
+use super::parts::MAX_PARTS;
+use super::pool::Pool;
+use super::trunk::{Owner, Partner, Trunk};
+use crate::random;
+
+pub(crate) use receive::Arrived;
+pub(crate) use send::Shipment;
+
+/// Entries of each completion queue: receives of all pools, sends of all lanes.
+const COMPLETIONS: u32 = 1 << 14;
+/// How long the NIC may take to send what it has, until its queue pairs are closed.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// How often the device is asked whether it is still there.
+const LOOK_AFTER: Duration = Duration::from_millis(20);
+
+/// See the module. One thread at a time owns it.
+pub(crate) struct Trunks {
+    device: Arc<Device>,
+    keys: KeyCache,
+    batch: Batch,
+    trunks: HashMap<QpId, Trunk>,
+    /// By NIC queue pair number.
+    lanes: HashMap<u32, (QpId, usize)>,
+    control: Control,
+    pools: HashMap<PdId, Pool>,
+    send_cq: Cq,
+    recv_cq: Cq,
+    channel: CompletionChannel,
+    paths: usize,
+    /// Bytes of a message buffer.
+    message_len: usize,
+    /// Parts of the longest packet.
+    parts: usize,
+    /// Work requests on lanes that the NIC may read for.
+    outstanding: usize,
+    look_at: Instant,
+    gone: bool,
+}
+
+impl Trunks {
+    /// `mtu`: the longest payload of a segment.
+    pub(crate) fn new(
+        device: Arc<Device>,
+        paths: usize,
+        mtu: u16,
+    ) -> Result<Self, VerbsSetupError> {
+        if paths >= MAX_LANES {
+            return Err(VerbsSetupError::Paths { paths, max: MAX_LANES - 1 });
+        }
+        let entries = COMPLETIONS.min(device.attributes.max_cqe);
+        let channel = device.context.create_channel()?;
+        let send_cq = device.context.create_cq(entries, Some(&channel))?;
+        let recv_cq = device.context.create_cq(entries, Some(&channel))?;
+        let qkey = random::number() as u32 & 0x7FFF_FFFF;
+        let control = Control::new(&device, &send_cq, &recv_cq, qkey)?;
+        let packet_len = MAX_DATA_HEADER_LEN + usize::from(mtu);
+        let parts = packet_len.div_ceil(Frame::part_len(device.mtu as usize));
+        if parts > MAX_PARTS {
+            let most = MAX_PARTS * Frame::part_len(device.mtu as usize) - MAX_DATA_HEADER_LEN;
+            return Err(VerbsSetupError::Mtu { mtu, most, path: device.mtu });
+        }
+        Ok(Trunks {
+            keys: device.keys(),
+            device,
+            batch: Batch::default(),
+            trunks: HashMap::new(),
+            lanes: HashMap::new(),
+            control,
+            pools: HashMap::new(),
+            send_cq,
+            recv_cq,
+            channel,
+            paths,
+            parts,
+            // So that there is room for the frames of all parts, and for one of headers.
+            message_len: (packet_len + parts * FRAME_LEN).max(2048).next_multiple_of(64),
+            outstanding: 0,
+            look_at: Instant::now(),
+            gone: false,
+        })
+    }
+
+    /// What becomes readable when something has come, after [`Trunks::arm`].
+    pub(crate) fn readiness(&self) -> [BorrowedFd<'_>; 2] {
+        [self.channel.as_fd(), self.device.context.async_fd()]
+    }
+
+    /// Asks to be told of the next completions; look once more before sleeping.
+    pub(crate) fn arm(&mut self) {
+        let armed = self
+            .channel
+            .drain()
+            .and_then(|_| self.send_cq.request_notify())
+            .and_then(|()| self.recv_cq.request_notify());
+        if let Err(error) = armed {
+            tracing::warn!(%error, "an RDMA device does not answer");
+            self.gone = true;
+        }
+    }
+
+    /// True once, when the device is gone.
+    pub(crate) fn has_lost_device(&mut self) -> bool {
+        let now = Instant::now();
+        if self.gone && self.trunks.values().all(|trunk| trunk.lanes.is_empty()) {
+            return false;
+        }
+        if !self.gone && now < self.look_at {
+            return false;
+        }
+        self.look_at = now + LOOK_AFTER;
+        self.gone |= self.device.is_gone();
+        self.gone
+    }
+
+    /// Makes a trunk, not joined yet; a former one of the same queue pair ends. Returns its address.
+    pub(crate) fn open(&mut self, owner: Owner) -> Result<Vec<u8>, TrunkError> {
+        self.close(owner.id);
+        self.pool(owner.pd)?;
+        let psn = random::number() as u32 & 0xFF_FFFF;
+        let trunk = Trunk { owner, psn, lanes: Vec::new(), far: None, rough_until: Time::ZERO };
+        self.trunks.insert(owner.id, trunk);
+        let made = self.make_lanes(owner);
+        if made.is_err() {
+            self.close(owner.id);
+        }
+        made
+    }
+
+    fn make_lanes(&mut self, owner: Owner) -> Result<Vec<u8>, TrunkError> {
+        let Some(trunk) = self.trunks.get_mut(&owner.id) else { return Ok(Vec::new()) };
+        let (pool, cqs) = (&self.pools[&owner.pd], (&self.send_cq, &self.recv_cq));
+        let count = (self.paths + 1) * receives(self.message_len);
+        let buffers = Arc::new(Buffers::new(&pool.pd, count, self.message_len)?);
+        for index in 0..=self.paths {
+            let lane = Lane::new(&self.device, pool, cqs, &buffers, index)?;
+            lane.number().map(|number| self.lanes.insert(number, (owner.id, index)));
+            trunk.lanes.push(lane);
+        }
+        Ok(trunk
+            .address(&self.device, &self.control, credits(self.message_len, self.parts))
+            .encode())
+    }
+
+    fn pool(&mut self, pd: PdId) -> Result<&mut Pool, TrunkError> {
+        if !self.pools.contains_key(&pd) {
+            let domain = self.device.domain(pd)?;
+            let pool = Pool::new(domain, self.message_len)?;
+            self.pools.insert(pd, pool);
+        }
+        Ok(self.pools.get_mut(&pd).expect("it was just made"))
+    }
+
+    /// Joins a trunk with its other end. Returns how many segments may be in flight towards it.
+    pub(crate) fn join(
+        &mut self,
+        id: QpId,
+        partner: Partner,
+        address: &[u8],
+    ) -> Result<u32, TrunkError> {
+        if address.is_empty() {
+            return Err(TrunkError::PeerOverUdp);
+        }
+        let address = TrunkAddress::decode(address)?;
+        if let Some(trunk) = self.trunks.get_mut(&id) {
+            trunk.join(&self.device, &self.control, partner, &address)?;
+        }
+        Ok(address.credits.into())
+    }
+
+    /// Closes the lanes of a queue pair that receives no more: nothing lands from now on. Acknowledgements
+    /// can still be sent.
+    pub(crate) fn retire(&mut self, id: QpId) {
+        if self.batch.lane().is_some_and(|(own, _)| own == id) {
+            self.flush();
+        }
+        let Some(trunk) = self.trunks.get_mut(&id) else { return };
+        let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return };
+        for mut lane in trunk.lanes.drain(..) {
+            lane.number().map(|number| self.lanes.remove(&number));
+            self.outstanding -= lane.outstanding();
+            if let Err(error) = lane.close(pool) {
+                tracing::debug!(%error, "closing a lane");
+            }
+        }
+    }
+
+    /// Ends a trunk.
+    pub(crate) fn close(&mut self, id: QpId) {
+        self.retire(id);
+        self.trunks.remove(&id);
+    }
+
+    /// Closes a lane's NIC queue pair, makes another, and tells the peer. False: it could not be closed.
+    fn renew(&mut self, id: QpId, index: usize) -> bool {
+        let Some(trunk) = self.trunks.get_mut(&id) else { return true };
+        let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return true };
+        let Some(lane) = trunk.lanes.get_mut(index) else { return true };
+        lane.number().map(|number| self.lanes.remove(&number));
+        self.outstanding -= lane.outstanding();
+        if let Err(error) = lane.close(pool) {
+            tracing::warn!(qp = %id, path = index, %error, "a lane cannot be closed");
+            self.gone |= self.device.is_gone();
+            return false;
+        }
+        let Some(far) = &trunk.far else { return true };
+        let cqs = (&self.send_cq, &self.recv_cq);
+        let opened = lane.reopen(&self.device, pool, cqs);
+        let remote = lane.remote;
+        match opened.and_then(|()| lane.connect(&far.rtr(&self.device, index, remote))) {
+            Ok(()) => {
+                lane.number().map(|number| self.lanes.insert(number, (id, index)));
+                tracing::debug!(qp = %id, path = index, generation = lane.generation, "a lane is renewed");
+            }
+            Err(error) => {
+                tracing::warn!(qp = %id, path = index, %error, "a lane is lost");
+                lane.qp = None;
+            }
+        }
+        self.tell_renewed(id, index);
+        true
+    }
+
+    fn tell_renewed(&mut self, id: QpId, index: usize) {
+        let Some(trunk) = self.trunks.get(&id) else { return };
+        let (Some(far), Some(lane)) = (&trunk.far, trunk.lanes.get(index)) else { return };
+        let Some(number) = lane.number() else { return };
+        let path = PathId::new(index as u16);
+        let body = NoteBody::Renewed { path, generation: lane.generation, lane: number };
+        self.control.send(far.control(), Frame::note(), &far.note(body).encode());
+    }
+
+    /// Waits until the NIC reads for no work request any more: memory is about to go.
+    pub(crate) fn quiesce(&mut self) {
+        self.flush();
+        let until = Instant::now() + PATIENCE;
+        while self.outstanding > 0 && !self.gone {
+            self.reap();
+            if Instant::now() > until {
+                return self.renew_busy();
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Closes the lanes that do not get rid of what they have.
+    fn renew_busy(&mut self) {
+        let busy = |trunk: &Trunk| {
+            let id = trunk.owner.id;
+            let lanes = trunk.lanes.iter().enumerate();
+            let busy = lanes.filter(|(_, lane)| lane.outstanding() > 0);
+            busy.map(move |(index, _)| (id, index)).collect::<Vec<_>>()
+        };
+        let busy: Vec<_> = self.trunks.values().flat_map(busy).collect();
+        for (id, index) in busy {
+            self.renew(id, index);
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! What comes in: messages, payloads in their places, notes, and word of what the NIC is done with.
+
+use std::net::SocketAddr;
+
+use braid_transport::{Access, Regions};
+use braid_verbs::{Completion, WcOpcode};
+use braid_wire::{DataHeader, FRAME_LEN, Frame, FrameKind, Note, NoteBody, Opcode, PathId, QpId};
+use smallvec::SmallVec;
+
+use super::Trunks;
+use crate::link::Received;
+use crate::verbs::device::KeyCache;
+use crate::verbs::lane::Lane;
+use crate::verbs::trunk::Owner;
+
+/// Completions that are looked at together.
+const LOOK: usize = 32;
+/// Looks in one turn of the worker.
+const LOOKS: usize = 8;
+
+/// What has come in.
+pub(crate) enum Arrived<'a> {
+    /// A packet in a message buffer.
+    Packet(Received<'a>),
+    /// The header of a segment whose payload is in its place already.
+    Placed(PathId, &'a DataHeader),
+    /// The peer has closed what came before this generation of a path.
+    Renewed(QpId, PathId, u32),
+}
+
+impl Trunks {
+    /// Takes what has come, within a budget. Returns how many messages that were.
+    pub(crate) fn poll(&mut self, regions: &Regions, sink: &mut dyn FnMut(Arrived<'_>)) -> usize {
+        self.reap();
+        let mut count = 0;
+        let mut room = [Completion::default(); LOOK];
+        for _ in 0..LOOKS {
+            let found = match self.recv_cq.poll(&mut room) {
+                Ok(found) => found,
+                Err(error) => {
+                    tracing::warn!(%error, "an RDMA device does not answer");
+                    self.gone = true;
+                    return count;
+                }
+            };
+            let found: SmallVec<[Completion; LOOK]> = found.iter().copied().collect();
+            found.iter().for_each(|completion| self.take(completion, regions, sink));
+            count += found.len();
+            if found.len() < LOOK {
+                break;
+            }
+        }
+        count
+    }
+
+    /// Frees what the NIC is done with.
+    pub(super) fn reap(&mut self) {
+        let mut room = [Completion::default(); LOOK];
+        while let Ok(found) = self.send_cq.poll(&mut room) {
+            for completion in found {
+                self.sent(completion);
+            }
+            if found.len() < LOOK {
+                break;
+            }
+        }
+    }
+
+    fn sent(&mut self, completion: &Completion) {
+        if completion.qp_num() == self.control.number() {
+            return self.control.on_sent(completion.id());
+        }
+        let Some((id, index)) = self.lanes.get(&completion.qp_num()).copied() else { return };
+        let Some(trunk) = self.trunks.get_mut(&id) else { return };
+        let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return };
+        let Some(lane) = trunk.lanes.get_mut(index) else { return };
+        self.outstanding -= lane.on_sent(completion.id(), pool);
+        if let Err(status) = completion.status() {
+            tracing::debug!(qp = %id, path = index, %status, "a lane has failed");
+            self.renew(id, index);
+        }
+    }
+
+    fn take(
+        &mut self,
+        completion: &Completion,
+        regions: &Regions,
+        sink: &mut dyn FnMut(Arrived<'_>),
+    ) {
+        let buffer = completion.id() as u32;
+        if completion.qp_num() == self.control.number() {
+            if completion.status().is_ok() {
+                self.take_datagram(buffer, completion.byte_len() as usize, regions, sink);
+            }
+            return self.control.recycle(buffer);
+        }
+        // A lane that has begun anew has no say of what it got before.
+        let Some((id, index)) = self.lanes.get(&completion.qp_num()).copied() else { return };
+        let Some(lane) = self.lane(id, index) else { return };
+        let Some(buffer) = lane.received(completion.id()) else { return };
+        if completion.status().is_ok() {
+            match completion.opcode() {
+                WcOpcode::Recv => self.take_message(completion, (id, index), sink),
+                WcOpcode::RecvWriteWithImm => self.take_write(completion, (id, index), sink),
+                _ => {}
+            }
+        }
+        // A fence in the message may have renewed this very lane.
+        let lane = self.lane(id, index);
+        if let Some(lane) = lane.filter(|lane| lane.received(completion.id()).is_some()) {
+            lane.recycle(buffer);
+        }
+    }
+
+    fn lane(&mut self, id: QpId, index: usize) -> Option<&mut Lane> {
+        self.trunks.get_mut(&id)?.lanes.get_mut(index)
+    }
+
+    /// A message of a lane.
+    fn take_message(
+        &mut self,
+        completion: &Completion,
+        (id, index): (QpId, usize),
+        sink: &mut dyn FnMut(Arrived<'_>),
+    ) {
+        let (buffer, len) = (completion.id() as u32, completion.byte_len() as usize);
+        let frame = |lane: &mut Lane| {
+            // SAFETY: `received` has named the buffer, and it is recycled after this.
+            let bytes = unsafe { lane.message(buffer, len) }?;
+            Frame::decode(bytes).ok().map(|(frame, _)| frame)
+        };
+        let Some(frame) = self.lane(id, index).and_then(frame) else { return };
+        if let Some(fence) = frame.fence
+            && !self.shut(id, fence)
+        {
+            return;
+        }
+        let Some(trunk) = self.trunks.get_mut(&id) else { return };
+        let Some(lane) = trunk.lanes.get_mut(index) else { return };
+        // A peer that has its own lane closed by what it sends on it gets nothing from that.
+        if lane.received(completion.id()).is_none() {
+            return;
+        }
+        let bytes = match frame.kind {
+            FrameKind::Headers => return lane.take_heads(buffer, frame.serial, len),
+            FrameKind::Part => lane.take_part(buffer, &frame, len, self.device.mtu as usize),
+            FrameKind::Packet => {
+                // SAFETY: as above.
+                let bytes = unsafe { lane.message(buffer, len) };
+                bytes.and_then(|bytes| bytes.get(FRAME_LEN..))
+            }
+            FrameKind::Note => None,
+        };
+        if let (Some(bytes), Some(far)) = (bytes, &trunk.far) {
+            let from = far.from(frame.path);
+            sink(Arrived::Packet(Received { from, congestion: false, bytes }));
+        }
+    }
+
+    /// A payload is in its place, if the header that came before it says so.
+    fn take_write(
+        &mut self,
+        completion: &Completion,
+        (id, index): (QpId, usize),
+        sink: &mut dyn FnMut(Arrived<'_>),
+    ) {
+        let Some(lane) = self.trunks.get(&id).and_then(|trunk| trunk.lanes.get(index)) else {
+            return;
+        };
+        let head = completion.imm().and_then(|imm| lane.head_of(imm));
+        let head = head.filter(|head| u32::from(head.len) == completion.byte_len());
+        if let Some(header) = head {
+            debug_assert!(matches!(header.opcode, Opcode::Write | Opcode::WriteImm));
+            sink(Arrived::Placed(PathId::new(index as u16), &header));
+        }
+    }
+
+    /// Makes sure that nothing lands any more that was sent to this generation of a path. False: it might.
+    fn shut(&mut self, id: QpId, (path, generation): (PathId, u32)) -> bool {
+        let index = usize::from(path.get());
+        let Some(trunk) = self.trunks.get(&id) else { return false };
+        let is_path = index < trunk.safe();
+        let Some(lane) = trunk.lanes.get(index).filter(|_| is_path) else { return false };
+        if lane.generation <= generation && !self.renew(id, index) {
+            return false;
+        }
+        self.tell_renewed(id, index);
+        true
+    }
+
+    fn take_datagram(
+        &mut self,
+        buffer: u32,
+        len: usize,
+        regions: &Regions,
+        sink: &mut dyn FnMut(Arrived<'_>),
+    ) {
+        let Some(bytes) = self.control.received(buffer, len) else { return };
+        let Ok((frame, rest)) = Frame::decode(bytes) else { return };
+        match frame.kind {
+            FrameKind::Packet => {
+                // Whose it is its own token tells.
+                let from = SocketAddr::from(([0, 0, 0, 0], frame.path.source_port()));
+                sink(Arrived::Packet(Received { from, congestion: false, bytes: rest }));
+            }
+            FrameKind::Note => {
+                if let Ok(note) = Note::decode(rest) {
+                    self.take_note(&note, regions, sink);
+                }
+            }
+            FrameKind::Headers | FrameKind::Part => {}
+        }
+    }
+
+    fn take_note(&mut self, note: &Note, regions: &Regions, sink: &mut dyn FnMut(Arrived<'_>)) {
+        let Some(trunk) = self.trunks.get_mut(&note.qp) else { return };
+        let owner = trunk.owner;
+        let Some(far) = trunk.far.as_mut().filter(|_| owner.token == note.token) else { return };
+        match note.body {
+            NoteBody::Tell { rkey, nic_rkey, addr, len } => far.learn(rkey, nic_rkey, addr, len),
+            NoteBody::Ask { rkey } => {
+                let body = tell(owner, rkey, regions, &mut self.keys);
+                self.control.send(far.control(), Frame::note(), &far.note(body).encode());
+            }
+            NoteBody::Renewed { path, generation, lane } => {
+                if self.reconnect(note.qp, path, generation, lane) {
+                    sink(Arrived::Renewed(note.qp, path, generation));
+                }
+            }
+        }
+    }
+
+    /// The peer has another NIC queue pair for a lane. Whether that is news.
+    fn reconnect(&mut self, id: QpId, path: PathId, generation: u32, remote: u32) -> bool {
+        let index = usize::from(path.get());
+        if self.batch.lane() == Some((id, index)) {
+            self.flush();
+        }
+        let Some(trunk) = self.trunks.get_mut(&id) else { return false };
+        let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return false };
+        let (Some(far), Some(lane)) = (&trunk.far, trunk.lanes.get_mut(index)) else {
+            return false;
+        };
+        if generation <= lane.remote_generation {
+            return false;
+        }
+        let before = lane.outstanding();
+        let done = lane.reconnect(&self.device, pool, &far.rtr(&self.device, index, remote));
+        self.outstanding = self.outstanding + lane.outstanding() - before;
+        if let Err(error) = done {
+            tracing::warn!(qp = %id, path = index, %error, "a lane cannot be joined again");
+            return false;
+        }
+        (lane.remote, lane.remote_generation, lane.is_shut) = (remote, generation, false);
+        true
+    }
+}
+
+/// The answer to [`NoteBody::Ask`].
+fn tell(owner: Owner, rkey: u32, regions: &Regions, keys: &mut KeyCache) -> NoteBody {
+    let region = regions.get(rkey).filter(|region| {
+        let allowed = region.access.allows(Access::REMOTE_WRITE);
+        allowed && owner.access.allows(Access::REMOTE_WRITE) && region.pd == owner.pd
+    });
+    let nic = keys.load().get(&rkey).copied();
+    match (region, nic) {
+        (Some(region), Some(nic)) => {
+            NoteBody::Tell { rkey, nic_rkey: nic.rkey, addr: region.addr, len: region.len }
+        }
+        _ => NoteBody::Tell { rkey, nic_rkey: 0, addr: 0, len: 0 },
+    }
+}
