@@ -101,13 +101,25 @@ pub const COOKIE: Kind = Kind {
 };
 
 /// Offers a queue pair.
-pub const CONNECT: Kind = Kind { opcodes: &[Opcode::Connect], masks: OFFER, settle: |_| () };
+pub const CONNECT: Kind = Kind { opcodes: &[Opcode::Connect], masks: OFFER, settle: fit_trunk };
 
 /// Takes the offer.
-pub const ACCEPT: Kind = Kind { opcodes: &[Opcode::Accept], masks: OFFER, settle: |_| () };
+pub const ACCEPT: Kind = Kind { opcodes: &[Opcode::Accept], masks: OFFER, settle: fit_trunk };
 
 const OFFER: &[(Range<usize>, u8)] =
-    &[(1..2, 0), (4..12, 0), (13..16, 0), (32..33, 0), (40..41, 0), (66..68, 0)];
+    &[(1..2, 0), (4..12, 0), (13..16, 0), (32..33, 0), (40..41, 0)];
+
+/// What the private data leaves becomes the trunk's, if its length is even; odd ones stay as they came.
+fn fit_trunk(bytes: &mut Vec<u8>) {
+    const FIXED: usize = 68;
+    const CHECK: usize = 4;
+    let Some(rest) = bytes.len().checked_sub(FIXED + CHECK) else { return };
+    let private = usize::from(u16::from_be_bytes([bytes[64], bytes[65]])) % (rest + 1);
+    if bytes[67] & 1 == 0 {
+        bytes[64..66].copy_from_slice(&(private as u16).to_be_bytes());
+        bytes[66..68].copy_from_slice(&((rest - private) as u16).to_be_bytes());
+    }
+}
 
 /// Turns the offer down.
 pub const REJECT: Kind = Kind {
