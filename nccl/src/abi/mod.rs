@@ -25,6 +25,14 @@ pub use crate::profiler::{Callback as ProfilerCallback, Description, PLUGIN_ID};
 /// `ncclResult_t`.
 pub type Code = c_int;
 
+/// `ncclNetCommConfig_v10_t` and those of v11 and v12, which are the same.
+#[repr(C)]
+#[derive(Debug)]
+pub struct CommConfig {
+    /// -1: none is asked for. Braid sends all in one class.
+    pub traffic_class: c_int,
+}
+
 /// What every table calls the plugin.
 const NAME: *const c_char = c"Braid".as_ptr();
 

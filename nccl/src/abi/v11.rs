@@ -3,9 +3,11 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::boundary::{boundary, place};
-use super::calls::{self, Received, Sent};
+use super::calls::{self, profiled};
 use super::describe::{MAX_BYTES, properties};
-use super::{Code, DEVICE_HOST, DEVICE_VERSION, Logger, NAME, ProfilerCallback, export};
+use super::{
+    Code, CommConfig, DEVICE_HOST, DEVICE_VERSION, Logger, NAME, ProfilerCallback, export,
+};
 
 /// `ncclNetVDeviceProps_v11_t`: the devices that a device is made of.
 #[repr(C)]
@@ -15,14 +17,6 @@ pub struct VirtualDevice {
     pub ndevs: c_int,
     /// Their numbers.
     pub devs: [c_int; 4],
-}
-
-/// `ncclNetCommConfig_v11_t`.
-#[repr(C)]
-#[derive(Debug)]
-pub struct CommConfig {
-    /// -1: none is asked for. Braid sends all in one class.
-    pub traffic_class: c_int,
 }
 
 /// `ncclNetProperties_v11_t`.
@@ -147,7 +141,7 @@ export!(Net);
 #[allow(non_upper_case_globals, reason = "the name is NCCL's")]
 pub static ncclNetPlugin_v11: Net = Net {
     name: NAME,
-    init,
+    init: calls::init_comm,
     devices: calls::devices,
     get_properties,
     listen: calls::listen,
@@ -156,8 +150,8 @@ pub static ncclNetPlugin_v11: Net = Net {
     reg_mr: calls::reg_mr,
     reg_mr_dma_buf: None,
     dereg_mr: calls::dereg_mr,
-    isend,
-    irecv,
+    isend: profiled::isend,
+    irecv: profiled::irecv,
     iflush: calls::iflush,
     test: calls::test,
     close_send: calls::close,
@@ -169,17 +163,6 @@ pub static ncclNetPlugin_v11: Net = Net {
     finalize: calls::finalize,
     set_net_attr: None,
 };
-
-unsafe extern "C" fn init(
-    ctx: *mut *mut c_void,
-    _comm_id: u64,
-    _config: *const CommConfig,
-    logger: Option<Logger>,
-    profiler: Option<ProfilerCallback>,
-) -> Code {
-    // SAFETY: NCCL gives a place for the context.
-    unsafe { calls::init_context(ctx, logger, profiler) }
-}
 
 unsafe extern "C" fn get_properties(dev: c_int, props: *mut Properties) -> Code {
     boundary("getProperties", || {
@@ -209,38 +192,5 @@ unsafe extern "C" fn get_properties(dev: c_int, props: *mut Properties) -> Code 
         // SAFETY: NCCL gives a place for the properties of this version.
         unsafe { props.write(filled) };
         Ok(())
-    })
-}
-
-unsafe extern "C" fn isend(
-    comm: *mut c_void,
-    data: *mut c_void,
-    size: usize,
-    tag: c_int,
-    mhandle: *mut c_void,
-    phandle: *mut c_void,
-    request: *mut *mut c_void,
-) -> Code {
-    boundary("isend", || {
-        let sent = Sent { comm, data, size, tag, mhandle, phandle, request };
-        // SAFETY: NCCL's pointers, as `calls::isend` wants them.
-        unsafe { calls::isend(sent) }
-    })
-}
-
-unsafe extern "C" fn irecv(
-    comm: *mut c_void,
-    n: c_int,
-    data: *mut *mut c_void,
-    sizes: *mut usize,
-    tags: *mut c_int,
-    mhandles: *mut *mut c_void,
-    phandles: *mut *mut c_void,
-    request: *mut *mut c_void,
-) -> Code {
-    boundary("irecv", || {
-        let received = Received { comm, n, data, sizes, tags, mhandles, phandles, request };
-        // SAFETY: NCCL's pointers, as `calls::irecv` wants them.
-        unsafe { calls::irecv(received, Ok) }
     })
 }

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::boundary::{boundary, place, size};
-use super::calls::{self, Received, Sent};
+use super::boundary::{boundary, place};
+use super::calls::{self, int_sizes};
 use super::describe::properties;
 use super::{Code, Logger, NAME, export};
 
@@ -99,11 +99,11 @@ pub static ncclNetPlugin_v6: Net = Net {
     listen: calls::listen_process,
     connect,
     accept,
-    reg_mr,
+    reg_mr: int_sizes::reg_mr,
     reg_mr_dma_buf: None,
     dereg_mr: calls::dereg_mr,
-    isend,
-    irecv,
+    isend: int_sizes::isend,
+    irecv: int_sizes::irecv,
     iflush: calls::iflush,
     test: calls::test,
     close_send: calls::close,
@@ -144,66 +144,4 @@ unsafe extern "C" fn connect(dev: c_int, handle: *mut c_void, comm: *mut *mut c_
 unsafe extern "C" fn accept(listener: *mut c_void, comm: *mut *mut c_void) -> Code {
     // SAFETY: NCCL's pointers, as `calls::accept` wants them.
     unsafe { calls::accept(listener, comm, std::ptr::null_mut()) }
-}
-
-unsafe extern "C" fn reg_mr(
-    comm: *mut c_void,
-    data: *mut c_void,
-    len: c_int,
-    kind: c_int,
-    mhandle: *mut *mut c_void,
-) -> Code {
-    match size(len) {
-        // SAFETY: NCCL's pointers, as `calls::reg_mr` wants them.
-        Ok(len) => unsafe { calls::reg_mr(comm, data, len, kind, mhandle) },
-        Err(error) => boundary("regMr", || Err(error)),
-    }
-}
-
-unsafe extern "C" fn isend(
-    comm: *mut c_void,
-    data: *mut c_void,
-    len: c_int,
-    tag: c_int,
-    mhandle: *mut c_void,
-    request: *mut *mut c_void,
-) -> Code {
-    boundary("isend", || {
-        let sent = Sent {
-            comm,
-            data,
-            size: size(len)?,
-            tag,
-            mhandle,
-            phandle: std::ptr::null_mut(),
-            request,
-        };
-        // SAFETY: NCCL's pointers, as `calls::isend` wants them.
-        unsafe { calls::isend(sent) }
-    })
-}
-
-unsafe extern "C" fn irecv(
-    comm: *mut c_void,
-    n: c_int,
-    data: *mut *mut c_void,
-    sizes: *mut c_int,
-    tags: *mut c_int,
-    mhandles: *mut *mut c_void,
-    request: *mut *mut c_void,
-) -> Code {
-    boundary("irecv", || {
-        let received = Received {
-            comm,
-            n,
-            data,
-            sizes,
-            tags,
-            mhandles,
-            phandles: std::ptr::null_mut(),
-            request,
-        };
-        // SAFETY: NCCL's pointers, as `calls::irecv` wants them.
-        unsafe { calls::irecv(received, size) }
-    })
 }

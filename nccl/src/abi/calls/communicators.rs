@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use super::super::Code;
 use super::super::boundary::{boundary, place, shared};
+use super::super::{Code, CommConfig};
 use crate::comm::Comm;
 use crate::error::Error;
 use crate::handle::HANDLE_LEN;
@@ -23,8 +23,10 @@ pub(in crate::abi) fn init_process(logger: Option<Logger>, profiler: Option<Call
 ///
 /// # Safety
 /// `ctx` is NULL or a place for a pointer.
-pub(in crate::abi) unsafe fn init_context(
+pub(in crate::abi) unsafe extern "C" fn init_comm(
     ctx: *mut *mut c_void,
+    _comm_id: u64,
+    _config: *const CommConfig,
     logger: Option<Logger>,
     profiler: Option<Callback>,
 ) -> Code {

@@ -1,10 +1,12 @@
 //! The calls by their newest form, which the versions share.
 
 mod communicators;
+pub(super) mod int_sizes;
+pub(super) mod profiled;
 mod requests;
 
 pub(super) use communicators::{
-    accept, close, close_listen, connect, connect_process, devices, finalize, init_context,
+    accept, close, close_listen, connect, connect_process, devices, finalize, init_comm,
     init_process, listen, listen_process,
 };
 pub(super) use requests::{Received, Sent, dereg_mr, iflush, irecv, isend, reg_mr, test};
