@@ -4,6 +4,7 @@ mod receive;
 mod send;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -138,7 +139,7 @@ impl Trunks {
     /// Makes a trunk, not joined yet; a former one of the same queue pair ends. Returns its address.
     pub(crate) fn open(&mut self, owner: Owner) -> Result<Vec<u8>, TrunkError> {
         self.close(owner.id);
-        self.pool(owner.pd)?;
+        self.make_pool(owner.pd)?;
         let psn = random::number() as u32 & 0xFF_FFFF;
         let trunk = Trunk { owner, psn, lanes: Vec::new(), far: None, rough_until: Time::ZERO };
         self.trunks.insert(owner.id, trunk);
@@ -164,13 +165,11 @@ impl Trunks {
             .encode())
     }
 
-    fn pool(&mut self, pd: PdId) -> Result<&mut Pool, TrunkError> {
-        if !self.pools.contains_key(&pd) {
-            let domain = self.device.domain(pd)?;
-            let pool = Pool::new(domain, self.message_len)?;
-            self.pools.insert(pd, pool);
+    fn make_pool(&mut self, pd: PdId) -> Result<(), TrunkError> {
+        if let Entry::Vacant(vacant) = self.pools.entry(pd) {
+            vacant.insert(Pool::new(self.device.domain(pd)?, self.message_len)?);
         }
-        Ok(self.pools.get_mut(&pd).expect("it was just made"))
+        Ok(())
     }
 
     /// Joins a trunk with its other end. Returns how many segments may be in flight towards it.

@@ -181,8 +181,8 @@ impl Trunks {
         let Some(trunk) = self.trunks.get(&id) else { return false };
         let is_path = index < trunk.safe();
         let Some(lane) = trunk.lanes.get(index).filter(|_| is_path) else { return false };
-        if lane.generation <= generation && !self.renew(id, index) {
-            return false;
+        if lane.generation <= generation {
+            return self.renew(id, index);
         }
         self.tell_renewed(id, index);
         true

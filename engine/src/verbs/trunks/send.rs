@@ -6,6 +6,7 @@ use braid_transport::{Fence, Placement, SgList};
 use braid_wire::{DataHeader, FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, NoteBody, PathId, QpId, Time};
 
 use super::Trunks;
+use crate::memory::append;
 use crate::verbs::batch::Entries;
 use crate::verbs::lane::{LANE_SENDS, MAX_PIECES};
 use crate::verbs::parts::MAX_PARTS;
@@ -55,10 +56,10 @@ impl Trunks {
     fn write(&mut self, now: Time, id: QpId, shipment: &Shipment<'_>, fence: Fence) -> bool {
         let Shipment { header, path, .. } = *shipment;
         let at = (id, usize::from(path.get()));
-        let Some(entries) = self.entries(shipment.gather) else { return false };
-        if header.len < BLIND_FROM || entries.len() > MAX_PIECES {
+        if header.len < BLIND_FROM || shipment.gather.len() > MAX_PIECES {
             return false;
         }
+        let Some(entries) = self.entries(shipment.gather) else { return false };
         let addr = header.address.wrapping_add(header.offset.into());
         let Some(nic_rkey) = self.nic_rkey(now, id, header.rkey, addr, header.len) else {
             return false;
@@ -105,7 +106,6 @@ impl Trunks {
             Placement::Staged { fence } => fence.map(|fence| (fence.path, fence.generation)),
             Placement::Blind(_) => None,
         };
-        let entries = self.entries(gather).filter(|entries| entries.len() <= MAX_PIECES);
         let Some(trunk) = self.trunks.get_mut(&id) else { return };
         if let Some((path, generation)) = fence {
             let lane = trunk.lanes.get_mut(usize::from(path.get()));
@@ -130,16 +130,13 @@ impl Trunks {
         if !self.batch.takes(at) {
             self.flush();
         }
+        let entries = self.entries(gather).filter(|entries| entries.len() <= MAX_PIECES);
         let Some(pool) = self.pools.get_mut(&pd) else { return };
         let mut staged = Vec::with_capacity(FRAME_LEN + MAX_DATA_HEADER_LEN);
         staged.extend_from_slice(&Frame::packet(path, fence).encode());
         header.encode(&mut staged);
-        let copy = entries.is_none();
-        if copy {
-            for piece in gather {
-                // SAFETY: the pieces have been checked for reading against the snapshot that the caller holds.
-                unsafe { crate::memory::append(&mut staged, *piece) };
-            }
+        if entries.is_none() {
+            copy(&mut staged, gather);
         }
         let Some(slot) = pool.take() else { return };
         pool.write(slot, 0, &staged);
@@ -159,10 +156,7 @@ impl Trunks {
         let part_len = Frame::part_len(self.device.mtu as usize);
         let mut staged = Vec::with_capacity(self.message_len);
         shipment.header.encode(&mut staged);
-        for piece in shipment.gather {
-            // SAFETY: the pieces have been checked for reading against the snapshot that the caller holds.
-            unsafe { crate::memory::append(&mut staged, *piece) };
-        }
+        copy(&mut staged, shipment.gather);
         let count = staged.len().div_ceil(part_len);
         if count > MAX_PARTS || staged.len() + count * FRAME_LEN > self.message_len {
             debug_assert!(false, "send buffers have room for all parts");
@@ -205,5 +199,13 @@ impl Trunks {
         if broken && !self.gone {
             self.renew(id, index);
         }
+    }
+}
+
+/// Appends the bytes of a segment's pieces.
+fn copy(out: &mut Vec<u8>, gather: &SgList) {
+    for piece in gather {
+        // SAFETY: who ships a segment has checked its pieces for reading, against a snapshot that it holds.
+        unsafe { append(out, *piece) };
     }
 }
