@@ -1,5 +1,13 @@
 //! Integrity checks: CRC-32 (IEEE 802.3), the polynomial of RoCEv2's ICRC.
 
+use std::sync::LazyLock;
+
+use crc32fast::Hasher;
+
+/// A hasher that nothing has gone into. To copy one is cheaper than to find out anew what this processor can do,
+/// which takes half as long as to check a header.
+static FRESH: LazyLock<Hasher> = LazyLock::new(Hasher::new);
+
 /// Whether payloads carry a check; agreed at set-up. Headers always carry theirs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Crc {
@@ -12,7 +20,7 @@ pub enum Crc {
 
 /// The check of a payload given in pieces, in order.
 pub fn payload_crc<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
+    let mut hasher = FRESH.clone();
     for piece in pieces {
         hasher.update(piece);
     }
@@ -21,11 +29,10 @@ pub fn payload_crc<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
 
 /// The check of a header: CRC-32 over both parts. The second is empty for most packets.
 pub(crate) fn header_crc(head: &[u8], rest: &[u8]) -> u32 {
-    let crc = crc32fast::hash(head);
-    if rest.is_empty() {
-        return crc;
+    let mut hasher = FRESH.clone();
+    hasher.update(head);
+    if !rest.is_empty() {
+        hasher.update(rest);
     }
-    let mut hasher = crc32fast::Hasher::new_with_initial(crc);
-    hasher.update(rest);
     hasher.finalize()
 }

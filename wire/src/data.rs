@@ -4,7 +4,7 @@ use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::bth::{Bth, opcode_of};
-use crate::check::header_crc;
+use crate::check::{header_crc, payload_crc};
 use crate::{DecodeError, Opcode, QpId, Token, VERSION};
 
 /// Bytes of a data header without operands.
@@ -177,7 +177,7 @@ impl DataHeader {
 
     /// Whether the payload is the one that the sender checked.
     pub fn check_payload(&self, payload: &[u8]) -> Result<(), DecodeError> {
-        if crc32fast::hash(payload) == self.payload_crc {
+        if payload_crc([payload]) == self.payload_crc {
             Ok(())
         } else {
             Err(DecodeError::PayloadCheck)
