@@ -460,7 +460,14 @@ impl Endpoint {
     }
 
     /// Brings the books up to date.
+    #[inline]
     fn settle_all(&mut self) {
+        if !self.dirty.is_empty() {
+            self.settle_dirty();
+        }
+    }
+
+    fn settle_dirty(&mut self) {
         while let Some(index) = self.dirty.pop() {
             self.settle_one(index);
         }
@@ -476,9 +483,9 @@ impl Endpoint {
         while let Some(kind) = member.qp.poll_event() {
             self.events.push_back(Event { slot, qp, kind });
         }
+        // Once it has been asked for packets, and has no more, its timers are set.
         self.wake(index);
         self.account(index);
-        self.rearm(index);
     }
 
     /// It may have something to send.
@@ -509,15 +516,14 @@ impl Endpoint {
     /// Sees to it that the queue pair's earliest deadlines will be noticed.
     fn rearm(&mut self, index: u32) {
         let Some(member) = self.members[index as usize].as_mut() else { return };
-        if let Some(at) = member.qp.next_timeout().filter(|at| *at < member.armed) {
-            member.armed = at;
-            self.timers.push(Reverse((at, index)));
+        let (timeout, paced) = (member.qp.next_timeout(), member.qp.paced_until());
+        if timeout < member.armed {
+            member.armed = timeout;
+            self.timers.push(Reverse((timeout, index)));
         }
-        // Before it was asked for packets it is not known what the rate holds back.
-        let held = if member.is_ready { None } else { member.qp.paced_until() };
-        if let Some(at) = held.filter(|at| *at < member.paced) {
-            member.paced = at;
-            self.paced.push(Reverse((at, index)));
+        if paced < member.paced {
+            member.paced = paced;
+            self.paced.push(Reverse((paced, index)));
         }
     }
 }

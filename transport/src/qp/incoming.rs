@@ -46,17 +46,16 @@ pub(crate) struct Incoming {
 }
 
 /// The acknowledgement that is owed, and the packet that it will echo.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Owed {
-    /// It cannot wait.
-    now: bool,
+    /// When it cannot wait any longer; [`Time::ZERO`]: it cannot wait at all, [`Time::FAR_FUTURE`]: nothing is owed.
+    due: Time,
     /// The peer has asked for it.
     asked: bool,
     /// Data has gone the other way since: who gets a reply can wait a little for the ack of what it
     /// replies to, and one ack may do for several messages (as TCP's delayed ack, RFC 1122, 4.2.3.2).
-    replied: Option<Time>,
+    replied: bool,
     unacked: u32,
-    since: Option<Time>,
     stamp: u32,
     path: PathId,
     arrived: Time,
@@ -74,7 +73,15 @@ impl Incoming {
             events: VecDeque::new(),
             refusal: None,
             complaint: None,
-            owed: Owed::default(),
+            owed: Owed {
+                due: Time::FAR_FUTURE,
+                asked: false,
+                replied: false,
+                unacked: 0,
+                stamp: 0,
+                path: PathId::default(),
+                arrived: Time::ZERO,
+            },
             received: 0,
             duplicates: 0,
             ecn_marks: 0,
@@ -97,9 +104,13 @@ impl Incoming {
         self.received = self.received.wrapping_add(1);
         self.ecn_marks = self.ecn_marks.wrapping_add(u16::from(congestion));
         self.owed.unacked += 1;
-        self.owed.since.get_or_insert(now);
-        self.owed.asked |= asks;
-        self.owed.now |= self.owed.unacked >= MAX_UNACKED;
+        if self.owed.unacked >= MAX_UNACKED {
+            self.ack_now();
+        } else if asks && !self.owed.asked {
+            self.owed.ask();
+        } else if self.owed.unacked == 1 && !self.owed.asked {
+            self.owed.by(now + MAX_ACK_DELAY);
+        }
         (self.owed.stamp, self.owed.path, self.owed.arrived) = (stamp, path, now);
     }
 
@@ -115,12 +126,12 @@ impl Incoming {
 
     /// The sender should hear about this at once.
     pub(crate) fn ack_now(&mut self) {
-        self.owed.now = true;
+        self.owed.due = Time::ZERO;
     }
 
     pub(crate) fn count_duplicate(&mut self) {
         self.duplicates = self.duplicates.wrapping_add(1);
-        self.owed.now = true;
+        self.ack_now();
     }
 
     /// Marks a new PSN as arrived. The ePSN moves only with [`Incoming::advance`]. Returns how far
@@ -134,14 +145,16 @@ impl Incoming {
             self.events.insert(at, (psn, event));
         }
         let ahead = psn.0 - self.epsn.0;
-        self.owed.now |= ahead > 0;
+        if ahead > 0 {
+            self.ack_now();
+        }
         ahead
     }
 
     /// Drops a packet because one before it is missing, and says so.
     pub(crate) fn pass_over(&mut self, psn: Psn) {
         self.highest = self.highest.max(Some(psn));
-        self.owed.now = true;
+        self.ack_now();
     }
 
     /// Moves the ePSN over everything that has arrived.
@@ -172,7 +185,7 @@ impl Incoming {
         if self.refusal.is_none_or(|(_, other)| psn < other) {
             self.refusal = Some((code, psn));
         }
-        self.owed.now = true;
+        self.ack_now();
     }
 
     /// Whether this PSN lies behind one that was refused.
@@ -190,7 +203,7 @@ impl Incoming {
         if self.complaint.is_none_or(|(_, other)| psn < other) {
             self.complaint = Some((code, psn));
         }
-        self.owed.now = true;
+        self.ack_now();
     }
 
     /// Gives back room that is not needed.
@@ -199,30 +212,28 @@ impl Incoming {
         self.events.shrink_to(super::KEPT);
     }
 
-    /// When an acknowledgement becomes due that nothing has asked for. One that is due needs no timer:
-    /// it goes out with the next transmission.
-    pub(crate) fn ack_deadline(&self) -> Option<Time> {
-        let Owed { now, asked, replied, since, .. } = self.owed;
-        match (now, asked) {
-            (true, _) => None,
-            (false, true) => replied.map(|replied| replied + self.reply_hold),
-            (false, false) => since.map(|since| since + MAX_ACK_DELAY),
-        }
+    /// When an acknowledgement becomes due that nothing has asked for; [`Time::FAR_FUTURE`]: none. One that is
+    /// due needs no timer: it goes out with the next transmission.
+    pub(crate) fn ack_deadline(&self) -> Time {
+        if self.owed.due == Time::ZERO { Time::FAR_FUTURE } else { self.owed.due }
     }
 
     /// Data has been sent to the peer.
     pub(crate) fn on_reply(&mut self, now: Time) {
-        if self.owed.asked {
-            self.owed.replied.get_or_insert(now);
+        if self.owed.asked && !self.owed.replied {
+            self.owed.replied = true;
+            self.owed.by(now + self.reply_hold);
         }
     }
 
     pub(crate) fn on_timeout(&mut self, now: Time) {
-        self.owed.now |= self.ack_deadline().is_some_and(|deadline| deadline <= now);
+        if self.owes_ack_first(now) {
+            self.ack_now();
+        }
     }
 
     pub(crate) fn owes_ack(&self, now: Time) -> bool {
-        self.owes_ack_first(now) || (self.owed.asked && self.owed.replied.is_none())
+        self.owes_ack_first(now) || (self.owed.asked && !self.owed.replied)
     }
 
     /// Whether anything has come since the last one.
@@ -232,7 +243,7 @@ impl Incoming {
 
     /// Whether it is owed even before data that could go out.
     pub(crate) fn owes_ack_first(&self, now: Time) -> bool {
-        self.owed.now || self.ack_deadline().is_some_and(|deadline| deadline <= now)
+        self.owed.due <= now
     }
 
     /// The acknowledgement; nothing is owed afterwards.
@@ -245,8 +256,8 @@ impl Incoming {
     ) -> Ack {
         let owed = self.owed;
         // What was echoed last stays: an ack that nothing has come before still has a true delay.
-        self.owed =
-            Owed { now: false, asked: false, replied: None, unacked: 0, since: None, ..owed };
+        let due = Time::FAR_FUTURE;
+        self.owed = Owed { due, asked: false, replied: false, unacked: 0, ..owed };
         let complaint = self.complaint.take();
         let refusal = self.refusal.filter(|(_, psn)| *psn <= self.epsn);
         let highest = self.highest.unwrap_or(Psn(self.epsn.0.wrapping_sub(1)));
@@ -274,6 +285,21 @@ impl Incoming {
             0 => Bitmap::default(),
             _ => Bitmap::new(self.arrived.words(self.epsn).collect()),
         }
+    }
+}
+
+impl Owed {
+    /// It goes out as soon as no data does, without a limit; whatever limit there was, this is sooner.
+    fn ask(&mut self) {
+        self.asked = true;
+        if self.due > Time::ZERO {
+            self.due = Time::FAR_FUTURE;
+        }
+    }
+
+    /// It waits no longer than this.
+    fn by(&mut self, limit: Time) {
+        self.due = self.due.min(limit);
     }
 }
 

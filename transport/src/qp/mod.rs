@@ -317,22 +317,18 @@ impl QueuePair {
             .map_or(0, |link| link.requests.window.in_flight() + link.responses.window.in_flight())
     }
 
-    pub(crate) fn next_timeout(&self) -> Option<Time> {
-        let link = self.link.as_ref()?;
-        let deadlines = [
-            link.requests.next_timeout(),
-            link.responses.next_timeout(),
-            link.from_requests.ack_deadline(),
-            link.from_responses.ack_deadline(),
-        ];
-        deadlines.into_iter().flatten().min()
+    /// When [`QueuePair::on_timeout`] wants to be called; [`Time::FAR_FUTURE`]: never.
+    pub(crate) fn next_timeout(&self) -> Time {
+        let Some(link) = self.link.as_ref() else { return Time::FAR_FUTURE };
+        let resend = link.requests.next_timeout().min(link.responses.next_timeout());
+        let ack = link.from_requests.ack_deadline().min(link.from_responses.ack_deadline());
+        resend.min(ack)
     }
 
-    /// When the rate lets out what it holds back now.
-    pub(crate) fn paced_until(&self) -> Option<Time> {
-        let link = self.link.as_ref()?;
-        let opens = [link.requests.paced_until(), link.responses.paced_until()];
-        opens.into_iter().flatten().min()
+    /// When the rate lets out what it holds back now; [`Time::FAR_FUTURE`]: it holds nothing back.
+    pub(crate) fn paced_until(&self) -> Time {
+        let Some(link) = self.link.as_ref() else { return Time::FAR_FUTURE };
+        link.requests.paced_until().min(link.responses.paced_until())
     }
 
     pub(crate) fn on_timeout(&mut self, now: Time, paths: &mut PathSet) {

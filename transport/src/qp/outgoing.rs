@@ -165,14 +165,17 @@ impl Outgoing {
         }
     }
 
-    /// When the rate lets out what it holds back.
-    pub(crate) fn paced_until(&self) -> Option<Time> {
-        self.pacer.as_ref()?.opens_at()
+    /// When the rate lets out what it holds back; [`Time::FAR_FUTURE`]: it holds nothing back.
+    pub(crate) fn paced_until(&self) -> Time {
+        self.pacer.as_ref().and_then(Pacer::opens_at).unwrap_or(Time::FAR_FUTURE)
     }
 
     /// Whether the next segment comes too late to ask for this one's acknowledgement too.
     pub(crate) fn is_held_for_long(&self, now: Time) -> bool {
-        self.paced_until().is_some_and(|until| until - now > self.rtt.rto(0) / 4)
+        self.pacer
+            .as_ref()
+            .and_then(Pacer::opens_at)
+            .is_some_and(|at| at - now > self.rtt.rto(0) / 4)
     }
 
     /// The path of the next segment, with `len` bytes of payload, and whether it begins a train.
@@ -420,9 +423,9 @@ impl Outgoing {
         retry.is_none_or(|limit| self.rnr_tries <= u32::from(limit))
     }
 
-    /// When [`Outgoing::on_timeout`] wants to be called.
-    pub(crate) fn next_timeout(&self) -> Option<Time> {
-        self.paused_until.or(self.deadline)
+    /// When [`Outgoing::on_timeout`] wants to be called; [`Time::FAR_FUTURE`]: never.
+    pub(crate) fn next_timeout(&self) -> Time {
+        self.paused_until.or(self.deadline).unwrap_or(Time::FAR_FUTURE)
     }
 
     pub(crate) fn on_timeout(
