@@ -27,6 +27,7 @@ mod pd;
 mod qp;
 mod qp_numbers;
 mod random;
+mod ring;
 mod verbs;
 mod wake;
 mod worker;

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError, Weak};
 
 use braid_transport::{Completion, Status};
-use crossbeam_queue::ArrayQueue;
 
 use crate::event_fd::EventFd;
 use crate::qp::QpShared;
+use crate::ring::Ring;
 use crate::wake::{Arming, Interest};
 
 /// Once it has overrun it stays so: the completions it missed cannot be told any more.
 pub(crate) struct CqShared {
-    ring: ArrayQueue<Completion>,
+    ring: Ring<Completion>,
     arming: Arming,
     event: EventFd,
     overrun: AtomicBool,
@@ -26,7 +26,7 @@ pub(crate) struct CqShared {
 impl CqShared {
     pub(crate) fn new(capacity: usize) -> io::Result<Self> {
         Ok(CqShared {
-            ring: ArrayQueue::new(capacity),
+            ring: Ring::new(capacity),
             arming: Arming::default(),
             event: EventFd::new()?,
             overrun: AtomicBool::new(false),

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use braid_transport::{PdId, PostError, QpState, RecvWr, SendWr};
 use braid_wire::QpId;
-use crossbeam_queue::ArrayQueue;
 
 use super::options::QpOptions;
 use crate::cq::CqShared;
+use crate::ring::Ring;
 use crate::worker::Signals;
 
 /// A work request on its way from the posting thread to the worker.
@@ -26,8 +26,8 @@ pub(crate) struct QpShared {
     pub(crate) pd: PdId,
     pub(crate) max_sge: usize,
     pub(crate) max_inline: usize,
-    pub(crate) send_ring: ArrayQueue<PostedSend>,
-    pub(crate) recv_ring: ArrayQueue<RecvWr>,
+    pub(crate) send_ring: Ring<PostedSend>,
+    pub(crate) recv_ring: Ring<RecvWr>,
     pub(crate) sends: Depth,
     pub(crate) recvs: Depth,
     /// The worker's.
@@ -38,13 +38,13 @@ pub(crate) struct QpShared {
     pub(crate) condemned: AtomicBool,
     state: AtomicU8,
     /// Inline buffers that no outstanding work request uses.
-    pub(crate) free_inline: ArrayQueue<u32>,
+    pub(crate) free_inline: Ring<u32>,
 }
 
 impl QpShared {
     pub(crate) fn new(id: QpId, pd: PdId, signals: Arc<Signals>, options: &QpOptions) -> Self {
         let (sends, recvs) = (options.config.max_send_wr, options.config.max_recv_wr);
-        let free_inline = ArrayQueue::new(sends as usize);
+        let free_inline = Ring::new(sends as usize);
         for index in 0..sends {
             // Cannot fail: there are as many places.
             let _ = free_inline.push(index);
@@ -54,8 +54,8 @@ impl QpShared {
             pd,
             max_sge: options.max_sge,
             max_inline: options.max_inline,
-            send_ring: ArrayQueue::new(sends as usize),
-            recv_ring: ArrayQueue::new(recvs as usize),
+            send_ring: Ring::new(sends as usize),
+            recv_ring: Ring::new(recvs as usize),
             sends: Depth::new("send", sends),
             recvs: Depth::new("recv", recvs),
             signals,
@@ -75,6 +75,11 @@ impl QpShared {
     /// The worker shall look into the rings and at `condemned`.
     pub(crate) fn ring(&self) {
         self.signals.ring(self.index());
+    }
+
+    /// Whether it has been condemned since this was asked last.
+    pub(crate) fn take_condemned(&self) -> bool {
+        self.condemned.load(Ordering::Relaxed) && self.condemned.swap(false, Ordering::AcqRel)
     }
 
     pub(crate) fn state(&self) -> QpState {

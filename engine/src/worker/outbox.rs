@@ -17,11 +17,13 @@ const MAX_WAITING: usize = 64;
 /// system call costs.)
 pub(crate) struct Outbox {
     caps: LinkCaps,
-    data: PendingTrain,
-    notes: PendingTrain,
+    data: Box<PendingTrain>,
+    notes: Box<PendingTrain>,
     /// Complete trains, oldest first. More than a few only while the link is full.
-    waiting: VecDeque<PendingTrain>,
-    spare: Vec<PendingTrain>,
+    waiting: VecDeque<Box<PendingTrain>>,
+    // In boxes, because they go round all the time.
+    #[allow(clippy::vec_box)]
+    spare: Vec<Box<PendingTrain>>,
     counters: Arc<WorkerCounters>,
 }
 
@@ -29,8 +31,8 @@ impl Outbox {
     pub(crate) fn new(caps: LinkCaps, counters: Arc<WorkerCounters>) -> Self {
         Outbox {
             caps,
-            data: PendingTrain::new(caps),
-            notes: PendingTrain::new(caps),
+            data: Box::new(PendingTrain::new(caps)),
+            notes: Box::new(PendingTrain::new(caps)),
             waiting: VecDeque::new(),
             spare: Vec::new(),
             counters,
@@ -126,11 +128,11 @@ impl Outbox {
         self.waiting.push_back(std::mem::replace(&mut self.notes, fresh));
     }
 
-    fn fresh(&mut self) -> PendingTrain {
-        self.spare.pop().unwrap_or_else(|| PendingTrain::new(self.caps))
+    fn fresh(&mut self) -> Box<PendingTrain> {
+        self.spare.pop().unwrap_or_else(|| Box::new(PendingTrain::new(self.caps)))
     }
 
-    fn recycle(&mut self, mut train: PendingTrain) {
+    fn recycle(&mut self, mut train: Box<PendingTrain>) {
         train.clear();
         if self.spare.len() < 8 {
             self.spare.push(train);

@@ -136,27 +136,26 @@ impl QpEntry {
 
     /// Hands over what has been posted.
     pub(crate) fn take_posts(&mut self, now: Time, peers: &mut Peers) {
-        if self.shared.condemned.swap(false, Ordering::AcqRel) {
+        if self.shared.take_condemned() {
             self.enter_error(now, peers);
         }
-        let shared = self.shared.clone();
-        while let Some(wr) = shared.recv_ring.pop() {
+        while let Some(wr) = self.shared.recv_ring.pop() {
             match self.post_recv(now, peers, wr) {
                 Ok(()) => self.recvs += 1,
                 Err(error) => {
                     // It was posted while the queue pair was being reset, which forgets it.
-                    tracing::debug!(qp = %shared.id, %error, "a receive was dropped");
-                    shared.recvs.release(1);
+                    tracing::debug!(qp = %self.shared.id, %error, "a receive was dropped");
+                    self.shared.recvs.release(1);
                 }
             }
         }
-        while let Some(posted) = shared.send_ring.pop() {
+        while let Some(posted) = self.shared.send_ring.pop() {
             let outstanding = Outstanding { signalled: posted.wr.signalled, inline: posted.inline };
             let wr = SendWr { signalled: true, ..posted.wr };
             match self.post_send(now, peers, wr) {
                 Ok(()) => self.sends.push_back(outstanding),
                 Err(error) => {
-                    tracing::debug!(qp = %shared.id, %error, "a send was dropped");
+                    tracing::debug!(qp = %self.shared.id, %error, "a send was dropped");
                     self.retire(&outstanding);
                 }
             }
