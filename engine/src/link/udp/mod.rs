@@ -14,7 +14,7 @@ mod tests;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use socket2::{SockAddr, Socket};
 
@@ -103,25 +103,31 @@ impl UdpLink {
         })
     }
 
-    fn socket(&mut self, via: Via) -> io::Result<&Socket> {
+    fn fd(&mut self, via: Via) -> io::Result<RawFd> {
         match via {
-            Via::Port => Ok(&self.receiver),
-            Via::Path(path) => self.paths.get(path),
+            Via::Port => Ok(self.receiver.as_raw_fd()),
+            Via::Path(path) => Ok(self.paths.get(path)?.socket().as_raw_fd()),
         }
     }
 
-    /// `to` in the form that the sockets of this link take.
-    fn address(&self, to: SocketAddr) -> io::Result<SockAddr> {
-        if to.port() == 0 {
-            return Err(invalid(format!("{to} has no port")));
-        }
-        match (self.local, canonical(to)) {
-            (SocketAddr::V4(_), SocketAddr::V4(to)) => Ok(to.into()),
-            (SocketAddr::V6(_), SocketAddr::V6(to)) => Ok(to.into()),
-            (SocketAddr::V6(local), SocketAddr::V4(to)) if local.ip().is_unspecified() => {
-                Ok(SocketAddr::new(to.ip().to_ipv6_mapped().into(), to.port()).into())
+    /// Sends a train with one call.
+    fn send_whole(&mut self, train: &Train<'_>, segment: Option<u16>) -> io::Result<()> {
+        let local = self.local;
+        let address = || address(local, train.to);
+        let Via::Path(path) = train.via else {
+            return send_once(self.receiver.as_raw_fd(), Some(&address()?), train.slices, segment);
+        };
+        let socket = self.paths.get(path)?;
+        let to = socket.aim(train.to, address)?;
+        let sent = send_once(socket.socket().as_raw_fd(), to.as_ref(), train.slices, segment);
+        match sent {
+            // A connected socket is bound to one local address, and fails for what was sent before. A new one
+            // starts from nothing.
+            Err(error) if socket.is_connected() && Refusal::of(&error) != Refusal::Full => {
+                self.paths.close(path);
+                send_once(self.fd(train.via)?, Some(&address()?), train.slices, segment)
             }
-            (local, to) => Err(invalid(format!("{to} cannot be reached from {local}"))),
+            sent => sent,
         }
     }
 
@@ -146,14 +152,14 @@ impl UdpLink {
     }
 
     /// Sends each datagram with a call of its own.
-    fn send_singly(&mut self, train: &Train<'_>, to: &SockAddr) -> io::Result<Sent> {
-        let fd = self.socket(train.via)?.as_raw_fd();
+    fn send_singly(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+        let (fd, to) = (self.fd(train.via)?, address(self.local, train.to)?);
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut cutter = Cutter::new(train);
         let mut outcome = Ok(Sent::Gone);
         let mut first = true;
         while let Some(datagram) = cutter.next_datagram(&mut scratch) {
-            if let Err(error) = send_once(fd, to, &[io::IoSlice::new(datagram)], None) {
+            if let Err(error) = send_once(fd, Some(&to), &[io::IoSlice::new(datagram)], None) {
                 match self.judge(error, train) {
                     Ok(Sent::Gone) => {}
                     // The start is gone and the caller must not send it again.
@@ -225,7 +231,7 @@ impl Link for UdpLink {
 
     fn max_datagram(&self, to: SocketAddr) -> io::Result<usize> {
         let to = canonical(to);
-        self.address(to)?;
+        address(self.local, to)?;
         let headers = if to.is_ipv4() { 20 + 8 } else { 40 + 8 };
         let mtu = socket::route_mtu(self.local, to)?;
         Ok(mtu.saturating_sub(headers).min(MAX_TRAIN))
@@ -237,19 +243,17 @@ impl Link for UdpLink {
 
     fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
         let datagrams = self.check(train)?;
-        let fd = self.socket(train.via)?.as_raw_fd();
-        let to = self.address(train.to)?;
         let alone = datagrams == 1;
         if !alone && self.without_gso.contains(&train.to.ip()) {
-            return self.send_singly(train, &to);
+            return self.send_singly(train);
         }
         let segment = (!alone).then_some(train.segment_len as u16);
-        match send_once(fd, &to, train.slices, segment) {
+        match self.send_whole(train, segment) {
             Ok(()) => Ok(Sent::Gone),
             Err(error) if !alone && Refusal::of(&error) == Refusal::Segmentation => {
                 // The same error has other causes; only if single datagrams pass was it GSO.
                 let lost = self.counters.unreachable;
-                let sent = self.send_singly(train, &to)?;
+                let sent = self.send_singly(train)?;
                 if sent == Sent::Gone && lost == self.counters.unreachable {
                     self.stop_using_gso(train.to.ip(), &error);
                 }
@@ -278,6 +282,21 @@ impl Link for UdpLink {
 
     fn readiness(&self) -> Option<BorrowedFd<'_>> {
         Some(self.receiver.as_fd())
+    }
+}
+
+/// `to` in the form that the sockets of a link at `local` take.
+fn address(local: SocketAddr, to: SocketAddr) -> io::Result<SockAddr> {
+    if to.port() == 0 {
+        return Err(invalid(format!("{to} has no port")));
+    }
+    match (local, canonical(to)) {
+        (SocketAddr::V4(_), SocketAddr::V4(to)) => Ok(to.into()),
+        (SocketAddr::V6(_), SocketAddr::V6(to)) => Ok(to.into()),
+        (SocketAddr::V6(local), SocketAddr::V4(to)) if local.ip().is_unspecified() => {
+            Ok(SocketAddr::new(to.ip().to_ipv6_mapped().into(), to.port()).into())
+        }
+        (local, to) => Err(invalid(format!("{to} cannot be reached from {local}"))),
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use braid_wire::{MAX_PATHS, PathId};
-use socket2::Socket;
+use socket2::{SockAddr, Socket};
 
 use super::socket;
 
@@ -14,11 +14,49 @@ use super::socket;
 /// open files that most systems have (1024).
 const KEPT: usize = 256;
 
+/// A path's socket. It is connected to whom it sends to twice in a row: the kernel then looks up the route once and
+/// not for every train, which is some 5 % of a short message's way. Another destination can be named all the same.
+pub(super) struct PathSocket {
+    socket: Socket,
+    connected: Option<SocketAddr>,
+    last: Option<SocketAddr>,
+}
+
+impl PathSocket {
+    pub(super) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.connected.is_some()
+    }
+
+    /// Prepares for a train to `to`; `address` is the same in the form that the socket takes. Returns what the
+    /// train has to be addressed with.
+    pub(super) fn aim(
+        &mut self,
+        to: SocketAddr,
+        address: impl FnOnce() -> io::Result<SockAddr>,
+    ) -> io::Result<Option<SockAddr>> {
+        let again = self.last.replace(to) == Some(to);
+        if self.connected == Some(to) {
+            return Ok(None);
+        }
+        let address = address()?;
+        // Where there is no way just now it stays unconnected: the train will say so.
+        if again && self.socket.connect(&address).is_ok() {
+            self.connected = Some(to);
+            return Ok(None);
+        }
+        Ok(Some(address))
+    }
+}
+
 /// Invariant: `open` holds exactly the paths that have a socket, oldest first.
 pub(super) struct PathSockets {
     local: SocketAddr,
     /// By PathID.
-    sockets: Vec<Option<Socket>>,
+    sockets: Vec<Option<PathSocket>>,
     open: VecDeque<PathId>,
 }
 
@@ -39,7 +77,7 @@ impl PathSockets {
     }
 
     /// The socket of a path.
-    pub(super) fn get(&mut self, path: PathId) -> io::Result<&Socket> {
+    pub(super) fn get(&mut self, path: PathId) -> io::Result<&mut PathSocket> {
         let index = usize::from(path.get());
         if self.sockets.len() <= index {
             self.sockets.resize_with((index + 1).next_power_of_two().min(MAX_PATHS), || None);
@@ -47,7 +85,7 @@ impl PathSockets {
         if self.sockets[index].is_none() {
             self.open(path)?;
         }
-        Ok(self.sockets[index].as_ref().expect("it has just been opened"))
+        Ok(self.sockets[index].as_mut().expect("it has just been opened"))
     }
 
     fn open(&mut self, path: PathId) -> io::Result<()> {
@@ -56,9 +94,19 @@ impl PathSockets {
         {
             self.sockets[usize::from(oldest.get())] = None;
         }
-        self.sockets[usize::from(path.get())] = Some(socket::open_path(self.local, path)?);
+        let socket = socket::open_path(self.local, path)?;
+        let fresh = PathSocket { socket, connected: None, last: None };
+        self.sockets[usize::from(path.get())] = Some(fresh);
         self.open.push_back(path);
         Ok(())
+    }
+
+    /// Closes a path's socket: the next train on it opens another.
+    pub(super) fn close(&mut self, path: PathId) {
+        if self.sockets.get_mut(usize::from(path.get())).is_some_and(|place| place.take().is_some())
+        {
+            self.open.retain(|other| *other != path);
+        }
     }
 }
 
@@ -71,7 +119,7 @@ mod tests {
         let mut paths = PathSockets::new(SocketAddr::from(([127, 0, 0, 1], 0)));
         for round in 0..2 {
             for path in (0..MAX_PATHS as u16).map(PathId::new) {
-                let socket = paths.get(path).unwrap();
+                let socket = paths.get(path).unwrap().socket();
                 let port = socket.local_addr().unwrap().as_socket().unwrap().port();
                 assert_eq!(port & 0xFFF, path.get(), "in round {round}");
             }

@@ -1,14 +1,11 @@
 //! One `recvmsg`, and what the kernel notes about it.
 
 use std::io;
-use std::mem;
-use std::net::SocketAddr;
+use std::mem::{self, MaybeUninit};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::RawFd;
 use std::ptr;
 
-use socket2::{SockAddr, SockAddrStorage};
-
-use super::canonical;
 use super::send::Refusal;
 use crate::link::Received;
 
@@ -18,7 +15,7 @@ const CONTROL: usize = 192;
 const CE: u8 = 0b11;
 
 #[repr(C, align(8))]
-struct Control([u8; CONTROL]);
+struct Control(MaybeUninit<[u8; CONTROL]>);
 
 /// Datagrams of one sender that the kernel has merged (GRO), or a single one.
 pub(super) struct Batch {
@@ -57,31 +54,50 @@ impl Batch {
 
 /// Takes what comes next out of the socket; `None`: nothing is there.
 pub(super) fn recv_batch(fd: RawFd, bounce: &mut [u8]) -> io::Result<Option<Batch>> {
-    let mut from = SockAddrStorage::zeroed();
-    let mut control = Control([0; CONTROL]);
+    // SAFETY: zero is a valid value: family 0, which is no family of addresses.
+    let mut from: libc::sockaddr_in6 = unsafe { mem::zeroed() };
+    let mut control = Control(MaybeUninit::uninit());
     let mut slice = libc::iovec { iov_base: bounce.as_mut_ptr().cast(), iov_len: bounce.len() };
     // SAFETY: `msghdr` is plain data of which zero is a valid value.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
     message.msg_name = ptr::from_mut(&mut from).cast();
-    message.msg_namelen = from.size_of();
+    message.msg_namelen = mem::size_of_val(&from) as _;
     message.msg_iov = ptr::from_mut(&mut slice);
     message.msg_iovlen = 1;
     message.msg_control = control.0.as_mut_ptr().cast();
     message.msg_controllen = CONTROL as _;
     let Some(len) = receive(fd, &mut message)? else { return Ok(None) };
-    // SAFETY: the kernel wrote an address of `msg_namelen` bytes there.
-    let from = unsafe { SockAddr::new(from, message.msg_namelen) };
-    let Some(from) = from.as_socket() else {
+    let Some(from) = sender(&from) else {
         return Err(io::Error::other("a datagram came without a sender's address"));
     };
     let notes = read_notes(&message);
     Ok(Some(Batch {
         len,
-        from: canonical(from),
+        from,
         truncated: message.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0,
         kernel_drops: notes.drops,
         notes,
     }))
+}
+
+/// The address that the kernel has put there; IPv4 as IPv4, also where it came in IPv6's clothes.
+fn sender(name: &libc::sockaddr_in6) -> Option<SocketAddr> {
+    match libc::c_int::from(name.sin6_family) {
+        libc::AF_INET6 => {
+            let (ip, port) = (Ipv6Addr::from(name.sin6_addr.s6_addr), u16::from_be(name.sin6_port));
+            Some(match ip.to_ipv4_mapped() {
+                Some(ip) => SocketAddr::from((ip, port)),
+                None => SocketAddrV6::new(ip, port, name.sin6_flowinfo, name.sin6_scope_id).into(),
+            })
+        }
+        libc::AF_INET => {
+            // SAFETY: the family says that this is what it is; it is shorter, and plain data.
+            let name = unsafe { ptr::from_ref(name).cast::<libc::sockaddr_in>().read() };
+            let ip = Ipv4Addr::from_bits(u32::from_be(name.sin_addr.s_addr));
+            Some(SocketAddr::from((ip, u16::from_be(name.sin_port))))
+        }
+        _ => None,
+    }
 }
 
 /// `recvmsg` without waiting; returns the bytes received. `message` must describe live buffers.

@@ -52,18 +52,21 @@ impl Refusal {
     }
 }
 
-/// Sends `slices` as one datagram, or as datagrams of `segment` bytes each, without waiting.
+/// Sends `slices` as one datagram, or as datagrams of `segment` bytes each, without waiting. `to`: `None`
+/// where the socket is connected.
 pub(super) fn send_once(
     fd: RawFd,
-    to: &SockAddr,
+    to: Option<&SockAddr>,
     slices: &[IoSlice<'_>],
     segment: Option<u16>,
 ) -> io::Result<()> {
     let mut control = Control([0; SEGMENT_SPACE]);
     // SAFETY: `msghdr` is plain data of which zero is a valid value.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
-    message.msg_name = to.as_ptr().cast_mut().cast();
-    message.msg_namelen = to.len();
+    if let Some(to) = to {
+        message.msg_name = to.as_ptr().cast_mut().cast();
+        message.msg_namelen = to.len();
+    }
     // `IoSlice` has the layout of `iovec`, and sendmsg only reads through it.
     message.msg_iov = slices.as_ptr().cast_mut().cast();
     message.msg_iovlen = slices.len() as _;

@@ -1,7 +1,6 @@
 use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use braid_wire::PathId;
@@ -89,7 +88,7 @@ fn exchange(a: &mut UdpLink, b: &mut UdpLink, to: SocketAddr, from_ip: &str) {
 
 /// The source port of a path; other programs of this machine may hold the usual one.
 fn a_port(link: &mut UdpLink, path: u16) -> u16 {
-    socket::local_addr(link.paths.get(PathId::new(path)).unwrap()).unwrap().port()
+    socket::local_addr(link.paths.get(PathId::new(path)).unwrap().socket()).unwrap().port()
 }
 
 #[test]
@@ -253,7 +252,7 @@ fn without_gso_datagrams_go_one_by_one() {
     let off: libc::c_int = 1;
     // SAFETY: the option's value is a live `c_int`. The kernel cannot segment without checksums.
     let done = unsafe {
-        let (fd, len) = (a.socket(path(1)).unwrap().as_raw_fd(), size_of_val(&off) as u32);
+        let (fd, len) = (a.fd(path(1)).unwrap(), size_of_val(&off) as u32);
         libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, (&raw const off).cast(), len)
     };
     assert_eq!(done, 0);
@@ -340,4 +339,30 @@ fn what_did_not_fit_the_buffer_is_counted() {
     send(&mut a, b.local_addr(), path(0), 10, b"late");
     recv(&mut b, 1);
     assert_eq!(b.counters.overflowed, 100 - got);
+}
+
+#[test]
+fn a_path_reaches_several_peers_in_any_order() {
+    let (mut a, mut b, mut c) = (bind("[::]:0"), bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+    let port = a_port(&mut a, 1);
+    for to_b in [true, true, true, false, true, false, false, false, true, true] {
+        let peer = if to_b { &mut b } else { &mut c };
+        assert_eq!(send(&mut a, peer.local_addr(), path(1), 100, b"for one"), Sent::Gone);
+        assert_eq!(recv(peer, 1)[0].from, SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    assert_eq!(b.recv(&mut |_| ()).unwrap() + c.recv(&mut |_| ()).unwrap(), 0);
+}
+
+#[test]
+fn a_peer_that_comes_back_gets_the_first_train() {
+    let (mut a, b) = (bind("[::]:0"), bind("127.0.0.1:0"));
+    let to = b.local_addr();
+    (0..3).for_each(|_| assert_eq!(send(&mut a, to, path(1), 100, b"here"), Sent::Gone));
+    drop(b);
+    // The kernel hears that the port is closed, and tells the socket that is connected to it.
+    (0..2).for_each(|_| assert_eq!(send(&mut a, to, path(1), 100, b"gone"), Sent::Gone));
+    let mut b = bind(&to.to_string());
+    send(&mut a, to, path(1), 100, b"back");
+    assert_eq!(recv(&mut b, 1)[0].bytes, b"back");
+    assert_eq!(a.counters, UdpCounters::default());
 }
