@@ -42,6 +42,7 @@ pub use braid_transport::{
 };
 pub use braid_wire::{Crc, DEFAULT_PORT, MAX_PATHS, MAX_PRIVATE_DATA, QpId, RejectReason};
 
+pub use braid_verbs::VerbsError;
 pub use config::{Datapath, EngineConfig, Progress};
 pub use connect::ConnectError;
 pub use counters::EngineCounters;

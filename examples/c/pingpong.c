@@ -2,6 +2,11 @@
 //
 //   ./pingpong listen 0.0.0.0:4791
 //   ./pingpong connect 10.0.0.2:4791
+//
+// Over an RDMA device, Soft-RoCE included (4791 is the device's own port there):
+//
+//   ./pingpong listen 10.0.0.2:18515 rxe0
+//   ./pingpong connect 10.0.0.2:18515 rxe0
 
 #define _POSIX_C_SOURCE 199309L // clock_gettime
 #include <braid.h>
@@ -32,10 +37,11 @@ static int check(int result, const char *call) {
     return result;
 }
 
-static void set_up(struct side *side, const char *bind) {
+static void set_up(struct side *side, const char *bind, const char *device) {
     braid_engine_config config;
     CHECK(braid_engine_config_init(&config, sizeof config));
     config.bind = bind;
+    config.device = device; // NULL: plain UDP.
     config.threads = 0; // This program drives the engine when it polls: the lowest latency.
     CHECK(braid_engine_create(&config, &side->engine));
     CHECK(braid_pd_create(side->engine, &side->pd));
@@ -101,9 +107,9 @@ static void receive(struct side *side, uint32_t round) {
     }
 }
 
-static void serve(const char *addr) {
+static void serve(const char *addr, const char *device) {
     struct side side;
-    set_up(&side, addr);
+    set_up(&side, addr, device);
     braid_listener *listener;
     CHECK(braid_listener_create(side.engine, 1, &listener));
     printf("listening on %s\n", addr);
@@ -128,9 +134,9 @@ static double now_us(void) {
     return 1e6 * (double)now.tv_sec + 1e-3 * (double)now.tv_nsec;
 }
 
-static void run(const char *addr) {
+static void run(const char *addr, const char *device) {
     struct side side;
-    set_up(&side, NULL);
+    set_up(&side, NULL, device);
     CHECK(braid_qp_connect(side.qp, addr, NULL, 0, PATIENCE_US, NULL, NULL));
     double sum = 0, best = 0;
     for (uint32_t round = 0; round < ROUNDS; round++) {
@@ -147,12 +153,13 @@ static void run(const char *addr) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 3 && strcmp(argv[1], "listen") == 0) {
-        serve(argv[2]);
-    } else if (argc == 3 && strcmp(argv[1], "connect") == 0) {
-        run(argv[2]);
+    const char *device = argc == 4 ? argv[3] : NULL;
+    if ((argc == 3 || argc == 4) && strcmp(argv[1], "listen") == 0) {
+        serve(argv[2], device);
+    } else if ((argc == 3 || argc == 4) && strcmp(argv[1], "connect") == 0) {
+        run(argv[2], device);
     } else {
-        fprintf(stderr, "usage: pingpong listen|connect ADDRESS:PORT\n");
+        fprintf(stderr, "usage: pingpong listen|connect ADDRESS:PORT [RDMA-DEVICE]\n");
         return 2;
     }
     return 0;

@@ -95,6 +95,13 @@
 // Paths to a peer are fewer than this, or as many.
 #define BRAID_MAX_PATHS 4096
 
+// The NIC's unreliable connections carry the paths: what is lost is resent by Braid, on whatever path
+// is good.
+#define BRAID_SERVICE_UC 0
+
+// Its reliable connections, for NICs that have no others.
+#define BRAID_SERVICE_RC 1
+
 // Only local reads: what is sent or written from here.
 #define BRAID_ACCESS_NONE 0
 
@@ -276,7 +283,7 @@ typedef struct braid_engine_config {
     // The receiving address, such as `10.0.0.1:4791` or `[::]:0`. Port 0: any free one; an engine
     // that others connect to wants one that they know. NULL: `[::]:0`.
     const char *bind;
-    // The network inside this process that carries the packets. NULL: UDP.
+    // The network inside this process that carries the packets. NULL: UDP, or `device`.
     struct braid_fabric *fabric;
     // Threads of the engine, 1 to 64, each with a receiving port of its own. 0: the application
     // makes progress, in braid_engine_progress and wherever it polls or waits; nothing happens, no
@@ -317,6 +324,17 @@ typedef struct braid_engine_config {
     uint64_t fault_delay_us;
     // Where the random numbers of the faults start.
     uint64_t fault_seed;
+    // The RDMA device that carries the packets, Soft-RoCE included, as `rdma link` names it. NULL: none.
+    // Connections are set up over UDP all the same. Its NIC checks payloads, whatever `crc` says, and
+    // no faults can be injected.
+    const char *device;
+    // Its port, from 1.
+    uint32_t device_port;
+    // What carries the paths: BRAID_SERVICE_UC or BRAID_SERVICE_RC.
+    int service;
+    // The entry of the port's GID table that is its address. -1: the one of `bind`, or else the first
+    // of RoCE v2 that is an IPv4 address, or else the first of RoCE v2.
+    int64_t gid_index;
 } braid_engine_config;
 
 // Events since the engine was made.

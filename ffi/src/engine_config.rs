@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::ptr;
 
-use braid::{Crc, Datapath, EngineConfig, Faults, Progress};
+use braid::{Crc, Datapath, EngineConfig, Faults, Progress, VerbsOptions, VerbsService};
 
 use crate::arguments::{flag, micros, narrow, optional_text, timer};
 use crate::boundary::enter;
@@ -20,6 +20,12 @@ const _: () = assert!(BRAID_DEFAULT_PORT == braid::DEFAULT_PORT);
 pub const BRAID_MAX_PATHS: usize = 4096;
 const _: () = assert!(BRAID_MAX_PATHS == braid::MAX_PATHS);
 
+/// The NIC's unreliable connections carry the paths: what is lost is resent by Braid, on whatever path
+/// is good.
+pub const BRAID_SERVICE_UC: c_int = 0;
+/// Its reliable connections, for NICs that have no others.
+pub const BRAID_SERVICE_RC: c_int = 1;
+
 /// How an engine behaves. Filled by braid_engine_config_init.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -29,7 +35,7 @@ pub struct braid_engine_config {
     /// The receiving address, such as `10.0.0.1:4791` or `[::]:0`. Port 0: any free one; an engine
     /// that others connect to wants one that they know. NULL: `[::]:0`.
     pub bind: *const c_char,
-    /// The network inside this process that carries the packets. NULL: UDP.
+    /// The network inside this process that carries the packets. NULL: UDP, or `device`.
     pub fabric: *mut braid_fabric,
     /// Threads of the engine, 1 to 64, each with a receiving port of its own. 0: the application
     /// makes progress, in braid_engine_progress and wherever it polls or waits; nothing happens, no
@@ -70,6 +76,17 @@ pub struct braid_engine_config {
     pub fault_delay_us: u64,
     /// Where the random numbers of the faults start.
     pub fault_seed: u64,
+    /// The RDMA device that carries the packets, Soft-RoCE included, as `rdma link` names it. NULL: none.
+    /// Connections are set up over UDP all the same. Its NIC checks payloads, whatever `crc` says, and
+    /// no faults can be injected.
+    pub device: *const c_char,
+    /// Its port, from 1.
+    pub device_port: u32,
+    /// What carries the paths: BRAID_SERVICE_UC or BRAID_SERVICE_RC.
+    pub service: c_int,
+    /// The entry of the port's GID table that is its address. -1: the one of `bind`, or else the first
+    /// of RoCE v2 that is an IPv4 address, or else the first of RoCE v2.
+    pub gid_index: i64,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers and raw pointers only.
@@ -104,6 +121,10 @@ impl Default for braid_engine_config {
             fault_corrupt: config.faults.corrupt,
             fault_delay_us: micros(config.faults.delay),
             fault_seed: config.faults.seed,
+            device: ptr::null(),
+            device_port: 1,
+            service: BRAID_SERVICE_UC,
+            gid_index: -1,
         }
     }
 }
@@ -119,13 +140,24 @@ impl braid_engine_config {
         let config = unsafe { growing::read(config, Self::default()) }?;
         let mut checked = config.numbers()?;
         // SAFETY: the strings are covered by the promise.
-        let (bind, lb) =
-            unsafe { (optional_text(config.bind, "bind")?, optional_text(config.lb, "lb")?) };
+        let [bind, lb, device] = unsafe {
+            [
+                optional_text(config.bind, "bind")?,
+                optional_text(config.lb, "lb")?,
+                optional_text(config.device, "device")?,
+            ]
+        };
         if let Some(bind) = bind {
             checked.bind = address::parse(&bind)?;
         }
         if let Some(lb) = lb {
             checked.lb = lb.parse()?;
+        }
+        if let Some(device) = device {
+            if !config.fabric.is_null() {
+                return Err(Failure::TwoDatapaths);
+            }
+            checked.datapath = Datapath::Verbs(config.verbs(device)?);
         }
         if config.fabric.is_null() {
             return Ok((checked, None));
@@ -167,6 +199,29 @@ impl braid_engine_config {
                 seed: self.fault_seed,
             },
         })
+    }
+}
+
+impl braid_engine_config {
+    fn verbs(&self, device: String) -> Result<VerbsOptions, Failure> {
+        let gid_index = match self.gid_index {
+            -1 => None,
+            value => Some(u32::try_from(value).map_err(|_| Failure::Constant {
+                name: "gid_index",
+                value,
+                accepted: "-1, and the entries of the table from 0",
+            })?),
+        };
+        let service = match self.service {
+            BRAID_SERVICE_UC => VerbsService::Uc,
+            BRAID_SERVICE_RC => VerbsService::Rc,
+            other => {
+                let (name, accepted) = ("service", "BRAID_SERVICE_UC and BRAID_SERVICE_RC");
+                return Err(Failure::Constant { name, value: other.into(), accepted });
+            }
+        };
+        let port = narrow(self.device_port.into(), u8::MAX.into(), "device_port")?;
+        Ok(VerbsOptions { device, port, gid_index, service })
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use braid::{
     ConnectError, CqError, CreateCqError, CreateQpError, DiscoveryError, EngineError, ListenError,
     MalformedKey, MemoryError, PostError, RegisterError, StateError, UnknownCc, UnknownLb,
-    UnknownRecovery,
+    UnknownRecovery, VerbsError, VerbsSetupError,
 };
 
 use crate::error::*;
@@ -33,6 +33,8 @@ pub(crate) enum Failure {
     Constant { name: &'static str, value: i64, accepted: &'static str },
     #[error("`{name}` is {value:#x}; take any combination of {accepted}")]
     Bits { name: &'static str, value: u32, accepted: &'static str },
+    #[error("`fabric` and `device` are both set; an engine has one network: set the other to NULL")]
+    TwoDatapaths,
     #[error("`{name}` is no string: {why}")]
     Text { name: &'static str, why: &'static str },
     #[error("`{name}` has {have} bytes of room and {needed} are needed")]
@@ -106,6 +108,7 @@ impl Failure {
             | Failure::Index { .. }
             | Failure::Constant { .. }
             | Failure::Bits { .. }
+            | Failure::TwoDatapaths
             | Failure::Text { .. }
             | Failure::Room { .. }
             | Failure::Address { .. }
@@ -129,6 +132,23 @@ fn engine_code(error: &EngineError) -> c_int {
         EngineError::Bind { .. } | EngineError::Paths { .. } | EngineError::System(_) => {
             BRAID_ERR_SYSTEM
         }
+        EngineError::Verbs(error) => verbs_code(error),
+        _ => BRAID_ERR_INVALID,
+    }
+}
+
+/// What is not there, or refuses, is the system's; what was asked for is the caller's.
+fn verbs_code(error: &VerbsSetupError) -> c_int {
+    match error {
+        VerbsSetupError::Verbs(
+            VerbsError::UnknownDevice { .. }
+            | VerbsError::NoSuchPort { .. }
+            | VerbsError::GidOutOfRange { .. },
+        ) => BRAID_ERR_INVALID,
+        VerbsSetupError::Verbs(_)
+        | VerbsSetupError::PortDown { .. }
+        | VerbsSetupError::NoGid { .. }
+        | VerbsSetupError::Memory(_) => BRAID_ERR_SYSTEM,
         _ => BRAID_ERR_INVALID,
     }
 }
@@ -143,7 +163,9 @@ fn create_qp_code(error: &CreateQpError) -> c_int {
 
 fn register_code(error: &RegisterError) -> c_int {
     match error {
-        RegisterError::NoMemory { .. } | RegisterError::NoHugePages { .. } => BRAID_ERR_SYSTEM,
+        RegisterError::NoMemory { .. }
+        | RegisterError::NoHugePages { .. }
+        | RegisterError::Device(_) => BRAID_ERR_SYSTEM,
         RegisterError::TooMany => BRAID_ERR_EXHAUSTED,
         _ => BRAID_ERR_INVALID,
     }

@@ -204,6 +204,7 @@ fn bad_configurations_are_named() {
         result
     };
     let long = [b'1'.cast_signed(); 300];
+    let device = c"nosuch0".as_ptr();
     for (config, words) in [
         (braid_engine_config { lb: c"spray".as_ptr(), ..good }, "`spray`"),
         (braid_engine_config { bind: c"nowhere".as_ptr(), ..good }, "`nowhere` is no address"),
@@ -221,6 +222,11 @@ fn bad_configurations_are_named() {
         (braid_engine_config { peer_timeout_us: u64::MAX, ..good }, "`peer_timeout_us`"),
         (braid_engine_config { fault_drop: f64::NAN, ..good }, "fault `drop`"),
         (braid_engine_config { fault_delay_us: 11_000_000, ..good }, "fault `delay`"),
+        (braid_engine_config { device, service: 2, ..good }, "`service` is 2"),
+        (braid_engine_config { device, gid_index: -2, ..good }, "`gid_index` is -2"),
+        (braid_engine_config { device, device_port: 256, ..good }, "`device_port` is 256"),
+        (braid_engine_config { device, fault_drop: 0.1, ..good }, "over verbs"),
+        (braid_engine_config { device: c"\xFF".as_ptr(), ..good }, "not UTF-8"),
         (braid_engine_config { size: 0, ..good }, "`size`"),
         (braid_engine_config { size: 1 << 20, ..good }, "`size`"),
     ] {
@@ -228,12 +234,24 @@ fn bad_configurations_are_named() {
     }
     // SAFETY: a value that lives as long as the call.
     let fabric = made(|fabric| unsafe { braid_fabric_create(fabric) });
+    fails(create(braid_engine_config { fabric, device, ..good }), BRAID_ERR_INVALID, "`device`");
     let nothing_to_find = braid_engine_config { discover: 1, fabric, ..good };
     fails(create(nothing_to_find), BRAID_ERR_INVALID, "`discover`");
     // SAFETY: a handle that nobody uses, for the engine was not made.
     ok(unsafe { braid_fabric_close(fabric) });
     let gone = std::ptr::without_provenance_mut(64);
     fails(create(braid_engine_config { fabric: gone, ..good }), BRAID_ERR_HANDLE, "fabric");
+}
+
+/// Whatever this machine has: no library, no device, or devices of other names.
+#[test]
+fn a_device_that_is_not_there_is_named_with_what_to_do() {
+    let config = braid_engine_config { device: c"nosuch0".as_ptr(), ..config(1, null_mut()) };
+    let mut engine = null_mut();
+    // SAFETY: values that live as long as the call.
+    let result = unsafe { braid_engine_create(&config, &mut engine) };
+    assert!(result == BRAID_ERR_SYSTEM || result == BRAID_ERR_INVALID, "{result}");
+    assert!(engine.is_null() && last_error().contains("no RDMA device"), "{}", last_error());
 }
 
 #[test]

@@ -282,7 +282,12 @@ fn policies_are_chosen_by_name_and_injected_faults_are_survived() {
             let report: braid_path_report = queried(|to| braid_paths_get(paths, index, to));
             report.sent > report.probes
         });
-        assert_eq!((count, used.count()), (4, 1), "ecmp takes one path");
+        // Another one too where the faults have hit one three times in a row.
+        let used = used.count();
+        assert!(
+            count == 4 && (1..=2).contains(&used),
+            "ecmp takes one path, not {used} of {count}"
+        );
         ok(braid_paths_close(paths));
         ok(braid_qp_close(qp));
         ok(braid_listener_close(listener));

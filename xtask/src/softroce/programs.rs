@@ -1,0 +1,45 @@
+//! Our programs that the machines run, built.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Failure, install, process, tools, tree};
+
+const RUST: [&str; 16] = [
+    "build",
+    "-q",
+    "--release",
+    "-p",
+    "braid-bench",
+    "--bin",
+    "braid-perf",
+    "-p",
+    "braid-examples",
+    "--example",
+    "late-write",
+    "-p",
+    "braid-nccl",
+    "--bin",
+    "nccl-conformance",
+    "--lib",
+];
+
+/// The plugin beside the program that opens it, and a C example.
+pub(super) fn build(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    tools::need("gcc")?;
+    process::run(tree::cargo().args(RUST))?;
+    let prefix = folder.join("prefix");
+    install::into(&prefix)?;
+    let pingpong = folder.join("c").join("pingpong");
+    let source = tree::root().join("examples/c/pingpong.c");
+    std::fs::create_dir_all(folder.join("c"))
+        .map_err(|e| Failure::new(format!("cannot make {}: {e}", folder.display())))?;
+    let mut compile = Command::new("gcc");
+    compile.args(["-std=c99", "-O2", "-o"]).arg(&pingpong).arg(source);
+    compile.arg("-I").arg(prefix.join("include")).arg(prefix.join("lib/libbraid.a"));
+    process::run(compile.args(install::STATIC_LIBS.split(' ')))?;
+    let release = tree::target()?.join("release");
+    let rust =
+        ["braid-perf", "examples/late-write", "nccl-conformance", "libnccl_net_braid.so"];
+    Ok(rust.map(|name| release.join(name)).into_iter().chain([pingpong]).collect())
+}

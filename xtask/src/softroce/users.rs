@@ -1,0 +1,30 @@
+//! Those who use the engine through another door than Rust, over verbs: a C program, and NCCL's plugin.
+
+use std::time::Duration;
+
+use super::pair::{B, Pair};
+use super::server::{self, Port};
+use crate::Failure;
+
+const LIMIT: Duration = Duration::from_secs(100);
+/// 4791 is the device's own.
+const PORT: u16 = 18515;
+
+/// The C example, as its head says to run it.
+pub(super) fn c_program(pair: &Pair) -> Result<String, Failure> {
+    let at = format!("{B}:{PORT} rxe0");
+    let server = server::start(&pair.b, &format!("pingpong listen {at}"), Port::Udp(PORT), LIMIT)?;
+    let client = pair.a.spawn(&format!("pingpong connect {at}"), LIMIT)?;
+    let said = client.wait()?.good("a", "pingpong")?;
+    server.wait()?.good("b", "pingpong")?;
+    Ok(said.trim().to_owned())
+}
+
+/// NCCL's proxy is played within one machine, whose device hands packets to itself.
+pub(super) fn nccl_plugin(pair: &Pair) -> Result<String, Failure> {
+    let said = pair.a.must(
+        "nccl-conformance --datapath verbs --ifname eth0 --versions 12 --no-speed",
+        LIMIT,
+    )?;
+    Ok(said.lines().last().unwrap_or_default().to_owned())
+}
