@@ -6,20 +6,24 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::config::Config;
+use braid::{Datapath, VerbsOptions};
+
+use crate::config::{Carrier, Config};
 use crate::error::Error;
 use crate::hub::Hub;
 use crate::interfaces::{self, Interface};
+use crate::rdma;
 
 /// What NCCL takes a network for whose speed the system does not know, in Mbit/s; as its own sockets.
 const UNKNOWN_SPEED: i32 = 10_000;
 /// The loopback is limited by the processor.
 const LOOPBACK_SPEED: i32 = 50_000;
+/// Most payload bytes of a packet over UDP unless told otherwise.
+const DEFAULT_PAYLOAD: u16 = 16384;
 /// Bytes of a packet that are not payload, without IP: UDP, and Braid's data header (`docs/wire.md`).
 const HEADERS: usize = 8 + 60;
 
 /// One network interface.
-#[derive(Debug)]
 pub(crate) struct Device {
     pub(crate) index: usize,
     pub(crate) name: &'static CStr,
@@ -29,27 +33,39 @@ pub(crate) struct Device {
     /// Mbit/s.
     pub(crate) speed: i32,
     pub(crate) addr: SocketAddr,
-    /// Most payload bytes of a packet.
-    mtu: u16,
+    pub(crate) datapath: Datapath,
+    /// Most payload bytes of a packet; `None`: the RDMA device knows.
+    pub(crate) mtu: Option<u16>,
     /// Present while it has communicators.
     hub: Mutex<Weak<Hub>>,
 }
 
 impl Device {
-    fn new(index: usize, interface: &Interface, config: &Config) -> Self {
+    fn new(index: usize, interface: &Interface, config: &Config) -> Result<Self, Error> {
         let sys = Path::new("/sys/class/net").join(&interface.name);
         let pci = fs::canonicalize(sys.join("device")).ok();
         let shown = format!("{}:{}", interface.name, interface.addr.ip());
-        Device {
+        let datapath = match config.carrier {
+            Carrier::Udp => Datapath::Udp,
+            Carrier::Verbs => Datapath::Verbs(verbs(interface, config)?),
+        };
+        Ok(Device {
             index,
             name: keep(&shown),
             pci_path: pci.map(|path| keep(&path.to_string_lossy())),
             guid: guid(&sys, index, &shown),
             speed: speed(&sys, interface.loopback),
             addr: interface.addr,
-            mtu: packet_payload(&sys, interface.addr, config.mtu),
+            mtu: match config.carrier {
+                Carrier::Udp => {
+                    let asked = config.mtu.unwrap_or(DEFAULT_PAYLOAD);
+                    Some(packet_payload(&sys, interface.addr, asked))
+                }
+                Carrier::Verbs => config.mtu,
+            },
+            datapath,
             hub: Mutex::default(),
-        }
+        })
     }
 
     /// Its engine, started if no communicator uses it yet.
@@ -61,7 +77,7 @@ impl Device {
         if let Some(hub) = current.upgrade() {
             return Ok(hub);
         }
-        let hub = Arc::new(Hub::open(self.index, self.addr, self.mtu, config)?);
+        let hub = Arc::new(Hub::open(self, config)?);
         *current = Arc::downgrade(&hub);
         Ok(hub)
     }
@@ -73,10 +89,34 @@ impl Device {
 /// There are none, or the system does not tell.
 pub(crate) fn find(config: &Config) -> Result<Vec<Device>, Error> {
     let all = interfaces::list().map_err(Error::Interfaces)?;
-    let chosen = choose(&all, config)?;
+    let mut chosen = choose(&all, config)?;
+    let named = config.interfaces.is_some() || !config.addresses.is_empty();
+    if config.carrier == Carrier::Verbs && !named {
+        chosen.retain(|interface| rdma::port_of(&interface.name).is_some());
+    }
+    if chosen.is_empty() {
+        return Err(Error::NoInterface(format!(
+            "none of this host's has an RDMA device; {HOW_TO_RDMA}"
+        )));
+    }
     let devices =
         chosen.iter().enumerate().map(|(at, interface)| Device::new(at, interface, config));
-    Ok(devices.collect())
+    devices.collect()
+}
+
+const HOW_TO_RDMA: &str = "load the driver of the NIC, or make a Soft-RoCE device (`rdma link add rxe0 type rxe netdev IF`), \
+     or set BRAID_DATAPATH=udp";
+
+/// The RDMA device of an interface, at the interface's address.
+fn verbs(interface: &Interface, config: &Config) -> Result<VerbsOptions, Error> {
+    let port = rdma::port_of(&interface.name).ok_or_else(|| {
+        Error::NoInterface(format!("{} has no RDMA device; {HOW_TO_RDMA}", interface.name))
+    })?;
+    Ok(VerbsOptions {
+        port: port.number,
+        service: config.service,
+        ..VerbsOptions::new(port.device)
+    })
 }
 
 fn choose<'a>(all: &'a [Interface], config: &Config) -> Result<Vec<&'a Interface>, Error> {

@@ -13,6 +13,7 @@ use braid::{
 };
 
 use crate::config::Config;
+use crate::device::Device;
 use crate::error::Error;
 use crate::greeting::wanted_listener;
 use crate::keeper::Keeper;
@@ -39,24 +40,20 @@ pub(crate) struct Hub {
 type Waiting = HashMap<u64, VecDeque<ConnectionRequest>>;
 
 impl Hub {
-    pub(crate) fn open(
-        device: usize,
-        bind: SocketAddr,
-        mtu: u16,
-        config: &Config,
-    ) -> Result<Self, Error> {
+    pub(crate) fn open(device: &Device, config: &Config) -> Result<Self, Error> {
         let (progress, spin) = match config.threads {
             // The keeper is there for quiet times: it sleeps as soon as there is nothing to do.
             0 => (Progress::Application, Duration::ZERO),
             threads => (Progress::Threads(threads), config.spin),
         };
         let engine = Engine::new(EngineConfig {
-            bind,
+            datapath: device.datapath.clone(),
+            bind: device.addr,
             progress,
             paths: config.paths,
             lb: config.lb,
             discover: config.discover,
-            mtu: Some(mtu),
+            mtu: device.mtu,
             crc: config.crc,
             receive_buffer: config.receive_buffer,
             faults: config.faults,
@@ -64,7 +61,6 @@ impl Hub {
             spin,
             ping_interval: config.ping_interval,
             peer_timeout: config.peer_timeout,
-            ..EngineConfig::default()
         })?;
         let listener = engine.listen(BACKLOG)?;
         let pd = engine.alloc_pd();
@@ -74,7 +70,7 @@ impl Hub {
         };
         Ok(Hub {
             keeper,
-            device,
+            device: device.index,
             regions: RegionCache::new(pd.clone()),
             pd,
             config: config.clone(),

@@ -32,3 +32,4 @@ mod log;
 mod memory;
 mod plugin;
 mod profiler;
+mod rdma;

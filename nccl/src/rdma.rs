@@ -49,8 +49,7 @@ mod tests {
     #[test]
     fn the_gid_table_tells_whose_a_port_is() {
         let root = std::env::temp_dir().join(format!("braid-rdma-{}", std::process::id()));
-        let entries =
-            [("rxe0", "1", "eth0"), ("mlx5_0", "1", "ens1"), ("mlx5_0", "2", "ens2")];
+        let entries = [("rxe0", "1", "eth0"), ("mlx5_0", "1", "ens1"), ("mlx5_0", "2", "ens2")];
         for (device, port, interface) in entries {
             let folder = root.join(device).join("ports").join(port).join("gid_attrs/ndevs");
             fs::create_dir_all(&folder).unwrap();

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use braid::{CcConfig, Crc, EngineConfig, Faults, LbPolicy, LossRecovery};
+use braid::{CcConfig, Crc, EngineConfig, Faults, LbPolicy, LossRecovery, VerbsService};
 
 use crate::interfaces::Pattern;
 
@@ -27,6 +27,14 @@ pub(crate) enum ConfigError {
     Syntax { file: PathBuf, source: toml::de::Error },
 }
 
+/// What carries the packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Carrier {
+    Udp,
+    /// The RDMA device of each interface.
+    Verbs,
+}
+
 /// All that the plugin can be told.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Config {
@@ -34,12 +42,16 @@ pub(crate) struct Config {
     pub(crate) interfaces: Option<Pattern>,
     /// Which addresses become devices, in this order. Empty: one of each interface.
     pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) carrier: Carrier,
+    /// Over verbs: what carries the paths.
+    pub(crate) service: VerbsService,
     /// Engine threads of a device; 0: NCCL's threads drive it while they poll.
     pub(crate) threads: usize,
     pub(crate) paths: usize,
     pub(crate) lb: LbPolicy,
     pub(crate) discover: bool,
-    pub(crate) mtu: u16,
+    /// Most payload bytes of a packet; `None`: what suits the device.
+    pub(crate) mtu: Option<u16>,
     pub(crate) crc: Crc,
     pub(crate) receive_buffer: usize,
     pub(crate) cc: CcConfig,
@@ -60,11 +72,13 @@ impl Default for Config {
         Config {
             interfaces: None,
             addresses: Vec::new(),
+            carrier: Carrier::Udp,
+            service: VerbsService::default(),
             threads: 0,
             paths: engine.paths,
             lb: engine.lb,
             discover: engine.discover,
-            mtu: 16384,
+            mtu: None,
             crc: engine.crc,
             receive_buffer: engine.receive_buffer,
             cc: CcConfig::default(),

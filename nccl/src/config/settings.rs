@@ -6,9 +6,9 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use braid::Crc;
+use braid::{Crc, VerbsService};
 
-use super::Config;
+use super::{Carrier, Config};
 
 /// Changes the configuration, or says what would be accepted instead.
 pub(super) type Apply = fn(&mut Config, &str) -> Result<(), String>;
@@ -17,11 +17,13 @@ pub(super) type Apply = fn(&mut Config, &str) -> Result<(), String>;
 const SETTINGS: &[(&str, Apply)] = &[
     ("ifname", |c, v| set(&mut c.interfaces, parsed(v).map(Some))),
     ("addr", |c, v| set(&mut c.addresses, addresses(v))),
+    ("datapath", |c, v| set(&mut c.carrier, carrier(v))),
+    ("service", |c, v| set(&mut c.service, service(v))),
     ("threads", |c, v| set(&mut c.threads, number(v, 0..=64))),
     ("paths", |c, v| set(&mut c.paths, number(v, 1..=4096))),
     ("lb", |c, v| set(&mut c.lb, parsed(v))),
     ("discover", |c, v| set(&mut c.discover, switch(v))),
-    ("mtu", |c, v| set(&mut c.mtu, packet_payload(v))),
+    ("mtu", |c, v| set(&mut c.mtu, packet_payload(v).map(Some))),
     ("crc", |c, v| set(&mut c.crc, switch(v).map(crc))),
     ("receive_buffer", |c, v| set(&mut c.receive_buffer, number(v, 65_536..=1 << 30))),
     ("cc", |c, v| set(&mut c.cc, parsed(v))),
@@ -82,6 +84,22 @@ fn switch(value: &str) -> Result<bool, String> {
         "on" | "true" | "1" => Ok(true),
         "off" | "false" | "0" => Ok(false),
         _ => Err("accepted: on, off".to_owned()),
+    }
+}
+
+fn carrier(value: &str) -> Result<Carrier, String> {
+    match value {
+        "udp" => Ok(Carrier::Udp),
+        "verbs" => Ok(Carrier::Verbs),
+        _ => Err("accepted: udp, verbs".to_owned()),
+    }
+}
+
+fn service(value: &str) -> Result<VerbsService, String> {
+    match value {
+        "uc" => Ok(VerbsService::Uc),
+        "rc" => Ok(VerbsService::Rc),
+        _ => Err("accepted: uc, rc".to_owned()),
     }
 }
 

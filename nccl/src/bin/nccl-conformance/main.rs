@@ -17,11 +17,31 @@ mod victim;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 use crate::checks::{Check, Stage};
 use crate::net::Net;
+use crate::process::Subject;
 use crate::report::Report;
+
+/// What carries the plugin's packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Datapath {
+    /// UDP sockets
+    Udp,
+    /// The interface's RDMA device, Soft-RoCE included
+    Verbs,
+}
+
+impl Datapath {
+    /// As `BRAID_DATAPATH` has it.
+    fn name(self) -> &'static str {
+        match self {
+            Datapath::Udp => "udp",
+            Datapath::Verbs => "verbs",
+        }
+    }
+}
 
 /// Checks the NCCL net plugin as NCCL uses it, without a GPU.
 ///
@@ -47,6 +67,12 @@ struct Args {
     /// Speed only.
     #[arg(long, conflicts_with_all = ["quick", "only", "no_speed"])]
     speed: bool,
+    /// The network interface that both ends use.
+    #[arg(long, value_name = "IF", default_value = "lo")]
+    ifname: String,
+    /// What carries the packets. Over verbs, checks that inject faults or take addresses of the loopback are left out.
+    #[arg(long, value_enum, default_value = "udp")]
+    datapath: Datapath,
     /// Rounds of the speed measurements.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -85,13 +111,18 @@ fn run(args: &Args) -> Result<bool, String> {
     if args.check.is_some() || args.victim.is_some() || args.measure {
         return in_this_process(args, plugin);
     }
+    let subject = Subject { plugin: &plugin, ifname: &args.ifname, datapath: args.datapath };
+    let partly = args.quick || args.no_speed || args.only.is_some();
+    let measures = args.speed || !partly;
+    if measures && (subject.ifname != "lo" || subject.datapath != Datapath::Udp) {
+        return Err("speed is measured over UDP on lo only; give --no-speed".to_owned());
+    }
     let mut report = Report::default();
     if !args.speed {
-        conform(args, &plugin, &mut report)?;
+        conform(args, subject, &mut report)?;
     }
-    let partly = args.quick || args.no_speed || args.only.is_some();
-    if args.speed || !partly {
-        report.speed = Some(process::measure(&plugin, args.rounds)?);
+    if measures {
+        report.speed = Some(process::measure(subject, args.rounds)?);
     }
     report.print();
     if let Some(file) = &args.json {
@@ -147,8 +178,15 @@ fn with_warnings(seen: String) -> String {
     warnings.fold(seen, |seen, (_, text)| seen + "\n    " + &text)
 }
 
-fn conform(args: &Args, plugin: &Path, report: &mut Report) -> Result<(), String> {
-    let wanted = |check: &&Check| args.only.as_ref().is_none_or(|words| check.name.contains(words));
+fn conform(args: &Args, subject: Subject<'_>, report: &mut Report) -> Result<(), String> {
+    let named = |check: &&Check| args.only.as_ref().is_none_or(|words| check.name.contains(words));
+    let suits = |check: &&Check| subject.datapath == Datapath::Udp || !check.udp_only;
+    let unsuited: Vec<&str> =
+        checks::all().filter(named).filter(|c| !suits(c)).map(|c| c.name).collect();
+    if !unsuited.is_empty() {
+        println!("left out, because they are about UDP: {}\n", unsuited.join(", "));
+    }
+    let wanted = |check: &&Check| named(check) && suits(check);
     let mut versions = args.versions.clone();
     if args.quick {
         versions.retain(|version| matches!(version, 6 | 12));
@@ -160,7 +198,7 @@ fn conform(args: &Args, plugin: &Path, report: &mut Report) -> Result<(), String
     if work.is_empty() {
         return Err("no check has such a name and version".to_owned());
     }
-    for ((check, version), outcome) in work.iter().zip(process::run_all(&work, plugin)?) {
+    for ((check, version), outcome) in work.iter().zip(process::run_all(&work, subject)?) {
         report.add(check.name, *version, outcome);
     }
     Ok(())

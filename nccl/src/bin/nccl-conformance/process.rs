@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::Datapath;
 use crate::checks::Check;
 use crate::speed::Measured;
 
@@ -27,17 +28,30 @@ pub(crate) enum Outcome {
 /// Checks that run at the same time: most of them mostly wait.
 const AT_ONCE: usize = 3;
 
+/// The plugin, and the network that it uses.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    pub(crate) plugin: &'a Path,
+    /// `BRAID_IFNAME`.
+    pub(crate) ifname: &'a str,
+    /// `BRAID_DATAPATH`.
+    pub(crate) datapath: Datapath,
+}
+
 /// Runs checks against versions of the table; their outcomes, in order.
 ///
 /// # Errors
 /// A process could not be made.
-pub(crate) fn run_all(work: &[(&Check, u32)], plugin: &Path) -> Result<Vec<Outcome>, String> {
+pub(crate) fn run_all(
+    work: &[(&Check, u32)],
+    subject: Subject<'_>,
+) -> Result<Vec<Outcome>, String> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Vec::new());
     thread::scope(|scope| {
         let run_some = || {
             while let Some((check, version)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let outcome = run(check, *version, plugin);
+                let outcome = run(check, *version, subject);
                 let place = (check.name, *version);
                 outcomes.lock().expect("nothing panics with it").push((place, outcome));
             }
@@ -51,8 +65,8 @@ pub(crate) fn run_all(work: &[(&Check, u32)], plugin: &Path) -> Result<Vec<Outco
 }
 
 /// Runs a check against one version of the table.
-fn run(check: &Check, version: u32, plugin: &Path) -> Result<Outcome, String> {
-    let mut command = myself(plugin)?;
+fn run(check: &Check, version: u32, subject: Subject<'_>) -> Result<Outcome, String> {
+    let mut command = myself(subject)?;
     command.args(["--check", check.name, "--versions", &version.to_string()]);
     command.envs(check.env.iter().copied());
     let ended = wait(command.spawn().map_err(|error| error.to_string())?, LIMIT)?;
@@ -70,8 +84,8 @@ fn run(check: &Check, version: u32, plugin: &Path) -> Result<Outcome, String> {
 ///
 /// # Errors
 /// The plugin or TCP failed.
-pub(crate) fn measure(plugin: &Path, rounds: u32) -> Result<Measured, String> {
-    let mut command = myself(plugin)?;
+pub(crate) fn measure(subject: Subject<'_>, rounds: u32) -> Result<Measured, String> {
+    let mut command = myself(subject)?;
     command.args(["--measure", "--rounds", &rounds.to_string()]);
     let child = command.spawn().map_err(|error| error.to_string())?;
     let ended = wait(child, ROUND_LIMIT * rounds)?;
@@ -83,8 +97,8 @@ pub(crate) fn measure(plugin: &Path, rounds: u32) -> Result<Measured, String> {
     }
 }
 
-/// This program, with no `BRAID_*` variables but the loopback.
-fn myself(plugin: &Path) -> Result<Command, String> {
+/// This program, with no `BRAID_*` variables but those of the network.
+fn myself(subject: Subject<'_>) -> Result<Command, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -92,7 +106,8 @@ fn myself(plugin: &Path) -> Result<Command, String> {
             command.env_remove(name);
         }
     }
-    command.env("BRAID_IFNAME", "lo").arg("--plugin").arg(plugin);
+    command.env("BRAID_IFNAME", subject.ifname).env("BRAID_DATAPATH", subject.datapath.name());
+    command.arg("--plugin").arg(subject.plugin);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
 }

@@ -12,7 +12,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check::new("equal tags keep their order", equal_tags),
     Check::new("an empty `*request`, and one that is 1", optional_completion),
     Check::new("groups under load", under_load)
-        .with(&[("BRAID_DROP", "0.01"), ("BRAID_REORDER", "0.02")]),
+        .with(&[("BRAID_DROP", "0.01"), ("BRAID_REORDER", "0.02")])
+        .udp_only(),
 ];
 
 const SLOT: usize = 3000;

@@ -26,18 +26,25 @@ pub(crate) struct Check {
     pub(crate) name: &'static str,
     /// Versions of the table before this one do not have what is checked.
     pub(crate) since: u32,
-    /// Variables for the plugin, beside `BRAID_IFNAME=lo`.
+    /// Variables for the plugin, beside `BRAID_IFNAME` and `BRAID_DATAPATH`.
     pub(crate) env: &'static [(&'static str, &'static str)],
+    /// It injects faults into datagrams, or takes addresses of the loopback.
+    pub(crate) udp_only: bool,
     pub(crate) run: fn(&Stage) -> Verdict,
 }
 
 impl Check {
     const fn new(name: &'static str, run: fn(&Stage) -> Verdict) -> Self {
-        Check { name, since: 6, env: &[], run }
+        Check { name, since: 6, env: &[], udp_only: false, run }
     }
 
     const fn with(mut self, env: &'static [(&'static str, &'static str)]) -> Self {
         self.env = env;
+        self
+    }
+
+    const fn udp_only(mut self) -> Self {
+        self.udp_only = true;
         self
     }
 

@@ -15,7 +15,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check::new("many connections at once", many),
     Check::new("two communicators", two_communicators),
     Check::new("nobody answers", nobody_answers)
-        .with(&[("BRAID_DROP", "1"), ("BRAID_CONNECT_TIMEOUT_MS", "700")]),
+        .with(&[("BRAID_DROP", "1"), ("BRAID_CONNECT_TIMEOUT_MS", "700")])
+        .udp_only(),
     Check::new("abandoned connect", abandoned).since(11),
 ];
 
