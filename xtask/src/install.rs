@@ -18,7 +18,7 @@ pub struct Options {
 /// `BRAID_ABI_VERSION` of `ffi/src/version.rs`, and the name of the symbol version in `ffi/braid.map`.
 const ABI: &str = "0";
 /// What Rust's standard library needs of the system: `rustc --print native-static-libs`.
-const STATIC_LIBS: &str = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc";
+pub(crate) const STATIC_LIBS: &str = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc";
 
 /// Builds the library and installs it.
 pub fn run(options: &Options) -> Result<(), Failure> {

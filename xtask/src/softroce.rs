@@ -15,37 +15,25 @@ mod packages;
 mod pair;
 mod perftest;
 mod probe;
+mod programs;
 mod ratios;
 mod report;
 mod server;
 mod trouble;
+mod users;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::{Failure, process, tools, tree};
+use crate::{Failure, tools, tree};
 use braid::Datapath;
 use checks::Checks;
 use image::Image;
 pub use machine::Accel;
 use pair::Pair;
 
-/// Our programs that the machines run.
-const BUILD: [&str; 11] = [
-    "build",
-    "-q",
-    "--release",
-    "-p",
-    "braid-bench",
-    "--bin",
-    "braid-perf",
-    "-p",
-    "braid-examples",
-    "--example",
-    "late-write",
-];
 /// How long a command of the user's may run.
 const COMMAND_LIMIT: Duration = Duration::from_secs(9 * 60);
 /// For what takes no time.
@@ -76,10 +64,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let start = Instant::now();
     ["qemu-system-x86_64", "setpriv", "xz", "objcopy"].into_iter().try_for_each(tools::need)?;
     let folder = folder()?;
-    process::run(tree::cargo().args(BUILD))?;
-    let release = tree::target()?.join("release");
-    let programs = [release.join("braid-perf"), release.join("examples/late-write")];
-    let image = image::build(&folder, &programs)?;
+    let image = image::build(&folder, &programs::build(&folder)?)?;
     // The first time, all is built and downloaded; that is not the run's to answer for.
     let ready = Instant::now();
     println!("image: {} after {:.1} s", image.version, start.elapsed().as_secs_f64());

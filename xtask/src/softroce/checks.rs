@@ -7,7 +7,7 @@ use super::braid::{Datapath, Run, TESTS};
 use super::pair::Pair;
 use super::perftest::{self, Figure, Perftest};
 use super::trouble::{self, Trouble};
-use super::{late, server};
+use super::{late, server, users};
 use crate::Failure;
 
 /// How soon a transfer must end when its device has gone.
@@ -77,6 +77,8 @@ impl Checks {
     /// What only devices can do to a transfer.
     pub(super) fn devices(&mut self, pair: &Pair) {
         self.verbs("verbs: both devices at once", || both_devices(pair));
+        self.verbs("verbs: a program in C", || users::c_program(pair));
+        self.verbs("verbs: NCCL's plugin", || users::nccl_plugin(pair));
         self.verbs("verbs: a WRITE that comes late", || late::check(pair));
         self.verbs("verbs: rxe0 deleted in mid-transfer", || deleted(pair));
     }

@@ -39,7 +39,6 @@ pub(super) fn build(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     compile.arg("-I").arg(prefix.join("include")).arg(prefix.join("lib/libbraid.a"));
     process::run(compile.args(install::STATIC_LIBS.split(' ')))?;
     let release = tree::target()?.join("release");
-    let rust =
-        ["braid-perf", "examples/late-write", "nccl-conformance", "libnccl_net_braid.so"];
+    let rust = ["braid-perf", "examples/late-write", "nccl-conformance", "libnccl_net_braid.so"];
     Ok(rust.map(|name| release.join(name)).into_iter().chain([pingpong]).collect())
 }

@@ -22,9 +22,8 @@ pub(super) fn c_program(pair: &Pair) -> Result<String, Failure> {
 
 /// NCCL's proxy is played within one machine, whose device hands packets to itself.
 pub(super) fn nccl_plugin(pair: &Pair) -> Result<String, Failure> {
-    let said = pair.a.must(
-        "nccl-conformance --datapath verbs --ifname eth0 --versions 12 --no-speed",
-        LIMIT,
-    )?;
+    let said = pair
+        .a
+        .must("nccl-conformance --datapath verbs --ifname eth0 --versions 12 --no-speed", LIMIT)?;
     Ok(said.lines().last().unwrap_or_default().to_owned())
 }
