@@ -1,8 +1,9 @@
 //! A quick pass of `nccl-conformance`: the plugin as cargo built it for this test, opened as NCCL opens
 //! it, with the oldest and the newest table.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The program, and the plugin that was built with it.
 fn built() -> (&'static str, PathBuf) {
@@ -34,6 +35,32 @@ fn the_plugin_conforms() {
     let json: serde_json::Value = serde_json::from_str(&json).expect("the report is JSON");
     let checks = json["checks"].as_array().expect("it lists checks");
     assert!(checks.len() > 80 && checks.iter().all(|check| check["passed"] == true), "{json:#}");
+}
+
+#[test]
+fn two_hosts_measure_each_other() {
+    let (program, plugin) = built();
+    let options = ["--ifname", "lo", "--serve", "127.0.0.1:0"];
+    let mut serving = Command::new(program)
+        .arg("--plugin")
+        .arg(plugin)
+        .args(options)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut first = String::new();
+    let mut said = BufReader::new(serving.stdout.take().expect("a pipe"));
+    said.read_line(&mut first).expect("it says where it listens");
+    let address = first.trim().strip_prefix("listening on ").expect("an address");
+    let (status, said) =
+        conformance(&["--against", address, "--rounds", "1", "--seconds", "0.1", "--ifname", "lo"]);
+    assert_eq!(status, Some(0), "{said}");
+    for row in ["plugin ", "plugin, BRAID_CRC=off ", "TCP cubic, 1 MiB writes "] {
+        let rate = said.lines().find_map(|line| line.strip_prefix(row));
+        let rate = rate.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+        assert!(rate.is_some_and(|rate| rate > 0.0), "{row}: {said}");
+    }
+    assert!(serving.wait().expect("it ends with the other one").success());
 }
 
 #[test]

@@ -12,10 +12,13 @@ mod report;
 mod speed;
 mod table;
 mod tcp;
+mod two_hosts;
 mod victim;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
@@ -76,6 +79,17 @@ struct Args {
     /// Rounds of the speed measurements.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    /// Measures between two hosts, with `--against` on the other one: receives here. `BRAID_*` variables count, but
+    /// for those that are options here
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["quick", "only", "no_speed", "speed"])]
+    serve: Option<SocketAddr>,
+    /// Sends to the host that serves there, and prints how fast that was beside a TCP socket
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["serve", "quick", "only", "no_speed", "speed"])]
+    against: Option<SocketAddr>,
+    /// Seconds of each measurement of `--against`: the first moments of a TCP socket on a slow link should not
+    /// count for much
+    #[arg(long, default_value_t = 2.0, value_parser = seconds)]
+    seconds: f64,
     /// Writes the results there.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -88,6 +102,11 @@ struct Args {
     /// Measures in this process.
     #[arg(long, hide = true)]
     measure: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.01..=60.0).contains(seconds));
+    seconds.ok_or_else(|| "take 0.01 to 60".to_owned())
 }
 
 fn main() -> ExitCode {
@@ -107,6 +126,9 @@ fn run(args: &Args) -> Result<bool, String> {
     let plugin = plugin(args.plugin.as_deref())?;
     if let Some(wrong) = args.versions.iter().find(|version| !table::VERSIONS.contains(version)) {
         return Err(format!("--versions names {wrong}; there are 6 to 12"));
+    }
+    if args.serve.is_some() || args.against.is_some() {
+        return between_hosts(args, &plugin);
     }
     if args.check.is_some() || args.victim.is_some() || args.measure {
         return in_this_process(args, plugin);
@@ -129,6 +151,27 @@ fn run(args: &Args) -> Result<bool, String> {
         report.write(file)?;
     }
     Ok(report.is_good())
+}
+
+fn between_hosts(args: &Args, plugin: &Path) -> Result<bool, String> {
+    // SAFETY: no other thread runs yet.
+    unsafe {
+        std::env::set_var("BRAID_IFNAME", &args.ifname);
+        std::env::set_var("BRAID_DATAPATH", args.datapath.name());
+    }
+    let net = Net::open(plugin, *args.versions.last().ok_or("no version")?)?;
+    if let Some(at) = args.serve {
+        two_hosts::serve(&net, at).map_err(with_warnings)?;
+    }
+    if let Some(to) = args.against {
+        let time = Duration::from_secs_f64(args.seconds);
+        let measured = two_hosts::measure(&net, to, args.rounds, time).map_err(with_warnings)?;
+        measured.print();
+        if let Some(file) = &args.json {
+            report::write_json(file, &measured)?;
+        }
+    }
+    Ok(true)
 }
 
 fn plugin(given: Option<&Path>) -> Result<PathBuf, String> {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::process::Outcome;
@@ -88,7 +89,15 @@ impl Report {
         };
         let checks: Vec<Value> = self.outcomes().map(check).collect();
         let report = json!({ "checks": checks, "speed": self.speed });
-        let text = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;
-        std::fs::write(file, text + "\n").map_err(|error| format!("{}: {error}", file.display()))
+        write_json(file, &report)
     }
+}
+
+/// Writes JSON.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn write_json(file: &Path, value: &impl Serialize) -> Result<(), String> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
+    std::fs::write(file, text + "\n").map_err(|error| format!("{}: {error}", file.display()))
 }

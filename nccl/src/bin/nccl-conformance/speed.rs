@@ -24,7 +24,18 @@ pub(crate) const ROUND_TRIPS: u32 = 3000;
 /// Medians over the rounds; ratios of the values of each round.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Measured {
-    rounds: u32,
+    #[serde(flatten)]
+    throughput: Throughput,
+    plugin_latency_p50_us: f64,
+    plugin_latency_p99_us: f64,
+    tcp_latency_p50_us: f64,
+    tcp_latency_p99_us: f64,
+}
+
+/// Of messages of 1 MiB: medians over the rounds; ratios of the values of each round.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Throughput {
+    rounds: usize,
     plugin_gbytes_per_s: f64,
     plugin_without_payload_check_gbytes_per_s: f64,
     tcp_1m_writes_gbytes_per_s: f64,
@@ -33,18 +44,14 @@ pub(crate) struct Measured {
     ratio_to_tcp_64k_writes: f64,
     unchecked_ratio_to_tcp_1m_writes: f64,
     unchecked_ratio_to_tcp_64k_writes: f64,
-    plugin_latency_p50_us: f64,
-    plugin_latency_p99_us: f64,
-    tcp_latency_p50_us: f64,
-    tcp_latency_p99_us: f64,
 }
 
 /// What one round has measured, GB/s.
-struct Round {
-    checked: f64,
-    unchecked: f64,
-    tcp_1m: f64,
-    tcp_64k: f64,
+pub(crate) struct Round {
+    pub(crate) checked: f64,
+    pub(crate) unchecked: f64,
+    pub(crate) tcp_1m: f64,
+    pub(crate) tcp_64k: f64,
 }
 
 /// Measures.
@@ -52,6 +59,8 @@ struct Round {
 /// # Errors
 /// The plugin or TCP failed.
 pub(crate) fn measure(net: &Net, rounds: u32) -> Verdict<Measured> {
+    // SAFETY: no other thread runs yet. Two devices, and so an engine for each end, as two ranks have.
+    unsafe { std::env::set_var("BRAID_ADDR", "127.0.0.1,127.0.0.1") };
     let (mut found, mut plugin, mut socket) = (Vec::new(), latencies(), latencies());
     for round in 0..rounds {
         found.push(measure_round(net, round % 2 == 1)?);
@@ -59,17 +68,8 @@ pub(crate) fn measure(net: &Net, rounds: u32) -> Verdict<Measured> {
         tcp::latency(&mut socket)?;
     }
     let us = |histogram: &Histogram<u64>, q| histogram.value_at_quantile(q) as f64 / 2000.0;
-    let over = |value: fn(&Round) -> f64| median(found.iter().map(value).collect());
     Ok(Measured {
-        rounds,
-        plugin_gbytes_per_s: over(|r| r.checked),
-        plugin_without_payload_check_gbytes_per_s: over(|r| r.unchecked),
-        tcp_1m_writes_gbytes_per_s: over(|r| r.tcp_1m),
-        tcp_64k_writes_gbytes_per_s: over(|r| r.tcp_64k),
-        ratio_to_tcp_1m_writes: over(|r| r.checked / r.tcp_1m),
-        ratio_to_tcp_64k_writes: over(|r| r.checked / r.tcp_64k),
-        unchecked_ratio_to_tcp_1m_writes: over(|r| r.unchecked / r.tcp_1m),
-        unchecked_ratio_to_tcp_64k_writes: over(|r| r.unchecked / r.tcp_64k),
+        throughput: Throughput::of(&found),
         plugin_latency_p50_us: us(&plugin, 0.5),
         plugin_latency_p99_us: us(&plugin, 0.99),
         tcp_latency_p50_us: us(&socket, 0.5),
@@ -103,13 +103,13 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// A session with the payload check on or off.
-fn with_check<T>(crc: &str, net: &Net, run: impl FnOnce(&Net, Opaque) -> Verdict<T>) -> Verdict<T> {
+pub(crate) fn with_check<T>(
+    crc: &str,
+    net: &Net,
+    run: impl FnOnce(&Net, Opaque) -> Verdict<T>,
+) -> Verdict<T> {
     // SAFETY: no other thread runs: the last session's have ended with it.
-    unsafe {
-        std::env::set_var("BRAID_CRC", crc);
-        // Two devices, and so an engine for each end, as two ranks have.
-        std::env::set_var("BRAID_ADDR", "127.0.0.1,127.0.0.1");
-    }
+    unsafe { std::env::set_var("BRAID_CRC", crc) };
     let ctx = net.init(None).map_err(|code| format!("init returned {code}"))?;
     let value = run(net, ctx)?;
     returns("finalize", net.finalize(ctx), SUCCESS)?;
@@ -121,9 +121,13 @@ fn throughput(net: &Net, ctx: Opaque) -> Verdict<f64> {
     let (send, recv) = Pair::between(net, ctx, 0, 1)?.halves();
     // The receiver posts more receives than there are messages, which an end of the sender would fail.
     let received_all = &Barrier::new(2);
+    let all_received = || {
+        received_all.wait();
+        Ok(())
+    };
     thread::scope(|scope| {
-        let sender = scope.spawn(move || send_for(send, received_all));
-        let received = receive(recv, received_all);
+        let sender = scope.spawn(move || send_for(send, LONG, all_received));
+        let received = receive(recv, |_| all_received());
         sender.join().expect("the sender does not panic").and(received)
     })
 }
@@ -133,8 +137,12 @@ fn wait(pair: &Pair<'_>, request: Request) -> Verdict<[i32; 8]> {
     until("test", || pair.test(request))
 }
 
-/// Sends until the time is over; the last message is empty.
-fn send_for(pair: Pair<'_>, received_all: &Barrier) -> Verdict {
+/// Sends until the time is over; the last message is empty. `received_all` waits until the receiver has it all.
+pub(crate) fn send_for(
+    pair: Pair<'_>,
+    time: Duration,
+    received_all: impl FnOnce() -> Verdict,
+) -> Verdict {
     let mut from = Memory::new(pair.net, pair.send, SLOTS * MESSAGE)?;
     from.fill(0, SLOTS * MESSAGE, 1);
     let (since, mut outstanding) = (Instant::now(), VecDeque::new());
@@ -142,19 +150,20 @@ fn send_for(pair: Pair<'_>, received_all: &Barrier) -> Verdict {
         if outstanding.len() == SLOTS {
             wait(&pair, outstanding.pop_front().expect("there are 8"))?;
         }
-        let size = if since.elapsed() < LONG { MESSAGE } else { 0 };
+        let size = if since.elapsed() < time { MESSAGE } else { 0 };
         outstanding.push_back(pair.isend(&mut from, slot * MESSAGE, size, 0)?);
         if size == 0 {
             break;
         }
     }
     outstanding.into_iter().try_for_each(|request| wait(&pair, request).map(|_| ()))?;
-    received_all.wait();
+    received_all()?;
     drop(from);
     pair.close()
 }
 
-fn receive(pair: Pair<'_>, received_all: &Barrier) -> Verdict<f64> {
+/// Receives up to the empty message; GB/s from the first on. `tell` lets the sender know, and how fast it was.
+pub(crate) fn receive(pair: Pair<'_>, tell: impl FnOnce(f64) -> Verdict) -> Verdict<f64> {
     let mut to = Memory::new(pair.net, pair.recv, SLOTS * MESSAGE)?;
     to.fill(0, SLOTS * MESSAGE, 2);
     let post = |to: &mut Memory<'_>, slot| pair.irecv(to, &[(slot * MESSAGE, MESSAGE, 0)]);
@@ -176,10 +185,11 @@ fn receive(pair: Pair<'_>, received_all: &Barrier) -> Verdict<f64> {
         outstanding.push_back(post(&mut to, slot)?);
     }
     let seconds = since.ok_or("nothing arrived")?.elapsed().as_secs_f64();
-    received_all.wait();
+    let rate = bytes as f64 / seconds / 1e9;
+    tell(rate)?;
     drop(to);
     pair.close()?;
-    Ok(bytes as f64 / seconds / 1e9)
+    Ok(rate)
 }
 
 /// Round trips of 8 bytes, in ns.
@@ -233,16 +243,31 @@ fn ping_pong(hear: Pair<'_>, say: Pair<'_>, first: bool, mut took: impl FnMut(u6
     hear.close()
 }
 
-impl Measured {
+impl Throughput {
+    pub(crate) fn of(found: &[Round]) -> Self {
+        let over = |value: fn(&Round) -> f64| median(found.iter().map(value).collect());
+        Throughput {
+            rounds: found.len(),
+            plugin_gbytes_per_s: over(|r| r.checked),
+            plugin_without_payload_check_gbytes_per_s: over(|r| r.unchecked),
+            tcp_1m_writes_gbytes_per_s: over(|r| r.tcp_1m),
+            tcp_64k_writes_gbytes_per_s: over(|r| r.tcp_64k),
+            ratio_to_tcp_1m_writes: over(|r| r.checked / r.tcp_1m),
+            ratio_to_tcp_64k_writes: over(|r| r.checked / r.tcp_64k),
+            unchecked_ratio_to_tcp_1m_writes: over(|r| r.unchecked / r.tcp_1m),
+            unchecked_ratio_to_tcp_64k_writes: over(|r| r.unchecked / r.tcp_64k),
+        }
+    }
+
     pub(crate) fn print(&self) {
         println!(
             "\n{:44}{:>8}{:>12}{:>12}",
-            "1 MiB messages, 8 outstanding, loopback", "GB/s", "of TCP 1M", "of TCP 64K"
+            "1 MiB messages, 8 outstanding", "GB/s", "of TCP 1M", "of TCP 64K"
         );
         let row = |name, rate: f64, ratios: Option<(f64, f64)>| {
             let cell = |ratio: f64| format!("{ratio:>12.2}");
             let (a, b) = ratios.map_or_else(Default::default, |(a, b)| (cell(a), cell(b)));
-            println!("{name:44}{rate:>8.2}{a}{b}");
+            println!("{name:44}{rate:>8.3}{a}{b}");
         };
         row(
             "plugin",
@@ -258,10 +283,16 @@ impl Measured {
         );
         row("TCP cubic, 1 MiB writes", self.tcp_1m_writes_gbytes_per_s, None);
         row("TCP cubic, 64 KiB writes", self.tcp_64k_writes_gbytes_per_s, None);
+        println!("medians of {} interleaved rounds", self.rounds);
+    }
+}
+
+impl Measured {
+    pub(crate) fn print(&self) {
+        self.throughput.print();
         println!("\n{:44}{:>8}{:>12}", "8 bytes, half a round trip, us", "p50", "p99");
         let row = |name, p50: f64, p99: f64| println!("{name:44}{p50:>8.1}{p99:>12.1}");
         row("plugin", self.plugin_latency_p50_us, self.plugin_latency_p99_us);
         row("TCP_NODELAY", self.tcp_latency_p50_us, self.tcp_latency_p99_us);
-        println!("\nmedians of {} interleaved rounds", self.rounds);
     }
 }

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
@@ -29,7 +29,7 @@ fn connected() -> Verdict<(TcpStream, TcpStream)> {
 }
 
 /// The system's default may be another congestion control, which does badly on loopback.
-fn cubic(stream: &TcpStream) -> Verdict {
+pub(crate) fn cubic(stream: &TcpStream) -> Verdict {
     let name = "cubic";
     // SAFETY: the kernel reads the name's bytes.
     let done = unsafe {
@@ -46,25 +46,29 @@ fn cubic(stream: &TcpStream) -> Verdict {
 
 /// GB/s with writes of this size, from and to as many buffers as the plugin uses.
 pub(crate) fn throughput(write: usize) -> Verdict<f64> {
-    let (mut from, mut to) = connected()?;
+    let (from, mut to) = connected()?;
     thread::scope(|scope| {
-        let sender = scope.spawn(move || {
-            let data = vec![0x5Au8; SLOTS * MESSAGE];
-            let since = Instant::now();
-            for piece in data.chunks_exact(write).cycle() {
-                if since.elapsed() > LONG {
-                    break;
-                }
-                from.write_all(piece).map_err(text)?;
-            }
-            Ok(())
-        });
+        let sender = scope.spawn(move || send(from, write, LONG));
         let received = receive(&mut to);
         sender.join().expect("the sender does not panic").and(received)
     })
 }
 
-fn receive(from: &mut TcpStream) -> Verdict<f64> {
+/// Writes until the time is over, and closes.
+pub(crate) fn send(mut to: TcpStream, write: usize, time: Duration) -> Verdict {
+    let data = vec![0x5Au8; SLOTS * MESSAGE];
+    let since = Instant::now();
+    for piece in data.chunks_exact(write).cycle() {
+        if since.elapsed() > time {
+            break;
+        }
+        to.write_all(piece).map_err(text)?;
+    }
+    Ok(())
+}
+
+/// Reads to the end; GB/s from the first piece on.
+pub(crate) fn receive(from: &mut TcpStream) -> Verdict<f64> {
     let mut data = vec![0xA5u8; SLOTS * MESSAGE];
     let (mut bytes, mut since, mut at) = (0, None, 0);
     loop {
