@@ -33,7 +33,7 @@ pub struct Packet {
     pub tag: u32,
     /// Where its body is.
     pub body: BodyId,
-    /// The port that it entered the switch by, where it is now.
+    /// The link that it is on, or came to the switch by; `u32::MAX` before the first.
     pub(crate) ingress: u32,
     /// The path that its sender chose: the UDP source port.
     pub path: PathId,
@@ -43,8 +43,6 @@ pub struct Packet {
     pub marked: bool,
     /// A switch has cut off its payload.
     pub trimmed: bool,
-    /// Links crossed.
-    pub hops: u8,
 }
 
 /// A body's place on the [`Bodies`].
@@ -182,7 +180,6 @@ impl Packet {
             class,
             marked: false,
             trimmed: false,
-            hops: 0,
         }
     }
 

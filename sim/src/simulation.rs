@@ -18,9 +18,7 @@ pub enum Event {
     },
     /// A packet reaches the far end of a link.
     Arrived {
-        /// The port that sent it.
-        port: PortId,
-        /// The packet.
+        /// The packet, which knows the link.
         packet: Packet,
     },
     /// A pause frame reaches the sending end of a link.
@@ -253,9 +251,9 @@ impl Simulation {
                     self.hosts.kick(nic, fabric, events);
                 }
             },
-            Event::Arrived { port, packet } => match fabric.on_arrived(port, packet, events) {
+            Event::Arrived { packet } => match fabric.on_arrived(&packet, events) {
                 Step::Under => {}
-                Step::Reached { nic, packet } => self.receive(nic, &packet)?,
+                Step::Reached { nic } => self.receive(nic, &packet)?,
             },
             Event::Pause { port, stop } => {
                 fabric.on_pause(port, stop, events);

@@ -11,24 +11,31 @@ use super::{Buffer, Fabric, Loss, When};
 
 impl Fabric {
     /// A packet joins an output queue of a switch, or of an interface, which always has room.
-    pub fn join(&mut self, port: PortId, mut packet: Packet, events: &mut Events<Event>) {
+    pub fn join(&mut self, port: PortId, packet: &Packet, events: &mut Events<Event>) {
+        let mut cut = None;
         if let Node::Switch(switch) = self.ports[port.index()].from {
-            if !self.has_room(switch, port, &packet) && !self.make_room(port, &mut packet) {
-                self.drop_packet(packet, Loss::NoRoom);
-                return;
+            if !self.has_room(switch, port, packet) {
+                let Some(made) = self.make_room(port, packet) else {
+                    self.drop_packet(*packet, Loss::NoRoom);
+                    return;
+                };
+                cut = Some(made);
             }
+            let packet = cut.as_ref().unwrap_or(packet);
             self.switches[switch as usize].used += u64::from(packet.bytes);
-            self.hold(switch, &packet, events);
+            self.hold(switch, packet, events);
         }
+        let packet = cut.as_ref().unwrap_or(packet);
         let it = &mut self.ports[port.index()];
+        let mut marked = packet.marked;
         if let Some(marking) = self.config.marking.filter(|marking| marking.when == When::Joining)
             && packet.is_data()
-            && !packet.marked
+            && !marked
         {
-            packet.marked = marking.marks(it.bytes, &mut self.rng);
-            it.marked += u64::from(packet.marked);
+            marked = marking.marks(it.bytes, &mut self.rng);
+            it.marked += u64::from(marked);
         }
-        it.join(packet, self.config.control_first);
+        it.join(Packet { marked, ..*packet }, self.config.control_first);
         self.start(port, events);
     }
 
@@ -61,20 +68,19 @@ impl Fabric {
     }
 
     /// Cuts the payload off the arriving packet, or by a coin off the last one in the queue, in whose
-    /// place the arriving one then goes. False: that is not done here.
-    fn make_room(&mut self, port: PortId, packet: &mut Packet) -> bool {
+    /// place the arriving one then goes; what is left joins the queue. `None`: that is not done here.
+    fn make_room(&mut self, port: PortId, packet: &Packet) -> Option<Packet> {
         if !self.config.trim {
-            return false;
+            return None;
         }
         self.ledger.trimmed += 1;
+        let mut cut = *packet;
         let last = self.ports[port.index()].last_data();
         if let Some(last) = last.filter(|last| last.bytes == packet.bytes)
             && self.rng.random::<bool>()
         {
-            std::mem::swap(last, packet);
+            std::mem::swap(last, &mut cut);
         }
-        packet.trimmed = true;
-        packet.bytes = self.config.frames.ack;
-        true
+        Some(Packet { trimmed: true, bytes: self.config.frames.ack, ..cut })
     }
 }

@@ -10,12 +10,12 @@ use super::{Fabric, Loss};
 
 impl Fabric {
     /// A packet has come to a switch.
-    pub(crate) fn forward(&mut self, switch: u32, packet: Packet, events: &mut Events<Event>) {
+    pub(crate) fn forward(&mut self, switch: u32, packet: &Packet, events: &mut Events<Event>) {
         if self.switches[switch as usize].gate.is_none() {
             return self.route(switch, packet, None, events);
         }
-        match self.at_gate(switch, Some(packet), 0, events) {
-            Pass::On(packet, port) => self.route(switch, packet, port, events),
+        match self.at_gate(switch, Some(*packet), 0, events) {
+            Pass::On(packet, port) => self.route(switch, &packet, port, events),
             Pass::Held => {}
         }
         self.carry_out(switch, events);
@@ -60,10 +60,10 @@ impl Fabric {
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
             match action {
-                Action::Release(packet, port) => self.route(switch, packet, port, events),
+                Action::Release(packet, port) => self.route(switch, &packet, port, events),
                 Action::Send(packet, body) => {
                     let packet = self.bodies.load(packet, body);
-                    self.route(switch, packet, None, events);
+                    self.route(switch, &packet, None, events);
                 }
                 Action::Wake(span, token) => events.after(span, Event::Gate { switch, token }),
             }
@@ -75,7 +75,7 @@ impl Fabric {
     fn route(
         &mut self,
         switch: u32,
-        packet: Packet,
+        packet: &Packet,
         named: Option<PortId>,
         events: &mut Events<Event>,
     ) {
@@ -83,14 +83,14 @@ impl Fabric {
         let port = match (named, ports) {
             (Some(port), _) => port,
             (None, []) => {
-                self.drop_packet(packet, Loss::NoRoute);
+                self.drop_packet(*packet, Loss::NoRoute);
                 return;
             }
             (None, [only]) => *only,
             (None, _) => {
                 let (queues, topology) = (&self.ports[..], &self.topology);
                 let now = events.now();
-                let offer = Offer { now, switch, packet: &packet, ports, queues, topology };
+                let offer = Offer { now, switch, packet, ports, queues, topology };
                 self.switches[switch as usize].chooser.choose(&offer)
             }
         };

@@ -73,8 +73,6 @@ pub enum Step {
     Reached {
         /// The interface.
         nic: u32,
-        /// The packet.
-        packet: Packet,
     },
 }
 
@@ -117,22 +115,24 @@ impl Fabric {
         if it.sending.is_some() {
             return;
         }
-        let Some(mut packet) = it.next() else { return };
+        let Some(packet) = it.next() else { return };
         let is_data = packet.is_data();
         it.sent.count(&packet);
         self.busy += 1;
         it.sending = Some(Sending { bytes: packet.bytes, ingress: packet.ingress, is_data });
+        let mut marked = packet.marked;
         if let Some(marking) = self.config.marking.filter(|marking| marking.when == When::Leaving)
             && is_data
-            && !packet.marked
+            && !marked
         {
-            packet.marked = marking.marks(it.bytes, &mut self.rng);
-            it.marked += u64::from(packet.marked);
+            marked = marking.marks(it.bytes, &mut self.rng);
+            it.marked += u64::from(marked);
         }
         let frame = self.speeds.frame(it.speed, &packet, self.config.frames.gap, events);
         it.busy_time += frame.occupies;
         events.after_span(frame.until_sent, Event::Sent { port });
-        events.after_span(frame.until_arrived, Event::Arrived { port, packet });
+        let packet = Packet { ingress: port.0, marked, ..packet };
+        events.after_span(frame.until_arrived, Event::Arrived { packet });
     }
 
     /// The port has sent a packet and may take the next.
@@ -143,24 +143,17 @@ impl Fabric {
     }
 
     /// A packet has come to the far end of a link.
-    pub fn on_arrived(
-        &mut self,
-        port: PortId,
-        mut packet: Packet,
-        events: &mut Events<Event>,
-    ) -> Step {
-        let Link { to, up } = self.links[port.index()];
+    pub fn on_arrived(&mut self, packet: &Packet, events: &mut Events<Event>) -> Step {
+        let Link { to, up } = self.links[packet.ingress as usize];
         if !up {
-            self.ledger.lost_on_links.count(&packet);
-            self.drop_packet(packet, Loss::LinkDown);
+            self.ledger.lost_on_links.count(packet);
+            self.drop_packet(*packet, Loss::LinkDown);
             return Step::Under;
         }
-        self.ledger.arrived.count(&packet);
-        packet.hops += 1;
+        self.ledger.arrived.count(packet);
         match to {
-            Node::Nic(nic) => Step::Reached { nic, packet },
+            Node::Nic(nic) => Step::Reached { nic },
             Node::Switch(switch) => {
-                packet.ingress = port.0;
                 self.forward(switch, packet, events);
                 Step::Under
             }

@@ -67,6 +67,6 @@ impl Hosts {
         let answer = Packet::new(nic, packet.src, sender.0, Class::Control, bytes);
         let answer = Packet { path: packet.path, ..answer };
         let answer = fabric.bodies.load(answer, Body::Renewed(renewed));
-        fabric.join(self.nics[nic as usize].port, answer, events);
+        fabric.join(self.nics[nic as usize].port, &answer, events);
     }
 }

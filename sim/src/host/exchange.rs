@@ -119,9 +119,9 @@ impl Hosts {
             return self.on_lost(EndId(packet.end).peer(), packet.psn, fabric, events);
         }
         let path = PathId::new(packet.path.get() + 1);
-        let again = Packet { hops: 0, path, ..*packet };
+        let again = Packet { path, ..*packet };
         let again = fabric.bodies.load(again, body);
-        fabric.join(self.nics[packet.src as usize].port, again, events);
+        fabric.join(self.nics[packet.src as usize].port, &again, events);
         Ok(())
     }
 

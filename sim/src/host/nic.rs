@@ -125,7 +125,7 @@ impl Hosts {
             }
         };
         let packet = fabric.bodies.load(packet, body);
-        fabric.join(port, packet, events);
+        fabric.join(port, &packet, events);
     }
 
     /// Gives a trimmed segment back to who sent it.
@@ -140,7 +140,7 @@ impl Hosts {
             Packet::new(nic, packet.src, sender.0, Class::Control, fabric.config.frames.ack);
         let answer = Packet { psn: packet.psn, path: packet.path, ..answer };
         let answer = fabric.bodies.load(answer, Body::Returned);
-        fabric.join(self.nics[nic as usize].port, answer, events);
+        fabric.join(self.nics[nic as usize].port, &answer, events);
     }
 
     /// Keeps the distance to the next packet of data.
