@@ -19,9 +19,9 @@ pub struct Events<E> {
     now: Ps,
     sequence: u64,
     spans: Vec<Ps>,
-    /// The key of each lane's first event, [`NOTHING`] if it is empty.
+    /// The key of the first event of the heap, then of each lane; [`NOTHING`] if there is none.
     heads: Vec<Key>,
-    lanes: Vec<VecDeque<(Key, E)>>,
+    lanes: Vec<VecDeque<Entry<E>>>,
     heap: BinaryHeap<Reverse<Entry<E>>>,
 }
 
@@ -29,27 +29,41 @@ pub struct Events<E> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     time: Ps,
-    /// Beyond the last one: it has none.
-    lane: u8,
+    /// Its place in the heads.
+    head: u8,
 }
 
-/// Time, then sequence: one number, because it is compared more often than anything else.
+/// Time, then sequence, then the place in the heads: one number, so that the least of them is found without
+/// a branch, which nobody could predict, and says where it comes from.
 type Key = u128;
 const NOTHING: Key = Key::MAX;
+/// The place in the heads of the heap.
+const HEAP: u8 = 0;
+/// Bits of a key for the place in the heads.
+const HEAD_BITS: u32 = 5;
 
-fn time_of(key: Key) -> Ps {
-    Ps((key >> 64) as u64)
-}
-
+/// In two halves, because a key as one number would be aligned to 16 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Entry<E> {
-    key: Key,
+    time: Ps,
+    /// The lower half of the key.
+    order: u64,
     event: E,
+}
+
+fn key(time: Ps, order: u64) -> Key {
+    Key::from(time.0) << 64 | Key::from(order)
+}
+
+impl<E> Entry<E> {
+    fn key(&self) -> Key {
+        key(self.time, self.order)
+    }
 }
 
 impl<E> PartialEq for Entry<E> {
     fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
+        self.key() == other.key()
     }
 }
 
@@ -63,7 +77,7 @@ impl<E> PartialOrd for Entry<E> {
 
 impl<E> Ord for Entry<E> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key.cmp(&other.key)
+        self.key().cmp(&other.key())
     }
 }
 
@@ -80,7 +94,7 @@ impl<E: Copy> Events<E> {
             now: Ps::ZERO,
             sequence: 0,
             spans: Vec::with_capacity(LANES),
-            heads: Vec::with_capacity(LANES),
+            heads: vec![NOTHING],
             lanes: Vec::with_capacity(LANES),
             heap: BinaryHeap::new(),
         }
@@ -98,16 +112,20 @@ impl<E: Copy> Events<E> {
     }
 
     /// As [`Events::after`], of a span that was looked up before.
+    // Inlined, so that the event is put together in its lane: a copy of what has just been written in pieces
+    // waits until the pieces have reached the cache.
+    #[inline(always)]
     pub fn after_span(&mut self, span: Span, event: E) {
-        let key = self.key(self.now + span.time);
-        let lane = usize::from(span.lane);
-        let Some(queue) = self.lanes.get_mut(lane) else {
-            return self.heap.push(Reverse(Entry { key, event }));
-        };
-        if queue.is_empty() {
-            self.heads[lane] = key;
+        let (time, order) = (self.now + span.time, self.order(span.head));
+        if span.head == HEAP {
+            return self.push_on_heap(Entry { time, order, event });
         }
-        queue.push_back((key, event));
+        let head = usize::from(span.head);
+        let lane = &mut self.lanes[head - 1];
+        if lane.is_empty() {
+            self.heads[head] = key(time, order);
+        }
+        lane.push_back(Entry { time, order, event });
     }
 
     /// Schedules an event at an instant, which must not have passed.
@@ -116,45 +134,56 @@ impl<E: Copy> Events<E> {
     /// If it has.
     pub fn at(&mut self, time: Ps, event: E) {
         assert!(time >= self.now, "an event at {time}, but it is {} already", self.now);
-        let key = self.key(time);
-        self.heap.push(Reverse(Entry { key, event }));
+        let order = self.order(HEAP);
+        self.push_on_heap(Entry { time, order, event });
+    }
+
+    #[cold]
+    fn push_on_heap(&mut self, entry: Entry<E>) {
+        let first = &mut self.heads[usize::from(HEAP)];
+        *first = entry.key().min(*first);
+        self.heap.push(Reverse(entry));
     }
 
     /// The next event; its time becomes now.
+    #[inline]
     pub fn pop(&mut self) -> Option<E> {
-        let (mut first, mut lane) = (NOTHING, usize::MAX);
-        for (index, head) in self.heads.iter().enumerate() {
-            if *head < first {
-                (first, lane) = (*head, index);
+        let first = self.heads.iter().copied().fold(NOTHING, Key::min);
+        if first == NOTHING {
+            return None;
+        }
+        let head = first as usize & ((1 << HEAD_BITS) - 1);
+        self.now = Ps((first >> 64) as u64);
+        let (event, next) = match head.checked_sub(1) {
+            Some(lane) => {
+                let lane = &mut self.lanes[lane];
+                (lane.pop_front()?.event, lane.front().map(Entry::key))
             }
-        }
-        if self.heap.peek().is_some_and(|Reverse(entry)| entry.key < first) {
-            let Reverse(Entry { key, event }) = self.heap.pop()?;
-            self.now = time_of(key);
-            return Some(event);
-        }
-        let queue = self.lanes.get_mut(lane)?;
-        let (key, event) = queue.pop_front()?;
-        self.heads[lane] = queue.front().map_or(NOTHING, |(key, _)| *key);
-        self.now = time_of(key);
+            None => (self.heap.pop()?.0.event, self.heap.peek().map(|Reverse(entry)| entry.key())),
+        };
+        self.heads[head] = next.unwrap_or(NOTHING);
         Some(event)
     }
 
-    fn key(&mut self, time: Ps) -> Key {
+    /// The lower half of the key of the event that is scheduled next.
+    fn order(&mut self, head: u8) -> u64 {
         self.sequence += 1;
-        Key::from(time.0) << 64 | Key::from(self.sequence)
+        self.sequence << HEAD_BITS | u64::from(head)
     }
 
     /// Looks a span up: it gets a lane if one is left. Valid for these events only.
     pub fn span(&mut self, time: Ps) -> Span {
         let known = self.spans.iter().position(|other| *other == time);
         let lane = known.unwrap_or(self.spans.len());
-        if known.is_none() && lane < LANES {
+        if lane == LANES {
+            return Span { time, head: HEAP };
+        }
+        if known.is_none() {
             self.spans.push(time);
             self.heads.push(NOTHING);
             self.lanes.push(VecDeque::new());
         }
-        Span { time, lane: lane as u8 }
+        Span { time, head: lane as u8 + 1 }
     }
 }
 

@@ -11,15 +11,20 @@ use super::link::{SpeedId, Speeds};
 
 /// One direction of a cable, with the queues at its sending end.
 ///
-/// Every packet comes by at every hop, so what it needs lies together, in this order.
+/// Every packet comes by at every hop, and in a large fabric finds nothing of a port in the cache: what it needs
+/// lies together, in this order, in as few lines as can be.
 #[derive(Clone, Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Port {
+    data: VecDeque<Packet>,
     /// What is being sent.
     pub(crate) sending: Option<Sending>,
-    data: VecDeque<Packet>,
+    pub(crate) speed: SpeedId,
+    /// What sends.
+    pub from: Node,
     /// Bytes queued, the packet that is being sent included.
     pub bytes: u64,
+    control: VecDeque<Packet>,
     /// Packets queued, likewise.
     pub packets: u32,
     /// The most packets that were ever queued.
@@ -30,22 +35,18 @@ pub struct Port {
     pub sent: LinkLoad,
     /// Time spent sending, gaps included.
     pub busy_time: Ps,
-    control: VecDeque<Packet>,
-    /// What sends.
-    pub from: Node,
-    pub(crate) speed: SpeedId,
-    /// The receiving switch has stopped data.
-    pub paused: bool,
     /// Packets marked here.
     pub marked: u64,
+    /// The receiving switch has stopped data.
+    pub paused: bool,
+    /// Pause frames have stopped who sends into it, ...
+    pub(crate) told_to_stop: bool,
+    /// ... by the bytes that came in by the link and are in the switch behind it.
+    pub(crate) held: u64,
     /// The link's speed.
     pub rate: Rate,
     /// How long a bit is under way.
     pub delay: Ps,
-    /// Bytes that came in by the link and are in the switch behind it: what pause frames go by.
-    pub(crate) held: u64,
-    /// ... and whether they were sent.
-    pub(crate) told_to_stop: bool,
 }
 
 /// What is to be given back when a packet has left; it may have ended its way by then.

@@ -5,7 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use super::{Node, PortId, Topology};
 
 /// All equal-cost next hops: for each switch and destination edge a group of ports. Every packet asks
-/// at every switch, so an answer is three reads.
+/// at every switch, so an answer is a few reads, and the table that grows with the square of the fabric has
+/// two bytes per entry: it should stay in the cache.
 ///
 /// Where failures leave unequally many shortest ways behind the ports, a port is listed as often as it has
 /// ways, reduced by what all have in common, and in turn with the others: weighted multi-path (W-ECMP) in
@@ -14,11 +15,15 @@ use super::{Node, PortId, Topology};
 pub struct Routes {
     /// By interface: its edge switch, and where the link down to it is in `ports`.
     nics: Vec<(u32, Group)>,
-    /// By switch, then by edge switch.
-    towards: Vec<Group>,
+    /// By switch, then by edge switch: which of the switch's groups.
+    towards: Vec<u16>,
+    /// By switch: where its groups begin in `groups`.
+    switches: Vec<u32>,
+    /// The groups of each switch; destinations with the same ways share one.
+    groups: Vec<Group>,
     /// Switches that may have hosts below them: no edge switch has a higher number.
     edges: u32,
-    /// The groups, one after the other; destinations with the same ways share one.
+    /// The groups' ports, one group after the other.
     ports: Vec<PortId>,
 }
 
@@ -48,8 +53,9 @@ impl Routes {
                 (Node::Nic(_), _) => {}
             }
         }
-        let mut known: Vec<HashMap<Vec<PortId>, Group>> = vec![HashMap::new(); switches];
-        let mut towards = vec![Group::default(); switches * edges as usize];
+        let mut known: Vec<HashMap<Vec<PortId>, u16>> = vec![HashMap::new(); switches];
+        let mut groups_of = vec![Vec::new(); switches];
+        let mut towards = vec![0; switches * edges as usize];
         let back = reversed(&out);
         for edge in 0..edges {
             let (distance, ways) = shortest_ways(&back, edge);
@@ -61,11 +67,24 @@ impl Routes {
                 let at = switch * edges as usize + edge as usize;
                 towards[at] = *known.entry(group).or_insert_with_key(|group| {
                     ports.extend(group);
-                    Group { first, count }
+                    groups_of[switch].push(Group { first, count });
+                    (groups_of[switch].len() - 1) as u16
                 });
             }
         }
-        Routes { nics, towards, edges, ports }
+        let begin = groups_of.iter().scan(0, |next, groups| {
+            let begin = *next;
+            *next += groups.len() as u32;
+            Some(begin)
+        });
+        Routes {
+            nics,
+            towards,
+            switches: begin.collect(),
+            groups: groups_of.concat(),
+            edges,
+            ports,
+        }
     }
 
     /// The ports by which a switch can send on what goes to an interface; empty: there is no way.
@@ -73,7 +92,10 @@ impl Routes {
         let (edge, down) = self.nics[nic as usize];
         let Group { first, count } = match edge == switch {
             true => down,
-            false => self.towards[(switch * self.edges + edge) as usize],
+            false => {
+                let group = self.towards[(switch * self.edges + edge) as usize];
+                self.groups[self.switches[switch as usize] as usize + usize::from(group)]
+            }
         };
         &self.ports[first as usize..(first + count) as usize]
     }
