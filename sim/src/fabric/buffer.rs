@@ -35,7 +35,7 @@ impl Fabric {
             marked = marking.marks(it.bytes, &mut self.rng);
             it.marked += u64::from(marked);
         }
-        it.join(Packet { marked, ..*packet }, self.config.control_first);
+        it.join(Packet { marked, ..*packet }, self.config.control_first, &mut self.waiting);
         self.start(port, events);
     }
 
@@ -75,7 +75,7 @@ impl Fabric {
         }
         self.ledger.trimmed += 1;
         let mut cut = *packet;
-        let last = self.ports[port.index()].last_data();
+        let last = self.ports[port.index()].last_data(&mut self.waiting);
         if let Some(last) = last.filter(|last| last.bytes == packet.bytes)
             && self.rng.random::<bool>()
         {

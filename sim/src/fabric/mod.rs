@@ -10,6 +10,7 @@ mod ledger;
 mod link;
 mod pause;
 mod port;
+mod queue;
 
 pub use config::{Buffer, Marking, NetworkConfig, Pause, When};
 pub use ledger::{Ledger, LinkLoad, Loss};
@@ -17,6 +18,7 @@ use link::Link;
 pub(crate) use link::Speeds;
 pub use port::Port;
 use port::Sending;
+use queue::Waiting;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -36,6 +38,8 @@ pub struct Fabric {
     pub config: NetworkConfig,
     /// By number.
     pub ports: Vec<Port>,
+    /// What is in their queues.
+    waiting: Waiting,
     /// What the packets in it carry.
     pub bodies: Bodies,
     /// What happened to packets.
@@ -96,6 +100,7 @@ impl Fabric {
             topology,
             config,
             ports,
+            waiting: Waiting::new(),
             bodies: Bodies::default(),
             ledger: Ledger::default(),
             links,
@@ -115,7 +120,7 @@ impl Fabric {
         if it.sending.is_some() {
             return;
         }
-        let Some(packet) = it.next() else { return };
+        let Some(packet) = it.next(&mut self.waiting) else { return };
         let is_data = packet.is_data();
         it.sent.count(&packet);
         self.busy += 1;

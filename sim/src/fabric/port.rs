@@ -1,22 +1,22 @@
 //! An output port: its queues and its link.
 
-use std::collections::VecDeque;
-
 use crate::packet::{Class, Packet};
 use crate::time::{Ps, Rate};
 use crate::topology::{Node, PortId, Topology};
 
 use super::LinkLoad;
 use super::link::{SpeedId, Speeds};
+use super::queue::{Queue, Waiting};
 
 /// One direction of a cable, with the queues at its sending end.
 ///
 /// Every packet comes by at every hop, and in a large fabric finds nothing of a port in the cache: what it needs
-/// lies together, in this order, in as few lines as can be.
+/// lies together in two lines, in this order.
 #[derive(Clone, Debug)]
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 pub struct Port {
-    data: VecDeque<Packet>,
+    data: Queue,
+    control: Queue,
     /// What is being sent.
     pub(crate) sending: Option<Sending>,
     pub(crate) speed: SpeedId,
@@ -24,7 +24,6 @@ pub struct Port {
     pub from: Node,
     /// Bytes queued, the packet that is being sent included.
     pub bytes: u64,
-    control: VecDeque<Packet>,
     /// Packets queued, likewise.
     pub packets: u32,
     /// The most packets that were ever queued.
@@ -68,14 +67,14 @@ impl Port {
         let cable = &topology.cables[port.cable()];
         Port {
             sending: None,
-            data: VecDeque::new(),
+            data: Queue::EMPTY,
             bytes: 0,
             packets: 0,
             max_packets: 0,
             max_bytes: 0,
             sent: LinkLoad::default(),
             busy_time: Ps::ZERO,
-            control: VecDeque::new(),
+            control: Queue::EMPTY,
             from: topology.ends(port).0,
             speed: speeds.find(cable.rate, cable.delay),
             paused: false,
@@ -99,26 +98,26 @@ impl Port {
     }
 
     /// Queues a packet; `first`: control does not wait behind data.
-    pub(crate) fn join(&mut self, packet: Packet, first: bool) {
+    pub(crate) fn join(&mut self, packet: Packet, first: bool, waiting: &mut Waiting) {
         self.bytes += u64::from(packet.bytes);
         self.packets += 1;
         self.max_bytes = self.max_bytes.max(self.bytes);
         self.max_packets = self.max_packets.max(self.packets);
         let ahead = first && (packet.class == Class::Control || packet.trimmed);
-        if ahead { &mut self.control } else { &mut self.data }.push_back(packet);
+        if ahead { &mut self.control } else { &mut self.data }.push(packet, waiting);
     }
 
     /// The packet to send next, taken from its queue.
-    pub(crate) fn next(&mut self) -> Option<Packet> {
-        match self.control.pop_front() {
+    pub(crate) fn next(&mut self, waiting: &mut Waiting) -> Option<Packet> {
+        match self.control.pop(waiting) {
             Some(packet) => Some(packet),
             None if self.paused => None,
-            None => self.data.pop_front(),
+            None => self.data.pop(waiting),
         }
     }
 
     /// The last packet that waits behind others.
-    pub(crate) fn last_data(&mut self) -> Option<&mut Packet> {
-        self.data.back_mut()
+    pub(crate) fn last_data<'a>(&self, waiting: &'a mut Waiting) -> Option<&'a mut Packet> {
+        self.data.last(waiting)
     }
 }
