@@ -11,7 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::time::Ps;
 
 /// Spans that have a lane; the first so many that are asked for.
-const LANES: usize = 16;
+const LANES: usize = 15;
 
 /// Events of a run, the earliest first; of the same instant the one scheduled first.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct Events<E> {
     sequence: u64,
     spans: Vec<Ps>,
     /// The key of the first event of the heap, then of each lane; [`NOTHING`] if there is none.
-    heads: Vec<Key>,
+    heads: [[Key; 8]; 2],
     lanes: Vec<VecDeque<Entry<E>>>,
     heap: BinaryHeap<Reverse<Entry<E>>>,
 }
@@ -40,7 +40,7 @@ const NOTHING: Key = Key::MAX;
 /// The place in the heads of the heap.
 const HEAP: u8 = 0;
 /// Bits of a key for the place in the heads.
-const HEAD_BITS: u32 = 5;
+const HEAD_BITS: u32 = 4;
 
 /// In two halves, because a key as one number would be aligned to 16 bytes.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +53,12 @@ struct Entry<E> {
 
 fn key(time: Ps, order: u64) -> Key {
     Key::from(time.0) << 64 | Key::from(order)
+}
+
+/// In so many words, as a loop would be compiled to branches.
+fn least(&[a, b, c, d, e, f, g, h]: &[Key; 8]) -> Key {
+    let [ab, cd, ef, gh] = [a.min(b), c.min(d), e.min(f), g.min(h)];
+    ab.min(cd).min(ef.min(gh))
 }
 
 impl<E> Entry<E> {
@@ -94,7 +100,7 @@ impl<E: Copy> Events<E> {
             now: Ps::ZERO,
             sequence: 0,
             spans: Vec::with_capacity(LANES),
-            heads: vec![NOTHING],
+            heads: [[NOTHING; 8]; 2],
             lanes: Vec::with_capacity(LANES),
             heap: BinaryHeap::new(),
         }
@@ -120,12 +126,11 @@ impl<E: Copy> Events<E> {
         if span.head == HEAP {
             return self.push_on_heap(Entry { time, order, event });
         }
-        let head = usize::from(span.head);
-        let lane = &mut self.lanes[head - 1];
-        if lane.is_empty() {
-            self.heads[head] = key(time, order);
+        let lane = usize::from(span.head) - 1;
+        if self.lanes[lane].is_empty() {
+            *self.head(span.head) = key(time, order);
         }
-        lane.push_back(Entry { time, order, event });
+        self.lanes[lane].push_back(Entry { time, order, event });
     }
 
     /// Schedules an event at an instant, which must not have passed.
@@ -140,7 +145,7 @@ impl<E: Copy> Events<E> {
 
     #[cold]
     fn push_on_heap(&mut self, entry: Entry<E>) {
-        let first = &mut self.heads[usize::from(HEAP)];
+        let first = self.head(HEAP);
         *first = entry.key().min(*first);
         self.heap.push(Reverse(entry));
     }
@@ -148,21 +153,29 @@ impl<E: Copy> Events<E> {
     /// The next event; its time becomes now.
     #[inline]
     pub fn pop(&mut self) -> Option<E> {
-        let first = self.heads.iter().copied().fold(NOTHING, Key::min);
+        let [some, others] = &self.heads;
+        let mut first = least(some);
+        if self.lanes.len() >= some.len() {
+            first = first.min(least(others));
+        }
         if first == NOTHING {
             return None;
         }
-        let head = first as usize & ((1 << HEAD_BITS) - 1);
+        let head = first as u8 & ((1 << HEAD_BITS) - 1);
         self.now = Ps((first >> 64) as u64);
         let (event, next) = match head.checked_sub(1) {
             Some(lane) => {
-                let lane = &mut self.lanes[lane];
+                let lane = &mut self.lanes[usize::from(lane)];
                 (lane.pop_front()?.event, lane.front().map(Entry::key))
             }
             None => (self.heap.pop()?.0.event, self.heap.peek().map(|Reverse(entry)| entry.key())),
         };
-        self.heads[head] = next.unwrap_or(NOTHING);
+        *self.head(head) = next.unwrap_or(NOTHING);
         Some(event)
+    }
+
+    fn head(&mut self, place: u8) -> &mut Key {
+        &mut self.heads[usize::from(place / 8)][usize::from(place % 8)]
     }
 
     /// The lower half of the key of the event that is scheduled next.
@@ -180,7 +193,6 @@ impl<E: Copy> Events<E> {
         }
         if known.is_none() {
             self.spans.push(time);
-            self.heads.push(NOTHING);
             self.lanes.push(VecDeque::new());
         }
         Span { time, head: lane as u8 + 1 }
