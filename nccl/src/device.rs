@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use braid::{Datapath, VerbsOptions};
+use braid::{Datapath, EngineConfig, VerbsOptions};
 
 use crate::config::{Carrier, Config};
 use crate::error::Error;
@@ -20,6 +20,8 @@ const UNKNOWN_SPEED: i32 = 10_000;
 const LOOPBACK_SPEED: i32 = 50_000;
 /// Most payload bytes of a packet over UDP unless told otherwise.
 const DEFAULT_PAYLOAD: u16 = 16384;
+/// Paths over verbs unless told otherwise: each has 2 MiB of receive buffers, and a job has many connections.
+const VERBS_PATHS: usize = 4;
 /// Bytes of a packet that are not payload, without IP: UDP, and Braid's data header (`docs/wire.md`).
 const HEADERS: usize = 8 + 60;
 
@@ -65,6 +67,14 @@ impl Device {
             },
             datapath,
             hub: Mutex::default(),
+        })
+    }
+
+    /// How many paths a connection has.
+    pub(crate) fn paths(&self, config: &Config) -> usize {
+        config.paths.unwrap_or(match self.datapath {
+            Datapath::Verbs(_) => VERBS_PATHS,
+            _ => EngineConfig::default().paths,
         })
     }
 

@@ -50,7 +50,7 @@ impl Hub {
             datapath: device.datapath.clone(),
             bind: device.addr,
             progress,
-            paths: config.paths,
+            paths: device.paths(config),
             lb: config.lb,
             discover: config.discover,
             mtu: device.mtu,

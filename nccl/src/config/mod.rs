@@ -47,7 +47,8 @@ pub(crate) struct Config {
     pub(crate) service: VerbsService,
     /// Engine threads of a device; 0: NCCL's threads drive it while they poll.
     pub(crate) threads: usize,
-    pub(crate) paths: usize,
+    /// `None`: as many as suit the datapath.
+    pub(crate) paths: Option<usize>,
     pub(crate) lb: LbPolicy,
     pub(crate) discover: bool,
     /// Most payload bytes of a packet; `None`: what suits the device.
@@ -75,7 +76,7 @@ impl Default for Config {
             carrier: Carrier::Udp,
             service: VerbsService::default(),
             threads: 0,
-            paths: engine.paths,
+            paths: None,
             lb: engine.lb,
             discover: engine.discover,
             mtu: None,
@@ -145,7 +146,7 @@ mod tests {
         let config = Config::from_settings(given).unwrap();
         assert_eq!(config.threads, 3);
         assert_eq!(config.faults.drop, 0.5);
-        assert_eq!(config.paths, Config::default().paths);
+        assert_eq!(config.paths, None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("datapath", |c, v| set(&mut c.carrier, carrier(v))),
     ("service", |c, v| set(&mut c.service, service(v))),
     ("threads", |c, v| set(&mut c.threads, number(v, 0..=64))),
-    ("paths", |c, v| set(&mut c.paths, number(v, 1..=4096))),
+    ("paths", |c, v| set(&mut c.paths, number(v, 1..=4096).map(Some))),
     ("lb", |c, v| set(&mut c.lb, parsed(v))),
     ("discover", |c, v| set(&mut c.discover, switch(v))),
     ("mtu", |c, v| set(&mut c.mtu, packet_payload(v).map(Some))),

@@ -273,7 +273,7 @@ fn qemu(plan: &Plan<'_>, console: &std::path::Path) -> Command {
         Accel::Tcg => qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max,-pclmulqdq"]),
         Accel::Kvm => qemu.args(["-accel", "kvm", "-cpu", "host"]),
     };
-    qemu.args(["-smp", "1", "-m", "768", "-nodefaults", "-no-user-config", "-no-reboot"]);
+    qemu.args(["-smp", "1", "-m", "1024", "-nodefaults", "-no-user-config", "-no-reboot"]);
     qemu.args(["-display", "none"]);
     qemu.arg("-kernel").arg(&plan.image.kernel).arg("-initrd").arg(&plan.image.initrd);
     // A panic ends QEMU at once, as there is nobody to look at it.

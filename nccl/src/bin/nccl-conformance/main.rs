@@ -58,9 +58,9 @@ struct Args {
     /// Versions of the table, with commas between them.
     #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "6,7,8,9,10,11,12")]
     versions: Vec<u32>,
-    /// Only checks whose name contains this.
-    #[arg(long, value_name = "WORDS")]
-    only: Option<String>,
+    /// Only checks whose name contains this, or one of these with commas between them.
+    #[arg(long, value_name = "WORDS,..", value_delimiter = ',')]
+    only: Vec<String>,
     /// The oldest and the newest version only, and no speed.
     #[arg(long)]
     quick: bool,
@@ -134,7 +134,7 @@ fn run(args: &Args) -> Result<bool, String> {
         return in_this_process(args, plugin);
     }
     let subject = Subject { plugin: &plugin, ifname: &args.ifname, datapath: args.datapath };
-    let partly = args.quick || args.no_speed || args.only.is_some();
+    let partly = args.quick || args.no_speed || !args.only.is_empty();
     let measures = args.speed || !partly;
     if measures && (subject.ifname != "lo" || subject.datapath != Datapath::Udp) {
         return Err("speed is measured over UDP on lo only; give --no-speed".to_owned());
@@ -222,7 +222,9 @@ fn with_warnings(seen: String) -> String {
 }
 
 fn conform(args: &Args, subject: Subject<'_>, report: &mut Report) -> Result<(), String> {
-    let named = |check: &&Check| args.only.as_ref().is_none_or(|words| check.name.contains(words));
+    let named = |check: &&Check| {
+        args.only.is_empty() || args.only.iter().any(|words| check.name.contains(words))
+    };
     let suits = |check: &&Check| subject.datapath == Datapath::Udp || !check.udp_only;
     let unsuited: Vec<&str> =
         checks::all().filter(named).filter(|c| !suits(c)).map(|c| c.name).collect();
