@@ -28,6 +28,7 @@ use crate::run;
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 const UDP_GSO: &str = "raw UDP GSO/GRO";
+const UDP_GSO_CRC: &str = "raw UDP GSO/GRO, CRC-32";
 const TCP_1M: &str = "TCP cubic, 1 MiB writes";
 const TCP_64K: &str = "TCP cubic, 64 KiB writes";
 const PING_PONG: &str = "raw UDP ping-pong";
@@ -56,6 +57,8 @@ struct Headline {
     write_64kib_ratio_tcp: Option<f64>,
     /// The same with `--crc off`.
     write_64kib_crc_off_ratio_tcp: Option<f64>,
+    /// What the raw blaster with payload checks, and nothing else of a transport, reaches of that TCP.
+    udp_gso_crc_ratio_tcp_64kib: Option<f64>,
     /// WRITE 8 B, half a round trip, by the raw ping-pong. Target: at most 1.5.
     write_8b_latency_ratio_udp: Option<f64>,
     /// SENDs of 8 B, 64 outstanding. Target: 2.
@@ -91,6 +94,7 @@ pub(crate) fn run(args: &CeilingArgs) -> Result<(), Failure> {
         write_1mib_ratio_tcp: to_tcp_1m.ratio(WRITE_1M, GOODPUT),
         write_64kib_ratio_tcp: to_tcp_64k.ratio(WRITE_64K, GOODPUT),
         write_64kib_crc_off_ratio_tcp: to_tcp_64k.ratio(WRITE_64K_OFF, GOODPUT),
+        udp_gso_crc_ratio_tcp_64kib: to_tcp_64k.ratio(UDP_GSO_CRC, GOODPUT),
         write_8b_latency_ratio_udp: latency.ratio(WRITE_8B_LAT, ONE_WAY_P50),
         send_8b_mmsgs: latency.median(SEND_8B, RATE),
         cpu_s_per_gb: to_raw.median(WRITE_1M, CPU),
@@ -133,6 +137,7 @@ fn print_headline(headline: &Headline) {
         "target 1.00 or more",
     );
     line("WRITE 64 KiB / TCP 64 KiB writes, crc off", headline.write_64kib_crc_off_ratio_tcp, "");
+    line("raw UDP GSO with CRC-32 / TCP 64 KiB writes", headline.udp_gso_crc_ratio_tcp_64kib, "");
     line(
         "WRITE 8 B latency / raw UDP ping-pong",
         headline.write_8b_latency_ratio_udp,
@@ -143,8 +148,13 @@ fn print_headline(headline: &Headline) {
 }
 
 fn bulk_contestants(args: &CeilingArgs, timing: Timing) -> Vec<Contestant<'_>> {
-    let raw =
-        udp_gso::UdpGsoOptions { bind: LOOPBACK, payload: udp_gso::DEFAULT_PAYLOAD_BYTES, timing };
+    let raw = |checked| udp_gso::UdpGsoOptions {
+        bind: LOOPBACK,
+        payload: udp_gso::DEFAULT_PAYLOAD_BYTES,
+        checked,
+        timing,
+    };
+    let (raw, raw_crc) = (raw(false), raw(true));
     let tcp = |write_bytes| tcp::TcpOptions {
         bind: LOOPBACK,
         write_bytes,
@@ -162,6 +172,7 @@ fn bulk_contestants(args: &CeilingArgs, timing: Timing) -> Vec<Contestant<'_>> {
         Contestant::new(WRITE_1M_CRC, write(1 << 20, Switch::On)),
         Contestant::new(TCP_1M, move || tcp::run(&tcp_1m)),
         Contestant::new(WRITE_64K, write(64 << 10, Switch::On)),
+        Contestant::new(UDP_GSO_CRC, move || udp_gso::run(&raw_crc)),
         Contestant::new(TCP_64K, move || tcp::run(&tcp_64k)),
         Contestant::new(WRITE_64K_OFF, write(64 << 10, Switch::Off)),
     ]

@@ -114,7 +114,7 @@ impl Pinger {
 
     fn send(&mut self, kind: Kind) -> Result<(), PeerError> {
         let header = self.ping.first_chunk_mut().expect("a ping is longer than a header");
-        Header { kind, position: self.next, received: 0 }.encode(header);
+        Header { kind, position: self.next, note: 0 }.encode(header);
         self.socket.send(&self.ping).context("send a ping")?;
         Ok(())
     }

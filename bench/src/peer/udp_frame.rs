@@ -48,8 +48,8 @@ pub(crate) struct Header {
     pub(crate) kind: Kind,
     /// In the stream of payload bytes: where this payload begins, or how far the sender is.
     pub(crate) position: u64,
-    /// In an answer: payload bytes received since the beginning.
-    pub(crate) received: u64,
+    /// In an answer: payload bytes received since the beginning. With a payload: its [`check`], or 0 for none.
+    pub(crate) note: u64,
 }
 
 impl Header {
@@ -57,7 +57,7 @@ impl Header {
     pub(crate) fn encode(&self, bytes: &mut [u8; HEADER_BYTES]) {
         bytes[0] = self.kind as u8;
         bytes[8..16].copy_from_slice(&self.position.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.received.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.note.to_le_bytes());
     }
 
     /// Splits a datagram into its header and its payload; `None` when it is not one of ours.
@@ -67,8 +67,13 @@ impl Header {
             u64::from_le_bytes(header[at..at + 8].try_into().expect("a slice of eight bytes"))
         };
         let kind = Kind::from_byte(header[0])?;
-        Some((Self { kind, position: word(8), received: word(16) }, payload))
+        Some((Self { kind, position: word(8), note: word(16) }, payload))
     }
+}
+
+/// The CRC-32 that Braid checks payloads with; never 0.
+pub(crate) fn check(payload: &[u8]) -> u64 {
+    1 << 32 | u64::from(crc32fast::hash(payload))
 }
 
 /// How a bulk transfer is cut. Both sides derive it from the payload size alone.
@@ -117,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_header_survives_the_wire() {
-        let header = Header { kind: Kind::Mark, position: 1 << 40, received: 7 };
+        let header = Header { kind: Kind::Mark, position: 1 << 40, note: 7 };
         let mut bytes = [0; HEADER_BYTES];
         header.encode(&mut bytes);
         assert_eq!(Header::decode(&bytes), Some((header, &[][..])));

@@ -14,7 +14,7 @@ use socket2::SockRef;
 
 use super::metrics::{Bulk, Metrics, ServerReport};
 use super::process::Peer;
-use super::udp_frame::{BUFFER_BYTES, Cut, HEADER_BYTES, Header, Kind};
+use super::udp_frame::{BUFFER_BYTES, Cut, HEADER_BYTES, Header, Kind, check};
 use super::{
     ANSWER_LIMIT, Context, PeerError, PeerKind, ServeOptions, Timing, WORKING_SET_BYTES, sys,
 };
@@ -38,6 +38,8 @@ pub(crate) struct UdpGsoOptions {
     pub(crate) bind: IpAddr,
     /// Payload bytes of a segment; 4096 on loopback, 1408 where the MTU is 1500.
     pub(crate) payload: usize,
+    /// Whether each payload has a CRC-32, made by the sender and checked by the receiver, as Braid's have.
+    pub(crate) checked: bool,
     /// How long.
     pub(crate) timing: Timing,
 }
@@ -52,6 +54,7 @@ pub(crate) fn run(options: &UdpGsoOptions) -> Result<Metrics, PeerError> {
     serve.payload = options.payload;
     let peer = Peer::spawn(&serve)?;
     let mut sender = Sender::connect(options.bind, peer.address(), cut)?;
+    sender.checked = options.checked;
     let bulk = sender.measure(options.timing)?;
     let report = sender.finish(&peer)?;
     Ok(bulk.metrics(report))
@@ -61,6 +64,7 @@ pub(crate) fn run(options: &UdpGsoOptions) -> Result<Metrics, PeerError> {
 struct Sender {
     socket: UdpSocket,
     cut: Cut,
+    checked: bool,
     /// The working set.
     buffers: Vec<Vec<u8>>,
     /// One header per segment of a train.
@@ -83,7 +87,8 @@ impl Sender {
         socket.set_read_timeout(Some(PATIENCE)).context("set a timeout")?;
         let buffers = vec![vec![0x5A; BUFFER_BYTES]; WORKING_SET_BYTES / BUFFER_BYTES];
         let headers = vec![[0; HEADER_BYTES]; cut.segments];
-        let mut sender = Self { socket, cut, buffers, headers, sent: 0, acked: 0, received: 0 };
+        let (checked, sent, acked, received) = (false, 0, 0, 0);
+        let mut sender = Self { socket, cut, checked, buffers, headers, sent, acked, received };
         sender.ask(Kind::Hello)?;
         Ok(sender)
     }
@@ -135,10 +140,12 @@ impl Sender {
         let mut parts = Vec::with_capacity(2 * self.headers.len());
         let mut position = self.sent;
         for header in &mut self.headers {
-            Header { kind: Kind::Data, position, received: 0 }.encode(header);
             let (buffer, offset) = self.cut.place(position);
+            let bytes = &self.buffers[buffer][offset..offset + payload];
+            let note = if self.checked { check(bytes) } else { 0 };
+            Header { kind: Kind::Data, position, note }.encode(header);
             parts.push(IoSlice::new(header));
-            parts.push(IoSlice::new(&self.buffers[buffer][offset..offset + payload]));
+            parts.push(IoSlice::new(bytes));
             position += payload as u64;
         }
         SockRef::from(&self.socket).send_vectored(&parts).context("send a train")?;
@@ -162,7 +169,7 @@ impl Sender {
 
     fn send_word(&self, kind: Kind) -> Result<(), PeerError> {
         let mut bytes = [0; HEADER_BYTES];
-        Header { kind, position: self.sent, received: 0 }.encode(&mut bytes);
+        Header { kind, position: self.sent, note: 0 }.encode(&mut bytes);
         self.socket.send(&bytes).context("send to the UDP receiver")?;
         Ok(())
     }
@@ -194,7 +201,7 @@ impl Sender {
         let answer = Header::decode(bytes).map(|(header, _)| header);
         if let Some(answer) = answer {
             self.acked = self.acked.max(answer.position.min(self.sent));
-            self.received = self.received.max(answer.received);
+            self.received = self.received.max(answer.note);
         }
         Ok(answer)
     }
@@ -243,7 +250,9 @@ mod tests {
                     *byte = (at / payload * 7 + at + number) as u8;
                 }
             }
-            sender.blast(Duration::from_millis(50)).unwrap();
+            sender.blast(Duration::from_millis(25)).unwrap();
+            sender.checked = true;
+            sender.blast(Duration::from_millis(25)).unwrap();
             sender.ask(Kind::Probe).unwrap();
             sender.send_word(Kind::End).unwrap();
 

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use super::metrics::ServerReport;
-use super::udp_frame::{BUFFER_BYTES, Cut, HEADER_BYTES, Header, Kind};
+use super::udp_frame::{BUFFER_BYTES, Cut, HEADER_BYTES, Header, Kind, check};
 use super::udp_gso::ACK_BYTES;
 use super::{Context, IDLE_LIMIT, PeerError, WORKING_SET_BYTES, announce, sys};
 
@@ -95,6 +95,9 @@ impl Receiver {
         if header.position < self.expected || payload.len() != self.cut.payload {
             return;
         }
+        if header.note != 0 && header.note != check(payload) {
+            return;
+        }
         let (buffer, offset) = self.cut.place(header.position);
         let start = buffer * BUFFER_BYTES + offset;
         self.memory[start..start + payload.len()].copy_from_slice(payload);
@@ -115,7 +118,7 @@ impl Receiver {
     fn answer(&mut self, kind: Kind) -> Result<(), PeerError> {
         self.acked = self.received;
         let mut bytes = [0; HEADER_BYTES];
-        Header { kind, position: self.expected, received: self.received }.encode(&mut bytes);
+        Header { kind, position: self.expected, note: self.received }.encode(&mut bytes);
         self.socket.send(&bytes).context("acknowledge")?;
         Ok(())
     }
