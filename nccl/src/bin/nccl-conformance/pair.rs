@@ -147,6 +147,26 @@ impl<'n> Pair<'n> {
         Ok(Pair::of(net, send, recv))
     }
 
+    /// The sending end of a connection to who listens with this handle, once that is accepted.
+    pub(crate) fn sending(net: &'n Net, ctx: Opaque, mut handle: Handle) -> Verdict<Self> {
+        let mut send = NULL;
+        until("connect", || {
+            returns("connect", net.connect(ctx, 0, &raw mut handle, &raw mut send), SUCCESS)?;
+            Ok((!send.is_null()).then_some(()))
+        })?;
+        Ok(Pair::of(net, send, NULL))
+    }
+
+    /// The receiving end of the next connection to this listener.
+    pub(crate) fn receiving(net: &'n Net, listener: Opaque) -> Verdict<Self> {
+        let mut recv = NULL;
+        until("accept", || {
+            returns("accept", net.accept(listener, &raw mut recv), SUCCESS)?;
+            Ok((!recv.is_null()).then_some(()))
+        })?;
+        Ok(Pair::of(net, NULL, recv))
+    }
+
     /// Of communicators that exist; NULL where there is only one.
     pub(crate) fn of(net: &'n Net, send: Opaque, recv: Opaque) -> Self {
         Pair { net, send, recv, requests: RefCell::default() }

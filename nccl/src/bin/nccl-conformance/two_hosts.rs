@@ -5,10 +5,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use crate::net::{NULL, Net, Opaque, SUCCESS};
-use crate::pair::{Pair, Verdict, listen, returns, until};
+use crate::net::{Handle, Net, Opaque, SUCCESS};
+use crate::pair::{Pair, Verdict, listen, returns};
 use crate::speed::{self, MESSAGE, Round, Throughput};
-use crate::{tcp, victim};
+use crate::tcp;
 
 /// How long the other side may take for a step, the measurement included.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -76,13 +76,8 @@ pub(crate) fn serve(net: &Net, at: SocketAddr) -> Verdict {
 
 fn receive(net: &Net, ctx: Opaque, control: &mut Control) -> Verdict {
     let (listener, handle) = listen(net, ctx, 0)?;
-    control.say(&victim::to_line(&handle))?;
-    let mut recv = NULL;
-    until("accept", || {
-        returns("accept", net.accept(listener, &raw mut recv), SUCCESS)?;
-        Ok((!recv.is_null()).then_some(()))
-    })?;
-    let pair = Pair::of(net, NULL, recv);
+    control.say(&handle.to_line())?;
+    let pair = Pair::receiving(net, listener)?;
     speed::receive(pair, |rate| control.say(&rate.to_string()))?;
     returns("closeListen", net.close_listen(listener), SUCCESS)
 }
@@ -123,14 +118,9 @@ pub(crate) fn measure(
 }
 
 fn send(net: &Net, ctx: Opaque, time: Duration, control: &mut Control) -> Verdict<f64> {
-    let mut handle = victim::from_line(&control.hear()?)?;
-    let mut send = NULL;
-    until("connect", || {
-        returns("connect", net.connect(ctx, 0, &raw mut handle, &raw mut send), SUCCESS)?;
-        Ok((!send.is_null()).then_some(()))
-    })?;
+    let pair = Pair::sending(net, ctx, Handle::from_line(&control.hear()?)?)?;
     let mut rate = None;
-    speed::send_for(Pair::of(net, send, NULL), time, || {
+    speed::send_for(pair, time, || {
         rate = Some(control.hear_rate()?);
         Ok(())
     })?;

@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{Check, Stage};
-use crate::net::{INVALID_USAGE, NULL, REMOTE_ERROR, SUCCESS};
-use crate::pair::{Memory, Pair, Request, Verdict, ensure, listen, returns, until};
+use crate::net::{Handle, INVALID_USAGE, REMOTE_ERROR, SUCCESS};
+use crate::pair::{Memory, Pair, Request, Verdict, ensure, listen, returns};
 use crate::victim;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -111,16 +111,11 @@ fn sender_lost(stage: &Stage, signal: c_int) -> Verdict {
     stage.session(|net, ctx| {
         let (listener, handle) = listen(net, ctx, 0)?;
         let mut victim = Victim::spawn(stage, victim::SENDER)?;
-        let line = victim::to_line(&handle);
+        let line = handle.to_line();
         let stdin = victim.0.stdin.as_mut().ok_or("no pipe")?;
         writeln!(stdin, "{line}").map_err(|error| error.to_string())?;
-        let mut recv = NULL;
-        until("accept", || {
-            returns("accept", net.accept(listener, &raw mut recv), SUCCESS)?;
-            Ok((!recv.is_null()).then_some(()))
-        })?;
-        let pair = Pair::of(net, NULL, recv);
-        let mut to = Memory::new(net, recv, victim::SIZE)?;
+        let pair = Pair::receiving(net, listener)?;
+        let mut to = Memory::new(net, pair.recv, victim::SIZE)?;
         let mut receive = || pair.irecv(&mut to, &[(0, victim::SIZE, victim::TAG)]);
         for _ in 0..50 {
             pair.wait(receive()?)?;
@@ -139,14 +134,8 @@ fn receiver_lost(stage: &Stage, signal: c_int) -> Verdict {
         let mut line = String::new();
         let stdout = victim.0.stdout.take().ok_or("no pipe")?;
         BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
-        let mut handle = victim::from_line(&line)?;
-        let mut send = NULL;
-        until("connect", || {
-            returns("connect", net.connect(ctx, 0, &raw mut handle, &raw mut send), SUCCESS)?;
-            Ok((!send.is_null()).then_some(()))
-        })?;
-        let pair = Pair::of(net, send, NULL);
-        let mut from = Memory::new(net, send, victim::SIZE)?;
+        let pair = Pair::sending(net, ctx, Handle::from_line(&line)?)?;
+        let mut from = Memory::new(net, pair.send, victim::SIZE)?;
         let mut transmit = || pair.isend(&mut from, 0, victim::SIZE, victim::TAG);
         for _ in 0..50 {
             pair.wait(transmit()?)?;
