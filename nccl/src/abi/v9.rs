@@ -1,9 +1,10 @@
 //! `ncclNetPlugin_v9`: NCCL 2.24 and 2.25. Sizes of messages are `size_t`; devices may be virtual ones; longest messages are told.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
 
 use super::boundary::{boundary, place};
-use super::calls::{self, Received, Sent};
+use super::calls::{self, profiled};
 use super::describe::{MAX_BYTES, properties};
 use super::{Code, DEVICE_HOST, DEVICE_VERSION, Logger, NAME, export};
 
@@ -185,11 +186,8 @@ unsafe extern "C" fn isend(
     mhandle: *mut c_void,
     request: *mut *mut c_void,
 ) -> Code {
-    boundary("isend", || {
-        let sent = Sent { comm, data, size, tag, mhandle, phandle: std::ptr::null_mut(), request };
-        // SAFETY: NCCL's pointers, as `calls::isend` wants them.
-        unsafe { calls::isend(sent) }
-    })
+    // SAFETY: NCCL's pointers, as `profiled::isend` wants them; it takes a NULL handle of the profiler.
+    unsafe { profiled::isend(comm, data, size, tag, mhandle, ptr::null_mut(), request) }
 }
 
 unsafe extern "C" fn irecv(
@@ -201,18 +199,6 @@ unsafe extern "C" fn irecv(
     mhandles: *mut *mut c_void,
     request: *mut *mut c_void,
 ) -> Code {
-    boundary("irecv", || {
-        let received = Received {
-            comm,
-            n,
-            data,
-            sizes,
-            tags,
-            mhandles,
-            phandles: std::ptr::null_mut(),
-            request,
-        };
-        // SAFETY: NCCL's pointers, as `calls::irecv` wants them.
-        unsafe { calls::irecv(received, Ok) }
-    })
+    // SAFETY: as above.
+    unsafe { profiled::irecv(comm, n, data, sizes, tags, mhandles, ptr::null_mut(), request) }
 }
