@@ -43,15 +43,11 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    fn new(index: usize, interface: &Interface, config: &Config) -> Result<Self, Error> {
+    fn new(index: usize, interface: &Interface, datapath: Datapath, config: &Config) -> Self {
         let sys = Path::new("/sys/class/net").join(&interface.name);
         let pci = fs::canonicalize(sys.join("device")).ok();
         let shown = format!("{}:{}", interface.name, interface.addr.ip());
-        let datapath = match config.carrier {
-            Carrier::Udp => Datapath::Udp,
-            Carrier::Verbs => Datapath::Verbs(verbs(interface, config)?),
-        };
-        Ok(Device {
+        Device {
             index,
             name: keep(&shown),
             pci_path: pci.map(|path| keep(&path.to_string_lossy())),
@@ -67,7 +63,7 @@ impl Device {
             },
             datapath,
             hub: Mutex::default(),
-        })
+        }
     }
 
     /// How many paths a connection has.
@@ -99,34 +95,41 @@ impl Device {
 /// There are none, or the system does not tell.
 pub(crate) fn find(config: &Config) -> Result<Vec<Device>, Error> {
     let all = interfaces::list().map_err(Error::Interfaces)?;
-    let mut chosen = choose(&all, config)?;
-    let named = config.interfaces.is_some() || !config.addresses.is_empty();
-    if config.carrier == Carrier::Verbs && !named {
-        chosen.retain(|interface| rdma::port_of(&interface.name).is_some());
+    let mut devices = Vec::new();
+    for interface in choose(&all, config)? {
+        if let Some(datapath) = datapath(interface, config)? {
+            devices.push(Device::new(devices.len(), interface, datapath, config));
+        }
     }
-    if chosen.is_empty() {
+    if devices.is_empty() {
         return Err(Error::NoInterface(format!(
             "none of this host's has an RDMA device; {HOW_TO_RDMA}"
         )));
     }
-    let devices =
-        chosen.iter().enumerate().map(|(at, interface)| Device::new(at, interface, config));
-    devices.collect()
+    Ok(devices)
 }
 
 const HOW_TO_RDMA: &str = "load the driver of the NIC, or make a Soft-RoCE device (`rdma link add rxe0 type rxe netdev IF`), \
      or set BRAID_DATAPATH=udp";
 
-/// The RDMA device of an interface, at the interface's address.
-fn verbs(interface: &Interface, config: &Config) -> Result<VerbsOptions, Error> {
-    let port = rdma::port_of(&interface.name).ok_or_else(|| {
-        Error::NoInterface(format!("{} has no RDMA device; {HOW_TO_RDMA}", interface.name))
-    })?;
-    Ok(VerbsOptions {
-        port: port.number,
-        service: config.service,
-        ..VerbsOptions::new(port.device)
-    })
+/// What carries the packets of an interface. `None`: it has no RDMA device, and nobody has asked for this one.
+fn datapath(interface: &Interface, config: &Config) -> Result<Option<Datapath>, Error> {
+    if config.carrier == Carrier::Udp {
+        return Ok(Some(Datapath::Udp));
+    }
+    let named = config.interfaces.is_some() || !config.addresses.is_empty();
+    match rdma::port_of(&interface.name) {
+        Some(rdma::Port { device, number }) => {
+            let options = VerbsOptions::new(device);
+            let service = config.service;
+            Ok(Some(Datapath::Verbs(VerbsOptions { port: number, service, ..options })))
+        }
+        None if named => {
+            let text = format!("{} has no RDMA device; {HOW_TO_RDMA}", interface.name);
+            Err(Error::NoInterface(text))
+        }
+        None => Ok(None),
+    }
 }
 
 fn choose<'a>(all: &'a [Interface], config: &Config) -> Result<Vec<&'a Interface>, Error> {
