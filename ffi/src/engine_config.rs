@@ -153,18 +153,18 @@ impl braid_engine_config {
         if let Some(lb) = lb {
             checked.lb = lb.parse()?;
         }
-        if let Some(device) = device {
-            if !config.fabric.is_null() {
-                return Err(Failure::TwoDatapaths);
+        let mut child = None;
+        match (config.fabric.is_null(), device) {
+            (true, None) => {}
+            (true, Some(device)) => checked.datapath = Datapath::Verbs(config.verbs(device)?),
+            (false, None) => {
+                let fabric = find(config.fabric)?;
+                checked.datapath = Datapath::Mem(fabric.fabric.clone());
+                child = Some(fabric.children.add());
             }
-            checked.datapath = Datapath::Verbs(config.verbs(device)?);
+            (false, Some(_)) => return Err(Failure::TwoDatapaths),
         }
-        if config.fabric.is_null() {
-            return Ok((checked, None));
-        }
-        let fabric = find(config.fabric)?;
-        checked.datapath = Datapath::Mem(fabric.fabric.clone());
-        Ok((checked, Some(fabric.children.add())))
+        Ok((checked, child))
     }
 
     /// All fields are named, so that one that is new to the engine is not forgotten here.
@@ -200,9 +200,7 @@ impl braid_engine_config {
             },
         })
     }
-}
 
-impl braid_engine_config {
     fn verbs(&self, device: String) -> Result<VerbsOptions, Failure> {
         let gid_index = match self.gid_index {
             -1 => None,
