@@ -48,7 +48,8 @@ pub(crate) struct Incoming {
 /// The acknowledgement that is owed, and the packet that it will echo.
 #[derive(Clone, Copy, Debug)]
 struct Owed {
-    /// When it cannot wait any longer; [`Time::ZERO`]: it cannot wait at all, [`Time::FAR_FUTURE`]: nothing is owed.
+    /// When it cannot wait any longer; [`Time::ZERO`]: it cannot wait at all, [`Time::FAR_FUTURE`]: nothing
+    /// is owed, or what was asked for waits only for data that could go out.
     due: Time,
     /// The peer has asked for it.
     asked: bool,

@@ -167,15 +167,16 @@ impl Outgoing {
 
     /// When the rate lets out what it holds back; [`Time::FAR_FUTURE`]: it holds nothing back.
     pub(crate) fn paced_until(&self) -> Time {
-        self.pacer.as_ref().and_then(Pacer::opens_at).unwrap_or(Time::FAR_FUTURE)
+        self.opens_at().unwrap_or(Time::FAR_FUTURE)
+    }
+
+    fn opens_at(&self) -> Option<Time> {
+        self.pacer.as_ref()?.opens_at()
     }
 
     /// Whether the next segment comes too late to ask for this one's acknowledgement too.
     pub(crate) fn is_held_for_long(&self, now: Time) -> bool {
-        self.pacer
-            .as_ref()
-            .and_then(Pacer::opens_at)
-            .is_some_and(|at| at - now > self.rtt.rto(0) / 4)
+        self.opens_at().is_some_and(|at| at - now > self.rtt.rto(0) / 4)
     }
 
     /// The path of the next segment, with `len` bytes of payload, and whether it begins a train.
