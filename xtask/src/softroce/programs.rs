@@ -30,10 +30,10 @@ pub(super) fn build(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     process::run(tree::cargo().args(RUST))?;
     let prefix = folder.join("prefix");
     install::into(&prefix)?;
-    let pingpong = folder.join("c").join("pingpong");
-    let source = tree::root().join("examples/c/pingpong.c");
-    std::fs::create_dir_all(folder.join("c"))
-        .map_err(|e| Failure::new(format!("cannot make {}: {e}", folder.display())))?;
+    let c = folder.join("c");
+    std::fs::create_dir_all(&c)
+        .map_err(|e| Failure::new(format!("cannot make {}: {e}", c.display())))?;
+    let (pingpong, source) = (c.join("pingpong"), tree::root().join("examples/c/pingpong.c"));
     let mut compile = Command::new("gcc");
     compile.args(["-std=c99", "-O2", "-o"]).arg(&pingpong).arg(source);
     compile.arg("-I").arg(prefix.join("include")).arg(prefix.join("lib/libbraid.a"));
