@@ -33,6 +33,8 @@ const NAP: Duration = Duration::from_millis(1);
 /// What a phase came to, as the client sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
+    /// Those that had ended after `elapsed`. With a limit of time more follow, which were under way
+    /// and are not counted (as perftest's -D): a slow queue pair's would take long.
     pub(crate) messages: u64,
     pub(crate) elapsed: Duration,
     pub(crate) verified: u64,
@@ -45,6 +47,8 @@ pub(crate) struct Outcome {
 /// One queue pair's books.
 #[derive(Clone, Default)]
 struct Lane {
+    /// Messages that it sends in this phase; `u64::MAX`: until it is stopped.
+    target: u64,
     posted: u64,
     ended: u64,
     /// Slots that may be used again: `ended`, or what the other side has credited.
@@ -60,7 +64,6 @@ struct Run<'s> {
     phase: Phase,
     transmits: bool,
     receives: bool,
-    target: u64,
     lanes: Vec<Lane>,
     verified: u64,
     completions: Vec<Completion>,
@@ -85,16 +88,17 @@ pub(crate) fn client(
     let begin = Instant::now();
     let began_unix_s = unix_seconds();
     run.sampler = interval.map(|every| Sampler::new(every, begin));
-    while !run.has_sent_all() {
+    let is_over = |run: &Run<'_>| match limit {
+        Some(limit) => run.ended() > 0 && begin.elapsed() >= limit,
+        None => run.has_sent_all(),
+    };
+    while !is_over(&run) {
         run.step()?;
-        if limit.is_some_and(|limit| begin.elapsed() >= limit) {
-            run.stop();
-        }
     }
-    let mut elapsed = begin.elapsed();
+    let (mut messages, mut elapsed) = (run.ended(), begin.elapsed());
     let samples = run.sampler.take().map(Sampler::into_samples).unwrap_or_default();
-    let sent = run.target;
-    run.session.control.send(&Order::End { sent })?;
+    run.send_rest()?;
+    run.session.control.send(&Order::End { sent: run.ended() })?;
     let report = loop {
         run.step()?;
         match run.session.control.try_receive()? {
@@ -103,12 +107,11 @@ pub(crate) fn client(
             None => {}
         }
     };
-    let mut messages = sent * run.lanes.len() as u64;
-    if run.receives {
-        run.receive_all(report.messages / run.lanes.len() as u64)?;
+    run.receive_all(report.sent)?;
+    if limit.is_none() && run.receives {
         elapsed = begin.elapsed();
-        messages += report.messages;
     }
+    messages += report.counted;
     let verified = run.verified + report.verified;
     let since = |lane: &Lane| Some(lane.finished?.duration_since(begin).as_secs_f64());
     let qp_seconds = run.lanes.iter().filter_map(since).collect();
@@ -138,17 +141,14 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
         }
     };
     run.expects = true;
-    if phase.iters.is_none() {
-        run.stop();
-    }
-    while !run.has_sent_all() {
-        run.step()?;
-    }
+    let so_far = run.ended();
+    run.send_rest()?;
     run.receive_all(sent)?;
-    let messages = if run.transmits { run.target * run.lanes.len() as u64 } else { 0 };
+    let sent = run.ended();
     let report = SideReport {
         verified: run.verified,
-        messages,
+        counted: if phase.iters.is_some() { sent } else { so_far },
+        sent,
         cpu_s: cpu_seconds() - cpu,
         traffic: Traffic::of(run.session).since(before),
         order: OutOfOrder::of(run.session),
@@ -166,13 +166,13 @@ impl<'s> Run<'s> {
             (_, true) => (true, true),
             (client, false) => (client, !client),
         };
-        let lanes = vec![Lane::default(); plan.qps as usize];
+        let target = phase.iters.filter(|_| transmits).unwrap_or(u64::MAX);
+        let lanes = vec![Lane { target, ..Lane::default() }; plan.qps as usize];
         let mut run = Run {
             transmits,
             // READs need nothing of the other side, unverified WRITEs neither.
             receives: receives
                 && (plan.test == Test::SendBw || (plan.test == Test::WriteBw && plan.verify)),
-            target: phase.iters.unwrap_or(u64::MAX),
             lanes,
             verified: 0,
             completions: Vec::with_capacity(256),
@@ -227,31 +227,35 @@ impl<'s> Run<'s> {
         self.session.qps[qp].post_recv(wr::recv(id, piece)).attempt("receive")
     }
 
-    /// No new messages: those that were posted are all there will be. Every queue pair sends as many as the one that is
-    /// furthest, so that the other side has one number to wait for.
-    fn stop(&mut self) {
-        if self.target == u64::MAX {
-            self.target = self.lanes.iter().map(|lane| lane.posted).max().unwrap_or(0).max(1);
-            let now = Instant::now();
-            for lane in self.lanes.iter_mut().filter(|lane| lane.ended == self.target) {
-                lane.finished = Some(now);
-            }
+    /// Messages of ours that are done.
+    fn ended(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.ended).sum()
+    }
+
+    /// Where no number was given, those that were posted are all there will be.
+    fn send_rest(&mut self) -> Result<(), Failure> {
+        for lane in self.lanes.iter_mut().filter(|lane| lane.target == u64::MAX) {
+            lane.target = lane.posted;
+            lane.finished = (lane.ended == lane.target).then(Instant::now);
         }
+        while !self.has_sent_all() {
+            self.step()?;
+        }
+        Ok(())
     }
 
     fn has_sent_all(&self) -> bool {
-        !self.transmits
-            || self.lanes.iter().all(|lane| lane.ended == self.target && !lane.credit_in_flight)
+        self.lanes.iter().all(|lane| lane.ended == lane.target && !lane.credit_in_flight)
     }
 
+    /// `count`: over all queue pairs.
     fn receive_all(&mut self, count: u64) -> Result<(), Failure> {
         let credits = self.session.uses_credits();
-        let done = |lane: &Lane| {
-            lane.received >= count
-                && (!credits || lane.credit_sent >= count)
-                && !lane.credit_in_flight
+        let settled = |lane: &Lane| {
+            (!credits || lane.credit_sent >= lane.received) && !lane.credit_in_flight
         };
-        while self.receives && !self.lanes.iter().all(done) {
+        let received = |lanes: &[Lane]| lanes.iter().map(|lane| lane.received).sum::<u64>();
+        while self.receives && !(received(&self.lanes) >= count && self.lanes.iter().all(settled)) {
             self.step()?;
         }
         Ok(())
@@ -311,7 +315,7 @@ impl<'s> Run<'s> {
         loop {
             let lane = &self.lanes[qp];
             let full = lane.posted - lane.reusable >= depth || lane.posted - lane.ended >= depth;
-            if full || lane.posted >= self.target {
+            if full || lane.posted >= lane.target {
                 return Ok(());
             }
             self.post_message(qp, lane.posted)?;
@@ -372,7 +376,7 @@ impl<'s> Run<'s> {
     fn on_end(&mut self, qp: usize) {
         let lane = &mut self.lanes[qp];
         lane.ended += 1;
-        if lane.ended == self.target {
+        if lane.ended == lane.target {
             lane.finished = Some(Instant::now());
         }
         if let Some(sampler) = &mut self.sampler {

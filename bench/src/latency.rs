@@ -94,7 +94,8 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
     run.drain()?;
     let report = SideReport {
         verified: run.verified,
-        messages: answered,
+        sent: answered,
+        counted: answered,
         cpu_s: cpu_seconds() - cpu,
         traffic: Traffic::of(run.session).since(before),
         order: OutOfOrder::of(run.session),

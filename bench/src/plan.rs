@@ -67,7 +67,7 @@ pub(crate) struct Phase {
 pub(crate) enum Order {
     /// Get ready for this; answer when so.
     Begin(Phase),
-    /// That was all: per queue pair so many messages were sent to you. Report when you have them.
+    /// That was all: so many messages were sent to you, over all queue pairs. Report when you have them.
     End { sent: u64 },
     /// No more phases.
     Quit,
@@ -86,8 +86,10 @@ pub(crate) enum Answer {
 pub(crate) struct SideReport {
     /// Messages whose every byte was checked.
     pub(crate) verified: u64,
-    /// Messages this side received or sent beyond the client's, when both directions run.
-    pub(crate) messages: u64,
+    /// Messages this side sent, when both directions run.
+    pub(crate) sent: u64,
+    /// Those of them that count: all, or those that had ended when the time was over.
+    pub(crate) counted: u64,
     /// CPU time of the process during the phase.
     pub(crate) cpu_s: f64,
     /// What its queue pairs counted during the phase.
