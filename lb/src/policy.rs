@@ -64,6 +64,19 @@ impl LbPolicy {
         }
         all
     };
+
+    /// How many turns of a path a sender's window is to hold, for a driver that sends trains.
+    ///
+    /// Few where nothing is learnt from them: a turn that fills the driver's trains costs the fewest calls. A
+    /// policy that judges paths by what comes back wants many small ones, as its source judges packets: with
+    /// 8 on four links, one of them at a tenth of its rate, REPS kept half of the window on the slow link
+    /// (0.70 of the capacity instead of 0.95).
+    pub fn turns_in_flight(self) -> u64 {
+        match self {
+            LbPolicy::Reps | LbPolicy::MinRtt | LbPolicy::TwoChoice => 32,
+            _ => 8,
+        }
+    }
 }
 
 impl fmt::Display for LbPolicy {

@@ -38,6 +38,8 @@ pub(super) const ALL: [Scenario; 9] = {
 /// Destinations of [`Scenario::Many`], and queue pairs to each.
 pub(super) const MANY_HOSTS: usize = 4;
 pub(super) const MANY_QPS: u32 = 16;
+/// Queue pairs of PLB beside its one, where it is to fill several links.
+const PLB_QPS: u64 = 16;
 
 impl Scenario {
     pub(super) fn name(self) -> &'static str {
@@ -150,13 +152,15 @@ fn clean(quick: bool) -> Vec<Sender> {
     braid.chain([Sender::Tcp(1), Sender::Tcp(4)]).collect()
 }
 
-/// PLB keeps a queue pair on one path, so it needs several to use them all.
+/// PLB keeps a queue pair on one path, so it needs several to use them all, each with a window that can
+/// fill a good part of a link.
 fn slow(quick: bool) -> Vec<Sender> {
     let adaptive = [LbPolicy::Reps, LbPolicy::Plb, LbPolicy::MinRtt, LbPolicy::TwoChoice];
-    let one = |policy| Sender::Braid(Braid::new(policy, LossRecovery::FifoPath, WINDOW_BYTES));
-    let plb = Braid::new(LbPolicy::Plb, LossRecovery::FifoPath, WINDOW_BYTES).queue_pairs(8, 8);
+    let one = |policy, window| Braid::new(policy, LossRecovery::FifoPath, window);
     let policies = LbPolicy::ALL.into_iter().filter(|policy| !quick || adaptive.contains(policy));
-    policies.map(one).chain([Sender::Braid(plb)]).collect()
+    let plb = one(LbPolicy::Plb, PLB_QPS / 4 * WINDOW_BYTES);
+    let several = plb.queue_pairs(PLB_QPS as u32, PLB_QPS as u32);
+    policies.map(|policy| one(policy, WINDOW_BYTES)).chain([several]).map(Sender::Braid).collect()
 }
 
 #[cfg(test)]

@@ -191,7 +191,7 @@ impl Outgoing {
         let starts = self.train.has_ended();
         if starts {
             self.tell(now, paths);
-            let room = limit.room(self.cc.allowance(0));
+            let room = limit.room(self.cc.allowance(0), paths.policy().turns_in_flight());
             let train = Train { now, psn: psn.wire(), segments: limit.full_segments(room) };
             let path = paths.pick(&mut self.paths, train);
             self.train = OpenTrain::new(path, limit, room);

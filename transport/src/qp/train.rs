@@ -4,11 +4,6 @@ use braid_wire::PathId;
 
 use super::window::Segment;
 
-/// A path's turn takes no more of the window than this part: what is in flight shall be spread over
-/// paths. It may take several system calls of the driver; a path for each would cost an eighth of
-/// the throughput in cold sockets where the window is large.
-const TRAINS_IN_FLIGHT: u64 = 8;
-
 /// What a train may hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TrainLimit {
@@ -22,9 +17,11 @@ impl TrainLimit {
         Segment::wire_len(self.mtu)
     }
 
-    /// Its bytes where the window allows `allowance`; a full segment always fits.
-    pub(crate) fn room(self, allowance: u64) -> u64 {
-        (allowance / TRAINS_IN_FLIGHT).max(self.full_segment())
+    /// The bytes of a path's turn where `turns` of them share the window `allowance`; a full segment always
+    /// fits. A turn may take several system calls of the driver; a path for each would cost an eighth of
+    /// the throughput in cold sockets where the window is large.
+    pub(crate) fn room(self, allowance: u64, turns: u64) -> u64 {
+        (allowance / turns).max(self.full_segment())
     }
 
     /// How many full segments those are: what a policy plans with.
