@@ -251,9 +251,8 @@ impl<'s> Run<'s> {
     /// `count`: over all queue pairs.
     fn receive_all(&mut self, count: u64) -> Result<(), Failure> {
         let credits = self.session.uses_credits();
-        let settled = |lane: &Lane| {
-            (!credits || lane.credit_sent >= lane.received) && !lane.credit_in_flight
-        };
+        let settled =
+            |lane: &Lane| (!credits || lane.credit_sent >= lane.received) && !lane.credit_in_flight;
         let received = |lanes: &[Lane]| lanes.iter().map(|lane| lane.received).sum::<u64>();
         while self.receives && !(received(&self.lanes) >= count && self.lanes.iter().all(settled)) {
             self.step()?;

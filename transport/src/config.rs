@@ -76,6 +76,9 @@ impl Default for QpConfig {
 pub struct EndpointConfig {
     /// Most segments that leave on one path before the next is picked; the datapath's train.
     pub train_segments: u32,
+    /// Most bytes of a train, headers included. New segments wait until a whole train may leave while several
+    /// are under way: it costs the datapath little more than one segment.
+    pub train_bytes: u64,
     /// Bytes that all queue pairs together may have in flight: what the peer's socket can hold.
     pub peer_receive_buffer: u64,
     /// Silence after which a peer that owes an answer is pinged.
@@ -93,6 +96,7 @@ impl Default for EndpointConfig {
     fn default() -> Self {
         EndpointConfig {
             train_segments: 1,
+            train_bytes: u64::MAX,
             peer_receive_buffer: u64::MAX,
             ping_interval: Duration::from_millis(500),
             peer_timeout: Duration::from_secs(3),

@@ -180,6 +180,7 @@ impl Worker {
             } else {
                 self.caps.train_segments as u32
             },
+            train_bytes: self.caps.train_bytes as u64,
             peer_receive_buffer: theirs.receive_buffer.into(),
             ping_interval: self.plan.ping_interval,
             peer_timeout: self.plan.peer_timeout,

@@ -401,8 +401,8 @@ impl Endpoint {
             return Some(transmit);
         }
         while let Some(&index) = self.ready.front() {
-            let train_segments = self.config.train_segments;
-            let grant = Sendable { budget: self.budget(), train_segments };
+            let EndpointConfig { train_segments, train_bytes, .. } = self.config;
+            let grant = Sendable { budget: self.budget(), train_segments, train_bytes };
             let Some(member) = self.members[index as usize].as_mut() else {
                 self.ready.pop_front();
                 continue;

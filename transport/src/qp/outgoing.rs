@@ -14,7 +14,7 @@ use super::recovery::{Detector, PROBES, Report};
 use super::repeats::Repeats;
 use super::rtt::Rtt;
 use super::send_queue::Next;
-use super::train::{OpenTrain, TrainLimit};
+use super::train::{OpenTurn, TrainLimit};
 use super::window::{Echo, Segment, Tally, Window};
 use crate::QpConfig;
 
@@ -30,7 +30,7 @@ pub(crate) struct Outgoing {
     paths: QpPaths,
     /// What the path set has still to be told.
     untold: Vec<(PathId, Outcome)>,
-    train: OpenTrain,
+    turn: OpenTurn,
     /// Time-outs in a row without progress.
     timeouts: u8,
     deadline: Option<Time>,
@@ -67,7 +67,13 @@ pub(crate) struct Room {
     pub(crate) segments: u32,
     /// Bytes that the endpoint may still have in flight.
     pub(crate) budget: u64,
+    /// Bytes of a whole train.
+    pub(crate) train: u64,
 }
+
+/// A train that is not whole leaves only while fewer than so many are under way: with more, word that lets the rest
+/// of it leave is soon there. (Linux' TCP defers a send likewise, tcp_tso_should_defer.)
+const TRAINS_UNDER_WAY: u64 = 4;
 
 /// Why nothing can be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,7 +118,7 @@ impl Outgoing {
             pacer,
             paths,
             untold: Vec::new(),
-            train: OpenTrain::default(),
+            turn: OpenTurn::default(),
             timeouts: 0,
             deadline: None,
             probes: 0,
@@ -148,6 +154,8 @@ impl Outgoing {
         // A segment always fits an empty window, however small that is.
         let bytes = Segment::wire_len(len);
         let in_flight = self.window.in_flight();
+        let waits = fresh && self.turn.begins_train() && in_flight >= TRAINS_UNDER_WAY * room.train;
+        let bytes = if waits { room.train } else { bytes };
         if in_flight > 0 && self.cc.allowance(in_flight) < bytes {
             return Err(Block::Own);
         }
@@ -188,16 +196,16 @@ impl Outgoing {
         paths: &mut PathSet,
         limit: TrainLimit,
     ) -> (PathId, bool) {
-        let starts = self.train.has_ended();
+        let starts = self.turn.has_ended();
         if starts {
             self.tell(now, paths);
             let room = limit.room(self.cc.allowance(0), paths.policy().turns_in_flight());
             let train = Train { now, psn: psn.wire(), segments: limit.full_segments(room) };
             let path = paths.pick(&mut self.paths, train);
-            self.train = OpenTrain::new(path, limit, room);
+            self.turn = OpenTurn::new(path, limit, room);
         }
-        self.train.join(len, limit);
-        (self.train.path(), starts)
+        self.turn.join(len, limit);
+        (self.turn.path(), starts)
     }
 
     /// The path of a packet that belongs to no train.
@@ -206,8 +214,8 @@ impl Outgoing {
         paths.pick(&mut self.paths, Train { now, psn, segments: 1 })
     }
 
-    pub(crate) fn train_has_ended(&self) -> bool {
-        self.train.has_ended()
+    pub(crate) fn turn_has_ended(&self) -> bool {
+        self.turn.has_ended()
     }
 
     /// Takes a segment's share of the rate; `burst`: segments that may leave at a time.
@@ -255,7 +263,10 @@ impl Outgoing {
         self.asks.count(len);
         // The peer works on the first half of a burst while the second is made.
         if self.asks.ends_small_burst() {
-            self.train.end();
+            self.turn.end();
+        }
+        if is_last {
+            self.turn.end_train();
         }
         let asks = is_last || self.probes > 0 || self.asks.is_time();
         if asks {
@@ -348,7 +359,7 @@ impl Outgoing {
             paths.on_feedback(qp, now, segment.path, Outcome::Lost { packets: 1 });
         });
         if lost.packets > 0 {
-            self.train.end(); // perhaps on a path that is dead
+            self.turn.end(); // perhaps on a path that is dead
         }
         lost
     }

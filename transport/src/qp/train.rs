@@ -1,48 +1,63 @@
-//! A train: segments in a row that take the same path, so that the driver can send them in one call.
+//! A path's turn: segments in a row that take it, in one or more trains, each of which the driver sends in
+//! one call.
 
 use braid_wire::PathId;
 
+use super::transmit::Sendable;
 use super::window::Segment;
 
-/// What a train may hold.
+/// What a turn and a train may hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TrainLimit {
-    pub(crate) segments: u32,
-    /// Payload bytes of a full segment.
-    pub(crate) mtu: u16,
+    segments: u32,
+    bytes: u64,
+    /// Wire bytes of a full segment.
+    full_segment: u64,
 }
 
 impl TrainLimit {
-    fn full_segment(self) -> u64 {
-        Segment::wire_len(self.mtu)
+    /// `mtu`: payload bytes of a full segment.
+    pub(crate) fn new(grant: &Sendable, mtu: u16) -> Self {
+        let (segments, bytes) = (grant.train_segments, grant.train_bytes);
+        TrainLimit { segments, bytes, full_segment: Segment::wire_len(mtu) }
     }
 
-    /// The bytes of a path's turn where `turns` of them share the window `allowance`; a full segment always
-    /// fits. A turn may take several system calls of the driver; a path for each would cost an eighth of
-    /// the throughput in cold sockets where the window is large.
+    /// The bytes of a whole train of full segments.
+    pub(crate) fn train_bytes(self) -> u64 {
+        let segments = (self.bytes / self.full_segment).clamp(1, self.segments.max(1).into());
+        segments * self.full_segment
+    }
+
+    /// The bytes of a turn where `turns` of them share the window `allowance`: whole trains; a smaller turn
+    /// is part of one, and a full segment always fits. A path for each train would cost an eighth of the
+    /// throughput in cold sockets where the window is large.
     pub(crate) fn room(self, allowance: u64, turns: u64) -> u64 {
-        (allowance / turns).max(self.full_segment())
+        let (room, train) = (allowance / turns, self.train_bytes());
+        let whole = if room >= train { room - room % train } else { room };
+        whole.max(self.full_segment)
     }
 
     /// How many full segments those are: what a policy plans with.
     pub(crate) fn full_segments(self, room: u64) -> u32 {
-        u32::try_from(room / self.full_segment()).unwrap_or(u32::MAX).clamp(1, self.segments)
+        u32::try_from(room / self.full_segment).unwrap_or(u32::MAX).clamp(1, self.segments)
     }
 }
 
-/// The train that segments join now. A default one has ended.
+/// The turn that segments join now. A default one has ended.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct OpenTrain {
+pub(crate) struct OpenTurn {
     path: PathId,
     /// Segments that it still takes; 0: it has ended.
     left: u32,
     /// Bytes that it still takes.
     room: u64,
+    /// Bytes that its train still takes; 0: the next segment begins one.
+    train: u64,
 }
 
-impl OpenTrain {
+impl OpenTurn {
     pub(crate) fn new(path: PathId, limit: TrainLimit, room: u64) -> Self {
-        OpenTrain { path, left: limit.segments, room }
+        OpenTurn { path, left: limit.segments, room, train: 0 }
     }
 
     pub(crate) fn path(&self) -> PathId {
@@ -55,14 +70,27 @@ impl OpenTrain {
 
     /// The next segment will begin another.
     pub(crate) fn end(&mut self) {
-        self.left = 0;
+        (self.left, self.train) = (0, 0);
+    }
+
+    /// The next segment will begin another train.
+    pub(crate) fn end_train(&mut self) {
+        self.train = 0;
+    }
+
+    pub(crate) fn begins_train(&self) -> bool {
+        self.train == 0 || self.has_ended()
     }
 
     /// A segment with `len` bytes of payload joins.
     pub(crate) fn join(&mut self, len: u16, limit: TrainLimit) {
+        let bytes = Segment::wire_len(len);
+        let train = if self.begins_train() { limit.train_bytes() } else { self.train };
+        let rest = train.saturating_sub(bytes);
+        self.train = if rest < limit.full_segment { 0 } else { rest };
         self.left -= 1;
-        self.room = self.room.saturating_sub(Segment::wire_len(len));
-        if self.room < limit.full_segment() {
+        self.room = self.room.saturating_sub(bytes);
+        if self.room < limit.full_segment {
             self.end();
         }
     }

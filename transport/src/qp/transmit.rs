@@ -18,6 +18,8 @@ pub(crate) struct Sendable {
     pub(crate) budget: u64,
     /// Most segments of a train.
     pub(crate) train_segments: u32,
+    /// Most bytes of a train, headers included.
+    pub(crate) train_bytes: u64,
 }
 
 /// What it came to.
@@ -81,7 +83,7 @@ impl QueuePair {
         if let Some(link) = self.link.as_mut() {
             link.from_requests.on_reply(now);
             link.from_responses.on_reply(now);
-            yields = link.outgoing(stream).train_has_ended();
+            yields = link.outgoing(stream).turn_has_ended();
             link.turn = if yields { other(stream) } else { stream };
         }
         Outcome::Packet { body, yields }
@@ -117,9 +119,9 @@ impl QueuePair {
         paths: &mut PathSet,
         grant: Sendable,
     ) -> Result<TransmitBody, Block> {
-        let (next, lost) = self.choose(now, stream, grant.budget)?;
+        let (next, lost) = self.choose(now, stream, grant)?;
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
-        let limit = TrainLimit { segments: grant.train_segments, mtu: link.remote.mtu };
+        let limit = TrainLimit::new(&grant, link.remote.mtu);
         let outgoing = link.outgoing(stream);
         let psn = lost.unwrap_or(outgoing.window.next());
         let (path, train_start) = outgoing.take_path(now, psn, next.len, paths, limit);
@@ -133,7 +135,7 @@ impl QueuePair {
             (None, Stream::Responses) => link.owed.advance(next, psn),
         }
         let sent = Segment::wire_len(next.len);
-        let left = grant.budget.saturating_sub(sent);
+        let left = Sendable { budget: grant.budget.saturating_sub(sent), ..grant };
         let following = self.choose(now, stream, left);
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
         let outgoing = link.outgoing(stream);
@@ -167,12 +169,13 @@ impl QueuePair {
         &mut self,
         now: Time,
         stream: Stream,
-        budget: u64,
+        grant: Sendable,
     ) -> Result<(Next, Option<Psn>), Block> {
         let candidate = self.candidate(stream);
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
         let Remote { window, segments, .. } = link.remote;
-        let room = Room { window, segments, budget };
+        let train = TrainLimit::new(&grant, link.remote.mtu).train_bytes();
+        let room = Room { window, segments, budget: grant.budget, train };
         let outgoing = link.outgoing(stream);
         let chosen = candidate.ok_or(Block::Own).and_then(|(next, lost)| {
             outgoing.may_send(now, next.len, lost.is_none(), room)?;

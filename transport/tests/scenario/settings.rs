@@ -125,6 +125,7 @@ fn dead(rng: &mut Pcg64Mcg) -> Dead {
 fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
     EndpointConfig {
         train_segments: pick(rng, &[1, 1, 2, 4, 16]),
+        train_bytes: pick(rng, &[u64::MAX, 3 * u64::from(mtu) + 200, 10_000, 1]),
         peer_receive_buffer: match rng.random_range(0..3) {
             0 => u64::from(mtu) * rng.random_range(1..=16),
             _ => u64::MAX,
