@@ -60,7 +60,11 @@ pub(crate) fn run(args: &SprayArgs) -> Result<(), Failure> {
 }
 
 fn choose(args: &SprayArgs) -> Result<Vec<Scenario>, Failure> {
-    let wanted = scenario::ALL.into_iter().filter(|scenario| !args.quick || scenario.in_quick());
+    let wanted = scenario::ALL.into_iter().filter(|scenario| match args.only.is_empty() {
+        true => !args.quick || scenario.in_quick(),
+        false => args.only.iter().any(|name| name == scenario.name()),
+    });
+    check_names(&args.only)?;
     let Some(name) = &args.fabric else { return Ok(wanted.collect()) };
     let lab = Lab::find(name)?;
     let fitting: Vec<_> = wanted.filter(|scenario| scenario.suits(lab.plan())).collect();
@@ -70,6 +74,17 @@ fn choose(args: &SprayArgs) -> Result<Vec<Scenario>, Failure> {
         )));
     }
     Ok(fitting)
+}
+
+fn check_names(names: &[String]) -> Result<(), Failure> {
+    let known: Vec<_> = scenario::ALL.iter().map(|scenario| scenario.name()).collect();
+    match names.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(Failure::Usage(format!(
+            "no scenario is called `{name}`; there is: {}",
+            known.join(", ")
+        ))),
+        None => Ok(()),
+    }
 }
 
 struct Spray {

@@ -58,10 +58,12 @@ impl Rtt {
     }
 
     /// A packet that others have overtaken and that is older than this is lost, whatever its path:
-    /// twice the longest round trip of late, or time-out. The smoothed one would not do: paths
-    /// differ, and one of them may have a queue.
+    /// twice the longest round trip of late, or what RFC 6298 makes of them, and at least the shortest time-out. The
+    /// smoothed one would not do: paths differ, and one of them may have a queue.
     pub(crate) fn overdue(&self) -> Duration {
-        self.peak.min(self.max_rto).max(self.base_rto) * 2
+        let expected =
+            self.smoothed.map_or(self.base_rto, |smoothed| smoothed + self.variation * 4);
+        (expected.max(self.peak).min(self.max_rto) * 2).max(self.min_rto)
     }
 
     /// A packet this much older than one that has arrived is lost, not late (as RFC 9002, 6.1.2,
@@ -95,12 +97,12 @@ mod tests {
     fn nothing_is_overdue_before_twice_the_longest_round_trip_of_late() {
         let mut rtt = Rtt::new(MS, MS * 100);
         rtt.on_sample(MS / 10);
-        assert_eq!(rtt.overdue(), MS * 2);
+        assert_eq!(rtt.overdue(), MS);
         rtt.on_path_sample(MS * 5);
         rtt.on_path_sample(MS / 10);
         assert!((MS * 9..MS * 10).contains(&rtt.overdue()), "{:?}", rtt.overdue());
         (0..2000).for_each(|_| rtt.on_path_sample(MS / 10));
-        assert_eq!(rtt.overdue(), MS * 2);
+        assert_eq!(rtt.overdue(), MS);
         rtt.on_path_sample(MS * 1000);
         assert_eq!(rtt.overdue(), MS * 200);
     }
