@@ -1,0 +1,225 @@
+//! Two hosts with one queue pair between them, and a network in virtual time.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use braid_lb::{LbPolicy, PathSet};
+use braid_transport::{
+    Access, Admit, Arrival, AtomicOp, Endpoint, EndpointConfig, LossRecovery, Memory, PdId,
+    QpConfig, QpSlot, QpState, QueuePair, RecvWr, Region, Regions, Remote, RemoteAddr, SendOp,
+    SendWr, SgList, Sge, Status, TransmitBody,
+};
+use braid_wire::{Crc, PathId, QpId, Time, Token};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+const PATHS: usize = 4;
+/// What a GSO call takes of full segments.
+const TRAIN_SEGMENTS: u32 = 15;
+const MTU: u16 = 4096;
+/// How long the fastest path takes, and how much slower each is than the one before.
+const DELAY: Duration = Duration::from_micros(10);
+const STEP: Duration = Duration::from_nanos(500);
+const QP: QpId = QpId::new(2);
+const TOKEN: Token = Token(7);
+
+/// One region that allows everything; no bytes are moved.
+struct Everything {
+    regions: Regions,
+    key: u32,
+}
+
+impl Memory for Everything {
+    fn regions(&self) -> &Regions {
+        &self.regions
+    }
+
+    fn atomic(&self, _: u64, _: AtomicOp) -> u64 {
+        0
+    }
+}
+
+struct Host {
+    endpoint: Endpoint,
+    paths: PathSet,
+    slot: QpSlot,
+    /// What is on its way to it, by path; the paths keep order.
+    arriving: [VecDeque<(Time, TransmitBody)>; PATHS],
+    /// Work requests that have completed.
+    completed: usize,
+}
+
+impl Host {
+    fn new(now: Time) -> Self {
+        let config =
+            EndpointConfig { train_segments: TRAIN_SEGMENTS, ..EndpointConfig::default() };
+        let mut endpoint = Endpoint::new(now, config);
+        let mut paths = PathSet::new(LbPolicy::Pro, PATHS, 1).expect("few paths");
+        let config = QpConfig { recovery: LossRecovery::FifoPath, ..QpConfig::default() };
+        let mut qp = QueuePair::new(QP, TOKEN, config);
+        qp.modify(QpState::Init).expect("it is in RESET");
+        let remote = Remote {
+            qp: QP,
+            token: TOKEN,
+            send_psn: 0,
+            recv_psn: 0,
+            mtu: MTU,
+            window: 4096,
+            segments: u32::MAX,
+            max_rd_atomic: 16,
+            crc: Crc::Off,
+        };
+        let slot = endpoint.adopt(now, qp, remote, &mut paths);
+        let arriving = std::array::from_fn(|_| VecDeque::new());
+        Host { endpoint, paths, slot, arriving, completed: 0 }
+    }
+
+    /// Takes what has come by now.
+    fn hear(&mut self, now: Time, memory: &Everything) {
+        for path in 0..PATHS {
+            while self.arriving[path].front().is_some_and(|(at, _)| *at <= now) {
+                let Some((_, body)) = self.arriving[path].pop_front() else { break };
+                self.take(now, &body, PathId::new(path as u16), memory);
+            }
+        }
+        if self.endpoint.next_timeout(&self.paths).is_some_and(|at| at <= now) {
+            self.endpoint.on_timeout(now, &mut self.paths);
+        }
+        while let Some(completion) = self.endpoint.poll_completion() {
+            assert_eq!(completion.status, Status::Success);
+            self.completed += 1;
+        }
+    }
+
+    fn take(&mut self, now: Time, body: &TransmitBody, path: PathId, memory: &Everything) {
+        let Host { endpoint, paths, slot, .. } = self;
+        match body {
+            TransmitBody::Segment { header, .. } => {
+                let arrival = Arrival { header, path, congestion: false };
+                if let Admit::Take(_) = endpoint.on_arrival(now, *slot, &arrival, memory) {
+                    endpoint.placed(now, *slot, memory);
+                }
+            }
+            TransmitBody::Ack(ack) => endpoint.on_ack(now, *slot, ack, paths),
+            TransmitBody::Control(control, _) => {
+                endpoint.on_control(now, *slot, control, path, paths);
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.endpoint.in_flight() == 0 && self.arriving.iter().all(VecDeque::is_empty)
+    }
+
+    /// When the next packet arrives, or a timer goes off.
+    fn next(&self) -> Time {
+        let arrivals = self.arriving.iter().filter_map(|path| path.front().map(|(at, _)| *at));
+        let timeout = self.endpoint.next_timeout(&self.paths);
+        arrivals.chain(timeout).min().expect("it has a queue pair, so a timer runs")
+    }
+}
+
+pub(crate) struct Pair {
+    now: Time,
+    hosts: [Host; 2],
+    memory: Everything,
+    /// The part of all packets that the network loses, and its dice.
+    loss: f64,
+    dice: Pcg64Mcg,
+}
+
+impl Pair {
+    /// Two hosts that have had as much in flight before as they will have, so that nothing has to grow any more.
+    pub(crate) fn warm(loss: f64) -> Self {
+        let mut regions = Regions::default();
+        let region = Region { pd: PdId(0), addr: 0, len: 1 << 30, access: Access::ALL };
+        let key = regions.insert(region).expect("there is room for one");
+        let now = Time::from_nanos(1_000_000);
+        let hosts = [Host::new(now), Host::new(now)];
+        let memory = Everything { regions, key };
+        let dice = Pcg64Mcg::seed_from_u64(1);
+        let mut pair = Pair { now, hosts, memory, loss: 0.0, dice };
+        for _ in 0..4 {
+            pair.send(0, 8);
+            pair.send(1, 8);
+        }
+        pair.write(0, 16, 1 << 20);
+        pair.settle();
+        Pair { loss, ..pair }
+    }
+
+    /// Sends a message from `from` to the other, until both have heard that it is there.
+    pub(crate) fn send(&mut self, from: usize, len: u32) {
+        let (to, wr) = (1 - from, RecvWr { id: 0, sges: self.local(len) });
+        let slot = self.hosts[to].slot;
+        self.hosts[to].endpoint.post_recv(self.now, slot, wr).expect("the queue is empty");
+        let received = self.hosts[to].completed + 1;
+        self.post(from, SendOp::Send { imm: None }, len);
+        while self.hosts[to].completed < received {
+            self.turn();
+        }
+    }
+
+    /// Writes `count` messages to the other's memory, posted at once.
+    pub(crate) fn write(&mut self, from: usize, count: usize, len: u32) {
+        let remote = RemoteAddr { addr: 0, rkey: self.memory.key };
+        let completed = self.hosts[from].completed + count;
+        for _ in 0..count {
+            self.post(from, SendOp::Write { remote, imm: None }, len);
+        }
+        while self.hosts[from].completed < completed {
+            self.turn();
+        }
+    }
+
+    /// Lets what is under way arrive.
+    pub(crate) fn settle(&mut self) {
+        while !self.hosts.iter().all(Host::is_idle) {
+            self.turn();
+        }
+    }
+
+    /// Segments that the senders have taken for lost.
+    pub(crate) fn lost(&self) -> u64 {
+        self.hosts.iter().map(|host| host.endpoint.qp(host.slot).counters().lost).sum()
+    }
+
+    fn local(&self, len: u32) -> SgList {
+        SgList::from_iter([Sge { addr: 0, len, lkey: self.memory.key }])
+    }
+
+    fn post(&mut self, from: usize, op: SendOp, len: u32) {
+        let sges = self.local(len);
+        let wr = SendWr { id: 0, op, sges, signalled: true, solicited: false, fence: false };
+        let slot = self.hosts[from].slot;
+        self.hosts[from].endpoint.post_send(self.now, slot, wr).expect("there is room");
+        self.speak(from);
+    }
+
+    /// Goes on to the next instant at which something happens.
+    fn turn(&mut self) {
+        let next = self.hosts.iter().map(Host::next).min().expect("two hosts");
+        self.now = self.now.max(next);
+        for host in 0..2 {
+            self.hosts[host].hear(self.now, &self.memory);
+            self.speak(host);
+        }
+    }
+
+    /// Brings on its way what a host has to say.
+    fn speak(&mut self, from: usize) {
+        let [a, b] = &mut self.hosts;
+        let (from, to) = if from == 0 { (a, b) } else { (b, a) };
+        while let Some(transmit) = from.endpoint.poll_transmit(self.now, &mut from.paths) {
+            let path = match &transmit.body {
+                TransmitBody::Segment { path, .. } => *path,
+                TransmitBody::Ack(ack) => ack.path,
+                TransmitBody::Control(_, path) => path.unwrap_or_default(),
+            };
+            if self.loss == 0.0 || !self.dice.random_bool(self.loss) {
+                let at = self.now + DELAY + STEP * path.get().into();
+                to.arriving[usize::from(path.get())].push_back((at, transmit.body));
+            }
+        }
+    }
+}
