@@ -1,0 +1,134 @@
+//! Instructions of two engines for an operation, in one thread over a network in memory: all but the system calls of
+//! UDP.
+//!
+//! The engine reads the real clock, and under valgrind everything takes fifty times as long. So nothing here waits for
+//! a time: the timers are far off, and acknowledgements are not held back.
+#![allow(missing_docs, reason = "the macros make public items of all cases")]
+
+use std::thread;
+use std::time::Duration;
+
+use braid::{
+    Access, CompletionQueue, Crc, Datapath, Engine, EngineConfig, MemFabric, MemoryRegion,
+    Progress, QpOptions, QpState, QueuePair, RemoteRegion, Status, wr,
+};
+use gungraun::prelude::*;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const MEMORY: usize = 1 << 20;
+/// Payload bytes of a packet: few, because copying them is not what is to be counted.
+const MTU: u16 = 1024;
+/// There and back, so often.
+const ROUNDS: usize = 16;
+
+struct Side {
+    engine: Engine,
+    cq: CompletionQueue,
+    qp: QueuePair,
+    memory: MemoryRegion,
+}
+
+impl Side {
+    fn new(config: EngineConfig) -> Self {
+        let engine = Engine::new(config).expect("an engine");
+        let (pd, cq) = (engine.alloc_pd(), engine.create_cq(1024).expect("a queue"));
+        let memory = pd.alloc_mr(MEMORY, Access::ALL).expect("memory");
+        let mut options = QpOptions::new(&cq, &cq);
+        options.config.reply_hold = Duration::ZERO;
+        (options.config.min_rto, options.config.max_rto) = (PATIENCE, PATIENCE);
+        let qp = pd.create_qp(options).expect("a queue pair");
+        qp.modify(QpState::Init).expect("it is in RESET");
+        Side { engine, cq, qp, memory }
+    }
+
+    fn completed(&self) -> usize {
+        let completion = self.cq.poll_one().expect("no overflow");
+        completion.into_iter().inspect(|c| assert_eq!(c.status, Status::Success)).count()
+    }
+}
+
+/// Two engines with one queue pair between them.
+struct Pair {
+    a: Side,
+    b: Side,
+    /// The memory of `b`.
+    remote: RemoteRegion,
+}
+
+impl Pair {
+    /// Connected, and with a few operations behind it, so that nothing has to grow any more.
+    fn warm() -> Self {
+        let fabric = MemFabric::new();
+        let config = |bind: &str| EngineConfig {
+            datapath: Datapath::Mem(fabric.clone()),
+            bind: bind.parse().expect("an address"),
+            progress: Progress::Application,
+            mtu: Some(MTU),
+            crc: Crc::Off,
+            ping_interval: PATIENCE,
+            peer_timeout: PATIENCE,
+            ..EngineConfig::default()
+        };
+        let (a, b) = (Side::new(config("10.0.0.1:4791")), Side::new(config("10.0.0.2:4791")));
+        let listener = b.engine.listen(1).expect("it has no other listener");
+        let private = thread::scope(|scope| {
+            scope.spawn(|| {
+                let request = listener.accept(PATIENCE).expect("somebody connects");
+                request.accept(&b.qp, &b.memory.remote().to_bytes()).expect("it is in INIT");
+            });
+            a.qp.connect(listener.local_addr(), &[], PATIENCE).expect("it is accepted")
+        });
+        let remote = RemoteRegion::from_bytes(&private).expect("it is one");
+        drop(listener);
+        let pair = Pair { a, b, remote };
+        (0..64).for_each(|_| pair.round());
+        pair.write(8);
+        pair
+    }
+
+    /// 8 bytes there and back.
+    fn round(&self) {
+        for (from, to) in [(&self.a, &self.b), (&self.b, &self.a)] {
+            let [source, target] = [from, to].map(|side| side.memory.slice(..8).expect("inside"));
+            to.qp.post_recv(wr::recv(0, [target])).expect("there is room");
+            from.qp.post_send(wr::send(0, [source])).expect("there is room");
+            self.until([(from, 1), (to, 1)]);
+        }
+    }
+
+    /// WRITEs of 64 KiB from `a` to `b`, posted at once.
+    fn write(&self, count: usize) {
+        for _ in 0..count {
+            let source = self.a.memory.slice(..64 << 10).expect("inside");
+            self.a.qp.post_send(wr::write(0, [source], self.remote.at(0))).expect("there is room");
+        }
+        self.until([(&self.a, count), (&self.b, 0)]);
+    }
+
+    /// Runs both engines until so many work requests have completed.
+    fn until(&self, mut missing: [(&Side, usize); 2]) {
+        while missing.iter().any(|(_, count)| *count > 0) {
+            for (side, count) in &mut missing {
+                side.engine.progress();
+                *count -= side.completed();
+            }
+        }
+    }
+}
+
+#[library_benchmark]
+#[bench::send_8_bytes(Pair::warm())]
+fn ping_pong(pair: Pair) -> Pair {
+    (0..ROUNDS).for_each(|_| pair.round());
+    pair
+}
+
+#[library_benchmark]
+#[bench::eight_of_64_kib(Pair::warm())]
+fn write(pair: Pair) -> Pair {
+    pair.write(8);
+    pair
+}
+
+library_benchmark_group!(name = operations, benchmarks = [ping_pong, write]);
+main!(library_benchmark_groups = operations);
