@@ -51,8 +51,7 @@ struct Host {
 
 impl Host {
     fn new(now: Time) -> Self {
-        let config =
-            EndpointConfig { train_segments: TRAIN_SEGMENTS, ..EndpointConfig::default() };
+        let config = EndpointConfig { train_segments: TRAIN_SEGMENTS, ..EndpointConfig::default() };
         let mut endpoint = Endpoint::new(now, config);
         let mut paths = PathSet::new(LbPolicy::Pro, PATHS, 1).expect("few paths");
         let config = QpConfig { recovery: LossRecovery::FifoPath, ..QpConfig::default() };
