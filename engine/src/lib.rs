@@ -42,6 +42,11 @@ pub use braid_transport::{
 };
 pub use braid_wire::{Crc, DEFAULT_PORT, MAX_PATHS, MAX_PRIVATE_DATA, QpId, RejectReason};
 
+/// What fuzz targets reach of the parsers in here; no part of the API.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub use discovery::fuzzing;
+
 pub use braid_verbs::VerbsError;
 pub use config::{Datapath, EngineConfig, Progress};
 pub use connect::ConnectError;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::{Failure, process, tools, tree};
+use crate::{Failure, process, rustc, tools, tree};
 
 /// What to fuzz, and for how long.
 #[derive(clap::Args)]
@@ -39,6 +39,10 @@ const RUSTFLAGS: &[&str] = &[
     "-Coverflow-checks",
     "--cfg=fuzzing",
 ];
+
+/// The targets are a workspace of their own, with a lock file of its own.
+const REMEDY: &str = "if it is fuzz/Cargo.lock that has to change: \
+                      cargo update --workspace --manifest-path fuzz/Cargo.toml, and commit it";
 
 /// Longer than any header, short enough to be fast.
 const MAX_LEN: u32 = 2048;
@@ -77,27 +81,18 @@ fn chosen(only: Option<&str>) -> Result<Vec<String>, Failure> {
 
 /// Builds all targets and returns the folder they are in.
 fn build() -> Result<PathBuf, Failure> {
-    let triple = host()?;
+    let triple = rustc::host()?;
     let output = tree::target()?.join("fuzz");
     // With a target triple, rustc's flags do not reach build scripts and macros.
     process::run(
         tree::cargo()
             .env("CARGO_ENCODED_RUSTFLAGS", RUSTFLAGS.join("\u{1f}"))
-            .args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml"])
+            .args(["build", "--release", "--locked", "--manifest-path", "fuzz/Cargo.toml"])
             .args(["--target", &triple, "--target-dir"])
             .arg(&output),
-    )?;
+    )
+    .map_err(|failure| failure.remedy(REMEDY))?;
     Ok(output.join(triple).join("release"))
-}
-
-fn host() -> Result<String, Failure> {
-    let output = Command::new("rustc")
-        .arg("-vV")
-        .output()
-        .map_err(|e| Failure::new(format!("cannot run rustc: {e}")))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).ok_or_else(|| Failure::new("`rustc -vV` names no host"))
 }
 
 fn fuzz(programs: &Path, target: &str, seconds: u64) -> Result<(), Failure> {

@@ -16,6 +16,7 @@ pub mod install;
 pub mod lint;
 pub mod loom;
 pub mod process;
+pub mod rustc;
 pub mod soak;
 pub mod softroce;
 pub mod step;

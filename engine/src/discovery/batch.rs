@@ -187,7 +187,7 @@ impl<'a> Batch<'a> {
         let destination: IpAddr = survey.to.ip();
         for index in ready(ports, limit) {
             let trace = &mut traces[index];
-            let mut note = |heard: super::port::Heard| {
+            let mut note = |heard: super::asked::Heard| {
                 survey.longest = survey.longest.max(Some(heard.after));
                 trace.note(heard.ttl, heard.answer, destination);
             };

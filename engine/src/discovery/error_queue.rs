@@ -92,7 +92,7 @@ fn find_complaint(message: &libc::msghdr) -> Option<(IpAddr, Complaint)> {
 }
 
 /// Reads a `sock_extended_err` and the address behind it (`ip(7)`, IP_RECVERR).
-fn parse(note: &[u8]) -> Option<(IpAddr, Complaint)> {
+pub(super) fn parse(note: &[u8]) -> Option<(IpAddr, Complaint)> {
     let (error, offender) = note.split_at_checked(EXTENDED_ERR)?;
     let (origin, kind, code) = (error[4], error[5], error[6]);
     let complaint = match (origin, kind) {

@@ -12,8 +12,11 @@
 //! name themselves alike on both; choices below IP (bonds, tunnels). A router that names itself
 //! differently from one answer to the next makes two ways of one.
 
+mod asked;
 mod batch;
 mod error_queue;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod map;
 mod port;
 mod probe;

@@ -3,13 +3,13 @@
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
-use std::time::Duration;
 
 use braid_wire::PathId;
 use socket2::{SockAddr, Socket};
 
-use super::error_queue::{self, Complaint};
-use super::probe::{Answer, Probe};
+use super::asked::{Asked, Heard};
+use super::error_queue;
+use super::probe::Probe;
 use crate::link::udp::{open_path, set_option};
 
 /// Bytes of answers that wait for us; a path's own socket has next to none.
@@ -18,15 +18,6 @@ const RECEIVE_BUFFER: usize = 256 << 10;
 const MOST_AT_ONCE: usize = 64;
 /// A probe and what may stand behind it in a quote; the rest of a longer one is of no interest.
 const LONGEST: usize = 256;
-
-/// An answer to one of a port's probes.
-pub(super) struct Heard {
-    /// With how much time to live the probe set out.
-    pub(super) ttl: u8,
-    pub(super) answer: Answer,
-    /// Between probe and answer.
-    pub(super) after: Duration,
-}
 
 /// The source port of one path, on which probes leave and answers are heard.
 ///
@@ -38,7 +29,7 @@ pub(super) struct PathPort {
     talker: Socket,
     listener: Socket,
     to: SocketAddr,
-    sent: Vec<Probe>,
+    asked: Asked,
 }
 
 impl PathPort {
@@ -58,7 +49,7 @@ impl PathPort {
         for socket in [&talker, &listener] {
             socket.set_nonblocking(true)?;
         }
-        let port = PathPort { talker, listener, to, sent: Vec::new() };
+        let port = PathPort { talker, listener, to, asked: Asked::new(to) };
         port.listener.connect(&port.address())?;
         Ok(port)
     }
@@ -82,7 +73,7 @@ impl PathPort {
         }
         let probe = Probe::new(ttl);
         let sent = self.talker.send_to(probe.bytes(), &self.address());
-        self.sent.push(probe);
+        self.asked.push(probe);
         match sent {
             Err(error) if !matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS)) => {
                 Err(error)
@@ -96,18 +87,15 @@ impl PathPort {
         let mut buffer = [0; LONGEST];
         for _ in 0..MOST_AT_ONCE {
             let Some(report) = error_queue::next(&self.listener, &mut buffer)? else { break };
-            let quote = &buffer[..report.quoted];
-            let about_us = report.to.is_some_and(|to| self.is_destination(to));
-            if let (true, Some((by, complaint))) = (about_us, report.complaint) {
-                let answer = self.answer(by, complaint);
-                self.match_up(answer, |probe| probe.is_quoted_in(quote), heard);
-            }
+            self.asked
+                .match_report(&report, &buffer[..report.quoted])
+                .into_iter()
+                .for_each(&mut *heard);
         }
         for _ in 0..MOST_AT_ONCE {
             match (&self.listener).read(&mut buffer) {
                 Ok(len) => {
-                    let datagram = &buffer[..len];
-                    self.match_up(Answer::Destination, |p| p.is_answered_by(datagram), heard);
+                    self.asked.match_datagram(&buffer[..len]).into_iter().for_each(&mut *heard);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // The kernel's short form of what stood in the error queue; told once, then gone.
@@ -115,29 +103,6 @@ impl PathPort {
             }
         }
         Ok(())
-    }
-
-    fn is_destination(&self, quoted: SocketAddr) -> bool {
-        (quoted.ip().to_canonical(), quoted.port()) == (self.to.ip(), self.to.port())
-    }
-
-    fn answer(&self, by: IpAddr, complaint: Complaint) -> Answer {
-        match complaint {
-            _ if by == self.to.ip() => Answer::Destination,
-            Complaint::Expired => Answer::Router(by),
-            Complaint::Unreachable => Answer::Refusal(by),
-        }
-    }
-
-    fn match_up(
-        &self,
-        answer: Answer,
-        belongs: impl Fn(&Probe) -> bool,
-        heard: &mut dyn FnMut(Heard),
-    ) {
-        if let Some(probe) = self.sent.iter().rev().find(|probe| belongs(probe)) {
-            heard(Heard { ttl: probe.ttl, answer, after: probe.sent.elapsed() });
-        }
     }
 }
 

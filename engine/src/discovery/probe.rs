@@ -33,7 +33,10 @@ pub(super) struct Probe {
 
 impl Probe {
     pub(super) fn new(ttl: u8) -> Self {
-        let nonce = random::number();
+        Probe::with_nonce(ttl, random::number())
+    }
+
+    pub(super) fn with_nonce(ttl: u8, nonce: u64) -> Self {
         let token = Token((nonce >> 32) as u32);
         let mut bytes = Vec::new();
         Control { kind: ControlKind::Ping, qp: NOBODY, token, stamp: nonce as u32 }

@@ -1,0 +1,105 @@
+//! What was asked on one path, and which of all that is heard there answers it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use super::error_queue::{Complaint, Report};
+use super::probe::{Answer, Probe};
+
+/// An answer to one of a path's probes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Heard {
+    /// With how much time to live the probe set out.
+    pub(super) ttl: u8,
+    pub(super) answer: Answer,
+    /// Between probe and answer.
+    pub(super) after: Duration,
+}
+
+/// The probes of one path. Whatever is heard is hearsay until one of them is found in it.
+pub(super) struct Asked {
+    to: SocketAddr,
+    sent: Vec<Probe>,
+}
+
+impl Asked {
+    /// Nothing yet, of the destination `to`.
+    pub(super) fn new(to: SocketAddr) -> Self {
+        Asked { to, sent: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, probe: Probe) {
+        self.sent.push(probe);
+    }
+
+    /// Which probe an ICMP message is about, if any; `quote` is what it quotes of a payload.
+    pub(super) fn match_report(&self, report: &Report, quote: &[u8]) -> Option<Heard> {
+        let (by, complaint) = report.complaint?;
+        report.to.filter(|to| self.is_destination(*to))?;
+        self.match_up(self.answer(by, complaint), |probe| probe.is_quoted_in(quote))
+    }
+
+    /// Which probe a datagram of the destination answers, if any.
+    pub(super) fn match_datagram(&self, datagram: &[u8]) -> Option<Heard> {
+        self.match_up(Answer::Destination, |probe| probe.is_answered_by(datagram))
+    }
+
+    fn is_destination(&self, quoted: SocketAddr) -> bool {
+        (quoted.ip().to_canonical(), quoted.port()) == (self.to.ip(), self.to.port())
+    }
+
+    fn answer(&self, by: IpAddr, complaint: Complaint) -> Answer {
+        match complaint {
+            _ if by == self.to.ip() => Answer::Destination,
+            Complaint::Expired => Answer::Router(by),
+            Complaint::Unreachable => Answer::Refusal(by),
+        }
+    }
+
+    fn match_up(&self, answer: Answer, belongs: impl Fn(&Probe) -> bool) -> Option<Heard> {
+        let probe = self.sent.iter().rev().find(|probe| belongs(probe))?;
+        Some(Heard { ttl: probe.ttl, answer, after: probe.sent.elapsed() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 9, 9));
+    const TO: SocketAddr = SocketAddr::new(HOST, 4791);
+    const ROUTER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+
+    /// What a report about each of three probes, with 1 to 3 to live, is taken for.
+    fn heard(to: SocketAddr, by: IpAddr, complaint: Complaint) -> [Option<(u8, Answer)>; 3] {
+        let probes = [1, 2, 3].map(Probe::new);
+        let quotes = probes.each_ref().map(|probe| probe.bytes().to_vec());
+        let mut asked = Asked::new(TO);
+        probes.into_iter().for_each(|probe| asked.push(probe));
+        let report = Report { to: Some(to), complaint: Some((by, complaint)), quoted: 0 };
+        quotes.map(|quote| asked.match_report(&report, &quote).map(|h| (h.ttl, h.answer)))
+    }
+
+    #[test]
+    fn a_report_is_of_the_probe_that_it_quotes() {
+        let router = heard(TO, ROUTER, Complaint::Expired);
+        assert_eq!(router, [1, 2, 3].map(|ttl| Some((ttl, Answer::Router(ROUTER)))));
+        let refusal = heard(TO, ROUTER, Complaint::Unreachable);
+        assert_eq!(refusal, [1, 2, 3].map(|ttl| Some((ttl, Answer::Refusal(ROUTER)))));
+    }
+
+    #[test]
+    fn whatever_the_destination_says_it_is_there() {
+        for complaint in [Complaint::Expired, Complaint::Unreachable] {
+            let answers = heard(TO, HOST, complaint);
+            assert_eq!(answers, [1, 2, 3].map(|ttl| Some((ttl, Answer::Destination))));
+        }
+    }
+
+    #[test]
+    fn a_report_about_another_destination_is_nothing() {
+        for to in [SocketAddr::new(ROUTER, 4791), SocketAddr::new(HOST, 4792)] {
+            assert_eq!(heard(to, ROUTER, Complaint::Expired), [None; 3]);
+        }
+    }
+}
