@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod c_examples;
+pub mod count;
 pub mod e2e;
 pub mod fabric;
 pub mod failure;

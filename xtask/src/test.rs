@@ -20,6 +20,7 @@ const STEPS: &[Step] = &[
     Step { name: "lint", cargo: &["xtask", "lint"] },
     Step { name: "test", cargo: &["test", "--workspace"] },
     Step { name: "build", cargo: &["build", "--workspace", "--release", "--bins", "--examples"] },
+    Step { name: "count", cargo: &["xtask", "count"] },
     Step { name: "e2e", cargo: &["xtask", "e2e"] },
     Step { name: "c", cargo: &["xtask", "c"] },
     Step { name: "fabric", cargo: &["xtask", "fabric", "check"] },

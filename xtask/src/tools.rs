@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::{Failure, process, tree};
+use crate::{Failure, count, process, tree};
 
 /// Something that must be there and the Debian packages that bring it, with blanks between them.
 struct Tool {
@@ -50,7 +50,7 @@ const TOOLS: &[Tool] = &[
     Tool {
         what: What::Program("valgrind"),
         package: "valgrind libc6-dbg",
-        needed_for: "the C examples",
+        needed_for: "the C examples, and counting instructions",
     },
     Tool {
         what: What::File("/usr/include/infiniband/verbs.h"),
@@ -74,6 +74,7 @@ pub fn run() -> Result<(), Failure> {
         install(&missing)?;
     }
     COMPONENTS.iter().try_for_each(|(verb, component)| add_component(verb, component))?;
+    count::install_runner()?;
     println!("all tools are there");
     Ok(())
 }

@@ -1,0 +1,180 @@
+//! What each case may take, and whether it does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+
+use serde::Deserialize;
+
+use super::ACCEPT;
+use crate::{Failure, tree};
+
+/// Where the budgets are, seen from the repository's top folder.
+pub(super) const FILE: &str = "bench/instructions.toml";
+
+/// A count may be off by so much of its budget, in percent: another CPU model's copying and another system's libraries
+/// cost a little more or less.
+const TOLERANCE: u64 = 3;
+
+/// Instructions by case, and what compiled it.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Budgets {
+    /// The compiler; another one makes other code.
+    pub(super) rustc: String,
+    pub(super) instructions: BTreeMap<String, u64>,
+}
+
+/// What comparing has shown.
+#[derive(Default)]
+pub(super) struct Verdict {
+    /// Every case with its count and its budget.
+    pub(super) table: String,
+    /// What is to be known, but stops nobody.
+    pub(super) notes: Vec<String>,
+    /// What must not be merged.
+    pub(super) breaches: Vec<String>,
+}
+
+impl Budgets {
+    pub(super) fn read() -> Result<Budgets, Failure> {
+        let text = fs::read_to_string(tree::root().join(FILE))
+            .map_err(|e| Failure::new(format!("cannot read {FILE}: {e}")).remedy(ACCEPT))?;
+        toml::from_str(&text).map_err(|e| Failure::new(format!("{FILE}: {e}")).remedy(ACCEPT))
+    }
+
+    pub(super) fn write(&self) -> Result<(), Failure> {
+        fs::write(tree::root().join(FILE), self.text())
+            .map_err(|e| Failure::new(format!("cannot write {FILE}: {e}")))
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "# What each case may take, written by `{ACCEPT}`. docs/performance.md says what is counted.\n\
+             rustc = \"{}\"\n\n[instructions]\n",
+            self.rustc
+        );
+        for (case, count) in &self.instructions {
+            let _ = writeln!(text, "\"{case}\" = {count}");
+        }
+        text
+    }
+
+    /// Holds counts against these budgets. Where another compiler has made the code they are shown and not judged.
+    pub(super) fn judge(&self, counted: &Budgets) -> Verdict {
+        let mut verdict = Verdict::default();
+        let comparable = self.rustc == counted.rustc;
+        if !comparable {
+            verdict.notes.push(format!(
+                "NOT JUDGED: the budgets are of {}, this is {}, which makes other code. To judge from here on: {ACCEPT}",
+                self.rustc, counted.rustc
+            ));
+        }
+        let cases = self.instructions.keys().chain(counted.instructions.keys());
+        for case in cases.collect::<BTreeSet<_>>() {
+            match (counted.instructions.get(case), self.instructions.get(case)) {
+                (Some(&count), Some(&budget)) => {
+                    let change = change(count, budget);
+                    let _ = writeln!(verdict.table, "{case:<52} {count:>10} {change:>+7.2} %");
+                    if comparable {
+                        verdict.compare(case, count, budget);
+                    }
+                }
+                (Some(count), None) => {
+                    let _ = writeln!(verdict.table, "{case:<52} {count:>10}");
+                    verdict
+                        .breaches
+                        .push(format!("{case} takes {count} instructions and has no budget"));
+                }
+                (None, _) => {
+                    verdict.breaches.push(format!("{case} has a budget, but there is no such case"))
+                }
+            }
+        }
+        verdict
+    }
+}
+
+impl Verdict {
+    fn compare(&mut self, case: &str, count: u64, budget: u64) {
+        let change = change(count, budget);
+        if count * 100 > budget * (100 + TOLERANCE) {
+            self.breaches.push(format!(
+                "{case} takes {count} instructions, {change:.1} % more than its budget of {budget}"
+            ));
+        } else if count * 100 < budget * (100 - TOLERANCE) {
+            self.notes.push(format!(
+                "{case} takes {count} instructions, {:.1} % less than its budget of {budget}. To keep that: {ACCEPT}",
+                -change
+            ));
+        }
+    }
+}
+
+/// In percent of the budget.
+fn change(count: u64, budget: u64) -> f64 {
+    (count as f64 / budget as f64 - 1.0) * 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(rustc: &str, instructions: &[(&str, u64)]) -> Budgets {
+        let instructions = instructions.iter().map(|(case, count)| ((*case).into(), *count));
+        Budgets { rustc: rustc.into(), instructions: instructions.collect() }
+    }
+
+    fn judge(budget: u64, count: u64) -> Verdict {
+        of("rustc 1", &[("a/b", budget)]).judge(&of("rustc 1", &[("a/b", count)]))
+    }
+
+    #[test]
+    fn within_the_tolerance_nothing_is_said() {
+        for count in [970, 1000, 1030] {
+            let verdict = judge(1000, count);
+            assert!(verdict.breaches.is_empty() && verdict.notes.is_empty(), "{count}");
+            assert!(verdict.table.contains(&count.to_string()), "{}", verdict.table);
+        }
+    }
+
+    #[test]
+    fn more_is_a_breach_and_less_a_note() {
+        let more = judge(1000, 1031);
+        let expected = "a/b takes 1031 instructions, 3.1 % more than its budget of 1000";
+        assert_eq!((more.breaches, more.notes), (vec![expected.into()], vec![]));
+        let less = judge(1000, 969);
+        assert!(less.breaches.is_empty());
+        assert!(
+            less.notes[0].contains("969 instructions, 3.1 % less")
+                && less.notes[0].ends_with(ACCEPT)
+        );
+    }
+
+    #[test]
+    fn cases_and_budgets_belong_together() {
+        let verdict = of("rustc 1", &[("old", 7)]).judge(&of("rustc 1", &[("new", 5)]));
+        let expected = [
+            "new takes 5 instructions and has no budget",
+            "old has a budget, but there is no such case",
+        ];
+        assert_eq!(verdict.breaches, expected);
+    }
+
+    #[test]
+    fn another_compiler_is_said_and_not_judged() {
+        let budgets = of("rustc 1", &[("a", 1000), ("b", 1000), ("old", 7)]);
+        let verdict = budgets.judge(&of("rustc 2", &[("a", 2000), ("b", 10)]));
+        assert_eq!(verdict.breaches, ["old has a budget, but there is no such case"]);
+        assert_eq!(verdict.notes.len(), 1);
+        assert!(verdict.notes[0].contains("rustc 1, this is rustc 2"), "{:?}", verdict.notes);
+        assert!(verdict.table.contains("+100.00 %"), "{}", verdict.table);
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let budgets = of("rustc 1 (x), linux", &[("wire/a/b", 7), ("lb/c/d", 8)]);
+        assert_eq!(toml::from_str::<Budgets>(&budgets.text()), Ok(budgets));
+        assert!(toml::from_str::<Budgets>("rustc = \"1\"\n[instructions]\n\"a\" = -1\n").is_err());
+    }
+}

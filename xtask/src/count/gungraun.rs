@@ -1,0 +1,148 @@
+//! Building and running the counted benchmarks: gungraun's, with valgrind below them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use cargo_metadata::{Metadata, Package, TargetKind};
+use serde_json::Value;
+
+use crate::{Failure, process, tree};
+
+/// Their library; a package with benchmarks of its kind has it among its dev-dependencies.
+const LIBRARY: &str = "gungraun";
+/// The program that the benchmarks start, and that starts valgrind.
+const RUNNER: &str = "gungraun-runner";
+
+/// Only instructions count. A container may forbid to switch address randomisation off; the counts are the same.
+const ARGUMENTS: &[&str] =
+    &["--callgrind-args=--cache-sim=no", "--allow-aslr=yes", "--output-format=json"];
+
+/// Builds the runner in the version of the library, unless it is there.
+///
+/// # Errors
+///
+/// No package names an exact version, or cargo cannot build it.
+pub fn install_runner() -> Result<(), Failure> {
+    let (metadata, folder) = (tree::metadata()?, runner_folder()?);
+    if folder.join("bin").join(RUNNER).is_file() {
+        return Ok(());
+    }
+    println!("missing: {RUNNER} {}, needed for counting instructions", version(&metadata)?);
+    process::run(
+        tree::cargo()
+            // It is built once: no need to keep what it is made of, or to wait for it to be optimised.
+            .env_remove("CARGO_TARGET_DIR")
+            .args(["install", "--quiet", "--debug", "--locked", RUNNER, "--version", &version(&metadata)?, "--root"])
+            .arg(&folder),
+    )
+    .map_err(|failure| failure.remedy("look at the network: it comes from crates.io"))
+}
+
+fn runner_folder() -> Result<PathBuf, Failure> {
+    let version = version(&tree::metadata()?)?;
+    Ok(tree::target()?.join("xtask").join(format!("{RUNNER}-{version}")))
+}
+
+/// The library's version, which its runner must have too.
+fn version(metadata: &Metadata) -> Result<String, Failure> {
+    let requirements = metadata.packages.iter().flat_map(|package| &package.dependencies);
+    let requirement = requirements.filter(|d| d.name == LIBRARY).map(|d| d.req.to_string()).next();
+    requirement.as_deref().and_then(|req| req.strip_prefix('=')).map(str::to_owned).ok_or_else(
+        || {
+            let what =
+                format!("Cargo.toml asks for {LIBRARY} {requirement:?}, which is no exact version");
+            Failure::new(what).remedy(format!("{LIBRARY} = \"=X.Y.Z\" in [workspace.dependencies]"))
+        },
+    )
+}
+
+/// Runs all cases; what each took.
+pub(super) fn count() -> Result<BTreeMap<String, u64>, Failure> {
+    let mut path = runner_folder()?.join("bin").into_os_string();
+    if let Some(rest) = std::env::var_os("PATH") {
+        path.push(":");
+        path.push(rest);
+    }
+    let mut command = tree::cargo();
+    command.env("PATH", path).args(["bench", "--quiet"]);
+    command.args(selection(&tree::metadata()?)).arg("--").args(ARGUMENTS).stderr(Stdio::inherit());
+    parse(&output_of(&mut command)?)
+}
+
+/// The arguments that pick these benchmarks, and no others, out of the workspace.
+fn selection(metadata: &Metadata) -> Vec<String> {
+    let counted = |package: &&Package| package.dependencies.iter().any(|d| d.name == LIBRARY);
+    let mut arguments = Vec::new();
+    for package in metadata.packages.iter().filter(counted) {
+        arguments.extend(["--package".into(), package.name.to_string()]);
+        let benches = package.targets.iter().filter(|t| t.kind.contains(&TargetKind::Bench));
+        arguments.extend(benches.flat_map(|bench| ["--bench".into(), bench.name.clone()]));
+    }
+    arguments
+}
+
+fn output_of(command: &mut Command) -> Result<String, Failure> {
+    let line = process::show(command);
+    let output =
+        command.output().map_err(|e| Failure::new(format!("cannot start `{line}`: {e}")))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    match output.status.success() {
+        true => Ok(text),
+        false => Err(Failure::new(format!("`{line}` failed: {}\n{text}", output.status))),
+    }
+}
+
+/// Reads a summary of each case, one in a line.
+fn parse(text: &str) -> Result<BTreeMap<String, u64>, Failure> {
+    let mut counts = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        let unknown = || Failure::new(format!("{RUNNER} says what is not understood: {line}"));
+        let summary: Value = serde_json::from_str(line).map_err(|_| unknown())?;
+        let (case, count) = case_of(&summary).ok_or_else(unknown)?;
+        if counts.insert(case.clone(), count).is_some() {
+            return Err(Failure::new(format!("two cases are called {case}")));
+        }
+    }
+    Ok(counts)
+}
+
+/// `FOLDER/BENCH/FUNCTION/CASE` and what it took.
+fn case_of(summary: &Value) -> Option<(String, u64)> {
+    let text = |key: &str| summary[key].as_str();
+    let (bench, _) = text("module_path")?.split_once("::")?;
+    let case = [text("package_dir")?, bench, text("function_name")?, text("id")?].join("/");
+    let profiles = summary["profiles"].as_array()?;
+    let profile = profiles.iter().find(|profile| profile["tool"] == "Callgrind")?;
+    let count = profile["data"]["total"]["metrics"]["Ir"]["values"]["new"].as_u64()?;
+    Some((case, count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUMMARY: &str = r#"{"package_dir":"lb","module_path":"trains::trains::round","function_name":"round","id":"pro","profiles":[{"tool":"Callgrind","data":{"total":{"metrics":{"Ir":{"values":{"new":22656}}}}}}]}"#;
+
+    #[test]
+    fn a_summary_names_the_case_and_its_instructions() {
+        let counts = parse(&format!("{SUMMARY}\n\n")).expect("a summary");
+        assert_eq!(counts, BTreeMap::from([("lb/trains/round/pro".into(), 22656)]));
+    }
+
+    #[test]
+    fn what_is_no_summary_is_a_failure() {
+        for line in ["{}", "hello", &SUMMARY.replace("22656", "\"many\"")] {
+            assert!(parse(line).expect_err("no summary").to_string().contains(line));
+        }
+        let twice = parse(&format!("{SUMMARY}\n{SUMMARY}")).expect_err("the same name");
+        assert_eq!(twice.to_string(), "two cases are called lb/trains/round/pro");
+    }
+
+    #[test]
+    fn the_workspace_pins_the_library_and_has_benchmarks() {
+        let metadata = tree::metadata().expect("a workspace");
+        assert!(version(&metadata).expect("pinned").starts_with(|c: char| c.is_ascii_digit()));
+        assert!(selection(&metadata).windows(2).any(|two| two == ["--bench", "messages"]));
+    }
+}

@@ -1,0 +1,48 @@
+//! `cargo xtask count`: the instructions that the hot path takes, against the budgets in `bench/instructions.toml`.
+//!
+//! Time on a shared machine varies twofold, instructions under valgrind do not.
+
+mod budgets;
+mod gungraun;
+
+use crate::{Failure, rustc, tools};
+
+use self::budgets::Budgets;
+pub use self::gungraun::install_runner;
+
+/// What to do with the counts.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Makes what is counted now the budgets
+    #[arg(long)]
+    accept: bool,
+}
+
+const ACCEPT: &str = "cargo xtask count --accept";
+
+/// Counts all cases and compares each with its budget, or makes the counts the budgets.
+///
+/// # Errors
+///
+/// A case takes too much, or has no budget; a budget has no case; something cannot be built or run.
+pub fn run(options: &Options) -> Result<(), Failure> {
+    tools::need("valgrind")?;
+    install_runner()?;
+    let counted = Budgets { rustc: rustc::identity()?, instructions: gungraun::count()? };
+    if options.accept {
+        counted.write()?;
+        println!("{} budgets accepted: commit {}", counted.instructions.len(), budgets::FILE);
+        return Ok(());
+    }
+    let verdict = Budgets::read()?.judge(&counted);
+    println!("{}", verdict.table);
+    verdict.notes.iter().for_each(|note| println!("{note}"));
+    match verdict.breaches.as_slice() {
+        [] => Ok(()),
+        breaches => {
+            let remedy = "look where they go (`callgrind_annotate` on the case's .out file below \
+                          target/gungraun), or, where they are worth it, accept them";
+            Err(Failure::new(breaches.join("\n")).remedy(format!("{remedy}: {ACCEPT}")))
+        }
+    }
+}
