@@ -14,7 +14,7 @@ impl QueuePair {
             return;
         }
         let Some(link) = self.link.as_mut() else { return };
-        let outgoing = link.outgoing(ack.stream);
+        let Some(outgoing) = link.outgoing(ack.stream) else { return };
         let una = outgoing.window.una();
         let Some(lesson) = outgoing.on_ack(now, ack, paths) else { return };
         self.counters.acks_received += 1;
@@ -24,8 +24,9 @@ impl QueuePair {
         match ack.stream {
             Stream::Requests => self.settle_sends(),
             Stream::Responses => {
-                let una = link.responses.window.una();
-                link.owed.retire(una);
+                if let Some(answers) = &mut link.answers {
+                    answers.owed.retire(answers.stream.window.una());
+                }
                 self.settle_refusal();
             }
         }
@@ -36,8 +37,9 @@ impl QueuePair {
 
     /// The network says that a segment was lost.
     pub(crate) fn on_lost(&mut self, now: Time, stream: Stream, psn: u32, paths: &mut PathSet) {
-        let Some(link) = self.link.as_mut() else { return };
-        self.counters.lost += link.outgoing(stream).on_lost(now, psn, paths);
+        if let Some(outgoing) = self.link.as_mut().and_then(|link| link.outgoing(stream)) {
+            self.counters.lost += outgoing.on_lost(now, psn, paths);
+        }
     }
 
     fn on_nak(&mut self, now: Time, ack: &Ack, code: NakCode, psn: Psn) {

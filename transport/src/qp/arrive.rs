@@ -120,7 +120,7 @@ impl QueuePair {
         let Some(link) = self.link.as_mut().filter(|_| header.token == self.token) else {
             return self.refused(Refusal::Token);
         };
-        let incoming = link.incoming(stream);
+        let incoming = link.arriving(stream, &self.config);
         let psn = Psn::expand(header.psn, incoming.epsn());
         incoming.note(now, header.stamp, arrival.path, arrival.congestion, header.ack_request);
         if !receives {
@@ -163,8 +163,9 @@ impl QueuePair {
         landing: Landing,
         event: Option<Event>,
     ) -> Admit {
-        let Some(link) = self.link.as_mut() else { return self.refused(Refusal::State) };
-        let ahead = link.incoming(stream).insert(psn, event.filter(|_| header.last));
+        let incoming = self.link.as_mut().and_then(|link| link.incoming(stream));
+        let Some(incoming) = incoming else { return self.refused(Refusal::State) };
+        let ahead = incoming.insert(psn, event.filter(|_| header.last));
         self.counters.segments_received += 1;
         self.counters.bytes_received += u64::from(header.len);
         if ahead > 0 {
@@ -175,8 +176,7 @@ impl QueuePair {
     }
 
     fn turn_down(&mut self, stream: Stream, psn: Psn, refusal: Refusal) -> Admit {
-        if let Some(link) = self.link.as_mut() {
-            let incoming = link.incoming(stream);
+        if let Some(incoming) = self.link.as_mut().and_then(|link| link.incoming(stream)) {
             match refusal.nak() {
                 Some(code) => incoming.refuse(code, psn),
                 None if refusal == Refusal::NotReady => {
@@ -282,7 +282,7 @@ impl QueuePair {
     /// answers arrive, we free ours when their acknowledgements do, and those may be lost: so there
     /// is slack, and going beyond it is no offence. What matters is that there is a bound.
     fn check_answerable(&self) -> Result<(), Refusal> {
-        let open = self.link.as_ref().map_or(0, |link| link.owed.len());
+        let open = self.link.as_ref().map_or(0, |link| link.owed());
         let limit = 4 * usize::from(self.config.max_rd_atomic.max(16));
         if open < limit { Ok(()) } else { Err(Refusal::Busy) }
     }
@@ -316,7 +316,7 @@ impl QueuePair {
                 let Some(link) = self.link.as_mut().filter(|_| self.state.receives()) else {
                     return;
                 };
-                let incoming = link.incoming(stream);
+                let Some(incoming) = link.incoming(stream) else { break };
                 incoming.advance();
                 let Some((psn, event)) = incoming.pop_event() else { break };
                 self.take_effect(now, psn, event, memory);
@@ -375,7 +375,7 @@ impl QueuePair {
         let checked = memory.regions().check(self.config.pd, rkey, addr, len.into(), needed);
         let Some(link) = self.link.as_mut() else { return };
         match checked {
-            Ok(()) => link.owed.push(number, request, body()),
+            Ok(()) => link.answering(&self.config).owed.push(number, request, body()),
             Err(_) => link.from_requests.refuse(NakCode::RemoteAccess, request),
         }
     }

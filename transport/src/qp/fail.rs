@@ -52,9 +52,11 @@ impl QueuePair {
         };
         if self.sq.fail(psn, status) {
             self.settle_sends();
-        } else if let Some(link) = self.link.as_mut() {
+        } else if let Some(incoming) =
+            self.link.as_mut().and_then(|l| l.incoming(Stream::Responses))
+        {
             // It has ended well here, which the peer would not doubt if it had heard.
-            link.from_responses.ack_now();
+            incoming.ack_now();
         }
     }
 
@@ -62,10 +64,10 @@ impl QueuePair {
     /// asked for has been answered: the peer's earlier work requests end well.
     pub(super) fn settle_refusal(&mut self) {
         let Some(link) = self.link.as_ref().filter(|_| self.state.receives()) else { return };
-        if let Some(code) = link.from_responses.due_refusal() {
+        if let Some(code) = link.from_responses.as_ref().and_then(|stream| stream.due_refusal()) {
             return self.fail_answer(code);
         }
-        let refusal = link.from_requests.due_refusal().filter(|_| link.owed.len() == 0);
+        let refusal = link.from_requests.due_refusal().filter(|_| link.owed() == 0);
         let Some(code) = refusal else { return };
         self.fail(match code {
             NakCode::InvalidRequest => Status::LocalLength,
@@ -119,7 +121,8 @@ impl QueuePair {
     /// Every retransmission comes back here until one or the other is known.
     fn doubt_answer(&mut self, source: u64) {
         let Some(link) = self.link.as_mut() else { return };
-        if let Some(request) = link.owed.request_of(source) {
+        let request = link.answers.as_ref().and_then(|answers| answers.owed.request_of(source));
+        if let Some(request) = request {
             link.from_requests.complain(NakCode::RemoteOperational, request);
         }
     }
@@ -152,9 +155,7 @@ impl QueuePair {
             self.flush(wr.id, Work::Recv);
         }
         if let Some(link) = &mut self.link {
-            link.requests.clear();
-            link.responses.clear();
-            link.owed.clear();
+            link.clear();
         }
     }
 }

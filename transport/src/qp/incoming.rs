@@ -11,6 +11,7 @@ use braid_wire::{Ack, Bitmap, NakCode, PathId, Psn, QpId, Stream, Time, Token};
 
 use super::events::Event;
 use super::psn_set::PsnSet;
+use crate::{QpConfig, Remote};
 
 /// An arrival that did not ask for an acknowledgement is acknowledged after this long at the latest.
 const MAX_ACK_DELAY: Duration = Duration::from_micros(500);
@@ -63,10 +64,11 @@ struct Owed {
 }
 
 impl Incoming {
-    pub(crate) fn new(stream: Stream, first: Psn, reply_hold: Duration) -> Self {
+    pub(crate) fn new(stream: Stream, remote: &Remote, config: &QpConfig) -> Self {
+        let first = Psn(remote.recv_psn.into());
         Incoming {
             stream,
-            reply_hold,
+            reply_hold: config.reply_hold,
             epsn: first,
             arrived: PsnSet::new(first),
             early: 0,
@@ -306,7 +308,25 @@ impl Owed {
 
 #[cfg(test)]
 mod tests {
+    use braid_wire::Crc;
+
     use super::*;
+
+    /// A stream whose first PSN this is.
+    fn incoming(first: u32) -> Incoming {
+        let remote = Remote {
+            qp: QpId::new(2),
+            token: Token(0),
+            send_psn: 0,
+            recv_psn: first,
+            mtu: 4096,
+            window: 4096,
+            segments: u32::MAX,
+            max_rd_atomic: 1,
+            crc: Crc::Off,
+        };
+        Incoming::new(Stream::Requests, &remote, &QpConfig::default())
+    }
 
     fn arrive(incoming: &mut Incoming, psns: &[u64]) {
         for &psn in psns {
@@ -322,14 +342,14 @@ mod tests {
 
     #[test]
     fn in_order_packets_move_the_epsn() {
-        let mut incoming = Incoming::new(Stream::Requests, Psn(5), Duration::ZERO);
+        let mut incoming = incoming(5);
         arrive(&mut incoming, &[5, 6, 7]);
         assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(8), vec![]));
     }
 
     #[test]
     fn early_packets_wait_and_are_reported_relative_to_the_epsn() {
-        let mut incoming = Incoming::new(Stream::Requests, Psn(5), Duration::ZERO);
+        let mut incoming = incoming(5);
         arrive(&mut incoming, &[7, 5, 200, 9]);
         assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(6), vec![1, 3, 194]));
         assert_eq!(incoming.locate(Psn(7), 4096), Place::Duplicate);
@@ -341,7 +361,7 @@ mod tests {
 
     #[test]
     fn the_bitmap_survives_long_holes() {
-        let mut incoming = Incoming::new(Stream::Requests, Psn(0), Duration::ZERO);
+        let mut incoming = incoming(0);
         let rest: Vec<u64> = (1..1000).collect();
         arrive(&mut incoming, &rest);
         assert_eq!(ones(&incoming), rest);

@@ -13,6 +13,7 @@ mod degrees;
 mod events;
 mod fail;
 mod incoming;
+mod link;
 mod outgoing;
 mod pacer;
 mod patience;
@@ -32,7 +33,7 @@ mod window;
 use std::collections::VecDeque;
 
 use braid_lb::{PathSet, QpPaths};
-use braid_wire::{PathId, Psn, QpId, Stream, Time, Token};
+use braid_wire::{PathId, QpId, Time, Token};
 
 pub use arrive::{Admit, Arrival, Landing, Refusal};
 pub use blind::{Fence, Placement};
@@ -41,11 +42,10 @@ pub use recovery::{LossRecovery, UnknownRecovery};
 pub use state::QpState;
 pub(crate) use transmit::{Outcome, Sendable};
 
-use self::blind::Blind;
 use self::incoming::Incoming;
-use self::outgoing::Outgoing;
+use self::link::Link;
+use self::outgoing::{Outgoing, Timeout};
 use self::recv_queue::RecvQueue;
-use self::responses::Responses;
 use self::send_queue::SendQueue;
 use crate::endpoint::EventKind;
 use crate::{
@@ -76,19 +76,6 @@ pub struct QueuePair {
     counters: QpCounters,
     /// Made when the first packet comes out of order.
     degrees: Option<Box<OooDegrees>>,
-}
-
-/// What a queue pair has once it is connected.
-#[derive(Clone, Debug)]
-struct Link {
-    remote: Remote,
-    requests: Outgoing,
-    responses: Outgoing,
-    owed: Responses,
-    from_requests: Incoming,
-    from_responses: Incoming,
-    /// Which stream has its turn to send.
-    turn: Stream,
 }
 
 /// What a queue pair has seen since it was created.
@@ -233,24 +220,9 @@ impl QueuePair {
         &mut self,
         remote: Remote,
         endpoint: &EndpointConfig,
-        mut admit: impl FnMut() -> QpPaths,
+        admit: impl FnMut() -> QpPaths,
     ) {
-        let first = Psn(remote.send_psn.into());
-        let theirs = Psn(remote.recv_psn.into());
-        let segments = u64::from(remote.segments) * window::Segment::wire_len(remote.mtu);
-        let peer_bytes = endpoint.peer_receive_buffer.min(segments);
-        let mut outgoing = || Outgoing::new(&self.config, first, remote.mtu, admit(), peer_bytes);
-        let mut requests = outgoing();
-        requests.blind = endpoint.blind.then(Blind::default);
-        self.link = Some(Box::new(Link {
-            requests,
-            responses: outgoing(),
-            owed: Responses::default(),
-            from_requests: Incoming::new(Stream::Requests, theirs, self.config.reply_hold),
-            from_responses: Incoming::new(Stream::Responses, theirs, self.config.reply_hold),
-            turn: Stream::Requests,
-            remote,
-        }));
+        self.link = Some(Box::new(Link::new(remote, &self.config, endpoint, admit)));
         self.state = QpState::ReadyToSend;
     }
 
@@ -306,45 +278,46 @@ impl QueuePair {
 
     /// Whether it waits for something from the peer: a message, an answer, an acknowledgement.
     pub(crate) fn is_waiting(&self) -> bool {
-        let owes = self.link.as_ref().is_some_and(|link| link.owed.len() > 0);
+        let owes = self.link.as_ref().is_some_and(|link| link.owed() > 0);
         self.state.receives() && (self.sq.len() > 0 || self.rq.len() > 0 || owes)
     }
 
     /// Bytes in flight, both streams.
     pub(crate) fn in_flight(&self) -> u64 {
-        self.link
-            .as_ref()
-            .map_or(0, |link| link.requests.window.in_flight() + link.responses.window.in_flight())
+        let Some(link) = self.link.as_ref() else { return 0 };
+        link.all_outgoing().map(|stream| stream.window.in_flight()).sum()
     }
 
     /// When [`QueuePair::on_timeout`] wants to be called; [`Time::FAR_FUTURE`]: never.
     pub(crate) fn next_timeout(&self) -> Time {
         let Some(link) = self.link.as_ref() else { return Time::FAR_FUTURE };
-        let resend = link.requests.next_timeout().min(link.responses.next_timeout());
-        let ack = link.from_requests.ack_deadline().min(link.from_responses.ack_deadline());
-        resend.min(ack)
+        let resend = link.all_outgoing().map(Outgoing::next_timeout);
+        resend
+            .chain(link.all_incoming().map(Incoming::ack_deadline))
+            .min()
+            .unwrap_or(Time::FAR_FUTURE)
     }
 
     /// When the rate lets out what it holds back now; [`Time::FAR_FUTURE`]: it holds nothing back.
     pub(crate) fn paced_until(&self) -> Time {
         let Some(link) = self.link.as_ref() else { return Time::FAR_FUTURE };
-        link.requests.paced_until().min(link.responses.paced_until())
+        link.all_outgoing().map(Outgoing::paced_until).min().unwrap_or(Time::FAR_FUTURE)
     }
 
     pub(crate) fn on_timeout(&mut self, now: Time, paths: &mut PathSet) {
         let Some(link) = self.link.as_mut() else { return };
-        link.from_requests.on_timeout(now);
-        link.from_responses.on_timeout(now);
-        let retry_count = self.config.retry_count;
-        let outcomes = [&mut link.requests, &mut link.responses]
-            .map(|s| s.on_timeout(now, retry_count, paths));
-        for outcome in outcomes {
-            self.counters.timeouts += u64::from(outcome != outgoing::Timeout::None);
-            if let outgoing::Timeout::Resend(lost) = outcome {
-                self.counters.lost += lost;
+        link.all_incoming_mut().for_each(|stream| stream.on_timeout(now));
+        let mut gives_up = false;
+        for stream in link.all_outgoing_mut() {
+            let outcome = stream.on_timeout(now, self.config.retry_count, paths);
+            self.counters.timeouts += u64::from(outcome != Timeout::None);
+            match outcome {
+                Timeout::None => {}
+                Timeout::Resend(lost) => self.counters.lost += lost,
+                Timeout::GiveUp => gives_up = true,
             }
         }
-        if outcomes.contains(&outgoing::Timeout::GiveUp) {
+        if gives_up {
             self.give_up(Status::RetryExceeded);
         }
         self.trim();
@@ -355,12 +328,8 @@ impl QueuePair {
     /// messages of a busy queue pair.
     fn trim(&mut self) {
         let Some(link) = self.link.as_mut() else { return };
-        if link.requests.window.is_empty() && link.responses.window.is_empty() {
-            link.requests.trim();
-            link.responses.trim();
-            link.from_requests.trim();
-            link.from_responses.trim();
-            link.owed.trim();
+        if link.all_outgoing().all(|stream| stream.window.is_empty()) {
+            link.trim();
             self.sq.trim();
             self.rq.trim();
             self.completions.shrink_to(KEPT);
@@ -385,8 +354,7 @@ impl QueuePair {
     /// It leaves its endpoint.
     pub(crate) fn dismiss(&mut self, now: Time, paths: &mut PathSet) {
         if let Some(link) = self.link.as_mut() {
-            link.requests.dismiss(now, paths);
-            link.responses.dismiss(now, paths);
+            link.dismiss(now, paths);
         }
     }
 
@@ -406,21 +374,5 @@ impl QueuePair {
 
     fn flush(&mut self, wr_id: u64, work: Work) {
         self.complete(wr_id, work, Status::Flushed, 0);
-    }
-}
-
-impl Link {
-    fn outgoing(&mut self, stream: Stream) -> &mut Outgoing {
-        match stream {
-            Stream::Requests => &mut self.requests,
-            Stream::Responses => &mut self.responses,
-        }
-    }
-
-    fn incoming(&mut self, stream: Stream) -> &mut Incoming {
-        match stream {
-            Stream::Requests => &mut self.from_requests,
-            Stream::Responses => &mut self.from_responses,
-        }
     }
 }

@@ -16,7 +16,7 @@ use super::rtt::Rtt;
 use super::send_queue::Next;
 use super::train::{OpenTurn, TrainLimit};
 use super::window::{Echo, Segment, Tally, Window};
-use crate::QpConfig;
+use crate::{QpConfig, Remote};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
@@ -98,17 +98,12 @@ pub(crate) enum Timeout {
 }
 
 impl Outgoing {
-    pub(crate) fn new(
-        config: &QpConfig,
-        first: Psn,
-        mtu: u16,
-        paths: QpPaths,
-        peer_bytes: u64,
-    ) -> Self {
+    pub(crate) fn new(config: &QpConfig, remote: &Remote, paths: QpPaths, peer_bytes: u64) -> Self {
+        let first = Psn(remote.send_psn.into());
         let mut cc = Cc::new(config.cc);
         let pacer = cc.rate(Time::ZERO).map(|_| Pacer::default());
         let room = cc.allowance(0).min(peer_bytes);
-        let segments = room / Segment::wire_len(mtu);
+        let segments = room / Segment::wire_len(remote.mtu);
         Outgoing {
             window: Window::new(first),
             rtt: Rtt::new(config.min_rto, config.max_rto),

@@ -81,9 +81,8 @@ impl QueuePair {
     fn sent_on(&mut self, now: Time, stream: Stream, body: TransmitBody) -> Outcome {
         let mut yields = false;
         if let Some(link) = self.link.as_mut() {
-            link.from_requests.on_reply(now);
-            link.from_responses.on_reply(now);
-            yields = link.outgoing(stream).turn_has_ended();
+            link.all_incoming_mut().for_each(|incoming| incoming.on_reply(now));
+            yields = link.outgoing(stream).is_some_and(|outgoing| outgoing.turn_has_ended());
             link.turn = if yields { other(stream) } else { stream };
         }
         Outcome::Packet { body, yields }
@@ -92,11 +91,10 @@ impl QueuePair {
     fn poll_ack(&mut self, owes: impl Fn(&Incoming) -> bool, now: Time) -> Option<Ack> {
         let rnr_delay = self.config.rnr_delay;
         let link = self.link.as_mut()?;
-        let streams = [Stream::Requests, Stream::Responses];
-        let stream = streams.into_iter().find(|stream| owes(link.incoming(*stream)))?;
         let (qp, token) = (link.remote.qp, link.remote.token);
+        let incoming = link.all_incoming_mut().find(|incoming| owes(incoming))?;
         self.counters.acks_sent += 1;
-        Some(link.incoming(stream).take_ack(now, qp, token, rnr_delay))
+        Some(incoming.take_ack(now, qp, token, rnr_delay))
     }
 
     fn poll_farewell(&mut self) -> Option<Control> {
@@ -122,7 +120,7 @@ impl QueuePair {
         let (next, lost) = self.choose(now, stream, grant)?;
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
         let limit = TrainLimit::new(&grant, link.remote.mtu);
-        let outgoing = link.outgoing(stream);
+        let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Own) };
         let psn = lost.unwrap_or(outgoing.window.next());
         let (path, train_start) = outgoing.take_path(now, psn, next.len, paths, limit);
         paths.on_sent(path, lost.is_some());
@@ -132,13 +130,17 @@ impl QueuePair {
         match (lost, stream) {
             (Some(_), _) => {}
             (None, Stream::Requests) => self.sq.advance(next, psn),
-            (None, Stream::Responses) => link.owed.advance(next, psn),
+            (None, Stream::Responses) => {
+                if let Some(answers) = &mut link.answers {
+                    answers.owed.advance(next, psn);
+                }
+            }
         }
         let sent = Segment::wire_len(next.len);
         let left = Sendable { budget: grant.budget.saturating_sub(sent), ..grant };
         let following = self.choose(now, stream, left);
-        let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
-        let outgoing = link.outgoing(stream);
+        let outgoing = self.link.as_mut().and_then(|link| link.outgoing(stream));
+        let Some(outgoing) = outgoing else { return Err(Block::Own) };
         let is_last = match following {
             Ok(_) => false,
             Err(Block::Rate) => outgoing.is_held_for_long(now),
@@ -176,7 +178,7 @@ impl QueuePair {
         let Remote { window, segments, .. } = link.remote;
         let train = TrainLimit::new(&grant, link.remote.mtu).train_bytes();
         let room = Room { window, segments, budget: grant.budget, train };
-        let outgoing = link.outgoing(stream);
+        let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Own) };
         let chosen = candidate.ok_or(Block::Own).and_then(|(next, lost)| {
             outgoing.may_send(now, next.len, lost.is_none(), room)?;
             Ok((next, lost))
@@ -190,7 +192,7 @@ impl QueuePair {
     /// What is lost goes before what is new.
     fn candidate(&mut self, stream: Stream) -> Option<(Next, Option<Psn>)> {
         let link = self.link.as_mut()?;
-        if let Some((psn, lost)) = link.outgoing(stream).window.peek_lost() {
+        if let Some((psn, lost)) = link.outgoing(stream)?.window.peek_lost() {
             let next = Next { source: lost.source, offset: lost.offset, len: lost.len };
             return Some((next, Some(psn)));
         }
@@ -201,7 +203,7 @@ impl QueuePair {
         };
         let next = match stream {
             Stream::Requests => self.sq.peek(limits),
-            Stream::Responses => link.owed.peek(limits.mtu),
+            Stream::Responses => link.answers.as_ref()?.owed.peek(limits.mtu),
         };
         next.map(|next| (next, None))
     }
@@ -217,7 +219,7 @@ impl QueuePair {
         let mut header = blank(link, now, next, psn);
         let gather = match stream {
             Stream::Requests => self.sq.describe(next, &mut header),
-            Stream::Responses => link.owed.describe(next, &mut header),
+            Stream::Responses => link.answers.as_ref()?.owed.describe(next, &mut header),
         }?;
         let carries = header.opcode.has_payload();
         header.last = !carries || next.offset + u32::from(next.len) == header.message_len;
@@ -235,9 +237,8 @@ impl QueuePair {
     /// The stream and the work request, or response, of a segment that was handed out.
     pub(crate) fn source_of(&self, header: &DataHeader) -> Option<(Stream, u64)> {
         let link = self.link.as_ref()?;
-        let responses = header.opcode.is_response();
-        let (stream, outgoing) = match responses {
-            true => (Stream::Responses, &link.responses),
+        let (stream, outgoing) = match header.opcode.is_response() {
+            true => (Stream::Responses, &link.answers.as_ref()?.stream),
             false => (Stream::Requests, &link.requests),
         };
         let psn = Psn::expand(header.psn, outgoing.window.una());

@@ -1,0 +1,145 @@
+//! What a queue pair has once it is connected: its streams.
+//!
+//! Those of requests are there from the start. Those of responses are made by the first READ or atomic: few
+//! queue pairs ever see one, and the others would pay with memory, and with every packet.
+
+use braid_lb::{PathSet, QpPaths};
+use braid_wire::{Stream, Time};
+
+use super::blind::Blind;
+use super::incoming::Incoming;
+use super::outgoing::Outgoing;
+use super::responses::Responses;
+use super::window::Segment;
+use crate::{EndpointConfig, QpConfig, Remote};
+
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pub(super) remote: Remote,
+    pub(super) requests: Outgoing,
+    pub(super) from_requests: Incoming,
+    pub(super) answers: Option<Box<Answers>>,
+    pub(super) from_responses: Option<Box<Incoming>>,
+    /// Which stream has its turn to send.
+    pub(super) turn: Stream,
+    /// What the answers' stream is made with: its place in the path set, ...
+    answer_paths: QpPaths,
+    /// ... and how many bytes the peer can hold.
+    peer_bytes: u64,
+}
+
+/// What is owed to the peer, and the stream that carries it.
+#[derive(Clone, Debug)]
+pub(super) struct Answers {
+    pub(super) stream: Outgoing,
+    pub(super) owed: Responses,
+}
+
+impl Link {
+    pub(super) fn new(
+        remote: Remote,
+        config: &QpConfig,
+        endpoint: &EndpointConfig,
+        mut admit: impl FnMut() -> QpPaths,
+    ) -> Self {
+        let segments = u64::from(remote.segments) * Segment::wire_len(remote.mtu);
+        let peer_bytes = endpoint.peer_receive_buffer.min(segments);
+        let mut requests = Outgoing::new(config, &remote, admit(), peer_bytes);
+        requests.blind = endpoint.blind.then(Blind::default);
+        Link {
+            requests,
+            from_requests: Incoming::new(Stream::Requests, &remote, config),
+            answers: None,
+            from_responses: None,
+            turn: Stream::Requests,
+            answer_paths: admit(),
+            peer_bytes,
+            remote,
+        }
+    }
+
+    /// An outgoing stream; `None`: nothing was ever to be sent on it.
+    pub(super) fn outgoing(&mut self, stream: Stream) -> Option<&mut Outgoing> {
+        match stream {
+            Stream::Requests => Some(&mut self.requests),
+            Stream::Responses => self.answers.as_mut().map(|answers| &mut answers.stream),
+        }
+    }
+
+    /// Those that there are.
+    pub(super) fn all_outgoing(&self) -> impl Iterator<Item = &Outgoing> {
+        std::iter::once(&self.requests).chain(self.answers.iter().map(|answers| &answers.stream))
+    }
+
+    pub(super) fn all_outgoing_mut(&mut self) -> impl Iterator<Item = &mut Outgoing> {
+        let answers = self.answers.iter_mut().map(|answers| &mut answers.stream);
+        std::iter::once(&mut self.requests).chain(answers)
+    }
+
+    /// An incoming stream; `None`: nothing has ever come on it.
+    pub(super) fn incoming(&mut self, stream: Stream) -> Option<&mut Incoming> {
+        match stream {
+            Stream::Requests => Some(&mut self.from_requests),
+            Stream::Responses => self.from_responses.as_deref_mut(),
+        }
+    }
+
+    /// Those that there are.
+    pub(super) fn all_incoming(&self) -> impl Iterator<Item = &Incoming> {
+        std::iter::once(&self.from_requests).chain(self.from_responses.as_deref())
+    }
+
+    pub(super) fn all_incoming_mut(&mut self) -> impl Iterator<Item = &mut Incoming> {
+        std::iter::once(&mut self.from_requests).chain(self.from_responses.as_deref_mut())
+    }
+
+    /// The stream of a packet that has come.
+    pub(super) fn arriving(&mut self, stream: Stream, config: &QpConfig) -> &mut Incoming {
+        let remote = &self.remote;
+        let made = || Box::new(Incoming::new(stream, remote, config));
+        match stream {
+            Stream::Requests => &mut self.from_requests,
+            Stream::Responses => self.from_responses.get_or_insert_with(made),
+        }
+    }
+
+    /// The answers to requests that have come.
+    pub(super) fn answering(&mut self, config: &QpConfig) -> &mut Answers {
+        let Link { remote, answer_paths, peer_bytes, .. } = self;
+        self.answers.get_or_insert_with(|| {
+            let stream = Outgoing::new(config, remote, answer_paths.clone(), *peer_bytes);
+            Box::new(Answers { stream, owed: Responses::default() })
+        })
+    }
+
+    /// How many requests of the peer are not answered, or the answers not acknowledged.
+    pub(super) fn owed(&self) -> usize {
+        self.answers.as_ref().map_or(0, |answers| answers.owed.len())
+    }
+
+    /// Gives back room that is not needed while nothing is under way.
+    pub(super) fn trim(&mut self) {
+        self.all_outgoing_mut().for_each(Outgoing::trim);
+        self.all_incoming_mut().for_each(Incoming::trim);
+        if let Some(answers) = &mut self.answers {
+            answers.owed.trim();
+        }
+    }
+
+    /// Gives up everything that goes out.
+    pub(super) fn clear(&mut self) {
+        self.all_outgoing_mut().for_each(Outgoing::clear);
+        if let Some(answers) = &mut self.answers {
+            answers.owed.clear();
+        }
+    }
+
+    /// Its queue pair leaves the endpoint.
+    pub(super) fn dismiss(&mut self, now: Time, paths: &mut PathSet) {
+        self.requests.dismiss(now, paths);
+        match &mut self.answers {
+            Some(answers) => answers.stream.dismiss(now, paths),
+            None => paths.dismiss(&self.answer_paths),
+        }
+    }
+}
