@@ -2,9 +2,10 @@
 //! and the question whether the peer is alive.
 
 mod liveness;
+mod timers;
+mod turns;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use braid_lb::PathSet;
 use braid_wire::{
@@ -12,6 +13,8 @@ use braid_wire::{
 };
 
 use self::liveness::{Answer, Liveness};
+use self::timers::Timers;
+use self::turns::Turns;
 use crate::qp::{Outcome, Sendable};
 use crate::{
     Access, Admit, Arrival, Completion, EndpointConfig, Memory, PdId, Placement, PostError,
@@ -94,16 +97,16 @@ pub struct Endpoint {
     members: Vec<Option<Member>>,
     free: Vec<u32>,
     /// Queue pairs that may have something to send, in turn.
-    ready: VecDeque<u32>,
+    ready: Turns,
     /// Those that wait for the budget.
     starved: VecDeque<u32>,
-    /// Those that something has happened to since the books were brought up to date.
-    dirty: Vec<u32>,
+    /// The last that something has happened to since the books were brought up to date: it names the one before.
+    dirty: Option<u32>,
     /// One entry per queue pair at its `armed` time; deadlines that moved later are found out when it fires.
-    timers: BinaryHeap<Reverse<(Time, u32)>>,
+    timers: Timers,
     /// One entry per queue pair whose rate holds something back, at its `paced` time. Apart from the
     /// timers because it goes off with every burst, and each time a later one would stay behind there.
-    paced: BinaryHeap<Reverse<(Time, u32)>>,
+    paced: Timers,
     in_flight: u64,
     completions: VecDeque<Completion>,
     events: VecDeque<Event>,
@@ -114,7 +117,11 @@ pub struct Endpoint {
 struct Member {
     qp: QueuePair,
     is_ready: bool,
+    /// Who has its turn to send next.
+    next_ready: Option<u32>,
     is_dirty: bool,
+    /// Whom something happened to before.
+    next_dirty: Option<u32>,
     armed: Time,
     paced: Time,
     /// Its share of the endpoint's `in_flight`.
@@ -128,11 +135,11 @@ impl Endpoint {
             config,
             members: Vec::new(),
             free: Vec::new(),
-            ready: VecDeque::new(),
+            ready: Turns::default(),
             starved: VecDeque::new(),
-            dirty: Vec::new(),
-            timers: BinaryHeap::new(),
-            paced: BinaryHeap::new(),
+            dirty: None,
+            timers: Timers::new(),
+            paced: Timers::new(),
             in_flight: 0,
             completions: VecDeque::new(),
             events: VecDeque::new(),
@@ -152,8 +159,16 @@ impl Endpoint {
         if self.is_empty() {
             self.liveness.check_at = now + self.config.ping_interval;
         }
-        let (armed, paced) = (Time::FAR_FUTURE, Time::FAR_FUTURE);
-        let member = Member { qp, is_ready: false, is_dirty: false, armed, paced, in_flight: 0 };
+        let member = Member {
+            qp,
+            is_ready: false,
+            next_ready: None,
+            is_dirty: false,
+            next_dirty: None,
+            armed: Time::FAR_FUTURE,
+            paced: Time::FAR_FUTURE,
+            in_flight: 0,
+        };
         let index = self.free.pop().unwrap_or(self.members.len() as u32);
         if index as usize == self.members.len() {
             self.members.push(None);
@@ -168,13 +183,13 @@ impl Endpoint {
     /// If nothing is in that place.
     pub fn release(&mut self, now: Time, slot: QpSlot, paths: &mut PathSet) -> QueuePair {
         self.settle_all();
+        self.ready.remove(slot.0, &mut self.members);
         let mut member = self.members[slot.0 as usize].take().expect("an occupied slot");
         member.qp.dismiss(now, paths);
         self.in_flight -= member.in_flight;
-        self.ready.retain(|index| *index != slot.0);
         self.starved.retain(|index| *index != slot.0);
-        self.timers.retain(|Reverse((_, index))| *index != slot.0);
-        self.paced.retain(|Reverse((_, index))| *index != slot.0);
+        self.timers.remove(slot.0);
+        self.paced.remove(slot.0);
         self.free.push(slot.0);
         member.qp
     }
@@ -361,13 +376,13 @@ impl Endpoint {
     /// Lets time pass. Call when [`Endpoint::next_timeout`] has come.
     pub fn on_timeout(&mut self, now: Time, paths: &mut PathSet) {
         self.settle_all();
-        while let Some(index) = pop_due(&mut self.paced, now) {
+        while let Some(index) = self.paced.pop_due(now) {
             if let Some(member) = self.members[index as usize].as_mut() {
                 member.paced = Time::FAR_FUTURE;
                 self.wake(index);
             }
         }
-        while let Some(index) = pop_due(&mut self.timers, now) {
+        while let Some(index) = self.timers.pop_due(now) {
             if let Some(member) = self.members[index as usize].as_mut() {
                 member.armed = Time::FAR_FUTURE;
                 member.qp.on_timeout(now, paths);
@@ -383,10 +398,7 @@ impl Endpoint {
         if self.is_empty() {
             return None;
         }
-        let mut next = self.liveness.check_at;
-        for heap in [&self.timers, &self.paced] {
-            next = heap.peek().map_or(next, |Reverse((at, _))| next.min(*at));
-        }
+        let next = self.liveness.check_at.min(self.timers.first()).min(self.paced.first());
         let probe = paths.next_probe().filter(|_| self.prober().is_some());
         Some(probe.map_or(next, |at| next.min(at)))
     }
@@ -400,24 +412,19 @@ impl Endpoint {
         if let Some(transmit) = self.poll_probe(now, paths) {
             return Some(transmit);
         }
-        while let Some(&index) = self.ready.front() {
+        while let Some(index) = self.ready.first() {
             let EndpointConfig { train_segments, train_bytes, .. } = self.config;
             let grant = Sendable { budget: self.budget(), train_segments, train_bytes };
-            let Some(member) = self.members[index as usize].as_mut() else {
-                self.ready.pop_front();
-                continue;
-            };
-            match member.qp.poll_transmit(now, paths, grant) {
+            match self.qp_mut(QpSlot(index)).poll_transmit(now, paths, grant) {
                 Outcome::Packet { body, yields } => {
                     self.account(index);
-                    if yields && self.ready.len() > 1 {
-                        self.ready.rotate_left(1);
+                    if yields {
+                        self.ready.rotate(&mut self.members);
                     }
                     return Some(Transmit { slot: QpSlot(index), body });
                 }
                 outcome => {
-                    self.ready.pop_front();
-                    member.is_ready = false;
+                    self.ready.pop(&mut self.members);
                     if matches!(outcome, Outcome::NoBudget) {
                         self.starved.push_back(index);
                     }
@@ -455,27 +462,28 @@ impl Endpoint {
         let Some(member) = self.members[index as usize].as_mut() else { return };
         if !member.is_dirty {
             member.is_dirty = true;
-            self.dirty.push(index);
+            member.next_dirty = self.dirty.replace(index);
         }
     }
 
     /// Brings the books up to date.
     #[inline]
     fn settle_all(&mut self) {
-        if !self.dirty.is_empty() {
+        if self.dirty.is_some() {
             self.settle_dirty();
         }
     }
 
     fn settle_dirty(&mut self) {
-        while let Some(index) = self.dirty.pop() {
+        while let Some(index) = self.dirty {
             self.settle_one(index);
         }
     }
 
     fn settle_one(&mut self, index: u32) {
-        let Some(member) = self.members[index as usize].as_mut() else { return };
+        let member = self.members[index as usize].as_mut().expect("nobody leaves unsettled");
         member.is_dirty = false;
+        self.dirty = member.next_dirty;
         while let Some(completion) = member.qp.poll_completion() {
             self.completions.push_back(completion);
         }
@@ -490,10 +498,7 @@ impl Endpoint {
 
     /// It may have something to send.
     fn wake(&mut self, index: u32) {
-        if let Some(member) = self.members[index as usize].as_mut().filter(|m| !m.is_ready) {
-            member.is_ready = true;
-            self.ready.push_back(index);
-        }
+        self.ready.push(index, &mut self.members);
     }
 
     /// Follows a queue pair's bytes in flight; freed budget wakes those that wait for it.
@@ -519,20 +524,11 @@ impl Endpoint {
         let (timeout, paced) = (member.qp.next_timeout(), member.qp.paced_until());
         if timeout < member.armed {
             member.armed = timeout;
-            self.timers.push(Reverse((timeout, index)));
+            self.timers.push(timeout, index);
         }
         if paced < member.paced {
             member.paced = paced;
-            self.paced.push(Reverse((paced, index)));
+            self.paced.push(paced, index);
         }
     }
-}
-
-/// The next queue pair whose time has come.
-fn pop_due(heap: &mut BinaryHeap<Reverse<(Time, u32)>>, now: Time) -> Option<u32> {
-    let Reverse((at, _)) = heap.peek()?;
-    if *at > now {
-        return None;
-    }
-    heap.pop().map(|Reverse((_, index))| index)
 }
