@@ -26,7 +26,7 @@ pub(crate) struct Outgoing {
     repeats: Repeats,
     cc: Cc,
     /// If the controller has a rate.
-    pacer: Option<Pacer>,
+    pacer: Option<Box<Pacer>>,
     paths: QpPaths,
     /// What the path set has still to be told.
     untold: Vec<(PathId, Outcome)>,
@@ -101,7 +101,7 @@ impl Outgoing {
     pub(crate) fn new(config: &QpConfig, remote: &Remote, paths: QpPaths, peer_bytes: u64) -> Self {
         let first = Psn(remote.send_psn.into());
         let mut cc = Cc::new(config.cc);
-        let pacer = cc.rate(Time::ZERO).map(|_| Pacer::default());
+        let pacer = cc.rate(Time::ZERO).map(|_| Box::default());
         let room = cc.allowance(0).min(peer_bytes);
         let segments = room / Segment::wire_len(remote.mtu);
         Outgoing {
