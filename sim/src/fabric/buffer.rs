@@ -35,8 +35,11 @@ impl Fabric {
             marked = marking.marks(it.bytes, &mut self.rng);
             it.marked += u64::from(marked);
         }
-        it.join(Packet { marked, ..*packet }, self.config.control_first, &mut self.waiting);
-        self.start(port, events);
+        if it.admit(packet, self.config.control_first) {
+            self.send(port, packet, marked, events);
+        } else {
+            it.queue(Packet { marked, ..*packet }, self.config.control_first, &mut self.waiting);
+        }
     }
 
     /// What is being sent has gone: its room is free.

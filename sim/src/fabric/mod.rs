@@ -120,12 +120,24 @@ impl Fabric {
         if it.sending.is_some() {
             return;
         }
-        let Some(packet) = it.next(&mut self.waiting) else { return };
+        if let Some(packet) = it.next(&mut self.waiting) {
+            self.send(port, &packet, packet.marked, events);
+        }
+    }
+
+    /// A packet that the port has accounted for goes onto its link; `marked`: instead of its own mark.
+    pub(super) fn send(
+        &mut self,
+        port: PortId,
+        packet: &Packet,
+        mut marked: bool,
+        events: &mut Events<Event>,
+    ) {
+        let it = &mut self.ports[port.index()];
         let is_data = packet.is_data();
-        it.sent.count(&packet);
+        it.sent.count(packet);
         self.busy += 1;
         it.sending = Some(Sending { bytes: packet.bytes, ingress: packet.ingress, is_data });
-        let mut marked = packet.marked;
         if let Some(marking) = self.config.marking.filter(|marking| marking.when == When::Leaving)
             && is_data
             && !marked
@@ -133,10 +145,10 @@ impl Fabric {
             marked = marking.marks(it.bytes, &mut self.rng);
             it.marked += u64::from(marked);
         }
-        let frame = self.speeds.frame(it.speed, &packet, self.config.frames.gap, events);
+        let frame = self.speeds.frame(it.speed, packet, self.config.frames.gap, events);
         it.busy_time += frame.occupies;
         events.after_span(frame.until_sent, Event::Sent { port });
-        let packet = Packet { ingress: port.0, marked, ..packet };
+        let packet = Packet { ingress: port.0, marked, ..*packet };
         events.after_span(frame.until_arrived, Event::Arrived { packet });
     }
 

@@ -97,13 +97,22 @@ impl Port {
         self.sending.is_none()
     }
 
-    /// Queues a packet; `first`: control does not wait behind data.
-    pub(crate) fn join(&mut self, packet: Packet, first: bool, waiting: &mut Waiting) {
+    /// Accounts for a packet that has come; `first`: control does not wait behind data. Returns whether it may
+    /// go out at once: nothing waits at an idle port but data that was stopped. Else [`Port::queue`] it.
+    ///
+    /// A packet that does not wait is never written to its queue: to read what was just written in pieces takes
+    /// until they have reached the cache.
+    pub(crate) fn admit(&mut self, packet: &Packet, first: bool) -> bool {
         self.bytes += u64::from(packet.bytes);
         self.packets += 1;
         self.max_bytes = self.max_bytes.max(self.bytes);
         self.max_packets = self.max_packets.max(self.packets);
-        let ahead = first && (packet.class == Class::Control || packet.trimmed);
+        self.is_idle() && (!self.paused || goes_ahead(packet, first))
+    }
+
+    /// The packet waits.
+    pub(crate) fn queue(&mut self, packet: Packet, first: bool, waiting: &mut Waiting) {
+        let ahead = goes_ahead(&packet, first);
         if ahead { &mut self.control } else { &mut self.data }.push(packet, waiting);
     }
 
@@ -120,4 +129,8 @@ impl Port {
     pub(crate) fn last_data<'a>(&self, waiting: &'a mut Waiting) -> Option<&'a mut Packet> {
         self.data.last(waiting)
     }
+}
+
+fn goes_ahead(packet: &Packet, first: bool) -> bool {
+    first && (packet.class == Class::Control || packet.trimmed)
 }
