@@ -10,30 +10,31 @@ use super::window::Segment;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TrainLimit {
     segments: u32,
-    bytes: u64,
     /// Wire bytes of a full segment.
     full_segment: u64,
+    /// Those of a whole train of them.
+    train: u64,
 }
 
 impl TrainLimit {
     /// `mtu`: payload bytes of a full segment.
     pub(crate) fn new(grant: &Sendable, mtu: u16) -> Self {
-        let (segments, bytes) = (grant.train_segments, grant.train_bytes);
-        TrainLimit { segments, bytes, full_segment: Segment::wire_len(mtu) }
+        let (segments, full_segment) = (grant.train_segments, Segment::wire_len(mtu));
+        let whole = (grant.train_bytes / full_segment).clamp(1, segments.max(1).into());
+        TrainLimit { segments, full_segment, train: whole * full_segment }
     }
 
-    /// The bytes of a whole train of full segments.
-    pub(crate) fn train_bytes(self) -> u64 {
-        let segments = (self.bytes / self.full_segment).clamp(1, self.segments.max(1).into());
-        segments * self.full_segment
+    /// The wire bytes of a whole train of full segments.
+    pub(crate) fn train(self) -> u64 {
+        self.train
     }
 
     /// The bytes of a turn where `turns` of them share the window `allowance`: whole trains; a smaller turn
     /// is part of one, and a full segment always fits. A path for each train would cost an eighth of the
     /// throughput in cold sockets where the window is large.
     pub(crate) fn room(self, allowance: u64, turns: u64) -> u64 {
-        let (room, train) = (allowance / turns, self.train_bytes());
-        let whole = if room >= train { room - room % train } else { room };
+        let room = allowance / turns;
+        let whole = if room >= self.train { room - room % self.train } else { room };
         whole.max(self.full_segment)
     }
 
@@ -85,7 +86,7 @@ impl OpenTurn {
     /// A segment with `len` bytes of payload joins.
     pub(crate) fn join(&mut self, len: u16, limit: TrainLimit) {
         let bytes = Segment::wire_len(len);
-        let train = if self.begins_train() { limit.train_bytes() } else { self.train };
+        let train = if self.begins_train() { limit.train } else { self.train };
         let rest = train.saturating_sub(bytes);
         self.train = if rest < limit.full_segment { 0 } else { rest };
         self.left -= 1;

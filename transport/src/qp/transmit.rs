@@ -117,9 +117,10 @@ impl QueuePair {
         paths: &mut PathSet,
         grant: Sendable,
     ) -> Result<TransmitBody, Block> {
-        let (next, lost) = self.choose(now, stream, grant)?;
-        let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
+        let Some(link) = self.link.as_ref() else { return Err(Block::Own) };
         let limit = TrainLimit::new(&grant, link.remote.mtu);
+        let (next, lost) = self.choose(now, stream, grant.budget, limit)?;
+        let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
         let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Own) };
         let psn = lost.unwrap_or(outgoing.window.next());
         let (path, train_start) = outgoing.take_path(now, psn, next.len, paths, limit);
@@ -137,8 +138,8 @@ impl QueuePair {
             }
         }
         let sent = Segment::wire_len(next.len);
-        let left = Sendable { budget: grant.budget.saturating_sub(sent), ..grant };
-        let following = self.choose(now, stream, left);
+        let left = grant.budget.saturating_sub(sent);
+        let following = self.choose(now, stream, left, limit);
         let outgoing = self.link.as_mut().and_then(|link| link.outgoing(stream));
         let Some(outgoing) = outgoing else { return Err(Block::Own) };
         let is_last = match following {
@@ -171,13 +172,13 @@ impl QueuePair {
         &mut self,
         now: Time,
         stream: Stream,
-        grant: Sendable,
+        budget: u64,
+        limit: TrainLimit,
     ) -> Result<(Next, Option<Psn>), Block> {
         let candidate = self.candidate(stream);
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
         let Remote { window, segments, .. } = link.remote;
-        let train = TrainLimit::new(&grant, link.remote.mtu).train_bytes();
-        let room = Room { window, segments, budget: grant.budget, train };
+        let room = Room { window, segments, budget, train: limit.train() };
         let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Own) };
         let chosen = candidate.ok_or(Block::Own).and_then(|(next, lost)| {
             outgoing.may_send(now, next.len, lost.is_none(), room)?;
