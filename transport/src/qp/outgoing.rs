@@ -457,7 +457,7 @@ impl Outgoing {
         }
         paths.on_timeout(&mut self.paths, now);
         let lost =
-            self.lose(now, paths, |detector, window, lost| detector.on_timeout(window, lost));
+            self.lose(now, paths, |detector, window, lost| detector.on_timeout(now, window, lost));
         self.probes = PROBES;
         self.deadline = Some(now + self.rtt.rto(u32::from(self.timeouts)));
         Timeout::Resend(lost.packets)

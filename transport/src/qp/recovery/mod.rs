@@ -169,10 +169,15 @@ impl Detector {
     }
 
     /// Nothing has been heard for the time-out: marks as lost what is to be sent again now.
-    pub(crate) fn on_timeout(&mut self, window: &mut Window, lost: &mut dyn FnMut(&Segment)) {
+    pub(crate) fn on_timeout(
+        &mut self,
+        now: Time,
+        window: &mut Window,
+        lost: &mut dyn FnMut(&Segment),
+    ) {
         let count = match self {
             Detector::GoBackN(method) => return method.on_timeout(window, lost),
-            Detector::OooWindow(method) => method.on_timeout(),
+            Detector::OooWindow(method) => method.on_timeout(now),
             _ => PROBES,
         };
         window.lose_from(window.una(), count, lost);

@@ -57,7 +57,7 @@ impl Stream {
             highest,
             early: acked.early,
             spurious,
-            rtt: STEP,
+            rtt: self.now - echoed.sent_at,
             reorder_time: Duration::from_secs(1),
             overdue: Duration::from_millis(5),
         };
@@ -83,7 +83,7 @@ impl Stream {
 
     fn time_out(&mut self) -> u32 {
         let mut lost = 0;
-        self.detector.on_timeout(&mut self.window, &mut |_| lost += 1);
+        self.detector.on_timeout(self.now, &mut self.window, &mut |_| lost += 1);
         lost
     }
 }
@@ -138,6 +138,19 @@ fn a_retransmission_falls_out_of_the_window_only_after_as_many_others() {
     }
     // The second and third retransmission have overtaken the first, by less than the window.
     assert_eq!(stream.ack(0, &[1, 2, 3, 4, 5, 6], 6, 0), []);
+}
+
+#[test]
+fn a_time_out_that_was_none_does_not_halve_the_out_of_order_window() {
+    // What arrives next left before the time-out: the window is 6 again.
+    let mut stream = Stream::new(LossRecovery::OooWindow, 6);
+    assert_eq!(stream.time_out(), 2);
+    assert_eq!(stream.ack(0, &[9], 9, 0), [2]);
+    // It is what the time-out sent again: 3 of 10 may be late.
+    let mut stream = Stream::new(LossRecovery::OooWindow, 6);
+    assert_eq!(stream.time_out(), 2);
+    stream.resend(0);
+    assert_eq!(stream.ack(1, &[9], 0, 0), [2, 3, 4, 5, 6]);
 }
 
 #[test]
