@@ -2,63 +2,32 @@
 //!
 //! One test function: whatever else ran beside it in this process would be counted too.
 
+mod everything;
+
 use std::alloc::System;
 use std::mem::size_of;
 use std::time::Duration;
 
 use braid_lb::{LbPolicy, PathSet};
 use braid_transport::{
-    Access, Admit, Arrival, AtomicOp, Endpoint, EndpointConfig, Memory, PdId, QpConfig, QpSlot,
-    QpState, QueuePair, RecvWr, Region, Regions, Remote, RemoteAddr, SendOp, SendWr, SgList, Sge,
-    TransmitBody,
+    Admit, Arrival, Endpoint, EndpointConfig, QpConfig, QpSlot, QpState, QueuePair, RecvWr, Remote,
+    SendOp, TransmitBody,
 };
 use braid_wire::{Crc, PathId, QpId, Time, Token};
 use cap::Cap;
+
+use self::everything::Everything;
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
 const QPS: usize = 1000;
+/// Bytes of a receive.
+const LEN: u32 = 1 << 20;
 /// What an idle, connected queue pair may cost.
 const IDLE_BYTES: usize = 4096;
 /// What one may keep after it has had a lot in flight.
 const DRAINED_BYTES: usize = 8 << 10;
-
-/// One region that allows everything. No bytes are moved here.
-struct Everything {
-    regions: Regions,
-    key: u32,
-}
-
-const BASE: u64 = 1 << 20;
-const LEN: u32 = 1 << 20;
-
-impl Everything {
-    fn new() -> Self {
-        let mut regions = Regions::default();
-        let region = Region { pd: PdId(0), addr: BASE, len: LEN.into(), access: Access::ALL };
-        let key = regions.insert(region).unwrap();
-        Everything { regions, key }
-    }
-
-    fn sges(&self, len: u32) -> SgList {
-        SgList::from_iter([Sge { addr: BASE, len, lkey: self.key }])
-    }
-
-    fn remote(&self) -> RemoteAddr {
-        RemoteAddr { addr: BASE, rkey: self.key }
-    }
-}
-
-impl Memory for Everything {
-    fn regions(&self) -> &Regions {
-        &self.regions
-    }
-
-    fn atomic(&self, _: u64, _: AtomicOp) -> u64 {
-        0
-    }
-}
 
 /// One side; queue pair `i` has the number `i + 2` on both.
 struct Side {
@@ -133,10 +102,6 @@ fn exchange(now: Time, sides: &mut [Side; 2], memory: &Everything) {
     }
 }
 
-fn send(memory: &Everything, op: SendOp, len: u32) -> SendWr {
-    SendWr { id: 1, op, sges: memory.sges(len), signalled: true, solicited: false, fence: false }
-}
-
 /// Everything at once on one queue pair, in both directions; nothing is delivered yet.
 fn load(sides: &mut [Side; 2], index: usize, memory: &Everything) {
     for side in sides {
@@ -154,7 +119,7 @@ fn load(sides: &mut [Side; 2], index: usize, memory: &Everything) {
                 (SendOp::FetchAdd { remote, add: 1 }, 8),
             ];
             for (op, len) in ops {
-                side.endpoint.post_send(Time::ZERO, slot, send(memory, op, len)).unwrap();
+                side.endpoint.post_send(Time::ZERO, slot, memory.work(op, len)).unwrap();
             }
         }
     }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use braid_lb::{LbPolicy, PathSet};
 use braid_transport::{
-    Access, Admit, Arrival, AtomicOp, Endpoint, EndpointConfig, LossRecovery, Memory, PdId,
-    QpConfig, QpSlot, QpState, QueuePair, RecvWr, Region, Regions, Remote, RemoteAddr, SendOp,
-    SendWr, SgList, Sge, Status, TransmitBody,
+    Admit, Arrival, Endpoint, EndpointConfig, LossRecovery, QpConfig, QpSlot, QpState, QueuePair,
+    RecvWr, Remote, SendOp, Status, TransmitBody,
 };
 use braid_wire::{Crc, PathId, QpId, Time, Token};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+
+use crate::everything::Everything;
 
 const PATHS: usize = 4;
 /// What a GSO call takes of full segments.
@@ -22,22 +23,6 @@ const DELAY: Duration = Duration::from_micros(10);
 const STEP: Duration = Duration::from_nanos(500);
 const QP: QpId = QpId::new(2);
 const TOKEN: Token = Token(7);
-
-/// One region that allows everything; no bytes are moved.
-struct Everything {
-    regions: Regions,
-    key: u32,
-}
-
-impl Memory for Everything {
-    fn regions(&self) -> &Regions {
-        &self.regions
-    }
-
-    fn atomic(&self, _: u64, _: AtomicOp) -> u64 {
-        0
-    }
-}
 
 struct Host {
     endpoint: Endpoint,
@@ -130,12 +115,9 @@ pub(crate) struct Pair {
 impl Pair {
     /// Two hosts that have had as much in flight before as they will have, so that nothing has to grow any more.
     pub(crate) fn warm(loss: f64) -> Self {
-        let mut regions = Regions::default();
-        let region = Region { pd: PdId(0), addr: 0, len: 1 << 30, access: Access::ALL };
-        let key = regions.insert(region).expect("there is room for one");
         let now = Time::from_nanos(1_000_000);
         let hosts = [Host::new(now), Host::new(now)];
-        let memory = Everything { regions, key };
+        let memory = Everything::new();
         let dice = Pcg64Mcg::seed_from_u64(1);
         let mut pair = Pair { now, hosts, memory, loss: 0.0, dice };
         for _ in 0..4 {
@@ -149,7 +131,7 @@ impl Pair {
 
     /// Sends a message from `from` to the other, until both have heard that it is there.
     pub(crate) fn send(&mut self, from: usize, len: u32) {
-        let (to, wr) = (1 - from, RecvWr { id: 0, sges: self.local(len) });
+        let (to, wr) = (1 - from, RecvWr { id: 0, sges: self.memory.sges(len) });
         let slot = self.hosts[to].slot;
         self.hosts[to].endpoint.post_recv(self.now, slot, wr).expect("the queue is empty");
         let received = self.hosts[to].completed + 1;
@@ -161,7 +143,7 @@ impl Pair {
 
     /// Writes `count` messages to the other's memory, posted at once.
     pub(crate) fn write(&mut self, from: usize, count: usize, len: u32) {
-        let remote = RemoteAddr { addr: 0, rkey: self.memory.key };
+        let remote = self.memory.remote();
         let completed = self.hosts[from].completed + count;
         for _ in 0..count {
             self.post(from, SendOp::Write { remote, imm: None }, len);
@@ -183,13 +165,8 @@ impl Pair {
         self.hosts.iter().map(|host| host.endpoint.qp(host.slot).counters().lost).sum()
     }
 
-    fn local(&self, len: u32) -> SgList {
-        SgList::from_iter([Sge { addr: 0, len, lkey: self.memory.key }])
-    }
-
     fn post(&mut self, from: usize, op: SendOp, len: u32) {
-        let sges = self.local(len);
-        let wr = SendWr { id: 0, op, sges, signalled: true, solicited: false, fence: false };
+        let wr = self.memory.work(op, len);
         let slot = self.hosts[from].slot;
         self.hosts[from].endpoint.post_send(self.now, slot, wr).expect("there is room");
         self.speak(from);

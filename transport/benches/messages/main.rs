@@ -2,6 +2,8 @@
 //! take, without the bytes of headers and payloads.
 #![allow(missing_docs, reason = "the macros make public items of all cases")]
 
+#[path = "../../tests/everything/mod.rs"]
+mod everything;
 mod hosts;
 
 use gungraun::prelude::*;

@@ -4,31 +4,16 @@ use std::time::Duration;
 
 use braid_lb::{LbPolicy, PathSet};
 use braid_transport::{
-    Access, Admit, Arrival, AtomicOp, Endpoint, EndpointConfig, Memory, PdId, Placement, QpConfig,
-    QpSlot, QpState, QueuePair, Region, Regions, Remote, RemoteAddr, SendOp, SendWr, SgList, Sge,
-    TransmitBody,
+    Admit, Arrival, Endpoint, EndpointConfig, Placement, QpConfig, QpSlot, QpState, QueuePair,
+    Remote, RemoteAddr, SendOp, TransmitBody,
 };
 use braid_wire::{Ack, Crc, DataHeader, PathId, QpId, Time, Token};
+
+use crate::everything::Everything;
 
 /// Payload bytes of a full segment.
 pub(crate) const MTU: u16 = 4096;
 const TOKEN: Token = Token(7);
-
-/// One region that allows everything; nothing is moved here.
-struct Everything {
-    regions: Regions,
-    key: u32,
-}
-
-impl Memory for Everything {
-    fn regions(&self) -> &Regions {
-        &self.regions
-    }
-
-    fn atomic(&self, _: u64, _: AtomicOp) -> u64 {
-        0
-    }
-}
 
 struct Host {
     endpoint: Endpoint,
@@ -80,12 +65,9 @@ impl Pair {
     }
 
     pub(crate) fn with(config: QpConfig, endpoint: EndpointConfig) -> Self {
-        let mut regions = Regions::default();
-        let region = Region { pd: PdId(0), addr: 0, len: 1 << 30, access: Access::ALL };
-        let key = regions.insert(region).unwrap();
         let now = Time::from_nanos(1_000_000);
         let host = || Host::new(now, &config, endpoint);
-        Pair { now, sender: host(), receiver: host(), memory: Everything { regions, key } }
+        Pair { now, sender: host(), receiver: host(), memory: Everything::new() }
     }
 
     /// Posts a WRITE of so many full segments.
@@ -95,19 +77,11 @@ impl Pair {
 
     /// The beginning of the receiver's memory.
     pub(crate) fn remote(&self) -> RemoteAddr {
-        RemoteAddr { addr: 0, rkey: self.memory.key }
+        self.memory.remote()
     }
 
     pub(crate) fn post(&mut self, op: SendOp, len: u32) {
-        let key = self.memory.key;
-        let wr = SendWr {
-            id: 0,
-            op,
-            sges: SgList::from_iter([Sge { addr: 0, len, lkey: key }]),
-            signalled: true,
-            solicited: false,
-            fence: false,
-        };
+        let wr = self.memory.work(op, len);
         self.sender.endpoint.post_send(self.now, self.sender.slot, wr).unwrap();
     }
 

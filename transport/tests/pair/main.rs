@@ -2,6 +2,8 @@
 
 mod acks;
 mod blind;
+#[path = "../everything/mod.rs"]
+mod everything;
 mod hosts;
 mod losses;
 mod not_ready;
