@@ -15,7 +15,7 @@ use braid_wire::{
 use self::liveness::{Answer, Liveness};
 use self::timers::Timers;
 use self::turns::Turns;
-use crate::qp::{Outcome, Sendable};
+use crate::qp::Outcome;
 use crate::{
     Access, Admit, Arrival, Completion, EndpointConfig, Memory, PdId, Placement, PostError,
     QpState, QueuePair, RecvWr, Remote, SendWr, SgList, StateError, Status,
@@ -413,9 +413,8 @@ impl Endpoint {
             return Some(transmit);
         }
         while let Some(index) = self.ready.first() {
-            let EndpointConfig { train_segments, train_bytes, .. } = self.config;
-            let grant = Sendable { budget: self.budget(), train_segments, train_bytes };
-            match self.qp_mut(QpSlot(index)).poll_transmit(now, paths, grant) {
+            let budget = self.budget();
+            match self.qp_mut(QpSlot(index)).poll_transmit(now, paths, budget) {
                 Outcome::Packet { body, yields } => {
                     self.account(index);
                     if yields {

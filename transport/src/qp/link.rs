@@ -10,12 +10,14 @@ use super::blind::Blind;
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
 use super::responses::Responses;
+use super::train::TrainLimit;
 use super::window::Segment;
 use crate::{EndpointConfig, QpConfig, Remote};
 
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     pub(super) remote: Remote,
+    pub(super) trains: TrainLimit,
     pub(super) requests: Outgoing,
     pub(super) from_requests: Incoming,
     pub(super) answers: Option<Box<Answers>>,
@@ -47,6 +49,7 @@ impl Link {
         let mut requests = Outgoing::new(config, &remote, admit(), peer_bytes);
         requests.blind = endpoint.blind.then(Blind::default);
         Link {
+            trains: TrainLimit::new(endpoint, remote.mtu),
             requests,
             from_requests: Incoming::new(Stream::Requests, &remote, config),
             answers: None,

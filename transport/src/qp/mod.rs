@@ -40,7 +40,7 @@ pub use blind::{Fence, Placement};
 pub use degrees::OooDegrees;
 pub use recovery::{LossRecovery, UnknownRecovery};
 pub use state::QpState;
-pub(crate) use transmit::{Outcome, Sendable};
+pub(crate) use transmit::Outcome;
 
 use self::incoming::Incoming;
 use self::link::Link;

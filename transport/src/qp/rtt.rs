@@ -40,7 +40,12 @@ impl Rtt {
             }
         };
         self.smoothed = Some(smoothed);
-        self.base_rto = (smoothed + self.variation * 4).clamp(self.min_rto, self.max_rto);
+        self.base_rto = self.expected(smoothed).clamp(self.min_rto, self.max_rto);
+    }
+
+    /// The time-out before it is clamped (RFC 6298, 2.3).
+    fn expected(&self, smoothed: Duration) -> Duration {
+        smoothed + self.variation * 4
     }
 
     /// The time-out after `backoff` of them in a row: doubled for each (RFC 6298, 5.5).
@@ -61,8 +66,7 @@ impl Rtt {
     /// twice the longest round trip of late, or what RFC 6298 makes of them, and at least the shortest time-out. The
     /// smoothed one would not do: paths differ, and one of them may have a queue.
     pub(crate) fn overdue(&self) -> Duration {
-        let expected =
-            self.smoothed.map_or(self.base_rto, |smoothed| smoothed + self.variation * 4);
+        let expected = self.smoothed.map_or(self.base_rto, |smoothed| self.expected(smoothed));
         (expected.max(self.peak).min(self.max_rto) * 2).max(self.min_rto)
     }
 

@@ -3,8 +3,8 @@
 
 use braid_wire::PathId;
 
-use super::transmit::Sendable;
 use super::window::Segment;
+use crate::EndpointConfig;
 
 /// What a turn and a train may hold.
 #[derive(Clone, Copy, Debug)]
@@ -18,10 +18,15 @@ pub(crate) struct TrainLimit {
 
 impl TrainLimit {
     /// `mtu`: payload bytes of a full segment.
-    pub(crate) fn new(grant: &Sendable, mtu: u16) -> Self {
-        let (segments, full_segment) = (grant.train_segments, Segment::wire_len(mtu));
-        let whole = (grant.train_bytes / full_segment).clamp(1, segments.max(1).into());
+    pub(crate) fn new(endpoint: &EndpointConfig, mtu: u16) -> Self {
+        let (segments, full_segment) = (endpoint.train_segments, Segment::wire_len(mtu));
+        let whole = (endpoint.train_bytes / full_segment).clamp(1, segments.max(1).into());
         TrainLimit { segments, full_segment, train: whole * full_segment }
+    }
+
+    /// Most segments of a turn.
+    pub(crate) fn segments(self) -> u32 {
+        self.segments
     }
 
     /// The wire bytes of a whole train of full segments.

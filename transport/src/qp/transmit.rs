@@ -6,21 +6,9 @@ use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, Opcode, Psn, Stream
 use super::incoming::Incoming;
 use super::outgoing::{Block, Room};
 use super::send_queue::{Limits, Next};
-use super::train::TrainLimit;
 use super::window::Segment;
 use super::{Link, QpState, QueuePair};
 use crate::{Access, Remote, SgList, TransmitBody};
-
-/// What the endpoint grants a queue pair that is asked for a packet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sendable {
-    /// Bytes that may still be put in flight.
-    pub(crate) budget: u64,
-    /// Most segments of a train.
-    pub(crate) train_segments: u32,
-    /// Most bytes of a train, headers included.
-    pub(crate) train_bytes: u64,
-}
 
 /// What it came to.
 #[derive(Debug)]
@@ -34,12 +22,8 @@ pub(crate) enum Outcome {
 }
 
 impl QueuePair {
-    pub(crate) fn poll_transmit(
-        &mut self,
-        now: Time,
-        paths: &mut PathSet,
-        grant: Sendable,
-    ) -> Outcome {
+    /// The next packet; `budget`: bytes that the endpoint lets it put in flight.
+    pub(crate) fn poll_transmit(&mut self, now: Time, paths: &mut PathSet, budget: u64) -> Outcome {
         // Who leaves says first what has arrived: it is too late afterwards.
         let leaves = self.farewell;
         let first = |i: &Incoming| i.owes_ack_first(now) || (leaves && i.has_unacknowledged());
@@ -51,7 +35,7 @@ impl QueuePair {
             let body = TransmitBody::Control(control, Some(path));
             return Outcome::Packet { body, yields: false };
         }
-        let data = self.poll_data(now, paths, grant);
+        let data = self.poll_data(now, paths, budget);
         if matches!(data, Outcome::Packet { .. }) {
             return data;
         }
@@ -61,14 +45,14 @@ impl QueuePair {
         }
     }
 
-    fn poll_data(&mut self, now: Time, paths: &mut PathSet, grant: Sendable) -> Outcome {
+    fn poll_data(&mut self, now: Time, paths: &mut PathSet, budget: u64) -> Outcome {
         let sends = matches!(self.state, QpState::ReadyToSend | QpState::SendQueueDrained);
         let Some(first) = self.link.as_ref().filter(|_| sends).map(|link| link.turn) else {
             return Outcome::Idle;
         };
         let mut outcome = Outcome::Idle;
         for stream in [first, other(first)] {
-            match self.poll_stream(now, stream, paths, grant) {
+            match self.poll_stream(now, stream, paths, budget) {
                 Ok(body) => return self.sent_on(now, stream, body),
                 Err(Block::Budget) => outcome = Outcome::NoBudget,
                 Err(Block::Own | Block::Rate) => {}
@@ -115,17 +99,16 @@ impl QueuePair {
         now: Time,
         stream: Stream,
         paths: &mut PathSet,
-        grant: Sendable,
+        budget: u64,
     ) -> Result<TransmitBody, Block> {
-        let Some(link) = self.link.as_ref() else { return Err(Block::Own) };
-        let limit = TrainLimit::new(&grant, link.remote.mtu);
-        let (next, lost) = self.choose(now, stream, grant.budget, limit)?;
+        let (next, lost) = self.choose(now, stream, budget)?;
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
+        let limit = link.trains;
         let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Own) };
         let psn = lost.unwrap_or(outgoing.window.next());
         let (path, train_start) = outgoing.take_path(now, psn, next.len, paths, limit);
         paths.on_sent(path, lost.is_some());
-        outgoing.pace(now, next.len, grant.train_segments);
+        outgoing.pace(now, next.len, limit.segments());
         let writes = || self.sq.writes(next);
         let (psn, placement) = outgoing.enter(now, next, lost, path, writes);
         match (lost, stream) {
@@ -138,8 +121,8 @@ impl QueuePair {
             }
         }
         let sent = Segment::wire_len(next.len);
-        let left = grant.budget.saturating_sub(sent);
-        let following = self.choose(now, stream, left, limit);
+        let left = budget.saturating_sub(sent);
+        let following = self.choose(now, stream, left);
         let outgoing = self.link.as_mut().and_then(|link| link.outgoing(stream));
         let Some(outgoing) = outgoing else { return Err(Block::Own) };
         let is_last = match following {
@@ -173,12 +156,11 @@ impl QueuePair {
         now: Time,
         stream: Stream,
         budget: u64,
-        limit: TrainLimit,
     ) -> Result<(Next, Option<Psn>), Block> {
         let candidate = self.candidate(stream);
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
         let Remote { window, segments, .. } = link.remote;
-        let room = Room { window, segments, budget, train: limit.train() };
+        let room = Room { window, segments, budget, train: link.trains.train() };
         let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Own) };
         let chosen = candidate.ok_or(Block::Own).and_then(|(next, lost)| {
             outgoing.may_send(now, next.len, lost.is_none(), room)?;
