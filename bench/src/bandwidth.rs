@@ -108,7 +108,7 @@ pub(crate) fn client(
         }
     };
     run.receive_all(report.sent)?;
-    if limit.is_none() && run.receives {
+    if limit.is_none() && report.sent > 0 {
         elapsed = begin.elapsed();
     }
     messages += report.counted;

@@ -287,7 +287,7 @@ pub(crate) struct SprayArgs {
     /// A part of the runs, each of them short: under a minute.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only these, in the usual order: clean, loss, cut, cut-two, flap, slow, ecmp, skew, many
+    /// Only these scenarios, in the usual order; an unknown name lists them all
     #[arg(long, value_name = "SCENARIO,..", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Seconds of a run without events [default: 2, with --quick 0.6]

@@ -94,11 +94,10 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
     run.drain()?;
     let report = SideReport {
         verified: run.verified,
-        sent: answered,
-        counted: answered,
         cpu_s: cpu_seconds() - cpu,
         traffic: Traffic::of(run.session).since(before),
         order: OutOfOrder::of(run.session),
+        ..SideReport::default()
     };
     run.session.control.send(&Answer::Report(report))
 }

@@ -60,11 +60,11 @@ pub(crate) fn run(args: &SprayArgs) -> Result<(), Failure> {
 }
 
 fn choose(args: &SprayArgs) -> Result<Vec<Scenario>, Failure> {
+    check_names(&args.only)?;
     let wanted = scenario::ALL.into_iter().filter(|scenario| match args.only.is_empty() {
         true => !args.quick || scenario.in_quick(),
         false => args.only.iter().any(|name| name == scenario.name()),
     });
-    check_names(&args.only)?;
     let Some(name) = &args.fabric else { return Ok(wanted.collect()) };
     let lab = Lab::find(name)?;
     let fitting: Vec<_> = wanted.filter(|scenario| scenario.suits(lab.plan())).collect();
@@ -77,7 +77,7 @@ fn choose(args: &SprayArgs) -> Result<Vec<Scenario>, Failure> {
 }
 
 fn check_names(names: &[String]) -> Result<(), Failure> {
-    let known: Vec<_> = scenario::ALL.iter().map(|scenario| scenario.name()).collect();
+    let known = scenario::ALL.map(Scenario::name);
     match names.iter().find(|name| !known.contains(&name.as_str())) {
         Some(name) => Err(Failure::Usage(format!(
             "no scenario is called `{name}`; there is: {}",
