@@ -137,7 +137,7 @@ fn check_symbols(prefix: &Path) -> Result<(), Failure> {
     let header = read(&prefix.join("include/braid.h"))?;
     let declared: BTreeSet<String> = declared(&header).map(|name| name + "@@BRAID_0").collect();
     let library = prefix.join("lib/libbraid.so");
-    let listed = output(Command::new("nm").args(["-D", "--defined-only"]).arg(&library))?;
+    let listed = process::output(Command::new("nm").args(["-D", "--defined-only"]).arg(&library))?;
     let shown: BTreeSet<String> = listed
         .lines()
         // The version itself is an absolute symbol where GNU ld has linked.
@@ -149,7 +149,7 @@ fn check_symbols(prefix: &Path) -> Result<(), Failure> {
         let odd = odd.join(", ");
         return Err(Failure::new(format!("braid.h and libbraid.so differ in {odd}")));
     }
-    let dynamic = output(Command::new("readelf").arg("-d").arg(&library))?;
+    let dynamic = process::output(Command::new("readelf").arg("-d").arg(&library))?;
     match dynamic.contains("Library soname: [libbraid.so.0]") {
         true => Ok(()),
         false => Err(Failure::new(format!("libbraid.so has another soname:\n{dynamic}"))),
@@ -261,19 +261,6 @@ fn check_copy(example: &Example, programs: &Path) -> Result<(), Failure> {
 fn free_address() -> Result<String, Failure> {
     let found = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     found.map(|addr| addr.to_string()).map_err(|e| Failure::new(format!("no free UDP port: {e}")))
-}
-
-fn output(command: &mut Command) -> Result<String, Failure> {
-    let line = process::show(command);
-    let output =
-        command.output().map_err(|e| Failure::new(format!("cannot start `{line}`: {e}")))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => {
-            let error = String::from_utf8_lossy(&output.stderr);
-            Err(Failure::new(format!("`{line}` failed: {error}")))
-        }
-    }
 }
 
 fn read(path: &Path) -> Result<String, Failure> {

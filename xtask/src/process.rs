@@ -31,6 +31,20 @@ pub fn run(command: &mut Command) -> Result<(), Failure> {
     }
 }
 
+/// What a command says on its standard output, when it has succeeded.
+pub fn output(command: &mut Command) -> Result<String, Failure> {
+    let line = show(command);
+    let output =
+        command.output().map_err(|e| Failure::new(format!("cannot start `{line}`: {e}")))?;
+    let [said, complaint] =
+        [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    if output.status.success() {
+        return Ok(said);
+    }
+    let why = if complaint.is_empty() { said } else { complaint };
+    Err(Failure::new(format!("`{line}` failed: {}\n{}", say(output.status), why.trim())))
+}
+
 /// A child and everything it starts, as one process group that dies with this value.
 pub struct Group {
     /// The child itself; its pipes are the caller's to take.

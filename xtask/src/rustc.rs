@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::Failure;
+use crate::{Failure, process};
 
 /// The triple that it compiles for unless told otherwise.
 pub fn host() -> Result<String, Failure> {
@@ -22,9 +22,5 @@ fn field(text: &str, name: &str) -> Result<String, Failure> {
 }
 
 fn verbose_version() -> Result<String, Failure> {
-    let output = Command::new("rustc")
-        .arg("-vV")
-        .output()
-        .map_err(|e| Failure::new(format!("cannot run rustc: {e}")))?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    process::output(Command::new("rustc").arg("-vV"))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use cargo_metadata::{Metadata, Package, TargetKind};
 use serde_json::Value;
@@ -24,24 +24,25 @@ const ARGUMENTS: &[&str] =
 ///
 /// No package names an exact version, or cargo cannot build it.
 pub fn install_runner() -> Result<(), Failure> {
-    let (metadata, folder) = (tree::metadata()?, runner_folder()?);
+    let metadata = tree::metadata()?;
+    let (version, folder) = (version(&metadata)?, runner_folder(&metadata)?);
     if folder.join("bin").join(RUNNER).is_file() {
         return Ok(());
     }
-    println!("missing: {RUNNER} {}, needed for counting instructions", version(&metadata)?);
+    println!("missing: {RUNNER} {version}, needed for counting instructions");
     process::run(
         tree::cargo()
             // It is built once: no need to keep what it is made of, or to wait for it to be optimised.
             .env_remove("CARGO_TARGET_DIR")
-            .args(["install", "--quiet", "--debug", "--locked", RUNNER, "--version", &version(&metadata)?, "--root"])
+            .args(["install", "--quiet", "--debug", "--locked", RUNNER, "--version", &version, "--root"])
             .arg(&folder),
     )
     .map_err(|failure| failure.remedy("look at the network: it comes from crates.io"))
 }
 
-fn runner_folder() -> Result<PathBuf, Failure> {
-    let version = version(&tree::metadata()?)?;
-    Ok(tree::target()?.join("xtask").join(format!("{RUNNER}-{version}")))
+fn runner_folder(metadata: &Metadata) -> Result<PathBuf, Failure> {
+    let folder = metadata.target_directory.as_std_path().join("xtask");
+    Ok(folder.join(format!("{RUNNER}-{}", version(metadata)?)))
 }
 
 /// The library's version, which its runner must have too.
@@ -59,15 +60,16 @@ fn version(metadata: &Metadata) -> Result<String, Failure> {
 
 /// Runs all cases; what each took.
 pub(super) fn count() -> Result<BTreeMap<String, u64>, Failure> {
-    let mut path = runner_folder()?.join("bin").into_os_string();
+    let metadata = tree::metadata()?;
+    let mut path = runner_folder(&metadata)?.join("bin").into_os_string();
     if let Some(rest) = std::env::var_os("PATH") {
         path.push(":");
         path.push(rest);
     }
     let mut command = tree::cargo();
     command.env("PATH", path).args(["bench", "--quiet"]);
-    command.args(selection(&tree::metadata()?)).arg("--").args(ARGUMENTS).stderr(Stdio::inherit());
-    parse(&output_of(&mut command)?)
+    command.args(selection(&metadata)).arg("--").args(ARGUMENTS).stderr(Stdio::inherit());
+    parse(&process::output(&mut command)?)
 }
 
 /// The arguments that pick these benchmarks, and no others, out of the workspace.
@@ -80,17 +82,6 @@ fn selection(metadata: &Metadata) -> Vec<String> {
         arguments.extend(benches.flat_map(|bench| ["--bench".into(), bench.name.clone()]));
     }
     arguments
-}
-
-fn output_of(command: &mut Command) -> Result<String, Failure> {
-    let line = process::show(command);
-    let output =
-        command.output().map_err(|e| Failure::new(format!("cannot start `{line}`: {e}")))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    match output.status.success() {
-        true => Ok(text),
-        false => Err(Failure::new(format!("`{line}` failed: {}\n{text}", output.status))),
-    }
 }
 
 /// Reads a summary of each case, one in a line.

@@ -145,16 +145,7 @@ fn files(uris: &str) -> Vec<String> {
 }
 
 fn read(command: &mut Command) -> Result<String, Failure> {
-    let line = process::show(command);
-    let output = command
-        .env("LC_ALL", "C")
-        .output()
-        .map_err(|e| Failure::new(format!("cannot start `{line}`: {e}")))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let why = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::new(format!("`{line}` failed: {}", why.trim())))
+    process::output(command.env("LC_ALL", "C"))
 }
 
 #[cfg(test)]
