@@ -120,6 +120,7 @@ mod tests {
                 marking: None,
                 pause: None,
                 control_first: true,
+                control_hashed: false,
                 trim: false,
                 policy: Policy::Source,
             },

@@ -53,6 +53,7 @@ fn hasty(policy: Policy, changes: Vec<(Ps, Change)>, blind: bool) -> Simulation 
         marking: None,
         pause: None,
         control_first: true,
+        control_hashed: false,
         trim: false,
         policy,
     };

@@ -23,6 +23,7 @@ fn run(topology: Topology, workload: Workload) -> Simulation {
         marking: None,
         pause: None,
         control_first: false,
+        control_hashed: false,
         trim: false,
         policy: Policy::Ecmp,
     };

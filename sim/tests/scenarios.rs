@@ -100,6 +100,7 @@ fn network(rng: &mut Pcg64Mcg) -> NetworkConfig {
         marking: rng.random::<bool>().then_some(marking),
         pause: pause.then_some(Pause { stop: 40_000, go: 20_000 }),
         control_first: rng.random(),
+        control_hashed: false,
         trim: !pause && rng.random_ratio(1, 3),
         policy: policy(rng),
     }

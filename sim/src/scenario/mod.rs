@@ -104,6 +104,7 @@ impl Scenario {
                 marking: network.marking,
                 pause: network.pause,
                 control_first: network.control_first,
+                control_hashed: network.control_hashed,
                 trim: network.trim,
                 policy: network.switch.resolve(network.room_of_port(), frame),
             },

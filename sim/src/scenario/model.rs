@@ -106,6 +106,7 @@ impl Model {
                 control_first: false,
                 trim: false,
                 switch: policy("ofan"),
+                control_hashed: false,
             },
             Model::Pro => Network {
                 // The paper names no packet size: our choice.
@@ -122,6 +123,7 @@ impl Model {
                 control_first: true,
                 trim: false,
                 switch: policy("pro"),
+                control_hashed: false,
             },
             Model::Uec => Network {
                 frames: Frames { payload: 4096, header: 64, ack: 64, gap: 0 },
@@ -136,6 +138,7 @@ impl Model {
                 control_first: true,
                 trim: true,
                 switch: policy("ecmp"),
+                control_hashed: true,
             },
         }
     }

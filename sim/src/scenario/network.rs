@@ -17,6 +17,7 @@ pub(super) struct Network {
     pub(super) control_first: bool,
     pub(super) trim: bool,
     pub(super) switch: SwitchPolicy,
+    pub(super) control_hashed: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -29,6 +30,7 @@ pub(super) struct NetworkKeys {
     control_first: Option<bool>,
     trim: Option<bool>,
     switch: Option<Said<SwitchPolicy>>,
+    control_hashed: Option<bool>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -103,6 +105,7 @@ impl NetworkKeys {
             control_first: self.control_first.unwrap_or(model.control_first),
             trim: self.trim.unwrap_or(model.trim),
             switch: self.switch.clone().map_or(model.switch, |Said(switch)| switch),
+            control_hashed: self.control_hashed.unwrap_or(model.control_hashed),
         };
         network.check(frame)?;
         Ok(network)

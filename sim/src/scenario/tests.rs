@@ -27,6 +27,7 @@ buffer = { shared = "12 MB", alpha = 1.0 }
 marking = { low = "10 packets", high = "400 KB", most = "20 %", when = "joining" }
 pause = { stop = "100 KB", go = "90 KB" }
 control_first = true
+control_hashed = true
 trim = false
 switch = "adaptive:bins=5%/10%/20%,age=0.1us"
 
@@ -105,7 +106,7 @@ fn every_key_arrives_in_the_plan() {
     let marking = Marking { low: 10_620, high: 400_000, most: 0.2, when: When::Joining };
     assert_eq!(network.marking, Some(marking));
     assert_eq!(network.pause, Some(Pause { stop: 100_000, go: 90_000 }));
-    assert!(network.control_first && !network.trim);
+    assert!(network.control_first && network.control_hashed && !network.trim);
     let bins = vec![300_000, 600_000, 1_200_000];
     assert_eq!(network.policy, Policy::Adaptive { bins, age: Ps::from_nanos(100) });
     let expected = HostConfig {

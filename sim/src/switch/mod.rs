@@ -19,7 +19,7 @@ pub use themis::ThemisMemory;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::fabric::Port;
+use crate::fabric::{NetworkConfig, Port};
 use crate::packet::Packet;
 use crate::time::Ps;
 use crate::topology::{PortId, Tier, Topology};
@@ -120,6 +120,8 @@ impl Offer<'_> {
 #[derive(Clone, Debug)]
 pub(crate) struct Chooser {
     state: State,
+    /// Chooses for control, where that goes by hash.
+    control: Option<Ecmp>,
     rng: Pcg64Mcg,
 }
 
@@ -139,9 +141,14 @@ enum State {
 }
 
 impl Chooser {
-    pub(crate) fn new(policy: &Policy, topology: &Topology, switch: u32, seed: u64) -> Chooser {
+    pub(crate) fn new(
+        config: &NetworkConfig,
+        topology: &Topology,
+        switch: u32,
+        seed: u64,
+    ) -> Chooser {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let state = match policy {
+        let state = match &config.policy {
             Policy::Ecmp | Policy::ConWeave => State::Ecmp(Ecmp::new(rng.random())),
             Policy::Source => State::Source(Source::new(topology, switch)),
             Policy::SourceOrLeastLoaded { every } => State::SourceOrLeastLoaded(
@@ -167,11 +174,17 @@ impl Chooser {
                 State::Themis(Spray::new(topology, switch, Ecmp::new(rng.random())))
             }
         };
-        Chooser { state, rng }
+        let control = config.control_hashed.then(|| Ecmp::new(rng.random()));
+        Chooser { state, control, rng }
     }
 
     /// One of the offered ports.
     pub(crate) fn choose(&mut self, offer: &Offer<'_>) -> PortId {
+        if let Some(hash) = self.control
+            && !offer.packet.is_data()
+        {
+            return hash.choose(offer);
+        }
         let rng = &mut self.rng;
         match &mut self.state {
             State::Ecmp(ecmp) => ecmp.choose(offer),
@@ -228,4 +241,42 @@ fn pick_lowest(ports: &[PortId], key: impl Fn(PortId) -> u64, rng: &mut Pcg64Mcg
         }
     }
     best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::trial::Trial;
+    use super::*;
+    use crate::fabric::Buffer;
+    use crate::frames::Frames;
+    use crate::packet::Class::{Control, Data};
+
+    fn round_robin(control_hashed: bool) -> NetworkConfig {
+        NetworkConfig {
+            frames: Frames { payload: 4096, header: 62, ack: 64, gap: 20 },
+            buffer: Buffer::PerPort { bytes: 800_000 },
+            marking: None,
+            pause: None,
+            control_first: false,
+            trim: false,
+            policy: Policy::RoundRobin { permute: None },
+            control_hashed,
+        }
+    }
+
+    #[test]
+    fn control_that_goes_by_hash_takes_no_turn() {
+        let trial = Trial::new();
+        let taken = |control_hashed: bool| {
+            let config = round_robin(control_hashed);
+            let mut chooser = Chooser::new(&config, &trial.topology, 0, 1);
+            [Data, Control, Data, Control, Data]
+                .map(|class| trial.offer(127, class, |offer| chooser.choose(offer)))
+        };
+        let uplinks = trial.uplinks();
+        assert_eq!(taken(false)[..4], uplinks[..4]);
+        let [first, control, second, again, third] = taken(true);
+        assert_eq!([first, second, third], uplinks[..3]);
+        assert_eq!(control, again);
+    }
 }

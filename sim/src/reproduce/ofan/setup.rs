@@ -53,6 +53,9 @@ pub(super) struct Setup {
     /// More finds room all the same: queues grow without a limit.
     pub(super) unlimited: bool,
     pub(super) failures: Failures,
+    /// Data leaves at the rate that is left when every data packet is answered, whatever a host has to
+    /// answer just now; else it takes what answers leave.
+    pub(super) paced: bool,
     /// Packets sent later after which one is lost; `None`: ideal erasure coding.
     pub(super) sack: Option<u32>,
     pub(super) seed: u64,
@@ -95,6 +98,7 @@ impl Setup {
             buffer: BUFFER,
             unlimited: false,
             failures: Failures::NONE,
+            paced: false,
             sack: None,
             seed,
         }
@@ -187,6 +191,7 @@ impl Setup {
             }),
             pause: None,
             control_first: false,
+            control_hashed: false,
             trim: false,
             policy: self.scheme.policy(self.buffer),
         }
@@ -207,11 +212,18 @@ impl Setup {
             recovery,
             reorder_threshold: self.sack.unwrap_or(usual.reorder_threshold),
             cc: CcConfig::Fixed { window: 1 << 30 },
-            share,
+            share: if self.paced { share * self.left_by_answers() } else { share },
             // An erasure code has no time-outs.
             min_rto: if self.sack.is_some() { usual.min_rto } else { usual.max_rto },
             ..usual
         }
+    }
+
+    /// The part of a link that data has when a host answers as many packets as it sends.
+    fn left_by_answers(&self) -> f64 {
+        let Frames { payload, header, ack, gap } = self.frames();
+        let (data, answer) = (u32::from(payload) + header + gap, ack + gap);
+        f64::from(data) / f64::from(data + answer)
     }
 
     /// As many as the protocol has, but where every host has every destination fewer: they take memory.

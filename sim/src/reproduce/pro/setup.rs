@@ -138,6 +138,11 @@ pub(super) fn paper_fabric() -> Topology {
     fabric(16, 8, 8)
 }
 
+/// No fabric at all: the same servers on one switch.
+pub(super) fn one_switch() -> Topology {
+    fabric(1, 128, 1)
+}
+
 /// One run.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
@@ -184,6 +189,7 @@ impl Setup {
             marking: Some(MARKING),
             pause: Some(PAUSE),
             control_first: true,
+            control_hashed: false,
             trim: false,
             policy: self.policy.clone().unwrap_or_else(|| self.scheme.policy()),
         };

@@ -141,6 +141,7 @@ impl Setup {
             marking: Some(Marking { low, high, most: MARKING_MOST, when: When::Leaving }),
             pause: None,
             control_first: true,
+            control_hashed: false,
             trim: false,
             policy: self.policy(),
         }

@@ -26,6 +26,7 @@ fn run(
         marking: None,
         pause: None,
         control_first: true,
+        control_hashed: false,
         trim: false,
         policy,
     };

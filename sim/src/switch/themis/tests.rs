@@ -37,6 +37,7 @@ fn run(policy: Policy, topology: Topology, changes: Vec<(Ps, Change)>) -> (QpCou
         marking: None,
         pause: None,
         control_first: true,
+        control_hashed: false,
         trim: false,
         policy,
     };
