@@ -1,5 +1,7 @@
 //! Cuts a train into its datagrams.
 
+use std::io::IoSlice;
+
 use crate::link::Train;
 
 /// Walks through the datagrams of a train.
@@ -34,6 +36,16 @@ impl<'a> Cutter<'a> {
             scratch.extend_from_slice(more);
         }
         Some(scratch)
+    }
+
+    /// Appends the next datagram's slices, as they lie. Returns its bytes; 0: the train is at its end.
+    pub(crate) fn next_slices(&mut self, to: &mut Vec<IoSlice<'a>>) -> usize {
+        let mut len = 0;
+        while let Some(more) = self.take(self.train.segment_len - len) {
+            to.push(IoSlice::new(more));
+            len += more.len();
+        }
+        len
     }
 
     /// Up to `len` bytes that lie together; `None`: `len` is 0 or the train is at its end.
@@ -73,6 +85,15 @@ mod tests {
             (Cutter::new(&train), Vec::new(), Vec::new());
         while let Some(datagram) = cutter.next_datagram(&mut scratch) {
             datagrams.push(datagram.to_vec());
+        }
+        assert_eq!(slices_of(&train), datagrams);
+        datagrams
+    }
+
+    fn slices_of(train: &Train<'_>) -> Vec<Vec<u8>> {
+        let (mut cutter, mut slices, mut datagrams) = (Cutter::new(train), Vec::new(), Vec::new());
+        while cutter.next_slices(&mut slices) > 0 {
+            datagrams.push(slices.drain(..).flat_map(|slice| slice.to_vec()).collect());
         }
         datagrams
     }

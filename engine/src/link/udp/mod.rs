@@ -20,7 +20,7 @@ use socket2::{SockAddr, Socket};
 
 use self::cut::Cutter;
 use self::paths::PathSockets;
-use self::send::{Refusal, send_once};
+use self::send::{Refusal, send_each, send_once};
 pub(crate) use self::socket::{open_path, set as set_option};
 use super::{Link, LinkCaps, LinkLosses, Received, Sent, Train, Via};
 
@@ -63,8 +63,6 @@ pub(crate) struct UdpLink {
     local: SocketAddr,
     caps: LinkCaps,
     bounce: Box<[u8]>,
-    /// Where a datagram is put together that must be sent in one piece.
-    scratch: Vec<u8>,
     /// Destinations that the kernel refuses GSO to (the route decides). Empty on most machines.
     without_gso: Vec<IpAddr>,
     counters: UdpCounters,
@@ -96,36 +94,31 @@ impl UdpLink {
             local,
             caps,
             bounce: vec![0; BOUNCE].into_boxed_slice(),
-            scratch: Vec::new(),
             without_gso: Vec::new(),
             counters: UdpCounters::default(),
             kernel_drops: 0,
         })
     }
 
-    fn fd(&mut self, via: Via) -> io::Result<RawFd> {
-        match via {
-            Via::Port => Ok(self.receiver.as_raw_fd()),
-            Via::Path(path) => Ok(self.paths.get(path)?.socket().as_raw_fd()),
-        }
-    }
-
-    /// Sends a train with one call.
-    fn send_whole(&mut self, train: &Train<'_>, segment: Option<u16>) -> io::Result<()> {
+    /// Sends a train, or some of it, through its socket; `None` where that needs no address.
+    fn send_by<T>(
+        &mut self,
+        train: &Train<'_>,
+        send: impl Fn(RawFd, Option<&SockAddr>) -> io::Result<T>,
+    ) -> io::Result<T> {
         let local = self.local;
         let address = || address(local, train.to);
         let Via::Path(path) = train.via else {
-            return send_once(self.receiver.as_raw_fd(), Some(&address()?), train.slices, segment);
+            return send(self.receiver.as_raw_fd(), Some(&address()?));
         };
         let socket = self.paths.get(path)?;
         let to = socket.aim(train.to, address)?;
-        let sent = send_once(socket.socket().as_raw_fd(), to.as_ref(), train.slices, segment);
-        match sent {
+        match send(socket.socket().as_raw_fd(), to.as_ref()) {
             // A connected socket is bound to one local address, and fails for what was sent before. A new one
             // starts from nothing.
             Err(error) if socket.is_connected() && Refusal::of(&error) != Refusal::Full => {
                 self.paths.close(path);
-                send_once(self.fd(train.via)?, Some(&address()?), train.slices, segment)
+                send(self.paths.get(path)?.socket().as_raw_fd(), Some(&address()?))
             }
             sent => sent,
         }
@@ -151,29 +144,30 @@ impl UdpLink {
         )))
     }
 
-    /// Sends each datagram with a call of its own.
+    /// Sends a train without GSO.
     fn send_singly(&mut self, train: &Train<'_>) -> io::Result<Sent> {
-        let (fd, to) = (self.fd(train.via)?, address(self.local, train.to)?);
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let mut cutter = Cutter::new(train);
-        let mut outcome = Ok(Sent::Gone);
-        let mut first = true;
-        while let Some(datagram) = cutter.next_datagram(&mut scratch) {
-            if let Err(error) = send_once(fd, Some(&to), &[io::IoSlice::new(datagram)], None) {
-                match self.judge(error, train) {
-                    Ok(Sent::Gone) => {}
-                    // The start is gone and the caller must not send it again.
-                    Ok(Sent::Full) if !first => self.counters.cut_short += 1,
-                    other => {
-                        outcome = other;
-                        break;
+        let (mut cutter, mut slices, mut ends) = (Cutter::new(train), Vec::new(), Vec::new());
+        while cutter.next_slices(&mut slices) > 0 {
+            ends.push(slices.len());
+        }
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let datagrams: Vec<_> = starts.zip(&ends).map(|(from, to)| &slices[from..*to]).collect();
+        let mut gone = 0;
+        while gone < datagrams.len() {
+            match self.send_by(train, |fd, to| send_each(fd, to, &datagrams[gone..])) {
+                Ok(count) => gone += count,
+                Err(error) => {
+                    match self.judge(error, train)? {
+                        Sent::Full if gone == 0 => return Ok(Sent::Full),
+                        // The start is gone and the caller must not send it again.
+                        Sent::Full => self.counters.cut_short += 1,
+                        Sent::Gone => {}
                     }
+                    gone += 1;
                 }
             }
-            first = false;
         }
-        self.scratch = scratch;
-        outcome
+        Ok(Sent::Gone)
     }
 
     /// What a refused send means to the caller.
@@ -207,7 +201,7 @@ impl UdpLink {
     }
 
     fn stop_using_gso(&mut self, to: IpAddr, error: &io::Error) {
-        tracing::warn!(%to, %error, "no UDP segmentation: sending one by one, up to ten times slower");
+        tracing::warn!(%to, %error, "no UDP segmentation: datagrams go through the kernel one by one, up to ten times slower");
         self.without_gso.push(to);
     }
 }
@@ -248,7 +242,7 @@ impl Link for UdpLink {
             return self.send_singly(train);
         }
         let segment = (!alone).then_some(train.segment_len as u16);
-        match self.send_whole(train, segment) {
+        match self.send_by(train, |fd, to| send_once(fd, to, train.slices, segment)) {
             Ok(()) => Ok(Sent::Gone),
             Err(error) if !alone && Refusal::of(&error) == Refusal::Segmentation => {
                 // The same error has other causes; only if single datagrams pass was it GSO.

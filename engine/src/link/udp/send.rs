@@ -1,4 +1,4 @@
-//! One `sendmsg`.
+//! One call that sends.
 
 use std::io::{self, IoSlice};
 use std::mem;
@@ -61,26 +61,56 @@ pub(super) fn send_once(
     segment: Option<u16>,
 ) -> io::Result<()> {
     let mut control = Control([0; SEGMENT_SPACE]);
+    let mut message = message(to, slices);
+    if let Some(segment) = segment {
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = SEGMENT_SPACE as _;
+        write_segment(&message, segment);
+    }
+    // SAFETY: all that `message` points to is borrowed for longer than this call, and the lengths beside
+    // the pointers are theirs.
+    retry(|| unsafe { libc::sendmsg(fd, ptr::from_ref(&message), libc::MSG_DONTWAIT) as i64 })
+        .map(|_| ())
+}
+
+/// Sends datagrams, each made of its slices, with one call and without waiting. Returns how many have gone,
+/// which is one at least, and less than all where the next was refused.
+pub(super) fn send_each(
+    fd: RawFd,
+    to: Option<&SockAddr>,
+    datagrams: &[&[IoSlice<'_>]],
+) -> io::Result<usize> {
+    let header =
+        |slices: &&[IoSlice<'_>]| libc::mmsghdr { msg_hdr: message(to, slices), msg_len: 0 };
+    let mut messages: Vec<libc::mmsghdr> = datagrams.iter().map(header).collect();
+    let count = messages.len() as libc::c_uint;
+    // SAFETY: as in `send_once`, for each of the `count` messages.
+    retry(|| unsafe {
+        libc::sendmmsg(fd, messages.as_mut_ptr(), count, libc::MSG_DONTWAIT as _).into()
+    })
+    .map(|sent| sent as usize)
+}
+
+/// One datagram for the kernel, which borrows `to` and `slices`.
+fn message(to: Option<&SockAddr>, slices: &[IoSlice<'_>]) -> libc::msghdr {
     // SAFETY: `msghdr` is plain data of which zero is a valid value.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
     if let Some(to) = to {
         message.msg_name = to.as_ptr().cast_mut().cast();
         message.msg_namelen = to.len();
     }
-    // `IoSlice` has the layout of `iovec`, and sendmsg only reads through it.
+    // `IoSlice` has the layout of `iovec`, and sending only reads through it.
     message.msg_iov = slices.as_ptr().cast_mut().cast();
     message.msg_iovlen = slices.len() as _;
-    if let Some(segment) = segment {
-        message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = SEGMENT_SPACE as _;
-        write_segment(&message, segment);
-    }
+    message
+}
+
+/// Calls again what a signal has interrupted.
+fn retry(mut call: impl FnMut() -> i64) -> io::Result<i64> {
     loop {
-        // SAFETY: all that `message` points to is borrowed for longer than this call, and the
-        // lengths beside the pointers are theirs.
-        let sent = unsafe { libc::sendmsg(fd, ptr::from_ref(&message), libc::MSG_DONTWAIT) };
-        if sent >= 0 {
-            return Ok(());
+        let done = call();
+        if done >= 0 {
+            return Ok(done);
         }
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {

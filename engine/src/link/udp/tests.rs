@@ -252,7 +252,8 @@ fn without_gso_datagrams_go_one_by_one() {
     let off: libc::c_int = 1;
     // SAFETY: the option's value is a live `c_int`. The kernel cannot segment without checksums.
     let done = unsafe {
-        let (fd, len) = (a.fd(path(1)).unwrap(), size_of_val(&off) as u32);
+        let (fd, len) =
+            (a.paths.get(PathId::new(1)).unwrap().socket().as_raw_fd(), size_of_val(&off) as u32);
         libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, (&raw const off).cast(), len)
     };
     assert_eq!(done, 0);
