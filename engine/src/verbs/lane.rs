@@ -14,19 +14,25 @@ use super::parts::Parts;
 use super::pool::Pool;
 
 /// Work requests that a lane's send queue holds.
-pub(crate) const LANE_SENDS: usize = 192;
-/// Bytes of a lane's receive buffers.
-const RECEIVE_BYTES: usize = 2 << 20;
+pub(crate) const LANE_SENDS: usize = 512;
+/// Bytes of receive buffers that the lanes of a trunk share out.
+const TRUNK_BYTES: usize = 32 << 20;
+/// Bytes of a lane's receive buffers: no less however many share, and no more than the default window needs.
+const LEAST_BYTES: usize = 2 << 20;
+const MOST_BYTES: usize = 6 << 20;
 
-/// Messages that a lane can take before software has looked at them, its receive credits; by the size of each.
-pub(crate) fn receives(message_len: usize) -> usize {
-    (RECEIVE_BYTES / message_len).clamp(96, 768)
+/// Messages that one of so many lanes can take before software has looked at them, its receive credits; by the
+/// size of each.
+pub(crate) fn receives(lanes: usize, message_len: usize) -> usize {
+    let bytes = (TRUNK_BYTES / lanes).clamp(LEAST_BYTES, MOST_BYTES);
+    (bytes / message_len).clamp(96, 768)
 }
 
-/// Segments that a sender may have in flight, so that all of them find room though they take one lane: each
-/// is two messages, its header's and its payload's, or as many as it has parts, and there are those of the other stream.
-pub(crate) fn credits(message_len: usize, parts: usize) -> u16 {
-    (receives(message_len) / (1 + parts.max(2))).max(1) as u16
+/// Segments that a sender may have in flight, so that all of them find room though they take one lane, which has
+/// `receives`: each is two messages, its header's and its payload's, or as many as it has parts, and there are
+/// those of the other stream.
+pub(crate) fn credits(receives: usize, parts: usize) -> u16 {
+    (receives / (1 + parts.max(2))).max(1) as u16
 }
 
 /// Receive buffers that are given back to the NIC in one call.
@@ -79,15 +85,14 @@ struct Heads {
 }
 
 impl Lane {
-    /// Not connected yet.
+    /// Not connected yet. Its receive buffers are `count` of its trunk's.
     pub(crate) fn new(
         device: &Device,
         pool: &Pool,
         cqs: (&Cq, &Cq),
         buffers: &Arc<Buffers>,
-        index: usize,
+        (index, count): (usize, usize),
     ) -> Result<Self, VerbsError> {
-        let count = receives(buffers.size());
         let (buffers, first) = (buffers.clone(), index * count);
         let mut lane = Lane {
             qp: Some(open(device, pool, cqs, count)?),

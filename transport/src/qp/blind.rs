@@ -4,12 +4,14 @@
 //! message may have completed since, and the buffer may hold something else. Hence three rules.
 //! Only the first transmission of a WRITE's payload is blind. A retransmission of a blind segment names the NIC
 //! queue pair that the first one was sent to, a [`Fence`], and the receiver closes that before it places
-//! the retransmission. And where segments are lost, blind placement rests: a loss costs it a NIC
-//! queue pair, where staging costs a copy.
+//! the retransmission. And where segments are lost, blind placement rests, and begins again with few
+//! segments at a time: a loss costs it a NIC queue pair and all that is on its way to that, where
+//! staging costs a copy.
 //!
 //! Invariants of a [`Life`]: it is `fenced` from the first fence of its generation until a newer
 //! generation is heard of, and nothing blind is sent meanwhile, nor before `rests_until`. So no segment is
-//! ever blind on a generation that a fence of ours has closed. A generation only grows.
+//! ever blind on a generation that a fence of ours has closed. A generation only grows. `good` and `under_way`
+//! are of this generation.
 
 use std::time::Duration;
 
@@ -49,6 +51,9 @@ const SHORTEST_REST: Duration = Duration::from_millis(200);
 const MOST_DOUBLINGS: u8 = 4;
 /// Blind segments that must arrive between two losses for blind placement to pay.
 const WORTHWHILE: u16 = 1_000;
+/// Blind segments that may be on their way at first after a rest, and one more for so many that have arrived.
+const TRIAL: u16 = 8;
+const GOOD_PER_MORE: u16 = 8;
 
 /// What the sender of a stream knows about its paths' NIC queue pairs.
 #[derive(Clone, Debug, Default)]
@@ -62,8 +67,10 @@ pub(crate) struct Blind {
 struct Life {
     rests_until: Time,
     generation: u32,
-    /// Blind segments of this generation that have arrived, as far as it matters.
+    /// Blind segments that have arrived, as far as it matters.
     good: u16,
+    /// Blind segments of which nothing has been heard.
+    under_way: u16,
     /// How often the next rest is doubled.
     doublings: u8,
     /// A fence of this generation was sent: the peer closes it, or has.
@@ -87,10 +94,19 @@ impl Blind {
         let fence = Fence { path, generation: life.generation };
         if life.fenced {
             Placement::Staged { fence: Some(fence) }
-        } else if now < life.rests_until {
+        } else if now < life.rests_until || life.is_tried_enough() {
             Placement::PLAIN
         } else {
+            life.under_way += 1;
             Placement::Blind(fence)
+        }
+    }
+
+    /// A segment that was to be blind through `fence` was not.
+    pub(crate) fn place_staged(&mut self, fence: Fence) {
+        let life = self.life(fence.path);
+        if life.generation == fence.generation {
+            life.under_way -= 1;
         }
     }
 
@@ -112,6 +128,7 @@ impl Blind {
         let life = self.life(fence.path);
         if life.generation == fence.generation {
             life.good = life.good.saturating_add(1);
+            life.under_way -= 1;
         }
     }
 
@@ -121,8 +138,15 @@ impl Blind {
         if generation > life.generation {
             life.generation = generation;
             life.fenced = false;
-            life.good = 0;
+            (life.good, life.under_way) = (0, 0);
         }
+    }
+}
+
+impl Life {
+    /// After a loss, whether as many are on their way as the next one may cost.
+    fn is_tried_enough(&self) -> bool {
+        self.generation > 0 && self.under_way >= TRIAL + self.good / GOOD_PER_MORE
     }
 }
 
@@ -192,12 +216,44 @@ mod tests {
             assert_eq!(rest_after_loss(&mut blind, now, generation), rest);
             now += rest;
         }
-        (0..WORTHWHILE - 1).for_each(|_| blind.on_arrival(fence(6)));
+        // One is on its way already: `rest_after_loss` has sent it.
+        arrive(&mut blind, now, 6, WORTHWHILE - 1);
         (0..WORTHWHILE).for_each(|_| blind.on_arrival(fence(5)));
         assert_eq!(rest_after_loss(&mut blind, now, 6), 3_200, "one too few, or too late");
-        (0..WORTHWHILE).for_each(|_| blind.on_arrival(fence(7)));
+        now += 3_200;
+        arrive(&mut blind, now, 7, WORTHWHILE);
         assert_eq!(rest_after_loss(&mut blind, now, 7), 200);
         assert_eq!(rest_after_loss(&mut blind, now, 8), 400);
+    }
+
+    /// Sends so many one after the other; each arrives.
+    fn arrive(blind: &mut Blind, now: u64, generation: u32, count: u16) {
+        for _ in 0..count {
+            assert_eq!(blind.place_first(at(now), PATH), Placement::Blind(fence(generation)));
+            blind.on_arrival(fence(generation));
+        }
+    }
+
+    /// Sends for as long as it is blind; returns how many those were.
+    fn burst(blind: &mut Blind, now: u64) -> u16 {
+        let is_blind = |_: &u16| matches!(blind.place_first(at(now), PATH), Placement::Blind(_));
+        (0..1_000).take_while(is_blind).count() as u16
+    }
+
+    #[test]
+    fn after_a_rest_few_are_on_their_way_until_many_have_arrived() {
+        let mut blind = Blind::default();
+        assert_eq!(burst(&mut blind, 0), 1_000, "nothing was lost yet");
+        blind.place_again(at(0), fence(0));
+        blind.renew(PATH, 1);
+        assert_eq!(burst(&mut blind, 1_000), TRIAL);
+        (0..TRIAL).for_each(|_| blind.on_arrival(fence(1)));
+        assert_eq!(burst(&mut blind, 1_000), TRIAL + 1);
+        blind.place_staged(fence(1));
+        assert_eq!(burst(&mut blind, 1_000), 1, "in place of the one that was staged");
+        (0..TRIAL).for_each(|_| blind.on_arrival(fence(1)));
+        arrive(&mut blind, 1_000, 1, WORTHWHILE);
+        assert!(burst(&mut blind, 1_000) > 100);
     }
 
     #[test]

@@ -248,6 +248,14 @@ impl Outgoing {
         (psn, placement)
     }
 
+    /// A segment that was handed out blind was sent staged.
+    pub(crate) fn staged(&mut self, psn: u32) {
+        let fence = self.window.staged(Psn::expand(psn, self.window.una()));
+        if let (Some(fence), Some(blind)) = (fence, &mut self.blind) {
+            blind.place_staged(fence);
+        }
+    }
+
     /// Keeps the books of a segment that goes out. Returns whether it asks for an acknowledgement;
     /// `again`: it is a retransmission; `is_last`: nothing follows it for now. The path's turn goes on
     /// then: every path gets as many bytes, whatever the window lets out at a time.

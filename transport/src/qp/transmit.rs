@@ -212,8 +212,7 @@ impl QueuePair {
     /// A segment of a request was handed out blind and sent staged.
     pub(crate) fn staged(&mut self, header: &DataHeader) {
         if let Some(link) = self.link.as_mut() {
-            let window = &mut link.requests.window;
-            window.staged(Psn::expand(header.psn, window.una()));
+            link.requests.staged(header.psn);
         }
     }
 

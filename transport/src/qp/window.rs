@@ -210,11 +210,12 @@ impl Window {
         self.flying += 1;
     }
 
-    /// The transmission of a segment that was to be blind was not.
-    pub(crate) fn staged(&mut self, psn: Psn) {
-        if let Some(segment) = self.get_mut(psn).filter(|segment| !segment.again) {
-            segment.blind_path = None;
-        }
+    /// The transmission of a segment that was to be blind was not. Returns through what it was to be.
+    pub(crate) fn staged(&mut self, psn: Psn) -> Option<Fence> {
+        let segment = self.get_mut(psn).filter(|segment| !segment.again)?;
+        let fence = segment.fence();
+        segment.blind_path = None;
+        fence
     }
 
     /// Everything below `cumulative` has arrived, and what the bitmap `beyond` says (bit 0 of the first

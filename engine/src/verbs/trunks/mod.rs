@@ -31,7 +31,7 @@ pub(crate) use receive::Arrived;
 pub(crate) use send::Shipment;
 
 /// Entries of each completion queue: receives of all pools, sends of all lanes.
-const COMPLETIONS: u32 = 1 << 14;
+const COMPLETIONS: u32 = 1 << 15;
 /// How long the NIC may take to send what it has, until its queue pairs are closed.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// How often the device is asked whether it is still there.
@@ -153,16 +153,15 @@ impl Trunks {
     fn make_lanes(&mut self, owner: Owner) -> Result<Vec<u8>, TrunkError> {
         let Some(trunk) = self.trunks.get_mut(&owner.id) else { return Ok(Vec::new()) };
         let (pool, cqs) = (&self.pools[&owner.pd], (&self.send_cq, &self.recv_cq));
-        let count = (self.paths + 1) * receives(self.message_len);
-        let buffers = Arc::new(Buffers::new(&pool.pd, count, self.message_len)?);
-        for index in 0..=self.paths {
-            let lane = Lane::new(&self.device, pool, cqs, &buffers, index)?;
+        let lanes = self.paths + 1;
+        let count = receives(lanes, self.message_len);
+        let buffers = Arc::new(Buffers::new(&pool.pd, lanes * count, self.message_len)?);
+        for index in 0..lanes {
+            let lane = Lane::new(&self.device, pool, cqs, &buffers, (index, count))?;
             lane.number().map(|number| self.lanes.insert(number, (owner.id, index)));
             trunk.lanes.push(lane);
         }
-        Ok(trunk
-            .address(&self.device, &self.control, credits(self.message_len, self.parts))
-            .encode())
+        Ok(trunk.address(&self.device, &self.control, credits(count, self.parts)).encode())
     }
 
     fn make_pool(&mut self, pd: PdId) -> Result<(), TrunkError> {
