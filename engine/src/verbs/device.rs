@@ -152,10 +152,10 @@ impl Device {
         }
     }
 
-    /// Payload bytes of a segment unless told otherwise: in parts, with all headers, it fills 8 KiB of whole NIC packets. Longer
-    /// ones gain nothing on Soft-RoCE, and more of them fall with a packet that is lost.
+    /// Payload bytes of a segment unless told otherwise: with all headers it fills 4 KiB of whole NIC packets. Longer
+    /// ones gain nothing on Soft-RoCE, and where a WRITE of several packets loses one, all behind it are lost as well.
     pub(crate) fn segment_len(&self) -> u16 {
-        let packets = (8192 / self.mtu).max(1) as usize;
+        let packets = (4096 / self.mtu).max(1) as usize;
         let bytes = packets * Frame::part_len(self.mtu as usize) - MAX_DATA_HEADER_LEN;
         bytes as u16 / 8 * 8
     }

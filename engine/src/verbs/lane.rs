@@ -17,14 +17,13 @@ use super::pool::Pool;
 pub(crate) const LANE_SENDS: usize = 512;
 /// Bytes of receive buffers that the lanes of a trunk share out.
 const TRUNK_BYTES: usize = 32 << 20;
-/// Bytes of a lane's receive buffers: no less however many share, and no more than the default window needs.
-const LEAST_BYTES: usize = 2 << 20;
-const MOST_BYTES: usize = 6 << 20;
+/// A lane has as many bytes of them, however many share.
+const LANE_BYTES: usize = 2 << 20;
 
 /// Messages that one of so many lanes can take before software has looked at them, its receive credits; by the
 /// size of each.
 pub(crate) fn receives(lanes: usize, message_len: usize) -> usize {
-    let bytes = (TRUNK_BYTES / lanes).clamp(LEAST_BYTES, MOST_BYTES);
+    let bytes = (TRUNK_BYTES / lanes).max(LANE_BYTES);
     (bytes / message_len).clamp(96, 768)
 }
 
