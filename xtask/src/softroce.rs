@@ -22,6 +22,7 @@ mod server;
 mod trouble;
 mod users;
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,7 @@ use checks::Checks;
 use image::Image;
 pub use machine::Accel;
 use pair::Pair;
+use ratios::Rounds;
 
 /// How long a command of the user's may run.
 const COMMAND_LIMIT: Duration = Duration::from_secs(9 * 60);
@@ -53,6 +55,9 @@ pub struct Options {
     /// Fail when a ratio is short of what is wanted. It takes a host with nothing else to do
     #[arg(long, conflicts_with = "command")]
     strict: bool,
+    /// Only measure, in so many rounds; the checks are left out [default: checks, then up to 3 rounds as time allows]
+    #[arg(long, value_name = "N", conflicts_with = "command")]
+    rounds: Option<NonZero<usize>>,
     /// Run this in machine a, and end with its status: words are joined for its shell. $PEER is the
     /// other machine's address, and `on-peer COMMAND` runs a command there [default: the standard run]
     #[arg(last = true)]
@@ -89,12 +94,18 @@ fn command(line: &str, pair: Pair) -> Result<(), Failure> {
 fn standard(options: &Options, image: &Image, pair: Pair, start: Instant) -> Result<(), Failure> {
     probe::run(&pair, &image.version)?;
     let mut checks = Checks::default();
-    checks.rivals(&pair);
-    checks.verified(&pair, Datapath::Udp)?;
-    checks.verified(&pair, Datapath::Verbs)?;
-    checks.devices(&pair);
-    println!("checks: {:.1} s", start.elapsed().as_secs_f64());
-    let results = ratios::measure(&pair, start + STANDARD_RUN)?;
+    let rounds = match options.rounds {
+        Some(rounds) => Rounds::Exactly(rounds.get()),
+        None => {
+            checks.rivals(&pair);
+            checks.verified(&pair, Datapath::Udp)?;
+            checks.verified(&pair, Datapath::Verbs)?;
+            checks.devices(&pair);
+            println!("checks: {:.1} s", start.elapsed().as_secs_f64());
+            Rounds::Until(start + STANDARD_RUN)
+        }
+    };
+    let results = ratios::measure(&pair, rounds)?;
     pair.power_off();
     report::print(&results);
     if let Some(path) = &options.json {

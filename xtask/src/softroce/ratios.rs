@@ -12,6 +12,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 /// Everybody sends as much: half a second's worth and more.
 const VOLUME: u64 = 16 * MIB;
+/// Medians need three.
 const MOST_ROUNDS: usize = 3;
 
 /// A program that is measured, under a name for the table.
@@ -46,16 +47,35 @@ pub(super) struct Ratio {
     pub(super) least: f64,
 }
 
-/// Medians need three rounds; there is at least one, and no further one begins after `until`.
-pub(super) fn measure(pair: &Pair, until: Instant) -> Result<Results, Failure> {
+/// How often everything is measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rounds {
+    /// Once, and again up to [`MOST_ROUNDS`] as long as that would end before this.
+    Until(Instant),
+    /// So often.
+    Exactly(usize),
+}
+
+impl Rounds {
+    /// Whether another one follows; the longest so far took `longest`.
+    fn go_on(self, done: usize, longest: Duration) -> bool {
+        match self {
+            Rounds::Until(until) => {
+                done == 0 || done < MOST_ROUNDS && Instant::now() + longest <= until
+            }
+            Rounds::Exactly(rounds) => done < rounds,
+        }
+    }
+}
+
+/// Measures all contestants in turns.
+pub(super) fn measure(pair: &Pair, rounds: Rounds) -> Result<Results, Failure> {
     let contestants = contestants();
     let mut figures: Vec<Vec<f64>> = contestants.iter().map(|_| Vec::new()).collect();
     let mut longest = Duration::ZERO;
-    for round in 0..MOST_ROUNDS {
+    let mut done = 0;
+    while rounds.go_on(done, longest) {
         let start = Instant::now();
-        if round > 0 && start + longest > until {
-            break;
-        }
         for trouble in [Trouble::Clean, Trouble::Loss] {
             trouble.set(pair)?;
             for (contestant, figures) in contestants.iter().zip(&mut figures) {
@@ -66,6 +86,7 @@ pub(super) fn measure(pair: &Pair, until: Instant) -> Result<Results, Failure> {
         }
         Trouble::Clean.set(pair)?;
         longest = longest.max(start.elapsed());
+        done += 1;
     }
     let names = contestants.iter().map(|contestant| contestant.name);
     let figures: Vec<(&str, Vec<f64>)> = names.zip(figures).collect();
@@ -169,6 +190,15 @@ pub(super) fn median(figures: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_is_one_round_and_more_only_as_time_allows() {
+        let minute = Duration::from_secs(60);
+        let until = Rounds::Until(Instant::now() + minute);
+        assert!(until.go_on(0, minute * 2) && until.go_on(2, minute / 2));
+        assert!(!until.go_on(1, minute * 2) && !until.go_on(MOST_ROUNDS, Duration::ZERO));
+        assert!(Rounds::Exactly(9).go_on(8, minute * 99) && !Rounds::Exactly(9).go_on(9, minute));
+    }
 
     #[test]
     fn medians() {
