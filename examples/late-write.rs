@@ -38,7 +38,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn engine(device: &str, port: u16) -> Result<Engine, Box<dyn Error>> {
     let bind = SocketAddr::from(([0, 0, 0, 0], port));
     let datapath = Datapath::Verbs(VerbsOptions::new(device));
-    Ok(Engine::new(EngineConfig { datapath, bind, paths: 2, ..EngineConfig::default() })?)
+    // So that a page is one segment, and one packet.
+    let mtu = Some(PAGE as u16);
+    Ok(Engine::new(EngineConfig { datapath, bind, paths: 2, mtu, ..EngineConfig::default() })?)
 }
 
 fn be_written(device: &str) -> Result<(), Box<dyn Error>> {
