@@ -46,7 +46,6 @@ pub(crate) struct FaultyLink {
     fates: Vec<Fate>,
     /// Buffers of released trains, for the next ones.
     spare: Vec<Vec<u8>>,
-    scratch: Vec<u8>,
 }
 
 /// A train that is sent when it is due.
@@ -104,7 +103,6 @@ impl FaultyLink {
             counters: FaultCounters::default(),
             fates: Vec::new(),
             spare: Vec::new(),
-            scratch: Vec::new(),
         })
     }
 
@@ -148,18 +146,19 @@ impl FaultyLink {
     /// late stays one train.
     fn spoil(&mut self, train: &Train<'_>) {
         let due = Instant::now() + self.faults.delay;
-        let mut scratch = std::mem::take(&mut self.scratch);
         let mut rest = self.buffer();
         let mut cutter = Cutter::new(train);
         for index in 0..self.fates.len() {
             let fate = self.fates[index];
-            let Some(datagram) = cutter.next_datagram(&mut scratch) else { break };
+            let start = rest.len();
+            if cutter.next_datagram(|slice| rest.extend_from_slice(slice)) == 0 {
+                break;
+            }
             if fate.drop {
                 self.counters.dropped += 1;
+                rest.truncate(start);
                 continue;
             }
-            let start = rest.len();
-            rest.extend_from_slice(datagram);
             if fate.corrupt {
                 self.counters.corrupted += 1;
                 corrupt(&mut self.flips, &mut rest[start..]);
@@ -174,7 +173,6 @@ impl FaultyLink {
                 rest.truncate(start);
             }
         }
-        self.scratch = scratch;
         self.hold(due, train, rest);
     }
 

@@ -1,7 +1,5 @@
 //! Cuts a train into its datagrams.
 
-use std::io::IoSlice;
-
 use crate::link::Train;
 
 /// Walks through the datagrams of a train.
@@ -18,31 +16,11 @@ impl<'a> Cutter<'a> {
         Cutter { train, slice: 0, offset: 0 }
     }
 
-    /// The next datagram in one piece: as it lies where it lies in one slice, copied to `scratch`
-    /// where it does not.
-    pub(crate) fn next_datagram<'s>(&mut self, scratch: &'s mut Vec<u8>) -> Option<&'s [u8]>
-    where
-        'a: 's,
-    {
-        let len = self.train.segment_len;
-        let first = self.take(len)?;
-        let last_slice = self.slice == self.train.slices.len();
-        if first.len() == len || last_slice {
-            return Some(first);
-        }
-        scratch.clear();
-        scratch.extend_from_slice(first);
-        while let Some(more) = self.take(len - scratch.len()) {
-            scratch.extend_from_slice(more);
-        }
-        Some(scratch)
-    }
-
-    /// Appends the next datagram's slices, as they lie. Returns its bytes; 0: the train is at its end.
-    pub(crate) fn next_slices(&mut self, to: &mut Vec<IoSlice<'a>>) -> usize {
+    /// Shows the next datagram's slices, as they lie. Returns its bytes; 0: the train is at its end.
+    pub(crate) fn next_datagram(&mut self, mut sink: impl FnMut(&'a [u8])) -> usize {
         let mut len = 0;
         while let Some(more) = self.take(self.train.segment_len - len) {
-            to.push(IoSlice::new(more));
+            sink(more);
             len += more.len();
         }
         len
@@ -81,21 +59,14 @@ mod tests {
         let slices: Vec<IoSlice<'_>> = slices.iter().map(|s| IoSlice::new(s)).collect();
         let to = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         let train = Train { to, via: Via::Port, segment_len, slices: &slices };
-        let (mut cutter, mut scratch, mut datagrams) =
-            (Cutter::new(&train), Vec::new(), Vec::new());
-        while let Some(datagram) = cutter.next_datagram(&mut scratch) {
-            datagrams.push(datagram.to_vec());
+        let (mut cutter, mut datagrams) = (Cutter::new(&train), Vec::new());
+        loop {
+            let mut datagram = Vec::new();
+            if cutter.next_datagram(|slice| datagram.extend_from_slice(slice)) == 0 {
+                return datagrams;
+            }
+            datagrams.push(datagram);
         }
-        assert_eq!(slices_of(&train), datagrams);
-        datagrams
-    }
-
-    fn slices_of(train: &Train<'_>) -> Vec<Vec<u8>> {
-        let (mut cutter, mut slices, mut datagrams) = (Cutter::new(train), Vec::new(), Vec::new());
-        while cutter.next_slices(&mut slices) > 0 {
-            datagrams.push(slices.drain(..).flat_map(|slice| slice.to_vec()).collect());
-        }
-        datagrams
     }
 
     #[test]

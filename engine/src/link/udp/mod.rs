@@ -12,7 +12,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
@@ -100,7 +100,7 @@ impl UdpLink {
         })
     }
 
-    /// Sends a train, or some of it, through its socket; `None` where that needs no address.
+    /// Sends a train, or some of it: `send` gets its socket, and the address unless the socket is connected there.
     fn send_by<T>(
         &mut self,
         train: &Train<'_>,
@@ -147,7 +147,7 @@ impl UdpLink {
     /// Sends a train without GSO.
     fn send_singly(&mut self, train: &Train<'_>) -> io::Result<Sent> {
         let (mut cutter, mut slices, mut ends) = (Cutter::new(train), Vec::new(), Vec::new());
-        while cutter.next_slices(&mut slices) > 0 {
+        while cutter.next_datagram(|slice| slices.push(IoSlice::new(slice))) > 0 {
             ends.push(slices.len());
         }
         let starts = std::iter::once(0).chain(ends.iter().copied());
