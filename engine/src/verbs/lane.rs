@@ -1,6 +1,7 @@
 //! One NIC queue pair of a trunk, through all its lives.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use braid_verbs::{Cq, MrAccess, Qp, QpInit, RecvWr, Rtr, Rts, VerbsError};
@@ -17,13 +18,13 @@ use super::pool::Pool;
 pub(crate) const LANE_SENDS: usize = 512;
 /// Bytes of receive buffers that the lanes of a trunk share out.
 const TRUNK_BYTES: usize = 32 << 20;
-/// A lane has as many bytes of them, however many share.
-const LANE_BYTES: usize = 2 << 20;
+/// However many share, a lane has at least as many bytes.
+const LEAST_LANE_BYTES: usize = 2 << 20;
 
 /// Messages that one of so many lanes can take before software has looked at them, its receive credits; by the
 /// size of each.
 pub(crate) fn receives(lanes: usize, message_len: usize) -> usize {
-    let bytes = (TRUNK_BYTES / lanes).max(LANE_BYTES);
+    let bytes = (TRUNK_BYTES / lanes).max(LEAST_LANE_BYTES);
     (bytes / message_len).clamp(96, 768)
 }
 
@@ -84,15 +85,15 @@ struct Heads {
 }
 
 impl Lane {
-    /// Not connected yet. Its receive buffers are `count` of its trunk's.
+    /// Not connected yet. Its receive buffers are `own` of its trunk's.
     pub(crate) fn new(
         device: &Device,
         pool: &Pool,
         cqs: (&Cq, &Cq),
         buffers: &Arc<Buffers>,
-        (index, count): (usize, usize),
+        own: Range<usize>,
     ) -> Result<Self, VerbsError> {
-        let (buffers, first) = (buffers.clone(), index * count);
+        let (buffers, first, count) = (buffers.clone(), own.start, own.len());
         let mut lane = Lane {
             qp: Some(open(device, pool, cqs, count)?),
             generation: 0,

@@ -157,7 +157,8 @@ impl Trunks {
         let count = receives(lanes, self.message_len);
         let buffers = Arc::new(Buffers::new(&pool.pd, lanes * count, self.message_len)?);
         for index in 0..lanes {
-            let lane = Lane::new(&self.device, pool, cqs, &buffers, (index, count))?;
+            let lane =
+                Lane::new(&self.device, pool, cqs, &buffers, index * count..(index + 1) * count)?;
             lane.number().map(|number| self.lanes.insert(number, (owner.id, index)));
             trunk.lanes.push(lane);
         }
