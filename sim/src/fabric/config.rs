@@ -87,6 +87,6 @@ pub struct NetworkConfig {
     pub trim: bool,
     /// How switches choose among equal ways.
     pub policy: Policy,
-    /// Only for data: control goes by hash, as under [`Policy::Ecmp`].
+    /// Control goes by hash, as under [`Policy::Ecmp`], whatever the policy says of data.
     pub control_hashed: bool,
 }

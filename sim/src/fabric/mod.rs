@@ -91,8 +91,9 @@ impl Fabric {
         let links = numbers().map(|port| Link { to: topology.ends(port).1, up: true }).collect();
         let switches = (0..topology.switches.len() as u32)
             .map(|switch| {
-                let chooser = Chooser::new(&config, &topology, switch, rng.random());
-                let gate = Gate::new(&config.policy, &topology, switch, rng.random());
+                let (policy, hashed) = (&config.policy, config.control_hashed);
+                let chooser = Chooser::new(policy, hashed, &topology, switch, rng.random());
+                let gate = Gate::new(policy, &topology, switch, rng.random());
                 Switch { chooser, gate, used: 0 }
             })
             .collect();

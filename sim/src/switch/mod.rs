@@ -19,7 +19,7 @@ pub use themis::ThemisMemory;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::fabric::{NetworkConfig, Port};
+use crate::fabric::Port;
 use crate::packet::Packet;
 use crate::time::Ps;
 use crate::topology::{PortId, Tier, Topology};
@@ -141,14 +141,16 @@ enum State {
 }
 
 impl Chooser {
+    /// `control_hashed`: control goes by hash, whatever the policy.
     pub(crate) fn new(
-        config: &NetworkConfig,
+        policy: &Policy,
+        control_hashed: bool,
         topology: &Topology,
         switch: u32,
         seed: u64,
     ) -> Chooser {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let state = match &config.policy {
+        let state = match policy {
             Policy::Ecmp | Policy::ConWeave => State::Ecmp(Ecmp::new(rng.random())),
             Policy::Source => State::Source(Source::new(topology, switch)),
             Policy::SourceOrLeastLoaded { every } => State::SourceOrLeastLoaded(
@@ -174,7 +176,7 @@ impl Chooser {
                 State::Themis(Spray::new(topology, switch, Ecmp::new(rng.random())))
             }
         };
-        let control = config.control_hashed.then(|| Ecmp::new(rng.random()));
+        let control = control_hashed.then(|| Ecmp::new(rng.random()));
         Chooser { state, control, rng }
     }
 
@@ -247,29 +249,14 @@ fn pick_lowest(ports: &[PortId], key: impl Fn(PortId) -> u64, rng: &mut Pcg64Mcg
 mod tests {
     use super::trial::Trial;
     use super::*;
-    use crate::fabric::Buffer;
-    use crate::frames::Frames;
     use crate::packet::Class::{Control, Data};
-
-    fn round_robin(control_hashed: bool) -> NetworkConfig {
-        NetworkConfig {
-            frames: Frames { payload: 4096, header: 62, ack: 64, gap: 20 },
-            buffer: Buffer::PerPort { bytes: 800_000 },
-            marking: None,
-            pause: None,
-            control_first: false,
-            trim: false,
-            policy: Policy::RoundRobin { permute: None },
-            control_hashed,
-        }
-    }
 
     #[test]
     fn control_that_goes_by_hash_takes_no_turn() {
         let trial = Trial::new();
         let taken = |control_hashed: bool| {
-            let config = round_robin(control_hashed);
-            let mut chooser = Chooser::new(&config, &trial.topology, 0, 1);
+            let policy = Policy::RoundRobin { permute: None };
+            let mut chooser = Chooser::new(&policy, control_hashed, &trial.topology, 0, 1);
             [Data, Control, Data, Control, Data]
                 .map(|class| trial.offer(127, class, |offer| chooser.choose(offer)))
         };

@@ -1,5 +1,7 @@
 //! Figure 6 and Theorems 1 to 4: how queues grow with the message.
 
+use std::ops::Range;
+
 use super::scheme::Scheme::{self, *};
 use super::setup::{Outcome, Setup};
 use super::sweep::Sweep;
@@ -8,12 +10,15 @@ use crate::reproduce::{Axis, Claim, Effort, Figure, Kind, Study, Verdict};
 const SCHEMES: [Scheme; 9] =
     [SimpleRr, Jsq, Rsq, HostPkt, SwitchPkt, HostPktAr, SwitchPktAr, HostDr, Ofan];
 
-/// A theorem's name, what it says of a scheme, and the exponents that count as that.
-type Theorem = (&'static str, &'static str, Scheme, std::ops::Range<f64>);
+/// That grow linearly (theorem 1), and the exponents that count as that.
+const LINEAR: [Scheme; 2] = [SimpleRr, Jsq];
+const ABOUT_ONE: Range<f64> = 0.8..1.2;
 
-const THEOREMS: [Theorem; 6] = [
-    ("theorem 1", "grows linearly", SimpleRr, 0.8..1.2),
-    ("theorem 1", "grows linearly", Jsq, 0.8..1.2),
+/// A theorem's name, what it says of a scheme, and the exponents that count as that.
+type Theorem = (&'static str, &'static str, Scheme, Range<f64>);
+
+/// The others than theorem 1, which is about hosts that are paced.
+const THEOREMS: [Theorem; 4] = [
     ("theorem 2", "grows at least as the square root", Rsq, 0.35..f64::INFINITY),
     ("theorem 2", "grows at least as the square root", HostPkt, 0.35..f64::INFINITY),
     ("theorem 3", "is bounded", HostDr, -0.15..0.15),
@@ -28,7 +33,7 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
     let make = |scheme, bytes, seed| Setup { bytes, unlimited: true, ..Setup::new(scheme, seed) };
     let sweep = Sweep::run("Fig. 6", &SCHEMES, sizes, effort.seeds(3), make);
     let make_paced = |scheme, bytes, seed| Setup { paced: true, ..make(scheme, bytes, seed) };
-    let paced = Sweep::run("Theorem 1", &[SimpleRr, Jsq], sizes, effort.seeds(3), make_paced);
+    let paced = Sweep::run("Theorem 1", &LINEAR, sizes, effort.seeds(3), make_paced);
     let figure = |id: &str, title: &str, label: &str, log, value: fn(&Outcome) -> f64| Figure {
         id: id.into(),
         title: title.into(),
@@ -51,10 +56,9 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         true,
         |outcome| outcome.max_queue,
     ));
-    study.claims.extend(THEOREMS.map(|theorem| {
-        let sweep = if theorem.0 == "theorem 1" { &paced } else { &sweep };
-        claim(sweep, sizes, theorem)
-    }));
+    let linear = LINEAR.map(|scheme| ("theorem 1", "grows linearly", scheme, ABOUT_ONE));
+    study.claims.extend(linear.map(|theorem| claim(&paced, sizes, theorem)));
+    study.claims.extend(THEOREMS.map(|theorem| claim(&sweep, sizes, theorem)));
     study.claims.push(first_group(&sweep, &paced, sizes));
     study.claims.push(between(&sweep, sizes));
     study.claims.push(correlation(&sweep, sizes));
@@ -119,7 +123,7 @@ fn claim(sweep: &Sweep<u64>, sizes: &[u64], (name, says, scheme, expected): Theo
 
 /// The first group of Fig. 6, whose hosts need not all send at one rate.
 fn first_group(sweep: &Sweep<u64>, paced: &Sweep<u64>, sizes: &[u64]) -> Claim {
-    let of = |sweep| [SimpleRr, Jsq].map(|scheme| exponent(sweep, sizes, scheme));
+    let of = |sweep| LINEAR.map(|scheme| exponent(sweep, sizes, scheme));
     let ([rr, jsq], [paced_rr, paced_jsq]) = (of(sweep), of(paced));
     Claim {
         figure: "fig. 6".into(),
@@ -128,7 +132,7 @@ fn first_group(sweep: &Sweep<u64>, paced: &Sweep<u64>, sizes: &[u64]) -> Claim {
             "exponents: SIMPLE RR {rr:.2}, JSQ {jsq:.2}; paced, as the theorem has it, {paced_rr:.2} and {paced_jsq:.2}"
         ),
         verdict: Verdict::of(
-            [rr, jsq].iter().all(|exponent| (0.8..1.2).contains(exponent)),
+            [rr, jsq].iter().all(|exponent| ABOUT_ONE.contains(exponent)),
             "hosts answer before they send, so whoever gets its data late sends its own faster: rates are not \
              equal, and flows that share a link come apart. Where all are paced at one rate they do not",
         ),
