@@ -236,6 +236,7 @@ fn arrivals(socket: &UdpSocket) -> Result<Vec<Instant>, Failure> {
         match socket.recv(&mut buffer) {
             Ok(_) => times.push(Instant::now()),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(times),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(network(e)),
         }
     }
