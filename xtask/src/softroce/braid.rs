@@ -24,9 +24,6 @@ pub(super) enum Datapath {
     Verbs,
 }
 
-/// Those that are built. The other one's rows say so, and decide nothing.
-pub(super) const BUILT: &[Datapath] = &[Datapath::Udp, Datapath::Verbs];
-
 /// One run of one test.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
@@ -44,10 +41,6 @@ impl Datapath {
             Datapath::Udp => "udp",
             Datapath::Verbs => "verbs",
         }
-    }
-
-    pub(super) fn is_built(self) -> bool {
-        BUILT.contains(&self)
     }
 
     fn arguments(self, link: u16) -> String {

@@ -27,7 +27,7 @@ const RIVALS: &[Perftest] = &[
     Perftest { program: "ib_write_lat", size: 8, iterations: 1000, ..RC },
 ];
 
-/// What one check came to; a check that is not built yet decides nothing.
+/// What one check came to.
 pub(super) struct Check {
     pub(super) name: String,
     pub(super) verdict: Verdict,
@@ -38,7 +38,6 @@ pub(super) enum Verdict {
     /// It works, and measured this where there is something to measure.
     Passed(String),
     Failed(String),
-    NotBuilt,
 }
 
 /// Collects checks and prints each as it ends.
@@ -58,11 +57,6 @@ impl Checks {
 
     /// Every test, with every byte checked, under every trouble.
     pub(super) fn verified(&mut self, pair: &Pair, datapath: Datapath) -> Result<(), Failure> {
-        if !datapath.is_built() {
-            let name = format!("{}: every test under every trouble", datapath.name());
-            self.note(name, Verdict::NotBuilt, Duration::ZERO);
-            return Ok(());
-        }
         for trouble in trouble::ALL {
             trouble.set(pair)?;
             for test in TESTS {
@@ -76,22 +70,15 @@ impl Checks {
 
     /// What only devices can do to a transfer.
     pub(super) fn devices(&mut self, pair: &Pair) {
-        self.verbs("verbs: both devices at once", || both_devices(pair));
-        self.verbs("verbs: a program in C", || users::c_program(pair));
-        self.verbs("verbs: NCCL's plugin", || users::nccl_plugin(pair));
-        self.verbs("verbs: a WRITE that comes late", || late::check(pair));
-        self.verbs("verbs: rxe0 deleted in mid-transfer", || deleted(pair));
+        self.check("verbs: both devices at once".into(), || both_devices(pair));
+        self.check("verbs: a program in C".into(), || users::c_program(pair));
+        self.check("verbs: NCCL's plugin".into(), || users::nccl_plugin(pair));
+        self.check("verbs: a WRITE that comes late".into(), || late::check(pair));
+        self.check("verbs: rxe0 deleted in mid-transfer".into(), || deleted(pair));
     }
 
     pub(super) fn failed(&self) -> usize {
         self.done.iter().filter(|check| matches!(check.verdict, Verdict::Failed(_))).count()
-    }
-
-    fn verbs(&mut self, name: &str, check: impl FnOnce() -> Result<String, Failure>) {
-        match Datapath::Verbs.is_built() {
-            true => self.check(name.into(), check),
-            false => self.note(name.into(), Verdict::NotBuilt, Duration::ZERO),
-        }
     }
 
     fn check(&mut self, name: String, check: impl FnOnce() -> Result<String, Failure>) {
@@ -100,15 +87,11 @@ impl Checks {
             Ok(figure) => Verdict::Passed(figure),
             Err(failure) => Verdict::Failed(failure.to_string()),
         };
-        self.note(name, verdict, start.elapsed());
-    }
-
-    fn note(&mut self, name: String, verdict: Verdict, took: Duration) {
+        let took = start.elapsed();
         let seconds = took.as_secs_f64();
         match &verdict {
             Verdict::Passed(figure) => println!("{name:<44} passed {seconds:>5.1} s  {figure}"),
             Verdict::Failed(why) => println!("{name:<44} FAILED {seconds:>5.1} s\n{why}"),
-            Verdict::NotBuilt => println!("{name:<44} not built yet"),
         }
         self.done.push(Check { name, verdict, took });
     }

@@ -42,8 +42,7 @@ pub(super) struct Results {
 pub(super) struct Ratio {
     pub(super) of: &'static str,
     pub(super) to: &'static str,
-    /// `None` where one of the two is not built yet.
-    pub(super) value: Option<f64>,
+    pub(super) value: f64,
     pub(super) least: f64,
 }
 
@@ -79,7 +78,7 @@ pub(super) fn measure(pair: &Pair, rounds: Rounds) -> Result<Results, Failure> {
         for trouble in [Trouble::Clean, Trouble::Loss] {
             trouble.set(pair)?;
             for (contestant, figures) in contestants.iter().zip(&mut figures) {
-                if contestant.trouble == trouble && contestant.is_built() {
+                if contestant.trouble == trouble {
                     figures.push(contestant.run(pair)?.value());
                 }
             }
@@ -95,13 +94,6 @@ pub(super) fn measure(pair: &Pair, rounds: Rounds) -> Result<Results, Failure> {
 }
 
 impl Contestant {
-    fn is_built(&self) -> bool {
-        match &self.program {
-            Program::Perftest(_) => true,
-            Program::Braid(run) => run.datapath.is_built(),
-        }
-    }
-
     fn run(&self, pair: &Pair) -> Result<Figure, Failure> {
         match &self.program {
             Program::Perftest(test) => test.run(pair),
@@ -163,27 +155,24 @@ impl Wanted {
             let found = figures.iter().find(|(other, _)| *other == name);
             median(&found.expect("ratios are of contestants").1)
         };
-        let value = median(of).zip(median(to)).map(|(of, to)| of / to);
-        Ratio { of, to, value, least: self.least }
+        Ratio { of, to, value: median(of) / median(to), least: self.least }
     }
 }
 
 impl Ratio {
-    /// Nothing is short of its least as long as it is not built.
     pub(super) fn is_short(&self) -> bool {
-        self.value.is_some_and(|value| value < self.least)
+        self.value < self.least
     }
 }
 
-/// Of an even number, the mean of the two in the middle.
-pub(super) fn median(figures: &[f64]) -> Option<f64> {
+/// Of at least one figure; of an even number, the mean of the two in the middle.
+pub(super) fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(sorted[middle]),
-        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    match sorted.len() % 2 {
+        1 => sorted[middle],
+        _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
     }
 }
 
@@ -202,9 +191,8 @@ mod tests {
 
     #[test]
     fn medians() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0]), 2.5);
     }
 
     #[test]
@@ -212,15 +200,8 @@ mod tests {
         let figures: Vec<_> = contestants().iter().map(|c| (c.name, vec![2.0])).collect();
         for wanted in wanted() {
             let ratio = wanted.judge(&figures);
-            assert_eq!(ratio.value, Some(1.0));
+            assert_eq!(ratio.value, 1.0);
             assert_eq!(ratio.is_short(), ratio.least > 1.0);
         }
-    }
-
-    #[test]
-    fn what_is_not_built_has_no_ratio() {
-        let figures = [("x", vec![1.0]), ("y", vec![])];
-        let ratio = Wanted { over: ("x", "y"), least: 9.0 }.judge(&figures);
-        assert!(ratio.value.is_none() && !ratio.is_short());
     }
 }

@@ -5,27 +5,20 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::checks::{Checks, Verdict};
-use super::ratios::{Results, median};
+use super::ratios::{Ratio, Results, median};
 use crate::Failure;
 
 pub(super) fn print(results: &Results) {
     println!("\n{:<24} {:>10}  rounds [MB/s]", "WRITE", "median");
     for (name, figures) in &results.figures {
         let rounds: Vec<String> = figures.iter().map(|figure| format!("{figure:.1}")).collect();
-        match median(figures) {
-            Some(median) => println!("{name:<24} {median:>10.1}  {}", rounds.join(" ")),
-            None => println!("{name:<24} {:>10}", "not built"),
-        }
+        println!("{name:<24} {:>10.1}  {}", median(figures), rounds.join(" "));
     }
     println!("\n{:<24} {:<24} {:>7} {:>7}", "ratio of", "to", "is", "wanted");
     for ratio in &results.ratios {
-        let value = ratio.value.map_or("-".into(), |value| format!("{value:.2}"));
-        let verdict = match ratio.value {
-            None => "not built yet",
-            Some(_) if ratio.is_short() => "SHORT",
-            Some(_) => "",
-        };
-        println!("{:<24} {:<24} {value:>7} {:>7.2}  {verdict}", ratio.of, ratio.to, ratio.least);
+        let Ratio { of, to, value, least } = ratio;
+        let verdict = if ratio.is_short() { "SHORT" } else { "" };
+        println!("{of:<24} {to:<24} {value:>7.2} {least:>7.2}  {verdict}");
     }
 }
 
@@ -45,7 +38,6 @@ fn to_json(kernel: &str, checks: &Checks, results: &Results) -> Value {
         let (verdict, said) = match &check.verdict {
             Verdict::Passed(figure) => ("passed", figure.as_str()),
             Verdict::Failed(why) => ("failed", why.as_str()),
-            Verdict::NotBuilt => ("not built", ""),
         };
         let seconds = check.took.as_secs_f64();
         json!({ "name": check.name, "verdict": verdict, "said": said, "seconds": seconds })
@@ -66,17 +58,15 @@ fn to_json(kernel: &str, checks: &Checks, results: &Results) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ratios::Ratio;
     use super::*;
 
     #[test]
-    fn what_is_not_built_is_null_for_programs() {
-        let figures = vec![("x", vec![1.0, 3.0]), ("y", vec![])];
-        let ratios = vec![Ratio { of: "y", to: "x", value: None, least: 2.0 }];
+    fn programs_get_medians_and_ratios() {
+        let figures = vec![("x", vec![1.0, 3.0]), ("y", vec![5.0])];
+        let ratios = vec![Ratio { of: "y", to: "x", value: 2.5, least: 2.0 }];
         let value = to_json("6.1", &Checks::default(), &Results { figures, ratios });
         assert_eq!(value["figures"][0]["median_megabytes_s"], 2.0);
-        assert_eq!(value["figures"][1]["median_megabytes_s"], Value::Null);
-        assert_eq!(value["ratios"][0]["ratio"], Value::Null);
+        assert_eq!(value["ratios"][0]["ratio"], 2.5);
         assert_eq!(value["kernel"], "6.1");
     }
 }
