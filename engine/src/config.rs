@@ -60,7 +60,8 @@ pub struct EngineConfig {
     /// on the links. Ways are learnt anew every few seconds. Over UDP only; where no probe is
     /// answered, plain source ports are used, and the log says so. See [`crate::discover`].
     pub discover: bool,
-    /// Most payload bytes of a packet; the peer's and the link's limits apply as well. `None`: 16384.
+    /// Most payload bytes of a packet; the peer's and the link's limits apply as well. `None`: 16384; over verbs
+    /// what fits 4 KiB of the NIC's packets, headers included, and 16 KiB where the NIC places it.
     pub mtu: Option<u16>,
     /// Whether payloads carry a check. On if either side wants it.
     pub crc: Crc,

@@ -226,10 +226,13 @@ impl EngineInner {
         }
         let counters = Arc::new(WorkerCounters::default());
         let seed = config.seed.wrapping_add((index as u64) << 32);
-        let default = self.device.as_ref().map_or(DEFAULT_MTU, |device| device.segment_len());
+        let default = self.device.as_ref().map_or(DEFAULT_MTU, |device| device.staged_len());
         let mtu = config.mtu.unwrap_or(default);
-        let trunks =
-            self.device.as_ref().map(|device| Trunks::new(device.clone(), config.paths, mtu));
+        let trunk = |device: &Arc<Device>| {
+            let blind_len = config.mtu.unwrap_or(device.blind_len());
+            Trunks::new(device.clone(), config.paths, mtu, blind_len)
+        };
+        let trunks = self.device.as_ref().map(trunk);
         let parts = WorkerParts {
             link,
             trunks: trunks.transpose()?,

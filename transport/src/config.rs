@@ -86,10 +86,11 @@ pub struct EndpointConfig {
     /// Silence after which it is dead.
     pub peer_timeout: Duration,
     /// The peer's NIC can write payloads where they belong before software sees them: first
-    /// transmissions of WRITEs ask for it, see [`crate::Placement`]. The network must not repeat what is
-    /// placed so, and the driver closes a queue pair's NIC queue pairs when it leaves RTS and SQD, before it hands out the
-    /// completions of that.
-    pub blind: bool,
+    /// transmissions of WRITEs ask for it, see [`crate::Placement`], in segments of at most so many payload
+    /// bytes, or [`Remote::mtu`] where that is more, until one is lost; from then on, and until many have arrived without a loss, in
+    /// segments of that MTU. The network must not repeat what is placed so, and the driver closes a queue
+    /// pair's NIC queue pairs when it leaves RTS and SQD, before it hands out the completions of that.
+    pub blind: Option<u16>,
 }
 
 impl Default for EndpointConfig {
@@ -100,7 +101,7 @@ impl Default for EndpointConfig {
             peer_receive_buffer: u64::MAX,
             ping_interval: Duration::from_millis(500),
             peer_timeout: Duration::from_secs(3),
-            blind: false,
+            blind: None,
         }
     }
 }
@@ -116,7 +117,7 @@ pub struct Remote {
     pub send_psn: u32,
     /// First PSN that it sends (24 bits).
     pub recv_psn: u32,
-    /// Payload bytes of a full segment, in both directions.
+    /// Payload bytes of a full segment, in both directions; but see [`EndpointConfig::blind`].
     pub mtu: u16,
     /// Packets beyond its ePSN that it tracks.
     pub window: u16,

@@ -152,12 +152,18 @@ impl Device {
         }
     }
 
-    /// Payload bytes of a segment unless told otherwise: with all headers it fills 4 KiB of whole NIC packets. Longer
-    /// ones gain nothing on Soft-RoCE, and where a WRITE of several packets loses one, all behind it are lost as well.
-    pub(crate) fn segment_len(&self) -> u16 {
+    /// Payload bytes of a segment unless told otherwise: with all headers it fills 4 KiB of whole NIC packets.
+    pub(crate) fn staged_len(&self) -> u16 {
         let packets = (4096 / self.mtu).max(1) as usize;
         let bytes = packets * Frame::part_len(self.mtu as usize) - MAX_DATA_HEADER_LEN;
         bytes as u16 / 8 * 8
+    }
+
+    /// Those of a segment that the NIC places, as long as nothing is lost: work requests and completions cost more than
+    /// packets do. On Soft-RoCE, where a WRITE of several packets loses one, all behind it are lost as well.
+    pub(crate) fn blind_len(&self) -> u16 {
+        let mtu = self.mtu as u16;
+        (16_384 / mtu).max(1) * mtu
     }
 
     /// Looks at what the device has to say; true once it is gone.

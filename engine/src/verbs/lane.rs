@@ -30,7 +30,8 @@ pub(crate) fn receives(lanes: usize, message_len: usize) -> usize {
 
 /// Segments that a sender may have in flight, so that all of them find room though they take one lane, which has
 /// `receives`: each is two messages, its header's and its payload's, or as many as it has parts, and there are
-/// those of the other stream.
+/// those of the other stream. A longer one, which the NIC places, takes the room of as many as it has bytes for, and is
+/// no more messages than those.
 pub(crate) fn credits(receives: usize, parts: usize) -> u16 {
     (receives / (1 + parts.max(2))).max(1) as u16
 }

@@ -17,7 +17,7 @@ use super::responder::Attempt;
 use crate::connect::{ConnectError, Outcome};
 use crate::listener::{Backlog, Incoming};
 use crate::random;
-use crate::verbs::{Owner, Partner, TrunkError};
+use crate::verbs::{Owner, Partner, TrunkError, Trunks};
 
 /// Segments that share a lane's work requests, and a message for their headers.
 const NIC_TRAIN: u32 = 8;
@@ -184,7 +184,7 @@ impl Worker {
             peer_receive_buffer: theirs.receive_buffer.into(),
             ping_interval: self.plan.ping_interval,
             peer_timeout: self.plan.peer_timeout,
-            blind: self.trunks.is_some(),
+            blind: self.trunks.as_ref().map(Trunks::blind_len),
         };
         let peer = self.peers.find_or_make(now, theirs.instance, addr, config);
         if let Some(ways) = &self.ways {

@@ -65,7 +65,7 @@ impl End {
         paths: u32,
         set: &mut PathSet,
         key: u32,
-        blind: bool,
+        blind: Option<u16>,
     ) -> End {
         // Nobody dies here but by a fault of the fabric, which time-outs notice.
         let ping_interval = Duration::from_secs(3600);
@@ -128,10 +128,10 @@ pub(crate) fn connect(
         let (now, key) = (Time::ZERO, memory.key());
         let paths = sets.find(topology, src, dst);
         let set = sets.get_mut(paths);
-        ends.push(End::new(now, (src, dst), pair(first), paths, set, key, config.blind));
+        let blind = config.blind.then_some(mtu);
+        ends.push(End::new(now, (src, dst), pair(first), paths, set, key, blind));
         let set = sets.get_mut(ANSWERING);
-        let mut receiver =
-            End::new(now, (dst, src), pair(first + 1), ANSWERING, set, key, config.blind);
+        let mut receiver = End::new(now, (dst, src), pair(first + 1), ANSWERING, set, key, blind);
         messages.iter().for_each(|number| receiver.expect(now, *number));
         ends.push(receiver);
     }

@@ -8,10 +8,13 @@
 //! segments at a time: a loss costs it a NIC queue pair and all that is on its way to that, where
 //! staging costs a copy.
 //!
+//! Blind segments are long, several packets of the NIC, as long as every path that was used is trusted: it has lost
+//! nothing, or not for long. One packet lost loses the segment, so others are short.
+//!
 //! Invariants of a [`Life`]: it is `fenced` from the first fence of its generation until a newer
 //! generation is heard of, and nothing blind is sent meanwhile, nor before `rests_until`. So no segment is
 //! ever blind on a generation that a fence of ours has closed. A generation only grows. `good` and `under_way`
-//! are of this generation.
+//! are of this generation. `doubted` counts the lives that are not trusted.
 
 use std::time::Duration;
 
@@ -49,17 +52,20 @@ impl Placement {
 const SHORTEST_REST: Duration = Duration::from_millis(200);
 /// The longest is 16 times that, 3.2 s.
 const MOST_DOUBLINGS: u8 = 4;
-/// Blind segments that must arrive between two losses for blind placement to pay.
+/// Blind segments that must arrive between two losses for blind placement to pay, and for a path to be trusted.
 const WORTHWHILE: u16 = 1_000;
 /// Blind segments that may be on their way at first after a rest, and one more for so many that have arrived.
 const TRIAL: u16 = 8;
 const GOOD_PER_MORE: u16 = 8;
 
 /// What the sender of a stream knows about its paths' NIC queue pairs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Blind {
     /// By path, up to the highest that was used.
     lives: Vec<Life>,
+    doubted: usize,
+    /// Payload bytes of a segment while all are trusted.
+    longest: u16,
 }
 
 /// The latest NIC queue pair of a path.
@@ -78,6 +84,27 @@ struct Life {
 }
 
 impl Blind {
+    pub(crate) fn new(longest: u16) -> Self {
+        Blind { lives: Vec::new(), doubted: 0, longest }
+    }
+
+    /// Payload bytes of a full segment, where one that is not blind has `mtu`.
+    pub(crate) fn segment_len(&self, mtu: u16) -> u16 {
+        if self.doubted == 0 { self.longest.max(mtu) } else { mtu }
+    }
+
+    /// Something that may change whether a path is trusted.
+    fn live(&mut self, path: PathId, event: impl FnOnce(&mut Life)) {
+        let life = self.life(path);
+        let before = life.is_trusted();
+        event(life);
+        match (before, life.is_trusted()) {
+            (true, false) => self.doubted += 1,
+            (false, true) => self.doubted -= 1,
+            _ => {}
+        }
+    }
+
     fn life(&mut self, path: PathId) -> &mut Life {
         let index = usize::from(path.get());
         if index >= self.lives.len() {
@@ -112,41 +139,54 @@ impl Blind {
 
     /// A segment that was blind through `fence` is sent again.
     pub(crate) fn place_again(&mut self, now: Time, fence: Fence) -> Placement {
-        let life = self.life(fence.path);
-        if life.generation == fence.generation && !life.fenced {
-            let doublings = if life.good < WORTHWHILE { life.doublings } else { 0 };
-            life.rests_until = now + SHORTEST_REST * (1 << doublings);
-            life.doublings = (doublings + 1).min(MOST_DOUBLINGS);
-            life.fenced = true;
-            life.good = 0;
-        }
+        self.live(fence.path, |life| {
+            if life.generation == fence.generation && !life.fenced {
+                life.end(now);
+            }
+        });
         Placement::Staged { fence: Some(fence) }
     }
 
     /// The first transmission of a segment that was blind through `fence` has arrived.
     pub(crate) fn on_arrival(&mut self, fence: Fence) {
-        let life = self.life(fence.path);
-        if life.generation == fence.generation {
-            life.good = life.good.saturating_add(1);
-            life.under_way -= 1;
-        }
+        self.live(fence.path, |life| {
+            if life.generation == fence.generation {
+                life.good = life.good.saturating_add(1);
+                life.under_way -= 1;
+            }
+        });
     }
 
     /// The peer receives with this generation now.
     pub(crate) fn renew(&mut self, path: PathId, generation: u32) {
-        let life = self.life(path);
-        if generation > life.generation {
-            life.generation = generation;
-            life.fenced = false;
-            (life.good, life.under_way) = (0, 0);
-        }
+        self.live(path, |life| {
+            if generation > life.generation {
+                life.generation = generation;
+                life.fenced = false;
+                (life.good, life.under_way) = (0, 0);
+            }
+        });
     }
 }
 
 impl Life {
+    /// Whether a loss is not to be reckoned with.
+    fn is_trusted(&self) -> bool {
+        !self.fenced && (self.generation == 0 || self.good >= WORTHWHILE)
+    }
+
+    /// A segment was lost: a fence goes out.
+    fn end(&mut self, now: Time) {
+        let doublings = if self.good < WORTHWHILE { self.doublings } else { 0 };
+        self.rests_until = now + SHORTEST_REST * (1 << doublings);
+        self.doublings = (doublings + 1).min(MOST_DOUBLINGS);
+        self.fenced = true;
+        self.good = 0;
+    }
+
     /// After a loss, whether as many are on their way as the next one may cost.
     fn is_tried_enough(&self) -> bool {
-        self.generation > 0 && self.under_way >= TRIAL + self.good / GOOD_PER_MORE
+        !self.is_trusted() && self.under_way >= TRIAL + self.good / GOOD_PER_MORE
     }
 }
 
@@ -155,6 +195,8 @@ mod tests {
     use super::*;
 
     const PATH: PathId = PathId::new(7);
+    const SHORT: u16 = 4_000;
+    const LONG: u16 = 16_384;
 
     fn fence(generation: u32) -> Fence {
         Fence { path: PATH, generation }
@@ -177,14 +219,14 @@ mod tests {
 
     #[test]
     fn a_fresh_path_is_blind_in_its_first_generation() {
-        let mut blind = Blind::default();
+        let mut blind = Blind::new(LONG);
         assert_eq!(blind.place_first(at(0), PATH), Placement::Blind(fence(0)));
         assert_eq!(blind.lives.len(), 8, "as many as are used");
     }
 
     #[test]
     fn a_fence_stops_its_path_alone_and_is_repeated_until_it_is_answered() {
-        let mut blind = Blind::default();
+        let mut blind = Blind::new(LONG);
         let fenced = Placement::Staged { fence: Some(fence(0)) };
         assert_eq!(blind.place_again(at(0), fence(0)), fenced);
         assert_eq!(blind.place_first(at(60_000), PATH), fenced, "however long it takes");
@@ -200,7 +242,7 @@ mod tests {
 
     #[test]
     fn an_old_fence_goes_out_but_stops_nothing_new() {
-        let mut blind = Blind::default();
+        let mut blind = Blind::new(LONG);
         blind.renew(PATH, 4);
         assert_eq!(blind.place_again(at(0), fence(3)), Placement::Staged { fence: Some(fence(3)) });
         assert_eq!(blind.place_first(at(0), PATH), Placement::Blind(fence(4)));
@@ -210,7 +252,7 @@ mod tests {
 
     #[test]
     fn rests_double_until_blind_placement_pays() {
-        let mut blind = Blind::default();
+        let mut blind = Blind::new(LONG);
         let mut now = 0;
         for (generation, rest) in (0..).zip([200, 400, 800, 1_600, 3_200, 3_200]) {
             assert_eq!(rest_after_loss(&mut blind, now, generation), rest);
@@ -224,6 +266,34 @@ mod tests {
         arrive(&mut blind, now, 7, WORTHWHILE);
         assert_eq!(rest_after_loss(&mut blind, now, 7), 200);
         assert_eq!(rest_after_loss(&mut blind, now, 8), 400);
+    }
+
+    #[test]
+    fn segments_are_long_while_every_path_is_trusted() {
+        let mut blind = Blind::new(LONG);
+        let other = Fence { path: PathId::new(1), generation: 0 };
+        assert_eq!(blind.segment_len(SHORT), LONG, "nothing was lost yet");
+        assert_eq!(
+            Blind::new(0).segment_len(SHORT),
+            SHORT,
+            "no shorter than those that are staged"
+        );
+        blind.place_again(at(0), fence(0));
+        blind.place_again(at(0), fence(0));
+        blind.place_again(at(0), other);
+        blind.renew(PATH, 1);
+        arrive(&mut blind, 500, 1, WORTHWHILE);
+        assert_eq!(blind.segment_len(SHORT), SHORT, "the other path has lost one, too");
+        blind.renew(other.path, 1);
+        for _ in 0..WORTHWHILE {
+            assert_eq!(blind.segment_len(SHORT), SHORT);
+            blind.place_first(at(500), other.path);
+            blind.on_arrival(Fence { generation: 1, ..other });
+        }
+        assert_eq!(blind.segment_len(SHORT), LONG);
+        // The peer has closed one of its own accord.
+        blind.renew(PATH, 2);
+        assert_eq!(blind.segment_len(SHORT), SHORT);
     }
 
     /// Sends so many one after the other; each arrives.
@@ -242,7 +312,7 @@ mod tests {
 
     #[test]
     fn after_a_rest_few_are_on_their_way_until_many_have_arrived() {
-        let mut blind = Blind::default();
+        let mut blind = Blind::new(LONG);
         assert_eq!(burst(&mut blind, 0), 1_000, "nothing was lost yet");
         blind.place_again(at(0), fence(0));
         blind.renew(PATH, 1);
@@ -258,7 +328,7 @@ mod tests {
 
     #[test]
     fn the_losses_of_one_generation_count_once() {
-        let mut blind = Blind::default();
+        let mut blind = Blind::new(LONG);
         blind.place_again(at(0), fence(0));
         blind.place_again(at(140), fence(0));
         blind.renew(PATH, 1);

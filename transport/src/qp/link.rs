@@ -47,7 +47,7 @@ impl Link {
         let segments = u64::from(remote.segments) * Segment::wire_len(remote.mtu);
         let peer_bytes = endpoint.peer_receive_buffer.min(segments);
         let mut requests = Outgoing::new(config, &remote, admit(), peer_bytes);
-        requests.blind = endpoint.blind.then(Blind::default);
+        requests.blind = endpoint.blind.map(Blind::new);
         Link {
             trains: TrainLimit::new(endpoint, remote.mtu),
             requests,

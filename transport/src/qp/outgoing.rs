@@ -248,6 +248,11 @@ impl Outgoing {
         (psn, placement)
     }
 
+    /// Payload bytes of a full segment of a WRITE, where others have `mtu`.
+    pub(crate) fn write_mtu(&self, mtu: u16) -> u16 {
+        self.blind.as_ref().map_or(mtu, |blind| blind.segment_len(mtu))
+    }
+
     /// A segment that was handed out blind was sent staged.
     pub(crate) fn staged(&mut self, psn: u32) {
         let fence = self.window.staged(Psn::expand(psn, self.window.una()));

@@ -23,6 +23,8 @@ pub(crate) struct Next {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) mtu: u16,
+    /// Payload bytes of a full segment of a WRITE.
+    pub(crate) write_mtu: u16,
     pub(crate) max_rd_atomic: u8,
     pub(crate) draining: bool,
 }
@@ -88,7 +90,8 @@ impl SendQueue {
             return None;
         }
         let left = entry.payload_len().saturating_sub(self.offset);
-        let len = left.min(u32::from(limits.mtu)) as u16;
+        let most = if entry.is_write() { limits.write_mtu } else { limits.mtu };
+        let len = left.min(most.into()) as u16;
         Some(Next { source: self.cursor, offset: self.offset, len })
     }
 
@@ -122,8 +125,7 @@ impl SendQueue {
 
     /// Whether a segment carries the payload of a WRITE.
     pub(crate) fn writes(&self, next: Next) -> bool {
-        let is_write = |entry: &Entry| matches!(entry.wr.op, SendOp::Write { .. });
-        next.len > 0 && self.get(next.source).is_some_and(is_write)
+        next.len > 0 && self.get(next.source).is_some_and(Entry::is_write)
     }
 
     /// Fills in what a segment says of its work request, and returns the memory that it carries.
@@ -214,6 +216,10 @@ impl Entry {
     }
 
     /// Bytes that its segments carry: none for what asks for data.
+    fn is_write(&self) -> bool {
+        matches!(self.wr.op, SendOp::Write { .. })
+    }
+
     fn payload_len(&self) -> u32 {
         if self.wr.op.needs_response() { 0 } else { self.len }
     }

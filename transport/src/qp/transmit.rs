@@ -181,6 +181,7 @@ impl QueuePair {
         }
         let limits = Limits {
             mtu: link.remote.mtu,
+            write_mtu: link.requests.write_mtu(link.remote.mtu),
             max_rd_atomic: link.remote.max_rd_atomic,
             draining: self.state == QpState::SendQueueDrained,
         };

@@ -11,7 +11,7 @@ use crate::hosts::{MTU, Pair, Sent};
 const PLAIN: Placement = Placement::Staged { fence: None };
 
 fn blind_pair() -> Pair {
-    let endpoint = EndpointConfig { blind: true, ..EndpointConfig::default() };
+    let endpoint = EndpointConfig { blind: Some(MTU), ..EndpointConfig::default() };
     Pair::with(QpConfig { ask_every: 1, ..QpConfig::default() }, endpoint)
 }
 

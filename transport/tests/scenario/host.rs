@@ -49,6 +49,8 @@ pub(crate) struct Host {
     renewals: Vec<(QpId, Fence)>,
     train_segments: u32,
     peer_receive_buffer: u64,
+    /// Payload bytes of a blind segment, at most; 0: there are none.
+    blind: u16,
     /// When data or an ack was last sent.
     pub(crate) last_traffic: Time,
 }
@@ -88,6 +90,7 @@ impl Host {
             renewals: Vec::new(),
             train_segments: config.train_segments,
             peer_receive_buffer: config.peer_receive_buffer,
+            blind: config.blind.unwrap_or(0),
             last_traffic: Time::ZERO,
         }
     }
@@ -304,8 +307,8 @@ impl Host {
 
     /// The peer's socket must not overflow. A first segment and the probes of a time-out go out even so.
     fn check_budget(&self) {
-        let segment =
-            self.links.iter().map(|link| u64::from(link.remote.mtu)).max().unwrap_or(0) + 60;
+        let longest = self.links.iter().map(|link| link.remote.mtu.max(self.blind)).max();
+        let segment = u64::from(longest.unwrap_or(0)) + 60;
         let slack = segment * (1 + 4 * self.links.len() as u64);
         let most = self.peer_receive_buffer.saturating_add(slack);
         let in_flight = self.endpoint.in_flight();
@@ -324,7 +327,7 @@ impl Host {
                 let link = &mut self.links[index];
                 let train = &mut link.trains[usize::from(header.opcode.is_response())];
                 follow(train, path, train_start, self.train_segments);
-                link.check_header(&header, access);
+                link.check_header(&header, access, self.blind);
                 link.questions.ask(&header, link.remote.max_rd_atomic);
                 assert_eq!((pd, crc), (self.links[index].pd, self.links[index].remote.crc));
                 let Some(payload) = self.memory.gather(pd, access, &gather) else {
@@ -388,10 +391,12 @@ fn encode_data(header: DataHeader, payload: &[u8], crc: Crc, bytes: &mut Vec<u8>
 }
 
 impl Link {
-    fn check_header(&self, header: &DataHeader, access: Access) {
+    fn check_header(&self, header: &DataHeader, access: Access, blind: u16) {
         let remote = &self.remote;
+        let is_write = matches!(header.opcode, Opcode::Write | Opcode::WriteImm);
+        let longest = if is_write { remote.mtu.max(blind) } else { remote.mtu };
         assert_eq!((header.qp, header.token), (remote.qp, remote.token));
-        assert!(header.len <= remote.mtu, "a segment of {} bytes", header.len);
+        assert!(header.len <= longest, "a segment of {} bytes", header.len);
         let response = header.opcode.is_response();
         assert_eq!(access, if response { Access::REMOTE_READ } else { Access::NONE });
         assert!(response || !self.quiet, "a drained send queue sends {header:?}");

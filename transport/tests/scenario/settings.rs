@@ -71,7 +71,7 @@ impl Settings {
             crc: if rng.random_bool(0.75) { Crc::On } else { Crc::Off },
             policy,
             paths: pick(rng, &[1, 2, 16, 64]),
-            endpoint: EndpointConfig { blind: is_blind(seed), ..endpoint(rng, mtu) },
+            endpoint: EndpointConfig { blind: blind(seed, mtu), ..endpoint(rng, mtu) },
             qp: [queue_pair(rng, mtu, recovery), queue_pair(rng, mtu, recovery)],
             faults: faults(rng),
             delay: micros(pick(rng, &[1, 5, 20, 100])),
@@ -88,9 +88,11 @@ impl Settings {
     }
 }
 
-/// Half of the scenarios. Not drawn from the others' source, so that seeds mean what they always did.
-fn is_blind(seed: u64) -> bool {
-    Pcg64Mcg::seed_from_u64(seed ^ 0x626C_696E).random_bool(0.5)
+/// Half of the scenarios, in segments as long as others or longer. Not drawn from the others' source, so that seeds mean
+/// what they always did.
+fn blind(seed: u64, mtu: u16) -> Option<u16> {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x626C_696E);
+    rng.random_bool(0.5).then(|| mtu * pick(&mut rng, &[1, 1, 3, 4]))
 }
 
 fn faults(rng: &mut Pcg64Mcg) -> Faults {
@@ -133,7 +135,7 @@ fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
         ping_interval: Duration::from_millis(500),
         // Bad luck alone must not kill a peer that is there.
         peer_timeout: Duration::from_secs(30),
-        blind: false,
+        blind: None,
     }
 }
 

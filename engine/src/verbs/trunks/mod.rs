@@ -51,9 +51,13 @@ pub(crate) struct Trunks {
     recv_cq: Cq,
     channel: CompletionChannel,
     paths: usize,
-    /// Bytes of a message buffer.
+    /// Most payload bytes of a segment that the NIC places, as long as nothing is lost.
+    blind_len: u16,
+    /// Bytes of a buffer to receive a message in.
     message_len: usize,
-    /// Parts of the longest packet.
+    /// Bytes of a buffer to send from: it also holds all parts of a packet that fits no message.
+    slot_len: usize,
+    /// Parts of the longest packet that fits a message.
     parts: usize,
     /// Work requests on lanes that the NIC may read for.
     outstanding: usize,
@@ -62,11 +66,12 @@ pub(crate) struct Trunks {
 }
 
 impl Trunks {
-    /// `mtu`: the longest payload of a segment.
+    /// `mtu`: the longest payload of a segment, `blind_len` of one that the NIC places, if that is longer.
     pub(crate) fn new(
         device: Arc<Device>,
         paths: usize,
         mtu: u16,
+        blind_len: u16,
     ) -> Result<Self, VerbsSetupError> {
         if paths >= MAX_LANES {
             return Err(VerbsSetupError::Paths { paths, max: MAX_LANES - 1 });
@@ -77,10 +82,11 @@ impl Trunks {
         let recv_cq = device.context.create_cq(entries, Some(&channel))?;
         let qkey = random::number() as u32 & 0x7FFF_FFFF;
         let control = Control::new(&device, &send_cq, &recv_cq, qkey)?;
-        let packet_len = MAX_DATA_HEADER_LEN + usize::from(mtu);
-        let parts = packet_len.div_ceil(Frame::part_len(device.mtu as usize));
-        if parts > MAX_PARTS {
-            let most = MAX_PARTS * Frame::part_len(device.mtu as usize) - MAX_DATA_HEADER_LEN;
+        let part_len = Frame::part_len(device.mtu as usize);
+        let (parts, message_len) = room(mtu, part_len);
+        let (most_parts, slot_len) = room(blind_len.max(mtu), part_len);
+        if most_parts > MAX_PARTS {
+            let most = MAX_PARTS * part_len - MAX_DATA_HEADER_LEN;
             return Err(VerbsSetupError::Mtu { mtu, most, path: device.mtu });
         }
         Ok(Trunks {
@@ -95,13 +101,19 @@ impl Trunks {
             recv_cq,
             channel,
             paths,
+            blind_len,
             parts,
-            // So that there is room for the frames of all parts, and for one of headers.
-            message_len: (packet_len + parts * FRAME_LEN).max(2048).next_multiple_of(64),
+            message_len,
+            slot_len,
             outstanding: 0,
             look_at: Instant::now(),
             gone: false,
         })
+    }
+
+    /// Most payload bytes of a segment that the NIC places.
+    pub(crate) fn blind_len(&self) -> u16 {
+        self.blind_len
     }
 
     /// What becomes readable when something has come, after [`Trunks::arm`].
@@ -167,7 +179,7 @@ impl Trunks {
 
     fn make_pool(&mut self, pd: PdId) -> Result<(), TrunkError> {
         if let Entry::Vacant(vacant) = self.pools.entry(pd) {
-            vacant.insert(Pool::new(self.device.domain(pd)?, self.message_len)?);
+            vacant.insert(Pool::new(self.device.domain(pd)?, self.slot_len)?);
         }
         Ok(())
     }
@@ -277,4 +289,12 @@ impl Trunks {
             self.renew(id, index);
         }
     }
+}
+
+/// Into how many parts a packet with `payload` bytes goes at most, and the bytes of a buffer for it, the frames of
+/// all parts included, or for a frame of headers.
+fn room(payload: u16, part_len: usize) -> (usize, usize) {
+    let packet_len = MAX_DATA_HEADER_LEN + usize::from(payload);
+    let parts = packet_len.div_ceil(part_len);
+    (parts, (packet_len + parts * FRAME_LEN).max(2048).next_multiple_of(64))
 }

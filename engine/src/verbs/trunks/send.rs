@@ -124,7 +124,8 @@ impl Trunks {
         let at = (id, lane);
         let pd = trunk.owner.pd;
         let len = FRAME_LEN + header.encoded_len() + usize::from(header.len);
-        if now < trunk.rough_until && len > self.device.mtu as usize {
+        let is_long = len > self.device.mtu as usize;
+        if is_long && (now < trunk.rough_until || len > self.message_len) {
             return self.stage_in_parts(at, shipment, fence);
         }
         if !self.batch.takes(at) {
@@ -154,11 +155,11 @@ impl Trunks {
         fence: Option<(PathId, u32)>,
     ) {
         let part_len = Frame::part_len(self.device.mtu as usize);
-        let mut staged = Vec::with_capacity(self.message_len);
+        let mut staged = Vec::with_capacity(self.slot_len);
         shipment.header.encode(&mut staged);
         copy(&mut staged, shipment.gather);
         let count = staged.len().div_ceil(part_len);
-        if count > MAX_PARTS || staged.len() + count * FRAME_LEN > self.message_len {
+        if count > MAX_PARTS || staged.len() + count * FRAME_LEN > self.slot_len {
             debug_assert!(false, "send buffers have room for all parts");
             return;
         }
