@@ -27,6 +27,11 @@ type KeyTable = HashMap<u32, NicKeys>;
 /// A worker's snapshot, looked up again only after the table has changed.
 pub(crate) type KeyCache = Cache<Arc<ArcSwap<KeyTable>>, Arc<KeyTable>>;
 
+/// Bytes of a segment that the NIC places, where its packets are not tiny.
+const BLIND_BYTES: u16 = 16_384;
+/// Where they are: sent again, the segment goes in parts, of which there can be 64.
+const MOST_PACKETS: u16 = 32;
+
 /// An RDMA device, one port of it, one address of that.
 pub(crate) struct Device {
     pub(crate) context: Context,
@@ -159,11 +164,9 @@ impl Device {
         bytes as u16 / 8 * 8
     }
 
-    /// Those of a segment that the NIC places, as long as nothing is lost: work requests and completions cost more than
-    /// packets do. On Soft-RoCE, where a WRITE of several packets loses one, all behind it are lost as well.
+    /// Those of a segment that the NIC places, as long as nothing is lost.
     pub(crate) fn blind_len(&self) -> u16 {
-        let mtu = self.mtu as u16;
-        (16_384 / mtu).max(1) * mtu
+        blind_len(self.mtu as u16)
     }
 
     /// Looks at what the device has to say; true once it is gone.
@@ -184,6 +187,12 @@ impl Device {
             }
         }
     }
+}
+
+/// Whole packets of the NIC, of `mtu` bytes, in a segment that it places: work requests and completions cost more than
+/// packets do. Where a WRITE of several packets loses one, Soft-RoCE loses all behind it as well.
+fn blind_len(mtu: u16) -> u16 {
+    (BLIND_BYTES / mtu).clamp(1, MOST_PACKETS) * mtu
 }
 
 fn find_gid(
@@ -208,4 +217,19 @@ fn find_gid(
     };
     let (device, port) = (options.device.clone(), options.port);
     found.ok_or(VerbsSetupError::NoGid { device, port, of: ip })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::parts::MAX_PARTS;
+
+    #[test]
+    fn whatever_the_nic_places_can_be_sent_again_in_parts() {
+        for (mtu, len) in [(256, 8192), (512, 16_384), (1024, 16_384), (4096, 16_384)] {
+            assert_eq!(blind_len(mtu), len);
+            let packet = MAX_DATA_HEADER_LEN + usize::from(len);
+            assert!(packet.div_ceil(Frame::part_len(mtu.into())) <= MAX_PARTS, "MTU {mtu}");
+        }
+    }
 }
