@@ -86,10 +86,10 @@ pub struct EndpointConfig {
     /// Silence after which it is dead.
     pub peer_timeout: Duration,
     /// The peer's NIC can write payloads where they belong before software sees them: first
-    /// transmissions of WRITEs ask for it, see [`crate::Placement`], in segments of at most so many payload
-    /// bytes, or [`Remote::mtu`] where that is more, until one is lost; from then on, and until many have arrived without a loss, in
-    /// segments of that MTU. The network must not repeat what is placed so, and the driver closes a queue
-    /// pair's NIC queue pairs when it leaves RTS and SQD, before it hands out the completions of that.
+    /// transmissions of WRITEs ask for it, see [`crate::Placement`], in segments of [`Remote::mtu`], and of at most
+    /// so many payload bytes, if that is more, while many have arrived on every path in use and none was lost. The network
+    /// must not repeat what is placed so, and the driver closes a queue pair's NIC queue pairs when it leaves RTS and SQD,
+    /// before it hands out the completions of that.
     pub blind: Option<u16>,
 }
 

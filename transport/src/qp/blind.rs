@@ -8,8 +8,8 @@
 //! segments at a time: a loss costs it a NIC queue pair and all that is on its way to that, where
 //! staging costs a copy.
 //!
-//! Blind segments are long, several packets of the NIC, as long as every path that was used is trusted: it has lost
-//! nothing, or not for long. One packet lost loses the segment, so others are short.
+//! Blind segments are long, several packets of the NIC, as long as every path that is used is trusted: some have arrived
+//! on it and it has lost none, or none for long. One packet lost loses the segment, so others are short.
 //!
 //! Invariants of a [`Life`]: it is `fenced` from the first fence of its generation until a newer
 //! generation is heard of, and nothing blind is sent meanwhile, nor before `rests_until`. So no segment is
@@ -52,8 +52,10 @@ impl Placement {
 const SHORTEST_REST: Duration = Duration::from_millis(200);
 /// The longest is 16 times that, 3.2 s.
 const MOST_DOUBLINGS: u8 = 4;
-/// Blind segments that must arrive between two losses for blind placement to pay, and for a path to be trusted.
+/// Blind segments that must arrive between two losses for blind placement to pay, and for a path to be trusted again.
 const WORTHWHILE: u16 = 1_000;
+/// Those that must arrive on a new path for it to be trusted: where one of a hundred is lost, most paths show it by then.
+const PROBATION: u16 = 64;
 /// Blind segments that may be on their way at first after a rest, and one more for so many that have arrived.
 const TRIAL: u16 = 8;
 const GOOD_PER_MORE: u16 = 8;
@@ -120,21 +122,22 @@ impl Blind {
         let life = self.life(path);
         let fence = Fence { path, generation: life.generation };
         if life.fenced {
-            Placement::Staged { fence: Some(fence) }
-        } else if now < life.rests_until || life.is_tried_enough() {
-            Placement::PLAIN
-        } else {
-            life.under_way += 1;
-            Placement::Blind(fence)
+            return Placement::Staged { fence: Some(fence) };
         }
+        if now < life.rests_until || life.is_tried_enough() {
+            return Placement::PLAIN;
+        }
+        self.live(path, |life| life.under_way += 1);
+        Placement::Blind(fence)
     }
 
     /// A segment that was to be blind through `fence` was not.
     pub(crate) fn place_staged(&mut self, fence: Fence) {
-        let life = self.life(fence.path);
-        if life.generation == fence.generation {
-            life.under_way -= 1;
-        }
+        self.live(fence.path, |life| {
+            if life.generation == fence.generation {
+                life.under_way -= 1;
+            }
+        });
     }
 
     /// A segment that was blind through `fence` is sent again.
@@ -170,9 +173,14 @@ impl Blind {
 }
 
 impl Life {
-    /// Whether a loss is not to be reckoned with.
+    /// Whether a loss is not to be reckoned with, or nobody has tried.
     fn is_trusted(&self) -> bool {
-        !self.fenced && (self.generation == 0 || self.good >= WORTHWHILE)
+        let enough = if self.generation == 0 { PROBATION } else { WORTHWHILE };
+        !self.fenced && (self.good >= enough || self.is_unused())
+    }
+
+    fn is_unused(&self) -> bool {
+        self.generation == 0 && self.good == 0 && self.under_way == 0
     }
 
     /// A segment was lost: a fence goes out.
@@ -186,7 +194,9 @@ impl Life {
 
     /// After a loss, whether as many are on their way as the next one may cost.
     fn is_tried_enough(&self) -> bool {
-        !self.is_trusted() && self.under_way >= TRIAL + self.good / GOOD_PER_MORE
+        self.generation > 0
+            && !self.is_trusted()
+            && self.under_way >= TRIAL + self.good / GOOD_PER_MORE
     }
 }
 
@@ -272,12 +282,18 @@ mod tests {
     fn segments_are_long_while_every_path_is_trusted() {
         let mut blind = Blind::new(LONG);
         let other = Fence { path: PathId::new(1), generation: 0 };
-        assert_eq!(blind.segment_len(SHORT), LONG, "nothing was lost yet");
-        assert_eq!(
-            Blind::new(0).segment_len(SHORT),
-            SHORT,
-            "no shorter than those that are staged"
-        );
+        assert_eq!(blind.segment_len(SHORT), LONG, "nobody has tried");
+        for _ in 1..PROBATION {
+            arrive(&mut blind, 0, 0, 1);
+            assert_eq!(blind.segment_len(SHORT), SHORT);
+        }
+        arrive(&mut blind, 0, 0, 1);
+        assert_eq!(blind.segment_len(SHORT), LONG, "nothing was lost");
+        blind.place_first(at(0), other.path);
+        assert_eq!(blind.segment_len(SHORT), SHORT, "a new path");
+        blind.place_staged(other);
+        assert_eq!(blind.segment_len(SHORT), LONG, "it was not used");
+        assert_eq!(Blind::new(0).segment_len(SHORT), SHORT, "no shorter than what is staged");
         blind.place_again(at(0), fence(0));
         blind.place_again(at(0), fence(0));
         blind.place_again(at(0), other);
