@@ -16,6 +16,7 @@ pub mod fuzz;
 pub mod install;
 pub mod lint;
 pub mod loom;
+mod median;
 pub mod process;
 pub mod rustc;
 pub mod soak;

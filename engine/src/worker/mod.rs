@@ -73,8 +73,8 @@ pub(crate) struct Worker {
     ways: Option<Ways>,
     /// Present over verbs: then data and acknowledgements go there, and the link only sets up connections.
     trunks: Option<Trunks>,
-    /// Turns since the link was asked for news.
-    turns: u32,
+    /// Turns since the link was asked for news, over verbs.
+    without_link: u32,
 }
 
 /// What a worker is made of.
@@ -98,7 +98,7 @@ impl Worker {
         Worker {
             ways,
             trunks: parts.trunks,
-            turns: 0,
+            without_link: 0,
             link: parts.link,
             caps,
             clock: parts.clock,
@@ -213,8 +213,11 @@ impl Worker {
     }
 
     fn is_links_turn(&mut self) -> bool {
-        self.turns = (self.turns + 1) % SET_UP_TURNS;
-        self.trunks.is_none() || self.turns == 0
+        if self.trunks.is_none() {
+            return true;
+        }
+        self.without_link = (self.without_link + 1) % SET_UP_TURNS;
+        self.without_link == 0
     }
 
     fn receive(&mut self, now: Time) -> bool {

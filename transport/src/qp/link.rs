@@ -49,7 +49,8 @@ impl Link {
         let mut requests = Outgoing::new(config, &remote, admit(), peer_bytes);
         requests.blind = endpoint.blind.map(Blind::new);
         Link {
-            trains: TrainLimit::new(endpoint, remote.mtu),
+            // The longest there are: later ones may be shorter, see `Blind`.
+            trains: TrainLimit::new(endpoint, requests.write_mtu(remote.mtu)),
             requests,
             from_requests: Incoming::new(Stream::Requests, &remote, config),
             answers: None,

@@ -215,11 +215,11 @@ impl Entry {
         matches!(self.wr.op, SendOp::Send { .. } | SendOp::Write { imm: Some(_), .. })
     }
 
-    /// Bytes that its segments carry: none for what asks for data.
     fn is_write(&self) -> bool {
         matches!(self.wr.op, SendOp::Write { .. })
     }
 
+    /// Bytes that its segments carry: none for what asks for data.
     fn payload_len(&self) -> u32 {
         if self.wr.op.needs_response() { 0 } else { self.len }
     }

@@ -17,10 +17,9 @@ pub(crate) struct TrainLimit {
 }
 
 impl TrainLimit {
-    /// `mtu`: payload bytes of a full segment that is not blind.
+    /// `mtu`: payload bytes of a full segment.
     pub(crate) fn new(endpoint: &EndpointConfig, mtu: u16) -> Self {
-        let longest = endpoint.blind.map_or(mtu, |blind| blind.max(mtu));
-        let (segments, full_segment) = (endpoint.train_segments, Segment::wire_len(longest));
+        let (segments, full_segment) = (endpoint.train_segments, Segment::wire_len(mtu));
         let whole = (endpoint.train_bytes / full_segment).clamp(1, segments.max(1).into());
         TrainLimit { segments, full_segment, train: whole * full_segment }
     }

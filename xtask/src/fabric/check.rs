@@ -10,6 +10,7 @@ use braid_fabric::{Fabric, Host, Owner, Plan, Rate, Trouble, Where};
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::Failure;
+use crate::median::median;
 
 const SPINES: usize = 4;
 const DELAYED: usize = 3;
@@ -74,6 +75,7 @@ impl Lab {
         let rate = self.fabric.plan().rate;
         let offered = Rate::from_bits(rate.bits() / 100 * 115);
         let (from, to) = self.sockets(spine)?;
+        setsockopt(&to, sockopt::RcvBufForce, &RECEIVE_BUFFER).map_err(|e| network(e.into()))?;
         let (times, received) = scope(|scope| {
             let receiver = scope.spawn(|| receive(&to));
             let sent = send_for(&from, &to, offered, Duration::from_secs(1));
@@ -182,7 +184,6 @@ impl Lab {
         let hosts = self.fabric.hosts();
         let (from, to) = (socket(&hosts[0], port)?, socket(&hosts[1], 0)?);
         to.set_read_timeout(Some(SILENCE)).map_err(network)?;
-        setsockopt(&to, sockopt::RcvBufForce, &RECEIVE_BUFFER).map_err(|e| network(e.into()))?;
         Ok((from, to))
     }
 }
@@ -214,18 +215,15 @@ fn receive(socket: &UdpSocket) -> Result<Vec<Instant>, Failure> {
 /// a while, and then nothing is offered or read.
 fn usual_rate(arrivals: &[Instant]) -> f64 {
     let first = arrivals[0];
-    let slices = (arrivals[arrivals.len() - 1] - first).as_nanos() / SLICE.as_nanos();
-    let mut counts = vec![0_usize; slices as usize];
+    let slice_of = |at: Instant| ((at - first).as_nanos() / SLICE.as_nanos()) as usize;
+    // The last slice is not whole, and left out where there are others.
+    let mut counts = vec![0.0; slice_of(arrivals[arrivals.len() - 1]).max(1)];
     for arrival in arrivals {
-        let slice = (*arrival - first).as_nanos() / SLICE.as_nanos();
-        // The last slice is not whole.
-        if let Some(count) = counts.get_mut(slice as usize) {
-            *count += 1;
+        if let Some(count) = counts.get_mut(slice_of(*arrival)) {
+            *count += 1.0;
         }
     }
-    counts.sort_unstable();
-    let median = counts.get(counts.len() / 2).copied().unwrap_or(0);
-    (median * ON_LINK * 8) as f64 / SLICE.as_secs_f64()
+    median(&counts) * (ON_LINK * 8) as f64 / SLICE.as_secs_f64()
 }
 
 /// When each datagram arrives, until no more do.

@@ -51,8 +51,8 @@ impl Checks {
         for test in RIVALS {
             self.check(test.line(), || test.run(pair).map(|figure| figure.to_string()));
         }
-        self.check("both devices at once: ib_write_bw".into(), || both_rivals(pair));
-        self.check("iperf3 (TCP)".into(), || perftest::tcp(pair).map(|figure| figure.to_string()));
+        self.check("both devices at once: ib_write_bw", || both_rivals(pair));
+        self.check("iperf3 (TCP)", || perftest::tcp(pair).map(|figure| figure.to_string()));
     }
 
     /// Every test, with every byte checked, under every trouble.
@@ -70,19 +70,19 @@ impl Checks {
 
     /// What only devices can do to a transfer.
     pub(super) fn devices(&mut self, pair: &Pair) {
-        self.check("verbs: both devices at once".into(), || both_devices(pair));
-        self.check("verbs: a program in C".into(), || users::c_program(pair));
-        self.check("verbs: NCCL's plugin".into(), || users::nccl_plugin(pair));
-        self.check("verbs: a WRITE that comes late".into(), || late::check(pair));
-        self.check("verbs: rxe0 deleted in mid-transfer".into(), || deleted(pair));
+        self.check("verbs: both devices at once", || both_devices(pair));
+        self.check("verbs: a program in C", || users::c_program(pair));
+        self.check("verbs: NCCL's plugin", || users::nccl_plugin(pair));
+        self.check("verbs: a WRITE that comes late", || late::check(pair));
+        self.check("verbs: rxe0 deleted in mid-transfer", || deleted(pair));
     }
 
     pub(super) fn failed(&self) -> usize {
         self.done.iter().filter(|check| matches!(check.verdict, Verdict::Failed(_))).count()
     }
 
-    fn check(&mut self, name: String, check: impl FnOnce() -> Result<String, Failure>) {
-        let start = Instant::now();
+    fn check(&mut self, name: impl Into<String>, check: impl FnOnce() -> Result<String, Failure>) {
+        let (name, start) = (name.into(), Instant::now());
         let verdict = match check() {
             Ok(figure) => Verdict::Passed(figure),
             Err(failure) => Verdict::Failed(failure.to_string()),

@@ -7,6 +7,7 @@ use super::pair::Pair;
 use super::perftest::{Figure, Perftest};
 use super::trouble::Trouble;
 use crate::Failure;
+use crate::median::median;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -165,17 +166,6 @@ impl Ratio {
     }
 }
 
-/// Of at least one figure; of an even number, the mean of the two in the middle.
-pub(super) fn median(figures: &[f64]) -> f64 {
-    let mut sorted = figures.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() % 2 {
-        1 => sorted[middle],
-        _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,12 +177,6 @@ mod tests {
         assert!(until.go_on(0, minute * 2) && until.go_on(2, minute / 2));
         assert!(!until.go_on(1, minute * 2) && !until.go_on(MOST_ROUNDS, Duration::ZERO));
         assert!(Rounds::Exactly(9).go_on(8, minute * 99) && !Rounds::Exactly(9).go_on(9, minute));
-    }
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0]), 2.5);
     }
 
     #[test]
