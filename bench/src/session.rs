@@ -35,8 +35,6 @@ pub(crate) struct Session {
     pub(crate) remote: RemoteRegion,
     pub(crate) remote_credits: RemoteRegion,
     pub(crate) is_client: bool,
-    /// See [`Side`].
-    has_thread: bool,
     // Dropped last: the connections above close through it.
     pub(crate) engine: Engine,
 }
@@ -44,8 +42,6 @@ pub(crate) struct Session {
 /// What one side brings along, whatever the plan.
 pub(crate) struct Side {
     pub(crate) engine: Engine,
-    /// A thread of the engine runs the protocol, so that the test may sleep.
-    has_thread: bool,
     cc: CcConfig,
 }
 
@@ -58,7 +54,6 @@ impl Side {
     ) -> Result<Side, Failure> {
         Ok(Side {
             engine: engine(args, port, fabric)?,
-            has_thread: args.progress == ProgressKind::Thread,
             cc: args.cc,
         })
     }
@@ -188,9 +183,9 @@ impl Session {
     }
 
     /// Whether a side with nothing to do may sleep until its next completion. Not where the other side
-    /// writes words that nothing completes for, and not where this side runs the protocol.
+    /// writes words that nothing completes for.
     pub(crate) fn may_sleep(&self) -> bool {
-        self.has_thread && !self.uses_credits()
+        !self.uses_credits()
     }
 
     /// Paths to the other side that are in use.
@@ -290,7 +285,6 @@ impl Parts {
             remote: region(remote),
             remote_credits: region(credits),
             is_client,
-            has_thread: self.side.has_thread,
             engine: self.side.engine,
         })
     }
