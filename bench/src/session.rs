@@ -52,10 +52,7 @@ impl Side {
         port: u16,
         fabric: Option<&MemFabric>,
     ) -> Result<Side, Failure> {
-        Ok(Side {
-            engine: engine(args, port, fabric)?,
-            cc: args.cc,
-        })
+        Ok(Side { engine: engine(args, port, fabric)?, cc: args.cc })
     }
 }
 

@@ -3,6 +3,7 @@
 //! `ci-softroce/` holds what runs inside them, and says how to start one by hand.
 
 mod braid;
+mod bridge;
 mod checks;
 mod cpio;
 mod frames;
@@ -67,7 +68,9 @@ pub struct Options {
 /// Boots the machines, and runs the standard run, or the command in one of them.
 pub fn run(options: &Options) -> Result<(), Failure> {
     let start = Instant::now();
-    ["qemu-system-x86_64", "setpriv", "xz", "objcopy"].into_iter().try_for_each(tools::need)?;
+    ["qemu-system-x86_64", "ip", "setpriv", "xz", "objcopy"]
+        .into_iter()
+        .try_for_each(tools::need)?;
     let folder = folder()?;
     let image = image::build(&folder, &programs::build(&folder)?)?;
     // The first time, all is built and downloaded; that is not the run's to answer for.

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
+use super::bridge::{self, Bridge};
 use super::frames::{self, Output};
 use super::image::Image;
 use crate::Failure;
@@ -44,8 +45,10 @@ pub(super) struct Plan<'a> {
     pub(super) host: u8,
     pub(super) image: &'a Image,
     pub(super) accel: Accel,
-    /// Its end of each link.
-    pub(super) links: [OwnedFd; 2],
+    /// Its end of link 0.
+    pub(super) cable: OwnedFd,
+    /// Link 1.
+    pub(super) bridge: &'a Bridge,
     /// Where its logs go.
     pub(super) logs: PathBuf,
 }
@@ -86,11 +89,9 @@ impl Machine {
         // A console of an earlier run must not be taken for this one's.
         let _ = fs::remove_file(&console);
         let mut command = qemu(&plan, &console);
-        for link in &plan.links {
-            // QEMU inherits them; ours close with the plan.
-            fcntl(link, FcntlArg::F_SETFD(FdFlag::empty()))
-                .map_err(|e| Failure::new(format!("cannot pass a link on: {e}")))?;
-        }
+        // QEMU inherits it; ours closes with the plan.
+        fcntl(&plan.cable, FcntlArg::F_SETFD(FdFlag::empty()))
+            .map_err(|e| Failure::new(format!("cannot pass a link on: {e}")))?;
         let mut group = Group::start(&mut command)?;
         let requests = Mutex::new(group.child.stdin.take().expect("piped"));
         let answers = group.child.stdout.take().expect("piped");
@@ -266,7 +267,7 @@ fn hear(answers: ChildStdout, waiting: Arc<Waiting>) {
 
 fn qemu(plan: &Plan<'_>, console: &std::path::Path) -> Command {
     // QEMU must not survive us, not even when we are killed.
-    let mut qemu = Command::new("setpriv");
+    let mut qemu = plan.bridge.command("setpriv");
     qemu.args(["--pdeathsig", "KILL", "qemu-system-x86_64"]);
     match plan.accel {
         // Carry-less multiplication bit by bit is slower than the tables that programs use without it.
@@ -282,9 +283,10 @@ fn qemu(plan: &Plan<'_>, console: &std::path::Path) -> Command {
     qemu.args(["-serial", &format!("file:{}", console.display())]);
     qemu.args(["-chardev", "stdio,id=agent,signal=off", "-device", "virtio-serial-pci"]);
     qemu.args(["-device", "virtserialport,chardev=agent,name=agent"]);
-    for (link, end) in plan.links.iter().enumerate() {
+    let cable = format!("socket,id=link0,fd={}", plan.cable.as_raw_fd());
+    for (link, netdev) in [cable, bridge::netdev("link1", plan.host)].iter().enumerate() {
         let mac = format!("52:54:00:77:0{link}:0{}", plan.host);
-        qemu.args(["-netdev", &format!("socket,id=link{link},fd={}", end.as_raw_fd())]);
+        qemu.args(["-netdev", netdev]);
         qemu.args(["-device", &format!("virtio-net-pci,netdev=link{link},mac={mac},romfile=")]);
     }
     qemu.stdin(Stdio::piped()).stdout(Stdio::piped());

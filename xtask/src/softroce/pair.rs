@@ -1,9 +1,9 @@
 //! Two machines and the two links between them.
 
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use super::bridge::Bridge;
 use super::image::Image;
 use super::machine::{Accel, Machine, Plan};
 use crate::Failure;
@@ -14,39 +14,35 @@ pub(super) const B: &str = "10.77.0.2";
 pub(super) const B1: &str = "10.77.1.2";
 
 /// Both machines, up.
+///
+/// What QEMU sends into one end of link 0 comes out of the other, in order and without loss, and a machine that sends
+/// faster than the other takes it has to wait. Its devices offer nothing. Link 1 is a [`Bridge`].
 pub(super) struct Pair {
     pub(super) a: Machine,
     pub(super) b: Machine,
+    _bridge: Bridge,
 }
 
 impl Pair {
     /// Boots them side by side. Logs go into a folder: `NAME.log` holds what was asked of a machine and what it
     /// answered, `NAME-console.log` what its kernel had to say.
     pub(super) fn boot(image: &Image, accel: Accel, logs: &Path) -> Result<Self, Failure> {
-        let (links_a, links_b) = links()?;
-        let plan = |name, host, links| {
-            let logs = logs.to_owned();
-            Plan { name, host, image, accel, links, logs }
+        let (cable_a, cable_b) = UnixStream::pair()
+            .map_err(|e| Failure::new(format!("cannot make a link between the machines: {e}")))?;
+        let bridge = Bridge::new()?;
+        let plan = |name, host, cable: UnixStream| {
+            let (cable, bridge, logs) = (cable.into(), &bridge, logs.to_owned());
+            Plan { name, host, image, accel, cable, bridge, logs }
         };
-        let (a, a_up) = Machine::start(plan("a", 1, links_a))?;
-        let (b, b_up) = Machine::start(plan("b", 2, links_b))?;
+        let (a, a_up) = Machine::start(plan("a", 1, cable_a))?;
+        let (b, b_up) = Machine::start(plan("b", 2, cable_b))?;
         a.wait(&a_up)?;
         b.wait(&b_up)?;
-        Ok(Self { a, b })
+        Ok(Self { a, b, _bridge: bridge })
     }
 
     pub(super) fn power_off(self) {
         self.a.power_off();
         self.b.power_off();
     }
-}
-
-/// Two links: what QEMU sends into one end comes out of the other, in order and without loss.
-fn links() -> Result<([OwnedFd; 2], [OwnedFd; 2]), Failure> {
-    let link = || match UnixStream::pair() {
-        Ok((a, b)) => Ok((OwnedFd::from(a), OwnedFd::from(b))),
-        Err(e) => Err(Failure::new(format!("cannot make a link between the machines: {e}"))),
-    };
-    let ((a0, b0), (a1, b1)) = (link()?, link()?);
-    Ok(([a0, a1], [b0, b1]))
 }

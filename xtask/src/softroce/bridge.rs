@@ -1,0 +1,79 @@
+//! A link as virtual machines have it on most hosts: a tap device for each, on a bridge.
+//!
+//! Through a tap QEMU says of a packet that its checksum is still to be computed, or need not be, so the guests'
+//! virtio devices offer checksums and scatter-gather, and the kernel GSO. Over a socket they offer nothing.
+//!
+//! Bridge and taps are in a network namespace of their own. It is held by a shell that dies with us.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+use crate::Failure;
+use crate::process::Group;
+
+/// Of `unshare` and `nsenter` alike. Who is not root needs a user namespace, to be root in.
+const ROOT: &[&str] = &["--net"];
+const USER: &[&str] = &["--net", "--user"];
+
+/// Taps queue what QEMU has not read yet, and drop what is more than that: no program has as many on their way.
+const MAKE: &str = "set -e
+ip link add wire mtu 4200 type bridge stp_state 0 forward_delay 0 mcast_snooping 0
+for tap in tap1 tap2; do
+    ip tuntap add dev $tap mode tap vnet_hdr
+    ip link set $tap mtu 4200 txqueuelen 10000 addrgenmode none master wire up
+done
+ip link set wire addrgenmode none up
+echo up
+exec cat";
+
+/// A bridge with two taps, until this value is dropped.
+pub(super) struct Bridge {
+    holder: Group,
+}
+
+impl Bridge {
+    pub(super) fn new() -> Result<Self, Failure> {
+        let mut make = Command::new("unshare");
+        make.args(kind());
+        if !is_root() {
+            make.arg("--map-root-user");
+        }
+        make.args(["setpriv", "--pdeathsig", "KILL", "sh", "-c", MAKE]);
+        make.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut holder = Group::start(&mut make)?;
+        let mut said = String::new();
+        let _ = BufReader::new(holder.child.stdout.take().expect("piped")).read_line(&mut said);
+        if said == "up\n" {
+            return Ok(Self { holder });
+        }
+        let mut why = String::new();
+        let _ = holder.child.stderr.take().expect("piped").read_to_string(&mut why);
+        Err(Failure::new(format!("cannot make a bridge with two taps: {}", why.trim_end())).remedy(
+            "it takes /dev/net/tun, and root or a kernel that lets users make network namespaces",
+        ))
+    }
+
+    /// A program where the taps are.
+    pub(super) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg("--target").arg(self.holder.child.id().to_string()).args(kind());
+        if !is_root() {
+            command.arg("--preserve-credentials");
+        }
+        command.arg(program);
+        command
+    }
+}
+
+/// QEMU's end of the link, for the first or the second machine.
+pub(super) fn netdev(id: &str, host: u8) -> String {
+    format!("tap,id={id},ifname=tap{host},script=no,downscript=no,vhost=off")
+}
+
+fn kind() -> &'static [&'static str] {
+    if is_root() { ROOT } else { USER }
+}
+
+fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
