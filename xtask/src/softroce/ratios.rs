@@ -28,6 +28,8 @@ struct Contestant {
 enum Over {
     /// Link 0, whose devices offer nothing: every packet costs all there is to it.
     Cable,
+    /// Link 0 with all that loses packets on it, but it loses none.
+    LosslessCable,
     /// Link 0 that loses packets.
     LossyCable,
     /// Link 1, whose devices offer checksums and scatter-gather, so that there is GSO.
@@ -87,7 +89,7 @@ pub(super) fn measure(pair: &Pair, rounds: Rounds) -> Result<Results, Failure> {
     let mut done = 0;
     while rounds.go_on(done, longest) {
         let start = Instant::now();
-        for trouble in [Trouble::Clean, Trouble::Loss] {
+        for trouble in [Trouble::Clean, Trouble::Idle, Trouble::Loss] {
             trouble.set(pair)?;
             for (contestant, figures) in contestants.iter().zip(&mut figures) {
                 if contestant.over.trouble() == trouble {
@@ -117,7 +119,7 @@ impl Contestant {
 impl Over {
     fn link(self) -> u16 {
         match self {
-            Over::Cable | Over::LossyCable => 0,
+            Over::Cable | Over::LosslessCable | Over::LossyCable => 0,
             Over::Bridge => 1,
         }
     }
@@ -125,6 +127,7 @@ impl Over {
     fn trouble(self) -> Trouble {
         match self {
             Over::Cable | Over::Bridge => Trouble::Clean,
+            Over::LosslessCable => Trouble::Idle,
             Over::LossyCable => Trouble::Loss,
         }
     }
@@ -141,7 +144,7 @@ fn contestants() -> Vec<Contestant> {
         Contestant { name, over, program }
     };
     use Datapath::{Udp, Verbs};
-    use Over::{Bridge, Cable, LossyCable};
+    use Over::{Bridge, Cable, LosslessCable, LossyCable};
     // Those that are compared stand next to each other: the host's load changes with time.
     vec![
         rxe("rxe RC 64K", Cable, "RC", 64 * KIB),
@@ -160,6 +163,8 @@ fn contestants() -> Vec<Contestant> {
         rxe("rxe RC 1M bridge", Bridge, "RC", MIB),
         braid("udp crc off 1M bridge", Bridge, Udp, "off", MIB),
         braid("udp crc on 1M bridge", Bridge, Udp, "on", MIB),
+        braid("udp crc off 64K netem", LosslessCable, Udp, "off", 64 * KIB),
+        braid("verbs 64K netem", LosslessCable, Verbs, "off", 64 * KIB),
         rxe("rxe RC 64K loss", LossyCable, "RC", 64 * KIB),
         braid("udp crc off 64K loss", LossyCable, Udp, "off", 64 * KIB),
         braid("verbs 64K loss", LossyCable, Verbs, "off", 64 * KIB),
@@ -181,8 +186,8 @@ fn wanted() -> Vec<Wanted> {
         wanted("verbs 1M", "rxe UC 1M", 0.85),
         wanted("udp crc off 64K loss", "rxe RC 64K loss", 2.0),
         wanted("verbs 64K loss", "rxe RC 64K loss", 2.0),
-        wanted("udp crc off 64K loss", "udp crc off 64K", 0.8),
-        wanted("verbs 64K loss", "verbs 64K", 0.8),
+        wanted("udp crc off 64K loss", "udp crc off 64K netem", 0.8),
+        wanted("verbs 64K loss", "verbs 64K netem", 0.8),
     ]
 }
 

@@ -10,11 +10,14 @@ const LIMIT: Duration = Duration::from_secs(15);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Trouble {
     Clean,
+    /// netem that does nothing, which takes its time as well.
+    Idle,
     Loss,
     Reorder,
     Delay,
 }
 
+/// What the checks run under.
 pub(super) const ALL: [Trouble; 4] =
     [Trouble::Clean, Trouble::Loss, Trouble::Reorder, Trouble::Delay];
 
@@ -22,6 +25,7 @@ impl Trouble {
     pub(super) fn name(self) -> &'static str {
         match self {
             Trouble::Clean => "clean",
+            Trouble::Idle => "idle netem",
             Trouble::Loss => "loss 1 %",
             Trouble::Reorder => "reorder",
             Trouble::Delay => "delay",
@@ -31,6 +35,7 @@ impl Trouble {
     fn netem(self) -> Option<&'static str> {
         match self {
             Trouble::Clean => None,
+            Trouble::Idle => Some("loss 0%"),
             Trouble::Loss => Some("loss 1%"),
             // One packet of ten overtakes those that wait.
             Trouble::Reorder => Some("delay 1ms reorder 10%"),
