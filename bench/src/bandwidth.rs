@@ -268,7 +268,9 @@ impl<'s> Run<'s> {
         }
         let mut completions = std::mem::take(&mut self.completions);
         self.session.cq.poll(&mut completions, 256).attempt("completion queue")?;
-        if completions.is_empty() && self.idle_turns > SPINS && self.session.may_sleep() {
+        // Nothing completes for a credit, so nothing would wake who waits for one.
+        let may_sleep = self.idle_turns > SPINS && !self.session.uses_credits();
+        if completions.is_empty() && may_sleep {
             completions = self.session.cq.wait(NAP).attempt("completion queue")?;
         }
         self.watch(!completions.is_empty())?;

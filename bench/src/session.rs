@@ -179,12 +179,6 @@ impl Session {
         parts.finish(remote, remote_credits, false)
     }
 
-    /// Whether a side with nothing to do may sleep until its next completion. Not where the other side
-    /// writes words that nothing completes for.
-    pub(crate) fn may_sleep(&self) -> bool {
-        !self.uses_credits()
-    }
-
     /// Paths to the other side that are in use.
     pub(crate) fn paths_live(&self) -> usize {
         let peer = self.control.qp.remote_addr().map(|address| address.ip());

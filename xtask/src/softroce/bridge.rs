@@ -11,9 +11,18 @@ use std::process::{Command, Stdio};
 use crate::Failure;
 use crate::process::Group;
 
-/// Of `unshare` and `nsenter` alike. Who is not root needs a user namespace, to be root in.
-const ROOT: &[&str] = &["--net"];
-const USER: &[&str] = &["--net", "--user"];
+/// What `unshare` and what `nsenter` take.
+struct Namespace {
+    make: &'static [&'static str],
+    enter: &'static [&'static str],
+}
+
+const ROOTS: Namespace = Namespace { make: &["--net"], enter: &["--net"] };
+/// Who is not root needs a user namespace, to be root in.
+const USERS: Namespace = Namespace {
+    make: &["--net", "--user", "--map-root-user"],
+    enter: &["--net", "--user", "--preserve-credentials"],
+};
 
 /// Taps queue what QEMU has not read yet, and drop what is more than that: no program has as many on their way.
 const MAKE: &str = "set -e
@@ -28,23 +37,21 @@ exec cat";
 
 /// A bridge with two taps, until this value is dropped.
 pub(super) struct Bridge {
+    namespace: Namespace,
     holder: Group,
 }
 
 impl Bridge {
     pub(super) fn new() -> Result<Self, Failure> {
+        let namespace = if nix::unistd::geteuid().is_root() { ROOTS } else { USERS };
         let mut make = Command::new("unshare");
-        make.args(kind());
-        if !is_root() {
-            make.arg("--map-root-user");
-        }
-        make.args(["setpriv", "--pdeathsig", "KILL", "sh", "-c", MAKE]);
+        make.args(namespace.make).args(["setpriv", "--pdeathsig", "KILL", "sh", "-c", MAKE]);
         make.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut holder = Group::start(&mut make)?;
         let mut said = String::new();
         let _ = BufReader::new(holder.child.stdout.take().expect("piped")).read_line(&mut said);
         if said == "up\n" {
-            return Ok(Self { holder });
+            return Ok(Self { namespace, holder });
         }
         let mut why = String::new();
         let _ = holder.child.stderr.take().expect("piped").read_to_string(&mut why);
@@ -56,11 +63,8 @@ impl Bridge {
     /// A program where the taps are.
     pub(super) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
-        command.arg("--target").arg(self.holder.child.id().to_string()).args(kind());
-        if !is_root() {
-            command.arg("--preserve-credentials");
-        }
-        command.arg(program);
+        let holder = self.holder.child.id().to_string();
+        command.args(["--target", &holder]).args(self.namespace.enter).arg(program);
         command
     }
 }
@@ -68,12 +72,4 @@ impl Bridge {
 /// QEMU's end of the link, for the first or the second machine.
 pub(super) fn netdev(id: &str, host: u8) -> String {
     format!("tap,id={id},ifname=tap{host},script=no,downscript=no,vhost=off")
-}
-
-fn kind() -> &'static [&'static str] {
-    if is_root() { ROOT } else { USER }
-}
-
-fn is_root() -> bool {
-    nix::unistd::geteuid().is_root()
 }

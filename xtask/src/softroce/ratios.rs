@@ -24,17 +24,18 @@ struct Contestant {
 }
 
 /// What is between the machines.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Over {
-    /// Link 0, whose devices offer nothing: every packet costs all there is to it.
-    Cable,
-    /// Link 0 with all that loses packets on it, but it loses none.
-    LosslessCable,
-    /// Link 0 that loses packets.
-    LossyCable,
-    /// Link 1, whose devices offer checksums and scatter-gather, so that there is GSO.
-    Bridge,
+struct Over {
+    link: u16,
+    trouble: Trouble,
 }
+
+/// Its devices offer nothing: every packet costs all there is to it.
+const CABLE: Over = Over { link: 0, trouble: Trouble::Clean };
+/// With all that loses packets on it, but it loses none.
+const LOSSLESS: Over = Over { link: 0, trouble: Trouble::Idle };
+const LOSSY: Over = Over { link: 0, trouble: Trouble::Loss };
+/// Its devices offer checksums and scatter-gather, so that there is GSO.
+const BRIDGE: Over = Over { link: 1, trouble: Trouble::Clean };
 
 enum Program {
     Perftest(Perftest),
@@ -92,7 +93,7 @@ pub(super) fn measure(pair: &Pair, rounds: Rounds) -> Result<Results, Failure> {
         for trouble in [Trouble::Clean, Trouble::Idle, Trouble::Loss] {
             trouble.set(pair)?;
             for (contestant, figures) in contestants.iter().zip(&mut figures) {
-                if contestant.over.trouble() == trouble {
+                if contestant.over.trouble == trouble {
                     figures.push(contestant.run(pair)?.value());
                 }
             }
@@ -110,25 +111,8 @@ pub(super) fn measure(pair: &Pair, rounds: Rounds) -> Result<Results, Failure> {
 impl Contestant {
     fn run(&self, pair: &Pair) -> Result<Figure, Failure> {
         match &self.program {
-            Program::Perftest(test) => test.run_on(pair, self.over.link()),
-            Program::Braid(run) => run.run_on(pair, self.over.link()),
-        }
-    }
-}
-
-impl Over {
-    fn link(self) -> u16 {
-        match self {
-            Over::Cable | Over::LosslessCable | Over::LossyCable => 0,
-            Over::Bridge => 1,
-        }
-    }
-
-    fn trouble(self) -> Trouble {
-        match self {
-            Over::Cable | Over::Bridge => Trouble::Clean,
-            Over::LosslessCable => Trouble::Idle,
-            Over::LossyCable => Trouble::Loss,
+            Program::Perftest(test) => test.run_on(pair, self.over.link),
+            Program::Braid(run) => run.run_on(pair, self.over.link),
         }
     }
 }
@@ -144,30 +128,29 @@ fn contestants() -> Vec<Contestant> {
         Contestant { name, over, program }
     };
     use Datapath::{Udp, Verbs};
-    use Over::{Bridge, Cable, LosslessCable, LossyCable};
     // Those that are compared stand next to each other: the host's load changes with time.
     vec![
-        rxe("rxe RC 64K", Cable, "RC", 64 * KIB),
-        braid("udp crc off 64K", Cable, Udp, "off", 64 * KIB),
-        braid("udp crc on 64K", Cable, Udp, "on", 64 * KIB),
-        rxe("rxe UC 64K", Cable, "UC", 64 * KIB),
-        braid("verbs 64K", Cable, Verbs, "off", 64 * KIB),
-        rxe("rxe RC 1M", Cable, "RC", MIB),
-        braid("udp crc off 1M", Cable, Udp, "off", MIB),
-        braid("udp crc on 1M", Cable, Udp, "on", MIB),
-        rxe("rxe UC 1M", Cable, "UC", MIB),
-        braid("verbs 1M", Cable, Verbs, "off", MIB),
-        rxe("rxe RC 64K bridge", Bridge, "RC", 64 * KIB),
-        braid("udp crc off 64K bridge", Bridge, Udp, "off", 64 * KIB),
-        braid("udp crc on 64K bridge", Bridge, Udp, "on", 64 * KIB),
-        rxe("rxe RC 1M bridge", Bridge, "RC", MIB),
-        braid("udp crc off 1M bridge", Bridge, Udp, "off", MIB),
-        braid("udp crc on 1M bridge", Bridge, Udp, "on", MIB),
-        braid("udp crc off 64K netem", LosslessCable, Udp, "off", 64 * KIB),
-        braid("verbs 64K netem", LosslessCable, Verbs, "off", 64 * KIB),
-        rxe("rxe RC 64K loss", LossyCable, "RC", 64 * KIB),
-        braid("udp crc off 64K loss", LossyCable, Udp, "off", 64 * KIB),
-        braid("verbs 64K loss", LossyCable, Verbs, "off", 64 * KIB),
+        rxe("rxe RC 64K", CABLE, "RC", 64 * KIB),
+        braid("udp crc off 64K", CABLE, Udp, "off", 64 * KIB),
+        braid("udp crc on 64K", CABLE, Udp, "on", 64 * KIB),
+        rxe("rxe UC 64K", CABLE, "UC", 64 * KIB),
+        braid("verbs 64K", CABLE, Verbs, "off", 64 * KIB),
+        rxe("rxe RC 1M", CABLE, "RC", MIB),
+        braid("udp crc off 1M", CABLE, Udp, "off", MIB),
+        braid("udp crc on 1M", CABLE, Udp, "on", MIB),
+        rxe("rxe UC 1M", CABLE, "UC", MIB),
+        braid("verbs 1M", CABLE, Verbs, "off", MIB),
+        rxe("rxe RC 64K bridge", BRIDGE, "RC", 64 * KIB),
+        braid("udp crc off 64K bridge", BRIDGE, Udp, "off", 64 * KIB),
+        braid("udp crc on 64K bridge", BRIDGE, Udp, "on", 64 * KIB),
+        rxe("rxe RC 1M bridge", BRIDGE, "RC", MIB),
+        braid("udp crc off 1M bridge", BRIDGE, Udp, "off", MIB),
+        braid("udp crc on 1M bridge", BRIDGE, Udp, "on", MIB),
+        braid("udp crc off 64K netem", LOSSLESS, Udp, "off", 64 * KIB),
+        braid("verbs 64K netem", LOSSLESS, Verbs, "off", 64 * KIB),
+        rxe("rxe RC 64K loss", LOSSY, "RC", 64 * KIB),
+        braid("udp crc off 64K loss", LOSSY, Udp, "off", 64 * KIB),
+        braid("verbs 64K loss", LOSSY, Verbs, "off", 64 * KIB),
     ]
 }
 
