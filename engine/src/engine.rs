@@ -25,7 +25,7 @@ use crate::memory::RegionTable;
 use crate::pd::ProtectionDomain;
 use crate::qp_numbers::QpNumbers;
 use crate::random;
-use crate::verbs::{Device, Trunks, VerbsSetupError};
+use crate::verbs::{Device, Segments, Trunks, VerbsSetupError};
 use crate::worker::{PathPlan, SetUpPlan, Signals, WorkerCell, WorkerParts};
 
 /// Why an engine was not made.
@@ -226,13 +226,12 @@ impl EngineInner {
         }
         let counters = Arc::new(WorkerCounters::default());
         let seed = config.seed.wrapping_add((index as u64) << 32);
-        let default = self.device.as_ref().map_or(DEFAULT_MTU, |device| device.staged_len());
-        let mtu = config.mtu.unwrap_or(default);
-        let trunk = |device: &Arc<Device>| {
-            let blind_len = config.mtu.unwrap_or(device.blind_len());
-            Trunks::new(device.clone(), config.paths, mtu, blind_len)
-        };
-        let trunks = self.device.as_ref().map(trunk);
+        let device = self.device.as_ref();
+        let segments = device.map(|device| Segments::new(device.mtu as u16, config.mtu));
+        let mtu = config.mtu.unwrap_or(segments.map_or(DEFAULT_MTU, |segments| segments.staged));
+        let trunks = device
+            .zip(segments)
+            .map(|(device, segments)| Trunks::new(device.clone(), config.paths, segments));
         let parts = WorkerParts {
             link,
             trunks: trunks.transpose()?,

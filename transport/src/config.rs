@@ -86,11 +86,24 @@ pub struct EndpointConfig {
     /// Silence after which it is dead.
     pub peer_timeout: Duration,
     /// The peer's NIC can write payloads where they belong before software sees them: first
-    /// transmissions of WRITEs ask for it, see [`crate::Placement`], in segments of [`Remote::mtu`], and of at most
-    /// so many payload bytes, if that is more, while many have arrived on every path in use and none was lost. The network
-    /// must not repeat what is placed so, and the driver closes a queue pair's NIC queue pairs when it leaves RTS and SQD,
-    /// before it hands out the completions of that.
-    pub blind: Option<u16>,
+    /// transmissions of WRITEs ask for it, see [`crate::Placement`]. The network must not repeat what is placed so, and the
+    /// driver closes a queue pair's NIC queue pairs when it leaves RTS and SQD, before it hands out the completions of
+    /// that.
+    pub blind: Option<BlindConfig>,
+}
+
+/// How WRITEs are sent that a NIC can place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlindConfig {
+    /// Payload bytes of a full segment while many have arrived on every path in use and none was lost, if that is more than
+    /// [`Remote::mtu`].
+    pub trusted: u16,
+    /// Those while there is a path of which that is not known and which is tried, if that is less. A longer segment is not
+    /// placed unseen on such a path.
+    pub tried: u16,
+    /// How long nothing is placed unseen on a path that has lost a segment, unless many had arrived on it before: then it is a
+    /// 16th of that.
+    pub rest: Duration,
 }
 
 impl Default for EndpointConfig {

@@ -18,7 +18,7 @@ mod qp;
 mod setup;
 mod wr;
 
-pub use config::{EndpointConfig, QpConfig, Remote};
+pub use config::{BlindConfig, EndpointConfig, QpConfig, Remote};
 pub use endpoint::{Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};
 pub use error::{PostError, StateError};
 pub use protection::{Access, AccessError, AtomicOp, Memory, PdId, Region, Regions};

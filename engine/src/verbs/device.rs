@@ -11,7 +11,8 @@ use braid_verbs::{
     AsyncEvent, Context, DeviceAttributes, Gid, GidType, Mr, MrAccess, Pd, PortState, QpKind,
     Route, VerbsError,
 };
-use braid_wire::{Frame, MAX_DATA_HEADER_LEN, PathId};
+use braid_wire::PathId;
+use rustc_hash::FxHashMap;
 
 use super::options::{VerbsOptions, VerbsService, VerbsSetupError};
 
@@ -23,14 +24,9 @@ pub(crate) struct NicKeys {
 }
 
 /// By the region's own key.
-type KeyTable = HashMap<u32, NicKeys>;
+type KeyTable = FxHashMap<u32, NicKeys>;
 /// A worker's snapshot, looked up again only after the table has changed.
 pub(crate) type KeyCache = Cache<Arc<ArcSwap<KeyTable>>, Arc<KeyTable>>;
-
-/// Bytes of a segment that the NIC places, where its packets are not tiny.
-const BLIND_BYTES: u16 = 16_384;
-/// Where they are: sent again, the segment goes in parts, of which there can be 64.
-const MOST_PACKETS: u16 = 32;
 
 /// An RDMA device, one port of it, one address of that.
 pub(crate) struct Device {
@@ -157,18 +153,6 @@ impl Device {
         }
     }
 
-    /// Payload bytes of a segment unless told otherwise: with all headers it fills 4 KiB of whole NIC packets.
-    pub(crate) fn staged_len(&self) -> u16 {
-        let packets = (4096 / self.mtu).max(1) as usize;
-        let bytes = packets * Frame::part_len(self.mtu as usize) - MAX_DATA_HEADER_LEN;
-        bytes as u16 / 8 * 8
-    }
-
-    /// Those of a segment that the NIC places, as long as nothing is lost.
-    pub(crate) fn blind_len(&self) -> u16 {
-        blind_len(self.mtu as u16)
-    }
-
     /// Looks at what the device has to say; true once it is gone.
     pub(crate) fn is_gone(&self) -> bool {
         loop {
@@ -187,12 +171,6 @@ impl Device {
             }
         }
     }
-}
-
-/// Whole packets of the NIC, of `mtu` bytes, in a segment that it places: work requests and completions cost more than
-/// packets do. Where a WRITE of several packets loses one, Soft-RoCE loses all behind it as well.
-fn blind_len(mtu: u16) -> u16 {
-    (BLIND_BYTES / mtu).clamp(1, MOST_PACKETS) * mtu
 }
 
 fn find_gid(
@@ -217,19 +195,4 @@ fn find_gid(
     };
     let (device, port) = (options.device.clone(), options.port);
     found.ok_or(VerbsSetupError::NoGid { device, port, of: ip })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::verbs::parts::MAX_PARTS;
-
-    #[test]
-    fn whatever_the_nic_places_can_be_sent_again_in_parts() {
-        for (mtu, len) in [(256, 8192), (512, 16_384), (1024, 16_384), (4096, 16_384)] {
-            assert_eq!(blind_len(mtu), len);
-            let packet = MAX_DATA_HEADER_LEN + usize::from(len);
-            assert!(packet.div_ceil(Frame::part_len(mtu.into())) <= MAX_PARTS, "MTU {mtu}");
-        }
-    }
 }

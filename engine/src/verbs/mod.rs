@@ -16,14 +16,17 @@ mod control;
 mod device;
 mod error;
 mod lane;
+mod losses;
 mod options;
 mod parts;
 mod pool;
+mod segments;
 mod trunk;
 mod trunks;
 
 pub(crate) use device::Device;
 pub use error::TrunkError;
 pub use options::{VerbsOptions, VerbsService, VerbsSetupError};
+pub(crate) use segments::Segments;
 pub(crate) use trunk::{Owner, Partner};
 pub(crate) use trunks::{Arrived, Shipment, Trunks};

@@ -1,6 +1,5 @@
 //! A trunk: the lanes of one queue pair, and what is known of their other ends.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +7,13 @@ use std::time::Duration;
 use braid_transport::{Access, PdId};
 use braid_verbs::{Gid, QpKind, Rtr};
 use braid_wire::{Note, NoteBody, PathId, QpId, Service, Time, Token, TrunkAddress};
+use rustc_hash::FxHashMap;
 
 use super::control::{Control, ControlAddress};
 use super::device::Device;
 use super::error::TrunkError;
 use super::lane::Lane;
+use super::losses::Losses;
 
 /// How long an answer to [`NoteBody::Ask`] is waited for, and a refusal believed.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
@@ -41,8 +42,7 @@ pub(crate) struct Trunk {
     /// By path, and then the safe lane. None: the queue pair receives nothing any more.
     pub(crate) lanes: Vec<Lane>,
     pub(crate) far: Option<Far>,
-    /// Until then packets go in parts: some were lost.
-    pub(crate) rough_until: Time,
+    pub(crate) losses: Losses,
 }
 
 /// The other end.
@@ -51,7 +51,7 @@ pub(crate) struct Far {
     control: ControlAddress,
     gid: Gid,
     psn: u32,
-    regions: HashMap<u32, FarRegion>,
+    regions: FxHashMap<u32, FarRegion>,
 }
 
 /// A region of the peer as its NIC knows it.
@@ -103,7 +103,7 @@ impl Trunk {
         let gid = Gid(address.gid);
         let ah = Arc::new(control.pd.create_ah(&device.route(gid, PathId::new(0)))?);
         let control = ControlAddress { ah, qp: address.control, qkey: address.qkey };
-        let far = Far { partner, control, gid, psn: address.psn, regions: HashMap::new() };
+        let far = Far { partner, control, gid, psn: address.psn, regions: FxHashMap::default() };
         for (index, (lane, remote)) in self.lanes.iter_mut().zip(&address.lanes).enumerate() {
             lane.remote = *remote;
             lane.connect(&far.rtr(device, index, *remote))?;

@@ -184,7 +184,7 @@ impl Worker {
             peer_receive_buffer: theirs.receive_buffer.into(),
             ping_interval: self.plan.ping_interval,
             peer_timeout: self.plan.peer_timeout,
-            blind: self.trunks.as_ref().map(Trunks::blind_len),
+            blind: self.trunks.as_ref().map(Trunks::blind),
         };
         let peer = self.peers.find_or_make(now, theirs.instance, addr, config);
         if let Some(ways) = &self.ways {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use braid_lb::PathSet;
 use braid_transport::{
-    Endpoint, EndpointConfig, LossRecovery, QpConfig, QpSlot, QpState, QueuePair, RecvWr, Remote,
-    RemoteAddr, SendOp, SendWr, SgList, Sge,
+    BlindConfig, Endpoint, EndpointConfig, LossRecovery, QpConfig, QpSlot, QpState, QueuePair,
+    RecvWr, Remote, RemoteAddr, SendOp, SendWr, SgList, Sge,
 };
 use braid_wire::{Crc, QpId, Time, Token};
 
@@ -16,6 +16,9 @@ use super::{HostConfig, Recovery};
 use crate::time::Ps;
 use crate::topology::Topology;
 use crate::workload::{Message, Workload};
+
+/// How long a path stages that has lost what a NIC was to place.
+const REST: Duration = Duration::from_millis(200);
 
 /// An end's place: even ones send, the next odd one receives from it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -65,7 +68,7 @@ impl End {
         paths: u32,
         set: &mut PathSet,
         key: u32,
-        blind: Option<u16>,
+        blind: Option<BlindConfig>,
     ) -> End {
         // Nobody dies here but by a fault of the fabric, which time-outs notice.
         let ping_interval = Duration::from_secs(3600);
@@ -128,7 +131,7 @@ pub(crate) fn connect(
         let (now, key) = (Time::ZERO, memory.key());
         let paths = sets.find(topology, src, dst);
         let set = sets.get_mut(paths);
-        let blind = config.blind.then_some(mtu);
+        let blind = config.blind.then_some(BlindConfig { trusted: mtu, tried: mtu, rest: REST });
         ends.push(End::new(now, (src, dst), pair(first), paths, set, key, blind));
         let set = sets.get_mut(ANSWERING);
         let mut receiver = End::new(now, (dst, src), pair(first + 1), ANSWERING, set, key, blind);

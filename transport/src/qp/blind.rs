@@ -9,16 +9,19 @@
 //! staging costs a copy.
 //!
 //! Blind segments are long, several packets of the NIC, as long as every path that is used is trusted: some have arrived
-//! on it and it has lost none, or none for long. One packet lost loses the segment, so others are short.
+//! on it and it has lost none, or none for long. One packet lost loses the segment, and may stop the NIC queue pair, so
+//! on other paths only short ones are blind, and all are short while there is a path to try.
 //!
 //! Invariants of a [`Life`]: it is `fenced` from the first fence of its generation until a newer
 //! generation is heard of, and nothing blind is sent meanwhile, nor before `rests_until`. So no segment is
 //! ever blind on a generation that a fence of ours has closed. A generation only grows. `good` and `under_way`
-//! are of this generation. `doubted` counts the lives that are not trusted.
+//! are of this generation. `trial` is the earliest of those of all lives.
 
 use std::time::Duration;
 
 use braid_wire::{PathId, Time};
+
+use crate::BlindConfig;
 
 /// Where the payload of a segment may go on arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,10 +51,8 @@ impl Placement {
     pub(crate) const PLAIN: Placement = Placement::Staged { fence: None };
 }
 
-/// How long a path stages after a loss; doubled each time that blind placement did not pay.
-const SHORTEST_REST: Duration = Duration::from_millis(200);
-/// The longest is 16 times that, 3.2 s.
-const MOST_DOUBLINGS: u8 = 4;
+/// So much shorter is the rest of a path where blind placement has paid.
+const PAID: u32 = 16;
 /// Blind segments that must arrive between two losses for blind placement to pay, and for a path to be trusted again.
 const WORTHWHILE: u16 = 1_000;
 /// Those that must arrive on a new path for it to be trusted: where one of a hundred is lost, most paths show it by then.
@@ -65,9 +66,9 @@ const GOOD_PER_MORE: u16 = 8;
 pub(crate) struct Blind {
     /// By path, up to the highest that was used.
     lives: Vec<Life>,
-    doubted: usize,
-    /// Payload bytes of a segment while all are trusted.
-    longest: u16,
+    config: BlindConfig,
+    /// From when on a path that is not trusted is tried; `None`: all are trusted.
+    trial: Option<Time>,
 }
 
 /// The latest NIC queue pair of a path.
@@ -79,31 +80,31 @@ struct Life {
     good: u16,
     /// Blind segments of which nothing has been heard.
     under_way: u16,
-    /// How often the next rest is doubled.
-    doublings: u8,
     /// A fence of this generation was sent: the peer closes it, or has.
     fenced: bool,
 }
 
 impl Blind {
-    pub(crate) fn new(longest: u16) -> Self {
-        Blind { lives: Vec::new(), doubted: 0, longest }
+    pub(crate) fn new(config: BlindConfig) -> Self {
+        Blind { lives: Vec::new(), config, trial: None }
     }
 
     /// Payload bytes of a full segment, where one that is not blind has `mtu`.
-    pub(crate) fn segment_len(&self, mtu: u16) -> u16 {
-        if self.doubted == 0 { self.longest.max(mtu) } else { mtu }
+    pub(crate) fn segment_len(&self, now: Time, mtu: u16) -> u16 {
+        match self.trial {
+            None => self.config.trusted.max(mtu),
+            Some(trial) if now >= trial => self.config.tried.min(mtu),
+            Some(_) => mtu,
+        }
     }
 
     /// Something that may change whether a path is trusted.
     fn live(&mut self, path: PathId, event: impl FnOnce(&mut Life)) {
         let life = self.life(path);
-        let before = life.is_trusted();
+        let before = life.trial();
         event(life);
-        match (before, life.is_trusted()) {
-            (true, false) => self.doubted += 1,
-            (false, true) => self.doubted -= 1,
-            _ => {}
+        if before != life.trial() {
+            self.trial = self.lives.iter().filter_map(Life::trial).min();
         }
     }
 
@@ -115,16 +116,18 @@ impl Blind {
         &mut self.lives[index]
     }
 
-    /// Where the payload of a first transmission goes. The retransmission that carried a fence may be lost,
+    /// Where the payload of a first transmission goes, of `len` bytes. The retransmission that carried a fence may be lost,
     /// and never repeated because the original has arrived: so all that is staged on the path repeats the
     /// fence until the peer has answered.
-    pub(crate) fn place_first(&mut self, now: Time, path: PathId) -> Placement {
+    pub(crate) fn place_first(&mut self, now: Time, path: PathId, len: u16) -> Placement {
+        let tried = self.config.tried;
         let life = self.life(path);
         let fence = Fence { path, generation: life.generation };
         if life.fenced {
             return Placement::Staged { fence: Some(fence) };
         }
-        if now < life.rests_until || life.is_tried_enough() {
+        let is_too_long = len > tried && !life.is_trusted();
+        if now < life.rests_until || life.is_tried_enough() || is_too_long {
             return Placement::PLAIN;
         }
         self.live(path, |life| life.under_way += 1);
@@ -142,9 +145,10 @@ impl Blind {
 
     /// A segment that was blind through `fence` is sent again.
     pub(crate) fn place_again(&mut self, now: Time, fence: Fence) -> Placement {
+        let rest = self.config.rest;
         self.live(fence.path, |life| {
             if life.generation == fence.generation && !life.fenced {
-                life.end(now);
+                life.end(now, rest);
             }
         });
         Placement::Staged { fence: Some(fence) }
@@ -179,15 +183,22 @@ impl Life {
         !self.fenced && (self.good >= enough || self.is_unused())
     }
 
+    /// From when on it is tried, unless it is trusted.
+    fn trial(&self) -> Option<Time> {
+        match self.is_trusted() {
+            true => None,
+            false if self.fenced => Some(Time::FAR_FUTURE),
+            false => Some(self.rests_until),
+        }
+    }
+
     fn is_unused(&self) -> bool {
         self.generation == 0 && self.good == 0 && self.under_way == 0
     }
 
     /// A segment was lost: a fence goes out.
-    fn end(&mut self, now: Time) {
-        let doublings = if self.good < WORTHWHILE { self.doublings } else { 0 };
-        self.rests_until = now + SHORTEST_REST * (1 << doublings);
-        self.doublings = (doublings + 1).min(MOST_DOUBLINGS);
+    fn end(&mut self, now: Time, rest: Duration) {
+        self.rests_until = now + if self.good < WORTHWHILE { rest } else { rest / PAID };
         self.fenced = true;
         self.good = 0;
     }
@@ -206,7 +217,10 @@ mod tests {
 
     const PATH: PathId = PathId::new(7);
     const SHORT: u16 = 4_000;
+    const MTU: u16 = 8_000;
     const LONG: u16 = 16_384;
+    const REST: Duration = Duration::from_millis(3_200);
+    const CONFIG: BlindConfig = BlindConfig { trusted: LONG, tried: SHORT, rest: REST };
 
     fn fence(generation: u32) -> Fence {
         Fence { path: PATH, generation }
@@ -222,133 +236,157 @@ mod tests {
         blind.renew(PATH, generation + 1);
         let mut rest = 0..10_000;
         let is_blind = |ms: &u64| {
-            blind.place_first(at(now + ms), PATH) == Placement::Blind(fence(generation + 1))
+            blind.place_first(at(now + ms), PATH, SHORT) == Placement::Blind(fence(generation + 1))
         };
         rest.find(is_blind).expect("an end of the rest")
     }
 
     #[test]
     fn a_fresh_path_is_blind_in_its_first_generation() {
-        let mut blind = Blind::new(LONG);
-        assert_eq!(blind.place_first(at(0), PATH), Placement::Blind(fence(0)));
+        let mut blind = Blind::new(CONFIG);
+        assert_eq!(blind.place_first(at(0), PATH, SHORT), Placement::Blind(fence(0)));
         assert_eq!(blind.lives.len(), 8, "as many as are used");
     }
 
     #[test]
     fn a_fence_stops_its_path_alone_and_is_repeated_until_it_is_answered() {
-        let mut blind = Blind::new(LONG);
+        let mut blind = Blind::new(CONFIG);
         let fenced = Placement::Staged { fence: Some(fence(0)) };
         assert_eq!(blind.place_again(at(0), fence(0)), fenced);
-        assert_eq!(blind.place_first(at(60_000), PATH), fenced, "however long it takes");
+        assert_eq!(blind.place_first(at(60_000), PATH, SHORT), fenced, "however long it takes");
         let other = PathId::new(1);
         let untouched = Placement::Blind(Fence { path: other, generation: 0 });
-        assert_eq!(blind.place_first(at(0), other), untouched);
+        assert_eq!(blind.place_first(at(0), other, SHORT), untouched);
         blind.renew(PATH, 0);
-        assert_eq!(blind.place_first(at(60_000), PATH), fenced, "nothing new");
+        assert_eq!(blind.place_first(at(60_000), PATH, SHORT), fenced, "nothing new");
         blind.renew(PATH, 1);
-        assert_eq!(blind.place_first(at(199), PATH), Placement::PLAIN, "it rests");
-        assert_eq!(blind.place_first(at(200), PATH), Placement::Blind(fence(1)));
+        assert_eq!(blind.place_first(at(3_199), PATH, SHORT), Placement::PLAIN, "it rests");
+        assert_eq!(blind.place_first(at(3_200), PATH, SHORT), Placement::Blind(fence(1)));
     }
 
     #[test]
     fn an_old_fence_goes_out_but_stops_nothing_new() {
-        let mut blind = Blind::new(LONG);
+        let mut blind = Blind::new(CONFIG);
         blind.renew(PATH, 4);
         assert_eq!(blind.place_again(at(0), fence(3)), Placement::Staged { fence: Some(fence(3)) });
-        assert_eq!(blind.place_first(at(0), PATH), Placement::Blind(fence(4)));
+        assert_eq!(blind.place_first(at(0), PATH, SHORT), Placement::Blind(fence(4)));
         blind.renew(PATH, 2);
-        assert_eq!(blind.place_first(at(0), PATH), Placement::Blind(fence(4)));
+        assert_eq!(blind.place_first(at(0), PATH, SHORT), Placement::Blind(fence(4)));
     }
 
     #[test]
-    fn rests_double_until_blind_placement_pays() {
-        let mut blind = Blind::new(LONG);
+    fn a_rest_is_short_if_blind_placement_has_paid() {
+        let mut blind = Blind::new(CONFIG);
         let mut now = 0;
-        for (generation, rest) in (0..).zip([200, 400, 800, 1_600, 3_200, 3_200]) {
-            assert_eq!(rest_after_loss(&mut blind, now, generation), rest);
-            now += rest;
+        for generation in 0..3 {
+            assert_eq!(rest_after_loss(&mut blind, now, generation), 3_200);
+            now += 3_200;
         }
         // One is on its way already: `rest_after_loss` has sent it.
-        arrive(&mut blind, now, 6, WORTHWHILE - 1);
-        (0..WORTHWHILE).for_each(|_| blind.on_arrival(fence(5)));
-        assert_eq!(rest_after_loss(&mut blind, now, 6), 3_200, "one too few, or too late");
+        arrive(&mut blind, now, 3, WORTHWHILE - 1);
+        (0..WORTHWHILE).for_each(|_| blind.on_arrival(fence(2)));
+        assert_eq!(rest_after_loss(&mut blind, now, 3), 3_200, "one too few, or too late");
         now += 3_200;
-        arrive(&mut blind, now, 7, WORTHWHILE);
-        assert_eq!(rest_after_loss(&mut blind, now, 7), 200);
-        assert_eq!(rest_after_loss(&mut blind, now, 8), 400);
+        arrive(&mut blind, now, 4, WORTHWHILE);
+        assert_eq!(rest_after_loss(&mut blind, now, 4), 200);
+        assert_eq!(rest_after_loss(&mut blind, now, 5), 3_200);
     }
 
     #[test]
     fn segments_are_long_while_every_path_is_trusted() {
-        let mut blind = Blind::new(LONG);
+        let mut blind = Blind::new(CONFIG);
+        let len = |blind: &Blind, ms| blind.segment_len(at(ms), MTU);
         let other = Fence { path: PathId::new(1), generation: 0 };
-        assert_eq!(blind.segment_len(SHORT), LONG, "nobody has tried");
+        assert_eq!(len(&blind, 0), LONG, "nobody has tried");
         for _ in 1..PROBATION {
             arrive(&mut blind, 0, 0, 1);
-            assert_eq!(blind.segment_len(SHORT), SHORT);
+            assert_eq!(len(&blind, 0), SHORT);
         }
         arrive(&mut blind, 0, 0, 1);
-        assert_eq!(blind.segment_len(SHORT), LONG, "nothing was lost");
-        blind.place_first(at(0), other.path);
-        assert_eq!(blind.segment_len(SHORT), SHORT, "a new path");
+        assert_eq!(len(&blind, 0), LONG, "nothing was lost");
+        blind.place_first(at(0), other.path, SHORT);
+        assert_eq!(len(&blind, 0), SHORT, "a new path");
         blind.place_staged(other);
-        assert_eq!(blind.segment_len(SHORT), LONG, "it was not used");
-        assert_eq!(Blind::new(0).segment_len(SHORT), SHORT, "no shorter than what is staged");
+        assert_eq!(len(&blind, 0), LONG, "it was not used");
         blind.place_again(at(0), fence(0));
         blind.place_again(at(0), fence(0));
         blind.place_again(at(0), other);
         blind.renew(PATH, 1);
-        arrive(&mut blind, 500, 1, WORTHWHILE);
-        assert_eq!(blind.segment_len(SHORT), SHORT, "the other path has lost one, too");
+        assert_eq!(len(&blind, 3_199), MTU, "both rest");
+        arrive(&mut blind, 5_000, 1, WORTHWHILE);
+        assert_eq!(len(&blind, 5_000), MTU, "the other path has lost one, too, and is not renewed");
         blind.renew(other.path, 1);
         for _ in 0..WORTHWHILE {
-            assert_eq!(blind.segment_len(SHORT), SHORT);
-            blind.place_first(at(500), other.path);
+            assert_eq!(len(&blind, 5_000), SHORT);
+            blind.place_first(at(5_000), other.path, SHORT);
             blind.on_arrival(Fence { generation: 1, ..other });
         }
-        assert_eq!(blind.segment_len(SHORT), LONG);
+        assert_eq!(len(&blind, 5_000), LONG);
         // The peer has closed one of its own accord.
         blind.renew(PATH, 2);
-        assert_eq!(blind.segment_len(SHORT), SHORT);
+        assert_eq!(len(&blind, 5_000), SHORT);
+    }
+
+    #[test]
+    fn others_may_be_longer_or_shorter_than_blind_ones() {
+        let mut blind = Blind::new(CONFIG);
+        assert_eq!(blind.segment_len(at(0), u16::MAX), u16::MAX);
+        blind.place_first(at(0), PATH, SHORT);
+        assert_eq!(blind.segment_len(at(0), SHORT - 1), SHORT - 1);
+    }
+
+    #[test]
+    fn long_segments_are_blind_on_trusted_paths_alone() {
+        let mut blind = Blind::new(CONFIG);
+        let placed = Placement::Blind(fence(0));
+        assert_eq!(blind.place_first(at(0), PATH, LONG), placed, "nothing is known of it");
+        assert_eq!(blind.place_first(at(0), PATH, SHORT + 1), Placement::PLAIN, "it is on trial");
+        assert_eq!(blind.place_first(at(0), PATH, SHORT), placed);
+        arrive(&mut blind, 0, 0, PROBATION);
+        assert_eq!(blind.place_first(at(0), PATH, LONG), placed);
     }
 
     /// Sends so many one after the other; each arrives.
     fn arrive(blind: &mut Blind, now: u64, generation: u32, count: u16) {
         for _ in 0..count {
-            assert_eq!(blind.place_first(at(now), PATH), Placement::Blind(fence(generation)));
+            assert_eq!(
+                blind.place_first(at(now), PATH, SHORT),
+                Placement::Blind(fence(generation))
+            );
             blind.on_arrival(fence(generation));
         }
     }
 
     /// Sends for as long as it is blind; returns how many those were.
     fn burst(blind: &mut Blind, now: u64) -> u16 {
-        let is_blind = |_: &u16| matches!(blind.place_first(at(now), PATH), Placement::Blind(_));
+        let is_blind =
+            |_: &u16| matches!(blind.place_first(at(now), PATH, SHORT), Placement::Blind(_));
         (0..1_000).take_while(is_blind).count() as u16
     }
 
     #[test]
     fn after_a_rest_few_are_on_their_way_until_many_have_arrived() {
-        let mut blind = Blind::new(LONG);
+        let mut blind = Blind::new(CONFIG);
         assert_eq!(burst(&mut blind, 0), 1_000, "nothing was lost yet");
         blind.place_again(at(0), fence(0));
         blind.renew(PATH, 1);
-        assert_eq!(burst(&mut blind, 1_000), TRIAL);
+        assert_eq!(burst(&mut blind, 4_000), TRIAL);
         (0..TRIAL).for_each(|_| blind.on_arrival(fence(1)));
-        assert_eq!(burst(&mut blind, 1_000), TRIAL + 1);
+        assert_eq!(burst(&mut blind, 4_000), TRIAL + 1);
         blind.place_staged(fence(1));
-        assert_eq!(burst(&mut blind, 1_000), 1, "in place of the one that was staged");
+        assert_eq!(burst(&mut blind, 4_000), 1, "in place of the one that was staged");
         (0..TRIAL).for_each(|_| blind.on_arrival(fence(1)));
-        arrive(&mut blind, 1_000, 1, WORTHWHILE);
-        assert!(burst(&mut blind, 1_000) > 100);
+        arrive(&mut blind, 4_000, 1, WORTHWHILE);
+        assert!(burst(&mut blind, 4_000) > 100);
     }
 
     #[test]
     fn the_losses_of_one_generation_count_once() {
-        let mut blind = Blind::new(LONG);
+        let mut blind = Blind::new(CONFIG);
         blind.place_again(at(0), fence(0));
         blind.place_again(at(140), fence(0));
         blind.renew(PATH, 1);
-        blind.place_again(at(199), fence(0));
-        assert_eq!(blind.place_first(at(200), PATH), Placement::Blind(fence(1)));
+        blind.place_again(at(3_199), fence(0));
+        assert_eq!(blind.place_first(at(3_200), PATH, SHORT), Placement::Blind(fence(1)));
     }
 }

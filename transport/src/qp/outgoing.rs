@@ -233,7 +233,7 @@ impl Outgoing {
     ) -> (Psn, Placement) {
         let Some(psn) = lost else {
             let placement = match &mut self.blind {
-                Some(blind) if writes() => blind.place_first(now, path),
+                Some(blind) if writes() => blind.place_first(now, path, next.len),
                 _ => Placement::PLAIN,
             };
             let blind = if let Placement::Blind(fence) = placement { Some(fence) } else { None };
@@ -249,8 +249,8 @@ impl Outgoing {
     }
 
     /// Payload bytes of a full segment of a WRITE, where others have `mtu`.
-    pub(crate) fn write_mtu(&self, mtu: u16) -> u16 {
-        self.blind.as_ref().map_or(mtu, |blind| blind.segment_len(mtu))
+    pub(crate) fn write_mtu(&self, now: Time, mtu: u16) -> u16 {
+        self.blind.as_ref().map_or(mtu, |blind| blind.segment_len(now, mtu))
     }
 
     /// A segment that was handed out blind was sent staged.

@@ -157,7 +157,7 @@ impl QueuePair {
         stream: Stream,
         budget: u64,
     ) -> Result<(Next, Option<Psn>), Block> {
-        let candidate = self.candidate(stream);
+        let candidate = self.candidate(now, stream);
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
         let Remote { window, segments, .. } = link.remote;
         let room = Room { window, segments, budget, train: link.trains.train() };
@@ -173,7 +173,7 @@ impl QueuePair {
     }
 
     /// What is lost goes before what is new.
-    fn candidate(&mut self, stream: Stream) -> Option<(Next, Option<Psn>)> {
+    fn candidate(&mut self, now: Time, stream: Stream) -> Option<(Next, Option<Psn>)> {
         let link = self.link.as_mut()?;
         if let Some((psn, lost)) = link.outgoing(stream)?.window.peek_lost() {
             let next = Next { source: lost.source, offset: lost.offset, len: lost.len };
@@ -181,7 +181,7 @@ impl QueuePair {
         }
         let limits = Limits {
             mtu: link.remote.mtu,
-            write_mtu: link.requests.write_mtu(link.remote.mtu),
+            write_mtu: link.requests.write_mtu(now, link.remote.mtu),
             max_rd_atomic: link.remote.max_rd_atomic,
             draining: self.state == QpState::SendQueueDrained,
         };

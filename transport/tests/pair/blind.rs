@@ -3,15 +3,17 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use braid_transport::{EndpointConfig, Fence, Placement, QpConfig, SendOp};
+use braid_transport::{BlindConfig, EndpointConfig, Fence, Placement, QpConfig, SendOp};
 use braid_wire::{Ack, PathId};
 
 use crate::hosts::{MTU, Pair, Sent};
 
+const REST: Duration = Duration::from_millis(200);
 const PLAIN: Placement = Placement::Staged { fence: None };
 
 fn blind_pair() -> Pair {
-    let endpoint = EndpointConfig { blind: Some(MTU), ..EndpointConfig::default() };
+    let blind = Some(BlindConfig { trusted: MTU, tried: MTU, rest: REST });
+    let endpoint = EndpointConfig { blind, ..EndpointConfig::default() };
     Pair::with(QpConfig { ask_every: 1, ..QpConfig::default() }, endpoint)
 }
 
@@ -145,7 +147,7 @@ fn a_path_stages_until_it_is_renewed_and_has_rested() {
     assert_eq!(on_path(&mut pair, other), [fresh; 2]);
     pair.renew(path, 1);
     assert_eq!(on_path(&mut pair, path), [PLAIN; 2]);
-    pair.pass(Duration::from_millis(200));
+    pair.pass(REST);
     let new = Placement::Blind(Fence { path, generation: 1 });
     assert_eq!(on_path(&mut pair, path), [new; 2]);
 }

@@ -90,7 +90,7 @@ impl Host {
             renewals: Vec::new(),
             train_segments: config.train_segments,
             peer_receive_buffer: config.peer_receive_buffer,
-            blind: config.blind.unwrap_or(0),
+            blind: config.blind.map_or(0, |blind| blind.trusted),
             last_traffic: Time::ZERO,
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use braid_cc::{CcConfig, DcqcnConfig};
 use braid_lb::LbPolicy;
-use braid_transport::{EndpointConfig, LossRecovery, QpConfig};
+use braid_transport::{BlindConfig, EndpointConfig, LossRecovery, QpConfig};
 use braid_wire::{Crc, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -88,11 +88,15 @@ impl Settings {
     }
 }
 
-/// Half of the scenarios, in segments as long as others or longer. Not drawn from the others' source, so that seeds mean
+/// Half of the scenarios, in segments as long as others or longer, and shorter on trial. Not drawn from the others' source, so that seeds mean
 /// what they always did.
-fn blind(seed: u64, mtu: u16) -> Option<u16> {
+fn blind(seed: u64, mtu: u16) -> Option<BlindConfig> {
     let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x626C_696E);
-    rng.random_bool(0.5).then(|| mtu * pick(&mut rng, &[1, 1, 3, 4]))
+    rng.random_bool(0.5).then(|| BlindConfig {
+        trusted: mtu * pick(&mut rng, &[1, 1, 3, 4]),
+        tried: mtu / pick(&mut rng, &[1, 1, 2, 3]),
+        rest: micros(pick(&mut rng, &[100, 5_000, 200_000])),
+    })
 }
 
 fn faults(rng: &mut Pcg64Mcg) -> Faults {

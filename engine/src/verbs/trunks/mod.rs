@@ -3,17 +3,17 @@
 mod receive;
 mod send;
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use braid_transport::PdId;
+use braid_transport::{BlindConfig, PdId};
 use braid_verbs::{CompletionChannel, Cq};
 use braid_wire::{
-    FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, MAX_LANES, NoteBody, PathId, QpId, Time, TrunkAddress,
+    FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, MAX_LANES, NoteBody, PathId, QpId, TrunkAddress,
 };
+use rustc_hash::FxHashMap;
 
 use super::batch::Batch;
 use super::buffers::Buffers;
@@ -21,9 +21,11 @@ use super::control::Control;
 use super::device::{Device, KeyCache};
 use super::error::TrunkError;
 use super::lane::{Lane, credits, receives};
+use super::losses::Losses;
 use super::options::VerbsSetupError;
 use super::parts::MAX_PARTS;
 use super::pool::Pool;
+use super::segments::Segments;
 use super::trunk::{Owner, Partner, Trunk};
 use crate::random;
 
@@ -42,17 +44,16 @@ pub(crate) struct Trunks {
     device: Arc<Device>,
     keys: KeyCache,
     batch: Batch,
-    trunks: HashMap<QpId, Trunk>,
+    trunks: FxHashMap<QpId, Trunk>,
     /// By NIC queue pair number.
-    lanes: HashMap<u32, (QpId, usize)>,
+    lanes: FxHashMap<u32, (QpId, usize)>,
     control: Control,
-    pools: HashMap<PdId, Pool>,
+    pools: FxHashMap<PdId, Pool>,
     send_cq: Cq,
     recv_cq: Cq,
     channel: CompletionChannel,
     paths: usize,
-    /// Most payload bytes of a segment that the NIC places, as long as nothing is lost.
-    blind_len: u16,
+    segments: Segments,
     /// Bytes of a buffer to receive a message in.
     message_len: usize,
     /// Bytes of a buffer to send from: it also holds all parts of a packet that fits no message.
@@ -66,12 +67,10 @@ pub(crate) struct Trunks {
 }
 
 impl Trunks {
-    /// `mtu`: the longest payload of a segment, `blind_len` of one that the NIC places, if that is longer.
     pub(crate) fn new(
         device: Arc<Device>,
         paths: usize,
-        mtu: u16,
-        blind_len: u16,
+        segments: Segments,
     ) -> Result<Self, VerbsSetupError> {
         if paths >= MAX_LANES {
             return Err(VerbsSetupError::Paths { paths, max: MAX_LANES - 1 });
@@ -83,25 +82,25 @@ impl Trunks {
         let qkey = random::number() as u32 & 0x7FFF_FFFF;
         let control = Control::new(&device, &send_cq, &recv_cq, qkey)?;
         let part_len = Frame::part_len(device.mtu as usize);
-        let (parts, message_len) = room(mtu, part_len);
-        let (most_parts, slot_len) = room(blind_len.max(mtu), part_len);
+        let (parts, message_len) = room(segments.staged, part_len);
+        let (most_parts, slot_len) = room(segments.longest(), part_len);
         if most_parts > MAX_PARTS {
             let most = MAX_PARTS * part_len - MAX_DATA_HEADER_LEN;
-            return Err(VerbsSetupError::Mtu { mtu, most, path: device.mtu });
+            return Err(VerbsSetupError::Mtu { mtu: segments.staged, most, path: device.mtu });
         }
         Ok(Trunks {
             keys: device.keys(),
             device,
             batch: Batch::default(),
-            trunks: HashMap::new(),
-            lanes: HashMap::new(),
+            trunks: FxHashMap::default(),
+            lanes: FxHashMap::default(),
             control,
-            pools: HashMap::new(),
+            pools: FxHashMap::default(),
             send_cq,
             recv_cq,
             channel,
             paths,
-            blind_len,
+            segments,
             parts,
             message_len,
             slot_len,
@@ -111,9 +110,9 @@ impl Trunks {
         })
     }
 
-    /// Most payload bytes of a segment that the NIC places.
-    pub(crate) fn blind_len(&self) -> u16 {
-        self.blind_len
+    /// How segments are that the NIC places.
+    pub(crate) fn blind(&self) -> BlindConfig {
+        self.segments.blind
     }
 
     /// What becomes readable when something has come, after [`Trunks::arm`].
@@ -153,7 +152,7 @@ impl Trunks {
         self.close(owner.id);
         self.make_pool(owner.pd)?;
         let psn = random::number() as u32 & 0xFF_FFFF;
-        let trunk = Trunk { owner, psn, lanes: Vec::new(), far: None, rough_until: Time::ZERO };
+        let trunk = Trunk { owner, psn, lanes: Vec::new(), far: None, losses: Losses::default() };
         self.trunks.insert(owner.id, trunk);
         let made = self.make_lanes(owner);
         if made.is_err() {

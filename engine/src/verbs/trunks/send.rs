@@ -1,7 +1,5 @@
 //! Segments, acknowledgements and control packets that leave.
 
-use std::time::Duration;
-
 use braid_transport::{Fence, Placement, SgList};
 use braid_wire::{DataHeader, FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, NoteBody, PathId, QpId, Time};
 
@@ -15,8 +13,6 @@ use crate::verbs::parts::MAX_PARTS;
 const BUSY: usize = LANE_SENDS - MAX_PARTS - 32;
 /// Payloads shorter than this are staged: one message costs less than two.
 const BLIND_FROM: u16 = 1024;
-/// How long after a loss packets go in parts.
-const ROUGH: Duration = Duration::from_millis(500);
 
 /// A segment to send.
 pub(crate) struct Shipment<'a> {
@@ -115,17 +111,18 @@ impl Trunks {
         }
         let lane = match header.retransmission {
             // A lane may take nothing any more until its fence has arrived, which is on its way with this.
-            true => {
-                trunk.rough_until = now + ROUGH;
-                trunk.safe()
-            }
+            true => trunk.safe(),
             false => trunk.lane_for(path),
         };
         let at = (id, lane);
         let pd = trunk.owner.pd;
         let len = FRAME_LEN + header.encoded_len() + usize::from(header.len);
         let is_long = len > self.device.mtu as usize;
-        if is_long && (now < trunk.rough_until || len > self.message_len) {
+        if is_long && fence.is_none() {
+            trunk.losses.count(now, header.retransmission);
+        }
+        let is_risky = header.retransmission || trunk.losses.are_frequent(now);
+        if is_long && (is_risky || len > self.message_len) {
             return self.stage_in_parts(at, shipment, fence);
         }
         if !self.batch.takes(at) {

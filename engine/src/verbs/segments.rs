@@ -1,0 +1,91 @@
+//! How long segments are over a NIC.
+
+use std::time::Duration;
+
+use braid_transport::BlindConfig;
+use braid_wire::{Frame, MAX_DATA_HEADER_LEN};
+
+/// Bytes that segments fill which the NIC places and of which a packet may get lost.
+const TRIED: u16 = 4096;
+/// Packets of the NIC of other segments, at least. Work requests and completions cost more than packets do, but where one
+/// packet is lost, the whole segment is.
+const LEAST_STAGED: u16 = 2;
+/// Bytes of segments that the NIC places while nothing is lost, where its packets are not tiny.
+const TRUSTED: u16 = 16_384;
+/// Where they are: sent again, the segment goes in parts, of which there can be 64.
+const MOST_PACKETS: u16 = 32;
+
+/// A loss costs a NIC queue pair, and what is on its way to that.
+const REST: Duration = Duration::from_millis(3_200);
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segments {
+    /// Payload bytes of a full one that is staged.
+    pub(crate) staged: u16,
+    /// Those that the NIC places.
+    pub(crate) blind: BlindConfig,
+}
+
+impl Segments {
+    /// Over a NIC whose packets have `nic` bytes; `told`: what the application wants of every segment.
+    pub(crate) fn new(nic: u16, told: Option<u16>) -> Self {
+        let packets = (TRIED / nic).max(1);
+        // With all headers.
+        let filling = |packets: u16| {
+            let bytes = usize::from(packets) * Frame::part_len(nic.into()) - MAX_DATA_HEADER_LEN;
+            bytes as u16 / 8 * 8
+        };
+        let trusted = (TRUSTED / nic).clamp(1, MOST_PACKETS) * nic;
+        Segments {
+            staged: told.unwrap_or(filling(packets.max(LEAST_STAGED))),
+            blind: BlindConfig {
+                trusted: told.unwrap_or(trusted),
+                tried: told.map_or(filling(packets), |told| told.min(packets * nic)),
+                rest: REST,
+            },
+        }
+    }
+
+    /// Payload bytes of the longest there are.
+    pub(crate) fn longest(&self) -> u16 {
+        self.staged.max(self.blind.trusted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_wire::FRAME_LEN;
+
+    use super::*;
+    use crate::verbs::parts::MAX_PARTS;
+
+    #[test]
+    fn segments_are_whole_packets_and_can_be_sent_again_in_parts() {
+        for (nic, staged, tried, trusted) in
+            [(256, 16, 16, 32), (1024, 4, 4, 16), (2048, 2, 2, 8), (4096, 2, 1, 4)]
+        {
+            let segments = Segments::new(nic, None);
+            let fill = |len, packets: u16| {
+                let all = len + (MAX_DATA_HEADER_LEN + FRAME_LEN * usize::from(packets)) as u16;
+                let end = packets * nic;
+                assert!((end - 7..=end).contains(&all), "{len} bytes in {packets} of {nic}");
+            };
+            fill(segments.staged, staged);
+            fill(segments.blind.tried, tried);
+            assert_eq!(segments.blind.trusted, trusted * nic);
+            let packet = MAX_DATA_HEADER_LEN + usize::from(segments.longest());
+            assert!(packet.div_ceil(Frame::part_len(nic.into())) <= MAX_PARTS, "{nic}");
+        }
+    }
+
+    #[test]
+    fn what_the_application_wants_holds_but_for_what_may_be_cut_short() {
+        let told = |len| Segments::new(4096, Some(len));
+        let long = told(9000);
+        assert_eq!((long.staged, long.blind.trusted), (9000, 9000));
+        assert_eq!(long.blind.tried, 4096, "one packet, without its header");
+        let short = told(100);
+        assert_eq!((short.staged, short.blind.trusted, short.blind.tried), (100, 100, 100));
+    }
+}
