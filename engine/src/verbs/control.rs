@@ -9,8 +9,8 @@ use braid_wire::{FRAME_LEN, Frame, MAX_ACK_LEN};
 use super::buffers::{Buffers, BuffersError};
 use super::device::Device;
 
-const SENDS: u32 = 256;
-const RECEIVES: u32 = 1024;
+const SENDS: u32 = 255;
+const RECEIVES: u32 = 1023;
 /// What the NIC puts before a datagram (IBTA vol. 1, 11.4.1.2).
 const GRH: usize = 40;
 /// One in so many sends asks for a completion, which frees all before it.

@@ -25,7 +25,7 @@ const LEAST_LANE_BYTES: usize = 2 << 20;
 /// size of each.
 pub(crate) fn receives(lanes: usize, message_len: usize) -> usize {
     let bytes = (TRUNK_BYTES / lanes).max(LEAST_LANE_BYTES);
-    (bytes / message_len).clamp(96, 768)
+    (bytes / message_len).clamp(96, 511)
 }
 
 /// Segments that a sender may have in flight, so that all of them find room though they take one lane, which has

@@ -20,7 +20,7 @@ use super::buffers::Buffers;
 use super::control::Control;
 use super::device::{Device, KeyCache};
 use super::error::TrunkError;
-use super::lane::{Lane, credits, receives};
+use super::lane::{LANE_SENDS, Lane, credits, receives};
 use super::losses::Losses;
 use super::options::VerbsSetupError;
 use super::parts::MAX_PARTS;
@@ -32,8 +32,11 @@ use crate::random;
 pub(crate) use receive::Arrived;
 pub(crate) use send::Shipment;
 
-/// Entries of each completion queue: receives of all pools, sends of all lanes.
-const COMPLETIONS: u32 = 1 << 15;
+/// Entries of the completion queue of receives, on all lanes. Providers round one more up to a power of two.
+const RECEIVED: u32 = (1 << 15) - 1;
+/// Of that of sends: those that may be under way, and what is left of lanes that were closed.
+const SENT: u32 = (1 << 11) - 1;
+const _: () = assert!(SENT as usize > 2 * LANE_SENDS);
 /// How long the NIC may take to send what it has, until its queue pairs are closed.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// How often the device is asked whether it is still there.
@@ -75,10 +78,11 @@ impl Trunks {
         if paths >= MAX_LANES {
             return Err(VerbsSetupError::Paths { paths, max: MAX_LANES - 1 });
         }
-        let entries = COMPLETIONS.min(device.attributes.max_cqe);
         let channel = device.context.create_channel()?;
-        let send_cq = device.context.create_cq(entries, Some(&channel))?;
-        let recv_cq = device.context.create_cq(entries, Some(&channel))?;
+        let queue = |entries: u32| {
+            device.context.create_cq(entries.min(device.attributes.max_cqe), Some(&channel))
+        };
+        let (send_cq, recv_cq) = (queue(SENT)?, queue(RECEIVED)?);
         let qkey = random::number() as u32 & 0x7FFF_FFFF;
         let control = Control::new(&device, &send_cq, &recv_cq, qkey)?;
         let part_len = Frame::part_len(device.mtu as usize);
