@@ -101,8 +101,8 @@ pub struct BlindConfig {
     /// Those while there is a path of which that is not known and which is tried, if that is less. A longer segment is not
     /// placed unseen on such a path.
     pub tried: u16,
-    /// How long nothing is placed unseen on a path that has lost a segment, unless many had arrived on it before: then it is a
-    /// 16th of that.
+    /// How long nothing is placed unseen on a path that has lost a segment, nor on others of which it is not known that they
+    /// lose none. If many had arrived on it before, it alone rests, for a 16th of that.
     pub rest: Duration,
 }
 

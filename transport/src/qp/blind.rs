@@ -4,9 +4,8 @@
 //! message may have completed since, and the buffer may hold something else. Hence three rules.
 //! Only the first transmission of a WRITE's payload is blind. A retransmission of a blind segment names the NIC
 //! queue pair that the first one was sent to, a [`Fence`], and the receiver closes that before it places
-//! the retransmission. And where segments are lost, blind placement rests, and begins again with few
-//! segments at a time: a loss costs it a NIC queue pair and all that is on its way to that, where
-//! staging costs a copy.
+//! the retransmission. And blind placement begins with few segments at a time, and rests where they are
+//! lost: a loss costs it a NIC queue pair and all that is on its way to that, where staging costs a copy.
 //!
 //! Blind segments are long, several packets of the NIC, as long as every path that is used is trusted: some have arrived
 //! on it and it has lost none, or none for long. One packet lost loses the segment, and may stop the NIC queue pair, so
@@ -16,8 +15,6 @@
 //! generation is heard of, and nothing blind is sent meanwhile, nor before `rests_until`. So no segment is
 //! ever blind on a generation that a fence of ours has closed. A generation only grows. `good` and `under_way`
 //! are of this generation. `trial` is the earliest of those of all lives.
-
-use std::time::Duration;
 
 use braid_wire::{PathId, Time};
 
@@ -57,7 +54,7 @@ const PAID: u32 = 16;
 const WORTHWHILE: u16 = 1_000;
 /// Those that must arrive on a new path for it to be trusted: where one of a hundred is lost, most paths show it by then.
 const PROBATION: u16 = 64;
-/// Blind segments that may be on their way at first after a rest, and one more for so many that have arrived.
+/// Blind segments that may be on their way at first, and one more for so many that have arrived.
 const TRIAL: u16 = 8;
 const GOOD_PER_MORE: u16 = 8;
 
@@ -104,8 +101,12 @@ impl Blind {
         let before = life.trial();
         event(life);
         if before != life.trial() {
-            self.trial = self.lives.iter().filter_map(Life::trial).min();
+            self.find_trial();
         }
+    }
+
+    fn find_trial(&mut self) {
+        self.trial = self.lives.iter().filter_map(Life::trial).min();
     }
 
     fn life(&mut self, path: PathId) -> &mut Life {
@@ -145,13 +146,26 @@ impl Blind {
 
     /// A segment that was blind through `fence` is sent again.
     pub(crate) fn place_again(&mut self, now: Time, fence: Fence) -> Placement {
-        let rest = self.config.rest;
-        self.live(fence.path, |life| {
-            if life.generation == fence.generation && !life.fenced {
-                life.end(now, rest);
-            }
-        });
+        let life = self.life(fence.path);
+        if life.generation == fence.generation && !life.fenced {
+            let has_paid = life.good >= WORTHWHILE;
+            life.end();
+            self.rest(now, fence.path, has_paid);
+        }
         Placement::Staged { fence: Some(fence) }
+    }
+
+    /// A path has lost a blind segment. What it has lost without having proven itself, others that have not may lose as well:
+    /// they rest, too.
+    fn rest(&mut self, now: Time, path: PathId, has_paid: bool) {
+        let rest = self.config.rest;
+        if has_paid {
+            self.life(path).rests_until = now + rest / PAID;
+        } else {
+            let doubted = self.lives.iter_mut().filter(|life| !life.is_trusted());
+            doubted.for_each(|life| life.rests_until = now + rest);
+        }
+        self.find_trial();
     }
 
     /// The first transmission of a segment that was blind through `fence` has arrived.
@@ -197,22 +211,21 @@ impl Life {
     }
 
     /// A segment was lost: a fence goes out.
-    fn end(&mut self, now: Time, rest: Duration) {
-        self.rests_until = now + if self.good < WORTHWHILE { rest } else { rest / PAID };
+    fn end(&mut self) {
         self.fenced = true;
         self.good = 0;
     }
 
-    /// After a loss, whether as many are on their way as the next one may cost.
+    /// Whether as many are on their way as a loss may cost.
     fn is_tried_enough(&self) -> bool {
-        self.generation > 0
-            && !self.is_trusted()
-            && self.under_way >= TRIAL + self.good / GOOD_PER_MORE
+        !self.is_trusted() && self.under_way >= TRIAL + self.good / GOOD_PER_MORE
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const PATH: PathId = PathId::new(7);
@@ -365,9 +378,11 @@ mod tests {
     }
 
     #[test]
-    fn after_a_rest_few_are_on_their_way_until_many_have_arrived() {
+    fn few_are_on_their_way_until_many_have_arrived() {
         let mut blind = Blind::new(CONFIG);
-        assert_eq!(burst(&mut blind, 0), 1_000, "nothing was lost yet");
+        assert_eq!(burst(&mut blind, 0), TRIAL);
+        (0..PROBATION).for_each(|_| blind.live(PATH, |life| life.good += 1));
+        assert!(burst(&mut blind, 0) > 100, "it is trusted");
         blind.place_again(at(0), fence(0));
         blind.renew(PATH, 1);
         assert_eq!(burst(&mut blind, 4_000), TRIAL);
@@ -378,6 +393,27 @@ mod tests {
         (0..TRIAL).for_each(|_| blind.on_arrival(fence(1)));
         arrive(&mut blind, 4_000, 1, WORTHWHILE);
         assert!(burst(&mut blind, 4_000) > 100);
+    }
+
+    #[test]
+    fn paths_that_have_not_proven_themselves_rest_when_one_of_them_loses() {
+        let mut blind = Blind::new(CONFIG);
+        let paths = [0, 1, 2].map(PathId::new);
+        let is_blind = |blind: &mut Blind, path: usize, ms| {
+            matches!(blind.place_first(at(ms), paths[path], SHORT), Placement::Blind(_))
+        };
+        for path in 0..3 {
+            assert!(is_blind(&mut blind, path, 0));
+        }
+        (0..PROBATION).for_each(|_| blind.live(paths[2], |life| life.good += 1));
+        blind.place_again(at(0), Fence { path: paths[0], generation: 0 });
+        assert!(!is_blind(&mut blind, 1, 3_199));
+        assert!(is_blind(&mut blind, 1, 3_200), "nobody has closed it");
+        assert!(is_blind(&mut blind, 2, 0), "it is trusted");
+        // A loss after many others says nothing of the others.
+        blind.live(paths[2], |life| life.good = WORTHWHILE);
+        blind.place_again(at(3_300), Fence { path: paths[2], generation: 0 });
+        assert!(is_blind(&mut blind, 1, 3_300));
     }
 
     #[test]
