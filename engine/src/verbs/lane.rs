@@ -38,8 +38,8 @@ pub(crate) fn credits(receives: usize, parts: usize) -> u16 {
 
 /// Receive buffers that are given back to the NIC in one call.
 const RETURNS: usize = 16;
-/// Pieces of a work request besides the header's. So a work request has 256 bytes on Soft-RoCE and 64 on mlx5: a queue is
-/// cleared whenever a lane gets one, with others in its way.
+/// Pieces of a work request besides the header's. So it has 256 bytes on Soft-RoCE, not 512: a lane that is renewed waits
+/// for its queues to be cleared.
 pub(crate) const MAX_PIECES: usize = 2;
 
 /// The way of one path, or the safe lane's.

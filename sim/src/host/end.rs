@@ -17,8 +17,8 @@ use crate::time::Ps;
 use crate::topology::Topology;
 use crate::workload::{Message, Workload};
 
-/// How long a path stages that has lost what a NIC was to place.
-const REST: Duration = Duration::from_millis(200);
+/// How long a path stages that has lost what a NIC was to place: some round trips.
+const REST: Duration = Duration::from_micros(100);
 
 /// An end's place: even ones send, the next odd one receives from it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
