@@ -87,6 +87,8 @@ impl Blind {
     }
 
     /// Payload bytes of a full segment, where one that is not blind has `mtu`.
+    // Not in the way of datapaths where nothing is blind.
+    #[inline(never)]
     pub(crate) fn segment_len(&self, now: Time, mtu: u16) -> u16 {
         match self.trial {
             None => self.config.trusted.max(mtu),
@@ -120,6 +122,8 @@ impl Blind {
     /// Where the payload of a first transmission goes, of `len` bytes. The retransmission that carried a fence may be lost,
     /// and never repeated because the original has arrived: so all that is staged on the path repeats the
     /// fence until the peer has answered.
+    // As above.
+    #[inline(never)]
     pub(crate) fn place_first(&mut self, now: Time, path: PathId, len: u16) -> Placement {
         let tried = self.config.tried;
         let life = self.life(path);
