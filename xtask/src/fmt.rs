@@ -4,8 +4,7 @@ use crate::{Failure, process, tree};
 
 /// Formats the workspace and the fuzz targets, or with `check` only reports what is not formatted.
 pub fn run(check: bool) -> Result<(), Failure> {
-    // The fuzz targets are a workspace of their own.
-    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
+    for manifest in ["Cargo.toml", tree::FUZZ] {
         let mut command = tree::cargo();
         command.args(["fmt", "--all", "--manifest-path", manifest]);
         if check {

@@ -40,10 +40,6 @@ const RUSTFLAGS: &[&str] = &[
     "--cfg=fuzzing",
 ];
 
-/// The targets are a workspace of their own, with a lock file of its own.
-const REMEDY: &str = "if it is fuzz/Cargo.lock that has to change: \
-                      cargo update --workspace --manifest-path fuzz/Cargo.toml, and commit it";
-
 /// Longer than any header, short enough to be fast.
 const MAX_LEN: u32 = 2048;
 
@@ -81,17 +77,17 @@ fn chosen(only: Option<&str>) -> Result<Vec<String>, Failure> {
 
 /// Builds all targets and returns the folder they are in.
 fn build() -> Result<PathBuf, Failure> {
+    tree::locked(tree::FUZZ)?;
     let triple = rustc::host()?;
     let output = tree::target()?.join("fuzz");
     // With a target triple, rustc's flags do not reach build scripts and macros.
     process::run(
         tree::cargo()
             .env("CARGO_ENCODED_RUSTFLAGS", RUSTFLAGS.join("\u{1f}"))
-            .args(["build", "--release", "--locked", "--manifest-path", "fuzz/Cargo.toml"])
+            .args(["build", "--release", "--locked", "--manifest-path", tree::FUZZ])
             .args(["--target", &triple, "--target-dir"])
             .arg(&output),
-    )
-    .map_err(|failure| failure.remedy(REMEDY))?;
+    )?;
     Ok(output.join(triple).join("release"))
 }
 

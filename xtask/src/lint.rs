@@ -2,10 +2,12 @@
 
 use crate::{Failure, fmt, process, tidy, tree};
 
-/// Formatting, the house rules, clippy and rustdoc; a warning is a failure.
+/// Formatting, the house rules, the fuzz targets' lock file, clippy and rustdoc; a warning is a failure.
 pub fn run() -> Result<(), Failure> {
     fmt::run(true)?;
     tidy::run()?;
+    // Cargo has seen to the house's own lock file, to build this.
+    tree::locked(tree::FUZZ)?;
     process::run(tree::cargo().args([
         "clippy",
         "--workspace",
