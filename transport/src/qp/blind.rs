@@ -122,7 +122,7 @@ impl Blind {
     /// Where the payload of a first transmission goes, of `len` bytes. The retransmission that carried a fence may be lost,
     /// and never repeated because the original has arrived: so all that is staged on the path repeats the
     /// fence until the peer has answered.
-    // As above.
+    // Not in the way either.
     #[inline(never)]
     pub(crate) fn place_first(&mut self, now: Time, path: PathId, len: u16) -> Placement {
         let tried = self.config.tried;
@@ -131,8 +131,8 @@ impl Blind {
         if life.fenced {
             return Placement::Staged { fence: Some(fence) };
         }
-        let is_too_long = len > tried && !life.is_trusted();
-        if now < life.rests_until || life.is_tried_enough() || is_too_long {
+        let is_risky = !life.is_trusted() && (len > tried || life.is_tried_enough());
+        if now < life.rests_until || is_risky {
             return Placement::PLAIN;
         }
         self.live(path, |life| life.under_way += 1);
@@ -220,9 +220,9 @@ impl Life {
         self.good = 0;
     }
 
-    /// Whether as many are on their way as a loss may cost.
+    /// Unless it is trusted: whether as many are on their way as a loss may cost.
     fn is_tried_enough(&self) -> bool {
-        !self.is_trusted() && self.under_way >= TRIAL + self.good / GOOD_PER_MORE
+        self.under_way >= TRIAL + self.good / GOOD_PER_MORE
     }
 }
 

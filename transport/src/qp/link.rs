@@ -48,9 +48,9 @@ impl Link {
         let peer_bytes = endpoint.peer_receive_buffer.min(segments);
         let mut requests = Outgoing::new(config, &remote, admit(), peer_bytes);
         requests.blind = endpoint.blind.map(Blind::new);
-        let longest = endpoint.blind.map_or(remote.mtu, |blind| blind.trusted.max(remote.mtu));
         Link {
-            trains: TrainLimit::new(endpoint, longest),
+            // The longest there are: later ones may be shorter, see `Blind`.
+            trains: TrainLimit::new(endpoint, requests.write_mtu(Time::ZERO, remote.mtu)),
             requests,
             from_requests: Incoming::new(Stream::Requests, &remote, config),
             answers: None,

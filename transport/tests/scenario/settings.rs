@@ -88,8 +88,8 @@ impl Settings {
     }
 }
 
-/// Half of the scenarios, in segments as long as others or longer, and shorter on trial. Not drawn from the others' source, so that seeds mean
-/// what they always did.
+/// Half of the scenarios, in segments as long as others or longer, and shorter on trial. Not drawn from the others'
+/// source, so that seeds mean what they always did.
 fn blind(seed: u64, mtu: u16) -> Option<BlindConfig> {
     let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x626C_696E);
     rng.random_bool(0.5).then(|| BlindConfig {

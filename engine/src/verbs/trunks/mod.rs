@@ -56,7 +56,8 @@ pub(crate) struct Trunks {
     recv_cq: Cq,
     channel: CompletionChannel,
     paths: usize,
-    segments: Segments,
+    /// How segments are that the NIC places.
+    blind: BlindConfig,
     /// Bytes of a buffer to receive a message in.
     message_len: usize,
     /// Bytes of a buffer to send from: it also holds all parts of a packet that fits no message.
@@ -104,7 +105,7 @@ impl Trunks {
             recv_cq,
             channel,
             paths,
-            segments,
+            blind: segments.blind,
             parts,
             message_len,
             slot_len,
@@ -116,7 +117,7 @@ impl Trunks {
 
     /// How segments are that the NIC places.
     pub(crate) fn blind(&self) -> BlindConfig {
-        self.segments.blind
+        self.blind
     }
 
     /// What becomes readable when something has come, after [`Trunks::arm`].
