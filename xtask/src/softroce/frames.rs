@@ -1,4 +1,4 @@
-//! The language of `ci-softroce/agent`: requests are lines, an answer is a line and so many bytes.
+//! The language of `ci-softroce/agent`, which describes it: lines, some with so many bytes after them.
 
 use std::io::{self, BufRead, Read};
 use std::time::Duration;
@@ -20,8 +20,7 @@ const LONGEST_LINE: u64 = 64;
 /// To run a command for so long at most; seconds are rounded up.
 pub(super) fn run(id: u64, limit: Duration, command: &str) -> String {
     let seconds = limit.as_millis().div_ceil(1000);
-    let command = command.replace('\\', "\\\\").replace('\n', "\\n");
-    format!("run {id} {seconds} {command}\n")
+    format!("run {id} {seconds} {}\n{command}", command.len())
 }
 
 /// To end a command that runs.
@@ -65,9 +64,9 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_one_line_whatever_is_in_it() {
-        let line = run(7, Duration::from_millis(1500), "printf 'a\\n'\necho b");
-        assert_eq!(line, "run 7 2 printf 'a\\\\n'\\necho b\n");
+    fn a_command_follows_its_line_whatever_is_in_it() {
+        let request = run(7, Duration::from_millis(1500), "printf 'ä\\n'\necho b");
+        assert_eq!(request, "run 7 2 20\nprintf 'ä\\n'\necho b");
     }
 
     #[test]

@@ -26,12 +26,8 @@ const LEFT_OUT: &[&str] = &[
     "var",
 ];
 /// The scripts of `ci-softroce/`, and where they go.
-const SCRIPTS: &[(&str, &str)] = &[
-    ("init", "init"),
-    ("agent", "usr/bin/agent"),
-    ("on-peer", "usr/bin/on-peer"),
-    ("serve-peer", "usr/bin/serve-peer"),
-];
+const SCRIPTS: &[(&str, &str)] =
+    &[("init", "init"), ("on-peer", "usr/bin/on-peer"), ("serve-peer", "usr/bin/serve-peer")];
 /// Where the libraries of Debian on amd64 are.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 

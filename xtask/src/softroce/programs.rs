@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::{Failure, install, process, tools, tree};
 
-const RUST: [&str; 16] = [
+const RUST: [&str; 20] = [
     "build",
     "-q",
     "--release",
@@ -22,6 +22,10 @@ const RUST: [&str; 16] = [
     "--bin",
     "nccl-conformance",
     "--lib",
+    "-p",
+    "softroce-agent",
+    "--bin",
+    "softroce-agent",
 ];
 
 /// The plugin beside the program that opens it, and a C example.
@@ -39,6 +43,12 @@ pub(super) fn build(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     compile.arg("-I").arg(prefix.join("include")).arg(prefix.join("lib/libbraid.a"));
     process::run(compile.args(install::STATIC_LIBS.split(' ')))?;
     let release = tree::target()?.join("release");
-    let rust = ["braid-perf", "examples/late-write", "nccl-conformance", "libnccl_net_braid.so"];
+    let rust = [
+        "softroce-agent",
+        "braid-perf",
+        "examples/late-write",
+        "nccl-conformance",
+        "libnccl_net_braid.so",
+    ];
     Ok(rust.map(|name| release.join(name)).into_iter().chain([pingpong]).collect())
 }
