@@ -46,8 +46,16 @@ impl Datapath {
     fn arguments(self, link: u16) -> String {
         match self {
             Datapath::Udp => "--datapath udp".to_owned(),
-            // Each path is a queue pair of the device, which the emulated processor takes its time to make.
-            Datapath::Verbs => format!("--datapath verbs -d rxe{link} --paths 4"),
+            Datapath::Verbs => format!("--datapath verbs -d rxe{link}"),
+        }
+    }
+
+    /// Over verbs each path is a queue pair of the device with 4 MiB to receive in, which takes an emulated processor
+    /// 0.1 s to make.
+    fn paths(self, number: usize) -> String {
+        match self {
+            Datapath::Udp => String::new(),
+            Datapath::Verbs => format!("--paths {number}"),
         }
     }
 }
@@ -57,16 +65,19 @@ impl Run {
     pub(super) fn verified(test: &'static str, datapath: Datapath) -> Self {
         let load = match test.ends_with("-lat") {
             true => "-n 100 --verify",
-            // Longer than a packet and not a multiple of one.
-            false => "-s 100001 -n 40 --verify",
+            // Longer than a packet and not a multiple of one; each buffer is used five times.
+            false => "-s 100001 -n 40 --tx-depth 8 --verify",
         };
-        Self { test, datapath, options: String::new(), load: load.into() }
+        Self { test, datapath, options: datapath.paths(2), load: load.into() }
     }
 
     /// Measures WRITE, with or without a CRC; the two ends use one if either wants it.
     pub(super) fn write(datapath: Datapath, size: u64, iterations: u64, crc: &str) -> Self {
-        let options = format!("--crc {crc}");
-        Self { test: "write-bw", datapath, options, load: format!("-s {size} -n {iterations}") }
+        let options = format!("{} --crc {crc}", datapath.paths(4));
+        // Memory takes an emulated processor 10 ns a byte to have.
+        let depth = (8 << 20) / size;
+        let load = format!("-s {size} -n {iterations} --tx-depth {depth}");
+        Self { test: "write-bw", datapath, options, load }
     }
 
     pub(super) fn run(&self, pair: &Pair) -> Result<Figure, Failure> {
@@ -155,6 +166,6 @@ mod tests {
         let run = Run::write(Datapath::Verbs, 65536, 300, "off");
         let server = "braid-perf write-bw -p 7001 --datapath verbs -d rxe1 --paths 4 --crc off";
         assert_eq!(run.server(1), server);
-        assert_eq!(run.client(1), format!("{server} 10.77.1.2 -s 65536 -n 300"));
+        assert_eq!(run.client(1), format!("{server} 10.77.1.2 -s 65536 -n 300 --tx-depth 128"));
     }
 }

@@ -26,10 +26,10 @@ const USERS: Namespace = Namespace {
 
 /// Taps queue what QEMU has not read yet, and drop what is more than that: no program has as many on their way.
 const MAKE: &str = "set -e
-ip link add wire mtu 4200 type bridge stp_state 0 forward_delay 0 mcast_snooping 0
+ip link add wire mtu 9000 type bridge stp_state 0 forward_delay 0 mcast_snooping 0
 for tap in tap1 tap2; do
     ip tuntap add dev $tap mode tap vnet_hdr
-    ip link set $tap mtu 4200 txqueuelen 10000 addrgenmode none master wire up
+    ip link set $tap mtu 9000 txqueuelen 10000 addrgenmode none master wire up
 done
 ip link set wire addrgenmode none up
 echo up
