@@ -49,15 +49,6 @@ impl Datapath {
             Datapath::Verbs => format!("--datapath verbs -d rxe{link}"),
         }
     }
-
-    /// Over verbs each path is a queue pair of the device with 4 MiB to receive in, which takes an emulated processor
-    /// 0.1 s to make.
-    fn paths(self, number: usize) -> String {
-        match self {
-            Datapath::Udp => String::new(),
-            Datapath::Verbs => format!("--paths {number}"),
-        }
-    }
 }
 
 impl Run {
@@ -68,12 +59,18 @@ impl Run {
             // Longer than a packet and not a multiple of one; each buffer is used five times.
             false => "-s 100001 -n 40 --tx-depth 8 --verify",
         };
-        Self { test, datapath, options: datapath.paths(2), load: load.into() }
+        // Over verbs each path is a queue pair of the device with 4 MiB to receive in, which takes an emulated processor
+        // 0.1 s to make.
+        let options = match datapath {
+            Datapath::Udp => String::new(),
+            Datapath::Verbs => "--paths 2".to_owned(),
+        };
+        Self { test, datapath, options, load: load.into() }
     }
 
     /// Measures WRITE, with or without a CRC; the two ends use one if either wants it.
     pub(super) fn write(datapath: Datapath, size: u64, iterations: u64, crc: &str) -> Self {
-        let options = format!("{} --crc {crc}", datapath.paths(4));
+        let options = format!("--paths 4 --crc {crc}");
         // Memory takes an emulated processor 10 ns a byte to have.
         let depth = (8 << 20) / size;
         let load = format!("-s {size} -n {iterations} --tx-depth {depth}");

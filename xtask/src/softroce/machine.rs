@@ -277,8 +277,10 @@ fn qemu(plan: &Plan<'_>, console: &std::path::Path) -> Command {
     qemu.args(["-smp", "1", "-m", "1024", "-nodefaults", "-no-user-config", "-no-reboot"]);
     qemu.args(["-display", "none"]);
     qemu.arg("-kernel").arg(&plan.image.kernel).arg("-initrd").arg(&plan.image.initrd);
-    // A panic ends QEMU at once, as there is nobody to look at it.
-    let line = format!("console=ttyS0 quiet panic=-1 mitigations=off braid.host={}", plan.host);
+    // A panic ends QEMU at once, as there is nobody to look at it. QEMU keeps translated code by its address: where
+    // programs have another one each time, each start is a translation of its own.
+    let options = "console=ttyS0 quiet panic=-1 mitigations=off norandmaps";
+    let line = format!("{options} braid.host={}", plan.host);
     qemu.args(["-append", &line]);
     qemu.args(["-serial", &format!("file:{}", console.display())]);
     qemu.args(["-chardev", "stdio,id=agent,signal=off", "-device", "virtio-serial-pci"]);
