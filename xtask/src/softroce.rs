@@ -3,6 +3,7 @@
 //! `ci-softroce/` holds what runs inside them, and says how to start one by hand.
 
 mod braid;
+mod breach;
 mod bridge;
 mod checks;
 mod cpio;

@@ -7,7 +7,7 @@ use super::braid::{Datapath, Run, TESTS};
 use super::pair::Pair;
 use super::perftest::{self, Figure, Perftest};
 use super::trouble::{self, Trouble};
-use super::{late, server, users};
+use super::{breach, late, server, users};
 use crate::Failure;
 
 /// How soon a transfer must end when its device has gone.
@@ -71,6 +71,7 @@ impl Checks {
         self.check("verbs: both devices at once", || both_devices(pair));
         self.check("verbs: a program in C", || users::c_program(pair));
         self.check("verbs: NCCL's plugin", || users::nccl_plugin(pair));
+        self.check("verbs: WRITEs that are not allowed", || breach::check(pair));
         self.check("verbs: a WRITE that comes late", || late::check(pair));
         self.check("verbs: rxe0 deleted in mid-transfer", || deleted(pair));
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::{Failure, install, process, tools, tree};
 
-const RUST: [&str; 20] = [
+const RUST: [&str; 22] = [
     "build",
     "-q",
     "--release",
@@ -17,6 +17,8 @@ const RUST: [&str; 20] = [
     "braid-examples",
     "--example",
     "late-write",
+    "--example",
+    "breach",
     "-p",
     "braid-nccl",
     "--bin",
@@ -47,6 +49,7 @@ pub(super) fn build(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
         "softroce-agent",
         "braid-perf",
         "examples/late-write",
+        "examples/breach",
         "nccl-conformance",
         "libnccl_net_braid.so",
     ];
