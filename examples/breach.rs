@@ -6,8 +6,7 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use braid::wr;
 use braid::{
@@ -119,13 +118,8 @@ fn regions(told: &[u8]) -> Result<Regions, Box<dyn Error>> {
     regions.try_into().map_err(|_| "the server tells of other regions".into())
 }
 
+/// Of the one work request that is under way.
 fn next(cq: &CompletionQueue) -> Result<Completion, Box<dyn Error>> {
-    let start = Instant::now();
-    while start.elapsed() < PATIENCE {
-        if let Some(done) = cq.poll_one()? {
-            return Ok(done);
-        }
-        thread::sleep(Duration::from_micros(200));
-    }
-    Err("nothing has completed in time".into())
+    let done = cq.wait(PATIENCE)?;
+    done.first().copied().ok_or_else(|| "nothing has completed in time".into())
 }

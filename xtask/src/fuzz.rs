@@ -57,6 +57,17 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
+/// That the targets' lock file holds all that they depend on.
+pub(crate) fn locked() -> Result<(), Failure> {
+    let manifest = tree::FUZZ;
+    let resolve = ["tree", "--quiet", "--locked", "--depth", "0", "--manifest-path", manifest];
+    let remedy = format!(
+        "if the lock file has to change: cargo update --workspace --manifest-path {manifest}, and commit it"
+    );
+    process::output(tree::cargo().args(resolve)).map_err(|failure| failure.remedy(remedy))?;
+    Ok(())
+}
+
 fn chosen(only: Option<&str>) -> Result<Vec<String>, Failure> {
     let folder = tree::root().join("fuzz/fuzz_targets");
     let entries = fs::read_dir(&folder)
@@ -77,7 +88,7 @@ fn chosen(only: Option<&str>) -> Result<Vec<String>, Failure> {
 
 /// Builds all targets and returns the folder they are in.
 fn build() -> Result<PathBuf, Failure> {
-    tree::locked(tree::FUZZ)?;
+    locked()?;
     let triple = rustc::host()?;
     let output = tree::target()?.join("fuzz");
     // With a target triple, rustc's flags do not reach build scripts and macros.

@@ -1,13 +1,13 @@
 //! `cargo xtask lint`: everything that is judged without running it.
 
-use crate::{Failure, fmt, process, tidy, tree};
+use crate::{Failure, fmt, fuzz, process, tidy, tree};
 
 /// Formatting, the house rules, the fuzz targets' lock file, clippy and rustdoc; a warning is a failure.
 pub fn run() -> Result<(), Failure> {
     fmt::run(true)?;
     tidy::run()?;
     // Cargo has seen to the house's own lock file, to build this.
-    tree::locked(tree::FUZZ)?;
+    fuzz::locked()?;
     process::run(tree::cargo().args([
         "clippy",
         "--workspace",

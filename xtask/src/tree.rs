@@ -5,7 +5,7 @@ use std::process::Command;
 
 use cargo_metadata::{Metadata, MetadataCommand};
 
-use crate::{Failure, process};
+use crate::Failure;
 
 /// The manifest of the fuzz targets, which are a workspace of their own: their flags are not the house's.
 pub const FUZZ: &str = "fuzz/Cargo.toml";
@@ -22,16 +22,6 @@ pub fn metadata() -> Result<Metadata, Failure> {
         .no_deps()
         .exec()
         .map_err(|e| Failure::new(format!("cargo metadata: {e}")).remedy("repair Cargo.toml"))
-}
-
-/// That the lock file beside `manifest` holds all that its workspace depends on.
-pub fn locked(manifest: &str) -> Result<(), Failure> {
-    let resolve = ["tree", "--quiet", "--locked", "--depth", "0", "--manifest-path", manifest];
-    let remedy = format!(
-        "if the lock file has to change: cargo update --workspace --manifest-path {manifest}, and commit it"
-    );
-    process::output(cargo().args(resolve)).map_err(|failure| failure.remedy(remedy))?;
-    Ok(())
 }
 
 /// Cargo's output folder, which `CARGO_TARGET_DIR` may have moved.

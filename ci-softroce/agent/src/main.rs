@@ -30,8 +30,8 @@ use nix::unistd::Pid;
 
 /// Where the kernel lists virtio ports.
 const PORTS: &str = "/sys/class/virtio-ports";
-/// What a command has written until it ends.
-const JOBS: &str = "/run/jobs";
+/// In memory; what commands write until they end.
+const OUTPUTS: &str = "/run";
 /// busybox would take its own shell for `sh`.
 const SHELL: &str = "/usr/bin/sh";
 /// More than this no command is long.
@@ -54,7 +54,6 @@ struct Shared {
 }
 
 fn main() -> io::Result<()> {
-    fs::create_dir_all(JOBS)?;
     let port = File::options().read(true).write(true).open(port()?)?;
     let answers = Mutex::new(port.try_clone()?);
     let shared = Arc::new(Shared { answers, groups: Mutex::default() });
@@ -114,7 +113,7 @@ fn parse(line: &str) -> Option<Request> {
 impl Shared {
     /// Starts a command, and a thread that answers when it has ended.
     fn start(self: &Arc<Self>, id: u64, command: &str, limit: Duration) -> io::Result<()> {
-        let path = PathBuf::from(JOBS).join(id.to_string());
+        let path = PathBuf::from(OUTPUTS).join(format!("command.{id}"));
         let output = File::options().read(true).write(true).create_new(true).open(&path)?;
         fs::remove_file(&path)?;
         let child = Command::new(SHELL)
@@ -124,22 +123,22 @@ impl Shared {
             .stdout(output.try_clone()?)
             .stderr(output.try_clone()?)
             .spawn()?;
+        let group = Pid::from_raw(child.id().cast_signed());
         // Before the next request, which may be to end it.
-        lock(&self.groups).insert(id, Pid::from_raw(child.id().cast_signed()));
+        lock(&self.groups).insert(id, group);
         let shared = Arc::clone(self);
         thread::spawn(move || {
-            if let Err(error) = shared.finish(id, child, output, limit) {
+            let ended = wait(child, group, limit);
+            lock(&shared.groups).remove(&id);
+            signal(group, Signal::SIGKILL);
+            if let Err(error) = ended.and_then(|status| shared.finish(id, status, output)) {
                 eprintln!("agent: request {id}: {error}");
             }
         });
         Ok(())
     }
 
-    fn finish(&self, id: u64, child: Child, mut output: File, limit: Duration) -> io::Result<()> {
-        let group = Pid::from_raw(child.id().cast_signed());
-        let status = wait(child, group, limit)?;
-        lock(&self.groups).remove(&id);
-        signal(group, Signal::SIGKILL);
+    fn finish(&self, id: u64, status: ExitStatus, mut output: File) -> io::Result<()> {
         let mut text = Vec::new();
         output.rewind()?;
         output.read_to_end(&mut text)?;

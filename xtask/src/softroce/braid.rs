@@ -84,20 +84,9 @@ impl Run {
     /// Over one of the two links.
     pub(super) fn run_on(&self, pair: &Pair, link: u16) -> Result<Figure, Failure> {
         let (server, client) = (self.server(link), self.client(link));
-        let job = server::start(&pair.b, &server, self.port(link), LIMIT)?;
         let result = format!("/tmp/result{link}.json");
-        let text = match pair.a.run(&format!("{client} --json {result} && cat {result}"), LIMIT)? {
-            output if output.status == 0 => output.text,
-            output => {
-                let peer = job.stop().map(|output| output.text).unwrap_or_default();
-                return Err(Failure::new(format!(
-                    "a: `{client}` failed: exit code {}\n{}\nb: `{server}` said:\n{peer}",
-                    output.status,
-                    output.text.trim_end(),
-                )));
-            }
-        };
-        job.wait()?.good("b", &server)?;
+        let show = format!("{client} --json {result} && cat {result}");
+        let [text, _] = server::serve(pair, &server, self.port(link), &show, LIMIT)?;
         self.parse(&text).map_err(|why| Failure::new(format!("a: `{client}`: {why}\n{text}")))
     }
 

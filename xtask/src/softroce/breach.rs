@@ -11,9 +11,8 @@ const PORT: u16 = 7200;
 
 /// The client has an error for each, and the server's memory is as it was.
 pub(super) fn check(pair: &Pair) -> Result<String, Failure> {
-    let server = server::start(&pair.b, "breach rxe0", Port::Udp(PORT), LIMIT)?;
-    let refused = pair.a.must(&format!("breach rxe0 {B}:{PORT}"), LIMIT)?;
-    let said = server.wait()?.good("b", "breach")?;
+    let client = format!("breach rxe0 {B}:{PORT}");
+    let [refused, said] = server::serve(pair, "breach rxe0", Port::Udp(PORT), &client, LIMIT)?;
     match said.contains("intact") {
         true => Ok(refused.trim().to_owned()),
         false => Err(Failure::new(format!("b: breach said:\n{said}"))),

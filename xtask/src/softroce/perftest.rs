@@ -56,12 +56,9 @@ impl Perftest {
     fn attempt(self, pair: &Pair, link: u16) -> Result<Figure, Failure> {
         let port = PORT + link;
         let command = format!("{} -d rxe{link} -p {port}", self.line());
-        let server = server::start(&pair.b, &command, Port::Tcp(port), LIMIT)?;
         let host = if link == 0 { B } else { B1 };
         let client = format!("{command} {host}");
-        // When this fails, the server ends as it is dropped.
-        let text = pair.a.must(&client, LIMIT)?;
-        server.wait()?.good("b", &command)?;
+        let [text, _] = server::serve(pair, &command, Port::Tcp(port), &client, LIMIT)?;
         self.parse(&text).ok_or_else(|| {
             Failure::new(format!("a: `{client}` printed no row of results:\n{text}"))
         })
@@ -90,10 +87,9 @@ impl Perftest {
 
 /// TCP's bandwidth, in MB/s.
 pub(super) fn tcp(pair: &Pair) -> Result<Figure, Failure> {
-    let server = server::start(&pair.b, "iperf3 -s -1", Port::Tcp(IPERF_PORT), LIMIT)?;
     let client = format!("iperf3 -c {B} -t 1 -f m");
-    let text = pair.a.must(&client, LIMIT)?;
-    server.wait()?.good("b", "iperf3 -s -1")?;
+    let port = Port::Tcp(IPERF_PORT);
+    let [text, _] = server::serve(pair, "iperf3 -s -1", port, &client, LIMIT)?;
     parse_tcp(&text).map(Figure::Bandwidth).ok_or_else(|| {
         Failure::new(format!("a: `{client}` says nothing of what was received:\n{text}"))
     })

@@ -1,8 +1,9 @@
-//! A program that listens in a machine.
+//! A program that listens in a machine, and one in the other that talks to it.
 
 use std::time::Duration;
 
 use super::machine::{Job, Machine};
+use super::pair::Pair;
 use crate::Failure;
 
 /// Where it listens.
@@ -30,6 +31,27 @@ pub(super) fn start<'a>(
             Err(_) => failure,
         }),
     }
+}
+
+/// Runs a server in machine b and its client in machine a, to the end of both. Returns what each has said, the client first.
+pub(super) fn serve(
+    pair: &Pair,
+    server: &str,
+    port: Port,
+    client: &str,
+    limit: Duration,
+) -> Result<[String; 2], Failure> {
+    let job = start(&pair.b, server, port, limit)?;
+    let output = pair.a.run(client, limit)?;
+    if output.status != 0 {
+        let peer = job.stop().map(|output| output.text).unwrap_or_default();
+        return Err(Failure::new(format!(
+            "a: `{client}` failed: exit code {}\n{}\nb: `{server}` said:\n{peer}",
+            output.status,
+            output.text.trim_end(),
+        )));
+    }
+    Ok([output.text, job.wait()?.good("b", server)?])
 }
 
 /// `LOCAL:PORT` is hexadecimal there; LISTEN is state 0A, and a socket of UDP without a peer is in 07.

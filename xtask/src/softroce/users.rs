@@ -13,10 +13,8 @@ const PORT: u16 = 18515;
 /// The C example, as its head says to run it.
 pub(super) fn c_program(pair: &Pair) -> Result<String, Failure> {
     let at = format!("{B}:{PORT} rxe0");
-    let server = server::start(&pair.b, &format!("pingpong listen {at}"), Port::Udp(PORT), LIMIT)?;
-    let client = pair.a.spawn(&format!("pingpong connect {at}"), LIMIT)?;
-    let said = client.wait()?.good("a", "pingpong")?;
-    server.wait()?.good("b", "pingpong")?;
+    let [server, client] = ["listen", "connect"].map(|role| format!("pingpong {role} {at}"));
+    let [said, _] = server::serve(pair, &server, Port::Udp(PORT), &client, LIMIT)?;
     Ok(said.trim().to_owned())
 }
 
