@@ -101,6 +101,25 @@ impl DataHeader {
 
     /// Appends the header, check included.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        let (raw, operands) = self.raw();
+        out.extend_from_slice(raw.as_bytes());
+        out.extend_from_slice(operands.as_ref().map_or(&[], |operands| &operands[..]));
+    }
+
+    /// Writes the header, check included, to where room was left for it: a payload that is copied there first can
+    /// be checked where it stands.
+    ///
+    /// # Panics
+    /// `room` has not the header's length.
+    pub fn encode_at(&self, room: &mut [u8]) {
+        let (raw, operands) = self.raw();
+        let (head, rest) = room.split_at_mut(DATA_HEADER_LEN);
+        head.copy_from_slice(raw.as_bytes());
+        rest.copy_from_slice(operands.as_ref().map_or(&[], |operands| &operands[..]));
+    }
+
+    #[inline]
+    fn raw(&self) -> (Raw, Option<[u8; 16]>) {
         let mut raw = Raw {
             bth: Bth::new(self.opcode, self.qp, self.psn)
                 .solicited(self.solicited)
@@ -122,8 +141,7 @@ impl DataHeader {
         let operands = self.operands.map(AtomicOperands::encode);
         let rest = operands.as_ref().map_or(&[][..], |o| &o[..]);
         raw.header_crc = U32::new(header_crc(&raw.as_bytes()[..DATA_HEADER_LEN - 4], rest));
-        out.extend_from_slice(raw.as_bytes());
-        out.extend_from_slice(rest);
+        (raw, operands)
     }
 
     /// Reads a data packet: its header, and the payload behind it. Checks the header's CRC and that

@@ -1,10 +1,13 @@
 //! Touching memory by its address, after the region table has allowed it.
 //!
 //! Registered memory is shared with peers: their WRITEs land and their READs look while the
-//! application may do the same. As with memory shared between processes, bytes that two sides touch
-//! at once hold one or the other, and nothing else in the process depends on them.
+//! application, or a device, may do the same. So no Rust reference to it is ever made: bytes are copied by raw
+//! pointers into buffers of the engine's own and out of them, and what is checked or interpreted is the copy. As
+//! with memory shared between processes, bytes that two sides touch at once hold one or the other, and nothing
+//! else in the process depends on them. A piece of 8 bytes at a multiple of 8 is copied as one word: who polls it
+//! never sees half of it.
 
-use std::slice;
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use braid_transport::{AtomicOp, Memory, Regions, Sge};
@@ -18,17 +21,6 @@ pub(crate) struct Checked<'a> {
     pub(crate) regions: &'a Regions,
 }
 
-impl Checked<'_> {
-    /// The bytes of a piece.
-    ///
-    /// # Safety
-    /// The piece has been checked for reading against this snapshot.
-    pub(crate) unsafe fn bytes(&self, piece: &Sge) -> &[u8] {
-        // SAFETY: registered memory is mapped; the caller vouches that the piece lies in it.
-        unsafe { slice::from_raw_parts(piece.addr as *const u8, piece.len as usize) }
-    }
-}
-
 impl Memory for Checked<'_> {
     fn regions(&self) -> &Regions {
         self.regions
@@ -37,7 +29,7 @@ impl Memory for Checked<'_> {
     fn atomic(&self, addr: u64, op: AtomicOp) -> u64 {
         debug_assert_eq!(addr % 8, 0, "the protocol core checks alignment");
         // SAFETY: the core has checked that these 8 aligned bytes lie in a region of the snapshot.
-        let word = unsafe { AtomicU64::from_ptr(addr as *mut u64) };
+        let word = unsafe { AtomicU64::from_ptr(address(addr).cast()) };
         match op {
             AtomicOp::FetchAdd(operands) => word.fetch_add(operands.swap_or_add, Ordering::AcqRel),
             AtomicOp::CompareSwap(operands) => {
@@ -59,7 +51,7 @@ pub(crate) unsafe fn place(payload: &[u8], pieces: &[Sge]) {
         let (now, later) = rest.split_at(rest.len().min(piece.len as usize));
         // SAFETY: `now` is no longer than the piece, which the caller vouches for. The source is a
         // buffer of the link's, which no region contains.
-        unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), piece.addr as *mut u8, now.len()) };
+        unsafe { store(now, address(piece.addr)) };
         rest = later;
     }
     debug_assert!(rest.is_empty(), "the core returns pieces for the whole payload");
@@ -70,8 +62,8 @@ pub(crate) unsafe fn place(payload: &[u8], pieces: &[Sge]) {
 /// # Safety
 /// As for [`place`]; the piece has 8 bytes.
 pub(crate) unsafe fn place_value(value: u64, piece: Sge) {
-    // SAFETY: the caller vouches for the 8 bytes; they need no alignment.
-    unsafe { (piece.addr as *mut u64).write_unaligned(value) };
+    // SAFETY: the caller vouches for the 8 bytes.
+    unsafe { store(&value.to_ne_bytes(), address(piece.addr)) };
 }
 
 /// Appends the bytes of a piece.
@@ -80,8 +72,58 @@ pub(crate) unsafe fn place_value(value: u64, piece: Sge) {
 /// The piece has been checked for reading against a snapshot whose [`Checked`] is alive, and `out`
 /// is no part of it.
 pub(crate) unsafe fn append(out: &mut Vec<u8>, piece: Sge) {
-    // SAFETY: the caller vouches for the bytes; the slice is gone before anything else happens.
-    out.extend_from_slice(unsafe {
-        slice::from_raw_parts(piece.addr as *const u8, piece.len as usize)
-    });
+    let len = piece.len as usize;
+    out.reserve(len);
+    // SAFETY: there is room for `len` bytes behind those in use; the caller vouches for the piece.
+    unsafe {
+        load(address(piece.addr), out.as_mut_ptr().add(out.len()), len);
+        out.set_len(out.len() + len);
+    }
+}
+
+/// Copies `len` bytes of registered memory to where nobody else looks.
+///
+/// # Safety
+/// Both are mapped, and apart.
+#[inline]
+unsafe fn load(from: *const u8, to: *mut u8, len: usize) {
+    match word(from, len) {
+        // SAFETY: 8 bytes that the caller vouches for, aligned.
+        Some(word) => unsafe {
+            let value = AtomicU64::from_ptr(word.cast_mut()).load(Ordering::Relaxed);
+            to.cast::<u64>().write_unaligned(value);
+        },
+        // SAFETY: the caller vouches for both.
+        None => unsafe { ptr::copy_nonoverlapping(from, to, len) },
+    }
+}
+
+/// Copies bytes to registered memory.
+///
+/// # Safety
+/// As many are mapped there, writable, and apart from these.
+#[inline]
+unsafe fn store(bytes: &[u8], to: *mut u8) {
+    match (word(to, bytes.len()), bytes.first_chunk()) {
+        // SAFETY: 8 bytes that the caller vouches for, aligned.
+        (Some(word), Some(value)) => unsafe {
+            let word = AtomicU64::from_ptr(word.cast_mut());
+            word.store(u64::from_ne_bytes(*value), Ordering::Relaxed);
+        },
+        // SAFETY: the caller vouches for both.
+        _ => unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) },
+    }
+}
+
+/// The one word that these bytes are, if they are one.
+#[inline]
+fn word(start: *const u8, len: usize) -> Option<*const u64> {
+    let word = start.cast::<u64>();
+    (len == 8 && word.is_aligned()).then_some(word)
+}
+
+/// The pointer behind an address of registered memory: its provenance was exposed when it was registered.
+#[inline]
+fn address(addr: u64) -> *mut u8 {
+    ptr::with_exposed_provenance_mut(addr as usize)
 }

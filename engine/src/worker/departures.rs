@@ -9,9 +9,9 @@ use braid_wire::{Crc, DataHeader, MAX_ACK_LEN, PathId, QpId, Time, payload_crc};
 
 use super::Worker;
 use super::outbox::Outbox;
-use super::train::{MAX_PIECES, Shipping};
+use super::train::{MAX_PIECES, PendingTrain, Shipping};
 use crate::link::Via;
-use crate::memory::{Checked, append};
+use crate::memory::append;
 use crate::verbs::{Shipment, Trunks};
 
 /// Trains sent before the worker looks at what has arrived: about 1 MiB, or 100 us.
@@ -89,7 +89,7 @@ impl Worker {
                 } else if let Some(trunks) = &mut self.trunks {
                     ship(now, trunks, endpoint, &segment);
                 } else {
-                    pack(outbox, to, segment, self.regions.load());
+                    pack(outbox, to, segment);
                 }
             }
             TransmitBody::Ack(ack) => {
@@ -140,25 +140,43 @@ fn ship(now: Time, trunks: &mut Trunks, endpoint: &mut Endpoint, segment: &Segme
 }
 
 /// Adds a data packet to a train; its memory has been checked.
-fn pack(outbox: &mut Outbox, to: SocketAddr, segment: Segment<'_>, regions: &Regions) {
-    let Segment { mut header, gather, path, crc, .. } = segment;
-    let memory = Checked { regions };
-    if crc == Crc::On {
-        // SAFETY: the pieces have just been checked for reading against `memory`.
-        header.payload_crc = payload_crc(gather.iter().map(|piece| unsafe { memory.bytes(piece) }));
-    }
+fn pack(outbox: &mut Outbox, to: SocketAddr, segment: Segment<'_>) {
+    let Segment { header, gather, path, crc, .. } = segment;
     let len = header.encoded_len() + usize::from(header.len);
     let train = outbox.data(Shipping { to, via: Via::Path(path), len });
+    if crc == Crc::On {
+        return stage_checked(train, header, gather);
+    }
     train.stage(|out| header.encode(out));
     if usize::from(header.len) <= STAGED || gather.len() > MAX_PIECES {
-        for piece in gather {
-            // SAFETY: as above; the train's buffer is no registered memory.
-            train.stage(|out| unsafe { append(out, *piece) });
-        }
-        return;
+        return train.stage(|out| copy(out, gather));
     }
     for piece in gather {
         // SAFETY: the piece is registered, and `Outbox::forget` clears the train before a region goes.
         unsafe { train.refer(piece.addr, piece.len as usize) };
+    }
+}
+
+/// Stages a packet whose payload carries a check. Its owner may change the memory at any time, so the bytes that
+/// are checked have to be those that are sent: a copy. (It costs little more than the check, which has to bring
+/// the bytes into the cache.)
+fn stage_checked(train: &mut PendingTrain, mut header: DataHeader, gather: &SgList) {
+    train.stage(|out| {
+        let start = out.len();
+        let head = header.encoded_len();
+        out.resize(start + head, 0);
+        copy(out, gather);
+        let (room, payload) = out[start..].split_at_mut(head);
+        header.payload_crc = payload_crc([&*payload]);
+        header.encode_at(room);
+    });
+}
+
+/// Appends the bytes of a segment's pieces, which have been checked.
+fn copy(out: &mut Vec<u8>, gather: &SgList) {
+    for piece in gather {
+        // SAFETY: `Segment::is_readable` has checked the piece against the worker's snapshot, which stays while
+        // the worker is locked; a train's buffer is no registered memory.
+        unsafe { append(out, *piece) };
     }
 }
