@@ -3,12 +3,14 @@
 //! A UC queue pair drops a message of which one packet is lost, and Soft-RoCE the next one with it. Where packets
 //! get lost, or overtake each other on one lane, parts of one packet each lose no more than what was lost.
 
-use braid_wire::Frame;
+use braid_wire::{Frame, MAX_DATA_HEADER_LEN};
 
 /// Packets of one lane that may be incomplete at a time; older ones give way.
 const OPEN: usize = 8;
 /// Most parts of a packet: what `seen` has room for.
 pub(crate) const MAX_PARTS: usize = 64;
+/// Bytes of the longest packet that there can be: the length of a payload has 16 bits.
+const LONGEST: usize = MAX_DATA_HEADER_LEN + u16::MAX as usize;
 
 /// The incomplete packets of a lane.
 #[derive(Default)]
@@ -16,6 +18,8 @@ pub(crate) struct Parts {
     open: [Packet; OPEN],
 }
 
+/// Invariant: `bytes` has room for `count` parts, and `len` of them are the packet's once the last part is `seen`. Whatever
+/// is seen stays as it came: a part that comes again changes nothing.
 #[derive(Default)]
 struct Packet {
     serial: u32,
@@ -23,33 +27,53 @@ struct Packet {
     seen: u64,
     count: u8,
     bytes: Vec<u8>,
+    len: usize,
 }
 
 impl Parts {
     /// A part has come, the lane's NIC packets being `part_len` long without their frames. Returns the packet if that
-    /// completes it.
+    /// completes it. A part whose frame and length do not fit each other, or the packet's other parts, is ignored.
     pub(crate) fn take(&mut self, frame: &Frame, part: &[u8], part_len: usize) -> Option<&[u8]> {
         let (index, count) = (usize::from(frame.index), usize::from(frame.count));
-        let is_last = index + 1 == count;
-        if count > MAX_PARTS || part.len() > part_len || (!is_last && part.len() < part_len) {
+        if !fits(index, count, part.len(), part_len) {
             return None;
         }
         let packet = &mut self.open[frame.serial as usize % OPEN];
         if packet.seen == 0 || packet.serial != frame.serial || packet.count != frame.count {
-            (packet.serial, packet.seen, packet.count) = (frame.serial, 0, frame.count);
-            packet.bytes.clear();
-            packet.bytes.resize(count * part_len, 0);
+            packet.begin(frame, part_len);
         }
+        packet.add(index, part, part_len)
+    }
+}
+
+/// Whether a packet of `count` parts can have one of `len` bytes at `index`: all but the last are full.
+fn fits(index: usize, count: usize, len: usize, part_len: usize) -> bool {
+    let is_last = index + 1 == count;
+    let full = if is_last { 1..=part_len } else { part_len..=part_len };
+    index < count && count <= MAX_PARTS && full.contains(&len) && (count - 1) * part_len < LONGEST
+}
+
+impl Packet {
+    fn begin(&mut self, frame: &Frame, part_len: usize) {
+        (self.serial, self.seen, self.count, self.len) = (frame.serial, 0, frame.count, 0);
+        self.bytes.resize(usize::from(frame.count) * part_len, 0);
+    }
+
+    fn add(&mut self, index: usize, part: &[u8], part_len: usize) -> Option<&[u8]> {
+        let bit = 1 << index;
+        if self.seen & bit != 0 {
+            return None;
+        }
+        self.seen |= bit;
         let at = index * part_len;
-        packet.bytes[at..at + part.len()].copy_from_slice(part);
-        if is_last {
-            packet.bytes.truncate(at + part.len());
+        self.bytes[at..at + part.len()].copy_from_slice(part);
+        if index + 1 == usize::from(self.count) {
+            self.len = at + part.len();
         }
-        packet.seen |= 1 << index;
-        let is_whole = packet.seen.count_ones() as usize == count;
+        let is_whole = self.seen.count_ones() == u32::from(self.count);
         is_whole.then(|| {
-            packet.seen = 0;
-            &packet.bytes[..]
+            self.seen = 0;
+            &self.bytes[..self.len]
         })
     }
 }
@@ -57,6 +81,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use braid_wire::PathId;
+    use rand::{RngExt, SeedableRng};
 
     use super::*;
 
@@ -104,5 +129,75 @@ mod tests {
         let huge = Frame::packet(PathId::new(0), None).part(1, 200, 255);
         assert_eq!(parts.take(&huge, b"a", LEN), None);
         assert_eq!(parts.open[1].seen, 0);
+    }
+
+    #[test]
+    fn a_part_that_comes_again_changes_nothing() {
+        let mut parts = Parts::default();
+        for bytes in [&b"ij"[..], b"IJKL", b"I"] {
+            assert_eq!(take(&mut parts, 7, 2, bytes), None);
+        }
+        assert_eq!(take(&mut parts, 7, 0, b"abcd"), None);
+        assert_eq!(take(&mut parts, 7, 0, b"ABCD"), None);
+        assert_eq!(take(&mut parts, 7, 1, b"efgh").as_deref(), Some(&b"abcdefghij"[..]));
+    }
+
+    #[test]
+    fn no_packet_is_longer_than_a_segment_can_be() {
+        let mut parts = Parts::default();
+        let part = vec![1; 4080];
+        for (count, is_taken) in [(16, true), (17, true), (18, false), (64, false)] {
+            let frame = Frame::packet(PathId::new(0), None).part(count.into(), 0, count);
+            assert_eq!(parts.take(&frame, &part, part.len()), None);
+            let packet = &parts.open[usize::from(count) % OPEN];
+            assert_eq!(packet.seen != 0 && packet.serial == count.into(), is_taken, "{count}");
+        }
+    }
+
+    /// What [`Parts`] does, as simply as it can be said.
+    #[derive(Default)]
+    struct Model {
+        open: [Option<(u32, Vec<Option<Vec<u8>>>)>; OPEN],
+    }
+
+    impl Model {
+        fn take(&mut self, frame: &Frame, part: &[u8]) -> Option<Vec<u8>> {
+            let (index, count) = (usize::from(frame.index), usize::from(frame.count));
+            let is_full = part.len() == LEN;
+            let is_last = index + 1 == count && (1..=LEN).contains(&part.len());
+            if index >= count || count > MAX_PARTS || !(is_full || is_last) {
+                return None;
+            }
+            let place = &mut self.open[frame.serial as usize % OPEN];
+            if !place.as_ref().is_some_and(|(s, all)| *s == frame.serial && all.len() == count) {
+                *place = Some((frame.serial, vec![None; count]));
+            }
+            let (_, all) = place.as_mut()?;
+            all[index].get_or_insert_with(|| part.to_vec());
+            let whole: Vec<u8> = all.iter().cloned().collect::<Option<Vec<_>>>()?.concat();
+            *place = None;
+            Some(whole)
+        }
+    }
+
+    #[test]
+    fn frames_of_a_peer_that_lies_make_no_packet_but_of_what_came_first() {
+        for seed in 0..64 {
+            let mut random = rand_pcg::Pcg32::seed_from_u64(seed);
+            let (mut parts, mut model, mut whole) = (Parts::default(), Model::default(), 0);
+            for step in 0..4_000 {
+                let mut below = |end: u32| random.random_range(0..end);
+                let serial = [below(4), below(64), 0xFF_FFFF - below(4)][below(3) as usize];
+                let count = [1 + below(3), below(9), 60 + below(196)][below(3) as usize] as u8;
+                let index = [below(3), below(256)][below(2) as usize] as u8;
+                let len = [LEN, LEN, below(LEN as u32 + 3) as usize][below(3) as usize];
+                let part: Vec<u8> = (0..len).map(|_| below(256) as u8).collect();
+                let frame = Frame::packet(PathId::new(0), None).part(serial, index, count);
+                let got = parts.take(&frame, &part, LEN).map(<[u8]>::to_vec);
+                assert_eq!(got, model.take(&frame, &part), "seed {seed}, step {step}, {frame:?}");
+                whole += u32::from(got.is_some());
+            }
+            assert!(whole > 30, "seed {seed}: only {whole} packets came about");
+        }
     }
 }
