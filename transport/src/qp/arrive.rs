@@ -62,9 +62,9 @@ pub enum Refusal {
     /// No receive is posted; it will be resent.
     #[error("no receive work request is posted for it")]
     NotReady,
-    /// Too many answers have not been acknowledged; it will be resent.
-    #[error("too many READs and atomics are open")]
-    Busy,
+    /// One READ or atomic more than the peer was granted.
+    #[error("more READs and atomics are open than were granted")]
+    TooMany,
     /// It follows a packet that was refused for good.
     #[error("a packet before it was refused for good")]
     Barred,
@@ -94,12 +94,13 @@ impl Refusal {
             | Refusal::Window
             | Refusal::Order
             | Refusal::NotReady
-            | Refusal::Busy
             | Refusal::Barred => None,
             Refusal::Access(_) | Refusal::Permission(_) | Refusal::Alignment(_) => {
                 Some(NakCode::RemoteAccess)
             }
-            Refusal::Malformed | Refusal::TooLong => Some(NakCode::InvalidRequest),
+            Refusal::Malformed | Refusal::TooLong | Refusal::TooMany => {
+                Some(NakCode::InvalidRequest)
+            }
         }
     }
 }
@@ -278,13 +279,16 @@ impl QueuePair {
         Ok((Landing::Payload(pieces), event))
     }
 
-    /// The peer may have no more requests open than it was granted. It frees its slots when our
-    /// answers arrive, we free ours when their acknowledgements do, and those may be lost: so there
-    /// is slack, and going beyond it is no offence. What matters is that there is a bound.
+    /// Requests that wait for one before them are all open, and the peer has no more of those than it was
+    /// granted. What is answered is counted when a request takes effect, see [`Answers::make_room`].
     fn check_answerable(&self) -> Result<(), Refusal> {
-        let open = self.link.as_ref().map_or(0, |link| link.owed());
-        let limit = 4 * usize::from(self.config.max_rd_atomic.max(16));
-        if open < limit { Ok(()) } else { Err(Refusal::Busy) }
+        let waiting = self.link.as_ref().map_or(0, |link| link.from_requests.waiting_requests());
+        if waiting < self.granted() { Ok(()) } else { Err(Refusal::TooMany) }
+    }
+
+    /// READs and atomics that the peer may have open.
+    fn granted(&self) -> usize {
+        usize::from(self.config.max_rd_atomic.max(1))
     }
 
     fn check_remote(
@@ -331,12 +335,12 @@ impl QueuePair {
             Event::Read { number, addr, rkey, len } => {
                 let check = Access::REMOTE_READ;
                 let body = Body::Read { addr, rkey, len };
-                self.respond(psn, number, rkey, addr, len, check, memory, || body);
+                self.respond(now, psn, number, rkey, addr, len, check, memory, || body);
             }
             Event::Atomic { number, addr, rkey, op } => {
                 let check = Access::REMOTE_ATOMIC;
                 let body = || Body::Value(memory.atomic(addr, op));
-                self.respond(psn, number, rkey, addr, 8, check, memory, body);
+                self.respond(now, psn, number, rkey, addr, 8, check, memory, body);
             }
             Event::Response { seq } => self.on_answer(now, seq),
         }
@@ -359,10 +363,12 @@ impl QueuePair {
         });
     }
 
-    /// Owes the peer an answer, unless the memory was deregistered since the request arrived.
+    /// Owes the peer an answer, unless the memory was deregistered since the request arrived, or the peer has more
+    /// requests open than it was granted.
     #[allow(clippy::too_many_arguments)]
     fn respond<M: Memory>(
         &mut self,
+        now: Time,
         request: Psn,
         number: u32,
         rkey: u32,
@@ -373,10 +379,16 @@ impl QueuePair {
         body: impl FnOnce() -> Body,
     ) {
         let checked = memory.regions().check(self.config.pd, rkey, addr, len.into(), needed);
+        let granted = self.granted();
         let Some(link) = self.link.as_mut() else { return };
-        match checked {
-            Ok(()) => link.answering(&self.config).owed.push(number, request, body()),
-            Err(_) => link.from_requests.refuse(NakCode::RemoteAccess, request),
+        if checked.is_err() {
+            return link.from_requests.refuse(NakCode::RemoteAccess, request);
+        }
+        let answers = link.answering(&self.config);
+        if answers.make_room(now, granted) {
+            answers.owed.push(number, request, body());
+        } else {
+            link.from_requests.refuse(NakCode::InvalidRequest, request);
         }
     }
 

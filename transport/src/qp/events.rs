@@ -14,6 +14,13 @@ pub(crate) enum Event {
     Response { seq: u64 },
 }
 
+impl Event {
+    /// Whether the peer wants an answer.
+    pub(crate) fn is_request(&self) -> bool {
+        matches!(self, Event::Read { .. } | Event::Atomic { .. })
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Received {
     pub(crate) seq: u64,

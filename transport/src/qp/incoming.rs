@@ -2,7 +2,8 @@
 //! acknowledgement that is owed.
 //!
 //! Invariants: every PSN below `epsn` has arrived; `arrived` holds those at or above it, and `early` counts
-//! them; `events` is sorted by PSN and all at or above `epsn`.
+//! them; `events` is sorted by PSN and all at or above `epsn`, and `requests` counts those among them that want an
+//! answer.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -36,6 +37,7 @@ pub(crate) struct Incoming {
     early: u32,
     highest: Option<Psn>,
     events: VecDeque<(Psn, Event)>,
+    requests: usize,
     /// The lowest PSN that was refused for good, and why. Nothing from there on is taken.
     refusal: Option<(NakCode, Psn)>,
     /// What is to be said once, with the next ack: of several the lowest.
@@ -74,6 +76,7 @@ impl Incoming {
             early: 0,
             highest: None,
             events: VecDeque::new(),
+            requests: 0,
             refusal: None,
             complaint: None,
             owed: Owed {
@@ -144,6 +147,7 @@ impl Incoming {
         self.early += 1;
         self.highest = self.highest.max(Some(psn));
         if let Some(event) = event {
+            self.requests += usize::from(event.is_request());
             let at = self.events.partition_point(|(other, _)| *other < psn);
             self.events.insert(at, (psn, event));
         }
@@ -180,7 +184,14 @@ impl Incoming {
         let refused = self.refusal.map_or(self.epsn, |(_, refused)| refused);
         let end = refused.min(self.epsn);
         let due = self.events.front().is_some_and(|(psn, _)| *psn < end);
-        if due { self.events.pop_front() } else { None }
+        let (psn, event) = if due { self.events.pop_front() } else { None }?;
+        self.requests -= usize::from(event.is_request());
+        Some((psn, event))
+    }
+
+    /// READs and atomics that have arrived and not taken effect: something before them is missing.
+    pub(crate) fn waiting_requests(&self) -> usize {
+        self.requests
     }
 
     /// Refuses a PSN for good; of several the lowest counts.

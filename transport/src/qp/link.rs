@@ -37,6 +37,20 @@ pub(super) struct Answers {
     pub(super) owed: Responses,
 }
 
+impl Answers {
+    /// Sees to it that less than `granted` answers are owed, and be it that some are not acknowledged: a peer that may
+    /// have so many requests open has the answer to the oldest when it makes one more, whenever it says so. False: that
+    /// answer has not been sent, so the peer has more open than it was granted.
+    pub(super) fn make_room(&mut self, now: Time, granted: usize) -> bool {
+        while self.owed.len() >= granted {
+            let Some(last) = self.owed.oldest_sent() else { return false };
+            self.stream.on_implied_ack(now, last);
+            self.owed.retire(self.stream.window.una());
+        }
+        true
+    }
+}
+
 impl Link {
     pub(super) fn new(
         remote: Remote,

@@ -91,6 +91,11 @@ impl Responses {
         }
     }
 
+    /// The last PSN of the oldest response, if it was sent whole.
+    pub(crate) fn oldest_sent(&self) -> Option<Psn> {
+        self.owed.front()?.last
+    }
+
     /// Everything below `una` has arrived.
     pub(crate) fn retire(&mut self, una: Psn) {
         while self.owed.front().is_some_and(|front| front.last.is_some_and(|last| last < una)) {

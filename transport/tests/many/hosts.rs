@@ -1,0 +1,252 @@
+//! Two hosts, their queue pairs, and the link between them.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use braid_lb::{LbPolicy, PathSet};
+use braid_transport::{
+    Admit, Arrival, Endpoint, EndpointConfig, QpConfig, QpCounters, QpSlot, QpState, QueuePair,
+    Refusal, Remote, SendOp, Status, TransmitBody,
+};
+use braid_wire::{Crc, DATA_HEADER_LEN, DataHeader, PathId, QpId, Time, Token};
+
+use crate::everything::Everything;
+
+const MTU: u16 = 4096;
+/// Wraps soon.
+pub(crate) const FIRST_PSN: u32 = 0xFF_FFF0;
+/// Of acknowledgements and control packets; about so long they are.
+const NOTE_LEN: u64 = 64;
+
+/// What queue pairs, endpoints and the link are like.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) qps: usize,
+    pub(crate) qp: QpConfig,
+    pub(crate) endpoint: EndpointConfig,
+    pub(crate) bytes_per_us: u64,
+    /// From the end of the queue to the other host.
+    pub(crate) delay: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            qps: 1,
+            qp: QpConfig::default(),
+            endpoint: EndpointConfig { train_segments: 15, ..EndpointConfig::default() },
+            bytes_per_us: 10_000,
+            delay: Duration::from_micros(5),
+        }
+    }
+}
+
+/// One direction of the link: a queue that is never full, and a wire.
+#[derive(Debug, Default)]
+struct Pipe {
+    /// When the last byte of what is in it has left.
+    free_at: Time,
+    packets: VecDeque<(Time, QpId, TransmitBody)>,
+}
+
+pub(crate) struct Host {
+    pub(crate) endpoint: Endpoint,
+    paths: PathSet,
+    pub(crate) slots: Vec<QpSlot>,
+    arriving: Pipe,
+    /// Work requests that have completed, by queue pair.
+    pub(crate) completed: Vec<usize>,
+    /// In which order that happened.
+    pub(crate) order: Vec<usize>,
+    /// Why segments were turned away.
+    pub(crate) refusals: Vec<Refusal>,
+    /// Packets that have left: segments, and all others.
+    pub(crate) segments: usize,
+    pub(crate) notes: usize,
+}
+
+/// The queue pair with this index has the same number on both sides.
+fn number(index: usize) -> QpId {
+    QpId::new(index as u32 + 1)
+}
+
+fn index_of(id: QpId) -> usize {
+    id.get() as usize - 1
+}
+
+impl Host {
+    fn new(now: Time, settings: &Settings) -> Self {
+        let mut endpoint = Endpoint::new(now, settings.endpoint);
+        let mut paths = PathSet::new(LbPolicy::Pro, 4, 1).unwrap();
+        let mut adopt = |index| {
+            let (id, token) = (number(index), Token(index as u32));
+            let mut qp = QueuePair::new(id, token, settings.qp.clone());
+            qp.modify(QpState::Init).unwrap();
+            let remote = Remote {
+                qp: id,
+                token,
+                send_psn: FIRST_PSN,
+                recv_psn: FIRST_PSN,
+                mtu: MTU,
+                window: settings.qp.window,
+                segments: u32::MAX,
+                max_rd_atomic: settings.qp.max_rd_atomic,
+                crc: Crc::Off,
+            };
+            endpoint.adopt(now, qp, remote, &mut paths)
+        };
+        let slots = (0..settings.qps).map(&mut adopt).collect();
+        Host {
+            endpoint,
+            paths,
+            slots,
+            arriving: Pipe::default(),
+            completed: vec![0; settings.qps],
+            order: Vec::new(),
+            refusals: Vec::new(),
+            segments: 0,
+            notes: 0,
+        }
+    }
+
+    fn hear(&mut self, now: Time, memory: &Everything) {
+        while self.arriving.packets.front().is_some_and(|(at, ..)| *at <= now) {
+            let Some((_, id, body)) = self.arriving.packets.pop_front() else { break };
+            self.take(now, id, &body, memory);
+        }
+        if self.endpoint.next_timeout(&self.paths).is_some_and(|at| at <= now) {
+            self.endpoint.on_timeout(now, &mut self.paths);
+        }
+        while self.endpoint.poll_event().is_some() {}
+        while let Some(completion) = self.endpoint.poll_completion() {
+            assert_eq!(completion.status, Status::Success, "{completion:?}");
+            let index = index_of(completion.qp);
+            self.completed[index] += 1;
+            self.order.push(index);
+        }
+    }
+
+    fn take(&mut self, now: Time, id: QpId, body: &TransmitBody, memory: &Everything) {
+        let slot = self.slots[index_of(id)];
+        let Host { endpoint, paths, .. } = self;
+        match body {
+            TransmitBody::Segment { header, path, .. } => {
+                self.take_segment(now, slot, header, *path, memory);
+            }
+            TransmitBody::Ack(ack) => endpoint.on_ack(now, slot, ack, paths),
+            TransmitBody::Control(control, _) => {
+                endpoint.on_control(now, slot, control, PathId::default(), paths);
+            }
+        }
+    }
+
+    fn take_segment(
+        &mut self,
+        now: Time,
+        slot: QpSlot,
+        header: &DataHeader,
+        path: PathId,
+        memory: &Everything,
+    ) {
+        let arrival = Arrival { header, path, congestion: false };
+        match self.endpoint.on_arrival(now, slot, &arrival, memory) {
+            Admit::Take(_) => self.endpoint.placed(now, slot, memory),
+            Admit::Duplicate => {}
+            Admit::Refuse(refusal) => self.refusals.push(refusal),
+        }
+    }
+
+    /// When the next packet arrives, or a timer goes off.
+    fn next(&self) -> Time {
+        let arrival = self.arriving.packets.front().map(|(at, ..)| *at);
+        let timeout = self.endpoint.next_timeout(&self.paths);
+        arrival.into_iter().chain(timeout).min().expect("it has queue pairs, so a timer runs")
+    }
+
+    /// All its queue pairs' together.
+    pub(crate) fn counters(&self) -> QpCounters {
+        let all = self.slots.iter().map(|slot| self.endpoint.qp(*slot).counters());
+        all.fold(QpCounters::default(), |mut sum, counters| {
+            sum += counters;
+            sum
+        })
+    }
+}
+
+/// The hosts: 0 asks, 1 serves.
+pub(crate) struct World {
+    pub(crate) now: Time,
+    pub(crate) hosts: [Host; 2],
+    pub(crate) memory: Everything,
+    settings: Settings,
+}
+
+impl World {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let now = Time::from_nanos(1_000_000);
+        let hosts = [Host::new(now, &settings), Host::new(now, &settings)];
+        World { now, hosts, memory: Everything::new(), settings }
+    }
+
+    pub(crate) fn post(&mut self, qp: usize, op: SendOp, len: u32) {
+        let wr = self.memory.work(op, len);
+        let slot = self.hosts[0].slots[qp];
+        self.hosts[0].endpoint.post_send(self.now, slot, wr).expect("there is room");
+    }
+
+    /// Until so many work requests in all have completed.
+    ///
+    /// # Panics
+    /// If that takes longer than `limit`.
+    pub(crate) fn run(&mut self, completions: usize, limit: Duration) {
+        let end = self.now + limit;
+        self.speak(0);
+        while self.hosts[0].order.len() < completions {
+            let next = self.hosts.iter().map(Host::next).min().expect("two hosts");
+            self.now = self.now.max(next);
+            let completed = self.hosts[0].order.len();
+            assert!(self.now <= end, "{completed} of {completions} completed in {limit:?}");
+            for host in 0..2 {
+                self.hosts[host].hear(self.now, &self.memory);
+                self.speak(host);
+            }
+        }
+    }
+
+    /// Brings on its way what a host has to say.
+    pub(crate) fn speak(&mut self, from: usize) {
+        let [a, b] = &mut self.hosts;
+        let (from, to) = if from == 0 { (a, b) } else { (b, a) };
+        while let Some(transmit) = from.endpoint.poll_transmit(self.now, &mut from.paths) {
+            let len = match &transmit.body {
+                TransmitBody::Segment { header, .. } => {
+                    from.segments += 1;
+                    u64::from(header.len) + DATA_HEADER_LEN as u64
+                }
+                _ => {
+                    from.notes += 1;
+                    NOTE_LEN
+                }
+            };
+            let pipe = &mut to.arriving;
+            let takes = Duration::from_nanos(len * 1_000 / self.settings.bytes_per_us);
+            pipe.free_at = pipe.free_at.max(self.now) + takes;
+            let id = from.endpoint.qp(transmit.slot).id();
+            pipe.packets.push_back((pipe.free_at + self.settings.delay, id, transmit.body));
+        }
+    }
+
+    /// A segment from nowhere arrives at a host.
+    pub(crate) fn bring(&mut self, to: usize, header: &DataHeader) {
+        let host = &mut self.hosts[to];
+        let slot = host.slots[index_of(header.qp)];
+        host.take_segment(self.now, slot, header, PathId::default(), &self.memory);
+    }
+
+    /// Everything that a host has to say, which reaches nobody.
+    pub(crate) fn drain(&mut self, from: usize) -> Vec<TransmitBody> {
+        let Host { endpoint, paths, .. } = &mut self.hosts[from];
+        let all = std::iter::from_fn(|| endpoint.poll_transmit(self.now, paths));
+        all.map(|transmit| transmit.body).collect()
+    }
+}

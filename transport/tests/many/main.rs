@@ -1,0 +1,6 @@
+//! Two hosts with as many queue pairs as a test asks for, over a link of finite rate, in virtual time.
+
+#[path = "../everything/mod.rs"]
+mod everything;
+mod hosts;
+mod reads;

@@ -1,0 +1,99 @@
+//! READs and atomics, as many at a time as the peer serves.
+
+use std::time::Duration;
+
+use braid_transport::{QpConfig, QpCounters, RemoteAddr, SendOp, TransmitBody};
+use braid_wire::{AtomicOperands, DataHeader, NakCode, Opcode};
+
+use crate::hosts::{FIRST_PSN, Settings, World};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// As an application does that keeps `depth` requests outstanding until `count` have completed.
+fn keep_asking(world: &mut World, op: SendOp, len: u32, depth: usize, count: usize) {
+    for posted in 0..count {
+        world.run(posted.saturating_sub(depth - 1), SECOND);
+        world.post(0, op, len);
+    }
+    world.run(count, SECOND);
+}
+
+/// Nothing was lost, so nothing is sent twice and nobody waits for a time-out.
+fn assert_undisturbed(world: &World) {
+    let QpCounters { timeouts, retransmitted, .. } = world.hosts[0].counters();
+    assert_eq!((timeouts, retransmitted), (0, 0), "time-outs, requests sent again");
+    let QpCounters { timeouts, retransmitted, .. } = world.hosts[1].counters();
+    assert_eq!((timeouts, retransmitted), (0, 0), "time-outs, answers sent again");
+    assert_eq!(world.hosts[1].refusals, []);
+    assert_eq!(world.hosts[0].refusals, []);
+}
+
+#[test]
+fn pipelined_reads_and_atomics_run_without_a_refusal_or_a_time_out() {
+    for max_rd_atomic in [1, 4, 16, 64, 255] {
+        let qp = QpConfig { max_rd_atomic, ..QpConfig::default() };
+        for bytes_per_us in [100, 10_000] {
+            let settings = Settings { qp: qp.clone(), bytes_per_us, ..Settings::default() };
+            let mut world = World::new(settings.clone());
+            let remote = world.memory.remote();
+            keep_asking(&mut world, SendOp::Read { remote }, 8, 64, 2_000);
+            assert_undisturbed(&world);
+            let mut world = World::new(settings);
+            keep_asking(&mut world, SendOp::FetchAdd { remote, add: 1 }, 8, 64, 2_000);
+            assert_undisturbed(&world);
+        }
+    }
+}
+
+/// What the serving host says to requests with these PSNs, counted from its first, of a peer that takes no answer:
+/// how many answers, and what else.
+fn ask_without_listening(psns: impl Iterator<Item = u32>) -> (usize, Option<NakCode>) {
+    let mut world = World::new(Settings::default());
+    for psn in psns {
+        world.bring(1, &fetch_add(&world, psn));
+    }
+    let (mut answers, mut nak) = (0, None);
+    for body in world.drain(1) {
+        match body {
+            TransmitBody::Segment { header, .. } => {
+                answers += usize::from(header.opcode == Opcode::AtomicResponse);
+            }
+            TransmitBody::Ack(ack) => nak = nak.or(ack.nak.map(|(code, _)| code)),
+            TransmitBody::Control(..) => {}
+        }
+    }
+    (answers, nak)
+}
+
+#[test]
+fn who_asks_without_listening_is_refused_beyond_what_was_granted() {
+    assert_eq!(ask_without_listening(0..16), (16, None));
+    assert_eq!(ask_without_listening(0..100), (16, Some(NakCode::InvalidRequest)));
+    // All wait for the one before them, which comes last.
+    assert_eq!(ask_without_listening((1..16).chain([0])), (16, None));
+    assert_eq!(ask_without_listening((1..100).chain([0])), (0, Some(NakCode::InvalidRequest)));
+}
+
+fn fetch_add(world: &World, psn: u32) -> DataHeader {
+    let RemoteAddr { addr, rkey } = world.memory.remote();
+    DataHeader {
+        opcode: Opcode::FetchAdd,
+        qp: world.hosts[1].endpoint.qp(world.hosts[1].slots[0]).id(),
+        token: world.hosts[1].endpoint.qp(world.hosts[1].slots[0]).token(),
+        psn: (FIRST_PSN + psn) & 0xFF_FFFF,
+        ack_request: false,
+        solicited: false,
+        last: true,
+        retransmission: false,
+        number: psn,
+        address: addr,
+        rkey,
+        message_len: 8,
+        offset: 0,
+        len: 0,
+        imm: 0,
+        stamp: world.now.stamp(),
+        payload_crc: 0,
+        operands: Some(AtomicOperands { swap_or_add: 1, compare: 0 }),
+    }
+}
