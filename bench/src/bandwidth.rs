@@ -12,7 +12,7 @@ use crate::cli::Test;
 use crate::failure::{Attempt, Failure};
 use crate::pattern;
 use crate::peer::cpu_seconds;
-use crate::plan::{Answer, Order, Phase, SideReport};
+use crate::plan::{Answer, Extent, Order, Phase, SideReport};
 use crate::samples::{Sample, Sampler};
 use crate::session::Session;
 use crate::traffic::{OutOfOrder, Traffic};
@@ -33,7 +33,7 @@ const NAP: Duration = Duration::from_millis(1);
 /// What a phase came to, as the client sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
-    /// Those that had ended after `elapsed`. With a limit of time more follow, which were under way
+    /// Those that had ended after `elapsed`, of both sides. With a limit of time more follow, which were under way
     /// and are not counted (as perftest's -D): a slow queue pair's would take long.
     pub(crate) messages: u64,
     pub(crate) elapsed: Duration,
@@ -62,6 +62,7 @@ struct Lane {
 struct Run<'s> {
     session: &'s mut Session,
     phase: Phase,
+    began: Instant,
     transmits: bool,
     receives: bool,
     lanes: Vec<Lane>,
@@ -76,26 +77,28 @@ struct Run<'s> {
     sampler: Option<Sampler>,
 }
 
+/// What a side that transmits had sent when its part of a phase was over.
+#[derive(Clone, Copy)]
+struct Part {
+    messages: u64,
+    elapsed: Duration,
+}
+
 /// Measures one phase from the client's side.
 pub(crate) fn client(
     session: &mut Session,
     phase: Phase,
-    limit: Option<Duration>,
     interval: Option<Duration>,
 ) -> Result<(Outcome, SideReport), Failure> {
     let mut run = Run::new(session, phase)?;
     run.session.control.begin(phase, STALL)?;
-    let begin = Instant::now();
     let began_unix_s = unix_seconds();
-    run.sampler = interval.map(|every| Sampler::new(every, begin));
-    let is_over = |run: &Run<'_>| match limit {
-        Some(limit) => run.ended() > 0 && begin.elapsed() >= limit,
-        None => run.has_sent_all(),
-    };
-    while !is_over(&run) {
+    run.began = Instant::now();
+    run.sampler = interval.map(|every| Sampler::new(every, run.began));
+    while !run.is_over() {
         run.step()?;
     }
-    let (mut messages, mut elapsed) = (run.ended(), begin.elapsed());
+    let own = run.stop();
     let samples = run.sampler.take().map(Sampler::into_samples).unwrap_or_default();
     run.send_rest()?;
     run.session.control.send(&Order::End { sent: run.ended() })?;
@@ -108,12 +111,14 @@ pub(crate) fn client(
         }
     };
     run.receive_all(report.sent)?;
-    if limit.is_none() && report.sent > 0 {
-        elapsed = begin.elapsed();
-    }
-    messages += report.counted;
+    let elapsed = match phase.extent {
+        Extent::Messages(_) if report.sent > 0 => run.began.elapsed(),
+        Extent::Messages(_) => own.elapsed,
+        Extent::Time(_) => own.elapsed.max(report.counted_in),
+    };
+    let messages = own.messages + report.counted;
     let verified = run.verified + report.verified;
-    let since = |lane: &Lane| Some(lane.finished?.duration_since(begin).as_secs_f64());
+    let since = |lane: &Lane| Some(lane.finished?.duration_since(run.began).as_secs_f64());
     let qp_seconds = run.lanes.iter().filter_map(since).collect();
     Ok((Outcome { messages, elapsed, verified, qp_seconds, began_unix_s, samples }, report))
 }
@@ -127,9 +132,15 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
     let (cpu, before) = (cpu_seconds(), Traffic::of(session));
     let mut run = Run::new(session, phase)?;
     run.session.control.send(&Answer::Ready)?;
+    run.began = Instant::now();
     run.expects = false;
+    let mut own = None;
     let sent = loop {
         run.step()?;
+        // Its own messages end without an order: while both sides send, neither has a moment to hear one.
+        if own.is_none() && run.is_over() {
+            own = Some(run.stop());
+        }
         // While there is traffic no order can have come, and looking for one costs a turn of the engine.
         if run.idle_turns == 0 {
             continue;
@@ -141,14 +152,13 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
         }
     };
     run.expects = true;
-    let so_far = run.ended();
-    run.send_rest()?;
+    let own = run.finish(own)?;
     run.receive_all(sent)?;
-    let sent = run.ended();
     let report = SideReport {
         verified: run.verified,
-        counted: if phase.iters.is_some() { sent } else { so_far },
-        sent,
+        counted: own.messages,
+        counted_in: own.elapsed,
+        sent: run.ended(),
         cpu_s: cpu_seconds() - cpu,
         traffic: Traffic::of(run.session).since(before),
         order: OutOfOrder::of(run.session),
@@ -166,7 +176,11 @@ impl<'s> Run<'s> {
             (_, true) => (true, true),
             (client, false) => (client, !client),
         };
-        let target = phase.iters.filter(|_| transmits).unwrap_or(u64::MAX);
+        let target = match phase.extent {
+            _ if !transmits => 0,
+            Extent::Messages(count) => count,
+            Extent::Time(_) => u64::MAX,
+        };
         let lanes = vec![Lane { target, ..Lane::default() }; plan.qps as usize];
         let mut run = Run {
             transmits,
@@ -183,6 +197,7 @@ impl<'s> Run<'s> {
             expects: true,
             sampler: None,
             phase,
+            began: Instant::now(),
             session,
         };
         run.prepare()?;
@@ -232,12 +247,36 @@ impl<'s> Run<'s> {
         self.lanes.iter().map(|lane| lane.ended).sum()
     }
 
-    /// Where no number was given, those that were posted are all there will be.
-    fn send_rest(&mut self) -> Result<(), Failure> {
+    /// Whether this side's own part of the phase is over: it has sent all, or for long enough.
+    fn is_over(&self) -> bool {
+        match self.phase.extent {
+            Extent::Time(limit) if self.transmits => {
+                self.ended() > 0 && self.began.elapsed() >= limit
+            }
+            _ => self.has_sent_all(),
+        }
+    }
+
+    /// Posts no more messages: those that were posted are all there will be. Returns what counts.
+    fn stop(&mut self) -> Part {
         for lane in self.lanes.iter_mut().filter(|lane| lane.target == u64::MAX) {
             lane.target = lane.posted;
             lane.finished = (lane.ended == lane.target).then(Instant::now);
         }
+        Part { messages: self.ended(), elapsed: self.began.elapsed() }
+    }
+
+    /// Goes on until this side's part is over, unless it is (`own`), and all of its messages have ended.
+    fn finish(&mut self, own: Option<Part>) -> Result<Part, Failure> {
+        while own.is_none() && !self.is_over() {
+            self.step()?;
+        }
+        let own = own.unwrap_or_else(|| self.stop());
+        self.send_rest()?;
+        Ok(own)
+    }
+
+    fn send_rest(&mut self) -> Result<(), Failure> {
         while !self.has_sent_all() {
             self.step()?;
         }
@@ -308,7 +347,7 @@ impl<'s> Run<'s> {
         if self.session.uses_credits() {
             let credited = self.session.credits.load_u64(8 * qp).attempt("credit")?;
             let lane = &mut self.lanes[qp];
-            lane.reusable = lane.reusable.max(credited);
+            lane.reusable = lane.reusable.max(credited.min(lane.ended));
         } else {
             self.lanes[qp].reusable = self.lanes[qp].ended;
         }

@@ -14,7 +14,7 @@ use crate::cli::{AtomicKind, Test};
 use crate::failure::{Attempt, Failure};
 use crate::pattern;
 use crate::peer::cpu_seconds;
-use crate::plan::{Answer, Order, Phase, SideReport};
+use crate::plan::{Answer, Extent, Order, Phase, SideReport};
 use crate::session::Session;
 use crate::traffic::{OutOfOrder, Traffic};
 
@@ -46,21 +46,21 @@ struct Run<'s> {
 pub(crate) fn client(
     session: &mut Session,
     phase: Phase,
-    limit: Option<Duration>,
 ) -> Result<(Outcome, SideReport), Failure> {
     let mut run = Run::new(session, phase)?;
     run.session.control.begin(phase, STALL)?;
     let mut times = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("sound bounds");
     let begin = Instant::now();
     let mut sent = 0;
-    while phase.iters.is_none_or(|iters| sent < iters) {
+    let is_over = |sent| match phase.extent {
+        Extent::Messages(count) => sent >= count,
+        Extent::Time(limit) => sent > 0 && begin.elapsed() >= limit,
+    };
+    while !is_over(sent) {
         let started = Instant::now();
         run.client_turn(sent)?;
         times.saturating_record(started.elapsed().as_nanos() as u64);
         sent += 1;
-        if limit.is_some_and(|limit| begin.elapsed() >= limit) {
-            break;
-        }
     }
     run.drain()?;
     run.check_total(sent)?;

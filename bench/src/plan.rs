@@ -1,6 +1,8 @@
 //! What client and server agree on. It travels as private data of the connections, and as messages
 //! on a control queue pair, all in JSON: a few hundred bytes, before and between measurements only.
 
+use std::time::Duration;
+
 use braid::LossRecovery;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -56,10 +58,18 @@ pub(crate) enum Join {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Phase {
     pub(crate) size: u64,
-    /// Messages per queue pair; `None`: until the client says so.
-    pub(crate) iters: Option<u64>,
+    pub(crate) extent: Extent,
     /// Messages outstanding per queue pair.
     pub(crate) depth: u32,
+}
+
+/// How long a measurement goes on.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum Extent {
+    /// For so many messages per queue pair.
+    Messages(u64),
+    /// For so long; each side that transmits looks at its own clock.
+    Time(Duration),
 }
 
 /// What the client says on the control queue pair.
@@ -88,8 +98,10 @@ pub(crate) struct SideReport {
     pub(crate) verified: u64,
     /// Messages this side sent, when both directions run.
     pub(crate) sent: u64,
-    /// Those of them that count: all, or those that had ended when the time was over.
+    /// Those of them that count: all, or those that had ended when its time was over.
     pub(crate) counted: u64,
+    /// In which time those had ended, where the phase has one.
+    pub(crate) counted_in: Duration,
     /// CPU time of the process during the phase.
     pub(crate) cpu_s: f64,
     /// What its queue pairs counted during the phase.

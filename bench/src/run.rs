@@ -13,7 +13,7 @@ use crate::cli::{DatapathKind, Switch, Test, TestArgs};
 use crate::failure::{Attempt, Failure};
 use crate::latency;
 use crate::peer::cpu_seconds;
-use crate::plan::{Order, Phase, Plan, SideReport};
+use crate::plan::{Extent, Order, Phase, Plan, SideReport};
 use crate::report::{self, Bandwidth, Latency, Results, Row};
 use crate::session::{self, Session, Side};
 use crate::traffic::{OutOfOrder, Traffic};
@@ -198,15 +198,17 @@ fn default_iters(test: Test, args: &TestArgs, size: u64) -> u64 {
 }
 
 fn measure(session: &mut Session, test: Test, args: &TestArgs, size: u64) -> Result<Row, Failure> {
-    let limit = args.duration.map(Duration::from_secs_f64);
     let iters = args.iters.unwrap_or_else(|| default_iters(test, args, size));
-    let phase = Phase { size, iters: limit.is_none().then_some(iters), depth: depth(args, size) };
+    let extent = args
+        .duration
+        .map_or(Extent::Messages(iters), |seconds| Extent::Time(Duration::from_secs_f64(seconds)));
+    let phase = Phase { size, extent, depth: depth(args, size) };
     let (cpu, before) = (cpu_seconds(), Traffic::of(session));
     let (mut row, report) = if test.is_latency() {
-        measure_latency(session, phase, limit)?
+        measure_latency(session, phase)?
     } else {
         let interval = args.interval.map(Duration::from_millis);
-        measure_bandwidth(session, phase, limit, interval)?
+        measure_bandwidth(session, phase, interval)?
     };
     row.bytes = size;
     row.client_cpu_s = cpu_seconds() - cpu;
@@ -224,10 +226,9 @@ fn measure(session: &mut Session, test: Test, args: &TestArgs, size: u64) -> Res
 fn measure_bandwidth(
     session: &mut Session,
     phase: Phase,
-    limit: Option<Duration>,
     interval: Option<Duration>,
 ) -> Result<(Row, SideReport), Failure> {
-    let (outcome, report) = bandwidth::client(session, phase, limit, interval)?;
+    let (outcome, report) = bandwidth::client(session, phase, interval)?;
     let seconds = outcome.elapsed.as_secs_f64();
     let row = Row {
         iterations: outcome.messages,
@@ -241,13 +242,9 @@ fn measure_bandwidth(
     Ok((row, report))
 }
 
-fn measure_latency(
-    session: &mut Session,
-    phase: Phase,
-    limit: Option<Duration>,
-) -> Result<(Row, SideReport), Failure> {
+fn measure_latency(session: &mut Session, phase: Phase) -> Result<(Row, SideReport), Failure> {
     let halves = matches!(session.plan.test, Test::WriteLat | Test::SendLat);
-    let (outcome, report) = latency::client(session, phase, limit)?;
+    let (outcome, report) = latency::client(session, phase)?;
     let row = Row {
         iterations: outcome.times.len(),
         latency: Some(Latency::new(&outcome.times, if halves { 2.0 } else { 1.0 })),
