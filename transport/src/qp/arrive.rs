@@ -2,6 +2,7 @@
 
 use braid_wire::{DataHeader, NakCode, Opcode, PathId, Psn, Stream, Time};
 
+use super::coverage::Contradiction;
 use super::events::{Event, Received};
 use super::incoming::Place;
 use super::responses::Body;
@@ -105,6 +106,12 @@ impl Refusal {
     }
 }
 
+impl From<Contradiction> for Refusal {
+    fn from(_: Contradiction) -> Self {
+        Refusal::Malformed
+    }
+}
+
 type Verdict = Result<(Landing, Option<Event>), Refusal>;
 
 impl QueuePair {
@@ -197,7 +204,7 @@ impl QueuePair {
     }
 
     /// Whether the packet may be taken, where it lands, and what its message sets off.
-    fn admit(&self, header: &DataHeader, regions: &Regions) -> Verdict {
+    fn admit(&mut self, header: &DataHeader, regions: &Regions) -> Verdict {
         match header.opcode {
             Opcode::Send | Opcode::SendImm => self.admit_send(header, regions),
             Opcode::Write | Opcode::WriteImm => self.admit_write(header, regions),
@@ -208,7 +215,7 @@ impl QueuePair {
         }
     }
 
-    fn admit_send(&self, header: &DataHeader, regions: &Regions) -> Verdict {
+    fn admit_send(&mut self, header: &DataHeader, regions: &Regions) -> Verdict {
         let seq = self.rq.expand(header.number).ok_or(Refusal::Malformed)?;
         let posted = self.rq.get(seq).ok_or(Refusal::NotReady)?;
         if u64::from(header.message_len) > posted.capacity {
@@ -217,15 +224,17 @@ impl QueuePair {
         let pieces = scatter::slice(&posted.wr.sges, header.offset, header.len.into());
         let pieces = pieces.ok_or(Refusal::Malformed)?;
         self.check_local(&pieces, regions)?;
+        self.rq.cover(seq, header)?;
         Ok((Landing::Payload(pieces), Some(Event::Receive(received(header, seq, false)))))
     }
 
-    fn admit_write(&self, header: &DataHeader, regions: &Regions) -> Verdict {
+    fn admit_write(&mut self, header: &DataHeader, regions: &Regions) -> Verdict {
         self.check_remote(header, header.message_len, Access::REMOTE_WRITE, regions)?;
         let mut event = None;
         if header.opcode == Opcode::WriteImm && header.last {
             let seq = self.rq.expand(header.number).ok_or(Refusal::Malformed)?;
             self.rq.get(seq).ok_or(Refusal::NotReady)?;
+            self.rq.consume(seq, header)?;
             event = Some(Event::Receive(received(header, seq, true)));
         }
         let addr = header.address.wrapping_add(header.offset.into());
@@ -259,7 +268,7 @@ impl QueuePair {
         Ok((Landing::Nothing, Some(Event::Atomic { number, addr, rkey, op })))
     }
 
-    fn admit_response(&self, header: &DataHeader, regions: &Regions) -> Verdict {
+    fn admit_response(&mut self, header: &DataHeader, regions: &Regions) -> Verdict {
         let (seq, entry) = self.sq.answering(header.number).ok_or(Refusal::Malformed)?;
         let event = Some(Event::Response { seq });
         if entry.wr.op.is_atomic() != (header.opcode == Opcode::AtomicResponse) {
@@ -268,6 +277,7 @@ impl QueuePair {
         if entry.wr.op.is_atomic() {
             let sge = entry.wr.sges[0];
             self.check_local(&[sge], regions)?;
+            self.sq.cover(seq, header)?;
             return Ok((Landing::Value(sge, header.address), event));
         }
         if entry.len != header.message_len {
@@ -276,6 +286,7 @@ impl QueuePair {
         let pieces = scatter::slice(&entry.wr.sges, header.offset, header.len.into());
         let pieces = pieces.ok_or(Refusal::Malformed)?;
         self.check_local(&pieces, regions)?;
+        self.sq.cover(seq, header)?;
         Ok((Landing::Payload(pieces), event))
     }
 
@@ -331,7 +342,7 @@ impl QueuePair {
 
     fn take_effect<M: Memory>(&mut self, now: Time, psn: Psn, event: Event, memory: &M) {
         match event {
-            Event::Receive(received) => self.complete_receive(received),
+            Event::Receive(received) => self.complete_receive(psn, received),
             Event::Read { number, addr, rkey, len } => {
                 let check = Access::REMOTE_READ;
                 let body = Body::Read { addr, rkey, len };
@@ -342,11 +353,14 @@ impl QueuePair {
                 let body = || Body::Value(memory.atomic(addr, op));
                 self.respond(now, psn, number, rkey, addr, 8, check, memory, body);
             }
-            Event::Response { seq } => self.on_answer(now, seq),
+            Event::Response { seq } => self.on_answer(now, psn, seq),
         }
     }
 
-    fn complete_receive(&mut self, received: Received) {
+    fn complete_receive(&mut self, psn: Psn, received: Received) {
+        if !self.rq.is_whole(received.seq) {
+            return self.refuse_unfinished(Stream::Requests, psn);
+        }
         let Some(wr) = self.rq.take(received.seq) else {
             // Numbers that do not count up: the peer does not keep to the protocol.
             self.give_up(Status::RemoteOperational);
@@ -392,7 +406,17 @@ impl QueuePair {
         }
     }
 
-    fn on_answer(&mut self, now: Time, seq: u64) {
+    /// The message that ends at `psn` has holes, and all before it has arrived: nothing can fill them.
+    fn refuse_unfinished(&mut self, stream: Stream, psn: Psn) {
+        if let Some(incoming) = self.link.as_mut().and_then(|link| link.incoming(stream)) {
+            incoming.refuse(NakCode::InvalidRequest, psn);
+        }
+    }
+
+    fn on_answer(&mut self, now: Time, psn: Psn, seq: u64) {
+        if !self.sq.is_whole(seq) {
+            return self.refuse_unfinished(Stream::Responses, psn);
+        }
         if let Some(request) = self.sq.on_answer(seq) {
             let Some(link) = self.link.as_mut() else { return };
             link.requests.on_implied_ack(now, request);

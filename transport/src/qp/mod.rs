@@ -8,6 +8,7 @@ mod acks;
 mod arrive;
 mod asks;
 mod blind;
+mod coverage;
 mod credit;
 mod degrees;
 mod events;

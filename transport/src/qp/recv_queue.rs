@@ -5,6 +5,9 @@
 
 use std::collections::VecDeque;
 
+use braid_wire::DataHeader;
+
+use super::coverage::{Arriving, Contradiction, Coverage};
 use crate::RecvWr;
 use crate::wr::total_len;
 
@@ -13,6 +16,7 @@ pub(crate) struct RecvQueue {
     posted: VecDeque<Posted>,
     /// The number of the front.
     head: u64,
+    coverage: Coverage,
 }
 
 #[derive(Clone, Debug)]
@@ -20,6 +24,8 @@ pub(crate) struct Posted {
     pub(crate) wr: RecvWr,
     /// Bytes it can hold.
     pub(crate) capacity: u64,
+    /// The message that it takes.
+    arriving: Option<Arriving>,
 }
 
 impl RecvQueue {
@@ -29,12 +35,13 @@ impl RecvQueue {
 
     pub(crate) fn push(&mut self, wr: RecvWr) {
         let capacity = total_len(&wr.sges);
-        self.posted.push_back(Posted { wr, capacity });
+        self.posted.push_back(Posted { wr, capacity, arriving: None });
     }
 
     /// Gives back room that is not needed.
     pub(crate) fn trim(&mut self) {
         self.posted.shrink_to(super::KEPT);
+        self.coverage.trim();
     }
 
     /// The full count of a number whose low 32 bits travelled; `None` if it lies behind the head.
@@ -45,6 +52,29 @@ impl RecvQueue {
 
     pub(crate) fn get(&self, seq: u64) -> Option<&Posted> {
         self.posted.get(usize::try_from(seq.checked_sub(self.head)?).ok()?)
+    }
+
+    /// A segment of a SEND lands in this receive, which is posted.
+    pub(crate) fn cover(&mut self, seq: u64, header: &DataHeader) -> Result<(), Contradiction> {
+        let index = seq.checked_sub(self.head).ok_or(Contradiction)? as usize;
+        let posted = self.posted.get_mut(index).ok_or(Contradiction)?;
+        self.coverage.cover(seq, &mut posted.arriving, header)
+    }
+
+    /// A WRITE with immediate data takes this receive, which is posted; nothing lands in it.
+    pub(crate) fn consume(&mut self, seq: u64, header: &DataHeader) -> Result<(), Contradiction> {
+        let index = seq.checked_sub(self.head).ok_or(Contradiction)? as usize;
+        let posted = self.posted.get_mut(index).ok_or(Contradiction)?;
+        if posted.arriving.is_some() {
+            return Err(Contradiction);
+        }
+        posted.arriving = Some(Arriving::whole(header.opcode));
+        Ok(())
+    }
+
+    /// Whether the message of this receive has arrived whole.
+    pub(crate) fn is_whole(&self, seq: u64) -> bool {
+        self.get(seq).and_then(|posted| posted.arriving).is_some_and(|message| message.is_whole())
     }
 
     /// Takes the front, if it has this number.

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use braid_wire::{AtomicOperands, DataHeader, Opcode, Psn};
 
+use super::coverage::{Arriving, Contradiction, Coverage};
 use super::scatter;
 use crate::wr::total_len;
 use crate::{SendOp, SendWr, SgList, Status};
@@ -38,6 +39,8 @@ pub(crate) struct Entry {
     first: Option<Psn>,
     last: Option<Psn>,
     answered: bool,
+    /// What has come of its response.
+    arriving: Option<Arriving>,
     failure: Option<Status>,
 }
 
@@ -51,6 +54,8 @@ pub(crate) struct SendQueue {
     unanswered: u32,
     /// Number of the next message that consumes a receive.
     receives: u32,
+    /// Of responses.
+    coverage: Coverage,
 }
 
 impl SendQueue {
@@ -65,14 +70,22 @@ impl SendQueue {
 
     pub(crate) fn push(&mut self, wr: SendWr) {
         let len = total_len(&wr.sges) as u32;
-        let entry =
-            Entry { wr, len, number: 0, first: None, last: None, answered: false, failure: None };
-        self.entries.push_back(entry);
+        self.entries.push_back(Entry {
+            wr,
+            len,
+            number: 0,
+            first: None,
+            last: None,
+            answered: false,
+            arriving: None,
+            failure: None,
+        });
     }
 
     /// Gives back room that is not needed.
     pub(crate) fn trim(&mut self) {
         self.entries.shrink_to(super::KEPT);
+        self.coverage.trim();
     }
 
     fn get(&self, seq: u64) -> Option<&Entry> {
@@ -146,6 +159,18 @@ impl SendQueue {
         let entry = self.get(seq)?;
         let outstanding = entry.last.is_some() && !entry.answered && entry.wr.op.needs_response();
         outstanding.then_some((seq, entry))
+    }
+
+    /// A segment of the response to this work request, which waits for it.
+    pub(crate) fn cover(&mut self, seq: u64, header: &DataHeader) -> Result<(), Contradiction> {
+        let index = seq.checked_sub(self.base).ok_or(Contradiction)? as usize;
+        let entry = self.entries.get_mut(index).ok_or(Contradiction)?;
+        self.coverage.cover(seq, &mut entry.arriving, header)
+    }
+
+    /// Whether the response to this work request has arrived whole.
+    pub(crate) fn is_whole(&self, seq: u64) -> bool {
+        self.get(seq).and_then(|entry| entry.arriving).is_some_and(|message| message.is_whole())
     }
 
     /// The oldest READ or atomic under way without a response, and the last PSN of its request.

@@ -2,10 +2,12 @@
 
 mod acks;
 mod blind;
+mod end;
 #[path = "../everything/mod.rs"]
 mod everything;
 mod hosts;
 mod losses;
+mod messages;
 mod not_ready;
 mod pacing;
 mod rnic;

@@ -1,0 +1,118 @@
+//! One end of a queue pair, to which a test brings packets that it has written by hand.
+
+use braid_lb::{LbPolicy, PathSet};
+use braid_transport::{
+    Admit, Arrival, Completion, Endpoint, EndpointConfig, QpConfig, QpSlot, QpState, QueuePair,
+    RecvWr, Remote, RemoteAddr, SendOp, TransmitBody,
+};
+use braid_wire::{Ack, Crc, DataHeader, Opcode, PathId, QpId, Time, Token};
+
+use crate::everything::Everything;
+
+const ID: QpId = QpId::new(2);
+const TOKEN: Token = Token(7);
+
+pub(crate) struct End {
+    pub(crate) now: Time,
+    endpoint: Endpoint,
+    paths: PathSet,
+    slot: QpSlot,
+    memory: Everything,
+}
+
+impl End {
+    /// Both streams of which begin with this PSN.
+    pub(crate) fn new(first_psn: u32) -> Self {
+        let now = Time::from_nanos(1 << 40);
+        let mut endpoint = Endpoint::new(now, EndpointConfig::default());
+        let mut paths = PathSet::new(LbPolicy::RoundRobin, 4, 1).unwrap();
+        let mut qp = QueuePair::new(ID, TOKEN, QpConfig::default());
+        qp.modify(QpState::Init).unwrap();
+        let remote = Remote {
+            qp: ID,
+            token: TOKEN,
+            send_psn: first_psn,
+            recv_psn: first_psn,
+            mtu: 4096,
+            window: 4096,
+            segments: u32::MAX,
+            max_rd_atomic: 16,
+            crc: Crc::Off,
+        };
+        let slot = endpoint.adopt(now, qp, remote, &mut paths);
+        End { now, endpoint, paths, slot, memory: Everything::new() }
+    }
+
+    pub(crate) fn post_recv(&mut self, len: u32) {
+        let wr = RecvWr { id: 0, sges: self.memory.sges(len) };
+        self.endpoint.post_recv(self.now, self.slot, wr).unwrap();
+    }
+
+    /// Posts a work request, and lets out what there is to send.
+    pub(crate) fn post(&mut self, op: SendOp, len: u32) {
+        let wr = self.memory.work(op, len);
+        self.endpoint.post_send(self.now, self.slot, wr).unwrap();
+        self.say();
+    }
+
+    /// The beginning of memory, here or there.
+    pub(crate) fn remote(&self) -> RemoteAddr {
+        self.memory.remote()
+    }
+
+    /// A segment of a message of so many bytes, the first in its queue; `bytes` is what it carries.
+    pub(crate) fn segment(
+        &self,
+        opcode: Opcode,
+        psn: u32,
+        message_len: u32,
+        bytes: std::ops::Range<u32>,
+    ) -> DataHeader {
+        let RemoteAddr { addr, rkey } = self.remote();
+        let is_write = matches!(opcode, Opcode::Write | Opcode::WriteImm);
+        DataHeader {
+            opcode,
+            qp: ID,
+            token: TOKEN,
+            psn: psn & 0xFF_FFFF,
+            ack_request: false,
+            solicited: false,
+            last: bytes.end == message_len,
+            retransmission: false,
+            number: 0,
+            address: if is_write { addr } else { 0 },
+            rkey: if is_write { rkey } else { 0 },
+            message_len,
+            offset: bytes.start,
+            len: (bytes.end - bytes.start) as u16,
+            imm: 0,
+            stamp: self.now.stamp(),
+            payload_crc: 0,
+            operands: None,
+        }
+    }
+
+    /// A segment arrives; the driver places it if it is to.
+    pub(crate) fn arrive(&mut self, header: &DataHeader) -> Admit {
+        let arrival = Arrival { header, path: PathId::default(), congestion: false };
+        let admit = self.endpoint.on_arrival(self.now, self.slot, &arrival, &self.memory);
+        if let Admit::Take(_) = admit {
+            self.endpoint.placed(self.now, self.slot, &self.memory);
+        }
+        admit
+    }
+
+    /// The acknowledgements among all that there is to say.
+    pub(crate) fn say(&mut self) -> Vec<Ack> {
+        let all = std::iter::from_fn(|| self.endpoint.poll_transmit(self.now, &mut self.paths));
+        let acks = all.filter_map(|transmit| match transmit.body {
+            TransmitBody::Ack(ack) => Some(ack),
+            _ => None,
+        });
+        acks.collect()
+    }
+
+    pub(crate) fn completions(&mut self) -> Vec<Completion> {
+        std::iter::from_fn(|| self.endpoint.poll_completion()).collect()
+    }
+}
