@@ -80,8 +80,10 @@ pub enum ConnectError {
         /// Why.
         source: TrunkError,
     },
-    /// The queue pair was reset or disconnected meanwhile.
-    #[error("connecting to {addr} was given up, because the queue pair was reset or disconnected")]
+    /// The queue pair was reset, disconnected or moved to ERR meanwhile.
+    #[error(
+        "connecting to {addr} was given up, because the queue pair was reset, disconnected or moved to ERR"
+    )]
     Cancelled {
         /// Whom it was to reach.
         addr: SocketAddr,

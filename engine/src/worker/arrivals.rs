@@ -103,7 +103,11 @@ impl Arrivals<'_> {
         let bound = match control.kind {
             // It names the peer's queue pair, not ours.
             ControlKind::Unknown => self.connected_to(from, control.qp, control.token),
-            _ => self.qps.addressed(control.qp, control.token).and_then(|entry| entry.bound()),
+            _ => match self.qps.addressed(control.qp, control.token) {
+                // It has accepted us, and the ACCEPT is still to come, or to be repeated.
+                Some(entry) if entry.is_connecting() => return,
+                entry => entry.and_then(|entry| entry.bound()),
+            },
         };
         match bound {
             Some((peer, slot)) => {
@@ -139,7 +143,7 @@ impl Arrivals<'_> {
                 self.responder.on_connect(self.now, from, connect, self.outbox, self.counters);
             }
             answer => {
-                if !self.initiators.on_answer(self.now, from, answer) {
+                if !self.initiators.on_answer(self.now, from, answer, self.outbox) {
                     self.counters.setup_refused.add(1);
                 }
             }

@@ -35,7 +35,9 @@ impl Worker {
     /// Says goodbye to the peer and flushes: ERR, or what it was if it was never connected.
     pub(crate) fn disconnect(&mut self, index: usize) {
         let Some(entry) = self.qps.at(index) else { return };
-        if let Some(nonce) = entry.connecting.take() {
+        if entry.is_connecting()
+            && let Some(nonce) = entry.attempt.take()
+        {
             self.cancel_connect(nonce);
         }
         let now = self.clock.now();
@@ -102,6 +104,9 @@ impl Worker {
         let Some((peer, slot)) = entry.bound() else { return };
         let now = self.clock.now();
         let Some((endpoint, paths, _)) = self.peers.parts(peer) else { return };
+        if let Some(nonce) = entry.attempt.take() {
+            self.initiators.forget(nonce);
+        }
         let qp = endpoint.release(now, slot, paths);
         entry.place = Place::Unbound(Box::new(qp));
         entry.remote_addr = None;

@@ -164,6 +164,12 @@ impl QueuePair {
         self.token
     }
 
+    /// Gives it a new token, for the next attempt to connect it: what an earlier attempt has brought about at the peer
+    /// does not have that.
+    pub fn set_token(&mut self, token: Token) {
+        self.token = token;
+    }
+
     /// Its state.
     pub fn state(&self) -> QpState {
         self.state
