@@ -49,7 +49,14 @@ impl Device {
         options: &VerbsOptions,
         ip: Option<IpAddr>,
     ) -> Result<Self, VerbsSetupError> {
-        let context = Context::open(&options.device)?;
+        Device::of(Context::open(&options.device)?, options, ip)
+    }
+
+    fn of(
+        context: Context,
+        options: &VerbsOptions,
+        ip: Option<IpAddr>,
+    ) -> Result<Self, VerbsSetupError> {
         let port = context.port(options.port)?;
         if port.state != PortState::Active {
             return Err(VerbsSetupError::PortDown {
@@ -79,6 +86,12 @@ impl Device {
             gone: AtomicBool::new(false),
             context,
         })
+    }
+
+    /// One without hardware.
+    #[cfg(test)]
+    pub(crate) fn fake(fake: &braid_verbs::fake::Device) -> Self {
+        Device::of(fake.open(), &VerbsOptions::new("fake0"), None).expect("it refuses nothing")
     }
 
     /// The device's domain for one of the engine's.

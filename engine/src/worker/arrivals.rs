@@ -46,6 +46,7 @@ impl Arrivals<'_> {
         match arrived {
             Arrived::Packet(received) => self.datagram(received),
             Arrived::Placed(path, header) => self.segment(path, false, header, None),
+            Arrived::Refused => self.counters.refused.add(1),
             Arrived::Renewed(id, path, generation) => {
                 let bound = self.qps.get(id).and_then(|entry| entry.bound());
                 if let Some((peer, slot)) = bound {

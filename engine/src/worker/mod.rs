@@ -265,7 +265,7 @@ impl Worker {
             memory: Checked { regions },
             counters: &self.counters,
         };
-        let count = trunks.poll(regions, &mut |arrived| arrivals.take_from_nic(arrived));
+        let count = trunks.poll(now, regions, &mut |arrived| arrivals.take_from_nic(arrived));
         self.counters.datagrams_received.add(count as u64);
         count > 0
     }

@@ -3,7 +3,7 @@
 use braid_transport::{Fence, Placement, SgList};
 use braid_wire::{DataHeader, FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, NoteBody, PathId, QpId, Time};
 
-use super::Trunks;
+use super::{Trunks, counting};
 use crate::memory::append;
 use crate::verbs::batch::Entries;
 use crate::verbs::lane::{LANE_SENDS, MAX_PIECES};
@@ -77,8 +77,8 @@ impl Trunks {
 
     fn nic_rkey(&mut self, now: Time, id: QpId, rkey: u32, addr: u64, len: u16) -> Option<u32> {
         let far = self.trunks.get_mut(&id)?.far.as_mut()?;
-        let known = far.nic_rkey(rkey, addr, len.into());
-        if known.is_none() && far.must_ask(now, rkey) {
+        let known = far.regions.nic_rkey(rkey, addr, len.into());
+        if known.is_none() && far.regions.must_ask(now, rkey) {
             let note = far.note(NoteBody::Ask { rkey }).encode();
             self.control.send(far.control(), Frame::note(), &note);
         }
@@ -190,11 +190,8 @@ impl Trunks {
         let Some(trunk) = self.trunks.get_mut(&id) else { return };
         let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return };
         let Some(lane) = trunk.lanes.get_mut(index) else { return self.batch.forget(pool) };
-        let before = lane.outstanding();
-        self.batch.post(lane, pool);
-        let broken = lane.qp.is_none();
-        self.outstanding = self.outstanding + lane.outstanding() - before;
-        if broken && !self.gone {
+        let is_posted = counting(&mut self.outstanding, lane, |lane| self.batch.post(lane, pool));
+        if !is_posted && !self.gone {
             self.renew(id, index);
         }
     }
