@@ -328,7 +328,6 @@ impl EngineInner {
     /// Removes a region; when this returns, nothing of the engine touches its memory.
     pub(crate) fn deregister(&self, key: u32) {
         self.regions.remove(key);
-        self.device.iter().for_each(|device| device.leave(key));
         // A worker uses one snapshot of the table for as long as it is locked, so having been
         // locked once means having let go of the old one.
         for worker in &self.workers {

@@ -15,17 +15,20 @@ mod endpoint;
 mod error;
 mod protection;
 mod qp;
+mod region_keys;
+mod regions;
 mod setup;
 mod wr;
 
 pub use config::{BlindConfig, EndpointConfig, QpConfig, Remote};
 pub use endpoint::{Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};
 pub use error::{PostError, StateError};
-pub use protection::{Access, AccessError, AtomicOp, Memory, PdId, Region, Regions};
+pub use protection::{Access, AccessError, AtomicOp, Memory, PdId};
 pub use qp::{
     Admit, Arrival, Fence, Landing, LossRecovery, OooDegrees, Placement, QpCounters, QpState,
     QueuePair, Refusal, UnknownRecovery,
 };
+pub use regions::{NicKeys, Region, Regions};
 pub use setup::{ConnectError, CookieJar, Initiator};
 pub use wr::{
     Completion, MAX_MESSAGE, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge, Status, Work,

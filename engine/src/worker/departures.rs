@@ -87,7 +87,7 @@ impl Worker {
                 if !segment.is_readable(self.regions.load()) {
                     endpoint.unreadable(now, slot, &header);
                 } else if let Some(trunks) = &mut self.trunks {
-                    ship(now, trunks, endpoint, &segment);
+                    ship(now, trunks, endpoint, &segment, self.regions.load());
                 } else {
                     pack(outbox, to, segment);
                 }
@@ -130,9 +130,15 @@ impl Segment<'_> {
 }
 
 /// Hands a data packet to the RNIC; its memory has been checked.
-fn ship(now: Time, trunks: &mut Trunks, endpoint: &mut Endpoint, segment: &Segment<'_>) {
+fn ship(
+    now: Time,
+    trunks: &mut Trunks,
+    endpoint: &mut Endpoint,
+    segment: &Segment<'_>,
+    regions: &Regions,
+) {
     let Segment { slot, header, gather, path, placement, .. } = segment;
-    let shipment = Shipment { header, gather, path: *path, placement: *placement };
+    let shipment = Shipment { header, gather, path: *path, placement: *placement, regions };
     let is_staged = trunks.ship(now, endpoint.qp(*slot).id(), &shipment);
     if is_staged && matches!(placement, Placement::Blind(_)) {
         endpoint.staged(*slot, header);

@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 use super::batch::Batch;
 use super::buffers::Buffers;
 use super::control::{Control, RECEIVES};
-use super::device::{Device, KeyCache};
+use super::device::Device;
 use super::error::TrunkError;
 use super::lane::{LANE_SENDS, Lane, credits, receives};
 use super::losses::Losses;
@@ -47,7 +47,6 @@ const LOOK_AFTER: Duration = Duration::from_millis(20);
 /// See the module. One thread at a time owns it.
 pub(crate) struct Trunks {
     device: Arc<Device>,
-    keys: KeyCache,
     batch: Batch,
     trunks: FxHashMap<QpId, Trunk>,
     /// By NIC queue pair number.
@@ -96,7 +95,6 @@ impl Trunks {
             return Err(VerbsSetupError::Mtu { mtu: segments.staged, most, path: device.mtu });
         }
         Ok(Trunks {
-            keys: device.keys(),
             device,
             batch: Batch::default(),
             trunks: FxHashMap::default(),

@@ -10,7 +10,6 @@ use braid_wire::{DataHeader, FRAME_LEN, Frame, FrameKind, Note, NoteBody, PathId
 
 use super::{Trunks, counting};
 use crate::link::Received;
-use crate::verbs::device::KeyCache;
 use crate::verbs::lane::Lane;
 use crate::verbs::recv_cqs::LOOK;
 use crate::verbs::trunk::Owner;
@@ -267,7 +266,7 @@ impl Trunks {
                 far.regions.learn(rkey, nic_rkey, addr, len);
             }
             NoteBody::Ask { rkey } => {
-                let body = tell(owner, rkey, regions, &mut self.keys);
+                let body = tell(owner, rkey, regions);
                 self.control.send(far.control(), Frame::note(), &far.note(body).encode());
             }
             NoteBody::Renewed { path, generation, lane } => {
@@ -319,16 +318,15 @@ fn has_settled(now: Time, last: Option<Time>) -> bool {
 }
 
 /// The answer to [`NoteBody::Ask`].
-fn tell(owner: Owner, rkey: u32, regions: &Regions, keys: &mut KeyCache) -> NoteBody {
+fn tell(owner: Owner, rkey: u32, regions: &Regions) -> NoteBody {
     let region = regions.get(rkey).filter(|region| {
         let allowed = region.access.allows(Access::REMOTE_WRITE);
         allowed && owner.access.allows(Access::REMOTE_WRITE) && region.pd == owner.pd
     });
-    let nic = keys.load().get(&rkey).copied();
-    match (region, nic) {
-        (Some(region), Some(nic)) => {
+    match region.and_then(|region| region.nic.map(|nic| (region, nic))) {
+        Some((region, nic)) => {
             NoteBody::Tell { rkey, nic_rkey: nic.rkey, addr: region.addr, len: region.len }
         }
-        _ => NoteBody::Tell { rkey, nic_rkey: 0, addr: 0, len: 0 },
+        None => NoteBody::Tell { rkey, nic_rkey: 0, addr: 0, len: 0 },
     }
 }
