@@ -191,7 +191,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         trunk: vec![0; rng.random_range(0..512)],
     };
     match rng.random_range(0..4) {
-        0 | 1 => Setup::Hello(Hello { nonce: rng.random() }),
+        0 | 1 => Setup::Hello(Hello { nonce: rng.random(), len: rng.random_range(64..=1200) }),
         2 => Setup::Connect(connect),
         _ => Setup::Accept(connect),
     }

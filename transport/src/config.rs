@@ -85,6 +85,9 @@ pub struct EndpointConfig {
     pub ping_interval: Duration,
     /// Silence after which it is dead.
     pub peer_timeout: Duration,
+    /// What the path carries is searched, from [`braid_wire::BASE_DATAGRAM`], which set-up has proved, up to what the
+    /// longest segments agreed on take, and followed as it changes (RFC 8899). Otherwise it carries whatever is agreed.
+    pub search_path_mtu: bool,
     /// The peer's NIC can write payloads where they belong before software sees them: first
     /// transmissions of WRITEs ask for it, see [`crate::Placement`]. The network must not repeat what is placed so, and the
     /// driver closes a queue pair's NIC queue pairs when it leaves RTS and SQD, before it hands out the completions of
@@ -114,6 +117,7 @@ impl Default for EndpointConfig {
             peer_receive_buffer: u64::MAX,
             ping_interval: Duration::from_millis(500),
             peer_timeout: Duration::from_secs(3),
+            search_path_mtu: false,
             blind: None,
         }
     }

@@ -42,6 +42,10 @@ pub enum Opcode {
     Pong = 0xE8,
     /// Says that the queue pair a packet was meant for does not exist.
     Unknown = 0xE9,
+    /// Asks, padded, whether the path carries a datagram of its size.
+    Probe = 0xEA,
+    /// Says that it does.
+    Probed = 0xEB,
 }
 
 impl Opcode {
@@ -68,6 +72,8 @@ impl Opcode {
             0xE7 => Ping,
             0xE8 => Pong,
             0xE9 => Unknown,
+            0xEA => Probe,
+            0xEB => Probed,
             _ => return None,
         })
     }

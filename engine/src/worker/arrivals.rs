@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use braid_transport::{Admit, Arrival, Landing, QpSlot};
 use braid_wire::{
-    Ack, CONTROL_LEN, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, PathId, QpId,
-    SOURCE_PORT_BASE, Setup, Time, Token,
+    Ack, CONTROL_LEN, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, PathId, Probe,
+    QpId, SOURCE_PORT_BASE, Setup, Time, Token,
 };
 
 use super::initiators::Initiators;
@@ -37,6 +37,7 @@ impl Arrivals<'_> {
             Ok(Packet::Ack(ack)) => self.ack(&ack),
             Ok(Packet::Control(control)) => self.control(received.from, &control),
             Ok(Packet::Setup(setup)) => self.setup(received.from, &setup),
+            Ok(Packet::Probe(probe)) => self.probe(&probe),
             Err(error) => self.undecodable(&received, error),
         }
     }
@@ -100,6 +101,16 @@ impl Arrivals<'_> {
         }
     }
 
+    /// The answer goes to the peer's receiving port, not to where the question came from: nobody can have it sent
+    /// elsewhere.
+    fn probe(&mut self, probe: &Probe) {
+        let bound = self.qps.addressed(probe.qp, probe.token).and_then(|entry| entry.bound());
+        match bound {
+            Some((peer, slot)) => self.peers.endpoint_mut(peer).on_probe(self.now, slot, probe),
+            None => self.counters.unknown_qp.add(1),
+        }
+    }
+
     fn control(&mut self, from: SocketAddr, control: &Control) {
         let bound = match control.kind {
             // It names the peer's queue pair, not ours.
@@ -138,7 +149,7 @@ impl Arrivals<'_> {
     fn setup(&mut self, from: SocketAddr, setup: &Setup) {
         match setup {
             Setup::Hello(hello) => {
-                self.responder.on_hello(self.now, from, hello.nonce, self.outbox);
+                self.responder.on_hello(self.now, from, *hello, self.outbox);
             }
             Setup::Connect(connect) => {
                 self.responder.on_connect(self.now, from, connect, self.outbox, self.counters);

@@ -158,6 +158,16 @@ impl Worker {
         self.peers.path_sets()
     }
 
+    pub(crate) fn packet_payload(&mut self, index: usize) -> Option<u16> {
+        let peers = &self.peers;
+        self.qps.at(index)?.packet_payload(peers)
+    }
+
+    pub(crate) fn uses_path_ports(&mut self, index: usize) -> Option<bool> {
+        let (peer, _) = self.qps.at(index)?.bound()?;
+        Some(!self.peers.endpoint(peer).paths_are_blocked())
+    }
+
     pub(crate) fn remote(&mut self, index: usize) -> Option<Remote> {
         let peers = &self.peers;
         self.qps.at(index)?.remote(peers)

@@ -28,6 +28,7 @@ struct Segment<'a> {
     access: Access,
     path: PathId,
     crc: Crc,
+    oversize: bool,
     placement: Placement,
 }
 
@@ -79,43 +80,61 @@ impl Worker {
                 access,
                 path,
                 crc,
+                oversize,
                 placement,
                 train_start: _,
             } => {
                 let gather = &gather;
-                let segment = Segment { slot, header, gather, pd, access, path, crc, placement };
+                #[rustfmt::skip]
+                let segment =
+                    Segment { slot, header, gather, pd, access, path, crc, oversize, placement };
                 if !segment.is_readable(self.regions.load()) {
                     endpoint.unreadable(now, slot, &header);
                 } else if let Some(trunks) = &mut self.trunks {
                     ship(now, trunks, endpoint, &segment, self.regions.load());
                 } else {
-                    pack(outbox, to, segment);
+                    let via = via(endpoint, Some(path));
+                    pack(outbox, to, via, segment);
                 }
             }
             TransmitBody::Ack(ack) => {
                 self.scratch.clear();
                 self.scratch.reserve(MAX_ACK_LEN);
                 ack.encode(&mut self.scratch);
-                let id = endpoint.qp(slot).id();
-                self.send_note(id, to, Some(ack.path));
+                let (id, via) = (endpoint.qp(slot).id(), via(endpoint, Some(ack.path)));
+                self.send_note(id, to, via);
             }
             TransmitBody::Control(control, path) => {
                 self.scratch.clear();
                 control.encode(&mut self.scratch);
-                let id = endpoint.qp(slot).id();
-                self.send_note(id, to, path);
+                let (id, via) = (endpoint.qp(slot).id(), via(endpoint, path));
+                self.send_note(id, to, via);
+            }
+            TransmitBody::Probe(probe, path) => {
+                // What the host knows of the path changes with every ICMP message.
+                if let Ok(datagram) = self.link.max_datagram(to) {
+                    endpoint.route_takes(datagram.try_into().unwrap_or(u16::MAX));
+                }
+                self.scratch.clear();
+                probe.encode(&mut self.scratch);
+                outbox.note(to, path.map_or(Via::Port, Via::Path), &self.scratch);
             }
         }
         true
     }
 
-    /// Sends what is in `scratch`, by a path or else from the receiving port.
-    fn send_note(&mut self, id: QpId, to: SocketAddr, path: Option<PathId>) {
-        match (&mut self.trunks, path) {
-            (Some(trunks), Some(path)) => trunks.note(id, path, &self.scratch),
-            (_, path) => self.outbox.note(to, path.map_or(Via::Port, Via::Path), &self.scratch),
+    /// Sends what is in `scratch`.
+    fn send_note(&mut self, id: QpId, to: SocketAddr, via: Via) {
+        match (&mut self.trunks, via) {
+            (Some(trunks), Via::Path(path)) => trunks.note(id, path, &self.scratch),
+            (_, via) => self.outbox.note(to, via, &self.scratch),
         }
     }
+}
+
+/// By which port a packet leaves that is to take a path; `None`: the receiving port.
+fn via(endpoint: &Endpoint, path: Option<PathId>) -> Via {
+    path.filter(|_| !endpoint.paths_are_blocked()).map_or(Via::Port, Via::Path)
 }
 
 impl Segment<'_> {
@@ -146,10 +165,10 @@ fn ship(
 }
 
 /// Adds a data packet to a train; its memory has been checked.
-fn pack(outbox: &mut Outbox, to: SocketAddr, segment: Segment<'_>) {
-    let Segment { header, gather, path, crc, .. } = segment;
+fn pack(outbox: &mut Outbox, to: SocketAddr, via: Via, segment: Segment<'_>) {
+    let Segment { header, gather, crc, oversize, .. } = segment;
     let len = header.encoded_len() + usize::from(header.len);
-    let train = outbox.data(Shipping { to, via: Via::Path(path), len });
+    let train = outbox.data(Shipping { to, via, len, oversize });
     if crc == Crc::On {
         return stage_checked(train, header, gather);
     }

@@ -127,6 +127,11 @@ impl QpEntry {
         self.core(peers).remote().copied()
     }
 
+    /// Payload bytes of a full packet, once connected.
+    pub(crate) fn packet_payload(&self, peers: &Peers) -> Option<u16> {
+        self.core(peers).segment_payload()
+    }
+
     fn core<'a>(&'a self, peers: &'a Peers) -> &'a QueuePair {
         match &self.place {
             Place::Unbound(qp) => qp,

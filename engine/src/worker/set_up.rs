@@ -1,6 +1,5 @@
 //! Connecting queue pairs, from either side.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +7,9 @@ use std::time::Duration;
 use braid_transport::{
     ConnectError as SetupError, EndpointConfig, Initiator, QpState, QueuePair, Remote,
 };
-use braid_wire::{Connect, Crc, DATA_HEADER_LEN, Offer, QpId, RejectReason, Time, Token};
+use braid_wire::{
+    BASE_DATAGRAM, Connect, Crc, DATA_HEADER_LEN, Offer, QpId, RejectReason, Time, Token,
+};
 
 use super::Worker;
 use super::initiators::{Attempting, Ended, decline};
@@ -86,6 +87,10 @@ impl Worker {
             Ended::Answered(Err(SetupError::TimedOut)) => Err(ConnectError::TimedOut { addr }),
             Ended::Answered(Err(SetupError::Rejected(reason))) => {
                 Err(ConnectError::Rejected { addr, reason })
+            }
+            Ended::Answered(Err(SetupError::PathMtu)) => {
+                let route = self.link.max_datagram(addr).unwrap_or(0);
+                Err(ConnectError::PathMtu { addr, route })
             }
             Ended::Abandoned => Err(ConnectError::Cancelled { addr }),
         };
@@ -183,11 +188,10 @@ impl Worker {
             Some(_) => usize::from(u16::MAX),
             None => self.link.max_datagram(to).map_err(unreachable)?,
         };
-        let payload = datagram.saturating_sub(DATA_HEADER_LEN).min(self.plan.mtu.into());
-        if payload == 0 {
-            let small = format!("datagrams of {datagram} bytes hold no packet");
-            return Err(unreachable(io::Error::other(small)));
+        if datagram < BASE_DATAGRAM {
+            return Err(ConnectError::PathMtu { addr: to, route: datagram });
         }
+        let payload = (datagram - DATA_HEADER_LEN).min(self.plan.mtu.into());
         // Whole words stay whole in one segment: readers may watch 8-byte words while they land.
         let whole_words = if payload < 8 { payload } else { payload - payload % 8 };
         Ok(whole_words as u16)
@@ -207,6 +211,7 @@ impl Worker {
             peer_receive_buffer: theirs.receive_buffer.into(),
             ping_interval: self.plan.ping_interval,
             peer_timeout: self.plan.peer_timeout,
+            search_path_mtu: self.trunks.is_none() && self.caps.has_hops,
             blind: self.trunks.as_ref().map(Trunks::blind),
         };
         let peer = self.peers.find_or_make(now, theirs.instance, addr, config);

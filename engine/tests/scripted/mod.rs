@@ -84,8 +84,8 @@ impl Scripted {
         loop {
             let Heard { what, from } = self.hear_setup();
             match what {
-                Setup::Hello(Hello { nonce }) => {
-                    self.send_setup(from, &Setup::Cookie { nonce, cookie: 1 });
+                Setup::Hello(Hello { nonce, len }) => {
+                    self.send_setup(from, &Setup::Cookie { nonce, cookie: 1, len });
                 }
                 Setup::Connect(what) if !self.heard.borrow().contains(&what.nonce) => {
                     self.heard.borrow_mut().push(what.nonce);
@@ -104,7 +104,7 @@ impl Scripted {
 
     /// Asks for a cookie and shows it with an offer of this queue pair and token.
     pub(crate) fn connect(&self, to: SocketAddr, nonce: u64, qp: QpId, token: Token) -> Connect {
-        self.send_setup(to, &Setup::Hello(Hello { nonce }));
+        self.send_setup(to, &Setup::Hello(Hello { nonce, len: 64 }));
         let cookie = self.hear(|packet| match packet {
             Packet::Setup(Setup::Cookie { cookie, .. }) => Some(cookie),
             _ => None,

@@ -2,6 +2,7 @@
 //! and the question whether the peer is alive.
 
 mod liveness;
+mod path_mtu;
 mod timers;
 mod turns;
 
@@ -9,10 +10,12 @@ use std::collections::VecDeque;
 
 use braid_lb::PathSet;
 use braid_wire::{
-    Ack, Control, ControlKind, Crc, DataHeader, MAX_DATA_HEADER_LEN, PathId, QpId, Stream, Time,
+    Ack, Control, ControlKind, Crc, DataHeader, MAX_DATA_HEADER_LEN, PathId, Probe, QpId, Stream,
+    Time,
 };
 
 use self::liveness::{Answer, Liveness};
+use self::path_mtu::PathMtu;
 use self::timers::Timers;
 use self::turns::Turns;
 use crate::qp::Outcome;
@@ -58,11 +61,15 @@ pub enum TransmitBody {
         train_start: bool,
         /// Whether the payload carries a check.
         crc: Crc,
+        /// It is longer than what the path carries by now: it has to leave alone, and the network may fragment it.
+        oversize: bool,
         /// Where the payload may go on arrival. [`Placement::Blind`] only with [`EndpointConfig::blind`].
         placement: Placement,
     },
     /// An acknowledgement. It goes out on the path that it echoes: that one works.
     Ack(Ack),
+    /// What the path carries, asked or answered, and the path to take; `None`: it goes out from the receiving port.
+    Probe(Probe, Option<PathId>),
     /// Tear-down or a sign of life, and the path to take; `None`: it goes out from the receiving
     /// port, so that a peer that does not know us any more can answer.
     Control(Control, Option<PathId>),
@@ -88,6 +95,13 @@ pub enum EventKind {
     Disconnected,
     /// In SQD: everything that was begun has ended.
     Drained,
+    /// So many bytes has the largest datagram that the path to the peer carries, for all queue pairs that go there.
+    PathMtu(u16),
+    /// What leaves from the ports of paths does not reach the peer, what leaves from the receiving port does: so does
+    /// everything from now on, of all queue pairs that go there.
+    PathsBlocked,
+    /// It does reach the peer again.
+    PathsOpen,
 }
 
 /// All queue pairs towards one peer; owned by one thread.
@@ -111,6 +125,7 @@ pub struct Endpoint {
     completions: VecDeque<Completion>,
     events: VecDeque<Event>,
     liveness: Liveness,
+    path_mtu: PathMtu,
 }
 
 #[derive(Debug)]
@@ -144,6 +159,7 @@ impl Endpoint {
             completions: VecDeque::new(),
             events: VecDeque::new(),
             liveness: Liveness::new(now + config.ping_interval),
+            path_mtu: PathMtu::new(config.search_path_mtu),
         }
     }
 
@@ -156,6 +172,8 @@ impl Endpoint {
         paths: &mut PathSet,
     ) -> QpSlot {
         qp.connect(remote, &self.config, || paths.admit());
+        self.path_mtu.admit(now, remote.mtu);
+        qp.use_path_mtu(self.path_mtu.payload(), &self.config);
         if self.is_empty() {
             self.liveness.check_at = now + self.config.ping_interval;
         }
@@ -385,10 +403,13 @@ impl Endpoint {
         while let Some(index) = self.timers.pop_due(now) {
             if let Some(member) = self.members[index as usize].as_mut() {
                 member.armed = Time::FAR_FUTURE;
-                member.qp.on_timeout(now, paths);
+                if member.qp.on_timeout(now, paths) {
+                    self.suspect_path_mtu(now);
+                }
                 self.settle(index);
             }
         }
+        self.check_path_mtu(now);
         self.check_liveness(now);
     }
 
@@ -399,6 +420,7 @@ impl Endpoint {
             return None;
         }
         let next = self.liveness.check_at.min(self.timers.first()).min(self.paced.first());
+        let next = next.min(self.path_mtu.next_timeout());
         let probe = paths.next_probe().filter(|_| self.prober().is_some());
         Some(probe.map_or(next, |at| next.min(at)))
     }
@@ -410,6 +432,9 @@ impl Endpoint {
             return Some(transmit);
         }
         if let Some(transmit) = self.poll_probe(now, paths) {
+            return Some(transmit);
+        }
+        if let Some(transmit) = self.poll_path_mtu(now, paths) {
             return Some(transmit);
         }
         while let Some(index) = self.ready.first() {

@@ -185,6 +185,11 @@ impl QueuePair {
         self.link.as_ref().map(|link| &link.remote)
     }
 
+    /// Payload bytes of a full segment, as agreed and as the path carries by now; `None` before it is connected.
+    pub fn segment_payload(&self) -> Option<u16> {
+        self.link.as_ref().map(|link| link.mtu())
+    }
+
     /// What it has seen.
     pub fn counters(&self) -> QpCounters {
         self.counters
@@ -311,10 +316,11 @@ impl QueuePair {
         link.all_outgoing().map(Outgoing::paced_until).min().unwrap_or(Time::FAR_FUTURE)
     }
 
-    pub(crate) fn on_timeout(&mut self, now: Time, paths: &mut PathSet) {
-        let Some(link) = self.link.as_mut() else { return };
+    /// Returns whether a retransmission has timed out.
+    pub(crate) fn on_timeout(&mut self, now: Time, paths: &mut PathSet) -> bool {
+        let Some(link) = self.link.as_mut() else { return false };
         link.all_incoming_mut().for_each(|stream| stream.on_timeout(now));
-        let mut gives_up = false;
+        let (mut gives_up, before) = (false, self.counters.timeouts);
         for stream in link.all_outgoing_mut() {
             let outcome = stream.on_timeout(now, self.config.retry_count, paths);
             self.counters.timeouts += u64::from(outcome != Timeout::None);
@@ -328,6 +334,14 @@ impl QueuePair {
             self.give_up(Status::RetryExceeded);
         }
         self.trim();
+        self.counters.timeouts > before
+    }
+
+    /// No segment that is sent for the first time holds more than `payload` bytes from now on.
+    pub(crate) fn use_path_mtu(&mut self, payload: u16, endpoint: &EndpointConfig) {
+        if let Some(link) = self.link.as_mut() {
+            link.use_path_mtu(payload, endpoint);
+        }
     }
 
     /// Gives back what a burst has made its queues grow to, once nothing is under way any more. The

@@ -103,7 +103,7 @@ impl QueuePair {
     ) -> Result<TransmitBody, Block> {
         let (next, lost) = self.choose(now, stream, budget)?;
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
-        let limit = link.trains;
+        let (limit, oversize) = (link.trains, next.len > link.path_mtu);
         let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Own) };
         let psn = lost.unwrap_or(outgoing.window.next());
         let (path, train_start) = outgoing.take_path(now, psn, next.len, paths, limit);
@@ -143,7 +143,17 @@ impl QueuePair {
             Stream::Responses => Access::REMOTE_READ,
         };
         let (pd, crc) = (self.config.pd, self.crc());
-        Ok(TransmitBody::Segment { header, gather, pd, access, path, train_start, crc, placement })
+        Ok(TransmitBody::Segment {
+            header,
+            gather,
+            pd,
+            access,
+            path,
+            train_start,
+            crc,
+            oversize,
+            placement,
+        })
     }
 
     fn crc(&self) -> Crc {
@@ -179,9 +189,10 @@ impl QueuePair {
             let next = Next { source: lost.source, offset: lost.offset, len: lost.len };
             return Some((next, Some(psn)));
         }
+        let mtu = link.mtu();
         let limits = Limits {
-            mtu: link.remote.mtu,
-            write_mtu: link.requests.write_mtu(now, link.remote.mtu),
+            mtu,
+            write_mtu: link.requests.write_mtu(now, mtu),
             max_rd_atomic: link.remote.max_rd_atomic,
             draining: self.state == QpState::SendQueueDrained,
         };

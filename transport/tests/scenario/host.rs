@@ -9,7 +9,8 @@ use braid_transport::{
     Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
 };
 use braid_wire::{
-    Ack, Control, ControlKind, Crc, DataHeader, Opcode, Packet, PathId, QpId, Time, payload_crc,
+    Ack, Control, ControlKind, Crc, DataHeader, Opcode, Packet, PathId, Probe, QpId, Time,
+    payload_crc,
 };
 
 use super::ledger::{Arrivals, Questions};
@@ -142,6 +143,7 @@ impl Host {
         match packet {
             Packet::Ack(ack) => self.on_ack(now, &ack),
             Packet::Control(control) => self.on_control(now, &control, datagram.path),
+            Packet::Probe(probe) => self.on_probe(now, &probe),
             other => panic!("nobody sends {other:?}"),
         }
     }
@@ -252,6 +254,12 @@ impl Host {
         }
     }
 
+    fn on_probe(&mut self, now: Time, probe: &Probe) {
+        if let Some((_, slot)) = self.slot_of(probe.qp) {
+            self.endpoint.on_probe(now, slot, probe);
+        }
+    }
+
     fn on_control(&mut self, now: Time, control: &Control, path: PathId) {
         let slot = match control.kind {
             // It names the queue pair that is missing, which is the peer's.
@@ -284,12 +292,16 @@ impl Host {
             count += 1;
             assert!(count < 100_000, "poll_transmit does not come to an end");
             self.check_budget();
-            let placement = match transmit.body {
-                TransmitBody::Segment { placement, .. } => placement,
-                _ => Placement::Staged { fence: None },
+            // A probe says itself how it leaves.
+            let by_port = self.endpoint.paths_are_blocked()
+                && !matches!(transmit.body, TransmitBody::Probe(..));
+            let (placement, fragments) = match transmit.body {
+                TransmitBody::Segment { placement, oversize, .. } => (placement, oversize),
+                _ => (Placement::Staged { fence: None }, false),
             };
             if let Some((bytes, path)) = self.encode(now, transmit) {
-                let verb = network.send(now, self.index, &bytes, path, placement);
+                let path = path.filter(|_| !by_port);
+                let verb = network.send(now, self.index, &bytes, path, fragments, placement);
                 trace.packet(now, self.index, verb, &bytes);
             }
         }
@@ -297,7 +309,8 @@ impl Host {
             let mut bytes = Vec::new();
             control.encode(&mut bytes);
             let plain = Placement::Staged { fence: None };
-            let verb = network.send(now, self.index, &bytes, path, plain);
+            let path = Some(path).filter(|_| !self.endpoint.paths_are_blocked());
+            let verb = network.send(now, self.index, &bytes, path, false, plain);
             trace.packet(now, self.index, verb, &bytes);
         }
         for (qp, fence) in self.renewals.drain(..) {
@@ -315,7 +328,7 @@ impl Host {
         assert!(in_flight <= most, "{in_flight} bytes in flight towards a buffer of {most}");
     }
 
-    fn encode(&mut self, now: Time, transmit: Transmit) -> Option<(Vec<u8>, PathId)> {
+    fn encode(&mut self, now: Time, transmit: Transmit) -> Option<(Vec<u8>, Option<PathId>)> {
         let mut bytes = Vec::new();
         let slot = transmit.slot;
         let index = self.links.iter().position(|link| link.slot == Some(slot)).expect("a link");
@@ -335,7 +348,7 @@ impl Host {
                     return None;
                 };
                 encode_data(header, &payload, crc, &mut bytes);
-                Some((bytes, path))
+                Some((bytes, Some(path)))
             }
             TransmitBody::Ack(ack) => {
                 self.last_traffic = now;
@@ -344,13 +357,19 @@ impl Host {
                 ack.encode(&mut bytes);
                 let path = ack.path;
                 assert_eq!(Packet::decode(&bytes), Ok(Packet::Ack(ack)));
-                Some((bytes, path))
+                Some((bytes, Some(path)))
             }
             TransmitBody::Control(control, path) => {
                 assert_eq!(control.qp, self.links[index].remote.qp);
                 control.encode(&mut bytes);
                 assert_eq!(Packet::decode(&bytes), Ok(Packet::Control(control)));
-                Some((bytes, path.unwrap_or_default()))
+                Some((bytes, path))
+            }
+            TransmitBody::Probe(probe, path) => {
+                assert_eq!(probe.qp, self.links[index].remote.qp);
+                probe.encode(&mut bytes);
+                assert_eq!(Packet::decode(&bytes), Ok(Packet::Probe(probe)));
+                Some((bytes, path))
             }
         }
     }

@@ -9,6 +9,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::network::Cut;
 use super::queue::{Fate, Queue};
+use super::route::Route;
 use super::sabotage::{BREACHES, Sabotage};
 use super::settings::{Settings, micros, pick};
 use super::world::World;
@@ -70,6 +71,11 @@ impl Kind {
         }
     }
 
+    /// Whether it ends well once all faults have ceased.
+    fn recovers(self) -> bool {
+        !matches!(self, Kind::Silence | Kind::BlackHole)
+    }
+
     fn sabotage(self) -> Option<Sabotage> {
         if let Kind::Sabotaged(sabotage) = self { Some(sabotage) } else { None }
     }
@@ -96,6 +102,11 @@ pub(crate) fn build(seed: u64, leaks: bool) -> World {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut settings = Settings { leaks, ..Settings::random(&mut rng, seed) };
     kind.adapt(&mut settings, &mut rng);
+    let is_blind = settings.endpoint.blind.is_some();
+    if let Some(route) = Route::random(seed, settings.mtu).filter(|_| !is_blind && kind.recovers())
+    {
+        settings.over(route);
+    }
     let mut world = World::new(seed, settings, kind.sabotage());
     for host in 0..2 {
         for (qp, queue) in world.queues[host].iter_mut().enumerate() {

@@ -26,8 +26,8 @@ pub(crate) fn examples() -> Vec<(&'static str, Packet<'static>)> {
         ..blank(Opcode::CompareSwap)
     };
     let setup = [
-        ("hello", Setup::Hello(Hello { nonce: NONCE })),
-        ("cookie", Setup::Cookie { nonce: NONCE, cookie: COOKIE }),
+        ("hello", Setup::Hello(Hello { nonce: NONCE, len: 64 })),
+        ("cookie", Setup::Cookie { nonce: NONCE, cookie: COOKIE, len: 64 }),
         ("connect", Setup::Connect(connect(COOKIE))),
         ("accept", Setup::Accept(connect(0))),
         ("reject", Setup::Reject(Reject { nonce: NONCE, reason: RejectReason::Version })),
@@ -42,6 +42,11 @@ pub(crate) fn examples() -> Vec<(&'static str, Packet<'static>)> {
         let (qp, token) = (QpId::new(0x000123), Token(0xA1B2_C3D4));
         (name, Packet::Control(Control { kind, qp, token, stamp: 0x0102_0304 }))
     });
+    let probes =
+        [("probe", ProbeKind::Probe), ("probed", ProbeKind::Probed)].map(|(name, kind)| {
+            let (qp, token) = (QpId::new(0x000123), Token(0xA1B2_C3D4));
+            (name, Packet::Probe(Probe { kind, qp, token, size: 40, serial: 0x0102_0304 }))
+        });
     let mut all = vec![
         ("data", Packet::Data(write, b"hello")),
         ("atomic", Packet::Data(atomic, b"")),
@@ -49,6 +54,7 @@ pub(crate) fn examples() -> Vec<(&'static str, Packet<'static>)> {
     ];
     all.extend(setup.map(|(name, packet)| (name, Packet::Setup(packet))));
     all.extend(control);
+    all.extend(probes);
     all
 }
 
@@ -123,6 +129,7 @@ pub(crate) fn encode(packet: &Packet<'_>) -> Vec<u8> {
         }
         Packet::Ack(ack) => ack.encode(&mut bytes),
         Packet::Control(control) => control.encode(&mut bytes),
+        Packet::Probe(probe) => probe.encode(&mut bytes),
         Packet::Setup(setup) => setup.encode(&mut bytes),
     }
     bytes

@@ -99,6 +99,19 @@ pub(crate) fn any_control() -> impl Strategy<Value = Control> {
     })
 }
 
+pub(crate) fn any_probe() -> impl Strategy<Value = Probe> {
+    let kinds = [ProbeKind::Probe, ProbeKind::Probed];
+    (0..kinds.len(), any::<[u32; 3]>(), PROBE_LEN as u16..=9000).prop_map(
+        move |(kind, [qp, token, serial], size)| Probe {
+            kind: kinds[kind],
+            qp: QpId::new(qp),
+            token: Token(token),
+            size,
+            serial,
+        },
+    )
+}
+
 pub(crate) fn any_setup() -> impl Strategy<Value = Setup> {
     let reasons = [
         RejectReason::NotListening,
@@ -108,10 +121,11 @@ pub(crate) fn any_setup() -> impl Strategy<Value = Setup> {
         RejectReason::Cookie,
         RejectReason::Datapath,
     ];
-    (0..5usize, any::<(u64, u64)>(), 0..reasons.len(), any_connect()).prop_map(
-        move |(kind, (nonce, cookie), reason, connect)| match kind {
-            0 => Setup::Hello(Hello { nonce }),
-            1 => Setup::Cookie { nonce, cookie },
+    let len = HELLO_LEN as u16..=BASE_DATAGRAM as u16;
+    (0..5usize, any::<(u64, u64)>(), len, 0..reasons.len(), any_connect()).prop_map(
+        move |(kind, (nonce, cookie), len, reason, connect)| match kind {
+            0 => Setup::Hello(Hello { nonce, len }),
+            1 => Setup::Cookie { nonce, cookie, len },
             2 => Setup::Connect(connect),
             3 => Setup::Accept(connect),
             _ => Setup::Reject(Reject { nonce, reason: reasons[reason] }),
