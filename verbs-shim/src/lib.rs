@@ -23,10 +23,8 @@ mod context;
 mod cq;
 mod device;
 mod error;
-#[cfg(any(test, feature = "fake"))]
-#[cfg_attr(not(test), allow(dead_code, reason = "some of it is for this crate's own tests"))]
-#[doc(hidden)]
-pub mod fake;
+#[cfg(test)]
+mod fake;
 mod gid;
 mod library;
 mod mlx5;

@@ -5,10 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::{ArcSwap, Cache, Guard};
 use braid_transport::{Region, Regions};
 
-use crate::random;
-
-/// Readers take a snapshot and never wait; writers make a new table, which shares most with the one before, and
-/// swap it in.
+/// Readers take a snapshot and never wait; writers make a new table and swap it in.
 pub(crate) struct RegionTable {
     current: Arc<ArcSwap<Regions>>,
     /// Held by who makes the next table.
@@ -20,7 +17,7 @@ pub(crate) type RegionCache = Cache<Arc<ArcSwap<Regions>>, Arc<Regions>>;
 
 impl RegionTable {
     pub(crate) fn new() -> Self {
-        let current = Arc::new(ArcSwap::from_pointee(Regions::new(random::bytes())));
+        let current = Arc::new(ArcSwap::from_pointee(Regions::default()));
         RegionTable { current, writer: Mutex::new(()) }
     }
 

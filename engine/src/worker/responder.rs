@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use braid_transport::CookieJar;
-use braid_wire::{Connect, HELLO_LEN, Hello, Opcode, QpId, Reject, RejectReason, Setup, Time};
+use braid_wire::{Connect, HELLO_LEN, Opcode, QpId, Reject, RejectReason, Setup, Time};
 
 use super::outbox::Outbox;
 use crate::counters::WorkerCounters;
@@ -61,14 +61,12 @@ impl Responder {
         self.backlog = None;
     }
 
-    /// The cookie is as long as the HELLO: it proves the way back too.
-    pub(crate) fn on_hello(&self, now: Time, from: SocketAddr, hello: Hello, outbox: &mut Outbox) {
-        let Hello { nonce, len } = hello;
+    pub(crate) fn on_hello(&self, now: Time, from: SocketAddr, nonce: u64, outbox: &mut Outbox) {
         if self.backlog.is_none() {
             return reject(outbox, from, nonce, RejectReason::NotListening);
         }
         let cookie = self.jar.bake(now, &address_bytes(from), nonce);
-        reply(outbox, from, &Setup::Cookie { nonce, cookie, len });
+        reply(outbox, from, &Setup::Cookie { nonce, cookie });
     }
 
     pub(crate) fn on_connect(

@@ -11,7 +11,6 @@ pub(crate) mod outcomes;
 mod pattern;
 mod plan;
 mod queue;
-mod route;
 mod sabotage;
 mod settings;
 mod trace;
