@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use braid_transport::QpState;
-use braid_wire::{MAX_PRIVATE_DATA, QpId, RejectReason};
+use braid_wire::{BASE_DATAGRAM, MAX_PRIVATE_DATA, QpId, RejectReason};
 
 use crate::verbs::TrunkError;
 
@@ -29,6 +29,16 @@ pub enum ConnectError {
         addr: SocketAddr,
         /// Why.
         reason: RejectReason,
+    },
+    /// The path carries small datagrams only.
+    #[error(
+        "the path to {addr} carries no datagrams of {BASE_DATAGRAM} bytes, the least that Braid works with (this host's route to it takes {route} bytes); raise the MTU of the links on the way to 1280 at least"
+    )]
+    PathMtu {
+        /// Whom it was to reach.
+        addr: SocketAddr,
+        /// Bytes of the largest datagram (UDP payload) that this host's route takes, as far as it knows the path.
+        route: usize,
     },
     /// There is no way to that address.
     #[error(
@@ -80,8 +90,10 @@ pub enum ConnectError {
         /// Why.
         source: TrunkError,
     },
-    /// The queue pair was reset or disconnected meanwhile.
-    #[error("connecting to {addr} was given up, because the queue pair was reset or disconnected")]
+    /// The queue pair was reset, disconnected or moved to ERR meanwhile.
+    #[error(
+        "connecting to {addr} was given up, because the queue pair was reset, disconnected or moved to ERR"
+    )]
     Cancelled {
         /// Whom it was to reach.
         addr: SocketAddr,

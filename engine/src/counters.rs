@@ -48,7 +48,7 @@ counters! {
     unknown_qp,
     /// Data packets that had arrived before.
     duplicates,
-    /// Data packets refused: outside the window, no receive posted, no access, wrong state.
+    /// Data packets refused: outside the window, no receive posted, no access, wrong state, a fence of what there is not.
     refused,
     /// Set-up packets dropped or turned down: wrong cookie, busy, nobody listens, none asked for.
     setup_refused,

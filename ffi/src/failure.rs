@@ -188,7 +188,7 @@ fn connect_code(error: &ConnectError) -> c_int {
     match error {
         ConnectError::TimedOut { .. } => BRAID_ERR_TIMED_OUT,
         ConnectError::Rejected { .. } => BRAID_ERR_REJECTED,
-        ConnectError::Unreachable { .. } => BRAID_ERR_UNREACHABLE,
+        ConnectError::Unreachable { .. } | ConnectError::PathMtu { .. } => BRAID_ERR_UNREACHABLE,
         ConnectError::State { .. } | ConnectError::AlreadyConnecting { .. } => BRAID_ERR_STATE,
         ConnectError::Cancelled { .. } => BRAID_ERR_CANCELLED,
         _ => BRAID_ERR_INVALID,

@@ -81,36 +81,43 @@ fn fit_bitmap(bytes: &mut Vec<u8>) {
 
 /// Tear-down and signs of life.
 pub const CONTROL: Kind = Kind {
-    opcodes: &[
-        Opcode::Disconnect,
-        Opcode::Confirm,
-        Opcode::Ping,
-        Opcode::Pong,
-        Opcode::Unknown,
-    ],
-    masks: &[(1..2, 0), (4..5, 0), (8..12, 0), (14..16, 0), (20..21, 0), (28..29, 0), (32..33, 0)],
-    settle: |bytes| {
-        // Only DISCONNECT acknowledges.
-        if bytes[0] != Opcode::Disconnect as u8 {
-            bytes.iter_mut().skip(13).take(1).for_each(|byte| *byte = 0);
-            bytes.iter_mut().take(36).skip(28).for_each(|byte| *byte = 0);
-        }
-    },
+    opcodes: &[Opcode::Disconnect, Opcode::Ping, Opcode::Pong, Opcode::Unknown],
+    masks: &[(1..2, 0), (4..5, 0), (8..12, 0), (13..16, 0)],
+    settle: |_| (),
 };
 
 /// Asks for a cookie; everything behind the nonce is padding.
 pub const HELLO: Kind = Kind {
     opcodes: &[Opcode::Hello],
-    masks: &[(1..2, 0), (4..12, 0), (13..16, 0), (24..60, 0)],
-    settle: |_| (),
+    masks: &[(1..2, 0), (4..12, 0), (13..16, 0)],
+    settle: |bytes| clear_padding(bytes, 24),
 };
 
-/// Hands out a cookie.
+/// Hands out a cookie; the rest is padding.
 pub const COOKIE: Kind = Kind {
     opcodes: &[Opcode::Cookie],
     masks: &[(1..2, 0), (4..12, 0), (13..16, 0)],
-    settle: |_| (),
+    settle: |bytes| clear_padding(bytes, 32),
 };
+
+/// What a path carries: the question is padded, and its length is in it.
+pub const PROBE: Kind = Kind {
+    opcodes: &[Opcode::Probe, Opcode::Probed],
+    masks: &[(1..2, 0), (4..5, 0), (8..12, 0), (13..14, 0)],
+    settle: |bytes| {
+        clear_padding(bytes, 24);
+        let len = bytes.len() as u16;
+        if let Some(size) = bytes.get_mut(14..16).filter(|size| size[1] & 1 == 0) {
+            size.copy_from_slice(&len.to_be_bytes());
+        }
+    },
+};
+
+fn clear_padding(bytes: &mut [u8], from: usize) {
+    const CHECK: usize = 4;
+    let end = bytes.len().saturating_sub(CHECK);
+    bytes.iter_mut().take(end).skip(from).for_each(|byte| *byte = 0);
+}
 
 /// Offers a queue pair.
 pub const CONNECT: Kind = Kind { opcodes: &[Opcode::Connect], masks: OFFER, settle: fit_trunk };

@@ -6,11 +6,11 @@
 
 mod kind;
 
-pub use kind::{ACCEPT, ACK, CONNECT, CONTROL, COOKIE, DATA, HELLO, Kind, REJECT};
+pub use kind::{ACCEPT, ACK, CONNECT, CONTROL, COOKIE, DATA, HELLO, Kind, PROBE, REJECT};
 
 use braid_wire::{
     CONTROL_LEN, DataHeader, FRAME_LEN, Frame, HELLO_LEN, MAX_ACK_LEN, MAX_SETUP_LEN, Note, Opcode,
-    Packet, Setup, TrunkAddress, VERSION, payload_crc,
+    PROBE_LEN, Packet, Setup, TrunkAddress, VERSION, payload_crc,
 };
 
 const VERSION_AT: usize = 12;
@@ -94,12 +94,20 @@ fn encode(packet: &Packet<'_>) -> Vec<u8> {
             control.encode(&mut bytes);
             assert_eq!(bytes.len(), CONTROL_LEN);
         }
+        Packet::Probe(probe) => {
+            probe.encode(&mut bytes);
+            assert!((PROBE_LEN..=probe.size.into()).contains(&bytes.len()));
+        }
         Packet::Setup(setup) => {
             setup.encode(&mut bytes);
             assert!(bytes.len() <= MAX_SETUP_LEN);
             // An answer longer than its HELLO would make the responder an amplifier.
-            let answer = matches!(setup, Setup::Cookie { .. } | Setup::Reject(_));
-            assert!(!answer || bytes.len() <= HELLO_LEN);
+            let most = match setup {
+                Setup::Cookie { len, .. } => usize::from(*len),
+                Setup::Reject(_) => HELLO_LEN,
+                _ => MAX_SETUP_LEN,
+            };
+            assert!(bytes.len() <= most);
         }
     }
     bytes

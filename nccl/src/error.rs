@@ -112,7 +112,7 @@ fn connect_code(error: &ConnectError) -> c_int {
         ConnectError::TimedOut { .. }
         | ConnectError::Rejected { .. }
         | ConnectError::Cancelled { .. } => code::REMOTE_ERROR,
-        ConnectError::Unreachable { .. } => code::SYSTEM_ERROR,
+        ConnectError::Unreachable { .. } | ConnectError::PathMtu { .. } => code::SYSTEM_ERROR,
         _ => code::INTERNAL_ERROR,
     }
 }

@@ -22,9 +22,8 @@ pub struct QpConfig {
     pub window: u16,
     /// READs and atomics that it serves at a time.
     pub max_rd_atomic: u8,
-    /// How long it tries without any progress before it gives up with `RetryExceeded`; time in which its driver did not
-    /// run is not counted. Also how long it tells the peer that it has ended.
-    pub retry_timeout: Duration,
+    /// Timeouts in a row, without any sign of progress, after which it gives up with `RetryExceeded`.
+    pub retry_count: u8,
     /// Times that the peer may answer "receiver not ready" to one message; `None`: no limit.
     pub rnr_retry: Option<u8>,
     /// How long a peer is told to wait when no receive is posted.
@@ -58,7 +57,7 @@ impl Default for QpConfig {
             max_recv_wr: 512,
             window: 4096,
             max_rd_atomic: 16,
-            retry_timeout: Duration::from_secs(3),
+            retry_count: 14,
             rnr_retry: None,
             rnr_delay: Duration::from_micros(100),
             min_rto: Duration::from_millis(4),
@@ -86,6 +85,9 @@ pub struct EndpointConfig {
     pub ping_interval: Duration,
     /// Silence after which it is dead.
     pub peer_timeout: Duration,
+    /// What the path carries is searched, from [`braid_wire::BASE_DATAGRAM`], which set-up has proved, up to what the
+    /// longest segments agreed on take, and followed as it changes (RFC 8899). Otherwise it carries whatever is agreed.
+    pub search_path_mtu: bool,
     /// The peer's NIC can write payloads where they belong before software sees them: first
     /// transmissions of WRITEs ask for it, see [`crate::Placement`]. The network must not repeat what is placed so, and the
     /// driver closes a queue pair's NIC queue pairs when it leaves RTS and SQD, before it hands out the completions of
@@ -115,6 +117,7 @@ impl Default for EndpointConfig {
             peer_receive_buffer: u64::MAX,
             ping_interval: Duration::from_millis(500),
             peer_timeout: Duration::from_secs(3),
+            search_path_mtu: false,
             blind: None,
         }
     }

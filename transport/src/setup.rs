@@ -1,17 +1,25 @@
 //! Connection set-up, both sides: the initiator's small state machine, and the responder's cookies.
 //!
 //! HELLO asks for a cookie; CONNECT shows it with an offer; ACCEPT answers with the other offer.
+//! HELLO and COOKIE are as long as the longest datagram that the path has to carry, so nothing is connected over one
+//! that does not (as QUIC's first packets, RFC 9000 section 14).
 //! The responder keeps no state before a cookie has proved that the initiator receives at its
 //! address (as SYN cookies, RFC 4987, and DTLS, RFC 9147 section 5.1, do).
 
 use std::hash::Hasher;
 use std::time::Duration;
 
-use braid_wire::{Connect, Hello, Offer, Reject, RejectReason, Setup, Time};
+use braid_wire::{
+    BASE_DATAGRAM, Connect, HELLO_LEN, Hello, Offer, Reject, RejectReason, Setup, Time,
+};
 use siphasher::sip::SipHasher24;
 
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LAST_RETRY: Duration = Duration::from_millis(320);
+/// Full-length HELLOs without an answer before short ones go with them, ...
+const HELLOS_ALONE: u32 = 2;
+/// ... and those after which a path that has carried a short one counts as too narrow: sent over one second.
+const MAX_HELLOS: u32 = 6;
 
 /// Why a connection did not come about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -19,6 +27,11 @@ pub enum ConnectError {
     /// Nobody answered.
     #[error("no answer in time; is a Braid listener there, and does UDP reach its port?")]
     TimedOut,
+    /// Short datagrams are answered and longer ones are not.
+    #[error(
+        "the path carries no datagrams of {BASE_DATAGRAM} bytes; raise the MTU on the way to 1280 at least"
+    )]
+    PathMtu,
     /// The other side said no.
     #[error("the peer turned the connection down: {0}")]
     Rejected(RejectReason),
@@ -32,6 +45,12 @@ pub struct Initiator {
     private_data: Vec<u8>,
     trunk: Vec<u8>,
     cookie: Option<u64>,
+    /// Full-length HELLOs sent since there was a cookie.
+    hellos: u32,
+    /// A short HELLO is to follow.
+    short_is_due: bool,
+    /// A short HELLO was answered.
+    carries_short: bool,
     deadline: Time,
     retry_at: Time,
     retry_after: Duration,
@@ -54,6 +73,9 @@ impl Initiator {
             private_data,
             trunk: Vec::new(),
             cookie: None,
+            hellos: 0,
+            short_is_due: false,
+            carries_short: false,
             deadline: now + timeout,
             retry_at: now,
             retry_after: FIRST_RETRY,
@@ -77,16 +99,26 @@ impl Initiator {
             return;
         }
         match packet {
-            Setup::Cookie { nonce, cookie } if *nonce == self.nonce && self.cookie.is_none() => {
-                self.cookie = Some(*cookie);
-                self.retry_at = now;
-                self.retry_after = FIRST_RETRY;
+            Setup::Cookie { nonce, cookie, len } if *nonce == self.nonce => {
+                self.on_cookie(now, *cookie, *len);
             }
             Setup::Accept(accept) if accept.nonce == self.nonce && self.cookie.is_some() => {
                 self.outcome = Some(Ok(accept.clone()));
             }
             Setup::Reject(reject) if reject.nonce == self.nonce => self.on_reject(reject),
             _ => {}
+        }
+    }
+
+    /// A cookie proves the path as far as it is long.
+    fn on_cookie(&mut self, now: Time, cookie: u64, len: u16) {
+        if usize::from(len) < BASE_DATAGRAM {
+            self.carries_short = true;
+        } else if self.cookie.is_none() {
+            self.cookie = Some(cookie);
+            (self.hellos, self.short_is_due) = (0, false);
+            self.retry_at = now;
+            self.retry_after = FIRST_RETRY;
         }
     }
 
@@ -101,22 +133,36 @@ impl Initiator {
 
     /// The packet that is to be sent now, if any.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Setup> {
-        if self.outcome(now).is_some() || now < self.retry_at {
+        if self.outcome(now).is_some() {
+            return None;
+        }
+        let nonce = self.nonce;
+        if std::mem::take(&mut self.short_is_due) {
+            return Some(Setup::Hello(Hello { nonce, len: HELLO_LEN as u16 }));
+        }
+        if now < self.retry_at {
             return None;
         }
         self.retry_at = now + self.retry_after;
         self.retry_after = (self.retry_after * 2).min(LAST_RETRY);
-        let nonce = self.nonce;
-        Some(match self.cookie {
-            None => Setup::Hello(Hello { nonce }),
-            Some(cookie) => Setup::Connect(Connect {
-                nonce,
-                cookie,
-                offer: self.offer,
-                private_data: self.private_data.clone(),
-                trunk: self.trunk.clone(),
-            }),
-        })
+        let Some(cookie) = self.cookie else { return self.hello() };
+        Some(Setup::Connect(Connect {
+            nonce,
+            cookie,
+            offer: self.offer,
+            private_data: self.private_data.clone(),
+            trunk: self.trunk.clone(),
+        }))
+    }
+
+    fn hello(&mut self) -> Option<Setup> {
+        if self.carries_short && self.hellos >= MAX_HELLOS {
+            self.outcome = Some(Err(ConnectError::PathMtu));
+            return None;
+        }
+        self.hellos += 1;
+        self.short_is_due = self.hellos > HELLOS_ALONE;
+        Some(Setup::Hello(Hello { nonce: self.nonce, len: BASE_DATAGRAM as u16 }))
     }
 
     /// When [`Initiator::poll_transmit`] or [`Initiator::outcome`] will have news; `None`: it is over.
@@ -129,7 +175,9 @@ impl Initiator {
         match &self.outcome {
             Some(Ok(accept)) => Some(Ok(accept)),
             Some(Err(error)) => Some(Err(*error)),
-            None => (now >= self.deadline).then_some(Err(ConnectError::TimedOut)),
+            None if now < self.deadline => None,
+            None if self.carries_short && self.cookie.is_none() => Some(Err(ConnectError::PathMtu)),
+            None => Some(Err(ConnectError::TimedOut)),
         }
     }
 }

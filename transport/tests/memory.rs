@@ -83,6 +83,7 @@ impl Side {
                 let path = path.unwrap_or_default();
                 self.endpoint.on_control(now, slot, control, path, &mut self.paths);
             }
+            TransmitBody::Probe(..) => panic!("nothing is searched here"),
         }
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use braid_transport::{ConnectError, CookieJar, Initiator};
 use braid_wire::{
-    Connect, Crc, HELLO_LEN, Hello, Offer, Packet, QpId, Reject, RejectReason, Setup, Time, Token,
+    BASE_DATAGRAM, Connect, Crc, Hello, Offer, Packet, QpId, Reject, RejectReason, Setup, Time,
+    Token,
 };
 
 const NONCE: u64 = 0x1234_5678_9ABC_DEF0;
@@ -50,9 +51,9 @@ impl Listener {
 
     fn answer(&mut self, now: Time, packet: &Setup) -> Option<Setup> {
         match packet {
-            Setup::Hello(Hello { nonce }) => {
+            Setup::Hello(Hello { nonce, len }) => {
                 let cookie = self.jar.bake(now, ADDRESS, *nonce);
-                Some(Setup::Cookie { nonce: *nonce, cookie })
+                Some(Setup::Cookie { nonce: *nonce, cookie, len: *len })
             }
             Setup::Connect(connect) => Some(self.connect(now, connect)),
             _ => None,
@@ -194,9 +195,54 @@ fn foreign_nonces_are_ignored() {
         initiator.on_setup(now, &Setup::Reject(Reject { nonce, reason }));
     }
     initiator.on_setup(now, &Setup::Accept(accept));
-    initiator.on_setup(now, &Setup::Cookie { nonce, cookie: 1 });
+    initiator.on_setup(now, &Setup::Cookie { nonce, cookie: 1, len: 1200 });
     assert_eq!(initiator.outcome(now), None);
     assert_eq!(initiator.poll_transmit(now), None, "a forged cookie moves nothing");
+}
+
+fn len_of(packet: &Setup) -> usize {
+    let mut bytes = Vec::new();
+    packet.encode(&mut bytes);
+    bytes.len()
+}
+
+#[test]
+fn a_path_that_carries_the_base_is_connected_over() {
+    let (mut listener, mut initiator) = (Listener::new(), initiator());
+    let (outcome, _) =
+        run(&mut listener, &mut initiator, |_, packet| len_of(packet) > BASE_DATAGRAM);
+    assert!(outcome.is_ok(), "{outcome:?}");
+}
+
+/// Whichever way is the narrow one.
+#[test]
+fn a_path_that_carries_less_is_named() {
+    for narrow in [["hello", "cookie"], ["hello", ""], ["", "cookie"]] {
+        let (mut listener, mut initiator) = (Listener::new(), initiator());
+        let loses = |_, packet: &Setup| match packet {
+            Setup::Hello(hello) => narrow[0] == "hello" && hello.len > 548,
+            Setup::Cookie { len, .. } => narrow[1] == "cookie" && *len > 548,
+            _ => false,
+        };
+        let (outcome, now) = run(&mut listener, &mut initiator, loses);
+        assert_eq!(outcome, Err(ConnectError::PathMtu), "{narrow:?}");
+        assert!(now < Time::ZERO + TIMEOUT, "{narrow:?}: sooner than silence");
+        assert!(ConnectError::PathMtu.to_string().contains("1200 bytes"));
+        assert!(listener.accepted.is_empty());
+    }
+}
+
+#[test]
+fn a_path_that_loses_at_random_is_not_taken_for_a_narrow_one() {
+    // Two full-length HELLOs are lost, and short ones come through at once.
+    let (mut listener, mut initiator) = (Listener::new(), initiator());
+    let mut lost = 0;
+    let (outcome, _) = run(&mut listener, &mut initiator, |_, packet| {
+        let is_long = matches!(packet, Setup::Hello(hello) if hello.len > 64);
+        lost += u32::from(is_long);
+        is_long && lost <= 4
+    });
+    assert!(outcome.is_ok(), "{outcome:?}");
 }
 
 #[test]
@@ -247,7 +293,7 @@ fn a_refused_cookie_begins_again_with_hello() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let mut hellos = 0;
     // As if the responder had restarted, with another key, since it baked this.
-    initiator.on_setup(Time::ZERO, &Setup::Cookie { nonce: NONCE, cookie: 12345 });
+    initiator.on_setup(Time::ZERO, &Setup::Cookie { nonce: NONCE, cookie: 12345, len: 1200 });
     let (outcome, _) = run(&mut listener, &mut initiator, |_, packet| {
         hellos += u32::from(matches!(packet, Setup::Hello(_)));
         false
@@ -290,7 +336,7 @@ fn a_late_cookie_is_replaced() {
     );
     let reason = RejectReason::Cookie;
     assert_eq!(answer, Some(Setup::Reject(Reject { nonce: NONCE, reason })));
-    initiator.on_setup(Time::ZERO, &Setup::Cookie { nonce: NONCE, cookie: stale });
+    initiator.on_setup(Time::ZERO, &Setup::Cookie { nonce: NONCE, cookie: stale, len: 1200 });
     assert!(matches!(initiator.poll_transmit(Time::ZERO), Some(Setup::Connect(_))));
     initiator.on_setup(Time::ZERO, &answer.unwrap());
     let later = initiator.next_timeout().unwrap();
@@ -300,7 +346,7 @@ fn a_late_cookie_is_replaced() {
 #[test]
 fn nothing_that_answers_an_unproved_packet_is_longer_than_it() {
     let mut listener = Listener::new();
-    let hello = Setup::Hello(Hello { nonce: NONCE });
+    let hello = |len| Setup::Hello(Hello { nonce: NONCE, len });
     let forged = Connect {
         nonce: 1,
         cookie: 2,
@@ -308,11 +354,11 @@ fn nothing_that_answers_an_unproved_packet_is_longer_than_it() {
         private_data: Vec::new(),
         trunk: Vec::new(),
     };
-    for packet in [hello, Setup::Connect(forged)] {
+    for packet in [hello(64), hello(700), hello(1200), Setup::Connect(forged)] {
         let (mut asked, mut answered) = (Vec::new(), Vec::new());
         packet.encode(&mut asked);
         listener.answer(Time::ZERO, &packet).unwrap().encode(&mut answered);
-        assert!(answered.len() <= asked.len() && answered.len() <= HELLO_LEN);
+        assert!(answered.len() <= asked.len());
     }
     assert!(listener.accepted.is_empty());
 }

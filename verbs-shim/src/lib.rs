@@ -23,8 +23,10 @@ mod context;
 mod cq;
 mod device;
 mod error;
-#[cfg(test)]
-mod fake;
+#[cfg(any(test, feature = "fake"))]
+#[cfg_attr(not(test), allow(dead_code, reason = "some of it is for this crate's own tests"))]
+#[doc(hidden)]
+pub mod fake;
 mod gid;
 mod library;
 mod mlx5;

@@ -16,6 +16,7 @@ mod error;
 mod ids;
 mod opcode;
 mod packet;
+mod probe;
 mod psn;
 mod setup;
 mod time;
@@ -23,16 +24,17 @@ mod trunk;
 
 pub use ack::{Ack, Bitmap, MAX_ACK_LEN, MAX_BITMAP_WORDS, NakCode, Stream};
 pub use check::{Crc, payload_crc};
-pub use control::{CONTROL_LEN, Control, ControlKind, FinalAck};
+pub use control::{CONTROL_LEN, Control, ControlKind};
 pub use data::{AtomicOperands, DATA_HEADER_LEN, DataHeader, MAX_DATA_HEADER_LEN};
 pub use error::DecodeError;
 pub use ids::{MAX_PATHS, PathId, QpId, SOURCE_PORT_BASE, Token};
 pub use opcode::Opcode;
 pub use packet::Packet;
+pub use probe::{PROBE_LEN, Probe, ProbeKind};
 pub use psn::{PSN_BITS, Psn};
 pub use setup::{
-    Connect, HELLO_LEN, Hello, MAX_PRIVATE_DATA, MAX_SETUP_LEN, MAX_TRUNK_LEN, Offer, Reject,
-    RejectReason, Setup,
+    BASE_DATAGRAM, Connect, HELLO_LEN, Hello, MAX_PRIVATE_DATA, MAX_SETUP_LEN, MAX_TRUNK_LEN,
+    Offer, Reject, RejectReason, Setup,
 };
 pub use time::Time;
 pub use trunk::{

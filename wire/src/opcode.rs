@@ -36,14 +36,16 @@ pub enum Opcode {
     Reject = 0xE4,
     /// Tear-down.
     Disconnect = 0xE5,
-    /// Says that the tear-down is known.
-    Confirm = 0xE6,
     /// Asks whether the peer is alive.
     Ping = 0xE7,
     /// Says that it is.
     Pong = 0xE8,
     /// Says that the queue pair a packet was meant for does not exist.
     Unknown = 0xE9,
+    /// Asks, padded, whether the path carries a datagram of its size.
+    Probe = 0xEA,
+    /// Says that it does.
+    Probed = 0xEB,
 }
 
 impl Opcode {
@@ -67,10 +69,11 @@ impl Opcode {
             0xE3 => Accept,
             0xE4 => Reject,
             0xE5 => Disconnect,
-            0xE6 => Confirm,
             0xE7 => Ping,
             0xE8 => Pong,
             0xE9 => Unknown,
+            0xEA => Probe,
+            0xEB => Probed,
             _ => return None,
         })
     }
@@ -91,11 +94,6 @@ impl Opcode {
     /// Whether packets of this opcode carry a [`crate::DataHeader`] and a place in the PSN order.
     pub const fn is_data(self) -> bool {
         (self as u8) < Opcode::Ack as u8
-    }
-
-    /// Whether packets of this opcode are a [`crate::Control`].
-    pub const fn is_control(self) -> bool {
-        (self as u8) >= Opcode::Disconnect as u8
     }
 
     /// Whether the header is followed by the two operands of an atomic.

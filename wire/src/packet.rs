@@ -1,7 +1,7 @@
 //! Any Braid packet, told apart by its opcode.
 
 use crate::bth::opcode_of;
-use crate::{Ack, Control, DataHeader, DecodeError, Opcode, Setup};
+use crate::{Ack, Control, ControlKind, DataHeader, DecodeError, Opcode, Probe, ProbeKind, Setup};
 
 /// A decoded packet; payload stays where it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -12,6 +12,8 @@ pub enum Packet<'a> {
     Ack(Ack),
     /// Tear-down or a sign of life.
     Control(Control),
+    /// A question about what the path carries, or the answer.
+    Probe(Probe),
     /// A step of connection set-up.
     Setup(Setup),
 }
@@ -27,9 +29,12 @@ impl<'a> Packet<'a> {
         if opcode == Opcode::Ack {
             return Ack::decode(bytes).map(Packet::Ack);
         }
-        if opcode.is_control() {
-            return Control::decode(opcode, bytes).map(Packet::Control);
+        if let Some(kind) = ControlKind::of(opcode) {
+            return Control::decode(kind, bytes).map(Packet::Control);
         }
-        Setup::decode(opcode, bytes).map(Packet::Setup)
+        match ProbeKind::of(opcode) {
+            Some(kind) => Probe::decode(kind, bytes).map(Packet::Probe),
+            None => Setup::decode(opcode, bytes).map(Packet::Setup),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Connection set-up: HELLO, COOKIE, CONNECT, then ACCEPT or REJECT, all on the data port.
 //!
 //! The responder keeps no state before a CONNECT proves its cookie, and answers with no more bytes
-//! than it was sent until then.
+//! than it was sent until then. HELLO and COOKIE are padded to what the path has to carry.
 
 use std::fmt;
 
@@ -13,14 +13,21 @@ use crate::bth::Bth;
 use crate::check::header_crc;
 use crate::{Crc, DecodeError, Opcode, QpId, Token, VERSION};
 
-/// Bytes of a HELLO, padding included: no answer to it is longer.
+/// Bytes of the largest datagram (UDP payload) that every path has to carry, either way: RFC 8899's BASE_PLPMTU, and
+/// what QUIC asks of a path (RFC 9000, section 14). The longest set-up packet and the longest acknowledgement fit.
+pub const BASE_DATAGRAM: usize = 1200;
+/// Bytes of the shortest HELLO, padding included: no answer to it is longer.
 pub const HELLO_LEN: usize = 64;
 /// Bytes that each side may hand the other with its offer.
 pub const MAX_PRIVATE_DATA: usize = 512;
 /// Bytes that a side says about its trunk; with the longest private data the packet still fits the least MTU of IPv6.
 pub const MAX_TRUNK_LEN: usize = 512;
 /// Bytes of the longest set-up packet.
-pub const MAX_SETUP_LEN: usize = size_of::<RawConnect>() + MAX_PRIVATE_DATA + MAX_TRUNK_LEN + 4;
+pub const MAX_SETUP_LEN: usize = BASE_DATAGRAM;
+
+const LONGEST_OFFER: usize = size_of::<RawConnect>() + MAX_PRIVATE_DATA + MAX_TRUNK_LEN + CHECK_LEN;
+const CHECK_LEN: usize = 4;
+const _: () = assert!(LONGEST_OFFER <= BASE_DATAGRAM);
 
 /// A step of connection set-up.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,6 +40,8 @@ pub enum Setup {
         nonce: u64,
         /// What the CONNECT has to show.
         cookie: u64,
+        /// Bytes of the datagram, padding included: those of the HELLO.
+        len: u16,
     },
     /// Offers a queue pair.
     Connect(Connect),
@@ -47,6 +56,8 @@ pub enum Setup {
 pub struct Hello {
     /// Chosen at random by the initiator; every answer repeats it.
     pub nonce: u64,
+    /// Bytes of the datagram, padding included: [`HELLO_LEN`] to [`BASE_DATAGRAM`].
+    pub len: u16,
 }
 
 /// An offer with what proves that its sender can receive at its address.
@@ -182,6 +193,10 @@ fn short(opcode: Opcode, reason: u8, nonce: u64, cookie: u64) -> RawShort {
     }
 }
 
+fn padded(len: u16) -> usize {
+    usize::from(len).clamp(HELLO_LEN, BASE_DATAGRAM)
+}
+
 impl Setup {
     /// Appends the packet, check included.
     ///
@@ -193,10 +208,11 @@ impl Setup {
         match self {
             Setup::Hello(hello) => {
                 out.extend_from_slice(short(Opcode::Hello, 0, hello.nonce, 0).as_bytes());
-                out.resize(start + HELLO_LEN - 4, 0);
+                out.resize(start + padded(hello.len) - CHECK_LEN, 0);
             }
-            Setup::Cookie { nonce, cookie } => {
+            Setup::Cookie { nonce, cookie, len } => {
                 out.extend_from_slice(short(Opcode::Cookie, 0, *nonce, *cookie).as_bytes());
+                out.resize(start + padded(*len) - CHECK_LEN, 0);
             }
             Setup::Connect(connect) => connect.encode(Opcode::Connect, out),
             Setup::Accept(connect) => connect.encode(Opcode::Accept, out),
@@ -221,20 +237,22 @@ impl Setup {
         let body = strip_check(bytes, size_of::<RawShort>())?;
         let (raw, rest) = RawShort::ref_from_prefix(body).map_err(|_| DecodeError::Length)?;
         let nonce = raw.nonce.get();
-        match opcode {
-            Opcode::Hello if bytes.len() == HELLO_LEN => Ok(Setup::Hello(Hello { nonce })),
-            Opcode::Cookie if rest.is_empty() => {
-                Ok(Setup::Cookie { nonce, cookie: raw.cookie.get() })
+        let padded =
+            (HELLO_LEN..=BASE_DATAGRAM).contains(&bytes.len()).then_some(bytes.len() as u16);
+        match (opcode, padded) {
+            (Opcode::Hello, Some(len)) => Ok(Setup::Hello(Hello { nonce, len })),
+            (Opcode::Cookie, Some(len)) => {
+                Ok(Setup::Cookie { nonce, cookie: raw.cookie.get(), len })
             }
-            Opcode::Connect => Connect::decode(body).map(Setup::Connect),
-            Opcode::Accept => Connect::decode(body).map(Setup::Accept),
-            Opcode::Reject if rest.is_empty() => {
+            (Opcode::Connect, _) => Connect::decode(body).map(Setup::Connect),
+            (Opcode::Accept, _) => Connect::decode(body).map(Setup::Accept),
+            (Opcode::Reject, _) if rest.is_empty() => {
                 let reason = RejectReason::from_byte(raw.reason);
                 let reason = reason.ok_or(DecodeError::Field("reject reason"))?;
                 Ok(Setup::Reject(Reject { nonce, reason }))
             }
-            Opcode::Hello | Opcode::Cookie | Opcode::Reject => Err(DecodeError::Length),
-            other => Err(DecodeError::Opcode(other as u8)),
+            (Opcode::Hello | Opcode::Cookie | Opcode::Reject, _) => Err(DecodeError::Length),
+            (other, _) => Err(DecodeError::Opcode(other as u8)),
         }
     }
 }

@@ -3,11 +3,14 @@
 mod examples;
 mod strategies;
 
-use braid_wire::{Crc, DecodeError, MAX_ACK_LEN, MAX_SETUP_LEN, Packet, VERSION, payload_crc};
+use braid_wire::{
+    Crc, DecodeError, MAX_ACK_LEN, MAX_SETUP_LEN, PROBE_LEN, Packet, ProbeKind, VERSION,
+    payload_crc,
+};
 use proptest::prelude::*;
 
 use examples::{encode, examples};
-use strategies::{any_ack, any_control, any_data, any_setup};
+use strategies::{any_ack, any_control, any_data, any_probe, any_setup};
 
 proptest! {
     #[test]
@@ -35,6 +38,15 @@ proptest! {
     }
 
     #[test]
+    fn probes_come_back(probe in any_probe()) {
+        let packet = Packet::Probe(probe);
+        let bytes = encode(&packet);
+        let len = if probe.kind == ProbeKind::Probe { probe.size.into() } else { PROBE_LEN };
+        prop_assert_eq!(bytes.len(), len);
+        prop_assert_eq!(Packet::decode(&bytes), Ok(packet));
+    }
+
+    #[test]
     fn set_up_comes_back(setup in any_setup()) {
         let packet = Packet::Setup(setup);
         let bytes = encode(&packet);
@@ -51,6 +63,7 @@ proptest! {
                 Packet::Setup(setup) => setup.encode(&mut bytes),
                 Packet::Control(control) => control.encode(&mut bytes),
                 Packet::Ack(ack) => ack.encode(&mut bytes),
+                Packet::Probe(probe) => probe.encode(&mut bytes),
             }
             let alone = encode(&packet);
             prop_assert_eq!(&bytes[..6], b"before");

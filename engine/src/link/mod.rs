@@ -23,6 +23,8 @@ pub(crate) struct LinkCaps {
     pub(crate) train_bytes: usize,
     /// Bytes of datagrams that the receiving side can hold before it drops.
     pub(crate) receive_buffer: usize,
+    /// What lies behind the first hop may carry less than that, or drop what does not leave from the receiving port.
+    pub(crate) has_hops: bool,
 }
 
 /// Which local port a train leaves from.
@@ -43,6 +45,8 @@ pub(crate) struct Train<'a> {
     pub(crate) via: Via,
     /// Bytes of each datagram but the last.
     pub(crate) segment_len: usize,
+    /// The network may fragment it: a single datagram that is longer than what the path carries.
+    pub(crate) fragment: bool,
     /// The bytes, one datagram after the other; cuts between slices need not be cuts between datagrams.
     pub(crate) slices: &'a [IoSlice<'a>],
 }

@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use braid_transport::{Access, PdId, Region, Sge};
+use braid_transport::{Access, NicKeys, PdId, Region, Sge};
 
 use braid_verbs::{Mr, VerbsError};
 
@@ -64,7 +64,7 @@ pub enum RegisterError {
     #[error("the RDMA device does not take the memory: {0}")]
     Device(#[from] VerbsError),
     /// All keys are in use.
-    #[error("2^24 memory regions exist already; deregister some")]
+    #[error("2^23 memory regions exist already; deregister some")]
     TooMany,
 }
 
@@ -172,11 +172,9 @@ impl MemoryRegion {
         // `register`, and access to it goes by raw copies and atomics.
         let mr = |device: &Arc<Device>| unsafe { device.register(pd, start.as_ptr(), len, access) };
         let mr = engine.device().map(mr).transpose()?;
-        let region = Region { pd, addr, len: bytes, access };
+        let nic = mr.as_ref().map(|mr| NicKeys { lkey: mr.lkey(), rkey: mr.rkey() });
+        let region = Region { pd, addr, len: bytes, access, nic };
         let key = engine.regions.insert(region).ok_or(RegisterError::TooMany)?;
-        if let (Some(device), Some(mr)) = (engine.device(), &mr) {
-            device.enter(key, mr);
-        }
         Ok(MemoryRegion { engine, start, len, key, _mr: mr, _mapping: mapping })
     }
 

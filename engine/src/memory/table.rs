@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::{ArcSwap, Cache, Guard};
 use braid_transport::{Region, Regions};
 
-/// Readers take a snapshot and never wait; writers make a new table and swap it in.
+use crate::random;
+
+/// Readers take a snapshot and never wait; writers make a new table, which shares most with the one before, and
+/// swap it in.
 pub(crate) struct RegionTable {
     current: Arc<ArcSwap<Regions>>,
     /// Held by who makes the next table.
@@ -17,7 +20,7 @@ pub(crate) type RegionCache = Cache<Arc<ArcSwap<Regions>>, Arc<Regions>>;
 
 impl RegionTable {
     pub(crate) fn new() -> Self {
-        let current = Arc::new(ArcSwap::from_pointee(Regions::default()));
+        let current = Arc::new(ArcSwap::from_pointee(Regions::new(random::bytes())));
         RegionTable { current, writer: Mutex::new(()) }
     }
 

@@ -228,9 +228,16 @@ impl QueuePair {
         self.worker().control().ooo_degrees(self.index())
     }
 
-    /// Payload bytes of a full packet, as agreed with the peer; `None` before it is connected.
+    /// Payload bytes of a full packet, as agreed with the peer and as the path carries by now; `None` before it is
+    /// connected. Over UDP it begins with what every path carries and grows within a round trip or so.
     pub fn packet_payload(&self) -> Option<u16> {
-        Some(self.worker().control().remote(self.index())?.mtu)
+        self.worker().control().packet_payload(self.index())
+    }
+
+    /// Whether it sends from the port of each path, as it should, or only from its receiving port, because nothing else
+    /// reaches the peer (a NAT or a stateful firewall stands between): then it has one path. `None` before it is connected.
+    pub fn uses_path_ports(&self) -> Option<bool> {
+        self.worker().control().uses_path_ports(self.index())
     }
 
     /// Whether payloads carry a check, as agreed with the peer; `None` before it is connected.

@@ -108,8 +108,9 @@ impl Batch {
         true
     }
 
-    /// Posts everything on `lane`, whose NIC queue pair is `qp`; returns how many requests.
-    pub(crate) fn post(&mut self, lane: &mut Lane, pool: &mut Pool) -> usize {
+    /// Posts everything on `lane`. False: the NIC has not taken all of it. Nothing will complete what it has not, nor what
+    /// was posted without asking for a completion: the lane has to be renewed.
+    pub(crate) fn post(&mut self, lane: &mut Lane, pool: &mut Pool) -> bool {
         if let Some(heads) = self.heads.take() {
             let frame = Frame::headers(heads.serial, heads.count as u8).encode();
             pool.write(heads.slot, 0, &frame);
@@ -124,13 +125,8 @@ impl Batch {
             lane.qp.as_ref(),
             all.map(|(index, (request, number))| request.to_verbs(*number, index + 1 == count)),
         );
-        if posted < count {
-            // Nothing will complete those, nor what was posted without asking for a completion: the lane is renewed.
-            tracing::warn!("an RDMA device has refused work requests");
-            drop(lane.close(pool));
-        }
         self.clear();
-        count
+        posted == count
     }
 
     /// Gives up what is not posted.
@@ -154,7 +150,7 @@ fn post<'a>(qp: Option<&Qp>, requests: impl Iterator<Item = SendWr<'a>>) -> usiz
     match unsafe { qp.post_send(&requests) } {
         Ok(()) => requests.len(),
         Err(error) => {
-            tracing::debug!(%error, "posting to a lane failed");
+            tracing::warn!(%error, "an RDMA device has refused work requests");
             error.index
         }
     }

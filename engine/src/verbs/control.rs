@@ -10,7 +10,8 @@ use super::buffers::{Buffers, BuffersError};
 use super::device::Device;
 
 const SENDS: u32 = 255;
-const RECEIVES: u32 = 1023;
+/// Datagrams that can have come before software has looked at them.
+pub(crate) const RECEIVES: u32 = 1023;
 /// What the NIC puts before a datagram (IBTA vol. 1, 11.4.1.2).
 const GRH: usize = 40;
 /// One in so many sends asks for a completion, which frees all before it.

@@ -3,30 +3,16 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use arc_swap::{ArcSwap, Cache};
 use braid_transport::{Access, PdId};
 use braid_verbs::{
     AsyncEvent, Context, DeviceAttributes, Gid, GidType, Mr, MrAccess, Pd, PortState, QpKind,
     Route, VerbsError,
 };
 use braid_wire::PathId;
-use rustc_hash::FxHashMap;
 
 use super::options::{VerbsOptions, VerbsService, VerbsSetupError};
-
-/// The NIC's keys for a memory region.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct NicKeys {
-    pub(crate) lkey: u32,
-    pub(crate) rkey: u32,
-}
-
-/// By the region's own key.
-type KeyTable = FxHashMap<u32, NicKeys>;
-/// A worker's snapshot, looked up again only after the table has changed.
-pub(crate) type KeyCache = Cache<Arc<ArcSwap<KeyTable>>, Arc<KeyTable>>;
 
 /// An RDMA device, one port of it, one address of that.
 pub(crate) struct Device {
@@ -39,7 +25,6 @@ pub(crate) struct Device {
     pub(crate) kind: QpKind,
     gid_index: u32,
     domains: Mutex<HashMap<PdId, Pd>>,
-    keys: Arc<ArcSwap<KeyTable>>,
     gone: AtomicBool,
 }
 
@@ -49,7 +34,14 @@ impl Device {
         options: &VerbsOptions,
         ip: Option<IpAddr>,
     ) -> Result<Self, VerbsSetupError> {
-        let context = Context::open(&options.device)?;
+        Device::of(Context::open(&options.device)?, options, ip)
+    }
+
+    fn of(
+        context: Context,
+        options: &VerbsOptions,
+        ip: Option<IpAddr>,
+    ) -> Result<Self, VerbsSetupError> {
         let port = context.port(options.port)?;
         if port.state != PortState::Active {
             return Err(VerbsSetupError::PortDown {
@@ -75,10 +67,15 @@ impl Device {
             kind,
             gid_index: index,
             domains: Mutex::default(),
-            keys: Arc::default(),
             gone: AtomicBool::new(false),
             context,
         })
+    }
+
+    /// One without hardware.
+    #[cfg(test)]
+    pub(crate) fn fake(fake: &braid_verbs::fake::Device) -> Self {
+        Device::of(fake.open(), &VerbsOptions::new("fake0"), None).expect("it refuses nothing")
     }
 
     /// The device's domain for one of the engine's.
@@ -115,29 +112,6 @@ impl Device {
         };
         // SAFETY: the caller vouches for the memory.
         unsafe { domain.register(start, len, access) }
-    }
-
-    /// Makes the device's keys for a region known.
-    pub(crate) fn enter(&self, key: u32, mr: &Mr) {
-        let keys = NicKeys { lkey: mr.lkey(), rkey: mr.rkey() };
-        self.keys.rcu(|table| {
-            let mut table = KeyTable::clone(table);
-            table.insert(key, keys);
-            table
-        });
-    }
-
-    /// Forgets a region.
-    pub(crate) fn leave(&self, key: u32) {
-        self.keys.rcu(|table| {
-            let mut table = KeyTable::clone(table);
-            table.remove(&key);
-            table
-        });
-    }
-
-    pub(crate) fn keys(&self) -> KeyCache {
-        Cache::new(self.keys.clone())
     }
 
     /// The way to a peer's port for one path: where the NIC lets software choose the UDP source port, the flow

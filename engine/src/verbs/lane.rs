@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use braid_verbs::{Cq, MrAccess, Qp, QpInit, RecvWr, Rtr, Rts, VerbsError};
-use braid_wire::{DATA_HEADER_LEN, DataHeader, FRAME_LEN, Frame};
+use braid_wire::{DATA_HEADER_LEN, DataHeader, FRAME_LEN, Frame, Time};
 
 use smallvec::SmallVec;
 
@@ -13,6 +13,7 @@ use super::buffers::Buffers;
 use super::device::Device;
 use super::parts::Parts;
 use super::pool::Pool;
+use super::recv_cqs::Room;
 
 /// Work requests that a lane's send queue holds. Soft-RoCE rounds one more up to a power of two.
 pub(crate) const LANE_SENDS: usize = 511;
@@ -56,6 +57,11 @@ pub(crate) struct Lane {
     pub(crate) remote_generation: u32,
     /// The peer was told to close its end and has not said that there is another.
     pub(crate) is_shut: bool,
+    /// When the peer last had it renewed, and when it was last joined again because the peer had renewed its end.
+    pub(crate) renewed: Option<Time>,
+    pub(crate) rejoined: Option<Time>,
+    /// For the completions of its receives.
+    pub(crate) room: Room,
     /// Of the next frame of headers.
     pub(crate) serial: u32,
     heads: Heads,
@@ -91,17 +97,20 @@ impl Lane {
     pub(crate) fn new(
         device: &Device,
         pool: &Pool,
-        cqs: (&Cq, &Cq),
+        (send_cq, recv_cq, room): (&Cq, &Cq, Room),
         buffers: &Arc<Buffers>,
         own: Range<usize>,
     ) -> Result<Self, VerbsError> {
         let (buffers, first, count) = (buffers.clone(), own.start, own.len());
         let mut lane = Lane {
-            qp: Some(open(device, pool, cqs, count)?),
+            qp: Some(open(device, pool, (send_cq, recv_cq), count)?),
             generation: 0,
             remote: 0,
             remote_generation: 0,
             is_shut: false,
+            renewed: None,
+            rejoined: None,
+            room,
             serial: 0,
             heads: Heads::default(),
             parts_serial: 0,
@@ -193,31 +202,34 @@ impl Lane {
         })
     }
 
-    /// The peer has another end: this one begins anew, under the same number.
-    pub(crate) fn reconnect(
-        &mut self,
-        device: &Device,
-        pool: &mut Pool,
-        rtr: &Rtr,
-    ) -> Result<(), VerbsError> {
-        let Some(qp) = &self.qp else { return Ok(()) };
-        qp.to_reset()?;
-        qp.to_init(device.port, ACCESS)?;
+    /// Takes back all that is posted: the peer has another end. [`Lane::rejoin`] follows.
+    pub(crate) fn reset(&mut self, pool: &mut Pool) -> Result<(), VerbsError> {
+        self.qp.iter().try_for_each(Qp::to_reset)?;
         self.forget_sent(pool);
-        // RESET has taken the receives away, too.
+        Ok(())
+    }
+
+    /// Begins anew, under the same number, with the peer's other end.
+    pub(crate) fn rejoin(&mut self, device: &Device, rtr: &Rtr) -> Result<(), VerbsError> {
+        let Some(qp) = &self.qp else { return Ok(()) };
+        qp.to_init(device.port, ACCESS)?;
         self.receive_anew();
         self.connect(rtr)
     }
 
-    /// Nothing that was sent to it can land any more, when this returns `Ok`.
+    /// Nothing that was sent to it can land any more, when this returns `Ok`; otherwise nothing has changed.
     pub(crate) fn close(&mut self, pool: &mut Pool) -> Result<(), VerbsError> {
-        if let Some(qp) = self.qp.take() {
-            // ERR would have a completion come for each receive, to be looked at and thrown away.
-            qp.to_reset()?;
-        }
+        // ERR would have a completion come for each receive, to be looked at and thrown away.
+        self.qp.iter().try_for_each(Qp::to_reset)?;
+        self.end(pool);
+        Ok(())
+    }
+
+    /// Does without a NIC queue pair, whether the device agrees or not.
+    pub(crate) fn end(&mut self, pool: &mut Pool) {
+        self.qp = None;
         self.heads = Heads::default();
         self.forget_sent(pool);
-        Ok(())
     }
 
     /// The NIC reads for no work request any more.

@@ -154,10 +154,12 @@ mod tests {
         }
     }
 
+    type Pieces = Vec<Option<Vec<u8>>>;
+
     /// What [`Parts`] does, as simply as it can be said.
     #[derive(Default)]
     struct Model {
-        open: [Option<(u32, Vec<Option<Vec<u8>>>)>; OPEN],
+        open: [Option<(u32, Pieces)>; OPEN],
     }
 
     impl Model {

@@ -2,21 +2,17 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use braid_transport::{Access, PdId};
 use braid_verbs::{Gid, QpKind, Rtr};
-use braid_wire::{Note, NoteBody, PathId, QpId, Service, Time, Token, TrunkAddress};
-use rustc_hash::FxHashMap;
+use braid_wire::{Note, NoteBody, PathId, QpId, Service, Token, TrunkAddress};
 
 use super::control::{Control, ControlAddress};
 use super::device::Device;
 use super::error::TrunkError;
+use super::far_regions::FarRegions;
 use super::lane::Lane;
 use super::losses::Losses;
-
-/// How long an answer to [`NoteBody::Ask`] is waited for, and a refusal believed.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Whose trunk it is.
 #[derive(Clone, Copy, Debug)]
@@ -51,19 +47,7 @@ pub(crate) struct Far {
     control: ControlAddress,
     gid: Gid,
     psn: u32,
-    regions: FxHashMap<u32, FarRegion>,
-}
-
-/// A region of the peer as its NIC knows it.
-#[derive(Clone, Copy)]
-enum FarRegion {
-    Known {
-        nic_rkey: u32,
-        addr: u64,
-        len: u64,
-    },
-    /// Asked for, or not to be had: from then on it may be asked for again.
-    Unknown(Time),
+    pub(crate) regions: FarRegions,
 }
 
 impl Trunk {
@@ -103,7 +87,7 @@ impl Trunk {
         let gid = Gid(address.gid);
         let ah = Arc::new(control.pd.create_ah(&device.route(gid, PathId::new(0)))?);
         let control = ControlAddress { ah, qp: address.control, qkey: address.qkey };
-        let far = Far { partner, control, gid, psn: address.psn, regions: FxHashMap::default() };
+        let far = Far { partner, control, gid, psn: address.psn, regions: FarRegions::default() };
         for (index, (lane, remote)) in self.lanes.iter_mut().zip(&address.lanes).enumerate() {
             lane.remote = *remote;
             lane.connect(&far.rtr(device, index, *remote))?;
@@ -150,36 +134,6 @@ impl Far {
     /// A note to the other end.
     pub(crate) fn note(&self, body: NoteBody) -> Note {
         Note { qp: self.partner.id, token: self.partner.token, body }
-    }
-
-    /// The key with which the NIC there may write `len` bytes at `addr` of its region `rkey`.
-    pub(crate) fn nic_rkey(&self, rkey: u32, addr: u64, len: u64) -> Option<u32> {
-        let end = addr.checked_add(len)?;
-        match *self.regions.get(&rkey)? {
-            FarRegion::Known { nic_rkey, addr: start, len } => {
-                (start <= addr && end <= start + len).then_some(nic_rkey)
-            }
-            FarRegion::Unknown(_) => None,
-        }
-    }
-
-    /// Whether the other end has to be asked for a region now.
-    pub(crate) fn must_ask(&mut self, now: Time, rkey: u32) -> bool {
-        let region = self.regions.entry(rkey).or_insert(FarRegion::Unknown(now));
-        match region {
-            FarRegion::Unknown(due) if now >= *due => {
-                *due = now + ASK_AGAIN;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// The other end tells what was asked. What nobody asked for is ignored.
-    pub(crate) fn learn(&mut self, rkey: u32, nic_rkey: u32, addr: u64, len: u64) {
-        if let Some(region) = self.regions.get_mut(&rkey).filter(|_| len > 0) {
-            *region = FarRegion::Known { nic_rkey, addr, len };
-        }
     }
 }
 

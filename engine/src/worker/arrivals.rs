@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use braid_transport::{Admit, Arrival, Disconnects, Landing};
+use braid_transport::{Admit, Arrival, Landing, QpSlot};
 use braid_wire::{
-    Ack, CONTROL_LEN, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, PathId,
-    SOURCE_PORT_BASE, Setup, Time,
+    Ack, CONTROL_LEN, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, PathId, Probe,
+    QpId, SOURCE_PORT_BASE, Setup, Time, Token,
 };
 
 use super::initiators::Initiators;
@@ -26,7 +26,6 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) responder: &'a mut Responder,
     pub(crate) initiators: &'a mut Initiators,
     pub(crate) outbox: &'a mut Outbox,
-    pub(crate) disconnects: &'a mut Disconnects<SocketAddr>,
     pub(crate) memory: Checked<'a>,
     pub(crate) counters: &'a WorkerCounters,
 }
@@ -38,6 +37,7 @@ impl Arrivals<'_> {
             Ok(Packet::Ack(ack)) => self.ack(&ack),
             Ok(Packet::Control(control)) => self.control(received.from, &control),
             Ok(Packet::Setup(setup)) => self.setup(received.from, &setup),
+            Ok(Packet::Probe(probe)) => self.probe(&probe),
             Err(error) => self.undecodable(&received, error),
         }
     }
@@ -47,6 +47,7 @@ impl Arrivals<'_> {
         match arrived {
             Arrived::Packet(received) => self.datagram(received),
             Arrived::Placed(path, header) => self.segment(path, false, header, None),
+            Arrived::Refused => self.counters.refused.add(1),
             Arrived::Renewed(id, path, generation) => {
                 let bound = self.qps.get(id).and_then(|entry| entry.bound());
                 if let Some((peer, slot)) = bound {
@@ -100,63 +101,76 @@ impl Arrivals<'_> {
         }
     }
 
+    /// The answer goes to the peer's receiving port, not to where the question came from: nobody can have it sent
+    /// elsewhere.
+    fn probe(&mut self, probe: &Probe) {
+        let bound = self.qps.addressed(probe.qp, probe.token).and_then(|entry| entry.bound());
+        match bound {
+            Some((peer, slot)) => self.peers.endpoint_mut(peer).on_probe(self.now, slot, probe),
+            None => self.counters.unknown_qp.add(1),
+        }
+    }
+
     fn control(&mut self, from: SocketAddr, control: &Control) {
-        let entry = match control.kind {
-            ControlKind::Confirm => {
-                let known = self.disconnects.confirm(control);
-                return self.counters.unknown_qp.add(u64::from(!known));
-            }
-            // It has the token of the peer's queue pair, which the endpoint compares.
-            ControlKind::Unknown => self.qps.get(control.qp),
-            _ => self.qps.addressed(control.qp, control.token),
+        let bound = match control.kind {
+            // It names the peer's queue pair, not ours.
+            ControlKind::Unknown => self.connected_to(from, control.qp, control.token),
+            _ => match self.qps.addressed(control.qp, control.token) {
+                // It has accepted us, and the ACCEPT is still to come, or to be repeated.
+                Some(entry) if entry.is_connecting() => return,
+                entry => entry.and_then(|entry| entry.bound()),
+            },
         };
-        match entry.map(|entry| (entry.bound(), entry.connecting)) {
-            Some((Some((peer, slot)), _)) => {
+        match bound {
+            Some((peer, slot)) => {
                 let path = path_of(from.port());
                 let Some((endpoint, paths, _)) = self.peers.parts(peer) else { return };
-                let known = endpoint.on_control(self.now, slot, control, path, paths);
-                self.counters.refused.add(u64::from(!known));
+                endpoint.on_control(self.now, slot, control, path, paths);
             }
-            // It has been accepted, and what the peer says has overtaken the ACCEPT. It will ask again.
-            Some((None, Some(_))) => {}
-            _ => {
+            None => {
                 self.counters.unknown_qp.add(1);
-                self.deny(from, control);
+                if control.kind == ControlKind::Ping {
+                    self.deny(from, control);
+                }
             }
         }
+    }
+
+    /// The queue pair whose other end has this number and token. Rare enough for a search.
+    fn connected_to(&self, from: SocketAddr, id: QpId, token: Token) -> Option<(usize, QpSlot)> {
+        let here =
+            self.qps.iter().filter(|entry| entry.remote_addr.is_some_and(|a| a.ip() == from.ip()));
+        here.filter_map(|entry| entry.bound()).find(|(peer, slot)| {
+            let remote = self.peers.endpoint(*peer).qp(*slot).remote();
+            remote.is_some_and(|remote| remote.qp == id && remote.token == token)
+        })
     }
 
     fn setup(&mut self, from: SocketAddr, setup: &Setup) {
         match setup {
             Setup::Hello(hello) => {
-                self.responder.on_hello(self.now, from, hello.nonce, self.outbox);
+                self.responder.on_hello(self.now, from, *hello, self.outbox);
             }
             Setup::Connect(connect) => {
                 self.responder.on_connect(self.now, from, connect, self.outbox, self.counters);
             }
             answer => {
-                if !self.initiators.on_answer(self.now, from, answer) {
+                if !self.initiators.on_answer(self.now, from, answer, self.outbox) {
                     self.counters.setup_refused.add(1);
                 }
             }
         }
     }
 
-    /// Answers a question about a queue pair that is not there, in as many bytes as the question has. What comes from
+    /// Says that there is no such queue pair, in as many bytes as the question has. What comes from
     /// path ports, which receive nothing, is answered in vain; its sender asks again before long from
     /// the port that does.
-    fn deny(&mut self, from: SocketAddr, question: &Control) {
-        let kind = match question.kind {
-            ControlKind::Ping if self.disconnects.on_ping(self.now, question) => return,
-            ControlKind::Ping => ControlKind::Unknown,
-            ControlKind::Disconnect(_) => ControlKind::Confirm,
-            _ => return,
-        };
+    fn deny(&mut self, from: SocketAddr, ping: &Control) {
         if from.ip().is_unspecified() {
             return; // It came through an RNIC; there, too, its sender will ask from its port.
         }
         let mut bytes = Vec::with_capacity(CONTROL_LEN);
-        question.answer(kind).encode(&mut bytes);
+        Control { kind: ControlKind::Unknown, stamp: 0, ..*ping }.encode(&mut bytes);
         self.outbox.reply(from, &bytes);
     }
 

@@ -35,21 +35,21 @@ impl Worker {
     /// Says goodbye to the peer and flushes: ERR, or what it was if it was never connected.
     pub(crate) fn disconnect(&mut self, index: usize) {
         let Some(entry) = self.qps.at(index) else { return };
-        if let Some(nonce) = entry.connecting.take() {
+        if entry.is_connecting()
+            && let Some(nonce) = entry.attempt.take()
+        {
             self.cancel_connect(nonce);
         }
         let now = self.clock.now();
         let Some((peer, slot)) = self.qps.at(index).and_then(|entry| entry.bound()) else { return };
         let endpoint = self.peers.endpoint_mut(peer);
         if endpoint.qp(slot).state().receives() {
-            let changed = endpoint.modify(now, slot, QpState::Error);
-            changed.expect("a queue pair that receives can go to ERR");
+            endpoint.disconnect(now, slot);
             self.mirror_state(index);
         }
         self.retire_trunk(index);
-        // What the peer is told does not need the queue pair.
-        self.settle();
-        self.transmit(now);
+        // The farewell must be in the outbox before the queue pair can go.
+        while self.transmit(now) && !self.outbox.has_waiting() {}
         self.settle();
     }
 
@@ -104,6 +104,9 @@ impl Worker {
         let Some((peer, slot)) = entry.bound() else { return };
         let now = self.clock.now();
         let Some((endpoint, paths, _)) = self.peers.parts(peer) else { return };
+        if let Some(nonce) = entry.attempt.take() {
+            self.initiators.forget(nonce);
+        }
         let qp = endpoint.release(now, slot, paths);
         entry.place = Place::Unbound(Box::new(qp));
         entry.remote_addr = None;
@@ -153,6 +156,16 @@ impl Worker {
     /// The paths in use, by destination.
     pub(crate) fn path_sets(&self) -> impl Iterator<Item = PathsTo> {
         self.peers.path_sets()
+    }
+
+    pub(crate) fn packet_payload(&mut self, index: usize) -> Option<u16> {
+        let peers = &self.peers;
+        self.qps.at(index)?.packet_payload(peers)
+    }
+
+    pub(crate) fn uses_path_ports(&mut self, index: usize) -> Option<bool> {
+        let (peer, _) = self.qps.at(index)?.bound()?;
+        Some(!self.peers.endpoint(peer).paths_are_blocked())
     }
 
     pub(crate) fn remote(&mut self, index: usize) -> Option<Remote> {

@@ -16,8 +16,6 @@ use crate::verbs::{Shipment, Trunks};
 
 /// Trains sent before the worker looks at what has arrived: about 1 MiB, or 100 us.
 const TRAINS: usize = 16;
-/// DISCONNECTs sent in one turn.
-const DISCONNECTS: usize = 64;
 /// Payloads up to this are copied: cheaper than another slice.
 const STAGED: usize = 256;
 
@@ -30,6 +28,7 @@ struct Segment<'a> {
     access: Access,
     path: PathId,
     crc: Crc,
+    oversize: bool,
     placement: Placement,
 }
 
@@ -57,23 +56,9 @@ impl Worker {
                 }
             }
         }
-        worked |= self.transmit_disconnects(now);
         self.outbox.seal();
         self.trunks.iter_mut().for_each(Trunks::flush);
         worked | !self.outbox.flush(&mut *self.link)
-    }
-
-    /// Over verbs the RNIC's queue pairs of one that has ended may be gone: then the socket tells the peer.
-    fn transmit_disconnects(&mut self, now: Time) -> bool {
-        let has_paths = self.trunks.is_none();
-        for count in 0..DISCONNECTS {
-            let Some(due) = self.disconnects.poll_transmit(now) else { return count > 0 };
-            self.scratch.clear();
-            due.control.encode(&mut self.scratch);
-            let via = due.path.filter(|_| has_paths).map_or(Via::Port, Via::Path);
-            self.outbox.note(due.to, via, &self.scratch);
-        }
-        true
     }
 
     fn nic_has_room(&self) -> bool {
@@ -95,43 +80,61 @@ impl Worker {
                 access,
                 path,
                 crc,
+                oversize,
                 placement,
                 train_start: _,
             } => {
                 let gather = &gather;
-                let segment = Segment { slot, header, gather, pd, access, path, crc, placement };
+                #[rustfmt::skip]
+                let segment =
+                    Segment { slot, header, gather, pd, access, path, crc, oversize, placement };
                 if !segment.is_readable(self.regions.load()) {
                     endpoint.unreadable(now, slot, &header);
                 } else if let Some(trunks) = &mut self.trunks {
-                    ship(now, trunks, endpoint, &segment);
+                    ship(now, trunks, endpoint, &segment, self.regions.load());
                 } else {
-                    pack(outbox, to, segment);
+                    let via = via(endpoint, Some(path));
+                    pack(outbox, to, via, segment);
                 }
             }
             TransmitBody::Ack(ack) => {
                 self.scratch.clear();
                 self.scratch.reserve(MAX_ACK_LEN);
                 ack.encode(&mut self.scratch);
-                let id = endpoint.qp(slot).id();
-                self.send_note(id, to, Some(ack.path));
+                let (id, via) = (endpoint.qp(slot).id(), via(endpoint, Some(ack.path)));
+                self.send_note(id, to, via);
             }
             TransmitBody::Control(control, path) => {
                 self.scratch.clear();
                 control.encode(&mut self.scratch);
-                let id = endpoint.qp(slot).id();
-                self.send_note(id, to, path);
+                let (id, via) = (endpoint.qp(slot).id(), via(endpoint, path));
+                self.send_note(id, to, via);
+            }
+            TransmitBody::Probe(probe, path) => {
+                // What the host knows of the path changes with every ICMP message.
+                if let Ok(datagram) = self.link.max_datagram(to) {
+                    endpoint.route_takes(datagram.try_into().unwrap_or(u16::MAX));
+                }
+                self.scratch.clear();
+                probe.encode(&mut self.scratch);
+                outbox.note(to, path.map_or(Via::Port, Via::Path), &self.scratch);
             }
         }
         true
     }
 
-    /// Sends what is in `scratch`, by a path or else from the receiving port.
-    fn send_note(&mut self, id: QpId, to: SocketAddr, path: Option<PathId>) {
-        match (&mut self.trunks, path) {
-            (Some(trunks), Some(path)) => trunks.note(id, path, &self.scratch),
-            (_, path) => self.outbox.note(to, path.map_or(Via::Port, Via::Path), &self.scratch),
+    /// Sends what is in `scratch`.
+    fn send_note(&mut self, id: QpId, to: SocketAddr, via: Via) {
+        match (&mut self.trunks, via) {
+            (Some(trunks), Via::Path(path)) => trunks.note(id, path, &self.scratch),
+            (_, via) => self.outbox.note(to, via, &self.scratch),
         }
     }
+}
+
+/// By which port a packet leaves that is to take a path; `None`: the receiving port.
+fn via(endpoint: &Endpoint, path: Option<PathId>) -> Via {
+    path.filter(|_| !endpoint.paths_are_blocked()).map_or(Via::Port, Via::Path)
 }
 
 impl Segment<'_> {
@@ -146,9 +149,15 @@ impl Segment<'_> {
 }
 
 /// Hands a data packet to the RNIC; its memory has been checked.
-fn ship(now: Time, trunks: &mut Trunks, endpoint: &mut Endpoint, segment: &Segment<'_>) {
+fn ship(
+    now: Time,
+    trunks: &mut Trunks,
+    endpoint: &mut Endpoint,
+    segment: &Segment<'_>,
+    regions: &Regions,
+) {
     let Segment { slot, header, gather, path, placement, .. } = segment;
-    let shipment = Shipment { header, gather, path: *path, placement: *placement };
+    let shipment = Shipment { header, gather, path: *path, placement: *placement, regions };
     let is_staged = trunks.ship(now, endpoint.qp(*slot).id(), &shipment);
     if is_staged && matches!(placement, Placement::Blind(_)) {
         endpoint.staged(*slot, header);
@@ -156,10 +165,10 @@ fn ship(now: Time, trunks: &mut Trunks, endpoint: &mut Endpoint, segment: &Segme
 }
 
 /// Adds a data packet to a train; its memory has been checked.
-fn pack(outbox: &mut Outbox, to: SocketAddr, segment: Segment<'_>) {
-    let Segment { header, gather, path, crc, .. } = segment;
+fn pack(outbox: &mut Outbox, to: SocketAddr, via: Via, segment: Segment<'_>) {
+    let Segment { header, gather, crc, oversize, .. } = segment;
     let len = header.encoded_len() + usize::from(header.len);
-    let train = outbox.data(Shipping { to, via: Via::Path(path), len });
+    let train = outbox.data(Shipping { to, via, len, oversize });
     if crc == Crc::On {
         return stage_checked(train, header, gather);
     }

@@ -14,11 +14,10 @@ mod signals;
 mod train;
 mod ways;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use braid_transport::{Disconnects, EventKind};
+use braid_transport::EventKind;
 use braid_wire::{QpId, Time};
 
 use self::arrivals::Arrivals;
@@ -66,8 +65,6 @@ pub(crate) struct Worker {
     responder: Responder,
     initiators: Initiators,
     outbox: Outbox,
-    /// Queue pairs that have ended, by where their peers receive.
-    disconnects: Disconnects<SocketAddr>,
     /// Where short packets are encoded.
     scratch: Vec<u8>,
     /// Which peer sends first.
@@ -111,7 +108,6 @@ impl Worker {
             counters: parts.counters,
             regions: parts.regions,
             qps: QpTable::default(),
-            disconnects: Disconnects::new(parts.paths.count),
             peers: Peers::new(parts.paths),
             responder: Responder::new(),
             initiators: Initiators::default(),
@@ -141,11 +137,6 @@ impl Worker {
         worked
     }
 
-    /// Whether peers have not confirmed that queue pairs have ended.
-    pub(crate) fn is_disconnecting(&self) -> bool {
-        !self.disconnects.is_empty()
-    }
-
     /// Whether posted work waits.
     pub(crate) fn has_posts(&self) -> bool {
         self.signals.doorbells().any()
@@ -165,12 +156,7 @@ impl Worker {
             return Some(Time::ZERO);
         }
         let due = self.link.next_due().map(|due| self.clock.time_of(due));
-        let timeouts = [
-            self.peers.next_timeout(),
-            self.initiators.next_timeout(),
-            self.disconnects.next_timeout(),
-        ];
-        timeouts.into_iter().flatten().chain(due).min()
+        self.peers.next_timeout().into_iter().chain(due).chain(self.initiators.next_timeout()).min()
     }
 
     /// As [`Worker::next_deadline`], for a driver that is about to sleep.
@@ -244,7 +230,6 @@ impl Worker {
                 responder: &mut self.responder,
                 initiators: &mut self.initiators,
                 outbox: &mut self.outbox,
-                disconnects: &mut self.disconnects,
                 memory: Checked { regions: self.regions.load() },
                 counters: &self.counters,
             };
@@ -277,11 +262,10 @@ impl Worker {
             responder: &mut self.responder,
             initiators: &mut self.initiators,
             outbox: &mut self.outbox,
-            disconnects: &mut self.disconnects,
             memory: Checked { regions },
             counters: &self.counters,
         };
-        let count = trunks.poll(regions, &mut |arrived| arrivals.take_from_nic(arrived));
+        let count = trunks.poll(now, regions, &mut |arrived| arrivals.take_from_nic(arrived));
         self.counters.datagrams_received.add(count as u64);
         count > 0
     }
@@ -302,10 +286,7 @@ impl Worker {
     /// from them.
     fn settle(&mut self) {
         for index in 0..self.peers.bound() {
-            let Some((endpoint, _, to)) = self.peers.parts(index) else { continue };
-            while let Some(disconnect) = endpoint.poll_disconnect() {
-                self.disconnects.insert(self.clock.now(), to, disconnect);
-            }
+            let Some((endpoint, ..)) = self.peers.parts(index) else { continue };
             while let Some(event) = endpoint.poll_event() {
                 let state = endpoint.qp(event.slot).state();
                 log_event(event.qp, event.kind);
@@ -331,6 +312,16 @@ fn log_event(qp: braid_wire::QpId, kind: EventKind) {
     match kind {
         EventKind::Failed(status) => tracing::warn!(%qp, %status, "queue pair failed"),
         EventKind::Disconnected => tracing::info!(%qp, "peer disconnected"),
+        EventKind::PathMtu(datagram) => {
+            tracing::info!(%qp, datagram, "the path carries datagrams of this size");
+        }
+        EventKind::PathsBlocked => tracing::warn!(
+            %qp,
+            "what leaves from the ports of paths does not reach the peer (a NAT or firewall?): all leaves from the receiving port, on one path"
+        ),
+        EventKind::PathsOpen => {
+            tracing::info!(%qp, "what leaves from the ports of paths reaches the peer again");
+        }
         EventKind::Drained => tracing::debug!(%qp, "send queue drained"),
     }
 }

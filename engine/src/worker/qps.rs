@@ -32,8 +32,8 @@ pub(crate) struct QpEntry {
     pub(crate) crc: Crc,
     /// The other end, once connected.
     pub(crate) remote_addr: Option<SocketAddr>,
-    /// The nonce of the connection attempt under way.
-    pub(crate) connecting: Option<u64>,
+    /// The nonce of its attempt to connect: under way, or the one that connected it.
+    pub(crate) attempt: Option<u64>,
     /// The CONNECT that it was accepted for.
     pub(crate) accepted: Option<(SocketAddr, u64)>,
     sends: VecDeque<Outstanding>,
@@ -97,7 +97,7 @@ impl QpEntry {
             shared,
             crc: Crc::On,
             remote_addr: None,
-            connecting: None,
+            attempt: None,
             accepted: None,
             sends: VecDeque::new(),
             recvs: 0,
@@ -113,6 +113,11 @@ impl QpEntry {
         }
     }
 
+    /// Whether it waits to be accepted by a peer.
+    pub(crate) fn is_connecting(&self) -> bool {
+        self.attempt.is_some() && self.bound().is_none()
+    }
+
     pub(crate) fn counters(&self, peers: &Peers) -> QpCounters {
         self.core(peers).counters()
     }
@@ -120,6 +125,11 @@ impl QpEntry {
     /// What both ends agreed on, once connected.
     pub(crate) fn remote(&self, peers: &Peers) -> Option<Remote> {
         self.core(peers).remote().copied()
+    }
+
+    /// Payload bytes of a full packet, once connected.
+    pub(crate) fn packet_payload(&self, peers: &Peers) -> Option<u16> {
+        self.core(peers).segment_payload()
     }
 
     fn core<'a>(&'a self, peers: &'a Peers) -> &'a QueuePair {

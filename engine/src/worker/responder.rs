@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use braid_transport::CookieJar;
-use braid_wire::{Connect, HELLO_LEN, Opcode, QpId, Reject, RejectReason, Setup, Time};
+use braid_wire::{Connect, HELLO_LEN, Hello, Opcode, QpId, Reject, RejectReason, Setup, Time};
 
 use super::outbox::Outbox;
 use crate::counters::WorkerCounters;
@@ -61,12 +61,14 @@ impl Responder {
         self.backlog = None;
     }
 
-    pub(crate) fn on_hello(&self, now: Time, from: SocketAddr, nonce: u64, outbox: &mut Outbox) {
+    /// The cookie is as long as the HELLO: it proves the way back too.
+    pub(crate) fn on_hello(&self, now: Time, from: SocketAddr, hello: Hello, outbox: &mut Outbox) {
+        let Hello { nonce, len } = hello;
         if self.backlog.is_none() {
             return reject(outbox, from, nonce, RejectReason::NotListening);
         }
         let cookie = self.jar.bake(now, &address_bytes(from), nonce);
-        reply(outbox, from, &Setup::Cookie { nonce, cookie });
+        reply(outbox, from, &Setup::Cookie { nonce, cookie, len });
     }
 
     pub(crate) fn on_connect(

@@ -1,6 +1,5 @@
 //! Connecting queue pairs, from either side.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +7,12 @@ use std::time::Duration;
 use braid_transport::{
     ConnectError as SetupError, EndpointConfig, Initiator, QpState, QueuePair, Remote,
 };
-use braid_wire::{Connect, Crc, DATA_HEADER_LEN, Offer, QpId, RejectReason, Time, Token};
+use braid_wire::{
+    BASE_DATAGRAM, Connect, Crc, DATA_HEADER_LEN, Offer, QpId, RejectReason, Time, Token,
+};
 
 use super::Worker;
-use super::initiators::Attempting;
+use super::initiators::{Attempting, Ended, decline};
 use super::qps::Place;
 use super::responder::Attempt;
 use crate::connect::{ConnectError, Outcome};
@@ -48,10 +49,10 @@ impl Worker {
         let (now, nonce) = (self.clock.now(), random::number());
         let initiator =
             Initiator::new(now, nonce, ours, private_data.to_vec(), timeout).with_trunk(trunk);
-        if let Some(entry) = self.qps.at(index) {
-            entry.connecting = Some(nonce);
-        }
-        let attempt = Attempting { initiator, index, ours, to, answered_from: to, outcome };
+        let entry = self.qps.at(index).expect("it has just made an offer");
+        entry.attempt = Some(nonce);
+        let qp = entry.shared.clone();
+        let attempt = Attempting { initiator, qp, ours, to, answered_from: to, outcome };
         self.initiators.insert(nonce, attempt);
         self.progress();
         Ok(())
@@ -76,30 +77,55 @@ impl Worker {
         worked
     }
 
-    fn end_attempt(&mut self, now: Time, attempt: Attempting, ended: Result<Connect, SetupError>) {
-        let Attempting { index, ours, to, answered_from, outcome, .. } = attempt;
-        if let Some(entry) = self.qps.at(index) {
-            entry.connecting = None;
+    fn end_attempt(&mut self, now: Time, attempt: Attempting, ended: Ended) {
+        let addr = attempt.to;
+        if let Some(entry) = self.qps.at(attempt.qp.index()) {
+            entry.attempt = None;
         }
-        outcome.set(match ended {
-            Ok(accept) => self
-                .join(index, &accept, answered_from)
-                .map_err(|source| ConnectError::Trunk { addr: to, source })
-                .map(|segments| {
-                    let remote = Remote { segments, ..Remote::agree(&ours, &accept.offer) };
-                    self.bind(now, index, remote, &accept.offer, answered_from);
-                    accept.private_data
-                }),
-            Err(SetupError::TimedOut) => Err(ConnectError::TimedOut { addr: to }),
-            Err(SetupError::Rejected(reason)) => Err(ConnectError::Rejected { addr: to, reason }),
-        });
+        let ended_with = match ended {
+            Ended::Answered(Ok(accept)) => self.complete(now, &attempt, accept),
+            Ended::Answered(Err(SetupError::TimedOut)) => Err(ConnectError::TimedOut { addr }),
+            Ended::Answered(Err(SetupError::Rejected(reason))) => {
+                Err(ConnectError::Rejected { addr, reason })
+            }
+            Ended::Answered(Err(SetupError::PathMtu)) => {
+                let route = self.link.max_datagram(addr).unwrap_or(0);
+                Err(ConnectError::PathMtu { addr, route })
+            }
+            Ended::Abandoned => Err(ConnectError::Cancelled { addr }),
+        };
+        attempt.outcome.set(ended_with);
     }
 
-    /// Our offer for a connection with `with`, and how our RNIC is reached, if there is one.
+    /// The peer has accepted. Returns its application's data.
+    fn complete(
+        &mut self,
+        now: Time,
+        attempt: &Attempting,
+        accept: Connect,
+    ) -> Result<Vec<u8>, ConnectError> {
+        let (index, from) = (attempt.qp.index(), attempt.answered_from);
+        let joined = self.join(index, &accept, from);
+        let segments = joined.map_err(|source| {
+            decline(from, &accept.offer, &mut self.outbox);
+            ConnectError::Trunk { addr: attempt.to, source }
+        })?;
+        let remote = Remote { segments, ..Remote::agree(&attempt.ours, &accept.offer) };
+        self.bind(now, index, remote, &accept.offer, from);
+        let nonce = attempt.initiator.nonce();
+        if let Some(entry) = self.qps.at(index) {
+            entry.attempt = Some(nonce);
+            self.initiators.connected(nonce);
+        }
+        Ok(accept.private_data)
+    }
+
+    /// Our offer for a connection with `with`, and how our RNIC is reached, if there is one. Every attempt has a token of
+    /// its own: what the peer makes of an earlier one, however late, is not taken for a part of this.
     fn offer(&mut self, index: usize, with: SocketAddr) -> Result<(Offer, Vec<u8>), ConnectError> {
         let mtu = self.mtu_towards(with)?;
         let entry = self.qps.at(index).expect("a queue pair with a handle exists");
-        if entry.connecting.is_some() {
+        if entry.is_connecting() {
             return Err(ConnectError::AlreadyConnecting { qp: entry.shared.id });
         }
         let state = entry.shared.state();
@@ -111,6 +137,8 @@ impl Worker {
             qp.modify(QpState::Init).expect("RESET goes to INIT");
             entry.shared.set_state(QpState::Init);
         }
+        qp.set_token(Token(random::number() as u32));
+        entry.token = qp.token();
         let config = qp.config();
         let offer = Offer {
             qp: qp.id(),
@@ -160,11 +188,10 @@ impl Worker {
             Some(_) => usize::from(u16::MAX),
             None => self.link.max_datagram(to).map_err(unreachable)?,
         };
-        let payload = datagram.saturating_sub(DATA_HEADER_LEN).min(self.plan.mtu.into());
-        if payload == 0 {
-            let small = format!("datagrams of {datagram} bytes hold no packet");
-            return Err(unreachable(io::Error::other(small)));
+        if datagram < BASE_DATAGRAM {
+            return Err(ConnectError::PathMtu { addr: to, route: datagram });
         }
+        let payload = (datagram - DATA_HEADER_LEN).min(self.plan.mtu.into());
         // Whole words stay whole in one segment: readers may watch 8-byte words while they land.
         let whole_words = if payload < 8 { payload } else { payload - payload % 8 };
         Ok(whole_words as u16)
@@ -184,6 +211,7 @@ impl Worker {
             peer_receive_buffer: theirs.receive_buffer.into(),
             ping_interval: self.plan.ping_interval,
             peer_timeout: self.plan.peer_timeout,
+            search_path_mtu: self.trunks.is_none() && self.caps.has_hops,
             blind: self.trunks.as_ref().map(Trunks::blind),
         };
         let peer = self.peers.find_or_make(now, theirs.instance, addr, config);

@@ -19,6 +19,8 @@ pub(crate) struct Shipping {
     pub(crate) to: SocketAddr,
     pub(crate) via: Via,
     pub(crate) len: usize,
+    /// It is longer than what the path carries: the network may fragment it, and it goes alone.
+    pub(crate) oversize: bool,
 }
 
 /// Packets of one size (the last may be shorter) for one destination on one path.
@@ -31,8 +33,9 @@ pub(crate) struct PendingTrain {
     segment_len: usize,
     segments: usize,
     bytes: usize,
-    /// A shorter packet has ended it.
+    /// A shorter packet has ended it, or one that goes alone.
     ended: bool,
+    oversize: bool,
     staging: Vec<u8>,
     slices: Vec<libc::iovec>,
     /// Some slices point into registered memory.
@@ -52,6 +55,7 @@ impl PendingTrain {
             segments: 0,
             bytes: 0,
             ended: false,
+            oversize: false,
             staging: Vec::with_capacity(caps.train_bytes),
             slices: Vec::with_capacity(64),
             refers: false,
@@ -80,6 +84,7 @@ impl PendingTrain {
     pub(crate) fn takes(&self, packet: Shipping, caps: LinkCaps) -> bool {
         self.is_empty()
             || (!self.ended
+                && !packet.oversize
                 && packet.to == self.to
                 && packet.via == self.via
                 && packet.len <= self.segment_len
@@ -95,7 +100,8 @@ impl PendingTrain {
             (self.to, self.via, self.segment_len) = (packet.to, packet.via, packet.len);
         }
         debug_assert!(self.bytes + packet.len <= self.staging.capacity());
-        self.ended = packet.len < self.segment_len;
+        self.oversize = packet.oversize;
+        self.ended = packet.oversize || packet.len < self.segment_len;
         self.segments += 1;
         self.bytes += packet.len;
     }
@@ -134,7 +140,13 @@ impl PendingTrain {
         // SAFETY: `IoSlice` has the layout of `iovec`; by the invariants what the slices point to is readable.
         let slices: &[IoSlice<'_>] =
             unsafe { std::slice::from_raw_parts(self.slices.as_ptr().cast(), self.slices.len()) };
-        link.send(&Train { to: self.to, via: self.via, segment_len: self.segment_len, slices })
+        link.send(&Train {
+            to: self.to,
+            via: self.via,
+            segment_len: self.segment_len,
+            fragment: self.oversize,
+            slices,
+        })
     }
 
     pub(crate) fn clear(&mut self) {

@@ -14,8 +14,9 @@ const MESSAGE_BITS: u32 = 31;
 
 impl GhostMemory {
     pub(crate) fn new() -> Self {
-        let mut regions = Regions::default();
-        let region = Region { pd: PdId::default(), addr: 0, len: 1 << 63, access: Access::ALL };
+        let mut regions = Regions::new([0; 16]);
+        let region =
+            Region { pd: PdId::default(), addr: 0, len: 1 << 63, access: Access::ALL, nic: None };
         let key = regions.insert(region).expect("room for one region");
         GhostMemory { regions, key }
     }

@@ -123,6 +123,7 @@ impl Hosts {
             TransmitBody::Control(message, path) => {
                 (Packet { path: path.unwrap_or_default(), ..control() }, Body::Control(message))
             }
+            TransmitBody::Probe(..) => unreachable!("no endpoint here searches its path's MTU"),
         };
         let packet = fabric.bodies.load(packet, body);
         fabric.join(port, &packet, events);

@@ -88,6 +88,7 @@ impl Host {
             TransmitBody::Control(control, _) => {
                 endpoint.on_control(now, *slot, control, path, paths);
             }
+            TransmitBody::Probe(probe, _) => endpoint.on_probe(now, *slot, probe),
         }
     }
 
@@ -190,7 +191,9 @@ impl Pair {
             let path = match &transmit.body {
                 TransmitBody::Segment { path, .. } => *path,
                 TransmitBody::Ack(ack) => ack.path,
-                TransmitBody::Control(_, path) => path.unwrap_or_default(),
+                TransmitBody::Control(_, path) | TransmitBody::Probe(_, path) => {
+                    path.unwrap_or_default()
+                }
             };
             if self.loss == 0.0 || !self.dice.random_bool(self.loss) {
                 let at = self.now + DELAY + STEP * path.get().into();

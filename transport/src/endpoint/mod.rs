@@ -2,6 +2,7 @@
 //! and the question whether the peer is alive.
 
 mod liveness;
+mod path_mtu;
 mod timers;
 mod turns;
 
@@ -9,16 +10,18 @@ use std::collections::VecDeque;
 
 use braid_lb::PathSet;
 use braid_wire::{
-    Ack, Control, ControlKind, Crc, DataHeader, MAX_DATA_HEADER_LEN, PathId, QpId, Stream, Time,
+    Ack, Control, ControlKind, Crc, DataHeader, MAX_DATA_HEADER_LEN, PathId, Probe, QpId, Stream,
+    Time,
 };
 
 use self::liveness::{Answer, Liveness};
+use self::path_mtu::PathMtu;
 use self::timers::Timers;
 use self::turns::Turns;
 use crate::qp::Outcome;
 use crate::{
-    Access, Admit, Arrival, Completion, Disconnect, EndpointConfig, Memory, PdId, Placement,
-    PostError, QpState, QueuePair, RecvWr, Remote, SendWr, SgList, StateError, Status,
+    Access, Admit, Arrival, Completion, EndpointConfig, Memory, PdId, Placement, PostError,
+    QpState, QueuePair, RecvWr, Remote, SendWr, SgList, StateError, Status,
 };
 
 /// No segment takes more bytes than this on the wire.
@@ -58,11 +61,15 @@ pub enum TransmitBody {
         train_start: bool,
         /// Whether the payload carries a check.
         crc: Crc,
+        /// It is longer than what the path carries by now: it has to leave alone, and the network may fragment it.
+        oversize: bool,
         /// Where the payload may go on arrival. [`Placement::Blind`] only with [`EndpointConfig::blind`].
         placement: Placement,
     },
     /// An acknowledgement. It goes out on the path that it echoes: that one works.
     Ack(Ack),
+    /// What the path carries, asked or answered, and the path to take; `None`: it goes out from the receiving port.
+    Probe(Probe, Option<PathId>),
     /// Tear-down or a sign of life, and the path to take; `None`: it goes out from the receiving
     /// port, so that a peer that does not know us any more can answer.
     Control(Control, Option<PathId>),
@@ -88,6 +95,13 @@ pub enum EventKind {
     Disconnected,
     /// In SQD: everything that was begun has ended.
     Drained,
+    /// So many bytes has the largest datagram that the path to the peer carries, for all queue pairs that go there.
+    PathMtu(u16),
+    /// What leaves from the ports of paths does not reach the peer, what leaves from the receiving port does: so does
+    /// everything from now on, of all queue pairs that go there.
+    PathsBlocked,
+    /// It does reach the peer again.
+    PathsOpen,
 }
 
 /// All queue pairs towards one peer; owned by one thread.
@@ -110,8 +124,8 @@ pub struct Endpoint {
     in_flight: u64,
     completions: VecDeque<Completion>,
     events: VecDeque<Event>,
-    disconnects: VecDeque<Disconnect>,
     liveness: Liveness,
+    path_mtu: PathMtu,
 }
 
 #[derive(Debug)]
@@ -144,8 +158,8 @@ impl Endpoint {
             in_flight: 0,
             completions: VecDeque::new(),
             events: VecDeque::new(),
-            disconnects: VecDeque::new(),
             liveness: Liveness::new(now + config.ping_interval),
+            path_mtu: PathMtu::new(config.search_path_mtu),
         }
     }
 
@@ -158,6 +172,8 @@ impl Endpoint {
         paths: &mut PathSet,
     ) -> QpSlot {
         qp.connect(remote, &self.config, || paths.admit());
+        self.path_mtu.admit(now, remote.mtu);
+        qp.use_path_mtu(self.path_mtu.payload(), &self.config);
         if self.is_empty() {
             self.liveness.check_at = now + self.config.ping_interval;
         }
@@ -234,12 +250,17 @@ impl Endpoint {
         posted
     }
 
-    /// Changes a connected queue pair's state: SQD, back to RTS, or ERR, which flushes everything and is told to the
-    /// peer. RESET: [`Endpoint::release`] it first.
+    /// Changes a connected queue pair's state: SQD, back to RTS, or ERR. RESET: [`Endpoint::release`] it first.
     pub fn modify(&mut self, _now: Time, slot: QpSlot, to: QpState) -> Result<(), StateError> {
         let changed = self.qp_mut(slot).modify(to);
         self.settle(slot.0);
         changed
+    }
+
+    /// Flushes everything, and tells the peer with the next transmission that this end is gone.
+    pub fn disconnect(&mut self, _now: Time, slot: QpSlot) {
+        self.qp_mut(slot).disconnect();
+        self.settle(slot.0);
     }
 
     /// A data packet has come in. On [`Admit::Take`], place the bytes and call [`Endpoint::placed`].
@@ -299,8 +320,7 @@ impl Endpoint {
         self.qp_mut(slot).renew(path, generation);
     }
 
-    /// A control packet other than CONFIRM has come in, by this path. False: it is not of the other end of this queue pair,
-    /// or says what cannot be.
+    /// A control packet has come in, by this path.
     pub fn on_control(
         &mut self,
         now: Time,
@@ -308,46 +328,52 @@ impl Endpoint {
         control: &Control,
         path: PathId,
         paths: &mut PathSet,
-    ) -> bool {
+    ) {
         let qp = self.qp(slot);
-        let Some(remote) = qp.remote().filter(|remote| remote.qp == control.from) else {
-            return false;
-        };
         let expected = match control.kind {
             // It returns the token that our own packet carried.
-            ControlKind::Unknown => remote.token,
-            _ => qp.token(),
+            ControlKind::Unknown => qp.remote().map(|remote| remote.token),
+            _ => Some(qp.token()),
         };
-        if expected != control.token {
-            return false;
+        if expected != Some(control.token) {
+            return;
         }
         match control.kind {
-            ControlKind::Confirm => return false,
             ControlKind::Pong => {
                 self.heard();
                 paths.on_probe_answer(now, control.stamp);
             }
             ControlKind::Ping => {
                 self.heard();
-                let (index, kind) = (slot.0, self.qp(slot).on_ping());
+                let (index, kind) = (slot.0, self.qp_mut(slot).on_ping());
                 let stamp = control.stamp;
                 self.liveness.answer = Some(Answer { index, kind, stamp, path });
-            }
-            ControlKind::Disconnect(last) => {
-                if !self.qp_mut(slot).on_disconnect(last, path) {
-                    return false;
-                }
-                self.heard();
                 self.settle(slot.0);
+            }
+            ControlKind::Disconnect => {
+                self.heard();
+                self.close(slot, Status::Flushed);
             }
             ControlKind::Unknown => {
-                self.qp_mut(slot).on_unknown();
-                self.settle(slot.0);
+                self.close(slot, Status::RetryExceeded);
                 // Often the whole peer is gone: ask for the next queue pair at once.
                 self.ping_next();
             }
         }
-        true
+    }
+
+    /// The other end of a queue pair does not exist any more.
+    fn close(&mut self, slot: QpSlot, status: Status) {
+        let qp = self.qp_mut(slot);
+        if qp.state().receives() {
+            match status {
+                Status::Flushed => qp.modify(QpState::Error).unwrap_or(()),
+                _ => qp.give_up(status),
+            }
+            let qp = qp.id();
+            self.events.push_back(Event { slot, qp, kind: EventKind::Disconnected });
+        }
+        self.settle(slot.0);
     }
 
     /// The local memory of a segment that [`Endpoint::poll_transmit`] handed out is not there any more.
@@ -377,10 +403,13 @@ impl Endpoint {
         while let Some(index) = self.timers.pop_due(now) {
             if let Some(member) = self.members[index as usize].as_mut() {
                 member.armed = Time::FAR_FUTURE;
-                member.qp.on_timeout(now, paths);
+                if member.qp.on_timeout(now, paths) {
+                    self.suspect_path_mtu(now);
+                }
                 self.settle(index);
             }
         }
+        self.check_path_mtu(now);
         self.check_liveness(now);
     }
 
@@ -391,6 +420,7 @@ impl Endpoint {
             return None;
         }
         let next = self.liveness.check_at.min(self.timers.first()).min(self.paced.first());
+        let next = next.min(self.path_mtu.next_timeout());
         let probe = paths.next_probe().filter(|_| self.prober().is_some());
         Some(probe.map_or(next, |at| next.min(at)))
     }
@@ -402,6 +432,9 @@ impl Endpoint {
             return Some(transmit);
         }
         if let Some(transmit) = self.poll_probe(now, paths) {
+            return Some(transmit);
+        }
+        if let Some(transmit) = self.poll_path_mtu(now, paths) {
             return Some(transmit);
         }
         while let Some(index) = self.ready.first() {
@@ -447,13 +480,6 @@ impl Endpoint {
         self.events.pop_front()
     }
 
-    /// The next queue pair that has ended, and whose peer is to be told until it confirms: for the driver's
-    /// [`crate::Disconnects`]. Call it also after [`Endpoint::release`].
-    pub fn poll_disconnect(&mut self) -> Option<Disconnect> {
-        self.settle_all();
-        self.disconnects.pop_front()
-    }
-
     /// Something has happened to a queue pair: what follows from it is found out once, however
     /// many packets of a batch were for it, by [`Endpoint::settle_all`].
     fn settle(&mut self, index: u32) {
@@ -489,7 +515,6 @@ impl Endpoint {
         while let Some(kind) = member.qp.poll_event() {
             self.events.push_back(Event { slot, qp, kind });
         }
-        self.disconnects.extend(member.qp.poll_disconnect());
         // Once it has been asked for packets, and has no more, its timers are set.
         self.wake(index);
         self.account(index);

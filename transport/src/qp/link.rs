@@ -17,6 +17,8 @@ use crate::{EndpointConfig, QpConfig, Remote};
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     pub(super) remote: Remote,
+    /// Payload bytes of the longest segment that the path carries.
+    pub(super) path_mtu: u16,
     pub(super) trains: TrainLimit,
     pub(super) requests: Outgoing,
     pub(super) from_requests: Incoming,
@@ -69,11 +71,24 @@ impl Link {
             from_requests: Incoming::new(Stream::Requests, &remote, config),
             answers: None,
             from_responses: None,
+            path_mtu: u16::MAX,
             turn: Stream::Requests,
             answer_paths: admit(),
             peer_bytes,
             remote,
         }
+    }
+
+    /// The path carries segments with so many payload bytes.
+    pub(super) fn use_path_mtu(&mut self, payload: u16, endpoint: &EndpointConfig) {
+        self.path_mtu = payload;
+        let longest = self.requests.write_mtu(Time::ZERO, self.remote.mtu).min(payload);
+        self.trains = TrainLimit::new(endpoint, longest);
+    }
+
+    /// Payload bytes of a full segment.
+    pub(super) fn mtu(&self) -> u16 {
+        self.remote.mtu.min(self.path_mtu)
     }
 
     /// An outgoing stream; `None`: nothing was ever to be sent on it.

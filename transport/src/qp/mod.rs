@@ -11,7 +11,6 @@ mod blind;
 mod coverage;
 mod credit;
 mod degrees;
-mod disconnect;
 mod events;
 mod fail;
 mod incoming;
@@ -71,10 +70,8 @@ pub struct QueuePair {
     rq: RecvQueue,
     completions: VecDeque<Completion>,
     events: VecDeque<EventKind>,
-    /// It has ended, and the peer has not been told.
-    disconnects: bool,
-    /// A DISCONNECT came by this path, and is to be confirmed.
-    confirms: Option<PathId>,
+    /// DISCONNECT is still to be said.
+    farewell: bool,
     /// A SEND was longer than its receive; that receive ends with a length error.
     too_long: bool,
     counters: QpCounters,
@@ -150,8 +147,7 @@ impl QueuePair {
             rq: RecvQueue::default(),
             completions: VecDeque::new(),
             events: VecDeque::new(),
-            disconnects: false,
-            confirms: None,
+            farewell: false,
             too_long: false,
             counters: QpCounters::default(),
             degrees: None,
@@ -168,6 +164,12 @@ impl QueuePair {
         self.token
     }
 
+    /// Gives it a new token, for the next attempt to connect it: what an earlier attempt has brought about at the peer
+    /// does not have that.
+    pub fn set_token(&mut self, token: Token) {
+        self.token = token;
+    }
+
     /// Its state.
     pub fn state(&self) -> QpState {
         self.state
@@ -181,6 +183,11 @@ impl QueuePair {
     /// The other end, once connected.
     pub fn remote(&self) -> Option<&Remote> {
         self.link.as_ref().map(|link| &link.remote)
+    }
+
+    /// Payload bytes of a full segment, as agreed and as the path carries by now; `None` before it is connected.
+    pub fn segment_payload(&self) -> Option<u16> {
+        self.link.as_ref().map(|link| link.mtu())
     }
 
     /// What it has seen.
@@ -309,12 +316,13 @@ impl QueuePair {
         link.all_outgoing().map(Outgoing::paced_until).min().unwrap_or(Time::FAR_FUTURE)
     }
 
-    pub(crate) fn on_timeout(&mut self, now: Time, paths: &mut PathSet) {
-        let Some(link) = self.link.as_mut() else { return };
+    /// Returns whether a retransmission has timed out.
+    pub(crate) fn on_timeout(&mut self, now: Time, paths: &mut PathSet) -> bool {
+        let Some(link) = self.link.as_mut() else { return false };
         link.all_incoming_mut().for_each(|stream| stream.on_timeout(now));
-        let mut gives_up = false;
+        let (mut gives_up, before) = (false, self.counters.timeouts);
         for stream in link.all_outgoing_mut() {
-            let outcome = stream.on_timeout(now, self.config.retry_timeout, paths);
+            let outcome = stream.on_timeout(now, self.config.retry_count, paths);
             self.counters.timeouts += u64::from(outcome != Timeout::None);
             match outcome {
                 Timeout::None => {}
@@ -326,6 +334,14 @@ impl QueuePair {
             self.give_up(Status::RetryExceeded);
         }
         self.trim();
+        self.counters.timeouts > before
+    }
+
+    /// No segment that is sent for the first time holds more than `payload` bytes from now on.
+    pub(crate) fn use_path_mtu(&mut self, payload: u16, endpoint: &EndpointConfig) {
+        if let Some(link) = self.link.as_mut() {
+            link.use_path_mtu(payload, endpoint);
+        }
     }
 
     /// Gives back what a burst has made its queues grow to, once nothing is under way any more. The
@@ -360,6 +376,14 @@ impl QueuePair {
     pub(crate) fn dismiss(&mut self, now: Time, paths: &mut PathSet) {
         if let Some(link) = self.link.as_mut() {
             link.dismiss(now, paths);
+        }
+    }
+
+    /// Says DISCONNECT when it next transmits; flushes everything.
+    pub(crate) fn disconnect(&mut self) {
+        self.farewell = self.link.is_some();
+        if self.state != QpState::Reset {
+            self.enter_error();
         }
     }
 

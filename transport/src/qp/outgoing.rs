@@ -33,8 +33,6 @@ pub(crate) struct Outgoing {
     turn: OpenTurn,
     /// Time-outs in a row without progress.
     timeouts: u8,
-    /// How long those have taken.
-    waited: Duration,
     deadline: Option<Time>,
     /// Retransmissions that go out whatever the windows say.
     probes: usize,
@@ -108,7 +106,7 @@ impl Outgoing {
         let segments = room / Segment::wire_len(remote.mtu);
         Outgoing {
             window: Window::new(first),
-            rtt: Rtt::new(config.min_rto, config.max_rto.min(config.retry_timeout)),
+            rtt: Rtt::new(config.min_rto, config.max_rto),
             detector: Detector::new(config, segments),
             repeats: Repeats::default(),
             cc,
@@ -117,7 +115,6 @@ impl Outgoing {
             untold: Vec::new(),
             turn: OpenTurn::default(),
             timeouts: 0,
-            waited: Duration::ZERO,
             deadline: None,
             probes: 0,
             paused_until: None,
@@ -284,7 +281,7 @@ impl Outgoing {
             self.asks.ask();
         }
         self.probes = self.probes.saturating_sub(1);
-        self.deadline = Some(now + self.rto());
+        self.deadline = Some(now + self.rtt.rto(u32::from(self.timeouts)));
         asks
     }
 
@@ -393,32 +390,27 @@ impl Outgoing {
             rtt: now - segment.sent_at,
             congested: false,
         };
-        if self.imply(psn.plus(1), arrived) {
+        if self.imply(psn, arrived) {
             self.on_progress(now);
         }
     }
 
-    /// Everything below `end` has arrived, and no more will: it says nothing about the paths.
-    pub(crate) fn on_final_ack(&mut self, end: Psn) {
-        self.imply(end, |_| Outcome::Forgotten { packets: 1 });
+    /// As [`Outgoing::on_implied_ack`], of an answer that cannot be taken: the end is near.
+    pub(crate) fn on_refused_answer(&mut self, psn: Psn) {
+        self.imply(psn, |_| Outcome::Forgotten { packets: 1 });
     }
 
-    /// Whether all below `end` was sent, and is not less than what is acknowledged.
-    pub(crate) fn can_end_at(&self, end: Psn) -> bool {
-        (self.window.una()..=self.window.next()).contains(&end)
-    }
-
-    fn imply(&mut self, end: Psn, outcome: impl Fn(&Segment) -> Outcome) -> bool {
-        if end <= self.window.una() {
+    fn imply(&mut self, psn: Psn, outcome: impl Fn(&Segment) -> Outcome) -> bool {
+        if psn < self.window.una() {
             return false;
         }
         let (untold, no_echo) = (&mut self.untold, Echo { path: PathId::default(), stamp: 0 });
         let told = |segment: &Segment, _| untold.push((segment.path, outcome(segment)));
-        self.window.ack(end, &[], no_echo, told).is_some()
+        self.window.ack(psn.plus(1), &[], no_echo, told).is_some()
     }
 
     fn on_progress(&mut self, now: Time) {
-        self.forget_timeouts();
+        self.timeouts = 0;
         self.probes = 0;
         self.deadline = (!self.window.is_empty()).then(|| now + self.rtt.rto(0));
     }
@@ -426,11 +418,7 @@ impl Outgoing {
     /// The peer has refused a packet for good. What came before may still take it long to answer, and
     /// all that time the refused packets are not acknowledged; yet the peer is not silent.
     pub(crate) fn on_refused(&mut self) {
-        self.forget_timeouts();
-    }
-
-    fn forget_timeouts(&mut self) {
-        (self.timeouts, self.waited) = (0, Duration::ZERO);
+        self.timeouts = 0;
     }
 
     /// The peer had no receive for the message at `psn`. False: once too often.
@@ -451,7 +439,7 @@ impl Outgoing {
         self.rnr_tries += 1;
         self.refused = psn;
         self.paused_until = Some(now + delay);
-        self.forget_timeouts();
+        self.timeouts = 0;
         retry.is_none_or(|limit| self.rnr_tries <= u32::from(limit))
     }
 
@@ -463,7 +451,7 @@ impl Outgoing {
     pub(crate) fn on_timeout(
         &mut self,
         now: Time,
-        retry_timeout: Duration,
+        retry_count: u8,
         paths: &mut PathSet,
     ) -> Timeout {
         if let Some(until) = self.paused_until {
@@ -476,17 +464,15 @@ impl Outgoing {
             self.deadline = None;
             return Timeout::None;
         }
-        // What was waited for, not what has passed: while the driver does not run, nobody listens.
-        self.waited += self.rto();
-        self.timeouts = self.timeouts.saturating_add(1);
-        if self.waited >= retry_timeout {
+        self.timeouts += 1;
+        if self.timeouts > retry_count {
             return Timeout::GiveUp;
         }
         paths.on_timeout(&mut self.paths, now);
         let lost =
             self.lose(now, paths, |detector, window, lost| detector.on_timeout(now, window, lost));
         self.probes = PROBES;
-        self.deadline = Some(now + self.rto());
+        self.deadline = Some(now + self.rtt.rto(u32::from(self.timeouts)));
         Timeout::Resend(lost.packets)
     }
 
@@ -537,11 +523,6 @@ impl Outgoing {
         self.clear();
         self.tell(now, paths);
         paths.dismiss(&self.paths);
-    }
-
-    /// The retransmission time-out, backed off.
-    pub(crate) fn rto(&self) -> Duration {
-        self.rtt.rto(u32::from(self.timeouts))
     }
 
     pub(crate) fn smoothed_rtt(&self) -> Option<Duration> {

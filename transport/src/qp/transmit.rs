@@ -24,10 +24,15 @@ pub(crate) enum Outcome {
 impl QueuePair {
     /// The next packet; `budget`: bytes that the endpoint lets it put in flight.
     pub(crate) fn poll_transmit(&mut self, now: Time, paths: &mut PathSet, budget: u64) -> Outcome {
-        if let Some(ack) = self.poll_ack(|incoming| incoming.owes_ack_first(now), now) {
+        // Who leaves says first what has arrived: it is too late afterwards.
+        let leaves = self.farewell;
+        let first = |i: &Incoming| i.owes_ack_first(now) || (leaves && i.has_unacknowledged());
+        if let Some(ack) = self.poll_ack(first, now) {
             return Outcome::Packet { body: TransmitBody::Ack(ack), yields: false };
         }
-        if let Some(body) = self.poll_confirm() {
+        if let Some(control) = self.poll_farewell() {
+            let path = self.single_path(now, paths);
+            let body = TransmitBody::Control(control, Some(path));
             return Outcome::Packet { body, yields: false };
         }
         let data = self.poll_data(now, paths, budget);
@@ -76,10 +81,17 @@ impl QueuePair {
         Some(incoming.take_ack(now, qp, token, rnr_delay))
     }
 
+    fn poll_farewell(&mut self) -> Option<Control> {
+        if !std::mem::take(&mut self.farewell) {
+            return None;
+        }
+        self.control(ControlKind::Disconnect, 0)
+    }
+
     /// A control packet for the other end.
     pub(crate) fn control(&self, kind: ControlKind, stamp: u32) -> Option<Control> {
         let remote = self.remote()?;
-        Some(Control { kind, qp: remote.qp, from: self.id, token: remote.token, stamp })
+        Some(Control { kind, qp: remote.qp, token: remote.token, stamp })
     }
 
     fn poll_stream(
@@ -91,7 +103,7 @@ impl QueuePair {
     ) -> Result<TransmitBody, Block> {
         let (next, lost) = self.choose(now, stream, budget)?;
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
-        let limit = link.trains;
+        let (limit, oversize) = (link.trains, next.len > link.path_mtu);
         let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Own) };
         let psn = lost.unwrap_or(outgoing.window.next());
         let (path, train_start) = outgoing.take_path(now, psn, next.len, paths, limit);
@@ -131,7 +143,17 @@ impl QueuePair {
             Stream::Responses => Access::REMOTE_READ,
         };
         let (pd, crc) = (self.config.pd, self.crc());
-        Ok(TransmitBody::Segment { header, gather, pd, access, path, train_start, crc, placement })
+        Ok(TransmitBody::Segment {
+            header,
+            gather,
+            pd,
+            access,
+            path,
+            train_start,
+            crc,
+            oversize,
+            placement,
+        })
     }
 
     fn crc(&self) -> Crc {
@@ -167,9 +189,10 @@ impl QueuePair {
             let next = Next { source: lost.source, offset: lost.offset, len: lost.len };
             return Some((next, Some(psn)));
         }
+        let mtu = link.mtu();
         let limits = Limits {
-            mtu: link.remote.mtu,
-            write_mtu: link.requests.write_mtu(now, link.remote.mtu),
+            mtu,
+            write_mtu: link.requests.write_mtu(now, mtu),
             max_rd_atomic: link.remote.max_rd_atomic,
             draining: self.state == QpState::SendQueueDrained,
         };

@@ -137,6 +137,7 @@ impl Host {
             TransmitBody::Control(control, _) => {
                 endpoint.on_control(now, slot, control, PathId::default(), paths);
             }
+            TransmitBody::Probe(probe, _) => endpoint.on_probe(now, slot, probe),
         }
     }
 

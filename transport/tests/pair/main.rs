@@ -2,7 +2,6 @@
 
 mod acks;
 mod blind;
-mod disconnect;
 mod end;
 #[path = "../everything/mod.rs"]
 mod everything;

@@ -128,6 +128,7 @@ impl World {
         self.trace.record(self.now, host, What::Note(format!("qp {qp}: {:?}", event.kind)));
         self.queues[host][qp].events.push(event.kind);
         match event.kind {
+            EventKind::PathMtu(_) | EventKind::PathsBlocked | EventKind::PathsOpen => {}
             EventKind::Drained => self.on_drained(host, qp),
             EventKind::Failed(status) => {
                 assert_eq!(self.queues[host][qp].fate, Fate::Dies, "QP {qp} fails: {status}");
@@ -164,8 +165,7 @@ impl World {
     pub(crate) fn destroy(&mut self, host: usize, qp: usize) {
         let slot = self.hosts[host].links[qp].slot.expect("a queue pair that lives");
         self.trace.record(self.now, host, What::Note(format!("qp {qp}: destroys it")));
-        let ended = self.hosts[host].endpoint.modify(self.now, slot, QpState::Error);
-        ended.expect("every queue pair can go to ERR");
+        self.hosts[host].endpoint.disconnect(self.now, slot);
         self.hosts[host].transmit(self.now, &mut self.network, &mut self.trace);
         self.collect(host, usize::MAX);
         let now = self.now;

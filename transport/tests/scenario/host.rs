@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use braid_lb::PathSet;
 use braid_transport::{
-    Access, Admit, Arrival, Completion, Disconnects, Endpoint, EndpointConfig, Event, Fence,
-    Landing, PdId, Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
+    Access, Admit, Arrival, Completion, Endpoint, EndpointConfig, Event, Fence, Landing, PdId,
+    Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
 };
 use braid_wire::{
-    Ack, Control, ControlKind, Crc, DataHeader, Opcode, Packet, PathId, QpId, Time, payload_crc,
+    Ack, Control, ControlKind, Crc, DataHeader, Opcode, Packet, PathId, Probe, QpId, Time,
+    payload_crc,
 };
 
 use super::ledger::{Arrivals, Questions};
@@ -43,7 +44,6 @@ pub(crate) struct Host {
     pub(crate) memory: HostMemory,
     pub(crate) links: Vec<Link>,
     inbox: VecDeque<Datagram>,
-    disconnects: Disconnects<()>,
     /// What the driver answers on its own account.
     replies: Vec<(Control, PathId)>,
     /// Which NIC queue pairs it has made; the peer's queue pair is to hear of it.
@@ -80,7 +80,6 @@ impl Host {
         memory: HostMemory,
         config: &EndpointConfig,
     ) -> Self {
-        let disconnects = Disconnects::new(paths.count());
         Host {
             index,
             endpoint,
@@ -88,7 +87,6 @@ impl Host {
             memory,
             links: Vec::new(),
             inbox: VecDeque::new(),
-            disconnects,
             replies: Vec::new(),
             renewals: Vec::new(),
             train_segments: config.train_segments,
@@ -107,8 +105,7 @@ impl Host {
         if !self.inbox.is_empty() {
             return Time::ZERO;
         }
-        let timeouts = [self.endpoint.next_timeout(&self.paths), self.disconnects.next_timeout()];
-        timeouts.into_iter().flatten().min().unwrap_or(Time::FAR_FUTURE)
+        self.endpoint.next_timeout(&self.paths).unwrap_or(Time::FAR_FUTURE)
     }
 
     pub(crate) fn link_of(&self, id: QpId) -> usize {
@@ -146,6 +143,7 @@ impl Host {
         match packet {
             Packet::Ack(ack) => self.on_ack(now, &ack),
             Packet::Control(control) => self.on_control(now, &control, datagram.path),
+            Packet::Probe(probe) => self.on_probe(now, &probe),
             other => panic!("nobody sends {other:?}"),
         }
     }
@@ -256,23 +254,28 @@ impl Host {
         }
     }
 
+    fn on_probe(&mut self, now: Time, probe: &Probe) {
+        if let Some((_, slot)) = self.slot_of(probe.qp) {
+            self.endpoint.on_probe(now, slot, probe);
+        }
+    }
+
     fn on_control(&mut self, now: Time, control: &Control, path: PathId) {
-        if control.kind == ControlKind::Confirm {
-            self.disconnects.confirm(control);
-            return;
-        }
-        if let Some((_, slot)) = self.slot_of(control.qp) {
-            self.endpoint.on_control(now, slot, control, path, &mut self.paths);
-            return;
-        }
-        // As the real driver does: only who asks is told that the queue pair is gone.
-        let reply = match control.kind {
-            ControlKind::Ping if self.disconnects.on_ping(now, control) => return,
-            ControlKind::Ping => ControlKind::Unknown,
-            ControlKind::Disconnect(_) => ControlKind::Confirm,
-            _ => return,
+        let slot = match control.kind {
+            // It names the queue pair that is missing, which is the peer's.
+            ControlKind::Unknown => {
+                self.links.iter().find(|link| link.remote.qp == control.qp).and_then(|l| l.slot)
+            }
+            _ => self.slot_of(control.qp).map(|(_, slot)| slot),
         };
-        self.replies.push((control.answer(reply), path));
+        // As the real driver does: only who asks is told that the queue pair is gone.
+        if slot.is_none() && control.kind == ControlKind::Ping {
+            let reply = Control { kind: ControlKind::Unknown, stamp: 0, ..*control };
+            self.replies.push((reply, path));
+        }
+        if let Some(slot) = slot {
+            self.endpoint.on_control(now, slot, control, path, &mut self.paths);
+        }
     }
 
     /// Lets time pass, if it is time.
@@ -289,26 +292,25 @@ impl Host {
             count += 1;
             assert!(count < 100_000, "poll_transmit does not come to an end");
             self.check_budget();
-            let placement = match transmit.body {
-                TransmitBody::Segment { placement, .. } => placement,
-                _ => Placement::Staged { fence: None },
+            // A probe says itself how it leaves.
+            let by_port = self.endpoint.paths_are_blocked()
+                && !matches!(transmit.body, TransmitBody::Probe(..));
+            let (placement, fragments) = match transmit.body {
+                TransmitBody::Segment { placement, oversize, .. } => (placement, oversize),
+                _ => (Placement::Staged { fence: None }, false),
             };
             if let Some((bytes, path)) = self.encode(now, transmit) {
-                let verb = network.send(now, self.index, &bytes, path, placement);
+                let path = path.filter(|_| !by_port);
+                let verb = network.send(now, self.index, &bytes, path, fragments, placement);
                 trace.packet(now, self.index, verb, &bytes);
             }
-        }
-        while let Some(disconnect) = self.endpoint.poll_disconnect() {
-            self.disconnects.insert(now, (), disconnect);
-        }
-        while let Some(due) = self.disconnects.poll_transmit(now) {
-            self.replies.push((due.control, due.path.unwrap_or_default()));
         }
         for (control, path) in std::mem::take(&mut self.replies) {
             let mut bytes = Vec::new();
             control.encode(&mut bytes);
             let plain = Placement::Staged { fence: None };
-            let verb = network.send(now, self.index, &bytes, path, plain);
+            let path = Some(path).filter(|_| !self.endpoint.paths_are_blocked());
+            let verb = network.send(now, self.index, &bytes, path, false, plain);
             trace.packet(now, self.index, verb, &bytes);
         }
         for (qp, fence) in self.renewals.drain(..) {
@@ -326,7 +328,7 @@ impl Host {
         assert!(in_flight <= most, "{in_flight} bytes in flight towards a buffer of {most}");
     }
 
-    fn encode(&mut self, now: Time, transmit: Transmit) -> Option<(Vec<u8>, PathId)> {
+    fn encode(&mut self, now: Time, transmit: Transmit) -> Option<(Vec<u8>, Option<PathId>)> {
         let mut bytes = Vec::new();
         let slot = transmit.slot;
         let index = self.links.iter().position(|link| link.slot == Some(slot)).expect("a link");
@@ -346,7 +348,7 @@ impl Host {
                     return None;
                 };
                 encode_data(header, &payload, crc, &mut bytes);
-                Some((bytes, path))
+                Some((bytes, Some(path)))
             }
             TransmitBody::Ack(ack) => {
                 self.last_traffic = now;
@@ -355,13 +357,19 @@ impl Host {
                 ack.encode(&mut bytes);
                 let path = ack.path;
                 assert_eq!(Packet::decode(&bytes), Ok(Packet::Ack(ack)));
-                Some((bytes, path))
+                Some((bytes, Some(path)))
             }
             TransmitBody::Control(control, path) => {
                 assert_eq!(control.qp, self.links[index].remote.qp);
                 control.encode(&mut bytes);
                 assert_eq!(Packet::decode(&bytes), Ok(Packet::Control(control)));
-                Some((bytes, path.unwrap_or_default()))
+                Some((bytes, path))
+            }
+            TransmitBody::Probe(probe, path) => {
+                assert_eq!(probe.qp, self.links[index].remote.qp);
+                probe.encode(&mut bytes);
+                assert_eq!(Packet::decode(&bytes), Ok(Packet::Probe(probe)));
+                Some((bytes, path))
             }
         }
     }

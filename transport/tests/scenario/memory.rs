@@ -102,14 +102,15 @@ impl HostMemory {
     /// Registers one region of each use for each protection domain.
     pub(crate) fn new(domains: u32, odd: u64) -> Self {
         let mut memory = HostMemory {
-            regions: Regions::default(),
+            regions: Regions::new([0; 16]),
             blocks: Vec::new(),
             atomics: RefCell::default(),
         };
         for pd in (0..domains).map(PdId) {
             for usage in USES {
                 let base = (memory.blocks.len() as u64 + 1) << BLOCK_SHIFT | (odd & 0xFFF);
-                let region = Region { pd, addr: base, len: REGION_LEN, access: usage.access() };
+                let region =
+                    Region { pd, addr: base, len: REGION_LEN, access: usage.access(), nic: None };
                 let key = memory.regions.insert(region).expect("a free key");
                 memory.blocks.push(Block::new(base, key, pd));
             }

@@ -11,6 +11,7 @@ pub(crate) mod outcomes;
 mod pattern;
 mod plan;
 mod queue;
+mod route;
 mod sabotage;
 mod settings;
 mod trace;

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use braid_transport::{Fence, Placement};
 use braid_wire::{
-    Control, ControlKind, Crc, FinalAck, NakCode, Opcode, Packet, PathId, QpId, Time, Token,
+    Control, ControlKind, Crc, NakCode, Opcode, Packet, PathId, Probe, ProbeKind, QpId, Time, Token,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::route::Route;
 use super::settings::Settings;
 
 /// What goes wrong, as probabilities, until the calm.
@@ -111,6 +112,7 @@ struct Flight {
 pub(crate) struct Network {
     rng: Pcg64Mcg,
     faults: Faults,
+    route: Route,
     delay: Duration,
     jitter: Duration,
     /// What the slowest path takes longer than the fastest.
@@ -127,6 +129,7 @@ impl Network {
         Network {
             rng: Pcg64Mcg::seed_from_u64(seed ^ 0x6E65_7477),
             faults,
+            route: settings.route.clone(),
             delay,
             jitter,
             skew,
@@ -137,15 +140,20 @@ impl Network {
         }
     }
 
-    /// Takes a datagram; says what became of it.
+    /// Takes a datagram; says what became of it. `path`: `None` for the receiving port; `fragments`: it may be fragmented.
     pub(crate) fn send(
         &mut self,
         now: Time,
         from: usize,
         bytes: &[u8],
-        path: PathId,
+        path: Option<PathId>,
+        fragments: bool,
         placement: Placement,
     ) -> &'static str {
+        if !self.route.carries(now, from, bytes.len(), fragments, path.is_none()) {
+            return "too large or from a blocked port:";
+        }
+        let path = path.unwrap_or_default();
         let kind = Kind::Packet(placement);
         let stormy = now < self.faults.calm_at;
         if self.swallows(bytes) || (stormy && self.faults.dead.swallows(now, path)) {
@@ -267,11 +275,16 @@ fn forgery(bytes: &[u8], twist: u32) -> Vec<u8> {
         }
         Ok(Packet::Control(control)) => {
             let token = Token(control.token.0 ^ twist);
+            // UNKNOWN speaks of the other side's queue pair, all others of the receiver's.
             let kind = match control.kind {
-                ControlKind::Unknown | ControlKind::Confirm => control.kind,
-                _ => ControlKind::Disconnect(FinalAck::default()),
+                ControlKind::Unknown => ControlKind::Unknown,
+                _ => ControlKind::Disconnect,
             };
             Control { kind, token, ..control }.encode(&mut forged);
+        }
+        Ok(Packet::Probe(probe)) => {
+            let token = Token(probe.token.0 ^ twist);
+            Probe { kind: ProbeKind::Probed, token, ..probe }.encode(&mut forged);
         }
         other => panic!("nobody sends {other:?}"),
     }

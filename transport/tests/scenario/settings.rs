@@ -10,6 +10,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::network::{Dead, Faults};
+use super::route::Route;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -22,6 +23,7 @@ pub(crate) struct Settings {
     pub(crate) endpoint: EndpointConfig,
     pub(crate) qp: [QpConfig; 2],
     pub(crate) faults: Faults,
+    pub(crate) route: Route,
     pub(crate) delay: Duration,
     pub(crate) jitter: Duration,
     /// What the slowest path takes longer than the fastest.
@@ -74,6 +76,7 @@ impl Settings {
             endpoint: EndpointConfig { blind: blind(seed, mtu), ..endpoint(rng, mtu) },
             qp: [queue_pair(rng, mtu, recovery), queue_pair(rng, mtu, recovery)],
             faults: faults(rng),
+            route: Route::default(),
             delay: micros(pick(rng, &[1, 5, 20, 100])),
             jitter: micros(pick(rng, &[0, 1, 10, 200])),
             skew: micros(pick(rng, &[0, 0, 20, 2_000])),
@@ -85,6 +88,14 @@ impl Settings {
             lazy: rng.random_bool(0.3),
             leaks: false,
         }
+    }
+
+    /// Faults go on until the hosts may have found out what the route carries, and nobody gives up so soon.
+    pub(crate) fn over(&mut self, route: Route) {
+        self.endpoint.search_path_mtu = true;
+        self.qp.iter_mut().for_each(|qp| qp.max_rto = qp.max_rto.max(micros(20_000)));
+        self.faults.calm_at = self.faults.calm_at.max(route.settled_at());
+        self.route = route;
     }
 }
 
@@ -130,6 +141,7 @@ fn dead(rng: &mut Pcg64Mcg) -> Dead {
 
 fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
     EndpointConfig {
+        search_path_mtu: false,
         train_segments: pick(rng, &[1, 1, 2, 4, 16]),
         train_bytes: pick(rng, &[u64::MAX, 3 * u64::from(mtu) + 200, 10_000, 1]),
         peer_receive_buffer: match rng.random_range(0..3) {
@@ -151,7 +163,7 @@ fn queue_pair(rng: &mut Pcg64Mcg, mtu: u16, recovery: LossRecovery) -> QpConfig 
         window: pick(rng, &[1, 2, 5, 16, 64, 65, 300, 4096]),
         max_rd_atomic: pick(rng, &[1, 2, 4, 16]),
         // Bad luck alone must not end a work request either.
-        retry_timeout: Duration::from_secs(30),
+        retry_count: 200,
         rnr_retry: None,
         rnr_delay: micros(pick(rng, &[10, 100, 2_000])),
         min_rto: micros(pick(rng, &[200, 1_000, 4_000])),

@@ -5,6 +5,7 @@ use std::mem::{offset_of, size_of, zeroed};
 use std::{ptr, slice};
 
 use super::{Extension, Sent, with};
+use crate::Sge;
 use crate::abi::*;
 
 /// Notes the call; whether it is to succeed.
@@ -162,7 +163,11 @@ unsafe extern "C" fn ibv_ack_async_event(_: *mut ibv_async_event) {
 
 unsafe extern "C" fn ibv_query_device(_: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
     // SAFETY: see above.
-    unsafe { ((*attr).phys_port_cnt, (*attr).max_qp) = (1, 100) };
+    unsafe {
+        ((*attr).phys_port_cnt, (*attr).max_qp) = (1, 100);
+        // As Soft-RoCE's.
+        ((*attr).max_cqe, (*attr).max_sge) = (32_767, 32);
+    }
     code("ibv_query_device")
 }
 
@@ -263,10 +268,13 @@ unsafe extern "C" fn ibv_create_cq(
     vector: c_int,
 ) -> *mut ibv_cq {
     assert_eq!(vector, 0);
-    make("ibv_create_cq", "cq", ibv_cq { context, channel, cq_context, handle: 0, cqe })
+    let cq = make("ibv_create_cq", "cq", ibv_cq { context, channel, cq_context, handle: 0, cqe });
+    with(|state| state.queues.make_cq(cq, cqe));
+    cq
 }
 
 unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
+    with(|state| state.queues.drop_cq(cq));
     // SAFETY: see above.
     unsafe { unmake("ibv_destroy_cq", "cq", cq) }
 }
@@ -289,16 +297,19 @@ unsafe extern "C" fn ibv_ack_cq_events(_: *mut ibv_cq, count: c_uint) {
     (0..count).for_each(|_| _ = call("ibv_ack_cq_events"));
 }
 
-unsafe extern "C" fn poll_cq(_: *mut ibv_cq, room: c_int, wc: *mut ibv_wc) -> c_int {
+unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, room: c_int, wc: *mut ibv_wc) -> c_int {
     if !call("poll_cq") {
         return -1;
     }
     let mut taken = 0;
+    // SAFETY: all of its fields are integers.
+    let told = |wr_id| ibv_wc { wr_id, ..unsafe { zeroed() } };
     while taken < room as usize
-        && let Some(wr_id) = with(|state| state.completions.pop_front())
+        && let Some(next) =
+            with(|s| s.completions.pop_front().map(told).or_else(|| s.queues.poll(cq)))
     {
         // SAFETY: see above; there is room for `room`.
-        unsafe { wc.add(taken).write(ibv_wc { wr_id, ..zeroed() }) };
+        unsafe { wc.add(taken).write(next) };
         taken += 1;
     }
     taken as c_int
@@ -335,7 +346,7 @@ unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr)
         recv_cq: init.recv_cq,
         srq: init.srq,
         handle: 0,
-        qp_num: 0x11_2233,
+        qp_num: with(|state| state.queues.make_qp(init)),
         state: IBV_QPS_RESET,
         qp_type: init.qp_type,
     };
@@ -350,7 +361,13 @@ unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
     let attr = unsafe { *attr };
     with(|state| state.modified.push((mask as u32, attr)));
     // SAFETY: see above.
-    unsafe { (*qp).state = attr.qp_state };
+    let number = unsafe {
+        (*qp).state = attr.qp_state;
+        (*qp).qp_num
+    };
+    if attr.qp_state == IBV_QPS_RESET {
+        with(|state| state.queues.reset(number));
+    }
     0
 }
 
@@ -366,6 +383,9 @@ unsafe extern "C" fn ibv_query_qp(
 }
 
 unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
+    // SAFETY: see above.
+    let number = unsafe { (*qp).qp_num };
+    with(|state| state.queues.drop_qp(number));
     // SAFETY: see above.
     unsafe { unmake("ibv_destroy_qp", "qp", qp) }
 }
@@ -392,7 +412,7 @@ fn take_room() -> bool {
 }
 
 unsafe extern "C" fn post_send(
-    _: *mut ibv_qp,
+    qp: *mut ibv_qp,
     first: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
@@ -419,7 +439,13 @@ unsafe extern "C" fn post_send(
             rdma: (rdma.remote_addr, rdma.rkey),
             ud: (ud.ah, ud.remote_qpn, ud.remote_qkey),
         };
-        with(|state| state.sent.push(sent));
+        // SAFETY: see above.
+        let number = unsafe { (*qp).qp_num };
+        let is_signaled = wr.send_flags & IBV_SEND_SIGNALED != 0;
+        with(|state| {
+            state.queues.post_send(number, wr.wr_id, is_signaled);
+            state.sent.push(sent);
+        });
         next = wr.next;
     }
     0
@@ -427,7 +453,11 @@ unsafe extern "C" fn post_send(
 
 /// # Safety
 /// `first` is a chain that ends in null, `bad` takes a pointer.
-unsafe fn receive(first: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int {
+unsafe fn receive(
+    first: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+    mut post: impl FnMut(u64, &[Sge]),
+) -> c_int {
     let mut next = first;
     while !next.is_null() {
         if !take_room() {
@@ -436,19 +466,25 @@ unsafe fn receive(first: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int 
             return libc::ENOMEM;
         }
         // SAFETY: see above.
-        next = unsafe { (*next).next };
+        let wr = unsafe { &*next };
+        // SAFETY: a list of no entries may be anywhere, but is never null.
+        post(wr.wr_id, unsafe { slice::from_raw_parts(wr.sg_list, wr.num_sge as usize) });
+        next = wr.next;
     }
     0
 }
 
 unsafe extern "C" fn post_recv(
-    _: *mut ibv_qp,
+    qp: *mut ibv_qp,
     first: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
     call("post_recv");
     // SAFETY: see above.
-    unsafe { receive(first, bad) }
+    let number = unsafe { (*qp).qp_num };
+    let post = |id, sges: &[Sge]| with(|state| state.queues.post_recv(number, id, sges));
+    // SAFETY: see above.
+    unsafe { receive(first, bad, post) }
 }
 
 unsafe extern "C" fn post_srq_recv(
@@ -458,5 +494,5 @@ unsafe extern "C" fn post_srq_recv(
 ) -> c_int {
     call("post_srq_recv");
     // SAFETY: see above.
-    unsafe { receive(first, bad) }
+    unsafe { receive(first, bad, |_, _| ()) }
 }

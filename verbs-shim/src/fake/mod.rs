@@ -1,8 +1,10 @@
-//! A libibverbs with one device that moves no bytes but watches how it is used, for unit tests.
+//! A libibverbs with one device that moves no bytes but watches how it is used, for tests. What "arrives" at its queue
+//! pairs, and what becomes of what they send, the test says.
 //!
 //! Its state belongs to the thread, as C functions have no other way to it: a test makes one [`Device`].
 
 mod functions;
+mod queues;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,6 +15,7 @@ use std::{fs, ptr};
 
 use crate::abi::*;
 use functions::SYMBOLS;
+use queues::Queues;
 
 use crate::{Context, Gid, Qp, QpInit, QpKind, Route, Sge};
 
@@ -53,6 +56,7 @@ struct State {
     completions: VecDeque<u64>,
     sent: Vec<Sent>,
     modified: Vec<(u32, ibv_qp_attr)>,
+    queues: Queues,
 }
 
 thread_local! {
@@ -64,12 +68,23 @@ fn with<R>(use_it: impl FnOnce(&mut State) -> R) -> R {
 }
 
 /// The device `fake0`.
-pub(crate) struct Device {
+#[derive(Debug)]
+pub struct Device {
     sysfs: PathBuf,
 }
 
+impl Default for Device {
+    fn default() -> Self {
+        Device::new()
+    }
+}
+
 impl Device {
-    pub(crate) fn new() -> Self {
+    /// With nothing made and nothing posted: the one of this thread from now on.
+    ///
+    /// # Panics
+    /// If there is no place for its files.
+    pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let sysfs = std::env::temp_dir().join(format!("braid-fake-{}-{count}", std::process::id()));
@@ -89,8 +104,13 @@ impl Device {
 
     /// Lets all calls of that function fail.
     pub(crate) fn failing(self, function: &'static str) -> Self {
-        with(|state| state.failing = Some(function));
+        self.set_failing(Some(function));
         self
+    }
+
+    /// Lets all calls of that function fail from now on, and of no other.
+    pub fn set_failing(&self, function: Option<&'static str>) {
+        with(|state| state.failing = function);
     }
 
     /// Lets only so many work requests be posted.
@@ -108,7 +128,11 @@ impl Device {
         &SYMBOLS
     }
 
-    pub(crate) fn open(&self) -> Context {
+    /// Opens it.
+    ///
+    /// # Panics
+    /// If that is one of the calls that fail.
+    pub fn open(&self) -> Context {
         self.try_open().expect("fake0 opens")
     }
 
@@ -117,7 +141,7 @@ impl Device {
     }
 
     /// How often that function was called.
-    pub(crate) fn took(&self, function: &str) -> usize {
+    pub fn took(&self, function: &str) -> usize {
         with(|state| state.took.iter().filter(|took| **took == function).count())
     }
 
@@ -127,7 +151,7 @@ impl Device {
     }
 
     /// What was made and not unmade.
-    pub(crate) fn alive(&self) -> Vec<&'static str> {
+    pub fn alive(&self) -> Vec<&'static str> {
         with(|state| state.alive.clone())
     }
 
@@ -154,6 +178,31 @@ impl Device {
 
     pub(crate) fn sent(&self) -> Vec<Sent> {
         with(|state| state.sent.clone())
+    }
+
+    /// A message arrives at a queue pair, whose oldest receive takes it. Returns whether it had one, long enough.
+    pub fn deliver(&self, qp: u32, message: &[u8]) -> bool {
+        with(|state| state.queues.deliver(qp, message))
+    }
+
+    /// A WRITE of `len` bytes with immediate data arrives at a queue pair. Returns whether it had a receive for it.
+    pub fn deliver_imm(&self, qp: u32, imm: u32, len: u32) -> bool {
+        with(|state| state.queues.deliver_imm(qp, imm, len))
+    }
+
+    /// A queue pair fails: all that is posted to it, now and until it is reset, ends so.
+    pub fn flush(&self, qp: u32) {
+        with(|state| state.queues.flush(qp));
+    }
+
+    /// All that was sent until now is on its way.
+    pub fn finish_sends(&self) {
+        with(|state| state.queues.finish_sends());
+    }
+
+    /// Whether a completion queue has ever had more receives posted for it than it had room for.
+    pub fn is_overcommitted(&self) -> bool {
+        with(|state| state.queues.is_overcommitted())
     }
 
     /// Masks and attributes of all `ibv_modify_qp`.

@@ -26,25 +26,27 @@ pub(crate) fn examples() -> Vec<(&'static str, Packet<'static>)> {
         ..blank(Opcode::CompareSwap)
     };
     let setup = [
-        ("hello", Setup::Hello(Hello { nonce: NONCE })),
-        ("cookie", Setup::Cookie { nonce: NONCE, cookie: COOKIE }),
+        ("hello", Setup::Hello(Hello { nonce: NONCE, len: 64 })),
+        ("cookie", Setup::Cookie { nonce: NONCE, cookie: COOKIE, len: 64 }),
         ("connect", Setup::Connect(connect(COOKIE))),
         ("accept", Setup::Accept(connect(0))),
         ("reject", Setup::Reject(Reject { nonce: NONCE, reason: RejectReason::Version })),
     ];
-    let refusal = Some(NakCode::RemoteAccess);
-    let last = FinalAck { requests: 0xFF_FFFE, responses: 0x41, refusal };
     let control = [
-        ("disconnect", ControlKind::Disconnect(last)),
-        ("confirm", ControlKind::Confirm),
+        ("disconnect", ControlKind::Disconnect),
         ("ping", ControlKind::Ping),
         ("pong", ControlKind::Pong),
         ("unknown", ControlKind::Unknown),
     ];
     let control = control.map(|(name, kind)| {
-        let (qp, from, token) = (QpId::new(0x123), QpId::new(0x456), Token(0xA1B2_C3D4));
-        (name, Packet::Control(Control { kind, qp, from, token, stamp: 0x0102_0304 }))
+        let (qp, token) = (QpId::new(0x000123), Token(0xA1B2_C3D4));
+        (name, Packet::Control(Control { kind, qp, token, stamp: 0x0102_0304 }))
     });
+    let probes =
+        [("probe", ProbeKind::Probe), ("probed", ProbeKind::Probed)].map(|(name, kind)| {
+            let (qp, token) = (QpId::new(0x000123), Token(0xA1B2_C3D4));
+            (name, Packet::Probe(Probe { kind, qp, token, size: 40, serial: 0x0102_0304 }))
+        });
     let mut all = vec![
         ("data", Packet::Data(write, b"hello")),
         ("atomic", Packet::Data(atomic, b"")),
@@ -52,6 +54,7 @@ pub(crate) fn examples() -> Vec<(&'static str, Packet<'static>)> {
     ];
     all.extend(setup.map(|(name, packet)| (name, Packet::Setup(packet))));
     all.extend(control);
+    all.extend(probes);
     all
 }
 
@@ -126,6 +129,7 @@ pub(crate) fn encode(packet: &Packet<'_>) -> Vec<u8> {
         }
         Packet::Ack(ack) => ack.encode(&mut bytes),
         Packet::Control(control) => control.encode(&mut bytes),
+        Packet::Probe(probe) => probe.encode(&mut bytes),
         Packet::Setup(setup) => setup.encode(&mut bytes),
     }
     bytes

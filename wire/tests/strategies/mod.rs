@@ -89,25 +89,25 @@ pub(crate) fn any_ack() -> impl Strategy<Value = Ack> {
 }
 
 pub(crate) fn any_control() -> impl Strategy<Value = Control> {
-    let refusals = [
-        None,
-        Some(NakCode::InvalidRequest),
-        Some(NakCode::RemoteAccess),
-        Some(NakCode::RemoteOperational),
-    ];
-    (0..5, 0..refusals.len(), any::<[u32; 6]>()).prop_map(
-        move |(kind, refusal, [qp, from, token, stamp, requests, responses])| {
-            let (requests, responses) = (requests & 0xFF_FFFF, responses & 0xFF_FFFF);
-            let last = FinalAck { requests, responses, refusal: refusals[refusal] };
-            let kind = match kind {
-                0 => ControlKind::Disconnect(last),
-                1 => ControlKind::Confirm,
-                2 => ControlKind::Ping,
-                3 => ControlKind::Pong,
-                _ => ControlKind::Unknown,
-            };
-            let (qp, from) = (QpId::new(qp), QpId::new(from));
-            Control { kind, qp, from, token: Token(token), stamp }
+    let kinds =
+        [ControlKind::Disconnect, ControlKind::Ping, ControlKind::Pong, ControlKind::Unknown];
+    (0..kinds.len(), any::<[u32; 3]>()).prop_map(move |(kind, [qp, token, stamp])| Control {
+        kind: kinds[kind],
+        qp: QpId::new(qp),
+        token: Token(token),
+        stamp,
+    })
+}
+
+pub(crate) fn any_probe() -> impl Strategy<Value = Probe> {
+    let kinds = [ProbeKind::Probe, ProbeKind::Probed];
+    (0..kinds.len(), any::<[u32; 3]>(), PROBE_LEN as u16..=9000).prop_map(
+        move |(kind, [qp, token, serial], size)| Probe {
+            kind: kinds[kind],
+            qp: QpId::new(qp),
+            token: Token(token),
+            size,
+            serial,
         },
     )
 }
@@ -121,10 +121,11 @@ pub(crate) fn any_setup() -> impl Strategy<Value = Setup> {
         RejectReason::Cookie,
         RejectReason::Datapath,
     ];
-    (0..5usize, any::<(u64, u64)>(), 0..reasons.len(), any_connect()).prop_map(
-        move |(kind, (nonce, cookie), reason, connect)| match kind {
-            0 => Setup::Hello(Hello { nonce }),
-            1 => Setup::Cookie { nonce, cookie },
+    let len = HELLO_LEN as u16..=BASE_DATAGRAM as u16;
+    (0..5usize, any::<(u64, u64)>(), len, 0..reasons.len(), any_connect()).prop_map(
+        move |(kind, (nonce, cookie), len, reason, connect)| match kind {
+            0 => Setup::Hello(Hello { nonce, len }),
+            1 => Setup::Cookie { nonce, cookie, len },
             2 => Setup::Connect(connect),
             3 => Setup::Accept(connect),
             _ => Setup::Reject(Reject { nonce, reason: reasons[reason] }),

@@ -55,6 +55,7 @@ struct Held {
     to: SocketAddr,
     via: Via,
     segment_len: usize,
+    fragment: bool,
     bytes: Vec<u8>,
 }
 
@@ -116,9 +117,10 @@ impl FaultyLink {
             if held.due > now {
                 break;
             }
-            let Held { to, via, segment_len, .. } = *held;
+            let Held { to, via, segment_len, fragment, .. } = *held;
             let slices = [IoSlice::new(&held.bytes)];
-            let sent = self.inner.send(&Train { to, via, segment_len, slices: &slices });
+            let train = Train { to, via, segment_len, fragment, slices: &slices };
+            let sent = self.inner.send(&train);
             if matches!(sent, Ok(Sent::Full)) {
                 return Ok(false);
             }
@@ -188,10 +190,10 @@ impl FaultyLink {
             return;
         }
         self.held_bytes += bytes.len();
-        let Train { to, via, segment_len, .. } = *train;
+        let Train { to, via, segment_len, fragment, .. } = *train;
         let order = self.holds;
         self.holds += 1;
-        self.held.push(Reverse(Held { due, order, to, via, segment_len, bytes }));
+        self.held.push(Reverse(Held { due, order, to, via, segment_len, fragment, bytes }));
     }
 
     fn buffer(&mut self) -> Vec<u8> {

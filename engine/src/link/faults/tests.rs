@@ -28,7 +28,12 @@ impl Link for Recorder {
     }
 
     fn caps(&self) -> LinkCaps {
-        LinkCaps { train_segments: 16, train_bytes: 65_507, receive_buffer: 1 << 20 }
+        LinkCaps {
+            train_segments: 16,
+            train_bytes: 65_507,
+            receive_buffer: 1 << 20,
+            has_hops: false,
+        }
     }
     fn local_addr(&self) -> SocketAddr {
         TO
@@ -74,7 +79,8 @@ fn send(link: &mut FaultyLink, numbers: std::ops::Range<u32>) -> Sent {
     let (a, b) = bytes.split_at(10);
     let slices = [IoSlice::new(a), IoSlice::new(b)];
     let via = Via::Path(PathId::new(3));
-    link.send(&Train { to: TO, via, segment_len: SEGMENT, slices: &slices }).unwrap()
+    link.send(&Train { to: TO, via, segment_len: SEGMENT, fragment: false, slices: &slices })
+        .unwrap()
 }
 
 /// Sends `trains` trains of eight, waits for all that is late, and returns what was sent.

@@ -2,6 +2,8 @@
 
 mod receive;
 mod send;
+#[cfg(test)]
+mod tests;
 
 use std::collections::hash_map::Entry;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,14 +19,15 @@ use rustc_hash::FxHashMap;
 
 use super::batch::Batch;
 use super::buffers::Buffers;
-use super::control::Control;
-use super::device::{Device, KeyCache};
+use super::control::{Control, RECEIVES};
+use super::device::Device;
 use super::error::TrunkError;
 use super::lane::{LANE_SENDS, Lane, credits, receives};
 use super::losses::Losses;
 use super::options::VerbsSetupError;
 use super::parts::MAX_PARTS;
 use super::pool::Pool;
+use super::recv_cqs::RecvCqs;
 use super::segments::Segments;
 use super::trunk::{Owner, Partner, Trunk};
 use crate::random;
@@ -32,9 +35,8 @@ use crate::random;
 pub(crate) use receive::Arrived;
 pub(crate) use send::Shipment;
 
-/// Entries of the completion queue of receives, on all lanes. Providers round one more up to a power of two.
-const RECEIVED: u32 = (1 << 15) - 1;
-/// Of that of sends: those that may be under way, and what is left of lanes that were closed.
+/// Entries of the completion queue of sends: those that may be under way, and what is left of lanes that were closed. Providers
+/// round one more up to a power of two.
 const SENT: u32 = (1 << 11) - 1;
 const _: () = assert!(SENT as usize > 2 * LANE_SENDS);
 /// How long the NIC may take to send what it has, until its queue pairs are closed.
@@ -45,7 +47,6 @@ const LOOK_AFTER: Duration = Duration::from_millis(20);
 /// See the module. One thread at a time owns it.
 pub(crate) struct Trunks {
     device: Arc<Device>,
-    keys: KeyCache,
     batch: Batch,
     trunks: FxHashMap<QpId, Trunk>,
     /// By NIC queue pair number.
@@ -53,7 +54,7 @@ pub(crate) struct Trunks {
     control: Control,
     pools: FxHashMap<PdId, Pool>,
     send_cq: Cq,
-    recv_cq: Cq,
+    recv_cqs: RecvCqs,
     channel: CompletionChannel,
     paths: usize,
     /// How segments are that the NIC places.
@@ -80,12 +81,12 @@ impl Trunks {
             return Err(VerbsSetupError::Paths { paths, max: MAX_LANES - 1 });
         }
         let channel = device.context.create_channel()?;
-        let queue = |entries: u32| {
-            device.context.create_cq(entries.min(device.attributes.max_cqe), Some(&channel))
-        };
-        let (send_cq, recv_cq) = (queue(SENT)?, queue(RECEIVED)?);
+        let sent = SENT.min(device.attributes.max_cqe);
+        let send_cq = device.context.create_cq(sent, Some(&channel))?;
+        let mut recv_cqs = RecvCqs::default();
+        let datagrams = recv_cqs.reserve(&device, &channel, RECEIVES as usize)?;
         let qkey = random::number() as u32 & 0x7FFF_FFFF;
-        let control = Control::new(&device, &send_cq, &recv_cq, qkey)?;
+        let control = Control::new(&device, &send_cq, recv_cqs.cq(datagrams), qkey)?;
         let part_len = Frame::part_len(device.mtu as usize);
         let (parts, message_len) = room(segments.staged, part_len);
         let (most_parts, slot_len) = room(segments.longest(), part_len);
@@ -94,7 +95,6 @@ impl Trunks {
             return Err(VerbsSetupError::Mtu { mtu: segments.staged, most, path: device.mtu });
         }
         Ok(Trunks {
-            keys: device.keys(),
             device,
             batch: Batch::default(),
             trunks: FxHashMap::default(),
@@ -102,7 +102,7 @@ impl Trunks {
             control,
             pools: FxHashMap::default(),
             send_cq,
-            recv_cq,
+            recv_cqs,
             channel,
             paths,
             blind: segments.blind,
@@ -131,7 +131,7 @@ impl Trunks {
             .channel
             .drain()
             .and_then(|_| self.send_cq.request_notify())
-            .and_then(|()| self.recv_cq.request_notify());
+            .and_then(|()| self.recv_cqs.request_notify());
         if let Err(error) = armed {
             tracing::warn!(%error, "an RDMA device does not answer");
             self.gone = true;
@@ -168,13 +168,16 @@ impl Trunks {
 
     fn make_lanes(&mut self, owner: Owner) -> Result<Vec<u8>, TrunkError> {
         let Some(trunk) = self.trunks.get_mut(&owner.id) else { return Ok(Vec::new()) };
-        let (pool, cqs) = (&self.pools[&owner.pd], (&self.send_cq, &self.recv_cq));
+        let pool = &self.pools[&owner.pd];
         let lanes = self.paths + 1;
         let count = receives(lanes, self.message_len);
         let buffers = Arc::new(Buffers::new(&pool.pd, lanes * count, self.message_len)?);
         for index in 0..lanes {
-            let lane =
-                Lane::new(&self.device, pool, cqs, &buffers, index * count..(index + 1) * count)?;
+            let room = self.recv_cqs.reserve(&self.device, &self.channel, count)?;
+            let cqs = (&self.send_cq, self.recv_cqs.cq(room), room);
+            let own = index * count..(index + 1) * count;
+            let made = Lane::new(&self.device, pool, cqs, &buffers, own);
+            let lane = made.inspect_err(|_| self.recv_cqs.release(room))?;
             lane.number().map(|number| self.lanes.insert(number, (owner.id, index)));
             trunk.lanes.push(lane);
         }
@@ -214,11 +217,18 @@ impl Trunks {
         let Some(trunk) = self.trunks.get_mut(&id) else { return };
         let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return };
         for mut lane in trunk.lanes.drain(..) {
-            lane.number().map(|number| self.lanes.remove(&number));
-            self.outstanding -= lane.outstanding();
-            if let Err(error) = lane.close(pool) {
-                tracing::debug!(%error, "closing a lane");
+            let number = lane.number();
+            counting(&mut self.outstanding, &mut lane, |lane| {
+                if let Err(error) = lane.close(pool) {
+                    tracing::debug!(%error, "closing a lane");
+                    lane.end(pool);
+                }
+            });
+            if let Some(number) = number {
+                self.lanes.remove(&number);
+                self.recv_cqs.clear(lane.room, number);
             }
+            self.recv_cqs.release(lane.room);
         }
     }
 
@@ -230,18 +240,37 @@ impl Trunks {
 
     /// Closes a lane's NIC queue pair, makes another, and tells the peer. False: it could not be closed.
     fn renew(&mut self, id: QpId, index: usize) -> bool {
+        let is_closed = self.close_lane(id, index);
+        if is_closed {
+            self.reopen_lane(id, index);
+        }
+        is_closed
+    }
+
+    /// Sees to it that nothing lands any more that was sent to a lane. False: it might.
+    fn close_lane(&mut self, id: QpId, index: usize) -> bool {
         let Some(trunk) = self.trunks.get_mut(&id) else { return true };
         let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return true };
         let Some(lane) = trunk.lanes.get_mut(index) else { return true };
-        lane.number().map(|number| self.lanes.remove(&number));
-        self.outstanding -= lane.outstanding();
-        if let Err(error) = lane.close(pool) {
+        let number = lane.number();
+        if let Err(error) = counting(&mut self.outstanding, lane, |lane| lane.close(pool)) {
             tracing::warn!(qp = %id, path = index, %error, "a lane cannot be closed");
             self.gone |= self.device.is_gone();
             return false;
         }
-        let Some(far) = &trunk.far else { return true };
-        let cqs = (&self.send_cq, &self.recv_cq);
+        if let Some(number) = number {
+            self.lanes.remove(&number);
+            self.recv_cqs.clear(lane.room, number);
+        }
+        true
+    }
+
+    /// Makes another NIC queue pair for a lane that was closed, and tells the peer.
+    fn reopen_lane(&mut self, id: QpId, index: usize) {
+        let Some(trunk) = self.trunks.get_mut(&id) else { return };
+        let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return };
+        let (Some(far), Some(lane)) = (&trunk.far, trunk.lanes.get_mut(index)) else { return };
+        let cqs = (&self.send_cq, self.recv_cqs.cq(lane.room));
         let opened = lane.reopen(&self.device, pool, cqs);
         let remote = lane.remote;
         match opened.and_then(|()| lane.connect(&far.rtr(&self.device, index, remote))) {
@@ -251,11 +280,10 @@ impl Trunks {
             }
             Err(error) => {
                 tracing::warn!(qp = %id, path = index, %error, "a lane is lost");
-                lane.qp = None;
+                lane.end(pool);
             }
         }
         self.tell_renewed(id, index);
-        true
     }
 
     fn tell_renewed(&mut self, id: QpId, index: usize) {
@@ -293,6 +321,14 @@ impl Trunks {
             self.renew(id, index);
         }
     }
+}
+
+/// Does something with a lane, and keeps count of the work requests that the NIC may read for.
+fn counting<R>(outstanding: &mut usize, lane: &mut Lane, act: impl FnOnce(&mut Lane) -> R) -> R {
+    let before = lane.outstanding();
+    let result = act(lane);
+    *outstanding = *outstanding + lane.outstanding() - before;
+    result
 }
 
 /// Into how many parts a packet with `payload` bytes goes at most, and the bytes of a buffer for it, the frames of

@@ -1,22 +1,24 @@
 //! What comes in: messages, payloads in their places, notes, and word of what the NIC is done with.
 
+use std::cmp::Ordering;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use braid_transport::{Access, Regions};
-use braid_verbs::{Completion, WcOpcode};
-use braid_wire::{DataHeader, FRAME_LEN, Frame, FrameKind, Note, NoteBody, Opcode, PathId, QpId};
-use smallvec::SmallVec;
+use braid_verbs::{Completion, WcOpcode, WcStatus};
+use braid_wire::{DataHeader, FRAME_LEN, Frame, FrameKind, Note, NoteBody, PathId, QpId, Time};
 
-use super::Trunks;
+use super::{Trunks, counting};
 use crate::link::Received;
-use crate::verbs::device::KeyCache;
 use crate::verbs::lane::Lane;
+use crate::verbs::recv_cqs::LOOK;
 use crate::verbs::trunk::Owner;
 
-/// Completions that are looked at together.
-const LOOK: usize = 32;
-/// Looks in one turn of the worker.
+/// Looks at each queue in one turn of the worker.
 const LOOKS: usize = 8;
+/// How long a lane stays as it is when the peer wants it renewed or has renewed its own end: making NIC queue pairs is dear. One that keeps
+/// to the rules of `braid_transport::Placement` rests for 200 ms between two losses.
+const SETTLE: Duration = Duration::from_millis(100);
 
 /// What has come in.
 pub(crate) enum Arrived<'a> {
@@ -26,28 +28,45 @@ pub(crate) enum Arrived<'a> {
     Placed(PathId, &'a DataHeader),
     /// The peer has closed what came before this generation of a path.
     Renewed(QpId, PathId, u32),
+    /// A packet whose fence names what there is not.
+    Refused,
+}
+
+/// What a fence has come to.
+enum Shut {
+    /// Nothing lands any more that was sent to its generation.
+    Yes,
+    /// It might: the device does not close it.
+    NotYet,
+    /// Nobody was told of such a generation.
+    Never,
 }
 
 impl Trunks {
     /// Takes what has come, within a budget. Returns how many messages that were.
-    pub(crate) fn poll(&mut self, regions: &Regions, sink: &mut dyn FnMut(Arrived<'_>)) -> usize {
+    pub(crate) fn poll(
+        &mut self,
+        now: Time,
+        regions: &Regions,
+        sink: &mut dyn FnMut(Arrived<'_>),
+    ) -> usize {
         self.reap();
         let mut count = 0;
-        let mut room = [Completion::default(); LOOK];
-        for _ in 0..LOOKS {
-            let found = match self.recv_cq.poll(&mut room) {
-                Ok(found) => found,
-                Err(error) => {
-                    tracing::warn!(%error, "an RDMA device does not answer");
-                    self.gone = true;
-                    return count;
+        for queue in 0..self.recv_cqs.count() {
+            for _ in 0..LOOKS {
+                let found = match self.recv_cqs.take(queue) {
+                    Ok(found) => found,
+                    Err(error) => {
+                        tracing::warn!(%error, "an RDMA device does not answer");
+                        self.gone = true;
+                        return count;
+                    }
+                };
+                found.iter().for_each(|completion| self.take(now, completion, regions, sink));
+                count += found.len();
+                if found.len() < LOOK {
+                    break;
                 }
-            };
-            let found: SmallVec<[Completion; LOOK]> = found.iter().copied().collect();
-            found.iter().for_each(|completion| self.take(completion, regions, sink));
-            count += found.len();
-            if found.len() < LOOK {
-                break;
             }
         }
         count
@@ -74,7 +93,7 @@ impl Trunks {
         let Some(trunk) = self.trunks.get_mut(&id) else { return };
         let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return };
         let Some(lane) = trunk.lanes.get_mut(index) else { return };
-        self.outstanding -= lane.on_sent(completion.id(), pool);
+        counting(&mut self.outstanding, lane, |lane| lane.on_sent(completion.id(), pool));
         if let Err(status) = completion.status() {
             tracing::debug!(qp = %id, path = index, %status, "a lane has failed");
             self.renew(id, index);
@@ -83,6 +102,7 @@ impl Trunks {
 
     fn take(
         &mut self,
+        now: Time,
         completion: &Completion,
         regions: &Regions,
         sink: &mut dyn FnMut(Arrived<'_>),
@@ -90,7 +110,7 @@ impl Trunks {
         let buffer = completion.id() as u32;
         if completion.qp_num() == self.control.number() {
             if completion.status().is_ok() {
-                self.take_datagram(buffer, completion.byte_len() as usize, regions, sink);
+                self.take_datagram(now, (buffer, completion.byte_len() as usize), regions, sink);
             }
             return self.control.recycle(buffer);
         }
@@ -100,10 +120,13 @@ impl Trunks {
         let Some(buffer) = lane.received(completion.id()) else { return };
         if completion.status().is_ok() {
             match completion.opcode() {
-                WcOpcode::Recv => self.take_message(completion, (id, index), sink),
+                WcOpcode::Recv => self.take_message(now, completion, (id, index), sink),
                 WcOpcode::RecvWriteWithImm => self.take_write(completion, (id, index), sink),
                 _ => {}
             }
+        } else if completion.status() == Err(WcStatus::Flushed) {
+            // So would be whatever is posted, and looked at again, until the lane is renewed.
+            return;
         }
         // A fence in the message may have renewed this very lane.
         let lane = self.lane(id, index);
@@ -119,6 +142,7 @@ impl Trunks {
     /// A message of a lane.
     fn take_message(
         &mut self,
+        now: Time,
         completion: &Completion,
         (id, index): (QpId, usize),
         sink: &mut dyn FnMut(Arrived<'_>),
@@ -130,10 +154,10 @@ impl Trunks {
             Frame::decode(bytes).ok().map(|(frame, _)| frame)
         };
         let Some(frame) = self.lane(id, index).and_then(frame) else { return };
-        if let Some(fence) = frame.fence
-            && !self.shut(id, fence)
-        {
-            return;
+        match frame.fence.map(|fence| self.shut(now, id, fence)) {
+            None | Some(Shut::Yes) => {}
+            Some(Shut::NotYet) => return,
+            Some(Shut::Never) => return sink(Arrived::Refused),
         }
         let Some(trunk) = self.trunks.get_mut(&id) else { return };
         let Some(lane) = trunk.lanes.get_mut(index) else { return };
@@ -170,28 +194,43 @@ impl Trunks {
         let head = completion.imm().and_then(|imm| lane.head_of(imm));
         let head = head.filter(|head| u32::from(head.len) == completion.byte_len());
         if let Some(header) = head {
-            debug_assert!(matches!(header.opcode, Opcode::Write | Opcode::WriteImm));
             sink(Arrived::Placed(PathId::new(index as u16), &header));
         }
     }
 
-    /// Makes sure that nothing lands any more that was sent to this generation of a path. False: it might.
-    fn shut(&mut self, id: QpId, (path, generation): (PathId, u32)) -> bool {
+    /// Makes sure that nothing lands any more that was sent to this generation of a path. The peer is told of the next one, in
+    /// which only those are: a lane that is fenced again too soon stays closed for a while.
+    fn shut(&mut self, now: Time, id: QpId, (path, generation): (PathId, u32)) -> Shut {
         let index = usize::from(path.get());
-        let Some(trunk) = self.trunks.get(&id) else { return false };
+        let Some(trunk) = self.trunks.get(&id) else { return Shut::Never };
         let is_path = index < trunk.safe();
-        let Some(lane) = trunk.lanes.get(index).filter(|_| is_path) else { return false };
-        if lane.generation <= generation {
-            return self.renew(id, index);
+        let Some(lane) = trunk.lanes.get(index).filter(|_| is_path) else {
+            return Shut::Never;
+        };
+        match generation.cmp(&lane.generation) {
+            Ordering::Greater => return Shut::Never,
+            Ordering::Less => self.tell_renewed(id, index),
+            Ordering::Equal => {
+                let is_settled = has_settled(now, lane.renewed);
+                if self.batch.lane() == Some((id, index)) {
+                    self.flush();
+                }
+                if !self.close_lane(id, index) {
+                    return Shut::NotYet;
+                }
+                if is_settled {
+                    self.lane(id, index).map(|lane| lane.renewed.replace(now));
+                    self.reopen_lane(id, index);
+                }
+            }
         }
-        self.tell_renewed(id, index);
-        true
+        Shut::Yes
     }
 
     fn take_datagram(
         &mut self,
-        buffer: u32,
-        len: usize,
+        now: Time,
+        (buffer, len): (u32, usize),
         regions: &Regions,
         sink: &mut dyn FnMut(Arrived<'_>),
     ) {
@@ -205,25 +244,33 @@ impl Trunks {
             }
             FrameKind::Note => {
                 if let Ok(note) = Note::decode(rest) {
-                    self.take_note(&note, regions, sink);
+                    self.take_note(now, &note, regions, sink);
                 }
             }
             FrameKind::Headers | FrameKind::Part => {}
         }
     }
 
-    fn take_note(&mut self, note: &Note, regions: &Regions, sink: &mut dyn FnMut(Arrived<'_>)) {
+    fn take_note(
+        &mut self,
+        now: Time,
+        note: &Note,
+        regions: &Regions,
+        sink: &mut dyn FnMut(Arrived<'_>),
+    ) {
         let Some(trunk) = self.trunks.get_mut(&note.qp) else { return };
         let owner = trunk.owner;
         let Some(far) = trunk.far.as_mut().filter(|_| owner.token == note.token) else { return };
         match note.body {
-            NoteBody::Tell { rkey, nic_rkey, addr, len } => far.learn(rkey, nic_rkey, addr, len),
+            NoteBody::Tell { rkey, nic_rkey, addr, len } => {
+                far.regions.learn(rkey, nic_rkey, addr, len);
+            }
             NoteBody::Ask { rkey } => {
-                let body = tell(owner, rkey, regions, &mut self.keys);
+                let body = tell(owner, rkey, regions);
                 self.control.send(far.control(), Frame::note(), &far.note(body).encode());
             }
             NoteBody::Renewed { path, generation, lane } => {
-                if self.reconnect(note.qp, path, generation, lane) {
+                if self.reconnect(now, note.qp, (path, generation), lane) {
                     sink(Arrived::Renewed(note.qp, path, generation));
                 }
             }
@@ -231,7 +278,13 @@ impl Trunks {
     }
 
     /// The peer has another NIC queue pair for a lane. Whether that is news.
-    fn reconnect(&mut self, id: QpId, path: PathId, generation: u32, remote: u32) -> bool {
+    fn reconnect(
+        &mut self,
+        now: Time,
+        id: QpId,
+        (path, generation): (PathId, u32),
+        remote: u32,
+    ) -> bool {
         let index = usize::from(path.get());
         if self.batch.lane() == Some((id, index)) {
             self.flush();
@@ -241,13 +294,16 @@ impl Trunks {
         let (Some(far), Some(lane)) = (&trunk.far, trunk.lanes.get_mut(index)) else {
             return false;
         };
-        if generation <= lane.remote_generation {
+        if generation <= lane.remote_generation || !has_settled(now, lane.rejoined) {
             return false;
         }
-        let before = lane.outstanding();
-        let done = lane.reconnect(&self.device, pool, &far.rtr(&self.device, index, remote));
-        self.outstanding = self.outstanding + lane.outstanding() - before;
-        if let Err(error) = done {
+        lane.rejoined = Some(now);
+        let reset = counting(&mut self.outstanding, lane, |lane| lane.reset(pool));
+        if let Some(number) = lane.number() {
+            self.recv_cqs.clear(lane.room, number);
+        }
+        let rtr = far.rtr(&self.device, index, remote);
+        if let Err(error) = reset.and_then(|()| lane.rejoin(&self.device, &rtr)) {
             tracing::warn!(qp = %id, path = index, %error, "a lane cannot be joined again");
             return false;
         }
@@ -256,17 +312,21 @@ impl Trunks {
     }
 }
 
+/// Whether a lane may change again that has changed `last`.
+fn has_settled(now: Time, last: Option<Time>) -> bool {
+    last.is_none_or(|last| now >= last + SETTLE)
+}
+
 /// The answer to [`NoteBody::Ask`].
-fn tell(owner: Owner, rkey: u32, regions: &Regions, keys: &mut KeyCache) -> NoteBody {
+fn tell(owner: Owner, rkey: u32, regions: &Regions) -> NoteBody {
     let region = regions.get(rkey).filter(|region| {
         let allowed = region.access.allows(Access::REMOTE_WRITE);
         allowed && owner.access.allows(Access::REMOTE_WRITE) && region.pd == owner.pd
     });
-    let nic = keys.load().get(&rkey).copied();
-    match (region, nic) {
-        (Some(region), Some(nic)) => {
+    match region.and_then(|region| region.nic.map(|nic| (region, nic))) {
+        Some((region, nic)) => {
             NoteBody::Tell { rkey, nic_rkey: nic.rkey, addr: region.addr, len: region.len }
         }
-        _ => NoteBody::Tell { rkey, nic_rkey: 0, addr: 0, len: 0 },
+        None => NoteBody::Tell { rkey, nic_rkey: 0, addr: 0, len: 0 },
     }
 }

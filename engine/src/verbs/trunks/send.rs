@@ -1,9 +1,9 @@
 //! Segments, acknowledgements and control packets that leave.
 
-use braid_transport::{Fence, Placement, SgList};
+use braid_transport::{Fence, Placement, Regions, SgList};
 use braid_wire::{DataHeader, FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, NoteBody, PathId, QpId, Time};
 
-use super::Trunks;
+use super::{Trunks, counting};
 use crate::memory::append;
 use crate::verbs::batch::Entries;
 use crate::verbs::lane::{LANE_SENDS, MAX_PIECES};
@@ -20,6 +20,19 @@ pub(crate) struct Shipment<'a> {
     pub(crate) gather: &'a SgList,
     pub(crate) path: PathId,
     pub(crate) placement: Placement,
+    /// The snapshot that the memory has been checked against.
+    pub(crate) regions: &'a Regions,
+}
+
+impl Shipment<'_> {
+    /// The NIC's view of its pieces of memory; `None`: some of it is not registered with the NIC.
+    fn entries(&self) -> Option<Entries> {
+        let entry = |piece: &braid_transport::Sge| {
+            let lkey = self.regions.get(piece.lkey)?.nic?.lkey;
+            Some(braid_verbs::Sge { addr: piece.addr, len: piece.len, lkey })
+        };
+        self.gather.iter().map(entry).collect()
+    }
 }
 
 impl Trunks {
@@ -55,7 +68,7 @@ impl Trunks {
         if header.len < BLIND_FROM || shipment.gather.len() > MAX_PIECES {
             return false;
         }
-        let Some(entries) = self.entries(shipment.gather) else { return false };
+        let Some(entries) = shipment.entries() else { return false };
         let addr = header.address.wrapping_add(header.offset.into());
         let Some(nic_rkey) = self.nic_rkey(now, id, header.rkey, addr, header.len) else {
             return false;
@@ -77,27 +90,17 @@ impl Trunks {
 
     fn nic_rkey(&mut self, now: Time, id: QpId, rkey: u32, addr: u64, len: u16) -> Option<u32> {
         let far = self.trunks.get_mut(&id)?.far.as_mut()?;
-        let known = far.nic_rkey(rkey, addr, len.into());
-        if known.is_none() && far.must_ask(now, rkey) {
+        let known = far.regions.nic_rkey(rkey, addr, len.into());
+        if known.is_none() && far.regions.must_ask(now, rkey) {
             let note = far.note(NoteBody::Ask { rkey }).encode();
             self.control.send(far.control(), Frame::note(), &note);
         }
         known
     }
 
-    /// The NIC's view of pieces of registered memory; `None`: some of it is not registered with the NIC (any more).
-    fn entries(&mut self, gather: &SgList) -> Option<Entries> {
-        let keys = self.keys.load();
-        let entry = |piece: &braid_transport::Sge| {
-            let lkey = keys.get(&piece.lkey)?.lkey;
-            Some(braid_verbs::Sge { addr: piece.addr, len: piece.len, lkey })
-        };
-        gather.iter().map(entry).collect()
-    }
-
     /// Sends header and payload as one message.
     fn stage(&mut self, now: Time, id: QpId, shipment: &Shipment<'_>) {
-        let Shipment { header, gather, path, placement } = *shipment;
+        let Shipment { header, gather, path, placement, .. } = *shipment;
         let fence = match placement {
             Placement::Staged { fence } => fence.map(|fence| (fence.path, fence.generation)),
             Placement::Blind(_) => None,
@@ -128,7 +131,7 @@ impl Trunks {
         if !self.batch.takes(at) {
             self.flush();
         }
-        let entries = self.entries(gather).filter(|entries| entries.len() <= MAX_PIECES);
+        let entries = shipment.entries().filter(|entries| entries.len() <= MAX_PIECES);
         let Some(pool) = self.pools.get_mut(&pd) else { return };
         let mut staged = Vec::with_capacity(FRAME_LEN + MAX_DATA_HEADER_LEN);
         staged.extend_from_slice(&Frame::packet(path, fence).encode());
@@ -190,11 +193,8 @@ impl Trunks {
         let Some(trunk) = self.trunks.get_mut(&id) else { return };
         let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return };
         let Some(lane) = trunk.lanes.get_mut(index) else { return self.batch.forget(pool) };
-        let before = lane.outstanding();
-        self.batch.post(lane, pool);
-        let broken = lane.qp.is_none();
-        self.outstanding = self.outstanding + lane.outstanding() - before;
-        if broken && !self.gone {
+        let is_posted = counting(&mut self.outstanding, lane, |lane| self.batch.post(lane, pool));
+        if !is_posted && !self.gone {
             self.renew(id, index);
         }
     }

@@ -1,0 +1,400 @@
+//! Trunks over a device without hardware, whose peer sends what it likes.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use braid_transport::{Access, PdId, Placement, Regions, SgList};
+use braid_verbs::fake;
+use braid_wire::{
+    DataHeader, FRAME_LEN, Frame, Note, NoteBody, Opcode, PathId, QpId, Time, Token, TrunkAddress,
+};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg32;
+
+use super::{Arrived, Shipment, Trunks};
+use crate::verbs::device::Device;
+use crate::verbs::segments::Segments;
+use crate::verbs::trunk::{Owner, Partner};
+
+const MTU: u16 = 1024;
+const TOKEN: Token = Token(0x1234_5678);
+
+/// What a poll has brought.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Seen {
+    Packet(Vec<u8>),
+    Placed(PathId),
+    Renewed(PathId, u32),
+    Refused,
+}
+
+struct Host {
+    trunks: Trunks,
+    fake: fake::Device,
+    now: Time,
+}
+
+impl Host {
+    fn new(paths: usize) -> Self {
+        let fake = fake::Device::new();
+        let device = Arc::new(Device::fake(&fake));
+        let trunks =
+            Trunks::new(device, paths, Segments::new(MTU, None)).expect("it refuses nothing");
+        Host { trunks, fake, now: Time::from_nanos(1 << 40) }
+    }
+
+    /// A trunk whose peer has the same addresses. Returns where it is.
+    fn join(&mut self, id: u32) -> TrunkAddress {
+        let id = QpId::new(id);
+        let owner = Owner { id, token: TOKEN, pd: PdId(0), access: Access::ALL };
+        let address = self.trunks.open(owner).expect("it refuses nothing");
+        let partner = Partner { id, token: TOKEN, ip: IpAddr::V4(Ipv4Addr::LOCALHOST) };
+        self.trunks.join(id, partner, &address).expect("it refuses nothing");
+        TrunkAddress::decode(&address).expect("it is ours")
+    }
+
+    /// The number of the lane's NIC queue pair, as it is now.
+    fn lane(&self, id: u32, index: usize) -> Option<u32> {
+        self.trunks.trunks[&QpId::new(id)].lanes[index].number()
+    }
+
+    fn poll(&mut self) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        let mut sink = |arrived: Arrived<'_>| {
+            seen.push(match arrived {
+                Arrived::Packet(packet) => Seen::Packet(packet.bytes.to_vec()),
+                Arrived::Placed(path, _) => Seen::Placed(path),
+                Arrived::Renewed(_, path, generation) => Seen::Renewed(path, generation),
+                Arrived::Refused => Seen::Refused,
+            });
+        };
+        self.trunks.poll(self.now, &Regions::default(), &mut sink);
+        seen
+    }
+
+    /// Polls until nothing has come any more.
+    fn drain(&mut self) {
+        let mut poll = || self.trunks.poll(self.now, &Regions::default(), &mut |_| ());
+        assert!((0..10_000).any(|_| poll() == 0), "it is never quiet");
+    }
+
+    /// Sends a segment without a payload.
+    fn ship(&mut self, id: u32, path: PathId, again: bool) {
+        let header = DataHeader { retransmission: again, ..some_header() };
+        let gather = SgList::new();
+        let placement = Placement::Staged { fence: None };
+        if self.trunks.has_room() {
+            let shipment = Shipment { header: &header, gather: &gather, path, placement };
+            self.trunks.ship(self.now, QpId::new(id), &shipment);
+        }
+    }
+
+    /// A message on the lane of that number.
+    fn deliver(&mut self, lane: u32, frame: Frame, body: &[u8]) -> Vec<Seen> {
+        assert!(self.fake.deliver(lane, &message(frame, body)), "there is a receive");
+        self.poll()
+    }
+
+    /// A packet that has this generation of path 0 closed, on the safe lane.
+    fn fence(&mut self, address: &TrunkAddress, generation: u32) -> Vec<Seen> {
+        let safe = *address.lanes.last().expect("there is one");
+        self.deliver(safe, Frame::packet(PathId::new(0), Some((PathId::new(0), generation))), b"x")
+    }
+
+    fn note(&mut self, address: &TrunkAddress, id: u32, body: NoteBody) -> Vec<Seen> {
+        let note = Note { qp: QpId::new(id), token: TOKEN, body };
+        let mut datagram = vec![0; 40];
+        datagram.extend(message(Frame::note(), &note.encode()));
+        assert!(self.fake.deliver(address.control, &datagram), "there is a receive");
+        self.poll()
+    }
+
+    fn pass(&mut self, ms: u64) {
+        self.now += Duration::from_millis(ms);
+    }
+
+    fn made(&self) -> usize {
+        self.fake.took("ibv_create_qp")
+    }
+}
+
+fn message(frame: Frame, body: &[u8]) -> Vec<u8> {
+    [&frame.encode()[..], body].concat()
+}
+
+fn taken() -> Vec<Seen> {
+    vec![Seen::Packet(b"x".to_vec())]
+}
+
+#[test]
+fn a_fence_closes_its_lane_before_its_packet_is_taken() {
+    let mut host = Host::new(2);
+    let address = host.join(5);
+    let made = host.made();
+    assert_eq!(host.fence(&address, 0), taken());
+    assert_ne!(host.lane(5, 0), Some(address.lanes[0]));
+    assert!(!host.fake.deliver(address.lanes[0], b"late"), "nothing lands there any more");
+    assert_eq!(host.fence(&address, 0), taken(), "told again");
+    assert_eq!(host.made(), made + 1);
+}
+
+#[test]
+fn a_fence_of_a_generation_that_nobody_was_told_of_is_refused() {
+    let mut host = Host::new(2);
+    let address = host.join(5);
+    let made = host.made();
+    for generation in [1, 7, u32::MAX, u32::MAX] {
+        assert_eq!(host.fence(&address, generation), [Seen::Refused], "{generation}");
+    }
+    assert_eq!((host.made(), host.lane(5, 0)), (made, Some(address.lanes[0])));
+    assert_eq!(host.fence(&address, 0), taken(), "what was told of still goes");
+}
+
+#[test]
+fn a_peer_that_fences_all_it_is_told_of_has_lanes_made_now_and_then() {
+    let mut host = Host::new(2);
+    let address = host.join(5);
+    let made = host.made();
+    for _ in 0..50 {
+        let generation = host.trunks.trunks[&QpId::new(5)].lanes[0].generation;
+        assert_eq!(host.fence(&address, generation), taken(), "it is closed");
+        host.pass(10);
+    }
+    assert_eq!(host.made() - made, 5, "in half a second");
+}
+
+#[test]
+fn a_peer_that_renews_with_every_note_is_followed_now_and_then() {
+    let mut host = Host::new(2);
+    let address = host.join(5);
+    let before = host.fake.took("ibv_modify_qp");
+    let mut followed = 0;
+    for generation in 1..=50 {
+        let path = PathId::new(generation as u16 % 2);
+        let body = NoteBody::Renewed { path, generation, lane: 9 };
+        let seen = host.note(&address, 5, body);
+        followed += seen.len();
+        assert!(seen.is_empty() || seen == [Seen::Renewed(path, generation)]);
+        host.pass(10);
+    }
+    assert_eq!(followed, 10, "of both lanes, in half a second");
+    assert_eq!(host.fake.took("ibv_modify_qp") - before, 4 * followed);
+    let body = NoteBody::Renewed { path: PathId::new(0), generation: u32::MAX, lane: 9 };
+    host.pass(1_000);
+    assert_eq!(host.note(&address, 5, body).len(), 1);
+    assert_eq!(host.note(&address, 5, body).len(), 0, "it is no news");
+}
+
+#[test]
+fn a_lane_that_cannot_be_closed_is_counted_once() {
+    let mut host = Host::new(2);
+    let address = host.join(5);
+    let lane = &mut host.trunks.trunks.get_mut(&QpId::new(5)).expect("it is there").lanes[0];
+    (0..3).for_each(|_| _ = lane.number_send(None));
+    host.trunks.outstanding += 3;
+    host.fake.set_failing(Some("ibv_modify_qp"));
+    for _ in 0..3 {
+        assert_eq!(host.fence(&address, 0), [], "it might still land");
+        assert_eq!(host.trunks.outstanding, 3);
+    }
+    host.fake.set_failing(None);
+    assert_eq!(host.fence(&address, 0), taken());
+    assert_eq!(host.trunks.outstanding, 0);
+    host.fake.set_failing(Some("ibv_modify_qp"));
+    host.trunks.close(QpId::new(5));
+    assert_eq!(host.fake.alive().iter().filter(|what| **what == "qp").count(), 1, "the control's");
+}
+
+#[test]
+fn no_completion_queue_gets_more_receives_than_it_has_room_for() {
+    let mut host = Host::new(16);
+    let addresses: Vec<_> = (0..12).map(|id| host.join(5 + id)).collect();
+    assert!(!host.fake.is_overcommitted());
+    // What came before a lane was made anew takes room as well.
+    for _ in 0..3 {
+        for (id, address) in (5..).zip(&addresses) {
+            let lane = host.lane(id, 0).expect("it is open");
+            while host.fake.deliver(lane, &message(Frame::packet(PathId::new(0), None), b"y")) {}
+            let generation = host.trunks.trunks[&QpId::new(id)].lanes[0].generation;
+            host.fence(address, generation);
+        }
+        host.pass(1_000);
+        host.drain();
+    }
+    assert!(!host.fake.is_overcommitted());
+    let queues = |host: &Host| host.fake.took("ibv_create_cq");
+    let before = queues(&host);
+    for id in 5..17 {
+        host.trunks.close(QpId::new(id));
+    }
+    (0..12).for_each(|id| drop(host.join(105 + id)));
+    assert_eq!(queues(&host), before, "room is used again");
+    assert!(!host.fake.is_overcommitted());
+}
+
+#[test]
+fn a_lane_that_has_failed_keeps_nobody_busy() {
+    let mut host = Host::new(2);
+    let address = host.join(5);
+    host.fake.flush(address.lanes[0]);
+    host.drain();
+    assert_eq!(host.fence(&address, 0), taken());
+    assert!(host.fake.deliver(host.lane(5, 0).expect("it is open"), b"another has its place"));
+}
+
+/// A peer that has been let in and sends whatever it likes, with all checks right.
+struct Liar {
+    random: Pcg32,
+}
+
+impl Liar {
+    fn below(&mut self, end: u32) -> u32 {
+        self.random.random_range(0..end)
+    }
+
+    /// Mostly something small, now and then something at the end of the range.
+    fn number(&mut self, small: u32) -> u32 {
+        match self.below(8) {
+            0 => u32::MAX - self.below(2),
+            1 => self.random.random(),
+            _ => self.below(small),
+        }
+    }
+
+    fn path(&mut self, lanes: usize) -> PathId {
+        PathId::new(self.number(lanes as u32 + 1) as u16)
+    }
+
+    fn header(&mut self) -> Vec<u8> {
+        let len = [0, 1, MTU, u16::MAX][self.below(4) as usize];
+        let header = DataHeader {
+            opcode: [Opcode::Write, Opcode::WriteImm, Opcode::Send][self.below(3) as usize],
+            qp: QpId::new(self.number(8)),
+            len,
+            message_len: len.into(),
+            last: true,
+            address: u64::from(self.number(9)) << self.below(33),
+            ..some_header()
+        };
+        let mut bytes = Vec::new();
+        header.encode(&mut bytes);
+        bytes
+    }
+
+    fn frame(&mut self, lanes: usize) -> Frame {
+        let path = self.path(lanes);
+        let fence = (self.below(3) == 0).then(|| (self.path(lanes), self.number(4)));
+        let (serial, count) = (self.number(4), self.number(20) as u8);
+        match self.below(5) {
+            0 => Frame::packet(path, fence),
+            1 => Frame { fence, ..Frame::headers(serial, count) },
+            2 => Frame { fence, ..Frame::note() },
+            _ => Frame::packet(path, fence).part(serial, self.number(20) as u8, count),
+        }
+    }
+
+    fn body(&mut self) -> Vec<u8> {
+        match self.below(4) {
+            0 => self.header(),
+            1 => (0..self.below(20)).flat_map(|_| self.header()).collect(),
+            2 => vec![7; usize::from(MTU) - FRAME_LEN],
+            _ => vec![7; self.below(3_000) as usize],
+        }
+    }
+
+    fn note(&mut self, lanes: usize) -> Vec<u8> {
+        let rkey = self.number(9);
+        let body = match self.below(3) {
+            0 => NoteBody::Ask { rkey },
+            1 => {
+                let (addr, len) = (self.number(9).into(), self.number(9).into());
+                NoteBody::Tell { rkey, nic_rkey: self.number(9), addr, len }
+            }
+            _ => NoteBody::Renewed {
+                path: self.path(lanes),
+                generation: self.number(4),
+                lane: self.number(9),
+            },
+        };
+        let note = Note { qp: QpId::new([5, 99][self.below(2) as usize]), token: TOKEN, body };
+        message(Frame::note(), &note.encode())
+    }
+}
+
+fn some_header() -> DataHeader {
+    DataHeader {
+        opcode: Opcode::Write,
+        solicited: false,
+        ack_request: false,
+        qp: QpId::new(5),
+        token: TOKEN,
+        psn: 0,
+        number: 0,
+        len: 0,
+        last: true,
+        retransmission: false,
+        address: 0,
+        rkey: 0,
+        message_len: 0,
+        offset: 0,
+        imm: 0,
+        stamp: 0,
+        payload_crc: 0,
+        operands: None,
+    }
+}
+
+#[test]
+fn whatever_a_connected_peer_sends_harms_nobody_else() {
+    for seed in 0..12 {
+        let mut host = Host::new(3);
+        let (address, other) = (host.join(5), host.join(6));
+        let mut liar = Liar { random: Pcg32::seed_from_u64(seed) };
+        let lanes = address.lanes.len();
+        for _ in 0..1_500 {
+            let index = liar.below(lanes as u32) as usize;
+            let lane = host.lane(5, index);
+            match (liar.below(10), lane) {
+                (0, Some(lane)) => {
+                    _ = host.fake.deliver_imm(lane, liar.number(1 << 12), liar.number(5_000));
+                }
+                (1, _) => {
+                    let is_note = liar.below(4) > 0;
+                    let datagram = match is_note {
+                        true => liar.note(lanes),
+                        false => message(liar.frame(lanes), &liar.header()),
+                    };
+                    _ = host.fake.deliver(address.control, &[&[0; 40][..], &datagram].concat());
+                }
+                (2, Some(lane)) if liar.below(50) == 0 => host.fake.flush(lane),
+                (3, _) => host.fake.finish_sends(),
+                (4, _) => host.ship(5, liar.path(lanes), liar.below(2) == 0),
+                (5, _) => host.trunks.flush(),
+                (_, Some(lane)) => {
+                    let bytes = message(liar.frame(lanes), &liar.body());
+                    _ = host.fake.deliver(lane, &bytes);
+                }
+                _ => {}
+            }
+            host.pass(liar.below(30).into());
+            if liar.below(4) == 0 {
+                host.poll();
+            }
+        }
+        host.drain();
+        let seen = host.fence(&other, 0);
+        assert_eq!(seen, taken(), "seed {seed}: another connection goes on");
+        assert!(!host.fake.is_overcommitted(), "seed {seed}");
+        let lanes = host.fake.alive().iter().filter(|what| **what == "qp").count();
+        assert!(lanes <= 1 + 2 * address.lanes.len(), "seed {seed}: {lanes} NIC queue pairs");
+        host.trunks.flush();
+        host.fake.finish_sends();
+        host.trunks.quiesce();
+        host.trunks.close(QpId::new(5));
+        host.trunks.close(QpId::new(6));
+        assert_eq!(host.trunks.outstanding, 0, "seed {seed}");
+        let free = host.trunks.pools.values().map(|pool| pool.room()).sum::<usize>();
+        assert_eq!(free, 256, "seed {seed}: send buffers");
+    }
+}

@@ -1,0 +1,378 @@
+//! The largest datagram that reaches the peer: packetization layer path MTU discovery for datagram transports
+//! (DPLPMTUD, RFC 8899). What set-up has proved is [`BASE_DATAGRAM`]; more is believed only once a probe of that size was
+//! answered, and what the network says by itself (ICMP) is but a hint which size to try.
+//!
+//! All is asked in rounds: a probe of one size, sent up to [`TRIES`] times, from the second try on with small ones
+//! beside it. Those tell a size that does not pass from a path that does not, or a peer that is slow. The search
+//! halves the interval between what passes and what does not. A time-out of a queue pair starts a round for the size in use,
+//! so a path whose MTU has shrunk is found out while small packets still pass (RFC 8899, section 4.3).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use braid_lb::PathSet;
+use braid_wire::{BASE_DATAGRAM, DATA_HEADER_LEN, PathId, Probe, ProbeKind, QpId, Time, Token};
+
+use super::{Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};
+
+const BASE: u16 = BASE_DATAGRAM as u16;
+/// Probes of a size; RFC 8899 has three (MAX_PROBES). One more makes it unlikely that congestion, which drops long
+/// packets first, passes for a smaller MTU.
+const TRIES: u32 = 4;
+/// How long the first try of a round waits for an answer; every further one waits twice as long. Answers that come
+/// later count all the same.
+const PATIENCE: Duration = Duration::from_millis(10);
+/// Sizes closer together than this are not told apart.
+const STEP: u16 = 16;
+/// How long a size that is below what the first hop takes stays before more is tried. RFC 8899 has ten minutes
+/// (PMTU_RAISE_TIMER), to spare routers of the Internet; within a data centre a route that was down is back in seconds,
+/// and the search costs some fifty packets.
+const RAISE: Duration = Duration::from_secs(10);
+/// When a peer that has answered nothing is asked again.
+const SILENCE: Duration = Duration::from_millis(500);
+/// For how long time-outs do not ask for the size in use again.
+const QUIET: Duration = Duration::from_millis(250);
+
+/// PROBEs that wait for an answer; a try of the peer's is three.
+const MAX_ASKED: usize = 8;
+
+/// By which local port a probe leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// That of some path, as data.
+    Path,
+    /// The receiving port: set-up has shown that it is open both ways.
+    Port,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    size: u16,
+    tries: u32,
+    /// When it tries again, or ends.
+    until: Time,
+    /// Small probes that were answered in this round, by how they left.
+    base_by_path: bool,
+    base_by_port: bool,
+}
+
+/// Invariants: `BASE <= current < too_large`, and `current <= ceiling`, where there is something to search; else `current`
+/// is `u16::MAX`.
+#[derive(Debug)]
+pub(super) struct PathMtu {
+    /// What the largest segments agreed on take.
+    ceiling: u16,
+    /// The largest datagram known to pass (RFC 8899: PLPMTU).
+    current: u16,
+    /// The smallest known not to; `ceiling` + 1: none is.
+    too_large: u32,
+    /// What the host's route is said to take; 0: not known.
+    hint: u16,
+    /// Path ports are blocked: everything leaves from the receiving port.
+    port_only: bool,
+    round: Option<Round>,
+    /// When the next round begins.
+    next_at: Time,
+    quiet_until: Time,
+    /// How many probes were sent. A probe's serial is twice that, plus 1 if it leaves from the receiving port.
+    sent: u32,
+    /// Answers to probes before this one are too old.
+    oldest: u32,
+    /// Probes that are to be sent now.
+    due: Vec<(u16, Way)>,
+    /// PROBEs of the peer that are to be answered, and the queue pairs that they were for.
+    asked: VecDeque<(u32, Probe)>,
+    news: Option<EventKind>,
+}
+
+impl PathMtu {
+    /// `searches`: what the path carries is not known. Otherwise it carries whatever is agreed.
+    pub(super) fn new(searches: bool) -> Self {
+        PathMtu {
+            ceiling: BASE,
+            current: if searches { BASE } else { u16::MAX },
+            too_large: u32::from(BASE) + 1,
+            hint: 0,
+            port_only: false,
+            round: None,
+            next_at: Time::FAR_FUTURE,
+            quiet_until: Time::ZERO,
+            sent: 0,
+            oldest: 0,
+            due: Vec::new(),
+            asked: VecDeque::new(),
+            news: None,
+        }
+    }
+
+    /// A queue pair joins that could use segments of `payload` bytes.
+    pub(super) fn admit(&mut self, now: Time, payload: u16) {
+        let longest = payload.saturating_add(DATA_HEADER_LEN as u16).max(BASE);
+        if self.is_fixed() || longest <= self.ceiling && self.sent > 0 {
+            return;
+        }
+        self.ceiling = longest.max(self.ceiling);
+        if self.round.is_none() {
+            self.next_at = now;
+        }
+    }
+
+    fn is_fixed(&self) -> bool {
+        self.current == u16::MAX
+    }
+
+    /// Payload bytes of the longest segment, a multiple of 8: whole words stay whole in one segment.
+    pub(super) fn payload(&self) -> u16 {
+        if self.is_fixed() { u16::MAX } else { (self.current - DATA_HEADER_LEN as u16) & !7 }
+    }
+
+    pub(super) fn next_timeout(&self) -> Time {
+        self.round.map_or(self.next_at, |round| round.until)
+    }
+
+    /// A queue pair has timed out: perhaps its segments are too large by now.
+    fn suspect(&mut self, now: Time) {
+        if self.is_fixed() || self.round.is_some() || now < self.quiet_until {
+            return;
+        }
+        self.quiet_until = now + QUIET;
+        self.begin(now, self.current);
+    }
+
+    fn begin(&mut self, now: Time, size: u16) {
+        let (base_by_path, base_by_port) = (false, false);
+        self.round = Some(Round { size, tries: 0, until: now, base_by_path, base_by_port });
+        self.advance(now);
+    }
+
+    /// Begins a round that is due, tries again, or ends it. Returns whether what segments may hold has changed.
+    fn on_timeout(&mut self, now: Time) -> bool {
+        match self.round {
+            Some(round) if now < round.until => false,
+            Some(round) if round.tries == TRIES => self.end(now, round),
+            Some(_) => {
+                self.advance(now);
+                false
+            }
+            None if now < self.next_at => false,
+            None => {
+                // What was too large may fit by now.
+                self.too_large = u32::from(self.ceiling) + 1;
+                self.oldest = self.sent;
+                self.begin(now, self.ceiling);
+                false
+            }
+        }
+    }
+
+    fn advance(&mut self, now: Time) {
+        let way = self.way();
+        let Some(round) = &mut self.round else { return };
+        self.due.clear();
+        self.due.push((round.size, way));
+        if self.port_only {
+            self.due.push((BASE, Way::Path)); // perhaps it passes by now
+        }
+        if round.tries > 0 {
+            if way == Way::Path && round.size > BASE {
+                self.due.push((BASE, Way::Path));
+            }
+            self.due.push((BASE, Way::Port));
+        }
+        round.until = now + PATIENCE * (1 << round.tries);
+        round.tries += 1;
+    }
+
+    fn way(&self) -> Way {
+        if self.port_only { Way::Port } else { Way::Path }
+    }
+
+    /// Nobody has answered the size in question.
+    fn end(&mut self, now: Time, round: Round) -> bool {
+        self.round = None;
+        let passes = if self.port_only { round.base_by_port } else { round.base_by_path };
+        if passes && round.size > BASE {
+            let before = self.current;
+            self.too_large = self.too_large.min(round.size.into());
+            if round.size <= self.current {
+                self.current = BASE;
+                self.oldest = self.sent;
+            }
+            self.plan(now);
+            return self.told(before);
+        }
+        if round.base_by_port && !self.port_only {
+            self.port_only = true;
+            self.news = Some(EventKind::PathsBlocked);
+            self.begin(now, round.size);
+        } else {
+            self.next_at = now + SILENCE;
+        }
+        false
+    }
+
+    /// What to ask next, now that a round is over.
+    fn plan(&mut self, now: Time) {
+        let (low, high) = (self.current, self.too_large);
+        if low >= self.ceiling && !self.port_only {
+            self.next_at = Time::FAR_FUTURE;
+        } else if low >= self.ceiling || u32::from(low) + u32::from(STEP) >= high {
+            let raise = now + RAISE;
+            self.next_at = if self.next_at > now { self.next_at.min(raise) } else { raise };
+        } else {
+            let inside = |size: u16| size > low && u32::from(size) < high;
+            let middle = low + ((high - u32::from(low)) / 2) as u16;
+            let size = if high > self.ceiling.into() { self.ceiling } else { middle };
+            self.begin(now, if inside(self.hint) { self.hint } else { size });
+        }
+    }
+
+    fn told(&mut self, before: u16) -> bool {
+        let changed = self.current != before;
+        if changed {
+            self.news = Some(EventKind::PathMtu(self.current));
+        }
+        changed
+    }
+
+    /// A PROBED has come. Returns whether what segments may hold has changed.
+    fn on_answer(&mut self, now: Time, probe: &Probe) -> bool {
+        let is_ours = (self.oldest..self.sent).contains(&(probe.serial >> 1));
+        if self.is_fixed() || !is_ours || probe.size > self.ceiling {
+            return false;
+        }
+        let way = if probe.serial & 1 == 0 { Way::Path } else { Way::Port };
+        if probe.size == BASE
+            && let Some(round) = &mut self.round
+        {
+            match way {
+                Way::Path => round.base_by_path = true,
+                Way::Port => round.base_by_port = true,
+            }
+        }
+        if way == Way::Path && self.port_only {
+            self.port_only = false;
+            self.news = Some(EventKind::PathsOpen);
+        }
+        let as_data = way == self.way();
+        let answers_round = self.round.is_some_and(|round| round.size == probe.size);
+        let before = self.current;
+        if as_data && (answers_round || probe.size > before) {
+            self.current = before.max(probe.size);
+            if u32::from(probe.size) >= self.too_large {
+                self.too_large = u32::from(self.ceiling) + 1;
+            }
+            (self.round, self.next_at) = (None, self.next_at.max(now));
+            self.due.clear();
+            self.plan(now);
+        }
+        self.told(before)
+    }
+
+    /// The next probe to send.
+    fn poll_due(&mut self) -> Option<(Probe, Way)> {
+        let (size, way) = self.due.pop()?;
+        let serial = self.sent << 1 | u32::from(way == Way::Port);
+        self.sent = (self.sent + 1) & u32::MAX >> 1;
+        let (kind, qp, token) = (ProbeKind::Probe, QpId::default(), Token::default());
+        Some((Probe { kind, qp, token, size, serial }, way))
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.due.is_empty() && self.asked.is_empty()
+    }
+}
+
+impl Endpoint {
+    /// A PROBE or PROBED has come in for a queue pair.
+    pub fn on_probe(&mut self, now: Time, slot: QpSlot, probe: &Probe) {
+        if probe.token != self.qp(slot).token() {
+            return;
+        }
+        self.heard();
+        match probe.kind {
+            ProbeKind::Probe if self.path_mtu.asked.len() < MAX_ASKED => {
+                self.path_mtu.asked.push_back((slot.0, *probe));
+            }
+            ProbeKind::Probe => {}
+            ProbeKind::Probed => {
+                if self.path_mtu.on_answer(now, probe) {
+                    self.use_path_mtu();
+                }
+            }
+        }
+        self.announce(slot);
+    }
+
+    /// Says how large a datagram the host's route to the peer takes, as far as the host knows. It is a hint which size to
+    /// try next, and no more: what a host knows of a path, anybody may have told it.
+    pub fn route_takes(&mut self, datagram: u16) {
+        self.path_mtu.hint = datagram;
+    }
+
+    /// Bytes of the largest datagram (UDP payload) that the path is known to carry; `None`: it is not searched.
+    pub fn path_mtu(&self) -> Option<u16> {
+        (!self.path_mtu.is_fixed()).then_some(self.path_mtu.current)
+    }
+
+    /// Something between here and the peer, as a NAT or a stateful firewall, lets through only what leaves from the
+    /// receiving port: everything has to.
+    pub fn paths_are_blocked(&self) -> bool {
+        self.path_mtu.port_only
+    }
+
+    pub(super) fn suspect_path_mtu(&mut self, now: Time) {
+        self.path_mtu.suspect(now);
+    }
+
+    pub(super) fn check_path_mtu(&mut self, now: Time) {
+        if self.path_mtu.next_timeout() > now {
+            return;
+        }
+        if self.path_mtu.on_timeout(now) {
+            self.use_path_mtu();
+        }
+        if let Some(index) = self.prober() {
+            self.announce(QpSlot(index));
+        }
+    }
+
+    /// Segments are cut as long as the path carries them from now on.
+    fn use_path_mtu(&mut self) {
+        let payload = self.path_mtu.payload();
+        for member in self.members.iter_mut().flatten() {
+            member.qp.use_path_mtu(payload, &self.config);
+        }
+    }
+
+    fn announce(&mut self, slot: QpSlot) {
+        if let Some(kind) = self.path_mtu.news.take() {
+            let qp = self.qp(slot).id();
+            self.events.push_back(Event { slot, qp, kind });
+        }
+    }
+
+    /// The next PROBE or PROBED.
+    pub(super) fn poll_path_mtu(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
+        if self.path_mtu.is_quiet() {
+            return None;
+        }
+        while let Some((index, asked)) = self.path_mtu.asked.pop_front() {
+            let answer = Probe { kind: ProbeKind::Probed, ..asked };
+            if let Some(transmit) = self.probe_packet(index, answer, None) {
+                return Some(transmit);
+            }
+        }
+        let index = self.prober()?;
+        let (probe, way) = self.path_mtu.poll_due()?;
+        let qp = self.qp_mut(QpSlot(index));
+        let path = (way == Way::Path).then(|| qp.single_path(now, paths));
+        self.probe_packet(index, probe, path)
+    }
+
+    fn probe_packet(&self, index: u32, probe: Probe, path: Option<PathId>) -> Option<Transmit> {
+        let remote = self.members[index as usize].as_ref()?.qp.remote()?;
+        let probe = Probe { qp: remote.qp, token: remote.token, ..probe };
+        Some(Transmit { slot: QpSlot(index), body: TransmitBody::Probe(probe, path) })
+    }
+}

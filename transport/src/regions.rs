@@ -1,0 +1,276 @@
+//! The memory regions of an engine, by key.
+
+use std::sync::Arc;
+
+use crate::region_keys::RegionKeys;
+use crate::{Access, AccessError, PdId};
+
+/// Most regions at a time.
+const MAX_REGIONS: usize = 1 << 23;
+/// Slots of a chunk, and chunks of a group.
+const CHUNK: usize = 64;
+const GROUP: usize = 256;
+
+/// A registered piece of memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Region {
+    /// Its domain.
+    pub pd: PdId,
+    /// First byte.
+    pub addr: u64,
+    /// Bytes.
+    pub len: u64,
+    /// What is allowed.
+    pub access: Access,
+    /// By what a NIC that moves payloads by itself knows it; `None`: there is none.
+    pub nic: Option<NicKeys>,
+}
+
+/// A NIC's own keys for a region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NicKeys {
+    /// For its own work requests.
+    pub lkey: u32,
+    /// For those of the peer's NIC.
+    pub rkey: u32,
+}
+
+/// The regions of one engine by key. To clone it is cheap, and so is it to change a clone: both share all that they
+/// have in common. So whoever looks regions up takes a clone, as a snapshot, while others are registered.
+///
+/// Invariants: a region is in the slot that the low bits of its key name, and no other region's key names
+/// that; there are at least twice as many slots as regions, a power of two of them.
+#[derive(Clone, Debug)]
+pub struct Regions {
+    groups: Vec<Arc<Group>>,
+    /// One less than the number of slots.
+    mask: u32,
+    count: usize,
+    keys: RegionKeys,
+}
+
+type Group = Vec<Arc<Chunk>>;
+type Chunk = [Slot; CHUNK];
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Slot {
+    /// 0: it is free.
+    key: u32,
+    region: Region,
+}
+
+impl Regions {
+    /// None yet. `secret`: random bytes that the keys depend on; who does not know them guesses no key.
+    pub fn new(secret: [u8; 16]) -> Self {
+        let keys = RegionKeys::new(secret);
+        Regions { groups: empty(CHUNK), mask: CHUNK as u32 - 1, count: 0, keys }
+    }
+
+    /// Adds a region and returns its key, which serves as lkey and rkey: never 0, and not for another 2^31 regions or
+    /// so that of one which was removed. `None`: 2^23 regions exist.
+    pub fn insert(&mut self, region: Region) -> Option<u32> {
+        if self.count == MAX_REGIONS {
+            return None;
+        }
+        if 2 * (self.count + 1) > self.slots() {
+            self.grow();
+        }
+        // Half of the slots or more are free, and a key names any of them: two tries do on average.
+        loop {
+            let key = self.keys.take();
+            if key != 0 && self.slot(key).key == 0 {
+                self.count += 1;
+                *self.slot_mut(key) = Slot { key, region };
+                return Some(key);
+            }
+        }
+    }
+
+    /// Removes a region; false if the key names none.
+    pub fn remove(&mut self, key: u32) -> bool {
+        let known = self.get(key).is_some();
+        if known {
+            self.count -= 1;
+            *self.slot_mut(key) = Slot::default();
+        }
+        known
+    }
+
+    /// The region of a key.
+    #[inline]
+    pub fn get(&self, key: u32) -> Option<&Region> {
+        let slot = self.slot(key);
+        (slot.key == key && key != 0).then_some(&slot.region)
+    }
+
+    /// Whether a queue pair of `pd` may touch these bytes in this way. No bytes need no region.
+    pub fn check(
+        &self,
+        pd: PdId,
+        key: u32,
+        addr: u64,
+        len: u64,
+        needed: Access,
+    ) -> Result<(), AccessError> {
+        if len == 0 {
+            return Ok(());
+        }
+        let region = self.get(key).ok_or(AccessError::Key { key })?;
+        if region.pd != pd {
+            return Err(AccessError::Domain { key });
+        }
+        let inside = addr
+            .checked_sub(region.addr)
+            .and_then(|offset| offset.checked_add(len))
+            .is_some_and(|end| end <= region.len);
+        if !inside {
+            let (region_addr, region_len) = (region.addr, region.len);
+            return Err(AccessError::Bounds { key, addr, len, region_addr, region_len });
+        }
+        if !region.access.allows(needed) {
+            return Err(AccessError::Permission { key, needed, has: region.access });
+        }
+        Ok(())
+    }
+
+    fn slots(&self) -> usize {
+        self.mask as usize + 1
+    }
+
+    #[inline]
+    fn slot(&self, key: u32) -> &Slot {
+        let index = (key & self.mask) as usize;
+        &self.groups[index / (CHUNK * GROUP)][index / CHUNK % GROUP][index % CHUNK]
+    }
+
+    /// What is shared on the way to it is copied: a group's list of chunks, and one chunk.
+    fn slot_mut(&mut self, key: u32) -> &mut Slot {
+        let index = (key & self.mask) as usize;
+        let group = Arc::make_mut(&mut self.groups[index / (CHUNK * GROUP)]);
+        &mut Arc::make_mut(&mut group[index / CHUNK % GROUP])[index % CHUNK]
+    }
+
+    /// Doubles the slots. Regions that differed in the low bits of their keys still do.
+    fn grow(&mut self) {
+        let slots = 2 * self.slots();
+        let before = std::mem::replace(&mut self.groups, empty(slots));
+        self.mask = slots as u32 - 1;
+        let all = before.iter().flat_map(|group| group.iter()).flat_map(|chunk| chunk.iter());
+        for slot in all.filter(|slot| slot.key != 0) {
+            *self.slot_mut(slot.key) = *slot;
+        }
+    }
+}
+
+/// So many free slots.
+fn empty(slots: usize) -> Vec<Arc<Group>> {
+    let chunk = Arc::new([Slot::default(); CHUNK]);
+    let group = Arc::new(vec![chunk; (slots / CHUNK).min(GROUP)]);
+    vec![group; slots.div_ceil(CHUNK * GROUP)]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn region(addr: u64) -> Region {
+        let (pd, access) = (PdId(1), Access::REMOTE_READ);
+        Region { pd, addr, len: 100, access, nic: None }
+    }
+
+    #[test]
+    fn checks_domain_bounds_and_permission() {
+        let mut regions = Regions::new([1; 16]);
+        let key = regions.insert(region(1000)).unwrap();
+        let check = |pd, addr, len, access| regions.check(PdId(pd), key, addr, len, access);
+        assert_eq!(check(1, 1000, 100, Access::REMOTE_READ), Ok(()));
+        assert_eq!(check(2, 1000, 1, Access::NONE), Err(AccessError::Domain { key }));
+        for (addr, len) in [(999, 2), (1000, 101), (1100, 1), (u64::MAX, 2), (1099, u64::MAX)] {
+            assert!(matches!(check(1, addr, len, Access::NONE), Err(AccessError::Bounds { .. })));
+        }
+        assert!(matches!(
+            check(1, 1000, 1, Access::REMOTE_WRITE),
+            Err(AccessError::Permission { .. })
+        ));
+    }
+
+    #[test]
+    fn a_removed_key_stays_dead_however_often_memory_is_registered_anew() {
+        let mut regions = Regions::new([1; 16]);
+        let old = regions.insert(region(0)).unwrap();
+        assert!(regions.remove(old));
+        for _ in 0..100_000 {
+            let key = regions.insert(region(0)).unwrap();
+            assert_ne!(key, old);
+            assert_eq!(regions.get(old), None);
+            assert!(regions.remove(key) && !regions.remove(key));
+        }
+        assert_eq!(regions.slots(), CHUNK, "nothing is left behind");
+    }
+
+    #[test]
+    fn zero_is_nobodys_key() {
+        let mut regions = Regions::new([1; 16]);
+        assert_eq!(regions.get(0), None);
+        assert!((0..10_000).all(|_| regions.insert(region(0)) != Some(0)));
+        assert_eq!(regions.get(0), None);
+        assert!(!regions.remove(0));
+    }
+
+    /// Chunks that two tables do not share.
+    fn differ(one: &Regions, other: &Regions) -> usize {
+        let chunks = |regions: &Regions| -> Vec<_> {
+            regions.groups.iter().flat_map(|group| group.iter().cloned()).collect()
+        };
+        let both = chunks(one).into_iter().zip(chunks(other));
+        both.filter(|(one, other)| !Arc::ptr_eq(one, other)).count()
+    }
+
+    #[test]
+    fn what_a_snapshot_shares_is_not_copied_for_one_region() {
+        let mut regions = Regions::new([1; 16]);
+        let keys: Vec<u32> = (0..30_000).map(|i| regions.insert(region(i)).unwrap()).collect();
+        assert!(regions.groups.len() > 1);
+        let snapshot = regions.clone();
+        let new = regions.insert(region(7)).unwrap();
+        assert_eq!(differ(&snapshot, &regions), 1);
+        assert_eq!(snapshot.get(new), None);
+        let snapshot = regions.clone();
+        assert!(regions.remove(keys[77]));
+        assert_eq!(differ(&snapshot, &regions), 1);
+        assert_eq!(snapshot.get(keys[77]), Some(&region(77)));
+    }
+
+    proptest! {
+        /// Against a map: regions come and go, and growth loses none.
+        #[test]
+        fn it_is_a_map(secret: [u8; 16], steps in prop::collection::vec(any::<Option<u8>>(), 1..600)) {
+            let mut regions = Regions::new(secret);
+            let (mut model, mut known) = (HashMap::new(), Vec::new());
+            let mut all = HashSet::new();
+            for (number, step) in steps.into_iter().enumerate() {
+                match step {
+                    Some(which) if !known.is_empty() && which < 100 => {
+                        let key = known.swap_remove(usize::from(which) % known.len());
+                        prop_assert_eq!(regions.remove(key), model.remove(&key).is_some());
+                    }
+                    _ => {
+                        let region = region(number as u64);
+                        let key = regions.insert(region).unwrap();
+                        prop_assert!(all.insert(key), "a key comes back");
+                        known.push(key);
+                        model.insert(key, region);
+                    }
+                }
+                prop_assert!(2 * model.len() <= regions.slots());
+            }
+            for key in all {
+                prop_assert_eq!(regions.get(key), model.get(&key));
+            }
+        }
+    }
+}

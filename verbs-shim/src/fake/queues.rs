@@ -1,0 +1,159 @@
+//! What is posted to the device's queue pairs, and what has completed.
+
+use std::collections::{HashMap, VecDeque};
+use std::mem::zeroed;
+
+use crate::Sge;
+use crate::abi::*;
+
+/// By number, and by address.
+#[derive(Default)]
+pub(super) struct Queues {
+    made: u32,
+    pairs: HashMap<u32, Pair>,
+    completions: HashMap<usize, Completions>,
+    is_overcommitted: bool,
+}
+
+struct Pair {
+    send_cq: usize,
+    recv_cq: usize,
+    receives: VecDeque<(u64, Vec<Sge>)>,
+    /// Of those that ask for a completion.
+    sends: Vec<u64>,
+    has_failed: bool,
+}
+
+struct Completions {
+    entries: usize,
+    waiting: VecDeque<ibv_wc>,
+}
+
+impl Queues {
+    pub(super) fn make_cq(&mut self, cq: *const ibv_cq, entries: i32) {
+        let entries = usize::try_from(entries).unwrap_or(0);
+        let made = Completions { entries, waiting: VecDeque::new() };
+        self.completions.insert(cq.addr(), made);
+    }
+
+    pub(super) fn drop_cq(&mut self, cq: *const ibv_cq) {
+        self.completions.remove(&cq.addr());
+    }
+
+    /// Returns its number.
+    pub(super) fn make_qp(&mut self, init: &ibv_qp_init_attr) -> u32 {
+        let number = 0x11_2233 + self.made;
+        self.made += 1;
+        let (send_cq, recv_cq) = (init.send_cq.addr(), init.recv_cq.addr());
+        let (receives, sends) = (VecDeque::new(), Vec::new());
+        let pair = Pair { send_cq, recv_cq, receives, sends, has_failed: false };
+        self.pairs.insert(number, pair);
+        number
+    }
+
+    pub(super) fn drop_qp(&mut self, qp: u32) {
+        self.pairs.remove(&qp);
+    }
+
+    pub(super) fn reset(&mut self, qp: u32) {
+        let Some(pair) = self.pairs.get_mut(&qp) else { return };
+        pair.receives.clear();
+        pair.sends.clear();
+        pair.has_failed = false;
+    }
+
+    pub(super) fn post_recv(&mut self, qp: u32, id: u64, sges: &[Sge]) {
+        let Some(pair) = self.pairs.get_mut(&qp) else { return };
+        pair.receives.push_back((id, sges.to_vec()));
+        let cq = pair.recv_cq;
+        let posted: usize =
+            self.pairs.values().filter(|pair| pair.recv_cq == cq).map(|p| p.receives.len()).sum();
+        let room = self.completions.get(&cq).map(|c| c.entries.saturating_sub(c.waiting.len()));
+        self.is_overcommitted |= room.is_some_and(|room| posted > room);
+        if self.pairs[&qp].has_failed {
+            self.flush(qp);
+        }
+    }
+
+    pub(super) fn post_send(&mut self, qp: u32, id: u64, is_signaled: bool) {
+        if let Some(pair) = self.pairs.get_mut(&qp).filter(|_| is_signaled) {
+            pair.sends.push(id);
+        }
+        if self.pairs.get(&qp).is_some_and(|pair| pair.has_failed) {
+            self.flush(qp);
+        }
+    }
+
+    pub(super) fn is_overcommitted(&self) -> bool {
+        self.is_overcommitted
+    }
+
+    pub(super) fn deliver(&mut self, qp: u32, message: &[u8]) -> bool {
+        let Some(pair) = self.pairs.get_mut(&qp) else { return false };
+        let has_room = |(_, sges): &(u64, Vec<Sge>)| {
+            sges.first().is_some_and(|sge| sge.len as usize >= message.len())
+        };
+        if !pair.receives.front().is_some_and(has_room) {
+            return false;
+        }
+        let Some((id, sges)) = pair.receives.pop_front() else { return false };
+        let to = std::ptr::with_exposed_provenance_mut::<u8>(sges[0].addr as usize);
+        // SAFETY: whoever posted the receive has vouched for so many bytes there until its completion.
+        unsafe { std::ptr::copy_nonoverlapping(message.as_ptr(), to, message.len()) };
+        let len = message.len() as u32;
+        self.complete_recv(qp, |wc| (wc.wr_id, wc.opcode, wc.byte_len) = (id, IBV_WC_RECV, len));
+        true
+    }
+
+    pub(super) fn deliver_imm(&mut self, qp: u32, imm: u32, len: u32) -> bool {
+        let taken = self.pairs.get_mut(&qp).and_then(|pair| pair.receives.pop_front());
+        let Some((id, _)) = taken else { return false };
+        self.complete_recv(qp, |wc| {
+            (wc.wr_id, wc.opcode, wc.byte_len) = (id, IBV_WC_RECV_RDMA_WITH_IMM, len);
+            (wc.imm_data, wc.wc_flags) = (imm.to_be(), IBV_WC_WITH_IMM);
+        });
+        true
+    }
+
+    pub(super) fn flush(&mut self, qp: u32) {
+        let Some(pair) = self.pairs.get_mut(&qp) else { return };
+        pair.has_failed = true;
+        let (receives, sends) =
+            (std::mem::take(&mut pair.receives), std::mem::take(&mut pair.sends));
+        let send_cq = pair.send_cq;
+        for (id, _) in receives {
+            self.complete_recv(qp, |wc| (wc.wr_id, wc.status) = (id, IBV_WC_WR_FLUSH_ERR));
+        }
+        for id in sends {
+            self.complete(send_cq, qp, |wc| (wc.wr_id, wc.status) = (id, IBV_WC_WR_FLUSH_ERR));
+        }
+    }
+
+    pub(super) fn finish_sends(&mut self) {
+        let take = |(qp, pair): (&u32, &mut Pair)| {
+            let (qp, cq) = (*qp, pair.send_cq);
+            std::mem::take(&mut pair.sends).into_iter().map(move |id| (cq, qp, id))
+        };
+        let all: Vec<_> = self.pairs.iter_mut().flat_map(take).collect();
+        for (cq, qp, id) in all {
+            self.complete(cq, qp, |wc| (wc.wr_id, wc.opcode) = (id, IBV_WC_SEND));
+        }
+    }
+
+    fn complete_recv(&mut self, qp: u32, fill: impl FnOnce(&mut ibv_wc)) {
+        let cq = self.pairs[&qp].recv_cq;
+        self.complete(cq, qp, fill);
+    }
+
+    fn complete(&mut self, cq: usize, qp: u32, fill: impl FnOnce(&mut ibv_wc)) {
+        // SAFETY: all of its fields are integers.
+        let mut wc: ibv_wc = unsafe { zeroed() };
+        wc.qp_num = qp;
+        fill(&mut wc);
+        self.completions.entry(cq).and_modify(|cq| cq.waiting.push_back(wc));
+    }
+
+    pub(super) fn poll(&mut self, cq: *const ibv_cq) -> Option<ibv_wc> {
+        self.completions.get_mut(&cq.addr())?.waiting.pop_front()
+    }
+}
