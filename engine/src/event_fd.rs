@@ -4,12 +4,14 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// Readable from [`EventFd::raise`] until [`EventFd::clear`].
+use crate::wake::Event;
+
+/// Readable from [`Event::raise`] until [`Event::clear`].
 #[derive(Debug)]
 pub(crate) struct EventFd(OwnedFd);
 
-impl EventFd {
-    pub(crate) fn new() -> io::Result<Self> {
+impl Event for EventFd {
+    fn new() -> io::Result<Self> {
         // SAFETY: no pointers are passed.
         let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
         if fd < 0 {
@@ -19,14 +21,14 @@ impl EventFd {
         Ok(EventFd(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    pub(crate) fn raise(&self) {
+    fn raise(&self) {
         let one = 1u64;
         // SAFETY: the kernel reads the 8 bytes of `one`. It can only fail when the counter is at
         // its maximum, and then the descriptor is readable already.
         unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 
-    pub(crate) fn clear(&self) {
+    fn clear(&self) {
         let mut count = 0u64;
         // SAFETY: the kernel writes the 8 bytes of `count`. Failure means that it was clear.
         unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
@@ -43,8 +45,8 @@ impl AsFd for EventFd {
 pub(crate) const MAX_FDS: usize = 4;
 
 /// Sleeps until one of the descriptors is readable or the time is over. It may wake early, as
-/// signals do.
-pub(crate) fn sleep_on(fds: &[BorrowedFd<'_>], limit: Option<Duration>) {
+/// signals do. Returns whether one is readable.
+pub(crate) fn sleep_on(fds: &[BorrowedFd<'_>], limit: Option<Duration>) -> bool {
     debug_assert!(fds.len() <= MAX_FDS);
     let unused = libc::pollfd { fd: -1, events: 0, revents: 0 };
     let mut polled = [unused; MAX_FDS];
@@ -58,5 +60,8 @@ pub(crate) fn sleep_on(fds: &[BorrowedFd<'_>], limit: Option<Duration>) {
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: `polled` has that many entries (negative descriptors are skipped), `limit` is null or
     // points to a timespec that outlives the call, and no signal mask is given.
-    unsafe { libc::ppoll(polled.as_mut_ptr(), MAX_FDS as libc::nfds_t, limit, std::ptr::null()) };
+    let ready = unsafe {
+        libc::ppoll(polled.as_mut_ptr(), MAX_FDS as libc::nfds_t, limit, std::ptr::null())
+    };
+    ready > 0
 }

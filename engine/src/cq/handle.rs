@@ -3,14 +3,12 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use braid_transport::Completion;
 
 use super::shared::CqShared;
 use crate::engine::EngineInner;
-use crate::event_fd::sleep_on;
 use crate::wake::Interest;
 
 /// Why a completion queue was not created.
@@ -132,29 +130,10 @@ impl CompletionQueue {
             let ready = || (!self.shared.is_empty() || self.shared.has_overrun()).then_some(());
             self.engine.drive(Some(timeout), ready);
         } else {
-            self.sleep(Instant::now() + timeout);
+            self.shared.wait(Instant::now() + timeout);
         }
         self.poll(&mut out, WAIT_BATCH)?;
         Ok(out)
-    }
-
-    /// Until there is something or the time is over.
-    fn sleep(&self, deadline: Instant) {
-        let shared = &self.shared;
-        shared.waiters.fetch_add(1, Ordering::Relaxed);
-        loop {
-            shared.arm(Interest::Any);
-            let left = deadline.saturating_duration_since(Instant::now());
-            if !shared.is_empty() || shared.has_overrun() || left.is_zero() {
-                break;
-            }
-            sleep_on(&[shared.event().as_fd()], Some(left));
-            shared.event().clear();
-        }
-        // A notification goes off once, for one thread; the others are sent to look for themselves.
-        if shared.waiters.fetch_sub(1, Ordering::Relaxed) > 1 {
-            shared.event().raise();
-        }
     }
 
     /// Asks that the descriptor (see [`AsFd`]) become readable with the next completion; with
@@ -164,7 +143,6 @@ impl CompletionQueue {
     ///
     /// Where the application makes progress the descriptor says nothing while nobody drives the engine.
     pub fn notify(&self, solicited_only: bool) {
-        self.shared.event().clear();
         self.shared.arm(if solicited_only { Interest::Solicited } else { Interest::Any });
     }
 }

@@ -1,15 +1,16 @@
 //! The ring between the workers and whoever polls.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, Weak};
+use std::time::Instant;
 
 use braid_transport::{Completion, Status};
 
 use crate::event_fd::EventFd;
 use crate::qp::QpShared;
 use crate::ring::Ring;
-use crate::wake::{Arming, Interest};
+use crate::wake::{Arming, Event, Interest, Waiters};
 
 /// Once it has overrun it stays so: the completions it missed cannot be told any more.
 pub(crate) struct CqShared {
@@ -17,8 +18,7 @@ pub(crate) struct CqShared {
     arming: Arming,
     event: EventFd,
     overrun: AtomicBool,
-    /// Threads inside [`super::CompletionQueue::wait`].
-    pub(super) waiters: AtomicU32,
+    waiters: Waiters,
     /// Whom an overrun concerns.
     attached: Mutex<Vec<Weak<QpShared>>>,
 }
@@ -30,7 +30,7 @@ impl CqShared {
             arming: Arming::default(),
             event: EventFd::new()?,
             overrun: AtomicBool::new(false),
-            waiters: AtomicU32::new(0),
+            waiters: Waiters::default(),
             attached: Mutex::default(),
         })
     }
@@ -61,14 +61,25 @@ impl CqShared {
         let solicited = completion.solicited || completion.status != Status::Success;
         let overruns = self.has_overrun() || self.ring.push(completion).is_err();
         let first = overruns && !self.overrun.swap(true, Ordering::AcqRel);
-        if self.arming.goes_off(solicited || overruns) {
+        let told = self.arming.go_off(solicited || overruns);
+        if told.descriptor {
             self.event.raise();
+        }
+        if told.waiters {
+            self.waiters.wake();
         }
         !first
     }
 
+    /// Clears the descriptor; the next completion of interest makes it readable.
     pub(crate) fn arm(&self, interest: Interest) {
+        self.event.clear();
         self.arming.arm(interest);
+    }
+
+    /// Until there is something or the time is over.
+    pub(crate) fn wait(&self, deadline: Instant) {
+        self.waiters.wait(&self.arming, deadline, || !self.is_empty() || self.has_overrun());
     }
 
     /// A queue pair's completions come here from now on.

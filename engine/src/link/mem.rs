@@ -11,6 +11,7 @@ use crossbeam_queue::ArrayQueue;
 
 use super::{Link, LinkCaps, LinkLosses, Received, Sent, Train, Via};
 use crate::event_fd::EventFd;
+use crate::wake::Event;
 
 /// Trains that a port holds before it drops, as a socket does.
 const QUEUE_TRAINS: usize = 1024;

@@ -1,7 +1,7 @@
 //! The lock around a worker, fair to control operations, and the loop of whoever drives it.
 
 use std::ops::{Deref, DerefMut};
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread;
@@ -11,10 +11,10 @@ use smallvec::SmallVec;
 
 use super::{Signals, Worker, WorkerParts};
 use crate::clock::Clock;
-use crate::event_fd::{MAX_FDS, sleep_on};
+use crate::event_fd::{EventFd, MAX_FDS, sleep_on};
 use crate::verbs::Trunks;
 
-/// How long a driver sleeps on a link that cannot wake it.
+/// How long a driver sleeps that the link or other threads cannot wake.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 /// Rounds without work, some 50 us, after which an application that polls lets others run in
 /// between: on a machine with few cores they may be who it waits for.
@@ -133,36 +133,36 @@ impl WorkerCell {
 
     /// Sleeps unless there is work, or a result, after all.
     fn sleep<T>(&self, until: Option<Instant>, done: &mut impl FnMut() -> Option<T>) -> Option<T> {
+        let sleeper = self.signals.sleepers().announce();
         // Everything is looked at after this; see `wake`.
-        self.signals.sleepers().announce();
-        let result = done();
         let mut worker = self.lock();
-        let deadline = worker.prepare_sleep();
-        let work = worker.has_posts() || self.control_waiting.load(Ordering::Acquire) > 0;
+        let worked = worker.prepare_sleep();
+        let (deadline, has_posts) = (worker.next_deadline(), worker.has_posts());
         drop(worker);
+        if worked {
+            self.signals.wake();
+        }
+        let result = done();
+        let work = worked || has_posts || self.control_waiting.load(Ordering::Acquire) > 0;
         if result.is_none() && !work {
             let until = until.map(|until| self.clock.time_of(until));
             let wake_at = deadline.into_iter().chain(until).min();
             let now = self.clock.now();
-            self.sleep_on_link(wake_at.map(|at| at.saturating_since(now)));
-            self.signals.clear_event();
+            self.sleep_on(sleeper.event(), wake_at.map(|at| at.saturating_since(now)));
         }
-        self.signals.sleepers().withdraw();
         result
     }
 
-    fn sleep_on_link(&self, limit: Option<Duration>) {
-        let event = self.signals.event();
-        match &self.ready {
-            Some(ready) => {
-                // SAFETY: link and device, and with them their descriptors, live as long as `self`.
-                let ready = ready.iter().map(|fd| unsafe { BorrowedFd::borrow_raw(*fd) });
-                let all: SmallVec<[BorrowedFd<'_>; MAX_FDS]> =
-                    [event].into_iter().chain(ready).collect();
-                sleep_on(&all, limit);
-            }
-            None => sleep_on(&[event], Some(limit.map_or(POLL_INTERVAL, |l| l.min(POLL_INTERVAL)))),
-        }
+    /// Until one of the descriptors becomes readable, or the time is over.
+    fn sleep_on(&self, event: Option<&EventFd>, limit: Option<Duration>) {
+        let wakes = self.ready.is_some() && event.is_some();
+        let most =
+            if wakes { limit } else { Some(limit.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL)) };
+        // SAFETY: link and device, and with them their descriptors, live as long as `self`.
+        let ready = self.ready.iter().flatten().map(|fd| unsafe { BorrowedFd::borrow_raw(*fd) });
+        let all: SmallVec<[BorrowedFd<'_>; MAX_FDS]> =
+            event.map(AsFd::as_fd).into_iter().chain(ready).collect();
+        sleep_on(&all, most);
     }
 
     fn lock(&self) -> MutexGuard<'_, Worker> {

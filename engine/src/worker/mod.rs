@@ -156,22 +156,18 @@ impl Worker {
             return Some(Time::ZERO);
         }
         let due = self.link.next_due().map(|due| self.clock.time_of(due));
-        self.peers.next_timeout().into_iter().chain(due).chain(self.initiators.next_timeout()).min()
+        // A device that is removed need not say so.
+        let look = self.trunks.as_ref().map(|_| self.clock.now() + DEVICE_LOOK);
+        let rest = self.peers.next_timeout().into_iter().chain(due).chain(look);
+        rest.chain(self.initiators.next_timeout()).min()
     }
 
-    /// As [`Worker::next_deadline`], for a driver that is about to sleep.
-    pub(crate) fn prepare_sleep(&mut self) -> Option<Time> {
-        if let Some(trunks) = &mut self.trunks {
-            trunks.arm();
-            // What came before that wakes nobody.
-            if self.progress() {
-                return Some(Time::ZERO);
-            }
-            // A device that is removed need not say so.
-            let look = self.clock.now() + DEVICE_LOOK;
-            return Some(self.next_deadline().map_or(look, |due| due.min(look)));
-        }
-        self.next_deadline()
+    /// Sees to it that whatever comes from now on makes a descriptor readable. Returns whether there was something to do
+    /// after all: what came before wakes nobody.
+    pub(crate) fn prepare_sleep(&mut self) -> bool {
+        let Some(trunks) = &mut self.trunks else { return false };
+        trunks.arm();
+        self.progress()
     }
 
     /// The RDMA device is gone: every queue pair fails, and whatever is outstanding with it.

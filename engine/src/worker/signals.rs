@@ -1,23 +1,20 @@
 //! How other threads reach a worker without its lock.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::doorbell::Doorbells;
 use crate::event_fd::EventFd;
 use crate::wake::Sleepers;
 
-/// Doorbells to tell the worker of work, and an event to wake it if it sleeps.
+/// Doorbells to tell the worker of work, and the threads that drive it and sleep.
 pub(crate) struct Signals {
     doorbells: Doorbells,
-    sleepers: Sleepers,
-    event: EventFd,
+    sleepers: Sleepers<EventFd>,
 }
 
 impl Signals {
     pub(crate) fn new() -> io::Result<Self> {
-        let (doorbells, sleepers) = (Doorbells::new(), Sleepers::default());
-        Ok(Signals { doorbells, sleepers, event: EventFd::new()? })
+        Ok(Signals { doorbells: Doorbells::new(), sleepers: Sleepers::new()? })
     }
 
     /// Queue pair `index` has something in its rings.
@@ -26,27 +23,16 @@ impl Signals {
         self.wake();
     }
 
-    /// Wakes the worker if it sleeps, for what the caller has just changed.
+    /// Wakes who sleeps, for what the caller has just changed.
     pub(crate) fn wake(&self) {
-        if self.sleepers.need_waking() {
-            self.event.raise();
-        }
+        self.sleepers.wake();
     }
 
     pub(crate) fn doorbells(&self) -> &Doorbells {
         &self.doorbells
     }
 
-    pub(crate) fn sleepers(&self) -> &Sleepers {
+    pub(crate) fn sleepers(&self) -> &Sleepers<EventFd> {
         &self.sleepers
-    }
-
-    /// What a sleeper listens to.
-    pub(crate) fn event(&self) -> BorrowedFd<'_> {
-        self.event.as_fd()
-    }
-
-    pub(crate) fn clear_event(&self) {
-        self.event.clear();
     }
 }

@@ -69,23 +69,24 @@ impl Host {
                 Arrived::Refused => Seen::Refused,
             });
         };
-        self.trunks.poll(self.now, &Regions::default(), &mut sink);
+        self.trunks.poll(self.now, &Regions::new([0; 16]), &mut sink);
         seen
     }
 
     /// Polls until nothing has come any more.
     fn drain(&mut self) {
-        let mut poll = || self.trunks.poll(self.now, &Regions::default(), &mut |_| ());
+        let mut poll = || self.trunks.poll(self.now, &Regions::new([0; 16]), &mut |_| ());
         assert!((0..10_000).any(|_| poll() == 0), "it is never quiet");
     }
 
     /// Sends a segment without a payload.
     fn ship(&mut self, id: u32, path: PathId, again: bool) {
         let header = DataHeader { retransmission: again, ..some_header() };
-        let gather = SgList::new();
+        let (gather, regions) = (SgList::new(), Regions::new([0; 16]));
         let placement = Placement::Staged { fence: None };
         if self.trunks.has_room() {
-            let shipment = Shipment { header: &header, gather: &gather, path, placement };
+            let (header, gather, regions) = (&header, &gather, &regions);
+            let shipment = Shipment { header, gather, path, placement, regions };
             self.trunks.ship(self.now, QpId::new(id), &shipment);
         }
     }
