@@ -85,11 +85,14 @@ impl CompletionQueue {
     /// # Errors
     /// [`CqError::Overrun`], after the completions that did find room.
     pub fn poll_one(&self) -> Result<Option<Completion>, CqError> {
-        if let Some(completion) = self.shared.pop() {
-            return Ok(Some(completion));
-        }
-        self.engine.progress_if_application();
-        let completion = self.shared.pop();
+        let completion = if self.engine.application_drives() {
+            self.shared.pop().or_else(|| {
+                self.engine.progress_if_application();
+                self.shared.pop()
+            })
+        } else {
+            self.shared.poll()
+        };
         match completion {
             None if self.shared.has_overrun() => {
                 // One may have come between the look into the ring and that at the flag.

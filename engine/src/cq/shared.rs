@@ -7,10 +7,14 @@ use std::time::Instant;
 
 use braid_transport::{Completion, Status};
 
+use crate::busy_wait::BusyWait;
 use crate::event_fd::EventFd;
 use crate::qp::QpShared;
 use crate::ring::Ring;
 use crate::wake::{Arming, Event, Interest, Waiters};
+
+/// Polls of an empty queue, some 50 us, after which who polls yields.
+const PATIENT_POLLS: u32 = 4096;
 
 /// Once it has overrun it stays so: the completions it missed cannot be told any more.
 pub(crate) struct CqShared {
@@ -19,6 +23,8 @@ pub(crate) struct CqShared {
     event: EventFd,
     overrun: AtomicBool,
     waiters: Waiters,
+    /// Of those who poll while threads of the engine make progress.
+    busy_wait: BusyWait,
     /// Whom an overrun concerns.
     attached: Mutex<Vec<Weak<QpShared>>>,
 }
@@ -31,6 +37,7 @@ impl CqShared {
             event: EventFd::new()?,
             overrun: AtomicBool::new(false),
             waiters: Waiters::default(),
+            busy_wait: BusyWait::new(PATIENT_POLLS),
             attached: Mutex::default(),
         })
     }
@@ -49,6 +56,17 @@ impl CqShared {
 
     pub(crate) fn pop(&self) -> Option<Completion> {
         self.ring.pop()
+    }
+
+    /// As [`CqShared::pop`], for somebody who asks again and again, and may so keep the engine's threads from their work.
+    pub(crate) fn poll(&self) -> Option<Completion> {
+        let completion = self.pop();
+        if completion.is_some() {
+            self.busy_wait.found_work();
+        } else {
+            self.busy_wait.found_nothing();
+        }
+        completion
     }
 
     pub(crate) fn is_empty(&self) -> bool {

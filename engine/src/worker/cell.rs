@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use super::{Signals, Worker, WorkerParts};
+use crate::busy_wait::BusyWait;
 use crate::clock::Clock;
 use crate::event_fd::{EventFd, MAX_FDS, sleep_on};
 use crate::verbs::Trunks;
 
 /// How long a driver sleeps that the link or other threads cannot wake.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
-/// Rounds without work, some 50 us, after which an application that polls lets others run in
-/// between: on a machine with few cores they may be who it waits for.
+/// Rounds without work, some 50 us, after which a driver yields.
 const PATIENT_ROUNDS: u32 = 128;
 /// A worker that has panicked leaves queue pairs that nobody can go on with.
 const PANICKED: &str = "the engine's worker panicked earlier";
@@ -28,8 +28,7 @@ pub(crate) struct WorkerCell {
     /// Threads that want the lock for a control operation. A driver that spins would take the lock
     /// again before they wake up, so it steps aside while there are any.
     control_waiting: AtomicU32,
-    /// Rounds of [`WorkerCell::try_progress`] since there was work.
-    idle_rounds: AtomicU32,
+    busy_wait: BusyWait,
     signals: Arc<Signals>,
     clock: Clock,
     /// What becomes readable when something comes: the link's descriptor, and those of an RDMA device. They live as
@@ -52,8 +51,8 @@ impl WorkerCell {
             [fd].into_iter().chain(nic).map(|fd| fd.as_raw_fd()).collect()
         });
         let worker = Mutex::new(Worker::new(parts));
-        let (control_waiting, idle_rounds) = (AtomicU32::new(0), AtomicU32::new(0));
-        WorkerCell { worker, control_waiting, idle_rounds, signals, clock, ready }
+        let (control_waiting, busy_wait) = (AtomicU32::new(0), BusyWait::new(PATIENT_ROUNDS));
+        WorkerCell { worker, control_waiting, busy_wait, signals, clock, ready }
     }
 
     pub(crate) fn signals(&self) -> &Arc<Signals> {
@@ -80,12 +79,11 @@ impl WorkerCell {
             Err(TryLockError::WouldBlock) => false,
             Err(TryLockError::Poisoned(_)) => panic!("{PANICKED}"),
         };
-        let idle = self.idle_rounds.load(Ordering::Relaxed);
-        if !worked && idle >= PATIENT_ROUNDS {
-            thread::yield_now();
+        if worked {
+            self.busy_wait.found_work();
+        } else {
+            self.busy_wait.found_nothing();
         }
-        let idle = if worked { 0 } else { idle.saturating_add(1) };
-        self.idle_rounds.store(idle, Ordering::Relaxed);
         worked
     }
 
@@ -110,8 +108,9 @@ impl WorkerCell {
             }
             if worked {
                 last_work = now;
+                self.busy_wait.found_work();
             } else if now - last_work < spin {
-                std::hint::spin_loop();
+                self.busy_wait.found_nothing();
             } else {
                 if let Some(result) = self.sleep(until, &mut done) {
                     return Some(result);
