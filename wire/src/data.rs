@@ -48,7 +48,7 @@ pub struct DataHeader {
     pub len: u16,
     /// Immediate data, 0 where there is none.
     pub imm: u32,
-    /// When the sender sent this, opaque to everybody else; comes back in the ack.
+    /// When the sender sent this; comes back in the ack. Never runs backwards within a stream.
     pub stamp: u32,
     /// CRC-32 of the payload, 0 if both sides agreed to leave it out.
     pub payload_crc: u32,

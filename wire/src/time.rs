@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// An instant: nanoseconds since an origin that one driver keeps to. 584 years fit.
 ///
-/// The wire carries instants as 32-bit stamps in units of 16 ns (they wrap after 68 s); only the
-/// side that wrote a stamp interprets its echo.
+/// The wire carries instants as 32-bit stamps in units of 16 ns (they wrap after 68 s). Only the side that wrote a
+/// stamp knows which instant it is; others compare stamps of one side with each other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 

@@ -21,7 +21,7 @@ use self::turns::Turns;
 use crate::qp::Outcome;
 use crate::{
     Access, Admit, Arrival, Completion, EndpointConfig, Memory, PdId, Placement, PostError,
-    QpState, QueuePair, RecvWr, Remote, SendWr, SgList, StateError, Status,
+    QpState, QueuePair, RecvWr, Refusal, Remote, SendWr, SgList, StateError, Status,
 };
 
 /// No segment takes more bytes than this on the wire.
@@ -273,7 +273,7 @@ impl Endpoint {
     ) -> Admit {
         let qp = self.qp_mut(slot);
         let admit = qp.on_arrival(now, arrival, memory.regions());
-        if !matches!(admit, Admit::Refuse(crate::Refusal::Token)) {
+        if !matches!(admit, Admit::Refuse(Refusal::Token | Refusal::Stale)) {
             self.heard();
         }
         if !matches!(admit, Admit::Take(_)) {

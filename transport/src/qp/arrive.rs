@@ -51,6 +51,9 @@ pub enum Refusal {
     /// Stale, stray or spoofed.
     #[error("its token is not the queue pair's")]
     Token,
+    /// The network has held it back until its PSN came round again.
+    #[error("it was sent before the PSN came round")]
+    Stale,
     /// The queue pair does not receive.
     #[error("the queue pair does not receive in its state")]
     State,
@@ -91,6 +94,7 @@ impl Refusal {
     fn nak(self) -> Option<NakCode> {
         match self {
             Refusal::Token
+            | Refusal::Stale
             | Refusal::State
             | Refusal::Window
             | Refusal::Order
@@ -130,6 +134,9 @@ impl QueuePair {
         };
         let incoming = link.arriving(stream, &self.config);
         let psn = Psn::expand(header.psn, incoming.epsn());
+        if incoming.is_stale(now, psn, header.stamp) {
+            return self.refused(Refusal::Stale);
+        }
         incoming.note(now, header.stamp, arrival.path, arrival.congestion, header.ack_request);
         if !receives {
             incoming.ack_now();
@@ -158,13 +165,14 @@ impl QueuePair {
             Place::New => {}
         }
         match self.admit(header, regions) {
-            Ok((landing, event)) => self.take(stream, psn, header, landing, event),
+            Ok((landing, event)) => self.take(now, stream, psn, header, landing, event),
             Err(refusal) => self.turn_down(stream, psn, refusal),
         }
     }
 
     fn take(
         &mut self,
+        now: Time,
         stream: Stream,
         psn: Psn,
         header: &DataHeader,
@@ -173,7 +181,8 @@ impl QueuePair {
     ) -> Admit {
         let incoming = self.link.as_mut().and_then(|link| link.incoming(stream));
         let Some(incoming) = incoming else { return self.refused(Refusal::State) };
-        let ahead = incoming.insert(psn, event.filter(|_| header.last));
+        let event = event.filter(|_| header.last);
+        let ahead = incoming.insert(now, psn, header.stamp, event);
         self.counters.segments_received += 1;
         self.counters.bytes_received += u64::from(header.len);
         if ahead > 0 {

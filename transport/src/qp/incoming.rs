@@ -11,6 +11,7 @@ use std::time::Duration;
 use braid_wire::{Ack, Bitmap, NakCode, PathId, Psn, QpId, Stream, Time, Token};
 
 use super::events::Event;
+use super::paws::Paws;
 use super::psn_set::PsnSet;
 use crate::{QpConfig, Remote};
 
@@ -36,6 +37,7 @@ pub(crate) struct Incoming {
     arrived: PsnSet,
     early: u32,
     highest: Option<Psn>,
+    paws: Paws,
     events: VecDeque<(Psn, Event)>,
     requests: usize,
     /// The lowest PSN that was refused for good, and why. Nothing from there on is taken.
@@ -75,6 +77,7 @@ impl Incoming {
             arrived: PsnSet::new(first),
             early: 0,
             highest: None,
+            paws: Paws::default(),
             events: VecDeque::new(),
             requests: 0,
             refusal: None,
@@ -120,6 +123,11 @@ impl Incoming {
         (self.owed.stamp, self.owed.path, self.owed.arrived) = (stamp, path, now);
     }
 
+    /// Whether a packet that seems new comes from before the PSN has wrapped.
+    pub(crate) fn is_stale(&self, now: Time, psn: Psn, stamp: u32) -> bool {
+        psn >= self.epsn && self.paws.is_stale(now, stamp)
+    }
+
     /// Where the PSN stands, with a window of `window` packets.
     pub(crate) fn locate(&self, psn: Psn, window: u16) -> Place {
         match psn.ahead_of(self.epsn) {
@@ -140,9 +148,10 @@ impl Incoming {
         self.ack_now();
     }
 
-    /// Marks a new PSN as arrived. The ePSN moves only with [`Incoming::advance`]. Returns how far
+    /// Marks a new PSN as arrived, with its stamp. The ePSN moves only with [`Incoming::advance`]. Returns how far
     /// ahead of the ePSN it is.
-    pub(crate) fn insert(&mut self, psn: Psn, event: Option<Event>) -> u64 {
+    pub(crate) fn insert(&mut self, now: Time, psn: Psn, stamp: u32, event: Option<Event>) -> u64 {
+        self.paws.pass(now, self.epsn, psn, stamp);
         self.arrived.insert(psn);
         self.early += 1;
         self.highest = self.highest.max(Some(psn));
@@ -342,7 +351,7 @@ mod tests {
     fn arrive(incoming: &mut Incoming, psns: &[u64]) {
         for &psn in psns {
             assert_eq!(incoming.locate(Psn(psn), 4096), Place::New);
-            incoming.insert(Psn(psn), None);
+            incoming.insert(Time::ZERO, Psn(psn), 0, None);
             incoming.advance();
         }
     }

@@ -18,6 +18,7 @@ mod link;
 mod outgoing;
 mod pacer;
 mod patience;
+mod paws;
 mod psn_set;
 mod recovery;
 mod recv_queue;

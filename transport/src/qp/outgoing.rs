@@ -10,6 +10,7 @@ use super::asks::Asks;
 use super::blind::{Blind, Placement};
 use super::credit::Credit;
 use super::pacer::Pacer;
+use super::paws::Paws;
 use super::recovery::{Detector, PROBES, Report};
 use super::repeats::Repeats;
 use super::rtt::Rtt;
@@ -21,6 +22,7 @@ use crate::{QpConfig, Remote};
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) window: Window,
+    paws: Paws,
     rtt: Rtt,
     detector: Detector,
     repeats: Repeats,
@@ -106,6 +108,7 @@ impl Outgoing {
         let segments = room / Segment::wire_len(remote.mtu);
         Outgoing {
             window: Window::new(first),
+            paws: Paws::default(),
             rtt: Rtt::new(config.min_rto, config.max_rto),
             detector: Detector::new(config, segments),
             repeats: Repeats::default(),
@@ -237,7 +240,9 @@ impl Outgoing {
                 _ => Placement::PLAIN,
             };
             let blind = if let Placement::Blind(fence) = placement { Some(fence) } else { None };
-            return (self.window.push(now, next, path, blind), placement);
+            let psn = self.window.push(now, next, path, blind);
+            self.paws.pass(now, self.window.una(), psn, now.stamp());
+            return (psn, placement);
         };
         let fence = self.window.get(psn).and_then(Segment::fence);
         self.window.resend(now, psn, path);
@@ -285,8 +290,12 @@ impl Outgoing {
         asks
     }
 
-    /// Learns from an acknowledgement of this stream. `None`: it speaks of packets never sent.
+    /// Learns from an acknowledgement of this stream. `None`: it speaks of packets never sent, or was sent before
+    /// the PSN came round.
     pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack, paths: &mut PathSet) -> Option<Lesson> {
+        if self.paws.is_stale(now, ack.stamp) {
+            return None;
+        }
         let cumulative = Psn::expand(ack.cumulative, self.window.una());
         let delay = Duration::from_nanos(ack.delay_ns.into());
         let rtt = now.since_stamp(ack.stamp).saturating_sub(delay);

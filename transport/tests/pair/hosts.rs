@@ -171,6 +171,11 @@ impl Pair {
         self.sender.endpoint.qp(self.sender.slot).counters()
     }
 
+    /// Segments that the receiver has turned away.
+    pub(crate) fn refused(&self) -> u64 {
+        self.receiver.endpoint.qp(self.receiver.slot).counters().refused
+    }
+
     /// Packets that the path of a segment has been told lost.
     pub(crate) fn lost_on(&self, path: PathId) -> u64 {
         let mut paths = self.sender.paths.paths();

@@ -11,3 +11,4 @@ mod messages;
 mod not_ready;
 mod pacing;
 mod rnic;
+mod stale;
