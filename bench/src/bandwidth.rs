@@ -389,11 +389,15 @@ impl<'s> Run<'s> {
     fn on_completion(&mut self, completion: &Completion) -> Result<(), Failure> {
         let id = completion.wr_id;
         let qp = (id >> QP_SHIFT) as usize;
-        if completion.status != Status::Success {
-            let work = format!("{:?}", completion.work);
-            return Err(Failure::Work { work, id, status: completion.status });
-        }
         let message = id & (CREDIT - 1);
+        if completion.status != Status::Success {
+            let what = match completion.work {
+                Work::Recv | Work::RecvWriteImm => "a receive".to_owned(),
+                _ if id & CREDIT != 0 => "the Write of a credit".to_owned(),
+                work => format!("{work:?} of message {message}"),
+            };
+            return Err(self.session.failed(qp, what, completion.status));
+        }
         if matches!(completion.work, Work::Recv | Work::RecvWriteImm) {
             return self.on_receive(qp, message, completion);
         }

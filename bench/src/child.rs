@@ -24,6 +24,7 @@ impl Child {
         let program = std::env::current_exe().map_err(|why| io("cannot find this program", why))?;
         let mut process = Command::new(program)
             .arg(test.name())
+            .arg("--once")
             .args(engine_args(&args.engine))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -139,6 +139,9 @@ pub(crate) struct TestArgs {
     /// Both ends on this machine, in two processes (one with `--datapath mem`).
     #[arg(long, conflicts_with = "host")]
     pub(crate) loopback: bool,
+    /// As the server, end with the first client, whatever becomes of it: what `--loopback` starts is there for nobody else.
+    #[arg(long, hide = true)]
+    pub(crate) once: bool,
     /// Check every byte.
     #[arg(long)]
     pub(crate) verify: bool,

@@ -1,5 +1,7 @@
 //! Why a run failed, and the exit status that says so.
 
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,9 +16,9 @@ pub(crate) enum Failure {
     /// The engine refused.
     #[error("{what}: {why}")]
     Engine { what: &'static str, why: String },
-    /// A work request failed.
-    #[error("{work} {id} failed: {status}")]
-    Work { work: String, id: u64, status: braid::Status },
+    /// A work request failed; queue pairs are numbered from 0, as they are in the results.
+    #[error("{what} on queue pair {qp} with {peer} failed: {status}")]
+    Work { what: String, qp: usize, peer: SocketAddr, status: braid::Status },
     /// A byte is not what was sent.
     #[error(
         "message {message} of queue pair {qp}: byte {offset} is {found:#04x}, not {expected:#04x}"
@@ -43,12 +45,20 @@ pub(crate) enum Failure {
     /// A raw peer failed.
     #[error(transparent)]
     Raw(#[from] PeerError),
+    /// Standard output is closed or full.
+    #[error("cannot write to standard output: {0}")]
+    Output(#[source] io::Error),
     /// A file or a process.
     #[error("{what}: {why}")]
-    Io { what: String, why: std::io::Error },
+    Io { what: String, why: io::Error },
 }
 
 impl Failure {
+    /// Whether it is that nobody listens to us any more, which is no news to whoever has closed the pipe.
+    pub(crate) fn is_unheard(&self) -> bool {
+        matches!(self, Failure::Output(why) if why.kind() == ErrorKind::BrokenPipe)
+    }
+
     /// 2: bad usage; 1: the run failed.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {

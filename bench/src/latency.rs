@@ -248,8 +248,11 @@ impl<'s> Run<'s> {
 
     fn on_completion(&mut self, completion: &Completion) -> Result<(), Failure> {
         if completion.status != Status::Success {
-            let work = format!("{:?}", completion.work);
-            return Err(Failure::Work { work, id: completion.wr_id, status: completion.status });
+            let what = match completion.work {
+                Work::Recv | Work::RecvWriteImm => "a receive".to_owned(),
+                work => format!("{work:?} of message {}", completion.wr_id),
+            };
+            return Err(self.session.failed(0, what, completion.status));
         }
         if !matches!(completion.work, Work::Recv | Work::RecvWriteImm) {
             self.sends_open -= 1;

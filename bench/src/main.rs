@@ -6,6 +6,7 @@ mod child;
 mod cli;
 mod control;
 mod failure;
+mod json_file;
 mod latency;
 mod paths;
 mod pattern;
@@ -16,20 +17,39 @@ mod run;
 mod samples;
 mod session;
 mod spray;
+mod stdio;
 mod traffic;
 
 use std::process::ExitCode;
+use std::{panic, thread};
 
 use clap::Parser;
 
 use crate::cli::{Cli, Command, Test};
 use crate::failure::Failure;
 
+/// Bytes of the stack that everything runs on: the main thread's has whatever size `ulimit -s` leaves, and reading the command
+/// line alone takes more than 64 KiB.
+const STACK: usize = 8 << 20;
+
 fn main() -> ExitCode {
+    match thread::Builder::new().stack_size(STACK).spawn(program).map(|thread| thread.join()) {
+        Ok(Ok(code)) => code,
+        Ok(Err(panic)) => panic::resume_unwind(panic),
+        Err(why) => {
+            stdio::say(format_args!("cannot start a thread: {why}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn program() -> ExitCode {
     match dispatch(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("braid-perf: {failure}");
+            if !failure.is_unheard() {
+                stdio::say(&failure);
+            }
             ExitCode::from(failure.exit_status())
         }
     }

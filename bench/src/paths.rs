@@ -1,5 +1,6 @@
 //! `braid-perf paths`: which source ports take which way to a host.
 
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv6Addr};
 
 use braid::{DiscoveryConfig, PathId, PathMap, Way};
@@ -7,8 +8,9 @@ use serde::Serialize;
 
 use crate::cli::PathsArgs;
 use crate::failure::{Attempt, Failure};
-use crate::report::write_json;
+use crate::json_file::JsonFile;
 use crate::session;
+use crate::stdio;
 
 /// The map for programs.
 #[derive(Serialize)]
@@ -32,38 +34,42 @@ struct FoundWay {
 
 /// Probes the paths to a host and shows what was found.
 pub(crate) fn run(args: &PathsArgs) -> Result<(), Failure> {
+    let json = JsonFile::asked(args.json.as_ref())?;
     let to = session::resolve(&args.host, args.port)?;
     let from = args.bind.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
     let paths = (0..args.paths).map(PathId::new);
     let map = braid::discover(to, from, paths, DiscoveryConfig::default()).attempt("paths")?;
     let balanced = map.balanced(args.paths.into());
-    print(&map, args.paths, balanced.as_deref());
-    match &args.json {
-        Some(file) => write_json(file, &found(&map, balanced.as_deref())),
-        None => Ok(()),
-    }
+    stdio::print(|out| print(out, &map, args.paths, balanced.as_deref()))?;
+    json.map_or(Ok(()), |json| json.write(&found(&map, balanced.as_deref())))
 }
 
-fn print(map: &PathMap, asked: u16, balanced: Option<&[PathId]>) {
-    println!(
+fn print(
+    out: &mut impl Write,
+    map: &PathMap,
+    asked: u16,
+    balanced: Option<&[PathId]>,
+) -> io::Result<()> {
+    writeln!(
+        out,
         " {}: {asked} paths, {} way(s), {} path(s) not assigned to one; {:.1} s",
         map.to,
         map.ways.len(),
         map.unanswered,
         map.took.as_secs_f64()
-    );
+    )?;
     if !map.ways.is_empty() {
-        println!(" {:>5} {:>6}  hops (*: no answer)", "#way", "#paths");
+        writeln!(out, " {:>5} {:>6}  hops (*: no answer)", "#way", "#paths")?;
     }
     for (index, way) in map.ways.iter().enumerate() {
-        println!(" {index:>5} {:>6}  {}", way.ports.len(), hops(way));
-        println!(" {:>12}  paths {}", "", list(&way.ports));
+        writeln!(out, " {index:>5} {:>6}  {}", way.ports.len(), hops(way))?;
+        writeln!(out, " {:>12}  paths {}", "", list(&way.ports))?;
     }
     let heard = |way: &Way| way.hops.last() == Some(&Some(map.to.ip()));
     if !map.ways.is_empty() && !map.ways.iter().any(heard) {
-        println!(" the host itself did not answer");
+        writeln!(out, " the host itself did not answer")?;
     }
-    println!(" {}", advice(map, balanced));
+    writeln!(out, " {}", advice(map, balanced))
 }
 
 /// What to make of it.

@@ -1,12 +1,11 @@
 //! Results: perftest's columns for people, the same numbers with units in their names for programs.
 
-use std::path::Path;
+use std::io::{self, Write};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Test;
-use crate::failure::Failure;
 use crate::samples::Sample;
 use crate::traffic::{OutOfOrder, Traffic};
 
@@ -104,9 +103,10 @@ impl Latency {
 }
 
 /// The line above the rows.
-pub(crate) fn print_heading(test: Test) {
+pub(crate) fn heading(out: &mut impl Write, test: Test) -> io::Result<()> {
     if test.is_latency() {
-        println!(
+        writeln!(
+            out,
             " {:>10} {:>11} {:>10} {:>14} {:>10} {:>10} {:>10} {:>10} {:>12}",
             "#bytes",
             "#iterations",
@@ -117,18 +117,21 @@ pub(crate) fn print_heading(test: Test) {
             "99%[us]",
             "99.9%[us]",
             "t_max[us]"
-        );
+        )
     } else {
-        println!(
+        writeln!(
+            out,
             " {:>10} {:>11} {:>18} {:>18} {:>15}",
             "#bytes", "#iterations", "BW avg[Gb/s]", "BW avg[GB/s]", "MsgRate[Mpps]"
-        );
+        )
     }
 }
 
-pub(crate) fn print_row(row: &Row) {
+/// The figures of one size.
+pub(crate) fn row(out: &mut impl Write, row: &Row) -> io::Result<()> {
     if let Some(l) = &row.latency {
-        println!(
+        writeln!(
+            out,
             " {:>10} {:>11} {:>10.2} {:>14.2} {:>10.2} {:>10.2} {:>10.2} {:>10.2} {:>12.2}",
             row.bytes,
             row.iterations,
@@ -139,20 +142,23 @@ pub(crate) fn print_row(row: &Row) {
             l.p99_us,
             l.p999_us,
             l.max_us
-        );
+        )?;
     }
     if let Some(b) = &row.bandwidth {
-        println!(
+        writeln!(
+            out,
             " {:>10} {:>11} {:>18.2} {:>18.3} {:>15.6}",
             row.bytes, row.iterations, b.goodput_gbps, b.goodput_gbytes_s, b.rate_mmsgs
-        );
+        )?;
     }
+    Ok(())
 }
 
 /// What happened besides.
-pub(crate) fn print_summary(results: &Results) {
+pub(crate) fn summary(out: &mut impl Write, results: &Results) -> io::Result<()> {
     let sum = |field: fn(&Row) -> u64| results.rows.iter().map(field).sum::<u64>();
-    println!(
+    writeln!(
+        out,
         " {} queue pair(s), {} path(s) by {}, packets of {} bytes, crc {}, {}",
         results.queue_pairs,
         results.paths,
@@ -160,22 +166,19 @@ pub(crate) fn print_summary(results: &Results) {
         results.packet_payload_bytes,
         if results.crc { "on" } else { "off" },
         results.loss_recovery,
-    );
-    println!(
+    )?;
+    writeln!(
+        out,
         " {} segments sent, {} taken for lost, {} sent again ({} of them needlessly), {} damaged datagrams dropped",
         sum(|row| row.traffic.segments_sent),
         sum(|row| row.traffic.lost_segments),
         sum(|row| row.traffic.retransmitted_segments),
         sum(|row| row.traffic.spurious_retransmissions),
         sum(|row| row.traffic.corrupted_dropped),
-    );
+    )?;
     if results.verify {
-        println!(" verified: every byte of {} messages is right", sum(|row| row.verified_messages));
+        let verified = sum(|row| row.verified_messages);
+        writeln!(out, " verified: every byte of {verified} messages is right")?;
     }
-}
-
-pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).expect("plain data has a JSON form");
-    std::fs::write(path, text + "\n")
-        .map_err(|why| Failure::Io { what: format!("cannot write {}", path.display()), why })
+    Ok(())
 }

@@ -5,23 +5,27 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use braid::MemFabric;
+use braid::{Listener, MemFabric};
 
 use crate::bandwidth;
 use crate::child::Child;
 use crate::cli::{DatapathKind, Switch, Test, TestArgs};
 use crate::failure::{Attempt, Failure};
+use crate::json_file::JsonFile;
 use crate::latency;
 use crate::peer::cpu_seconds;
 use crate::plan::{Extent, Order, Phase, Plan, SideReport};
 use crate::report::{self, Bandwidth, Latency, Results, Row};
 use crate::session::{self, Session, Side};
+use crate::stdio;
 use crate::traffic::{OutOfOrder, Traffic};
 
 /// Bytes that one queue pair keeps outstanding unless told otherwise.
 const OUTSTANDING_BYTES: u64 = 8 << 20;
 /// Connections that may wait to be accepted: a client opens one after the other.
 const BACKLOG: usize = 64;
+/// How long a client may take for its next order.
+const ORDER: Duration = Duration::from_secs(60);
 /// The longest message of `-a`.
 const LARGEST_OF_ALL: u64 = 8 << 20;
 
@@ -73,34 +77,56 @@ fn both_in_one_process(test: Test, args: &TestArgs) -> Result<(), Failure> {
     let server = Side::new(&args.engine, args.engine.port(), Some(&fabric))?;
     let side = Side::new(&args.engine, 0, Some(&fabric))?;
     let address = server.engine.local_addr();
-    thread::scope(|scope| {
-        let serving = scope.spawn(move || serve_one(server));
-        client(test, args, side, address)?;
-        serving.join().map_err(|_| Failure::Peer("panicked".to_owned()))?
-    })
+    // If the client fails, nobody waits for it: it ends with the process.
+    let serving = thread::spawn(move || serve_one(server, true));
+    client(test, args, side, address)?;
+    serving.join().map_err(|_| Failure::Peer("panicked".to_owned()))?
 }
 
 fn serve(args: &TestArgs) -> Result<(), Failure> {
-    serve_one(Side::new(&args.engine, args.engine.port(), None)?)
+    serve_one(Side::new(&args.engine, args.engine.port(), None)?, args.once)
 }
 
-/// Waits for a client, does what it says, and ends with it.
-fn serve_one(side: Side) -> Result<(), Failure> {
+/// Waits for a client, does what it says, and ends with it. `once`: there is only one.
+fn serve_one(side: Side, once: bool) -> Result<(), Failure> {
     let listener = side.engine.listen(BACKLOG).attempt("listen")?;
-    println!("listening on {}", side.engine.local_addr());
-    let _ = std::io::stdout().flush();
-    let mut session = Session::accept(side, &listener)?;
-    loop {
-        let order = session.control.receive(Duration::from_secs(60))?;
-        let Order::Begin(phase) = order else { break };
+    stdio::print(|out| writeln!(out, "listening on {}", side.engine.local_addr()))?;
+    let (mut session, mut order) = loop {
+        match next_client(&side, &listener) {
+            Ok(begun) => break begun,
+            Err((_, failure)) if once => return Err(failure),
+            Err((from, failure)) => {
+                stdio::say(format_args!("{from}: {failure}; waiting for a client"));
+            }
+        }
+    };
+    while let Order::Begin(phase) = order {
         if session.plan.test.is_latency() {
             latency::server(&mut session, phase)?;
         } else {
             bandwidth::server(&mut session, phase)?;
         }
+        order = session.control.receive(ORDER)?;
     }
     session.control.linger(Duration::from_millis(200));
     Ok(())
+}
+
+/// Waits until somebody connects, as long as it takes, and gives a first order; or turns out to be no braid-perf, or goes away
+/// before that.
+fn next_client(
+    side: &Side,
+    listener: &Listener,
+) -> Result<(Session, Order), (SocketAddr, Failure)> {
+    loop {
+        let Some(request) = listener.accept(Duration::from_secs(3600)) else { continue };
+        let from = request.peer_addr();
+        let begun = Session::accept(side.clone(), listener, request).and_then(|session| {
+            let order = session.control.receive(ORDER)?;
+            Ok((session, order))
+        });
+        return begun.map_err(|failure| (from, failure));
+    }
 }
 
 /// One loopback measurement, for those who print it themselves.
@@ -116,6 +142,7 @@ pub(crate) fn sample(test: Test, args: &TestArgs) -> Result<Row, Failure> {
 }
 
 fn client(test: Test, args: &TestArgs, side: Side, server: SocketAddr) -> Result<(), Failure> {
+    let json = JsonFile::asked(args.json.as_ref())?;
     let sizes = sizes(test, args);
     let mut session = connect(test, args, side, server, &sizes)?;
     let mut results = Results {
@@ -130,18 +157,15 @@ fn client(test: Test, args: &TestArgs, side: Side, server: SocketAddr) -> Result
         verify: args.verify,
         rows: Vec::new(),
     };
-    report::print_heading(test);
+    stdio::print(|out| report::heading(out, test))?;
     for size in sizes {
         let row = measure(&mut session, test, args, size)?;
-        report::print_row(&row);
+        stdio::print(|out| report::row(out, &row))?;
         results.rows.push(row);
     }
     session.control.flush(&Order::Quit)?;
-    report::print_summary(&results);
-    match &args.json {
-        Some(path) => report::write_json(path, &results),
-        None => Ok(()),
-    }
+    stdio::print(|out| report::summary(out, &results))?;
+    json.map_or(Ok(()), |json| json.write(&results))
 }
 
 fn connect(

@@ -4,9 +4,9 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use braid::{
-    Access, CcConfig, CompletionQueue, Crc, Datapath, Engine, EngineConfig, EngineError, Faults,
-    Listener, MemFabric, MemoryRegion, Progress, ProtectionDomain, QpOptions, QueuePair,
-    RemoteRegion, VerbsOptions, VerbsService,
+    Access, CcConfig, CompletionQueue, ConnectionRequest, Crc, Datapath, Engine, EngineConfig,
+    EngineError, Faults, Listener, MemFabric, MemoryRegion, Progress, ProtectionDomain, QpOptions,
+    QpState, QueuePair, RemoteRegion, Status, VerbsOptions, VerbsService,
 };
 
 use crate::cli::{DatapathKind, EngineArgs, ProgressKind, Service, Switch, Test};
@@ -14,9 +14,12 @@ use crate::control::Control;
 use crate::failure::{Attempt, Failure};
 use crate::pattern;
 use crate::plan::{Join, Plan, from_json, to_json};
+use crate::stdio::say;
 
 /// How long a client looks for its server, and a server for the rest of its client.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a server looks whether its client is still there while it waits for its connections.
+const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// How long path discovery may take, routers that limit their answers included.
 const WAYS_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -35,11 +38,14 @@ pub(crate) struct Session {
     pub(crate) remote: RemoteRegion,
     pub(crate) remote_credits: RemoteRegion,
     pub(crate) is_client: bool,
+    /// Where the other side is.
+    peer: SocketAddr,
     // Dropped last: the connections above close through it.
     pub(crate) engine: Engine,
 }
 
 /// What one side brings along, whatever the plan.
+#[derive(Clone)]
 pub(crate) struct Side {
     pub(crate) engine: Engine,
     cc: CcConfig,
@@ -147,27 +153,26 @@ impl Session {
             qp.connect(server, &join, CONNECT_TIMEOUT).attempt("connect")?;
             parts.qps.push(qp);
         }
-        parts.finish(remote, remote_credits, true)
+        parts.finish(server, (remote, remote_credits), true)
     }
 
-    /// Waits for a client, as long as it takes, and for all of its connections.
-    pub(crate) fn accept(side: Side, listener: &Listener) -> Result<Self, Failure> {
-        let request = loop {
-            if let Some(request) = listener.accept(Duration::from_secs(3600)) {
-                break request;
-            }
-        };
+    /// Takes a client that has asked to connect, and waits for the rest of its connections.
+    pub(crate) fn accept(
+        side: Side,
+        listener: &Listener,
+        request: ConnectionRequest,
+    ) -> Result<Self, Failure> {
         let Join::Control(plan, (remote, remote_credits)) = from_json(request.private_data())?
         else {
             return Err(Failure::Peer("did not begin with its plan".to_owned()));
         };
         check_plan(&plan)?;
+        let client = request.peer_addr();
         let mut parts = Parts::new(side, plan)?;
         let regions = to_json(&parts.regions());
         request.accept(&parts.control.qp, &regions).attempt("accept")?;
         while parts.qps.len() < parts.plan.qps as usize {
-            let request = listener.accept(CONNECT_TIMEOUT);
-            let request = request.ok_or(Failure::Stalled(CONNECT_TIMEOUT))?;
+            let request = parts.next_request(listener, client)?;
             match from_json(request.private_data())? {
                 Join::Data(index) if index as usize == parts.qps.len() => {}
                 _ => return Err(Failure::Peer("connected out of turn".to_owned())),
@@ -176,7 +181,12 @@ impl Session {
             request.accept(&qp, &[]).attempt("accept")?;
             parts.qps.push(qp);
         }
-        parts.finish(remote, remote_credits, false)
+        parts.finish(client, (remote, remote_credits), false)
+    }
+
+    /// What has failed on a queue pair.
+    pub(crate) fn failed(&self, qp: usize, what: String, status: Status) -> Failure {
+        Failure::Work { what, qp, peer: self.peer, status }
     }
 
     /// Paths to the other side that are in use.
@@ -249,6 +259,27 @@ impl Parts {
         (words(&self.exposed), words(&self.credits))
     }
 
+    /// The next connection of a client; whoever else comes meanwhile is turned away.
+    fn next_request(
+        &self,
+        listener: &Listener,
+        client: SocketAddr,
+    ) -> Result<ConnectionRequest, Failure> {
+        let deadline = Instant::now() + CONNECT_TIMEOUT;
+        while Instant::now() < deadline {
+            if self.control.qp.state() == QpState::Error {
+                return Err(Failure::Peer("went away".to_owned()));
+            }
+            let Some(request) = listener.accept(LOOK_AFTER) else { continue };
+            let from = request.peer_addr();
+            if from == client {
+                return Ok(request);
+            }
+            say(format_args!("{from} is turned away: {client} is being served"));
+        }
+        Err(Failure::Stalled(CONNECT_TIMEOUT))
+    }
+
     fn data_qp(&self) -> Result<QueuePair, Failure> {
         let depth = self.plan.slots + 2;
         let mut options = QpOptions::new(&self.cq, &self.cq).queues(depth, depth);
@@ -259,8 +290,8 @@ impl Parts {
 
     fn finish(
         self,
-        remote: [u64; 3],
-        credits: [u64; 3],
+        peer: SocketAddr,
+        (remote, credits): Regions,
         is_client: bool,
     ) -> Result<Session, Failure> {
         let region = |[addr, len, rkey]: [u64; 3]| RemoteRegion { addr, len, rkey: rkey as u32 };
@@ -276,6 +307,7 @@ impl Parts {
             remote: region(remote),
             remote_credits: region(credits),
             is_client,
+            peer,
             engine: self.side.engine,
         })
     }

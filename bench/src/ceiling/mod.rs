@@ -7,6 +7,7 @@
 mod interleave;
 mod report;
 
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
@@ -20,17 +21,17 @@ use crate::cli::{
     TestArgs,
 };
 use crate::failure::{Attempt, Failure};
+use crate::json_file::JsonFile;
 use crate::peer::metrics::{GOODPUT, Metrics, ONE_WAY_P50, ONE_WAY_P99};
 use crate::peer::{Timing, ping_pong, tcp, udp_gso};
-use crate::report::{Row, write_json};
+use crate::report::Row;
 use crate::run;
+use crate::stdio;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 const UDP_GSO: &str = "raw UDP GSO/GRO";
 const UDP_GSO_CRC: &str = "raw UDP GSO/GRO, CRC-32";
-const TCP_1M: &str = "TCP cubic, 1 MiB writes";
-const TCP_64K: &str = "TCP cubic, 64 KiB writes";
 const PING_PONG: &str = "raw UDP ping-pong";
 const WRITE_1M: &str = "braid WRITE 1 MiB, crc off";
 const WRITE_1M_CRC: &str = "braid WRITE 1 MiB, crc on";
@@ -71,6 +72,8 @@ struct Headline {
 struct Everything<'a> {
     #[serde(flatten)]
     headline: &'a Headline,
+    /// Of the TCP that is compared with.
+    tcp_congestion_control: &'a str,
     bandwidth: &'a Report,
     bandwidth_to_tcp_64kib: &'a Report,
     bandwidth_to_tcp_1mib: &'a Report,
@@ -80,13 +83,17 @@ struct Everything<'a> {
 /// Measures and prints.
 pub(crate) fn run(args: &CeilingArgs) -> Result<(), Failure> {
     crate::session::check(&engine_args(args, Switch::On))?;
+    let json = JsonFile::asked(args.json.as_ref())?;
+    let congestion = tcp::allowed_congestion()?;
+    let (tcp_1m, tcp_64k) = (tcp_name(congestion, 1 << 20), tcp_name(congestion, 64 << 10));
     let timing = Timing { duration: Duration::from_secs_f64(args.seconds), ..Timing::default() };
     let rounds = args.rounds as usize;
-    let bulk = interleave(&mut bulk_contestants(args, timing), rounds).attempt("ceiling")?;
+    let bulk =
+        interleave(&mut bulk_contestants(args, timing, congestion), rounds).attempt("ceiling")?;
     let latency = interleave(&mut latency_contestants(args, timing), rounds).attempt("ceiling")?;
     let to_raw = Report::new(&bulk, UDP_GSO);
-    let to_tcp_64k = Report::new(&bulk, TCP_64K);
-    let to_tcp_1m = Report::new(&bulk, TCP_1M);
+    let to_tcp_64k = Report::new(&bulk, &tcp_64k);
+    let to_tcp_1m = Report::new(&bulk, &tcp_1m);
     let latency = Report::new(&latency, PING_PONG);
     let headline = Headline {
         write_1mib_ratio_udp_gso: to_raw.ratio(WRITE_1M, GOODPUT),
@@ -99,55 +106,67 @@ pub(crate) fn run(args: &CeilingArgs) -> Result<(), Failure> {
         send_8b_mmsgs: latency.median(SEND_8B, RATE),
         cpu_s_per_gb: to_raw.median(WRITE_1M, CPU),
     };
-    println!("{to_raw}");
-    println!("{latency}");
-    print_headline(&headline);
-    let Some(path) = &args.json else { return Ok(()) };
-    write_json(
-        path,
-        &Everything {
-            headline: &headline,
-            bandwidth: &to_raw,
-            bandwidth_to_tcp_64kib: &to_tcp_64k,
-            bandwidth_to_tcp_1mib: &to_tcp_1m,
-            latency: &latency,
-        },
-    )
+    stdio::print(|out| {
+        writeln!(out, "{to_raw}\n{latency}")?;
+        if congestion != tcp::DEFAULT_CONGESTION {
+            writeln!(out, "{}", tcp::explain(congestion))?;
+        }
+        print_headline(out, &headline)
+    })?;
+    let Some(json) = json else { return Ok(()) };
+    json.write(&Everything {
+        headline: &headline,
+        tcp_congestion_control: congestion,
+        bandwidth: &to_raw,
+        bandwidth_to_tcp_64kib: &to_tcp_64k,
+        bandwidth_to_tcp_1mib: &to_tcp_1m,
+        latency: &latency,
+    })
 }
 
-fn print_headline(headline: &Headline) {
-    let line = |what: &str, value: Option<f64>, target: &str| {
+fn print_headline(out: &mut impl Write, headline: &Headline) -> io::Result<()> {
+    let mut line = |what: &str, value: Option<f64>, target: &str| {
         let value = value.map_or("-".to_owned(), |value| format!("{value:.2}"));
-        println!("{what:52} {value:>7}   {target}");
+        writeln!(out, "{what:52} {value:>7}   {target}")
     };
     line(
         "WRITE 1 MiB / raw UDP GSO, crc off",
         headline.write_1mib_ratio_udp_gso,
         "target 0.70 or more",
-    );
+    )?;
     line(
         "WRITE 1 MiB / raw UDP GSO, crc on",
         headline.write_1mib_crc_ratio_udp_gso,
         "target 0.60 or more",
-    );
-    line("WRITE 1 MiB / TCP 1 MiB writes, crc off", headline.write_1mib_ratio_tcp, "");
+    )?;
+    line("WRITE 1 MiB / TCP 1 MiB writes, crc off", headline.write_1mib_ratio_tcp, "")?;
     line(
         "WRITE 64 KiB / TCP 64 KiB writes, crc on",
         headline.write_64kib_ratio_tcp,
         "target 1.00 or more",
-    );
-    line("WRITE 64 KiB / TCP 64 KiB writes, crc off", headline.write_64kib_crc_off_ratio_tcp, "");
-    line("raw UDP GSO with CRC-32 / TCP 64 KiB writes", headline.udp_gso_crc_ratio_tcp_64kib, "");
+    )?;
+    line("WRITE 64 KiB / TCP 64 KiB writes, crc off", headline.write_64kib_crc_off_ratio_tcp, "")?;
+    line("raw UDP GSO with CRC-32 / TCP 64 KiB writes", headline.udp_gso_crc_ratio_tcp_64kib, "")?;
     line(
         "WRITE 8 B latency / raw UDP ping-pong",
         headline.write_8b_latency_ratio_udp,
         "target 1.50 or less",
-    );
-    line("SEND 8 B, million messages a second", headline.send_8b_mmsgs, "target 2.00 or more");
-    line("CPU s per GB, both sides, WRITE 1 MiB, crc off", headline.cpu_s_per_gb, "");
+    )?;
+    line("SEND 8 B, million messages a second", headline.send_8b_mmsgs, "target 2.00 or more")?;
+    line("CPU s per GB, both sides, WRITE 1 MiB, crc off", headline.cpu_s_per_gb, "")
 }
 
-fn bulk_contestants(args: &CeilingArgs, timing: Timing) -> Vec<Contestant<'_>> {
+fn tcp_name(congestion: &str, write_bytes: usize) -> String {
+    let (size, unit) =
+        if write_bytes < 1 << 20 { (write_bytes >> 10, "KiB") } else { (write_bytes >> 20, "MiB") };
+    format!("TCP {congestion}, {size} {unit} writes")
+}
+
+fn bulk_contestants<'a>(
+    args: &'a CeilingArgs,
+    timing: Timing,
+    congestion: &str,
+) -> Vec<Contestant<'a>> {
     let raw = |checked| udp_gso::UdpGsoOptions {
         bind: LOOPBACK,
         payload: udp_gso::DEFAULT_PAYLOAD_BYTES,
@@ -158,7 +177,7 @@ fn bulk_contestants(args: &CeilingArgs, timing: Timing) -> Vec<Contestant<'_>> {
     let tcp = |write_bytes| tcp::TcpOptions {
         bind: LOOPBACK,
         write_bytes,
-        congestion: tcp::DEFAULT_CONGESTION.to_owned(),
+        congestion: congestion.to_owned(),
         timing,
     };
     let (tcp_1m, tcp_64k) = (tcp(1 << 20), tcp(64 << 10));
@@ -170,10 +189,10 @@ fn bulk_contestants(args: &CeilingArgs, timing: Timing) -> Vec<Contestant<'_>> {
         Contestant::new(UDP_GSO, move || udp_gso::run(&raw)),
         Contestant::new(WRITE_1M, write(1 << 20, Switch::Off)),
         Contestant::new(WRITE_1M_CRC, write(1 << 20, Switch::On)),
-        Contestant::new(TCP_1M, move || tcp::run(&tcp_1m)),
+        Contestant::new(tcp_name(congestion, tcp_1m.write_bytes), move || tcp::run(&tcp_1m)),
         Contestant::new(WRITE_64K, write(64 << 10, Switch::On)),
         Contestant::new(UDP_GSO_CRC, move || udp_gso::run(&raw_crc)),
-        Contestant::new(TCP_64K, move || tcp::run(&tcp_64k)),
+        Contestant::new(tcp_name(congestion, tcp_64k.write_bytes), move || tcp::run(&tcp_64k)),
         Contestant::new(WRITE_64K_OFF, write(64 << 10, Switch::Off)),
     ]
 }
@@ -226,6 +245,7 @@ fn braid_args(
         tx_depth,
         atomic: AtomicKind::FetchAndAdd,
         loopback: true,
+        once: false,
         verify: false,
         interval: None,
         json: None,

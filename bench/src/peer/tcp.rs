@@ -196,6 +196,33 @@ fn drain(mut stream: TcpStream) -> Result<ServerReport, PeerError> {
     Ok(ServerReport { payload_bytes, cpu_seconds: (sys::process_cpu() - cpu).as_secs_f64() })
 }
 
+/// What every kernel lets everybody use. Without a queue on the path it does as well.
+const ALLOWED_TO_ALL: &str = "reno";
+
+/// The congestion control that this user may set: [`DEFAULT_CONGESTION`] if possible.
+///
+/// # Errors
+/// When not even reno can be set.
+pub(crate) fn allowed_congestion() -> Result<&'static str, PeerError> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).context("make a TCP socket")?;
+    choose(|name| set_congestion(&socket, name))
+}
+
+fn choose(set: impl Fn(&'static str) -> Result<(), PeerError>) -> Result<&'static str, PeerError> {
+    match set(DEFAULT_CONGESTION) {
+        Ok(()) => Ok(DEFAULT_CONGESTION),
+        Err(_) => set(ALLOWED_TO_ALL).map(|()| ALLOWED_TO_ALL),
+    }
+}
+
+/// Why TCP was not measured with [`DEFAULT_CONGESTION`].
+pub(crate) fn explain(congestion: &str) -> String {
+    format!(
+        "TCP is measured with {congestion}: this user may not set {DEFAULT_CONGESTION}, which the sysctl \
+         net.ipv4.tcp_allowed_congestion_control would allow"
+    )
+}
+
 fn set_congestion(socket: &Socket, name: &str) -> Result<(), PeerError> {
     socket.set_tcp_congestion(name.as_bytes()).context("set TCP_CONGESTION")
 }
@@ -207,6 +234,16 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    #[test]
+    fn where_cubic_is_not_allowed_there_is_reno() {
+        let refused = |_| Err(PeerError::Usage("not allowed".to_owned()));
+        assert_eq!(choose(|_| Ok(())).unwrap(), "cubic");
+        let only_reno = |name| if name == "reno" { Ok(()) } else { refused(name) };
+        assert_eq!(choose(only_reno).unwrap(), "reno");
+        assert!(choose(refused).is_err());
+        assert!(["cubic", "reno"].contains(&allowed_congestion().unwrap()));
+    }
 
     #[test]
     fn the_receiver_confirms_and_reports_every_byte() {

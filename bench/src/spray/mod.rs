@@ -28,7 +28,8 @@ use self::scenario::Scenario;
 use self::trial::{Braid, Sender};
 use crate::cli::SprayArgs;
 use crate::failure::Failure;
-use crate::report::write_json;
+use crate::json_file::JsonFile;
+use crate::stdio;
 
 /// Seconds of a run where nothing happens, unless told otherwise.
 const SECONDS: f64 = 2.0;
@@ -46,6 +47,7 @@ struct Results<'a> {
 /// Runs all scenarios, prints a table of each, and writes what was asked for.
 pub(crate) fn run(args: &SprayArgs) -> Result<(), Failure> {
     clean_up_when_interrupted()?;
+    let files = Files::create(args)?;
     let scenarios = choose(args)?;
     let mut spray = Spray::new(args, &scenarios);
     if let Some(name) = &args.fabric {
@@ -56,7 +58,7 @@ pub(crate) fn run(args: &SprayArgs) -> Result<(), Failure> {
         }
     }
     spray.progress.finish_and_clear();
-    write(args, &spray.records)
+    files.write(&spray.records)
 }
 
 fn choose(args: &SprayArgs) -> Result<Vec<Scenario>, Failure> {
@@ -114,7 +116,8 @@ impl Spray {
             let first = self.records.len();
             self.scenario(lab, *scenario)?;
             let records = &self.records[first..];
-            self.progress.suspend(|| table::print(*scenario, lab, records));
+            let print = || stdio::print(|out| table::print(out, *scenario, lab, records));
+            self.progress.suspend(print)?;
         }
         Ok(())
     }
@@ -156,16 +159,28 @@ fn describe(scenario: Scenario, sender: &Sender) -> String {
     }
 }
 
-fn write(args: &SprayArgs, records: &[Record]) -> Result<(), Failure> {
-    let results =
-        Results { message_bytes: trial::MESSAGE_BYTES, paths: trial::PATHS, runs: records };
-    if let Some(path) = &args.json {
-        write_json(path, &results)?;
+/// Where the results go.
+struct Files<'a> {
+    all: Vec<JsonFile>,
+    plots: Option<&'a Path>,
+}
+
+impl<'a> Files<'a> {
+    fn create(args: &'a SprayArgs) -> Result<Self, Failure> {
+        let mut all: Vec<JsonFile> = JsonFile::asked(args.json.as_ref())?.into_iter().collect();
+        if let Some(folder) = &args.out {
+            make_folder(folder)?;
+            all.push(JsonFile::create(&folder.join("results.json"))?);
+        }
+        Ok(Files { all, plots: args.out.as_deref() })
     }
-    let Some(folder) = &args.out else { return Ok(()) };
-    make_folder(folder)?;
-    write_json(&folder.join("results.json"), &results)?;
-    plot::all(folder, records)
+
+    fn write(self, records: &[Record]) -> Result<(), Failure> {
+        let results =
+            Results { message_bytes: trial::MESSAGE_BYTES, paths: trial::PATHS, runs: records };
+        self.all.into_iter().try_for_each(|file| file.write(&results))?;
+        self.plots.map_or(Ok(()), |folder| plot::all(folder, records))
+    }
 }
 
 fn make_folder(folder: &Path) -> Result<(), Failure> {
@@ -178,7 +193,7 @@ fn clean_up_when_interrupted() -> Result<(), Failure> {
     ctrlc::set_handler(|| {
         braid_fabric::remove_own();
         lab::remove_scratch();
-        eprintln!("interrupted");
+        stdio::say("interrupted");
         std::process::exit(130);
     })
     .map_err(|why| Failure::Trial(format!("cannot install a signal handler: {why}")))

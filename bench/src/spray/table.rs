@@ -1,5 +1,7 @@
 //! One table per scenario.
 
+use std::io::{self, Write};
+
 use super::lab::Lab;
 use super::record::Record;
 use super::scenario::Scenario;
@@ -33,10 +35,16 @@ fn percent(ratio: f64) -> String {
     format!("{:.2} %", ratio * 100.0)
 }
 
-pub(super) fn print(scenario: Scenario, lab: &Lab, records: &[Record]) {
+pub(super) fn print(
+    out: &mut impl Write,
+    scenario: Scenario,
+    lab: &Lab,
+    records: &[Record],
+) -> io::Result<()> {
     let plan = lab.plan();
-    println!("{}: {}", scenario.name(), scenario.title());
-    println!(
+    writeln!(out, "{}: {}", scenario.name(), scenario.title())?;
+    writeln!(
+        out,
         "  {} spines at {}, MTU {}; {} paths, messages of {} KiB; capacity {:.0} Mbit/s of payload",
         plan.spines,
         plan.rate,
@@ -44,11 +52,11 @@ pub(super) fn print(scenario: Scenario, lab: &Lab, records: &[Record]) {
         PATHS,
         MESSAGE_BYTES >> 10,
         records.first().map_or(0.0, |record| record.capacity_gbps * 1e3),
-    );
+    )?;
     for line in lines(records) {
-        println!("  {line}");
+        writeln!(out, "  {line}")?;
     }
-    println!();
+    writeln!(out)
 }
 
 /// Words to the left, figures to the right; columns that apply to no run are left out.

@@ -1,0 +1,127 @@
+//! A waiting `braid-perf` server waits on for the right client, whoever else comes.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::Duration;
+
+use braid::{Engine, EngineConfig, QpOptions, QueuePair};
+
+struct Server {
+    process: Child,
+    complaints: Lines<BufReader<ChildStderr>>,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start() -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_braid-perf"))
+            .args(["write-bw", "-p", "0", "--bind", "127.0.0.1"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("braid-perf starts");
+        let out = process.stdout.take().expect("a pipe was asked for");
+        let line = BufReader::new(out).lines().next().expect("a line").expect("text");
+        let address = line.strip_prefix("listening on ").expect("that is how it begins");
+        let address = address.parse().expect("an address");
+        let err = process.stderr.take().expect("a pipe was asked for");
+        Server { process, complaints: BufReader::new(err).lines(), address }
+    }
+
+    /// The next line that it complains in.
+    fn complaint(&mut self) -> String {
+        self.complaints.next().expect("it has not ended").expect("text")
+    }
+
+    /// A client measures something; then the server ends.
+    fn serve_the_right_one(mut self) {
+        let client = Command::new(env!("CARGO_BIN_EXE_braid-perf"))
+            .args(["write-bw", "-n", "10", "--verify", "-p"])
+            .args([self.address.port().to_string(), self.address.ip().to_string()])
+            .output()
+            .expect("braid-perf starts");
+        assert!(client.status.success(), "{}", String::from_utf8_lossy(&client.stderr));
+        assert!(self.process.wait().expect("it runs").success());
+        assert!(self.complaints.next().is_none(), "of nothing else");
+    }
+}
+
+/// An application that is no `braid-perf`.
+struct Stranger {
+    engine: Engine,
+}
+
+impl Stranger {
+    fn new() -> Self {
+        let bind = "127.0.0.1:0".parse().expect("an address");
+        let engine =
+            Engine::new(EngineConfig { bind, ..EngineConfig::default() }).expect("an engine");
+        Stranger { engine }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.engine.local_addr()
+    }
+
+    fn connect(&self, server: &Server, says: &str) -> Result<QueuePair, String> {
+        let cq = self.engine.create_cq(16).expect("a queue");
+        let qp = self.engine.alloc_pd().create_qp(QpOptions::new(&cq, &cq)).expect("a queue pair");
+        let timeout = Duration::from_secs(20);
+        match qp.connect(server.address, says.as_bytes(), timeout) {
+            Ok(_) => Ok(qp),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// What a client begins with.
+const PLAN: &str = r#"{"Control":[{"test":"write-bw","qps":QPS,"verify":false,"bidirectional":false,"atomic":"FetchAndAdd","loss_recovery":"fifo-path","slots":2,"slot_len":64},[[0,0,0],[0,0,0]]]}"#;
+
+#[test]
+fn whoever_is_no_braid_perf_is_turned_away() {
+    let mut server = Server::start();
+    let stranger = Stranger::new();
+    for (says, complaint) in [
+        ("", "sent what is not braid-perf's"),
+        ("GET / HTTP/1.1", "sent what is not braid-perf's"),
+        ("{\"Data\":0}", "did not begin with its plan"),
+        (&PLAN.replace("QPS", "4000000000"), "asked for what cannot be"),
+    ] {
+        let refused = stranger.connect(&server, says).expect_err("it is refused");
+        assert!(refused.contains("refused"), "{refused}");
+        let line = server.complaint();
+        let begin = format!("braid-perf: {}: the other side {complaint}", stranger.address());
+        assert!(line.starts_with(&begin) && line.ends_with("waiting for a client"), "{line}");
+    }
+    server.serve_the_right_one();
+}
+
+#[test]
+fn a_client_that_goes_away_before_the_test_is_waited_for_no_longer() {
+    let mut server = Server::start();
+    for (qps, data) in [("2", ""), ("1", "{\"Data\":0}")] {
+        let client = Stranger::new();
+        let control = client.connect(&server, &PLAN.replace("QPS", qps)).expect("a plan is taken");
+        let more = (!data.is_empty()).then(|| client.connect(&server, data).expect("as planned"));
+        drop((control, more));
+        let line = server.complaint();
+        let begin = format!("braid-perf: {}: the other side", client.address());
+        assert!(line.starts_with(&begin) && line.ends_with("waiting for a client"), "{line}");
+    }
+    server.serve_the_right_one();
+}
+
+#[test]
+fn whoever_comes_while_a_client_connects_is_not_mixed_up_with_it() {
+    let mut server = Server::start();
+    let (client, other) = (Stranger::new(), Stranger::new());
+    let control = client.connect(&server, &PLAN.replace("QPS", "1")).expect("a plan is taken");
+    let refused = other.connect(&server, "{\"Data\":0}").expect_err("it is another's");
+    assert!(refused.contains("refused"), "{refused}");
+    let turned_away = format!("{} is turned away", other.address());
+    assert!(server.complaint().contains(&turned_away));
+    drop(control);
+    assert!(server.complaint().contains("waiting for a client"));
+    server.serve_the_right_one();
+}
