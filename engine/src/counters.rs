@@ -50,8 +50,10 @@ counters! {
     duplicates,
     /// Data packets refused: outside the window, no receive posted, no access, wrong state, a fence of what there is not.
     refused,
-    /// Set-up packets dropped or turned down: wrong cookie, busy, nobody listens, none asked for.
+    /// Set-up packets dropped or turned down: wrong cookie, nobody listens, none asked for.
     setup_refused,
+    /// Connection requests put off because the backlog, or the share of it that one host may hold, was full.
+    setup_busy,
     /// Datagrams that arrived at this host and found the receive buffer full.
     overflowed,
     /// Datagrams that the system refused to send: no route, a firewall.

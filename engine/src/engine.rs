@@ -174,6 +174,7 @@ impl fmt::Debug for Engine {
 /// handle that goes ends them.
 pub(crate) struct EngineInner {
     pub(crate) regions: RegionTable,
+    clock: Clock,
     workers: Vec<Arc<WorkerCell>>,
     counters: Vec<Arc<WorkerCounters>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -194,6 +195,7 @@ impl EngineInner {
         let regions = RegionTable::new();
         let (clock, instance) = (Clock::start(), random::number());
         let mut engine = EngineInner {
+            clock,
             workers: Vec::new(),
             counters: Vec::new(),
             threads: Mutex::default(),
@@ -208,7 +210,7 @@ impl EngineInner {
             regions,
         };
         for index in 0..count {
-            engine.add_worker(config, index, clock, instance)?;
+            engine.add_worker(config, index, instance)?;
         }
         Ok(engine)
     }
@@ -217,7 +219,6 @@ impl EngineInner {
         &mut self,
         config: &EngineConfig,
         index: usize,
-        clock: Clock,
         instance: u64,
     ) -> Result<(), EngineError> {
         let link = open_link(config, index)?;
@@ -235,7 +236,7 @@ impl EngineInner {
         let parts = WorkerParts {
             link,
             trunks: trunks.transpose()?,
-            clock,
+            clock: self.clock,
             plan: SetUpPlan {
                 instance,
                 mtu,
@@ -275,6 +276,11 @@ impl EngineInner {
 
     pub(crate) fn local_addr(&self) -> SocketAddr {
         self.local_addr
+    }
+
+    /// That of all its workers.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
     }
 
     pub(crate) fn worker(&self, index: usize) -> &WorkerCell {

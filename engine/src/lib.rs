@@ -11,6 +11,7 @@
 //!
 //! `examples/first.rs` shows all of it in one page.
 
+mod backlog;
 mod busy_wait;
 mod clock;
 mod config;

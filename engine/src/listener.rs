@@ -1,17 +1,16 @@
 //! The accepting side of connections, as the application sees it.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use braid_wire::{Connect, RejectReason};
+use braid_wire::RejectReason;
 
+use crate::backlog::{Backlog, Incoming};
 use crate::connect::{ConnectError, check_private_data};
 use crate::engine::EngineInner;
 use crate::qp::QueuePair;
-use crate::worker::Attempt;
 
 /// Why an engine does not listen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -38,59 +37,12 @@ pub struct Listener {
     backlog: Arc<Backlog>,
 }
 
-/// A CONNECT whose sender has proved its address.
-pub(crate) struct Incoming {
-    pub(crate) from: SocketAddr,
-    pub(crate) connect: Connect,
-}
-
-impl Incoming {
-    pub(crate) fn attempt(&self) -> Attempt {
-        (self.from, self.connect.nonce)
-    }
-}
-
-/// Connections that wait for the application.
-pub(crate) struct Backlog {
-    capacity: usize,
-    queue: Mutex<VecDeque<Incoming>>,
-    arrived: Condvar,
-}
-
-impl Backlog {
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Incoming>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// False: it is full.
-    pub(crate) fn push(&self, incoming: Incoming) -> bool {
-        let mut queue = self.queue();
-        let room = queue.len() < self.capacity;
-        if room {
-            queue.push_back(incoming);
-            self.arrived.notify_one();
-        }
-        room
-    }
-
-    fn pop(&self) -> Option<Incoming> {
-        self.queue().pop_front()
-    }
-
-    fn wait(&self, limit: Duration) -> Option<Incoming> {
-        let empty = |queue: &mut VecDeque<Incoming>| queue.is_empty();
-        let waited = self.arrived.wait_timeout_while(self.queue(), limit, empty);
-        waited.unwrap_or_else(PoisonError::into_inner).0.pop_front()
-    }
-}
-
 impl Listener {
     pub(crate) fn new(engine: Arc<EngineInner>, capacity: usize) -> Result<Self, ListenError> {
         if capacity == 0 {
             return Err(ListenError::Backlog);
         }
-        let (queue, arrived) = (Mutex::default(), Condvar::new());
-        let backlog = Arc::new(Backlog { capacity, queue, arrived });
+        let backlog = Arc::new(Backlog::new(capacity));
         if !engine.first_worker().control().listen(backlog.clone()) {
             return Err(ListenError::AlreadyListening { addr: engine.local_addr() });
         }
@@ -105,10 +57,11 @@ impl Listener {
     /// Waits for a connection, at most as long as `timeout`; `None`: none came. Any thread may call
     /// it, and each connection goes to one of them.
     pub fn accept(&self, timeout: Duration) -> Option<ConnectionRequest> {
+        let clock = self.engine.clock();
         let incoming = if self.engine.application_drives() {
-            self.engine.drive(Some(timeout), || self.backlog.pop())
+            self.engine.drive(Some(timeout), || self.backlog.pop(clock.now()))
         } else {
-            self.backlog.wait(timeout)
+            self.backlog.wait(clock, timeout)
         };
         incoming.map(|incoming| self.request(incoming))
     }
@@ -121,7 +74,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.engine.first_worker().control().stop_listening();
-        while let Some(incoming) = self.backlog.pop() {
+        while let Some(incoming) = self.backlog.pop(self.engine.clock().now()) {
             drop(self.request(incoming));
         }
     }
@@ -161,16 +114,19 @@ impl ConnectionRequest {
         if !Arc::ptr_eq(&self.engine, qp.engine()) {
             return Err(ConnectError::OtherEngine { qp: qp.number() });
         }
+        let (listening, attempt) = (self.engine.first_worker(), self.incoming.attempt());
+        // First, so that a queue pair that is reset or destroyed meanwhile is not taken for one that answers.
+        listening.control().leave_answer_to(qp.shared().clone(), attempt);
         let accepted = qp.worker().control().accept(qp.index(), &self.incoming, private_data);
-        if let Err(ConnectError::Trunk { .. }) = accepted {
-            self.answered = true;
-            let mut worker = self.engine.first_worker().control();
-            worker.turn_down(self.incoming.attempt(), RejectReason::Datapath);
-        }
-        let accept = accepted?;
         self.answered = true;
-        self.engine.first_worker().control().answer(self.incoming.attempt(), accept);
-        Ok(())
+        if let Err(error) = &accepted {
+            let reason = match error {
+                ConnectError::Trunk { .. } => RejectReason::Datapath,
+                _ => RejectReason::Refused,
+            };
+            listening.control().turn_down(attempt, reason);
+        }
+        accepted
     }
 
     /// Turns it down: the peer's `connect` fails.

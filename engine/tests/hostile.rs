@@ -180,7 +180,6 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
             token: Token(rng.random()),
             psn: 0,
             instance: rng.random(),
-            port: rng.random(),
             mtu: 4096,
             receive_buffer: rng.random(),
             window: 4096,

@@ -88,6 +88,14 @@ impl Initiator {
         Initiator { trunk, ..self }
     }
 
+    /// Begins again, for the same deadline, with another nonce: with another responder than the one that has seen the
+    /// first.
+    pub fn restart(&mut self, now: Time, nonce: u64) {
+        (self.nonce, self.cookie) = (nonce, None);
+        (self.hellos, self.short_is_due, self.carries_short) = (0, false, false);
+        (self.retry_at, self.retry_after) = (now, FIRST_RETRY);
+    }
+
     /// The nonce that answers repeat.
     pub fn nonce(&self) -> u64 {
         self.nonce
@@ -193,6 +201,9 @@ pub struct CookieJar {
 }
 
 impl CookieJar {
+    /// No cookie is good for longer.
+    pub const LONGEST: Duration = COOKIE_EPOCH.saturating_mul(2);
+
     /// The key has to be unpredictable.
     pub fn new(key: [u8; 16]) -> Self {
         CookieJar { key }

@@ -25,7 +25,6 @@ fn offer(qp: u32) -> Offer {
         token: Token(qp),
         psn: 5,
         instance: 9,
-        port: 4791,
         mtu: 1024,
         receive_buffer: 1 << 20,
         window: 4096,

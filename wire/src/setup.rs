@@ -86,8 +86,6 @@ pub struct Offer {
     pub psn: u32,
     /// Names the process and engine, so that a peer that was restarted is not taken for its predecessor.
     pub instance: u64,
-    /// Where it receives; 0: the port that this packet came from.
-    pub port: u16,
     /// Largest payload of a segment, in bytes, that it can take.
     pub mtu: u16,
     /// Bytes of wire data that its socket can hold; all queue pairs towards it share them.
@@ -172,7 +170,7 @@ struct RawConnect {
     token: U32,
     psn: U32,
     instance: U64,
-    port: U16,
+    reserved: [u8; 2],
     mtu: U16,
     receive_buffer: U32,
     window: U16,
@@ -268,7 +266,7 @@ impl Connect {
             token: U32::new(offer.token.0),
             psn: U32::new(offer.psn),
             instance: U64::new(offer.instance),
-            port: U16::new(offer.port),
+            reserved: [0; 2],
             mtu: U16::new(offer.mtu),
             receive_buffer: U32::new(offer.receive_buffer),
             window: U16::new(offer.window),
@@ -318,7 +316,6 @@ impl RawConnect {
             token: Token(self.token.get()),
             psn: self.psn.get() & 0xFF_FFFF,
             instance: self.instance.get(),
-            port: self.port.get(),
             mtu,
             receive_buffer: self.receive_buffer.get(),
             window,

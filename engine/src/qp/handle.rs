@@ -15,7 +15,7 @@ use super::shared::{PostedSend, QpShared};
 use crate::connect::{ConnectError, Outcome, check_private_data};
 use crate::engine::EngineInner;
 use crate::memory::RegisterError;
-use crate::worker::WorkerCell;
+use crate::worker::{Attempt, WorkerCell};
 
 /// Why a queue pair was not created.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +90,10 @@ impl QueuePair {
         &self.engine
     }
 
+    pub(crate) fn shared(&self) -> &Arc<QpShared> {
+        &self.shared
+    }
+
     pub(crate) fn worker(&self) -> &WorkerCell {
         self.engine.worker(self.worker)
     }
@@ -115,7 +119,12 @@ impl QueuePair {
     /// # Errors
     /// The state machine (IBTA vol. 1, 10.3.1) has no such transition.
     pub fn modify(&self, to: QpState) -> Result<(), StateError> {
-        self.worker().control().modify(self.index(), to)
+        if to != QpState::Reset {
+            return self.worker().control().modify(self.index(), to);
+        }
+        let accepted = self.worker().control().reset(self.index());
+        self.forget_accepted(accepted);
+        Ok(())
     }
 
     /// Posts a work request for the send queue. In ERR it completes at once, flushed.
@@ -245,6 +254,13 @@ impl QueuePair {
         Some(self.worker().control().remote(self.index())?.crc)
     }
 
+    /// The worker that listens has nobody any more who answers for this attempt.
+    fn forget_accepted(&self, attempt: Option<Attempt>) {
+        if let Some(attempt) = attempt {
+            self.engine.first_worker().control().forget_accepted(attempt, self.shared.id);
+        }
+    }
+
     fn inline_buffers(&self) -> &InlineBuffers {
         self.inline.get_or_init(|| {
             let (count, size) = (self.shared.sends.capacity(), self.shared.max_inline);
@@ -258,9 +274,7 @@ impl Drop for QueuePair {
     fn drop(&mut self) {
         let (index, id) = (self.index(), self.shared.id);
         let accepted = self.worker().control().destroy(index);
-        if let Some(attempt) = accepted {
-            self.engine.first_worker().control().forget_accepted(attempt, id);
-        }
+        self.forget_accepted(accepted);
         self.engine.give_back_qp_number(id);
     }
 }

@@ -9,4 +9,4 @@ mod shared;
 pub use handle::{CreateQpError, QueuePair};
 pub use options::QpOptions;
 
-pub(crate) use shared::QpShared;
+pub(crate) use shared::{Asked, QpShared};

@@ -1,7 +1,7 @@
 //! What the posting threads and the worker of a queue pair share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use braid_transport::{PdId, PostError, QpState, RecvWr, SendWr};
 use braid_wire::QpId;
@@ -16,6 +16,26 @@ use crate::worker::Signals;
 pub(crate) struct PostedSend {
     pub(crate) wr: SendWr,
     pub(crate) inline: Option<u32>,
+}
+
+/// What another thread asks the worker of a queue pair to do with it; a bit each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Asked {
+    /// A completion queue has overrun: to move it to ERR.
+    Overrun = 1,
+    /// The peer has repeated its CONNECT: to repeat the ACCEPT.
+    Repeat = 2,
+}
+
+/// What was asked, any number of [`Asked`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asks(u8);
+
+impl Asks {
+    pub(crate) fn is_for(self, what: Asked) -> bool {
+        self.0 & what as u8 != 0
+    }
 }
 
 /// Invariants: a ring never holds more than the queue's `outstanding`, which never exceeds the
@@ -34,8 +54,8 @@ pub(crate) struct QpShared {
     pub(crate) signals: Arc<Signals>,
     pub(crate) send_cq: Arc<CqShared>,
     pub(crate) recv_cq: Arc<CqShared>,
-    /// A completion queue of this queue pair has overrun: the worker shall move it to ERR.
-    pub(crate) condemned: AtomicBool,
+    /// What other threads ask the worker to do with it: see [`Asked`].
+    asked: AtomicU8,
     state: AtomicU8,
     /// Inline buffers that no outstanding work request uses.
     pub(crate) free_inline: Ring<u32>,
@@ -61,7 +81,7 @@ impl QpShared {
             signals,
             send_cq: options.send_cq.shared().clone(),
             recv_cq: options.recv_cq.shared().clone(),
-            condemned: AtomicBool::new(false),
+            asked: AtomicU8::new(0),
             state: AtomicU8::new(QpState::Reset as u8),
             free_inline,
         }
@@ -72,14 +92,21 @@ impl QpShared {
         self.id.get() as usize & 0xFFFF
     }
 
-    /// The worker shall look into the rings and at `condemned`.
+    /// The worker shall do this.
+    pub(crate) fn ask(&self, what: Asked) {
+        self.asked.fetch_or(what as u8, Ordering::Release);
+        self.ring();
+    }
+
+    /// The worker shall look into the rings and at what is asked of it.
     pub(crate) fn ring(&self) {
         self.signals.ring(self.index());
     }
 
-    /// Whether it has been condemned since this was asked last.
-    pub(crate) fn take_condemned(&self) -> bool {
-        self.condemned.load(Ordering::Relaxed) && self.condemned.swap(false, Ordering::AcqRel)
+    /// What has been asked since this was called last.
+    pub(crate) fn take_asked(&self) -> Asks {
+        let nothing = self.asked.load(Ordering::Relaxed) == 0;
+        Asks(if nothing { 0 } else { self.asked.swap(0, Ordering::AcqRel) })
     }
 
     pub(crate) fn state(&self) -> QpState {

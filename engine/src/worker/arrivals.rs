@@ -8,7 +8,7 @@ use braid_wire::{
     QpId, SOURCE_PORT_BASE, Setup, Time, Token,
 };
 
-use super::initiators::Initiators;
+use super::initiators::{Initiators, Use};
 use super::outbox::Outbox;
 use super::peers::Peers;
 use super::qps::QpTable;
@@ -154,11 +154,13 @@ impl Arrivals<'_> {
             Setup::Connect(connect) => {
                 self.responder.on_connect(self.now, from, connect, self.outbox, self.counters);
             }
-            answer => {
-                if !self.initiators.on_answer(self.now, from, answer, self.outbox) {
-                    self.counters.setup_refused.add(1);
+            answer => match self.initiators.on_answer(self.now, from, answer, self.outbox) {
+                Use::None => self.counters.setup_refused.add(1),
+                Use::Taken => {}
+                Use::Renamed(id, nonce) => {
+                    self.qps.get(id).into_iter().for_each(|entry| entry.attempt = Some(nonce));
                 }
-            }
+            },
         }
     }
 

@@ -29,7 +29,7 @@ impl Worker {
         let mut entry = self.qps.remove(index)?;
         self.trunks.iter_mut().for_each(|trunks| trunks.close(entry.shared.id));
         entry.forget_posts();
-        entry.accepted
+        entry.accepted.map(|accepted| accepted.attempt)
     }
 
     /// Says goodbye to the peer and flushes: ERR, or what it was if it was never connected.
@@ -53,12 +53,8 @@ impl Worker {
         self.settle();
     }
 
-    /// Changes the state of a queue pair.
+    /// Changes the state of a queue pair; RESET: [`Worker::reset`].
     pub(crate) fn modify(&mut self, index: usize, to: QpState) -> Result<(), StateError> {
-        if to == QpState::Reset {
-            self.reset(index);
-            return Ok(());
-        }
         let now = self.clock.now();
         let Some(entry) = self.qps.at(index) else { return Ok(()) };
         // Work requests that were posted before take part in the change.
@@ -74,10 +70,11 @@ impl Worker {
         changed
     }
 
-    /// Back to the beginning, with a new token: packets of the old connection find nobody.
-    fn reset(&mut self, index: usize) {
+    /// Back to the beginning, with a new token: packets of the old connection find nobody. Returns the attempt that it
+    /// was accepted for, if any.
+    pub(crate) fn reset(&mut self, index: usize) -> Option<Attempt> {
         self.leave_peer(index);
-        let Some(entry) = self.qps.at(index) else { return };
+        let entry = self.qps.at(index)?;
         self.trunks.iter_mut().for_each(|trunks| trunks.close(entry.shared.id));
         entry.shared.set_state(QpState::Reset);
         entry.forget_posts();
@@ -86,10 +83,7 @@ impl Worker {
             entry.token = next.token();
             **qp = next;
         }
-        let id = entry.shared.id;
-        if let Some(attempt) = entry.accepted.take() {
-            self.responder.forget(attempt, id);
-        }
+        entry.accepted.take().map(|accepted| accepted.attempt)
     }
 
     /// Says goodbye to the peer and takes the queue pair out of its endpoint. What is outstanding

@@ -5,24 +5,38 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_transport::{ConnectError as SetupError, Initiator, QpState};
-use braid_wire::{Connect, Control, ControlKind, Offer, Setup, Time};
+use braid_wire::{Connect, Control, ControlKind, Offer, QpId, Setup, Time};
 
 use super::outbox::Outbox;
 use crate::connect::Outcome;
 use crate::link::Via;
 use crate::qp::QpShared;
+use crate::random;
 
 /// One attempt.
 pub(crate) struct Attempting {
     pub(crate) initiator: Initiator,
     pub(crate) qp: Arc<QpShared>,
     pub(crate) ours: Offer,
-    /// Where the responder listens.
+    /// Where the responder listens, and answers from.
     pub(crate) to: SocketAddr,
-    /// Where its last answer came from.
-    pub(crate) answered_from: SocketAddr,
+    /// `to` is not what was asked for, but where that has answered from.
+    pub(crate) moved: bool,
+    /// Where the ACCEPT came from: the port of the worker that has accepted.
+    pub(crate) accepted_from: SocketAddr,
     /// Where the application waits.
     pub(crate) outcome: Arc<Outcome>,
+}
+
+/// What an answer was good for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Use {
+    /// Nobody has asked for it.
+    None,
+    /// An attempt goes on with it.
+    Taken,
+    /// The attempt of this queue pair goes on under another nonce.
+    Renamed(QpId, u64),
 }
 
 /// How an attempt has ended.
@@ -63,31 +77,61 @@ impl Initiators {
         self.connected.remove(&nonce);
     }
 
-    /// False: nobody has asked for it.
     pub(crate) fn on_answer(
         &mut self,
         now: Time,
         from: SocketAddr,
         answer: &Setup,
         outbox: &mut Outbox,
-    ) -> bool {
+    ) -> Use {
         let nonce = match answer {
             Setup::Cookie { nonce, .. } => *nonce,
             Setup::Accept(accept) => accept.nonce,
             Setup::Reject(reject) => reject.nonce,
-            Setup::Hello(_) | Setup::Connect(_) => return false,
+            Setup::Hello(_) | Setup::Connect(_) => return Use::None,
         };
         let Some(attempt) = self.attempts.get_mut(&nonce) else {
-            if let Setup::Accept(accept) = answer
-                && !self.connected.contains(&nonce)
-            {
-                decline(from, &accept.offer, outbox);
-            }
-            return self.connected.contains(&nonce);
+            return self.on_late_answer(from, answer, outbox);
         };
-        attempt.answered_from = from;
+        let is_elsewhere = from.ip() != attempt.to.ip().to_canonical();
+        match answer {
+            Setup::Cookie { .. } if is_elsewhere => return self.follow(now, from, nonce),
+            Setup::Accept(_) if is_elsewhere => return Use::None,
+            Setup::Accept(_) if attempt.initiator.outcome(now).is_none() => {
+                attempt.accepted_from = from;
+            }
+            _ => {}
+        }
         attempt.initiator.on_setup(now, answer);
-        true
+        Use::Taken
+    }
+
+    /// An answer to an attempt that is over.
+    fn on_late_answer(&self, from: SocketAddr, answer: &Setup, outbox: &mut Outbox) -> Use {
+        match answer {
+            Setup::Accept(accept) if self.connected.contains(&accept.nonce) => Use::Taken,
+            Setup::Accept(accept) => {
+                decline(from, &accept.offer, outbox);
+                Use::None
+            }
+            _ => Use::None,
+        }
+    }
+
+    /// A host that is bound to all its addresses may answer from another one than was asked. The attempt goes there,
+    /// once, with another nonce: whoever returns that receives at this address, which the first nonce does not prove.
+    /// Otherwise one that is asked could have us send to somebody else.
+    fn follow(&mut self, now: Time, to: SocketAddr, nonce: u64) -> Use {
+        if self.attempts.get(&nonce).is_none_or(|attempt| attempt.moved) {
+            return Use::None;
+        }
+        let Some(mut attempt) = self.attempts.remove(&nonce) else { return Use::None };
+        let renamed = random::number();
+        attempt.initiator.restart(now, renamed);
+        (attempt.to, attempt.moved) = (to, true);
+        let qp = attempt.qp.id;
+        self.attempts.insert(renamed, attempt);
+        Use::Renamed(qp, renamed)
     }
 
     /// Sends what is due and takes out an attempt that has ended, with how it did.

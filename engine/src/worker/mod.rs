@@ -1,5 +1,6 @@
 //! A worker: one link, the endpoints and queue pairs that use it, and the loop that drives them.
 
+mod accepting;
 mod arrivals;
 mod cell;
 mod control;
@@ -31,6 +32,7 @@ use crate::clock::Clock;
 use crate::counters::WorkerCounters;
 use crate::link::{Link, LinkCaps};
 use crate::memory::{Checked, RegionCache};
+use crate::qp::Asked;
 use crate::verbs::Trunks;
 
 pub(crate) use cell::WorkerCell;
@@ -197,10 +199,17 @@ impl Worker {
 
     fn take_posts(&mut self, now: Time) -> bool {
         let mut worked = false;
-        let (qps, peers) = (&mut self.qps, &mut self.peers);
+        let (qps, peers, outbox) = (&mut self.qps, &mut self.peers, &mut self.outbox);
         self.signals.doorbells().answer(|index| {
             worked = true;
             if let Some(entry) = qps.at(index) {
+                let asked = entry.shared.take_asked();
+                if asked.is_for(Asked::Repeat) {
+                    entry.repeat_accept(outbox);
+                }
+                if asked.is_for(Asked::Overrun) {
+                    entry.enter_error(now, peers);
+                }
                 entry.take_posts(now, peers);
                 entry.deliver_unbound();
             }

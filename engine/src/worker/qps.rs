@@ -3,16 +3,16 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use braid_transport::{
     Completion, PostError, QpCounters, QpSlot, QpState, QueuePair, RecvWr, Remote, SendWr, Status,
 };
 use braid_wire::{Crc, QpId, Time, Token};
 
+use super::accepting::Accepted;
 use super::peers::Peers;
 use crate::cq::CqShared;
-use crate::qp::QpShared;
+use crate::qp::{Asked, QpShared};
 
 /// By index, the low 16 bits of the number.
 #[derive(Default)]
@@ -34,8 +34,8 @@ pub(crate) struct QpEntry {
     pub(crate) remote_addr: Option<SocketAddr>,
     /// The nonce of its attempt to connect: under way, or the one that connected it.
     pub(crate) attempt: Option<u64>,
-    /// The CONNECT that it was accepted for.
-    pub(crate) accepted: Option<(SocketAddr, u64)>,
+    /// What it was accepted for.
+    pub(crate) accepted: Option<Accepted>,
     sends: VecDeque<Outstanding>,
     recvs: u32,
     /// What ends from now on is forgotten: it is being reset or destroyed.
@@ -146,9 +146,6 @@ impl QpEntry {
 
     /// Hands over what has been posted.
     pub(crate) fn take_posts(&mut self, now: Time, peers: &mut Peers) {
-        if self.shared.take_condemned() {
-            self.enter_error(now, peers);
-        }
         while let Some(wr) = self.shared.recv_ring.pop() {
             match self.post_recv(now, peers, wr) {
                 Ok(()) => self.recvs += 1,
@@ -229,10 +226,7 @@ impl QpEntry {
     /// of them can keep the promise of one completion for each work request.
     fn tell(&self, cq: &CqShared, completion: Completion) {
         if !self.muted && !cq.push(completion) {
-            cq.for_attached(|qp| {
-                qp.condemned.store(true, Ordering::Release);
-                qp.ring();
-            });
+            cq.for_attached(|qp| qp.ask(Asked::Overrun));
         }
     }
 

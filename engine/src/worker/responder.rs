@@ -1,41 +1,46 @@
-//! The responding side of connection set-up.
+//! The responding side of connection set-up, at the worker that listens.
 //!
 //! It keeps nothing of a HELLO, and answers a repeated CONNECT as it answered the first. Until a
 //! cookie has proved that the initiator receives where it says, no answer is longer than the packet
 //! that it answers, so nobody can use this port to flood somebody else.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_transport::CookieJar;
 use braid_wire::{Connect, HELLO_LEN, Hello, Opcode, QpId, Reject, RejectReason, Setup, Time};
 
 use super::outbox::Outbox;
+use crate::backlog::{Backlog, Incoming};
 use crate::counters::WorkerCounters;
-use crate::link::Via;
-use crate::listener::{Backlog, Incoming};
+use crate::qp::{Asked, QpShared};
 use crate::random;
 
-/// Rejections that are remembered, so that a repeated CONNECT is not a new question.
-const REMEMBERED: usize = 256;
+/// Attempts that are over and remembered. Beyond that the oldest is forgotten earlier: its CONNECT, if it still comes,
+/// is a new request then, and the ACCEPT that may follow is declined.
+const REMEMBERED: usize = 1 << 14;
 
 /// A connection attempt: where it came from, and its nonce.
 pub(crate) type Attempt = (SocketAddr, u64);
 
+/// Invariant: `over` has each attempt of `known` that is [`Answer::Over`] once, in the order of time.
 pub(crate) struct Responder {
     jar: CookieJar,
     backlog: Option<Arc<Backlog>>,
-    /// Attempts that the application has not answered, or whose queue pairs exist.
     known: HashMap<Attempt, Answer>,
-    rejected: VecDeque<Attempt>,
+    /// Since when they are over. They are forgotten when no cookie of that time is good any more: until then a CONNECT
+    /// that comes late is not a new request.
+    over: VecDeque<(Time, Attempt)>,
 }
 
 enum Answer {
-    /// Still to come.
+    /// The application has it, or will have it.
     Pending,
-    /// The encoded ACCEPT.
-    Accepted(QpId, Vec<u8>),
+    /// By this queue pair, whose worker sends the ACCEPT.
+    Accepted(Arc<QpShared>),
+    /// No, or not any more.
+    Over(RejectReason),
 }
 
 impl Responder {
@@ -44,7 +49,7 @@ impl Responder {
             jar: CookieJar::new(random::bytes()),
             backlog: None,
             known: HashMap::new(),
-            rejected: VecDeque::new(),
+            over: VecDeque::new(),
         }
     }
 
@@ -58,6 +63,7 @@ impl Responder {
     }
 
     pub(crate) fn stop_listening(&mut self) {
+        self.forget_stale();
         self.backlog = None;
     }
 
@@ -79,29 +85,40 @@ impl Responder {
         outbox: &mut Outbox,
         counters: &WorkerCounters,
     ) {
-        let attempt = (from, connect.nonce);
-        let refused = if !self.jar.verify(now, &address_bytes(from), connect.nonce, connect.cookie)
-        {
-            RejectReason::Cookie
-        } else if let Some(answer) = self.known.get(&attempt) {
-            if let Answer::Accepted(_, bytes) = answer {
-                outbox.reply(from, bytes);
-            }
-            return;
-        } else if self.rejected.contains(&attempt) {
-            RejectReason::Refused
+        let proof = (address_bytes(from), connect.nonce, connect.cookie);
+        let refused = if self.jar.verify(now, &proof.0, proof.1, proof.2) {
+            self.forget_stale();
+            self.forget_old(now);
+            self.answer(now, from, connect)
         } else {
-            match &self.backlog {
-                None => RejectReason::NotListening,
-                Some(backlog) if backlog.push(Incoming { from, connect: connect.clone() }) => {
-                    self.known.insert(attempt, Answer::Pending);
-                    return;
-                }
-                Some(_) => RejectReason::Busy,
-            }
+            Some(RejectReason::Cookie)
         };
-        counters.setup_refused.add(1);
-        reject(outbox, from, connect.nonce, refused);
+        let Some(reason) = refused else { return };
+        match reason {
+            RejectReason::Busy => counters.setup_busy.add(1),
+            _ => counters.setup_refused.add(1),
+        }
+        reject(outbox, from, connect.nonce, reason);
+    }
+
+    /// A CONNECT whose sender receives where it says. Returns why it is turned down, if so.
+    fn answer(&mut self, now: Time, from: SocketAddr, connect: &Connect) -> Option<RejectReason> {
+        let attempt = (from, connect.nonce);
+        match (self.known.get(&attempt), &self.backlog) {
+            (Some(Answer::Accepted(qp)), _) => qp.ask(Asked::Repeat),
+            (Some(Answer::Over(reason)), _) => return Some(*reason),
+            (Some(Answer::Pending), backlog) => {
+                backlog.iter().for_each(|backlog| backlog.repeated(now, &attempt));
+            }
+            (None, None) => return Some(RejectReason::NotListening),
+            (None, Some(backlog)) => {
+                if !backlog.push(now, Incoming { from, connect: connect.clone() }) {
+                    return Some(RejectReason::Busy);
+                }
+                self.known.insert(attempt, Answer::Pending);
+            }
+        }
+        None
     }
 
     /// A packet of a version that this build does not speak. If it looks like the start of a
@@ -115,44 +132,58 @@ impl Responder {
         }
     }
 
-    /// The application has accepted.
-    pub(crate) fn accept(
-        &mut self,
-        attempt: Attempt,
-        qp: QpId,
-        accept: Connect,
-        outbox: &mut Outbox,
-    ) {
-        let mut bytes = Vec::new();
-        Setup::Accept(accept).encode(&mut bytes);
-        outbox.note(attempt.0, Via::Port, &bytes);
-        self.known.insert(attempt, Answer::Accepted(qp, bytes));
+    /// The application accepts with this queue pair, whose worker answers from now on.
+    pub(crate) fn accepted(&mut self, attempt: Attempt, qp: Arc<QpShared>) {
+        self.known.insert(attempt, Answer::Accepted(qp));
     }
 
     /// The application has refused, or has not even looked.
     pub(crate) fn turn_down(
         &mut self,
+        now: Time,
         attempt: Attempt,
         reason: RejectReason,
         outbox: &mut Outbox,
     ) {
-        self.known.remove(&attempt);
-        if self.rejected.len() == REMEMBERED {
-            self.rejected.pop_front();
-        }
-        self.rejected.push_back(attempt);
+        self.end(now, attempt, reason);
         reject(outbox, attempt.0, attempt.1, reason);
     }
 
-    /// The queue pair that was accepted for this attempt is gone.
-    pub(crate) fn forget(&mut self, attempt: Attempt, qp: QpId) {
-        if matches!(self.known.get(&attempt), Some(Answer::Accepted(owner, _)) if *owner == qp) {
-            self.known.remove(&attempt);
+    /// The queue pair that was accepted for this attempt is gone, or something else by now.
+    pub(crate) fn forget(&mut self, now: Time, attempt: Attempt, id: QpId) {
+        if matches!(self.known.get(&attempt), Some(Answer::Accepted(qp)) if qp.id == id) {
+            self.end(now, attempt, RejectReason::Refused);
         }
+    }
+
+    fn end(&mut self, now: Time, attempt: Attempt, reason: RejectReason) {
+        if self.over.len() == REMEMBERED
+            && let Some((_, oldest)) = self.over.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        self.known.insert(attempt, Answer::Over(reason));
+        self.over.push_back((now, attempt));
+    }
+
+    fn forget_old(&mut self, now: Time) {
+        let is_old = |since: Time| now.saturating_since(since) > CookieJar::LONGEST;
+        while let Some((_, attempt)) = self.over.front().filter(|(since, _)| is_old(*since)) {
+            self.known.remove(attempt);
+            self.over.pop_front();
+        }
+    }
+
+    fn forget_stale(&mut self) {
+        let stale = self.backlog.iter().flat_map(|backlog| backlog.take_stale());
+        stale.for_each(|attempt| {
+            self.known.remove(&attempt);
+        });
     }
 }
 
-fn reject(outbox: &mut Outbox, to: SocketAddr, nonce: u64, reason: RejectReason) {
+/// Turns down what came from `to` with this nonce.
+pub(super) fn reject(outbox: &mut Outbox, to: SocketAddr, nonce: u64, reason: RejectReason) {
     reply(outbox, to, &Setup::Reject(Reject { nonce, reason }));
 }
 
@@ -163,13 +194,100 @@ fn reply(outbox: &mut Outbox, to: SocketAddr, setup: &Setup) {
 }
 
 /// What a cookie vouches for.
-fn address_bytes(addr: SocketAddr) -> [u8; 18] {
-    let ip = match addr.ip() {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-        IpAddr::V6(ip) => ip,
+fn address_bytes(addr: SocketAddr) -> [u8; 22] {
+    let (ip, scope) = match addr {
+        SocketAddr::V4(addr) => (addr.ip().to_ipv6_mapped(), 0),
+        SocketAddr::V6(addr) => (*addr.ip(), addr.scope_id()),
     };
-    let mut bytes = [0; 18];
+    let mut bytes = [0; 22];
     bytes[..16].copy_from_slice(&ip.octets());
-    bytes[16..].copy_from_slice(&addr.port().to_be_bytes());
+    bytes[16..18].copy_from_slice(&addr.port().to_be_bytes());
+    bytes[18..].copy_from_slice(&scope.to_be_bytes());
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use braid_wire::{Crc, Offer, Token};
+
+    use super::*;
+    use crate::link::LinkCaps;
+
+    /// A responder that listens, and what it needs.
+    struct Listening {
+        responder: Responder,
+        backlog: Arc<Backlog>,
+        outbox: Outbox,
+        counters: Arc<WorkerCounters>,
+    }
+
+    impl Listening {
+        fn new() -> Self {
+            let (backlog, counters) = (Arc::new(Backlog::new(4)), Arc::default());
+            let caps = LinkCaps {
+                train_segments: 1,
+                train_bytes: 9000,
+                receive_buffer: 9000,
+                has_hops: false,
+            };
+            let mut responder = Responder::new();
+            assert!(responder.listen(Arc::clone(&backlog)));
+            let outbox = Outbox::new(caps, Arc::clone(&counters));
+            Listening { responder, backlog, outbox, counters }
+        }
+
+        /// A CONNECT with a cookie baked at `baked` comes. Whether the application gets a request.
+        fn asks_for_more(&mut self, baked: Time, now: Time, nonce: u64) -> bool {
+            let from = SocketAddr::from(([10, 0, 0, 1], 4791));
+            let cookie = self.responder.jar.bake(baked, &address_bytes(from), nonce);
+            let offer = Offer {
+                qp: QpId::new(7),
+                token: Token(7),
+                psn: 0,
+                instance: 1,
+                mtu: 1024,
+                receive_buffer: 0,
+                window: 1,
+                max_rd_atomic: 1,
+                crc: Crc::On,
+            };
+            let (private_data, trunk) = (Vec::new(), Vec::new());
+            let connect = Connect { nonce, cookie, offer, private_data, trunk };
+            self.responder.on_connect(now, from, &connect, &mut self.outbox, &self.counters);
+            self.backlog.pop(now).is_some()
+        }
+
+        fn turn_down(&mut self, now: Time, nonce: u64) {
+            let attempt = (SocketAddr::from(([10, 0, 0, 1], 4791)), nonce);
+            self.responder.turn_down(now, attempt, RejectReason::Refused, &mut self.outbox);
+        }
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn what_is_over_is_remembered_as_long_as_its_cookies_are_good() {
+        let mut it = Listening::new();
+        assert!(it.asks_for_more(at(7_900), at(7_900), 1));
+        it.turn_down(at(8_000), 1);
+        for ms in (8_000..40_000).step_by(100) {
+            assert!(!it.asks_for_more(at(7_900), at(ms), 1), "at {ms} ms");
+        }
+        assert!(it.asks_for_more(at(40_000), at(40_000), 2));
+        assert_eq!((it.responder.known.len(), it.responder.over.len()), (1, 0), "only the new one");
+    }
+
+    #[test]
+    fn what_it_remembers_is_bounded() {
+        let mut it = Listening::new();
+        for nonce in 0..REMEMBERED as u64 + 100 {
+            assert!(it.asks_for_more(at(0), at(1), nonce));
+            it.turn_down(at(1), nonce);
+        }
+        assert_eq!((it.responder.known.len(), it.responder.over.len()), (REMEMBERED, REMEMBERED));
+    }
 }

@@ -1,4 +1,4 @@
-//! Connecting queue pairs, from either side.
+//! Connecting queue pairs: what both sides do, and the side that asks.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,16 +7,12 @@ use std::time::Duration;
 use braid_transport::{
     ConnectError as SetupError, EndpointConfig, Initiator, QpState, QueuePair, Remote,
 };
-use braid_wire::{
-    BASE_DATAGRAM, Connect, Crc, DATA_HEADER_LEN, Offer, QpId, RejectReason, Time, Token,
-};
+use braid_wire::{BASE_DATAGRAM, Connect, Crc, DATA_HEADER_LEN, Offer, QpId, Time, Token};
 
 use super::Worker;
 use super::initiators::{Attempting, Ended, decline};
 use super::qps::Place;
-use super::responder::Attempt;
 use crate::connect::{ConnectError, Outcome};
-use crate::listener::{Backlog, Incoming};
 use crate::random;
 use crate::verbs::{Owner, Partner, TrunkError, Trunks};
 
@@ -52,7 +48,8 @@ impl Worker {
         let entry = self.qps.at(index).expect("it has just made an offer");
         entry.attempt = Some(nonce);
         let qp = entry.shared.clone();
-        let attempt = Attempting { initiator, qp, ours, to, answered_from: to, outcome };
+        let attempt =
+            Attempting { initiator, qp, ours, to, moved: false, accepted_from: to, outcome };
         self.initiators.insert(nonce, attempt);
         self.progress();
         Ok(())
@@ -104,7 +101,7 @@ impl Worker {
         attempt: &Attempting,
         accept: Connect,
     ) -> Result<Vec<u8>, ConnectError> {
-        let (index, from) = (attempt.qp.index(), attempt.answered_from);
+        let (index, from) = (attempt.qp.index(), attempt.accepted_from);
         let joined = self.join(index, &accept, from);
         let segments = joined.map_err(|source| {
             decline(from, &accept.offer, &mut self.outbox);
@@ -122,7 +119,11 @@ impl Worker {
 
     /// Our offer for a connection with `with`, and how our RNIC is reached, if there is one. Every attempt has a token of
     /// its own: what the peer makes of an earlier one, however late, is not taken for a part of this.
-    fn offer(&mut self, index: usize, with: SocketAddr) -> Result<(Offer, Vec<u8>), ConnectError> {
+    pub(super) fn offer(
+        &mut self,
+        index: usize,
+        with: SocketAddr,
+    ) -> Result<(Offer, Vec<u8>), ConnectError> {
         let mtu = self.mtu_towards(with)?;
         let entry = self.qps.at(index).expect("a queue pair with a handle exists");
         if entry.is_connecting() {
@@ -145,7 +146,6 @@ impl Worker {
             token: qp.token(),
             psn: random::number() as u32 & 0xFF_FFFF,
             instance: self.plan.instance,
-            port: self.link.local_addr().port(),
             mtu,
             receive_buffer: u32::try_from(self.caps.receive_buffer).unwrap_or(u32::MAX),
             window: config.window.clamp(1, 4096),
@@ -162,7 +162,7 @@ impl Worker {
     }
 
     /// Over verbs: joins our trunk with the peer's. Returns how many segments may be in flight.
-    fn join(
+    pub(super) fn join(
         &mut self,
         index: usize,
         theirs: &Connect,
@@ -197,10 +197,16 @@ impl Worker {
         Ok(whole_words as u16)
     }
 
-    /// Puts a queue pair into the endpoint of its peer: RTS.
-    fn bind(&mut self, now: Time, index: usize, remote: Remote, theirs: &Offer, from: SocketAddr) {
-        let port = if theirs.port == 0 { from.port() } else { theirs.port };
-        let addr = SocketAddr::new(from.ip(), port);
+    /// Puts a queue pair into the endpoint of its peer: RTS. Everything goes to `addr`, where the peer's set-up packets
+    /// came from, and where it has proved to receive.
+    pub(super) fn bind(
+        &mut self,
+        now: Time,
+        index: usize,
+        remote: Remote,
+        theirs: &Offer,
+        addr: SocketAddr,
+    ) {
         let config = EndpointConfig {
             train_segments: if self.trunks.is_some() {
                 NIC_TRAIN
@@ -231,53 +237,5 @@ impl Worker {
         entry.remote_addr = Some(addr);
         entry.mirror_state(&self.peers);
         tracing::info!(qp = %entry.shared.id, %addr, remote = %theirs.qp, mtu = remote.mtu, "connected");
-    }
-
-    /// Takes a connection for queue pair `index`; returns our side of it, for [`Worker::answer`].
-    pub(crate) fn accept(
-        &mut self,
-        index: usize,
-        incoming: &Incoming,
-        private_data: &[u8],
-    ) -> Result<Connect, ConnectError> {
-        let (ours, trunk) = self.offer(index, incoming.from)?;
-        let theirs = &incoming.connect.offer;
-        let segments = self
-            .join(index, &incoming.connect, incoming.from)
-            .map_err(|source| ConnectError::Trunk { addr: incoming.from, source })?;
-        let remote = Remote { segments, ..Remote::agree(&ours, theirs) };
-        self.bind(self.clock.now(), index, remote, theirs, incoming.from);
-        if let Some(entry) = self.qps.at(index) {
-            entry.accepted = Some(incoming.attempt());
-        }
-        let nonce = incoming.connect.nonce;
-        Ok(Connect { nonce, cookie: 0, offer: ours, private_data: private_data.to_vec(), trunk })
-    }
-
-    /// Sends the ACCEPT, now and whenever the CONNECT is repeated. On the worker that listens.
-    pub(crate) fn answer(&mut self, attempt: Attempt, accept: Connect) {
-        let qp = accept.offer.qp;
-        self.responder.accept(attempt, qp, accept, &mut self.outbox);
-        self.progress();
-    }
-
-    /// Sends a REJECT.
-    pub(crate) fn turn_down(&mut self, attempt: Attempt, reason: RejectReason) {
-        self.responder.turn_down(attempt, reason, &mut self.outbox);
-        self.progress();
-    }
-
-    /// False: the engine listens already.
-    pub(crate) fn listen(&mut self, backlog: Arc<Backlog>) -> bool {
-        self.responder.listen(backlog)
-    }
-
-    pub(crate) fn stop_listening(&mut self) {
-        self.responder.stop_listening();
-    }
-
-    /// The queue pair that was accepted for this attempt is gone.
-    pub(crate) fn forget_accepted(&mut self, attempt: Attempt, qp: QpId) {
-        self.responder.forget(attempt, qp);
     }
 }

@@ -104,13 +104,28 @@ impl Scripted {
 
     /// Asks for a cookie and shows it with an offer of this queue pair and token.
     pub(crate) fn connect(&self, to: SocketAddr, nonce: u64, qp: QpId, token: Token) -> Connect {
+        self.connect_with(to, nonce, qp, token, |_| {})
+    }
+
+    /// As [`Scripted::connect`], with a CONNECT whose bytes are changed.
+    pub(crate) fn connect_with(
+        &self,
+        to: SocketAddr,
+        nonce: u64,
+        qp: QpId,
+        token: Token,
+        change: impl FnOnce(&mut [u8]),
+    ) -> Connect {
         self.send_setup(to, &Setup::Hello(Hello { nonce, len: 64 }));
         let cookie = self.hear(|packet| match packet {
             Packet::Setup(Setup::Cookie { cookie, .. }) => Some(cookie),
             _ => None,
         });
         let connect = answer(nonce, cookie.what, qp, token);
-        self.send_setup(to, &Setup::Connect(connect.clone()));
+        let mut bytes = Vec::new();
+        Setup::Connect(connect.clone()).encode(&mut bytes);
+        change(&mut bytes);
+        self.send(to, &bytes);
         connect
     }
 }
@@ -122,7 +137,6 @@ pub(crate) fn answer(nonce: u64, cookie: u64, qp: QpId, token: Token) -> Connect
         token,
         psn: 0,
         instance: 1,
-        port: 0,
         mtu: 1024,
         receive_buffer: 1 << 20,
         window: 4096,

@@ -207,7 +207,6 @@ fn offer(rng: &mut Pcg64Mcg, settings: &Settings, host: usize, qp: usize) -> Off
             _ => 0,
         },
         instance: host as u64,
-        port: 0,
         // The larger one must not win.
         mtu: if host == qp % 2 { settings.mtu } else { settings.mtu + rng.random_range(0..=9) },
         receive_buffer: 1 << 20,

@@ -110,7 +110,6 @@ fn connect(cookie: u64) -> Connect {
         token: Token(0xA1B2_C3D4),
         psn: 0xFF_FFFE,
         instance: 0x0123_4567_89AB_CDEF,
-        port: 4791,
         mtu: 4096,
         receive_buffer: 8 << 20,
         window: 4096,

@@ -136,7 +136,7 @@ pub(crate) fn any_setup() -> impl Strategy<Value = Setup> {
 fn any_connect() -> impl Strategy<Value = Connect> {
     let private = prop::collection::vec(any::<u8>(), 0..=MAX_PRIVATE_DATA);
     let trunk = prop::collection::vec(any::<u8>(), 0..=MAX_TRUNK_LEN);
-    let sizes = (1..=u16::MAX, 1..=u16::MAX, 1..=u8::MAX, any::<u16>(), any::<bool>());
+    let sizes = (1..=u16::MAX, 1..=u16::MAX, 1..=u8::MAX, any::<bool>());
     (any::<[u64; 3]>(), any::<[u32; 4]>(), sizes, (private, trunk)).prop_map(
         |(
             [nonce, cookie, instance],
@@ -144,13 +144,12 @@ fn any_connect() -> impl Strategy<Value = Connect> {
             sizes,
             (private_data, trunk),
         )| {
-            let (mtu, window, max_rd_atomic, port, checked) = sizes;
+            let (mtu, window, max_rd_atomic, checked) = sizes;
             let offer = Offer {
                 qp: QpId::new(qp),
                 token: Token(token),
                 psn: psn & 0xFF_FFFF,
                 instance,
-                port,
                 mtu,
                 receive_buffer,
                 window,
