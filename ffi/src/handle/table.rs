@@ -1,6 +1,7 @@
 //! Where the objects behind the handles are.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
 
 use arc_swap::{ArcSwapOption, Guard};
 
@@ -9,16 +10,20 @@ const FIRST: usize = 64;
 /// Chunks: 16,777,152 slots in all, about as many as an engine has keys for memory.
 const CHUNKS: usize = 18;
 
-/// An object and the generation of its slot, which tells it from those that were there before.
+/// What a slot holds, and its generation, which tells it from what was there before.
 pub(super) struct Entry<T> {
     generation: u32,
-    value: T,
+    /// `None`: a thread is about to close the object, and has not decided yet whether it can be.
+    value: Option<T>,
 }
 
 type Slot<T> = ArcSwapOption<Entry<T>>;
 
-/// Objects of one kind. Looking one up takes no lock, and what was found stays until it is let go of,
-/// even when another thread closes it meanwhile.
+/// Objects of one kind. Looking one up takes no lock, and what was found stays until it is let go of.
+///
+/// Who closes an object first takes it out of everybody's reach, then decides; those who ask meanwhile wait the
+/// few instructions that this takes. So nobody can begin to use it, or make something with it, between the
+/// decision and the end, and nobody is told that an object is gone which then stays.
 ///
 /// Slots never move and are never freed, so a stale handle always leads to a slot, whose generation
 /// gives it away.
@@ -65,7 +70,7 @@ impl<T> Table<T> {
         let (chunk, offset) = locate(index)?;
         let slots = self.chunks[chunk]
             .get_or_init(|| (0..FIRST << chunk).map(|_| Slot::const_empty()).collect());
-        slots[offset].store(Some(Arc::new(Entry { generation, value })));
+        slots[offset].store(Some(Arc::new(Entry { generation, value: Some(value) })));
         Some(Place { index, generation })
     }
 
@@ -91,36 +96,48 @@ impl<T> Table<T> {
     }
 
     pub(super) fn get(&self, place: Place) -> Option<Held<T>> {
-        let entry = self.slot(place.index)?.load();
-        let current = entry.as_ref().is_some_and(|entry| entry.generation == place.generation);
-        current.then_some(Held(entry))
+        let slot = self.slot(place.index)?;
+        loop {
+            let found = slot.load();
+            let entry = found.as_ref().filter(|entry| entry.generation == place.generation)?;
+            if entry.value.is_some() {
+                return Some(Held(found));
+            }
+            thread::yield_now();
+        }
     }
 
-    /// Takes an object out, if it is `willing` and nobody is using it.
+    /// Takes an object out, if nobody is using it and it is `willing`.
     pub(super) fn remove<E>(
         &self,
         place: Place,
         willing: impl FnOnce(&T) -> Result<(), E>,
     ) -> Result<T, Refused<E>> {
         let slot = self.slot(place.index).ok_or(Refused::Gone)?;
-        let entry = slot.load_full().filter(|entry| entry.generation == place.generation);
-        let entry = entry.ok_or(Refused::Gone)?;
-        willing(&entry.value).map_err(Refused::Unwilling)?;
-        let previous = slot.compare_and_swap(&entry, None);
-        if previous.as_ref().is_none_or(|previous| !Arc::ptr_eq(previous, &entry)) {
-            return Err(Refused::Gone);
-        }
-        drop(previous);
+        let entry = self.withdraw(slot, place).ok_or(Refused::Gone)?;
         // The swap has turned the loans of other threads into references that count.
-        match Arc::try_unwrap(entry) {
-            Ok(entry) => {
-                let next = entry.generation.wrapping_add(1);
-                self.vacant().reusable.push((place.index, next));
-                Ok(entry.value)
-            }
-            Err(entry) => {
-                slot.store(Some(entry));
-                Err(Refused::InUse)
+        let Entry { value, generation } = Arc::try_unwrap(entry).map_err(|entry| {
+            slot.store(Some(entry));
+            Refused::InUse
+        })?;
+        let value = value.expect("only what is open is withdrawn");
+        if let Err(unwilling) = willing(&value) {
+            slot.store(Some(Arc::new(Entry { generation, value: Some(value) })));
+            return Err(Refused::Unwilling(unwilling));
+        }
+        slot.store(None);
+        self.vacant().reusable.push((place.index, generation.wrapping_add(1)));
+        Ok(value)
+    }
+
+    /// Takes an open object out of everybody's reach, until something is stored in the slot again.
+    fn withdraw(&self, slot: &Slot<T>, place: Place) -> Option<Arc<Entry<T>>> {
+        let undecided = Arc::new(Entry { generation: place.generation, value: None });
+        loop {
+            let open = Guard::into_inner(self.get(place)?.0)?;
+            let previous = slot.compare_and_swap(&open, Some(undecided.clone()));
+            if previous.as_ref().is_some_and(|previous| Arc::ptr_eq(previous, &open)) {
+                return Some(open);
             }
         }
     }
@@ -136,13 +153,15 @@ fn locate(index: u32) -> Option<(usize, usize)> {
 impl<T> std::ops::Deref for Held<T> {
     type Target = T;
     fn deref(&self) -> &T {
-        &self.0.as_ref().expect("only what is there is held").value
+        let value = self.0.as_ref().and_then(|entry| entry.value.as_ref());
+        value.expect("only what is open is held")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     fn willing<T>(_: &T) -> Result<(), ()> {
         Ok(())
@@ -184,6 +203,50 @@ mod tests {
         drop(held);
         assert_eq!(table.remove(place, |_| Err("no")), Err(Refused::Unwilling("no")));
         assert_eq!(table.remove(place, willing), Ok(1));
+    }
+
+    #[test]
+    fn whoever_asks_for_an_object_that_is_open_gets_it_while_others_fail_to_close_it() {
+        let table = &Table::new();
+        let place = table.insert(1).unwrap();
+        let held = table.get(place).unwrap();
+        std::thread::scope(|scope| {
+            let closing = [false, true].map(|unwilling| {
+                scope.spawn(move || {
+                    let willing = |_: &i32| if unwilling { Err(()) } else { Ok(()) };
+                    (0..100_000).all(|_| table.remove(place, willing).is_err())
+                })
+            });
+            let mut asked = 0;
+            while closing.iter().any(|thread| !thread.is_finished()) {
+                assert_eq!(table.get(place).map(|found| *found), Some(1), "after {asked} times");
+                asked += 1;
+            }
+            closing.into_iter().for_each(|thread| assert!(thread.join().unwrap()));
+        });
+        drop(held);
+        assert_eq!(table.remove(place, willing), Ok(1));
+    }
+
+    #[test]
+    fn an_object_is_not_closed_under_one_who_has_just_made_something_with_it() {
+        let table = &Table::new();
+        let place = table.insert(AtomicU32::new(0)).unwrap();
+        std::thread::scope(|scope| {
+            let (tell, told) = std::sync::mpsc::channel();
+            let closed = table.remove(place, |children| {
+                let none = children.load(Ordering::SeqCst) == 0;
+                // Between the look and the end of the object, as far as it goes.
+                scope.spawn(move || {
+                    let made = table.get(place).map(|found| found.fetch_add(1, Ordering::SeqCst));
+                    let _ = tell.send(made);
+                });
+                let _ = told.recv_timeout(std::time::Duration::from_millis(100));
+                if none { Ok(()) } else { Err(()) }
+            });
+            let children = closed.expect("nobody uses it").into_inner();
+            assert_eq!(children, 0, "closed, and it has a child");
+        });
     }
 
     #[test]
