@@ -1,5 +1,6 @@
 //! Application memory: how it is owned, named, checked and touched.
 
+mod crc_copy;
 mod mapping;
 mod raw;
 mod region;
@@ -10,5 +11,5 @@ pub use region::{MemoryError, MemoryRegion, PageSize, RegisterError};
 pub use remote::{MalformedKey, REMOTE_REGION_LEN, RemoteRegion};
 
 pub(crate) use mapping::Mapping;
-pub(crate) use raw::{Checked, append, place, place_value};
+pub(crate) use raw::{Checked, append, append_checked, place, place_value};
 pub(crate) use table::{RegionCache, RegionTable};

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use braid_transport::{AtomicOp, Memory, Regions, Sge};
 
+use super::crc_copy;
+
 /// The memory that one snapshot of the region table allows to touch.
 ///
 /// Whoever holds one also holds the worker, and deregistration waits for that: a region of the
@@ -78,6 +80,22 @@ pub(crate) unsafe fn append(out: &mut Vec<u8>, piece: Sge) {
     unsafe {
         load(address(piece.addr), out.as_mut_ptr().add(out.len()), len);
         out.set_len(out.len() + len);
+    }
+}
+
+/// As [`append`]. Returns the CRC-32 of what was appended, behind bytes whose CRC-32 is `crc`.
+///
+/// # Safety
+/// As for [`append`].
+pub(crate) unsafe fn append_checked(crc: u32, out: &mut Vec<u8>, piece: Sge) -> u32 {
+    let len = piece.len as usize;
+    out.reserve(len);
+    // SAFETY: as in `append`.
+    unsafe {
+        let room = out.as_mut_ptr().add(out.len());
+        let crc = crc_copy::copy(crc, address(piece.addr), room, len);
+        out.set_len(out.len() + len);
+        crc
     }
 }
 

@@ -1,0 +1,156 @@
+//! Copying memory and checking the copy in one pass: a payload is read once, and what is checked is what is sent.
+//!
+//! The check is [`braid_wire::payload_crc`]'s CRC-32. Over whole blocks it is folded with carry-less multiplication while
+//! they pass (V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel,
+//! 2009); crc32fast finishes it. Processors that cannot multiply 512 bits at once copy first and check the copy, which
+//! costs both ends together a tenth more.
+
+use std::ptr;
+
+use crc32fast::Hasher;
+
+/// Copies `len` bytes from `from` to `to`. Returns the CRC-32 of the copy behind bytes whose CRC-32 is `crc`.
+///
+/// # Safety
+/// Both are mapped and apart; nobody else touches `to`. `from` may change meanwhile: it is read once.
+pub(crate) unsafe fn copy(crc: u32, from: *const u8, to: *mut u8, len: usize) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if len >= folding::SHORTEST && folding::is_supported() {
+        // SAFETY: the processor can do it, and the caller vouches for the memory.
+        return unsafe { folding::copy(crc, from, to, len) };
+    }
+    // SAFETY: the caller vouches for the memory.
+    unsafe { plain(crc, from, to, len) }
+}
+
+/// # Safety
+/// As for [`copy`].
+unsafe fn plain(crc: u32, from: *const u8, to: *mut u8, len: usize) -> u32 {
+    // SAFETY: the caller vouches for both, and that the copy is nobody else's.
+    let copied = unsafe {
+        ptr::copy_nonoverlapping(from, to, len);
+        std::slice::from_raw_parts(to, len)
+    };
+    finish(crc, copied)
+}
+
+/// The CRC-32 of these bytes behind others whose CRC-32 is `crc`.
+fn finish(crc: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = Hasher::new_with_initial(crc);
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+#[cfg(target_arch = "x86_64")]
+mod folding {
+    use std::arch::x86_64::{
+        __m512i, _mm_cvtsi32_si128, _mm_set_epi64x, _mm512_broadcast_i32x4,
+        _mm512_clmulepi64_epi128, _mm512_loadu_si512, _mm512_storeu_si512,
+        _mm512_ternarylogic_epi64, _mm512_xor_si512, _mm512_zextsi128_si512,
+    };
+
+    use super::{finish, plain};
+
+    const LANE: usize = size_of::<__m512i>();
+    /// Lanes that are folded side by side, to hide the latency of a multiplication.
+    const LANES: usize = 4;
+    const BLOCK: usize = LANE * LANES;
+    /// With less, there is nothing to fold.
+    pub(super) const SHORTEST: usize = 2 * BLOCK;
+
+    /// x^(2048+32) and x^(2048-32) modulo the polynomial, bit-reflected: they move a lane on by a block.
+    const FOLD: (i64, i64) = (0x1_1542_778A, 0x1_322D_1430);
+    /// The truth table of an exclusive or of three.
+    const XOR3: i32 = 0x96;
+
+    pub(super) fn is_supported() -> bool {
+        is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("vpclmulqdq")
+    }
+
+    /// # Safety
+    /// As for [`super::copy`]; the processor has these features, and `len` is at least a block.
+    #[target_feature(enable = "avx512f,vpclmulqdq")]
+    pub(super) unsafe fn copy(crc: u32, from: *const u8, to: *mut u8, len: usize) -> u32 {
+        let by = _mm512_broadcast_i32x4(_mm_set_epi64x(FOLD.1, FOLD.0));
+        // SAFETY: a block is there.
+        let mut lanes = unsafe { copy_block(from, to) };
+        // What came before is a remainder that the first four bytes are added to.
+        let before = _mm512_zextsi128_si512(_mm_cvtsi32_si128(!crc as i32));
+        lanes[0] = _mm512_xor_si512(lanes[0], before);
+        let mut done = BLOCK;
+        while len - done >= BLOCK {
+            // SAFETY: another block is there.
+            let next = unsafe { copy_block(from.add(done), to.add(done)) };
+            for (lane, next) in lanes.iter_mut().zip(next) {
+                let low = _mm512_clmulepi64_epi128::<0x00>(*lane, by);
+                let high = _mm512_clmulepi64_epi128::<0x11>(*lane, by);
+                *lane = _mm512_ternarylogic_epi64::<XOR3>(low, high, next);
+            }
+            done += BLOCK;
+        }
+        let mut folded = [0_u8; BLOCK];
+        for (lane, bytes) in lanes.iter().zip(folded.chunks_exact_mut(LANE)) {
+            // SAFETY: a chunk has the size of a lane.
+            unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), *lane) };
+        }
+        // The lanes are congruent to all that was folded, what came before included, so a remainder of 0 goes before.
+        let crc = finish(!0, &folded);
+        // SAFETY: the rest of what the caller vouches for.
+        unsafe { plain(crc, from.add(done), to.add(done), len - done) }
+    }
+
+    /// # Safety
+    /// A block can be read and one be written.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn copy_block(from: *const u8, to: *mut u8) -> [__m512i; LANES] {
+        // SAFETY: four lanes are a block.
+        unsafe {
+            let (from, to) = (from.cast::<__m512i>(), to.cast::<__m512i>());
+            let lanes = [
+                _mm512_loadu_si512(from),
+                _mm512_loadu_si512(from.add(1)),
+                _mm512_loadu_si512(from.add(2)),
+                _mm512_loadu_si512(from.add(3)),
+            ];
+            _mm512_storeu_si512(to, lanes[0]);
+            _mm512_storeu_si512(to.add(1), lanes[1]);
+            _mm512_storeu_si512(to.add(2), lanes[2]);
+            _mm512_storeu_si512(to.add(3), lanes[3]);
+            lanes
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(crc: u32, bytes: &[u8]) -> (Vec<u8>, u32) {
+        let mut copied = vec![0; bytes.len()];
+        // SAFETY: two vectors of one length.
+        let crc = unsafe { copy(crc, bytes.as_ptr(), copied.as_mut_ptr(), bytes.len()) };
+        (copied, crc)
+    }
+
+    #[test]
+    fn every_length_is_copied_and_checked_as_crc32fast_does_it() {
+        let bytes: Vec<u8> = (0..70_000_u64).map(|i| ((i * i * 31) >> 7) as u8).collect();
+        for len in (0..1500).chain([4096, 8940, 16384, 65_535, 70_000]) {
+            for start in [0, 3] {
+                let part = &bytes[start.min(len)..len];
+                assert_eq!(checked(0, part), (part.to_vec(), crc32fast::hash(part)), "{len}");
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_are_checked_as_one() {
+        let bytes: Vec<u8> = (0..5000_u32).map(|i| ((i * 7) >> 3) as u8).collect();
+        for cut in [0, 1, 63, 64, 65, 300, 2500, 4999, 5000] {
+            let (head, tail) = bytes.split_at(cut);
+            let crc = checked(checked(0, head).1, tail).1;
+            assert_eq!(crc, crc32fast::hash(&bytes), "cut at {cut}");
+        }
+    }
+}
