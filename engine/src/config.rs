@@ -76,8 +76,12 @@ pub struct EngineConfig {
     pub spin: Duration,
     /// Silence after which a peer that owes an answer is asked for a sign of life.
     pub ping_interval: Duration,
-    /// Silence after which it is taken for dead.
+    /// Silence after which it is taken for dead. Unless told otherwise, a queue pair waits as long for any progress
+    /// ([`crate::QpConfig::retry_timeout`]).
     pub peer_timeout: Duration,
+    /// How long an engine that ends waits at most for its peers to confirm that its queue pairs have ended. What the peers
+    /// have sent, and what has arrived here, they count as failed if they never hear of that.
+    pub linger: Duration,
 }
 
 impl Default for EngineConfig {
@@ -97,6 +101,7 @@ impl Default for EngineConfig {
             spin: Duration::from_micros(50),
             ping_interval: Duration::from_millis(500),
             peer_timeout: Duration::from_secs(3),
+            linger: Duration::from_millis(500),
         }
     }
 }

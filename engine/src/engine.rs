@@ -83,7 +83,8 @@ pub enum EngineError {
 }
 
 /// One user of the network: memory regions, queue pairs and completion queues belong to it. Clones
-/// are handles of the same engine; it ends when they and everything made with them are dropped.
+/// are handles of the same engine; it ends when they and everything made with them are dropped,
+/// which takes up to [`EngineConfig::linger`] if a peer does not confirm that a queue pair has ended.
 /// Every method may be called from any thread.
 #[derive(Clone)]
 pub struct Engine {
@@ -181,6 +182,8 @@ pub(crate) struct EngineInner {
     stop: Arc<AtomicBool>,
     progress: Progress,
     spin: Duration,
+    pub(crate) peer_timeout: Duration,
+    linger: Duration,
     local_addr: SocketAddr,
     next_pd: AtomicU32,
     next_worker: AtomicUsize,
@@ -202,6 +205,8 @@ impl EngineInner {
             stop: Arc::default(),
             progress: config.progress,
             spin: config.spin,
+            peer_timeout: config.peer_timeout,
+            linger: config.linger,
             local_addr: config.bind,
             next_pd: AtomicU32::new(1),
             next_worker: AtomicUsize::new(0),
@@ -342,8 +347,27 @@ impl EngineInner {
     }
 }
 
+impl EngineInner {
+    /// Waits until the peers know which queue pairs have ended, for a limited time.
+    fn wait_for_peers(&self) {
+        let told = || !self.workers.iter().any(|worker| worker.is_disconnecting());
+        let until = Instant::now() + self.linger;
+        if told() {
+            return;
+        }
+        if self.application_drives() {
+            self.drive(Some(self.linger), || told().then_some(()));
+            return;
+        }
+        while !told() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
 impl Drop for EngineInner {
     fn drop(&mut self) {
+        self.wait_for_peers();
         self.stop.store(true, Ordering::Release);
         self.workers.iter().for_each(|worker| worker.signals().wake());
         for thread in self.threads().drain(..) {

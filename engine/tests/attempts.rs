@@ -57,7 +57,7 @@ fn an_accept_that_comes_too_late_is_answered_with_a_disconnect() {
         connect
     });
     responder.accept(&connect, THEIRS, TOKEN);
-    let told = responder.hear_control(ControlKind::Disconnect).what;
+    let told = responder.hear_disconnect().what;
     assert_eq!((told.qp, told.token), (THEIRS, TOKEN));
     assert_eq!(side.qp.state(), QpState::Init);
 }
@@ -78,7 +78,8 @@ fn a_repeated_accept_harms_no_connection() {
     }
     // The PING comes after them, so what they provoke comes before the PONG.
     let offer = connect.what.offer;
-    let ping = Control { kind: ControlKind::Ping, qp: offer.qp, token: offer.token, stamp: 7 };
+    let (kind, from) = (ControlKind::Ping, THEIRS);
+    let ping = Control { kind, qp: offer.qp, from, token: offer.token, stamp: 7 };
     responder.send_control(connect.from, ping);
     let answer = responder.hear(|packet| match packet {
         braid_wire::Packet::Control(control) if control.kind != ControlKind::Ping => Some(control),
@@ -100,7 +101,7 @@ fn a_ping_of_what_was_accepted_too_late_is_answered_with_unknown() {
         let live = responder.hear_connect();
         let ping = |connect: &Heard<Connect>, stamp| {
             let Offer { qp, token, .. } = connect.what.offer;
-            let ping = Control { kind: ControlKind::Ping, qp, token, stamp };
+            let ping = Control { kind: ControlKind::Ping, qp, from: THEIRS, token, stamp };
             responder.send_control(connect.from, ping);
         };
         let denied = || responder.hear_control(ControlKind::Unknown).what.token;
@@ -129,7 +130,7 @@ fn a_queue_pair_that_goes_to_err_connects_to_nobody() {
         let error = attempt.join().unwrap().unwrap_err();
         assert!(matches!(error, ConnectError::Cancelled { .. }), "{error}");
         responder.accept(&connect, THEIRS, TOKEN);
-        let told = responder.hear_control(ControlKind::Disconnect).what;
+        let told = responder.hear_disconnect().what;
         assert_eq!((told.qp, told.token), (THEIRS, TOKEN));
     });
     assert_eq!(side.qp.state(), QpState::Error);

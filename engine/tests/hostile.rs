@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use braid::{Status, wr};
 use braid_wire::{
-    Ack, Bitmap, Connect, Control, ControlKind, Crc, DataHeader, Hello, NakCode, Offer, Opcode,
-    PathId, QpId, Setup, Stream, Token,
+    Ack, Bitmap, Connect, Control, ControlKind, Crc, DataHeader, FinalAck, Hello, NakCode, Offer,
+    Opcode, PathId, QpId, Setup, Stream, Token,
 };
 use pair::{PATIENCE, Pair, local};
 use rand::{Rng, RngExt, SeedableRng};
@@ -161,11 +161,17 @@ fn ack(rng: &mut Pcg64Mcg) -> Ack {
 }
 
 fn control(rng: &mut Pcg64Mcg) -> Control {
-    let kinds =
-        [ControlKind::Disconnect, ControlKind::Ping, ControlKind::Pong, ControlKind::Unknown];
+    let kinds = [
+        ControlKind::Disconnect(FinalAck::default()),
+        ControlKind::Confirm,
+        ControlKind::Ping,
+        ControlKind::Pong,
+        ControlKind::Unknown,
+    ];
     Control {
         kind: kinds[rng.random_range(0..kinds.len())],
         qp: QpId::new(rng.random()),
+        from: QpId::new(rng.random()),
         token: Token(rng.random()),
         stamp: rng.random(),
     }

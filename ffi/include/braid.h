@@ -311,6 +311,9 @@ typedef struct braid_engine_config {
     uint64_t ping_interval_us;
     // Silence after which it is taken for dead, in microseconds.
     uint64_t peer_timeout_us;
+    // How long an engine that is closed waits at most for its peers to confirm that its queue pairs have ended, in
+    // microseconds.
+    uint64_t linger_us;
     // Faults that are injected below the protocol, for tests: the probability, from 0 to 1, that a
     // datagram is lost,
     double fault_drop;
@@ -451,8 +454,6 @@ typedef struct braid_qp_options {
     uint32_t window;
     // READs and atomics that it serves at a time, 1 to 255.
     uint32_t max_rd_atomic;
-    // Time-outs in a row after which it gives up, up to 255.
-    uint32_t retry_count;
     // Times that the peer may answer "receiver not ready" to one message, 0 to 255; -1: no limit.
     int rnr_retry;
     // How many packets sent later have to arrive before one counts as lost, with "sack".
@@ -466,6 +467,9 @@ typedef struct braid_qp_options {
     uint64_t min_rto_us;
     // Longest retransmission time-out, in microseconds.
     uint64_t max_rto_us;
+    // How long it tries without any progress before it gives up, in microseconds. 0: as long as `peer_timeout_us` of its
+    // engine.
+    uint64_t retry_timeout_us;
     // How long the acknowledgement of a request that was replied to may wait, in microseconds.
     uint64_t reply_hold_us;
     // How lost packets are told from late ones, by name, such as "fifo-path". NULL: the default.

@@ -63,6 +63,9 @@ pub struct braid_engine_config {
     pub ping_interval_us: u64,
     /// Silence after which it is taken for dead, in microseconds.
     pub peer_timeout_us: u64,
+    /// How long an engine that is closed waits at most for its peers to confirm that its queue pairs have ended, in
+    /// microseconds.
+    pub linger_us: u64,
     /// Faults that are injected below the protocol, for tests: the probability, from 0 to 1, that a
     /// datagram is lost,
     pub fault_drop: f64,
@@ -115,6 +118,7 @@ impl Default for braid_engine_config {
             spin_us: micros(config.spin),
             ping_interval_us: micros(config.ping_interval),
             peer_timeout_us: micros(config.peer_timeout),
+            linger_us: micros(config.linger),
             fault_drop: config.faults.drop,
             fault_reorder: config.faults.reorder,
             fault_duplicate: config.faults.duplicate,
@@ -190,6 +194,7 @@ impl braid_engine_config {
             spin: timer(self.spin_us, "spin_us")?,
             ping_interval: timer(self.ping_interval_us, "ping_interval_us")?,
             peer_timeout: timer(self.peer_timeout_us, "peer_timeout_us")?,
+            linger: timer(self.linger_us, "linger_us")?,
             faults: Faults {
                 drop: self.fault_drop,
                 reorder: self.fault_reorder,

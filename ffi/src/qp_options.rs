@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
+use std::time::Duration;
 
 use braid::{Access, QpConfig, QpOptions};
 
@@ -37,8 +38,6 @@ pub struct braid_qp_options {
     pub window: u32,
     /// READs and atomics that it serves at a time, 1 to 255.
     pub max_rd_atomic: u32,
-    /// Time-outs in a row after which it gives up, up to 255.
-    pub retry_count: u32,
     /// Times that the peer may answer "receiver not ready" to one message, 0 to 255; -1: no limit.
     pub rnr_retry: c_int,
     /// How many packets sent later have to arrive before one counts as lost, with "sack".
@@ -52,6 +51,9 @@ pub struct braid_qp_options {
     pub min_rto_us: u64,
     /// Longest retransmission time-out, in microseconds.
     pub max_rto_us: u64,
+    /// How long it tries without any progress before it gives up, in microseconds. 0: as long as `peer_timeout_us` of its
+    /// engine.
+    pub retry_timeout_us: u64,
     /// How long the acknowledgement of a request that was replied to may wait, in microseconds.
     pub reply_hold_us: u64,
     /// How lost packets are told from late ones, by name, such as "fifo-path". NULL: the default.
@@ -85,13 +87,13 @@ impl Default for braid_qp_options {
             access: BRAID_ACCESS_ALL,
             window: config.window.into(),
             max_rd_atomic: config.max_rd_atomic.into(),
-            retry_count: config.retry_count.into(),
             rnr_retry: config.rnr_retry.map_or(-1, c_int::from),
             reorder_threshold: config.reorder_threshold,
             ask_every: config.ask_every,
             rnr_delay_us: micros(config.rnr_delay),
             min_rto_us: micros(config.min_rto),
             max_rto_us: micros(config.max_rto),
+            retry_timeout_us: 0,
             reply_hold_us: micros(config.reply_hold),
             recovery: ptr::null(),
             cc: ptr::null(),
@@ -108,33 +110,34 @@ impl braid_qp_options {
     pub(crate) unsafe fn read(options: *const Self) -> Result<Checked, Failure> {
         // SAFETY: as the caller promises.
         let options = unsafe { growing::read(options, Self::default()) }?;
-        let mut config = options.config()?;
         // SAFETY: the strings are covered by the promise.
         let (recovery, cc) = unsafe {
             (optional_text(options.recovery, "recovery")?, optional_text(options.cc, "cc")?)
         };
+        let null = |queue: *mut braid_cq, name| {
+            if queue.is_null() { Err(Failure::Null(name)) } else { find(queue) }
+        };
+        let (send, recv) = (null(options.send_cq, "send_cq")?, null(options.recv_cq, "recv_cq")?);
+        let defaults = QpOptions::new(send.queue(), recv.queue());
+        let mut config = options.config(&defaults.config)?;
         if let Some(recovery) = recovery {
             config.recovery = recovery.parse()?;
         }
         if let Some(cc) = cc {
             config.cc = cc.parse()?;
         }
-        let null = |queue: *mut braid_cq, name| {
-            if queue.is_null() { Err(Failure::Null(name)) } else { find(queue) }
-        };
-        let (send, recv) = (null(options.send_cq, "send_cq")?, null(options.recv_cq, "recv_cq")?);
         let checked = QpOptions {
             max_sge: options.max_sge as usize,
             max_inline: options.max_inline as usize,
             config,
-            ..QpOptions::new(send.queue(), recv.queue())
+            ..defaults
         };
         Ok((checked, [send.children.add(), recv.children.add()]))
     }
 
     /// All fields are named, so that one that is new to the engine is not forgotten here.
-    fn config(&self) -> Result<QpConfig, Failure> {
-        let QpConfig { pd, recovery, cc, .. } = QpConfig::default();
+    fn config(&self, defaults: &QpConfig) -> Result<QpConfig, Failure> {
+        let QpConfig { pd, recovery, cc, .. } = *defaults;
         Ok(QpConfig {
             pd,
             recovery,
@@ -144,7 +147,6 @@ impl braid_qp_options {
             max_recv_wr: self.max_recv_wr,
             window: narrow(self.window.into(), 4096, "window")?,
             max_rd_atomic: narrow(self.max_rd_atomic.into(), 255, "max_rd_atomic")?,
-            retry_count: narrow(self.retry_count.into(), 255, "retry_count")?,
             rnr_retry: match self.rnr_retry {
                 -1 => None,
                 count => Some(u8::try_from(count).map_err(|_| Failure::Constant {
@@ -158,6 +160,10 @@ impl braid_qp_options {
             rnr_delay: timer(self.rnr_delay_us, "rnr_delay_us")?,
             min_rto: timer(self.min_rto_us, "min_rto_us")?,
             max_rto: timer(self.max_rto_us, "max_rto_us")?,
+            retry_timeout: match timer(self.retry_timeout_us, "retry_timeout_us")? {
+                Duration::ZERO => defaults.retry_timeout,
+                timeout => timeout,
+            },
             reply_hold: timer(self.reply_hold_us, "reply_hold_us")?,
         })
     }

@@ -81,9 +81,21 @@ fn fit_bitmap(bytes: &mut Vec<u8>) {
 
 /// Tear-down and signs of life.
 pub const CONTROL: Kind = Kind {
-    opcodes: &[Opcode::Disconnect, Opcode::Ping, Opcode::Pong, Opcode::Unknown],
-    masks: &[(1..2, 0), (4..5, 0), (8..12, 0), (13..16, 0)],
-    settle: |_| (),
+    opcodes: &[
+        Opcode::Disconnect,
+        Opcode::Confirm,
+        Opcode::Ping,
+        Opcode::Pong,
+        Opcode::Unknown,
+    ],
+    masks: &[(1..2, 0), (4..5, 0), (8..12, 0), (14..16, 0), (20..21, 0), (28..29, 0), (32..33, 0)],
+    settle: |bytes| {
+        // Only DISCONNECT acknowledges.
+        if bytes[0] != Opcode::Disconnect as u8 {
+            bytes.iter_mut().skip(13).take(1).for_each(|byte| *byte = 0);
+            bytes.iter_mut().take(36).skip(28).for_each(|byte| *byte = 0);
+        }
+    },
 };
 
 /// Asks for a cookie; everything behind the nonce is padding.

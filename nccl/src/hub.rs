@@ -61,6 +61,7 @@ impl Hub {
             spin,
             ping_interval: config.ping_interval,
             peer_timeout: config.peer_timeout,
+            linger: config.linger,
         })?;
         let listener = engine.listen(BACKLOG)?;
         let pd = engine.alloc_pd();

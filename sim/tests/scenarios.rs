@@ -121,7 +121,7 @@ fn host(rng: &mut Pcg64Mcg, trims: bool) -> HostConfig {
         ack_every: *[1, 1, 4, 32].choose(rng).unwrap(),
         min_rto: Duration::from_micros(80),
         max_rto: Duration::from_millis(2),
-        retries: 200,
+        retry_timeout: Duration::from_millis(400),
         ..HostConfig::default()
     }
 }

@@ -22,8 +22,9 @@ pub struct QpConfig {
     pub window: u16,
     /// READs and atomics that it serves at a time.
     pub max_rd_atomic: u8,
-    /// Timeouts in a row, without any sign of progress, after which it gives up with `RetryExceeded`.
-    pub retry_count: u8,
+    /// How long it tries without any progress before it gives up with `RetryExceeded`; time in which its driver did not
+    /// run is not counted. Also how long it tells the peer that it has ended.
+    pub retry_timeout: Duration,
     /// Times that the peer may answer "receiver not ready" to one message; `None`: no limit.
     pub rnr_retry: Option<u8>,
     /// How long a peer is told to wait when no receive is posted.
@@ -57,7 +58,7 @@ impl Default for QpConfig {
             max_recv_wr: 512,
             window: 4096,
             max_rd_atomic: 16,
-            retry_count: 14,
+            retry_timeout: Duration::from_secs(3),
             rnr_retry: None,
             rnr_delay: Duration::from_micros(100),
             min_rto: Duration::from_millis(4),

@@ -6,11 +6,13 @@
 //!
 //! A driver's loop: feed [`Endpoint::on_arrival`] (then place, then [`Endpoint::placed`]),
 //! [`Endpoint::on_ack`], [`Endpoint::on_control`] and [`Endpoint::on_timeout`]; then drain
-//! [`Endpoint::poll_transmit`], [`Endpoint::poll_completion`] and [`Endpoint::poll_event`]; then wait
-//! until [`Endpoint::next_timeout`] or the next packet.
+//! [`Endpoint::poll_transmit`], [`Endpoint::poll_completion`], [`Endpoint::poll_event`] and
+//! [`Endpoint::poll_disconnect`] (which its [`Disconnects`] take); then wait until [`Endpoint::next_timeout`],
+//! [`Disconnects::next_timeout`] or the next packet.
 #![forbid(unsafe_code)]
 
 mod config;
+mod disconnects;
 mod endpoint;
 mod error;
 mod protection;
@@ -21,6 +23,7 @@ mod setup;
 mod wr;
 
 pub use config::{BlindConfig, EndpointConfig, QpConfig, Remote};
+pub use disconnects::{Disconnect, Disconnects, DueDisconnect};
 pub use endpoint::{Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};
 pub use error::{PostError, StateError};
 pub use protection::{Access, AccessError, AtomicOp, Memory, PdId};

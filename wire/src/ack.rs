@@ -32,7 +32,7 @@ pub enum NakCode {
 }
 
 impl NakCode {
-    fn from_byte(byte: u8) -> Option<Self> {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         use NakCode::*;
         [ReceiverNotReady, InvalidRequest, RemoteAccess, RemoteOperational]
             .into_iter()

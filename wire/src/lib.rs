@@ -24,7 +24,7 @@ mod trunk;
 
 pub use ack::{Ack, Bitmap, MAX_ACK_LEN, MAX_BITMAP_WORDS, NakCode, Stream};
 pub use check::{Crc, payload_crc};
-pub use control::{CONTROL_LEN, Control, ControlKind};
+pub use control::{CONTROL_LEN, Control, ControlKind, FinalAck};
 pub use data::{AtomicOperands, DATA_HEADER_LEN, DataHeader, MAX_DATA_HEADER_LEN};
 pub use error::DecodeError;
 pub use ids::{MAX_PATHS, PathId, QpId, SOURCE_PORT_BASE, Token};

@@ -36,6 +36,8 @@ pub enum Opcode {
     Reject = 0xE4,
     /// Tear-down.
     Disconnect = 0xE5,
+    /// Says that the tear-down is known.
+    Confirm = 0xE6,
     /// Asks whether the peer is alive.
     Ping = 0xE7,
     /// Says that it is.
@@ -69,6 +71,7 @@ impl Opcode {
             0xE3 => Accept,
             0xE4 => Reject,
             0xE5 => Disconnect,
+            0xE6 => Confirm,
             0xE7 => Ping,
             0xE8 => Pong,
             0xE9 => Unknown,
@@ -94,6 +97,12 @@ impl Opcode {
     /// Whether packets of this opcode carry a [`crate::DataHeader`] and a place in the PSN order.
     pub const fn is_data(self) -> bool {
         (self as u8) < Opcode::Ack as u8
+    }
+
+    /// Whether packets of this opcode are a [`crate::Control`].
+    pub const fn is_control(self) -> bool {
+        let byte = self as u8;
+        byte >= Opcode::Disconnect as u8 && byte <= Opcode::Unknown as u8
     }
 
     /// Whether the header is followed by the two operands of an atomic.

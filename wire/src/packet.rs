@@ -1,7 +1,7 @@
 //! Any Braid packet, told apart by its opcode.
 
 use crate::bth::opcode_of;
-use crate::{Ack, Control, ControlKind, DataHeader, DecodeError, Opcode, Probe, ProbeKind, Setup};
+use crate::{Ack, Control, DataHeader, DecodeError, Opcode, Probe, ProbeKind, Setup};
 
 /// A decoded packet; payload stays where it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,12 +29,12 @@ impl<'a> Packet<'a> {
         if opcode == Opcode::Ack {
             return Ack::decode(bytes).map(Packet::Ack);
         }
-        if let Some(kind) = ControlKind::of(opcode) {
-            return Control::decode(kind, bytes).map(Packet::Control);
+        if opcode.is_control() {
+            return Control::decode(opcode, bytes).map(Packet::Control);
         }
-        match ProbeKind::of(opcode) {
-            Some(kind) => Probe::decode(kind, bytes).map(Packet::Probe),
-            None => Setup::decode(opcode, bytes).map(Packet::Setup),
+        if let Some(kind) = ProbeKind::of(opcode) {
+            return Probe::decode(kind, bytes).map(Packet::Probe);
         }
+        Setup::decode(opcode, bytes).map(Packet::Setup)
     }
 }

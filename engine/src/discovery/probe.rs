@@ -39,8 +39,8 @@ impl Probe {
     pub(super) fn with_nonce(ttl: u8, nonce: u64) -> Self {
         let token = Token((nonce >> 32) as u32);
         let mut bytes = Vec::new();
-        Control { kind: ControlKind::Ping, qp: NOBODY, token, stamp: nonce as u32 }
-            .encode(&mut bytes);
+        let (qp, from, stamp) = (NOBODY, NOBODY, nonce as u32);
+        Control { kind: ControlKind::Ping, qp, from, token, stamp }.encode(&mut bytes);
         Probe { ttl, sent: Instant::now(), token, bytes }
     }
 
@@ -73,7 +73,8 @@ mod tests {
 
     fn unknown(token: Token) -> Vec<u8> {
         let mut bytes = Vec::new();
-        Control { kind: ControlKind::Unknown, qp: NOBODY, token, stamp: 0 }.encode(&mut bytes);
+        let (qp, from) = (NOBODY, NOBODY);
+        Control { kind: ControlKind::Unknown, qp, from, token, stamp: 0 }.encode(&mut bytes);
         bytes
     }
 
@@ -83,7 +84,7 @@ mod tests {
         let padded = [probe.bytes(), &[0; 100]].concat();
         assert!(probe.is_quoted_in(probe.bytes()) && probe.is_quoted_in(&padded));
         assert!(!probe.is_quoted_in(other.bytes()));
-        assert!(!probe.is_quoted_in(&probe.bytes()[..27]) && !probe.is_quoted_in(&[]));
+        assert!(!probe.is_quoted_in(&probe.bytes()[..39]) && !probe.is_quoted_in(&[]));
     }
 
     #[test]

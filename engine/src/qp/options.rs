@@ -27,14 +27,18 @@ pub(crate) const MAX_INLINE: usize = 4096;
 pub(crate) const MAX_QUEUE: u32 = 1 << 20;
 
 impl QpOptions {
-    /// 128 sends and 512 receives of 16 elements, 256 bytes of inline data.
+    /// 128 sends and 512 receives of 16 elements, 256 bytes of inline data; it gives up after as long without progress
+    /// as the engine takes a peer for dead.
     pub fn new(send_cq: &CompletionQueue, recv_cq: &CompletionQueue) -> Self {
         QpOptions {
             send_cq: send_cq.clone(),
             recv_cq: recv_cq.clone(),
             max_sge: 16,
             max_inline: 256,
-            config: QpConfig::default(),
+            config: QpConfig {
+                retry_timeout: send_cq.engine().peer_timeout,
+                ..QpConfig::default()
+            },
         }
     }
 

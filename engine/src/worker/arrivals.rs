@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use braid_transport::{Admit, Arrival, Landing, QpSlot};
+use braid_transport::{Admit, Arrival, Disconnects, Landing};
 use braid_wire::{
     Ack, CONTROL_LEN, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, PathId, Probe,
-    QpId, SOURCE_PORT_BASE, Setup, Time, Token,
+    SOURCE_PORT_BASE, Setup, Time,
 };
 
 use super::initiators::{Initiators, Use};
@@ -26,6 +26,7 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) responder: &'a mut Responder,
     pub(crate) initiators: &'a mut Initiators,
     pub(crate) outbox: &'a mut Outbox,
+    pub(crate) disconnects: &'a mut Disconnects<SocketAddr>,
     pub(crate) memory: Checked<'a>,
     pub(crate) counters: &'a WorkerCounters,
 }
@@ -112,38 +113,29 @@ impl Arrivals<'_> {
     }
 
     fn control(&mut self, from: SocketAddr, control: &Control) {
-        let bound = match control.kind {
-            // It names the peer's queue pair, not ours.
-            ControlKind::Unknown => self.connected_to(from, control.qp, control.token),
-            _ => match self.qps.addressed(control.qp, control.token) {
-                // It has accepted us, and the ACCEPT is still to come, or to be repeated.
-                Some(entry) if entry.is_connecting() => return,
-                entry => entry.and_then(|entry| entry.bound()),
-            },
+        let entry = match control.kind {
+            ControlKind::Confirm => {
+                let known = self.disconnects.confirm(control);
+                return self.counters.unknown_qp.add(u64::from(!known));
+            }
+            // It has the token of the peer's queue pair, which the endpoint compares.
+            ControlKind::Unknown => self.qps.get(control.qp),
+            _ => self.qps.addressed(control.qp, control.token),
         };
-        match bound {
-            Some((peer, slot)) => {
+        match entry.map(|entry| (entry.bound(), entry.is_connecting())) {
+            Some((Some((peer, slot)), _)) => {
                 let path = path_of(from.port());
                 let Some((endpoint, paths, _)) = self.peers.parts(peer) else { return };
-                endpoint.on_control(self.now, slot, control, path, paths);
+                let known = endpoint.on_control(self.now, slot, control, path, paths);
+                self.counters.refused.add(u64::from(!known));
             }
-            None => {
+            // It has been accepted, and the ACCEPT is still to come, or to be repeated. So will this be.
+            Some((None, true)) => {}
+            _ => {
                 self.counters.unknown_qp.add(1);
-                if control.kind == ControlKind::Ping {
-                    self.deny(from, control);
-                }
+                self.deny(from, control);
             }
         }
-    }
-
-    /// The queue pair whose other end has this number and token. Rare enough for a search.
-    fn connected_to(&self, from: SocketAddr, id: QpId, token: Token) -> Option<(usize, QpSlot)> {
-        let here =
-            self.qps.iter().filter(|entry| entry.remote_addr.is_some_and(|a| a.ip() == from.ip()));
-        here.filter_map(|entry| entry.bound()).find(|(peer, slot)| {
-            let remote = self.peers.endpoint(*peer).qp(*slot).remote();
-            remote.is_some_and(|remote| remote.qp == id && remote.token == token)
-        })
     }
 
     fn setup(&mut self, from: SocketAddr, setup: &Setup) {
@@ -164,15 +156,21 @@ impl Arrivals<'_> {
         }
     }
 
-    /// Says that there is no such queue pair, in as many bytes as the question has. What comes from
+    /// Answers a question about a queue pair that is not there, in as many bytes as the question has. What comes from
     /// path ports, which receive nothing, is answered in vain; its sender asks again before long from
     /// the port that does.
-    fn deny(&mut self, from: SocketAddr, ping: &Control) {
+    fn deny(&mut self, from: SocketAddr, question: &Control) {
+        let kind = match question.kind {
+            ControlKind::Ping if self.disconnects.on_ping(self.now, question) => return,
+            ControlKind::Ping => ControlKind::Unknown,
+            ControlKind::Disconnect(_) => ControlKind::Confirm,
+            _ => return,
+        };
         if from.ip().is_unspecified() {
             return; // It came through an RNIC; there, too, its sender will ask from its port.
         }
         let mut bytes = Vec::with_capacity(CONTROL_LEN);
-        Control { kind: ControlKind::Unknown, stamp: 0, ..*ping }.encode(&mut bytes);
+        question.answer(kind).encode(&mut bytes);
         self.outbox.reply(from, &bytes);
     }
 

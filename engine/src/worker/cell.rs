@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, LockResult, Mutex, MutexGuard, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -59,15 +59,24 @@ impl WorkerCell {
         &self.signals
     }
 
+    /// Whether peers have not confirmed that queue pairs have ended; of a worker that has panicked they never will.
+    pub(crate) fn is_disconnecting(&self) -> bool {
+        self.lock_for_control().is_ok_and(|worker| worker.is_disconnecting())
+    }
+
+    fn lock_for_control(&self) -> LockResult<MutexGuard<'_, Worker>> {
+        self.control_waiting.fetch_add(1, Ordering::AcqRel);
+        let worker = self.worker.lock();
+        self.control_waiting.fetch_sub(1, Ordering::AcqRel);
+        worker
+    }
+
     /// Waits for the worker.
     ///
     /// # Panics
     /// If the worker has panicked: its queue pairs are in no state to go on with.
     pub(crate) fn control(&self) -> Control<'_> {
-        self.control_waiting.fetch_add(1, Ordering::AcqRel);
-        let worker = self.worker.lock();
-        self.control_waiting.fetch_sub(1, Ordering::AcqRel);
-        let worker = Some(worker.expect(PANICKED));
+        let worker = Some(self.lock_for_control().expect(PANICKED));
         Control { worker, signals: &self.signals }
     }
 

@@ -44,12 +44,14 @@ impl Worker {
         let Some((peer, slot)) = self.qps.at(index).and_then(|entry| entry.bound()) else { return };
         let endpoint = self.peers.endpoint_mut(peer);
         if endpoint.qp(slot).state().receives() {
-            endpoint.disconnect(now, slot);
+            let changed = endpoint.modify(now, slot, QpState::Error);
+            changed.expect("a queue pair that receives can go to ERR");
             self.mirror_state(index);
         }
         self.retire_trunk(index);
-        // The farewell must be in the outbox before the queue pair can go.
-        while self.transmit(now) && !self.outbox.has_waiting() {}
+        // What the peer is told does not need the queue pair.
+        self.settle();
+        self.transmit(now);
         self.settle();
     }
 

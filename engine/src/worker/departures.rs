@@ -16,6 +16,8 @@ use crate::verbs::{Shipment, Trunks};
 
 /// Trains sent before the worker looks at what has arrived: about 1 MiB, or 100 us.
 const TRAINS: usize = 16;
+/// DISCONNECTs sent in one turn.
+const DISCONNECTS: usize = 64;
 /// Payloads up to this are copied: cheaper than another slice.
 const STAGED: usize = 256;
 
@@ -56,9 +58,23 @@ impl Worker {
                 }
             }
         }
+        worked |= self.transmit_disconnects(now);
         self.outbox.seal();
         self.trunks.iter_mut().for_each(Trunks::flush);
         worked | !self.outbox.flush(&mut *self.link)
+    }
+
+    /// Over verbs the RNIC's queue pairs of one that has ended may be gone: then the socket tells the peer.
+    fn transmit_disconnects(&mut self, now: Time) -> bool {
+        let has_paths = self.trunks.is_none();
+        for count in 0..DISCONNECTS {
+            let Some(due) = self.disconnects.poll_transmit(now) else { return count > 0 };
+            self.scratch.clear();
+            due.control.encode(&mut self.scratch);
+            let via = due.path.filter(|_| has_paths).map_or(Via::Port, Via::Path);
+            self.outbox.note(due.to, via, &self.scratch);
+        }
+        true
     }
 
     fn nic_has_room(&self) -> bool {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_transport::{ConnectError as SetupError, Initiator, QpState};
-use braid_wire::{Connect, Control, ControlKind, Offer, QpId, Setup, Time};
+use braid_wire::{Connect, Control, ControlKind, FinalAck, Offer, QpId, Setup, Time};
 
 use super::outbox::Outbox;
 use crate::connect::Outcome;
@@ -163,8 +163,9 @@ impl Initiators {
 
 /// The peer has accepted what is over here: its queue pair is told that it has nobody to talk to.
 pub(crate) fn decline(to: SocketAddr, theirs: &Offer, outbox: &mut Outbox) {
-    let control =
-        Control { kind: ControlKind::Disconnect, qp: theirs.qp, token: theirs.token, stamp: 0 };
+    let nothing = FinalAck { requests: theirs.psn, responses: theirs.psn, refusal: None };
+    let (kind, from) = (ControlKind::Disconnect(nothing), QpId::default());
+    let control = Control { kind, qp: theirs.qp, from, token: theirs.token, stamp: 0 };
     let mut bytes = Vec::new();
     control.encode(&mut bytes);
     outbox.reply(to, &bytes);

@@ -15,10 +15,11 @@ mod signals;
 mod train;
 mod ways;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use braid_transport::EventKind;
+use braid_transport::{Disconnects, EventKind};
 use braid_wire::{QpId, Time};
 
 use self::arrivals::Arrivals;
@@ -67,6 +68,8 @@ pub(crate) struct Worker {
     responder: Responder,
     initiators: Initiators,
     outbox: Outbox,
+    /// Queue pairs that have ended, by where their peers receive.
+    disconnects: Disconnects<SocketAddr>,
     /// Where short packets are encoded.
     scratch: Vec<u8>,
     /// Which peer sends first.
@@ -110,6 +113,7 @@ impl Worker {
             counters: parts.counters,
             regions: parts.regions,
             qps: QpTable::default(),
+            disconnects: Disconnects::new(parts.paths.count),
             peers: Peers::new(parts.paths),
             responder: Responder::new(),
             initiators: Initiators::default(),
@@ -139,6 +143,11 @@ impl Worker {
         worked
     }
 
+    /// Whether peers have not confirmed that queue pairs have ended.
+    pub(crate) fn is_disconnecting(&self) -> bool {
+        !self.disconnects.is_empty()
+    }
+
     /// Whether posted work waits.
     pub(crate) fn has_posts(&self) -> bool {
         self.signals.doorbells().any()
@@ -160,8 +169,12 @@ impl Worker {
         let due = self.link.next_due().map(|due| self.clock.time_of(due));
         // A device that is removed need not say so.
         let look = self.trunks.as_ref().map(|_| self.clock.now() + DEVICE_LOOK);
-        let rest = self.peers.next_timeout().into_iter().chain(due).chain(look);
-        rest.chain(self.initiators.next_timeout()).min()
+        let timeouts = [
+            self.peers.next_timeout(),
+            self.initiators.next_timeout(),
+            self.disconnects.next_timeout(),
+        ];
+        timeouts.into_iter().flatten().chain(due).chain(look).min()
     }
 
     /// Sees to it that whatever comes from now on makes a descriptor readable. Returns whether there was something to do
@@ -235,6 +248,7 @@ impl Worker {
                 responder: &mut self.responder,
                 initiators: &mut self.initiators,
                 outbox: &mut self.outbox,
+                disconnects: &mut self.disconnects,
                 memory: Checked { regions: self.regions.load() },
                 counters: &self.counters,
             };
@@ -267,6 +281,7 @@ impl Worker {
             responder: &mut self.responder,
             initiators: &mut self.initiators,
             outbox: &mut self.outbox,
+            disconnects: &mut self.disconnects,
             memory: Checked { regions },
             counters: &self.counters,
         };
@@ -291,7 +306,10 @@ impl Worker {
     /// from them.
     fn settle(&mut self) {
         for index in 0..self.peers.bound() {
-            let Some((endpoint, ..)) = self.peers.parts(index) else { continue };
+            let Some((endpoint, _, to)) = self.peers.parts(index) else { continue };
+            while let Some(disconnect) = endpoint.poll_disconnect() {
+                self.disconnects.insert(self.clock.now(), to, disconnect);
+            }
             while let Some(event) = endpoint.poll_event() {
                 let state = endpoint.qp(event.slot).state();
                 log_event(event.qp, event.kind);

@@ -79,6 +79,15 @@ impl Scripted {
         })
     }
 
+    pub(crate) fn hear_disconnect(&self) -> Heard<Control> {
+        self.hear(|packet| match packet {
+            Packet::Control(control) if matches!(control.kind, ControlKind::Disconnect(_)) => {
+                Some(control)
+            }
+            _ => None,
+        })
+    }
+
     /// Answers HELLOs until the CONNECT of another attempt comes.
     pub(crate) fn hear_connect(&self) -> Heard<Connect> {
         loop {

@@ -62,8 +62,8 @@ pub struct HostConfig {
     pub min_rto: Duration,
     /// Longest.
     pub max_rto: Duration,
-    /// Time-outs in a row before a queue pair gives up.
-    pub retries: u8,
+    /// How long a queue pair tries without any progress before it gives up.
+    pub retry_timeout: Duration,
     /// Packets beyond the ePSN that a receiver tracks, at most 4096.
     pub window: u16,
     /// First transmissions are written where they go before they are checked, as an RNIC does; none may
@@ -85,7 +85,7 @@ impl Default for HostConfig {
             ack_every: 1,
             min_rto: Duration::from_micros(80),
             max_rto: Duration::from_millis(10),
-            retries: 30,
+            retry_timeout: Duration::from_secs(3),
             window: 4096,
             blind: false,
         }

@@ -169,7 +169,7 @@ fn qp_config(config: &HostConfig, messages: u32) -> QpConfig {
         max_send_wr: messages,
         max_recv_wr: messages,
         window: config.window,
-        retry_count: config.retries,
+        retry_timeout: config.retry_timeout,
         min_rto: config.min_rto,
         max_rto: config.max_rto,
         recovery,

@@ -55,7 +55,7 @@ pub(crate) enum News {
 /// A queue pair that gave up: the run has failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "the message from interface {src} to {dst} failed at {at}: {why}; raise `retries` or the time-outs, or mend the fabric"
+    "the message from interface {src} to {dst} failed at {at}: {why}; raise `retry_timeout`, or mend the fabric"
 )]
 pub struct Failed {
     /// Where it came from.

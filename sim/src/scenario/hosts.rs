@@ -26,7 +26,7 @@ pub(super) struct HostKeys {
     ack_every: Option<u32>,
     min_rto: Option<Said<Ps>>,
     max_rto: Option<Said<Ps>>,
-    retries: Option<u8>,
+    retry_timeout: Option<Said<Ps>>,
     window: Option<u16>,
     blind: Option<bool>,
 }
@@ -129,7 +129,7 @@ impl HostKeys {
             ack_every: self.ack_every.unwrap_or(model.ack_every),
             min_rto: duration(self.min_rto, model.min_rto),
             max_rto: duration(self.max_rto, model.max_rto),
-            retries: self.retries.unwrap_or(model.retries),
+            retry_timeout: duration(self.retry_timeout, model.retry_timeout),
             window: self.window.unwrap_or(model.window),
             blind: self.blind.unwrap_or(model.blind),
         };

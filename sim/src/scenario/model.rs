@@ -152,6 +152,7 @@ impl Model {
                 recovery: Recovery::Ideal,
                 min_rto: Duration::from_millis(10),
                 max_rto: Duration::from_secs(1),
+                retry_timeout: Duration::from_secs(30),
                 ..HostConfig::default()
             },
             Model::Pro => HostConfig {

@@ -43,7 +43,7 @@ share = "95 %"
 ack_every = 2
 min_rto = "80 us"
 max_rto = "1 ms"
-retries = 7
+retry_timeout = "7 ms"
 window = 512
 blind = false
 
@@ -121,7 +121,7 @@ fn every_key_arrives_in_the_plan() {
         ack_every: 2,
         min_rto: std::time::Duration::from_micros(80),
         max_rto: std::time::Duration::from_millis(1),
-        retries: 7,
+        retry_timeout: std::time::Duration::from_millis(7),
         window: 512,
         blind: false,
     };

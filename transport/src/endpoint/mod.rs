@@ -20,8 +20,8 @@ use self::timers::Timers;
 use self::turns::Turns;
 use crate::qp::Outcome;
 use crate::{
-    Access, Admit, Arrival, Completion, EndpointConfig, Memory, PdId, Placement, PostError,
-    QpState, QueuePair, RecvWr, Refusal, Remote, SendWr, SgList, StateError, Status,
+    Access, Admit, Arrival, Completion, Disconnect, EndpointConfig, Memory, PdId, Placement,
+    PostError, QpState, QueuePair, RecvWr, Refusal, Remote, SendWr, SgList, StateError, Status,
 };
 
 /// No segment takes more bytes than this on the wire.
@@ -124,6 +124,7 @@ pub struct Endpoint {
     in_flight: u64,
     completions: VecDeque<Completion>,
     events: VecDeque<Event>,
+    disconnects: VecDeque<Disconnect>,
     liveness: Liveness,
     path_mtu: PathMtu,
 }
@@ -158,6 +159,7 @@ impl Endpoint {
             in_flight: 0,
             completions: VecDeque::new(),
             events: VecDeque::new(),
+            disconnects: VecDeque::new(),
             liveness: Liveness::new(now + config.ping_interval),
             path_mtu: PathMtu::new(config.search_path_mtu),
         }
@@ -250,17 +252,12 @@ impl Endpoint {
         posted
     }
 
-    /// Changes a connected queue pair's state: SQD, back to RTS, or ERR. RESET: [`Endpoint::release`] it first.
+    /// Changes a connected queue pair's state: SQD, back to RTS, or ERR, which flushes everything and is told to the
+    /// peer. RESET: [`Endpoint::release`] it first.
     pub fn modify(&mut self, _now: Time, slot: QpSlot, to: QpState) -> Result<(), StateError> {
         let changed = self.qp_mut(slot).modify(to);
         self.settle(slot.0);
         changed
-    }
-
-    /// Flushes everything, and tells the peer with the next transmission that this end is gone.
-    pub fn disconnect(&mut self, _now: Time, slot: QpSlot) {
-        self.qp_mut(slot).disconnect();
-        self.settle(slot.0);
     }
 
     /// A data packet has come in. On [`Admit::Take`], place the bytes and call [`Endpoint::placed`].
@@ -320,7 +317,8 @@ impl Endpoint {
         self.qp_mut(slot).renew(path, generation);
     }
 
-    /// A control packet has come in, by this path.
+    /// A control packet other than CONFIRM has come in, by this path. False: it is not of the other end of this queue pair,
+    /// or says what cannot be.
     pub fn on_control(
         &mut self,
         now: Time,
@@ -328,52 +326,46 @@ impl Endpoint {
         control: &Control,
         path: PathId,
         paths: &mut PathSet,
-    ) {
+    ) -> bool {
         let qp = self.qp(slot);
+        let Some(remote) = qp.remote().filter(|remote| control.is_from(remote.qp)) else {
+            return false;
+        };
         let expected = match control.kind {
             // It returns the token that our own packet carried.
-            ControlKind::Unknown => qp.remote().map(|remote| remote.token),
-            _ => Some(qp.token()),
+            ControlKind::Unknown => remote.token,
+            _ => qp.token(),
         };
-        if expected != Some(control.token) {
-            return;
+        if expected != control.token {
+            return false;
         }
         match control.kind {
+            ControlKind::Confirm => return false,
             ControlKind::Pong => {
                 self.heard();
                 paths.on_probe_answer(now, control.stamp);
             }
             ControlKind::Ping => {
                 self.heard();
-                let (index, kind) = (slot.0, self.qp_mut(slot).on_ping());
+                let (index, kind) = (slot.0, self.qp(slot).on_ping());
                 let stamp = control.stamp;
                 self.liveness.answer = Some(Answer { index, kind, stamp, path });
+            }
+            ControlKind::Disconnect(last) => {
+                if !self.qp_mut(slot).on_disconnect(last, path) {
+                    return false;
+                }
+                self.heard();
                 self.settle(slot.0);
             }
-            ControlKind::Disconnect => {
-                self.heard();
-                self.close(slot, Status::Flushed);
-            }
             ControlKind::Unknown => {
-                self.close(slot, Status::RetryExceeded);
+                self.qp_mut(slot).on_unknown();
+                self.settle(slot.0);
                 // Often the whole peer is gone: ask for the next queue pair at once.
                 self.ping_next();
             }
         }
-    }
-
-    /// The other end of a queue pair does not exist any more.
-    fn close(&mut self, slot: QpSlot, status: Status) {
-        let qp = self.qp_mut(slot);
-        if qp.state().receives() {
-            match status {
-                Status::Flushed => qp.modify(QpState::Error).unwrap_or(()),
-                _ => qp.give_up(status),
-            }
-            let qp = qp.id();
-            self.events.push_back(Event { slot, qp, kind: EventKind::Disconnected });
-        }
-        self.settle(slot.0);
+        true
     }
 
     /// The local memory of a segment that [`Endpoint::poll_transmit`] handed out is not there any more.
@@ -480,6 +472,13 @@ impl Endpoint {
         self.events.pop_front()
     }
 
+    /// The next queue pair that has ended, and whose peer is to be told until it confirms: for the driver's
+    /// [`crate::Disconnects`]. Call it also after [`Endpoint::release`].
+    pub fn poll_disconnect(&mut self) -> Option<Disconnect> {
+        self.settle_all();
+        self.disconnects.pop_front()
+    }
+
     /// Something has happened to a queue pair: what follows from it is found out once, however
     /// many packets of a batch were for it, by [`Endpoint::settle_all`].
     fn settle(&mut self, index: u32) {
@@ -515,6 +514,7 @@ impl Endpoint {
         while let Some(kind) = member.qp.poll_event() {
             self.events.push_back(Event { slot, qp, kind });
         }
+        self.disconnects.extend(member.qp.poll_disconnect());
         // Once it has been asked for packets, and has no more, its timers are set.
         self.wake(index);
         self.account(index);

@@ -1,6 +1,6 @@
 //! How things end badly: every outstanding work request still gets exactly one completion.
 
-use braid_wire::{ControlKind, NakCode, Psn, Stream};
+use braid_wire::{NakCode, Psn, Stream};
 
 use super::{QpState, QueuePair};
 use crate::endpoint::EventKind;
@@ -75,19 +75,6 @@ impl QueuePair {
         });
     }
 
-    /// What a peer that waits for this queue pair is told. In ERR it would wait in vain: either its
-    /// own request was refused and it has not heard, or there is nothing more to come.
-    pub(crate) fn on_ping(&mut self) -> ControlKind {
-        let Some(link) = self.link.as_mut().filter(|_| !self.state.receives()) else {
-            return ControlKind::Pong;
-        };
-        if link.from_requests.due_refusal().is_none() {
-            return ControlKind::Disconnect;
-        }
-        link.from_requests.ack_now();
-        ControlKind::Pong
-    }
-
     /// The answer to the oldest READ or atomic cannot be taken: that work request says why. It shows
     /// also that all requests up to its own have arrived.
     fn fail_answer(&mut self, code: NakCode) {
@@ -97,7 +84,7 @@ impl QueuePair {
         };
         let Some(link) = self.link.as_mut() else { return };
         if let Some((seq, request)) = self.sq.oldest_unanswered() {
-            link.requests.on_refused_answer(request);
+            link.requests.on_final_ack(request.plus(1));
             self.sq.fail_source(seq, status);
             self.settle_sends();
         }
@@ -127,7 +114,7 @@ impl QueuePair {
         }
     }
 
-    fn fail(&mut self, status: Status) {
+    pub(super) fn fail(&mut self, status: Status) {
         if self.state.receives() {
             self.enter_error();
             self.events.push_back(EventKind::Failed(status));
@@ -144,9 +131,13 @@ impl QueuePair {
         }
     }
 
-    /// ERR: both queues are flushed in order, nothing is sent any more but refusals.
+    /// ERR: both queues are flushed in order, nothing is sent any more but refusals, and the peer is told.
     pub(super) fn enter_error(&mut self) {
+        if self.state == QpState::Error {
+            return;
+        }
         self.state = QpState::Error;
+        self.disconnects = self.link.is_some();
         self.blame_receive();
         while let Some(entry) = self.sq.pop() {
             self.flush(entry.wr.id, entry.wr.op.work());

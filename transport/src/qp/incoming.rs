@@ -221,6 +221,14 @@ impl Incoming {
         self.refusal.filter(|(_, psn)| *psn <= self.epsn).map(|(code, _)| code)
     }
 
+    /// The first PSN that has not taken effect, and why, if it was refused.
+    pub(crate) fn end(&self) -> (Psn, Option<NakCode>) {
+        match self.refusal.filter(|(_, psn)| *psn <= self.epsn) {
+            Some((code, psn)) => (psn, Some(code)),
+            None => (self.epsn, None),
+        }
+    }
+
     /// Says in the next ack that this PSN could not be served; nothing else follows from it here.
     pub(crate) fn complain(&mut self, code: NakCode, psn: Psn) {
         if self.complaint.is_none_or(|(_, other)| psn < other) {
@@ -257,11 +265,6 @@ impl Incoming {
 
     pub(crate) fn owes_ack(&self, now: Time) -> bool {
         self.owes_ack_first(now) || (self.owed.asked && !self.owed.replied)
-    }
-
-    /// Whether anything has come since the last one.
-    pub(crate) fn has_unacknowledged(&self) -> bool {
-        self.owed.unacked > 0
     }
 
     /// Whether it is owed even before data that could go out.

@@ -11,6 +11,7 @@ mod blind;
 mod coverage;
 mod credit;
 mod degrees;
+mod disconnect;
 mod events;
 mod fail;
 mod incoming;
@@ -71,8 +72,10 @@ pub struct QueuePair {
     rq: RecvQueue,
     completions: VecDeque<Completion>,
     events: VecDeque<EventKind>,
-    /// DISCONNECT is still to be said.
-    farewell: bool,
+    /// It has ended, and the peer has not been told.
+    disconnects: bool,
+    /// A DISCONNECT came by this path, and is to be confirmed.
+    confirms: Option<PathId>,
     /// A SEND was longer than its receive; that receive ends with a length error.
     too_long: bool,
     counters: QpCounters,
@@ -148,7 +151,8 @@ impl QueuePair {
             rq: RecvQueue::default(),
             completions: VecDeque::new(),
             events: VecDeque::new(),
-            farewell: false,
+            disconnects: false,
+            confirms: None,
             too_long: false,
             counters: QpCounters::default(),
             degrees: None,
@@ -323,7 +327,7 @@ impl QueuePair {
         link.all_incoming_mut().for_each(|stream| stream.on_timeout(now));
         let (mut gives_up, before) = (false, self.counters.timeouts);
         for stream in link.all_outgoing_mut() {
-            let outcome = stream.on_timeout(now, self.config.retry_count, paths);
+            let outcome = stream.on_timeout(now, self.config.retry_timeout, paths);
             self.counters.timeouts += u64::from(outcome != Timeout::None);
             match outcome {
                 Timeout::None => {}
@@ -377,14 +381,6 @@ impl QueuePair {
     pub(crate) fn dismiss(&mut self, now: Time, paths: &mut PathSet) {
         if let Some(link) = self.link.as_mut() {
             link.dismiss(now, paths);
-        }
-    }
-
-    /// Says DISCONNECT when it next transmits; flushes everything.
-    pub(crate) fn disconnect(&mut self) {
-        self.farewell = self.link.is_some();
-        if self.state != QpState::Reset {
-            self.enter_error();
         }
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Outgoing {
     turn: OpenTurn,
     /// Time-outs in a row without progress.
     timeouts: u8,
+    /// How long those have taken.
+    waited: Duration,
     deadline: Option<Time>,
     /// Retransmissions that go out whatever the windows say.
     probes: usize,
@@ -109,7 +111,7 @@ impl Outgoing {
         Outgoing {
             window: Window::new(first),
             paws: Paws::default(),
-            rtt: Rtt::new(config.min_rto, config.max_rto),
+            rtt: Rtt::new(config.min_rto, config.max_rto.min(config.retry_timeout)),
             detector: Detector::new(config, segments),
             repeats: Repeats::default(),
             cc,
@@ -118,6 +120,7 @@ impl Outgoing {
             untold: Vec::new(),
             turn: OpenTurn::default(),
             timeouts: 0,
+            waited: Duration::ZERO,
             deadline: None,
             probes: 0,
             paused_until: None,
@@ -286,7 +289,7 @@ impl Outgoing {
             self.asks.ask();
         }
         self.probes = self.probes.saturating_sub(1);
-        self.deadline = Some(now + self.rtt.rto(u32::from(self.timeouts)));
+        self.deadline = Some(now + self.rto());
         asks
     }
 
@@ -399,27 +402,32 @@ impl Outgoing {
             rtt: now - segment.sent_at,
             congested: false,
         };
-        if self.imply(psn, arrived) {
+        if self.imply(psn.plus(1), arrived) {
             self.on_progress(now);
         }
     }
 
-    /// As [`Outgoing::on_implied_ack`], of an answer that cannot be taken: the end is near.
-    pub(crate) fn on_refused_answer(&mut self, psn: Psn) {
-        self.imply(psn, |_| Outcome::Forgotten { packets: 1 });
+    /// Everything below `end` has arrived, and no more will: it says nothing about the paths.
+    pub(crate) fn on_final_ack(&mut self, end: Psn) {
+        self.imply(end, |_| Outcome::Forgotten { packets: 1 });
     }
 
-    fn imply(&mut self, psn: Psn, outcome: impl Fn(&Segment) -> Outcome) -> bool {
-        if psn < self.window.una() {
+    /// Whether all below `end` was sent, and is not less than what is acknowledged.
+    pub(crate) fn can_end_at(&self, end: Psn) -> bool {
+        (self.window.una()..=self.window.next()).contains(&end)
+    }
+
+    fn imply(&mut self, end: Psn, outcome: impl Fn(&Segment) -> Outcome) -> bool {
+        if end <= self.window.una() {
             return false;
         }
         let (untold, no_echo) = (&mut self.untold, Echo { path: PathId::default(), stamp: 0 });
         let told = |segment: &Segment, _| untold.push((segment.path, outcome(segment)));
-        self.window.ack(psn.plus(1), &[], no_echo, told).is_some()
+        self.window.ack(end, &[], no_echo, told).is_some()
     }
 
     fn on_progress(&mut self, now: Time) {
-        self.timeouts = 0;
+        self.forget_timeouts();
         self.probes = 0;
         self.deadline = (!self.window.is_empty()).then(|| now + self.rtt.rto(0));
     }
@@ -427,7 +435,11 @@ impl Outgoing {
     /// The peer has refused a packet for good. What came before may still take it long to answer, and
     /// all that time the refused packets are not acknowledged; yet the peer is not silent.
     pub(crate) fn on_refused(&mut self) {
-        self.timeouts = 0;
+        self.forget_timeouts();
+    }
+
+    fn forget_timeouts(&mut self) {
+        (self.timeouts, self.waited) = (0, Duration::ZERO);
     }
 
     /// The peer had no receive for the message at `psn`. False: once too often.
@@ -448,7 +460,7 @@ impl Outgoing {
         self.rnr_tries += 1;
         self.refused = psn;
         self.paused_until = Some(now + delay);
-        self.timeouts = 0;
+        self.forget_timeouts();
         retry.is_none_or(|limit| self.rnr_tries <= u32::from(limit))
     }
 
@@ -460,7 +472,7 @@ impl Outgoing {
     pub(crate) fn on_timeout(
         &mut self,
         now: Time,
-        retry_count: u8,
+        retry_timeout: Duration,
         paths: &mut PathSet,
     ) -> Timeout {
         if let Some(until) = self.paused_until {
@@ -473,15 +485,17 @@ impl Outgoing {
             self.deadline = None;
             return Timeout::None;
         }
-        self.timeouts += 1;
-        if self.timeouts > retry_count {
+        // What was waited for, not what has passed: while the driver does not run, nobody listens.
+        self.waited += self.rto();
+        self.timeouts = self.timeouts.saturating_add(1);
+        if self.waited >= retry_timeout {
             return Timeout::GiveUp;
         }
         paths.on_timeout(&mut self.paths, now);
         let lost =
             self.lose(now, paths, |detector, window, lost| detector.on_timeout(now, window, lost));
         self.probes = PROBES;
-        self.deadline = Some(now + self.rtt.rto(u32::from(self.timeouts)));
+        self.deadline = Some(now + self.rto());
         Timeout::Resend(lost.packets)
     }
 
@@ -532,6 +546,11 @@ impl Outgoing {
         self.clear();
         self.tell(now, paths);
         paths.dismiss(&self.paths);
+    }
+
+    /// The retransmission time-out, backed off.
+    pub(crate) fn rto(&self) -> Duration {
+        self.rtt.rto(u32::from(self.timeouts))
     }
 
     pub(crate) fn smoothed_rtt(&self) -> Option<Duration> {

@@ -24,15 +24,10 @@ pub(crate) enum Outcome {
 impl QueuePair {
     /// The next packet; `budget`: bytes that the endpoint lets it put in flight.
     pub(crate) fn poll_transmit(&mut self, now: Time, paths: &mut PathSet, budget: u64) -> Outcome {
-        // Who leaves says first what has arrived: it is too late afterwards.
-        let leaves = self.farewell;
-        let first = |i: &Incoming| i.owes_ack_first(now) || (leaves && i.has_unacknowledged());
-        if let Some(ack) = self.poll_ack(first, now) {
+        if let Some(ack) = self.poll_ack(|incoming| incoming.owes_ack_first(now), now) {
             return Outcome::Packet { body: TransmitBody::Ack(ack), yields: false };
         }
-        if let Some(control) = self.poll_farewell() {
-            let path = self.single_path(now, paths);
-            let body = TransmitBody::Control(control, Some(path));
+        if let Some(body) = self.poll_confirm() {
             return Outcome::Packet { body, yields: false };
         }
         let data = self.poll_data(now, paths, budget);
@@ -81,17 +76,10 @@ impl QueuePair {
         Some(incoming.take_ack(now, qp, token, rnr_delay))
     }
 
-    fn poll_farewell(&mut self) -> Option<Control> {
-        if !std::mem::take(&mut self.farewell) {
-            return None;
-        }
-        self.control(ControlKind::Disconnect, 0)
-    }
-
     /// A control packet for the other end.
     pub(crate) fn control(&self, kind: ControlKind, stamp: u32) -> Option<Control> {
         let remote = self.remote()?;
-        Some(Control { kind, qp: remote.qp, token: remote.token, stamp })
+        Some(Control { kind, qp: remote.qp, from: self.id, token: remote.token, stamp })
     }
 
     fn poll_stream(

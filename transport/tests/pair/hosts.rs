@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use braid_lb::{LbPolicy, PathSet};
 use braid_transport::{
-    Admit, Arrival, Endpoint, EndpointConfig, Placement, QpConfig, QpSlot, QpState, QueuePair,
-    Remote, RemoteAddr, SendOp, TransmitBody,
+    Admit, Arrival, Completion, Disconnect, Endpoint, EndpointConfig, Placement, QpConfig, QpSlot,
+    QpState, QueuePair, Remote, RemoteAddr, SendOp, TransmitBody,
 };
-use braid_wire::{Ack, Crc, DataHeader, PathId, QpId, Time, Token};
+use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, PathId, QpId, Time, Token};
 
 use crate::everything::Everything;
 
@@ -160,6 +160,55 @@ impl Pair {
     pub(crate) fn lose(&mut self, psn: u32) {
         let Host { endpoint, paths, slot } = &mut self.sender;
         endpoint.on_lost(self.now, *slot, braid_wire::Stream::Requests, psn, paths);
+    }
+
+    /// The receiver's queue pair ends, if it has not: what the sender is to be told.
+    pub(crate) fn end_receiver(&mut self) -> Disconnect {
+        let Host { endpoint, slot, .. } = &mut self.receiver;
+        endpoint.modify(self.now, *slot, QpState::Error).unwrap();
+        let disconnect = endpoint.poll_disconnect().expect("the peer is to be told");
+        assert_eq!(endpoint.poll_disconnect(), None, "once");
+        disconnect
+    }
+
+    /// The sender gets a control packet. False: it does not believe it.
+    pub(crate) fn control(&mut self, control: &Control) -> bool {
+        let Host { endpoint, paths, slot } = &mut self.sender;
+        endpoint.on_control(self.now, *slot, control, PathId::new(1), paths)
+    }
+
+    /// The control packet that the sender has to send, and nothing else.
+    pub(crate) fn answer(&mut self) -> Option<Control> {
+        let Host { endpoint, paths, .. } = &mut self.sender;
+        let transmit = endpoint.poll_transmit(self.now, paths)?;
+        assert_eq!(endpoint.poll_transmit(self.now, paths), None);
+        match transmit.body {
+            TransmitBody::Control(control, _) => Some(control),
+            other => panic!("the sender has nothing to say but control packets: {other:?}"),
+        }
+    }
+
+    /// Waits until the sender asks for a sign of life.
+    pub(crate) fn ping(&mut self) -> Control {
+        loop {
+            self.sleep();
+            let Host { endpoint, paths, .. } = &mut self.sender;
+            while let Some(transmit) = endpoint.poll_transmit(self.now, paths) {
+                if let TransmitBody::Control(control, _) = transmit.body {
+                    assert_eq!(control.kind, ControlKind::Ping);
+                    return control;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn sender_state(&self) -> QpState {
+        self.sender.endpoint.qp(self.sender.slot).state()
+    }
+
+    /// What has completed at the sender.
+    pub(crate) fn completions(&mut self) -> Vec<Completion> {
+        std::iter::from_fn(|| self.sender.endpoint.poll_completion()).collect()
     }
 
     /// Work requests that have completed at the sender.

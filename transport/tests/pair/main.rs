@@ -2,6 +2,7 @@
 
 mod acks;
 mod blind;
+mod disconnect;
 mod end;
 #[path = "../everything/mod.rs"]
 mod everything;

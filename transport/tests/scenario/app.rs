@@ -165,7 +165,8 @@ impl World {
     pub(crate) fn destroy(&mut self, host: usize, qp: usize) {
         let slot = self.hosts[host].links[qp].slot.expect("a queue pair that lives");
         self.trace.record(self.now, host, What::Note(format!("qp {qp}: destroys it")));
-        self.hosts[host].endpoint.disconnect(self.now, slot);
+        let ended = self.hosts[host].endpoint.modify(self.now, slot, QpState::Error);
+        ended.expect("every queue pair can go to ERR");
         self.hosts[host].transmit(self.now, &mut self.network, &mut self.trace);
         self.collect(host, usize::MAX);
         let now = self.now;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use braid_lb::PathSet;
 use braid_transport::{
-    Access, Admit, Arrival, Completion, Endpoint, EndpointConfig, Event, Fence, Landing, PdId,
-    Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
+    Access, Admit, Arrival, Completion, Disconnects, Endpoint, EndpointConfig, Event, Fence,
+    Landing, PdId, Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
 };
 use braid_wire::{
     Ack, Control, ControlKind, Crc, DataHeader, Opcode, Packet, PathId, Probe, QpId, Time,
@@ -44,6 +44,7 @@ pub(crate) struct Host {
     pub(crate) memory: HostMemory,
     pub(crate) links: Vec<Link>,
     inbox: VecDeque<Datagram>,
+    disconnects: Disconnects<()>,
     /// What the driver answers on its own account.
     replies: Vec<(Control, PathId)>,
     /// Which NIC queue pairs it has made; the peer's queue pair is to hear of it.
@@ -80,6 +81,7 @@ impl Host {
         memory: HostMemory,
         config: &EndpointConfig,
     ) -> Self {
+        let disconnects = Disconnects::new(paths.count());
         Host {
             index,
             endpoint,
@@ -87,6 +89,7 @@ impl Host {
             memory,
             links: Vec::new(),
             inbox: VecDeque::new(),
+            disconnects,
             replies: Vec::new(),
             renewals: Vec::new(),
             train_segments: config.train_segments,
@@ -105,7 +108,8 @@ impl Host {
         if !self.inbox.is_empty() {
             return Time::ZERO;
         }
-        self.endpoint.next_timeout(&self.paths).unwrap_or(Time::FAR_FUTURE)
+        let timeouts = [self.endpoint.next_timeout(&self.paths), self.disconnects.next_timeout()];
+        timeouts.into_iter().flatten().min().unwrap_or(Time::FAR_FUTURE)
     }
 
     pub(crate) fn link_of(&self, id: QpId) -> usize {
@@ -261,21 +265,22 @@ impl Host {
     }
 
     fn on_control(&mut self, now: Time, control: &Control, path: PathId) {
-        let slot = match control.kind {
-            // It names the queue pair that is missing, which is the peer's.
-            ControlKind::Unknown => {
-                self.links.iter().find(|link| link.remote.qp == control.qp).and_then(|l| l.slot)
-            }
-            _ => self.slot_of(control.qp).map(|(_, slot)| slot),
-        };
-        // As the real driver does: only who asks is told that the queue pair is gone.
-        if slot.is_none() && control.kind == ControlKind::Ping {
-            let reply = Control { kind: ControlKind::Unknown, stamp: 0, ..*control };
-            self.replies.push((reply, path));
+        if control.kind == ControlKind::Confirm {
+            self.disconnects.confirm(control);
+            return;
         }
-        if let Some(slot) = slot {
+        if let Some((_, slot)) = self.slot_of(control.qp) {
             self.endpoint.on_control(now, slot, control, path, &mut self.paths);
+            return;
         }
+        // As the real driver does: only who asks is told that the queue pair is gone.
+        let reply = match control.kind {
+            ControlKind::Ping if self.disconnects.on_ping(now, control) => return,
+            ControlKind::Ping => ControlKind::Unknown,
+            ControlKind::Disconnect(_) => ControlKind::Confirm,
+            _ => return,
+        };
+        self.replies.push((control.answer(reply), path));
     }
 
     /// Lets time pass, if it is time.
@@ -304,6 +309,12 @@ impl Host {
                 let verb = network.send(now, self.index, &bytes, path, fragments, placement);
                 trace.packet(now, self.index, verb, &bytes);
             }
+        }
+        while let Some(disconnect) = self.endpoint.poll_disconnect() {
+            self.disconnects.insert(now, (), disconnect);
+        }
+        while let Some(due) = self.disconnects.poll_transmit(now) {
+            self.replies.push((due.control, due.path.unwrap_or_default()));
         }
         for (control, path) in std::mem::take(&mut self.replies) {
             let mut bytes = Vec::new();

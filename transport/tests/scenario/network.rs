@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use braid_transport::{Fence, Placement};
 use braid_wire::{
-    Control, ControlKind, Crc, NakCode, Opcode, Packet, PathId, Probe, ProbeKind, QpId, Time, Token,
+    Control, ControlKind, Crc, FinalAck, NakCode, Opcode, Packet, PathId, Probe, ProbeKind, QpId,
+    Time, Token,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -275,10 +276,9 @@ fn forgery(bytes: &[u8], twist: u32) -> Vec<u8> {
         }
         Ok(Packet::Control(control)) => {
             let token = Token(control.token.0 ^ twist);
-            // UNKNOWN speaks of the other side's queue pair, all others of the receiver's.
             let kind = match control.kind {
-                ControlKind::Unknown => ControlKind::Unknown,
-                _ => ControlKind::Disconnect,
+                ControlKind::Unknown | ControlKind::Confirm => control.kind,
+                _ => ControlKind::Disconnect(FinalAck::default()),
             };
             Control { kind, token, ..control }.encode(&mut forged);
         }

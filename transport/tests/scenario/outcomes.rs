@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_transport::{EventKind, QpState, Status};
+use braid_transport::{EventKind, QpState, SendOp, Status};
 use braid_wire::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     Silence,
     /// One side destroys a queue pair in the middle of its work.
     Farewell,
+    /// One side destroys a queue pair as soon as all messages of the other have arrived.
+    Close,
     /// Data and acks get lost altogether, signs of life do not.
     BlackHole,
     /// One work request must fail.
@@ -33,7 +35,7 @@ impl Kind {
         match seed % 16 {
             0..=9 => Kind::Traffic,
             10 => Kind::Silence,
-            11 => Kind::Farewell,
+            11 => [Kind::Farewell, Kind::Close][(seed / 16 % 2) as usize],
             12 => Kind::BlackHole,
             13 => Kind::Sabotaged(BREACHES[(seed / 16 % 4) as usize]),
             14 => Kind::Sabotaged(
@@ -49,14 +51,14 @@ impl Kind {
     /// Bends the settings to what this kind is about.
     fn adapt(self, settings: &mut Settings, rng: &mut Pcg64Mcg) {
         match self {
-            Kind::Traffic | Kind::Farewell => {}
+            Kind::Traffic | Kind::Farewell | Kind::Close => {}
             Kind::Silence => {
                 settings.endpoint.ping_interval = Duration::from_millis(pick(rng, &[100, 500]));
                 settings.endpoint.peer_timeout = Duration::from_secs(pick(rng, &[1, 3]));
             }
             Kind::BlackHole => {
-                let retry_count = rng.random_range(1..=7);
-                settings.qp.iter_mut().for_each(|qp| qp.retry_count = retry_count);
+                let retry_timeout = micros(pick(rng, &[10_000, 300_000, 2_000_000]));
+                settings.qp.iter_mut().for_each(|qp| qp.retry_timeout = retry_timeout);
             }
             Kind::Sabotaged(Sabotage::NotReady) => {
                 // All other receives have to be there before anything arrives.
@@ -85,7 +87,7 @@ impl Kind {
         match self {
             Kind::Traffic => Fate::Lives,
             Kind::Silence | Kind::BlackHole => Fate::Dies,
-            Kind::Farewell | Kind::Sabotaged(_) => {
+            Kind::Farewell | Kind::Close | Kind::Sabotaged(_) => {
                 if qp == 0 {
                     Fate::Dies
                 } else {
@@ -122,6 +124,7 @@ pub(crate) fn play(seed: u64, world: &mut World) {
         Kind::Traffic => {}
         Kind::Silence => return silence(world),
         Kind::Farewell => farewell(world),
+        Kind::Close => close(world),
         Kind::BlackHole => return black_hole(world),
         Kind::Sabotaged(sabotage) => sabotaged(world, sabotage),
     }
@@ -220,6 +223,32 @@ fn farewell(world: &mut World) {
     let at = moment(world);
     world.run_until(at, |_| false);
     let host = world.rng.random_range(0..2);
+    end(world, host);
+}
+
+/// Whoever has everything may close: what has arrived counts as sent well, whichever packets are lost then.
+fn close(world: &mut World) {
+    let host = world.rng.random_range(0..2);
+    let deadline = deadline(world);
+    let received = |world: &World| {
+        let queue = &world.queues[host][0];
+        queue.recv_done == queue.recvs.len()
+    };
+    let done = world.run_until(deadline, received);
+    assert!(done, "not all messages arrive: {}", standing(world));
+    end(world, host);
+    let sender = &world.queues[1 - host][0];
+    let Some((index, status, _)) = sender.failure else { return };
+    let arrived = sender.consumers.last().is_some_and(|last| index <= *last);
+    // The answer of a READ or an atomic may not have arrived, and everything behind it ends after it.
+    let is_one_way =
+        matches!(sender.sends[index].wr.op, SendOp::Send { .. } | SendOp::Write { .. });
+    assert!(!arrived || !is_one_way, "send {index} ends with {status}, though it has arrived");
+}
+
+/// One side destroys the queue pair; the other notices.
+fn end(world: &mut World, host: usize) {
+    let at = world.now;
     world.destroy(host, 0);
     let bound = world.settings.faults.calm_at.max(at)
         + world.settings.endpoint.ping_interval * 4

@@ -163,7 +163,7 @@ fn queue_pair(rng: &mut Pcg64Mcg, mtu: u16, recovery: LossRecovery) -> QpConfig 
         window: pick(rng, &[1, 2, 5, 16, 64, 65, 300, 4096]),
         max_rd_atomic: pick(rng, &[1, 2, 4, 16]),
         // Bad luck alone must not end a work request either.
-        retry_count: 200,
+        retry_timeout: Duration::from_secs(30),
         rnr_retry: None,
         rnr_delay: micros(pick(rng, &[10, 100, 2_000])),
         min_rto: micros(pick(rng, &[200, 1_000, 4_000])),

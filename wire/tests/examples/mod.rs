@@ -32,15 +32,18 @@ pub(crate) fn examples() -> Vec<(&'static str, Packet<'static>)> {
         ("accept", Setup::Accept(connect(0))),
         ("reject", Setup::Reject(Reject { nonce: NONCE, reason: RejectReason::Version })),
     ];
+    let refusal = Some(NakCode::RemoteAccess);
+    let last = FinalAck { requests: 0xFF_FFFE, responses: 0x41, refusal };
     let control = [
-        ("disconnect", ControlKind::Disconnect),
+        ("disconnect", ControlKind::Disconnect(last)),
+        ("confirm", ControlKind::Confirm),
         ("ping", ControlKind::Ping),
         ("pong", ControlKind::Pong),
         ("unknown", ControlKind::Unknown),
     ];
     let control = control.map(|(name, kind)| {
-        let (qp, token) = (QpId::new(0x000123), Token(0xA1B2_C3D4));
-        (name, Packet::Control(Control { kind, qp, token, stamp: 0x0102_0304 }))
+        let (qp, from, token) = (QpId::new(0x123), QpId::new(0x456), Token(0xA1B2_C3D4));
+        (name, Packet::Control(Control { kind, qp, from, token, stamp: 0x0102_0304 }))
     });
     let probes =
         [("probe", ProbeKind::Probe), ("probed", ProbeKind::Probed)].map(|(name, kind)| {

@@ -89,14 +89,27 @@ pub(crate) fn any_ack() -> impl Strategy<Value = Ack> {
 }
 
 pub(crate) fn any_control() -> impl Strategy<Value = Control> {
-    let kinds =
-        [ControlKind::Disconnect, ControlKind::Ping, ControlKind::Pong, ControlKind::Unknown];
-    (0..kinds.len(), any::<[u32; 3]>()).prop_map(move |(kind, [qp, token, stamp])| Control {
-        kind: kinds[kind],
-        qp: QpId::new(qp),
-        token: Token(token),
-        stamp,
-    })
+    let refusals = [
+        None,
+        Some(NakCode::InvalidRequest),
+        Some(NakCode::RemoteAccess),
+        Some(NakCode::RemoteOperational),
+    ];
+    (0..5, 0..refusals.len(), any::<[u32; 6]>()).prop_map(
+        move |(kind, refusal, [qp, from, token, stamp, requests, responses])| {
+            let (requests, responses) = (requests & 0xFF_FFFF, responses & 0xFF_FFFF);
+            let last = FinalAck { requests, responses, refusal: refusals[refusal] };
+            let kind = match kind {
+                0 => ControlKind::Disconnect(last),
+                1 => ControlKind::Confirm,
+                2 => ControlKind::Ping,
+                3 => ControlKind::Pong,
+                _ => ControlKind::Unknown,
+            };
+            let (qp, from) = (QpId::new(qp), QpId::new(from));
+            Control { kind, qp, from, token: Token(token), stamp }
+        },
+    )
 }
 
 pub(crate) fn any_probe() -> impl Strategy<Value = Probe> {

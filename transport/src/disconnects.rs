@@ -1,0 +1,144 @@
+//! DISCONNECTs that are repeated until they are confirmed.
+//!
+//! The queue pair that one speaks of is in ERR, or gone: its number and memory are free. What stays is this record, so
+//! that the peer learns what has arrived whichever packets are lost (as TCP keeps the last ACK in TIME-WAIT, RFC
+//! 9293, 3.6.1, and QUIC the CONNECTION_CLOSE in its closing state, RFC 9000, 10.2.1).
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use braid_wire::{Control, PathId, QpId, Time};
+
+/// No more are kept: as many as there can be queue pairs. The one that would end first makes room.
+const MOST: usize = 1 << 16;
+
+/// What a queue pair that takes and sends nothing any more leaves behind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Disconnect {
+    /// What to send.
+    pub(crate) control: Control,
+    /// The first wait for an answer, and the longest: each is twice the one before.
+    pub(crate) rto: [Duration; 2],
+    /// How long it is repeated.
+    pub(crate) limit: Duration,
+}
+
+/// The two queue pairs: ours, the peer's.
+type Key = (QpId, QpId);
+
+/// Those of one driver; `A` is where a peer receives.
+///
+/// Invariant: `due` has one entry for each of `table`, at its `repeat_at`.
+#[derive(Debug)]
+pub struct Disconnects<A> {
+    paths: u16,
+    table: HashMap<Key, Pending<A>>,
+    due: BTreeSet<(Time, Key)>,
+}
+
+#[derive(Debug)]
+struct Pending<A> {
+    disconnect: Disconnect,
+    to: A,
+    repeat_at: Time,
+    ends_at: Time,
+    sent: u16,
+}
+
+/// One to send now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DueDisconnect<A> {
+    /// Where the peer receives.
+    pub to: A,
+    /// What to send.
+    pub control: Control,
+    /// The path to take; `None`: it goes out from the receiving port, to which a peer that does not know the queue
+    /// pair any more can answer.
+    pub path: Option<PathId>,
+}
+
+impl<A: Copy> Disconnects<A> {
+    /// For a driver with so many paths, 1 to 4096.
+    pub fn new(paths: usize) -> Self {
+        let paths = u16::try_from(paths).unwrap_or(u16::MAX).max(1);
+        Disconnects { paths, table: HashMap::new(), due: BTreeSet::new() }
+    }
+
+    /// Whether all are confirmed, or were given up.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Takes what [`crate::Endpoint::poll_disconnect`] has given, of a peer that receives at `to`. It is due at once.
+    pub fn insert(&mut self, now: Time, to: A, disconnect: Disconnect) {
+        let key = (disconnect.control.from, disconnect.control.qp);
+        self.remove(key);
+        if self.table.len() == MOST
+            && let Some((_, first)) = self.due.first().copied()
+        {
+            self.remove(first);
+        }
+        let ends_at = now + disconnect.limit;
+        self.table.insert(key, Pending { disconnect, to, repeat_at: now, ends_at, sent: 0 });
+        self.due.insert((now, key));
+    }
+
+    fn remove(&mut self, key: Key) -> Option<Pending<A>> {
+        let pending = self.table.remove(&key)?;
+        self.due.remove(&(pending.repeat_at, key));
+        Some(pending)
+    }
+
+    /// A CONFIRM has come. False: it is none of what was sent.
+    pub fn confirm(&mut self, confirm: &Control) -> bool {
+        let key = (confirm.qp, confirm.from);
+        let asked = self.table.get(&key).map(|pending| pending.disconnect.control.token);
+        asked == Some(confirm.token) && self.remove(key).is_some()
+    }
+
+    /// The peer has asked for a sign of life of a queue pair that is gone: if it is one of these, it is told so now.
+    /// False: it is not.
+    pub fn on_ping(&mut self, now: Time, ping: &Control) -> bool {
+        let key = (ping.qp, ping.from);
+        let Some(pending) = self.table.get_mut(&key) else { return false };
+        let before = std::mem::replace(&mut pending.repeat_at, now);
+        self.due.remove(&(before, key));
+        self.due.insert((now, key));
+        true
+    }
+
+    /// When [`Disconnects::poll_transmit`] has something to send next.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// The next that is due.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<DueDisconnect<A>> {
+        loop {
+            let (at, key) = self.due.first().copied().filter(|(at, _)| *at <= now)?;
+            let pending = self.table.get_mut(&key)?;
+            if now >= pending.ends_at && pending.sent > 0 {
+                self.remove(key);
+                continue;
+            }
+            self.due.remove(&(at, key));
+            let due = pending.send(now, key, self.paths);
+            self.due.insert((pending.repeat_at, key));
+            return Some(due);
+        }
+    }
+}
+
+impl<A: Copy> Pending<A> {
+    /// By a path first, as data would, then from the receiving port, then by the next path: any of them may be dead.
+    fn send(&mut self, now: Time, key: Key, paths: u16) -> DueDisconnect<A> {
+        let turn = key.0.get() as u16;
+        let path = PathId::new(turn.wrapping_add(self.sent / 2) % paths);
+        let path = self.sent.is_multiple_of(2).then_some(path);
+        let [first, most] = self.disconnect.rto;
+        let wait = first.saturating_mul(1 << self.sent.min(16)).min(most);
+        self.repeat_at = (now + wait).min(self.ends_at.max(now + first));
+        self.sent = self.sent.saturating_add(1);
+        DueDisconnect { to: self.to, control: self.disconnect.control, path }
+    }
+}

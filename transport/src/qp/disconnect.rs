@@ -1,0 +1,100 @@
+//! The end of a connection: what one side says last, and what the other makes of it.
+
+use braid_wire::{Control, ControlKind, FinalAck, PathId, Psn};
+
+use super::{Link, QueuePair};
+use crate::endpoint::EventKind;
+use crate::{Disconnect, Status, TransmitBody};
+
+impl QueuePair {
+    /// What the peer has to be told, once, after ERR was entered.
+    pub(crate) fn poll_disconnect(&mut self) -> Option<Disconnect> {
+        if !std::mem::take(&mut self.disconnects) {
+            return None;
+        }
+        let control = self.control(self.ended()?, 0)?;
+        let rto = self.link.as_ref()?.requests.rto();
+        let config = &self.config;
+        Some(Disconnect { control, rto: [rto, config.max_rto], limit: config.retry_timeout })
+    }
+
+    /// That it has ended, and what had arrived.
+    fn ended(&self) -> Option<ControlKind> {
+        let link = self.link.as_ref()?;
+        let (requests, refusal) = link.from_requests.end();
+        let first = Psn(link.remote.recv_psn.into());
+        let responses = link.from_responses.as_ref().map_or(first, |stream| stream.epsn());
+        let (requests, responses) = (requests.wire(), responses.wire());
+        Some(ControlKind::Disconnect(FinalAck { requests, responses, refusal }))
+    }
+
+    /// What a peer that asks for a sign of life is told.
+    pub(crate) fn on_ping(&self) -> ControlKind {
+        match self.ended() {
+            Some(ended) if !self.state.receives() => ended,
+            _ => ControlKind::Pong,
+        }
+    }
+
+    /// The peer's queue pair has ended: first ends well what had arrived there, then says the request that was refused
+    /// why, then all else is flushed. False: it acknowledges what it cannot.
+    pub(crate) fn on_disconnect(&mut self, last: FinalAck, path: PathId) -> bool {
+        if self.state.receives() {
+            let Some(link) = self.link.as_mut() else { return false };
+            let Some(requests) = link.on_final_ack(last) else { return false };
+            self.settle_sends();
+            if let Some(code) = last.refusal {
+                self.on_refusal(code, requests);
+            }
+            if self.state.receives() {
+                self.enter_error();
+                self.events.push_back(EventKind::Disconnected);
+            }
+        }
+        // There is nobody left to be told.
+        self.disconnects = false;
+        self.confirms = Some(path);
+        true
+    }
+
+    /// The peer does not know this queue pair: there is nobody to be told of its end.
+    pub(crate) fn on_unknown(&mut self) {
+        if self.state.receives() {
+            self.give_up(Status::RetryExceeded);
+            self.events.push_back(EventKind::Disconnected);
+        }
+        self.disconnects = false;
+    }
+
+    pub(super) fn poll_confirm(&mut self) -> Option<TransmitBody> {
+        let path = self.confirms.take()?;
+        let (qp, from, token) = (self.remote()?.qp, self.id, self.token);
+        let confirm = Control { kind: ControlKind::Confirm, qp, from, token, stamp: 0 };
+        Some(TransmitBody::Control(confirm, Some(path)))
+    }
+}
+
+impl Link {
+    /// Takes what both streams have brought to the other end. Returns the PSN of the first request that has not taken
+    /// effect there. `None`: it cannot be true.
+    fn on_final_ack(&mut self, last: FinalAck) -> Option<Psn> {
+        let requests = Psn::expand(last.requests, self.requests.window.una());
+        let responses = match &self.answers {
+            Some(answers) => Psn::expand(last.responses, answers.stream.window.una()),
+            None => Psn(last.responses.into()),
+        };
+        let is_possible = match &self.answers {
+            Some(answers) => answers.stream.can_end_at(responses),
+            None => last.responses == self.remote.send_psn,
+        };
+        if !is_possible || !self.requests.can_end_at(requests) {
+            return None;
+        }
+        self.requests.on_final_ack(requests);
+        if let Some(answers) = &mut self.answers {
+            answers.stream.on_final_ack(responses);
+            answers.owed.retire(responses);
+        }
+        Some(requests)
+    }
+}

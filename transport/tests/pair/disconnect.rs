@@ -1,0 +1,206 @@
+//! How a connection ends: by DISCONNECT, by CONFIRM, by UNKNOWN.
+
+use std::time::Duration;
+
+use braid_transport::{
+    Disconnect, Disconnects, DueDisconnect, QpConfig, QpState, RemoteAddr, SendOp, Status,
+};
+use braid_wire::{Ack, Control, ControlKind, FinalAck, NakCode, PathId, QpId, Token};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::hosts::Pair;
+
+const SEEDS: u64 = 2000;
+
+fn pair() -> Pair {
+    Pair::new(QpConfig::default(), 1)
+}
+
+fn repeated(pair: &Pair, disconnect: Disconnect) -> Disconnects<()> {
+    let mut disconnects = Disconnects::new(4);
+    disconnects.insert(pair.now, (), disconnect);
+    disconnects
+}
+
+fn first(pair: &Pair, disconnect: Disconnect) -> Control {
+    repeated(pair, disconnect).poll_transmit(pair.now).expect("due at once").control
+}
+
+fn statuses(pair: &mut Pair) -> Vec<Status> {
+    pair.completions().iter().map(|done| done.status).collect()
+}
+
+/// What is on its way to the sender.
+enum ToSender {
+    Ack(Ack),
+    Control(Control),
+}
+
+/// All has arrived, and the receiver ends. Its acknowledgements and what it says then take any order, and most are lost.
+fn close_after_delivery(seed: u64) {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let mut pair = pair();
+    pair.write(rng.random_range(1..40));
+    let sent = pair.send();
+    let acks = sent.iter().filter_map(|sent| pair.arrive(sent));
+    let mut flying: Vec<ToSender> =
+        acks.collect::<Vec<_>>().into_iter().map(ToSender::Ack).collect();
+    flying.retain(|_| rng.random_bool(0.5));
+    let ended = pair.end_receiver();
+    let mut disconnects = repeated(&pair, ended);
+    while !disconnects.is_empty() {
+        while let Some(due) = disconnects.poll_transmit(pair.now) {
+            if rng.random_bool(0.6) {
+                flying.push(ToSender::Control(due.control));
+            }
+        }
+        while !flying.is_empty() && rng.random_bool(0.7) {
+            match flying.swap_remove(rng.random_range(0..flying.len())) {
+                ToSender::Ack(ack) => pair.ack(&ack),
+                ToSender::Control(control) => assert!(pair.control(&control), "seed {seed}"),
+            }
+        }
+        if let Some(confirm) = pair.answer()
+            && rng.random_bool(0.3)
+        {
+            disconnects.confirm(&confirm);
+        }
+        if let Some(next) = disconnects.next_timeout() {
+            pair.now = pair.now.max(next);
+        }
+    }
+    let told = pair.sender_state() == QpState::Error;
+    let expected: &[Status] = if told { &[Status::Success] } else { &[] };
+    let done = statuses(&mut pair);
+    assert!(done == expected || done == [Status::Success], "seed {seed}: {done:?}");
+    assert!(told, "seed {seed}: within its time one of so many gets through");
+}
+
+#[test]
+fn a_delivered_send_ends_well_whatever_is_lost_or_overtaken() {
+    (0..SEEDS).for_each(close_after_delivery);
+}
+
+#[test]
+fn what_had_not_arrived_is_flushed_and_the_end_is_confirmed_as_often_as_it_is_told() {
+    let mut pair = pair();
+    (0..3).for_each(|_| pair.write(1));
+    let sent = pair.send();
+    for index in [0, 2] {
+        pair.arrive(&sent[index]);
+    }
+    let disconnect = pair.end_receiver();
+    let said = first(&pair, disconnect);
+    for _ in 0..2 {
+        assert!(pair.control(&said));
+        assert_eq!(pair.answer(), Some(said.answer(ControlKind::Confirm)));
+    }
+    assert_eq!(statuses(&mut pair), [Status::Success, Status::Flushed, Status::Flushed]);
+}
+
+#[test]
+fn the_reason_of_a_refusal_comes_with_the_end() {
+    let mut pair = pair();
+    pair.write(1);
+    let remote = RemoteAddr { rkey: !pair.remote().rkey, ..pair.remote() };
+    pair.post(SendOp::Write { remote, imm: None }, 64);
+    pair.write(1);
+    for sent in pair.send() {
+        pair.arrive(&sent);
+    }
+    let disconnect = pair.end_receiver();
+    let said = first(&pair, disconnect);
+    let refusal = Some(NakCode::RemoteAccess);
+    assert!(
+        matches!(said.kind, ControlKind::Disconnect(FinalAck { refusal: r, .. }) if r == refusal)
+    );
+    assert!(pair.control(&said));
+    assert_eq!(statuses(&mut pair), [Status::Success, Status::RemoteAccess, Status::Flushed]);
+}
+
+#[test]
+fn an_end_that_cannot_be_true_changes_nothing() {
+    let mut pair = Pair::new(QpConfig { ask_every: 1, ..QpConfig::default() }, 1);
+    pair.write(4);
+    let sent = pair.send();
+    let ack = pair.arrive(&sent[0]).expect("it asks");
+    pair.ack(&ack);
+    let disconnect = pair.end_receiver();
+    let said = first(&pair, disconnect);
+    let ControlKind::Disconnect(last) = said.kind else { panic!("{said:?}") };
+    let (una, next) = (last.requests, (sent[3].header.psn + 1) & 0xFF_FFFF);
+    let lies = [
+        FinalAck { requests: una.wrapping_sub(1) & 0xFF_FFFF, ..last },
+        FinalAck { requests: (next + 1) & 0xFF_FFFF, ..last },
+        FinalAck { responses: last.responses + 1, ..last },
+    ];
+    let lies = lies.map(|lie| Control { kind: ControlKind::Disconnect(lie), ..said });
+    let strangers = [
+        Control { token: Token(!said.token.0), ..said },
+        Control { from: QpId::new(said.from.get() + 1), ..said },
+        Control { kind: ControlKind::Confirm, ..said },
+    ];
+    for control in lies.iter().chain(&strangers) {
+        assert!(!pair.control(control), "{control:?}");
+        assert_eq!(pair.sender_state(), QpState::ReadyToSend);
+    }
+    assert!(pair.control(&said));
+}
+
+#[test]
+fn only_the_queue_pair_that_asked_can_be_told_that_the_other_is_unknown() {
+    let mut pair = pair();
+    pair.write(1);
+    pair.send();
+    let ping = pair.ping();
+    let unknown = ping.answer(ControlKind::Unknown);
+    for wrong in [
+        Control { token: Token(unknown.token.0 ^ 1), ..unknown },
+        Control { from: QpId::new(unknown.from.get() ^ 1), ..unknown },
+    ] {
+        assert!(!pair.control(&wrong));
+        assert_eq!(pair.sender_state(), QpState::ReadyToSend);
+    }
+    assert!(pair.control(&unknown));
+    assert_eq!(statuses(&mut pair), [Status::RetryExceeded]);
+}
+
+#[test]
+fn an_end_is_told_by_all_ways_ever_more_seldom_and_not_for_ever() {
+    let limit = Duration::from_secs(1);
+    let mut pair = Pair::new(QpConfig { retry_timeout: limit, ..QpConfig::default() }, 1);
+    let start = pair.now;
+    let disconnect = pair.end_receiver();
+    let mut disconnects = repeated(&pair, disconnect);
+    let (mut sent, mut at) = (Vec::<DueDisconnect<()>>::new(), Vec::new());
+    while let Some(next) = disconnects.next_timeout() {
+        pair.now = next;
+        if let Some(due) = disconnects.poll_transmit(pair.now) {
+            sent.push(due);
+            at.push(pair.now);
+        }
+    }
+    assert!(pair.now >= start + limit && pair.now < start + limit + limit, "{:?}", pair.now);
+    let waits: Vec<Duration> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(waits[..waits.len() - 1].is_sorted() && waits[1] == 2 * waits[0], "{waits:?}");
+    let paths: Vec<Option<u16>> =
+        sent.iter().map(|due| due.path.map(PathId::get)).take(5).collect();
+    assert_eq!(paths, [Some(2), None, Some(3), None, Some(0)]);
+    assert!(disconnects.is_empty());
+}
+
+#[test]
+fn a_peer_that_asks_after_a_queue_pair_that_has_ended_is_told_at_once() {
+    let mut pair = pair();
+    let disconnect = pair.end_receiver();
+    let mut disconnects = repeated(&pair, disconnect);
+    let said = disconnects.poll_transmit(pair.now).expect("due at once");
+    assert_eq!(disconnects.poll_transmit(pair.now), None);
+    let ping = said.control.answer(ControlKind::Ping);
+    let stranger = Control { from: QpId::new(77), ..ping };
+    assert!(!disconnects.on_ping(pair.now, &stranger));
+    assert_eq!(disconnects.poll_transmit(pair.now), None);
+    assert!(disconnects.on_ping(pair.now, &ping));
+    assert_eq!(disconnects.poll_transmit(pair.now).map(|due| due.control), Some(said.control));
+}
