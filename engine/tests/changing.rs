@@ -59,14 +59,14 @@ fn assert_a_mixture(words: &MemoryRegion, at: usize, newest: &MemoryRegion) {
 }
 
 #[test]
-fn a_counter_is_read_a_thousand_times() {
+fn a_counter_is_read_again_and_again() {
     while_memory_changes(
         |p| &p.b,
         8,
         |p| {
             let piece = p.a.memory.slice(LEN..LEN + 8).unwrap();
             let mut before = 0;
-            for id in 0..1000 {
+            for id in 0..300 {
                 p.a.qp.post_send(wr::read(id, [piece], p.remote.at(0))).unwrap();
                 p.successes(&p.a, 1);
                 let value = p.a.memory.load_u64(LEN).unwrap();
@@ -84,7 +84,7 @@ fn large_reads() {
         LEN,
         |p| {
             let piece = p.a.memory.slice(LEN..2 * LEN).unwrap();
-            for id in 0..20 {
+            for id in 0..10 {
                 p.a.qp.post_send(wr::read(id, [piece], p.remote.at(0))).unwrap();
                 p.successes(&p.a, 1);
                 assert_a_mixture(&p.a.memory, LEN, &p.b.memory);
@@ -100,7 +100,7 @@ fn large_writes_and_sends() {
         LEN,
         |p| {
             let piece = p.a.memory.slice(..LEN).unwrap();
-            for id in 0..20 {
+            for id in 0..10 {
                 p.b.post_recv(id, LEN..2 * LEN);
                 p.a.qp.post_send(wr::write(id, [piece], p.remote.at(2 * LEN as u64))).unwrap();
                 p.a.qp.post_send(wr::send(id, [piece])).unwrap();

@@ -36,7 +36,7 @@ impl Attempts {
         &self,
         hub: impl FnOnce() -> Result<Arc<Hub>, Error>,
         handle: &mut [u8; HANDLE_LEN],
-    ) -> Result<Option<Box<Comm>>, Error> {
+    ) -> Result<Option<Arc<Comm>>, Error> {
         let address = Address::from_handle(handle)?;
         let number = attempt(handle);
         if number == 0 {

@@ -26,7 +26,7 @@ impl ListenComm {
     ///
     /// # Errors
     /// A resource of the system is missing, or the peer went away meanwhile.
-    pub(crate) fn accept(&self) -> Result<Option<Box<Comm>>, Error> {
+    pub(crate) fn accept(&self) -> Result<Option<Arc<Comm>>, Error> {
         let Some(request) = self.hub.next_request(self.number) else {
             return Ok(None);
         };

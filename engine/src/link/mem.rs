@@ -123,7 +123,7 @@ impl Port {
     fn push(&self, from: SocketAddr, train: &Train<'_>) {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
-        train.slices.iter().for_each(|slice| bytes.extend_from_slice(slice));
+        train.slices.iter().for_each(|slice| slice.append_to(&mut bytes));
         let parcel = Parcel { from, segment_len: train.segment_len, bytes };
         if let Err(parcel) = self.queue.push(parcel) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -275,7 +275,6 @@ fn check(train: &Train<'_>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::IoSlice;
     use std::thread;
     use std::time::{Duration, Instant};
 
@@ -283,6 +282,7 @@ mod tests {
 
     use super::*;
     use crate::event_fd::sleep_on;
+    use crate::link::Slice;
 
     fn addr(text: &str) -> SocketAddr {
         text.parse().unwrap()
@@ -290,7 +290,7 @@ mod tests {
 
     fn send(link: &mut MemLink, to: SocketAddr, via: Via, segment_len: usize, bytes: &[u8]) {
         let (a, b) = bytes.split_at(bytes.len() / 3);
-        let slices = [IoSlice::new(a), IoSlice::new(b)];
+        let slices = [Slice::new(a), Slice::new(b)];
         let train = Train { to, via, segment_len, fragment: false, slices: &slices };
         assert_eq!(link.send(&train).unwrap(), Sent::Gone);
     }
@@ -361,7 +361,7 @@ mod tests {
         let mut a = MemLink::bind(&fabric, addr("10.0.0.1:1")).unwrap();
         for (segment_len, bytes) in [(0, 1), (10, 0), (10, 161), (9000, 9000), (4096, 65_508)] {
             let bytes = vec![0; bytes];
-            let slices = [IoSlice::new(&bytes)];
+            let slices = [Slice::new(&bytes)];
             let train = Train {
                 to: addr("10.0.0.2:1"),
                 via: Via::Port,

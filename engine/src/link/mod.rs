@@ -5,14 +5,17 @@
 
 pub(crate) mod faults;
 pub(crate) mod mem;
+mod slice;
 pub(crate) mod udp;
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use braid_wire::PathId;
+
+pub(crate) use slice::Slice;
 
 /// What a link can do.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +51,7 @@ pub(crate) struct Train<'a> {
     /// The network may fragment it: a single datagram that is longer than what the path carries.
     pub(crate) fragment: bool,
     /// The bytes, one datagram after the other; cuts between slices need not be cuts between datagrams.
-    pub(crate) slices: &'a [IoSlice<'a>],
+    pub(crate) slices: &'a [Slice<'a>],
 }
 
 /// What became of a train.

@@ -5,9 +5,9 @@
 //! 2009); crc32fast finishes it. Processors that cannot multiply 512 bits at once copy first and check the copy, which
 //! costs both ends together a tenth more.
 
-use std::ptr;
-
 use crc32fast::Hasher;
+
+use super::raw::load;
 
 /// Copies `len` bytes from `from` to `to`. Returns the CRC-32 of the copy behind bytes whose CRC-32 is `crc`.
 ///
@@ -28,7 +28,7 @@ pub(crate) unsafe fn copy(crc: u32, from: *const u8, to: *mut u8, len: usize) ->
 unsafe fn plain(crc: u32, from: *const u8, to: *mut u8, len: usize) -> u32 {
     // SAFETY: the caller vouches for both, and that the copy is nobody else's.
     let copied = unsafe {
-        ptr::copy_nonoverlapping(from, to, len);
+        load(from, to, len);
         std::slice::from_raw_parts(to, len)
     };
     finish(crc, copied)

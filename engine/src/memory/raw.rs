@@ -104,7 +104,7 @@ pub(crate) unsafe fn append_checked(crc: u32, out: &mut Vec<u8>, piece: Sge) -> 
 /// # Safety
 /// Both are mapped, and apart.
 #[inline]
-unsafe fn load(from: *const u8, to: *mut u8, len: usize) {
+pub(super) unsafe fn load(from: *const u8, to: *mut u8, len: usize) {
     match word(from, len) {
         // SAFETY: 8 bytes that the caller vouches for, aligned.
         Some(word) => unsafe {

@@ -98,8 +98,12 @@ pub enum MemoryError {
 /// Memory that is registered: work requests of its protection domain can use it, and peers can
 /// reach it as far as its [`Access`] allows.
 ///
-/// Peers access it at any time, so reading it while a WRITE to the same bytes is under way gives a
-/// mixture of old and new. A completion is what says that bytes have arrived.
+/// It is shared memory: peers, other threads and devices access it at any time. Neither the engine nor any method here
+/// makes a reference to it; both copy its bytes, or access words atomically. So nothing goes wrong beyond this: who
+/// reads bytes that somebody writes at the time, or sends them, gets a mixture of old and new. A word of 8 bytes at
+/// a multiple of 8 is never mixed where it is accessed alone: by [`MemoryRegion::load_u64`] and
+/// [`MemoryRegion::store_u64`], by an atomic, or by a message, or a piece of one, that consists of just it. A completion is what says
+/// that bytes have arrived.
 ///
 /// Dropping it deregisters it: once `drop` returns, neither the engine nor any peer touches the
 /// memory. Work requests that still use it fail with a protection error.

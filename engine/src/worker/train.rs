@@ -3,10 +3,10 @@
 //! Headers and short payloads are copied into the train's staging buffer; longer payloads go to the
 //! link straight from application memory.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::SocketAddr;
 
-use crate::link::{Link, LinkCaps, Sent, Train, Via};
+use crate::link::{Link, LinkCaps, Sent, Slice, Train, Via};
 
 /// Most slices of one train: what `sendmsg` takes (`UIO_MAXIOV`), less those of one packet.
 const MAX_SLICES: usize = 1024 - 2 * MAX_PIECES;
@@ -26,7 +26,8 @@ pub(crate) struct Shipping {
 /// Packets of one size (the last may be shorter) for one destination on one path.
 ///
 /// Invariants: `staging` never grows beyond the capacity it was made with, so what points into it
-/// stays valid; every entry of `slices` points into `staging` or into registered memory.
+/// stays valid; every entry of `slices` lies in `staging` or in registered memory, and can be read until the train is
+/// sent or cleared.
 pub(crate) struct PendingTrain {
     to: SocketAddr,
     via: Via,
@@ -37,7 +38,7 @@ pub(crate) struct PendingTrain {
     ended: bool,
     oversize: bool,
     staging: Vec<u8>,
-    slices: Vec<libc::iovec>,
+    slices: Vec<Slice<'static>>,
     /// Some slices point into registered memory.
     refers: bool,
 }
@@ -112,16 +113,17 @@ impl PendingTrain {
         write(&mut self.staging);
         assert!(self.staging.capacity() == room, "a train was staged beyond its length");
         let added = self.staging.len() - before;
+        let base = self.staging.as_ptr();
         // SAFETY: `before` is inside the allocation.
-        let start = unsafe { self.staging.as_mut_ptr().add(before) };
+        let start = unsafe { base.add(before) };
         match self.slices.last_mut() {
             // Bytes staged one after the other need but one slice.
-            Some(last) if last.iov_base.cast::<u8>().wrapping_add(last.iov_len) == start => {
-                last.iov_len += added;
+            Some(last) if last.start() >= base && last.ends_at(start) => {
+                // SAFETY: both are staged, so these are bytes of one allocation.
+                unsafe { last.extend(added) };
             }
-            _ if added > 0 => {
-                self.slices.push(libc::iovec { iov_base: start.cast(), iov_len: added });
-            }
+            // SAFETY: what is staged stays until the train is cleared, and its slices with it.
+            _ if added > 0 => self.slices.push(unsafe { Slice::from_raw(start, added) }),
             _ => {}
         }
     }
@@ -131,21 +133,19 @@ impl PendingTrain {
     /// # Safety
     /// They are registered, and readable until the train is sent or cleared.
     pub(crate) unsafe fn refer(&mut self, addr: u64, len: usize) {
-        let iov_base = std::ptr::with_exposed_provenance_mut(addr as usize);
-        self.slices.push(libc::iovec { iov_base, iov_len: len });
+        let start = std::ptr::with_exposed_provenance(addr as usize);
+        // SAFETY: the caller vouches for the bytes; the slice goes when the train is cleared.
+        self.slices.push(unsafe { Slice::from_raw(start, len) });
         self.refers = true;
     }
 
     pub(crate) fn send(&self, link: &mut dyn Link) -> io::Result<Sent> {
-        // SAFETY: `IoSlice` has the layout of `iovec`; by the invariants what the slices point to is readable.
-        let slices: &[IoSlice<'_>] =
-            unsafe { std::slice::from_raw_parts(self.slices.as_ptr().cast(), self.slices.len()) };
         link.send(&Train {
             to: self.to,
             via: self.via,
             segment_len: self.segment_len,
             fragment: self.oversize,
-            slices,
+            slices: &self.slices,
         })
     }
 

@@ -7,7 +7,7 @@ mod recv;
 mod send;
 mod tally;
 
-use std::ptr;
+use std::sync::{Arc, Weak};
 
 use crate::error::Error;
 use crate::memory::Registration;
@@ -24,7 +24,7 @@ pub(crate) type Sizes = smallvec::SmallVec<[u64; MAX_RECVS]>;
 
 /// A communicator of either kind, with a ticket for each request that it can have outstanding.
 ///
-/// NCCL holds its address, and those of its tickets as requests; so it is boxed and stays there.
+/// NCCL holds its address, and those of its tickets as requests; so it is shared, and stays where it is.
 pub(crate) struct Comm {
     end: End,
     tickets: Box<[Ticket]>,
@@ -38,32 +38,24 @@ enum End {
 /// What NCCL holds as `request`.
 pub(crate) struct Ticket {
     /// The communicator that this is a part of.
-    comm: *const Comm,
+    comm: Weak<Comm>,
     index: usize,
 }
 
-// SAFETY: a ticket's pointer leads to the communicator that owns the ticket, which is there for as
-// long as the ticket; all else is `Sync` by itself.
-unsafe impl Sync for Comm {}
-// SAFETY: as above; a communicator is not moved, only its box is.
-unsafe impl Send for Comm {}
-
 impl Comm {
-    pub(crate) fn send(comm: SendComm) -> Box<Self> {
-        Comm::boxed(End::Send(comm), send::MAX_REQUESTS)
+    pub(crate) fn send(comm: SendComm) -> Arc<Self> {
+        Comm::new(End::Send(comm), send::MAX_REQUESTS)
     }
 
-    pub(crate) fn recv(comm: RecvComm) -> Box<Self> {
-        Comm::boxed(End::Recv(comm), recv::MAX_GROUPS)
+    pub(crate) fn recv(comm: RecvComm) -> Arc<Self> {
+        Comm::new(End::Recv(comm), recv::MAX_GROUPS)
     }
 
-    fn boxed(end: End, requests: usize) -> Box<Self> {
-        let ticket = |index| Ticket { comm: ptr::null(), index };
-        let tickets = (0..requests).map(ticket).collect();
-        let mut comm = Box::new(Comm { end, tickets });
-        let address = &raw const *comm;
-        comm.tickets.iter_mut().for_each(|ticket| ticket.comm = address);
-        comm
+    fn new(end: End, requests: usize) -> Arc<Self> {
+        Arc::new_cyclic(|comm| {
+            let ticket = |index| Ticket { comm: comm.clone(), index };
+            Comm { end, tickets: (0..requests).map(ticket).collect() }
+        })
     }
 
     /// Its sending end.
@@ -118,13 +110,9 @@ impl Ticket {
     /// Whether the request is done, with the sizes of its messages. A request that is done is over.
     ///
     /// # Errors
-    /// The communicator broke before the request was done.
-    ///
-    /// # Safety
-    /// The communicator has not been closed.
-    pub(crate) unsafe fn test(&self) -> Result<Option<Sizes>, Error> {
-        // SAFETY: set when the communicator was boxed; the caller vouches that it still exists.
-        match unsafe { &(*self.comm).end } {
+    /// The communicator broke before the request was done, or is being closed.
+    pub(crate) fn test(&self) -> Result<Option<Sizes>, Error> {
+        match &self.comm.upgrade().ok_or(Error::StaleRequest)?.end {
             End::Send(comm) => comm.test(self.index),
             End::Recv(comm) => comm.test(self.index),
         }

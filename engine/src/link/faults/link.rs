@@ -2,7 +2,7 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use rand_pcg::Pcg64;
 use super::fate::{Fate, corrupt};
 use super::{Faults, FaultsError};
 use crate::link::udp::cut::Cutter;
-use crate::link::{Link, LinkCaps, LinkLosses, Received, Sent, Train, Via};
+use crate::link::{Link, LinkCaps, LinkLosses, Received, Sent, Slice, Train, Via};
 
 /// Bytes held back at once; with more the link is full. Only a long delay gets there.
 const MAX_HELD: usize = 256 << 20;
@@ -118,7 +118,7 @@ impl FaultyLink {
                 break;
             }
             let Held { to, via, segment_len, fragment, .. } = *held;
-            let slices = [IoSlice::new(&held.bytes)];
+            let slices = [Slice::new(&held.bytes)];
             let train = Train { to, via, segment_len, fragment, slices: &slices };
             let sent = self.inner.send(&train);
             if matches!(sent, Ok(Sent::Full)) {
@@ -153,7 +153,7 @@ impl FaultyLink {
         for index in 0..self.fates.len() {
             let fate = self.fates[index];
             let start = rest.len();
-            if cutter.next_datagram(|slice| rest.extend_from_slice(slice)) == 0 {
+            if cutter.next_datagram(|slice| slice.append_to(&mut rest)) == 0 {
                 break;
             }
             if fate.drop {

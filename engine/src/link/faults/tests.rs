@@ -1,4 +1,4 @@
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use braid_wire::PathId;
 use super::fate::FLIPS;
 use super::link::FaultCounters;
 use super::*;
-use crate::link::{Link, LinkCaps, LinkLosses, Received, Sent, Train, Via};
+use crate::link::{Link, LinkCaps, LinkLosses, Received, Sent, Slice, Train, Via};
 
 /// Writes down each train that is sent: where to, from where, and its datagrams.
 #[derive(Clone, Default)]
@@ -49,7 +49,8 @@ impl Link for Recorder {
             return Ok(Sent::Full);
         }
         assert_eq!((train.to, train.via), (TO, Via::Path(PathId::new(3))));
-        let bytes: Vec<u8> = train.slices.iter().flat_map(|s| s.iter().copied()).collect();
+        let mut bytes = Vec::new();
+        train.slices.iter().for_each(|slice| slice.append_to(&mut bytes));
         let datagrams = bytes.chunks(train.segment_len).map(<[u8]>::to_vec).collect();
         self.sent.lock().unwrap().push(datagrams);
         Ok(Sent::Gone)
@@ -77,7 +78,7 @@ fn datagram(number: u32) -> Vec<u8> {
 fn send(link: &mut FaultyLink, numbers: std::ops::Range<u32>) -> Sent {
     let bytes: Vec<u8> = numbers.flat_map(datagram).collect();
     let (a, b) = bytes.split_at(10);
-    let slices = [IoSlice::new(a), IoSlice::new(b)];
+    let slices = [Slice::new(a), Slice::new(b)];
     let via = Via::Path(PathId::new(3));
     link.send(&Train { to: TO, via, segment_len: SEGMENT, fragment: false, slices: &slices })
         .unwrap()

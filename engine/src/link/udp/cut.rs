@@ -1,6 +1,6 @@
 //! Cuts a train into its datagrams.
 
-use crate::link::Train;
+use crate::link::{Slice, Train};
 
 /// Walks through the datagrams of a train.
 pub(crate) struct Cutter<'a> {
@@ -17,7 +17,7 @@ impl<'a> Cutter<'a> {
     }
 
     /// Shows the next datagram's slices, as they lie. Returns its bytes; 0: the train is at its end.
-    pub(crate) fn next_datagram(&mut self, mut sink: impl FnMut(&'a [u8])) -> usize {
+    pub(crate) fn next_datagram(&mut self, mut sink: impl FnMut(Slice<'a>)) -> usize {
         let mut len = 0;
         while let Some(more) = self.take(self.train.segment_len - len) {
             sink(more);
@@ -27,11 +27,11 @@ impl<'a> Cutter<'a> {
     }
 
     /// Up to `len` bytes that lie together; `None`: `len` is 0 or the train is at its end.
-    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+    fn take(&mut self, len: usize) -> Option<Slice<'a>> {
         while let Some(slice) = self.train.slices.get(self.slice) {
-            let rest = &slice[self.offset..];
+            let rest = slice.part(self.offset..slice.len());
             if len > 0 && !rest.is_empty() {
-                let taken = &rest[..len.min(rest.len())];
+                let taken = rest.part(0..len.min(rest.len()));
                 self.offset += taken.len();
                 if self.offset == slice.len() {
                     (self.slice, self.offset) = (self.slice + 1, 0);
@@ -49,20 +49,19 @@ impl<'a> Cutter<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::IoSlice;
     use std::net::{Ipv4Addr, SocketAddr};
 
     use super::*;
     use crate::link::Via;
 
     fn cut(slices: &[&[u8]], segment_len: usize) -> Vec<Vec<u8>> {
-        let slices: Vec<IoSlice<'_>> = slices.iter().map(|s| IoSlice::new(s)).collect();
+        let slices: Vec<Slice<'_>> = slices.iter().map(|s| Slice::new(s)).collect();
         let to = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         let train = Train { to, via: Via::Port, segment_len, fragment: false, slices: &slices };
         let (mut cutter, mut datagrams) = (Cutter::new(&train), Vec::new());
         loop {
             let mut datagram = Vec::new();
-            if cutter.next_datagram(|slice| datagram.extend_from_slice(slice)) == 0 {
+            if cutter.next_datagram(|slice| slice.append_to(&mut datagram)) == 0 {
                 return datagrams;
             }
             datagrams.push(datagram);

@@ -40,7 +40,6 @@ fn allow(fd: RawFd, is_ipv6: bool, fragments: bool) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::IoSlice;
     use std::net::SocketAddr;
     use std::process::Command;
     use std::thread;
@@ -49,7 +48,7 @@ mod tests {
     use braid_wire::PathId;
 
     use crate::link::udp::UdpLink;
-    use crate::link::{Link, Sent, Train, Via};
+    use crate::link::{Link, Sent, Slice, Train, Via};
 
     const MTU: usize = 1500;
     const LONG: usize = 9000;
@@ -73,7 +72,7 @@ mod tests {
 
     fn send(link: &mut UdpLink, to: SocketAddr, via: Via, fragment: bool, len: usize) -> bool {
         let bytes = vec![7; len];
-        let slices = [IoSlice::new(&bytes)];
+        let slices = [Slice::new(&bytes)];
         let train = Train { to, via, segment_len: len, fragment, slices: &slices };
         link.send(&train).is_ok_and(|sent| sent == Sent::Gone)
     }

@@ -13,7 +13,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
@@ -151,7 +151,7 @@ impl UdpLink {
     /// Sends a train without GSO.
     fn send_singly(&mut self, train: &Train<'_>) -> io::Result<Sent> {
         let (mut cutter, mut slices, mut ends) = (Cutter::new(train), Vec::new(), Vec::new());
-        while cutter.next_datagram(|slice| slices.push(IoSlice::new(slice))) > 0 {
+        while cutter.next_datagram(|slice| slices.push(slice)) > 0 {
             ends.push(slices.len());
         }
         let starts = std::iter::once(0).chain(ends.iter().copied());

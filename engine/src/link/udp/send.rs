@@ -1,11 +1,13 @@
 //! One call that sends.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::mem;
 use std::os::fd::RawFd;
 use std::ptr;
 
 use socket2::SockAddr;
+
+use crate::link::Slice;
 
 /// Bytes of the one control message that a train needs, with the alignment that the kernel wants.
 #[repr(C, align(8))]
@@ -57,7 +59,7 @@ impl Refusal {
 pub(super) fn send_once(
     fd: RawFd,
     to: Option<&SockAddr>,
-    slices: &[IoSlice<'_>],
+    slices: &[Slice<'_>],
     segment: Option<u16>,
 ) -> io::Result<()> {
     let mut control = Control([0; SEGMENT_SPACE]);
@@ -78,10 +80,9 @@ pub(super) fn send_once(
 pub(super) fn send_each(
     fd: RawFd,
     to: Option<&SockAddr>,
-    datagrams: &[&[IoSlice<'_>]],
+    datagrams: &[&[Slice<'_>]],
 ) -> io::Result<usize> {
-    let header =
-        |slices: &&[IoSlice<'_>]| libc::mmsghdr { msg_hdr: message(to, slices), msg_len: 0 };
+    let header = |slices: &&[Slice<'_>]| libc::mmsghdr { msg_hdr: message(to, slices), msg_len: 0 };
     let mut messages: Vec<libc::mmsghdr> = datagrams.iter().map(header).collect();
     let count = messages.len() as libc::c_uint;
     // SAFETY: as in `send_once`, for each of the `count` messages.
@@ -92,14 +93,14 @@ pub(super) fn send_each(
 }
 
 /// One datagram for the kernel, which borrows `to` and `slices`.
-fn message(to: Option<&SockAddr>, slices: &[IoSlice<'_>]) -> libc::msghdr {
+fn message(to: Option<&SockAddr>, slices: &[Slice<'_>]) -> libc::msghdr {
     // SAFETY: `msghdr` is plain data of which zero is a valid value.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
     if let Some(to) = to {
         message.msg_name = to.as_ptr().cast_mut().cast();
         message.msg_namelen = to.len();
     }
-    // `IoSlice` has the layout of `iovec`, and sending only reads through it.
+    // `Slice` has the layout of `iovec`, and sending only reads through it.
     message.msg_iov = slices.as_ptr().cast_mut().cast();
     message.msg_iovlen = slices.len() as _;
     message

@@ -1,11 +1,11 @@
 use std::collections::BTreeSet;
-use std::io::IoSlice;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use braid_wire::PathId;
 
 use super::*;
+use crate::link::Slice;
 
 const MIB: usize = 1 << 20;
 
@@ -22,7 +22,7 @@ fn path(id: u16) -> Via {
 fn send(link: &mut UdpLink, to: SocketAddr, via: Via, segment_len: usize, bytes: &[u8]) -> Sent {
     // Cut so that datagrams and slices do not agree.
     let (a, b) = bytes.split_at(bytes.len() / 3);
-    let slices = [IoSlice::new(a), IoSlice::new(b)];
+    let slices = [Slice::new(a), Slice::new(b)];
     link.send(&Train { to, via, segment_len, fragment: false, slices: &slices }).unwrap()
 }
 
@@ -130,7 +130,7 @@ fn ipv6_works() {
         via: Via::Port,
         fragment: false,
         segment_len: 1,
-        slices: &[IoSlice::new(b"x")],
+        slices: &[Slice::new(b"x")],
     });
     assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidInput);
 }
@@ -207,7 +207,7 @@ fn refusals_are_told_apart() {
         [libc::ECONNREFUSED, libc::EHOSTUNREACH, libc::ENETUNREACH, libc::EPERM, libc::EINVAL]
     {
         assert_eq!(of(code) == Refusal::Unreachable, code != libc::EINVAL);
-        let (mut link, bytes) = (bind("127.0.0.1:0"), [IoSlice::new(b"x")]);
+        let (mut link, bytes) = (bind("127.0.0.1:0"), [Slice::new(b"x")]);
         let to = link.local_addr();
         let train = Train { to, via: Via::Port, segment_len: 1, fragment: false, slices: &bytes };
         let judged = link.judge(io::Error::from_raw_os_error(code), &train);
@@ -274,7 +274,7 @@ fn misfits_are_named() {
     let to = a.local_addr();
     let mut error = |via, segment_len, len| {
         let bytes = vec![0; len];
-        let slices = [IoSlice::new(&bytes)];
+        let slices = [Slice::new(&bytes)];
         let error =
             a.send(&Train { to, via, segment_len, fragment: false, slices: &slices }).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
@@ -289,7 +289,7 @@ fn misfits_are_named() {
         via: Via::Port,
         segment_len: 2000,
         fragment: false,
-        slices: &[IoSlice::new(&[0; 1600])],
+        slices: &[Slice::new(&[0; 1600])],
     };
     let error = a.judge(io::Error::from_raw_os_error(libc::EMSGSIZE), &train).unwrap_err();
     assert!(error.to_string().contains("a datagram of 1600 bytes does not fit"), "{error}");

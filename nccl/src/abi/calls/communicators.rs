@@ -207,10 +207,10 @@ unsafe fn nothing_yet(comm: *mut *mut c_void, device_comm: *mut *mut c_void) {
 
 /// # Safety
 /// `place` is a place for a pointer.
-unsafe fn hand_over(comm: Option<Box<Comm>>, place: *mut *mut c_void) {
+unsafe fn hand_over(comm: Option<Arc<Comm>>, place: *mut *mut c_void) {
     if let Some(comm) = comm {
         // SAFETY: the caller vouches for the place.
-        unsafe { place.write(Box::into_raw(comm).cast()) };
+        unsafe { place.write(Arc::into_raw(comm).cast_mut().cast()) };
     }
 }
 
@@ -221,7 +221,7 @@ pub(in crate::abi) unsafe extern "C" fn close(comm: *mut c_void) -> Code {
     boundary("close", || {
         let comm = place(comm.cast::<Comm>(), "comm")?;
         // SAFETY: `connect` or `accept` made the pointer so; the caller gives it back once.
-        drop(unsafe { Box::from_raw(comm) });
+        drop(unsafe { Arc::from_raw(comm) });
         plugin::tidy_up();
         Ok(())
     })

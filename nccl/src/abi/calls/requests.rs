@@ -220,8 +220,7 @@ pub(in crate::abi) unsafe extern "C" fn test(
         unsafe { done.write(0) };
         // SAFETY: as above.
         let ticket: &Ticket = unsafe { shared(request.cast(), "request") }?;
-        // SAFETY: as above.
-        let Some(arrived) = (unsafe { ticket.test() })? else { return Ok(()) };
+        let Some(arrived) = ticket.test()? else { return Ok(()) };
         // SAFETY: as above.
         unsafe { done.write(1) };
         for (i, size) in arrived.iter().enumerate().filter(|_| !sizes.is_null()) {
