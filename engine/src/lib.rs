@@ -25,6 +25,7 @@ mod event_fd;
 mod link;
 mod listener;
 mod memory;
+mod parts;
 mod pd;
 mod qp;
 mod qp_numbers;

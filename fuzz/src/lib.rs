@@ -10,7 +10,7 @@ pub use kind::{ACCEPT, ACK, CONNECT, CONTROL, COOKIE, DATA, HELLO, Kind, PROBE, 
 
 use braid_wire::{
     CONTROL_LEN, DataHeader, FRAME_LEN, Frame, HELLO_LEN, MAX_ACK_LEN, MAX_SETUP_LEN, Note, Opcode,
-    PROBE_LEN, Packet, Setup, TrunkAddress, VERSION, payload_crc,
+    PART_HEADER_LEN, PROBE_LEN, Packet, Setup, TrunkAddress, VERSION, payload_crc,
 };
 
 const VERSION_AT: usize = 12;
@@ -97,6 +97,11 @@ fn encode(packet: &Packet<'_>) -> Vec<u8> {
         Packet::Probe(probe) => {
             probe.encode(&mut bytes);
             assert!((PROBE_LEN..=probe.size.into()).contains(&bytes.len()));
+        }
+        Packet::Part(part, body) => {
+            part.encode(&mut bytes);
+            assert_eq!(bytes.len(), PART_HEADER_LEN);
+            bytes.extend_from_slice(body);
         }
         Packet::Setup(setup) => {
             setup.encode(&mut bytes);

@@ -16,6 +16,7 @@ mod error;
 mod ids;
 mod opcode;
 mod packet;
+mod part;
 mod probe;
 mod psn;
 mod setup;
@@ -30,6 +31,7 @@ pub use error::DecodeError;
 pub use ids::{MAX_PATHS, PathId, QpId, SOURCE_PORT_BASE, Token};
 pub use opcode::Opcode;
 pub use packet::Packet;
+pub use part::{PART_HEADER_LEN, PART_LEN, Part};
 pub use probe::{PROBE_LEN, Probe, ProbeKind};
 pub use psn::{PSN_BITS, Psn};
 pub use setup::{

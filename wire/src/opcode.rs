@@ -48,6 +48,8 @@ pub enum Opcode {
     Probe = 0xEA,
     /// Says that it does.
     Probed = 0xEB,
+    /// A part of a data packet.
+    Part = 0xEC,
 }
 
 impl Opcode {
@@ -77,6 +79,7 @@ impl Opcode {
             0xE9 => Unknown,
             0xEA => Probe,
             0xEB => Probed,
+            0xEC => Part,
             _ => return None,
         })
     }

@@ -1,7 +1,7 @@
 //! Any Braid packet, told apart by its opcode.
 
 use crate::bth::opcode_of;
-use crate::{Ack, Control, DataHeader, DecodeError, Opcode, Probe, ProbeKind, Setup};
+use crate::{Ack, Control, DataHeader, DecodeError, Opcode, Part, Probe, ProbeKind, Setup};
 
 /// A decoded packet; payload stays where it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,6 +14,8 @@ pub enum Packet<'a> {
     Control(Control),
     /// A question about what the path carries, or the answer.
     Probe(Probe),
+    /// A part of a data packet, and its bytes, whose check is still to be made.
+    Part(Part, &'a [u8]),
     /// A step of connection set-up.
     Setup(Setup),
 }
@@ -28,6 +30,9 @@ impl<'a> Packet<'a> {
         }
         if opcode == Opcode::Ack {
             return Ack::decode(bytes).map(Packet::Ack);
+        }
+        if opcode == Opcode::Part {
+            return Part::decode(bytes).map(|(part, body)| Packet::Part(part, body));
         }
         if opcode.is_control() {
             return Control::decode(opcode, bytes).map(Packet::Control);

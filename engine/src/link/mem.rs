@@ -291,7 +291,7 @@ mod tests {
     fn send(link: &mut MemLink, to: SocketAddr, via: Via, segment_len: usize, bytes: &[u8]) {
         let (a, b) = bytes.split_at(bytes.len() / 3);
         let slices = [Slice::new(a), Slice::new(b)];
-        let train = Train { to, via, segment_len, fragment: false, slices: &slices };
+        let train = Train { to, via, segment_len, slices: &slices };
         assert_eq!(link.send(&train).unwrap(), Sent::Gone);
     }
 
@@ -362,13 +362,8 @@ mod tests {
         for (segment_len, bytes) in [(0, 1), (10, 0), (10, 161), (9000, 9000), (4096, 65_508)] {
             let bytes = vec![0; bytes];
             let slices = [Slice::new(&bytes)];
-            let train = Train {
-                to: addr("10.0.0.2:1"),
-                via: Via::Port,
-                segment_len,
-                fragment: false,
-                slices: &slices,
-            };
+            let train =
+                Train { to: addr("10.0.0.2:1"), via: Via::Port, segment_len, slices: &slices };
             assert_eq!(a.send(&train).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
     }

@@ -48,8 +48,6 @@ pub(crate) struct Train<'a> {
     pub(crate) via: Via,
     /// Bytes of each datagram but the last.
     pub(crate) segment_len: usize,
-    /// The network may fragment it: a single datagram that is longer than what the path carries.
-    pub(crate) fragment: bool,
     /// The bytes, one datagram after the other; cuts between slices need not be cuts between datagrams.
     pub(crate) slices: &'a [Slice<'a>],
 }

@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 
 use super::buffers::Buffers;
 use super::device::Device;
-use super::parts::Parts;
 use super::pool::Pool;
 use super::recv_cqs::Room;
+use crate::parts::Parts;
 
 /// Work requests that a lane's send queue holds. Soft-RoCE rounds one more up to a power of two.
 pub(crate) const LANE_SENDS: usize = 511;

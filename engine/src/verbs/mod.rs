@@ -19,7 +19,6 @@ mod far_regions;
 mod lane;
 mod losses;
 mod options;
-mod parts;
 mod pool;
 mod recv_cqs;
 mod segments;

@@ -58,7 +58,7 @@ mod tests {
     use braid_wire::FRAME_LEN;
 
     use super::*;
-    use crate::verbs::parts::MAX_PARTS;
+    use crate::parts::MAX_PARTS;
 
     #[test]
     fn segments_are_whole_packets_and_can_be_sent_again_in_parts() {

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use braid_transport::{Admit, Arrival, Disconnects, Landing};
 use braid_wire::{
-    Ack, CONTROL_LEN, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, PathId, Probe,
-    SOURCE_PORT_BASE, Setup, Time,
+    Ack, CONTROL_LEN, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, Part, PathId,
+    Probe, SOURCE_PORT_BASE, Setup, Time,
 };
 
 use super::initiators::{Initiators, Use};
@@ -39,6 +39,7 @@ impl Arrivals<'_> {
             Ok(Packet::Control(control)) => self.control(received.from, &control),
             Ok(Packet::Setup(setup)) => self.setup(received.from, &setup),
             Ok(Packet::Probe(probe)) => self.probe(&probe),
+            Ok(Packet::Part(part, bytes)) => self.part(&received, &part, bytes),
             Err(error) => self.undecodable(&received, error),
         }
     }
@@ -99,6 +100,19 @@ impl Arrivals<'_> {
         match parts {
             Some(((endpoint, paths, _), slot)) => endpoint.on_ack(self.now, slot, ack, paths),
             None => self.counters.unknown_qp.add(1),
+        }
+    }
+
+    /// Only data packets come in parts, and they are taken as if they had come whole.
+    fn part(&mut self, received: &Received<'_>, part: &Part, bytes: &[u8]) {
+        let addressed = self.qps.addressed(part.qp, part.token);
+        let Some(entry) = addressed.filter(|entry| entry.bound().is_some()) else {
+            return self.counters.unknown_qp.add(1);
+        };
+        let Some(whole) = entry.take_part(part, bytes) else { return };
+        match Packet::decode(&whole) {
+            Ok(Packet::Data(header, payload)) => self.data(received, &header, payload),
+            _ => self.counters.malformed.add(1),
         }
     }
 

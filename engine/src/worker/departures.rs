@@ -5,10 +5,13 @@ use std::net::SocketAddr;
 use braid_transport::{
     Access, Endpoint, PdId, Placement, QpSlot, Regions, SgList, Transmit, TransmitBody,
 };
-use braid_wire::{Crc, DataHeader, MAX_ACK_LEN, PathId, QpId, Time};
+use braid_wire::{
+    Crc, DataHeader, MAX_ACK_LEN, PART_HEADER_LEN, PART_LEN, Part, PathId, QpId, Time,
+};
 
 use super::Worker;
 use super::outbox::Outbox;
+use super::qps::QpEntry;
 use super::train::{MAX_PIECES, PendingTrain, Shipping};
 use crate::link::Via;
 use crate::memory::{append, append_checked};
@@ -30,7 +33,6 @@ struct Segment<'a> {
     access: Access,
     path: PathId,
     crc: Crc,
-    oversize: bool,
     placement: Placement,
 }
 
@@ -101,16 +103,17 @@ impl Worker {
                 train_start: _,
             } => {
                 let gather = &gather;
-                #[rustfmt::skip]
-                let segment =
-                    Segment { slot, header, gather, pd, access, path, crc, oversize, placement };
+                let segment = Segment { slot, header, gather, pd, access, path, crc, placement };
                 if !segment.is_readable(self.regions.load()) {
                     endpoint.unreadable(now, slot, &header);
                 } else if let Some(trunks) = &mut self.trunks {
                     ship(now, trunks, endpoint, &segment, self.regions.load());
                 } else {
-                    let via = via(endpoint, Some(path));
-                    pack(outbox, to, via, segment);
+                    let (id, via) = (endpoint.qp(slot).id(), via(endpoint, Some(path)));
+                    match self.qps.get(id).filter(|_| oversize) {
+                        Some(entry) => pack_in_parts(outbox, to, via, &segment, entry),
+                        None => pack(outbox, to, via, segment),
+                    }
                 }
             }
             TransmitBody::Ack(ack) => {
@@ -182,9 +185,9 @@ fn ship(
 
 /// Adds a data packet to a train; its memory has been checked.
 fn pack(outbox: &mut Outbox, to: SocketAddr, via: Via, segment: Segment<'_>) {
-    let Segment { header, gather, crc, oversize, .. } = segment;
+    let Segment { header, gather, crc, .. } = segment;
     let len = header.encoded_len() + usize::from(header.len);
-    let train = outbox.data(Shipping { to, via, len, oversize });
+    let train = outbox.data(Shipping { to, via, len });
     if crc == Crc::On {
         return stage_checked(train, header, gather);
     }
@@ -201,17 +204,48 @@ fn pack(outbox: &mut Outbox, to: SocketAddr, via: Via, segment: Segment<'_>) {
 /// Stages a packet whose payload carries a check. Its owner may change the memory at any time, so the bytes that
 /// are checked have to be those that are sent: a copy, made in the pass that checks them.
 fn stage_checked(train: &mut PendingTrain, mut header: DataHeader, gather: &SgList) {
-    train.stage(|out| {
-        let start = out.len();
-        let head = header.encoded_len();
-        out.resize(start + head, 0);
-        header.payload_crc = 0;
-        for piece in gather {
-            // SAFETY: as for `copy`.
-            header.payload_crc = unsafe { append_checked(header.payload_crc, out, *piece) };
-        }
-        header.encode_at(&mut out[start..start + head]);
-    });
+    train.stage(|out| encode_checked(out, &mut header, gather));
+}
+
+fn encode_checked(out: &mut Vec<u8>, header: &mut DataHeader, gather: &SgList) {
+    let start = out.len();
+    let head = header.encoded_len();
+    out.resize(start + head, 0);
+    header.payload_crc = 0;
+    for piece in gather {
+        // SAFETY: as for `copy`.
+        header.payload_crc = unsafe { append_checked(header.payload_crc, out, *piece) };
+    }
+    header.encode_at(&mut out[start..start + head]);
+}
+
+/// Adds a data packet that is longer than what the path carries, in parts; its memory has been checked. Rare enough for a
+/// buffer of its own.
+fn pack_in_parts(
+    outbox: &mut Outbox,
+    to: SocketAddr,
+    via: Via,
+    segment: &Segment<'_>,
+    entry: &mut QpEntry,
+) {
+    let Segment { mut header, gather, crc, .. } = *segment;
+    let mut whole = Vec::new();
+    if crc == Crc::On {
+        encode_checked(&mut whole, &mut header, gather);
+    } else {
+        header.encode(&mut whole);
+        copy(&mut whole, gather);
+    }
+    entry.parted = entry.parted.wrapping_add(1);
+    let (qp, token, serial) = (header.qp, header.token, entry.parted);
+    let count = whole.len().div_ceil(PART_LEN) as u8;
+    for (index, bytes) in (0..).zip(whole.chunks(PART_LEN)) {
+        let train = outbox.data(Shipping { to, via, len: PART_HEADER_LEN + bytes.len() });
+        train.stage(|out| {
+            Part { qp, token, serial, index, count }.encode(out);
+            out.extend_from_slice(bytes);
+        });
+    }
 }
 
 /// Appends the bytes of a segment's pieces, which have been checked.

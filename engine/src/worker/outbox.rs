@@ -52,7 +52,7 @@ impl Outbox {
     /// their paths: it takes that of the first.
     pub(crate) fn note(&mut self, to: SocketAddr, via: Via, bytes: &[u8]) {
         let via = self.notes.path().filter(|_| via != Via::Port).unwrap_or(via);
-        let packet = Shipping { to, via, len: bytes.len(), oversize: false };
+        let packet = Shipping { to, via, len: bytes.len() };
         if !self.notes.takes(packet, self.caps) {
             self.seal_notes();
         }

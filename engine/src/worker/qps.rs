@@ -7,11 +7,12 @@ use std::sync::Arc;
 use braid_transport::{
     Completion, PostError, QpCounters, QpSlot, QpState, QueuePair, RecvWr, Remote, SendWr, Status,
 };
-use braid_wire::{Crc, QpId, Time, Token};
+use braid_wire::{Crc, PART_LEN, Part, QpId, Time, Token};
 
 use super::accepting::Accepted;
 use super::peers::Peers;
 use crate::cq::CqShared;
+use crate::parts::Parts;
 use crate::qp::{Asked, QpShared};
 
 /// By index, the low 16 bits of the number.
@@ -36,6 +37,10 @@ pub(crate) struct QpEntry {
     pub(crate) attempt: Option<u64>,
     /// What it was accepted for.
     pub(crate) accepted: Option<Accepted>,
+    /// Incomplete packets that come in parts; made for the first.
+    parts: Option<Box<Parts>>,
+    /// Packets that have left in parts.
+    pub(crate) parted: u32,
     sends: VecDeque<Outstanding>,
     recvs: u32,
     /// What ends from now on is forgotten: it is being reset or destroyed.
@@ -99,10 +104,23 @@ impl QpEntry {
             remote_addr: None,
             attempt: None,
             accepted: None,
+            parts: None,
+            parted: 0,
             sends: VecDeque::new(),
             recvs: 0,
             muted: false,
         }
+    }
+
+    /// A part of a packet has come. Returns the packet if that completes it.
+    pub(crate) fn take_part(&mut self, part: &Part, bytes: &[u8]) -> Option<Vec<u8>> {
+        let parts = self.parts.get_or_insert_default();
+        parts.take(part, bytes, PART_LEN).map(<[u8]>::to_vec)
+    }
+
+    /// What is incomplete is of an earlier connection.
+    pub(crate) fn forget_parts(&mut self) {
+        self.parts = None;
     }
 
     /// Its peer and its place there, if it is connected.

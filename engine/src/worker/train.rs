@@ -19,8 +19,6 @@ pub(crate) struct Shipping {
     pub(crate) to: SocketAddr,
     pub(crate) via: Via,
     pub(crate) len: usize,
-    /// It is longer than what the path carries: the network may fragment it, and it goes alone.
-    pub(crate) oversize: bool,
 }
 
 /// Packets of one size (the last may be shorter) for one destination on one path.
@@ -34,9 +32,8 @@ pub(crate) struct PendingTrain {
     segment_len: usize,
     segments: usize,
     bytes: usize,
-    /// A shorter packet has ended it, or one that goes alone.
+    /// A shorter packet has ended it.
     ended: bool,
-    oversize: bool,
     staging: Vec<u8>,
     slices: Vec<Slice<'static>>,
     /// Some slices point into registered memory.
@@ -56,7 +53,6 @@ impl PendingTrain {
             segments: 0,
             bytes: 0,
             ended: false,
-            oversize: false,
             staging: Vec::with_capacity(caps.train_bytes),
             slices: Vec::with_capacity(64),
             refers: false,
@@ -85,7 +81,6 @@ impl PendingTrain {
     pub(crate) fn takes(&self, packet: Shipping, caps: LinkCaps) -> bool {
         self.is_empty()
             || (!self.ended
-                && !packet.oversize
                 && packet.to == self.to
                 && packet.via == self.via
                 && packet.len <= self.segment_len
@@ -101,8 +96,7 @@ impl PendingTrain {
             (self.to, self.via, self.segment_len) = (packet.to, packet.via, packet.len);
         }
         debug_assert!(self.bytes + packet.len <= self.staging.capacity());
-        self.oversize = packet.oversize;
-        self.ended = packet.oversize || packet.len < self.segment_len;
+        self.ended = packet.len < self.segment_len;
         self.segments += 1;
         self.bytes += packet.len;
     }
@@ -144,7 +138,6 @@ impl PendingTrain {
             to: self.to,
             via: self.via,
             segment_len: self.segment_len,
-            fragment: self.oversize,
             slices: &self.slices,
         })
     }

@@ -61,7 +61,7 @@ pub enum TransmitBody {
         train_start: bool,
         /// Whether the payload carries a check.
         crc: Crc,
-        /// It is longer than what the path carries by now: it has to leave alone, and the network may fragment it.
+        /// It is longer than what the path carries by now, and has to leave in parts.
         oversize: bool,
         /// Where the payload may go on arrival. [`Placement::Blind`] only with [`EndpointConfig::blind`].
         placement: Placement,

@@ -58,6 +58,9 @@ pub(crate) fn examples() -> Vec<(&'static str, Packet<'static>)> {
     all.extend(setup.map(|(name, packet)| (name, Packet::Setup(packet))));
     all.extend(control);
     all.extend(probes);
+    let (qp, token) = (QpId::new(0x000123), Token(0xA1B2_C3D4));
+    let part = Part { qp, token, serial: 9, index: 1, count: 2 };
+    all.push(("part", Packet::Part(part, b"hello")));
     all
 }
 
@@ -132,6 +135,10 @@ pub(crate) fn encode(packet: &Packet<'_>) -> Vec<u8> {
         Packet::Ack(ack) => ack.encode(&mut bytes),
         Packet::Control(control) => control.encode(&mut bytes),
         Packet::Probe(probe) => probe.encode(&mut bytes),
+        Packet::Part(part, body) => {
+            part.encode(&mut bytes);
+            bytes.extend_from_slice(body);
+        }
         Packet::Setup(setup) => setup.encode(&mut bytes),
     }
     bytes

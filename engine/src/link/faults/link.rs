@@ -55,7 +55,6 @@ struct Held {
     to: SocketAddr,
     via: Via,
     segment_len: usize,
-    fragment: bool,
     bytes: Vec<u8>,
 }
 
@@ -117,10 +116,9 @@ impl FaultyLink {
             if held.due > now {
                 break;
             }
-            let Held { to, via, segment_len, fragment, .. } = *held;
+            let Held { to, via, segment_len, .. } = *held;
             let slices = [Slice::new(&held.bytes)];
-            let train = Train { to, via, segment_len, fragment, slices: &slices };
-            let sent = self.inner.send(&train);
+            let sent = self.inner.send(&Train { to, via, segment_len, slices: &slices });
             if matches!(sent, Ok(Sent::Full)) {
                 return Ok(false);
             }
@@ -190,10 +188,10 @@ impl FaultyLink {
             return;
         }
         self.held_bytes += bytes.len();
-        let Train { to, via, segment_len, fragment, .. } = *train;
+        let Train { to, via, segment_len, .. } = *train;
         let order = self.holds;
         self.holds += 1;
-        self.held.push(Reverse(Held { due, order, to, via, segment_len, fragment, bytes }));
+        self.held.push(Reverse(Held { due, order, to, via, segment_len, bytes }));
     }
 
     fn buffer(&mut self) -> Vec<u8> {

@@ -5,7 +5,6 @@
 //! times slower than that.
 
 pub(crate) mod cut;
-mod fragments;
 mod paths;
 mod recv;
 mod send;
@@ -20,7 +19,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use socket2::{SockAddr, Socket};
 
 use self::cut::Cutter;
-use self::fragments::fragmenting;
 use self::paths::PathSockets;
 use self::send::{Refusal, send_each, send_once};
 pub(crate) use self::socket::{open_path, set as set_option};
@@ -135,7 +133,6 @@ impl UdpLink {
         let fits = (1..=self.caps.train_segments).contains(&datagrams)
             && bytes <= self.caps.train_bytes
             && train.slices.len() <= MAX_SLICES;
-        let fits = fits && (datagrams == 1 || !train.fragment);
         if fits && train.segment_len > 0 {
             return Ok(datagrams);
         }
@@ -172,18 +169,6 @@ impl UdpLink {
             }
         }
         Ok(Sent::Gone)
-    }
-
-    /// Sends a single datagram that the network may fragment.
-    fn send_in_fragments(&mut self, train: &Train<'_>) -> io::Result<Sent> {
-        let is_ipv6 = self.local.is_ipv6();
-        let send = |fd, to: Option<&SockAddr>| {
-            fragmenting(fd, is_ipv6, || send_once(fd, to, train.slices, None))
-        };
-        match self.send_by(train, send) {
-            Ok(()) => Ok(Sent::Gone),
-            Err(error) => self.judge(error, train),
-        }
     }
 
     /// What a refused send means to the caller.
@@ -254,9 +239,6 @@ impl Link for UdpLink {
     fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
         let datagrams = self.check(train)?;
         let alone = datagrams == 1;
-        if train.fragment {
-            return self.send_in_fragments(train);
-        }
         if !alone && self.without_gso.contains(&train.to.ip()) {
             return self.send_singly(train);
         }

@@ -3,7 +3,7 @@
 use std::io;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::ptr;
 
 use braid_wire::{PathId, SOURCE_PORT_BASE};
@@ -163,13 +163,11 @@ fn as_int(bytes: usize) -> c_int {
 }
 
 pub(crate) fn set(socket: &Socket, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
-    set_on(socket.as_raw_fd(), level, name, value)
-}
-
-pub(super) fn set_on(fd: RawFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let len = mem::size_of::<c_int>() as libc::socklen_t;
     // SAFETY: the kernel reads `len` bytes at `value`, which is that long.
-    let done = unsafe { libc::setsockopt(fd, level, name, ptr::from_ref(&value).cast(), len) };
+    let done = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, name, ptr::from_ref(&value).cast(), len)
+    };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -23,7 +23,7 @@ fn send(link: &mut UdpLink, to: SocketAddr, via: Via, segment_len: usize, bytes:
     // Cut so that datagrams and slices do not agree.
     let (a, b) = bytes.split_at(bytes.len() / 3);
     let slices = [Slice::new(a), Slice::new(b)];
-    link.send(&Train { to, via, segment_len, fragment: false, slices: &slices }).unwrap()
+    link.send(&Train { to, via, segment_len, slices: &slices }).unwrap()
 }
 
 struct Got {
@@ -128,7 +128,6 @@ fn ipv6_works() {
     let refused = a.send(&Train {
         to: at(&b, "127.0.0.1"),
         via: Via::Port,
-        fragment: false,
         segment_len: 1,
         slices: &[Slice::new(b"x")],
     });
@@ -209,7 +208,7 @@ fn refusals_are_told_apart() {
         assert_eq!(of(code) == Refusal::Unreachable, code != libc::EINVAL);
         let (mut link, bytes) = (bind("127.0.0.1:0"), [Slice::new(b"x")]);
         let to = link.local_addr();
-        let train = Train { to, via: Via::Port, segment_len: 1, fragment: false, slices: &bytes };
+        let train = Train { to, via: Via::Port, segment_len: 1, slices: &bytes };
         let judged = link.judge(io::Error::from_raw_os_error(code), &train);
         assert_eq!(judged.unwrap(), Sent::Gone);
         assert_eq!(link.counters.unreachable, 1);
@@ -275,8 +274,7 @@ fn misfits_are_named() {
     let mut error = |via, segment_len, len| {
         let bytes = vec![0; len];
         let slices = [Slice::new(&bytes)];
-        let error =
-            a.send(&Train { to, via, segment_len, fragment: false, slices: &slices }).unwrap_err();
+        let error = a.send(&Train { to, via, segment_len, slices: &slices }).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         error.to_string()
     };
@@ -284,13 +282,7 @@ fn misfits_are_named() {
     assert!(error(path(0), 0, 10).contains("10 bytes"));
     assert!(error(path(0), 10, 641).contains("65 datagrams"));
     assert!(error(path(0), 65_535, 65_508).contains("65508 bytes"));
-    let train = Train {
-        to,
-        via: Via::Port,
-        segment_len: 2000,
-        fragment: false,
-        slices: &[Slice::new(&[0; 1600])],
-    };
+    let train = Train { to, via: Via::Port, segment_len: 2000, slices: &[Slice::new(&[0; 1600])] };
     let error = a.judge(io::Error::from_raw_os_error(libc::EMSGSIZE), &train).unwrap_err();
     assert!(error.to_string().contains("a datagram of 1600 bytes does not fit"), "{error}");
 }

@@ -25,11 +25,11 @@ use super::error::TrunkError;
 use super::lane::{LANE_SENDS, Lane, credits, receives};
 use super::losses::Losses;
 use super::options::VerbsSetupError;
-use super::parts::MAX_PARTS;
 use super::pool::Pool;
 use super::recv_cqs::RecvCqs;
 use super::segments::Segments;
 use super::trunk::{Owner, Partner, Trunk};
+use crate::parts::MAX_PARTS;
 use crate::random;
 
 pub(crate) use receive::Arrived;

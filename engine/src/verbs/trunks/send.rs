@@ -5,9 +5,9 @@ use braid_wire::{DataHeader, FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, NoteBody, Pa
 
 use super::{Trunks, counting};
 use crate::memory::append;
+use crate::parts::MAX_PARTS;
 use crate::verbs::batch::Entries;
 use crate::verbs::lane::{LANE_SENDS, MAX_PIECES};
-use crate::verbs::parts::MAX_PARTS;
 
 /// Work requests that the NIC may have at a time: fewer than a lane holds, and enough to keep it busy.
 const BUSY: usize = LANE_SENDS - MAX_PARTS - 32;

@@ -1,18 +1,39 @@
-//! Packets that come in parts, each a single packet of the NIC.
+//! Packets that come in parts.
 //!
-//! A UC queue pair drops a message of which one packet is lost, and Soft-RoCE the next one with it. Where packets
+//! Over UDP, those that were cut when the path carried more than it does now. Over verbs, each part is a single packet
+//! of the NIC: a UC queue pair drops a message of which one packet is lost, and Soft-RoCE the next one with it. Where packets
 //! get lost, or overtake each other on one lane, parts of one packet each lose no more than what was lost.
 
-use braid_wire::{Frame, MAX_DATA_HEADER_LEN};
+use braid_wire::{Frame, MAX_DATA_HEADER_LEN, Part};
 
-/// Packets of one lane that may be incomplete at a time; older ones give way.
+/// Packets of one lane or queue pair that may be incomplete at a time; older ones give way.
 const OPEN: usize = 8;
 /// Most parts of a packet: what `seen` has room for.
 pub(crate) const MAX_PARTS: usize = 64;
 /// Bytes of the longest packet that there can be: the length of a payload has 16 bits.
 const LONGEST: usize = MAX_DATA_HEADER_LEN + u16::MAX as usize;
 
-/// The incomplete packets of a lane.
+/// Which part of which packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Which {
+    serial: u32,
+    index: u8,
+    count: u8,
+}
+
+impl From<&Frame> for Which {
+    fn from(frame: &Frame) -> Self {
+        Which { serial: frame.serial, index: frame.index, count: frame.count }
+    }
+}
+
+impl From<&Part> for Which {
+    fn from(part: &Part) -> Self {
+        Which { serial: part.serial, index: part.index, count: part.count }
+    }
+}
+
+/// The incomplete packets of a lane or queue pair.
 #[derive(Default)]
 pub(crate) struct Parts {
     open: [Packet; OPEN],
@@ -31,16 +52,22 @@ struct Packet {
 }
 
 impl Parts {
-    /// A part has come, the lane's NIC packets being `part_len` long without their frames. Returns the packet if that
-    /// completes it. A part whose frame and length do not fit each other, or the packet's other parts, is ignored.
-    pub(crate) fn take(&mut self, frame: &Frame, part: &[u8], part_len: usize) -> Option<&[u8]> {
-        let (index, count) = (usize::from(frame.index), usize::from(frame.count));
+    /// A part has come; all but the last of a packet are `part_len` long. Returns the packet if that
+    /// completes it. A part whose length and place do not fit each other, or the packet's other parts, is ignored.
+    pub(crate) fn take(
+        &mut self,
+        which: impl Into<Which>,
+        part: &[u8],
+        part_len: usize,
+    ) -> Option<&[u8]> {
+        let which = which.into();
+        let (index, count) = (usize::from(which.index), usize::from(which.count));
         if !fits(index, count, part.len(), part_len) {
             return None;
         }
-        let packet = &mut self.open[frame.serial as usize % OPEN];
-        if packet.seen == 0 || packet.serial != frame.serial || packet.count != frame.count {
-            packet.begin(frame, part_len);
+        let packet = &mut self.open[which.serial as usize % OPEN];
+        if packet.seen == 0 || packet.serial != which.serial || packet.count != which.count {
+            packet.begin(which, part_len);
         }
         packet.add(index, part, part_len)
     }
@@ -54,9 +81,9 @@ fn fits(index: usize, count: usize, len: usize, part_len: usize) -> bool {
 }
 
 impl Packet {
-    fn begin(&mut self, frame: &Frame, part_len: usize) {
-        (self.serial, self.seen, self.count, self.len) = (frame.serial, 0, frame.count, 0);
-        self.bytes.resize(usize::from(frame.count) * part_len, 0);
+    fn begin(&mut self, which: Which, part_len: usize) {
+        (self.serial, self.seen, self.count, self.len) = (which.serial, 0, which.count, 0);
+        self.bytes.resize(usize::from(which.count) * part_len, 0);
     }
 
     fn add(&mut self, index: usize, part: &[u8], part_len: usize) -> Option<&[u8]> {

@@ -1,0 +1,78 @@
+//! A part of a data packet that is longer than what the path carries by now.
+
+use zerocopy::byteorder::big_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::bth::Bth;
+use crate::check::header_crc;
+use crate::{BASE_DATAGRAM, DecodeError, Opcode, QpId, Token, VERSION};
+
+/// Bytes of a part's header.
+pub const PART_HEADER_LEN: usize = size_of::<Raw>();
+/// Bytes of the packet in every part but the last, which may have less: every path carries that.
+pub const PART_LEN: usize = BASE_DATAGRAM - PART_HEADER_LEN;
+
+/// What a part says of itself; bytes of the packet follow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The receiving queue pair.
+    pub qp: QpId,
+    /// Its token.
+    pub token: Token,
+    /// Common to all parts of one transmission of a packet.
+    pub serial: u32,
+    /// Which part, from 0.
+    pub index: u8,
+    /// How many there are.
+    pub count: u8,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Raw {
+    bth: Bth,
+    version: u8,
+    index: u8,
+    count: u8,
+    reserved: u8,
+    token: U32,
+    serial: U32,
+    check: U32,
+}
+
+const CHECKED: usize = PART_HEADER_LEN - size_of::<U32>();
+
+impl Part {
+    /// Appends the header, check included.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut raw = Raw {
+            bth: Bth::new(Opcode::Part, self.qp, 0),
+            version: VERSION,
+            index: self.index,
+            count: self.count,
+            reserved: 0,
+            token: U32::new(self.token.0),
+            serial: U32::new(self.serial),
+            check: U32::new(0),
+        };
+        raw.check = U32::new(header_crc(&raw.as_bytes()[..CHECKED], &[]));
+        out.extend_from_slice(raw.as_bytes());
+    }
+
+    /// Returns the bytes of the packet, too.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
+        let short = DecodeError::Short { have: bytes.len(), need: PART_HEADER_LEN };
+        let (raw, body) = Raw::ref_from_prefix(bytes).map_err(|_| short)?;
+        if header_crc(&bytes[..CHECKED], &[]) != raw.check.get() {
+            return Err(DecodeError::HeaderCheck);
+        }
+        let is_inside = raw.index < raw.count;
+        let is_last = is_inside && raw.index + 1 == raw.count;
+        let fits = if is_last { 1..=PART_LEN } else { PART_LEN..=PART_LEN };
+        if !is_inside || !fits.contains(&body.len()) {
+            return Err(DecodeError::Length);
+        }
+        let (qp, token, serial) = (raw.bth.qp_id(), Token(raw.token.get()), raw.serial.get());
+        Ok((Part { qp, token, serial, index: raw.index, count: raw.count }, body))
+    }
+}
