@@ -1,7 +1,7 @@
 //! A waiting `braid-perf` server waits on for the right client, whoever else comes.
 
 use std::io::{BufRead, BufReader, Lines};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
@@ -124,4 +124,18 @@ fn whoever_comes_while_a_client_connects_is_not_mixed_up_with_it() {
     drop(control);
     assert!(server.complaint().contains("waiting for a client"));
     server.serve_the_right_one();
+}
+
+#[test]
+fn a_client_whose_server_is_not_there_says_what_the_system_knows() {
+    let port = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = port.local_addr().expect("it is bound");
+    drop(port);
+    let client = Command::new(env!("CARGO_BIN_EXE_braid-perf"))
+        .args(["write-bw", "127.0.0.1", "-p", &address.port().to_string()])
+        .output()
+        .expect("braid-perf starts");
+    let says = String::from_utf8_lossy(&client.stderr);
+    let wanted = format!("connect: {address} cannot be reached: Connection refused");
+    assert!(client.status.code() == Some(1) && says.contains(&wanted), "{says}");
 }

@@ -40,9 +40,10 @@ pub enum ConnectError {
         /// Bytes of the largest datagram (UDP payload) that this host's route takes, as far as it knows the path.
         route: usize,
     },
-    /// There is no way to that address.
+    /// There is no way to that address, or nobody has the port: the system knows, or has been told within half a second or so
+    /// by a router or the host, before anything else has come from there.
     #[error(
-        "{addr} cannot be reached: {source}; check the address, and that the engine is bound to an address of that kind"
+        "{addr} cannot be reached: {source}; check the address and the port, that a Braid listener is there, and that the engine is bound to an address of that kind"
     )]
     Unreachable {
         /// Whom it was to reach.

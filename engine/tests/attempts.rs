@@ -46,6 +46,20 @@ fn every_attempt_has_a_token_of_its_own() {
     }
 }
 
+/// ICMP messages can be forged; a cookie repeats the attempt's nonce.
+#[test]
+fn a_refusal_is_not_believed_after_an_answer() {
+    let (side, responder) = ends();
+    let (qp, addr) = (&side.qp, responder.addr());
+    thread::scope(|scope| {
+        let attempt = scope.spawn(move || qp.connect(addr, &[], Duration::from_secs(1)));
+        responder.hear_connect();
+        // Nobody has the port now.
+        drop(responder);
+        assert!(timed_out(&attempt.join().unwrap().unwrap_err()));
+    });
+}
+
 #[test]
 fn an_accept_that_comes_too_late_is_answered_with_a_disconnect() {
     let (side, responder) = ends();

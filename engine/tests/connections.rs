@@ -2,6 +2,7 @@
 
 mod pair;
 
+use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -88,6 +89,25 @@ fn nobody_there() {
         assert!(matches!(error, ConnectError::TimedOut { .. }), "{name}: {error}");
         assert!(error.to_string().contains(&addr.to_string()));
         assert!(start.elapsed() < Duration::from_secs(2));
+        assert_eq!(side.qp.state(), QpState::Init, "it can be tried again");
+    }
+}
+
+/// Loopback answers at once that nobody has the port.
+#[test]
+fn a_port_that_nobody_has_is_not_waited_for() {
+    for progress in [Progress::Threads(1), Progress::Application] {
+        let side = Side::new(&EngineConfig { progress, ..local() }, |_| {});
+        let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let addr = port.local_addr().unwrap();
+        drop(port);
+        let error = side.qp.connect(addr, &[], PATIENCE).unwrap_err();
+        let refused = |source: &io::Error| source.kind() == io::ErrorKind::ConnectionRefused;
+        assert!(
+            matches!(&error, ConnectError::Unreachable { source, .. } if refused(source)),
+            "{error}"
+        );
+        assert!(error.to_string().contains(&addr.to_string()));
         assert_eq!(side.qp.state(), QpState::Init, "it can be tried again");
     }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong in a call of NCCL's, and the code that NCCL gets for it.
 
 use std::ffi::c_int;
+use std::io::ErrorKind;
 
 use braid::{
     ConnectError, CreateCqError, CreateQpError, EngineError, ListenError, PostError, RegisterError,
@@ -112,6 +113,11 @@ fn connect_code(error: &ConnectError) -> c_int {
         ConnectError::TimedOut { .. }
         | ConnectError::Rejected { .. }
         | ConnectError::Cancelled { .. } => code::REMOTE_ERROR,
+        ConnectError::Unreachable { source, .. }
+            if source.kind() == ErrorKind::ConnectionRefused =>
+        {
+            code::REMOTE_ERROR
+        }
         ConnectError::Unreachable { .. } | ConnectError::PathMtu { .. } => code::SYSTEM_ERROR,
         _ => code::INTERNAL_ERROR,
     }

@@ -16,6 +16,7 @@ use std::time::Instant;
 use braid_wire::PathId;
 
 pub(crate) use slice::Slice;
+pub(crate) use udp::Reach;
 
 /// What a link can do.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +93,11 @@ pub(crate) trait Link: Send {
 
     /// Bytes of the largest datagram (UDP payload) that fits the first hop's MTU towards `to`.
     fn max_datagram(&self, to: SocketAddr) -> io::Result<usize>;
+
+    /// Something that can be asked what the system knows of `to`, by way of another port; `None`: it knows nothing.
+    fn reach(&self, _to: SocketAddr) -> Option<Reach> {
+        None
+    }
 
     /// Opens paths 0 to `count - 1`, so that what stands in the way is known before it is needed. Any
     /// other can be sent on too: an acknowledgement takes the path that the peer chose.

@@ -1,15 +1,19 @@
 //! The connections that a worker's queue pairs are trying to make.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_transport::{ConnectError as SetupError, Initiator, QpState};
-use braid_wire::{Connect, Control, ControlKind, FinalAck, Offer, QpId, Setup, Time};
+use braid_wire::{
+    BASE_DATAGRAM, Connect, Control, ControlKind, FinalAck, Offer, QpId, Setup, Time,
+};
 
 use super::outbox::Outbox;
+use super::reachability::Reachability;
 use crate::connect::Outcome;
-use crate::link::Via;
+use crate::link::{Link, Via};
 use crate::qp::QpShared;
 use crate::random;
 
@@ -24,6 +28,8 @@ pub(crate) struct Attempting {
     pub(crate) moved: bool,
     /// Where the ACCEPT came from: the port of the worker that has accepted.
     pub(crate) accepted_from: SocketAddr,
+    /// What is known of the responder, until it has answered.
+    pub(crate) reach: Reachability,
     /// Where the application waits.
     pub(crate) outcome: Arc<Outcome>,
 }
@@ -43,6 +49,8 @@ pub(crate) enum Use {
 pub(crate) enum Ended {
     /// The peer has accepted it, or nobody has.
     Answered(Result<Connect, SetupError>),
+    /// The system knows that nobody can answer.
+    Unreachable(io::Error),
     /// Its queue pair has left INIT: the application has moved it to ERR, or its completion queue has overrun.
     Abandoned,
 }
@@ -103,6 +111,7 @@ impl Initiators {
             _ => {}
         }
         attempt.initiator.on_setup(now, answer);
+        attempt.reach = Reachability::Settled;
         Use::Taken
     }
 
@@ -135,29 +144,45 @@ impl Initiators {
     }
 
     /// Sends what is due and takes out an attempt that has ended, with how it did.
-    pub(crate) fn poll(&mut self, now: Time, outbox: &mut Outbox) -> Option<(Attempting, Ended)> {
-        let mut ended = None;
-        for (nonce, attempt) in &mut self.attempts {
-            if attempt.qp.state() != QpState::Init {
-                ended = Some((*nonce, Ended::Abandoned));
-                break;
-            }
-            if let Some(outcome) = attempt.initiator.outcome(now) {
-                ended = Some((*nonce, Ended::Answered(outcome.cloned())));
-                break;
-            }
-            while let Some(setup) = attempt.initiator.poll_transmit(now) {
-                let mut bytes = Vec::new();
-                setup.encode(&mut bytes);
-                outbox.note(attempt.to, Via::Port, &bytes);
-            }
-        }
+    pub(crate) fn poll(
+        &mut self,
+        now: Time,
+        link: &dyn Link,
+        outbox: &mut Outbox,
+    ) -> Option<(Attempting, Ended)> {
+        let ended = self.attempts.iter_mut().find_map(|(nonce, attempt)| {
+            attempt.poll(now, link, outbox).map(|ended| (*nonce, ended))
+        });
         let (nonce, ended) = ended?;
         self.attempts.remove(&nonce).map(|attempt| (attempt, ended))
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         self.attempts.values().filter_map(|attempt| attempt.initiator.next_timeout()).min()
+    }
+}
+
+impl Attempting {
+    /// Sends what is due, unless the attempt has ended.
+    fn poll(&mut self, now: Time, link: &dyn Link, outbox: &mut Outbox) -> Option<Ended> {
+        if self.qp.state() != QpState::Init {
+            return Some(Ended::Abandoned);
+        }
+        if let Some(outcome) = self.initiator.outcome(now) {
+            return Some(Ended::Answered(outcome.cloned()));
+        }
+        while let Some(setup) = self.initiator.poll_transmit(now) {
+            let mut bytes = Vec::new();
+            setup.encode(&mut bytes);
+            if let Setup::Hello(hello) = setup
+                && usize::from(hello.len) < BASE_DATAGRAM
+                && let Some(why) = self.reach.on_hello(link, self.to, &bytes)
+            {
+                return Some(Ended::Unreachable(why));
+            }
+            outbox.note(self.to, Via::Port, &bytes);
+        }
+        None
     }
 }
 

@@ -9,6 +9,7 @@ mod initiators;
 mod outbox;
 mod peers;
 mod qps;
+mod reachability;
 mod responder;
 mod set_up;
 mod signals;

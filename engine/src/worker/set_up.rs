@@ -12,6 +12,7 @@ use braid_wire::{BASE_DATAGRAM, Connect, Crc, DATA_HEADER_LEN, Offer, QpId, Time
 use super::Worker;
 use super::initiators::{Attempting, Ended, decline};
 use super::qps::Place;
+use super::reachability::Reachability;
 use crate::connect::{ConnectError, Outcome};
 use crate::random;
 use crate::verbs::{Owner, Partner, TrunkError, Trunks};
@@ -48,8 +49,16 @@ impl Worker {
         let entry = self.qps.at(index).expect("it has just made an offer");
         entry.attempt = Some(nonce);
         let qp = entry.shared.clone();
-        let attempt =
-            Attempting { initiator, qp, ours, to, moved: false, accepted_from: to, outcome };
+        let attempt = Attempting {
+            initiator,
+            qp,
+            ours,
+            to,
+            moved: false,
+            accepted_from: to,
+            reach: Reachability::default(),
+            outcome,
+        };
         self.initiators.insert(nonce, attempt);
         self.progress();
         Ok(())
@@ -67,7 +76,8 @@ impl Worker {
             return false;
         }
         let mut worked = false;
-        while let Some((attempt, ended)) = self.initiators.poll(now, &mut self.outbox) {
+        while let Some((attempt, ended)) = self.initiators.poll(now, &*self.link, &mut self.outbox)
+        {
             worked = true;
             self.end_attempt(now, attempt, ended);
         }
@@ -89,6 +99,7 @@ impl Worker {
                 let route = self.link.max_datagram(addr).unwrap_or(0);
                 Err(ConnectError::PathMtu { addr, route })
             }
+            Ended::Unreachable(source) => Err(ConnectError::Unreachable { addr, source }),
             Ended::Abandoned => Err(ConnectError::Cancelled { addr }),
         };
         attempt.outcome.set(ended_with);

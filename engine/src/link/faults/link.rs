@@ -13,7 +13,7 @@ use rand_pcg::Pcg64;
 use super::fate::{Fate, corrupt};
 use super::{Faults, FaultsError};
 use crate::link::udp::cut::Cutter;
-use crate::link::{Link, LinkCaps, LinkLosses, Received, Sent, Slice, Train, Via};
+use crate::link::{Link, LinkCaps, LinkLosses, Reach, Received, Sent, Slice, Train, Via};
 
 /// Bytes held back at once; with more the link is full. Only a long delay gets there.
 const MAX_HELD: usize = 256 << 20;
@@ -223,6 +223,10 @@ impl Link for FaultyLink {
 
     fn max_datagram(&self, to: SocketAddr) -> io::Result<usize> {
         self.inner.max_datagram(to)
+    }
+
+    fn reach(&self, to: SocketAddr) -> Option<Reach> {
+        self.inner.reach(to)
     }
 
     fn open_paths(&mut self, count: usize) -> io::Result<()> {

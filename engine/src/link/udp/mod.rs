@@ -6,6 +6,7 @@
 
 pub(crate) mod cut;
 mod paths;
+mod reach;
 mod recv;
 mod send;
 mod socket;
@@ -20,6 +21,7 @@ use socket2::{SockAddr, Socket};
 
 use self::cut::Cutter;
 use self::paths::PathSockets;
+pub(crate) use self::reach::Reach;
 use self::send::{Refusal, send_each, send_once};
 pub(crate) use self::socket::{open_path, set as set_option};
 use super::{Link, LinkCaps, LinkLosses, Received, Sent, Train, Via};
@@ -230,6 +232,11 @@ impl Link for UdpLink {
         let headers = if to.is_ipv4() { 20 + 8 } else { 40 + 8 };
         let mtu = socket::route_mtu(self.local, to)?;
         Ok(mtu.saturating_sub(headers).min(MAX_TRAIN))
+    }
+
+    fn reach(&self, to: SocketAddr) -> Option<Reach> {
+        let made = Reach::open(self.local, to);
+        made.inspect_err(|error| tracing::debug!(%to, %error, "nobody can be asked")).ok()
     }
 
     fn open_paths(&mut self, count: usize) -> io::Result<()> {
