@@ -78,3 +78,17 @@ impl<T, E: std::fmt::Display> Attempt<T> for Result<T, E> {
         self.map_err(|error| Failure::Engine { what, why: error.to_string() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_work_request_is_named_as_its_user_knows_it() {
+        let peer = "10.0.0.2:4791".parse().expect("an address");
+        let (what, status) = ("Write of message 17".to_owned(), braid::Status::RetryExceeded);
+        let says = Failure::Work { what, qp: 3, peer, status }.to_string();
+        let begin = "Write of message 17 on queue pair 3 with 10.0.0.2:4791 failed: retry exceeded";
+        assert!(says.starts_with(begin), "{says}");
+    }
+}

@@ -94,6 +94,13 @@ impl Control {
         })
     }
 
+    /// Answers a peer, which can ask as often as it likes: half of the room is for what nobody has to ask for.
+    pub(crate) fn answer(&mut self, to: &ControlAddress, frame: Frame, body: &[u8]) {
+        if self.free.len() > SENDS as usize / 2 {
+            self.send(to, frame, body);
+        }
+    }
+
     /// Sends a datagram, or drops it if there is no room, as networks do.
     pub(crate) fn send(&mut self, to: &ControlAddress, frame: Frame, body: &[u8]) {
         let len = FRAME_LEN + body.len();

@@ -292,7 +292,7 @@ impl Trunks {
         let Some(number) = lane.number() else { return };
         let path = PathId::new(index as u16);
         let body = NoteBody::Renewed { path, generation: lane.generation, lane: number };
-        self.control.send(far.control(), Frame::note(), &far.note(body).encode());
+        self.control.answer(far.control(), Frame::note(), &far.note(body).encode());
     }
 
     /// Waits until the NIC reads for no work request any more: memory is about to go.

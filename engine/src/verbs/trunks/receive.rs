@@ -267,7 +267,7 @@ impl Trunks {
             }
             NoteBody::Ask { rkey } => {
                 let body = tell(owner, rkey, regions);
-                self.control.send(far.control(), Frame::note(), &far.note(body).encode());
+                self.control.answer(far.control(), Frame::note(), &far.note(body).encode());
             }
             NoteBody::Renewed { path, generation, lane } => {
                 if self.reconnect(now, note.qp, (path, generation), lane) {

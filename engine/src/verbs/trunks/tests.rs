@@ -188,6 +188,21 @@ fn a_peer_that_renews_with_every_note_is_followed_now_and_then() {
 }
 
 #[test]
+fn a_peer_that_asks_without_end_leaves_room_for_acknowledgements() {
+    let mut host = Host::new(2);
+    let (address, other) = (host.join(5), QpId::new(6));
+    host.join(6);
+    host.fence(&address, 0);
+    for _ in 0..300 {
+        host.note(&address, 5, NoteBody::Ask { rkey: 1 });
+        host.fence(&address, 0);
+    }
+    let before = host.fake.took("post_send");
+    (0..100).for_each(|_| host.trunks.note(other, PathId::new(0), b"an acknowledgement"));
+    assert_eq!(host.fake.took("post_send") - before, 100);
+}
+
+#[test]
 fn a_lane_that_cannot_be_closed_is_counted_once() {
     let mut host = Host::new(2);
     let address = host.join(5);
