@@ -44,8 +44,13 @@ counters! {
     header_check,
     /// Data packets dropped because the payload check failed: damaged on the way.
     payload_check,
-    /// Packets dropped because no queue pair has that number and token.
+    /// Packets dropped because no queue pair has that number.
     unknown_qp,
+    /// Packets dropped because they have another token than the queue pair of that number: those of an earlier
+    /// connection, or guesses.
+    wrong_token,
+    /// Packets dropped because they have the number and token of a connection and come from another host than its peer.
+    wrong_source,
     /// Data packets that had arrived before.
     duplicates,
     /// Data packets refused: outside the window, no receive posted, no access, wrong state, a fence of what there is not.

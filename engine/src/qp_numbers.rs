@@ -1,5 +1,5 @@
 //! Queue pair numbers: the low 16 bits are an index that no other queue pair of the engine has, the
-//! high 8 are random, so that a number rarely comes back soon.
+//! high 8 its generation, which begins at random and counts on: a number comes back after 256 queue pairs of its index.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,8 @@ const FIRST: usize = 2;
 #[derive(Debug)]
 pub(crate) struct QpNumbers {
     next: usize,
-    free: VecDeque<u32>,
+    /// Numbers that were given back, of one index each.
+    free: VecDeque<QpId>,
 }
 
 impl Default for QpNumbers {
@@ -27,19 +28,23 @@ impl Default for QpNumbers {
 impl QpNumbers {
     /// `None`: all are taken.
     pub(crate) fn take(&mut self) -> Option<QpId> {
-        let index = if self.next < MAX_QUEUE_PAIRS {
-            self.next += 1;
-            self.next as u32 - 1
-        } else {
-            self.free.pop_front()?
-        };
+        if self.next == MAX_QUEUE_PAIRS {
+            return self.free.pop_front().map(next_generation);
+        }
         let generation = u32::from(random::bytes::<1>()[0]);
-        Some(QpId::new(generation << 16 | index))
+        let id = QpId::new(generation << 16 | self.next as u32);
+        self.next += 1;
+        Some(id)
     }
 
     pub(crate) fn give_back(&mut self, id: QpId) {
-        self.free.push_back(id.get() & 0xFFFF);
+        self.free.push_back(id);
     }
+}
+
+/// The next number of the same index.
+fn next_generation(id: QpId) -> QpId {
+    QpId::new(id.get().wrapping_add(1 << 16) & 0xFF_FFFF)
 }
 
 #[cfg(test)]
@@ -57,5 +62,22 @@ mod tests {
         numbers.give_back(taken[7]);
         assert_eq!(numbers.take().map(|id| id.get() & 0xFFFF), Some(taken[7].get() & 0xFFFF));
         assert_eq!(numbers.take(), None);
+    }
+
+    #[test]
+    fn a_number_comes_back_after_all_others_of_its_index() {
+        let mut numbers = QpNumbers::default();
+        while numbers.next < MAX_QUEUE_PAIRS {
+            numbers.take();
+        }
+        let first = QpId::new(0xFE_0007);
+        numbers.give_back(first);
+        let mut seen = HashSet::from([first]);
+        for _ in 0..255 {
+            let id = numbers.take().unwrap();
+            assert!(seen.insert(id), "{id} comes back after {}", seen.len());
+            numbers.give_back(id);
+        }
+        assert_eq!(numbers.take(), Some(first));
     }
 }

@@ -362,7 +362,7 @@ typedef struct braid_engine_counters {
     uint64_t header_check;
     // Data packets dropped because the payload check failed: damaged on the way.
     uint64_t payload_check;
-    // Packets dropped because no queue pair has that number and token.
+    // Packets dropped because no queue pair has that number.
     uint64_t unknown_qp;
     // Data packets that had arrived before.
     uint64_t duplicates;
@@ -378,6 +378,13 @@ typedef struct braid_engine_counters {
     uint64_t injected;
     // Times that the ways to a peer were found out, where `discover` is set.
     uint64_t ways_learnt;
+    // Packets dropped because they have another token than the queue pair of that number: those of an earlier
+    // connection, or guesses.
+    uint64_t wrong_token;
+    // Packets dropped because they have the number and token of a connection and come from another host than its peer.
+    uint64_t wrong_source;
+    // Connection requests put off because the backlog, or the share of it that one host may hold, was full.
+    uint64_t setup_busy;
 } braid_engine_counters;
 
 // What a memory region is.

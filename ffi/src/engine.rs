@@ -105,7 +105,7 @@ pub struct braid_engine_counters {
     pub header_check: u64,
     /// Data packets dropped because the payload check failed: damaged on the way.
     pub payload_check: u64,
-    /// Packets dropped because no queue pair has that number and token.
+    /// Packets dropped because no queue pair has that number.
     pub unknown_qp: u64,
     /// Data packets that had arrived before.
     pub duplicates: u64,
@@ -121,6 +121,13 @@ pub struct braid_engine_counters {
     pub injected: u64,
     /// Times that the ways to a peer were found out, where `discover` is set.
     pub ways_learnt: u64,
+    /// Packets dropped because they have another token than the queue pair of that number: those of an earlier
+    /// connection, or guesses.
+    pub wrong_token: u64,
+    /// Packets dropped because they have the number and token of a connection and come from another host than its peer.
+    pub wrong_source: u64,
+    /// Connection requests put off because the backlog, or the share of it that one host may hold, was full.
+    pub setup_busy: u64,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers only.
@@ -149,6 +156,9 @@ impl From<EngineCounters> for braid_engine_counters {
             unreachable: from.unreachable,
             injected: from.injected,
             ways_learnt: from.ways_learnt,
+            wrong_token: from.wrong_token,
+            wrong_source: from.wrong_source,
+            setup_busy: from.setup_busy,
         }
     }
 }

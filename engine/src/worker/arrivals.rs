@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use braid_transport::{Admit, Arrival, Disconnects, Landing};
+use braid_transport::{Admit, Arrival, Disconnects, Landing, QpSlot};
 use braid_wire::{
     Ack, CONTROL_LEN, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, Part, PathId,
-    Probe, SOURCE_PORT_BASE, Setup, Time,
+    Probe, QpId, SOURCE_PORT_BASE, Setup, Time, Token,
 };
 
 use super::initiators::{Initiators, Use};
@@ -29,16 +29,18 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) disconnects: &'a mut Disconnects<SocketAddr>,
     pub(crate) memory: Checked<'a>,
     pub(crate) counters: &'a WorkerCounters,
+    /// An RNIC has brought them. Those that came without an address have the token alone to show.
+    pub(crate) by_nic: bool,
 }
 
 impl Arrivals<'_> {
     pub(crate) fn datagram(&mut self, received: Received<'_>) {
         match Packet::decode(received.bytes) {
             Ok(Packet::Data(header, payload)) => self.data(&received, &header, payload),
-            Ok(Packet::Ack(ack)) => self.ack(&ack),
+            Ok(Packet::Ack(ack)) => self.ack(received.from, &ack),
             Ok(Packet::Control(control)) => self.control(received.from, &control),
             Ok(Packet::Setup(setup)) => self.setup(received.from, &setup),
-            Ok(Packet::Probe(probe)) => self.probe(&probe),
+            Ok(Packet::Probe(probe)) => self.probe(received.from, &probe),
             Ok(Packet::Part(part, bytes)) => self.part(&received, &part, bytes),
             Err(error) => self.undecodable(&received, error),
         }
@@ -48,7 +50,7 @@ impl Arrivals<'_> {
     pub(crate) fn take_from_nic(&mut self, arrived: Arrived<'_>) {
         match arrived {
             Arrived::Packet(received) => self.datagram(received),
-            Arrived::Placed(path, header) => self.segment(path, false, header, None),
+            Arrived::Placed(path, header) => self.segment(None, path, false, header, None),
             Arrived::Refused => self.counters.refused.add(1),
             Arrived::Renewed(id, path, generation) => {
                 let bound = self.qps.get(id).and_then(|entry| entry.bound());
@@ -60,23 +62,27 @@ impl Arrivals<'_> {
     }
 
     fn data(&mut self, received: &Received<'_>, header: &DataHeader, payload: &[u8]) {
-        let path = path_of(received.from.port());
-        self.segment(path, received.congestion, header, Some(payload));
+        let Received { from, congestion, .. } = *received;
+        self.segment(Some(from), path_of(from.port()), congestion, header, Some(payload));
     }
 
-    /// A segment; without `payload`, it is in its place already.
+    /// A segment; without `from` and `payload`, an RNIC has put it in its place.
     fn segment(
         &mut self,
+        from: Option<SocketAddr>,
         path: PathId,
         congestion: bool,
         header: &DataHeader,
         payload: Option<&[u8]>,
     ) {
         let Some(entry) = self.qps.addressed(header.qp, header.token) else {
-            return self.counters.unknown_qp.add(1);
+            return self.stray(header.qp);
         };
         // Without a peer: it has accepted us, and its data has overtaken the ACCEPT. It will be resent.
         let Some((peer, slot)) = entry.bound() else { return };
+        if from.is_some_and(|from| !entry.is_peer(from, self.by_nic)) {
+            return self.counters.wrong_source.add(1);
+        }
         let spoiled = |payload: &[u8]| header.check_payload(payload).is_err();
         if entry.crc == Crc::On && payload.is_some_and(spoiled) {
             return self.counters.payload_check.add(1);
@@ -93,22 +99,41 @@ impl Arrivals<'_> {
         }
     }
 
-    fn ack(&mut self, ack: &Ack) {
-        let bound = self.qps.addressed(ack.qp, ack.token).and_then(|entry| entry.bound());
-        let parts =
-            bound.and_then(|(peer, slot)| self.peers.parts(peer).map(|parts| (parts, slot)));
-        match parts {
-            Some(((endpoint, paths, _), slot)) => endpoint.on_ack(self.now, slot, ack, paths),
+    fn ack(&mut self, from: SocketAddr, ack: &Ack) {
+        let Some((peer, slot)) = self.bound(from, ack.qp, ack.token) else { return };
+        if let Some((endpoint, paths, _)) = self.peers.parts(peer) {
+            endpoint.on_ack(self.now, slot, ack, paths);
+        }
+    }
+
+    /// The connection that a packet of this number and token belongs to, if it is its peer that has sent it.
+    fn bound(&mut self, from: SocketAddr, id: QpId, token: Token) -> Option<(usize, QpSlot)> {
+        let Some(entry) = self.qps.addressed(id, token) else {
+            self.stray(id);
+            return None;
+        };
+        let bound = entry.bound()?;
+        if !entry.is_peer(from, self.by_nic) {
+            self.counters.wrong_source.add(1);
+            return None;
+        }
+        Some(bound)
+    }
+
+    /// A packet for nobody.
+    fn stray(&mut self, id: QpId) {
+        match self.qps.get(id) {
+            Some(_) => self.counters.wrong_token.add(1),
             None => self.counters.unknown_qp.add(1),
         }
     }
 
     /// Only data packets come in parts, and they are taken as if they had come whole.
     fn part(&mut self, received: &Received<'_>, part: &Part, bytes: &[u8]) {
-        let addressed = self.qps.addressed(part.qp, part.token);
-        let Some(entry) = addressed.filter(|entry| entry.bound().is_some()) else {
-            return self.counters.unknown_qp.add(1);
-        };
+        if self.bound(received.from, part.qp, part.token).is_none() {
+            return;
+        }
+        let Some(entry) = self.qps.get(part.qp) else { return };
         let Some(whole) = entry.take_part(part, bytes) else { return };
         match Packet::decode(&whole) {
             Ok(Packet::Data(header, payload)) => self.data(received, &header, payload),
@@ -118,11 +143,9 @@ impl Arrivals<'_> {
 
     /// The answer goes to the peer's receiving port, not to where the question came from: nobody can have it sent
     /// elsewhere.
-    fn probe(&mut self, probe: &Probe) {
-        let bound = self.qps.addressed(probe.qp, probe.token).and_then(|entry| entry.bound());
-        match bound {
-            Some((peer, slot)) => self.peers.endpoint_mut(peer).on_probe(self.now, slot, probe),
-            None => self.counters.unknown_qp.add(1),
+    fn probe(&mut self, from: SocketAddr, probe: &Probe) {
+        if let Some((peer, slot)) = self.bound(from, probe.qp, probe.token) {
+            self.peers.endpoint_mut(peer).on_probe(self.now, slot, probe);
         }
     }
 
@@ -136,17 +159,21 @@ impl Arrivals<'_> {
             ControlKind::Unknown => self.qps.get(control.qp),
             _ => self.qps.addressed(control.qp, control.token),
         };
-        match entry.map(|entry| (entry.bound(), entry.is_connecting())) {
-            Some((Some((peer, slot)), _)) => {
+        let by_nic = self.by_nic;
+        let state =
+            entry.map(|entry| (entry.bound(), entry.is_connecting(), entry.is_peer(from, by_nic)));
+        match state {
+            Some((Some(_), _, false)) => self.counters.wrong_source.add(1),
+            Some((Some((peer, slot)), ..)) => {
                 let path = path_of(from.port());
                 let Some((endpoint, paths, _)) = self.peers.parts(peer) else { return };
                 let known = endpoint.on_control(self.now, slot, control, path, paths);
                 self.counters.refused.add(u64::from(!known));
             }
             // It has been accepted, and the ACCEPT is still to come, or to be repeated. So will this be.
-            Some((None, true)) => {}
+            Some((None, true, _)) => {}
             _ => {
-                self.counters.unknown_qp.add(1);
+                self.stray(control.qp);
                 self.deny(from, control);
             }
         }

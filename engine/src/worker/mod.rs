@@ -252,6 +252,7 @@ impl Worker {
                 disconnects: &mut self.disconnects,
                 memory: Checked { regions: self.regions.load() },
                 counters: &self.counters,
+                by_nic: false,
             };
             let mut bytes = 0;
             let received = self.link.recv(&mut |received| {
@@ -285,6 +286,7 @@ impl Worker {
             disconnects: &mut self.disconnects,
             memory: Checked { regions },
             counters: &self.counters,
+            by_nic: true,
         };
         let count = trunks.poll(now, regions, &mut |arrived| arrivals.take_from_nic(arrived));
         self.counters.datagrams_received.add(count as u64);

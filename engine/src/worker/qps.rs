@@ -131,6 +131,12 @@ impl QpEntry {
         }
     }
 
+    /// Whether a packet from there may be its peer's. Some of what an RNIC brings has no address.
+    pub(crate) fn is_peer(&self, from: SocketAddr, by_nic: bool) -> bool {
+        let is_its_address = self.remote_addr.is_some_and(|addr| addr.ip() == from.ip());
+        is_its_address || (by_nic && from.ip().is_unspecified())
+    }
+
     /// Whether it waits to be accepted by a peer.
     pub(crate) fn is_connecting(&self) -> bool {
         self.attempt.is_some() && self.bound().is_none()

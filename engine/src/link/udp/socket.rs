@@ -16,6 +16,9 @@ use super::canonical;
 const SEND_BUFFER: usize = 4 << 20;
 /// ECN: this transport understands congestion marks (RFC 3168, section 5).
 const ECT_0: u32 = 0b10;
+/// `IPV6_ADDR_PREFERENCES` and `IPV6_PREFER_SRC_PUBLIC` of `linux/in6.h` (RFC 5014).
+const ADDR_PREFERENCES: c_int = 72;
+const PREFER_SRC_PUBLIC: c_int = 2;
 /// What other ports a path may have, best first. The first lies above what Linux hands out to
 /// sockets without a port of their own (32768-60999); no two paths share any.
 const SPARE_PORTS: [u16; 3] = [0xF000, 0xE000, 0xD000];
@@ -117,6 +120,8 @@ fn open(addr: SocketAddr) -> io::Result<Socket> {
         socket.set_only_v6(!addr.ip().is_unspecified())?;
         set(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
         socket.set_tclass_v6(ECT_0)?;
+        // A peer knows a connection by its address: a temporary one (RFC 8981) would change under it.
+        set(&socket, libc::IPPROTO_IPV6, ADDR_PREFERENCES, PREFER_SRC_PUBLIC)?;
     }
     Ok(socket)
 }
