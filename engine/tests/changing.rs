@@ -6,27 +6,35 @@ mod pair;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use braid::{MemoryRegion, wr};
-use pair::{Pair, Side, everywhere};
+use braid::{Crc, Faults, MemoryRegion, wr};
+use pair::{Pair, Side, configs};
 
 /// Large messages.
 const LEN: usize = 64 << 10;
 
-/// Runs a test in each way, while another thread writes to the first `len` bytes of one side's memory.
+/// Runs a test in each way, with and without losses, while another thread writes to the first `len` bytes of one
+/// side's memory.
 fn while_memory_changes(side: fn(&Pair) -> &Side, len: usize, test: impl Fn(&Pair)) {
-    everywhere(|p| {
-        let changes = AtomicBool::new(true);
-        thread::scope(|scope| {
-            scope.spawn(|| change(&side(p).memory, len, &changes));
-            // Also if the test panics.
-            let _stop = Stop(&changes);
-            test(p);
-        });
-        for side in [&p.a, &p.b] {
-            let counters = side.engine.counters();
-            assert_eq!(counters.payload_check, 0, "what was checked is not what was sent");
+    let none = Faults::default();
+    let some = Faults { drop: 0.02, reorder: 0.02, seed: 3, ..none };
+    for (name, mut config) in configs() {
+        for (faults, crc) in [(none, Crc::On), (some, Crc::On), (none, Crc::Off)] {
+            println!("-- {name}, check {crc:?}, {faults:?}");
+            (config.faults, config.crc) = (faults, crc);
+            let p = Pair::new(&config);
+            let changes = AtomicBool::new(true);
+            thread::scope(|scope| {
+                scope.spawn(|| change(&side(&p).memory, len, &changes));
+                // Also if the test panics.
+                let _stop = Stop(&changes);
+                test(&p);
+            });
+            for side in [&p.a, &p.b] {
+                let counters = side.engine.counters();
+                assert_eq!(counters.payload_check, 0, "what was checked is not what was sent");
+            }
         }
-    });
+    }
 }
 
 struct Stop<'a>(&'a AtomicBool);
@@ -66,7 +74,7 @@ fn a_counter_is_read_again_and_again() {
         |p| {
             let piece = p.a.memory.slice(LEN..LEN + 8).unwrap();
             let mut before = 0;
-            for id in 0..300 {
+            for id in 0..100 {
                 p.a.qp.post_send(wr::read(id, [piece], p.remote.at(0))).unwrap();
                 p.successes(&p.a, 1);
                 let value = p.a.memory.load_u64(LEN).unwrap();
@@ -84,7 +92,7 @@ fn large_reads() {
         LEN,
         |p| {
             let piece = p.a.memory.slice(LEN..2 * LEN).unwrap();
-            for id in 0..10 {
+            for id in 0..5 {
                 p.a.qp.post_send(wr::read(id, [piece], p.remote.at(0))).unwrap();
                 p.successes(&p.a, 1);
                 assert_a_mixture(&p.a.memory, LEN, &p.b.memory);
@@ -100,7 +108,7 @@ fn large_writes_and_sends() {
         LEN,
         |p| {
             let piece = p.a.memory.slice(..LEN).unwrap();
-            for id in 0..10 {
+            for id in 0..5 {
                 p.b.post_recv(id, LEN..2 * LEN);
                 p.a.qp.post_send(wr::write(id, [piece], p.remote.at(2 * LEN as u64))).unwrap();
                 p.a.qp.post_send(wr::send(id, [piece])).unwrap();

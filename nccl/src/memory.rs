@@ -22,7 +22,25 @@ pub(crate) struct Registration {
 /// A region is never kept beyond its last registration: the memory may be unmapped the next moment.
 pub(crate) struct RegionCache {
     pd: ProtectionDomain,
-    regions: Mutex<HashMap<Key, Weak<MemoryRegion>>>,
+    regions: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    by_key: HashMap<Key, Weak<MemoryRegion>>,
+    /// So many are swept for what is gone: twice as many as were left the last time, so a registration does not
+    /// look at all of them.
+    sweep_at: usize,
+}
+
+impl Known {
+    fn enter(&mut self, key: Key, region: &Arc<MemoryRegion>) {
+        if self.by_key.len() >= self.sweep_at {
+            self.by_key.retain(|_, region| region.strong_count() > 0);
+            self.sweep_at = 2 * self.by_key.len() + 16;
+        }
+        self.by_key.insert(key, Arc::downgrade(region));
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,15 +71,14 @@ impl RegionCache {
     ) -> Result<Registration, Error> {
         let key = Key { start: start as usize, len, receives };
         let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(region) = regions.get(&key).and_then(Weak::upgrade) {
+        if let Some(region) = regions.by_key.get(&key).and_then(Weak::upgrade) {
             return Ok(Registration { region });
         }
-        regions.retain(|_, region| region.strong_count() > 0);
         let access =
             if receives { Access::LOCAL_WRITE | Access::REMOTE_WRITE } else { Access::NONE };
         // SAFETY: the caller vouches for the memory.
         let region = Arc::new(unsafe { self.pd.register(start, len, access) }?);
-        regions.insert(key, Arc::downgrade(&region));
+        regions.enter(key, &region);
         Ok(Registration { region })
     }
 }
@@ -91,5 +108,11 @@ mod tests {
         let key = a.region.rkey();
         drop((a, b));
         assert_ne!(register(64, true).region.rkey(), key, "the old key is dead");
+        for len in (1..=64).cycle().take(1000) {
+            drop(register(len, true));
+            drop(register(len, false));
+        }
+        let known = cache.regions.lock().unwrap().by_key.len();
+        assert!(known < 40, "{known} are known, of which two are alive");
     }
 }

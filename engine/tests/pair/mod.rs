@@ -36,7 +36,14 @@ pub(crate) struct Pair {
 /// The four ways to run two engines.
 pub(crate) fn configs() -> Vec<(&'static str, EngineConfig)> {
     let mem = || Datapath::Mem(MemFabric::new());
-    let config = |datapath, progress| EngineConfig { datapath, progress, ..local() };
+    let config = |datapath, progress| {
+        let mut config = EngineConfig { datapath, progress, ..local() };
+        // One thread drives both engines: while one ends, the other confirms nothing.
+        if progress == Progress::Application {
+            config.linger = Duration::ZERO;
+        }
+        config
+    };
     vec![
         ("udp, threads", config(Datapath::Udp, Progress::Threads(1))),
         ("udp, application", config(Datapath::Udp, Progress::Application)),
