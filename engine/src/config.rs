@@ -74,7 +74,7 @@ pub struct EngineConfig {
     pub seed: u64,
     /// How long a worker looks for work before it sleeps.
     pub spin: Duration,
-    /// Silence after which a peer that owes an answer is asked for a sign of life.
+    /// How often a peer is asked for a sign of life, by its queue pairs in turn.
     pub ping_interval: Duration,
     /// Silence after which it is taken for dead. Unless told otherwise, a queue pair waits as long for any progress
     /// ([`crate::QpConfig::retry_timeout`]).

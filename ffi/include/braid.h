@@ -307,7 +307,7 @@ typedef struct braid_engine_config {
     // How long a thread looks for work before it sleeps, in microseconds. This and the timers below:
     // a day at most.
     uint64_t spin_us;
-    // Silence after which a peer that owes an answer is asked for a sign of life, in microseconds.
+    // How often a peer is asked for a sign of life, by its queue pairs in turn, in microseconds.
     uint64_t ping_interval_us;
     // Silence after which it is taken for dead, in microseconds.
     uint64_t peer_timeout_us;

@@ -82,9 +82,9 @@ pub struct EndpointConfig {
     pub train_bytes: u64,
     /// Bytes that all queue pairs together may have in flight: what the peer's socket can hold.
     pub peer_receive_buffer: u64,
-    /// Silence after which a peer that owes an answer is pinged.
+    /// How often the queue pairs, one after the other, ask for a sign of life.
     pub ping_interval: Duration,
-    /// Silence after which it is dead.
+    /// Silence after which the peer is dead, of time in which the driver ran.
     pub peer_timeout: Duration,
     /// What the path carries is searched, from [`braid_wire::BASE_DATAGRAM`], which set-up has proved, up to what the
     /// longest segments agreed on take, and followed as it changes (RFC 8899). Otherwise it carries whatever is agreed.

@@ -3,23 +3,26 @@
 use braid_lb::PathSet;
 use braid_wire::{ControlKind, PathId, Time};
 
-use super::{Endpoint, Member, QpSlot, Transmit, TransmitBody};
+use super::ring::Ring;
+use super::{Endpoint, QpSlot, Transmit, TransmitBody};
 use crate::Status;
 
 /// Signs of life of the peer.
 #[derive(Debug)]
 pub(super) struct Liveness {
     pub(super) check_at: Time,
-    /// Pings since then.
+    /// A ping was sent since nothing was heard.
+    asked: bool,
+    /// Intervals in which one was not answered.
     unanswered: u32,
+    /// Those that ask: all that receive.
+    pub(super) ring: Ring,
     /// The queue pair that is to ask for a sign of life.
     asker: Option<u32>,
     /// Questions take paths and the receiving port in turn: a single way may be dead.
     asks_by_path: bool,
     /// What is to be answered.
     pub(super) answer: Option<Answer>,
-    /// Where the search for a queue pair to ping goes on.
-    cursor: usize,
 }
 
 /// The answer to a PING, on the path that the PING came by.
@@ -35,36 +38,41 @@ impl Liveness {
     pub(super) fn new(check_at: Time) -> Self {
         Liveness {
             check_at,
+            asked: false,
             unanswered: 0,
+            ring: Ring::default(),
             asker: None,
             asks_by_path: false,
             answer: None,
-            cursor: 0,
         }
     }
 }
 
 impl Endpoint {
     pub(super) fn heard(&mut self) {
-        self.liveness.unanswered = 0;
+        (self.liveness.asked, self.liveness.unanswered) = (false, 0);
     }
 
-    /// Queue pairs that expect something of the peer ask for it in turn, also while others hear from
-    /// it: the other end of just this one may be gone, and its farewell lost. A peer that is silent
-    /// through enough pings is given up. Counting pings, not time, forgives a pause of our own process.
+    /// The queue pairs ask for a sign of life in turn, one in each interval, also while others hear from the peer: the
+    /// other end of just one may be gone and its DISCONNECT lost. They ask whether they wait for something or not: one
+    /// whose memory the peer writes to would never know otherwise. A peer that is silent through enough pings is given up.
     pub(super) fn check_liveness(&mut self, now: Time) {
         if now < self.liveness.check_at {
             return;
         }
-        self.liveness.check_at = now + self.config.ping_interval;
-        let interval = self.config.ping_interval.as_nanos().max(1);
-        let limit = (self.config.peer_timeout.as_nanos() / interval).max(1);
+        let interval = self.config.ping_interval;
+        // Who did not run did not listen: an answer may be there.
+        let listened = now - self.liveness.check_at < interval;
+        self.liveness.check_at = now + interval;
+        self.liveness.unanswered += u32::from(listened && self.liveness.asked);
+        let limit = (self.config.peer_timeout.as_nanos() / interval.as_nanos().max(1)).max(1);
         if u128::from(self.liveness.unanswered) < limit {
             self.ping_next();
             return;
         }
         self.liveness.unanswered = 0;
-        for index in 0..self.members.len() as u32 {
+        while let Some(index) = self.liveness.ring.first() {
+            self.liveness.ring.remove(index);
             if let Some(member) = self.members[index as usize].as_mut() {
                 member.qp.give_up(Status::RetryExceeded);
                 self.settle(index);
@@ -72,19 +80,10 @@ impl Endpoint {
         }
     }
 
-    /// Pings on behalf of the next queue pair that waits for something.
+    /// Pings on behalf of the next queue pair.
     pub(super) fn ping_next(&mut self) {
-        let count = self.members.len();
-        let waits = |index: &usize| {
-            self.members[*index].as_ref().is_some_and(|member| member.qp.is_waiting())
-        };
-        let start = self.liveness.cursor;
-        let found = (0..count).map(|step| (start + step) % count).find(waits);
-        if let Some(index) = found {
-            self.liveness.cursor = index + 1;
-            self.liveness.unanswered += 1;
-            self.liveness.asker = Some(index as u32);
-        }
+        self.liveness.asker = self.liveness.ring.advance();
+        self.liveness.asked = self.liveness.asker.is_some();
     }
 
     pub(super) fn poll_liveness(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
@@ -103,10 +102,7 @@ impl Endpoint {
 
     /// A queue pair that can ask whether a path works again.
     pub(super) fn prober(&self) -> Option<u32> {
-        let probes = |member: &Option<Member>| {
-            member.as_ref().is_some_and(|member| member.qp.state().receives())
-        };
-        self.members.iter().position(probes).map(|index| index as u32)
+        self.liveness.ring.first()
     }
 
     /// A path that is out of use is asked whether it works again.

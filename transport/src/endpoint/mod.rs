@@ -3,6 +3,7 @@
 
 mod liveness;
 mod path_mtu;
+mod ring;
 mod timers;
 mod turns;
 
@@ -177,6 +178,7 @@ impl Endpoint {
         self.path_mtu.admit(now, remote.mtu);
         qp.use_path_mtu(self.path_mtu.payload(), &self.config);
         if self.is_empty() {
+            self.heard();
             self.liveness.check_at = now + self.config.ping_interval;
         }
         let member = Member {
@@ -193,6 +195,7 @@ impl Endpoint {
         if index as usize == self.members.len() {
             self.members.push(None);
         }
+        self.liveness.ring.insert(index);
         self.members[index as usize] = Some(member);
         QpSlot(index)
     }
@@ -207,6 +210,7 @@ impl Endpoint {
         let mut member = self.members[slot.0 as usize].take().expect("an occupied slot");
         member.qp.dismiss(now, paths);
         self.in_flight -= member.in_flight;
+        self.liveness.ring.remove(slot.0);
         self.starved.retain(|index| *index != slot.0);
         self.timers.remove(slot.0);
         self.paced.remove(slot.0);
@@ -515,6 +519,9 @@ impl Endpoint {
             self.events.push_back(Event { slot, qp, kind });
         }
         self.disconnects.extend(member.qp.poll_disconnect());
+        if !member.qp.state().receives() {
+            self.liveness.ring.remove(index);
+        }
         // Once it has been asked for packets, and has no more, its timers are set.
         self.wake(index);
         self.account(index);

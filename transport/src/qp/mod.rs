@@ -293,12 +293,6 @@ impl QueuePair {
         !self.completions.is_empty()
     }
 
-    /// Whether it waits for something from the peer: a message, an answer, an acknowledgement.
-    pub(crate) fn is_waiting(&self) -> bool {
-        let owes = self.link.as_ref().is_some_and(|link| link.owed() > 0);
-        self.state.receives() && (self.sq.len() > 0 || self.rq.len() > 0 || owes)
-    }
-
     /// Bytes in flight, both streams.
     pub(crate) fn in_flight(&self) -> u64 {
         let Some(link) = self.link.as_ref() else { return 0 };

@@ -188,6 +188,28 @@ impl Pair {
         }
     }
 
+    /// What leaves the sender now, without its control packets.
+    pub(crate) fn send_all(&mut self) -> Vec<Sent> {
+        let Host { endpoint, paths, .. } = &mut self.sender;
+        let mut sent = Vec::new();
+        while let Some(transmit) = endpoint.poll_transmit(self.now, paths) {
+            if let TransmitBody::Segment { header, path, placement, .. } = transmit.body {
+                sent.push(Sent { header, path, placement });
+            }
+        }
+        sent
+    }
+
+    /// What the receiver says to a control packet.
+    pub(crate) fn receiver_answers(&mut self, control: &Control) -> Control {
+        let Host { endpoint, paths, slot } = &mut self.receiver;
+        assert!(endpoint.on_control(self.now, *slot, control, PathId::new(1), paths));
+        match endpoint.poll_transmit(self.now, paths).expect("an answer").body {
+            TransmitBody::Control(control, _) => control,
+            other => panic!("no answer to a control packet: {other:?}"),
+        }
+    }
+
     /// Waits until the sender asks for a sign of life.
     pub(crate) fn ping(&mut self) -> Control {
         loop {

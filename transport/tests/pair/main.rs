@@ -11,5 +11,6 @@ mod losses;
 mod messages;
 mod not_ready;
 mod pacing;
+mod patience;
 mod rnic;
 mod stale;

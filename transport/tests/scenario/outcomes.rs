@@ -212,6 +212,13 @@ fn silence(world: &mut World) {
     let settled = |world: &World| world.queues[0].iter().all(Queue::is_settled);
     let done = world.run_until(at + bound, settled);
     assert!(done, "{bound:?} after the peer's death work is still open: {}", standing(world));
+    // Also those that wait for nothing.
+    let dead = |world: &World| {
+        world.hosts[0].links.iter().all(|link| {
+            link.slot.is_none_or(|slot| world.hosts[0].endpoint.qp(slot).state() == QpState::Error)
+        })
+    };
+    assert!(world.run_until(at + bound, dead), "a queue pair outlives its peer");
     for queue in world.queues[0].iter().filter(|queue| !queue.is_alive()) {
         let status = queue.failure.map_or(Status::Flushed, |(_, status, _)| status);
         assert!(matches!(status, Status::RetryExceeded | Status::Flushed), "{status}");
@@ -273,6 +280,8 @@ fn black_hole(world: &mut World) {
     let bound = world.settings.faults.calm_at.max(at) + Duration::from_secs(5);
     let done = world.run_until(bound, all_calm);
     assert!(done, "nobody notices that data does not get through: {}", standing(world));
+    // Who hears of the end may look at what has happened before who tells it does.
+    world.run_until(world.now + micros(1_000), |_| false);
     for (a, b) in world.queues[0].iter().zip(&world.queues[1]) {
         let events = || a.events.iter().chain(&b.events);
         let gave_up = events().any(|e| *e == EventKind::Failed(Status::RetryExceeded));

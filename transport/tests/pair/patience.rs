@@ -1,0 +1,98 @@
+//! How long who hears nothing goes on: by time, of which only what was spent listening counts.
+
+use std::time::Duration;
+
+use braid_transport::{EndpointConfig, QpConfig, QpState, Status};
+
+use crate::hosts::Pair;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// Who waits so long for progress, and for signs of life.
+fn patient(limit: Duration) -> Pair {
+    let config = QpConfig { retry_timeout: limit, ..QpConfig::default() };
+    Pair::with(config, EndpointConfig { peer_timeout: limit, ..EndpointConfig::default() })
+}
+
+/// Everything that the sender sends gets lost for so long, or until it has given up.
+fn outage(pair: &mut Pair, span: Duration) {
+    let end = pair.now + span;
+    while pair.sender_state() == QpState::ReadyToSend && pair.wakes_at() < end {
+        pair.send_all();
+        pair.sleep();
+    }
+}
+
+fn statuses(pair: &mut Pair) -> Vec<Status> {
+    pair.completions().iter().map(|done| done.status).collect()
+}
+
+#[test]
+fn an_outage_of_four_seconds_under_a_limit_of_thirty_loses_nothing() {
+    let mut pair = patient(30 * SECOND);
+    pair.write(3);
+    outage(&mut pair, 4 * SECOND);
+    for _ in 0..20 {
+        for sent in pair.send_all() {
+            if let Some(ack) = pair.arrive(&sent) {
+                pair.ack(&ack);
+            }
+        }
+        pair.sleep();
+    }
+    assert_eq!(statuses(&mut pair), [Status::Success]);
+}
+
+#[test]
+fn a_limit_of_one_second_ends_in_about_one() {
+    for limit in [100 * MS, SECOND, 10 * SECOND] {
+        let mut pair = patient(limit);
+        let start = pair.now;
+        pair.write(1);
+        outage(&mut pair, 100 * SECOND);
+        assert_eq!(statuses(&mut pair), [Status::RetryExceeded]);
+        let longest = QpConfig::default().max_rto.min(limit);
+        let took = pair.now - start;
+        assert!((limit..limit + longest).contains(&took), "{limit:?}: {took:?}");
+    }
+}
+
+#[test]
+fn time_in_which_nobody_ran_does_not_count() {
+    let mut pair = patient(SECOND);
+    pair.write(1);
+    for _ in 0..4 {
+        pair.send_all();
+        pair.pass(60 * SECOND);
+        pair.sleep();
+        assert_eq!(pair.sender_state(), QpState::ReadyToSend);
+    }
+    for sent in pair.send_all() {
+        if let Some(ack) = pair.arrive(&sent) {
+            pair.ack(&ack);
+        }
+    }
+    assert_eq!(statuses(&mut pair), [Status::Success]);
+}
+
+#[test]
+fn who_waits_for_nothing_notices_that_the_peer_is_dead() {
+    let mut pair = patient(3 * SECOND);
+    let start = pair.now;
+    outage(&mut pair, 60 * SECOND);
+    assert_eq!(pair.sender_state(), QpState::Error, "60 s after the peer has fallen silent");
+    let interval = EndpointConfig::default().ping_interval;
+    assert!(pair.now - start <= 3 * SECOND + 2 * interval, "{:?}", pair.now - start);
+}
+
+#[test]
+fn who_waits_for_nothing_leaves_a_peer_alone_that_answers() {
+    let mut pair = patient(3 * SECOND);
+    for _ in 0..100 {
+        let ping = pair.ping();
+        let pong = pair.receiver_answers(&ping);
+        assert!(pair.control(&pong));
+    }
+    assert_eq!(pair.sender_state(), QpState::ReadyToSend);
+}
