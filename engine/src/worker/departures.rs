@@ -136,7 +136,7 @@ impl Worker {
                 }
                 self.scratch.clear();
                 probe.encode(&mut self.scratch);
-                outbox.note(to, path.map_or(Via::Port, Via::Path), &self.scratch);
+                outbox.alone(to, path.map_or(Via::Port, Via::Path), &self.scratch);
             }
         }
         true

@@ -180,7 +180,7 @@ impl Attempting {
             {
                 return Some(Ended::Unreachable(why));
             }
-            outbox.note(self.to, Via::Port, &bytes);
+            outbox.alone(self.to, Via::Port, &bytes);
         }
         None
     }

@@ -60,8 +60,22 @@ impl Outbox {
         self.notes.stage(|out| out.extend_from_slice(bytes));
     }
 
-    /// As [`Outbox::note`], unless much is waiting already: for answers that anybody can provoke.
+    /// Adds a packet that may be too large for its path, in a train of its own: between virtual machines and
+    /// namespaces a train is dropped as one.
+    pub(crate) fn alone(&mut self, to: SocketAddr, via: Via, bytes: &[u8]) {
+        if !self.notes.is_empty() {
+            self.seal_notes();
+        }
+        self.note(to, via, bytes);
+        self.seal_notes();
+    }
+
+    /// As [`Outbox::note`], unless much is waiting already: for answers that anybody can provoke. Some are padded, and
+    /// shorter ones do not share their train, for the reason of [`Outbox::alone`].
     pub(crate) fn reply(&mut self, to: SocketAddr, bytes: &[u8]) {
+        if self.notes.segment_len().is_some_and(|len| len != bytes.len()) {
+            self.seal_notes();
+        }
         if self.waiting.len() < MAX_WAITING {
             self.note(to, Via::Port, bytes);
         }
@@ -137,5 +151,45 @@ impl Outbox {
         if self.spare.len() < 8 {
             self.spare.push(train);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TO: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
+
+    fn outbox() -> Outbox {
+        let caps = LinkCaps {
+            train_segments: 64,
+            train_bytes: 65_507,
+            receive_buffer: 1 << 20,
+            has_hops: true,
+        };
+        Outbox::new(caps, Arc::default())
+    }
+
+    fn trains(mut outbox: Outbox) -> Vec<usize> {
+        outbox.seal();
+        outbox.waiting.iter().map(|train| train.segments()).collect()
+    }
+
+    #[test]
+    fn a_short_answer_is_not_lost_with_a_padded_one() {
+        let mut outbox = outbox();
+        for len in [1200, 1200, 64, 64, 1200] {
+            outbox.reply(TO, &vec![0; len]);
+        }
+        assert_eq!(trains(outbox), [2, 2, 1]);
+    }
+
+    #[test]
+    fn nothing_is_lost_with_a_probe() {
+        let mut outbox = outbox();
+        outbox.note(TO, Via::Port, &[0; 60]);
+        outbox.alone(TO, Via::Port, &[0; 9000]);
+        outbox.note(TO, Via::Port, &[0; 60]);
+        assert_eq!(trains(outbox), [1, 1, 1]);
     }
 }

@@ -73,6 +73,11 @@ impl PendingTrain {
         (!self.is_empty() && self.via != Via::Port).then_some(self.via)
     }
 
+    /// Bytes of each packet but the last; `None` if nothing is in it.
+    pub(crate) fn segment_len(&self) -> Option<usize> {
+        (!self.is_empty()).then_some(self.segment_len)
+    }
+
     pub(crate) fn segments(&self) -> usize {
         self.segments
     }

@@ -34,13 +34,23 @@ impl Case {
     /// The command's arguments, without those that say where.
     pub(super) fn arguments(&self, faults: &[&str]) -> Vec<String> {
         let messages = if faults.is_empty() { self.clean } else { self.faulty };
+        let mut arguments = self.until("-n", messages);
+        arguments.extend(faults.iter().map(ToString::to_string));
+        arguments
+    }
+
+    /// The same for so many seconds, on a clean wire.
+    pub(super) fn arguments_for(&self, seconds: u32) -> Vec<String> {
+        self.until("-D", seconds)
+    }
+
+    fn until(&self, limit: &str, count: u32) -> Vec<String> {
         let mut arguments = vec![self.verb.to_owned()];
         // An atomic is always eight bytes; perftest has no -s there either.
         if !self.verb.starts_with("atomic") {
             arguments.extend(["-s".into(), self.size.to_string()]);
         }
-        arguments.extend(["-n".into(), messages.to_string(), "--verify".into()]);
-        arguments.extend(faults.iter().map(ToString::to_string));
+        arguments.extend([limit.into(), count.to_string(), "--verify".into()]);
         arguments
     }
 }

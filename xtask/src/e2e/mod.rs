@@ -1,11 +1,13 @@
 //! `cargo xtask e2e`: real processes that move real bytes and check every one of them.
 //!
 //! First over loopback, clean and with faults injected below the protocol; then between two network
-//! namespaces joined by a veth pair, at the MTUs of plain Ethernet and of jumbo frames.
+//! namespaces joined by a veth pair, at the MTUs of plain Ethernet and of jumbo frames; then through a router whose links carry
+//! less, or less from one moment to the next, or that translates addresses.
 
 mod cases;
 mod namespaces;
 mod peers;
+mod routed;
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +31,7 @@ pub fn run() -> Result<(), Failure> {
     for mtu in MTUS {
         between_namespaces(&braid_perf, mtu)?;
     }
-    Ok(())
+    routed::run(&braid_perf)
 }
 
 fn between_namespaces(braid_perf: &Path, mtu: u32) -> Result<(), Failure> {

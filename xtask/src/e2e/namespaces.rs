@@ -1,4 +1,4 @@
-//! Two network namespaces joined by a veth pair.
+//! Network namespaces, and two of them joined by a veth pair.
 //!
 //! Their names carry our process id, so that runs do not disturb each other and what a killed run
 //! left behind can be told from what is in use.
@@ -14,13 +14,27 @@ pub(super) const SERVER_V4: &str = "10.77.0.1";
 pub(super) const SERVER_V6: &str = "fd77::1";
 
 const PREFIX: &str = "braid-";
+/// What a namespace is for: server, client, router between them.
+const ROLES: [&str; 3] = ["a-", "b-", "r-"];
+
+/// Where a server and a client run.
+pub(super) trait Place {
+    /// A command in the server's namespace.
+    fn on_server(&self, program: &Path) -> Command;
+
+    /// A command in the client's namespace.
+    fn on_client(&self, program: &Path) -> Command;
+
+    /// What lies between, for messages.
+    fn name(&self) -> String;
+}
 
 /// The server's and the client's namespace; both vanish with this value.
 pub(super) struct Pair {
     server: String,
     client: String,
     /// Of the link, for messages.
-    pub(super) mtu: u32,
+    mtu: u32,
 }
 
 /// Fails where namespaces cannot be made; removes what dead runs left.
@@ -42,30 +56,28 @@ pub fn remove_own() {
 impl Pair {
     /// Makes the namespaces and a veth pair of this MTU between them.
     pub(super) fn new(mtu: u32) -> Result<Self, Failure> {
-        let pid = std::process::id();
-        let pair =
-            Self { server: format!("{PREFIX}a-{pid}"), client: format!("{PREFIX}b-{pid}"), mtu };
-        let (a, b, mtu) = (&pair.server, &pair.client, mtu.to_string());
-        ip(&["netns", "add", a])?;
-        ip(&["netns", "add", b])?;
-        #[rustfmt::skip]
-        ip(&[
-            "link", "add", "braid0", "mtu", &mtu, "netns", a, "type", "veth",
-            "peer", "name", "braid0", "mtu", &mtu, "netns", b,
-        ])?;
-        address(a, SERVER_V4, SERVER_V6)?;
-        address(b, "10.77.0.2", "fd77::2")?;
+        let pair = Self { server: own("a-"), client: own("b-"), mtu };
+        let (a, b) = (&pair.server, &pair.client);
+        make(a)?;
+        make(b)?;
+        join([a, b], "braid0", mtu)?;
+        address(a, "braid0", SERVER_V4, SERVER_V6)?;
+        address(b, "braid0", "10.77.0.2", "fd77::2")?;
         Ok(pair)
     }
+}
 
-    /// A command in the server's namespace.
-    pub(super) fn on_server(&self, program: &Path) -> Command {
+impl Place for Pair {
+    fn on_server(&self, program: &Path) -> Command {
         inside(&self.server, program)
     }
 
-    /// A command in the client's namespace.
-    pub(super) fn on_client(&self, program: &Path) -> Command {
+    fn on_client(&self, program: &Path) -> Command {
         inside(&self.client, program)
+    }
+
+    fn name(&self) -> String {
+        format!("veth, MTU {}", self.mtu)
     }
 }
 
@@ -76,23 +88,43 @@ impl Drop for Pair {
     }
 }
 
+/// The name of a namespace of this process.
+pub(super) fn own(role: &str) -> String {
+    format!("{PREFIX}{role}{}", std::process::id())
+}
+
+/// Makes a namespace with a loopback device.
+pub(super) fn make(namespace: &str) -> Result<(), Failure> {
+    ip(&["netns", "add", namespace])?;
+    ip(&["-n", namespace, "link", "set", "lo", "up"])
+}
+
+/// Makes a veth pair, named alike at both ends.
+pub(super) fn join([a, b]: [&str; 2], device: &str, mtu: u32) -> Result<(), Failure> {
+    let mtu = mtu.to_string();
+    ip(&["link", "add", device, "mtu", &mtu, "netns", a, "type", "veth"]
+        .into_iter()
+        .chain(["peer", "name", device, "mtu", &mtu, "netns", b])
+        .collect::<Vec<_>>())
+}
+
 /// `ip netns exec` replaces itself by the program, so the program is our child.
-fn inside(namespace: &str, program: &Path) -> Command {
+pub(super) fn inside(namespace: &str, program: &Path) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", namespace]).arg(program);
     command
 }
 
-fn address(namespace: &str, v4: &str, v6: &str) -> Result<(), Failure> {
+/// Gives a device its addresses and sets it up.
+pub(super) fn address(namespace: &str, device: &str, v4: &str, v6: &str) -> Result<(), Failure> {
     let on = |arguments: &[&str]| ip(&[&["-n", namespace], arguments].concat());
-    on(&["address", "add", &format!("{v4}/24"), "dev", "braid0"])?;
+    on(&["address", "add", &format!("{v4}/24"), "dev", device])?;
     // nodad: the address is to work now, not when duplicate address detection is done.
-    on(&["address", "add", &format!("{v6}/64"), "dev", "braid0", "nodad"])?;
-    on(&["link", "set", "lo", "up"])?;
-    on(&["link", "set", "braid0", "up"])
+    on(&["address", "add", &format!("{v6}/64"), "dev", device, "nodad"])?;
+    on(&["link", "set", device, "up"])
 }
 
-fn ip(arguments: &[&str]) -> Result<(), Failure> {
+pub(super) fn ip(arguments: &[&str]) -> Result<(), Failure> {
     process::run(Command::new("ip").args(arguments)).map_err(|failure| {
         failure.remedy("the kernel needs network namespaces, veth and IPv6, and we CAP_NET_ADMIN")
     })
@@ -111,7 +143,7 @@ fn remove(whose: impl Fn(u32) -> bool) {
 
 fn owner(namespace: &str) -> Option<u32> {
     let rest = namespace.strip_prefix(PREFIX)?;
-    rest.strip_prefix("a-").or_else(|| rest.strip_prefix("b-"))?.parse().ok()
+    ROLES.iter().find_map(|role| rest.strip_prefix(role))?.parse().ok()
 }
 
 fn alive(pid: u32) -> bool {
@@ -119,7 +151,7 @@ fn alive(pid: u32) -> bool {
 }
 
 /// Deletes a namespace and ends whoever is still in it; there is nothing to do if it is gone.
-fn delete(namespace: &str) {
+pub(super) fn delete(namespace: &str) {
     let quietly = |arguments: &[&str]| {
         Command::new("ip").args(arguments).stderr(Stdio::null()).output().map(|o| o.stdout)
     };
@@ -138,6 +170,7 @@ mod tests {
     fn a_name_tells_its_owner() {
         assert_eq!(owner("braid-a-123"), Some(123));
         assert_eq!(owner("braid-b-4"), Some(4));
+        assert_eq!(owner(&own("r-")), Some(std::process::id()));
         for foreign in ["braid-a-", "braid-c-1", "other", "braid-a-1x"] {
             assert_eq!(owner(foreign), None, "{foreign}");
         }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::cases::Case;
-use super::namespaces::Pair;
+use super::namespaces::Place;
 use crate::Failure;
 use crate::process::Group;
 
@@ -31,25 +31,73 @@ pub(super) fn loopback(braid_perf: &Path, case: &Case, faults: &[&str]) -> Resul
 pub(super) fn server_and_client(
     braid_perf: &Path,
     case: &Case,
-    pair: &Pair,
+    place: &dyn Place,
     host: &str,
 ) -> Result<(), Failure> {
-    let port = PORT.to_string();
-    let mut at_server = pair.on_server(braid_perf);
-    at_server.args([case.verb, "-p", &port]);
-    let mut at_client = pair.on_client(braid_perf);
-    at_client.args(case.arguments(&[])).args(["-p", &port]).arg(host);
-    timed(case, &format!("veth, MTU {}, {host}", pair.mtu), || {
-        let mut server = Peer::start("server", at_server)?;
-        server.wait_for("listening on ")?;
-        let mut client = Peer::start("client", at_client)?;
-        let done = client.finish(case);
-        // A server whose client failed waits for another one: its story is worth reading, too.
-        match done {
-            Ok(()) => server.succeed(),
-            Err(failure) => Err(Failure::new(format!("{failure}\n{}", server.story()))),
+    timed(case, &format!("{}, {host}", place.name()), || {
+        let [mut server, mut client] = start(braid_perf, case, case.arguments(&[]), place, host)?;
+        end(&mut server, &mut client, case)
+    })
+}
+
+/// The same for four seconds; after one, the network changes.
+pub(super) fn server_and_client_while(
+    braid_perf: &Path,
+    case: &Case,
+    place: &dyn Place,
+    host: &str,
+    change: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    timed(case, &format!("{}, {host}", place.name()), || {
+        let arguments = case.arguments_for(4);
+        let [mut server, mut client] = start(braid_perf, case, arguments, place, host)?;
+        thread::sleep(Duration::from_secs(1));
+        change()?;
+        end(&mut server, &mut client, case)
+    })
+}
+
+/// A client that has to fail, and to say why.
+pub(super) fn client_fails(
+    braid_perf: &Path,
+    case: &Case,
+    place: &dyn Place,
+    host: &str,
+    why: &str,
+) -> Result<(), Failure> {
+    timed(case, &format!("{}, {host}", place.name()), || {
+        let [_server, mut client] = start(braid_perf, case, case.arguments(&[]), place, host)?;
+        match client.succeed() {
+            Err(failure) if failure.to_string().contains(why) => Ok(()),
+            Err(failure) => Err(Failure::new(format!("nobody says `{why}`\n{failure}"))),
+            Ok(()) => Err(Failure::new(format!("it succeeds, and ought to say `{why}`"))),
         }
     })
+}
+
+fn start(
+    braid_perf: &Path,
+    case: &Case,
+    arguments: Vec<String>,
+    place: &dyn Place,
+    host: &str,
+) -> Result<[Peer; 2], Failure> {
+    let port = PORT.to_string();
+    let mut at_server = place.on_server(braid_perf);
+    at_server.args([case.verb, "-p", &port]);
+    let mut at_client = place.on_client(braid_perf);
+    at_client.args(arguments).args(["-p", &port]).arg(host);
+    let mut server = Peer::start("server", at_server)?;
+    server.wait_for("listening on ")?;
+    Ok([server, Peer::start("client", at_client)?])
+}
+
+fn end(server: &mut Peer, client: &mut Peer, case: &Case) -> Result<(), Failure> {
+    match client.finish(case) {
+        Ok(()) => server.succeed(),
+        // A server whose client failed waits for another one: its story is worth reading, too.
+        Err(failure) => Err(Failure::new(format!("{failure}\n{}", server.story()))),
+    }
 }
 
 fn timed(
