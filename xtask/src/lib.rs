@@ -19,6 +19,7 @@ pub mod loom;
 mod median;
 pub mod process;
 pub mod rustc;
+pub mod sanitize;
 pub mod soak;
 pub mod softroce;
 pub mod step;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use xtask::{
     Failure, bench, c_examples, count, e2e, fabric, flood, fmt, fuzz, install, lint, loom, process,
-    soak, softroce, test, tidy, tools,
+    sanitize, soak, softroce, test, tidy, tools,
 };
 
 /// Every chore of the project in one command.
@@ -40,6 +40,8 @@ enum Chore {
     Flood(flood::Options),
     /// Every interleaving of our own concurrency
     Loom,
+    /// The tests of unsafe and threaded code under ThreadSanitizer and AddressSanitizer
+    Sanitize(sanitize::Options),
     /// Instructions of the hot path, against their budgets
     Count(count::Options),
     /// What this machine's datapath can do at best
@@ -90,6 +92,7 @@ fn start() -> Result<(), Failure> {
         Chore::Soak(options) => soak::run(&options),
         Chore::Flood(options) => flood::run(&options),
         Chore::Loom => loom::run(),
+        Chore::Sanitize(options) => sanitize::run(&options),
         Chore::Count(options) => count::run(&options),
         Chore::Bench => bench::run(),
         Chore::Softroce(options) => softroce::run(&options),

@@ -32,6 +32,7 @@ const STEPS: &[Step] = &[
     },
     Step { name: "softroce", cargo: &["xtask", "softroce"] },
     Step { name: "loom", cargo: &["xtask", "loom"] },
+    Step { name: "sanitize", cargo: &["xtask", "sanitize"] },
     Step { name: "fuzz", cargo: &["xtask", "fuzz", "--seconds", "10"] },
     // `cargo test` has run the first seeds already.
     Step { name: "soak", cargo: &["xtask", "soak", "--first", "10000", "--seeds", "20000"] },
