@@ -3,6 +3,7 @@
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::ack::strip_check;
 use crate::{DecodeError, Opcode, QpId, VERSION};
 
 /// IBTA vol. 1, 9.2: the first 12 bytes of a RoCEv2 datagram.
@@ -59,13 +60,18 @@ impl Bth {
     }
 }
 
-/// Reads the opcode and checks the version, the two bytes every packet has in the same place.
+/// Reads the opcode and checks the version, the two bytes every packet has in the same place. In every version a packet
+/// that starts a connection, or refuses one, ends with a check of all of it: if that does not match, the version may be
+/// what was damaged.
 pub(crate) fn opcode_of(bytes: &[u8]) -> Result<Opcode, DecodeError> {
     let &[opcode, _, _, _, _, _, _, _, _, _, _, _, version, ..] = bytes else {
         return Err(DecodeError::Short { have: bytes.len(), need: 13 });
     };
     let opcode = Opcode::from_byte(opcode).ok_or(DecodeError::Opcode(opcode))?;
     if version != VERSION {
+        if matches!(opcode, Opcode::Hello | Opcode::Connect | Opcode::Reject) {
+            strip_check(bytes, size_of::<Bth>())?;
+        }
         return Err(DecodeError::Version(version));
     }
     Ok(opcode)

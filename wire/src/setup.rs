@@ -223,8 +223,8 @@ impl Setup {
         out.extend_from_slice(&crc.to_be_bytes());
     }
 
-    /// Reads a REJECT of another version: that much of its form every version keeps. The rest of it,
-    /// its check included, may mean anything.
+    /// Reads a REJECT of another version, one that [`crate::Packet::decode`] has refused with
+    /// [`DecodeError::Version`]: so its check, which every version keeps, is right. The rest of it may mean anything.
     pub fn reject_of_other_version(bytes: &[u8]) -> Option<Reject> {
         let (raw, _) = RawShort::ref_from_prefix(bytes).ok()?;
         let is_reject = raw.bth.opcode == Opcode::Reject as u8 && raw.version != VERSION;

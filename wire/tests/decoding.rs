@@ -4,7 +4,7 @@ mod examples;
 mod strategies;
 
 use braid_wire::{
-    Crc, DecodeError, MAX_ACK_LEN, MAX_SETUP_LEN, PROBE_LEN, Packet, ProbeKind, VERSION,
+    Crc, DecodeError, MAX_ACK_LEN, MAX_SETUP_LEN, Opcode, PROBE_LEN, Packet, ProbeKind, VERSION,
     payload_crc,
 };
 use proptest::prelude::*;
@@ -135,7 +135,38 @@ fn another_version_is_told_from_damage() {
     for (name, packet) in examples() {
         let mut bytes = encode(&packet);
         bytes[12] = VERSION + 1;
+        if let Packet::Setup(_) = packet {
+            let (body, check) = bytes.split_last_chunk_mut::<4>().unwrap();
+            *check = payload_crc([&*body]).to_be_bytes();
+        }
         assert_eq!(Packet::decode(&bytes), Err(DecodeError::Version(VERSION + 1)), "{name}");
+    }
+}
+
+/// Another version is the end of an attempt to connect: no damaged packet may speak of one.
+#[test]
+fn damage_to_what_starts_a_connection_is_no_other_version() {
+    use Opcode::{Connect, Hello, Reject};
+    let opcodes = [Hello, Connect, Reject].map(|opcode| opcode as u8);
+    for (name, packet) in examples() {
+        let bytes = encode(&packet);
+        // The version and one bit anywhere: three flipped bits at most, which the check always finds.
+        for flips in (1..=u8::MAX).filter(|flips| flips.count_ones() <= 2) {
+            for bit in 0..bytes.len() * 8 {
+                let mut damaged = bytes.clone();
+                damaged[12] ^= flips;
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                let decoded = Packet::decode(&damaged);
+                if opcodes.contains(&damaged[0]) && opcodes.contains(&bytes[0]) && damaged != bytes
+                {
+                    assert_eq!(
+                        decoded,
+                        Err(DecodeError::HeaderCheck),
+                        "{name}: {flips:#x}, bit {bit}"
+                    );
+                }
+            }
+        }
     }
 }
 
