@@ -66,6 +66,13 @@ struct Run<'s> {
     transmits: bool,
     receives: bool,
     lanes: Vec<Lane>,
+    /// Messages of ours that are done, of all lanes.
+    ended: u64,
+    /// Lanes with messages that have not ended.
+    unended: usize,
+    /// Lanes that may have room for another message. With thousands of them nobody looks at all in every turn; only
+    /// credits have to be looked for everywhere, because they come unannounced.
+    with_room: Vec<usize>,
     verified: u64,
     completions: Vec<Completion>,
     scratch: Vec<u8>,
@@ -101,7 +108,7 @@ pub(crate) fn client(
     let own = run.stop();
     let samples = run.sampler.take().map(Sampler::into_samples).unwrap_or_default();
     run.send_rest()?;
-    run.session.control.send(&Order::End { sent: run.ended() })?;
+    run.session.control.send(&Order::End { sent: run.ended })?;
     let report = loop {
         run.step()?;
         match run.session.control.try_receive()? {
@@ -158,7 +165,7 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
         verified: run.verified,
         counted: own.messages,
         counted_in: own.elapsed,
-        sent: run.ended(),
+        sent: run.ended,
         cpu_s: cpu_seconds() - cpu,
         traffic: Traffic::of(run.session).since(before),
         order: OutOfOrder::of(run.session),
@@ -187,6 +194,9 @@ impl<'s> Run<'s> {
             // READs need nothing of the other side, unverified WRITEs neither.
             receives: receives
                 && (plan.test == Test::SendBw || (plan.test == Test::WriteBw && plan.verify)),
+            ended: 0,
+            unended: lanes.iter().filter(|lane| lane.target > 0).count(),
+            with_room: (0..lanes.len()).collect(),
             lanes,
             verified: 0,
             completions: Vec::with_capacity(256),
@@ -242,16 +252,11 @@ impl<'s> Run<'s> {
         self.session.qps[qp].post_recv(wr::recv(id, piece)).attempt("receive")
     }
 
-    /// Messages of ours that are done.
-    fn ended(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.ended).sum()
-    }
-
     /// Whether this side's own part of the phase is over: it has sent all, or for long enough.
     fn is_over(&self) -> bool {
         match self.phase.extent {
             Extent::Time(limit) if self.transmits => {
-                self.ended() > 0 && self.began.elapsed() >= limit
+                self.ended > 0 && self.began.elapsed() >= limit
             }
             _ => self.has_sent_all(),
         }
@@ -263,7 +268,8 @@ impl<'s> Run<'s> {
             lane.target = lane.posted;
             lane.finished = (lane.ended == lane.target).then(Instant::now);
         }
-        Part { messages: self.ended(), elapsed: self.began.elapsed() }
+        self.unended = self.lanes.iter().filter(|lane| lane.ended != lane.target).count();
+        Part { messages: self.ended, elapsed: self.began.elapsed() }
     }
 
     /// Goes on until this side's part is over, unless it is (`own`), and all of its messages have ended.
@@ -284,7 +290,8 @@ impl<'s> Run<'s> {
     }
 
     fn has_sent_all(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.ended == lane.target && !lane.credit_in_flight)
+        let credits = self.session.uses_credits();
+        self.unended == 0 && !(credits && self.lanes.iter().any(|lane| lane.credit_in_flight))
     }
 
     /// `count`: over all queue pairs.
@@ -301,9 +308,7 @@ impl<'s> Run<'s> {
 
     fn step(&mut self) -> Result<(), Failure> {
         if self.transmits {
-            for qp in 0..self.lanes.len() {
-                self.fill_lane(qp)?;
-            }
+            self.fill_lanes()?;
         }
         let mut completions = std::mem::take(&mut self.completions);
         self.session.cq.poll(&mut completions, 256).attempt("completion queue")?;
@@ -341,6 +346,16 @@ impl<'s> Run<'s> {
         let stalled =
             self.idle_turns.is_multiple_of(CLOCK_EVERY) && self.idle_since.elapsed() > STALL;
         if stalled && self.expects { Err(Failure::Stalled(STALL)) } else { Ok(()) }
+    }
+
+    fn fill_lanes(&mut self) -> Result<(), Failure> {
+        if self.session.uses_credits() {
+            return (0..self.lanes.len()).try_for_each(|qp| self.fill_lane(qp));
+        }
+        while let Some(qp) = self.with_room.pop() {
+            self.fill_lane(qp)?;
+        }
+        Ok(())
     }
 
     fn fill_lane(&mut self, qp: usize) -> Result<(), Failure> {
@@ -420,8 +435,12 @@ impl<'s> Run<'s> {
     fn on_end(&mut self, qp: usize) {
         let lane = &mut self.lanes[qp];
         lane.ended += 1;
+        self.ended += 1;
         if lane.ended == lane.target {
             lane.finished = Some(Instant::now());
+            self.unended -= 1;
+        } else if !self.session.uses_credits() {
+            self.with_room.push(qp);
         }
         if let Some(sampler) = &mut self.sampler {
             sampler.add(self.phase.size);

@@ -103,7 +103,12 @@ impl CqShared {
     /// A queue pair's completions come here from now on.
     pub(crate) fn attach(&self, qp: Weak<QpShared>) {
         let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
-        attached.retain(|qp| qp.strong_count() > 0);
+        // Not each time: with thousands of queue pairs most of the time to make one would go here.
+        if attached.len() == attached.capacity() {
+            attached.retain(|qp| qp.strong_count() > 0);
+            let kept = attached.len();
+            attached.reserve(kept + 1);
+        }
         attached.push(qp);
     }
 

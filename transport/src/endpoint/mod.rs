@@ -4,6 +4,7 @@
 mod liveness;
 mod path_mtu;
 mod ring;
+mod schedule;
 mod timers;
 mod turns;
 
@@ -18,8 +19,8 @@ use braid_wire::{
 use self::liveness::{Answer, Liveness};
 use self::path_mtu::PathMtu;
 use self::timers::Timers;
-use self::turns::Turns;
-use crate::qp::Outcome;
+use self::turns::{Turn, Turns, Waiting};
+use crate::qp::{Outcome, Peak};
 use crate::{
     Access, Admit, Arrival, Completion, Disconnect, EndpointConfig, Memory, PdId, Placement,
     PostError, QpState, QueuePair, RecvWr, Refusal, Remote, SendWr, SgList, StateError, Status,
@@ -113,8 +114,8 @@ pub struct Endpoint {
     free: Vec<u32>,
     /// Queue pairs that may have something to send, in turn.
     ready: Turns,
-    /// Those that wait for the budget.
-    starved: VecDeque<u32>,
+    /// Those that wait for the budget, in turn; the first may be in the middle of its turn.
+    starved: Turns,
     /// The last that something has happened to since the books were brought up to date: it names the one before.
     dirty: Option<u32>,
     /// One entry per queue pair at its `armed` time; deadlines that moved later are found out when it fires.
@@ -123,6 +124,8 @@ pub struct Endpoint {
     /// timers because it goes off with every burst, and each time a later one would stay behind there.
     paced: Timers,
     in_flight: u64,
+    /// How long acknowledgements take, whichever queue pair they are for: they share the way, and the peer's queue.
+    round_trips: Peak,
     completions: VecDeque<Completion>,
     events: VecDeque<Event>,
     disconnects: VecDeque<Disconnect>,
@@ -133,9 +136,10 @@ pub struct Endpoint {
 #[derive(Debug)]
 struct Member {
     qp: QueuePair,
-    is_ready: bool,
-    /// Who has its turn to send next.
-    next_ready: Option<u32>,
+    /// Its places in `ready` and `starved`.
+    turns: [Turn; 2],
+    /// How many bytes of budget would do, while it is in `starved`.
+    needs: u64,
     is_dirty: bool,
     /// Whom something happened to before.
     next_dirty: Option<u32>,
@@ -152,12 +156,13 @@ impl Endpoint {
             config,
             members: Vec::new(),
             free: Vec::new(),
-            ready: Turns::default(),
-            starved: VecDeque::new(),
+            ready: Turns::new(Waiting::ToSend),
+            starved: Turns::new(Waiting::ForBudget),
             dirty: None,
             timers: Timers::new(),
             paced: Timers::new(),
             in_flight: 0,
+            round_trips: Peak::default(),
             completions: VecDeque::new(),
             events: VecDeque::new(),
             disconnects: VecDeque::new(),
@@ -183,8 +188,8 @@ impl Endpoint {
         }
         let member = Member {
             qp,
-            is_ready: false,
-            next_ready: None,
+            turns: Default::default(),
+            needs: 0,
             is_dirty: false,
             next_dirty: None,
             armed: Time::FAR_FUTURE,
@@ -207,13 +212,11 @@ impl Endpoint {
     pub fn release(&mut self, now: Time, slot: QpSlot, paths: &mut PathSet) -> QueuePair {
         self.settle_all();
         self.ready.remove(slot.0, &mut self.members);
+        self.starved.remove(slot.0, &mut self.members);
         let mut member = self.members[slot.0 as usize].take().expect("an occupied slot");
         member.qp.dismiss(now, paths);
         self.in_flight -= member.in_flight;
         self.liveness.ring.remove(slot.0);
-        self.starved.retain(|index| *index != slot.0);
-        self.timers.remove(slot.0);
-        self.paced.remove(slot.0);
         self.free.push(slot.0);
         member.qp
     }
@@ -293,7 +296,10 @@ impl Endpoint {
     pub fn on_ack(&mut self, now: Time, slot: QpSlot, ack: &Ack, paths: &mut PathSet) {
         let qp = self.qp_mut(slot);
         if ack.token == qp.token() {
-            qp.on_ack(now, ack, paths);
+            if qp.on_ack(now, ack, paths) {
+                // With the time that the acknowledgement waited at the peer: a time-out waits for that too.
+                self.round_trips.on_sample(now, now.since_stamp(ack.stamp));
+            }
             self.heard();
             self.settle(slot.0);
         }
@@ -390,16 +396,19 @@ impl Endpoint {
     /// Lets time pass. Call when [`Endpoint::next_timeout`] has come.
     pub fn on_timeout(&mut self, now: Time, paths: &mut PathSet) {
         self.settle_all();
-        while let Some(index) = self.paced.pop_due(now) {
-            if let Some(member) = self.members[index as usize].as_mut() {
+        while let Some((at, index)) = self.paced.pop_due(now) {
+            let member = self.members[index as usize].as_mut();
+            if let Some(member) = member.filter(|member| member.paced == at) {
                 member.paced = Time::FAR_FUTURE;
                 self.wake(index);
             }
         }
-        while let Some(index) = self.timers.pop_due(now) {
-            if let Some(member) = self.members[index as usize].as_mut() {
+        let longest = self.round_trips.get(now);
+        while let Some((at, index)) = self.timers.pop_due(now) {
+            let member = self.members[index as usize].as_mut();
+            if let Some(member) = member.filter(|member| member.armed == at) {
                 member.armed = Time::FAR_FUTURE;
-                if member.qp.on_timeout(now, paths) {
+                if member.qp.on_timeout(now, longest, paths) {
                     self.suspect_path_mtu(now);
                 }
                 self.settle(index);
@@ -433,35 +442,22 @@ impl Endpoint {
         if let Some(transmit) = self.poll_path_mtu(now, paths) {
             return Some(transmit);
         }
-        while let Some(index) = self.ready.first() {
-            let budget = self.budget();
+        while let Some((index, budget)) = self.next_turn() {
             match self.qp_mut(QpSlot(index)).poll_transmit(now, paths, budget) {
                 Outcome::Packet { body, yields } => {
                     self.account(index);
-                    if yields {
-                        self.ready.rotate(&mut self.members);
-                    }
+                    self.has_sent(index, yields);
                     return Some(Transmit { slot: QpSlot(index), body });
                 }
-                outcome => {
-                    self.ready.pop(&mut self.members);
-                    if matches!(outcome, Outcome::NoBudget) {
-                        self.starved.push_back(index);
-                    }
+                Outcome::NoBudget { needs } => self.starve(index, needs),
+                Outcome::Idle => {
+                    self.ready.remove(index, &mut self.members);
+                    self.starved.remove(index, &mut self.members);
                     self.rearm(index);
                 }
             }
         }
         None
-    }
-
-    /// What the peer's socket can still hold. An idle peer takes one segment, however small its buffer is.
-    fn budget(&self) -> u64 {
-        let buffer = self.config.peer_receive_buffer;
-        match self.in_flight {
-            0 => buffer.max(LONGEST_SEGMENT),
-            in_flight => buffer.saturating_sub(in_flight),
-        }
     }
 
     /// The next completion; those of one queue come in posting order.
@@ -525,41 +521,5 @@ impl Endpoint {
         // Once it has been asked for packets, and has no more, its timers are set.
         self.wake(index);
         self.account(index);
-    }
-
-    /// It may have something to send.
-    fn wake(&mut self, index: u32) {
-        self.ready.push(index, &mut self.members);
-    }
-
-    /// Follows a queue pair's bytes in flight; freed budget wakes those that wait for it.
-    fn account(&mut self, index: u32) {
-        let Some(member) = self.members[index as usize].as_mut() else { return };
-        let (before, after) = (member.in_flight, member.qp.in_flight());
-        member.in_flight = after;
-        self.in_flight = self.in_flight + after - before;
-        if after < before {
-            self.wake_starved();
-        }
-    }
-
-    fn wake_starved(&mut self) {
-        while let Some(index) = self.starved.pop_front() {
-            self.wake(index);
-        }
-    }
-
-    /// Sees to it that the queue pair's earliest deadlines will be noticed.
-    fn rearm(&mut self, index: u32) {
-        let Some(member) = self.members[index as usize].as_mut() else { return };
-        let (timeout, paced) = (member.qp.next_timeout(), member.qp.paced_until());
-        if timeout < member.armed {
-            member.armed = timeout;
-            self.timers.push(timeout, index);
-        }
-        if paced < member.paced {
-            member.paced = paced;
-            self.paced.push(paced, index);
-        }
     }
 }

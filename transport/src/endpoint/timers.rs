@@ -1,4 +1,7 @@
-//! When queue pairs want to be looked at: at most one instant each, the earliest first.
+//! When queue pairs want to be looked at, the earliest first.
+//!
+//! Nothing is taken out before its time: an instant that is not the one its queue pair is set to, because an earlier one
+//! came or because another queue pair has the place now, is of no account.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -28,20 +31,14 @@ impl Timers {
         self.first = self.first.min(at);
     }
 
-    /// The next queue pair whose time has come.
-    pub(super) fn pop_due(&mut self, now: Time) -> Option<u32> {
+    /// The next instant that has come, and who was to be looked at then.
+    pub(super) fn pop_due(&mut self, now: Time) -> Option<(Time, u32)> {
         if self.first > now {
             return None;
         }
         let due = self.heap.pop();
         self.look();
-        due.map(|Reverse((_, index))| index)
-    }
-
-    /// Forgets a queue pair.
-    pub(super) fn remove(&mut self, index: u32) {
-        self.heap.retain(|Reverse((_, other))| *other != index);
-        self.look();
+        due.map(|Reverse(due)| due)
     }
 
     fn look(&mut self) {

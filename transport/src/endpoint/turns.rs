@@ -1,63 +1,84 @@
-//! Queue pairs that may have something to send, in turn.
+//! Queue pairs that wait for something, in turn.
 
 use super::Member;
 
+/// What queue pairs wait for, each of which has a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Waiting {
+    /// To be asked for packets.
+    ToSend = 0,
+    /// For the endpoint's budget.
+    ForBudget = 1,
+}
+
 /// A queue that is linked through its members: whoever looks at a member anyway needs no other memory.
 ///
-/// Invariant: the members from `first` to `last` are those with `is_ready`.
-#[derive(Debug, Default)]
+/// Invariant: the members from the first to the last are those whose [`Turn`] in this queue is taken.
+#[derive(Debug)]
 pub(super) struct Turns {
+    what: Waiting,
     /// The first and the last.
     ends: Option<(u32, u32)>,
 }
 
+/// A member's place in one queue.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Turn {
+    taken: bool,
+    before: Option<u32>,
+    next: Option<u32>,
+}
+
 impl Turns {
+    pub(super) const fn new(what: Waiting) -> Self {
+        Turns { what, ends: None }
+    }
+
     /// Whose turn it is.
     pub(super) fn first(&self) -> Option<u32> {
         self.ends.map(|(first, _)| first)
     }
 
+    pub(super) fn has(&self, member: &Member) -> bool {
+        member.turns[self.what as usize].taken
+    }
+
     /// Comes last, unless it is in the queue.
     pub(super) fn push(&mut self, index: u32, members: &mut [Option<Member>]) {
-        let Some(member) = members[index as usize].as_mut().filter(|m| !m.is_ready) else { return };
-        (member.is_ready, member.next_ready) = (true, None);
-        let first = self.ends.map_or(index, |(first, last)| {
-            listed(members, last).next_ready = Some(index);
-            first
-        });
-        self.ends = Some((first, index));
-    }
-
-    /// The first leaves.
-    pub(super) fn pop(&mut self, members: &mut [Option<Member>]) -> Option<u32> {
-        let (first, last) = self.ends?;
-        let member = listed(members, first);
-        member.is_ready = false;
-        self.ends = member.next_ready.map(|next| (next, last));
-        Some(first)
-    }
-
-    /// The first comes last.
-    pub(super) fn rotate(&mut self, members: &mut [Option<Member>]) {
-        if self.ends.is_some_and(|(first, last)| first != last)
-            && let Some(first) = self.pop(members)
-        {
-            self.push(first, members);
+        let last = self.ends.map(|(_, last)| last);
+        let Some(turn) = self.turn(members, index).filter(|turn| !turn.taken) else { return };
+        *turn = Turn { taken: true, before: last, next: None };
+        if let Some(last) = last.and_then(|last| self.turn(members, last)) {
+            last.next = Some(index);
         }
+        self.ends = Some((self.first().unwrap_or(index), index));
     }
 
-    /// Takes one out, wherever it is: all others have their turns, once round.
+    /// Leaves the queue, if it is in there.
     pub(super) fn remove(&mut self, index: u32, members: &mut [Option<Member>]) {
-        let mut rest = Turns::default();
-        while let Some(first) = self.pop(members) {
-            if first != index {
-                rest.push(first, members);
-            }
+        let Some(turn) = self.turn(members, index).filter(|turn| turn.taken) else { return };
+        let Turn { before, next, .. } = std::mem::take(turn);
+        if let Some(before) = before.and_then(|before| self.turn(members, before)) {
+            before.next = next;
         }
-        *self = rest;
+        if let Some(next) = next.and_then(|next| self.turn(members, next)) {
+            next.before = before;
+        }
+        let Some((first, last)) = self.ends else { return };
+        let first = if first == index { next } else { Some(first) };
+        let last = if last == index { before } else { Some(last) };
+        self.ends = first.zip(last);
     }
-}
 
-fn listed(members: &mut [Option<Member>], index: u32) -> &mut Member {
-    members[index as usize].as_mut().expect("who is in the queue is a member")
+    /// Comes last, wherever it was.
+    pub(super) fn requeue(&mut self, index: u32, members: &mut [Option<Member>]) {
+        if self.ends.is_some_and(|(_, last)| last != index) {
+            self.remove(index, members);
+            self.push(index, members);
+        }
+    }
+
+    fn turn<'a>(&self, members: &'a mut [Option<Member>], index: u32) -> Option<&'a mut Turn> {
+        members[index as usize].as_mut().map(|member| &mut member.turns[self.what as usize])
+    }
 }

@@ -9,14 +9,15 @@ use super::QueuePair;
 use crate::Status;
 
 impl QueuePair {
-    pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack, paths: &mut PathSet) {
+    /// Returns whether anything is acknowledged by it for the first time.
+    pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack, paths: &mut PathSet) -> bool {
         if ack.token != self.token || !self.state.receives() {
-            return;
+            return false;
         }
-        let Some(link) = self.link.as_mut() else { return };
-        let Some(outgoing) = link.outgoing(ack.stream) else { return };
+        let Some(link) = self.link.as_mut() else { return false };
+        let Some(outgoing) = link.outgoing(ack.stream) else { return false };
         let una = outgoing.window.una();
-        let Some(lesson) = outgoing.on_ack(now, ack, paths) else { return };
+        let Some(lesson) = outgoing.on_ack(now, ack, paths) else { return false };
         self.counters.acks_received += 1;
         self.counters.lost += lesson.lost;
         self.counters.spurious += lesson.spurious;
@@ -33,6 +34,7 @@ impl QueuePair {
         if let Some((code, psn)) = ack.nak {
             self.on_nak(now, ack, code, Psn::expand(psn, una));
         }
+        lesson.acked > 0
     }
 
     /// The network says that a segment was lost.

@@ -20,6 +20,7 @@ mod outgoing;
 mod pacer;
 mod patience;
 mod paws;
+mod peak;
 mod psn_set;
 mod recovery;
 mod recv_queue;
@@ -34,6 +35,7 @@ mod transmit;
 mod window;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use braid_lb::{PathSet, QpPaths};
 use braid_wire::{PathId, QpId, Time, Token};
@@ -41,9 +43,10 @@ use braid_wire::{PathId, QpId, Time, Token};
 pub use arrive::{Admit, Arrival, Landing, Refusal};
 pub use blind::{Fence, Placement};
 pub use degrees::OooDegrees;
+pub(crate) use peak::Peak;
 pub use recovery::{LossRecovery, UnknownRecovery};
 pub use state::QpState;
-pub(crate) use transmit::Outcome;
+pub(crate) use transmit::{Budget, Outcome};
 
 use self::incoming::Incoming;
 use self::link::Link;
@@ -206,7 +209,7 @@ impl QueuePair {
     }
 
     /// Smoothed round-trip time of its requests, once measured.
-    pub fn rtt(&self) -> Option<std::time::Duration> {
+    pub fn rtt(&self) -> Option<Duration> {
         self.link.as_ref().and_then(|link| link.requests.smoothed_rtt())
     }
 
@@ -315,13 +318,13 @@ impl QueuePair {
         link.all_outgoing().map(Outgoing::paced_until).min().unwrap_or(Time::FAR_FUTURE)
     }
 
-    /// Returns whether a retransmission has timed out.
-    pub(crate) fn on_timeout(&mut self, now: Time, paths: &mut PathSet) -> bool {
+    /// Returns whether a retransmission has timed out; `longest`: the longest round trip of late, of whatever queue pair.
+    pub(crate) fn on_timeout(&mut self, now: Time, longest: Duration, paths: &mut PathSet) -> bool {
         let Some(link) = self.link.as_mut() else { return false };
         link.all_incoming_mut().for_each(|stream| stream.on_timeout(now));
         let (mut gives_up, before) = (false, self.counters.timeouts);
         for stream in link.all_outgoing_mut() {
-            let outcome = stream.on_timeout(now, self.config.retry_timeout, paths);
+            let outcome = stream.on_timeout(now, longest, self.config.retry_timeout, paths);
             self.counters.timeouts += u64::from(outcome != Timeout::None);
             match outcome {
                 Timeout::None => {}

@@ -38,6 +38,8 @@ pub(crate) struct Outgoing {
     /// How long those have taken.
     waited: Duration,
     deadline: Option<Time>,
+    /// Since when that is waited for.
+    waits_since: Time,
     /// Retransmissions that go out whatever the windows say.
     probes: usize,
     /// "Receiver not ready": nothing goes out before.
@@ -54,6 +56,8 @@ pub(crate) struct Outgoing {
 /// What an acknowledgement has taught.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Lesson {
+    /// Segments newly acknowledged.
+    pub(crate) acked: u64,
     /// Segments newly found lost.
     pub(crate) lost: u64,
     /// Retransmissions newly found to have been unnecessary.
@@ -84,8 +88,8 @@ const TRAINS_UNDER_WAY: u64 = 4;
 pub(crate) enum Block {
     /// Something of this stream's own; an event will change it.
     Own,
-    /// The endpoint's budget, which other queue pairs use up.
-    Budget,
+    /// The endpoint's budget, which other queue pairs use up: so many bytes of it would do.
+    Budget(u64),
     /// The controller's rate: nothing but time is wanting.
     Rate,
 }
@@ -122,6 +126,7 @@ impl Outgoing {
             timeouts: 0,
             waited: Duration::ZERO,
             deadline: None,
+            waits_since: Time::ZERO,
             probes: 0,
             paused_until: None,
             refused: first,
@@ -161,7 +166,7 @@ impl Outgoing {
             return Err(Block::Own);
         }
         if room.budget < bytes {
-            return Err(Block::Budget);
+            return Err(Block::Budget(bytes));
         }
         let open = self.pacer.as_ref().is_none_or(|pacer| pacer.is_open(now));
         if open { Ok(()) } else { Err(Block::Rate) }
@@ -289,7 +294,7 @@ impl Outgoing {
             self.asks.ask();
         }
         self.probes = self.probes.saturating_sub(1);
-        self.deadline = Some(now + self.rto());
+        self.wait(now);
         asks
     }
 
@@ -353,7 +358,7 @@ impl Outgoing {
             ecn_marks,
         });
         let (spurious, ecn_marks) = (spurious.into(), ecn_marks.into());
-        Some(Lesson { lost: lost.packets, spurious, ecn_marks })
+        Some(Lesson { acked: acked.packets, lost: lost.packets, spurious, ecn_marks })
     }
 
     fn new_marks(&mut self, reported: u16) -> u32 {
@@ -429,7 +434,11 @@ impl Outgoing {
     fn on_progress(&mut self, now: Time) {
         self.forget_timeouts();
         self.probes = 0;
-        self.deadline = (!self.window.is_empty()).then(|| now + self.rtt.rto(0));
+        if self.window.is_empty() {
+            self.deadline = None;
+        } else {
+            self.wait(now);
+        }
     }
 
     /// The peer has refused a packet for good. What came before may still take it long to answer, and
@@ -469,9 +478,18 @@ impl Outgoing {
         self.paused_until.or(self.deadline).unwrap_or(Time::FAR_FUTURE)
     }
 
+    /// From now on the time-out runs.
+    fn wait(&mut self, now: Time) {
+        self.waits_since = now;
+        self.deadline = Some(now + self.rto());
+    }
+
+    /// `longest`: how long acknowledgements have taken of late, those of other queue pairs of the endpoint included. Ours
+    /// may wait in the same queues: it is not late before twice that.
     pub(crate) fn on_timeout(
         &mut self,
         now: Time,
+        longest: Duration,
         retry_timeout: Duration,
         paths: &mut PathSet,
     ) -> Timeout {
@@ -485,8 +503,13 @@ impl Outgoing {
             self.deadline = None;
             return Timeout::None;
         }
+        let patience = (2 * longest).min(retry_timeout / 4).max(self.rto());
+        if now < self.waits_since + patience {
+            self.deadline = Some(self.waits_since + patience);
+            return Timeout::None;
+        }
         // What was waited for, not what has passed: while the driver does not run, nobody listens.
-        self.waited += self.rto();
+        self.waited += patience;
         self.timeouts = self.timeouts.saturating_add(1);
         if self.waited >= retry_timeout {
             return Timeout::GiveUp;
@@ -495,7 +518,7 @@ impl Outgoing {
         let lost =
             self.lose(now, paths, |detector, window, lost| detector.on_timeout(now, window, lost));
         self.probes = PROBES;
-        self.deadline = Some(now + self.rto());
+        self.wait(now);
         Timeout::Resend(lost.packets)
     }
 
@@ -512,7 +535,7 @@ impl Outgoing {
         };
         let lost = self.lose(now, paths, all);
         self.probes = 1;
-        self.deadline = Some(now + self.rtt.rto(0));
+        self.wait(now);
         Timeout::Resend(lost.packets)
     }
 

@@ -17,13 +17,26 @@ pub(crate) enum Outcome {
     Packet { body: TransmitBody, yields: bool },
     /// Nothing until something happens to this queue pair.
     Idle,
-    /// Nothing until the endpoint's budget is freed.
-    NoBudget,
+    /// Nothing until the endpoint has a budget of so many bytes.
+    NoBudget { needs: u64 },
+}
+
+/// What the endpoint lets a queue pair put in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    pub(crate) bytes: u64,
+    /// Others wait for it.
+    pub(crate) is_shared: bool,
 }
 
 impl QueuePair {
-    /// The next packet; `budget`: bytes that the endpoint lets it put in flight.
-    pub(crate) fn poll_transmit(&mut self, now: Time, paths: &mut PathSet, budget: u64) -> Outcome {
+    /// The next packet.
+    pub(crate) fn poll_transmit(
+        &mut self,
+        now: Time,
+        paths: &mut PathSet,
+        budget: Budget,
+    ) -> Outcome {
         if let Some(ack) = self.poll_ack(|incoming| incoming.owes_ack_first(now), now) {
             return Outcome::Packet { body: TransmitBody::Ack(ack), yields: false };
         }
@@ -40,7 +53,7 @@ impl QueuePair {
         }
     }
 
-    fn poll_data(&mut self, now: Time, paths: &mut PathSet, budget: u64) -> Outcome {
+    fn poll_data(&mut self, now: Time, paths: &mut PathSet, budget: Budget) -> Outcome {
         let sends = matches!(self.state, QpState::ReadyToSend | QpState::SendQueueDrained);
         let Some(first) = self.link.as_ref().filter(|_| sends).map(|link| link.turn) else {
             return Outcome::Idle;
@@ -49,7 +62,7 @@ impl QueuePair {
         for stream in [first, other(first)] {
             match self.poll_stream(now, stream, paths, budget) {
                 Ok(body) => return self.sent_on(now, stream, body),
-                Err(Block::Budget) => outcome = Outcome::NoBudget,
+                Err(Block::Budget(needs)) => outcome = outcome.or_needs(needs),
                 Err(Block::Own | Block::Rate) => {}
             }
         }
@@ -87,9 +100,9 @@ impl QueuePair {
         now: Time,
         stream: Stream,
         paths: &mut PathSet,
-        budget: u64,
+        budget: Budget,
     ) -> Result<TransmitBody, Block> {
-        let (next, lost) = self.choose(now, stream, budget)?;
+        let (next, lost) = self.choose(now, stream, budget.bytes)?;
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
         let (limit, oversize) = (link.trains, next.len > link.path_mtu);
         let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Own) };
@@ -109,14 +122,15 @@ impl QueuePair {
             }
         }
         let sent = Segment::wire_len(next.len);
-        let left = budget.saturating_sub(sent);
+        let left = budget.bytes.saturating_sub(sent);
         let following = self.choose(now, stream, left);
         let outgoing = self.link.as_mut().and_then(|link| link.outgoing(stream));
         let Some(outgoing) = outgoing else { return Err(Block::Own) };
         let is_last = match following {
-            Ok(_) => false,
+            // The others have their turns first.
+            Ok(_) => budget.is_shared && outgoing.turn_has_ended(),
             Err(Block::Rate) => outgoing.is_held_for_long(now),
-            Err(Block::Own | Block::Budget) => true,
+            Err(Block::Own | Block::Budget(_)) => true,
         };
         let asks = outgoing.on_sent(now, next.len, lost.is_some(), is_last);
         self.counters.segments_sent += 1;
@@ -225,6 +239,16 @@ impl QueuePair {
         };
         let psn = Psn::expand(header.psn, outgoing.window.una());
         outgoing.window.get(psn).map(|segment| (stream, segment.source))
+    }
+}
+
+impl Outcome {
+    /// One stream could send with so many bytes of budget; of two the more modest counts.
+    fn or_needs(self, bytes: u64) -> Self {
+        match self {
+            Outcome::NoBudget { needs } => Outcome::NoBudget { needs: needs.min(bytes) },
+            _ => Outcome::NoBudget { needs: bytes },
+        }
     }
 }
 

@@ -56,8 +56,10 @@ pub(crate) struct Host {
     arriving: Pipe,
     /// Work requests that have completed, by queue pair.
     pub(crate) completed: Vec<usize>,
-    /// In which order that happened.
+    /// In which order that happened, ...
     pub(crate) order: Vec<usize>,
+    /// ... and how many each queue pair had completed then.
+    pub(crate) count: Vec<usize>,
     /// Why segments were turned away.
     pub(crate) refusals: Vec<Refusal>,
     /// Packets that have left: segments, and all others.
@@ -103,6 +105,7 @@ impl Host {
             arriving: Pipe::default(),
             completed: vec![0; settings.qps],
             order: Vec::new(),
+            count: Vec::new(),
             refusals: Vec::new(),
             segments: 0,
             notes: 0,
@@ -123,6 +126,7 @@ impl Host {
             let index = index_of(completion.qp);
             self.completed[index] += 1;
             self.order.push(index);
+            self.count.push(self.completed[index]);
         }
     }
 

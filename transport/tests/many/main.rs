@@ -4,3 +4,4 @@
 mod everything;
 mod hosts;
 mod reads;
+mod sharing;

@@ -1,0 +1,71 @@
+//! Many queue pairs share the peer's receive buffer and a slow link.
+
+use std::time::Duration;
+
+use braid_transport::{EndpointConfig, SendOp};
+
+use crate::hosts::{Settings, World};
+
+const LEN: u32 = 4096;
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn world(qps: usize, peer_receive_buffer: u64, bytes_per_us: u64) -> World {
+    let endpoint =
+        EndpointConfig { train_segments: 15, peer_receive_buffer, ..EndpointConfig::default() };
+    World::new(Settings { qps, endpoint, bytes_per_us, ..Settings::default() })
+}
+
+/// Every queue pair keeps `depth` WRITEs outstanding until it has posted `count`. Returns by how many messages the
+/// first was ever ahead of the last.
+fn write_everywhere(world: &mut World, depth: usize, count: usize) -> usize {
+    let (remote, qps) = (world.memory.remote(), world.hosts[0].slots.len());
+    let write = SendOp::Write { remote, imm: None };
+    for qp in 0..qps {
+        (0..depth.min(count)).for_each(|_| world.post(qp, write, LEN));
+    }
+    let mut posted = vec![depth.min(count); qps];
+    // How many queue pairs have completed so many.
+    let mut at = vec![0; count + 1];
+    at[0] = qps;
+    let mut ahead = 0;
+    for seen in 0..qps * count {
+        world.run(seen + 1, LIMIT);
+        let qp = world.hosts[0].order[seen];
+        let done = world.hosts[0].count[seen];
+        at[done - 1] -= 1;
+        at[done] += 1;
+        let (last, first) = (at.iter().position(|n| *n > 0), at.iter().rposition(|n| *n > 0));
+        ahead = ahead.max(first.unwrap_or(0) - last.unwrap_or(0));
+        if posted[qp] < count {
+            posted[qp] += 1;
+            world.post(qp, write, LEN);
+        }
+    }
+    ahead
+}
+
+/// Nothing was lost, so nothing is sent twice, however long acknowledgements take.
+fn assert_nothing_resent(world: &World) {
+    let counters = world.hosts[0].counters();
+    assert_eq!((counters.timeouts, counters.retransmitted), (0, 0), "time-outs, sent again");
+}
+
+#[test]
+fn a_queue_longer_than_the_first_time_out_resends_nothing() {
+    // A buffer full takes 100 ms.
+    let mut world = world(500, 1 << 20, 10);
+    write_everywhere(&mut world, 4, 8);
+    assert_nothing_resent(&world);
+}
+
+#[test]
+fn thousands_take_turns_at_a_small_receive_buffer() {
+    for (qps, buffer, rate) in
+        [(1_000, 256 << 10, 1_000), (2_000, 2 << 20, 5_000), (100, 8192, 100)]
+    {
+        let mut world = world(qps, buffer, rate);
+        let ahead = write_everywhere(&mut world, 2, 8);
+        assert!(ahead <= 4, "of {qps} queue pairs one was {ahead} messages ahead of another");
+        assert_nothing_resent(&world);
+    }
+}
