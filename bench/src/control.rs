@@ -62,8 +62,7 @@ impl Control {
     pub(crate) fn try_receive<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
         while let Some(completion) = self.cq.poll_one().attempt("control completion queue")? {
             if completion.status != Status::Success {
-                let what = format!("ended the connection ({})", completion.status);
-                return Err(Failure::Peer(what));
+                return Err(Failure::Ended(completion.status));
             }
             if completion.wr_id == SENT {
                 continue;

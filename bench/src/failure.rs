@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use braid::Status;
+
 use crate::peer::PeerError;
 
 /// Why a run failed.
@@ -18,7 +20,7 @@ pub(crate) enum Failure {
     Engine { what: &'static str, why: String },
     /// A work request failed; queue pairs are numbered from 0, as they are in the results.
     #[error("{what} on queue pair {qp} with {peer} failed: {status}")]
-    Work { what: String, qp: usize, peer: SocketAddr, status: braid::Status },
+    Work { what: String, qp: usize, peer: SocketAddr, status: Status },
     /// A byte is not what was sent.
     #[error(
         "message {message} of queue pair {qp}: byte {offset} is {found:#04x}, not {expected:#04x}"
@@ -30,6 +32,12 @@ pub(crate) enum Failure {
     /// The other side misbehaved.
     #[error("the other side {0}")]
     Peer(String),
+    /// The other side went away.
+    #[error("the other side ended the connection ({0})")]
+    Ended(Status),
+    /// The client that has started this server went away.
+    #[error("the client has gone")]
+    Abandoned,
     /// Nothing happened.
     #[error("nothing happened for {0:?}")]
     Stalled(Duration),
@@ -54,9 +62,19 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Whether it is that nobody listens to us any more, which is no news to whoever has closed the pipe.
-    pub(crate) fn is_unheard(&self) -> bool {
-        matches!(self, Failure::Output(why) if why.kind() == ErrorKind::BrokenPipe)
+    /// Whether somebody else has more to say of it, or has heard enough: who has closed our standard output, or the client
+    /// that has started this server for itself.
+    pub(crate) fn is_no_news(&self) -> bool {
+        match self {
+            Failure::Output(why) => why.kind() == ErrorKind::BrokenPipe,
+            Failure::Abandoned => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it is that the other side has ended the connection.
+    pub(crate) fn is_end_of_connection(&self) -> bool {
+        matches!(self, Failure::Ended(_) | Failure::Work { status: Status::Flushed, .. })
     }
 
     /// 2: bad usage; 1: the run failed.
@@ -86,7 +104,7 @@ mod tests {
     #[test]
     fn a_work_request_is_named_as_its_user_knows_it() {
         let peer = "10.0.0.2:4791".parse().expect("an address");
-        let (what, status) = ("Write of message 17".to_owned(), braid::Status::RetryExceeded);
+        let (what, status) = ("Write of message 17".to_owned(), Status::RetryExceeded);
         let says = Failure::Work { what, qp: 3, peer, status }.to_string();
         let begin = "Write of message 17 on queue pair 3 with 10.0.0.2:4791 failed: retry exceeded";
         assert!(says.starts_with(begin), "{says}");

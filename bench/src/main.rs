@@ -47,7 +47,7 @@ fn program() -> ExitCode {
     match dispatch(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            if !failure.is_unheard() {
+            if !failure.is_no_news() {
                 stdio::say(&failure);
             }
             ExitCode::from(failure.exit_status())

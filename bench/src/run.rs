@@ -84,7 +84,10 @@ fn both_in_one_process(test: Test, args: &TestArgs) -> Result<(), Failure> {
 }
 
 fn serve(args: &TestArgs) -> Result<(), Failure> {
-    serve_one(Side::new(&args.engine, args.engine.port(), None)?, args.once)
+    match serve_one(Side::new(&args.engine, args.engine.port(), None)?, args.once) {
+        Err(failure) if args.once && failure.is_end_of_connection() => Err(Failure::Abandoned),
+        done => done,
+    }
 }
 
 /// Waits for a client, does what it says, and ends with it. `once`: there is only one.

@@ -268,7 +268,7 @@ impl Parts {
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         while Instant::now() < deadline {
             if self.control.qp.state() == QpState::Error {
-                return Err(Failure::Peer("went away".to_owned()));
+                return Err(Failure::Ended(Status::Flushed));
             }
             let Some(request) = listener.accept(LOOK_AFTER) else { continue };
             let from = request.peer_addr();

@@ -18,5 +18,6 @@ pub(crate) fn print(
 
 /// Says something on standard error. Where nobody can hear it, nobody does.
 pub(crate) fn say(what: impl fmt::Display) {
-    _ = writeln!(io::stderr(), "braid-perf: {what}");
+    // In one piece: the other process of `--loopback` writes there, too.
+    _ = io::stderr().write_all(format!("braid-perf: {what}\n").as_bytes());
 }
