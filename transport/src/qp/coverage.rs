@@ -23,7 +23,8 @@ impl Arriving {
     }
 }
 
-/// The segment covers bytes that have arrived before, or belongs to another message than those before it.
+/// The segment covers bytes that have arrived before, or none of a message that has some, or belongs to another message
+/// than those before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Contradiction;
 
@@ -54,16 +55,18 @@ impl Coverage {
     ) -> Result<(), Contradiction> {
         let (opcode, len, start) = (header.opcode, header.message_len, header.offset);
         let end = start.saturating_add(header.len.into());
-        let arriving = match arriving {
-            None => arriving.insert(Arriving { opcode, len, front: 0 }),
+        let mut known = match *arriving {
+            None => Arriving { opcode, len, front: 0 },
             Some(known) if (known.opcode, known.len) == (opcode, len) && !known.is_whole() => known,
             Some(_) => return Err(Contradiction),
         };
-        if start == arriving.front && (self.ranges.is_empty() || start == end) {
-            arriving.front = end;
-            return Ok(());
+        if start == known.front && start < end && self.ranges.is_empty() {
+            known.front = end;
+        } else if len > 0 {
+            self.insert(message, &mut known.front, start, end)?;
         }
-        self.insert(message, &mut arriving.front, start, end)
+        *arriving = Some(known);
+        Ok(())
     }
 
     #[inline(never)]
@@ -138,6 +141,7 @@ mod tests {
         assert_eq!(cover(Opcode::SendImm, 100, 10, 10), Err(Contradiction), "another opcode");
         assert_eq!(cover(Opcode::Send, 101, 10, 10), Err(Contradiction), "another length");
         assert_eq!(cover(Opcode::Send, 100, 9, 10), Err(Contradiction), "a byte twice");
+        assert_eq!(cover(Opcode::Send, 100, 10, 0), Err(Contradiction), "no byte at all");
         assert_eq!(cover(Opcode::Send, 100, 20, 80), Ok(()));
         assert_eq!(cover(Opcode::Send, 100, 10, 11), Err(Contradiction), "a byte twice");
         assert!(!arriving.unwrap().is_whole());
