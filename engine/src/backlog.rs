@@ -30,8 +30,12 @@ impl Incoming {
     }
 }
 
+/// Says by its private data whether a connection is wanted.
+pub(crate) type Wanted = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
+
 pub(crate) struct Backlog {
     capacity: usize,
+    wanted: Wanted,
     waiting: Mutex<Waiting>,
     arrived: Condvar,
 }
@@ -54,8 +58,13 @@ struct Request {
 }
 
 impl Backlog {
-    pub(crate) fn new(capacity: usize) -> Self {
-        Backlog { capacity, waiting: Mutex::default(), arrived: Condvar::new() }
+    pub(crate) fn new(capacity: usize, wanted: Wanted) -> Self {
+        Backlog { capacity, wanted, waiting: Mutex::default(), arrived: Condvar::new() }
+    }
+
+    /// Whether the application may want it.
+    pub(crate) fn wants(&self, private_data: &[u8]) -> bool {
+        (self.wanted)(private_data)
     }
 
     /// False: it is full, or this host's share of it is.
@@ -207,7 +216,7 @@ mod tests {
 
     #[test]
     fn who_does_not_ask_again_is_passed_over() {
-        let backlog = Backlog::new(8);
+        let backlog = Backlog::new(8, Box::new(|_| true));
         for (number, from) in ["1.0.0.1:1", "1.0.0.2:1", "1.0.0.3:1"].into_iter().enumerate() {
             assert!(backlog.push(at(0), incoming(from, number as u64)));
         }
@@ -223,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_stale_request_makes_room() {
-        let backlog = Backlog::new(1);
+        let backlog = Backlog::new(1, Box::new(|_| true));
         assert!(backlog.push(at(0), incoming("1.0.0.1:1", 1)));
         assert!(!backlog.push(at(2000), incoming("1.0.0.2:1", 2)));
         assert!(backlog.push(at(2001), incoming("1.0.0.2:1", 2)));
@@ -235,7 +244,7 @@ mod tests {
         let many = |backlog: &Backlog, from: &str, start: u64| {
             (start..start + 100).filter(|n| backlog.push(at(0), incoming(from, *n))).count()
         };
-        let backlog = Backlog::new(64);
+        let backlog = Backlog::new(64, Box::new(|_| true));
         assert_eq!(many(&backlog, "1.0.0.1:1", 0), 32);
         // Neither another port nor another address of the same /64 makes another host.
         assert_eq!(many(&backlog, "1.0.0.1:2", 1000), 0);

@@ -130,7 +130,21 @@ impl Engine {
     /// # Errors
     /// There is a listener already, or the backlog is 0.
     pub fn listen(&self, backlog: usize) -> Result<Listener, ListenError> {
-        Listener::new(self.inner.clone(), backlog)
+        self.listen_for(backlog, |_| true)
+    }
+
+    /// As [`Engine::listen`], but only for connections whose private data is wanted; others are refused as soon as they
+    /// come, whether anybody accepts or not. `wanted` is called by whoever runs the engine, with its lock held: it
+    /// must not use the engine.
+    ///
+    /// # Errors
+    /// As for [`Engine::listen`].
+    pub fn listen_for(
+        &self,
+        backlog: usize,
+        wanted: impl Fn(&[u8]) -> bool + Send + Sync + 'static,
+    ) -> Result<Listener, ListenError> {
+        Listener::new(self.inner.clone(), backlog, Box::new(wanted))
     }
 
     /// Runs the engine once: sends what is posted, takes what has arrived. For

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use braid_wire::RejectReason;
 
-use crate::backlog::{Backlog, Incoming};
+use crate::backlog::{Backlog, Incoming, Wanted};
 use crate::connect::{ConnectError, check_private_data};
 use crate::engine::EngineInner;
 use crate::qp::QueuePair;
@@ -38,11 +38,15 @@ pub struct Listener {
 }
 
 impl Listener {
-    pub(crate) fn new(engine: Arc<EngineInner>, capacity: usize) -> Result<Self, ListenError> {
+    pub(crate) fn new(
+        engine: Arc<EngineInner>,
+        capacity: usize,
+        wanted: Wanted,
+    ) -> Result<Self, ListenError> {
         if capacity == 0 {
             return Err(ListenError::Backlog);
         }
-        let backlog = Arc::new(Backlog::new(capacity));
+        let backlog = Arc::new(Backlog::new(capacity, wanted));
         if !engine.first_worker().control().listen(backlog.clone()) {
             return Err(ListenError::AlreadyListening { addr: engine.local_addr() });
         }

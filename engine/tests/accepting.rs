@@ -205,3 +205,16 @@ fn one_host_takes_its_share_of_the_backlog_and_no_more() {
     repeat(&initiator, addr, &third);
     assert!(listener.accept(PATIENCE).is_some());
 }
+
+#[test]
+fn who_is_not_wanted_is_refused_although_nobody_accepts() {
+    let (a, b) = (Side::new(&local(), |_| {}), Side::new(&local(), |_| {}));
+    let listener = b.engine.listen_for(4, |private_data| private_data == b"wanted").unwrap();
+    let error = a.qp.connect(listener.local_addr(), b"not wanted", PATIENCE).unwrap_err();
+    let refused = RejectReason::Refused;
+    assert!(matches!(error, ConnectError::Rejected { reason, .. } if reason == refused), "{error}");
+    thread::scope(|scope| {
+        scope.spawn(|| accept(&listener, &b.qp));
+        a.qp.connect(listener.local_addr(), b"wanted", PATIENCE).unwrap();
+    });
+}

@@ -224,3 +224,12 @@ fn a_thousand_queue_pairs() {
         assert!(start.elapsed() < PATIENCE, "torn down after {:?}", start.elapsed());
     }
 }
+
+#[test]
+fn a_queue_pair_is_as_patient_as_its_engine() {
+    for peer_timeout in [Duration::from_millis(300), Duration::from_secs(30)] {
+        let side = Side::new(&EngineConfig { peer_timeout, ..local() }, |_| {});
+        let options = QpOptions::new(&side.cq, &side.cq);
+        assert_eq!(options.config.retry_timeout, peer_timeout);
+    }
+}

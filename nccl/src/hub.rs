@@ -1,10 +1,10 @@
 //! A device in use: one engine with its listener, shared by all communicators of the device. It ends
 //! with the last of them, so nothing runs on behalf of a closed plugin.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use braid::{
@@ -32,6 +32,8 @@ pub(crate) struct Hub {
     pd: ProtectionDomain,
     config: Config,
     listener: Listener,
+    /// The listening communicators. The engine looks at it when somebody comes, so it is not held while the engine is used.
+    listening: Arc<Mutex<HashSet<u64>>>,
     waiting: Mutex<Waiting>,
     engine: Engine,
 }
@@ -63,7 +65,11 @@ impl Hub {
             peer_timeout: config.peer_timeout,
             linger: config.linger,
         })?;
-        let listener = engine.listen(BACKLOG)?;
+        let listening: Arc<Mutex<HashSet<u64>>> = Arc::default();
+        let open = listening.clone();
+        let listener = engine.listen_for(BACKLOG, move |private_data| {
+            wanted_listener(private_data).is_some_and(|number| lock(&open).contains(&number))
+        })?;
         let pd = engine.alloc_pd();
         let keeper = match config.threads {
             0 => Some(Keeper::start(engine.create_cq(1)?)?),
@@ -76,6 +82,7 @@ impl Hub {
             pd,
             config: config.clone(),
             listener,
+            listening,
             waiting: Mutex::default(),
             engine,
         })
@@ -126,17 +133,26 @@ impl Hub {
     pub(crate) fn start_listening(&self) -> u64 {
         let number = random();
         self.waiting().insert(number, VecDeque::new());
+        lock(&self.listening).insert(number);
         number
     }
 
-    /// Those that wait for this communicator are turned down.
+    /// Those that wait for this communicator are turned down, and those that come from now on.
     pub(crate) fn stop_listening(&self, number: u64) {
+        lock(&self.listening).remove(&number);
         let turned_down = self.waiting().remove(&number);
         drop(turned_down);
+        self.sort_requests();
     }
 
     /// Somebody who wants to connect to this communicator. Does not wait.
     pub(crate) fn next_request(&self, number: u64) -> Option<ConnectionRequest> {
+        self.sort_requests();
+        self.waiting().get_mut(&number)?.pop_front()
+    }
+
+    /// Lays those that have come with the communicators that they want; nobody wants the others any more.
+    fn sort_requests(&self) {
         let mut waiting = self.waiting();
         while let Some(request) = self.listener.accept(Duration::ZERO) {
             let wanted = wanted_listener(request.private_data());
@@ -145,12 +161,15 @@ impl Hub {
                 None => request.reject(),
             }
         }
-        waiting.get_mut(&number)?.pop_front()
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Unpredictable: the standard library seeds its hashers from the system.

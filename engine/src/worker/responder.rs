@@ -111,6 +111,9 @@ impl Responder {
                 backlog.iter().for_each(|backlog| backlog.repeated(now, &attempt));
             }
             (None, None) => return Some(RejectReason::NotListening),
+            (None, Some(backlog)) if !backlog.wants(&connect.private_data) => {
+                return Some(RejectReason::Refused);
+            }
             (None, Some(backlog)) => {
                 if !backlog.push(now, Incoming { from, connect: connect.clone() }) {
                     return Some(RejectReason::Busy);
@@ -225,7 +228,8 @@ mod tests {
 
     impl Listening {
         fn new() -> Self {
-            let (backlog, counters) = (Arc::new(Backlog::new(4)), Arc::default());
+            let (backlog, counters) =
+                (Arc::new(Backlog::new(4, Box::new(|_| true))), Arc::default());
             let caps = LinkCaps {
                 train_segments: 1,
                 train_bytes: 9000,

@@ -17,6 +17,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check::new("nobody answers", nobody_answers)
         .with(&[("BRAID_DROP", "1"), ("BRAID_CONNECT_TIMEOUT_MS", "700")])
         .udp_only(),
+    Check::new("listener closed before accept", closed_before_accept),
     Check::new("abandoned connect", abandoned).since(11),
 ];
 
@@ -164,6 +165,30 @@ fn nobody_answers(stage: &Stage) -> Verdict {
         returns("connect", code, REMOTE_ERROR)?;
         ensure!(since.elapsed() < Duration::from_secs(10), "it took {:?}", since.elapsed());
         returns("closeListen", net.close_listen(listener), SUCCESS)
+    })
+}
+
+/// Who waits for a listener that is closed hears of it at once, and so does who comes later.
+fn closed_before_accept(stage: &Stage) -> Verdict {
+    stage.session(|net, ctx| {
+        let (closed, handle) = listen(net, ctx, 0)?;
+        let (other, _) = listen(net, ctx, 0)?;
+        let (mut waits, mut comes_later) = (handle, handle);
+        let mut send = NULL;
+        let since = Instant::now();
+        while since.elapsed() < Duration::from_millis(200) {
+            returns("connect", net.connect(ctx, 0, &raw mut waits, &raw mut send), SUCCESS)?;
+            thread::sleep(Duration::from_millis(5));
+        }
+        returns("closeListen", net.close_listen(closed), SUCCESS)?;
+        for handle in [&mut waits, &mut comes_later] {
+            let code = until("the end of connecting", || {
+                let code = net.connect(ctx, 0, handle, &raw mut send);
+                Ok((code != SUCCESS).then_some(code))
+            })?;
+            returns("connect", code, REMOTE_ERROR)?;
+        }
+        returns("closeListen", net.close_listen(other), SUCCESS)
     })
 }
 
