@@ -6,7 +6,7 @@ use std::process::{self, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use crate::cli::{EngineArgs, ProgressKind, Switch, Test, TestArgs};
+use crate::cli::{EngineArgs, ProgressKind, Switch, Test, TestArgs, address_text};
 use crate::failure::Failure;
 
 const START: Duration = Duration::from_secs(10);
@@ -90,7 +90,7 @@ fn ready_line(stdout: process::ChildStdout) -> Result<SocketAddr, Failure> {
 fn engine_args(args: &EngineArgs) -> Vec<String> {
     let pairs = [
         ("--port", "0".to_owned()),
-        ("--bind", args.bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)).to_string()),
+        ("--bind", address_text(args.bind.unwrap_or((Ipv4Addr::LOCALHOST, 0).into()))),
         (
             "--progress",
             if args.progress == ProgressKind::Poll { "poll" } else { "thread" }.to_owned(),

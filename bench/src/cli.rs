@@ -1,6 +1,6 @@
 //! What people type.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use braid::{CcConfig, LbPolicy, LossRecovery};
@@ -161,9 +161,9 @@ pub(crate) struct EngineArgs {
     /// UDP port of the server [default: 4791, or 18515 over verbs: there 4791 is the device's own]
     #[arg(short = 'p', long)]
     pub(crate) port: Option<u16>,
-    /// Local address to receive on [default: all]
-    #[arg(long)]
-    pub(crate) bind: Option<IpAddr>,
+    /// Local address to receive on; a link-local one with its device, `fe80::1%eth0` [default: all]
+    #[arg(long, value_name = "ADDR", value_parser = local_address)]
+    pub(crate) bind: Option<SocketAddr>,
     /// RDMA device, as `rdma link` names it; implies `--datapath verbs`.
     #[arg(short = 'd', long, value_name = "DEV")]
     pub(crate) dev: Option<String>,
@@ -350,6 +350,24 @@ pub(crate) enum AtomicKind {
 }
 
 /// Bytes: a number, with K, M or G for the powers of 1024.
+/// An address of this machine; the system knows the devices that link-local ones are told apart by.
+fn local_address(text: &str) -> Result<SocketAddr, String> {
+    let (ip, _) = text.split_once('%').unwrap_or((text, ""));
+    ip.parse::<IpAddr>().map_err(|error| error.to_string())?;
+    let found = (text, 0).to_socket_addrs().map_err(|error| error.to_string())?.next();
+    found.ok_or_else(|| format!("no address is called `{text}`"))
+}
+
+/// As [`local_address`] takes it.
+pub(crate) fn address_text(addr: SocketAddr) -> String {
+    match addr {
+        SocketAddr::V6(addr) if addr.scope_id() != 0 => {
+            format!("{}%{}", addr.ip(), addr.scope_id())
+        }
+        addr => addr.ip().to_string(),
+    }
+}
+
 fn parse_size(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.to_ascii_uppercase().strip_suffix(['K', 'M', 'G']) {
         None => (text.to_owned(), 0),
@@ -385,6 +403,15 @@ mod tests {
         assert_eq!(parse_size("1m"), Ok(1 << 20));
         assert_eq!(parse_size("1G"), Ok(1 << 30));
         assert!(parse_size("2G").is_err() && parse_size("x").is_err() && parse_size("").is_err());
+    }
+
+    #[test]
+    fn a_local_address_keeps_its_scope() {
+        for text in ["10.0.0.1", "fd77::1", "fe80::1%1", "::"] {
+            assert_eq!(local_address(text).map(address_text), Ok(text.to_owned()));
+        }
+        assert_eq!(local_address("fe80::1%lo").map(address_text), Ok("fe80::1%1".to_owned()));
+        assert!(local_address("localhost").is_err() && local_address("fe80::1%none").is_err());
     }
 
     #[test]

@@ -63,7 +63,8 @@ impl Side {
 }
 
 fn engine(args: &EngineArgs, port: u16, fabric: Option<&MemFabric>) -> Result<Engine, Failure> {
-    let mut bind = SocketAddr::new(args.bind.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), port);
+    let mut bind = args.bind.unwrap_or((Ipv6Addr::UNSPECIFIED, 0).into());
+    bind.set_port(port);
     let mut datapath = match args.datapath() {
         DatapathKind::Verbs => Datapath::Verbs(verbs(args)?),
         DatapathKind::Udp | DatapathKind::Mem => Datapath::Udp,

@@ -256,7 +256,7 @@ fn braid_args(
 fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
     EngineArgs {
         port: Some(0),
-        bind: Some(LOOPBACK),
+        bind: Some((LOOPBACK, 0).into()),
         dev: None,
         datapath: Some(DatapathKind::Udp),
         ib_port: 1,

@@ -1,6 +1,6 @@
 //! A worker's peers: their endpoints, and the path sets that lead to them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use braid_lb::{LbPolicy, PathSet};
 use braid_transport::{Endpoint, EndpointConfig};
@@ -37,17 +37,16 @@ struct Peer {
 
 /// The paths to one host, whatever engines and ports it has, or to one port of it.
 struct SharedPaths {
-    ip: IpAddr,
-    /// 0: all.
-    port: u16,
+    /// With its scope: on another link the same link-local address is another host. Port 0: all.
+    to: SocketAddr,
     set: PathSet,
     users: usize,
 }
 
 impl SharedPaths {
     /// Whether they are in use, and for this.
-    fn lead_to(&self, ip: IpAddr, port: u16) -> bool {
-        self.users > 0 && (self.ip, self.port) == (ip, port)
+    fn lead_to(&self, to: SocketAddr) -> bool {
+        self.users > 0 && self.to == to
     }
 }
 
@@ -68,8 +67,9 @@ impl Peers {
         if let Some(index) = self.peers.iter().position(|peer| peer.as_ref().is_some_and(is_it)) {
             return index;
         }
-        let port = if self.plan.discover { addr.port() } else { 0 };
-        let paths = self.paths_to(addr.ip(), port);
+        let mut all_ports = addr;
+        all_ports.set_port(0);
+        let paths = self.paths_to(if self.plan.discover { addr } else { all_ports });
         let peer = Peer { instance, addr, endpoint: Endpoint::new(now, config), paths };
         let free = self.peers.iter().position(Option::is_none);
         let index = free.unwrap_or(self.peers.len());
@@ -80,15 +80,15 @@ impl Peers {
         index
     }
 
-    fn paths_to(&mut self, ip: IpAddr, port: u16) -> usize {
-        let known = self.path_sets.iter().position(|paths| paths.lead_to(ip, port));
+    fn paths_to(&mut self, to: SocketAddr) -> usize {
+        let known = self.path_sets.iter().position(|paths| paths.lead_to(to));
         let index = known.or_else(|| self.path_sets.iter().position(|paths| paths.users == 0));
         let index = index.unwrap_or(self.path_sets.len());
         if known.is_none() {
             let seed = self.plan.seed.wrapping_add(index as u64);
             let set = PathSet::new(self.plan.policy, self.plan.count, seed)
                 .expect("the number of paths was checked when the engine was made");
-            let fresh = SharedPaths { ip, port, set, users: 0 };
+            let fresh = SharedPaths { to, set, users: 0 };
             match self.path_sets.get_mut(index) {
                 Some(slot) => *slot = fresh,
                 None => self.path_sets.push(fresh),
@@ -109,8 +109,7 @@ impl Peers {
 
     /// Spreads what goes to `map.to` evenly over the ways that were found.
     pub(crate) fn use_ways(&mut self, map: &PathMap) {
-        let (ip, port) = (map.to.ip(), map.to.port());
-        let known = self.path_sets.iter_mut().find(|paths| paths.lead_to(ip, port));
+        let known = self.path_sets.iter_mut().find(|paths| paths.lead_to(map.to));
         let Some(paths) = known else { return };
         let plain = || (0..self.plan.count as u16).map(PathId::new).collect();
         let chosen = map.balanced(self.plan.count).unwrap_or_else(plain);
@@ -145,12 +144,35 @@ impl Peers {
     /// The paths in use, by destination.
     pub(crate) fn path_sets(&self) -> impl Iterator<Item = PathsTo> {
         let used = self.path_sets.iter().filter(|paths| paths.users > 0);
-        used.map(|paths| PathsTo { ip: paths.ip, paths: paths.set.paths().collect() })
+        used.map(|paths| PathsTo { ip: paths.to.ip(), paths: paths.set.paths().collect() })
     }
 
     /// When the first of them has something to do although nothing arrives.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let peers = self.peers.iter().flatten();
         peers.filter_map(|peer| peer.endpoint.next_timeout(&self.path_sets[peer.paths].set)).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peers_of(addresses: &[&str]) -> usize {
+        let plan = PathPlan { policy: LbPolicy::default(), count: 4, seed: 1, discover: false };
+        let mut peers = Peers::new(plan);
+        let config = EndpointConfig::default();
+        for (index, addr) in addresses.iter().enumerate() {
+            let instance = index as u64;
+            peers.find_or_make(Time::ZERO, instance, addr.parse().unwrap(), config);
+        }
+        peers.path_sets().count()
+    }
+
+    #[test]
+    fn engines_of_one_host_share_its_paths() {
+        assert_eq!(peers_of(&["10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:1"]), 2);
+        // The same link-local address on two links: two hosts.
+        assert_eq!(peers_of(&["[fe80::1%2]:1", "[fe80::1%2]:2", "[fe80::1%3]:1"]), 2);
     }
 }

@@ -40,7 +40,10 @@ fn between_namespaces(braid_perf: &Path, mtu: u32) -> Result<(), Failure> {
         peers::server_and_client(braid_perf, case, &pair, namespaces::SERVER_V4)?;
     }
     let write_bw: &Case = &CASES[0];
-    peers::server_and_client(braid_perf, write_bw, &pair, namespaces::SERVER_V6)
+    for host in [namespaces::SERVER_V6, namespaces::SERVER_LINK_LOCAL] {
+        peers::server_and_client(braid_perf, write_bw, &pair, host)?;
+    }
+    Ok(())
 }
 
 fn build() -> Result<PathBuf, Failure> {
