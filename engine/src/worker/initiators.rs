@@ -137,7 +137,7 @@ impl Initiators {
         let Some(mut attempt) = self.attempts.remove(&nonce) else { return Use::None };
         let renamed = random::number();
         attempt.initiator.restart(now, renamed);
-        (attempt.to, attempt.moved) = (to, true);
+        (attempt.to, attempt.moved, attempt.reach) = (to, true, Reachability::Settled);
         let qp = attempt.qp.id;
         self.attempts.insert(renamed, attempt);
         Use::Renamed(qp, renamed)
