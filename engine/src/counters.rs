@@ -65,6 +65,9 @@ counters! {
     unreachable,
     /// Datagrams that injected faults dropped or damaged.
     injected,
+    /// Times that what left from the ports of paths was found not to reach a peer, and what left from the receiving
+    /// port to do so: a NAT or a stateful firewall.
+    paths_blocked,
     /// Times that the ways to a peer were found out, where `discover` is set.
     ways_learnt,
 }

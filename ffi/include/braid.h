@@ -385,6 +385,9 @@ typedef struct braid_engine_counters {
     uint64_t wrong_source;
     // Connection requests put off because the backlog, or the share of it that one host may hold, was full.
     uint64_t setup_busy;
+    // Times that what left from the ports of paths was found not to reach a peer, and what left from the receiving
+    // port to do so: a NAT or a stateful firewall.
+    uint64_t paths_blocked;
 } braid_engine_counters;
 
 // What a memory region is.

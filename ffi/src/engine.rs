@@ -128,6 +128,9 @@ pub struct braid_engine_counters {
     pub wrong_source: u64,
     /// Connection requests put off because the backlog, or the share of it that one host may hold, was full.
     pub setup_busy: u64,
+    /// Times that what left from the ports of paths was found not to reach a peer, and what left from the receiving
+    /// port to do so: a NAT or a stateful firewall.
+    pub paths_blocked: u64,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers only.
@@ -159,6 +162,7 @@ impl From<EngineCounters> for braid_engine_counters {
             wrong_token: from.wrong_token,
             wrong_source: from.wrong_source,
             setup_busy: from.setup_busy,
+            paths_blocked: from.paths_blocked,
         }
     }
 }

@@ -81,13 +81,7 @@ fn fit_bitmap(bytes: &mut Vec<u8>) {
 
 /// Tear-down and signs of life.
 pub const CONTROL: Kind = Kind {
-    opcodes: &[
-        Opcode::Disconnect,
-        Opcode::Confirm,
-        Opcode::Ping,
-        Opcode::Pong,
-        Opcode::Unknown,
-    ],
+    opcodes: &[Opcode::Disconnect, Opcode::Confirm, Opcode::Ping, Opcode::Pong, Opcode::Unknown],
     masks: &[(1..2, 0), (4..5, 0), (8..12, 0), (14..16, 0), (20..21, 0), (28..29, 0), (32..33, 0)],
     settle: |bytes| {
         // Only DISCONNECT acknowledges.
@@ -121,6 +115,20 @@ pub const PROBE: Kind = Kind {
         let len = bytes.len() as u16;
         if let Some(size) = bytes.get_mut(14..16).filter(|size| size[1] & 1 == 0) {
             size.copy_from_slice(&len.to_be_bytes());
+        }
+    },
+};
+
+/// A part of a data packet; all but the last are full.
+pub const PART: Kind = Kind {
+    opcodes: &[Opcode::Part],
+    masks: &[(1..2, 0), (4..5, 0), (8..12, 0), (15..16, 0)],
+    settle: |bytes| {
+        // An even count makes it the last one, which may have any length.
+        if let Some([index, count]) = bytes.get_mut(13..15)
+            && *count & 1 == 0
+        {
+            *index = count.wrapping_sub(1);
         }
     },
 };

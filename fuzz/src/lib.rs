@@ -6,7 +6,7 @@
 
 mod kind;
 
-pub use kind::{ACCEPT, ACK, CONNECT, CONTROL, COOKIE, DATA, HELLO, Kind, PROBE, REJECT};
+pub use kind::{ACCEPT, ACK, CONNECT, CONTROL, COOKIE, DATA, HELLO, Kind, PART, PROBE, REJECT};
 
 use braid_wire::{
     CONTROL_LEN, DataHeader, FRAME_LEN, Frame, HELLO_LEN, MAX_ACK_LEN, MAX_SETUP_LEN, Note, Opcode,
@@ -123,12 +123,21 @@ fn seal(bytes: &mut [u8]) {
     let opcode = bytes.first().and_then(|&byte| Opcode::from_byte(byte));
     match opcode {
         Some(opcode) if opcode.is_data() => seal_data(opcode, bytes),
+        Some(Opcode::Part) => seal_part(bytes),
         Some(_) => {
             if let Some((body, check)) = bytes.split_last_chunk_mut::<4>() {
                 *check = payload_crc([&*body]).to_be_bytes();
             }
         }
         None => {}
+    }
+}
+
+/// The header alone is checked; the check is the last of it.
+fn seal_part(bytes: &mut [u8]) {
+    let header = bytes.get_mut(..PART_HEADER_LEN);
+    if let Some((head, check)) = header.and_then(|header| header.split_last_chunk_mut::<4>()) {
+        *check = payload_crc([&*head]).to_be_bytes();
     }
 }
 

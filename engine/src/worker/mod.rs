@@ -316,6 +316,9 @@ impl Worker {
             while let Some(event) = endpoint.poll_event() {
                 let state = endpoint.qp(event.slot).state();
                 log_event(event.qp, event.kind);
+                if event.kind == EventKind::PathsBlocked {
+                    self.counters.paths_blocked.add(1);
+                }
                 // Before the completions that follow from it: nothing lands after those.
                 if let Some(trunks) = self.trunks.as_mut().filter(|_| !state.receives()) {
                     trunks.retire(event.qp);

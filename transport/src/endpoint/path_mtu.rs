@@ -28,7 +28,7 @@ const STEP: u16 = 16;
 /// (PMTU_RAISE_TIMER), to spare routers of the Internet; within a data centre a route that was down is back in seconds,
 /// and the search costs some fifty packets.
 const RAISE: Duration = Duration::from_secs(10);
-/// When a peer that has answered nothing is asked again.
+/// When a peer that has answered nothing is asked again; twice as late each further time, up to [`RAISE`].
 const SILENCE: Duration = Duration::from_millis(500);
 /// For how long time-outs do not ask for the size in use again.
 const QUIET: Duration = Duration::from_millis(250);
@@ -74,6 +74,8 @@ pub(super) struct PathMtu {
     /// When the next round begins.
     next_at: Time,
     quiet_until: Time,
+    /// Rounds in a row without any answer.
+    silent: u32,
     /// How many probes were sent. A probe's serial is twice that, plus 1 if it leaves from the receiving port.
     sent: u32,
     /// Answers to probes before this one are too old.
@@ -82,7 +84,8 @@ pub(super) struct PathMtu {
     due: Vec<(u16, Way)>,
     /// PROBEs of the peer that are to be answered, and the queue pairs that they were for.
     asked: VecDeque<(u32, Probe)>,
-    news: Option<EventKind>,
+    /// What queue pairs are to hear.
+    news: VecDeque<EventKind>,
 }
 
 impl PathMtu {
@@ -97,11 +100,12 @@ impl PathMtu {
             round: None,
             next_at: Time::FAR_FUTURE,
             quiet_until: Time::ZERO,
+            silent: 0,
             sent: 0,
             oldest: 0,
             due: Vec::new(),
             asked: VecDeque::new(),
-            news: None,
+            news: VecDeque::new(),
         }
     }
 
@@ -110,6 +114,9 @@ impl PathMtu {
         let longest = payload.saturating_add(DATA_HEADER_LEN as u16).max(BASE);
         if self.is_fixed() || longest <= self.ceiling && self.sent > 0 {
             return;
+        }
+        if self.too_large > self.ceiling.into() {
+            self.too_large = u32::from(longest) + 1; // nothing larger was tried
         }
         self.ceiling = longest.max(self.ceiling);
         if self.round.is_none() {
@@ -203,10 +210,11 @@ impl PathMtu {
         }
         if round.base_by_port && !self.port_only {
             self.port_only = true;
-            self.news = Some(EventKind::PathsBlocked);
+            self.news.push_back(EventKind::PathsBlocked);
             self.begin(now, round.size);
         } else {
-            self.next_at = now + SILENCE;
+            self.next_at = now + (SILENCE * (1 << self.silent)).min(RAISE);
+            self.silent = (self.silent + 1).min(8);
         }
         false
     }
@@ -230,7 +238,7 @@ impl PathMtu {
     fn told(&mut self, before: u16) -> bool {
         let changed = self.current != before;
         if changed {
-            self.news = Some(EventKind::PathMtu(self.current));
+            self.news.push_back(EventKind::PathMtu(self.current));
         }
         changed
     }
@@ -241,6 +249,7 @@ impl PathMtu {
         if self.is_fixed() || !is_ours || probe.size > self.ceiling {
             return false;
         }
+        self.silent = 0;
         let way = if probe.serial & 1 == 0 { Way::Path } else { Way::Port };
         if probe.size == BASE
             && let Some(round) = &mut self.round
@@ -252,7 +261,7 @@ impl PathMtu {
         }
         if way == Way::Path && self.port_only {
             self.port_only = false;
-            self.news = Some(EventKind::PathsOpen);
+            self.news.push_back(EventKind::PathsOpen);
         }
         let as_data = way == self.way();
         let answers_round = self.round.is_some_and(|round| round.size == probe.size);
@@ -346,7 +355,7 @@ impl Endpoint {
     }
 
     fn announce(&mut self, slot: QpSlot) {
-        if let Some(kind) = self.path_mtu.news.take() {
+        while let Some(kind) = self.path_mtu.news.pop_front() {
             let qp = self.qp(slot).id();
             self.events.push_back(Event { slot, qp, kind });
         }

@@ -1,0 +1,319 @@
+//! The search for what the path carries: one end, and a network that answers its probes, in virtual time.
+
+mod everything;
+
+use std::time::Duration;
+
+use braid_lb::{LbPolicy, PathSet};
+use braid_transport::{
+    Endpoint, EndpointConfig, EventKind, QpConfig, QpSlot, QpState, QueuePair, Remote, SendOp,
+    Transmit, TransmitBody,
+};
+use braid_wire::{BASE_DATAGRAM, Crc, PROBE_LEN, Probe, ProbeKind, QpId, Time, Token};
+
+use everything::Everything;
+
+const TOKEN: Token = Token(7);
+/// Of a full segment, and what it is on the wire.
+const MTU: u16 = 8912;
+const FULL: u16 = MTU + 60;
+const BASE: u16 = BASE_DATAGRAM as u16;
+const RTT: Duration = Duration::from_micros(100);
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// What the network does.
+#[derive(Clone, Copy)]
+struct Network {
+    /// Bytes of the largest datagram that it carries.
+    carries: u16,
+    /// Drops what does not leave from the receiving port.
+    is_stateful: bool,
+    /// Drops everything.
+    is_down: bool,
+}
+
+const OPEN: Network = Network { carries: u16::MAX, is_stateful: false, is_down: false };
+
+struct Host {
+    now: Time,
+    endpoint: Endpoint,
+    paths: PathSet,
+    slot: QpSlot,
+    memory: Everything,
+    network: Network,
+    /// Answers on their way.
+    answers: Vec<(Time, Probe)>,
+    /// Sizes of the probes that were sent.
+    probes: Vec<u16>,
+    /// Lengths of the segments that were sent, and whether they leave in parts.
+    segments: Vec<(u16, bool)>,
+}
+
+fn remote(mtu: u16) -> Remote {
+    Remote {
+        qp: QpId::new(2),
+        token: TOKEN,
+        send_psn: 0,
+        recv_psn: 0,
+        mtu,
+        window: 4096,
+        segments: u32::MAX,
+        max_rd_atomic: 16,
+        crc: Crc::Off,
+    }
+}
+
+impl Host {
+    fn new(network: Network) -> Self {
+        let now = Time::from_nanos(1_000_000);
+        // Nobody here acknowledges or answers anything but probes, and nobody gives up.
+        let config = EndpointConfig {
+            search_path_mtu: true,
+            peer_timeout: Duration::from_secs(100_000),
+            ..EndpointConfig::default()
+        };
+        let mut endpoint = Endpoint::new(now, config);
+        let mut paths = PathSet::new(LbPolicy::RoundRobin, 4, 1).unwrap();
+        let patient = Duration::from_secs(100_000);
+        let config = QpConfig { retry_timeout: patient, ..QpConfig::default() };
+        let mut qp = QueuePair::new(QpId::new(2), TOKEN, config);
+        qp.modify(QpState::Init).unwrap();
+        let slot = endpoint.adopt(now, qp, remote(MTU), &mut paths);
+        let (answers, probes, segments) = Default::default();
+        let memory = Everything::new();
+        Host { now, endpoint, paths, slot, memory, network, answers, probes, segments }
+    }
+
+    /// Lets so much time pass.
+    fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        loop {
+            self.transmit();
+            let timeout = self.endpoint.next_timeout(&self.paths).expect("it has a queue pair");
+            let answer = self.answers.first().map_or(Time::FAR_FUTURE, |(at, _)| *at);
+            let next = timeout.min(answer);
+            if next > end {
+                self.now = end;
+                return;
+            }
+            self.now = self.now.max(next);
+            if answer <= self.now {
+                let (_, probe) = self.answers.remove(0);
+                self.endpoint.on_probe(self.now, self.slot, &probe);
+            }
+            if timeout <= self.now {
+                self.endpoint.on_timeout(self.now, &mut self.paths);
+            }
+        }
+    }
+
+    fn transmit(&mut self) {
+        while let Some(Transmit { body, .. }) =
+            self.endpoint.poll_transmit(self.now, &mut self.paths)
+        {
+            match body {
+                TransmitBody::Probe(probe, path) => {
+                    assert_eq!(probe.kind, ProbeKind::Probe);
+                    self.probes.push(probe.size);
+                    let Network { carries, is_stateful, is_down } = self.network;
+                    if probe.size <= carries && !(is_stateful && path.is_some()) && !is_down {
+                        let answer = Probe { kind: ProbeKind::Probed, ..probe };
+                        self.answers.push((self.now + RTT, answer));
+                    }
+                }
+                TransmitBody::Segment { header, oversize, .. } => {
+                    self.segments.push((header.len, oversize));
+                }
+                TransmitBody::Ack(_) | TransmitBody::Control(..) => {}
+            }
+        }
+    }
+
+    fn write(&mut self, len: u32) {
+        let remote = self.memory.remote();
+        let wr = self.memory.work(SendOp::Write { remote, imm: None }, len);
+        self.endpoint.post_send(self.now, self.slot, wr).unwrap();
+    }
+
+    fn path_mtu(&self) -> u16 {
+        self.endpoint.path_mtu().expect("it is searched")
+    }
+
+    fn events(&mut self) -> Vec<EventKind> {
+        std::iter::from_fn(|| self.endpoint.poll_event()).map(|event| event.kind).collect()
+    }
+}
+
+#[test]
+fn a_path_that_carries_everything_is_known_after_a_round_trip() {
+    let mut host = Host::new(OPEN);
+    assert_eq!(host.path_mtu(), BASE, "set-up has proved no more");
+    host.run(RTT);
+    assert_eq!((host.path_mtu(), &host.probes), (FULL, &vec![FULL]));
+    host.run(Duration::from_secs(3600));
+    assert_eq!(host.probes.len(), 1, "nothing more is asked for");
+    assert_eq!(host.events(), [EventKind::PathMtu(FULL)]);
+}
+
+#[test]
+fn any_size_is_found_to_within_a_few_bytes() {
+    for carries in (BASE..FULL).step_by(97).chain([BASE, FULL - 1]) {
+        let mut host = Host::new(Network { carries, ..OPEN });
+        host.run(Duration::from_secs(3));
+        let found = host.path_mtu();
+        assert!(found <= carries && carries - found <= 16, "{found} of {carries}");
+        assert!(host.probes.len() < 150, "{} probes for {carries}", host.probes.len());
+    }
+}
+
+#[test]
+fn what_the_host_knows_of_the_route_is_tried_next_and_not_believed() {
+    let mut host = Host::new(Network { carries: 1452, ..OPEN });
+    host.endpoint.route_takes(1452);
+    host.run(ms(200));
+    assert_eq!(host.path_mtu(), 1452);
+    for lie in [0, 500, BASE, 1500, FULL, u16::MAX] {
+        let mut host = Host::new(Network { carries: 1452, ..OPEN });
+        host.endpoint.route_takes(lie);
+        host.run(Duration::from_secs(3));
+        assert!((1436..=1452).contains(&host.path_mtu()), "{lie}: {}", host.path_mtu());
+    }
+}
+
+#[test]
+fn a_path_that_shrinks_is_found_out_by_a_time_out_and_used_again_when_it_grows() {
+    let mut host = Host::new(OPEN);
+    host.run(RTT);
+    host.network.carries = 1452;
+    host.endpoint.route_takes(1452);
+    host.write(3 * u32::from(MTU));
+    host.run(ms(250));
+    assert_eq!(host.path_mtu(), 1452);
+    let full = u32::from(MTU);
+    assert!(host.segments.contains(&(MTU, false)), "sent before anything was known");
+    host.segments.clear();
+    host.run(ms(400));
+    let again: Vec<_> = std::mem::take(&mut host.segments);
+    assert!(!again.is_empty() && again.iter().all(|sent| *sent == (MTU, true)), "{again:?}");
+    host.write(full);
+    host.run(Duration::ZERO);
+    assert_eq!(host.segments.first(), Some(&(1392, false)), "new ones fit");
+
+    host.network = OPEN;
+    let found_at = host.now;
+    while host.path_mtu() < FULL {
+        host.run(ms(10));
+        assert!(host.now < found_at + Duration::from_secs(11), "it does not grow again");
+    }
+    assert_eq!(host.events().last(), Some(&EventKind::PathMtu(FULL)));
+}
+
+#[test]
+fn a_silent_peer_teaches_nothing_and_is_asked_ever_more_seldom() {
+    let mut host = Host::new(OPEN);
+    host.run(RTT);
+    host.network.is_down = true;
+    host.write(100);
+    host.run(Duration::from_secs(2));
+    assert_eq!(host.path_mtu(), FULL);
+
+    let mut host = Host::new(Network { is_down: true, ..OPEN });
+    host.run(Duration::from_secs(100));
+    assert_eq!((host.path_mtu(), host.endpoint.paths_are_blocked()), (BASE, false));
+    assert!(host.probes.len() < 200, "{} probes", host.probes.len());
+    host.network = OPEN;
+    host.run(Duration::from_secs(11));
+    assert_eq!(host.path_mtu(), FULL, "it is heard when it is back");
+}
+
+#[test]
+fn where_only_the_receiving_port_passes_everything_leaves_from_it() {
+    for carries in [FULL, 1452] {
+        let mut host = Host::new(Network { is_stateful: true, carries, ..OPEN });
+        host.run(Duration::from_secs(3));
+        assert!(host.endpoint.paths_are_blocked());
+        assert!(host.path_mtu() <= carries && carries - host.path_mtu() <= 16);
+        assert_eq!(host.events()[0], EventKind::PathsBlocked);
+
+        host.network.is_stateful = false;
+        host.run(Duration::from_secs(11));
+        assert!(!host.endpoint.paths_are_blocked(), "the firewall is gone");
+        assert!(host.events().contains(&EventKind::PathsOpen));
+    }
+}
+
+#[test]
+fn a_firewall_that_appears_is_found_out_by_a_time_out() {
+    let mut host = Host::new(OPEN);
+    host.run(Duration::from_secs(1));
+    assert!(!host.endpoint.paths_are_blocked());
+    host.network.is_stateful = true;
+    host.write(8);
+    host.run(ms(250));
+    assert!(host.endpoint.paths_are_blocked());
+}
+
+#[test]
+fn answers_that_nobody_asked_for_change_nothing() {
+    let mut host = Host::new(Network { carries: 1452, ..OPEN });
+    host.run(Duration::from_secs(3));
+    let before = host.path_mtu();
+    let asked = host.probes.len() as u32;
+    let lie = |size, serial| Probe {
+        kind: ProbeKind::Probed,
+        qp: QpId::new(2),
+        token: TOKEN,
+        size,
+        serial,
+    };
+    for serial in [2 * asked, 2 * asked + 1, u32::MAX, u32::MAX / 2] {
+        host.endpoint.on_probe(host.now, host.slot, &lie(FULL, serial));
+    }
+    for size in [FULL + 1, u16::MAX] {
+        (0..2 * asked).for_each(|serial| {
+            host.endpoint.on_probe(host.now, host.slot, &lie(size, serial));
+        });
+    }
+    let stranger = Probe { token: Token(8), ..lie(FULL, 0) };
+    host.endpoint.on_probe(host.now, host.slot, &stranger);
+    assert_eq!(host.path_mtu(), before);
+}
+
+#[test]
+fn a_flood_of_questions_gets_few_answers_and_short_ones() {
+    let mut host = Host::new(OPEN);
+    host.run(RTT);
+    let (kind, qp) = (ProbeKind::Probe, QpId::new(2));
+    for serial in 0..10_000 {
+        let probe = Probe { kind, qp, token: TOKEN, size: FULL, serial };
+        host.endpoint.on_probe(host.now, host.slot, &probe);
+    }
+    let mut answers = Vec::new();
+    while let Some(transmit) = host.endpoint.poll_transmit(host.now, &mut host.paths) {
+        match transmit.body {
+            TransmitBody::Probe(answer, None) => answers.push(answer),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(answers.len(), 8);
+    assert!(answers.iter().all(|answer| (answer.kind, answer.size) == (ProbeKind::Probed, FULL)));
+    let mut bytes = Vec::new();
+    answers[0].encode(&mut bytes);
+    assert_eq!(bytes.len(), PROBE_LEN);
+}
+
+#[test]
+fn a_queue_pair_with_longer_segments_has_more_searched_for() {
+    let mut host = Host::new(OPEN);
+    host.run(RTT);
+    let mut qp = QueuePair::new(QpId::new(3), TOKEN, QpConfig::default());
+    qp.modify(QpState::Init).unwrap();
+    let slot = host.endpoint.adopt(host.now, qp, remote(16_384), &mut host.paths);
+    assert_eq!(host.endpoint.qp(slot).segment_payload(), Some(MTU));
+    host.run(2 * RTT);
+    assert_eq!(host.endpoint.qp(slot).segment_payload(), Some(16_384));
+    assert_eq!(host.endpoint.qp(host.slot).segment_payload(), Some(MTU), "as agreed");
+}
