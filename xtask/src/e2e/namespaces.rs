@@ -62,6 +62,11 @@ impl Pair {
         let (a, b) = (&pair.server, &pair.client);
         make(a)?;
         make(b)?;
+        // Another link, set up first: an address without its link would be looked for there.
+        join([a, b], "other0", mtu)?;
+        for namespace in [a, b] {
+            ip(&["-n", namespace, "link", "set", "other0", "up"])?;
+        }
         join([a, b], "braid0", mtu)?;
         address(a, "braid0", SERVER_V4, SERVER_V6)?;
         address(b, "braid0", "10.77.0.2", "fd77::2")?;
