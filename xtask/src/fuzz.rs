@@ -1,8 +1,8 @@
-//! `cargo xtask fuzz`: libFuzzer on the parsers, with the stable toolchain.
+//! `cargo xtask fuzz`: libFuzzer on the parsers and on a connected endpoint, with the stable toolchain.
 //!
 //! `fuzz/` has cargo-fuzz's layout, so `cargo +nightly fuzz` works there too. cargo-fuzz itself
 //! insists on nightly only for its sanitizers; the coverage that guides libFuzzer is plain LLVM
-//! and stable rustc passes it through. The parsers are safe code, so a sanitizer has nothing to find
+//! and stable rustc passes it through. What is fuzzed is safe code, so a sanitizer has nothing to find
 //! there and would cost a factor of eight. What lies inside the engine is reached by `--cfg fuzzing`.
 
 use std::fs;

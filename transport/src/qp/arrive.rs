@@ -284,6 +284,10 @@ impl QueuePair {
             return Err(Refusal::Malformed);
         }
         if entry.wr.op.is_atomic() {
+            // It has no payload: with a length it would never be whole, and could come again and again.
+            if header.message_len != 0 {
+                return Err(Refusal::Malformed);
+            }
             let sge = entry.wr.sges[0];
             self.check_local(&[sge], regions)?;
             self.sq.cover(seq, header)?;

@@ -1,0 +1,239 @@
+//! A connected peer that lies, in virtual time.
+//!
+//! A victim has queue pairs to a peer of which some are honest, connected to a real endpoint, and some are led by
+//! a [`liar::Liar`], which sends anything with valid checks. What has to hold: nothing panics; memory is touched
+//! only as keys and posted work requests allow ([`memory`]); each work request ends exactly once, a success has
+//! all of its bytes ([`host`]); honest queue pairs of the same endpoint bring every byte to its place in a bounded time.
+
+pub(crate) mod choices;
+mod honest;
+mod host;
+mod liar;
+mod memory;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use braid_lb::{LbPolicy, PathSet};
+use braid_transport::{
+    Endpoint, EndpointConfig, QpConfig, QpState, Remote, RemoteAddr, SendOp, Status, Work,
+};
+use braid_wire::{Crc, QpId, Time, Token};
+
+use self::choices::Choices;
+use self::honest::{Honest, Wire};
+use self::host::Host;
+use self::liar::{Liar, Loot};
+use self::memory::{BUFFER, HostMemory};
+
+/// Connections that lie, and that do not.
+const LIARS: usize = 2;
+const HONEST: usize = 2;
+const MTU: u16 = 128;
+/// How long honest connections may take for what was posted when the attack ends. A time-out of theirs may have
+/// doubled meanwhile.
+const RECOVERY: Duration = Duration::from_secs(10);
+
+pub(crate) struct Attack {
+    now: Time,
+    victim: Host,
+    honest: Host,
+    traffic: Honest,
+    wire: Wire,
+    liars: Vec<Liar>,
+    loot: Loot,
+    config: QpConfig,
+    serial: u32,
+    /// Work requests of connections that lie, by how they have ended.
+    reached: Reached,
+}
+
+/// How often work requests have ended in these ways.
+pub(crate) type Reached = HashMap<(Work, Status), u64>;
+
+impl Attack {
+    pub(crate) fn new(choices: &mut impl Choices) -> Self {
+        let now = Time::from_nanos(1_000_000_000);
+        let endpoint = EndpointConfig {
+            train_segments: choices.pick(&[1, 16]),
+            peer_receive_buffer: choices.pick(&[16 << 10, 1 << 20, u64::MAX]),
+            search_path_mtu: choices.one_in(2),
+            ..EndpointConfig::default()
+        };
+        let config = QpConfig {
+            window: choices.pick(&[8, 64, 4096]),
+            max_rd_atomic: choices.pick(&[1, 4, 16]),
+            max_send_wr: 16,
+            max_recv_wr: 16,
+            ..QpConfig::default()
+        };
+        let mut hosts = [1, 2].map(|secret| {
+            let paths = PathSet::new(LbPolicy::RoundRobin, 4, secret.into()).expect("four paths");
+            Host::new(Endpoint::new(now, endpoint), paths, HostMemory::new(secret))
+        });
+        for index in 0..HONEST as u32 {
+            let (ours, theirs) = (number(100 + index), number(200 + index));
+            let [victim, honest] = &mut hosts;
+            victim.connect(now, ours.0, ours.1, config.clone(), remote(theirs, [7, 9], &config));
+            honest.connect(now, theirs.0, theirs.1, config.clone(), remote(ours, [9, 7], &config));
+        }
+        let [victim, honest] = hosts;
+        let loot = Loot::new(&victim.memory);
+        let mut attack = Attack {
+            now,
+            victim,
+            honest,
+            traffic: Honest::new(HONEST),
+            wire: Wire::default(),
+            liars: Vec::new(),
+            loot,
+            config,
+            serial: 1000,
+            reached: Reached::default(),
+        };
+        for _ in 0..LIARS {
+            let (ours, liar, remote) = attack.introduce(choices);
+            attack.victim.connect(attack.now, ours.0, ours.1, attack.config.clone(), remote);
+            attack.liars.push(liar);
+        }
+        attack
+    }
+
+    /// The two ends of a new connection with a liar.
+    fn introduce(&mut self, choices: &mut impl Choices) -> ((QpId, Token), Liar, Remote) {
+        self.serial += 2;
+        let (ours, own) = (number(self.serial), number(self.serial + 1));
+        let psns = [0, 1].map(|_| choices.pick(&[0, 5000, 0x7F_FFFF, 0xFF_FFFF]));
+        let liar = Liar::new(ours, own, psns, MTU);
+        (ours, liar, remote(own, [psns[1], psns[0]], &self.config))
+    }
+
+    /// A little of everything.
+    pub(crate) fn step(&mut self, choices: &mut impl Choices) {
+        let pause = choices.pick(&[0, 1, 1, 10, 10, 100, 1_000, 20_000]);
+        let rare = choices.one_in(64);
+        self.now += Duration::from_micros(if rare { 20 * pause } else { pause });
+        for index in 0..LIARS {
+            self.post(HONEST + index, choices);
+            for _ in 0..choices.below(4) {
+                let bytes = self.liars[index].say(self.now, &self.loot, choices);
+                self.victim.receive(self.now, &bytes);
+            }
+        }
+        self.traffic.post(self.now, &mut self.victim, &mut self.honest);
+        self.run();
+        self.reconnect(choices);
+    }
+
+    /// Both hosts take in what has arrived, and send.
+    fn run(&mut self) {
+        for bytes in self.wire.arrived(self.now, 0) {
+            self.victim.receive(self.now, &bytes);
+        }
+        for bytes in self.wire.arrived(self.now, 1) {
+            self.honest.receive(self.now, &bytes);
+        }
+        for (to, bytes) in self.victim.transmit(self.now) {
+            let honest = self.honest.pairs.iter().any(|pair| pair.id == to);
+            if honest {
+                self.wire.send(self.now, 1, bytes);
+            } else {
+                self.liars.iter_mut().for_each(|liar| liar.overhear(to, &bytes));
+            }
+        }
+        for (_, bytes) in self.honest.transmit(self.now) {
+            self.wire.send(self.now, 0, bytes);
+        }
+        for ended in self.victim.collect() {
+            if ended.pair < HONEST {
+                self.traffic.check(0, &ended);
+            } else {
+                let kind = (ended.completion.work, ended.completion.status);
+                *self.reached.entry(kind).or_default() += 1;
+            }
+        }
+        for ended in self.honest.collect() {
+            self.traffic.check(1, &ended);
+        }
+    }
+
+    /// The victim's application posts something to a liar.
+    fn post(&mut self, pair: usize, choices: &mut impl Choices) {
+        let victim = &mut self.victim;
+        if victim.receives(pair) < 8 && choices.one_in(2) {
+            victim.post_recv(self.now, pair, 1 + choices.below(BUFFER.into()) as u32);
+        }
+        if victim.sends(pair) >= 8 || !choices.one_in(4) {
+            return;
+        }
+        let remote = RemoteAddr { addr: 8 * choices.below(1 << 20), rkey: choices.any_u32() };
+        let imm = choices.one_in(2).then_some(7);
+        let op = choices.pick(&[
+            SendOp::Send { imm },
+            SendOp::Write { remote, imm },
+            SendOp::Read { remote },
+            SendOp::FetchAdd { remote, add: 1 },
+            SendOp::CompareSwap { remote, compare: 1, swap: 2 },
+        ]);
+        let len = if op.is_atomic() { 8 } else { 1 + choices.below(BUFFER.into()) as u32 };
+        let buffer = match op.needs_response() {
+            true => victim.memory.lend_landing(len),
+            false => victim.memory.lend_source(&vec![7; len as usize]),
+        };
+        if let Some(buffer) = buffer {
+            victim.post_send(self.now, pair, op, buffer);
+        }
+    }
+
+    /// A connection that has ended makes room for another one, of the same peer. What it kept comes again.
+    fn reconnect(&mut self, choices: &mut impl Choices) {
+        for index in 0..LIARS {
+            let pair = HONEST + index;
+            if self.victim.state(pair) == QpState::Error && choices.one_in(8) {
+                let (ours, mut liar, remote) = self.introduce(choices);
+                self.victim.replace(self.now, pair, ours.0, ours.1, remote);
+                liar.inherit(&mut self.liars[index]);
+                self.liars[index] = liar;
+            }
+        }
+    }
+
+    /// The attack is over: what honest connections were asked to do gets done, and nothing is left of the others.
+    pub(crate) fn end(mut self) -> Reached {
+        let until = self.now + RECOVERY;
+        while !self.traffic.is_done() {
+            assert!(self.now < until, "honest connections stand still: {:?}", self.traffic);
+            let next = self.victim.due().min(self.honest.due()).min(self.wire.next());
+            self.now = next.max(self.now + Duration::from_nanos(100)).min(until);
+            self.run();
+        }
+        for index in 0..LIARS {
+            let (pair, slot) = (HONEST + index, self.victim.pairs[HONEST + index].slot);
+            let ended = self.victim.endpoint.modify(self.now, slot, QpState::Error);
+            ended.expect("a queue pair can always go into ERR");
+            self.run();
+            assert!(self.victim.is_idle(pair), "work requests never end");
+            self.victim.endpoint.release(self.now, slot, &mut self.victim.paths);
+        }
+        self.reached
+    }
+}
+
+fn number(serial: u32) -> (QpId, Token) {
+    (QpId::new(serial), Token(serial.wrapping_mul(0x9E37_79B9)))
+}
+
+/// `psns`: the first of the owner, the first of this remote.
+fn remote(of: (QpId, Token), psns: [u32; 2], config: &QpConfig) -> Remote {
+    Remote {
+        qp: of.0,
+        token: of.1,
+        send_psn: psns[0],
+        recv_psn: psns[1],
+        mtu: MTU,
+        window: config.window,
+        segments: u32::MAX,
+        max_rd_atomic: config.max_rd_atomic,
+        crc: Crc::Off,
+    }
+}
