@@ -47,6 +47,14 @@ impl Server {
     }
 }
 
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It has ended, unless the test has failed.
+        _ = self.process.kill();
+        _ = self.process.wait();
+    }
+}
+
 /// An application that is no `braid-perf`.
 struct Stranger {
     engine: Engine,
