@@ -39,6 +39,11 @@ impl Plan {
         qp as u64 * self.qp_bytes() + slot % u64::from(self.slots) * self.slot_len
     }
 
+    /// How long the other side may take to make its memory, at 64 MiB/s: it accepts when all pages are in place.
+    pub(crate) fn time_for_memory(&self) -> Duration {
+        Duration::from_secs(self.total_bytes() >> 26)
+    }
+
     /// Memory of one direction, for all queue pairs.
     pub(crate) fn total_bytes(&self) -> u64 {
         u64::from(self.qps) * self.qp_bytes()

@@ -144,9 +144,10 @@ pub(crate) fn resolve(host: &str, port: u16) -> Result<SocketAddr, Failure> {
 impl Session {
     /// Connects everything to a server.
     pub(crate) fn connect(side: Side, server: SocketAddr, plan: Plan) -> Result<Self, Failure> {
-        let mut parts = Parts::new(side, plan)?;
+        let mut parts = Parts::new(side, plan, true)?;
         let join = to_json(&Join::Control(parts.plan.clone(), parts.regions()));
-        let answer = parts.control.qp.connect(server, &join, CONNECT_TIMEOUT).attempt("connect")?;
+        let limit = CONNECT_TIMEOUT + parts.plan.time_for_memory();
+        let answer = parts.control.qp.connect(server, &join, limit).attempt("connect")?;
         let (remote, remote_credits) = from_json(&answer)?;
         for index in 0..parts.plan.qps {
             let qp = parts.data_qp()?;
@@ -169,7 +170,7 @@ impl Session {
         };
         check_plan(&plan)?;
         let client = request.peer_addr();
-        let mut parts = Parts::new(side, plan)?;
+        let mut parts = Parts::new(side, plan, false)?;
         let regions = to_json(&parts.regions());
         request.accept(&parts.control.qp, &regions).attempt("accept")?;
         while parts.qps.len() < parts.plan.qps as usize {
@@ -242,7 +243,8 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(side: Side, plan: Plan) -> Result<Self, Failure> {
+    /// Everything but the connections, with its pages in place: a side that is connected has to answer.
+    fn new(side: Side, plan: Plan, is_client: bool) -> Result<Self, Failure> {
         let engine = &side.engine;
         let pd = engine.alloc_pd();
         let control = Control::new(engine, &pd)?;
@@ -252,7 +254,10 @@ impl Parts {
         let mr = |len| pd.alloc_mr(len, Access::ALL).attempt("memory");
         let (local, exposed) = (mr(bytes)?, mr(bytes)?);
         let credits = mr(16 * plan.qps as usize)?;
-        Ok(Parts { side, pd, plan, control, cq, qps: Vec::new(), local, exposed, credits })
+        let qps = Vec::new();
+        let parts = Parts { side, pd, plan, control, cq, qps, local, exposed, credits };
+        parts.touch(is_client)?;
+        Ok(parts)
     }
 
     fn regions(&self) -> Regions {
@@ -296,7 +301,6 @@ impl Parts {
         is_client: bool,
     ) -> Result<Session, Failure> {
         let region = |[addr, len, rkey]: [u64; 3]| RemoteRegion { addr, len, rkey: rkey as u32 };
-        self.touch(is_client)?;
         Ok(Session {
             plan: self.plan,
             control: self.control,

@@ -31,7 +31,8 @@ pub enum Progress {
     /// are dealt out to them in turn.
     Threads(usize),
     /// The application: inside [`crate::Engine::progress`] and wherever it polls or waits. The
-    /// lowest latency, and nothing happens (no acknowledgement either) while it does something else.
+    /// lowest latency. While it does something else, nothing happens for up to 100 ms at a time: then a thread of the
+    /// engine answers what has come, so that peers do not take the application for dead.
     Application,
 }
 

@@ -26,7 +26,7 @@ use crate::pd::ProtectionDomain;
 use crate::qp_numbers::QpNumbers;
 use crate::random;
 use crate::verbs::{Device, Segments, Trunks, VerbsSetupError};
-use crate::worker::{PathPlan, SetUpPlan, Signals, WorkerCell, WorkerParts};
+use crate::worker::{PathPlan, SetUpPlan, Signals, WorkerCell, WorkerParts, attend};
 
 /// Why an engine was not made.
 #[derive(Debug, thiserror::Error)]
@@ -98,8 +98,9 @@ impl Engine {
     /// See [`EngineError`].
     pub fn new(config: EngineConfig) -> Result<Self, EngineError> {
         let inner = Arc::new(EngineInner::new(&config)?);
-        if let Progress::Threads(_) = config.progress {
-            inner.start_threads()?;
+        match config.progress {
+            Progress::Threads(_) => inner.start_threads()?,
+            Progress::Application => inner.start_attendant()?,
         }
         tracing::info!(addr = %inner.local_addr, progress = ?config.progress, "engine started");
         Ok(Engine { inner })
@@ -289,6 +290,15 @@ impl EngineInner {
         Ok(())
     }
 
+    /// Where the application runs the worker, somebody has to while it does not.
+    fn start_attendant(&self) -> Result<(), EngineError> {
+        let (worker, stop) = (self.workers[0].clone(), self.stop.clone());
+        let thread = thread::Builder::new().name("braid-attendant".to_owned());
+        let thread = thread.spawn(move || attend(&worker, &stop)).map_err(EngineError::System)?;
+        self.threads().push(thread);
+        Ok(())
+    }
+
     fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -385,6 +395,7 @@ impl Drop for EngineInner {
         self.stop.store(true, Ordering::Release);
         self.workers.iter().for_each(|worker| worker.signals().wake());
         for thread in self.threads().drain(..) {
+            thread.thread().unpark();
             // A worker that panicked has said so already.
             let _ = thread.join();
         }

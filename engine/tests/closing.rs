@@ -1,6 +1,7 @@
 //! What has arrived counts as sent well, also when its receiver closes right after.
 
 mod pair;
+mod scripted;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,7 +10,9 @@ use std::time::{Duration, Instant};
 use braid::{
     Completion, EngineConfig, Faults, Listener, Progress, QpOptions, QpState, QueuePair, Status, wr,
 };
+use braid_wire::{QpId, Token};
 use pair::{PATIENCE, Side, configs, local};
+use scripted::Scripted;
 
 /// Connections that are closed, one after the other.
 const CLOSES: u64 = 30;
@@ -104,9 +107,16 @@ fn a_delivered_send_succeeds_although_its_receivers_engine_ends() {
 fn an_engine_ends_although_its_peer_is_silent() {
     let linger = Duration::from_millis(50);
     let config = EngineConfig { progress: Progress::Application, linger, ..local() };
-    let pair::Pair { a, b, .. } = pair::Pair::new(&config);
+    let (side, peer) = (Side::new(&config, |_| {}), Scripted::new());
+    let (qp, addr) = (&side.qp, peer.addr());
+    thread::scope(|scope| {
+        let attempt = scope.spawn(move || qp.connect(addr, &[], PATIENCE));
+        let connect = peer.hear_connect();
+        peer.accept(&connect, QpId::new(0x0B_0B0B), Token(0xCAFE_F00D));
+        attempt.join().unwrap().unwrap();
+    });
     let start = Instant::now();
-    drop(a);
+    drop(side);
     assert!((linger..PATIENCE).contains(&start.elapsed()), "{:?}", start.elapsed());
-    drop(b);
+    assert_eq!(peer.hear_disconnect().what.token, Token(0xCAFE_F00D));
 }

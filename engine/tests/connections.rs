@@ -1,6 +1,7 @@
 //! Setting up, tearing down, many of them, and peers that go.
 
 mod pair;
+mod scripted;
 
 use std::io;
 use std::thread;
@@ -8,9 +9,11 @@ use std::time::{Duration, Instant};
 
 use braid::{
     ConnectError, Datapath, Engine, EngineConfig, ListenError, MemFabric, Progress, QpOptions,
-    QpState, RejectReason, Status, wr,
+    QpState, RejectReason, RemoteAddr, Status, wr,
 };
+use braid_wire::{QpId, Token};
 use pair::{PATIENCE, Pair, Side, configs, everywhere, local};
+use scripted::Scripted;
 
 #[test]
 fn private_data_goes_both_ways() {
@@ -164,22 +167,52 @@ fn a_peer_that_is_dropped() {
     }
 }
 
+/// A side, and a peer that has accepted its connection and says nothing any more.
+fn silent_peer(config: &EngineConfig) -> (Side, Scripted) {
+    let (side, peer) = (Side::new(config, |_| {}), Scripted::new());
+    let (qp, addr) = (&side.qp, peer.addr());
+    thread::scope(|scope| {
+        let attempt = scope.spawn(move || qp.connect(addr, &[], PATIENCE));
+        let connect = peer.hear_connect();
+        peer.accept(&connect, QpId::new(0x0B_0B0B), Token(0xCAFE_F00D));
+        attempt.join().unwrap().unwrap();
+    });
+    (side, peer)
+}
+
 #[test]
 fn a_peer_that_falls_silent() {
-    let silent = EngineConfig {
+    let config = EngineConfig {
         progress: Progress::Application,
         ping_interval: Duration::from_millis(50),
         peer_timeout: Duration::from_millis(300),
         ..local()
     };
-    let p = Pair::new(&silent);
-    // Only `a` is driven from here on.
-    let piece = p.a.memory.slice(..8).unwrap();
-    p.a.qp.post_send(wr::write(1, [piece], p.remote.at(0))).unwrap();
+    let (a, _silent) = silent_peer(&config);
+    let piece = a.memory.slice(..8).unwrap();
+    a.qp.post_send(wr::write(1, [piece], RemoteAddr { addr: 0, rkey: 1 })).unwrap();
     let start = Instant::now();
-    let done = p.a.cq.wait(PATIENCE).unwrap();
+    let done = a.cq.wait(PATIENCE).unwrap();
     assert_eq!(done[0].status, Status::RetryExceeded);
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+/// An application that does something else for longer than its peer waits is not dead.
+#[test]
+fn an_application_that_is_busy_is_not_taken_for_dead() {
+    let limit = Duration::from_millis(600);
+    let busy = EngineConfig { progress: Progress::Application, ..local() };
+    let impatient =
+        EngineConfig { ping_interval: Duration::from_millis(100), peer_timeout: limit, ..local() };
+    let (a, b) = (Side::new(&impatient, |_| {}), Side::new(&busy, |_| {}));
+    pair::connect(&a.qp, &b.engine.listen(1).unwrap(), &b.qp, &[]);
+    b.post_recv(1, 0..64);
+    // From here on nobody runs `b`.
+    a.qp.post_send(wr::send(2, [a.memory.slice(..64).unwrap()])).unwrap();
+    let done = a.cq.wait(PATIENCE).unwrap();
+    assert_eq!(done[0].status, Status::Success);
+    thread::sleep(3 * limit);
+    assert_eq!(a.qp.state(), QpState::ReadyToSend);
 }
 
 #[test]

@@ -286,8 +286,8 @@ typedef struct braid_engine_config {
     // The network inside this process that carries the packets. NULL: UDP, or `device`.
     struct braid_fabric *fabric;
     // Threads of the engine, 1 to 64, each with a receiving port of its own. 0: the application
-    // makes progress, in braid_engine_progress and wherever it polls or waits; nothing happens, no
-    // acknowledgement either, while it does something else.
+    // makes progress, in braid_engine_progress and wherever it polls or waits; while it does something
+    // else, the engine answers only ten times a second, so that peers do not take it for dead.
     uint32_t threads;
     // How many paths there are to a peer, 1 to BRAID_MAX_PATHS; over UDP each is a source port.
     uint32_t paths;

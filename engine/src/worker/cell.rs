@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+use super::attendant::Attended;
 use super::{Signals, Worker, WorkerParts};
 use crate::busy_wait::BusyWait;
 use crate::clock::Clock;
@@ -94,6 +95,18 @@ impl WorkerCell {
             self.busy_wait.found_nothing();
         }
         worked
+    }
+
+    /// Runs one round, unless somebody else drives, or has run one since there were `seen`.
+    pub(super) fn progress_unless_run(&self, seen: u64) -> Attended {
+        // Who waits for the lock, or has panicked in it, is not helped by another round.
+        let Ok(worker) = self.worker.try_lock() else { return Attended::Idle(seen) };
+        let rounds = worker.rounds();
+        if rounds != seen || self.control_waiting.load(Ordering::Acquire) > 0 {
+            return Attended::Idle(rounds);
+        }
+        let rounds = rounds + 1;
+        if self.progress(worker) { Attended::Worked(rounds) } else { Attended::Idle(rounds) }
     }
 
     /// Runs rounds until `done` gives a result or the time is over: spinning while there was work

@@ -2,6 +2,7 @@
 
 mod accepting;
 mod arrivals;
+mod attendant;
 mod cell;
 mod control;
 mod departures;
@@ -37,6 +38,7 @@ use crate::memory::{Checked, RegionCache};
 use crate::qp::Asked;
 use crate::verbs::Trunks;
 
+pub(crate) use attendant::attend;
 pub(crate) use cell::WorkerCell;
 pub(crate) use peers::PathPlan;
 pub(crate) use responder::Attempt;
@@ -81,6 +83,8 @@ pub(crate) struct Worker {
     trunks: Option<Trunks>,
     /// Turns since the link was asked for news, over verbs.
     without_link: u32,
+    /// How often it has been run.
+    rounds: u64,
 }
 
 /// What a worker is made of.
@@ -105,6 +109,7 @@ impl Worker {
             ways,
             trunks: parts.trunks,
             without_link: 0,
+            rounds: 0,
             link: parts.link,
             caps,
             clock: parts.clock,
@@ -130,6 +135,7 @@ impl Worker {
     /// spends time on acknowledging it, and an answer that the application posts right away leaves
     /// together with the acknowledgement.
     pub(crate) fn progress(&mut self) -> bool {
+        self.rounds += 1;
         let now = self.clock.now();
         let mut worked = self.take_posts(now) | self.learn_ways() | self.mourn_device(now);
         worked |= self.transmit(now);
@@ -147,6 +153,11 @@ impl Worker {
     /// Whether peers have not confirmed that queue pairs have ended.
     pub(crate) fn is_disconnecting(&self) -> bool {
         !self.disconnects.is_empty()
+    }
+
+    /// How often it has been run.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.rounds
     }
 
     /// Whether posted work waits.
