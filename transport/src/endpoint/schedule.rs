@@ -80,6 +80,7 @@ impl Endpoint {
         }
     }
 
+    #[inline(always)]
     fn rearm_timeout(&mut self, index: u32) {
         let Some(member) = self.members[index as usize].as_mut() else { return };
         let timeout = member.qp.next_timeout();

@@ -44,6 +44,7 @@ impl Turns {
     }
 
     /// Comes last, unless it is in the queue.
+    #[inline]
     pub(super) fn push(&mut self, index: u32, members: &mut [Option<Member>]) {
         let last = self.ends.map(|(_, last)| last);
         let Some(turn) = self.turn(members, index).filter(|turn| !turn.taken) else { return };
@@ -55,9 +56,20 @@ impl Turns {
     }
 
     /// Leaves the queue, if it is in there.
+    #[inline(always)]
     pub(super) fn remove(&mut self, index: u32, members: &mut [Option<Member>]) {
         let Some(turn) = self.turn(members, index).filter(|turn| turn.taken) else { return };
-        let Turn { before, next, .. } = std::mem::take(turn);
+        let turn = std::mem::take(turn);
+        if self.ends == Some((index, index)) {
+            self.ends = None;
+        } else {
+            self.close_gap(index, turn, members);
+        }
+    }
+
+    /// Its neighbours become each other's.
+    fn close_gap(&mut self, index: u32, turn: Turn, members: &mut [Option<Member>]) {
+        let Turn { before, next, .. } = turn;
         if let Some(before) = before.and_then(|before| self.turn(members, before)) {
             before.next = next;
         }
@@ -78,6 +90,7 @@ impl Turns {
         }
     }
 
+    #[inline]
     fn turn<'a>(&self, members: &'a mut [Option<Member>], index: u32) -> Option<&'a mut Turn> {
         members[index as usize].as_mut().map(|member| &mut member.turns[self.what as usize])
     }

@@ -170,6 +170,7 @@ impl QueuePair {
         }
     }
 
+    #[inline(always)]
     fn take(
         &mut self,
         now: Time,
