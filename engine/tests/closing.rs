@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use braid::{
     Completion, EngineConfig, Faults, Listener, Progress, QpOptions, QpState, QueuePair, Status, wr,
 };
-use braid_wire::{QpId, Token};
+use braid_wire::{Control, ControlKind, QpId, Token};
 use pair::{PATIENCE, Side, configs, local};
 use scripted::Scripted;
 
@@ -119,4 +119,39 @@ fn an_engine_ends_although_its_peer_is_silent() {
     drop(side);
     assert!((linger..PATIENCE).contains(&start.elapsed()), "{:?}", start.elapsed());
     assert_eq!(peer.hear_disconnect().what.token, Token(0xCAFE_F00D));
+}
+
+/// UNKNOWN is addressed to the queue pair that asked, and ends it alone, and only with what its PING had.
+#[test]
+fn only_who_asked_can_be_told_that_the_other_is_unknown() {
+    let (side, peer) = (Side::new(&local(), |_| {}), Scripted::new());
+    let qps = [fresh(&side), fresh(&side)];
+    let theirs = [(QpId::new(0x0B_0B0B), Token(1)), (QpId::new(0x0C_0C0C), Token(2))];
+    let from = [0, 1].map(|index| {
+        thread::scope(|scope| {
+            let (qp, addr) = (&qps[index], peer.addr());
+            let attempt = scope.spawn(move || qp.connect(addr, &[], PATIENCE));
+            let connect = peer.hear_connect();
+            peer.accept(&connect, theirs[index].0, theirs[index].1);
+            attempt.join().unwrap().unwrap();
+            connect.from
+        })
+    });
+    let unknown = |index: usize, (id, token): (QpId, Token)| {
+        let (kind, qp) = (ControlKind::Unknown, qps[index].number());
+        let control = Control { kind, qp, from: id, token, stamp: 0 };
+        peer.send_control(from[index], control);
+    };
+    let refused = || side.engine.counters().refused;
+    let lies = [theirs[1], (theirs[0].0, theirs[1].1), (theirs[1].0, theirs[0].1)];
+    lies.into_iter().for_each(|lie| unknown(0, lie));
+    let start = Instant::now();
+    while refused() < lies.len() as u64 {
+        assert!(start.elapsed() < PATIENCE, "{} refused", refused());
+    }
+    unknown(0, theirs[0]);
+    while qps[0].state() != QpState::Error {
+        assert!(start.elapsed() < PATIENCE, "it is {:?}", qps[0].state());
+    }
+    assert_eq!(qps[1].state(), QpState::ReadyToSend);
 }
