@@ -44,6 +44,7 @@ fn a_transfer_survives_a_flood_of_garbage() {
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 32 << 20, "{count} datagrams made memory grow by {grown} bytes");
     let counters = pair.b.engine.counters();
+    println!("{count} hostile datagrams: {counters:?}");
     let refused = counters.malformed
         + counters.header_check
         + counters.version

@@ -10,7 +10,8 @@ pub struct Options {
     datagrams: u64,
 }
 
-/// Runs the engine's test of hostile input, which reads its number from the environment.
+/// Runs the engine's tests of hostile input, from strangers, whose number is read from the environment, and from
+/// connected peers.
 pub fn run(options: &Options) -> Result<(), Failure> {
     process::run(tree::cargo().env("BRAID_HOSTILE", options.datagrams.to_string()).args([
         "test",
@@ -19,5 +20,10 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         "braid",
         "--test",
         "hostile",
+        "--test",
+        "lying",
+        "--",
+        // What became of them stands in the counters.
+        "--nocapture",
     ]))
 }
