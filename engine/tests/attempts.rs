@@ -150,6 +150,30 @@ fn a_queue_pair_that_goes_to_err_connects_to_nobody() {
     assert_eq!(side.qp.state(), QpState::Error);
 }
 
+/// As above, by a completion queue that another queue pair overruns.
+#[test]
+fn an_overrun_completion_queue_ends_an_attempt() {
+    let (side, responder) = ends();
+    let small = side.engine.create_cq(1).unwrap();
+    let [qp, other] = [(); 2].map(|()| side.pd.create_qp(QpOptions::new(&small, &small)).unwrap());
+    let addr = responder.addr();
+    thread::scope(|scope| {
+        let attempt = scope.spawn(|| qp.connect(addr, &[], PATIENCE));
+        let connect = responder.hear_connect();
+        other.modify(QpState::Init).unwrap();
+        other.modify(QpState::Error).unwrap();
+        for id in 0..2 {
+            other.post_recv(wr::recv(id, [side.memory.slice(..8).unwrap()])).unwrap();
+        }
+        let error = attempt.join().unwrap().unwrap_err();
+        assert!(matches!(error, ConnectError::Cancelled { .. }), "{error}");
+        responder.accept(&connect, THEIRS, TOKEN);
+        let told = responder.hear_disconnect().what;
+        assert_eq!((told.qp, told.token), (THEIRS, TOKEN));
+    });
+    assert_eq!(qp.state(), QpState::Error);
+}
+
 const ROUNDS: usize = 400;
 /// Timed-out attempts before each that succeeds.
 const TRIES: usize = 4;

@@ -146,7 +146,7 @@ pub const CONNECT: Kind = Kind { opcodes: &[Opcode::Connect], masks: OFFER, sett
 pub const ACCEPT: Kind = Kind { opcodes: &[Opcode::Accept], masks: OFFER, settle: fit_trunk };
 
 const OFFER: &[(Range<usize>, u8)] =
-    &[(1..2, 0), (4..12, 0), (13..16, 0), (32..33, 0), (40..41, 0)];
+    &[(1..2, 0), (4..12, 0), (13..16, 0), (32..33, 0), (40..41, 0), (52..54, 0)];
 
 /// What the private data leaves becomes the trunk's, if its length is even; odd ones stay as they came.
 fn fit_trunk(bytes: &mut Vec<u8>) {
