@@ -54,6 +54,19 @@ pub fn policy_names() -> impl Iterator<Item = &'static str> {
 }
 
 impl LbPolicy {
+    /// Whether a train may as well take the path that was just picked for a train of another queue pair: no path is a
+    /// queue pair's own, and none follows from what is sent.
+    pub const fn takes_any_path(self) -> bool {
+        use LbPolicy::{
+            Dr, Ecmp, MinRtt, Oblivious, Plb, Pro, Psn, Reps, RoundRobin, Subflow, TwoChoice,
+        };
+        match self {
+            RoundRobin | Oblivious | Pro | Dr | TwoChoice => true,
+            // `MinRtt` counts what is on each path.
+            Ecmp | Subflow | Psn | Reps | Plb | MinRtt => false,
+        }
+    }
+
     /// Every policy, in the order of [`policy_names`].
     pub const ALL: [LbPolicy; POLICIES.len()] = {
         let mut all = [LbPolicy::RoundRobin; POLICIES.len()];

@@ -80,6 +80,8 @@ pub struct EndpointConfig {
     /// Most bytes of a train, headers included. New segments wait until a whole train may leave while several
     /// are under way: it costs the datapath little more than one segment.
     pub train_bytes: u64,
+    /// Segments of several queue pairs may share a train, and so its path, where the path policy does not mind.
+    pub joint_trains: bool,
     /// Bytes that all queue pairs together may have in flight: what the peer's socket can hold.
     pub peer_receive_buffer: u64,
     /// How often the queue pairs, one after the other, ask for a sign of life.
@@ -115,6 +117,7 @@ impl Default for EndpointConfig {
         EndpointConfig {
             train_segments: 1,
             train_bytes: u64::MAX,
+            joint_trains: false,
             peer_receive_buffer: u64::MAX,
             ping_interval: Duration::from_millis(500),
             peer_timeout: Duration::from_secs(3),

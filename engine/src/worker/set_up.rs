@@ -225,6 +225,8 @@ impl Worker {
                 self.caps.train_segments as u32
             },
             train_bytes: self.caps.train_bytes as u64,
+            // Over verbs each queue pair has NIC queue pairs of its own.
+            joint_trains: self.trunks.is_none(),
             peer_receive_buffer: theirs.receive_buffer.into(),
             ping_interval: self.plan.ping_interval,
             peer_timeout: self.plan.peer_timeout,

@@ -18,9 +18,10 @@ use braid_wire::{
 
 use self::liveness::{Answer, Liveness};
 use self::path_mtu::PathMtu;
+use self::schedule::Turn;
 use self::timers::Timers;
-use self::turns::{Turn, Turns, Waiting};
-use crate::qp::{Outcome, Peak};
+use self::turns::{Place, Turns, Waiting};
+use crate::qp::{Budget, OpenTrain, Outcome, Peak};
 use crate::{
     Access, Admit, Arrival, Completion, Disconnect, EndpointConfig, Memory, PdId, Placement,
     PostError, QpState, QueuePair, RecvWr, Refusal, Remote, SendWr, SgList, StateError, Status,
@@ -123,6 +124,8 @@ pub struct Endpoint {
     /// One entry per queue pair whose rate holds something back, at its `paced` time. Apart from the
     /// timers because it goes off with every burst, and each time a later one would stay behind there.
     paced: Timers,
+    /// What is handed out now, while segments of other queue pairs may join it.
+    train: OpenTrain,
     in_flight: u64,
     /// How long acknowledgements take, whichever queue pair they are for: they share the way, and the peer's queue.
     round_trips: Peak,
@@ -137,7 +140,7 @@ pub struct Endpoint {
 struct Member {
     qp: QueuePair,
     /// Its places in `ready` and `starved`.
-    turns: [Turn; 2],
+    turns: [Place; 2],
     /// How many bytes of budget would do, while it is in `starved`.
     needs: u64,
     is_dirty: bool,
@@ -161,6 +164,7 @@ impl Endpoint {
             dirty: None,
             timers: Timers::new(),
             paced: Timers::new(),
+            train: OpenTrain::default(),
             in_flight: 0,
             round_trips: Peak::default(),
             completions: VecDeque::new(),
@@ -442,8 +446,14 @@ impl Endpoint {
         if let Some(transmit) = self.poll_path_mtu(now, paths) {
             return Some(transmit);
         }
-        while let Some((index, budget)) = self.next_turn() {
-            match self.qp_mut(QpSlot(index)).poll_transmit(now, paths, budget) {
+        let joins = self.config.joint_trains && paths.policy().takes_any_path();
+        while let Some(Turn { index, bytes, is_shared }) = self.next_turn() {
+            if !joins {
+                self.train = OpenTrain::default();
+            }
+            let budget = Budget { bytes, is_shared, train: &mut self.train };
+            let member = self.members[index as usize].as_mut().expect("only members have turns");
+            match member.qp.poll_transmit(now, paths, budget) {
                 Outcome::Packet { body, yields } => {
                     self.account(index);
                     self.has_sent(index, yields);
@@ -457,6 +467,7 @@ impl Endpoint {
                 }
             }
         }
+        self.train = OpenTrain::default(); // the driver sends it
         None
     }
 

@@ -1,20 +1,27 @@
 //! Which queue pair is asked for packets next, with how much of the budget, and when queue pairs want to be looked at.
 
 use super::{Endpoint, LONGEST_SEGMENT};
-use crate::qp::Budget;
+
+/// Who is asked, and the budget that it has.
+pub(super) struct Turn {
+    pub(super) index: u32,
+    pub(super) bytes: u64,
+    /// Others wait for budget.
+    pub(super) is_shared: bool,
+}
 
 impl Endpoint {
     /// Who is asked for a packet next, and what it may put in flight. Budget goes to those who wait for it, in turn and
     /// as soon as there is enough for the first; meanwhile the others send what needs none, and line up.
-    pub(super) fn next_turn(&self) -> Option<(u32, Budget)> {
+    pub(super) fn next_turn(&self) -> Option<Turn> {
         let bytes = self.budget();
         let first = self.starved.first();
         match first.filter(|index| self.needs(*index) <= bytes) {
-            Some(index) => Some((index, Budget { bytes, is_shared: true })),
+            Some(index) => Some(Turn { index, bytes, is_shared: true }),
             None => {
-                let bytes = if first.is_some() { 0 } else { bytes };
                 let is_shared = first.is_some();
-                self.ready.first().map(|index| (index, Budget { bytes, is_shared }))
+                let bytes = if is_shared { 0 } else { bytes };
+                self.ready.first().map(|index| Turn { index, bytes, is_shared })
             }
         }
     }

@@ -13,7 +13,7 @@ pub(super) enum Waiting {
 
 /// A queue that is linked through its members: whoever looks at a member anyway needs no other memory.
 ///
-/// Invariant: the members from the first to the last are those whose [`Turn`] in this queue is taken.
+/// Invariant: the members from the first to the last are those whose [`Place`] in this queue is taken.
 #[derive(Debug)]
 pub(super) struct Turns {
     what: Waiting,
@@ -23,7 +23,7 @@ pub(super) struct Turns {
 
 /// A member's place in one queue.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Turn {
+pub(super) struct Place {
     taken: bool,
     before: Option<u32>,
     next: Option<u32>,
@@ -48,7 +48,7 @@ impl Turns {
     pub(super) fn push(&mut self, index: u32, members: &mut [Option<Member>]) {
         let last = self.ends.map(|(_, last)| last);
         let Some(turn) = self.turn(members, index).filter(|turn| !turn.taken) else { return };
-        *turn = Turn { taken: true, before: last, next: None };
+        *turn = Place { taken: true, before: last, next: None };
         if let Some(last) = last.and_then(|last| self.turn(members, last)) {
             last.next = Some(index);
         }
@@ -59,17 +59,17 @@ impl Turns {
     #[inline(always)]
     pub(super) fn remove(&mut self, index: u32, members: &mut [Option<Member>]) {
         let Some(turn) = self.turn(members, index).filter(|turn| turn.taken) else { return };
-        let turn = std::mem::take(turn);
+        let place = std::mem::take(turn);
         if self.ends == Some((index, index)) {
             self.ends = None;
         } else {
-            self.close_gap(index, turn, members);
+            self.close_gap(index, place, members);
         }
     }
 
     /// Its neighbours become each other's.
-    fn close_gap(&mut self, index: u32, turn: Turn, members: &mut [Option<Member>]) {
-        let Turn { before, next, .. } = turn;
+    fn close_gap(&mut self, index: u32, place: Place, members: &mut [Option<Member>]) {
+        let Place { before, next, .. } = place;
         if let Some(before) = before.and_then(|before| self.turn(members, before)) {
             before.next = next;
         }
@@ -91,7 +91,7 @@ impl Turns {
     }
 
     #[inline]
-    fn turn<'a>(&self, members: &'a mut [Option<Member>], index: u32) -> Option<&'a mut Turn> {
+    fn turn<'a>(&self, members: &'a mut [Option<Member>], index: u32) -> Option<&'a mut Place> {
         members[index as usize].as_mut().map(|member| &mut member.turns[self.what as usize])
     }
 }

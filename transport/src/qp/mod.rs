@@ -46,6 +46,7 @@ pub use degrees::OooDegrees;
 pub(crate) use peak::Peak;
 pub use recovery::{LossRecovery, UnknownRecovery};
 pub use state::QpState;
+pub(crate) use train::OpenTrain;
 pub(crate) use transmit::{Budget, Outcome};
 
 use self::incoming::Incoming;

@@ -15,7 +15,7 @@ use super::recovery::{Detector, PROBES, Report};
 use super::repeats::Repeats;
 use super::rtt::Rtt;
 use super::send_queue::Next;
-use super::train::{OpenTurn, TrainLimit};
+use super::train::{OpenTrain, OpenTurn, TrainLimit};
 use super::window::{Echo, Segment, Tally, Window};
 use crate::{QpConfig, Remote};
 
@@ -193,7 +193,8 @@ impl Outgoing {
         self.opens_at().is_some_and(|at| at - now > self.rtt.rto(0) / 4)
     }
 
-    /// The path of the next segment, with `len` bytes of payload, and whether it begins a train.
+    /// The path of the next segment, with `len` bytes of payload, and whether it begins a train or joins another queue
+    /// pair's; `open`: the train that left last, if it may be joined, and afterwards this segment's.
     pub(crate) fn take_path(
         &mut self,
         now: Time,
@@ -201,6 +202,7 @@ impl Outgoing {
         len: u16,
         paths: &mut PathSet,
         limit: TrainLimit,
+        open: &mut OpenTrain,
     ) -> (PathId, bool) {
         let starts = self.turn.has_ended();
         if starts {
@@ -210,8 +212,11 @@ impl Outgoing {
             let path = paths.pick(&mut self.paths, train);
             self.turn = OpenTurn::new(path, limit, room);
         }
+        let before = self.turn.path();
+        self.turn.share(*open, len);
         self.turn.join(len, limit);
-        (self.turn.path(), starts)
+        *open = self.turn.train();
+        (self.turn.path(), starts || self.turn.path() != before)
     }
 
     /// The path of a packet that belongs to no train.
@@ -503,7 +508,7 @@ impl Outgoing {
             self.deadline = None;
             return Timeout::None;
         }
-        let patience = (2 * longest).min(retry_timeout / 4).max(self.rto());
+        let patience = (2 * longest).min(self.rtt.longest_patience()).max(self.rto());
         if now < self.waits_since + patience {
             self.deadline = Some(self.waits_since + patience);
             return Timeout::None;

@@ -8,6 +8,10 @@ const INITIAL_RTO: Duration = Duration::from_millis(20);
 /// The longest round trip is forgotten by this part with each train that is heard of.
 const PEAK_FADES: u32 = 256;
 
+/// So many of the longest time-out: a queue may be longer than that, but what one round trip has suffered must not hold up
+/// the next for long.
+const PATIENCE: u32 = 2;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Rtt {
     smoothed: Option<Duration>,
@@ -54,6 +58,11 @@ impl Rtt {
             return self.base_rto;
         }
         self.base_rto.saturating_mul(1 << backoff.min(16)).min(self.max_rto)
+    }
+
+    /// Most that a time-out is put off for round trips that other queue pairs have measured.
+    pub(crate) fn longest_patience(&self) -> Duration {
+        PATIENCE * self.max_rto
     }
 
     /// A train has taken this long on its path.

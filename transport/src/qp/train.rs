@@ -49,9 +49,19 @@ impl TrainLimit {
     }
 }
 
+/// The train that left last, while others may join it. A default one takes nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OpenTrain {
+    path: PathId,
+    /// Bytes that it still takes.
+    left: u64,
+}
+
 /// The turn that segments join now. A default one has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OpenTurn {
+    turn_path: PathId,
+    /// That of the train: another queue pair's if it is shared.
     path: PathId,
     /// Segments that it still takes; 0: it has ended.
     left: u32,
@@ -63,11 +73,26 @@ pub(crate) struct OpenTurn {
 
 impl OpenTurn {
     pub(crate) fn new(path: PathId, limit: TrainLimit, room: u64) -> Self {
-        OpenTurn { path, left: limit.segments, room, train: 0 }
+        OpenTurn { turn_path: path, path, left: limit.segments, room, train: 0 }
     }
 
+    /// Of the segment that joined last.
     pub(crate) fn path(&self) -> PathId {
         self.path
+    }
+
+    /// The next segment, with `len` bytes of payload, joins a train of another queue pair if it begins one and fits. With
+    /// many queue pairs that have little to send each, trains would else be as short. The turn's path stays: those who
+    /// begin trains take different ones.
+    pub(crate) fn share(&mut self, open: OpenTrain, len: u16) {
+        if self.begins_train() && Segment::wire_len(len) <= open.left {
+            (self.path, self.train) = (open.path, open.left);
+        }
+    }
+
+    /// What others may join.
+    pub(crate) fn train(&self) -> OpenTrain {
+        OpenTrain { path: self.path, left: self.train }
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -91,8 +116,10 @@ impl OpenTurn {
     /// A segment with `len` bytes of payload joins.
     pub(crate) fn join(&mut self, len: u16, limit: TrainLimit) {
         let bytes = Segment::wire_len(len);
-        let train = if self.begins_train() { limit.train } else { self.train };
-        let rest = train.saturating_sub(bytes);
+        if self.begins_train() {
+            (self.path, self.train) = (self.turn_path, limit.train);
+        }
+        let rest = self.train.saturating_sub(bytes);
         self.train = if rest < limit.full_segment { 0 } else { rest };
         self.left -= 1;
         self.room = self.room.saturating_sub(bytes);

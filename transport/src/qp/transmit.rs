@@ -6,6 +6,7 @@ use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, Opcode, Psn, Stream
 use super::incoming::Incoming;
 use super::outgoing::{Block, Room};
 use super::send_queue::{Limits, Next};
+use super::train::OpenTrain;
 use super::window::Segment;
 use super::{Link, QpState, QueuePair};
 use crate::{Access, Remote, SgList, TransmitBody};
@@ -22,11 +23,13 @@ pub(crate) enum Outcome {
 }
 
 /// What the endpoint lets a queue pair put in flight.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Budget {
+#[derive(Debug)]
+pub(crate) struct Budget<'a> {
     pub(crate) bytes: u64,
     /// Others wait for it.
     pub(crate) is_shared: bool,
+    /// The train that it may join, and then the one that it has joined or begun.
+    pub(crate) train: &'a mut OpenTrain,
 }
 
 impl QueuePair {
@@ -35,7 +38,7 @@ impl QueuePair {
         &mut self,
         now: Time,
         paths: &mut PathSet,
-        budget: Budget,
+        mut budget: Budget<'_>,
     ) -> Outcome {
         if let Some(ack) = self.poll_ack(|incoming| incoming.owes_ack_first(now), now) {
             return Outcome::Packet { body: TransmitBody::Ack(ack), yields: false };
@@ -43,7 +46,7 @@ impl QueuePair {
         if let Some(body) = self.poll_confirm() {
             return Outcome::Packet { body, yields: false };
         }
-        let data = self.poll_data(now, paths, budget);
+        let data = self.poll_data(now, paths, &mut budget);
         if matches!(data, Outcome::Packet { .. }) {
             return data;
         }
@@ -53,7 +56,7 @@ impl QueuePair {
         }
     }
 
-    fn poll_data(&mut self, now: Time, paths: &mut PathSet, budget: Budget) -> Outcome {
+    fn poll_data(&mut self, now: Time, paths: &mut PathSet, budget: &mut Budget<'_>) -> Outcome {
         let sends = matches!(self.state, QpState::ReadyToSend | QpState::SendQueueDrained);
         let Some(first) = self.link.as_ref().filter(|_| sends).map(|link| link.turn) else {
             return Outcome::Idle;
@@ -100,14 +103,15 @@ impl QueuePair {
         now: Time,
         stream: Stream,
         paths: &mut PathSet,
-        budget: Budget,
+        budget: &mut Budget<'_>,
     ) -> Result<TransmitBody, Block> {
         let (next, lost) = self.choose(now, stream, budget.bytes)?;
         let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
         let (limit, oversize) = (link.trains, next.len > link.path_mtu);
         let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Own) };
         let psn = lost.unwrap_or(outgoing.window.next());
-        let (path, train_start) = outgoing.take_path(now, psn, next.len, paths, limit);
+        let (path, train_start) =
+            outgoing.take_path(now, psn, next.len, paths, limit, budget.train);
         paths.on_sent(path, lost.is_some());
         outgoing.pace(now, next.len, limit.segments());
         let writes = || self.sq.writes(next);

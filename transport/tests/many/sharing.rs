@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_transport::{EndpointConfig, SendOp};
+use braid_transport::{EndpointConfig, SendOp, TransmitBody};
 
 use crate::hosts::{Settings, World};
 
@@ -68,4 +68,28 @@ fn thousands_take_turns_at_a_small_receive_buffer() {
         assert!(ahead <= 4, "of {qps} queue pairs one was {ahead} messages ahead of another");
         assert_nothing_resent(&world);
     }
+}
+
+/// How many trains 300 queue pairs send that have one message of one segment each: as many as there are changes of the path.
+fn trains_of_single_segments(joint_trains: bool) -> usize {
+    let endpoint = EndpointConfig { train_segments: 15, joint_trains, ..EndpointConfig::default() };
+    let mut world = World::new(Settings { qps: 300, endpoint, ..Settings::default() });
+    let write = SendOp::Write { remote: world.memory.remote(), imm: None };
+    (0..300).for_each(|qp| world.post(qp, write, LEN));
+    let paths: Vec<_> = world
+        .drain(0)
+        .iter()
+        .map(|body| match body {
+            TransmitBody::Segment { path, train_start: true, .. } => *path,
+            other => panic!("not the beginning of what a queue pair sends: {other:?}"),
+        })
+        .collect();
+    assert_eq!(paths.len(), 300);
+    1 + paths.windows(2).filter(|pair| pair[0] != pair[1]).count()
+}
+
+#[test]
+fn queue_pairs_with_little_to_send_share_trains() {
+    assert_eq!(trains_of_single_segments(true), 300 / 15);
+    assert_eq!(trains_of_single_segments(false), 300);
 }

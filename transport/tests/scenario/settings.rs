@@ -152,6 +152,7 @@ fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
         // Bad luck alone must not kill a peer that is there.
         peer_timeout: Duration::from_secs(30),
         blind: None,
+        joint_trains: mtu.is_multiple_of(2),
     }
 }
 
