@@ -46,7 +46,7 @@ pub(crate) struct Host {
     inbox: VecDeque<Datagram>,
     disconnects: Disconnects<()>,
     /// What the driver answers on its own account.
-    replies: Vec<(Control, PathId)>,
+    replies: Vec<(Control, Option<PathId>)>,
     /// Which NIC queue pairs it has made; the peer's queue pair is to hear of it.
     renewals: Vec<(QpId, Fence)>,
     train_segments: u32,
@@ -280,7 +280,7 @@ impl Host {
             ControlKind::Disconnect(_) => ControlKind::Confirm,
             _ => return,
         };
-        self.replies.push((control.answer(reply), path));
+        self.replies.push((control.answer(reply), None));
     }
 
     /// Lets time pass, if it is time.
@@ -314,13 +314,12 @@ impl Host {
             self.disconnects.insert(now, (), disconnect);
         }
         while let Some(due) = self.disconnects.poll_transmit(now) {
-            self.replies.push((due.control, due.path.unwrap_or_default()));
+            self.replies.push((due.control, due.path));
         }
         for (control, path) in std::mem::take(&mut self.replies) {
             let mut bytes = Vec::new();
             control.encode(&mut bytes);
             let plain = Placement::Staged { fence: None };
-            let path = Some(path).filter(|_| !self.endpoint.paths_are_blocked());
             let verb = network.send(now, self.index, &bytes, path, false, plain);
             trace.packet(now, self.index, verb, &bytes);
         }
