@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use braid::wr::SendWrExt;
 use braid::{
     Access, AccessError, CqError, CreateQpError, Engine, EngineConfig, EngineError, MemoryError,
-    PostError, QpOptions, QpState, RegisterError, RemoteAddr, SendWr, Sge, Status, wr,
+    MemoryRegion, PostError, QpOptions, QpState, RegisterError, RemoteAddr, SendWr, Sge, Status,
+    wr,
 };
 use pair::{MEMORY, Pair, Side, configs, everywhere, local};
 
@@ -108,7 +109,8 @@ struct Breach {
     len: usize,
 }
 
-fn breaches(p: &Pair) -> Vec<Breach> {
+/// With the regions that they are about: that the keys exist is the point.
+fn breaches(p: &Pair) -> (Vec<Breach>, [MemoryRegion; 2]) {
     let none = p.b.pd.alloc_mr(4096, Access::LOCAL_WRITE).unwrap();
     let foreign = p.b.engine.alloc_pd().alloc_mr(4096, Access::ALL).unwrap();
     let gone = p.b.pd.alloc_mr(4096, Access::ALL).unwrap().remote();
@@ -122,9 +124,7 @@ fn breaches(p: &Pair) -> Vec<Breach> {
         breach("no permission", none.remote().at(0), 64),
         breach("foreign domain", foreign.remote().at(0), 64),
     ];
-    // Kept to the end of the test: that the keys exist is the point.
-    std::mem::forget((none, foreign));
-    breaches
+    (breaches, [none, foreign])
 }
 
 #[test]
@@ -133,7 +133,8 @@ fn a_breach_of_remote_memory_changes_nothing_and_fails() {
         for index in 0..7 {
             for write in [true, false] {
                 let p = Pair::new(&config);
-                let Breach { name: what, target, len } = breaches(&p).swap_remove(index);
+                let (mut breaches, _regions) = breaches(&p);
+                let Breach { name: what, target, len } = breaches.swap_remove(index);
                 println!("-- {name}: {what}, write: {write}");
                 p.a.memory.write_at(0, &vec![0xAA; len]).unwrap();
                 let piece = p.a.memory.slice(..len).unwrap();
