@@ -1,5 +1,6 @@
 //! Where the objects behind the handles are.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
@@ -17,7 +18,12 @@ pub(super) struct Entry<T> {
     value: Option<T>,
 }
 
-type Slot<T> = ArcSwapOption<Entry<T>>;
+struct Slot<T> {
+    /// Of what is there, or comes next. It is asked first: who has a stale handle does not hold, not even for an
+    /// instant, what another thread may be about to close.
+    generation: AtomicU32,
+    entry: ArcSwapOption<Entry<T>>,
+}
 
 /// Objects of one kind. Looking one up takes no lock, and what was found stays until it is let go of.
 ///
@@ -34,8 +40,8 @@ pub(crate) struct Table<T> {
 
 /// Where the next objects go.
 struct Vacant {
-    /// Slots given back, with the generation that comes next.
-    reusable: Vec<(u32, u32)>,
+    /// Slots given back.
+    reusable: Vec<u32>,
     /// Slots that were ever used.
     used: u32,
 }
@@ -66,23 +72,25 @@ impl<T> Table<T> {
 
     /// `None`: it is full.
     pub(super) fn insert(&self, value: T) -> Option<Place> {
-        let (index, generation) = self.vacancy()?;
+        let index = self.vacancy()?;
         let (chunk, offset) = locate(index)?;
-        let slots = self.chunks[chunk]
-            .get_or_init(|| (0..FIRST << chunk).map(|_| Slot::const_empty()).collect());
-        slots[offset].store(Some(Arc::new(Entry { generation, value: Some(value) })));
+        let slots =
+            self.chunks[chunk].get_or_init(|| (0..FIRST << chunk).map(|_| Slot::new()).collect());
+        let slot = &slots[offset];
+        let generation = slot.generation.load(Ordering::Acquire);
+        slot.entry.store(Some(Arc::new(Entry { generation, value: Some(value) })));
         Some(Place { index, generation })
     }
 
-    fn vacancy(&self) -> Option<(u32, u32)> {
+    fn vacancy(&self) -> Option<u32> {
         let mut vacant = self.vacant();
-        if let Some(place) = vacant.reusable.pop() {
-            return Some(place);
+        if let Some(index) = vacant.reusable.pop() {
+            return Some(index);
         }
         let index = vacant.used;
         locate(index)?;
         vacant.used += 1;
-        Some((index, 1))
+        Some(index)
     }
 
     fn vacant(&self) -> MutexGuard<'_, Vacant> {
@@ -90,15 +98,17 @@ impl<T> Table<T> {
         self.vacant.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn slot(&self, index: u32) -> Option<&Slot<T>> {
-        let (chunk, offset) = locate(index)?;
-        self.chunks[chunk].get()?.get(offset)
+    /// `None`: the place is stale.
+    fn slot(&self, place: Place) -> Option<&Slot<T>> {
+        let (chunk, offset) = locate(place.index)?;
+        let slot = self.chunks[chunk].get()?.get(offset)?;
+        (slot.generation.load(Ordering::Acquire) == place.generation).then_some(slot)
     }
 
     pub(super) fn get(&self, place: Place) -> Option<Held<T>> {
-        let slot = self.slot(place.index)?;
+        let slot = self.slot(place)?;
         loop {
-            let found = slot.load();
+            let found = slot.entry.load();
             let entry = found.as_ref().filter(|entry| entry.generation == place.generation)?;
             if entry.value.is_some() {
                 return Some(Held(found));
@@ -113,20 +123,21 @@ impl<T> Table<T> {
         place: Place,
         willing: impl FnOnce(&T) -> Result<(), E>,
     ) -> Result<T, Refused<E>> {
-        let slot = self.slot(place.index).ok_or(Refused::Gone)?;
+        let slot = self.slot(place).ok_or(Refused::Gone)?;
         let entry = self.withdraw(slot, place).ok_or(Refused::Gone)?;
         // The swap has turned the loans of other threads into references that count.
         let Entry { value, generation } = Arc::try_unwrap(entry).map_err(|entry| {
-            slot.store(Some(entry));
+            slot.entry.store(Some(entry));
             Refused::InUse
         })?;
         let value = value.expect("only what is open is withdrawn");
         if let Err(unwilling) = willing(&value) {
-            slot.store(Some(Arc::new(Entry { generation, value: Some(value) })));
+            slot.entry.store(Some(Arc::new(Entry { generation, value: Some(value) })));
             return Err(Refused::Unwilling(unwilling));
         }
-        slot.store(None);
-        self.vacant().reusable.push((place.index, generation.wrapping_add(1)));
+        slot.entry.store(None);
+        slot.generation.store(generation.wrapping_add(1), Ordering::Release);
+        self.vacant().reusable.push(place.index);
         Ok(value)
     }
 
@@ -135,11 +146,17 @@ impl<T> Table<T> {
         let undecided = Arc::new(Entry { generation: place.generation, value: None });
         loop {
             let open = Guard::into_inner(self.get(place)?.0)?;
-            let previous = slot.compare_and_swap(&open, Some(undecided.clone()));
+            let previous = slot.entry.compare_and_swap(&open, Some(undecided.clone()));
             if previous.as_ref().is_some_and(|previous| Arc::ptr_eq(previous, &open)) {
                 return Some(open);
             }
         }
+    }
+}
+
+impl<T> Slot<T> {
+    const fn new() -> Self {
+        Slot { generation: AtomicU32::new(1), entry: ArcSwapOption::const_empty() }
     }
 }
 
@@ -161,7 +178,6 @@ impl<T> std::ops::Deref for Held<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU32, Ordering};
 
     fn willing<T>(_: &T) -> Result<(), ()> {
         Ok(())
