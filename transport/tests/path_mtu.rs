@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use braid_lb::{LbPolicy, PathSet};
 use braid_transport::{
-    Endpoint, EndpointConfig, EventKind, QpConfig, QpSlot, QpState, QueuePair, Remote, SendOp,
-    Transmit, TransmitBody,
+    Access, Admit, Arrival, Endpoint, EndpointConfig, EventKind, Landing, QpConfig, QpSlot,
+    QpState, QueuePair, Refusal, Remote, SendOp, Transmit, TransmitBody,
 };
-use braid_wire::{BASE_DATAGRAM, Crc, PROBE_LEN, Probe, ProbeKind, QpId, Time, Token};
+use braid_wire::{
+    BASE_DATAGRAM, Crc, DataHeader, Opcode, PROBE_LEN, PathId, Probe, ProbeKind, QpId, Time, Token,
+};
 
 use everything::Everything;
 
@@ -78,7 +80,8 @@ impl Host {
         let mut endpoint = Endpoint::new(now, config);
         let mut paths = PathSet::new(LbPolicy::RoundRobin, 4, 1).unwrap();
         let patient = Duration::from_secs(100_000);
-        let config = QpConfig { retry_timeout: patient, ..QpConfig::default() };
+        let access = Access::REMOTE_WRITE;
+        let config = QpConfig { access, retry_timeout: patient, ..QpConfig::default() };
         let mut qp = QueuePair::new(QpId::new(2), TOKEN, config);
         qp.modify(QpState::Init).unwrap();
         let slot = endpoint.adopt(now, qp, remote(MTU), &mut paths);
@@ -136,6 +139,38 @@ impl Host {
         let remote = self.memory.remote();
         let wr = self.memory.work(SendOp::Write { remote, imm: None }, len);
         self.endpoint.post_send(self.now, self.slot, wr).unwrap();
+    }
+
+    /// A message without payload arrives, the peer's first.
+    fn receive(&mut self, opcode: Opcode, retransmission: bool) -> Admit {
+        let remote = self.memory.remote();
+        let is_write = opcode == Opcode::Write;
+        let header = DataHeader {
+            opcode,
+            qp: QpId::new(2),
+            token: TOKEN,
+            psn: 0,
+            ack_request: true,
+            solicited: false,
+            last: true,
+            retransmission,
+            number: 0,
+            address: if is_write { remote.addr } else { 0 },
+            rkey: if is_write { remote.rkey } else { 0 },
+            message_len: 0,
+            offset: 0,
+            len: 0,
+            imm: 0,
+            stamp: self.now.stamp(),
+            payload_crc: 0,
+            operands: None,
+        };
+        let arrival = Arrival { header: &header, path: PathId::default(), congestion: false };
+        let admit = self.endpoint.on_arrival(self.now, self.slot, &arrival, &self.memory);
+        if matches!(admit, Admit::Take(_)) {
+            self.endpoint.placed(self.now, self.slot, &self.memory);
+        }
+        admit
     }
 
     fn path_mtu(&self) -> u16 {
@@ -254,6 +289,36 @@ fn a_firewall_that_appears_is_found_out_by_a_time_out() {
     host.write(8);
     host.run(ms(250));
     assert!(host.endpoint.paths_are_blocked());
+}
+
+#[test]
+fn who_only_acknowledges_finds_a_firewall_by_what_the_peer_sends_again() {
+    let taken = Admit::Take(Landing::Payload(Default::default()));
+    let not_ready = Admit::Refuse(Refusal::NotReady);
+    for (opcode, first, again) in
+        [(Opcode::Write, taken, Admit::Duplicate), (Opcode::Send, not_ready.clone(), not_ready)]
+    {
+        let mut host = Host::new(OPEN);
+        host.run(Duration::from_secs(1));
+        host.network.is_stateful = true;
+        assert_eq!(host.receive(opcode, false), first);
+        host.run(ms(250));
+        assert!(!host.endpoint.paths_are_blocked(), "{opcode:?}: nothing tells of it yet");
+        assert_eq!(host.receive(opcode, true), again);
+        host.run(ms(250));
+        assert!(host.endpoint.paths_are_blocked(), "{opcode:?}");
+    }
+}
+
+#[test]
+fn what_the_network_duplicates_asks_for_nothing() {
+    let mut host = Host::new(OPEN);
+    host.run(Duration::from_secs(1));
+    let asked = host.probes.len();
+    assert!(matches!(host.receive(Opcode::Write, false), Admit::Take(_)));
+    assert_eq!(host.receive(Opcode::Write, false), Admit::Duplicate);
+    host.run(ms(250));
+    assert_eq!(host.probes.len(), asked);
 }
 
 #[test]

@@ -286,6 +286,9 @@ impl Endpoint {
         }
         if !matches!(admit, Admit::Take(_)) {
             self.settle(slot.0);
+            if arrival.header.retransmission && admit.repeats_an_answer() {
+                self.suspect_path_mtu(now);
+            }
         }
         admit
     }

@@ -5,7 +5,8 @@
 //! All is asked in rounds: a probe of one size, sent up to [`TRIES`] times, from the second try on with small ones
 //! beside it. Those tell a size that does not pass from a path that does not, or a peer that is slow. The search
 //! halves the interval between what passes and what does not. A time-out of a queue pair starts a round for the size in use,
-//! so a path whose MTU has shrunk is found out while small packets still pass (RFC 8899, section 4.3).
+//! so a path whose MTU has shrunk is found out while small packets still pass (RFC 8899, section 4.3). So does a
+//! retransmission of what was answered before: the time-out was the peer's, and it is our answers that may not pass.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -30,7 +31,7 @@ const STEP: u16 = 16;
 const RAISE: Duration = Duration::from_secs(10);
 /// When a peer that has answered nothing is asked again; twice as late each further time, up to [`RAISE`].
 const SILENCE: Duration = Duration::from_millis(500);
-/// For how long time-outs do not ask for the size in use again.
+/// For how long time-outs, ours and the peer's, do not ask for the size in use again.
 const QUIET: Duration = Duration::from_millis(250);
 
 /// PROBEs that wait for an answer; a try of the peer's is three.
@@ -137,7 +138,7 @@ impl PathMtu {
         self.round.map_or(self.next_at, |round| round.until)
     }
 
-    /// A queue pair has timed out: perhaps its segments are too large by now.
+    /// A queue pair has timed out, or the peer's has: perhaps our segments are too large by now, or paths are blocked.
     fn suspect(&mut self, now: Time) {
         if self.is_fixed() || self.round.is_some() || now < self.quiet_until {
             return;

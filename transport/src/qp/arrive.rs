@@ -34,6 +34,13 @@ pub enum Admit {
     Refuse(Refusal),
 }
 
+impl Admit {
+    /// It gets the answer that it has had before. If the packet is a retransmission, that one may have been lost.
+    pub(crate) fn repeats_an_answer(&self) -> bool {
+        matches!(self, Admit::Duplicate | Admit::Refuse(Refusal::NotReady))
+    }
+}
+
 /// Where a packet lands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Landing {
