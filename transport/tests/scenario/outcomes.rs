@@ -144,7 +144,8 @@ fn finish(world: &mut World) {
     let asking = world.settings.endpoint.ping_interval * (2 * world.settings.qps as u32);
     let stragglers = world.all_queues().any(|queue| queue.fate == Fate::Dies);
     let rest = Duration::from_secs(1) + if stragglers { asking } else { Duration::ZERO };
-    world.run_until(world.now + rest, |_| false);
+    let ceased = world.now.max(world.settings.faults.calm_at);
+    world.run_until(ceased + rest, |_| false);
     let quiet_since = world.now;
     world.run_until(world.now + Duration::from_secs(3), |_| false);
     world.hosts.iter().for_each(|host| host.check_idle(world.now, quiet_since));
