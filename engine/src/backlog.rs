@@ -184,12 +184,13 @@ fn host_of(ip: IpAddr) -> IpAddr {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use braid_wire::{Crc, Offer, QpId, Token};
 
     use super::*;
 
-    fn incoming(from: &str, nonce: u64) -> Incoming {
+    /// A CONNECT that wants nothing special.
+    pub(crate) fn connect(nonce: u64, cookie: u64) -> Connect {
         let offer = Offer {
             qp: QpId::new(7),
             token: Token(7),
@@ -202,8 +203,11 @@ mod tests {
             crc: Crc::On,
         };
         let (private_data, trunk) = (Vec::new(), Vec::new());
-        let connect = Connect { nonce, cookie: 0, offer, private_data, trunk };
-        Incoming { from: from.parse().unwrap(), connect }
+        Connect { nonce, cookie, offer, private_data, trunk }
+    }
+
+    fn incoming(from: &str, nonce: u64) -> Incoming {
+        Incoming { from: from.parse().unwrap(), connect: connect(nonce, 0) }
     }
 
     fn at(ms: u64) -> Time {

@@ -369,9 +369,7 @@ impl EngineInner {
             worker.control().forget_memory();
         }
     }
-}
 
-impl EngineInner {
     /// Waits until the peers know which queue pairs have ended, for a limited time.
     fn wait_for_peers(&self) {
         let told = || !self.workers.iter().any(|worker| worker.is_disconnecting());

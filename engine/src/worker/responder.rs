@@ -213,9 +213,8 @@ fn address_bytes(addr: SocketAddr) -> [u8; 22] {
 mod tests {
     use std::time::Duration;
 
-    use braid_wire::{Crc, Offer, Token};
-
     use super::*;
+    use crate::backlog::tests::connect;
     use crate::link::LinkCaps;
 
     /// A responder that listens, and what it needs.
@@ -246,19 +245,7 @@ mod tests {
         fn asks_for_more(&mut self, baked: Time, now: Time, nonce: u64) -> bool {
             let from = SocketAddr::from(([10, 0, 0, 1], 4791));
             let cookie = self.responder.jar.bake(baked, &address_bytes(from), nonce);
-            let offer = Offer {
-                qp: QpId::new(7),
-                token: Token(7),
-                psn: 0,
-                instance: 1,
-                mtu: 1024,
-                receive_buffer: 0,
-                window: 1,
-                max_rd_atomic: 1,
-                crc: Crc::On,
-            };
-            let (private_data, trunk) = (Vec::new(), Vec::new());
-            let connect = Connect { nonce, cookie, offer, private_data, trunk };
+            let connect = connect(nonce, cookie);
             self.responder.on_connect(now, from, &connect, &mut self.outbox, &self.counters);
             self.backlog.pop(now).is_some()
         }

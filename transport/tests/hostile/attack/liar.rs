@@ -17,18 +17,6 @@ const KEPT: usize = 64;
 /// Of its messages, while it keeps to the protocol.
 const LONGEST: u32 = 600;
 
-const OPCODES: [Opcode; 9] = [
-    Opcode::Send,
-    Opcode::SendImm,
-    Opcode::Write,
-    Opcode::WriteImm,
-    Opcode::ReadRequest,
-    Opcode::ReadResponse,
-    Opcode::CompareSwap,
-    Opcode::FetchAdd,
-    Opcode::AtomicResponse,
-];
-
 /// What it knows of the memory of the other side: addresses and keys of everything.
 #[derive(Clone, Copy)]
 pub(crate) struct Loot {
@@ -287,7 +275,7 @@ impl Liar {
             10 => header.ack_request = !header.ack_request,
             11 => header.imm = choices.any_u32(),
             12 => {
-                header.opcode = choices.pick(&OPCODES);
+                header.opcode = choices.pick(&Opcode::DATA);
                 let operands = AtomicOperands { swap_or_add: u64::MAX, compare: 1 };
                 header.operands = header.opcode.has_operands().then_some(operands);
                 if !header.opcode.has_payload() {
