@@ -64,6 +64,9 @@ pub(super) struct Machine {
     log: Mutex<File>,
 }
 
+/// What the failure of a command that reached its limit says.
+pub(super) const HUNG: &str = "hung: killed after";
+
 /// A command that runs in a machine. It ends when this value is dropped.
 pub(super) struct Job<'a> {
     machine: &'a Machine,
@@ -206,7 +209,7 @@ impl Job<'_> {
             let limit = self.limit.as_secs_f64();
             let (name, command) = (self.machine.name, &self.command);
             return Err(Failure::new(format!(
-                "{name}: `{command}` hung: killed after {limit} s\n{}",
+                "{name}: `{command}` {HUNG} {limit} s\n{}",
                 output.text.trim_end()
             )));
         }

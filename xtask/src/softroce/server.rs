@@ -42,16 +42,14 @@ pub(super) fn serve(
     limit: Duration,
 ) -> Result<[String; 2], Failure> {
     let job = start(&pair.b, server, port, limit)?;
-    let output = pair.a.run(client, limit)?;
-    if output.status != 0 {
-        let peer = job.stop().map(|output| output.text).unwrap_or_default();
-        return Err(Failure::new(format!(
-            "a: `{client}` failed: exit code {}\n{}\nb: `{server}` said:\n{peer}",
-            output.status,
-            output.text.trim_end(),
-        )));
+    match pair.a.must(client, limit) {
+        Ok(text) => Ok([text, job.wait()?.good("b", server)?]),
+        // It is waited for, so that its port is free for the next one.
+        Err(failure) => {
+            let peer = job.stop().map(|output| output.text).unwrap_or_default();
+            Err(Failure::new(format!("{failure}\nb: `{server}` said:\n{peer}")))
+        }
     }
-    Ok([output.text, job.wait()?.good("b", server)?])
 }
 
 /// `LOCAL:PORT` is hexadecimal there; LISTEN is state 0A, and a socket of UDP without a peer is in 07.
