@@ -14,8 +14,8 @@ const IPERF_PORT: u16 = 5201;
 /// perftest compares the processor's cycles with the clock before it measures, and gives up where a busy host
 /// has let the emulated processor wait in between.
 const CLOCK_TROUBLE: &str = "Can't produce a report";
-/// What says nothing of Braid: perftest's clock, and a transfer of rxe's that never ends, which was seen once in
-/// about a hundred standard runs. Trying again is all that helps. Nobody tries again for Braid.
+/// What says nothing of Braid: perftest's clock, and a transfer of rxe's that never ends, which was seen. Trying again
+/// is all that helps. Nobody tries again for Braid.
 const RIVALS_TROUBLE: [&str; 2] = [CLOCK_TROUBLE, HUNG];
 const ATTEMPTS: usize = 5;
 
