@@ -202,8 +202,8 @@ pub(crate) mod tests {
             max_rd_atomic: 1,
             crc: Crc::On,
         };
-        let (private_data, trunk) = (Vec::new(), Vec::new());
-        Connect { nonce, cookie, offer, private_data, trunk }
+        let (private_data, routing) = (Vec::new(), Vec::new());
+        Connect { nonce, cookie, offer, private_data, routing }
     }
 
     fn incoming(from: &str, nonce: u64) -> Incoming {

@@ -107,9 +107,5 @@ impl Default for EngineConfig {
     }
 }
 
-/// Payload bytes of a packet unless told otherwise, where the path takes as much. Four times the
-/// largest of InfiniBand costs a quarter per byte, and 64 KiB are still whole packets; a path with
-/// MTU 9000 or 1500 uses what it has. See `docs/performance.md`.
-pub(crate) const DEFAULT_MTU: u16 = 16384;
 /// Most workers of one engine.
 pub(crate) const MAX_WORKERS: usize = 64;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use braid_transport::QpState;
 use braid_wire::{BASE_DATAGRAM, MAX_PRIVATE_DATA, QpId, RejectReason};
 
-use crate::verbs::TrunkError;
+use crate::datapath::JoinError;
 
 /// Why a queue pair was not connected.
 #[derive(Debug, thiserror::Error)]
@@ -83,13 +83,13 @@ pub enum ConnectError {
         /// Its number.
         qp: QpId,
     },
-    /// The RDMA devices of the two ends cannot be joined.
-    #[error("cannot connect to {addr} over verbs: {source}")]
-    Trunk {
+    /// The datapaths of the two ends cannot be joined.
+    #[error("cannot connect to {addr}: {source}")]
+    Join {
         /// Whom it was to reach.
         addr: SocketAddr,
         /// Why.
-        source: TrunkError,
+        source: JoinError,
     },
     /// The queue pair was reset, disconnected or moved to ERR meanwhile.
     #[error(

@@ -1,86 +1,30 @@
 //! The engine: what verbs call a context.
 
 use std::fmt;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use braid_lb::{PathReport, PathSet, PathsError};
+use braid_lb::{PathReport, PathSet};
 use braid_transport::PdId;
 use braid_wire::QpId;
 
 use crate::clock::Clock;
-use crate::config::{DEFAULT_MTU, Datapath, EngineConfig, MAX_WORKERS, Progress};
+use crate::config::{Datapath, EngineConfig, MAX_WORKERS, Progress};
 use crate::counters::{EngineCounters, WorkerCounters};
 use crate::cq::{CompletionQueue, CreateCqError};
-use crate::link::Link;
-use crate::link::faults::{Faults, FaultsError, FaultyLink};
-use crate::link::mem::MemLink;
-use crate::link::udp::UdpLink;
+use crate::datapath::{self, Opening};
+use crate::error::EngineError;
 use crate::listener::{ListenError, Listener};
 use crate::memory::RegionTable;
 use crate::pd::ProtectionDomain;
 use crate::qp_numbers::QpNumbers;
 use crate::random;
-use crate::verbs::{Device, Segments, Trunks, VerbsSetupError};
-use crate::worker::{PathPlan, SetUpPlan, Signals, WorkerCell, WorkerParts, attend};
-
-/// Why an engine was not made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EngineError {
-    /// The receiving port.
-    #[error(
-        "cannot receive on {addr}: {source}; take another `bind` address, or port 0 for any free port"
-    )]
-    Bind {
-        /// The address asked for.
-        addr: SocketAddr,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The ports to send from.
-    #[error(
-        "cannot open the {count} source ports of the paths: {source}; use fewer `paths`, or raise the limit of open files (`ulimit -n`)"
-    )]
-    Paths {
-        /// How many were asked for.
-        count: usize,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A number of paths that cannot be.
-    #[error(transparent)]
-    PathCount(#[from] PathsError),
-    /// A number of threads that cannot be.
-    #[error(
-        "an engine cannot run {count} threads; take 1 to {MAX_WORKERS}, or let the application make progress"
-    )]
-    Threads {
-        /// What was asked for.
-        count: usize,
-    },
-    /// A packet without payload.
-    #[error(
-        "`mtu` is 0: a packet has to hold at least 1 byte; leave it unset for the largest that fits"
-    )]
-    Mtu,
-    /// Discovery where there is nothing to discover.
-    #[error("`discover` finds ways over UDP; this datapath has none: leave it off")]
-    Discover,
-    /// Faults that cannot be.
-    #[error(transparent)]
-    Faults(#[from] FaultsError),
-    /// The RDMA device.
-    #[error(transparent)]
-    Verbs(#[from] VerbsSetupError),
-    /// The system refused a thread or a descriptor.
-    #[error("the system refused a resource of the engine: {0}")]
-    System(#[source] io::Error),
-}
+use crate::signals::Signals;
+use crate::verbs::Device;
+use crate::worker::{PathPlan, SetUpPlan, WorkerCell, WorkerParts, attend};
 
 /// One user of the network: memory regions, queue pairs and completion queues belong to it. Clones
 /// are handles of the same engine; it ends when they and everything made with them are dropped,
@@ -226,7 +170,7 @@ impl EngineInner {
             next_pd: AtomicU32::new(1),
             next_worker: AtomicUsize::new(0),
             qp_numbers: Mutex::default(),
-            device: open_device(config)?,
+            device: datapath::open_device(config)?,
             regions,
         };
         for index in 0..count {
@@ -241,36 +185,35 @@ impl EngineInner {
         index: usize,
         instance: u64,
     ) -> Result<(), EngineError> {
-        let link = open_link(config, index)?;
-        if index == 0 {
-            self.local_addr = link.local_addr();
-        }
         let counters = Arc::new(WorkerCounters::default());
-        let seed = config.seed.wrapping_add((index as u64) << 32);
-        let device = self.device.as_ref();
-        let segments = device.map(|device| Segments::new(device.mtu as u16, config.mtu));
-        let mtu = config.mtu.unwrap_or(segments.map_or(DEFAULT_MTU, |segments| segments.staged));
-        let trunks = device
-            .zip(segments)
-            .map(|(device, segments)| Trunks::new(device.clone(), config.paths, segments));
+        let signals = Arc::new(Signals::new().map_err(EngineError::System)?);
+        let datapath = datapath::open(Opening {
+            config,
+            index,
+            device: self.device.as_ref(),
+            counters: &counters,
+            signals: &signals,
+        })?;
+        if index == 0 {
+            self.local_addr = datapath.local_addr();
+        }
         let parts = WorkerParts {
-            link,
-            trunks: trunks.transpose()?,
-            clock: self.clock,
             plan: SetUpPlan {
                 instance,
-                mtu,
+                mtu: config.mtu.unwrap_or(datapath.caps().segment),
                 crc: config.crc,
                 ping_interval: config.ping_interval,
                 peer_timeout: config.peer_timeout,
             },
+            datapath,
+            clock: self.clock,
             paths: PathPlan {
                 policy: config.lb,
                 count: config.paths,
-                seed,
+                seed: config.seed.wrapping_add((index as u64) << 32),
                 discover: config.discover,
             },
-            signals: Arc::new(Signals::new().map_err(EngineError::System)?),
+            signals,
             counters: counters.clone(),
             regions: self.regions.cache(),
         };
@@ -416,45 +359,4 @@ fn check(config: &EngineConfig) -> Result<usize, EngineError> {
         Progress::Threads(count) if (1..=MAX_WORKERS).contains(&count) => Ok(count),
         Progress::Threads(count) => Err(EngineError::Threads { count }),
     }
-}
-
-/// Each worker has a receiving port of its own; only the first one's is known in advance.
-fn open_link(config: &EngineConfig, index: usize) -> Result<Box<dyn Link>, EngineError> {
-    let mut addr = config.bind;
-    if index > 0 {
-        addr.set_port(0);
-    }
-    let failed = |source| EngineError::Bind { addr, source };
-    let link: Box<dyn Link> = match &config.datapath {
-        Datapath::Udp | Datapath::Verbs(_) => {
-            Box::new(UdpLink::bind(addr, config.receive_buffer).map_err(failed)?)
-        }
-        Datapath::Mem(fabric) => Box::new(MemLink::bind(fabric, addr).map_err(failed)?),
-    };
-    let mut link = with_faults(link, config.faults, index)?;
-    // Over verbs the sockets carry only what has no path.
-    let count = if matches!(config.datapath, Datapath::Verbs(_)) { 0 } else { config.paths };
-    link.open_paths(count).map_err(|source| EngineError::Paths { count, source })?;
-    Ok(link)
-}
-
-fn open_device(config: &EngineConfig) -> Result<Option<Arc<Device>>, VerbsSetupError> {
-    let Datapath::Verbs(options) = &config.datapath else { return Ok(None) };
-    if !config.faults.is_none() {
-        return Err(VerbsSetupError::Faults);
-    }
-    let ip = Some(config.bind.ip()).filter(|ip| !ip.is_unspecified());
-    Device::open(options, ip).map(|device| Some(Arc::new(device)))
-}
-
-fn with_faults(
-    link: Box<dyn Link>,
-    faults: Faults,
-    index: usize,
-) -> Result<Box<dyn Link>, FaultsError> {
-    if faults.is_none() {
-        return Ok(link);
-    }
-    let seed = faults.seed.wrapping_add(index as u64);
-    Ok(Box::new(FaultyLink::new(link, Faults { seed, ..faults })?))
 }

@@ -125,7 +125,7 @@ impl ConnectionRequest {
         self.answered = true;
         if let Err(error) = &accepted {
             let reason = match error {
-                ConnectError::Trunk { .. } => RejectReason::Datapath,
+                ConnectError::Join { .. } => RejectReason::Datapath,
                 _ => RejectReason::Refused,
             };
             listening.control().turn_down(attempt, reason);

@@ -195,7 +195,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
             crc: Crc::On,
         },
         private_data: vec![0; rng.random_range(0..512)],
-        trunk: vec![0; rng.random_range(0..512)],
+        routing: vec![0; rng.random_range(0..512)],
     };
     match rng.random_range(0..4) {
         0 | 1 => Setup::Hello(Hello { nonce: rng.random(), len: rng.random_range(64..=1200) }),

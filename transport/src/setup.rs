@@ -43,7 +43,7 @@ pub struct Initiator {
     nonce: u64,
     offer: Offer,
     private_data: Vec<u8>,
-    trunk: Vec<u8>,
+    routing: Vec<u8>,
     cookie: Option<u64>,
     /// Full-length HELLOs sent since there was a cookie.
     hellos: u32,
@@ -71,7 +71,7 @@ impl Initiator {
             nonce,
             offer,
             private_data,
-            trunk: Vec::new(),
+            routing: Vec::new(),
             cookie: None,
             hellos: 0,
             short_is_due: false,
@@ -83,9 +83,9 @@ impl Initiator {
         }
     }
 
-    /// Says how this side's RNIC is reached, in at most [`braid_wire::MAX_TRUNK_LEN`] bytes.
-    pub fn with_trunk(self, trunk: Vec<u8>) -> Self {
-        Initiator { trunk, ..self }
+    /// What the peer's datapath has to know of ours, in at most [`braid_wire::MAX_ROUTING_LEN`] bytes.
+    pub fn with_routing(self, routing: Vec<u8>) -> Self {
+        Initiator { routing, ..self }
     }
 
     /// Begins again, for the same deadline, with another nonce: with another responder than the one that has seen the
@@ -159,7 +159,7 @@ impl Initiator {
             cookie,
             offer: self.offer,
             private_data: self.private_data.clone(),
-            trunk: self.trunk.clone(),
+            routing: self.routing.clone(),
         }))
     }
 

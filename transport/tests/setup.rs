@@ -80,7 +80,7 @@ impl Listener {
             cookie: 0,
             offer: offer(20),
             private_data: b"hi".to_vec(),
-            trunk: Vec::new(),
+            routing: Vec::new(),
         })
     }
 }
@@ -188,8 +188,13 @@ fn foreign_nonces_are_ignored() {
     let now = Time::ZERO;
     assert!(matches!(initiator.poll_transmit(now), Some(Setup::Hello(_))));
     let nonce = NONCE + 1;
-    let accept =
-        Connect { nonce, cookie: 0, offer: offer(20), private_data: Vec::new(), trunk: Vec::new() };
+    let accept = Connect {
+        nonce,
+        cookie: 0,
+        offer: offer(20),
+        private_data: Vec::new(),
+        routing: Vec::new(),
+    };
     for reason in [RejectReason::NotListening, RejectReason::Version, RejectReason::Cookie] {
         initiator.on_setup(now, &Setup::Reject(Reject { nonce, reason }));
     }
@@ -252,7 +257,7 @@ fn an_accept_before_the_cookie_is_ignored() {
         cookie: 0,
         offer: offer(20),
         private_data: Vec::new(),
-        trunk: Vec::new(),
+        routing: Vec::new(),
     };
     initiator.on_setup(Time::ZERO, &Setup::Accept(accept));
     assert_eq!(initiator.outcome(Time::ZERO), None);
@@ -330,7 +335,7 @@ fn a_late_cookie_is_replaced() {
             cookie: stale,
             offer: offer(10),
             private_data: Vec::new(),
-            trunk: Vec::new(),
+            routing: Vec::new(),
         }),
     );
     let reason = RejectReason::Cookie;
@@ -351,7 +356,7 @@ fn nothing_that_answers_an_unproved_packet_is_longer_than_it() {
         cookie: 2,
         offer: offer(10),
         private_data: Vec::new(),
-        trunk: Vec::new(),
+        routing: Vec::new(),
     };
     for packet in [hello(64), hello(700), hello(1200), Setup::Connect(forged)] {
         let (mut asked, mut answered) = (Vec::new(), Vec::new());

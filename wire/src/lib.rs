@@ -35,7 +35,7 @@ pub use part::{PART_HEADER_LEN, PART_LEN, Part};
 pub use probe::{PROBE_LEN, Probe, ProbeKind};
 pub use psn::{PSN_BITS, Psn};
 pub use setup::{
-    BASE_DATAGRAM, Connect, HELLO_LEN, Hello, MAX_PRIVATE_DATA, MAX_SETUP_LEN, MAX_TRUNK_LEN,
+    BASE_DATAGRAM, Connect, HELLO_LEN, Hello, MAX_PRIVATE_DATA, MAX_ROUTING_LEN, MAX_SETUP_LEN,
     Offer, Reject, RejectReason, Setup,
 };
 pub use time::Time;

@@ -20,12 +20,13 @@ pub const BASE_DATAGRAM: usize = 1200;
 pub const HELLO_LEN: usize = 64;
 /// Bytes that each side may hand the other with its offer.
 pub const MAX_PRIVATE_DATA: usize = 512;
-/// Bytes that a side says about its trunk; with the longest private data the packet still fits the least MTU of IPv6.
-pub const MAX_TRUNK_LEN: usize = 512;
+/// Bytes of routing information; with the longest private data the packet still fits the least MTU of IPv6.
+pub const MAX_ROUTING_LEN: usize = 512;
 /// Bytes of the longest set-up packet.
 pub const MAX_SETUP_LEN: usize = BASE_DATAGRAM;
 
-const LONGEST_OFFER: usize = size_of::<RawConnect>() + MAX_PRIVATE_DATA + MAX_TRUNK_LEN + CHECK_LEN;
+const LONGEST_OFFER: usize =
+    size_of::<RawConnect>() + MAX_PRIVATE_DATA + MAX_ROUTING_LEN + CHECK_LEN;
 const CHECK_LEN: usize = 4;
 const _: () = assert!(LONGEST_OFFER <= BASE_DATAGRAM);
 
@@ -71,8 +72,9 @@ pub struct Connect {
     pub offer: Offer,
     /// Up to [`MAX_PRIVATE_DATA`] bytes for the application at the other end.
     pub private_data: Vec<u8>,
-    /// How an RNIC of this side is reached, up to [`MAX_TRUNK_LEN`] bytes; empty: data goes over UDP.
-    pub trunk: Vec<u8>,
+    /// What only the datapaths of the two sides read, up to [`MAX_ROUTING_LEN`] bytes: how the NIC of this side is reached; empty: data
+    /// goes over UDP.
+    pub routing: Vec<u8>,
 }
 
 /// What one side tells the other of its queue pair.
@@ -177,7 +179,7 @@ struct RawConnect {
     max_rd_atomic: u8,
     crc: u8,
     private_len: U16,
-    trunk_len: U16,
+    routing_len: U16,
 }
 
 fn short(opcode: Opcode, reason: u8, nonce: u64, cookie: u64) -> RawShort {
@@ -199,8 +201,8 @@ impl Setup {
     /// Appends the packet, check included.
     ///
     /// # Panics
-    /// If the private data is longer than [`MAX_PRIVATE_DATA`], or what is said of the trunk longer than
-    /// [`MAX_TRUNK_LEN`]: their owners check that first.
+    /// If the private data is longer than [`MAX_PRIVATE_DATA`], or routing information longer than
+    /// [`MAX_ROUTING_LEN`]: their owners check that first.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         match self {
@@ -258,7 +260,7 @@ impl Setup {
 impl Connect {
     fn encode(&self, opcode: Opcode, out: &mut Vec<u8>) {
         assert!(self.private_data.len() <= MAX_PRIVATE_DATA, "private data is too long");
-        assert!(self.trunk.len() <= MAX_TRUNK_LEN, "a trunk's address is too long");
+        assert!(self.routing.len() <= MAX_ROUTING_LEN, "routing information is too long");
         let offer = &self.offer;
         let raw = RawConnect {
             short: short(opcode, 0, self.nonce, self.cookie),
@@ -273,29 +275,29 @@ impl Connect {
             max_rd_atomic: offer.max_rd_atomic,
             crc: u8::from(offer.crc == Crc::On),
             private_len: U16::new(self.private_data.len() as u16),
-            trunk_len: U16::new(self.trunk.len() as u16),
+            routing_len: U16::new(self.routing.len() as u16),
         };
         out.extend_from_slice(raw.as_bytes());
         out.extend_from_slice(&self.private_data);
-        out.extend_from_slice(&self.trunk);
+        out.extend_from_slice(&self.routing);
     }
 
     fn decode(body: &[u8]) -> Result<Self, DecodeError> {
         let (raw, rest) = RawConnect::ref_from_prefix(body)
             .map_err(|_| DecodeError::Short { have: body.len(), need: size_of::<RawConnect>() })?;
         let private_len = usize::from(raw.private_len.get());
-        let trunk_len = usize::from(raw.trunk_len.get());
-        let is_long = private_len > MAX_PRIVATE_DATA || trunk_len > MAX_TRUNK_LEN;
-        if is_long || rest.len() != private_len + trunk_len {
+        let routing_len = usize::from(raw.routing_len.get());
+        let is_long = private_len > MAX_PRIVATE_DATA || routing_len > MAX_ROUTING_LEN;
+        if is_long || rest.len() != private_len + routing_len {
             return Err(DecodeError::Length);
         }
-        let (private, trunk) = rest.split_at(private_len);
+        let (private, routing) = rest.split_at(private_len);
         Ok(Connect {
             nonce: raw.short.nonce.get(),
             cookie: raw.short.cookie.get(),
             offer: raw.offer()?,
             private_data: private.to_vec(),
-            trunk: trunk.to_vec(),
+            routing: routing.to_vec(),
         })
     }
 }

@@ -8,14 +8,14 @@
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::{DecodeError, MAX_TRUNK_LEN, PathId, QpId, Token};
+use crate::{DecodeError, MAX_ROUTING_LEN, PathId, QpId, Token};
 
 /// Bytes of a [`Frame`].
 pub const FRAME_LEN: usize = size_of::<RawFrame>();
 /// Bytes of a [`Note`].
 pub const NOTE_LEN: usize = size_of::<RawNote>();
 /// Lanes of the largest trunk, the safe one included: as many as its address has room for.
-pub const MAX_LANES: usize = (MAX_TRUNK_LEN - size_of::<RawAddress>()) / 3;
+pub const MAX_LANES: usize = (MAX_ROUTING_LEN - size_of::<RawAddress>()) / 3;
 /// Most headers of one frame.
 pub const MAX_HEADERS: usize = 255;
 
@@ -67,7 +67,7 @@ struct RawAddress {
 }
 
 impl TrunkAddress {
-    /// Its bytes, at most [`MAX_TRUNK_LEN`].
+    /// Its bytes, at most [`MAX_ROUTING_LEN`].
     ///
     /// # Panics
     /// If there are more than [`MAX_LANES`] lanes: their owner checks that first.
@@ -380,7 +380,7 @@ mod tests {
     fn the_largest_address_has_room_and_comes_back_whole() {
         for lanes in [2, 17, MAX_LANES] {
             let bytes = address(lanes).encode();
-            assert!(bytes.len() <= MAX_TRUNK_LEN);
+            assert!(bytes.len() <= MAX_ROUTING_LEN);
             assert_eq!(TrunkAddress::decode(&bytes), Ok(address(lanes)));
         }
         const { assert!(MAX_LANES >= 129, "128 paths and the safe lane") };

@@ -9,7 +9,7 @@ use braid_wire::QpId;
 use super::options::QpOptions;
 use crate::cq::CqShared;
 use crate::ring::Ring;
-use crate::worker::Signals;
+use crate::signals::Signals;
 
 /// A work request on its way from the posting thread to the worker.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::slice;
 
 use braid_verbs::{Mr, MrAccess, Pd, Sge, VerbsError};
 
+use crate::datapath::JoinError;
 use crate::memory::Mapping;
 
 /// Buffers that are either ours or the NIC's; who hands one over says which, and asks for it back by its number.
@@ -23,6 +24,15 @@ pub(crate) enum BuffersError {
     Memory(usize, #[source] io::Error),
     #[error(transparent)]
     Verbs(#[from] VerbsError),
+}
+
+impl From<BuffersError> for JoinError {
+    fn from(error: BuffersError) -> Self {
+        match error {
+            BuffersError::Verbs(error) => JoinError::Verbs(error),
+            other => JoinError::Buffers(other.to_string()),
+        }
+    }
 }
 
 impl Buffers {

@@ -13,8 +13,8 @@
 mod batch;
 mod buffers;
 mod control;
+mod datapath;
 mod device;
-mod error;
 mod far_regions;
 mod lane;
 mod losses;
@@ -25,9 +25,6 @@ mod segments;
 mod trunk;
 mod trunks;
 
+pub(crate) use datapath::VerbsDatapath;
 pub(crate) use device::Device;
-pub use error::TrunkError;
 pub use options::{VerbsOptions, VerbsService, VerbsSetupError};
-pub(crate) use segments::Segments;
-pub(crate) use trunk::{Owner, Partner};
-pub(crate) use trunks::{Arrived, Shipment, Trunks};

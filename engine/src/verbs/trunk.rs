@@ -1,35 +1,17 @@
 //! A trunk: the lanes of one queue pair, and what is known of their other ends.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use braid_transport::{Access, PdId};
 use braid_verbs::{Gid, QpKind, Rtr};
-use braid_wire::{Note, NoteBody, PathId, QpId, Service, Token, TrunkAddress};
+use braid_wire::{Note, NoteBody, PathId, Service, TrunkAddress};
 
 use super::control::{Control, ControlAddress};
 use super::device::Device;
-use super::error::TrunkError;
 use super::far_regions::FarRegions;
 use super::lane::Lane;
 use super::losses::Losses;
-
-/// Whose trunk it is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Owner {
-    pub(crate) id: QpId,
-    pub(crate) token: Token,
-    pub(crate) pd: PdId,
-    pub(crate) access: Access,
-}
-
-/// The queue pair at its other end.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Partner {
-    pub(crate) id: QpId,
-    pub(crate) token: Token,
-    pub(crate) ip: IpAddr,
-}
+use crate::datapath::{JoinError, Owner, Partner};
 
 pub(crate) struct Trunk {
     pub(crate) owner: Owner,
@@ -71,18 +53,18 @@ impl Trunk {
         control: &Control,
         partner: Partner,
         address: &TrunkAddress,
-    ) -> Result<(), TrunkError> {
+    ) -> Result<(), JoinError> {
         let ours = service(device.kind);
         if address.service != ours {
-            return Err(TrunkError::Service { ours, theirs: address.service });
+            return Err(JoinError::Service { ours, theirs: address.service });
         }
         if u32::from(address.mtu) != device.mtu {
             let theirs = address.mtu.into();
-            return Err(TrunkError::Mtu { ours: device.mtu, theirs });
+            return Err(JoinError::Mtu { ours: device.mtu, theirs });
         }
         if address.lanes.len() != self.lanes.len() {
             let (ours, theirs) = (self.lanes.len() - 1, address.lanes.len() - 1);
-            return Err(TrunkError::Paths { ours, theirs });
+            return Err(JoinError::Paths { ours, theirs });
         }
         let gid = Gid(address.gid);
         let ah = Arc::new(control.pd.create_ah(&device.route(gid, PathId::new(0)))?);

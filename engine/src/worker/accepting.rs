@@ -14,7 +14,6 @@ use super::qps::QpEntry;
 use super::responder::{Attempt, reject};
 use crate::backlog::{Backlog, Incoming};
 use crate::connect::ConnectError;
-use crate::link::Via;
 use crate::qp::QpShared;
 
 /// What a queue pair was accepted for.
@@ -26,7 +25,7 @@ pub(crate) struct Accepted {
 
 impl Accepted {
     fn send(&self, outbox: &mut Outbox) {
-        outbox.note(self.attempt.0, Via::Port, &self.packet);
+        outbox.send(self.attempt.0, &self.packet);
     }
 
     /// The CONNECT has come again. An initiator that hears of its connection when that has ended would connect to
@@ -34,7 +33,7 @@ impl Accepted {
     pub(super) fn repeat(&self, is_alive: bool, outbox: &mut Outbox) {
         let (to, nonce) = self.attempt;
         if is_alive {
-            outbox.reply(to, &self.packet);
+            outbox.send(to, &self.packet);
         } else {
             reject(outbox, to, nonce, RejectReason::Refused);
         }
@@ -58,15 +57,15 @@ impl Worker {
         incoming: &Incoming,
         private_data: &[u8],
     ) -> Result<(), ConnectError> {
-        let (ours, trunk) = self.offer(index, incoming.from)?;
+        let (ours, routing) = self.offer(index, incoming.from)?;
         let theirs = &incoming.connect.offer;
         let segments = self
             .join(index, &incoming.connect, incoming.from)
-            .map_err(|source| ConnectError::Trunk { addr: incoming.from, source })?;
+            .map_err(|source| ConnectError::Join { addr: incoming.from, source })?;
         let remote = Remote { segments, ..Remote::agree(&ours, theirs) };
         self.bind(self.clock.now(), index, remote, theirs, incoming.from);
         let (nonce, private_data) = (incoming.connect.nonce, private_data.to_vec());
-        let accept = Connect { nonce, cookie: 0, offer: ours, private_data, trunk };
+        let accept = Connect { nonce, cookie: 0, offer: ours, private_data, routing };
         let mut packet = Vec::new();
         Setup::Accept(accept).encode(&mut packet);
         let accepted = Accepted { attempt: incoming.attempt(), packet };

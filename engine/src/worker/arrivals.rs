@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use braid_transport::{Admit, Arrival, Disconnects, Landing, QpSlot};
 use braid_wire::{
     Ack, CONTROL_LEN, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, Part, PathId,
-    Probe, QpId, SOURCE_PORT_BASE, Setup, Time, Token,
+    Probe, QpId, Setup, Time, Token,
 };
 
 use super::initiators::{Initiators, Use};
@@ -14,11 +14,10 @@ use super::peers::Peers;
 use super::qps::QpTable;
 use super::responder::Responder;
 use crate::counters::WorkerCounters;
-use crate::link::Received;
+use crate::datapath::{Arrived, Received};
 use crate::memory::{Checked, place, place_value};
-use crate::verbs::Arrived;
 
-/// The parts of a worker that arriving datagrams touch; all but the link.
+/// The parts of a worker that arriving datagrams touch; all but the datapath.
 pub(crate) struct Arrivals<'a> {
     pub(crate) now: Time,
     pub(crate) qps: &'a mut QpTable,
@@ -29,27 +28,12 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) disconnects: &'a mut Disconnects<SocketAddr>,
     pub(crate) memory: Checked<'a>,
     pub(crate) counters: &'a WorkerCounters,
-    /// An RNIC has brought them. Those that came without an address have the token alone to show.
-    pub(crate) by_nic: bool,
 }
 
 impl Arrivals<'_> {
-    pub(crate) fn datagram(&mut self, received: Received<'_>) {
-        match Packet::decode(received.bytes) {
-            Ok(Packet::Data(header, payload)) => self.data(&received, &header, payload),
-            Ok(Packet::Ack(ack)) => self.ack(received.from, &ack),
-            Ok(Packet::Control(control)) => self.control(received.from, &control),
-            Ok(Packet::Setup(setup)) => self.setup(received.from, &setup),
-            Ok(Packet::Probe(probe)) => self.probe(received.from, &probe),
-            Ok(Packet::Part(part, bytes)) => self.part(&received, &part, bytes),
-            Err(error) => self.undecodable(&received, error),
-        }
-    }
-
-    /// What an RNIC has brought.
-    pub(crate) fn take_from_nic(&mut self, arrived: Arrived<'_>) {
+    pub(crate) fn take(&mut self, arrived: Arrived<'_>) {
         match arrived {
-            Arrived::Packet(received) => self.datagram(received),
+            Arrived::Packet(received) => self.packet(&received),
             Arrived::Placed(path, header) => self.segment(None, path, false, header, None),
             Arrived::Refused => self.counters.refused.add(1),
             Arrived::Renewed(id, path, generation) => {
@@ -61,12 +45,25 @@ impl Arrivals<'_> {
         }
     }
 
-    fn data(&mut self, received: &Received<'_>, header: &DataHeader, payload: &[u8]) {
-        let Received { from, congestion, .. } = *received;
-        self.segment(Some(from), path_of(from.port()), congestion, header, Some(payload));
+    fn packet(&mut self, received: &Received<'_>) {
+        let Received { from, path, .. } = *received;
+        match Packet::decode(received.bytes) {
+            Ok(Packet::Data(header, payload)) => self.data(received, &header, payload),
+            Ok(Packet::Ack(ack)) => self.ack(from, &ack),
+            Ok(Packet::Control(control)) => self.control(from, path, &control),
+            Ok(Packet::Setup(setup)) => self.setup(from, &setup),
+            Ok(Packet::Probe(probe)) => self.probe(from, &probe),
+            Ok(Packet::Part(part, bytes)) => self.part(received, &part, bytes),
+            Err(error) => self.undecodable(received, error),
+        }
     }
 
-    /// A segment; without `from` and `payload`, an RNIC has put it in its place.
+    fn data(&mut self, received: &Received<'_>, header: &DataHeader, payload: &[u8]) {
+        let Received { from, path, congestion, .. } = *received;
+        self.segment(from, path, congestion, header, Some(payload));
+    }
+
+    /// A segment; without `payload`, it is in its place already.
     fn segment(
         &mut self,
         from: Option<SocketAddr>,
@@ -80,7 +77,7 @@ impl Arrivals<'_> {
         };
         // Without a peer: it has accepted us, and its data has overtaken the ACCEPT. It will be resent.
         let Some((peer, slot)) = entry.bound() else { return };
-        if from.is_some_and(|from| !entry.is_peer(from, self.by_nic)) {
+        if !entry.is_peer(from) {
             return self.counters.wrong_source.add(1);
         }
         let spoiled = |payload: &[u8]| header.check_payload(payload).is_err();
@@ -99,7 +96,7 @@ impl Arrivals<'_> {
         }
     }
 
-    fn ack(&mut self, from: SocketAddr, ack: &Ack) {
+    fn ack(&mut self, from: Option<SocketAddr>, ack: &Ack) {
         let Some((peer, slot)) = self.bound(from, ack.qp, ack.token) else { return };
         if let Some((endpoint, paths, _)) = self.peers.parts(peer) {
             endpoint.on_ack(self.now, slot, ack, paths);
@@ -107,13 +104,18 @@ impl Arrivals<'_> {
     }
 
     /// The connection that a packet of this number and token belongs to, if it is its peer that has sent it.
-    fn bound(&mut self, from: SocketAddr, id: QpId, token: Token) -> Option<(usize, QpSlot)> {
+    fn bound(
+        &mut self,
+        from: Option<SocketAddr>,
+        id: QpId,
+        token: Token,
+    ) -> Option<(usize, QpSlot)> {
         let Some(entry) = self.qps.addressed(id, token) else {
             self.stray(id);
             return None;
         };
         let bound = entry.bound()?;
-        if !entry.is_peer(from, self.by_nic) {
+        if !entry.is_peer(from) {
             self.counters.wrong_source.add(1);
             return None;
         }
@@ -143,13 +145,13 @@ impl Arrivals<'_> {
 
     /// The answer goes to the peer's receiving port, not to where the question came from: nobody can have it sent
     /// elsewhere.
-    fn probe(&mut self, from: SocketAddr, probe: &Probe) {
+    fn probe(&mut self, from: Option<SocketAddr>, probe: &Probe) {
         if let Some((peer, slot)) = self.bound(from, probe.qp, probe.token) {
             self.peers.endpoint_mut(peer).on_probe(self.now, slot, probe);
         }
     }
 
-    fn control(&mut self, from: SocketAddr, control: &Control) {
+    fn control(&mut self, from: Option<SocketAddr>, path: PathId, control: &Control) {
         let entry = match control.kind {
             ControlKind::Confirm => {
                 let known = self.disconnects.confirm(control);
@@ -159,13 +161,10 @@ impl Arrivals<'_> {
             ControlKind::Unknown => self.qps.get(control.qp),
             _ => self.qps.addressed(control.qp, control.token),
         };
-        let by_nic = self.by_nic;
-        let state =
-            entry.map(|entry| (entry.bound(), entry.is_connecting(), entry.is_peer(from, by_nic)));
+        let state = entry.map(|entry| (entry.bound(), entry.is_connecting(), entry.is_peer(from)));
         match state {
             Some((Some(_), _, false)) => self.counters.wrong_source.add(1),
             Some((Some((peer, slot)), ..)) => {
-                let path = path_of(from.port());
                 let Some((endpoint, paths, _)) = self.peers.parts(peer) else { return };
                 let known = endpoint.on_control(self.now, slot, control, path, paths);
                 self.counters.refused.add(u64::from(!known));
@@ -179,7 +178,9 @@ impl Arrivals<'_> {
         }
     }
 
-    fn setup(&mut self, from: SocketAddr, setup: &Setup) {
+    fn setup(&mut self, from: Option<SocketAddr>, setup: &Setup) {
+        // Connections are set up by packets that can be answered.
+        let Some(from) = from else { return self.counters.malformed.add(1) };
         match setup {
             Setup::Hello(hello) => {
                 self.responder.on_hello(self.now, from, *hello, self.outbox);
@@ -200,26 +201,27 @@ impl Arrivals<'_> {
     /// Answers a question about a queue pair that is not there, in as many bytes as the question has. What comes from
     /// path ports, which receive nothing, is answered in vain; its sender asks again before long from
     /// the port that does.
-    fn deny(&mut self, from: SocketAddr, question: &Control) {
+    fn deny(&mut self, from: Option<SocketAddr>, question: &Control) {
         let kind = match question.kind {
             ControlKind::Ping if self.disconnects.on_ping(self.now, question) => return,
             ControlKind::Ping => ControlKind::Unknown,
             ControlKind::Disconnect(_) => ControlKind::Confirm,
             _ => return,
         };
-        if from.ip().is_unspecified() {
-            return; // It came through an RNIC; there, too, its sender will ask from its port.
-        }
+        // Without an address, its sender will ask again from its receiving port.
+        let Some(from) = from else { return };
         let mut bytes = Vec::with_capacity(CONTROL_LEN);
         question.answer(kind).encode(&mut bytes);
-        self.outbox.reply(from, &bytes);
+        self.outbox.send(from, &bytes);
     }
 
     fn undecodable(&mut self, received: &Received<'_>, error: DecodeError) {
         match error {
             DecodeError::Version(_) => {
                 self.counters.version.add(1);
-                self.responder.on_other_version(received.from, received.bytes, self.outbox);
+                if let Some(from) = received.from {
+                    self.responder.on_other_version(from, received.bytes, self.outbox);
+                }
                 if let Some(reject) = Setup::reject_of_other_version(received.bytes) {
                     self.setup(received.from, &Setup::Reject(reject));
                 }
@@ -238,22 +240,5 @@ fn land(landing: &Landing, payload: &[u8]) {
         // SAFETY: as above; an atomic's piece has 8 bytes.
         Landing::Value(piece, value) => unsafe { place_value(*value, *piece) },
         Landing::Nothing => {}
-    }
-}
-
-/// The path that a source port names; packets from other ports came by none.
-fn path_of(port: u16) -> PathId {
-    PathId::new(if port >= SOURCE_PORT_BASE { port } else { 0 })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_source_port_names_a_path() {
-        assert_eq!(path_of(0xC000 | 77), PathId::new(77));
-        assert_eq!(path_of(0xF000 | 77), PathId::new(77), "taken over from another program");
-        assert_eq!(path_of(4791), PathId::new(0));
     }
 }

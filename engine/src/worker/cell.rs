@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use super::attendant::Attended;
-use super::{Signals, Worker, WorkerParts};
+use super::{Worker, WorkerParts};
 use crate::busy_wait::BusyWait;
 use crate::clock::Clock;
 use crate::event_fd::{EventFd, MAX_FDS, sleep_on};
-use crate::verbs::Trunks;
+use crate::signals::Signals;
 
-/// How long a driver sleeps that the link or other threads cannot wake.
+/// How long a driver sleeps that the datapath or other threads cannot wake.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 /// Rounds without work, some 50 us, after which a driver yields.
 const PATIENT_ROUNDS: u32 = 128;
@@ -32,8 +32,8 @@ pub(crate) struct WorkerCell {
     busy_wait: BusyWait,
     signals: Arc<Signals>,
     clock: Clock,
-    /// What becomes readable when something comes: the link's descriptor, and those of an RDMA device. They live as
-    /// long as the worker, and that as long as this. `None`: the link has to be polled.
+    /// What becomes readable when something comes: the datapath's descriptors. They live as long as the worker, and that
+    /// as long as this. `None`: the datapath has to be polled.
     ready: Option<Vec<RawFd>>,
 }
 
@@ -47,10 +47,8 @@ pub(crate) struct Control<'a> {
 impl WorkerCell {
     pub(crate) fn new(parts: WorkerParts) -> Self {
         let (signals, clock) = (parts.signals.clone(), parts.clock);
-        let ready = parts.link.readiness().map(|fd| {
-            let nic = parts.trunks.iter().flat_map(Trunks::readiness);
-            [fd].into_iter().chain(nic).map(|fd| fd.as_raw_fd()).collect()
-        });
+        let ready = parts.datapath.readiness();
+        let ready = ready.map(|fds| fds.iter().map(AsRawFd::as_raw_fd).collect());
         let worker = Mutex::new(Worker::new(parts));
         let (control_waiting, busy_wait) = (AtomicU32::new(0), BusyWait::new(PATIENT_ROUNDS));
         WorkerCell { worker, control_waiting, busy_wait, signals, clock, ready }
@@ -179,7 +177,7 @@ impl WorkerCell {
         let wakes = self.ready.is_some() && event.is_some();
         let most =
             if wakes { limit } else { Some(limit.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL)) };
-        // SAFETY: link and device, and with them their descriptors, live as long as `self`.
+        // SAFETY: the datapath, and with it its descriptors, lives as long as `self`.
         let ready = self.ready.iter().flatten().map(|fd| unsafe { BorrowedFd::borrow_raw(*fd) });
         let all: SmallVec<[BorrowedFd<'_>; MAX_FDS]> =
             event.map(AsFd::as_fd).into_iter().chain(ready).collect();

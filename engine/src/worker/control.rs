@@ -12,7 +12,6 @@ use super::responder::Attempt;
 use crate::engine::PathsTo;
 use crate::qp::QpShared;
 use crate::random;
-use crate::verbs::Trunks;
 
 impl Worker {
     /// Takes in a new queue pair, in RESET.
@@ -27,7 +26,7 @@ impl Worker {
     pub(crate) fn destroy(&mut self, index: usize) -> Option<Attempt> {
         self.leave_peer(index);
         let mut entry = self.qps.remove(index)?;
-        self.trunks.iter_mut().for_each(|trunks| trunks.close(entry.shared.id));
+        self.datapath.close(entry.shared.id);
         entry.forget_posts();
         entry.accepted.map(|accepted| accepted.attempt)
     }
@@ -48,7 +47,7 @@ impl Worker {
             changed.expect("a queue pair that receives can go to ERR");
             self.mirror_state(index);
         }
-        self.retire_trunk(index);
+        self.retire(index);
         // What the peer is told does not need the queue pair.
         self.settle();
         self.transmit(now);
@@ -67,7 +66,7 @@ impl Worker {
         };
         entry.mirror_state(&self.peers);
         entry.deliver_unbound();
-        self.retire_trunk(index);
+        self.retire(index);
         self.progress();
         changed
     }
@@ -77,7 +76,7 @@ impl Worker {
     pub(crate) fn reset(&mut self, index: usize) -> Option<Attempt> {
         self.leave_peer(index);
         let entry = self.qps.at(index)?;
-        self.trunks.iter_mut().for_each(|trunks| trunks.close(entry.shared.id));
+        self.datapath.close(entry.shared.id);
         entry.shared.set_state(QpState::Reset);
         entry.forget_posts();
         if let Place::Unbound(qp) = &mut entry.place {
@@ -107,19 +106,18 @@ impl Worker {
         entry.place = Place::Unbound(Box::new(qp));
         entry.remote_addr = None;
         let unused = self.peers.remove_if_empty(peer);
-        if let (Some(ways), Some(addr)) = (&self.ways, unused) {
-            ways.forget(addr);
+        if let Some(addr) = unused {
+            self.datapath.unwatch(addr);
         }
     }
 
-    /// Over verbs: nothing lands any more for a queue pair that does not receive.
-    fn retire_trunk(&mut self, index: usize) {
-        let Some(trunks) = &mut self.trunks else { return };
+    /// Nothing lands any more for a queue pair that does not receive.
+    fn retire(&mut self, index: usize) {
         let Some(entry) = self.qps.at(index).filter(|entry| entry.bound().is_some()) else {
             return;
         };
         if !entry.shared.state().receives() {
-            trunks.retire(entry.shared.id);
+            self.datapath.retire(entry.shared.id);
         }
     }
 
@@ -131,8 +129,7 @@ impl Worker {
 
     /// Makes sure that nothing refers to a region that is no longer in the table.
     pub(crate) fn forget_memory(&mut self) {
-        self.outbox.forget();
-        self.trunks.iter_mut().for_each(Trunks::quiesce);
+        self.datapath.forget_memory();
     }
 
     pub(crate) fn remote_addr(&mut self, index: usize) -> Option<SocketAddr> {

@@ -13,7 +13,7 @@ use braid_wire::{
 use super::outbox::Outbox;
 use super::reachability::Reachability;
 use crate::connect::Outcome;
-use crate::link::{Link, Via};
+use crate::datapath::Datapath;
 use crate::qp::QpShared;
 use crate::random;
 
@@ -147,11 +147,11 @@ impl Initiators {
     pub(crate) fn poll(
         &mut self,
         now: Time,
-        link: &dyn Link,
+        datapath: &dyn Datapath,
         outbox: &mut Outbox,
     ) -> Option<(Attempting, Ended)> {
         let ended = self.attempts.iter_mut().find_map(|(nonce, attempt)| {
-            attempt.poll(now, link, outbox).map(|ended| (*nonce, ended))
+            attempt.poll(now, datapath, outbox).map(|ended| (*nonce, ended))
         });
         let (nonce, ended) = ended?;
         self.attempts.remove(&nonce).map(|attempt| (attempt, ended))
@@ -164,7 +164,7 @@ impl Initiators {
 
 impl Attempting {
     /// Sends what is due, unless the attempt has ended.
-    fn poll(&mut self, now: Time, link: &dyn Link, outbox: &mut Outbox) -> Option<Ended> {
+    fn poll(&mut self, now: Time, datapath: &dyn Datapath, outbox: &mut Outbox) -> Option<Ended> {
         if self.qp.state() != QpState::Init {
             return Some(Ended::Abandoned);
         }
@@ -176,11 +176,11 @@ impl Attempting {
             setup.encode(&mut bytes);
             if let Setup::Hello(hello) = setup
                 && usize::from(hello.len) < BASE_DATAGRAM
-                && let Some(why) = self.reach.on_hello(link, self.to, &bytes)
+                && let Some(why) = self.reach.on_hello(datapath, self.to, &bytes)
             {
                 return Some(Ended::Unreachable(why));
             }
-            outbox.alone(self.to, Via::Port, &bytes);
+            outbox.probe(self.to, &bytes);
         }
         None
     }
@@ -193,5 +193,5 @@ pub(crate) fn decline(to: SocketAddr, theirs: &Offer, outbox: &mut Outbox) {
     let control = Control { kind, qp: theirs.qp, from, token: theirs.token, stamp: 0 };
     let mut bytes = Vec::new();
     control.encode(&mut bytes);
-    outbox.reply(to, &bytes);
+    outbox.send(to, &bytes);
 }

@@ -1,4 +1,4 @@
-//! A worker: one link, the endpoints and queue pairs that use it, and the loop that drives them.
+//! A worker: one datapath, the endpoints and queue pairs that use it, and the loop that drives them.
 
 mod accepting;
 mod arrivals;
@@ -13,13 +13,9 @@ mod qps;
 mod reachability;
 mod responder;
 mod set_up;
-mod signals;
-mod train;
-mod ways;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use braid_transport::{Disconnects, EventKind};
 use braid_wire::{QpId, Time};
@@ -30,37 +26,26 @@ use self::outbox::Outbox;
 use self::peers::Peers;
 use self::qps::QpTable;
 use self::responder::Responder;
-use self::ways::Ways;
 use crate::clock::Clock;
 use crate::counters::WorkerCounters;
-use crate::link::{Link, LinkCaps};
+use crate::datapath::{Caps, Datapath, Taken};
 use crate::memory::{Checked, RegionCache};
 use crate::qp::Asked;
-use crate::verbs::Trunks;
+use crate::signals::Signals;
 
 pub(crate) use attendant::attend;
 pub(crate) use cell::WorkerCell;
 pub(crate) use peers::PathPlan;
 pub(crate) use responder::Attempt;
 pub(crate) use set_up::SetUpPlan;
-pub(crate) use signals::Signals;
 
 /// Batches of arrivals, 64 KiB each, that are taken before the worker sends again.
 const BATCHES: usize = 4;
-/// A batch of fewer bytes was the last for now: asking once more would only cost a system call.
-const SMALL_BATCH: usize = 8 << 10;
-
-/// Over verbs, connections alone are set up over the link, and asking it for news costs more than all else in a turn
-/// without any: it is asked in one of so many.
-const SET_UP_TURNS: u32 = 16;
-
-/// How long a worker sleeps at most without a look at its RDMA device.
-const DEVICE_LOOK: Duration = Duration::from_millis(250);
 
 /// Everything that one thread at a time owns. Whoever holds the lock of its [`WorkerCell`] runs it.
 pub(crate) struct Worker {
-    link: Box<dyn Link>,
-    caps: LinkCaps,
+    datapath: Box<dyn Datapath>,
+    caps: Caps,
     clock: Clock,
     plan: SetUpPlan,
     signals: Arc<Signals>,
@@ -77,20 +62,13 @@ pub(crate) struct Worker {
     scratch: Vec<u8>,
     /// Which peer sends first.
     turn: usize,
-    /// Present where ways are discovered.
-    ways: Option<Ways>,
-    /// Present over verbs: then data and acknowledgements go there, and the link only sets up connections.
-    trunks: Option<Trunks>,
-    /// Turns since the link was asked for news, over verbs.
-    without_link: u32,
     /// How often it has been run.
     rounds: u64,
 }
 
 /// What a worker is made of.
 pub(crate) struct WorkerParts {
-    pub(crate) link: Box<dyn Link>,
-    pub(crate) trunks: Option<Trunks>,
+    pub(crate) datapath: Box<dyn Datapath>,
     pub(crate) clock: Clock,
     pub(crate) plan: SetUpPlan,
     pub(crate) paths: PathPlan,
@@ -101,21 +79,14 @@ pub(crate) struct WorkerParts {
 
 impl Worker {
     pub(crate) fn new(parts: WorkerParts) -> Self {
-        let caps = parts.link.caps();
-        let discover = parts.paths.discover.then_some(parts.paths.count);
-        let from = parts.link.local_addr().ip();
-        let ways = discover.map(|count| Ways::new(from, count, parts.signals.clone()));
         Worker {
-            ways,
-            trunks: parts.trunks,
-            without_link: 0,
             rounds: 0,
-            link: parts.link,
-            caps,
+            caps: parts.datapath.caps(),
+            datapath: parts.datapath,
             clock: parts.clock,
             plan: parts.plan,
             signals: parts.signals,
-            outbox: Outbox::new(caps, parts.counters.clone()),
+            outbox: Outbox::default(),
             counters: parts.counters,
             regions: parts.regions,
             qps: QpTable::default(),
@@ -137,14 +108,11 @@ impl Worker {
     pub(crate) fn progress(&mut self) -> bool {
         self.rounds += 1;
         let now = self.clock.now();
-        let mut worked = self.take_posts(now) | self.learn_ways() | self.mourn_device(now);
+        let mut worked = self.take_posts(now) | self.learn_routes() | self.fail_with_datapath(now);
         worked |= self.transmit(now);
         // Reading the clock costs as much as a look at everything else.
         let now = if worked { self.clock.now() } else { now };
-        if self.is_links_turn() {
-            worked |= self.receive(now);
-        }
-        worked |= self.receive_from_nic(now);
+        worked |= self.receive(now);
         worked |= self.run_timers(now);
         self.settle();
         worked
@@ -165,9 +133,9 @@ impl Worker {
         self.signals.doorbells().any()
     }
 
-    /// Makes what the link has lost known to the counters.
+    /// Makes what the datapath has lost known to the counters.
     pub(crate) fn publish_losses(&self) {
-        let losses = self.link.losses();
+        let losses = self.datapath.losses();
         self.counters.overflowed.set(losses.overflowed);
         self.counters.unreachable.set(losses.unreachable);
         self.counters.injected.set(losses.injected);
@@ -175,51 +143,46 @@ impl Worker {
 
     /// When it has to run although nothing arrives and nothing is posted.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        if self.outbox.has_waiting() {
+        if !self.outbox.is_empty() {
             return Some(Time::ZERO);
         }
-        let due = self.link.next_due().map(|due| self.clock.time_of(due));
-        // A device that is removed need not say so.
-        let look = self.trunks.as_ref().map(|_| self.clock.now() + DEVICE_LOOK);
+        let due = self.datapath.next_due().map(|due| self.clock.time_of(due));
         let timeouts = [
             self.peers.next_timeout(),
             self.initiators.next_timeout(),
             self.disconnects.next_timeout(),
         ];
-        timeouts.into_iter().flatten().chain(due).chain(look).min()
+        timeouts.into_iter().flatten().chain(due).min()
     }
 
     /// Sees to it that whatever comes from now on makes a descriptor readable. Returns whether there was something to do
     /// after all: what came before wakes nobody.
     pub(crate) fn prepare_sleep(&mut self) -> bool {
-        let Some(trunks) = &mut self.trunks else { return false };
-        trunks.arm();
-        self.progress()
+        self.datapath.arm() && self.progress()
     }
 
-    /// The RDMA device is gone: every queue pair fails, and whatever is outstanding with it.
-    fn mourn_device(&mut self, now: Time) -> bool {
-        let lost = self.trunks.as_mut().is_some_and(Trunks::has_lost_device);
-        if lost {
-            tracing::error!("the RDMA device is gone; its queue pairs go into ERR");
+    /// The datapath has failed: so does every queue pair, and whatever is outstanding with it.
+    fn fail_with_datapath(&mut self, now: Time) -> bool {
+        let has_failed = self.datapath.has_failed();
+        if has_failed {
             let all: Vec<QpId> = self.qps.iter().map(|entry| entry.shared.id).collect();
             for id in all {
-                self.trunks.iter_mut().for_each(|trunks| trunks.retire(id));
+                self.datapath.retire(id);
                 if let Some(entry) = self.qps.get(id) {
                     entry.enter_error(now, &mut self.peers);
                     entry.deliver_unbound();
                 }
             }
         }
-        lost
+        has_failed
     }
 
-    /// Uses what has been found out about the ways to peers.
-    fn learn_ways(&mut self) -> bool {
-        let Some(maps) = self.ways.as_ref().and_then(Ways::news) else { return false };
+    /// Uses what has been found out about the routes to peers.
+    fn learn_routes(&mut self) -> bool {
+        let maps = self.datapath.poll_routes();
         maps.iter().for_each(|map| self.peers.use_ways(map));
         self.counters.ways_learnt.add(maps.len() as u64);
-        true
+        !maps.is_empty()
     }
 
     fn take_posts(&mut self, now: Time) -> bool {
@@ -242,66 +205,33 @@ impl Worker {
         worked
     }
 
-    fn is_links_turn(&mut self) -> bool {
-        if self.trunks.is_none() {
-            return true;
-        }
-        self.without_link = (self.without_link + 1) % SET_UP_TURNS;
-        self.without_link == 0
-    }
-
     fn receive(&mut self, now: Time) -> bool {
         let mut worked = false;
         for batch in 0..BATCHES {
+            let now = if batch == 0 { now } else { self.clock.now() };
+            let regions = self.regions.load();
             let mut arrivals = Arrivals {
-                now: if batch == 0 { now } else { self.clock.now() },
+                now,
                 qps: &mut self.qps,
                 peers: &mut self.peers,
                 responder: &mut self.responder,
                 initiators: &mut self.initiators,
                 outbox: &mut self.outbox,
                 disconnects: &mut self.disconnects,
-                memory: Checked { regions: self.regions.load() },
+                memory: Checked { regions },
                 counters: &self.counters,
-                by_nic: false,
             };
-            let mut bytes = 0;
-            let received = self.link.recv(&mut |received| {
-                bytes += received.bytes.len();
-                arrivals.datagram(received);
+            let taken = self.datapath.receive(now, regions, &mut |arrived| arrivals.take(arrived));
+            let Taken { packets, is_more } = taken.unwrap_or_else(|error| {
+                tracing::warn!(%error, "receiving failed");
+                Taken::default()
             });
-            match received {
-                Ok(count) => {
-                    self.counters.datagrams_received.add(count as u64);
-                    worked |= count > 0;
-                }
-                Err(error) => tracing::warn!(%error, "receiving failed"),
-            }
-            if bytes < SMALL_BATCH {
+            worked |= packets > 0;
+            if !is_more {
                 break;
             }
         }
         worked
-    }
-
-    fn receive_from_nic(&mut self, now: Time) -> bool {
-        let Some(trunks) = &mut self.trunks else { return false };
-        let regions = self.regions.load();
-        let mut arrivals = Arrivals {
-            now,
-            qps: &mut self.qps,
-            peers: &mut self.peers,
-            responder: &mut self.responder,
-            initiators: &mut self.initiators,
-            outbox: &mut self.outbox,
-            disconnects: &mut self.disconnects,
-            memory: Checked { regions },
-            counters: &self.counters,
-            by_nic: true,
-        };
-        let count = trunks.poll(now, regions, &mut |arrived| arrivals.take_from_nic(arrived));
-        self.counters.datagrams_received.add(count as u64);
-        count > 0
     }
 
     fn run_timers(&mut self, now: Time) -> bool {
@@ -331,8 +261,8 @@ impl Worker {
                     self.counters.paths_blocked.add(1);
                 }
                 // Before the completions that follow from it: nothing lands after those.
-                if let Some(trunks) = self.trunks.as_mut().filter(|_| !state.receives()) {
-                    trunks.retire(event.qp);
+                if !state.receives() {
+                    self.datapath.retire(event.qp);
                 }
                 if let Some(entry) = self.qps.get(event.qp) {
                     entry.shared.set_state(state);

@@ -39,8 +39,6 @@ pub(crate) struct QpEntry {
     pub(crate) accepted: Option<Accepted>,
     /// Incomplete packets that come in parts; made for the first.
     parts: Option<Box<Parts>>,
-    /// Packets that have left in parts.
-    pub(crate) parted: u32,
     sends: VecDeque<Outstanding>,
     recvs: u32,
     /// What ends from now on is forgotten: it is being reset or destroyed.
@@ -105,7 +103,6 @@ impl QpEntry {
             attempt: None,
             accepted: None,
             parts: None,
-            parted: 0,
             sends: VecDeque::new(),
             recvs: 0,
             muted: false,
@@ -131,10 +128,9 @@ impl QpEntry {
         }
     }
 
-    /// Whether a packet from there may be its peer's. Some of what an RNIC brings has no address.
-    pub(crate) fn is_peer(&self, from: SocketAddr, by_nic: bool) -> bool {
-        let is_its_address = self.remote_addr.is_some_and(|addr| addr.ip() == from.ip());
-        is_its_address || (by_nic && from.ip().is_unspecified())
+    /// Whether a packet from there may be its peer's; where the datapath cannot tell the source, the token alone has to do.
+    pub(crate) fn is_peer(&self, from: Option<SocketAddr>) -> bool {
+        from.is_none_or(|from| self.remote_addr.is_some_and(|addr| addr.ip() == from.ip()))
     }
 
     /// Whether it waits to be accepted by a peer.

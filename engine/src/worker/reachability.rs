@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use crate::link::{Link, Reach};
+use crate::datapath::{Datapath, Reach};
 
 /// Short HELLOs without an answer, the last of which goes from a second socket as well: 300 ms after the first HELLO of
 /// all. So long a far responder may take, and a firewall may turn away what comes from another port than the engine's.
@@ -31,7 +31,7 @@ impl Reachability {
     /// A short HELLO is due. Returns why it is in vain, if it is.
     pub(crate) fn on_hello(
         &mut self,
-        link: &dyn Link,
+        datapath: &dyn Datapath,
         to: SocketAddr,
         hello: &[u8],
     ) -> Option<io::Error> {
@@ -40,7 +40,7 @@ impl Reachability {
                 *self = Reachability::Silent(count + 1);
             }
             Reachability::Silent(_) => {
-                if let Some(reach) = link.reach(to) {
+                if let Some(reach) = datapath.reach(to) {
                     self.ask(reach, hello);
                 }
             }

@@ -193,7 +193,7 @@ pub(super) fn reject(outbox: &mut Outbox, to: SocketAddr, nonce: u64, reason: Re
 fn reply(outbox: &mut Outbox, to: SocketAddr, setup: &Setup) {
     let mut bytes = Vec::with_capacity(HELLO_LEN);
     setup.encode(&mut bytes);
-    outbox.reply(to, &bytes);
+    outbox.send(to, &bytes);
 }
 
 /// What a cookie vouches for.
@@ -215,7 +215,6 @@ mod tests {
 
     use super::*;
     use crate::backlog::tests::connect;
-    use crate::link::LinkCaps;
 
     /// A responder that listens, and what it needs.
     struct Listening {
@@ -229,16 +228,9 @@ mod tests {
         fn new() -> Self {
             let (backlog, counters) =
                 (Arc::new(Backlog::new(4, Box::new(|_| true))), Arc::default());
-            let caps = LinkCaps {
-                train_segments: 1,
-                train_bytes: 9000,
-                receive_buffer: 9000,
-                has_hops: false,
-            };
             let mut responder = Responder::new();
             assert!(responder.listen(Arc::clone(&backlog)));
-            let outbox = Outbox::new(caps, Arc::clone(&counters));
-            Listening { responder, backlog, outbox, counters }
+            Listening { responder, backlog, outbox: Outbox::default(), counters }
         }
 
         /// A CONNECT with a cookie baked at `baked` comes. Whether the application gets a request.

@@ -14,11 +14,8 @@ use super::initiators::{Attempting, Ended, decline};
 use super::qps::Place;
 use super::reachability::Reachability;
 use crate::connect::{ConnectError, Outcome};
+use crate::datapath::{JoinError, Owner, Partner};
 use crate::random;
-use crate::verbs::{Owner, Partner, TrunkError, Trunks};
-
-/// Segments that share a lane's work requests, and a message for their headers.
-const NIC_TRAIN: u32 = 8;
 
 /// What every offer and every endpoint of a worker has in common.
 #[derive(Clone, Copy, Debug)]
@@ -42,10 +39,10 @@ impl Worker {
         timeout: Duration,
         outcome: Arc<Outcome>,
     ) -> Result<(), ConnectError> {
-        let (ours, trunk) = self.offer(index, to)?;
+        let (ours, routing) = self.offer(index, to)?;
         let (now, nonce) = (self.clock.now(), random::number());
         let initiator =
-            Initiator::new(now, nonce, ours, private_data.to_vec(), timeout).with_trunk(trunk);
+            Initiator::new(now, nonce, ours, private_data.to_vec(), timeout).with_routing(routing);
         let entry = self.qps.at(index).expect("it has just made an offer");
         entry.attempt = Some(nonce);
         let qp = entry.shared.clone();
@@ -76,7 +73,8 @@ impl Worker {
             return false;
         }
         let mut worked = false;
-        while let Some((attempt, ended)) = self.initiators.poll(now, &*self.link, &mut self.outbox)
+        while let Some((attempt, ended)) =
+            self.initiators.poll(now, &*self.datapath, &mut self.outbox)
         {
             worked = true;
             self.end_attempt(now, attempt, ended);
@@ -96,7 +94,7 @@ impl Worker {
                 Err(ConnectError::Rejected { addr, reason })
             }
             Ended::Answered(Err(SetupError::PathMtu)) => {
-                let route = self.link.max_datagram(addr).unwrap_or(0);
+                let route = self.datapath.max_datagram(addr).unwrap_or(0);
                 Err(ConnectError::PathMtu { addr, route })
             }
             Ended::Unreachable(source) => Err(ConnectError::Unreachable { addr, source }),
@@ -116,7 +114,7 @@ impl Worker {
         let joined = self.join(index, &accept, from);
         let segments = joined.map_err(|source| {
             decline(from, &accept.offer, &mut self.outbox);
-            ConnectError::Trunk { addr: attempt.to, source }
+            ConnectError::Join { addr: attempt.to, source }
         })?;
         let remote = Remote { segments, ..Remote::agree(&attempt.ours, &accept.offer) };
         self.bind(now, index, remote, &accept.offer, from);
@@ -128,7 +126,7 @@ impl Worker {
         Ok(accept.private_data)
     }
 
-    /// Our offer for a connection with `with`, and how our RNIC is reached, if there is one. Every attempt has a token of
+    /// Our offer for a connection with `with`, and what its datapath has to know of ours. Every attempt has a token of
     /// its own: what the peer makes of an earlier one, however late, is not taken for a part of this.
     pub(super) fn offer(
         &mut self,
@@ -158,51 +156,38 @@ impl Worker {
             psn: random::number() as u32 & 0xFF_FFFF,
             instance: self.plan.instance,
             mtu,
-            receive_buffer: u32::try_from(self.caps.receive_buffer).unwrap_or(u32::MAX),
+            receive_buffer: self.caps.receive_buffer,
             window: config.window.clamp(1, 4096),
             max_rd_atomic: config.max_rd_atomic.max(1),
-            crc: self.plan.crc,
+            crc: if self.caps.checks_payloads { self.plan.crc } else { Crc::Off },
         };
-        let Some(trunks) = &mut self.trunks else { return Ok((offer, Vec::new())) };
         let (pd, access) = (config.pd, config.access);
         let owner = Owner { id: offer.qp, token: offer.token, pd, access };
-        let opened = trunks.open(owner);
-        let address = opened.map_err(|source| ConnectError::Trunk { addr: with, source })?;
-        // The trunk's own receive credits take the place of a socket's buffer, and the NIC's ICRC that of our check.
-        Ok((Offer { receive_buffer: u32::MAX, crc: Crc::Off, ..offer }, address))
+        let opened = self.datapath.open(owner);
+        let routing = opened.map_err(|source| ConnectError::Join { addr: with, source })?;
+        Ok((offer, routing))
     }
 
-    /// Over verbs: joins our trunk with the peer's. Returns how many segments may be in flight.
+    /// Joins our datapath with the peer's. Returns how many segments may be in flight.
     pub(super) fn join(
         &mut self,
         index: usize,
         theirs: &Connect,
         from: SocketAddr,
-    ) -> Result<u32, TrunkError> {
-        let Some(trunks) = &mut self.trunks else {
-            let fits = theirs.trunk.is_empty();
-            return if fits { Ok(u32::MAX) } else { Err(TrunkError::PeerOverVerbs) };
-        };
+    ) -> Result<u32, JoinError> {
         let Some(entry) = self.qps.at(index) else { return Ok(u32::MAX) };
         let Offer { qp: id, token, .. } = theirs.offer;
         let partner = Partner { id, token, ip: from.ip() };
-        let joined = trunks.join(entry.shared.id, partner, &theirs.trunk);
-        if joined.is_err() {
-            trunks.close(entry.shared.id);
-        }
-        joined
+        self.datapath.join(entry.shared.id, partner, &theirs.routing)
     }
 
     fn mtu_towards(&self, to: SocketAddr) -> Result<u16, ConnectError> {
         let unreachable = |source| ConnectError::Unreachable { addr: to, source };
-        let datagram = match self.trunks {
-            Some(_) => usize::from(u16::MAX),
-            None => self.link.max_datagram(to).map_err(unreachable)?,
-        };
-        if datagram < BASE_DATAGRAM {
-            return Err(ConnectError::PathMtu { addr: to, route: datagram });
+        let packet = self.datapath.max_packet(to).map_err(unreachable)?;
+        if packet < BASE_DATAGRAM {
+            return Err(ConnectError::PathMtu { addr: to, route: packet });
         }
-        let payload = (datagram - DATA_HEADER_LEN).min(self.plan.mtu.into());
+        let payload = (packet - DATA_HEADER_LEN).min(self.plan.mtu.into());
         // Whole words stay whole in one segment: readers may watch 8-byte words while they land.
         let whole_words = if payload < 8 { payload } else { payload - payload % 8 };
         Ok(whole_words as u16)
@@ -219,24 +204,17 @@ impl Worker {
         addr: SocketAddr,
     ) {
         let config = EndpointConfig {
-            train_segments: if self.trunks.is_some() {
-                NIC_TRAIN
-            } else {
-                self.caps.train_segments as u32
-            },
-            train_bytes: self.caps.train_bytes as u64,
-            // Over verbs each queue pair has NIC queue pairs of its own.
-            joint_trains: self.trunks.is_none(),
+            train_segments: self.caps.batch_segments,
+            train_bytes: self.caps.batch_bytes,
+            joint_trains: self.caps.joint_batches,
             peer_receive_buffer: theirs.receive_buffer.into(),
             ping_interval: self.plan.ping_interval,
             peer_timeout: self.plan.peer_timeout,
-            search_path_mtu: self.trunks.is_none() && self.caps.has_hops,
-            blind: self.trunks.as_ref().map(Trunks::blind),
+            search_path_mtu: self.caps.search_path_mtu,
+            blind: self.caps.blind,
         };
         let peer = self.peers.find_or_make(now, theirs.instance, addr, config);
-        if let Some(ways) = &self.ways {
-            ways.watch(addr);
-        }
+        self.datapath.watch(addr);
         let Some(entry) = self.qps.at(index) else { return };
         let Some((endpoint, paths, _)) = self.peers.parts(peer) else { return };
         let vacant = QueuePair::new(QpId::default(), Token::default(), Default::default());

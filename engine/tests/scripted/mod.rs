@@ -152,5 +152,5 @@ pub(crate) fn answer(nonce: u64, cookie: u64, qp: QpId, token: Token) -> Connect
         max_rd_atomic: 16,
         crc: Crc::On,
     };
-    Connect { nonce, cookie, offer, private_data: Vec::new(), trunk: Vec::new() }
+    Connect { nonce, cookie, offer, private_data: Vec::new(), routing: Vec::new() }
 }

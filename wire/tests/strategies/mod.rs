@@ -148,14 +148,14 @@ pub(crate) fn any_setup() -> impl Strategy<Value = Setup> {
 
 fn any_connect() -> impl Strategy<Value = Connect> {
     let private = prop::collection::vec(any::<u8>(), 0..=MAX_PRIVATE_DATA);
-    let trunk = prop::collection::vec(any::<u8>(), 0..=MAX_TRUNK_LEN);
+    let routing = prop::collection::vec(any::<u8>(), 0..=MAX_ROUTING_LEN);
     let sizes = (1..=u16::MAX, 1..=u16::MAX, 1..=u8::MAX, any::<bool>());
-    (any::<[u64; 3]>(), any::<[u32; 4]>(), sizes, (private, trunk)).prop_map(
+    (any::<[u64; 3]>(), any::<[u32; 4]>(), sizes, (private, routing)).prop_map(
         |(
             [nonce, cookie, instance],
             [qp, token, psn, receive_buffer],
             sizes,
-            (private_data, trunk),
+            (private_data, routing),
         )| {
             let (mtu, window, max_rd_atomic, checked) = sizes;
             let offer = Offer {
@@ -169,7 +169,7 @@ fn any_connect() -> impl Strategy<Value = Connect> {
                 max_rd_atomic,
                 crc: if checked { Crc::On } else { Crc::Off },
             };
-            Connect { nonce, cookie, offer, private_data, trunk }
+            Connect { nonce, cookie, offer, private_data, routing }
         },
     )
 }

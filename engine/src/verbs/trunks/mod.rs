@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use braid_transport::{BlindConfig, PdId};
+use braid_transport::PdId;
 use braid_verbs::{CompletionChannel, Cq};
 use braid_wire::{
     FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, MAX_LANES, NoteBody, PathId, QpId, TrunkAddress,
@@ -21,19 +21,16 @@ use super::batch::Batch;
 use super::buffers::Buffers;
 use super::control::{Control, RECEIVES};
 use super::device::Device;
-use super::error::TrunkError;
 use super::lane::{LANE_SENDS, Lane, credits, receives};
 use super::losses::Losses;
 use super::options::VerbsSetupError;
 use super::pool::Pool;
 use super::recv_cqs::RecvCqs;
 use super::segments::Segments;
-use super::trunk::{Owner, Partner, Trunk};
+use super::trunk::Trunk;
+use crate::datapath::{JoinError, Owner, Partner};
 use crate::parts::MAX_PARTS;
 use crate::random;
-
-pub(crate) use receive::Arrived;
-pub(crate) use send::Shipment;
 
 /// Entries of the completion queue of sends: those that may be under way, and what is left of lanes that were closed. Providers
 /// round one more up to a power of two.
@@ -57,8 +54,6 @@ pub(crate) struct Trunks {
     recv_cqs: RecvCqs,
     channel: CompletionChannel,
     paths: usize,
-    /// How segments are that the NIC places.
-    blind: BlindConfig,
     /// Bytes of a buffer to receive a message in.
     message_len: usize,
     /// Bytes of a buffer to send from: it also holds all parts of a packet that fits no message.
@@ -105,7 +100,6 @@ impl Trunks {
             recv_cqs,
             channel,
             paths,
-            blind: segments.blind,
             parts,
             message_len,
             slot_len,
@@ -113,11 +107,6 @@ impl Trunks {
             look_at: Instant::now(),
             gone: false,
         })
-    }
-
-    /// How segments are that the NIC places.
-    pub(crate) fn blind(&self) -> BlindConfig {
-        self.blind
     }
 
     /// What becomes readable when something has come, after [`Trunks::arm`].
@@ -153,7 +142,7 @@ impl Trunks {
     }
 
     /// Makes a trunk, not joined yet; a former one of the same queue pair ends. Returns its address.
-    pub(crate) fn open(&mut self, owner: Owner) -> Result<Vec<u8>, TrunkError> {
+    pub(crate) fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
         self.close(owner.id);
         self.make_pool(owner.pd)?;
         let psn = random::number() as u32 & 0xFF_FFFF;
@@ -166,7 +155,7 @@ impl Trunks {
         made
     }
 
-    fn make_lanes(&mut self, owner: Owner) -> Result<Vec<u8>, TrunkError> {
+    fn make_lanes(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
         let Some(trunk) = self.trunks.get_mut(&owner.id) else { return Ok(Vec::new()) };
         let pool = &self.pools[&owner.pd];
         let lanes = self.paths + 1;
@@ -184,7 +173,7 @@ impl Trunks {
         Ok(trunk.address(&self.device, &self.control, credits(count, self.parts)).encode())
     }
 
-    fn make_pool(&mut self, pd: PdId) -> Result<(), TrunkError> {
+    fn make_pool(&mut self, pd: PdId) -> Result<(), JoinError> {
         if let Entry::Vacant(vacant) = self.pools.entry(pd) {
             vacant.insert(Pool::new(self.device.domain(pd)?, self.slot_len)?);
         }
@@ -197,9 +186,9 @@ impl Trunks {
         id: QpId,
         partner: Partner,
         address: &[u8],
-    ) -> Result<u32, TrunkError> {
+    ) -> Result<u32, JoinError> {
         if address.is_empty() {
-            return Err(TrunkError::PeerOverUdp);
+            return Err(JoinError::PeerOverUdp);
         }
         let address = TrunkAddress::decode(address)?;
         if let Some(trunk) = self.trunks.get_mut(&id) {

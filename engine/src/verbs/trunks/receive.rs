@@ -1,36 +1,22 @@
 //! What comes in: messages, payloads in their places, notes, and word of what the NIC is done with.
 
 use std::cmp::Ordering;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use braid_transport::{Access, Regions};
 use braid_verbs::{Completion, WcOpcode, WcStatus};
-use braid_wire::{DataHeader, FRAME_LEN, Frame, FrameKind, Note, NoteBody, PathId, QpId, Time};
+use braid_wire::{FRAME_LEN, Frame, FrameKind, Note, NoteBody, PathId, QpId, Time};
 
 use super::{Trunks, counting};
-use crate::link::Received;
+use crate::datapath::{Arrived, Owner, Received};
 use crate::verbs::lane::Lane;
 use crate::verbs::recv_cqs::LOOK;
-use crate::verbs::trunk::Owner;
 
 /// Looks at each queue in one turn of the worker.
 const LOOKS: usize = 8;
 /// How long a lane stays as it is when the peer wants it renewed or has renewed its own end: making NIC queue pairs is dear. One that keeps
 /// to the rules of `braid_transport::Placement` rests for 200 ms between two losses.
 const SETTLE: Duration = Duration::from_millis(100);
-
-/// What has come in.
-pub(crate) enum Arrived<'a> {
-    /// A packet in a message buffer.
-    Packet(Received<'a>),
-    /// The header of a segment whose payload is in its place already.
-    Placed(PathId, &'a DataHeader),
-    /// The peer has closed what came before this generation of a path.
-    Renewed(QpId, PathId, u32),
-    /// A packet whose fence names what there is not.
-    Refused,
-}
 
 /// What a fence has come to.
 enum Shut {
@@ -176,8 +162,8 @@ impl Trunks {
             FrameKind::Note => None,
         };
         if let (Some(bytes), Some(far)) = (bytes, &trunk.far) {
-            let from = far.from(frame.path);
-            sink(Arrived::Packet(Received { from, congestion: false, bytes }));
+            let (from, path) = (Some(far.from(frame.path)), frame.path);
+            sink(Arrived::Packet(Received { from, path, congestion: false, bytes }));
         }
     }
 
@@ -239,8 +225,8 @@ impl Trunks {
         match frame.kind {
             FrameKind::Packet => {
                 // Whose it is its own token tells.
-                let from = SocketAddr::from(([0, 0, 0, 0], frame.path.source_port()));
-                sink(Arrived::Packet(Received { from, congestion: false, bytes: rest }));
+                let (from, path) = (None, frame.path);
+                sink(Arrived::Packet(Received { from, path, congestion: false, bytes: rest }));
             }
             FrameKind::Note => {
                 if let Ok(note) = Note::decode(rest) {

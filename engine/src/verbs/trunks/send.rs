@@ -1,10 +1,10 @@
 //! Segments, acknowledgements and control packets that leave.
 
-use braid_transport::{Fence, Placement, Regions, SgList};
-use braid_wire::{DataHeader, FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, NoteBody, PathId, QpId, Time};
+use braid_transport::{Fence, Placement};
+use braid_wire::{FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, NoteBody, PathId, QpId, Time};
 
 use super::{Trunks, counting};
-use crate::memory::append;
+use crate::datapath::{Readable, Segment};
 use crate::parts::MAX_PARTS;
 use crate::verbs::batch::Entries;
 use crate::verbs::lane::{LANE_SENDS, MAX_PIECES};
@@ -14,25 +14,13 @@ const BUSY: usize = LANE_SENDS - MAX_PARTS - 32;
 /// Payloads shorter than this are staged: one message costs less than two.
 const BLIND_FROM: u16 = 1024;
 
-/// A segment to send.
-pub(crate) struct Shipment<'a> {
-    pub(crate) header: &'a DataHeader,
-    pub(crate) gather: &'a SgList,
-    pub(crate) path: PathId,
-    pub(crate) placement: Placement,
-    /// The snapshot that the memory has been checked against.
-    pub(crate) regions: &'a Regions,
-}
-
-impl Shipment<'_> {
-    /// The NIC's view of its pieces of memory; `None`: some of it is not registered with the NIC.
-    fn entries(&self) -> Option<Entries> {
-        let entry = |piece: &braid_transport::Sge| {
-            let lkey = self.regions.get(piece.lkey)?.nic?.lkey;
-            Some(braid_verbs::Sge { addr: piece.addr, len: piece.len, lkey })
-        };
-        self.gather.iter().map(entry).collect()
-    }
+/// The NIC's view of a segment's pieces of memory; `None`: some of it is not registered with the NIC.
+fn entries(payload: &Readable<'_>) -> Option<Entries> {
+    let entry = |piece: &braid_transport::Sge| {
+        let lkey = payload.regions().get(piece.lkey)?.nic?.lkey;
+        Some(braid_verbs::Sge { addr: piece.addr, len: piece.len, lkey })
+    };
+    payload.pieces().iter().map(entry).collect()
 }
 
 impl Trunks {
@@ -49,26 +37,25 @@ impl Trunks {
         }
     }
 
-    /// Ships a segment, whose memory has been checked for reading, when there is room. Returns whether its
-    /// payload was staged.
-    pub(crate) fn ship(&mut self, now: Time, id: QpId, shipment: &Shipment<'_>) -> bool {
-        if let Placement::Blind(fence) = shipment.placement
-            && self.write(now, id, shipment, fence)
+    /// Ships a segment, when there is room. Returns whether the NIC places its payload.
+    pub(crate) fn ship(&mut self, now: Time, segment: &Segment<'_>) -> bool {
+        if let Placement::Blind(fence) = segment.placement
+            && self.write(now, segment, fence)
         {
-            return false;
+            return true;
         }
-        self.stage(now, id, shipment);
-        true
+        self.stage(now, segment);
+        false
     }
 
     /// Has the payload written where it belongs; false: that cannot be, or not yet.
-    fn write(&mut self, now: Time, id: QpId, shipment: &Shipment<'_>, fence: Fence) -> bool {
-        let Shipment { header, path, .. } = *shipment;
-        let at = (id, usize::from(path.get()));
-        if header.len < BLIND_FROM || shipment.gather.len() > MAX_PIECES {
+    fn write(&mut self, now: Time, segment: &Segment<'_>, fence: Fence) -> bool {
+        let Segment { id, header, path, payload, .. } = segment;
+        let (id, at) = (*id, (*id, usize::from(path.get())));
+        if header.len < BLIND_FROM || payload.pieces().len() > MAX_PIECES {
             return false;
         }
-        let Some(entries) = shipment.entries() else { return false };
+        let Some(entries) = entries(payload) else { return false };
         let addr = header.address.wrapping_add(header.offset.into());
         let Some(nic_rkey) = self.nic_rkey(now, id, header.rkey, addr, header.len) else {
             return false;
@@ -99,9 +86,10 @@ impl Trunks {
     }
 
     /// Sends header and payload as one message.
-    fn stage(&mut self, now: Time, id: QpId, shipment: &Shipment<'_>) {
-        let Shipment { header, gather, path, placement, .. } = *shipment;
-        let fence = match placement {
+    fn stage(&mut self, now: Time, segment: &Segment<'_>) {
+        let Segment { id, header, payload, path, .. } = segment;
+        let (id, path) = (*id, *path);
+        let fence = match segment.placement {
             Placement::Staged { fence } => fence.map(|fence| (fence.path, fence.generation)),
             Placement::Blind(_) => None,
         };
@@ -126,18 +114,18 @@ impl Trunks {
         }
         let is_risky = header.retransmission || trunk.losses.are_frequent(now);
         if is_long && (is_risky || len > self.message_len) {
-            return self.stage_in_parts(at, shipment, fence);
+            return self.stage_in_parts(at, segment, fence);
         }
         if !self.batch.takes(at) {
             self.flush();
         }
-        let entries = shipment.entries().filter(|entries| entries.len() <= MAX_PIECES);
+        let entries = entries(payload).filter(|entries| entries.len() <= MAX_PIECES);
         let Some(pool) = self.pools.get_mut(&pd) else { return };
         let mut staged = Vec::with_capacity(FRAME_LEN + MAX_DATA_HEADER_LEN);
         staged.extend_from_slice(&Frame::packet(path, fence).encode());
         header.encode(&mut staged);
         if entries.is_none() {
-            copy(&mut staged, gather);
+            payload.copy_to(&mut staged);
         }
         let Some(slot) = pool.take() else { return };
         pool.write(slot, 0, &staged);
@@ -151,13 +139,13 @@ impl Trunks {
     fn stage_in_parts(
         &mut self,
         at: (QpId, usize),
-        shipment: &Shipment<'_>,
+        segment: &Segment<'_>,
         fence: Option<(PathId, u32)>,
     ) {
         let part_len = Frame::part_len(self.device.mtu as usize);
         let mut staged = Vec::with_capacity(self.slot_len);
-        shipment.header.encode(&mut staged);
-        copy(&mut staged, shipment.gather);
+        segment.header.encode(&mut staged);
+        segment.payload.copy_to(&mut staged);
         let count = staged.len().div_ceil(part_len);
         if count > MAX_PARTS || staged.len() + count * FRAME_LEN > self.slot_len {
             debug_assert!(false, "send buffers have room for all parts");
@@ -172,7 +160,7 @@ impl Trunks {
         lane.parts_serial = (lane.parts_serial + 1) & 0xFF_FFFF;
         pool.write(slot, 0, &staged);
         for index in 0..count {
-            let frame = Frame::packet(shipment.path, fence);
+            let frame = Frame::packet(segment.path, fence);
             let frame = frame.part(lane.parts_serial, index as u8, count as u8);
             let head = staged.len() + index * FRAME_LEN;
             pool.write(slot, head, &frame.encode());
@@ -197,13 +185,5 @@ impl Trunks {
         if !is_posted && !self.gone {
             self.renew(id, index);
         }
-    }
-}
-
-/// Appends the bytes of a segment's pieces.
-fn copy(out: &mut Vec<u8>, gather: &SgList) {
-    for piece in gather {
-        // SAFETY: who ships a segment has checked its pieces for reading, against a snapshot that it holds.
-        unsafe { append(out, *piece) };
     }
 }

@@ -1,21 +1,22 @@
 //! Trunks over a device without hardware, whose peer sends what it likes.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use braid_transport::{Access, PdId, Placement, Regions, SgList};
 use braid_verbs::fake;
 use braid_wire::{
-    DataHeader, FRAME_LEN, Frame, Note, NoteBody, Opcode, PathId, QpId, Time, Token, TrunkAddress,
+    Crc, DataHeader, FRAME_LEN, Frame, Note, NoteBody, Opcode, PathId, QpId, Time, Token,
+    TrunkAddress,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 
-use super::{Arrived, Shipment, Trunks};
+use super::Trunks;
+use crate::datapath::{Arrived, Owner, Partner, Readable, Segment, Via};
 use crate::verbs::device::Device;
 use crate::verbs::segments::Segments;
-use crate::verbs::trunk::{Owner, Partner};
 
 const MTU: u16 = 1024;
 const TOKEN: Token = Token(0x1234_5678);
@@ -85,9 +86,19 @@ impl Host {
         let (gather, regions) = (SgList::new(), Regions::new([0; 16]));
         let placement = Placement::Staged { fence: None };
         if self.trunks.has_room() {
-            let (header, gather, regions) = (&header, &gather, &regions);
-            let shipment = Shipment { header, gather, path, placement, regions };
-            self.trunks.ship(self.now, QpId::new(id), &shipment);
+            let payload = Readable::check(&gather, (PdId(0), Access::ALL), &regions);
+            let segment = Segment {
+                id: QpId::new(id),
+                header,
+                payload: payload.expect("there is none"),
+                to: SocketAddr::from(([127, 0, 0, 1], 1)),
+                path,
+                via: Via::Path(path),
+                crc: Crc::Off,
+                oversize: false,
+                placement,
+            };
+            self.trunks.ship(self.now, &segment);
         }
     }
 

@@ -1,6 +1,6 @@
-//! Putting packets together into trains: as many as possible for one system call.
+//! Putting packets together into batches: as many as possible for one system call.
 //!
-//! Headers and short payloads are copied into the train's staging buffer; longer payloads go to the
+//! Headers and short payloads are copied into the batch's staging buffer; longer payloads go to the
 //! link straight from application memory.
 
 use std::io;
@@ -8,25 +8,25 @@ use std::net::SocketAddr;
 
 use crate::link::{Link, LinkCaps, Sent, Slice, Train, Via};
 
-/// Most slices of one train: what `sendmsg` takes (`UIO_MAXIOV`), less those of one packet.
+/// Most slices of one batch: what `sendmsg` takes (`UIO_MAXIOV`), less those of one packet.
 const MAX_SLICES: usize = 1024 - 2 * MAX_PIECES;
 /// Payloads of more pieces than this are staged.
-pub(crate) const MAX_PIECES: usize = 8;
+pub(super) const MAX_PIECES: usize = 8;
 
 /// Where a packet goes, and how long it is on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Shipping {
-    pub(crate) to: SocketAddr,
-    pub(crate) via: Via,
-    pub(crate) len: usize,
+pub(super) struct Shape {
+    pub(super) to: SocketAddr,
+    pub(super) via: Via,
+    pub(super) len: usize,
 }
 
 /// Packets of one size (the last may be shorter) for one destination on one path.
 ///
 /// Invariants: `staging` never grows beyond the capacity it was made with, so what points into it
-/// stays valid; every entry of `slices` lies in `staging` or in registered memory, and can be read until the train is
+/// stays valid; every entry of `slices` lies in `staging` or in registered memory, and can be read until the batch is
 /// sent or cleared.
-pub(crate) struct PendingTrain {
+pub(super) struct Batch {
     to: SocketAddr,
     via: Via,
     segment_len: usize,
@@ -41,12 +41,12 @@ pub(crate) struct PendingTrain {
 }
 
 // SAFETY: the pointers in `slices` are to memory that any thread may read: the staging buffer,
-// which moves along, and registered memory, which deregistration protects (`Outbox::forget`).
-unsafe impl Send for PendingTrain {}
+// which moves along, and registered memory, which deregistration protects (`Queue::forget_memory`).
+unsafe impl Send for Batch {}
 
-impl PendingTrain {
-    pub(crate) fn new(caps: LinkCaps) -> Self {
-        PendingTrain {
+impl Batch {
+    pub(super) fn new(caps: LinkCaps) -> Self {
+        Batch {
             to: SocketAddr::from(([0, 0, 0, 0], 0)),
             via: Via::Port,
             segment_len: 0,
@@ -59,31 +59,31 @@ impl PendingTrain {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.segments == 0
     }
 
     /// Whether it depends on registered memory.
-    pub(crate) fn refers(&self) -> bool {
+    pub(super) fn refers(&self) -> bool {
         self.refers
     }
 
     /// The path that it takes; `None` if nothing is in it, or none.
-    pub(crate) fn path(&self) -> Option<Via> {
+    pub(super) fn path(&self) -> Option<Via> {
         (!self.is_empty() && self.via != Via::Port).then_some(self.via)
     }
 
     /// Bytes of each packet but the last; `None` if nothing is in it.
-    pub(crate) fn segment_len(&self) -> Option<usize> {
+    pub(super) fn segment_len(&self) -> Option<usize> {
         (!self.is_empty()).then_some(self.segment_len)
     }
 
-    pub(crate) fn segments(&self) -> usize {
+    pub(super) fn segments(&self) -> usize {
         self.segments
     }
 
     /// Whether a packet can join.
-    pub(crate) fn takes(&self, packet: Shipping, caps: LinkCaps) -> bool {
+    pub(super) fn takes(&self, packet: Shape, caps: LinkCaps) -> bool {
         self.is_empty()
             || (!self.ended
                 && packet.to == self.to
@@ -94,9 +94,9 @@ impl PendingTrain {
                 && self.slices.len() <= MAX_SLICES)
     }
 
-    /// Begins a packet that the train takes; its bytes follow by `stage` and `refer`, and must be
+    /// Begins a packet that the batch takes; its bytes follow by `stage` and `refer`, and must be
     /// exactly `packet.len`.
-    pub(crate) fn begin(&mut self, packet: Shipping) {
+    pub(super) fn begin(&mut self, packet: Shape) {
         if self.is_empty() {
             (self.to, self.via, self.segment_len) = (packet.to, packet.via, packet.len);
         }
@@ -107,10 +107,10 @@ impl PendingTrain {
     }
 
     /// Appends what `write` appends to the staging buffer.
-    pub(crate) fn stage(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn stage(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let (before, room) = (self.staging.len(), self.staging.capacity());
         write(&mut self.staging);
-        assert!(self.staging.capacity() == room, "a train was staged beyond its length");
+        assert!(self.staging.capacity() == room, "a batch was staged beyond its length");
         let added = self.staging.len() - before;
         let base = self.staging.as_ptr();
         // SAFETY: `before` is inside the allocation.
@@ -121,7 +121,7 @@ impl PendingTrain {
                 // SAFETY: both are staged, so these are bytes of one allocation.
                 unsafe { last.extend(added) };
             }
-            // SAFETY: what is staged stays until the train is cleared, and its slices with it.
+            // SAFETY: what is staged stays until the batch is cleared, and its slices with it.
             _ if added > 0 => self.slices.push(unsafe { Slice::from_raw(start, added) }),
             _ => {}
         }
@@ -130,15 +130,15 @@ impl PendingTrain {
     /// Appends bytes that stay where they are.
     ///
     /// # Safety
-    /// They are registered, and readable until the train is sent or cleared.
-    pub(crate) unsafe fn refer(&mut self, addr: u64, len: usize) {
+    /// They are registered, and readable until the batch is sent or cleared.
+    pub(super) unsafe fn refer(&mut self, addr: u64, len: usize) {
         let start = std::ptr::with_exposed_provenance(addr as usize);
-        // SAFETY: the caller vouches for the bytes; the slice goes when the train is cleared.
+        // SAFETY: the caller vouches for the bytes; the slice goes when the batch is cleared.
         self.slices.push(unsafe { Slice::from_raw(start, len) });
         self.refers = true;
     }
 
-    pub(crate) fn send(&self, link: &mut dyn Link) -> io::Result<Sent> {
+    pub(super) fn send(&self, link: &mut dyn Link) -> io::Result<Sent> {
         link.send(&Train {
             to: self.to,
             via: self.via,
@@ -147,7 +147,7 @@ impl PendingTrain {
         })
     }
 
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.staging.clear();
         self.slices.clear();
         (self.segments, self.bytes, self.ended, self.refers) = (0, 0, false, false);

@@ -1,14 +1,12 @@
-//! Why a trunk does not come about.
+//! Why two ends cannot be joined.
 
 use braid_verbs::VerbsError;
 use braid_wire::{DecodeError, Service};
 
-use super::buffers::BuffersError;
-
-/// Why two ends cannot be joined over verbs.
+/// Why the datapaths of the two ends of a connection cannot be joined.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum TrunkError {
+pub enum JoinError {
     /// The peer has no device.
     #[error(
         "the peer sends over UDP and this end over verbs; take the same datapath on both sides"
@@ -58,13 +56,4 @@ pub enum TrunkError {
     /// No memory.
     #[error("{0}")]
     Buffers(String),
-}
-
-impl From<BuffersError> for TrunkError {
-    fn from(error: BuffersError) -> Self {
-        match error {
-            BuffersError::Verbs(error) => TrunkError::Verbs(error),
-            other => TrunkError::Buffers(other.to_string()),
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! The ways to this worker's peers: found out on a thread of its own, again and again.
+//! The routes to a worker's peers: found out on a thread of its own, again and again.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use braid_wire::PathId;
 
-use super::Signals;
 use crate::discovery::{DiscoveryConfig, PathMap, discover};
+use crate::signals::Signals;
 
 /// Routes may change at any time; asking about 64 paths takes a few hundred small datagrams.
 const LEARN_AGAIN: Duration = Duration::from_secs(5);
@@ -24,29 +24,31 @@ enum Request {
 
 /// What the thread has found and the worker has not taken.
 #[derive(Default)]
-struct News {
+struct Found {
     any: AtomicBool,
     maps: Mutex<Vec<PathMap>>,
 }
 
 /// The worker's end. The thread ends soon after this is dropped.
-pub(crate) struct Ways {
+pub(crate) struct Routes {
     requests: Sender<Request>,
-    news: Arc<News>,
+    found: Arc<Found>,
 }
 
-impl Ways {
+impl Routes {
     /// For paths 0 to `count - 1` from local address `from`.
     pub(crate) fn new(from: IpAddr, count: usize, signals: Arc<Signals>) -> Self {
         let (requests, inbox) = mpsc::channel();
-        let news = Arc::<News>::default();
-        let scout = Scout { from, count, signals, news: news.clone(), watched: Vec::new() };
-        let spawned =
-            thread::Builder::new().name("braid-ways".to_owned()).spawn(move || scout.run(&inbox));
+        let found = Arc::<Found>::default();
+        let discoverer =
+            Discoverer { from, count, signals, found: found.clone(), watched: Vec::new() };
+        let spawned = thread::Builder::new()
+            .name("braid-routes".to_owned())
+            .spawn(move || discoverer.run(&inbox));
         if let Err(error) = spawned {
             tracing::warn!(%error, "no thread for path discovery: plain source ports are used");
         }
-        Ways { requests, news }
+        Routes { requests, found }
     }
 
     /// There are queue pairs to this peer.
@@ -60,28 +62,28 @@ impl Ways {
         let _ = self.requests.send(Request::Forget(to));
     }
 
-    /// What was found since the last time; `None`: nothing.
-    pub(crate) fn news(&self) -> Option<Vec<PathMap>> {
-        if !self.news.any.load(Ordering::Relaxed) {
-            return None;
+    /// What was found since the last time.
+    pub(crate) fn poll(&self) -> Vec<PathMap> {
+        if !self.found.any.load(Ordering::Relaxed) {
+            return Vec::new();
         }
-        self.news.any.store(false, Ordering::Relaxed);
-        let mut maps = self.news.maps.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(std::mem::take(&mut *maps))
+        self.found.any.store(false, Ordering::Relaxed);
+        let mut maps = self.found.maps.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *maps)
     }
 }
 
 /// The thread: one discovery at a time, as two for the same peer would take each other's answers.
-struct Scout {
+struct Discoverer {
     from: IpAddr,
     count: usize,
     signals: Arc<Signals>,
-    news: Arc<News>,
+    found: Arc<Found>,
     /// Peers, and when to look at them next.
     watched: Vec<(SocketAddr, Instant)>,
 }
 
-impl Scout {
+impl Discoverer {
     fn run(mut self, inbox: &Receiver<Request>) {
         loop {
             let due = self.watched.iter().map(|(_, at)| *at).min();
@@ -112,19 +114,21 @@ impl Scout {
         let config = DiscoveryConfig { patience: PATIENCE, ..DiscoveryConfig::default() };
         match discover(to, self.from, paths, config) {
             Ok(map) => {
-                tracing::debug!(%to, ways = map.ways.len(), unanswered = map.unanswered, "ways found");
+                tracing::debug!(%to, ways = map.ways.len(), unanswered = map.unanswered, "routes found");
                 if map.balanced(self.count).is_none() {
-                    tracing::info!(%to, "no different ways were found: plain source ports are used");
+                    tracing::info!(%to, "no different routes were found: plain source ports are used");
                 }
                 self.tell(map);
             }
-            Err(error) => tracing::warn!(%to, %error, "ways not found: the paths stay as they are"),
+            Err(error) => {
+                tracing::warn!(%to, %error, "routes not found: the paths stay as they are")
+            }
         }
     }
 
     fn tell(&self, map: PathMap) {
-        self.news.maps.lock().unwrap_or_else(PoisonError::into_inner).push(map);
-        self.news.any.store(true, Ordering::Relaxed);
+        self.found.maps.lock().unwrap_or_else(PoisonError::into_inner).push(map);
+        self.found.any.store(true, Ordering::Relaxed);
         self.signals.wake();
     }
 }

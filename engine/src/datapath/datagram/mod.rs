@@ -1,0 +1,209 @@
+//! Packets as datagrams of a [`Link`]: UDP sockets, or memory inside one process, with or without injected faults.
+
+mod batch;
+mod pack;
+mod queue;
+mod routes;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use braid_transport::Regions;
+use braid_wire::{PathId, QpId, SOURCE_PORT_BASE, Time};
+
+use self::queue::Queue;
+use self::routes::Routes;
+use super::{
+    Arrived, Caps, Datapath, Flushed, JoinError, Losses, Owner, Partner, Reach, Received, Segment,
+    Taken, Via,
+};
+use crate::counters::WorkerCounters;
+use crate::discovery::PathMap;
+use crate::link::Link;
+use crate::signals::Signals;
+
+/// Payload bytes of a full segment unless told otherwise, where the path takes as much. Four times the
+/// largest of InfiniBand costs a quarter per byte, and 64 KiB are still whole packets; a path with
+/// MTU 9000 or 1500 uses what it has. See `docs/performance.md`.
+const SEGMENT: u16 = 16_384;
+/// A batch of fewer bytes was the last for now: asking once more would only cost a system call.
+const SMALL_BATCH: usize = 8 << 10;
+
+/// See the module.
+pub(crate) struct DatagramDatapath {
+    link: Box<dyn Link>,
+    queue: Queue,
+    counters: Arc<WorkerCounters>,
+    /// Present where routes are discovered.
+    routes: Option<Routes>,
+    /// Segments that have left in parts.
+    parted: u32,
+}
+
+impl DatagramDatapath {
+    pub(crate) fn new(link: Box<dyn Link>, counters: Arc<WorkerCounters>) -> Self {
+        let queue = Queue::new(link.caps(), counters.clone());
+        DatagramDatapath { link, queue, counters, routes: None, parted: 0 }
+    }
+
+    /// Finds out which routes `count` paths take to the peers.
+    pub(crate) fn with_discovery(mut self, count: usize, signals: Arc<Signals>) -> Self {
+        self.routes = Some(Routes::new(self.link.local_addr().ip(), count, signals));
+        self
+    }
+}
+
+impl Datapath for DatagramDatapath {
+    fn caps(&self) -> Caps {
+        let caps = self.link.caps();
+        Caps {
+            batch_segments: caps.train_segments as u32,
+            batch_bytes: caps.train_bytes as u64,
+            joint_batches: true,
+            segment: SEGMENT,
+            receive_buffer: u32::try_from(caps.receive_buffer).unwrap_or(u32::MAX),
+            checks_payloads: true,
+            search_path_mtu: caps.has_hops,
+            blind: None,
+        }
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.link.local_addr()
+    }
+
+    fn max_datagram(&self, to: SocketAddr) -> io::Result<usize> {
+        self.link.max_datagram(to)
+    }
+
+    fn reach(&self, to: SocketAddr) -> Option<Reach> {
+        self.link.reach(to)
+    }
+
+    fn open(&mut self, _: Owner) -> Result<Vec<u8>, JoinError> {
+        Ok(Vec::new())
+    }
+
+    fn join(&mut self, _: QpId, _: Partner, routing: &[u8]) -> Result<u32, JoinError> {
+        if routing.is_empty() { Ok(u32::MAX) } else { Err(JoinError::PeerOverVerbs) }
+    }
+
+    fn retire(&mut self, _: QpId) {}
+
+    fn close(&mut self, _: QpId) {}
+
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    fn send_segment(&mut self, _: Time, segment: &Segment<'_>) -> bool {
+        if segment.oversize {
+            self.parted = self.parted.wrapping_add(1);
+            pack::pack_in_parts(&mut self.queue, segment, self.parted);
+        } else {
+            pack::pack(&mut self.queue, segment);
+        }
+        false
+    }
+
+    fn send_packet(&mut self, _: QpId, to: SocketAddr, via: Via, packet: &[u8]) {
+        self.queue.packet(to, via, packet);
+    }
+
+    fn send_datagram(&mut self, to: SocketAddr, via: Via, packet: &[u8]) {
+        self.queue.datagram(to, via, packet);
+    }
+
+    fn send_probe(&mut self, to: SocketAddr, via: Via, packet: &[u8]) {
+        self.queue.alone(to, via, packet);
+    }
+
+    fn send_batches(&mut self) -> Flushed {
+        if !self.queue.has_waiting() {
+            return Flushed::Nothing;
+        }
+        if self.queue.flush(&mut *self.link) { Flushed::Sent } else { Flushed::Full }
+    }
+
+    fn flush(&mut self) -> bool {
+        self.queue.seal();
+        self.queue.flush(&mut *self.link)
+    }
+
+    fn receive(
+        &mut self,
+        _: Time,
+        _: &Regions,
+        sink: &mut dyn FnMut(Arrived<'_>),
+    ) -> io::Result<Taken> {
+        let mut bytes = 0;
+        let packets = self.link.recv(&mut |received| {
+            bytes += received.bytes.len();
+            sink(Arrived::Packet(Received {
+                from: Some(received.from),
+                path: path_of(received.from.port()),
+                congestion: received.congestion,
+                bytes: received.bytes,
+            }));
+        })?;
+        self.counters.datagrams_received.add(packets as u64);
+        Ok(Taken { packets, is_more: bytes >= SMALL_BATCH })
+    }
+
+    fn forget_memory(&mut self) {
+        self.queue.forget_memory();
+    }
+
+    fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        Some(vec![self.link.readiness()?])
+    }
+
+    fn arm(&mut self) -> bool {
+        false
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        // What the link had no room for waits for no descriptor of ours.
+        if self.queue.has_waiting() { Some(Instant::now()) } else { self.link.next_due() }
+    }
+
+    fn has_failed(&mut self) -> bool {
+        false
+    }
+
+    fn watch(&mut self, to: SocketAddr) {
+        self.routes.iter().for_each(|routes| routes.watch(to));
+    }
+
+    fn unwatch(&mut self, to: SocketAddr) {
+        self.routes.iter().for_each(|routes| routes.forget(to));
+    }
+
+    fn poll_routes(&mut self) -> Vec<PathMap> {
+        self.routes.as_ref().map(Routes::poll).unwrap_or_default()
+    }
+
+    fn losses(&self) -> Losses {
+        self.link.losses()
+    }
+}
+
+/// The path that a source port names; packets from other ports came by none.
+fn path_of(port: u16) -> PathId {
+    PathId::new(if port >= SOURCE_PORT_BASE { port } else { 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_port_names_a_path() {
+        assert_eq!(path_of(0xC000 | 77), PathId::new(77));
+        assert_eq!(path_of(0xF000 | 77), PathId::new(77), "taken over from another program");
+        assert_eq!(path_of(4791), PathId::new(0));
+    }
+}

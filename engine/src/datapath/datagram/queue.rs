@@ -1,0 +1,191 @@
+//! What waits to be sent: batches under construction, and those that the link had no room for.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::batch::{Batch, Shape};
+use crate::counters::WorkerCounters;
+use crate::link::{Link, LinkCaps, Sent, Via};
+
+/// Data goes first and acknowledgements of the same round after it, as many as possible in one
+/// batch: who waits for the data should not wait for a system call that is not about it. (One batch
+/// for both was tried: the acknowledgement then delays the data at the receiver, by more than the
+/// system call costs.)
+pub(super) struct Queue {
+    caps: LinkCaps,
+    data: Box<Batch>,
+    /// Acknowledgements, control and set-up packets.
+    others: Box<Batch>,
+    /// Complete batches, oldest first. More than a few only while the link is full.
+    waiting: VecDeque<Box<Batch>>,
+    // In boxes, because they go round all the time.
+    #[allow(clippy::vec_box)]
+    spare: Vec<Box<Batch>>,
+    counters: Arc<WorkerCounters>,
+}
+
+impl Queue {
+    pub(super) fn new(caps: LinkCaps, counters: Arc<WorkerCounters>) -> Self {
+        Queue {
+            caps,
+            data: Box::new(Batch::new(caps)),
+            others: Box::new(Batch::new(caps)),
+            waiting: VecDeque::new(),
+            spare: Vec::new(),
+            counters,
+        }
+    }
+
+    /// A batch that takes this data packet, begun with it.
+    pub(super) fn data(&mut self, packet: Shape) -> &mut Batch {
+        if !self.data.takes(packet, self.caps) {
+            self.seal_data();
+        }
+        self.data.begin(packet);
+        &mut self.data
+    }
+
+    /// Adds an acknowledgement or a control packet. Those that leave by paths share a batch whatever
+    /// their paths: it takes that of the first.
+    pub(super) fn packet(&mut self, to: SocketAddr, via: Via, bytes: &[u8]) {
+        let via = self.others.path().filter(|_| via != Via::Port).unwrap_or(via);
+        let packet = Shape { to, via, len: bytes.len() };
+        if !self.others.takes(packet, self.caps) {
+            self.seal_others();
+        }
+        self.others.begin(packet);
+        self.others.stage(|out| out.extend_from_slice(bytes));
+    }
+
+    /// Adds a packet that may be too large for its path, in a batch of its own: between virtual machines and
+    /// namespaces a batch is dropped as one.
+    pub(super) fn alone(&mut self, to: SocketAddr, via: Via, bytes: &[u8]) {
+        if !self.others.is_empty() {
+            self.seal_others();
+        }
+        self.packet(to, via, bytes);
+        self.seal_others();
+    }
+
+    /// Adds a packet of no connection. Some of those are padded, and shorter ones do not share their batch, for the reason
+    /// of [`Queue::alone`].
+    pub(super) fn datagram(&mut self, to: SocketAddr, via: Via, bytes: &[u8]) {
+        if self.others.segment_len().is_some_and(|len| len != bytes.len()) {
+            self.seal_others();
+        }
+        self.packet(to, via, bytes);
+    }
+
+    /// Whether complete batches wait.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Completes all batches under construction.
+    pub(super) fn seal(&mut self) {
+        if !self.data.is_empty() {
+            self.seal_data();
+        }
+        if !self.others.is_empty() {
+            self.seal_others();
+        }
+    }
+
+    /// Sends complete batches; false: the link is full and some are left.
+    pub(super) fn flush(&mut self, link: &mut dyn Link) -> bool {
+        while let Some(batch) = self.waiting.front() {
+            match batch.send(link) {
+                Ok(Sent::Gone) => {
+                    self.counters.trains_sent.add(1);
+                    self.counters.datagrams_sent.add(batch.segments() as u64);
+                }
+                Ok(Sent::Full) => {
+                    self.counters.link_full.add(1);
+                    return false;
+                }
+                Err(error) => {
+                    // As good as lost: it is sent again, or its queue pair gives up.
+                    self.counters.send_errors.add(1);
+                    if self.counters.send_errors.get().is_power_of_two() {
+                        tracing::warn!(%error, "a batch could not be sent");
+                    }
+                }
+            }
+            if let Some(batch) = self.waiting.pop_front() {
+                self.recycle(batch);
+            }
+        }
+        true
+    }
+
+    /// Drops what is not sent and refers to registered memory, some of which is about to go.
+    /// Packets are lost on the way all the time; these will be resent if they are still wanted.
+    pub(super) fn forget_memory(&mut self) {
+        if self.data.refers() {
+            self.data.clear();
+        }
+        self.waiting.retain(|batch| !batch.refers());
+    }
+
+    fn seal_data(&mut self) {
+        let fresh = self.fresh();
+        self.waiting.push_back(std::mem::replace(&mut self.data, fresh));
+    }
+
+    fn seal_others(&mut self) {
+        let fresh = self.fresh();
+        self.waiting.push_back(std::mem::replace(&mut self.others, fresh));
+    }
+
+    fn fresh(&mut self) -> Box<Batch> {
+        self.spare.pop().unwrap_or_else(|| Box::new(Batch::new(self.caps)))
+    }
+
+    fn recycle(&mut self, mut batch: Box<Batch>) {
+        batch.clear();
+        if self.spare.len() < 8 {
+            self.spare.push(batch);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TO: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
+
+    fn queue() -> Queue {
+        let caps = LinkCaps {
+            train_segments: 64,
+            train_bytes: 65_507,
+            receive_buffer: 1 << 20,
+            has_hops: true,
+        };
+        Queue::new(caps, Arc::default())
+    }
+
+    fn batches(mut queue: Queue) -> Vec<usize> {
+        queue.seal();
+        queue.waiting.iter().map(|batch| batch.segments()).collect()
+    }
+
+    #[test]
+    fn a_short_answer_is_not_lost_with_a_padded_one() {
+        let mut queue = queue();
+        for len in [1200, 1200, 64, 64, 1200] {
+            queue.datagram(TO, Via::Port, &vec![0; len]);
+        }
+        assert_eq!(batches(queue), [2, 2, 1]);
+    }
+
+    #[test]
+    fn nothing_is_lost_with_a_probe() {
+        let mut queue = queue();
+        queue.packet(TO, Via::Port, &[0; 60]);
+        queue.alone(TO, Via::Port, &[0; 9000]);
+        queue.packet(TO, Via::Port, &[0; 60]);
+        assert_eq!(batches(queue), [1, 1, 1]);
+    }
+}

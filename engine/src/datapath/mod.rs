@@ -1,0 +1,201 @@
+//! How packets leave and arrive: all that lies between a worker and the wire, behind one trait.
+//!
+//! A [`Datapath`] takes what the protocol core wants sent and hands over what has come, at the height of packets: it
+//! owns its sockets or queue pairs, its batches and buffers. What the two ends of a connection have to know of
+//! each other's datapath travels in the set-up packets as bytes that only the datapath reads (as eRPC's `Transport`
+//! does with its routing info).
+
+pub(crate) mod datagram;
+mod error;
+mod open;
+mod segment;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use braid_transport::{Access, BlindConfig, PdId, Regions};
+use braid_wire::{DataHeader, PathId, QpId, Time, Token};
+
+use crate::discovery::PathMap;
+
+pub use self::error::JoinError;
+pub(crate) use self::open::{Opening, open, open_device};
+pub(crate) use self::segment::{Readable, Segment};
+pub(crate) use crate::link::{LinkLosses as Losses, Reach, Via};
+
+/// What a datapath can do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caps {
+    /// Most packets of one batch; 1: they leave one by one.
+    pub(crate) batch_segments: u32,
+    /// Most bytes of one batch, all packets together.
+    pub(crate) batch_bytes: u64,
+    /// Whether packets of several queue pairs may share a batch.
+    pub(crate) joint_batches: bool,
+    /// Payload bytes of a full segment, unless the application says otherwise.
+    pub(crate) segment: u16,
+    /// Bytes of packets that the receiving side can hold before it drops; `u32::MAX`: it never does.
+    pub(crate) receive_buffer: u32,
+    /// Whether payloads are ours to check; otherwise the medium does.
+    pub(crate) checks_payloads: bool,
+    /// Whether the path may carry less than the host's own link, so that its MTU has to be searched for.
+    pub(crate) search_path_mtu: bool,
+    /// Present where the receiving NIC places payloads before software has seen them.
+    pub(crate) blind: Option<BlindConfig>,
+}
+
+/// Our end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    pub(crate) id: QpId,
+    pub(crate) token: Token,
+    pub(crate) pd: PdId,
+    pub(crate) access: Access,
+}
+
+/// The peer's end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Partner {
+    pub(crate) id: QpId,
+    pub(crate) token: Token,
+    pub(crate) ip: IpAddr,
+}
+
+/// A packet that has come.
+pub(crate) struct Received<'a> {
+    /// Who sent it; `None`: the datapath cannot tell, and the packet has its token alone to show.
+    pub(crate) from: Option<SocketAddr>,
+    /// The path that it took.
+    pub(crate) path: PathId,
+    /// It carries a congestion mark (ECN CE).
+    pub(crate) congestion: bool,
+    /// The packet.
+    pub(crate) bytes: &'a [u8],
+}
+
+/// What has come.
+pub(crate) enum Arrived<'a> {
+    /// A packet.
+    Packet(Received<'a>),
+    /// The header of a segment whose payload is in its place already.
+    Placed(PathId, &'a DataHeader),
+    /// The peer has closed what came before this generation of a path.
+    Renewed(QpId, PathId, u32),
+    /// A packet that closes what there is not.
+    Refused,
+}
+
+/// What a look at what has come amounted to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Taken {
+    /// Packets that had come.
+    pub(crate) packets: usize,
+    /// More may be there already.
+    pub(crate) is_more: bool,
+}
+
+/// What became of complete batches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Flushed {
+    /// None was complete.
+    Nothing,
+    /// They are on their way.
+    Sent,
+    /// The datapath is full, and some are left. Try again a little later.
+    Full,
+}
+
+/// Moves packets between a worker and its peers. One thread at a time owns it.
+///
+/// For each connection: `open`, `join` once the peer's routing information is there, then packets, then `retire` and `close`.
+pub(crate) trait Datapath: Send {
+    /// What it can do. Does not change.
+    fn caps(&self) -> Caps;
+
+    /// The address of the receiving port, where set-up packets come too.
+    fn local_addr(&self) -> SocketAddr;
+
+    /// Bytes of the longest datagram (UDP payload) that the first hop towards `to` carries, as the host knows.
+    fn max_datagram(&self, to: SocketAddr) -> io::Result<usize>;
+
+    /// Bytes of the longest data packet towards `to`, its headers included, as far as the host knows.
+    fn max_packet(&self, to: SocketAddr) -> io::Result<usize> {
+        self.max_datagram(to)
+    }
+
+    /// Something that can be asked what the system knows of `to`, by way of another port; `None`: it knows nothing.
+    fn reach(&self, to: SocketAddr) -> Option<Reach>;
+
+    /// Prepares our end of a connection; what was prepared for the same queue pair before ends. Returns what the peer's
+    /// datapath has to know of it.
+    fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError>;
+
+    /// Joins our end with the peer's. Returns how many segments may be in flight towards it. After an error it is closed.
+    fn join(&mut self, id: QpId, partner: Partner, routing: &[u8]) -> Result<u32, JoinError>;
+
+    /// Nothing lands any more for this queue pair. Acknowledgements can still be sent.
+    fn retire(&mut self, id: QpId);
+
+    /// Ends the connection of this queue pair.
+    fn close(&mut self, id: QpId);
+
+    /// Whether another segment can be taken now.
+    fn has_room(&self) -> bool;
+
+    /// Takes a segment. Returns whether its payload goes straight to its place at the peer; where it was to and does not, the
+    /// core has to know.
+    fn send_segment(&mut self, now: Time, segment: &Segment<'_>) -> bool;
+
+    /// Takes another packet of a queue pair's connection.
+    fn send_packet(&mut self, id: QpId, to: SocketAddr, via: Via, packet: &[u8]);
+
+    /// Takes a packet of no connection.
+    fn send_datagram(&mut self, to: SocketAddr, via: Via, packet: &[u8]);
+
+    /// Takes a packet that may be too long for its path, and with which nothing else may be lost.
+    fn send_probe(&mut self, to: SocketAddr, via: Via, packet: &[u8]);
+
+    /// Sends the batches that are complete.
+    fn send_batches(&mut self) -> Flushed;
+
+    /// Sends all that was taken; false: it is full, and some is left.
+    fn flush(&mut self) -> bool;
+
+    /// Hands over what has come, within a budget, without waiting. `regions` is the worker's snapshot of the region table.
+    fn receive(
+        &mut self,
+        now: Time,
+        regions: &Regions,
+        sink: &mut dyn FnMut(Arrived<'_>),
+    ) -> io::Result<Taken>;
+
+    /// When this returns, nothing refers to memory of a region that has left the region table.
+    fn forget_memory(&mut self);
+
+    /// Descriptors that become readable when something may have come, after [`Datapath::arm`]; `None`: it has to be
+    /// polled. They live as long as the datapath.
+    fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>>;
+
+    /// Prepares for sleep. Returns whether something may have come meanwhile that wakes nobody.
+    fn arm(&mut self) -> bool;
+
+    /// When it wants to be looked at although nothing comes.
+    fn next_due(&self) -> Option<Instant>;
+
+    /// True once, when the device under it is gone and every connection with it.
+    fn has_failed(&mut self) -> bool;
+
+    /// There are connections to this peer: find out which routes lead there.
+    fn watch(&mut self, to: SocketAddr);
+
+    /// There are none any more.
+    fn unwatch(&mut self, to: SocketAddr);
+
+    /// What was found out about routes since the last time.
+    fn poll_routes(&mut self) -> Vec<PathMap>;
+
+    /// What it has lost so far.
+    fn losses(&self) -> Losses;
+}

@@ -1,0 +1,85 @@
+//! Opening the datapath that a configuration names: the one place that knows which there are.
+
+use std::sync::Arc;
+
+use super::datagram::DatagramDatapath;
+use crate::config::{Datapath, EngineConfig};
+use crate::counters::WorkerCounters;
+use crate::error::EngineError;
+use crate::link::Link;
+use crate::link::faults::{Faults, FaultyLink};
+use crate::link::mem::MemLink;
+use crate::link::udp::UdpLink;
+use crate::signals::Signals;
+use crate::verbs::{Device, VerbsDatapath, VerbsSetupError};
+
+/// What a worker's datapath is made of.
+pub(crate) struct Opening<'a> {
+    pub(crate) config: &'a EngineConfig,
+    /// Which worker it is for.
+    pub(crate) index: usize,
+    /// What [`open_device`] has returned.
+    pub(crate) device: Option<&'a Arc<Device>>,
+    pub(crate) counters: &'a Arc<WorkerCounters>,
+    pub(crate) signals: &'a Arc<Signals>,
+}
+
+/// Opens it.
+pub(crate) fn open(opening: Opening<'_>) -> Result<Box<dyn super::Datapath>, EngineError> {
+    let Opening { config, index, device, counters, signals } = opening;
+    // A device has queue pairs for the paths; the sockets carry only what has no path.
+    let sockets = if device.is_some() { 0 } else { config.paths };
+    let link = open_link(config, index, sockets)?;
+    let datagrams = DatagramDatapath::new(link, counters.clone());
+    Ok(match device {
+        Some(device) => Box::new(VerbsDatapath::open(datagrams, device, config, counters.clone())?),
+        None if config.discover => {
+            Box::new(datagrams.with_discovery(config.paths, signals.clone()))
+        }
+        None => Box::new(datagrams),
+    })
+}
+
+/// Opens the RDMA device that the workers of an engine share, if its datapath has one.
+pub(crate) fn open_device(config: &EngineConfig) -> Result<Option<Arc<Device>>, EngineError> {
+    let Datapath::Verbs(options) = &config.datapath else { return Ok(None) };
+    if !config.faults.is_none() {
+        return Err(VerbsSetupError::Faults.into());
+    }
+    let ip = Some(config.bind.ip()).filter(|ip| !ip.is_unspecified());
+    Ok(Some(Arc::new(Device::open(options, ip)?)))
+}
+
+/// Each worker has a receiving port of its own; only the first one's is known in advance.
+fn open_link(
+    config: &EngineConfig,
+    index: usize,
+    paths: usize,
+) -> Result<Box<dyn Link>, EngineError> {
+    let mut addr = config.bind;
+    if index > 0 {
+        addr.set_port(0);
+    }
+    let failed = |source| EngineError::Bind { addr, source };
+    let link: Box<dyn Link> = match &config.datapath {
+        Datapath::Udp | Datapath::Verbs(_) => {
+            Box::new(UdpLink::bind(addr, config.receive_buffer).map_err(failed)?)
+        }
+        Datapath::Mem(fabric) => Box::new(MemLink::bind(fabric, addr).map_err(failed)?),
+    };
+    let mut link = with_faults(link, config.faults, index)?;
+    link.open_paths(paths).map_err(|source| EngineError::Paths { count: paths, source })?;
+    Ok(link)
+}
+
+fn with_faults(
+    link: Box<dyn Link>,
+    faults: Faults,
+    index: usize,
+) -> Result<Box<dyn Link>, EngineError> {
+    if faults.is_none() {
+        return Ok(link);
+    }
+    let seed = faults.seed.wrapping_add(index as u64);
+    Ok(Box::new(FaultyLink::new(link, Faults { seed, ..faults })?))
+}

@@ -1,0 +1,64 @@
+//! Why there is no engine.
+
+use std::io;
+use std::net::SocketAddr;
+
+use braid_lb::PathsError;
+
+use crate::config::MAX_WORKERS;
+use crate::link::faults::FaultsError;
+use crate::verbs::VerbsSetupError;
+
+/// Why an engine was not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The receiving port.
+    #[error(
+        "cannot receive on {addr}: {source}; take another `bind` address, or port 0 for any free port"
+    )]
+    Bind {
+        /// The address asked for.
+        addr: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The ports to send from.
+    #[error(
+        "cannot open the {count} source ports of the paths: {source}; use fewer `paths`, or raise the limit of open files (`ulimit -n`)"
+    )]
+    Paths {
+        /// How many were asked for.
+        count: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A number of paths that cannot be.
+    #[error(transparent)]
+    PathCount(#[from] PathsError),
+    /// A number of threads that cannot be.
+    #[error(
+        "an engine cannot run {count} threads; take 1 to {MAX_WORKERS}, or let the application make progress"
+    )]
+    Threads {
+        /// What was asked for.
+        count: usize,
+    },
+    /// A packet without payload.
+    #[error(
+        "`mtu` is 0: a packet has to hold at least 1 byte; leave it unset for the largest that fits"
+    )]
+    Mtu,
+    /// Discovery where there is nothing to discover.
+    #[error("`discover` finds ways over UDP; this datapath has none: leave it off")]
+    Discover,
+    /// Faults that cannot be.
+    #[error(transparent)]
+    Faults(#[from] FaultsError),
+    /// The RDMA device.
+    #[error(transparent)]
+    Verbs(#[from] VerbsSetupError),
+    /// The system refused a thread or a descriptor.
+    #[error("the system refused a resource of the engine: {0}")]
+    System(#[source] io::Error),
+}

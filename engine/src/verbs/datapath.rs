@@ -1,0 +1,211 @@
+//! The datapath over an RDMA device: data and acknowledgements take its queue pairs, and datagrams of a socket set up
+//! connections.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use braid_transport::Regions;
+use braid_wire::{QpId, Time};
+
+use super::device::Device;
+use super::options::VerbsSetupError;
+use super::segments::Segments;
+use super::trunks::Trunks;
+use crate::config::EngineConfig;
+use crate::counters::WorkerCounters;
+use crate::datapath::datagram::DatagramDatapath;
+use crate::datapath::{
+    Arrived, Caps, Datapath, Flushed, JoinError, Losses, Owner, Partner, Reach, Segment, Taken, Via,
+};
+use crate::discovery::PathMap;
+
+/// Segments that share the work requests of a NIC queue pair, and a message for their headers.
+const BATCH: u32 = 8;
+/// Connections alone are set up over the socket, and asking it for news costs more than all else in a turn
+/// without any: it is asked in one of so many.
+const SOCKET_TURNS: u32 = 16;
+/// Batches of set-up packets that are taken at a time.
+const SOCKET_BATCHES: usize = 4;
+/// How long a worker sleeps at most without a look at the device: one that is removed need not say so.
+const DEVICE_LOOK: Duration = Duration::from_millis(250);
+
+/// See the module.
+pub(crate) struct VerbsDatapath {
+    socket: DatagramDatapath,
+    trunks: Trunks,
+    segments: Segments,
+    counters: Arc<WorkerCounters>,
+    /// Turns since the socket was asked for news.
+    without_socket: u32,
+}
+
+impl VerbsDatapath {
+    /// Over `device`, with connections set up over `socket`.
+    pub(crate) fn open(
+        socket: DatagramDatapath,
+        device: &Arc<Device>,
+        config: &EngineConfig,
+        counters: Arc<WorkerCounters>,
+    ) -> Result<Self, VerbsSetupError> {
+        let segments = Segments::new(device.mtu as u16, config.mtu);
+        let trunks = Trunks::new(device.clone(), config.paths, segments)?;
+        Ok(VerbsDatapath { socket, trunks, segments, counters, without_socket: 0 })
+    }
+
+    fn receive_set_up(
+        &mut self,
+        now: Time,
+        regions: &Regions,
+        sink: &mut dyn FnMut(Arrived<'_>),
+    ) -> io::Result<usize> {
+        self.without_socket = (self.without_socket + 1) % SOCKET_TURNS;
+        let mut packets = 0;
+        if self.without_socket == 0 {
+            for _ in 0..SOCKET_BATCHES {
+                let taken = self.socket.receive(now, regions, sink)?;
+                packets += taken.packets;
+                if !taken.is_more {
+                    break;
+                }
+            }
+        }
+        Ok(packets)
+    }
+}
+
+impl Datapath for VerbsDatapath {
+    fn caps(&self) -> Caps {
+        Caps {
+            batch_segments: BATCH,
+            // Each queue pair has NIC queue pairs of its own.
+            joint_batches: false,
+            segment: self.segments.staged,
+            // Receive credits take the place of a socket's buffer, and the NIC's ICRC that of our check.
+            receive_buffer: u32::MAX,
+            checks_payloads: false,
+            search_path_mtu: false,
+            blind: Some(self.segments.blind),
+            ..self.socket.caps()
+        }
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.socket.local_addr()
+    }
+
+    fn max_datagram(&self, to: SocketAddr) -> io::Result<usize> {
+        self.socket.max_datagram(to)
+    }
+
+    fn max_packet(&self, _: SocketAddr) -> io::Result<usize> {
+        Ok(u16::MAX.into())
+    }
+
+    fn reach(&self, to: SocketAddr) -> Option<Reach> {
+        self.socket.reach(to)
+    }
+
+    fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
+        self.trunks.open(owner)
+    }
+
+    fn join(&mut self, id: QpId, partner: Partner, routing: &[u8]) -> Result<u32, JoinError> {
+        self.trunks.join(id, partner, routing).inspect_err(|_| self.trunks.close(id))
+    }
+
+    fn retire(&mut self, id: QpId) {
+        self.trunks.retire(id);
+    }
+
+    fn close(&mut self, id: QpId) {
+        self.trunks.close(id);
+    }
+
+    fn has_room(&self) -> bool {
+        self.trunks.has_room()
+    }
+
+    fn send_segment(&mut self, now: Time, segment: &Segment<'_>) -> bool {
+        self.trunks.ship(now, segment)
+    }
+
+    fn send_packet(&mut self, id: QpId, to: SocketAddr, via: Via, packet: &[u8]) {
+        match via {
+            Via::Path(path) => self.trunks.note(id, path, packet),
+            Via::Port => self.socket.send_datagram(to, via, packet),
+        }
+    }
+
+    /// The NIC queue pairs of a connection that has ended may be gone: the socket tells the peer.
+    fn send_datagram(&mut self, to: SocketAddr, _: Via, packet: &[u8]) {
+        self.socket.send_datagram(to, Via::Port, packet);
+    }
+
+    fn send_probe(&mut self, to: SocketAddr, _: Via, packet: &[u8]) {
+        self.socket.send_probe(to, Via::Port, packet);
+    }
+
+    fn send_batches(&mut self) -> Flushed {
+        self.socket.send_batches()
+    }
+
+    fn flush(&mut self) -> bool {
+        self.trunks.flush();
+        self.socket.flush()
+    }
+
+    fn receive(
+        &mut self,
+        now: Time,
+        regions: &Regions,
+        sink: &mut dyn FnMut(Arrived<'_>),
+    ) -> io::Result<Taken> {
+        let set_up = self.receive_set_up(now, regions, sink)?;
+        let packets = self.trunks.poll(now, regions, sink);
+        self.counters.datagrams_received.add(packets as u64);
+        Ok(Taken { packets: set_up + packets, is_more: false })
+    }
+
+    fn forget_memory(&mut self) {
+        self.trunks.quiesce();
+    }
+
+    fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        let mut all = self.socket.readiness()?;
+        all.extend(self.trunks.readiness());
+        Some(all)
+    }
+
+    fn arm(&mut self) -> bool {
+        self.trunks.arm();
+        true
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        let look = Some(Instant::now() + DEVICE_LOOK);
+        self.socket.next_due().into_iter().chain(look).min()
+    }
+
+    fn has_failed(&mut self) -> bool {
+        let has_failed = self.trunks.has_lost_device();
+        if has_failed {
+            tracing::error!("the RDMA device is gone; its queue pairs go into ERR");
+        }
+        has_failed
+    }
+
+    fn watch(&mut self, _: SocketAddr) {}
+
+    fn unwatch(&mut self, _: SocketAddr) {}
+
+    fn poll_routes(&mut self) -> Vec<PathMap> {
+        Vec::new()
+    }
+
+    fn losses(&self) -> Losses {
+        self.socket.losses()
+    }
+}
