@@ -85,6 +85,10 @@ pub(crate) enum Arrived<'a> {
     Renewed(QpId, PathId, u32),
     /// A packet that closes what there is not.
     Refused,
+    /// It was found out which routes lead to a peer that is watched.
+    Routes(&'a PathMap),
+    /// The device is gone, and every connection with it.
+    Failed,
 }
 
 /// What a look at what has come amounted to.
@@ -96,14 +100,14 @@ pub(crate) struct Taken {
     pub(crate) is_more: bool,
 }
 
-/// What became of complete batches.
+/// Whether another segment can be taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Flushed {
-    /// None was complete.
-    Nothing,
-    /// They are on their way.
-    Sent,
-    /// The datapath is full, and some are left. Try again a little later.
+pub(crate) enum Room {
+    /// Yes.
+    Open,
+    /// Yes, now that what was complete has been sent.
+    Emptied,
+    /// No, not before something else has been sent. Try again a little later.
     Full,
 }
 
@@ -141,8 +145,8 @@ pub(crate) trait Datapath: Send {
     /// Ends the connection of this queue pair.
     fn close(&mut self, id: QpId);
 
-    /// Whether another segment can be taken now.
-    fn has_room(&self) -> bool;
+    /// Sends batches that are complete, to have room for another segment.
+    fn make_room(&mut self) -> Room;
 
     /// Takes a segment. Returns whether its payload goes straight to its place at the peer; where it was to and does not, the
     /// core has to know.
@@ -156,9 +160,6 @@ pub(crate) trait Datapath: Send {
 
     /// Takes a packet that may be too long for its path, and with which nothing else may be lost.
     fn send_probe(&mut self, to: SocketAddr, via: Via, packet: &[u8]);
-
-    /// Sends the batches that are complete.
-    fn send_batches(&mut self) -> Flushed;
 
     /// Sends all that was taken; false: it is full, and some is left.
     fn flush(&mut self) -> bool;
@@ -184,17 +185,11 @@ pub(crate) trait Datapath: Send {
     /// When it wants to be looked at although nothing comes.
     fn next_due(&self) -> Option<Instant>;
 
-    /// True once, when the device under it is gone and every connection with it.
-    fn has_failed(&mut self) -> bool;
-
     /// There are connections to this peer: find out which routes lead there.
     fn watch(&mut self, to: SocketAddr);
 
     /// There are none any more.
     fn unwatch(&mut self, to: SocketAddr);
-
-    /// What was found out about routes since the last time.
-    fn poll_routes(&mut self) -> Vec<PathMap>;
 
     /// What it has lost so far.
     fn losses(&self) -> Losses;

@@ -11,7 +11,7 @@ use super::Via;
 pub(crate) struct Segment<'a> {
     /// The queue pair that sends it.
     pub(crate) id: QpId,
-    pub(crate) header: DataHeader,
+    pub(crate) header: &'a DataHeader,
     pub(crate) payload: Readable<'a>,
     /// Where the peer receives.
     pub(crate) to: SocketAddr,

@@ -18,9 +18,8 @@ use crate::config::EngineConfig;
 use crate::counters::WorkerCounters;
 use crate::datapath::datagram::DatagramDatapath;
 use crate::datapath::{
-    Arrived, Caps, Datapath, Flushed, JoinError, Losses, Owner, Partner, Reach, Segment, Taken, Via,
+    Arrived, Caps, Datapath, JoinError, Losses, Owner, Partner, Reach, Room, Segment, Taken, Via,
 };
-use crate::discovery::PathMap;
 
 /// Segments that share the work requests of a NIC queue pair, and a message for their headers.
 const BATCH: u32 = 8;
@@ -124,8 +123,11 @@ impl Datapath for VerbsDatapath {
         self.trunks.close(id);
     }
 
-    fn has_room(&self) -> bool {
-        self.trunks.has_room()
+    fn make_room(&mut self) -> Room {
+        match self.socket.make_room() {
+            _ if !self.trunks.has_room() => Room::Full,
+            room => room,
+        }
     }
 
     fn send_segment(&mut self, now: Time, segment: &Segment<'_>) -> bool {
@@ -148,10 +150,6 @@ impl Datapath for VerbsDatapath {
         self.socket.send_probe(to, Via::Port, packet);
     }
 
-    fn send_batches(&mut self) -> Flushed {
-        self.socket.send_batches()
-    }
-
     fn flush(&mut self) -> bool {
         self.trunks.flush();
         self.socket.flush()
@@ -163,6 +161,10 @@ impl Datapath for VerbsDatapath {
         regions: &Regions,
         sink: &mut dyn FnMut(Arrived<'_>),
     ) -> io::Result<Taken> {
+        if self.trunks.has_lost_device() {
+            tracing::error!("the RDMA device is gone; its queue pairs go into ERR");
+            sink(Arrived::Failed);
+        }
         let set_up = self.receive_set_up(now, regions, sink)?;
         let packets = self.trunks.poll(now, regions, sink);
         self.counters.datagrams_received.add(packets as u64);
@@ -189,21 +191,9 @@ impl Datapath for VerbsDatapath {
         self.socket.next_due().into_iter().chain(look).min()
     }
 
-    fn has_failed(&mut self) -> bool {
-        let has_failed = self.trunks.has_lost_device();
-        if has_failed {
-            tracing::error!("the RDMA device is gone; its queue pairs go into ERR");
-        }
-        has_failed
-    }
-
     fn watch(&mut self, _: SocketAddr) {}
 
     fn unwatch(&mut self, _: SocketAddr) {}
-
-    fn poll_routes(&mut self) -> Vec<PathMap> {
-        Vec::new()
-    }
 
     fn losses(&self) -> Losses {
         self.socket.losses()

@@ -28,6 +28,8 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) disconnects: &'a mut Disconnects<SocketAddr>,
     pub(crate) memory: Checked<'a>,
     pub(crate) counters: &'a WorkerCounters,
+    /// The datapath has failed.
+    pub(crate) has_failed: bool,
 }
 
 impl Arrivals<'_> {
@@ -36,6 +38,11 @@ impl Arrivals<'_> {
             Arrived::Packet(received) => self.packet(&received),
             Arrived::Placed(path, header) => self.segment(None, path, false, header, None),
             Arrived::Refused => self.counters.refused.add(1),
+            Arrived::Routes(map) => {
+                self.peers.use_ways(map);
+                self.counters.ways_learnt.add(1);
+            }
+            Arrived::Failed => self.has_failed = true,
             Arrived::Renewed(id, path, generation) => {
                 let bound = self.qps.get(id).and_then(|entry| entry.bound());
                 if let Some((peer, slot)) = bound {

@@ -4,7 +4,7 @@ use braid_transport::{Endpoint, Placement, Transmit, TransmitBody};
 use braid_wire::{PathId, Time};
 
 use super::Worker;
-use crate::datapath::{Flushed, Readable, Segment, Via};
+use crate::datapath::{Readable, Room, Segment, Via};
 
 /// Batches sent before the worker looks at what has arrived: about 1 MiB, or 100 us.
 const BATCHES: usize = 16;
@@ -14,30 +14,35 @@ const DISCONNECTS: usize = 64;
 impl Worker {
     /// Sends what there is to send, within a budget. Returns whether there was anything, or still is.
     pub(super) fn transmit(&mut self, now: Time) -> bool {
-        if self.datapath.send_batches() == Flushed::Full {
-            return true;
-        }
-        let mut now = now;
-        let (mut worked, mut batches) = (false, 0);
+        let (mut worked, mut now, mut batches) = (false, now, 0);
         let count = self.peers.bound();
         // Another peer is first each time, so that none starves when the budget is short.
         self.turn = self.turn.wrapping_add(1);
         for step in 0..count {
             let index = (self.turn + step) % count;
-            while batches < BATCHES && self.datapath.has_room() && self.transmit_one(now, index) {
-                worked = true;
-                match self.datapath.send_batches() {
-                    Flushed::Nothing => {}
-                    Flushed::Full => return true,
-                    Flushed::Sent => {
+            while batches < BATCHES {
+                match self.datapath.make_room() {
+                    Room::Open => {}
+                    Room::Emptied => {
                         batches += 1;
                         now = self.clock.now();
                     }
+                    Room::Full => {
+                        self.datapath.flush();
+                        return true;
+                    }
                 }
+                if !self.transmit_one(now, index) {
+                    break;
+                }
+                worked = true;
             }
         }
         worked |= self.transmit_disconnects(now);
-        worked |= self.outbox.empty_into(&mut *self.datapath);
+        if !self.outbox.is_empty() {
+            self.outbox.empty_into(&mut *self.datapath);
+            worked = true;
+        }
         worked | !self.datapath.flush()
     }
 
@@ -78,11 +83,12 @@ impl Worker {
                     return true;
                 };
                 let via = via(endpoint, Some(path));
+                let header = &header;
                 let segment =
                     Segment { id, header, payload, to, path, via, crc, oversize, placement };
                 let is_direct = self.datapath.send_segment(now, &segment);
                 if !is_direct && matches!(placement, Placement::Blind(_)) {
-                    endpoint.staged(slot, &header);
+                    endpoint.staged(slot, header);
                 }
                 return true;
             }

@@ -108,7 +108,7 @@ impl Worker {
     pub(crate) fn progress(&mut self) -> bool {
         self.rounds += 1;
         let now = self.clock.now();
-        let mut worked = self.take_posts(now) | self.learn_routes() | self.fail_with_datapath(now);
+        let mut worked = self.take_posts(now);
         worked |= self.transmit(now);
         // Reading the clock costs as much as a look at everything else.
         let now = if worked { self.clock.now() } else { now };
@@ -162,27 +162,15 @@ impl Worker {
     }
 
     /// The datapath has failed: so does every queue pair, and whatever is outstanding with it.
-    fn fail_with_datapath(&mut self, now: Time) -> bool {
-        let has_failed = self.datapath.has_failed();
-        if has_failed {
-            let all: Vec<QpId> = self.qps.iter().map(|entry| entry.shared.id).collect();
-            for id in all {
-                self.datapath.retire(id);
-                if let Some(entry) = self.qps.get(id) {
-                    entry.enter_error(now, &mut self.peers);
-                    entry.deliver_unbound();
-                }
+    fn fail_all(&mut self, now: Time) {
+        let all: Vec<QpId> = self.qps.iter().map(|entry| entry.shared.id).collect();
+        for id in all {
+            self.datapath.retire(id);
+            if let Some(entry) = self.qps.get(id) {
+                entry.enter_error(now, &mut self.peers);
+                entry.deliver_unbound();
             }
         }
-        has_failed
-    }
-
-    /// Uses what has been found out about the routes to peers.
-    fn learn_routes(&mut self) -> bool {
-        let maps = self.datapath.poll_routes();
-        maps.iter().for_each(|map| self.peers.use_ways(map));
-        self.counters.ways_learnt.add(maps.len() as u64);
-        !maps.is_empty()
     }
 
     fn take_posts(&mut self, now: Time) -> bool {
@@ -220,6 +208,7 @@ impl Worker {
                 disconnects: &mut self.disconnects,
                 memory: Checked { regions },
                 counters: &self.counters,
+                has_failed: false,
             };
             let taken = self.datapath.receive(now, regions, &mut |arrived| arrivals.take(arrived));
             let Taken { packets, is_more } = taken.unwrap_or_else(|error| {
@@ -227,6 +216,10 @@ impl Worker {
                 Taken::default()
             });
             worked |= packets > 0;
+            if arrivals.has_failed {
+                self.fail_all(now);
+                return true;
+            }
             if !is_more {
                 break;
             }

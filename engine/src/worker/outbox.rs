@@ -41,8 +41,8 @@ impl Outbox {
         }
     }
 
-    /// Hands everything to the datapath. Returns whether there was anything.
-    pub(crate) fn empty_into(&mut self, datapath: &mut dyn Datapath) -> bool {
+    /// Hands everything to the datapath.
+    pub(crate) fn empty_into(&mut self, datapath: &mut dyn Datapath) {
         let mut rest = &self.bytes[..];
         for packet in &self.packets {
             let (bytes, later) = rest.split_at(packet.len);
@@ -52,10 +52,8 @@ impl Outbox {
             }
             rest = later;
         }
-        let was_any = !self.packets.is_empty();
         self.packets.clear();
         self.bytes.clear();
-        was_any
     }
 
     pub(crate) fn is_empty(&self) -> bool {

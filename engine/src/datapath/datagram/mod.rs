@@ -17,11 +17,10 @@ use braid_wire::{PathId, QpId, SOURCE_PORT_BASE, Time};
 use self::queue::Queue;
 use self::routes::Routes;
 use super::{
-    Arrived, Caps, Datapath, Flushed, JoinError, Losses, Owner, Partner, Reach, Received, Segment,
+    Arrived, Caps, Datapath, JoinError, Losses, Owner, Partner, Reach, Received, Room, Segment,
     Taken, Via,
 };
 use crate::counters::WorkerCounters;
-use crate::discovery::PathMap;
 use crate::link::Link;
 use crate::signals::Signals;
 
@@ -95,8 +94,11 @@ impl Datapath for DatagramDatapath {
 
     fn close(&mut self, _: QpId) {}
 
-    fn has_room(&self) -> bool {
-        true
+    fn make_room(&mut self) -> Room {
+        if !self.queue.has_waiting() {
+            return Room::Open;
+        }
+        if self.queue.flush(&mut *self.link) { Room::Emptied } else { Room::Full }
     }
 
     fn send_segment(&mut self, _: Time, segment: &Segment<'_>) -> bool {
@@ -121,13 +123,6 @@ impl Datapath for DatagramDatapath {
         self.queue.alone(to, via, packet);
     }
 
-    fn send_batches(&mut self) -> Flushed {
-        if !self.queue.has_waiting() {
-            return Flushed::Nothing;
-        }
-        if self.queue.flush(&mut *self.link) { Flushed::Sent } else { Flushed::Full }
-    }
-
     fn flush(&mut self) -> bool {
         self.queue.seal();
         self.queue.flush(&mut *self.link)
@@ -139,6 +134,9 @@ impl Datapath for DatagramDatapath {
         _: &Regions,
         sink: &mut dyn FnMut(Arrived<'_>),
     ) -> io::Result<Taken> {
+        if let Some(map) = self.routes.as_ref().and_then(Routes::poll) {
+            sink(Arrived::Routes(&map));
+        }
         let mut bytes = 0;
         let packets = self.link.recv(&mut |received| {
             bytes += received.bytes.len();
@@ -170,20 +168,12 @@ impl Datapath for DatagramDatapath {
         if self.queue.has_waiting() { Some(Instant::now()) } else { self.link.next_due() }
     }
 
-    fn has_failed(&mut self) -> bool {
-        false
-    }
-
     fn watch(&mut self, to: SocketAddr) {
         self.routes.iter().for_each(|routes| routes.watch(to));
     }
 
     fn unwatch(&mut self, to: SocketAddr) {
         self.routes.iter().for_each(|routes| routes.forget(to));
-    }
-
-    fn poll_routes(&mut self) -> Vec<PathMap> {
-        self.routes.as_ref().map(Routes::poll).unwrap_or_default()
     }
 
     fn losses(&self) -> Losses {

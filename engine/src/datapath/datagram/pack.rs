@@ -15,7 +15,7 @@ pub(super) fn pack(queue: &mut Queue, segment: &Segment<'_>) {
     let len = header.encoded_len() + usize::from(header.len);
     let batch = queue.data(Shape { to: *to, via: *via, len });
     if segment.crc == Crc::On {
-        return batch.stage(|out| encode_checked(out, *header, payload));
+        return batch.stage(|out| encode_checked(out, header, payload));
     }
     batch.stage(|out| header.encode(out));
     if usize::from(header.len) <= STAGED || payload.pieces().len() > MAX_PIECES {
@@ -33,7 +33,7 @@ pub(super) fn pack_in_parts(queue: &mut Queue, segment: &Segment<'_>, serial: u3
     let Segment { header, payload, to, via, .. } = segment;
     let mut whole = Vec::new();
     if segment.crc == Crc::On {
-        encode_checked(&mut whole, *header, payload);
+        encode_checked(&mut whole, header, payload);
     } else {
         header.encode(&mut whole);
         payload.copy_to(&mut whole);
@@ -50,10 +50,10 @@ pub(super) fn pack_in_parts(queue: &mut Queue, segment: &Segment<'_>, serial: u3
     }
 }
 
-fn encode_checked(out: &mut Vec<u8>, mut header: DataHeader, payload: &Readable<'_>) {
+fn encode_checked(out: &mut Vec<u8>, header: &DataHeader, payload: &Readable<'_>) {
     let start = out.len();
     let head = header.encoded_len();
     out.resize(start + head, 0);
-    header.payload_crc = payload.copy_checked(out);
-    header.encode_at(&mut out[start..start + head]);
+    let payload_crc = payload.copy_checked(out);
+    DataHeader { payload_crc, ..*header }.encode_at(&mut out[start..start + head]);
 }

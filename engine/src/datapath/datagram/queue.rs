@@ -8,6 +8,9 @@ use super::batch::{Batch, Shape};
 use crate::counters::WorkerCounters;
 use crate::link::{Link, LinkCaps, Sent, Via};
 
+/// Batches that may wait, for more packets of no connection to be taken; their senders repeat them.
+const MAX_WAITING: usize = 64;
+
 /// Data goes first and acknowledgements of the same round after it, as many as possible in one
 /// batch: who waits for the data should not wait for a system call that is not about it. (One batch
 /// for both was tried: the acknowledgement then delays the data at the receiver, by more than the
@@ -68,13 +71,15 @@ impl Queue {
         self.seal_others();
     }
 
-    /// Adds a packet of no connection. Some of those are padded, and shorter ones do not share their batch, for the reason
-    /// of [`Queue::alone`].
+    /// Adds a packet of no connection, unless much is waiting already: anybody can provoke some. Some are padded, and shorter
+    /// ones do not share their batch, for the reason of [`Queue::alone`].
     pub(super) fn datagram(&mut self, to: SocketAddr, via: Via, bytes: &[u8]) {
         if self.others.segment_len().is_some_and(|len| len != bytes.len()) {
             self.seal_others();
         }
-        self.packet(to, via, bytes);
+        if self.waiting.len() < MAX_WAITING {
+            self.packet(to, via, bytes);
+        }
     }
 
     /// Whether complete batches wait.

@@ -1,5 +1,6 @@
 //! The routes to a worker's peers: found out on a thread of its own, again and again.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -26,7 +27,7 @@ enum Request {
 #[derive(Default)]
 struct Found {
     any: AtomicBool,
-    maps: Mutex<Vec<PathMap>>,
+    maps: Mutex<VecDeque<PathMap>>,
 }
 
 /// The worker's end. The thread ends soon after this is dropped.
@@ -62,14 +63,15 @@ impl Routes {
         let _ = self.requests.send(Request::Forget(to));
     }
 
-    /// What was found since the last time.
-    pub(crate) fn poll(&self) -> Vec<PathMap> {
+    /// The oldest that was found and not taken.
+    pub(crate) fn poll(&self) -> Option<PathMap> {
         if !self.found.any.load(Ordering::Relaxed) {
-            return Vec::new();
+            return None;
         }
-        self.found.any.store(false, Ordering::Relaxed);
         let mut maps = self.found.maps.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *maps)
+        let oldest = maps.pop_front();
+        self.found.any.store(!maps.is_empty(), Ordering::Relaxed);
+        oldest
     }
 }
 
@@ -127,8 +129,10 @@ impl Discoverer {
     }
 
     fn tell(&self, map: PathMap) {
-        self.found.maps.lock().unwrap_or_else(PoisonError::into_inner).push(map);
+        let mut maps = self.found.maps.lock().unwrap_or_else(PoisonError::into_inner);
+        maps.push_back(map);
         self.found.any.store(true, Ordering::Relaxed);
+        drop(maps);
         self.signals.wake();
     }
 }

@@ -68,6 +68,7 @@ impl Host {
                 Arrived::Placed(path, _) => Seen::Placed(path),
                 Arrived::Renewed(_, path, generation) => Seen::Renewed(path, generation),
                 Arrived::Refused => Seen::Refused,
+                Arrived::Routes(_) | Arrived::Failed => unreachable!("trunks say neither"),
             });
         };
         self.trunks.poll(self.now, &Regions::new([0; 16]), &mut sink);
@@ -89,7 +90,7 @@ impl Host {
             let payload = Readable::check(&gather, (PdId(0), Access::ALL), &regions);
             let segment = Segment {
                 id: QpId::new(id),
-                header,
+                header: &header,
                 payload: payload.expect("there is none"),
                 to: SocketAddr::from(([127, 0, 0, 1], 1)),
                 path,
