@@ -176,7 +176,7 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
 impl<'s> Run<'s> {
     fn new(session: &'s mut Session, phase: Phase) -> Result<Self, Failure> {
         let plan = &session.plan;
-        if phase.size > plan.slot_len || phase.depth == 0 || phase.depth > plan.slots {
+        if phase.size > plan.slot_len || phase.depth == 0 || phase.depth > plan.sends {
             return Err(Failure::Peer(format!("asked for a phase outside of its plan: {phase:?}")));
         }
         let (transmits, receives) = match (session.is_client, plan.bidirectional) {
@@ -222,7 +222,7 @@ impl<'s> Run<'s> {
                 self.fill_exposed(qp)?;
             }
             if self.receives && self.session.qps[qp].outstanding().1 == 0 {
-                for slot in 0..u64::from(self.session.plan.slots) {
+                for slot in 0..u64::from(self.session.plan.receives) {
                     self.post_receive(qp, slot)?;
                 }
             }

@@ -130,7 +130,7 @@ pub(crate) struct TestArgs {
     /// Both directions at once (bandwidth tests).
     #[arg(short = 'b', long)]
     pub(crate) bidirectional: bool,
-    /// Messages outstanding per queue pair [default: 8 MiB worth, 2 to 128]
+    /// Messages outstanding per queue pair [default: 8 MiB worth, 2 to 128; with --verify so much of all queue pairs together]
     #[arg(short = 't', long, value_parser = clap::value_parser!(u32).range(1..=8192))]
     pub(crate) tx_depth: Option<u32>,
     /// Atomic operation (atomic-lat).

@@ -139,7 +139,7 @@ impl<'s> Run<'s> {
         } else {
             self.session.exposed.write_at(0, &vec![0; len.max(8)]).attempt("memory")?;
         }
-        while receives && self.session.qps[0].outstanding().1 < self.session.plan.slots {
+        while receives && self.session.qps[0].outstanding().1 < self.session.plan.receives {
             self.post_receive()?;
         }
         Ok(())
@@ -195,7 +195,7 @@ impl<'s> Run<'s> {
     fn send(&mut self, message: u64) -> Result<(), Failure> {
         let len = self.phase.size as usize;
         let plan = &self.session.plan;
-        let most_open = u64::from(plan.slots) / 2;
+        let most_open = u64::from(plan.sends) / 2;
         if plan.verify && matches!(plan.test, Test::WriteLat | Test::SendLat) {
             // The piece is free: the message before has been answered, so it has arrived.
             pattern::fill(&mut self.buffer, 0, message);

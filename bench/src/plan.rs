@@ -23,7 +23,10 @@ pub(crate) struct Plan {
     /// Of the data queue pairs of both sides.
     #[serde(with = "by_name")]
     pub(crate) loss_recovery: LossRecovery,
-    /// Slots of memory per queue pair, and the bytes of each: the largest message.
+    /// Work requests that the queues of a queue pair hold.
+    pub(crate) sends: u32,
+    pub(crate) receives: u32,
+    /// Slots of memory per queue pair, which its messages use in turn, and the bytes of each: the largest message.
     pub(crate) slots: u32,
     pub(crate) slot_len: u64,
 }

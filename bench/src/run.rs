@@ -13,7 +13,7 @@ use crate::cli::{DatapathKind, Switch, Test, TestArgs};
 use crate::failure::{Attempt, Failure};
 use crate::json_file::JsonFile;
 use crate::latency;
-use crate::peer::cpu_seconds;
+use crate::peer::{WORKING_SET_BYTES, cpu_seconds};
 use crate::plan::{Extent, Order, Phase, Plan, SideReport};
 use crate::report::{self, Bandwidth, Latency, Results, Row};
 use crate::session::{self, Session, Side};
@@ -178,24 +178,31 @@ fn connect(
     server: SocketAddr,
     sizes: &[u64],
 ) -> Result<Session, Failure> {
-    let largest = sizes.iter().copied().max().unwrap_or(8);
-    let deepest = sizes.iter().map(|size| depth(args, *size)).max().unwrap_or(1);
-    let plan = Plan {
+    let plan = plan(test, args, sizes);
+    let session = Session::connect(side, server, plan)?;
+    if args.engine.discover == Switch::On {
+        session.wait_for_ways()?;
+    }
+    Ok(session)
+}
+
+fn plan(test: Test, args: &TestArgs, sizes: &[u64]) -> Plan {
+    let slot_len = slot_len(sizes.iter().copied().max().unwrap_or(8));
+    let sends = sizes.iter().map(|size| depth(args, *size)).max().unwrap_or(1);
+    // A receiver needs some slack to post its receives again.
+    let receives = if test == Test::SendBw { 4 * sends } else { sends };
+    Plan {
         test,
         qps: args.qps,
         verify: args.verify,
         bidirectional: args.bidirectional,
         atomic: args.atomic,
         loss_recovery: args.engine.loss_recovery,
-        // A receiver needs some slack to post its receives again.
-        slots: if test == Test::SendBw { 4 * deepest } else { deepest },
-        slot_len: slot_len(largest),
-    };
-    let session = Session::connect(side, server, plan)?;
-    if args.engine.discover == Switch::On {
-        session.wait_for_ways()?;
+        sends,
+        receives,
+        slots: if args.verify { receives } else { slots(args, slot_len).min(receives) },
+        slot_len,
     }
-    Ok(session)
 }
 
 fn sizes(test: Test, args: &TestArgs) -> Vec<u64> {
@@ -205,10 +212,17 @@ fn sizes(test: Test, args: &TestArgs) -> Vec<u64> {
     vec![args.size.unwrap_or(test.default_size())]
 }
 
-/// Messages outstanding per queue pair.
+/// Messages outstanding per queue pair. Those that are verified have memory of their own: of it the queue pairs get a part each.
 fn depth(args: &TestArgs, size: u64) -> u32 {
-    let by_bytes = OUTSTANDING_BYTES / size.max(1) / u64::from(args.qps);
+    let sharers = if args.verify { args.qps.into() } else { 1 };
+    let by_bytes = OUTSTANDING_BYTES / size.max(1) / sharers;
     args.tx_depth.unwrap_or(by_bytes.clamp(2, 128) as u32)
+}
+
+/// Slots of memory per queue pair where nobody looks at the bytes. Then its messages may overlap, as those of perftest do: how
+/// much memory a test goes through does not depend on how much is posted.
+fn slots(args: &TestArgs, slot_len: u64) -> u32 {
+    (WORKING_SET_BYTES as u64 / slot_len / u64::from(args.qps)).clamp(1, u32::MAX.into()) as u32
 }
 
 /// Slots begin on cache lines, so that messages do not share them.
@@ -279,4 +293,45 @@ fn measure_latency(session: &mut Session, phase: Phase) -> Result<(Row, SideRepo
         ..Row::default()
     };
     Ok((row, report))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn plan_of(line: &str) -> Plan {
+        let cli = Cli::try_parse_from(line.split_whitespace()).expect("a command line");
+        let (Command::WriteBw(args) | Command::SendBw(args)) = &cli.command else {
+            panic!("another test")
+        };
+        let test =
+            if matches!(cli.command, Command::SendBw(_)) { Test::SendBw } else { Test::WriteBw };
+        plan(test, args, &sizes(test, args))
+    }
+
+    #[test]
+    fn a_queue_pair_keeps_as_much_outstanding_however_many_there_are() {
+        for qps in [1_u64, 100, 1_000, 10_000] {
+            let plan = plan_of(&format!("braid-perf write-bw -s 4096 -q {qps}"));
+            assert_eq!((plan.sends, plan.receives), (128, 128), "{qps} queue pairs");
+            let most = (4096 * qps).max(WORKING_SET_BYTES as u64);
+            assert!(plan.total_bytes() <= most, "{qps} queue pairs: {plan:?}");
+        }
+        assert_eq!(plan_of("braid-perf send-bw -s 4096 -q 16384").receives, 512);
+    }
+
+    #[test]
+    fn messages_that_are_verified_have_memory_of_their_own() {
+        for (line, sends, slots) in [
+            ("braid-perf write-bw --verify -s 4096 -q 1000", 2, 2),
+            ("braid-perf write-bw --verify -s 4096 -q 100 -t 64", 64, 64),
+            ("braid-perf send-bw --verify -s 4096 -q 100", 20, 80),
+        ] {
+            let plan = plan_of(line);
+            assert_eq!((plan.sends, plan.slots), (sends, slots), "{line}");
+        }
+    }
 }

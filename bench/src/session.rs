@@ -221,7 +221,9 @@ impl Session {
 /// A client's plan is as hostile as any input.
 fn check_plan(plan: &Plan) -> Result<(), Failure> {
     let sane = (1..=16384).contains(&plan.qps)
-        && (1..=65536).contains(&plan.slots)
+        && (1..=65536).contains(&plan.sends)
+        && (1..=65536).contains(&plan.receives)
+        && (1..=plan.receives).contains(&plan.slots)
         && (1..=braid::MAX_MESSAGE).contains(&plan.slot_len)
         && plan.total_bytes() <= 1 << 36;
     if sane { Ok(()) } else { Err(Failure::Peer(format!("asked for what cannot be: {plan:?}"))) }
@@ -248,7 +250,7 @@ impl Parts {
         let engine = &side.engine;
         let pd = engine.alloc_pd();
         let control = Control::new(engine, &pd)?;
-        let per_qp = 2 * plan.slots as usize + 8;
+        let per_qp = (plan.sends + plan.receives) as usize + 8;
         let cq = engine.create_cq(per_qp * plan.qps as usize).attempt("completion queue")?;
         let bytes = plan.total_bytes() as usize;
         let mr = |len| pd.alloc_mr(len, Access::ALL).attempt("memory");
@@ -287,8 +289,8 @@ impl Parts {
     }
 
     fn data_qp(&self) -> Result<QueuePair, Failure> {
-        let depth = self.plan.slots + 2;
-        let mut options = QpOptions::new(&self.cq, &self.cq).queues(depth, depth);
+        let (sends, receives) = (self.plan.sends + 2, self.plan.receives + 2);
+        let mut options = QpOptions::new(&self.cq, &self.cq).queues(sends, receives);
         options.config.cc = self.side.cc;
         options.config.recovery = self.plan.loss_recovery;
         self.pd.create_qp(options).attempt("queue pair")
