@@ -41,7 +41,9 @@ impl QueuePair {
     pub(crate) fn on_disconnect(&mut self, last: FinalAck, path: PathId) -> bool {
         if self.state.receives() {
             let Some(link) = self.link.as_mut() else { return false };
-            let Some(requests) = link.on_final_ack(last) else { return false };
+            // READs and atomics are acknowledged when they arrive, and refused when their turn comes.
+            let refused = |psn| last.refusal.is_some() && self.sq.awaits_answer(psn);
+            let Some(requests) = link.on_final_ack(last, refused) else { return false };
             self.settle_sends();
             if let Some(code) = last.refusal {
                 self.on_refusal(code, requests);
@@ -76,8 +78,8 @@ impl QueuePair {
 
 impl Link {
     /// Takes what both streams have brought to the other end. Returns the PSN of the first request that has not taken
-    /// effect there. `None`: it cannot be true.
-    fn on_final_ack(&mut self, last: FinalAck) -> Option<Psn> {
+    /// effect there; `refused`: whether it may have been acknowledged before. `None`: it cannot be true.
+    fn on_final_ack(&mut self, last: FinalAck, refused: impl FnOnce(Psn) -> bool) -> Option<Psn> {
         let requests = Psn::expand(last.requests, self.requests.window.una());
         let responses = match &self.answers {
             Some(answers) => Psn::expand(last.responses, answers.stream.window.una()),
@@ -87,7 +89,7 @@ impl Link {
             Some(answers) => answers.stream.can_end_at(responses),
             None => last.responses == self.remote.send_psn,
         };
-        if !is_possible || !self.requests.can_end_at(requests) {
+        if !is_possible || !(self.requests.can_end_at(requests) || refused(requests)) {
             return None;
         }
         self.requests.on_final_ack(requests);

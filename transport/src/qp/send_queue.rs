@@ -181,6 +181,12 @@ impl SendQueue {
         self.entries[index].last.map(|last| (self.base + index as u64, last))
     }
 
+    /// Whether this PSN is that of a READ or atomic under way without a response.
+    pub(crate) fn awaits_answer(&self, psn: Psn) -> bool {
+        let waits = |entry: &Entry| entry.wr.op.needs_response() && !entry.answered;
+        self.entries.iter().any(|entry| waits(entry) && entry.covers(psn))
+    }
+
     /// A response has arrived whole. Returns the last PSN of its request, which so has arrived too.
     pub(crate) fn on_answer(&mut self, seq: u64) -> Option<Psn> {
         let entry = self.get_mut(seq).filter(|entry| !entry.answered)?;

@@ -148,6 +148,34 @@ fn an_end_that_cannot_be_true_changes_nothing() {
     assert!(pair.control(&said));
 }
 
+/// A READ is acknowledged when it arrives, and refused when its turn comes: the peer ends at a PSN that it has
+/// acknowledged before.
+#[test]
+fn a_request_may_be_refused_that_was_acknowledged_before() {
+    let mut pair = pair();
+    pair.write(1);
+    pair.post(SendOp::Read { remote: pair.remote() }, 64);
+    let sent = pair.send();
+    let [write, read] = [0, 1].map(|index| sent[index].header.psn);
+    let early = pair.arrive(&sent[1]).expect("it comes out of order");
+    pair.ack(&early);
+    pair.ack(&Ack { cumulative: read, ..early });
+    assert_eq!(statuses(&mut pair), [Status::Success]);
+    let disconnect = pair.end_receiver();
+    let said = first(&pair, disconnect);
+    let ControlKind::Disconnect(last) = said.kind else { panic!("{said:?}") };
+    let ends_at = |requests, refusal| {
+        let kind = ControlKind::Disconnect(FinalAck { requests, refusal, ..last });
+        Control { kind, ..said }
+    };
+    let refusal = Some(NakCode::RemoteAccess);
+    for lie in [ends_at(write, refusal), ends_at(read, None)] {
+        assert!(!pair.control(&lie), "{lie:?}");
+    }
+    assert!(pair.control(&ends_at(read, refusal)), "what the peer says last is not believed");
+    assert_eq!(statuses(&mut pair), [Status::RemoteAccess]);
+}
+
 #[test]
 fn only_the_queue_pair_that_asked_can_be_told_that_the_other_is_unknown() {
     let mut pair = pair();
