@@ -10,7 +10,8 @@ use braid_transport::{
     QpState, QueuePair, Refusal, Remote, SendOp, Transmit, TransmitBody,
 };
 use braid_wire::{
-    BASE_DATAGRAM, Crc, DataHeader, Opcode, PROBE_LEN, PathId, Probe, ProbeKind, QpId, Time, Token,
+    Ack, BASE_DATAGRAM, Bitmap, Crc, DataHeader, Opcode, PROBE_LEN, PathId, Probe, ProbeKind, QpId,
+    Stream, Time, Token,
 };
 
 use everything::Everything;
@@ -141,6 +142,27 @@ impl Host {
         self.endpoint.post_send(self.now, self.slot, wr).unwrap();
     }
 
+    /// The peer acknowledges the first so many segments.
+    fn acknowledge(&mut self, segments: u32) {
+        let ack = Ack {
+            qp: QpId::new(2),
+            token: TOKEN,
+            stream: Stream::Requests,
+            cumulative: segments,
+            highest: segments - 1,
+            nak: None,
+            rnr_delay_us: 0,
+            path: PathId::default(),
+            ecn_marks: 0,
+            stamp: self.now.stamp(),
+            delay_ns: 0,
+            received: segments,
+            duplicates: 0,
+            bitmap: Bitmap::default(),
+        };
+        self.endpoint.on_ack(self.now, self.slot, &ack, &mut self.paths);
+    }
+
     /// A message without payload arrives, the peer's first.
     fn receive(&mut self, opcode: Opcode, retransmission: bool) -> Admit {
         let remote = self.memory.remote();
@@ -233,6 +255,7 @@ fn a_path_that_shrinks_is_found_out_by_a_time_out_and_used_again_when_it_grows()
     host.run(ms(400));
     let again: Vec<_> = std::mem::take(&mut host.segments);
     assert!(!again.is_empty() && again.iter().all(|sent| *sent == (MTU, true)), "{again:?}");
+    host.acknowledge(3);
     host.write(full);
     host.run(Duration::ZERO);
     assert_eq!(host.segments.first(), Some(&(1392, false)), "new ones fit");

@@ -230,7 +230,7 @@ impl Endpoint {
         self.free.len() == self.members.len()
     }
 
-    /// Bytes in flight, headers included.
+    /// Bytes in flight, headers included; without those of streams that have timed out again and again.
     pub fn in_flight(&self) -> u64 {
         self.in_flight
     }

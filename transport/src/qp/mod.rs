@@ -24,8 +24,10 @@ mod peak;
 mod psn_set;
 mod recovery;
 mod recv_queue;
+mod refusals;
 mod repeats;
 mod responses;
+mod room;
 mod rtt;
 mod scatter;
 mod send_queue;
@@ -297,10 +299,10 @@ impl QueuePair {
         !self.completions.is_empty()
     }
 
-    /// Bytes in flight, both streams.
+    /// Bytes in flight that the peer's receive buffer may hold, both streams.
     pub(crate) fn in_flight(&self) -> u64 {
         let Some(link) = self.link.as_ref() else { return 0 };
-        link.all_outgoing().map(|stream| stream.window.in_flight()).sum()
+        link.all_outgoing().map(Outgoing::in_flight).sum()
     }
 
     /// When [`QueuePair::on_timeout`] wants to be called; [`Time::FAR_FUTURE`]: never.

@@ -12,11 +12,13 @@ use super::credit::Credit;
 use super::pacer::Pacer;
 use super::paws::Paws;
 use super::recovery::{Detector, PROBES, Report};
+use super::refusals::Refusals;
 use super::repeats::Repeats;
+use super::room::{Block, Room};
 use super::rtt::Rtt;
 use super::send_queue::Next;
 use super::train::{OpenTrain, OpenTurn, TrainLimit};
-use super::window::{Echo, Segment, Tally, Window};
+use super::window::{Echo, Phase, Segment, Tally, Window};
 use crate::{QpConfig, Remote};
 
 #[derive(Clone, Debug)]
@@ -44,9 +46,7 @@ pub(crate) struct Outgoing {
     probes: usize,
     /// "Receiver not ready": nothing goes out before.
     paused_until: Option<Time>,
-    /// The PSN that it named last.
-    refused: Psn,
-    rnr_tries: u32,
+    refusals: Refusals,
     asks: Asks,
     ecn_marks: u16,
     /// Where a NIC may place payloads unseen.
@@ -66,33 +66,14 @@ pub(crate) struct Lesson {
     pub(crate) ecn_marks: u64,
 }
 
-/// What the peer and the endpoint leave this stream.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
-    /// Packets that the peer tracks beyond its ePSN.
-    pub(crate) window: u16,
-    /// Segments that it has receive buffers for.
-    pub(crate) segments: u32,
-    /// Bytes that the endpoint may still have in flight.
-    pub(crate) budget: u64,
-    /// Bytes of a whole train.
-    pub(crate) train: u64,
-}
-
 /// A train that is not whole leaves only while fewer than so many are under way: with more, word that lets the rest
 /// of it leave is soon there. (Linux' TCP defers a send likewise, tcp_tso_should_defer.)
 const TRAINS_UNDER_WAY: u64 = 4;
 
-/// Why nothing can be sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Block {
-    /// Something of this stream's own; an event will change it.
-    Own,
-    /// The endpoint's budget, which other queue pairs use up: so many bytes of it would do.
-    Budget(u64),
-    /// The controller's rate: nothing but time is wanting.
-    Rate,
-}
+/// After so many time-outs in a row a stream sends nothing but probes, and the peer's receive buffer is taken to hold
+/// nothing of it: it leaves that to other queue pairs. (TCP's window is one segment after the first, RFC 5681, 3.1; but
+/// that one may be spurious, and then much may still arrive.)
+const SILENT: u8 = 2;
 
 /// What a time-out means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,8 +110,7 @@ impl Outgoing {
             waits_since: Time::ZERO,
             probes: 0,
             paused_until: None,
-            refused: first,
-            rnr_tries: 0,
+            refusals: Refusals::default(),
             asks: Asks::new(room, config.ask_every),
             ecn_marks: 0,
             blind: None,
@@ -151,6 +131,9 @@ impl Outgoing {
         if !fresh && self.probes > 0 {
             return Ok(());
         }
+        if self.is_silent() {
+            return Err(Block::Own);
+        }
         if fresh && self.window.span() >= u64::from(room.window) {
             return Err(Block::Own);
         }
@@ -170,6 +153,15 @@ impl Outgoing {
         }
         let open = self.pacer.as_ref().is_none_or(|pacer| pacer.is_open(now));
         if open { Ok(()) } else { Err(Block::Rate) }
+    }
+
+    fn is_silent(&self) -> bool {
+        self.timeouts >= SILENT
+    }
+
+    /// Bytes in flight that the peer's receive buffer may hold.
+    pub(crate) fn in_flight(&self) -> u64 {
+        if self.is_silent() { 0 } else { self.window.in_flight() }
     }
 
     /// Nothing more leaves for now.
@@ -464,18 +456,17 @@ impl Outgoing {
         delay: Duration,
         retry: Option<u8>,
     ) -> bool {
-        if psn < self.window.una() || self.paused_until.is_some() {
+        let segments = [psn, self.window.una()].map(|psn| self.window.get(psn));
+        let [Some(refused), Some(oldest)] = segments else { return true };
+        if refused.phase == Phase::Acked {
             return true;
         }
-        // Segments of a message may be refused in any order; only an arrival shows that it is another.
-        if self.window.una() > self.refused {
-            self.rnr_tries = 0;
+        let times = self.refusals.count(refused.source, oldest.source);
+        if self.paused_until.is_none() {
+            self.paused_until = Some(now + delay);
+            self.forget_timeouts();
         }
-        self.rnr_tries += 1;
-        self.refused = psn;
-        self.paused_until = Some(now + delay);
-        self.forget_timeouts();
-        retry.is_none_or(|limit| self.rnr_tries <= u32::from(limit))
+        retry.is_none_or(|limit| times <= u32::from(limit))
     }
 
     /// When [`Outgoing::on_timeout`] wants to be called; [`Time::FAR_FUTURE`]: never.
@@ -535,6 +526,7 @@ impl Outgoing {
             return Timeout::None;
         }
         self.paused_until = None;
+        self.refusals.begin_round();
         let all = |_: &mut Detector, window: &mut Window, lost: &mut dyn FnMut(&Segment)| {
             window.lose_from(window.una(), usize::MAX, lost);
         };

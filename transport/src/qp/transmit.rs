@@ -4,7 +4,7 @@ use braid_lb::PathSet;
 use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, Opcode, Psn, Stream, Time};
 
 use super::incoming::Incoming;
-use super::outgoing::{Block, Room};
+use super::room::{Block, Room};
 use super::send_queue::{Limits, Next};
 use super::train::OpenTrain;
 use super::window::Segment;

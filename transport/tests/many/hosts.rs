@@ -62,6 +62,8 @@ pub(crate) struct Host {
     pub(crate) count: Vec<usize>,
     /// Why segments were turned away.
     pub(crate) refusals: Vec<Refusal>,
+    /// So many queue pairs, the first ones, send into nothing.
+    pub(crate) cut_off: usize,
     /// Packets that have left: segments, and all others.
     pub(crate) segments: usize,
     pub(crate) notes: usize,
@@ -107,6 +109,7 @@ impl Host {
             order: Vec::new(),
             count: Vec::new(),
             refusals: Vec::new(),
+            cut_off: 0,
             segments: 0,
             notes: 0,
         }
@@ -237,6 +240,9 @@ impl World {
             let takes = Duration::from_nanos(len * 1_000 / self.settings.bytes_per_us);
             pipe.free_at = pipe.free_at.max(self.now) + takes;
             let id = from.endpoint.qp(transmit.slot).id();
+            if index_of(id) < from.cut_off {
+                continue;
+            }
             pipe.packets.push_back((pipe.free_at + self.settings.delay, id, transmit.body));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_transport::{EndpointConfig, SendOp, TransmitBody};
+use braid_transport::{EndpointConfig, QpConfig, SendOp, TransmitBody};
 
 use crate::hosts::{Settings, World};
 
@@ -67,6 +67,23 @@ fn thousands_take_turns_at_a_small_receive_buffer() {
         let ahead = write_everywhere(&mut world, 2, 8);
         assert!(ahead <= 4, "of {qps} queue pairs one was {ahead} messages ahead of another");
         assert_nothing_resent(&world);
+    }
+}
+
+/// Whoever hears nothing leaves the receive buffer to the others, long before it gives up.
+#[test]
+fn queue_pairs_that_are_cut_off_do_not_hold_up_the_others() {
+    // A message may fill the buffer, and so may segments that are sent again and again.
+    for (cut_off, buffer, len) in
+        [(1, 4096, 4096), (7, 4096, 4096), (1, 64 << 10, 1 << 20), (7, 8192, 64 << 10)]
+    {
+        let mut world = world(8, buffer, 1_000);
+        world.hosts[0].cut_off = cut_off;
+        let write = SendOp::Write { remote: world.memory.remote(), imm: None };
+        (0..8).for_each(|qp| world.post(qp, write, len));
+        let limit = QpConfig::default().retry_timeout / 3;
+        world.run(8 - cut_off, limit);
+        assert!(world.hosts[0].order.iter().all(|qp| *qp >= cut_off));
     }
 }
 

@@ -1,25 +1,83 @@
 //! "Receiver not ready", answered by hand.
 
-use braid_transport::QpConfig;
-use braid_wire::NakCode;
+use braid_transport::{QpConfig, Status};
+use braid_wire::{Ack, NakCode};
 
-use crate::hosts::Pair;
+use crate::hosts::{Pair, Sent};
+
+fn pair(rnr_retry: u8) -> Pair {
+    let config = QpConfig { rnr_retry: Some(rnr_retry), ask_every: 1, ..QpConfig::default() };
+    Pair::new(config, 1)
+}
+
+/// An acknowledgement of nothing, in which a refusal can be said.
+fn nothing(pair: &mut Pair, sent: &[Sent]) -> Ack {
+    let last = sent.last().expect("something was sent");
+    let ack = pair.arrive(last).expect("it asks");
+    Ack { rnr_delay_us: 100, bitmap: Default::default(), ..ack }
+}
+
+fn refuse(pair: &mut Pair, ack: &Ack, sent: &Sent) {
+    let nak = Some((NakCode::ReceiverNotReady, sent.header.psn));
+    pair.ack(&Ack { nak, ..ack.clone() });
+}
+
+/// What was refused goes out again.
+fn resend(pair: &mut Pair) {
+    while pair.send().is_empty() {
+        pair.sleep();
+    }
+}
 
 #[test]
 fn refusals_of_one_message_count_together_in_whatever_order_its_segments_arrive() {
-    let config = QpConfig { rnr_retry: Some(2), ask_every: 1, ..QpConfig::default() };
-    let mut pair = Pair::new(config, 1);
+    let mut pair = pair(2);
     pair.write(2);
     let sent = pair.send();
-    let mut ack = pair.arrive(&sent[1]).expect("it asks");
-    ack.rnr_delay_us = 100;
+    let ack = nothing(&mut pair, &sent);
     for (round, refused) in [1, 0, 1].into_iter().enumerate() {
         assert_eq!(pair.completed(), 0, "round {round}");
-        ack.nak = Some((NakCode::ReceiverNotReady, sent[refused].header.psn));
-        pair.ack(&ack);
-        while round < 2 && pair.send().is_empty() {
-            pair.sleep();
+        if round > 0 {
+            resend(&mut pair);
         }
+        refuse(&mut pair, &ack, &sent[refused]);
     }
     assert_eq!(pair.completed(), 1, "the third refusal is one too many");
+}
+
+/// In every round the path of the second message is the faster one.
+#[test]
+fn the_oldest_message_that_is_refused_ends_however_the_refusals_overtake_each_other() {
+    let mut pair = pair(2);
+    (0..2).for_each(|_| pair.write(1));
+    let sent = pair.send();
+    let ack = nothing(&mut pair, &sent);
+    for round in 0..3 {
+        assert_eq!(pair.completed(), 0, "round {round}");
+        if round > 0 {
+            resend(&mut pair);
+        }
+        refuse(&mut pair, &ack, &sent[1]);
+        refuse(&mut pair, &ack, &sent[0]);
+    }
+    let statuses: Vec<Status> = pair.completions().iter().map(|done| done.status).collect();
+    assert_eq!(statuses, [Status::RnrRetryExceeded, Status::Flushed]);
+}
+
+#[test]
+fn refusals_of_messages_that_arrived_then_do_not_count_for_the_next() {
+    let mut pair = pair(2);
+    (0..3).for_each(|_| pair.write(1));
+    let sent = pair.send();
+    let ack = nothing(&mut pair, &sent);
+    for message in &sent {
+        for _ in 0..2 {
+            refuse(&mut pair, &ack, message);
+            resend(&mut pair);
+        }
+        let cumulative = (message.header.psn + 1) & 0xFF_FFFF;
+        pair.ack(&Ack { cumulative, ..ack.clone() });
+        let statuses: Vec<Status> = pair.completions().iter().map(|done| done.status).collect();
+        assert_eq!(statuses, [Status::Success]);
+    }
 }
