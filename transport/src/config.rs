@@ -22,16 +22,18 @@ pub struct QpConfig {
     pub window: u16,
     /// READs and atomics that it serves at a time.
     pub max_rd_atomic: u8,
-    /// How long it tries without any progress before it gives up with `RetryExceeded`; time in which its driver did not
-    /// run is not counted. Also how long it tells the peer that it has ended.
+    /// How long it tries without any progress before it gives up with `RetryExceeded`, up to one time-out longer; time in
+    /// which its driver did not run is not counted, nor is a wait for room in the peer's receive buffer, which a queue
+    /// pair leaves to others after two time-outs. Also how long it tells the peer that it has ended.
     pub retry_timeout: Duration,
-    /// Times that the peer may answer "receiver not ready" to one message; `None`: no limit.
+    /// Times that the peer may answer "receiver not ready" to one message, the oldest that it has no receive for; `None`:
+    /// no limit.
     pub rnr_retry: Option<u8>,
     /// How long a peer is told to wait when no receive is posted.
     pub rnr_delay: Duration,
     /// Shortest retransmission time-out.
     pub min_rto: Duration,
-    /// Longest.
+    /// Longest; twice that where other queue pairs of the endpoint measure round trips as long.
     pub max_rto: Duration,
     /// How lost packets are told from late ones.
     pub recovery: LossRecovery,
@@ -86,7 +88,8 @@ pub struct EndpointConfig {
     pub peer_receive_buffer: u64,
     /// How often the queue pairs, one after the other, ask for a sign of life.
     pub ping_interval: Duration,
-    /// Silence after which the peer is dead, of time in which the driver ran.
+    /// Silence after which the peer is dead, in whole intervals of pings, of time in which the driver ran. Each time that it
+    /// did not for more than an interval costs up to an eighth of one more.
     pub peer_timeout: Duration,
     /// What the path carries is searched, from [`braid_wire::BASE_DATAGRAM`], which set-up has proved, up to what the
     /// longest segments agreed on take, and followed as it changes (RFC 8899). Otherwise it carries whatever is agreed.

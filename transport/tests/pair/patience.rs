@@ -96,3 +96,30 @@ fn who_waits_for_nothing_leaves_a_peer_alone_that_answers() {
     }
     assert_eq!(pair.sender_state(), QpState::ReadyToSend);
 }
+
+/// Away for longer than an interval, again and again: who runs between that still finds out, and only time in which it
+/// ran counts.
+#[test]
+fn a_dead_peer_is_noticed_by_who_is_often_away() {
+    for (runs, away) in [(90, 110), (450, 2_000), (15, 101), (1_000, 60_000)] {
+        let interval = 100 * MS;
+        let (runs, away) = (runs * MS, away * MS);
+        let config = EndpointConfig {
+            ping_interval: interval,
+            peer_timeout: SECOND,
+            ..EndpointConfig::default()
+        };
+        let mut pair = Pair::with(QpConfig::default(), config);
+        let (mut ran, mut times) = (Duration::ZERO, 0);
+        let most = |times: u32| SECOND + 2 * interval + times * (runs.min(interval / 8));
+        while pair.sender_state() == QpState::ReadyToSend {
+            assert!(ran <= most(times), "runs {runs:?}, is away {away:?}: not noticed in {ran:?}");
+            let start = pair.now;
+            outage(&mut pair, runs);
+            pair.now = pair.now.max(start + runs);
+            ran += runs;
+            times += 1;
+            pair.pass(away);
+        }
+    }
+}

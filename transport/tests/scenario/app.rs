@@ -13,6 +13,8 @@ use super::world::World;
 
 /// Longest wait before the application tries again to post to a full queue.
 const RETRY: Duration = Duration::from_micros(300);
+/// Longest stay in SQD once everything that was begun has ended.
+pub(crate) const LONGEST_DRAIN: Duration = Duration::from_millis(20);
 
 impl World {
     pub(crate) fn act(&mut self, host: usize) {
@@ -145,7 +147,7 @@ impl World {
         let queue = &self.queues[host][qp];
         if queue.is_alive() {
             assert_eq!(queue.drain, Drain::Draining, "drained, though nobody waits for it");
-            self.queues[host][qp].drain = Drain::Drained(self.wait(Duration::from_millis(20)));
+            self.queues[host][qp].drain = Drain::Drained(self.wait(LONGEST_DRAIN));
             self.hosts[host].links[qp].quiet = true;
         }
     }

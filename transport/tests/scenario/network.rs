@@ -248,6 +248,11 @@ impl Network {
         }
     }
 
+    /// No datagram takes longer.
+    pub(crate) fn longest_flight(&self) -> Duration {
+        self.delay + self.skew + self.jitter + self.faults.late_up_to
+    }
+
     pub(crate) fn next_arrival(&self) -> Time {
         self.flights.peek().map_or(Time::FAR_FUTURE, |flight| flight.0.at)
     }

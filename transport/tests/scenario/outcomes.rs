@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use braid_transport::{EventKind, QpState, SendOp, Status};
+use braid_transport::{EndpointConfig, EventKind, QpState, SendOp, Status};
 use braid_wire::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::app::LONGEST_DRAIN;
 use super::network::Cut;
 use super::queue::{Fate, Queue};
 use super::route::Route;
@@ -209,17 +210,20 @@ fn silence(world: &mut World) {
     world.run_until(at, |_| false);
     world.silent[1] = true;
     stop_posting(world);
-    let bound = world.settings.endpoint.peer_timeout + Duration::from_secs(2);
+    // The last that the peer has sent may still come. Then begins an interval, and after that the time that counts. Who
+    // was away for an interval listens for an eighth of one before it counts again.
+    let EndpointConfig { peer_timeout, ping_interval, .. } = world.settings.endpoint;
+    let bound = world.network.longest_flight() + 2 * ping_interval + peer_timeout;
     let settled = |world: &World| world.queues[0].iter().all(Queue::is_settled);
-    let done = world.run_until(at + bound, settled);
-    assert!(done, "{bound:?} after the peer's death work is still open: {}", standing(world));
     // Also those that wait for nothing.
     let dead = |world: &World| {
         world.hosts[0].links.iter().all(|link| {
             link.slot.is_none_or(|slot| world.hosts[0].endpoint.qp(slot).state() == QpState::Error)
         })
     };
-    assert!(world.run_until(at + bound, dead), "a queue pair outlives its peer");
+    let done = world.run_host_0(bound, 1.0 + 1.0 / 8.0, |world| settled(world) && dead(world));
+    assert!(settled(world), "after {bound:?} work is still open: {}", standing(world));
+    assert!(done, "a queue pair outlives its peer by {bound:?}");
     for queue in world.queues[0].iter().filter(|queue| !queue.is_alive()) {
         let status = queue.failure.map_or(Status::Flushed, |(_, status, _)| status);
         assert!(matches!(status, Status::RetryExceeded | Status::Flushed), "{status}");
@@ -278,8 +282,7 @@ fn black_hole(world: &mut World) {
     };
     let all_calm =
         |world: &World| world.queues[0].iter().zip(&world.queues[1]).all(|(a, b)| calm([a, b]));
-    let bound = world.settings.faults.calm_at.max(at) + Duration::from_secs(5);
-    let done = world.run_until(bound, all_calm);
+    let done = world.run_until(hole_found_by(world), all_calm);
     assert!(done, "nobody notices that data does not get through: {}", standing(world));
     // Who hears of the end may look at what has happened before who tells it does.
     world.run_until(world.now + micros(1_000), |_| false);
@@ -289,6 +292,17 @@ fn black_hole(world: &mut World) {
         assert!(gave_up || (a.is_alive() && b.is_alive()), "it failed for another reason");
     }
     world.audit();
+}
+
+/// When the last has noticed that nothing gets through from now on. Streams share the peer's receive buffer: who waits
+/// for it begins when all before it are silent, each after two time-outs. A time-out is put off to twice the longest at
+/// most. The other end asks in turn, and is told.
+fn hole_found_by(world: &World) -> Time {
+    let Settings { qps, pause, ref endpoint, ref qp, ref faults, .. } = world.settings;
+    let (streams, time_out) = (2 * qps as u32, 2 * qp[0].max_rto.max(qp[1].max_rto));
+    let calm_at = (world.now + world.network.longest_flight()).max(faults.calm_at + pause);
+    let gives_up = (2 * streams + 1) * time_out + qp[0].retry_timeout;
+    calm_at + LONGEST_DRAIN + gives_up + streams * endpoint.ping_interval
 }
 
 fn sabotaged(world: &mut World, sabotage: Sabotage) {

@@ -35,6 +35,8 @@ pub(crate) struct World {
     /// The index of the work request that must fail, on host 0's queue pair 0.
     pub(crate) struck: Option<usize>,
     busy_until: [Time; 2],
+    /// How long each host has not run in all.
+    pub(crate) away: [Duration; 2],
     /// When a host looks at completions that it has left lying.
     collect_at: [Time; 2],
     events: u64,
@@ -70,6 +72,7 @@ impl World {
             silent: [false; 2],
             struck,
             busy_until: [Time::ZERO; 2],
+            away: [Duration::ZERO; 2],
             collect_at: [Time::FAR_FUTURE; 2],
             events: 0,
         };
@@ -113,6 +116,25 @@ impl World {
         }
     }
 
+    /// Runs until the condition holds, at most until host 0 has run for so long; what it is away for counts `cost` times.
+    pub(crate) fn run_host_0(
+        &mut self,
+        span: Duration,
+        cost: f64,
+        done: impl Fn(&World) -> bool,
+    ) -> bool {
+        let (end, away) = (self.now.max(self.busy_until[0]) + span, self.away[0]);
+        loop {
+            let before = self.away[0];
+            if self.run_until(end + (before - away).mul_f64(cost), &done) {
+                return true;
+            }
+            if self.away[0] == before {
+                return false;
+            }
+        }
+    }
+
     fn deliver(&mut self) {
         let Some((to, datagram)) = self.network.arrive() else { return };
         if !self.silent[to] {
@@ -148,7 +170,9 @@ impl World {
         self.look(host);
         let next = self.hosts[host].endpoint.next_timeout(&self.hosts[host].paths);
         assert!(next.is_none_or(|at| at > self.now), "a timer that was due stays due");
-        self.busy_until[host] = self.now + TURN + self.distraction();
+        let away = TURN + self.distraction();
+        self.away[host] += away;
+        self.busy_until[host] = self.now + away;
     }
 
     /// The application looks at its completions, now or a little later.
