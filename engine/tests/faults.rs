@@ -77,7 +77,7 @@ fn all_of_it_under_every_path_policy() {
         seed: 15,
         ..Faults::default()
     };
-    for lb in [LbPolicy::Ecmp, LbPolicy::RoundRobin, LbPolicy::Oblivious] {
+    for lb in [LbPolicy::ECMP, LbPolicy::ROUND_ROBIN, LbPolicy::OBLIVIOUS] {
         for paths in [1, 64] {
             let config = EngineConfig { faults, lb, paths, ..local() };
             survive(&format!("{lb:?} over {paths} paths"), &config);

@@ -21,9 +21,9 @@ const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(250);
 /// A path that was back for less than this before it went down again is flapping.
 const STEADY: Duration = Duration::from_secs(2);
 /// How long a flapping path waits for its first probe: this at first, doubling ..
-const MIN_HOLD_OFF: Duration = Duration::from_millis(10);
+const MIN_HOLD_DOWN: Duration = Duration::from_millis(10);
 /// .. up to this.
-const MAX_HOLD_OFF: Duration = Duration::from_millis(500);
+const MAX_HOLD_DOWN: Duration = Duration::from_millis(500);
 /// Two probes this far apart have different stamps ([`Time::stamp`]).
 const STAMP_UNIT: Duration = Duration::from_nanos(16);
 
@@ -39,7 +39,7 @@ pub(crate) struct Health {
     down: Option<Down>,
     /// When a probe or a packet last brought it back.
     back_at: Option<Time>,
-    hold_off: Duration,
+    hold_down: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ impl Health {
         (self.losses, self.heard) = (0, Some(now));
     }
 
-    /// How many of `packets` found lost now were sent since it last came back, as far as one can tell.
+    /// How many of `packets` declared lost now were sent since it last came back, as far as one can tell.
     pub(crate) fn lost_since_back(&mut self, now: Time, packets: u32) -> u32 {
         if self.down.is_none() && self.back_at.is_none_or(|at| now - at >= STEADY) {
             self.unheard = 0;
@@ -71,8 +71,8 @@ impl Health {
         packets - before
     }
 
-    /// Whether `packets` more losses take a live path out. `train`: segments in a train; where that is two, losing
-    /// one whole train is enough. `rtt`: the path's.
+    /// Whether `packets` more losses take a live path out. `batch`: segments in a batch; where that is two, losing
+    /// one whole batch is enough. `rtt`: the path's.
     ///
     /// A path that was heard of less than a round trip ago is alive: it has dropped a burst, or its
     /// last words are still on their way and it will be found dead a round trip later.
@@ -80,26 +80,26 @@ impl Health {
         &mut self,
         now: Time,
         packets: u32,
-        train: u32,
+        batch: u32,
         rtt: Option<Duration>,
     ) -> bool {
         if self.heard.zip(rtt).is_some_and(|(heard, rtt)| now - heard < rtt) {
             return false;
         }
         self.losses = self.losses.saturating_add(packets);
-        let enough = if train == 2 { 2 } else { DEAD_AFTER };
+        let enough = if batch == 2 { 2 } else { DEAD_AFTER };
         self.down.is_none() && self.losses >= enough
     }
 
     /// Goes down with `in_flight` packets under way; returns when to probe. `rtt`: the lowest that is known.
     fn go_down(&mut self, now: Time, in_flight: u32, rtt: Option<Duration>) -> Time {
-        self.hold_off = match self.back_at.map(|at| now - at) {
-            None => self.hold_off,
-            Some(up) if up < STEADY => (self.hold_off * 2).clamp(MIN_HOLD_OFF, MAX_HOLD_OFF),
-            Some(up) => halved(self.hold_off, up.as_secs() / STEADY.as_secs()),
+        self.hold_down = match self.back_at.map(|at| now - at) {
+            None => self.hold_down,
+            Some(up) if up < STEADY => (self.hold_down * 2).clamp(MIN_HOLD_DOWN, MAX_HOLD_DOWN),
+            Some(up) => halved(self.hold_down, up.as_secs() / STEADY.as_secs()),
         };
         let interval = PROBE_AFTER + 2 * rtt.unwrap_or_default();
-        let due = now + interval.max(self.hold_off);
+        let due = now + interval.max(self.hold_down);
         (self.losses, self.unheard) = (0, in_flight);
         self.down = Some(Down { due, interval, stamp: None });
         due
@@ -111,15 +111,15 @@ impl Health {
     }
 
     /// Comes back because all were down, which says nothing of this one.
-    fn come_back_untried(&mut self) {
+    fn come_back_unprobed(&mut self) {
         (self.losses, self.down, self.back_at) = (0, None, None);
     }
 }
 
-/// A hold-off after `times` steady spans; nothing once it is below the smallest.
-fn halved(hold_off: Duration, times: u64) -> Duration {
-    let halved = hold_off / 2_u32.saturating_pow(times.min(31) as u32);
-    if halved < MIN_HOLD_OFF { Duration::ZERO } else { halved }
+/// A hold-down after `times` steady spans; nothing once it is below the smallest.
+fn halved(hold_down: Duration, times: u64) -> Duration {
+    let halved = hold_down / 2_u32.saturating_pow(times.min(31) as u32);
+    if halved < MIN_HOLD_DOWN { Duration::ZERO } else { halved }
 }
 
 /// The probes of all paths that are down.
@@ -147,13 +147,13 @@ impl PathSet {
             return None;
         }
         let (_, path) = self.probes.due.pop_first()?;
-        let state = &mut self.paths[index(path)];
+        let state = &mut self.paths.states[index(path)];
         let down = state.health.down.as_mut().expect("only what is down is due for a probe");
         down.stamp = Some(now.stamp());
         down.interval = down.interval.max((down.interval * 2).min(MAX_PROBE_INTERVAL));
         down.due = now + down.interval;
-        state.counters.sent += 1;
-        state.counters.probes += 1;
+        state.counts.sent += 1;
+        state.counts.probes += 1;
         self.probes.due.insert((down.due, path));
         self.probes.last = Some(now);
         Some(path)
@@ -162,7 +162,7 @@ impl PathSet {
     /// A PONG echoes `stamp`. True: it answers the latest probe of a path, which is back in its place.
     pub fn on_probe_answer(&mut self, now: Time, stamp: u32) -> bool {
         let answers = |path: &PathId| {
-            let down = self.paths[index(*path)].health.down;
+            let down = self.paths.states[index(*path)].health.down;
             down.is_some_and(|down| down.stamp == Some(stamp))
         };
         let found = self.probes.due.iter().map(|(_, path)| *path).find(answers);
@@ -177,46 +177,46 @@ impl PathSet {
     /// Takes a live path out of use, unless the set is [`PathSet::without_health`]. The only one stays, and where it would be the last one to go, all come
     /// back: there is nothing to choose from, and the protocol's time-outs decide.
     pub(crate) fn take_down(&mut self, now: Time, path: PathId) {
-        if !self.has_health || self.slots.order().len() == 1 {
+        if !self.has_health || self.paths.slots.order().len() == 1 {
             return;
         }
-        if self.slots.len() == 1 {
+        if self.paths.slots.len() == 1 {
             return self.bring_all_back();
         }
-        let lowest = self.lowest_rtt();
-        let state = &mut self.paths[index(path)];
+        let lowest = self.paths.lowest_rtt();
+        let state = &mut self.paths.states[index(path)];
         let due = state.health.go_down(now, state.in_flight, lowest);
         self.probes.due.insert((due, path));
-        state.counters.downs += 1;
+        state.counts.downs += 1;
         // What was measured before says nothing about the path that comes back.
-        (state.in_flight, state.counters.rtt) = (0, None);
-        self.relist();
-        self.refile(path);
+        (state.in_flight, state.rtt_ns) = (0, None);
+        self.paths.relist();
+        self.paths.refile(path);
     }
 
     /// Puts a path back that is down.
     pub(crate) fn bring_back(&mut self, now: Time, path: PathId) {
         self.cancel_probe(path);
-        self.paths[index(path)].health.come_back(now);
-        self.relist();
-        self.refile(path);
+        self.paths.states[index(path)].health.come_back(now);
+        self.paths.relist();
+        self.paths.refile(path);
     }
 
     pub(crate) fn bring_all_back(&mut self) {
         self.probes.due.clear();
-        self.paths.iter_mut().for_each(|path| path.health.come_back_untried());
-        self.relist();
-        self.refile_all();
+        self.paths.states.iter_mut().for_each(|path| path.health.come_back_unprobed());
+        self.paths.relist();
+        self.paths.refile_all();
     }
 
     /// Forgets how a path that leaves the list was.
     pub(crate) fn forget_health(&mut self, path: PathId) {
         self.cancel_probe(path);
-        self.paths[index(path)].health = Health::default();
+        self.paths.states[index(path)].health = Health::default();
     }
 
     fn cancel_probe(&mut self, path: PathId) {
-        if let Some(down) = self.paths[index(path)].health.down {
+        if let Some(down) = self.paths.states[index(path)].health.down {
             self.probes.due.remove(&(down.due, path));
         }
     }

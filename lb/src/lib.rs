@@ -1,46 +1,84 @@
-//! Which path the next train takes: pure policies over the paths to one destination group, and the
+//! Which path the next batch of segments takes: path policies over the paths to one destination group, and the
 //! health of those paths.
 //!
-//! A [`PathSet`] is shared by all queue pairs that go to the same place; what a policy keeps per
-//! stream of a queue pair is a [`QpPaths`]. The caller asks [`Selector::pick`] for the path of each
-//! train, reports every segment that leaves ([`PathSet::on_sent`]) and what became of it
-//! ([`Selector::on_feedback`]), and sends the probes that [`PathSet::poll_probe`] wants.
+//! A [`PathSet`] is shared by all queue pairs that go to the same place. It runs one [`PathPolicy`], knows each
+//! outgoing stream of a queue pair by a [`StreamId`], and is asked for the path of each batch
+//! ([`PathSet::pick`]). The caller reports every segment that leaves ([`PathSet::on_sent`]) and what became of it
+//! ([`PathSet::on_feedback`]), and sends the probes that [`PathSet::poll_probe`] wants.
+//!
+//! The policies that come with the crate are the rows of one table and are named by [`LbPolicy`]; a program brings
+//! its own as a [`PathPolicyFactory`] with [`LbPolicy::custom`]:
+//!
+//! ```
+//! use braid_lb::{Batch, LbPolicy, PathId, PathPolicy, PathPolicyFactory, PathRng, PathSet, Paths, StreamId, Time};
+//!
+//! /// Always the last path that is live.
+//! #[derive(Debug)]
+//! struct Last;
+//!
+//! impl PathPolicy for Last {
+//!     fn pick(&mut self, _: StreamId, _: Batch, paths: &Paths, _: &mut PathRng) -> PathId {
+//!         paths.at(paths.len() - 1)
+//!     }
+//! }
+//!
+//! struct LastFactory;
+//!
+//! impl PathPolicyFactory for LastFactory {
+//!     fn name(&self) -> &str {
+//!         "last"
+//!     }
+//!
+//!     fn build(&self, _: &Paths, _: &mut PathRng) -> Box<dyn PathPolicy> {
+//!         Box::new(Last)
+//!     }
+//! }
+//!
+//! let mut set = PathSet::new(LbPolicy::custom(&LastFactory), 8, 1).unwrap();
+//! let stream = set.admit();
+//! let path = set.pick(stream, Batch { now: Time::ZERO, psn: 0, segments: 1 });
+//! assert_eq!(path, PathId::new(7));
+//! ```
 //!
 //! There is no clock and no thread here: time is an argument, and all randomness comes from the seed
-//! of the path set, so the same calls give the same paths. Nothing on the way of a packet allocates,
-//! but for the first pick of a queue pair under REPS and PLB, and for a path that dies or returns.
+//! of the path set, so the same calls give the same paths. Nothing that is done per packet allocates,
+//! but for the first pick of a stream under REPS and PLB, and for a path that dies or returns.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
-use braid_wire::{PathId, Time};
-
-mod flows;
 mod health;
 mod lowest;
 mod path;
 mod path_set;
-mod plb;
+mod paths;
+mod policies;
 mod policy;
-mod pro;
-mod qp_paths;
 mod rank;
-mod reps;
 mod slots;
+mod stream;
 
+pub use braid_wire::{PathId, Time};
 pub use path::{PathCounters, PathReport};
 pub use path_set::{PathSet, PathsError};
-pub use policy::{LbPolicy, UnknownPolicy, policy_names};
-pub use qp_paths::QpPaths;
+pub use paths::Paths;
+pub use policy::{
+    LbPolicy, Order, PathPolicy, PathPolicyFactory, Requirements, UnknownPolicy, policy_names,
+};
+pub use rand::RngExt;
+pub use stream::{PerStream, StreamId};
 
-/// What is about to leave on one path.
+/// The generator of a path set, from its seed; [`RngExt`] draws from it.
+pub type PathRng = rand_pcg::Pcg64Mcg;
+
+/// Segments of one stream that are about to leave on one path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Train {
+pub struct Batch {
     /// The instant of the pick.
     pub now: Time,
     /// PSN of its first segment, 24 bits.
     pub psn: u32,
-    /// The most segments that the datapath puts into a train, at least 1.
+    /// The most segments that the datapath puts into a batch, at least 1.
     pub segments: u32,
 }
 
@@ -56,7 +94,7 @@ pub enum Outcome {
         /// They, or one before them since the last feedback, carried a congestion mark.
         congested: bool,
     },
-    /// They were found lost.
+    /// They were declared lost.
     Lost {
         /// How many.
         packets: u32,
@@ -66,17 +104,4 @@ pub enum Outcome {
         /// How many.
         packets: u32,
     },
-}
-
-/// Picks paths and learns from what became of them.
-pub trait Selector {
-    /// The path for a train of one queue pair: one that is in use and not known to be dead.
-    fn pick(&mut self, qp: &mut QpPaths, train: Train) -> PathId;
-
-    /// What became of packets that `qp` sent on `path`. A path that does not exist is ignored: the
-    /// name may be an echo from the network.
-    fn on_feedback(&mut self, qp: &mut QpPaths, now: Time, path: PathId, outcome: Outcome);
-
-    /// A retransmission time-out of this queue pair: nothing that was in flight has been heard of.
-    fn on_timeout(&mut self, qp: &mut QpPaths, now: Time);
 }

@@ -13,7 +13,7 @@ pub struct PathCounters {
     pub sent: u64,
     /// Those of them that were retransmissions.
     pub retransmitted: u64,
-    /// Packets found lost on it.
+    /// Packets declared lost on it.
     pub lost: u64,
     /// Packets acknowledged.
     pub arrived: u64,
@@ -39,11 +39,14 @@ pub struct PathReport {
 }
 
 /// One path. `in_flight` counts the segments sent since it last came into use that have neither arrived nor
-/// been found lost; feedback that comes twice (a loss that was none) leaves it too small for a while, never
+/// been declared lost; feedback that comes twice (a loss that was none) leaves it too small for a while, never
 /// below zero.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Path {
-    pub(crate) counters: PathCounters,
+    /// But for the round-trip time, which is kept apart.
+    pub(crate) counts: PathCounters,
+    /// Smoothed with 1/8, in nanoseconds.
+    pub(crate) rtt_ns: Option<u64>,
     pub(crate) in_flight: u32,
     /// When its round-trip time was measured last, or doubted.
     pub(crate) measured_at: Time,
@@ -54,20 +57,28 @@ pub(crate) struct Path {
 
 impl Path {
     pub(crate) fn on_sent(&mut self, retransmission: bool) {
-        self.counters.sent += 1;
-        self.counters.retransmitted += u64::from(retransmission);
+        self.counts.sent += 1;
+        self.counts.retransmitted += u64::from(retransmission);
         self.in_flight = self.in_flight.saturating_add(1);
     }
 
     pub(crate) fn on_arrival(&mut self, now: Time, packets: u32, rtt: Duration, congested: bool) {
         self.measured_at = now;
-        self.counters.arrived += u64::from(packets);
-        self.counters.congested += if congested { packets.into() } else { 0 };
+        self.counts.arrived += u64::from(packets);
+        self.counts.congested += if congested { packets.into() } else { 0 };
         self.in_flight = self.in_flight.saturating_sub(packets);
         let sample = nanos(rtt);
         let doubted = std::mem::take(&mut self.doubted);
-        let smoothed = self.counters.rtt.filter(|_| !doubted).map_or(sample, nanos);
-        self.counters.rtt = Some(Duration::from_nanos(smoothed - smoothed / 8 + sample / 8));
+        let smoothed = self.rtt_ns.filter(|_| !doubted).unwrap_or(sample);
+        self.rtt_ns = Some(smoothed - smoothed / 8 + sample / 8);
+    }
+
+    pub(crate) fn rtt(&self) -> Option<Duration> {
+        self.rtt_ns.map(Duration::from_nanos)
+    }
+
+    pub(crate) fn counters(&self) -> PathCounters {
+        PathCounters { rtt: self.rtt(), ..self.counts }
     }
 }
 
@@ -88,11 +99,11 @@ mod tests {
     fn round_trips_are_smoothed_by_an_eighth() {
         let mut path = Path::default();
         arrive(&mut path, 1, 800);
-        assert_eq!(path.counters.rtt, Some(Duration::from_micros(800)));
+        assert_eq!(path.rtt(), Some(Duration::from_micros(800)));
         arrive(&mut path, 1, 1600);
-        assert_eq!(path.counters.rtt, Some(Duration::from_micros(900))); // 800 + (1600 - 800) / 8
+        assert_eq!(path.rtt(), Some(Duration::from_micros(900))); // 800 + (1600 - 800) / 8
         (0..200).for_each(|_| arrive(&mut path, 1, 80));
-        let settled = path.counters.rtt.unwrap();
+        let settled = path.rtt().unwrap();
         assert!(
             settled.abs_diff(Duration::from_micros(80)) < Duration::from_nanos(8),
             "{settled:?}"
@@ -108,7 +119,7 @@ mod tests {
         arrive(&mut path, 3, 1);
         assert_eq!(path.in_flight, 0);
         path.on_sent(false);
-        let counters = path.counters;
+        let counters = path.counters();
         assert_eq!(path.in_flight, 1);
         assert_eq!((counters.sent, counters.retransmitted, counters.arrived), (4, 1, 5));
     }

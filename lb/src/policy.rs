@@ -1,102 +1,161 @@
-//! The policies by name.
+//! What a path policy is, and how it is named.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
-/// Names a path policy.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum LbPolicy {
-    /// One path per queue pair, by hash: what a switch does with an ordinary connection.
-    Ecmp,
-    /// Four random paths per queue pair, in turn.
-    Subflow,
-    /// The paths in turn; the turn is shared by all queue pairs of the path set.
-    RoundRobin,
-    /// A random path for every train.
-    Oblivious,
-    /// Orchestrated round robin (PRO, Alg. 1, with its batch form): every queue pair goes round all paths,
-    /// staggered against the others.
-    #[default]
-    Pro,
-    /// The path follows from the packet sequence number (Themis, Eq. 1).
-    Psn,
-    /// Destination rotation in its host form (OFAN, section 6.1): one pointer per destination, from a random
-    /// start.
-    Dr,
-    /// Recycled entropies: paths whose packets came back unmarked are used again (REPS).
-    Reps,
-    /// One path per queue pair, exchanged when it stays congested (PLB, as in Linux).
-    Plb,
-    /// The path with the lowest smoothed round-trip time that has window (MPTCP's default).
-    MinRtt,
-    /// The better of two random paths (UCCL).
-    TwoChoice,
-}
+use braid_wire::{PathId, Time};
 
-/// The policies and their names, as users type them.
-const POLICIES: [(&str, LbPolicy); 11] = [
-    ("ecmp", LbPolicy::Ecmp),
-    ("subflow", LbPolicy::Subflow),
-    ("round-robin", LbPolicy::RoundRobin),
-    ("oblivious", LbPolicy::Oblivious),
-    ("pro", LbPolicy::Pro),
-    ("psn", LbPolicy::Psn),
-    ("dr", LbPolicy::Dr),
-    ("reps", LbPolicy::Reps),
-    ("plb", LbPolicy::Plb),
-    ("min-rtt", LbPolicy::MinRtt),
-    ("two-choice", LbPolicy::TwoChoice),
-];
+use crate::{Batch, Outcome, PathRng, Paths, StreamId};
 
-/// The policies' names.
-pub fn policy_names() -> impl Iterator<Item = &'static str> {
-    POLICIES.iter().map(|(name, _)| *name)
-}
-
-impl LbPolicy {
-    /// Whether a train may as well take the path that was just picked for a train of another queue pair: no path is a
-    /// queue pair's own, and none follows from what is sent.
-    pub const fn takes_any_path(self) -> bool {
-        use LbPolicy::{
-            Dr, Ecmp, MinRtt, Oblivious, Plb, Pro, Psn, Reps, RoundRobin, Subflow, TwoChoice,
-        };
-        match self {
-            RoundRobin | Oblivious | Pro | Dr | TwoChoice => true,
-            // `MinRtt` counts what is on each path.
-            Ecmp | Subflow | Psn | Reps | Plb | MinRtt => false,
-        }
+/// Picks the path of each batch, and learns from what became of it. One is made for each path set.
+///
+/// Time and randomness are arguments, so that a seed repeats a run. Apart from [`PathPolicy::pick`] everything may be left
+/// out. What it needs per stream it keeps itself, as a rule in a [`PerStream`](crate::PerStream). All but `admit` and
+/// `dismiss` are called while packets are sent: nothing there should allocate, block or log.
+pub trait PathPolicy: fmt::Debug + Send {
+    /// A stream joins: before anything else is said of it. Most streams of responses never pick.
+    fn admit(&mut self, stream: StreamId, rng: &mut PathRng) {
+        let _ = (stream, rng);
     }
 
-    /// Every policy, in the order of [`policy_names`].
-    pub const ALL: [LbPolicy; POLICIES.len()] = {
-        let mut all = [LbPolicy::RoundRobin; POLICIES.len()];
-        let mut i = 0;
-        while i < all.len() {
-            all[i] = POLICIES[i].1;
-            i += 1;
-        }
-        all
-    };
+    /// A stream is gone. Its number may be admitted again.
+    fn dismiss(&mut self, stream: StreamId) {
+        let _ = stream;
+    }
 
-    /// How many turns of a path a sender's window is to hold, for a driver that sends trains.
+    /// The path of the stream's next batch: a live one. In the place of one that is not, the path set takes one that is.
+    fn pick(&mut self, stream: StreamId, batch: Batch, paths: &Paths, rng: &mut PathRng) -> PathId;
+
+    /// What became of packets that the stream sent on `path`, which the path set has; `paths` has taken it into account.
+    fn on_feedback(
+        &mut self,
+        stream: StreamId,
+        now: Time,
+        path: PathId,
+        outcome: &Outcome,
+        paths: &Paths,
+    ) {
+        let _ = (stream, now, path, outcome, paths);
+    }
+
+    /// A retransmission time-out of the stream: nothing that was in flight has been heard of.
+    fn on_timeout(&mut self, stream: StreamId, now: Time, paths: &Paths, rng: &mut PathRng) {
+        let _ = (stream, now, paths, rng);
+    }
+}
+
+/// Makes a path policy: what [`LbPolicy`] names.
+pub trait PathPolicyFactory: Send + Sync {
+    /// The name, as users type it: what reports show, and what policies are told apart by.
+    fn name(&self) -> &str;
+
+    /// What the policy wants from those who run it. They ask once.
+    fn requirements(&self) -> Requirements {
+        Requirements::default()
+    }
+
+    /// A policy for these paths, which are new and all live.
+    fn build(&self, paths: &Paths, rng: &mut PathRng) -> Box<dyn PathPolicy>;
+}
+
+/// What a policy wants from the path set and the protocol that run it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Requirements {
+    /// What the path set keeps the live paths ordered by.
+    pub order: Order,
+    /// Whether a batch may as well take the path that was just picked for a batch of another queue pair: no path is a
+    /// queue pair's own, none follows from what is sent, and the policy does not count what is on each path.
+    pub shares_batches: bool,
+    /// How many quanta a sender's window is to hold, at least 1: a path is picked for one quantum, which is one batch or
+    /// more.
     ///
-    /// Few where nothing is learnt from them: a turn that fills the driver's trains costs the fewest calls. A
+    /// Few where nothing is learnt from them: a quantum that fills the driver's batches costs the fewest calls. A
     /// policy that judges paths by what comes back wants many small ones, as its source judges packets: with
     /// 8 on four links, one of them at a tenth of its rate, REPS kept half of the window on the slow link
     /// (0.70 of the capacity instead of 0.95).
-    pub fn turns_in_flight(self) -> u64 {
-        match self {
-            LbPolicy::Reps | LbPolicy::MinRtt | LbPolicy::TwoChoice => 32,
-            _ => 8,
-        }
+    pub quanta: u64,
+}
+
+impl Default for Requirements {
+    /// For a policy that compares no paths: no order, batches of its own, 8 quanta.
+    fn default() -> Self {
+        Requirements { order: Order::None, shares_batches: false, quanta: 8 }
+    }
+}
+
+/// What live paths can be ordered by, at a cost that is logarithmic in their number for each packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Nothing.
+    None,
+    /// Their ranks ([`Paths::rank`]): for [`Paths::best`] and [`Paths::lowest_rank`]. A round-trip time that is not renewed
+    /// loses weight.
+    Rank,
+    /// Their smoothed round-trip times: for [`Paths::is_late`].
+    Rtt,
+}
+
+/// Names a path policy: one of the table ([`LbPolicy::ALL`]), or one that a program brings along.
+///
+/// It refers to a factory that lives as long as the program, so it is a plain value in every configuration. A factory whose
+/// parameters are known only at run time is leaked once, with [`Box::leak`]. Two are equal if they have the same name.
+#[derive(Clone, Copy)]
+pub struct LbPolicy(&'static dyn PathPolicyFactory);
+
+impl LbPolicy {
+    /// A policy of the program's own. It is not found by its name; give it one that the table does not have.
+    pub const fn custom(factory: &'static dyn PathPolicyFactory) -> Self {
+        LbPolicy(factory)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.0.name()
+    }
+
+    /// What makes it.
+    pub(crate) fn factory(self) -> &'static dyn PathPolicyFactory {
+        self.0
+    }
+}
+
+impl Default for LbPolicy {
+    /// [`LbPolicy::PRO`].
+    fn default() -> Self {
+        LbPolicy::PRO
+    }
+}
+
+impl PartialEq for LbPolicy {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for LbPolicy {}
+
+impl Hash for LbPolicy {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}
+
+impl fmt::Debug for LbPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
 impl fmt::Display for LbPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = POLICIES.iter().find(|(_, policy)| policy == self);
-        f.pad(known.expect("every policy has a name").0)
+        f.pad(self.name())
     }
+}
+
+/// The names of the table.
+pub fn policy_names() -> impl Iterator<Item = &'static str> {
+    LbPolicy::ALL.into_iter().map(LbPolicy::name)
 }
 
 /// A name that no policy has.
@@ -108,30 +167,31 @@ impl FromStr for LbPolicy {
     type Err = UnknownPolicy;
 
     fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
-        let known = POLICIES.iter().find(|(known, _)| *known == name);
-        known.map(|(_, policy)| *policy).ok_or_else(|| UnknownPolicy(name.to_owned()))
+        let known = LbPolicy::ALL.into_iter().find(|policy| policy.name() == name);
+        known.ok_or_else(|| UnknownPolicy(name.to_owned()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
-    fn every_policy_has_a_name_that_leads_back_to_it() {
-        for (i, policy) in LbPolicy::ALL.into_iter().enumerate() {
-            assert_eq!(policy.to_string().parse(), Ok(policy));
-            assert_eq!(policy as usize, i, "{policy} is out of order, or one before it has no row");
+    fn every_policy_has_a_name_of_its_own_that_leads_back_to_it() {
+        let distinct: HashSet<&str> = policy_names().collect();
+        assert_eq!(distinct.len(), LbPolicy::ALL.len());
+        for policy in LbPolicy::ALL {
+            let found: LbPolicy = policy.to_string().parse().unwrap();
+            assert_eq!(found.name(), policy.name());
         }
     }
 
     #[test]
     fn an_unknown_name_lists_the_known_ones() {
         let error = "spray".parse::<LbPolicy>().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "no path policy is called `spray`; there is: ecmp, subflow, round-robin, oblivious, pro, psn, \
-             dr, reps, plb, min-rtt, two-choice"
-        );
+        let names = policy_names().collect::<Vec<_>>().join(", ");
+        assert_eq!(error, format!("no path policy is called `spray`; there is: {names}"));
     }
 }

@@ -3,14 +3,14 @@
 //!
 //! A path has no window of its own here: the controller's is shared by all paths. So the round-trip time
 //! is weighed with what is already under way on the path, which spreads the load as full windows do, and
-//! as finely as it is chosen. That is our reading; without it every train would go to the path that was
+//! as finely as it is chosen. That is our reading; without it every batch would go to the path that was
 //! fastest last.
 
 use std::time::Duration;
 
 use braid_wire::Time;
 
-use crate::path::{Path, nanos};
+use crate::path::Path;
 
 /// A round-trip time older than this is halved, and again after as long: a path that was slow is tried
 /// again, the sooner the less slow it was.
@@ -25,10 +25,10 @@ impl Path {
     /// The smaller, the better: unmeasured paths, the emptiest first; then by the smoothed round-trip time
     /// times the packets that would be under way.
     pub(crate) fn rank(&self) -> u64 {
-        match self.counters.rtt {
+        match self.rtt_ns {
             None => self.in_flight.into(),
             Some(rtt) => {
-                let weighed = nanos(rtt).saturating_mul(u64::from(self.in_flight) + 1);
+                let weighed = rtt.saturating_mul(u64::from(self.in_flight) + 1);
                 MEASURED | weighed.min(MEASURED - 1)
             }
         }
@@ -36,10 +36,10 @@ impl Path {
 
     /// Halves a round-trip time that is too old. Returns whether it was.
     pub(crate) fn doubt(&mut self, now: Time) -> bool {
-        let Some(rtt) = self.counters.rtt.filter(|_| now - self.measured_at > STALE_AFTER) else {
+        let Some(rtt) = self.rtt_ns.filter(|_| now - self.measured_at > STALE_AFTER) else {
             return false;
         };
-        (self.counters.rtt, self.measured_at, self.doubted) = (Some(rtt / 2), now, true);
+        (self.rtt_ns, self.measured_at, self.doubted) = (Some(rtt / 2), now, true);
         true
     }
 }
@@ -56,7 +56,7 @@ mod tests {
 
     fn measured(us: u64, in_flight: u32) -> Path {
         let mut path = Path { in_flight, ..Path::default() };
-        path.counters.rtt = Some(Duration::from_micros(us));
+        path.rtt_ns = Some(us * 1000);
         path
     }
 

@@ -1,11 +1,12 @@
 //! The live paths in their order.
 
 use braid_wire::PathId;
-use rand::{Rng, RngExt};
+use rand::RngExt;
 
-/// The paths in use, in the order that was asked for, without those that are down. Policies compute
-/// with positions in that list ("slots"); there is always at least one.
-#[derive(Clone, Debug)]
+use crate::PathRng;
+
+/// The paths in use, in the order that was asked for, without those that are down; there is always at least one.
+#[derive(Debug)]
 pub(crate) struct Slots {
     /// The paths in use, whether down or not.
     order: Vec<PathId>,
@@ -55,12 +56,12 @@ impl Slots {
         self.live[slot % self.live.len()]
     }
 
-    pub(crate) fn random(&self, rng: &mut impl Rng) -> PathId {
+    pub(crate) fn random(&self, rng: &mut PathRng) -> PathId {
         self.live[rng.random_range(0..self.live.len())]
     }
 
     /// A random live path that is none of the `taken` (a handful), if there is one.
-    pub(crate) fn random_beside(&self, taken: &[PathId], rng: &mut impl Rng) -> Option<PathId> {
+    pub(crate) fn random_beside(&self, taken: &[PathId], rng: &mut PathRng) -> Option<PathId> {
         if self.live.len() <= taken.len() && self.live.iter().all(|path| taken.contains(path)) {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, Outcome, PathReport, PathSet, QpPaths, Selector, Train};
+use braid_lb::{Batch, LbPolicy, Outcome, PathReport, PathSet, StreamId};
 use braid_wire::{PathId, Time};
 
 const RTT: Duration = Duration::from_micros(50);
@@ -14,32 +14,32 @@ fn ms(ms: u64) -> Duration {
 /// One queue pair over a path set, and the time.
 struct Setting {
     set: PathSet,
-    qp: QpPaths,
+    stream: StreamId,
     now: Time,
 }
 
 impl Setting {
     fn new(policy: LbPolicy, paths: usize) -> Self {
         let mut set = PathSet::new(policy, paths, 1).unwrap();
-        let qp = set.admit();
-        Setting { set, qp, now: Time::from_nanos(1_000_000_000) }
+        let stream = set.admit();
+        Setting { set, stream, now: Time::from_nanos(1_000_000_000) }
     }
 
     fn lose(&mut self, path: u16, packets: u32) {
         let outcome = Outcome::Lost { packets };
-        self.set.on_feedback(&mut self.qp, self.now, PathId::new(path), outcome);
+        self.set.on_feedback(self.stream, self.now, PathId::new(path), outcome);
     }
 
     /// Something arrives, and a round trip passes.
     fn arrive(&mut self, path: u16) {
         let outcome = Outcome::Arrived { packets: 1, rtt: RTT, congested: false };
-        self.set.on_feedback(&mut self.qp, self.now, PathId::new(path), outcome);
+        self.set.on_feedback(self.stream, self.now, PathId::new(path), outcome);
         self.now += RTT;
     }
 
     fn round(&mut self, segments: u32) -> Vec<u16> {
-        let train = Train { now: self.now, psn: 0, segments };
-        (0..self.set.live()).map(|_| self.set.pick(&mut self.qp, train).get()).collect()
+        let batch = Batch { now: self.now, psn: 0, segments };
+        (0..self.set.live()).map(|_| self.set.pick(self.stream, batch).get()).collect()
     }
 
     fn report(&self, path: u16) -> PathReport {
@@ -67,7 +67,7 @@ fn due_less_one(due: Time) -> Time {
 
 #[test]
 fn a_path_that_loses_three_in_a_row_is_left_alone_probed_and_put_back_in_its_place() {
-    let mut it = Setting::new(LbPolicy::RoundRobin, 4);
+    let mut it = Setting::new(LbPolicy::ROUND_ROBIN, 4);
     assert_eq!((it.set.next_probe(), it.set.poll_probe(it.now)), (None, None));
     it.lose(1, 2);
     it.arrive(1);
@@ -97,7 +97,7 @@ fn a_path_that_loses_three_in_a_row_is_left_alone_probed_and_put_back_in_its_pla
 
 #[test]
 fn unanswered_probes_come_less_and_less_often() {
-    let mut it = Setting::new(LbPolicy::RoundRobin, 2);
+    let mut it = Setting::new(LbPolicy::ROUND_ROBIN, 2);
     it.lose(0, 3);
     let waits: Vec<Duration> = (0..10).map(|_| it.probe(0)).collect();
     assert_eq!(waits, [2, 4, 8, 16, 32, 64, 128, 250, 250, 250].map(ms));
@@ -109,7 +109,7 @@ fn unanswered_probes_come_less_and_less_often() {
 
 #[test]
 fn a_packet_that_arrives_after_all_brings_its_path_back_at_once() {
-    let mut it = Setting::new(LbPolicy::RoundRobin, 2);
+    let mut it = Setting::new(LbPolicy::ROUND_ROBIN, 2);
     it.lose(0, 3);
     assert_eq!(it.set.live(), 1);
     it.arrive(0);
@@ -118,7 +118,7 @@ fn a_packet_that_arrives_after_all_brings_its_path_back_at_once() {
 
 #[test]
 fn where_a_train_is_two_segments_one_lost_train_is_enough() {
-    let mut it = Setting::new(LbPolicy::RoundRobin, 4);
+    let mut it = Setting::new(LbPolicy::ROUND_ROBIN, 4);
     it.round(2);
     it.lose(3, 2);
     assert!(!it.report(3).live);
@@ -126,11 +126,11 @@ fn where_a_train_is_two_segments_one_lost_train_is_enough() {
 
 #[test]
 fn the_only_path_stays_and_when_all_die_all_come_back() {
-    let mut it = Setting::new(LbPolicy::RoundRobin, 1);
+    let mut it = Setting::new(LbPolicy::ROUND_ROBIN, 1);
     it.lose(0, 100);
     assert_eq!(it.round(1), [0]);
 
-    let mut it = Setting::new(LbPolicy::RoundRobin, 3);
+    let mut it = Setting::new(LbPolicy::ROUND_ROBIN, 3);
     it.lose(0, 3);
     it.lose(2, 3);
     assert_eq!(it.round(1), [1]);
@@ -143,7 +143,7 @@ fn the_only_path_stays_and_when_all_die_all_come_back() {
 
 #[test]
 fn a_flapping_path_waits_longer_each_time_and_recovers_when_it_holds() {
-    let mut it = Setting::new(LbPolicy::RoundRobin, 2);
+    let mut it = Setting::new(LbPolicy::ROUND_ROBIN, 2);
     let flap = |it: &mut Setting, up: Duration| {
         it.now += up;
         it.lose(0, 3);
@@ -160,7 +160,7 @@ fn a_flapping_path_waits_longer_each_time_and_recovers_when_it_holds() {
 
 #[test]
 fn losses_from_before_do_not_take_a_path_down_again() {
-    let mut it = Setting::new(LbPolicy::RoundRobin, 2);
+    let mut it = Setting::new(LbPolicy::ROUND_ROBIN, 2);
     (0..9).for_each(|_| it.set.on_sent(PathId::new(0), false));
     it.lose(0, 3);
     it.probe(0);
@@ -173,7 +173,7 @@ fn losses_from_before_do_not_take_a_path_down_again() {
 
 #[test]
 fn probes_that_are_due_together_have_stamps_of_their_own() {
-    let mut it = Setting::new(LbPolicy::RoundRobin, 4096);
+    let mut it = Setting::new(LbPolicy::ROUND_ROBIN, 4096);
     (0..4095).for_each(|path| it.lose(path, 3));
     assert_eq!(it.set.live(), 1);
     assert_eq!(it.round(1), [4095]);
@@ -195,7 +195,7 @@ fn probes_that_are_due_together_have_stamps_of_their_own() {
 
 #[test]
 fn a_path_that_has_just_been_heard_of_is_not_dead() {
-    let mut it = Setting::new(LbPolicy::RoundRobin, 4);
+    let mut it = Setting::new(LbPolicy::ROUND_ROBIN, 4);
     it.arrive(1);
     it.now = due_less_one(it.now);
     it.lose(1, 100);
@@ -207,15 +207,15 @@ fn a_path_that_has_just_been_heard_of_is_not_dead() {
 
 #[test]
 fn a_time_out_takes_no_path_out() {
-    let mut it = Setting::new(LbPolicy::Reps, 4);
+    let mut it = Setting::new(LbPolicy::REPS, 4);
     it.round(1);
-    (0..10).for_each(|_| it.set.on_timeout(&mut it.qp, it.now));
+    (0..10).for_each(|_| it.set.on_timeout(it.stream, it.now));
     assert_eq!(it.set.live(), 4);
 }
 
 #[test]
 fn a_path_that_leaves_the_list_is_not_probed() {
-    let mut it = Setting::new(LbPolicy::RoundRobin, 4);
+    let mut it = Setting::new(LbPolicy::ROUND_ROBIN, 4);
     it.lose(1, 3);
     it.set.use_paths(&[3, 1, 0].map(PathId::new)).unwrap();
     assert_eq!(it.round(1), [3, 0], "in the new order; 1 is still down");
@@ -227,7 +227,7 @@ fn a_path_that_leaves_the_list_is_not_probed() {
 
 #[test]
 fn a_path_that_comes_back_begins_anew() {
-    let mut it = Setting::new(LbPolicy::MinRtt, 2);
+    let mut it = Setting::new(LbPolicy::MIN_RTT, 2);
     it.round(1);
     it.arrive(0);
     it.arrive(1);
@@ -242,7 +242,7 @@ fn a_path_that_comes_back_begins_anew() {
 
 #[test]
 fn without_health_a_path_that_loses_everything_keeps_its_turn() {
-    let mut it = Setting::new(LbPolicy::RoundRobin, 4);
+    let mut it = Setting::new(LbPolicy::ROUND_ROBIN, 4);
     it.set = it.set.without_health();
     for _ in 0..100 {
         it.lose(1, 3);

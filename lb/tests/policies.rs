@@ -3,18 +3,18 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, Outcome, PathSet, PathsError, QpPaths, Selector, Train};
+use braid_lb::{Batch, LbPolicy, Outcome, PathSet, PathsError, StreamId};
 use braid_wire::{PathId, Time};
 use proptest::prelude::*;
 
-fn train(psn: u32) -> Train {
-    Train { now: Time::ZERO, psn, segments: 1 }
+fn batch(psn: u32) -> Batch {
+    Batch { now: Time::ZERO, psn, segments: 1 }
 }
 
 fn picks(policy: LbPolicy, paths: usize, seed: u64, n: u32) -> Vec<u16> {
     let mut set = PathSet::new(policy, paths, seed).unwrap();
-    let mut qp = set.admit();
-    (0..n).map(|psn| set.pick(&mut qp, train(psn)).get()).collect()
+    let stream = set.admit();
+    (0..n).map(|psn| set.pick(stream, batch(psn)).get()).collect()
 }
 
 fn arrived(us: u64) -> Outcome {
@@ -23,31 +23,30 @@ fn arrived(us: u64) -> Outcome {
 
 #[test]
 fn round_robin_shares_its_turn_between_queue_pairs() {
-    assert_eq!(picks(LbPolicy::RoundRobin, 3, 1, 7), [0, 1, 2, 0, 1, 2, 0]);
-    let mut set = PathSet::new(LbPolicy::RoundRobin, 4, 1).unwrap();
-    let (mut a, mut b) = (set.admit(), set.admit());
-    let taken =
-        [set.pick(&mut a, train(0)), set.pick(&mut b, train(0)), set.pick(&mut a, train(1))];
+    assert_eq!(picks(LbPolicy::ROUND_ROBIN, 3, 1, 7), [0, 1, 2, 0, 1, 2, 0]);
+    let mut set = PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap();
+    let (a, b) = (set.admit(), set.admit());
+    let taken = [set.pick(a, batch(0)), set.pick(b, batch(0)), set.pick(a, batch(1))];
     assert_eq!(taken.map(PathId::get), [0, 1, 2]);
 }
 
 #[test]
 fn destination_rotation_steps_by_one_from_a_random_start() {
-    let taken = picks(LbPolicy::Dr, 8, 1, 20);
+    let taken = picks(LbPolicy::DR, 8, 1, 20);
     assert!(taken.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 8), "{taken:?}");
-    let starts: HashSet<u16> = (0..50).map(|seed| picks(LbPolicy::Dr, 8, seed, 1)[0]).collect();
+    let starts: HashSet<u16> = (0..50).map(|seed| picks(LbPolicy::DR, 8, seed, 1)[0]).collect();
     assert!(starts.len() > 4, "{starts:?}");
 }
 
 #[test]
 fn psn_visits_the_paths_in_order_from_a_base_of_the_queue_pair() {
-    let taken = picks(LbPolicy::Psn, 8, 1, 20);
+    let taken = picks(LbPolicy::PSN, 8, 1, 20);
     assert!(taken.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 8), "{taken:?}");
-    let mut set = PathSet::new(LbPolicy::Psn, 8, 1).unwrap();
+    let mut set = PathSet::new(LbPolicy::PSN, 8, 1).unwrap();
     let bases: HashSet<PathId> = (0..50)
         .map(|_| {
-            let mut qp = set.admit();
-            set.pick(&mut qp, train(0))
+            let stream = set.admit();
+            set.pick(stream, batch(0))
         })
         .collect();
     assert!(bases.len() > 4);
@@ -55,18 +54,17 @@ fn psn_visits_the_paths_in_order_from_a_base_of_the_queue_pair() {
 
 #[test]
 fn single_path_policies_stay_and_spraying_ones_reach_every_path() {
-    use LbPolicy::*;
-    for policy in LbPolicy::ALL {
-        let reached: HashSet<u16> = picks(policy, 8, 3, 400).into_iter().collect();
-        let expected = match policy {
-            Ecmp | Plb => 1,
-            Subflow => 4,
-            // Nothing is sent or heard of: the first stays the emptiest.
-            MinRtt => 1,
-            RoundRobin | Oblivious | Pro | Psn | Dr | Reps | TwoChoice => 8,
-        };
-        assert_eq!(reached.len(), expected, "{policy}");
-    }
+    let reaches = |paths: usize, policies: &[LbPolicy]| {
+        for policy in policies {
+            let reached: HashSet<u16> = picks(*policy, 8, 3, 400).into_iter().collect();
+            assert_eq!(reached.len(), paths, "{policy}");
+        }
+    };
+    // Nothing is sent or heard of: under `min-rtt` the first stays the emptiest.
+    reaches(1, &[LbPolicy::ECMP, LbPolicy::PLB, LbPolicy::MIN_RTT]);
+    reaches(4, &[LbPolicy::SUBFLOW]);
+    reaches(8, &[LbPolicy::ROUND_ROBIN, LbPolicy::OBLIVIOUS, LbPolicy::PRO, LbPolicy::PSN]);
+    reaches(8, &[LbPolicy::DR, LbPolicy::REPS, LbPolicy::TWO_CHOICE]);
 }
 
 #[test]
@@ -74,25 +72,25 @@ fn as_many_paths_as_there_are_names_work() {
     for policy in LbPolicy::ALL {
         assert!(picks(policy, 4096, 3, 5000).into_iter().all(|path| path < 4096));
     }
-    let round: HashSet<u16> = picks(LbPolicy::Pro, 4096, 3, 4096).into_iter().collect();
+    let round: HashSet<u16> = picks(LbPolicy::PRO, 4096, 3, 4096).into_iter().collect();
     assert_eq!(round.len(), 4096);
 }
 
-/// A network in which each path answers after a round trip of its own. Returns how many trains each took.
-fn steady(policy: LbPolicy, rtts_us: &[u64], trains: u32, in_flight: usize) -> Vec<usize> {
+/// A network in which each path answers after a round trip of its own. Returns how many batches each took.
+fn steady(policy: LbPolicy, rtts_us: &[u64], batches: u32, in_flight: usize) -> Vec<usize> {
     let mut set = PathSet::new(policy, rtts_us.len(), 5).unwrap();
-    let mut qp = set.admit();
+    let stream = set.admit();
     let mut under_way: Vec<(Time, PathId)> = Vec::new();
     let mut now = Time::ZERO;
     let mut taken = vec![0; rtts_us.len()];
-    for psn in 0..trains {
+    for psn in 0..batches {
         while under_way.len() >= in_flight {
             let first = (0..under_way.len()).min_by_key(|i| under_way[*i].0).unwrap();
             let (at, path) = under_way.swap_remove(first);
             now = now.max(at);
-            set.on_feedback(&mut qp, now, path, arrived(rtts_us[usize::from(path.get())]));
+            set.on_feedback(stream, now, path, arrived(rtts_us[usize::from(path.get())]));
         }
-        let path = set.pick(&mut qp, Train { now, psn, segments: 1 });
+        let path = set.pick(stream, Batch { now, psn, segments: 1 });
         set.on_sent(path, false);
         let at = usize::from(path.get());
         under_way.push((now + Duration::from_micros(rtts_us[at]), path));
@@ -103,21 +101,21 @@ fn steady(policy: LbPolicy, rtts_us: &[u64], trains: u32, in_flight: usize) -> V
 
 #[test]
 fn min_rtt_takes_the_fastest_once_all_are_measured() {
-    let taken = steady(LbPolicy::MinRtt, &[400, 100, 300, 200], 2000, 4);
+    let taken = steady(LbPolicy::MIN_RTT, &[400, 100, 300, 200], 2000, 4);
     assert!(taken[1] > 1600 && taken[0] + taken[2] < 20, "{taken:?}");
-    assert!(taken.iter().all(|trains| *trains > 0), "{taken:?}");
+    assert!(taken.iter().all(|batches| *batches > 0), "{taken:?}");
 }
 
 #[test]
 fn min_rtt_weighs_round_trips_with_what_is_under_way() {
-    let mut set = PathSet::new(LbPolicy::MinRtt, 2, 1).unwrap();
-    let mut qp = set.admit();
+    let mut set = PathSet::new(LbPolicy::MIN_RTT, 2, 1).unwrap();
+    let stream = set.admit();
     let (fast, slow) = (PathId::new(1), PathId::new(0));
-    set.on_feedback(&mut qp, Time::ZERO, fast, arrived(100));
-    set.on_feedback(&mut qp, Time::ZERO, slow, arrived(150));
+    set.on_feedback(stream, Time::ZERO, fast, arrived(100));
+    set.on_feedback(stream, Time::ZERO, slow, arrived(150));
     let taken: Vec<PathId> = (0..5)
         .map(|psn| {
-            let path = set.pick(&mut qp, train(psn));
+            let path = set.pick(stream, batch(psn));
             set.on_sent(path, false);
             path
         })
@@ -128,41 +126,41 @@ fn min_rtt_weighs_round_trips_with_what_is_under_way() {
 
 #[test]
 fn a_round_trip_time_that_is_not_renewed_loses_weight() {
-    let mut set = PathSet::new(LbPolicy::MinRtt, 2, 1).unwrap();
-    let mut qp = set.admit();
+    let mut set = PathSet::new(LbPolicy::MIN_RTT, 2, 1).unwrap();
+    let stream = set.admit();
     let (fast, slow) = (PathId::new(0), PathId::new(1));
     let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
-    set.on_feedback(&mut qp, at(0), slow, arrived(900));
+    set.on_feedback(stream, at(0), slow, arrived(900));
     let mut taken = |ms| {
-        set.on_feedback(&mut qp, at(ms), fast, arrived(100));
-        let train = Train { now: at(ms), psn: 0, segments: 1 };
-        (0..3).map(|_| set.pick(&mut qp, train)).collect::<Vec<_>>()
+        set.on_feedback(stream, at(ms), fast, arrived(100));
+        let batch = Batch { now: at(ms), psn: 0, segments: 1 };
+        (0..3).map(|_| set.pick(stream, batch)).collect::<Vec<_>>()
     };
     // 900 us, halved once every 250 ms, is below 100 us after the fourth time.
     for ms in [250, 251, 502, 753] {
         assert_eq!(taken(ms), [fast; 3], "after {ms} ms");
     }
     assert!(taken(1004).contains(&slow), "it may have become fast again");
-    set.on_feedback(&mut qp, at(1005), slow, arrived(900));
+    set.on_feedback(stream, at(1005), slow, arrived(900));
     let report = set.paths().find(|report| report.path == slow).unwrap();
     assert_eq!(report.counters.rtt, Some(Duration::from_micros(900)), "as if measured afresh");
 }
 
 #[test]
 fn a_queue_pair_that_ends_with_packets_in_flight_does_not_bar_its_path() {
-    let mut set = PathSet::new(LbPolicy::MinRtt, 2, 1).unwrap();
-    let mut qp = set.admit();
-    set.on_feedback(&mut qp, Time::ZERO, PathId::new(0), arrived(100));
-    set.on_feedback(&mut qp, Time::ZERO, PathId::new(1), arrived(900));
+    let mut set = PathSet::new(LbPolicy::MIN_RTT, 2, 1).unwrap();
+    let stream = set.admit();
+    set.on_feedback(stream, Time::ZERO, PathId::new(0), arrived(100));
+    set.on_feedback(stream, Time::ZERO, PathId::new(1), arrived(900));
     (0..50).for_each(|_| set.on_sent(PathId::new(0), false));
-    assert_eq!(set.pick(&mut qp, train(0)).get(), 1);
-    set.on_feedback(&mut qp, Time::ZERO, PathId::new(0), Outcome::Forgotten { packets: 50 });
-    assert_eq!(set.pick(&mut qp, train(0)).get(), 0);
+    assert_eq!(set.pick(stream, batch(0)).get(), 1);
+    set.on_feedback(stream, Time::ZERO, PathId::new(0), Outcome::Forgotten { packets: 50 });
+    assert_eq!(set.pick(stream, batch(0)).get(), 0);
 }
 
 #[test]
 fn two_choice_prefers_fast_paths_but_not_only_the_fastest() {
-    let taken = steady(LbPolicy::TwoChoice, &[100, 110, 400, 400], 4000, 8);
+    let taken = steady(LbPolicy::TWO_CHOICE, &[100, 110, 400, 400], 4000, 8);
     assert!(taken[0] + taken[1] > 3000, "{taken:?}");
     assert!(taken[1] > 500 && taken[2] > 100, "{taken:?}");
 }
@@ -170,73 +168,73 @@ fn two_choice_prefers_fast_paths_but_not_only_the_fastest() {
 #[test]
 fn reps_settles_on_paths_that_come_back_clean() {
     // Path 3 is late by more than twice the lowest plus 200 us: never clean.
-    let taken = steady(LbPolicy::Reps, &[100, 100, 100, 900], 2000, 4);
-    assert!(taken[3] < 100 && taken[..3].iter().all(|trains| *trains > 200), "{taken:?}");
+    let taken = steady(LbPolicy::REPS, &[100, 100, 100, 900], 2000, 4);
+    assert!(taken[3] < 100 && taken[..3].iter().all(|batches| *batches > 200), "{taken:?}");
 }
 
 #[test]
 fn a_dismissed_queue_pair_no_longer_counts_in_the_span_of_pro() {
-    let mut set = PathSet::new(LbPolicy::Pro, 8, 1).unwrap();
-    let (mut a, mut b) = (set.admit(), set.admit());
-    let first = [set.pick(&mut a, train(0)), set.pick(&mut b, train(0))];
-    set.dismiss(&b);
+    let mut set = PathSet::new(LbPolicy::PRO, 8, 1).unwrap();
+    let (a, b) = (set.admit(), set.admit());
+    let first = [set.pick(a, batch(0)), set.pick(b, batch(0))];
+    set.dismiss(b);
     let idle = set.admit();
-    set.dismiss(&idle); // never invited
-    let then = [set.pick(&mut a, train(1)), set.pick(&mut a, train(2))];
+    set.dismiss(idle); // never invited
+    let then = [set.pick(a, batch(1)), set.pick(a, batch(2))];
     assert_eq!((first.map(PathId::get), then.map(PathId::get)), ([0, 1], [1, 2])); // P = 1: span 1
 }
 
 #[test]
 fn reps_does_not_recycle_marked_paths_and_freezes_on_a_time_out() {
-    let mut set = PathSet::new(LbPolicy::Reps, 4, 1).unwrap();
-    let mut qp = set.admit();
-    let pick = |set: &mut PathSet, qp: &mut QpPaths| set.pick(qp, train(0)).get();
-    let explored = [(); 8].map(|()| pick(&mut set, &mut qp)); // 2 n
+    let mut set = PathSet::new(LbPolicy::REPS, 4, 1).unwrap();
+    let stream = set.admit();
+    let pick = |set: &mut PathSet, stream: StreamId| set.pick(stream, batch(0)).get();
+    let explored = [(); 8].map(|()| pick(&mut set, stream)); // 2 n
     assert_ne!(explored, [explored[0]; 8]);
     let rtt = Duration::from_micros(100);
     let marked = Outcome::Arrived { packets: 1, rtt, congested: true };
     let after_marks: HashSet<u16> = (0..40)
         .map(|_| {
-            set.on_feedback(&mut qp, Time::ZERO, PathId::new(1), marked);
-            pick(&mut set, &mut qp)
+            set.on_feedback(stream, Time::ZERO, PathId::new(1), marked);
+            pick(&mut set, stream)
         })
         .collect();
     assert_eq!(after_marks.len(), 4, "random as long as nothing is clean");
 
-    set.on_feedback(&mut qp, Time::ZERO, PathId::new(2), arrived(100));
-    set.on_timeout(&mut qp, Time::ZERO);
-    assert_eq!([(); 20].map(|()| pick(&mut set, &mut qp)), [2; 20]);
+    set.on_feedback(stream, Time::ZERO, PathId::new(2), arrived(100));
+    set.on_timeout(stream, Time::ZERO);
+    assert_eq!([(); 20].map(|()| pick(&mut set, stream)), [2; 20]);
     let later = Time::from_nanos(10_000_000);
-    set.on_feedback(&mut qp, later, PathId::new(2), Outcome::Lost { packets: 1 });
-    assert_ne!([(); 20].map(|()| pick(&mut set, &mut qp)), [2; 20]);
+    set.on_feedback(stream, later, PathId::new(2), Outcome::Lost { packets: 1 });
+    assert_ne!([(); 20].map(|()| pick(&mut set, stream)), [2; 20]);
 }
 
 #[test]
 fn plb_leaves_a_path_that_is_late_and_one_that_timed_out() {
-    let mut set = PathSet::new(LbPolicy::Plb, 16, 1).unwrap();
-    let (mut qp, mut other) = (set.admit(), set.admit());
-    let path = set.pick(&mut qp, train(0));
+    let mut set = PathSet::new(LbPolicy::PLB, 16, 1).unwrap();
+    let (stream, other) = (set.admit(), set.admit());
+    let path = set.pick(stream, batch(0));
     let elsewhere = PathId::new((path.get() + 1) % 16);
-    set.on_feedback(&mut other, Time::ZERO, elsewhere, arrived(50)); // the lowest round-trip time
+    set.on_feedback(other, Time::ZERO, elsewhere, arrived(50)); // the lowest round-trip time
     let mut now = Time::ZERO;
     for round in 0..=3 {
-        assert_eq!(set.pick(&mut qp, Train { now, psn: 0, segments: 1 }), path, "round {round}");
+        assert_eq!(set.pick(stream, Batch { now, psn: 0, segments: 1 }), path, "round {round}");
         now += Duration::from_millis(1);
-        set.on_feedback(&mut qp, now, path, arrived(1000)); // beyond 2 x 50 us + 200 us, unmarked
+        set.on_feedback(stream, now, path, arrived(1000)); // beyond 2 x 50 us + 200 us, unmarked
     }
     now += Duration::from_millis(1);
-    let second = set.pick(&mut qp, Train { now, psn: 0, segments: 1 });
+    let second = set.pick(stream, Batch { now, psn: 0, segments: 1 });
     assert_ne!(second, path);
-    set.on_timeout(&mut qp, now);
-    assert_ne!(set.pick(&mut qp, Train { now, psn: 0, segments: 1 }), second);
+    set.on_timeout(stream, now);
+    assert_ne!(set.pick(stream, Batch { now, psn: 0, segments: 1 }), second);
 }
 
 #[test]
 fn says_which_paths_cannot_be_used() {
     for count in [0, 5000] {
-        assert_eq!(PathSet::new(LbPolicy::Ecmp, count, 1).unwrap_err(), PathsError::Count(count));
+        assert_eq!(PathSet::new(LbPolicy::ECMP, count, 1).unwrap_err(), PathsError::Count(count));
     }
-    let mut set = PathSet::new(LbPolicy::Ecmp, 4, 1).unwrap();
+    let mut set = PathSet::new(LbPolicy::ECMP, 4, 1).unwrap();
     let mut refused = |paths: &[u16]| {
         let paths: Vec<PathId> = paths.iter().map(|path| PathId::new(*path)).collect();
         set.use_paths(&paths).unwrap_err().to_string()
@@ -250,11 +248,11 @@ fn says_which_paths_cannot_be_used() {
 /// A call that a driver makes.
 #[derive(Clone, Debug)]
 enum Call {
-    Pick { qp: usize, psn: u32, segments: u32, retransmission: bool },
-    Arrived { qp: usize, path: u16, packets: u32, rtt_us: u64, congested: bool },
-    Lost { qp: usize, path: u16, packets: u32 },
-    TimedOut { qp: usize },
-    Replace { qp: usize },
+    Pick { stream: usize, psn: u32, segments: u32, retransmission: bool },
+    Arrived { stream: usize, path: u16, packets: u32, rtt_us: u64, congested: bool },
+    Lost { stream: usize, path: u16, packets: u32 },
+    TimedOut { stream: usize },
+    Replace { stream: usize },
     UsePaths(Vec<u16>),
     Probe,
     Answer,
@@ -262,18 +260,18 @@ enum Call {
 }
 
 fn calls() -> impl Strategy<Value = Vec<Call>> {
-    let (qp, path) = (0_usize..4, 0_u16..14);
+    let (stream, path) = (0_usize..4, 0_u16..14);
     let call = prop_oneof![
-        8 => (qp.clone(), 0_u32..1 << 24, 0_u32..20, any::<bool>()).prop_map(
-            |(qp, psn, segments, retransmission)| Call::Pick { qp, psn, segments, retransmission }
+        8 => (stream.clone(), 0_u32..1 << 24, 0_u32..20, any::<bool>()).prop_map(
+            |(stream, psn, segments, retransmission)| Call::Pick { stream, psn, segments, retransmission }
         ),
-        4 => (qp.clone(), path.clone(), 0_u32..20, 0_u64..2000, any::<bool>()).prop_map(
-            |(qp, path, packets, rtt_us, congested)| Call::Arrived { qp, path, packets, rtt_us, congested }
+        4 => (stream.clone(), path.clone(), 0_u32..20, 0_u64..2000, any::<bool>()).prop_map(
+            |(stream, path, packets, rtt_us, congested)| Call::Arrived { stream, path, packets, rtt_us, congested }
         ),
-        6 => (qp.clone(), path.clone(), 0_u32..5)
-            .prop_map(|(qp, path, packets)| Call::Lost { qp, path, packets }),
-        1 => qp.clone().prop_map(|qp| Call::TimedOut { qp }),
-        1 => qp.prop_map(|qp| Call::Replace { qp }),
+        6 => (stream.clone(), path.clone(), 0_u32..5)
+            .prop_map(|(stream, path, packets)| Call::Lost { stream, path, packets }),
+        1 => stream.clone().prop_map(|stream| Call::TimedOut { stream }),
+        1 => stream.prop_map(|stream| Call::Replace { stream }),
         1 => prop::collection::vec(path, 0..6).prop_map(Call::UsePaths),
         3 => Just(Call::Probe),
         2 => Just(Call::Answer),
@@ -285,32 +283,32 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
 /// Makes the calls and returns all that the path set said; fails when it breaks a promise.
 fn drive(policy: LbPolicy, count: usize, calls: &[Call]) -> Vec<Option<PathId>> {
     let mut set = PathSet::new(policy, count, 11).unwrap();
-    let mut qps: Vec<QpPaths> = (0..4).map(|_| set.admit()).collect();
+    let mut streams: Vec<StreamId> = (0..4).map(|_| set.admit()).collect();
     let mut now = Time::ZERO;
     let mut in_use: HashSet<PathId> = (0..count as u16).map(PathId::new).collect();
     let mut stamps = Vec::new();
     let mut said = Vec::new();
     for call in calls.iter().cloned() {
         match call {
-            Call::Pick { qp, psn, segments, retransmission } => {
-                let path = set.pick(&mut qps[qp], Train { now, psn, segments });
+            Call::Pick { stream, psn, segments, retransmission } => {
+                let path = set.pick(streams[stream], Batch { now, psn, segments });
                 let live = set.paths().any(|report| report.path == path && report.live);
                 assert!(live && in_use.contains(&path), "{policy} picked {path:?}");
                 (0..segments).for_each(|_| set.on_sent(path, retransmission));
                 said.push(Some(path));
             }
-            Call::Arrived { qp, path, packets, rtt_us, congested } => {
+            Call::Arrived { stream, path, packets, rtt_us, congested } => {
                 let rtt = Duration::from_micros(rtt_us);
                 let outcome = Outcome::Arrived { packets, rtt, congested };
-                set.on_feedback(&mut qps[qp], now, PathId::new(path), outcome);
+                set.on_feedback(streams[stream], now, PathId::new(path), outcome);
             }
-            Call::Lost { qp, path, packets } => {
-                set.on_feedback(&mut qps[qp], now, PathId::new(path), Outcome::Lost { packets });
+            Call::Lost { stream, path, packets } => {
+                set.on_feedback(streams[stream], now, PathId::new(path), Outcome::Lost { packets });
             }
-            Call::TimedOut { qp } => set.on_timeout(&mut qps[qp], now),
-            Call::Replace { qp } => {
-                set.dismiss(&qps[qp]);
-                qps[qp] = set.admit();
+            Call::TimedOut { stream } => set.on_timeout(streams[stream], now),
+            Call::Replace { stream } => {
+                set.dismiss(streams[stream]);
+                streams[stream] = set.admit();
             }
             Call::UsePaths(paths) => {
                 let paths: Vec<PathId> = paths.into_iter().map(PathId::new).collect();
@@ -359,8 +357,8 @@ proptest! {
             prop_assert_eq!(picks(policy, 16, seed, 100), picks(policy, 16, seed, 100));
         }
         prop_assert_ne!(
-            picks(LbPolicy::Oblivious, 16, seed, 100),
-            picks(LbPolicy::Oblivious, 16, !seed, 100)
+            picks(LbPolicy::OBLIVIOUS, 16, seed, 100),
+            picks(LbPolicy::OBLIVIOUS, 16, !seed, 100)
         );
     }
 }

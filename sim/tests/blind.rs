@@ -58,7 +58,7 @@ fn hasty(policy: Policy, changes: Vec<(Ps, Change)>, blind: bool) -> Simulation 
         policy,
     };
     let host = HostConfig {
-        lb: LbPolicy::RoundRobin,
+        lb: LbPolicy::ROUND_ROBIN,
         recovery: Recovery::Protocol(LossRecovery::Sack),
         reorder_threshold: 3,
         min_rto: Duration::from_micros(80),

@@ -28,7 +28,7 @@ fn run(topology: Topology, workload: Workload) -> Simulation {
         policy: Policy::Ecmp,
     };
     let limit = Ps(1 << 60);
-    let (lb, second) = (LbPolicy::Ecmp, Duration::from_secs(1));
+    let (lb, second) = (LbPolicy::ECMP, Duration::from_secs(1));
     let host = HostConfig { lb, min_rto: second, max_rto: second, ..HostConfig::default() };
     let plan = Plan { topology, network, host, workload, changes: Vec::new(), seed: 1, limit };
     let mut simulation = Simulation::new(plan);

@@ -39,7 +39,7 @@ struct Side {
 impl Side {
     fn new() -> Self {
         let endpoint = Endpoint::new(Time::ZERO, EndpointConfig::default());
-        let paths = PathSet::new(LbPolicy::RoundRobin, 16, 1).unwrap();
+        let paths = PathSet::new(LbPolicy::ROUND_ROBIN, 16, 1).unwrap();
         Side { endpoint, paths, slots: Vec::with_capacity(QPS) }
     }
 

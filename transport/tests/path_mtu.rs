@@ -79,7 +79,7 @@ impl Host {
             ..EndpointConfig::default()
         };
         let mut endpoint = Endpoint::new(now, config);
-        let mut paths = PathSet::new(LbPolicy::RoundRobin, 4, 1).unwrap();
+        let mut paths = PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap();
         let patient = Duration::from_secs(100_000);
         let access = Access::REMOTE_WRITE;
         let config = QpConfig { access, retry_timeout: patient, ..QpConfig::default() };

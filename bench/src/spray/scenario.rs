@@ -120,14 +120,14 @@ impl Scenario {
     /// Who runs, one after the other.
     pub(super) fn senders(self, quick: bool) -> Vec<Sender> {
         let braid = |policy, recovery| Sender::Braid(Braid::new(policy, recovery, self.window()));
-        let pro = |recovery| braid(LbPolicy::Pro, recovery);
+        let pro = |recovery| braid(LbPolicy::PRO, recovery);
         let fifo = LossRecovery::FifoPath;
         match self {
             Scenario::Clean => clean(quick),
             Scenario::Ecmp => {
-                let mut discovering = Braid::new(LbPolicy::Pro, fifo, self.window());
+                let mut discovering = Braid::new(LbPolicy::PRO, fifo, self.window());
                 discovering.discover = true;
-                let plain = [pro(fifo), braid(LbPolicy::Ecmp, fifo)];
+                let plain = [pro(fifo), braid(LbPolicy::ECMP, fifo)];
                 [Sender::Braid(discovering)].into_iter().chain(plain).collect()
             }
             Scenario::Skew => {
@@ -144,7 +144,7 @@ impl Scenario {
 
 fn clean(quick: bool) -> Vec<Sender> {
     let shown =
-        |policy, recovery| !quick || policy == LbPolicy::Pro || recovery == LossRecovery::FifoPath;
+        |policy, recovery| !quick || policy == LbPolicy::PRO || recovery == LossRecovery::FifoPath;
     let pairs = LbPolicy::ALL.into_iter().flat_map(|p| LossRecovery::all().map(move |r| (p, r)));
     let braid = pairs
         .filter(|(p, r)| shown(*p, *r))
@@ -155,10 +155,10 @@ fn clean(quick: bool) -> Vec<Sender> {
 /// PLB keeps a queue pair on one path, so it needs several to use them all, each with a window that can
 /// fill a good part of a link.
 fn slow(quick: bool) -> Vec<Sender> {
-    let adaptive = [LbPolicy::Reps, LbPolicy::Plb, LbPolicy::MinRtt, LbPolicy::TwoChoice];
+    let adaptive = [LbPolicy::REPS, LbPolicy::PLB, LbPolicy::MIN_RTT, LbPolicy::TWO_CHOICE];
     let one = |policy, window| Braid::new(policy, LossRecovery::FifoPath, window);
     let policies = LbPolicy::ALL.into_iter().filter(|policy| !quick || adaptive.contains(policy));
-    let plb = one(LbPolicy::Plb, PLB_QPS / 4 * WINDOW_BYTES);
+    let plb = one(LbPolicy::PLB, PLB_QPS / 4 * WINDOW_BYTES);
     let several = plb.queue_pairs(PLB_QPS as u32, PLB_QPS as u32);
     policies.map(|policy| one(policy, WINDOW_BYTES)).chain([several]).map(Sender::Braid).collect()
 }

@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn the_command_lines_are_understood() {
         let mut braid =
-            Braid::new(LbPolicy::Pro, LossRecovery::FifoPath, WINDOW_BYTES).queue_pairs(4, 4);
+            Braid::new(LbPolicy::PRO, LossRecovery::FifoPath, WINDOW_BYTES).queue_pairs(4, 4);
         (braid.verify, braid.interval_ms) = (true, Some(5));
         let args = braid.client_args("10.80.1.1", 4791, Amount::Seconds(1.5), "out.json");
         let cli = Cli::try_parse_from(["braid-perf".to_owned()].into_iter().chain(args)).unwrap();
@@ -125,7 +125,7 @@ mod tests {
         );
         assert_eq!(
             (test.engine.lb, test.engine.loss_recovery),
-            (LbPolicy::Pro, LossRecovery::FifoPath)
+            (LbPolicy::PRO, LossRecovery::FifoPath)
         );
         assert_eq!(test.engine.cc, CcConfig::Fixed { window: WINDOW_BYTES / 4 });
         assert_eq!((test.tx_depth, test.duration, test.verify), (Some(16), Some(1.5), true));

@@ -146,7 +146,7 @@ impl Model {
     pub(super) fn host(self) -> HostConfig {
         match self {
             Model::Ofan => HostConfig {
-                lb: LbPolicy::Ecmp,
+                lb: LbPolicy::ECMP,
                 paths: Paths::Hashed(256),
                 health: false,
                 recovery: Recovery::Ideal,
@@ -156,7 +156,7 @@ impl Model {
                 ..HostConfig::default()
             },
             Model::Pro => HostConfig {
-                lb: LbPolicy::Pro,
+                lb: LbPolicy::PRO,
                 health: false,
                 recovery: Recovery::Protocol(LossRecovery::OooWindow),
                 cc: CcConfig::Dcqcn(DcqcnConfig::new(200_000_000_000)),
@@ -165,7 +165,7 @@ impl Model {
             Model::Uec => HostConfig {
                 // What is called oblivious there goes round a shuffled set of entropies. Switches that
                 // hash with salts of their own make any order of them as good as shuffled.
-                lb: LbPolicy::RoundRobin,
+                lb: LbPolicy::ROUND_ROBIN,
                 paths: Paths::Hashed(256),
                 health: false,
                 recovery: Recovery::Protocol(LossRecovery::Sack),

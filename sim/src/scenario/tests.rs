@@ -110,7 +110,7 @@ fn every_key_arrives_in_the_plan() {
     let bins = vec![300_000, 600_000, 1_200_000];
     assert_eq!(network.policy, Policy::Adaptive { bins, age: Ps::from_nanos(100) });
     let expected = HostConfig {
-        lb: braid_lb::LbPolicy::Reps,
+        lb: braid_lb::LbPolicy::REPS,
         paths: Paths::Hashed(64),
         sharing: crate::host::Sharing::Interface,
         health: true,

@@ -38,7 +38,7 @@ impl Host {
     fn new(now: Time) -> Self {
         let config = EndpointConfig { train_segments: TRAIN_SEGMENTS, ..EndpointConfig::default() };
         let mut endpoint = Endpoint::new(now, config);
-        let mut paths = PathSet::new(LbPolicy::Pro, PATHS, 1).expect("few paths");
+        let mut paths = PathSet::new(LbPolicy::PRO, PATHS, 1).expect("few paths");
         let config = QpConfig { recovery: LossRecovery::FifoPath, ..QpConfig::default() };
         let mut qp = QueuePair::new(QP, TOKEN, config);
         qp.modify(QpState::Init).expect("it is in RESET");

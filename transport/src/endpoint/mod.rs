@@ -449,7 +449,7 @@ impl Endpoint {
         if let Some(transmit) = self.poll_path_mtu(now, paths) {
             return Some(transmit);
         }
-        let joins = self.config.joint_trains && paths.policy().takes_any_path();
+        let joins = self.config.joint_trains && paths.requirements().shares_batches;
         while let Some(Turn { index, bytes, is_shared }) = self.next_turn() {
             if !joins {
                 self.train = OpenTrain::default();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_lb::{Outcome, PathSet, QpPaths, Selector};
+use braid_lb::{Outcome, PathSet, StreamId};
 use braid_wire::{PathId, Time};
 
 use super::rtt::Rtt;
@@ -41,10 +41,10 @@ impl<'a> Credit<'a> {
         segment: &Segment,
         certain: bool,
         paths: &mut PathSet,
-        qp: &mut QpPaths,
+        stream: StreamId,
     ) {
         if segment.path != self.path {
-            self.close(paths, qp);
+            self.close(paths, stream);
             self.path = segment.path;
         }
         self.packets += 1;
@@ -55,13 +55,13 @@ impl<'a> Credit<'a> {
         };
     }
 
-    pub(crate) fn close(&mut self, paths: &mut PathSet, qp: &mut QpPaths) {
+    pub(crate) fn close(&mut self, paths: &mut PathSet, stream: StreamId) {
         let packets = std::mem::take(&mut self.packets);
         if packets > 0 {
             let (rtt, congested) = (self.rtt, self.congested);
             self.estimate.on_path_sample(rtt);
             let arrived = Outcome::Arrived { packets, rtt, congested };
-            paths.on_feedback(qp, self.now, self.path, arrived);
+            paths.on_feedback(stream, self.now, self.path, arrived);
         }
     }
 }

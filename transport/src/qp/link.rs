@@ -3,7 +3,7 @@
 //! Those of requests are there from the start. Those of responses are made by the first READ or atomic: few
 //! queue pairs ever see one, and the others would pay with memory, and with every packet.
 
-use braid_lb::{PathSet, QpPaths};
+use braid_lb::{PathSet, StreamId};
 use braid_wire::{Stream, Time};
 
 use super::blind::Blind;
@@ -27,7 +27,7 @@ pub(super) struct Link {
     /// Which stream has its turn to send.
     pub(super) turn: Stream,
     /// What the answers' stream is made with: its place in the path set, ...
-    answer_paths: QpPaths,
+    answer_stream: StreamId,
     /// ... and how many bytes the peer can hold.
     peer_bytes: u64,
 }
@@ -58,7 +58,7 @@ impl Link {
         remote: Remote,
         config: &QpConfig,
         endpoint: &EndpointConfig,
-        mut admit: impl FnMut() -> QpPaths,
+        mut admit: impl FnMut() -> StreamId,
     ) -> Self {
         let segments = u64::from(remote.segments) * Segment::wire_len(remote.mtu);
         let peer_bytes = endpoint.peer_receive_buffer.min(segments);
@@ -73,7 +73,7 @@ impl Link {
             from_responses: None,
             path_mtu: u16::MAX,
             turn: Stream::Requests,
-            answer_paths: admit(),
+            answer_stream: admit(),
             peer_bytes,
             remote,
         }
@@ -138,9 +138,9 @@ impl Link {
 
     /// The answers to requests that have come.
     pub(super) fn answering(&mut self, config: &QpConfig) -> &mut Answers {
-        let Link { remote, answer_paths, peer_bytes, .. } = self;
+        let Link { remote, answer_stream, peer_bytes, .. } = self;
         self.answers.get_or_insert_with(|| {
-            let stream = Outgoing::new(config, remote, answer_paths.clone(), *peer_bytes);
+            let stream = Outgoing::new(config, remote, *answer_stream, *peer_bytes);
             Box::new(Answers { stream, owed: Responses::default() })
         })
     }
@@ -172,7 +172,7 @@ impl Link {
         self.requests.dismiss(now, paths);
         match &mut self.answers {
             Some(answers) => answers.stream.dismiss(now, paths),
-            None => paths.dismiss(&self.answer_paths),
+            None => paths.dismiss(self.answer_stream),
         }
     }
 }

@@ -39,7 +39,7 @@ mod window;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use braid_lb::{PathSet, QpPaths};
+use braid_lb::{PathSet, StreamId};
 use braid_wire::{PathId, QpId, Time, Token};
 
 pub use arrive::{Admit, Arrival, Landing, Refusal};
@@ -243,7 +243,7 @@ impl QueuePair {
         &mut self,
         remote: Remote,
         endpoint: &EndpointConfig,
-        admit: impl FnMut() -> QpPaths,
+        admit: impl FnMut() -> StreamId,
     ) {
         self.link = Some(Box::new(Link::new(remote, &self.config, endpoint, admit)));
         self.state = QpState::ReadyToSend;

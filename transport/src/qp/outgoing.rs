@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use braid_cc::{Cc, Controller, Feedback};
-use braid_lb::{Outcome, PathSet, QpPaths, Selector, Train};
+use braid_lb::{Batch, Outcome, PathSet, StreamId};
 use braid_wire::{Ack, PathId, Psn, Time};
 
 use super::asks::Asks;
@@ -31,7 +31,7 @@ pub(crate) struct Outgoing {
     cc: Cc,
     /// If the controller has a rate.
     pacer: Option<Box<Pacer>>,
-    paths: QpPaths,
+    stream: StreamId,
     /// What the path set has still to be told.
     untold: Vec<(PathId, Outcome)>,
     turn: OpenTurn,
@@ -87,7 +87,12 @@ pub(crate) enum Timeout {
 }
 
 impl Outgoing {
-    pub(crate) fn new(config: &QpConfig, remote: &Remote, paths: QpPaths, peer_bytes: u64) -> Self {
+    pub(crate) fn new(
+        config: &QpConfig,
+        remote: &Remote,
+        stream: StreamId,
+        peer_bytes: u64,
+    ) -> Self {
         let first = Psn(remote.send_psn.into());
         let mut cc = Cc::new(config.cc);
         let pacer = cc.rate(Time::ZERO).map(|_| Box::default());
@@ -101,7 +106,7 @@ impl Outgoing {
             repeats: Repeats::default(),
             cc,
             pacer,
-            paths,
+            stream,
             untold: Vec::new(),
             turn: OpenTurn::default(),
             timeouts: 0,
@@ -199,9 +204,9 @@ impl Outgoing {
         let starts = self.turn.has_ended();
         if starts {
             self.tell(now, paths);
-            let room = limit.room(self.cc.allowance(0), paths.policy().turns_in_flight());
-            let train = Train { now, psn: psn.wire(), segments: limit.full_segments(room) };
-            let path = paths.pick(&mut self.paths, train);
+            let room = limit.room(self.cc.allowance(0), paths.requirements().quanta);
+            let batch = Batch { now, psn: psn.wire(), segments: limit.full_segments(room) };
+            let path = paths.pick(self.stream, batch);
             self.turn = OpenTurn::new(path, limit, room);
         }
         let before = self.turn.path();
@@ -214,7 +219,7 @@ impl Outgoing {
     /// The path of a packet that belongs to no train.
     pub(crate) fn single_path(&mut self, now: Time, paths: &mut PathSet) -> PathId {
         let psn = self.window.next().wire();
-        paths.pick(&mut self.paths, Train { now, psn, segments: 1 })
+        paths.pick(self.stream, Batch { now, psn, segments: 1 })
     }
 
     pub(crate) fn turn_has_ended(&self) -> bool {
@@ -321,9 +326,9 @@ impl Outgoing {
                     {
                         blind.on_arrival(fence);
                     }
-                    credit.take(segment, certain, paths, &mut self.paths);
+                    credit.take(segment, certain, paths, self.stream);
                 })?;
-            credit.close(paths, &mut self.paths);
+            credit.close(paths, self.stream);
             acked
         };
         let spurious = self.repeats.on_duplicates(ack.duplicates);
@@ -375,10 +380,10 @@ impl Outgoing {
         declare: impl FnOnce(&mut Detector, &mut Window, &mut dyn FnMut(&Segment)),
     ) -> Tally {
         let mut lost = Tally::default();
-        let qp = &mut self.paths;
+        let stream = self.stream;
         declare(&mut self.detector, &mut self.window, &mut |segment| {
             lost.count(segment);
-            paths.on_feedback(qp, now, segment.path, Outcome::Lost { packets: 1 });
+            paths.on_feedback(stream, now, segment.path, Outcome::Lost { packets: 1 });
         });
         if lost.packets > 0 {
             self.turn.end(); // perhaps on a path that is dead
@@ -510,7 +515,7 @@ impl Outgoing {
         if self.waited >= retry_timeout {
             return Timeout::GiveUp;
         }
-        paths.on_timeout(&mut self.paths, now);
+        paths.on_timeout(self.stream, now);
         let lost =
             self.lose(now, paths, |detector, window, lost| detector.on_timeout(now, window, lost));
         self.probes = PROBES;
@@ -557,7 +562,7 @@ impl Outgoing {
     /// Tells the path set what became known while it was not at hand.
     fn tell(&mut self, now: Time, paths: &mut PathSet) {
         for (path, outcome) in self.untold.drain(..) {
-            paths.on_feedback(&mut self.paths, now, path, outcome);
+            paths.on_feedback(self.stream, now, path, outcome);
         }
     }
 
@@ -565,7 +570,7 @@ impl Outgoing {
     pub(crate) fn dismiss(&mut self, now: Time, paths: &mut PathSet) {
         self.clear();
         self.tell(now, paths);
-        paths.dismiss(&self.paths);
+        paths.dismiss(self.stream);
     }
 
     /// The retransmission time-out, backed off.

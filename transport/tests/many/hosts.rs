@@ -81,7 +81,7 @@ fn index_of(id: QpId) -> usize {
 impl Host {
     fn new(now: Time, settings: &Settings) -> Self {
         let mut endpoint = Endpoint::new(now, settings.endpoint);
-        let mut paths = PathSet::new(LbPolicy::RoundRobin, 16, 1).unwrap();
+        let mut paths = PathSet::new(LbPolicy::ROUND_ROBIN, 16, 1).unwrap();
         let mut adopt = |index| {
             let (id, token) = (number(index), Token(index as u32));
             let mut qp = QueuePair::new(id, token, settings.qp.clone());

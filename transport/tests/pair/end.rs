@@ -25,7 +25,7 @@ impl End {
     pub(crate) fn new(first_psn: u32) -> Self {
         let now = Time::from_nanos(1 << 40);
         let mut endpoint = Endpoint::new(now, EndpointConfig::default());
-        let mut paths = PathSet::new(LbPolicy::RoundRobin, 4, 1).unwrap();
+        let mut paths = PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap();
         let mut qp = QueuePair::new(ID, TOKEN, QpConfig::default());
         qp.modify(QpState::Init).unwrap();
         let remote = Remote {

@@ -24,7 +24,7 @@ struct Host {
 impl Host {
     fn new(now: Time, config: &QpConfig, endpoint: EndpointConfig) -> Self {
         let mut endpoint = Endpoint::new(now, endpoint);
-        let mut paths = PathSet::new(LbPolicy::RoundRobin, 4, 1).unwrap();
+        let mut paths = PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap();
         let mut qp = QueuePair::new(QpId::new(2), TOKEN, config.clone());
         qp.modify(QpState::Init).unwrap();
         let remote = Remote {

@@ -54,12 +54,12 @@ impl Scheme {
 
     pub(super) fn lb(self) -> LbPolicy {
         match self {
-            Subflow => LbPolicy::Subflow,
-            HostFlowletAr => LbPolicy::Plb,
-            HostPkt => LbPolicy::Oblivious,
-            HostPktAr => LbPolicy::Reps,
-            HostDr => LbPolicy::Dr,
-            Flow | SwitchPkt | SwitchPktAr | SimpleRr | Jsq | Rsq | Ofan => LbPolicy::Ecmp,
+            Subflow => LbPolicy::SUBFLOW,
+            HostFlowletAr => LbPolicy::PLB,
+            HostPkt => LbPolicy::OBLIVIOUS,
+            HostPktAr => LbPolicy::REPS,
+            HostDr => LbPolicy::DR,
+            Flow | SwitchPkt | SwitchPktAr | SimpleRr | Jsq | Rsq | Ofan => LbPolicy::ECMP,
         }
     }
 

@@ -81,10 +81,10 @@ impl Scheme {
 
     fn paths(self) -> (LbPolicy, Paths, Sharing) {
         match self {
-            Scheme::Pro => (LbPolicy::Pro, Paths::Source, Sharing::Edge),
-            Scheme::NicRoundRobin => (LbPolicy::RoundRobin, Paths::Source, Sharing::Interface),
-            Scheme::QpRoundRobin => (LbPolicy::RoundRobin, Paths::Source, Sharing::Nothing),
-            _ => (LbPolicy::Ecmp, Paths::Hashed(4096), Sharing::Edge),
+            Scheme::Pro => (LbPolicy::PRO, Paths::Source, Sharing::Edge),
+            Scheme::NicRoundRobin => (LbPolicy::ROUND_ROBIN, Paths::Source, Sharing::Interface),
+            Scheme::QpRoundRobin => (LbPolicy::ROUND_ROBIN, Paths::Source, Sharing::Nothing),
+            _ => (LbPolicy::ECMP, Paths::Hashed(4096), Sharing::Edge),
         }
     }
 }

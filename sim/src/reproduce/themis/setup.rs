@@ -170,8 +170,8 @@ impl Setup {
 
     fn host(self) -> HostConfig {
         let (lb, paths) = match self.scheme {
-            Scheme::PsnSpraying => (LbPolicy::Psn, Paths::Source),
-            _ => (LbPolicy::Ecmp, Paths::Hashed(256)),
+            Scheme::PsnSpraying => (LbPolicy::PSN, Paths::Source),
+            _ => (LbPolicy::ECMP, Paths::Hashed(256)),
         };
         HostConfig {
             lb,

@@ -31,7 +31,7 @@ fn run(
         policy,
     };
     let host = HostConfig {
-        lb: LbPolicy::Ecmp,
+        lb: LbPolicy::ECMP,
         paths: Paths::Hashed(256),
         min_rto: Duration::from_millis(5),
         ..HostConfig::default()

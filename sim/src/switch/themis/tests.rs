@@ -42,7 +42,7 @@ fn run(policy: Policy, topology: Topology, changes: Vec<(Ps, Change)>) -> (QpCou
         policy,
     };
     let host = HostConfig {
-        lb: LbPolicy::Ecmp,
+        lb: LbPolicy::ECMP,
         paths: Paths::Hashed(64),
         health: false,
         recovery: Recovery::Protocol(LossRecovery::NicSr),

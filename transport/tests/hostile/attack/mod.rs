@@ -68,7 +68,7 @@ impl Attack {
             ..QpConfig::default()
         };
         let mut hosts = [1, 2].map(|secret| {
-            let paths = PathSet::new(LbPolicy::RoundRobin, 4, secret.into()).expect("four paths");
+            let paths = PathSet::new(LbPolicy::ROUND_ROBIN, 4, secret.into()).expect("four paths");
             Host::new(Endpoint::new(now, endpoint), paths, HostMemory::new(secret))
         });
         for index in 0..HONEST as u32 {

@@ -6,9 +6,11 @@
 use std::time::Duration;
 
 use braid_wire::{PathId, Time};
-use rand::Rng;
 
-use crate::slots::Slots;
+use crate::{
+    Batch, Order, Outcome, PathPolicy, PathPolicyFactory, PathRng, Paths, PerStream, Requirements,
+    StreamId,
+};
 
 /// Entropies remembered.
 const RING: usize = 8;
@@ -18,9 +20,70 @@ const FREEZE: Duration = Duration::from_millis(10);
 /// takes two picks per path up to this many.
 const MAX_EXPLORE: usize = 64;
 
-/// The state of one queue pair. An entropy is a path here.
+pub(crate) struct Factory;
+
+impl PathPolicyFactory for Factory {
+    fn name(&self) -> &str {
+        "reps"
+    }
+
+    fn requirements(&self) -> Requirements {
+        Requirements { order: Order::Rtt, shares_batches: false, quanta: 32 }
+    }
+
+    fn build(&self, _: &Paths, _: &mut PathRng) -> Box<dyn PathPolicy> {
+        Box::new(Reps::default())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Reps {
+    /// Made by a stream's first pick: most streams of responses never have one.
+    rings: PerStream<Option<Box<Ring>>>,
+}
+
+impl PathPolicy for Reps {
+    fn admit(&mut self, stream: StreamId, _: &mut PathRng) {
+        self.rings.admit(stream, None);
+    }
+
+    fn dismiss(&mut self, stream: StreamId) {
+        self.rings[stream] = None;
+    }
+
+    fn pick(&mut self, stream: StreamId, batch: Batch, paths: &Paths, rng: &mut PathRng) -> PathId {
+        let ring = self.rings[stream].get_or_insert_with(|| Box::new(Ring::new(paths.len())));
+        ring.pick(paths, batch.segments, rng)
+    }
+
+    fn on_feedback(
+        &mut self,
+        stream: StreamId,
+        now: Time,
+        path: PathId,
+        outcome: &Outcome,
+        paths: &Paths,
+    ) {
+        let Some(ring) = &mut self.rings[stream] else { return };
+        ring.thaw(now, paths);
+        match *outcome {
+            Outcome::Arrived { packets, rtt, congested: false } if !paths.is_late(rtt) => {
+                ring.on_clean(path, packets);
+            }
+            Outcome::Arrived { .. } | Outcome::Lost { .. } | Outcome::Forgotten { .. } => {}
+        }
+    }
+
+    fn on_timeout(&mut self, stream: StreamId, now: Time, _: &Paths, _: &mut PathRng) {
+        if let Some(ring) = &mut self.rings[stream] {
+            ring.on_timeout(now);
+        }
+    }
+}
+
+/// The state of one stream. An entropy is a path here.
 #[derive(Clone, Debug)]
-pub(crate) struct Ring {
+struct Ring {
     /// `written` of them have been set since the ring was cleared, the newest before `head`.
     entropies: [PathId; RING],
     written: u8,
@@ -32,14 +95,14 @@ pub(crate) struct Ring {
     frozen_until: Option<Time>,
     /// Packets that came back clean since the last entropy was set.
     clean: u32,
-    /// Packets of a train.
-    train: u32,
+    /// Packets of a batch.
+    batch: u32,
     /// Picks left that are random whatever is known.
     explore: u8,
 }
 
 impl Ring {
-    pub(crate) fn new(paths: usize) -> Self {
+    fn new(paths: usize) -> Self {
         Ring {
             entropies: [PathId::default(); RING],
             written: 0,
@@ -48,27 +111,27 @@ impl Ring {
             frozen_at: 0,
             frozen_until: None,
             clean: 0,
-            train: 1,
+            batch: 1,
             explore: (2 * paths).min(MAX_EXPLORE) as u8,
         }
     }
 
-    pub(crate) fn pick(&mut self, slots: &Slots, train: u32, rng: &mut impl Rng) -> PathId {
-        self.train = train;
+    fn pick(&mut self, paths: &Paths, batch: u32, rng: &mut PathRng) -> PathId {
+        self.batch = batch;
         if self.explore > 0 {
             self.explore -= 1;
-            return slots.random(rng);
+            return paths.random(rng);
         }
-        let known = if self.frozen_until.is_some() { self.cycle(slots) } else { self.pop(slots) };
-        known.unwrap_or_else(|| slots.random(rng))
+        let known = if self.frozen_until.is_some() { self.cycle(paths) } else { self.pop(paths) };
+        known.unwrap_or_else(|| paths.random(rng))
     }
 
     /// The oldest entropy not used again yet; those of dead paths are dropped.
-    fn pop(&mut self, slots: &Slots) -> Option<PathId> {
+    fn pop(&mut self, paths: &Paths) -> Option<PathId> {
         while self.fresh > 0 {
             let oldest = (usize::from(self.head) + RING - usize::from(self.fresh)) % RING;
             self.fresh -= 1;
-            if slots.is_live(self.entropies[oldest]) {
+            if paths.is_live(self.entropies[oldest]) {
                 return Some(self.entropies[oldest]);
             }
         }
@@ -76,12 +139,12 @@ impl Ring {
     }
 
     /// The next entropy of the ring, used before or not.
-    fn cycle(&mut self, slots: &Slots) -> Option<PathId> {
+    fn cycle(&mut self, paths: &Paths) -> Option<PathId> {
         for _ in 0..self.written {
             let at = self.frozen_at % self.written;
             self.frozen_at = (at + 1) % self.written;
             let path = self.entropies[usize::from(at)];
-            if slots.is_live(path) {
+            if paths.is_live(path) {
                 return Some(path);
             }
         }
@@ -89,27 +152,27 @@ impl Ring {
     }
 
     /// Any feedback: the freeze may be over.
-    pub(crate) fn on_feedback(&mut self, now: Time, slots: &Slots) {
+    fn thaw(&mut self, now: Time, paths: &Paths) {
         if self.frozen_until.is_some_and(|until| now >= until) {
-            *self = Ring::new(slots.len());
+            *self = Ring::new(paths.len());
         }
     }
 
-    /// `packets` came back from `path` without a sign of congestion. As many as a train has are worth an
-    /// entropy, as each train takes one, however many acknowledgements they are spread over.
-    pub(crate) fn on_clean(&mut self, path: PathId, packets: u32) {
+    /// `packets` came back from `path` without a sign of congestion. As many as a batch has are worth an
+    /// entropy, as each batch takes one, however many acknowledgements they are spread over.
+    fn on_clean(&mut self, path: PathId, packets: u32) {
         self.clean = self.clean.saturating_add(packets);
-        if self.frozen_until.is_some() || self.clean < self.train {
+        if self.frozen_until.is_some() || self.clean < self.batch {
             return;
         }
-        self.clean = (self.clean - self.train).min(self.train);
+        self.clean = (self.clean - self.batch).min(self.batch);
         self.entropies[usize::from(self.head)] = path;
         self.head = (self.head + 1) % RING as u8;
         self.written = (self.written + 1).min(RING as u8);
         self.fresh = (self.fresh + 1).min(RING as u8);
     }
 
-    pub(crate) fn on_timeout(&mut self, now: Time) {
+    fn on_timeout(&mut self, now: Time) {
         if self.frozen_until.is_none() && self.explore == 0 {
             self.frozen_until = Some(now + FREEZE);
         }
@@ -125,23 +188,23 @@ mod tests {
 
     struct Setting {
         ring: Ring,
-        slots: Slots,
+        paths: Paths,
         rng: Pcg64Mcg,
     }
 
     impl Setting {
         /// A ring that has done exploring over 64 paths and then heard from `clean`.
         fn new(clean: &[u16]) -> Self {
-            let slots = Slots::new(64);
+            let paths = Paths::all_live(64);
             let mut it =
-                Setting { ring: Ring::new(slots.len()), slots, rng: Pcg64Mcg::seed_from_u64(3) };
+                Setting { ring: Ring::new(paths.len()), paths, rng: Pcg64Mcg::seed_from_u64(3) };
             it.pick(MAX_EXPLORE);
             clean.iter().for_each(|path| it.ring.on_clean(PathId::new(*path), 1));
             it
         }
 
         fn pick(&mut self, n: usize) -> Vec<u16> {
-            (0..n).map(|_| self.ring.pick(&self.slots, 1, &mut self.rng).get()).collect()
+            (0..n).map(|_| self.ring.pick(&self.paths, 1, &mut self.rng).get()).collect()
         }
     }
 
@@ -162,13 +225,13 @@ mod tests {
 
     #[test]
     fn exploring_ignores_what_is_known() {
-        let slots = Slots::new(4);
+        let paths = Paths::all_live(4);
         let mut rng = Pcg64Mcg::seed_from_u64(5);
-        let mut ring = Ring::new(slots.len());
+        let mut ring = Ring::new(paths.len());
         ring.on_clean(PathId::new(2), 1);
-        let explored: Vec<u16> = (0..8).map(|_| ring.pick(&slots, 1, &mut rng).get()).collect();
+        let explored: Vec<u16> = (0..8).map(|_| ring.pick(&paths, 1, &mut rng).get()).collect();
         assert!(explored.iter().any(|path| *path != 2));
-        assert_eq!(ring.pick(&slots, 1, &mut rng).get(), 2); // 2 n = 8 picks later
+        assert_eq!(ring.pick(&paths, 1, &mut rng).get(), 2); // 2 n = 8 picks later
     }
 
     #[test]
@@ -178,9 +241,9 @@ mod tests {
     }
 
     #[test]
-    fn a_train_that_comes_back_in_pieces_is_one_entropy() {
+    fn a_batch_that_comes_back_in_pieces_is_one_entropy() {
         let mut it = Setting::new(&[]);
-        it.ring.train = 15;
+        it.ring.batch = 15;
         for path in [9, 9, 9, 4, 4, 4] {
             it.ring.on_clean(PathId::new(path), 5);
         }
@@ -190,7 +253,7 @@ mod tests {
     #[test]
     fn the_dead_are_passed_over() {
         let mut it = Setting::new(&[5, 6, 5, 7]);
-        it.slots.relist(|path| path.get() == 5);
+        it.paths.without(&[5]);
         assert_eq!(it.pick(2), [6, 7]);
     }
 
@@ -200,10 +263,10 @@ mod tests {
         it.pick(2);
         it.ring.on_timeout(at(100));
         assert_eq!(it.pick(7), [9, 4, 7, 9, 4, 7, 9], "used ones too, in a circle");
-        it.ring.on_feedback(at(109), &it.slots);
+        it.ring.thaw(at(109), &it.paths);
         it.ring.on_clean(PathId::new(1), 1);
         assert_eq!(it.pick(2), [4, 7], "a frozen ring takes nothing in");
-        it.ring.on_feedback(at(110), &it.slots);
+        it.ring.thaw(at(110), &it.paths);
         assert_eq!((it.ring.written, usize::from(it.ring.explore)), (0, MAX_EXPLORE));
     }
 

@@ -5,9 +5,12 @@
 use std::time::Duration;
 
 use braid_wire::{PathId, Time};
-use rand::{Rng, RngExt};
+use rand::RngExt;
 
-use crate::slots::Slots;
+use crate::{
+    Batch, Order, Outcome, PathPolicy, PathPolicyFactory, PathRng, Paths, PerStream, Requirements,
+    StreamId,
+};
 
 /// A round is congested when at least this many of 256 packets were (tcp_plb_cong_thresh).
 const CONGESTED_OF_256: u64 = 128;
@@ -18,9 +21,67 @@ const FORCED_ROUNDS: u8 = 12;
 /// A time-out stops the exchange for this long, up to twice (tcp_plb_suspend_rto_sec).
 const SUSPEND: Duration = Duration::from_secs(60);
 
-/// The state of one queue pair.
-#[derive(Clone, Debug)]
-pub(crate) struct Plb {
+pub(crate) struct Factory;
+
+impl PathPolicyFactory for Factory {
+    fn name(&self) -> &str {
+        "plb"
+    }
+
+    fn requirements(&self) -> Requirements {
+        Requirements { order: Order::Rtt, ..Requirements::default() }
+    }
+
+    fn build(&self, _: &Paths, _: &mut PathRng) -> Box<dyn PathPolicy> {
+        Box::new(Plb::default())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Plb {
+    /// Made by a stream's first pick: most streams of responses never have one.
+    flows: PerStream<Option<Box<Flow>>>,
+}
+
+impl PathPolicy for Plb {
+    fn admit(&mut self, stream: StreamId, _: &mut PathRng) {
+        self.flows.admit(stream, None);
+    }
+
+    fn dismiss(&mut self, stream: StreamId) {
+        self.flows[stream] = None;
+    }
+
+    fn pick(&mut self, stream: StreamId, batch: Batch, paths: &Paths, rng: &mut PathRng) -> PathId {
+        let flow = self.flows[stream].get_or_insert_with(|| Box::new(Flow::new(paths, rng)));
+        flow.pick(batch.now, paths, rng)
+    }
+
+    fn on_feedback(
+        &mut self,
+        stream: StreamId,
+        now: Time,
+        path: PathId,
+        outcome: &Outcome,
+        paths: &Paths,
+    ) {
+        let Some(flow) = &mut self.flows[stream] else { return };
+        if let Outcome::Arrived { packets, rtt, congested } = *outcome {
+            let congested = congested || paths.is_late(rtt);
+            flow.on_arrival(now, path, packets, rtt, congested);
+        }
+    }
+
+    fn on_timeout(&mut self, stream: StreamId, now: Time, paths: &Paths, rng: &mut PathRng) {
+        if let Some(flow) = &mut self.flows[stream] {
+            flow.on_timeout(now, paths, rng);
+        }
+    }
+}
+
+/// The state of one stream.
+#[derive(Debug)]
+struct Flow {
     path: PathId,
     /// Packets acknowledged in this round, and how many of them had met congestion.
     packets: u64,
@@ -33,10 +94,10 @@ pub(crate) struct Plb {
     suspended_until: Time,
 }
 
-impl Plb {
-    pub(crate) fn new(slots: &Slots, rng: &mut impl Rng) -> Self {
-        Plb {
-            path: slots.random(rng),
+impl Flow {
+    fn new(paths: &Paths, rng: &mut PathRng) -> Self {
+        Flow {
+            path: paths.random(rng),
             packets: 0,
             congested: 0,
             round_start: None,
@@ -47,31 +108,31 @@ impl Plb {
         }
     }
 
-    pub(crate) fn pick(&mut self, now: Time, slots: &Slots, rng: &mut impl Rng) -> PathId {
+    fn pick(&mut self, now: Time, paths: &Paths, rng: &mut PathRng) -> PathId {
         let wants = self.congested_rounds >= FORCED_ROUNDS
             || (self.congested_rounds >= IDLE_ROUNDS && self.is_idle(now));
-        if !slots.is_live(self.path) || (wants && now >= self.suspended_until) {
-            self.leave(slots, rng);
+        if !paths.is_live(self.path) || (wants && now >= self.suspended_until) {
+            self.leave(paths, rng);
         }
         self.picked_at = now;
         self.path
     }
 
-    /// A path set is not told what one queue pair has in flight: after a round trip without a train,
+    /// A path set is not told what one queue pair has in flight: after a round trip without a batch,
     /// everything has been heard of or is lost.
     fn is_idle(&self, now: Time) -> bool {
         self.latest_rtt.is_some_and(|rtt| now - self.picked_at >= rtt)
     }
 
     /// To another path, where there is one.
-    fn leave(&mut self, slots: &Slots, rng: &mut impl Rng) {
-        self.path = slots.random_beside(&[self.path], rng).unwrap_or(self.path);
+    fn leave(&mut self, paths: &Paths, rng: &mut PathRng) {
+        self.path = paths.random_beside(&[self.path], rng).unwrap_or(self.path);
         (self.packets, self.congested, self.congested_rounds) = (0, 0, 0);
         (self.round_start, self.latest_rtt) = (None, None);
     }
 
     /// `packets` came back from `path`. A round lasts one round trip.
-    pub(crate) fn on_arrival(
+    fn on_arrival(
         &mut self,
         now: Time,
         path: PathId,
@@ -98,8 +159,8 @@ impl Plb {
 
     /// Linux takes a new flow label on every time-out, and suspends PLB so that the two do not both move
     /// the connection.
-    pub(crate) fn on_timeout(&mut self, now: Time, slots: &Slots, rng: &mut impl Rng) {
-        self.leave(slots, rng);
+    fn on_timeout(&mut self, now: Time, paths: &Paths, rng: &mut PathRng) {
+        self.leave(paths, rng);
         self.suspended_until = now + SUSPEND.mul_f64(rng.random_range(1.0..2.0));
     }
 }
@@ -114,43 +175,43 @@ mod tests {
     const RTT: Duration = Duration::from_micros(100);
 
     struct Setting {
-        plb: Plb,
-        slots: Slots,
+        flow: Flow,
+        paths: Paths,
         rng: Pcg64Mcg,
         now: Time,
     }
 
     impl Setting {
         fn new() -> Self {
-            let slots = Slots::new(16);
+            let paths = Paths::all_live(16);
             let mut rng = Pcg64Mcg::seed_from_u64(7);
             let mut it =
-                Setting { plb: Plb::new(&slots, &mut rng), slots, rng, now: Time::from_nanos(1) };
+                Setting { flow: Flow::new(&paths, &mut rng), paths, rng, now: Time::from_nanos(1) };
             it.acknowledged(1, 0); // begins the first round
-            it.plb.packets = 0;
+            it.flow.packets = 0;
             it
         }
 
         fn pick(&mut self) -> PathId {
-            self.plb.pick(self.now, &self.slots, &mut self.rng)
+            self.flow.pick(self.now, &self.paths, &mut self.rng)
         }
 
         fn acknowledged(&mut self, clean: u32, congested: u32) {
-            let path = self.plb.path;
-            self.plb.on_arrival(self.now, path, clean, RTT, false);
+            let path = self.flow.path;
+            self.flow.on_arrival(self.now, path, clean, RTT, false);
             if congested > 0 {
-                self.plb.on_arrival(self.now, path, congested, RTT, true);
+                self.flow.on_arrival(self.now, path, congested, RTT, true);
             }
         }
 
-        /// A round in which trains leave all the time, so that it is never idle.
+        /// A round in which batches leave all the time, so that it is never idle.
         fn busy_round(&mut self, clean: u32, congested: u32) {
-            let path = self.plb.path;
+            let path = self.flow.path;
             self.now += RTT / 2;
             self.pick();
-            self.plb.on_arrival(self.now, path, congested, RTT, true);
+            self.flow.on_arrival(self.now, path, congested, RTT, true);
             self.now += RTT / 2;
-            self.plb.on_arrival(self.now, path, clean, RTT, false);
+            self.flow.on_arrival(self.now, path, clean, RTT, false);
             self.pick();
         }
     }
@@ -174,7 +235,7 @@ mod tests {
         let mut it = Setting::new();
         let first = it.pick();
         for round in 0..12 {
-            assert_eq!(it.plb.path, first, "round {round}");
+            assert_eq!(it.flow.path, first, "round {round}");
             it.busy_round(4, 5);
         }
         assert_ne!(it.pick(), first);
@@ -190,17 +251,17 @@ mod tests {
         it.busy_round(5, 4); // 4 of 9 is less than half
         it.busy_round(4, 5);
         it.now += RTT;
-        assert_eq!((it.pick(), it.plb.congested_rounds), (first, 1));
+        assert_eq!((it.pick(), it.flow.congested_rounds), (first, 1));
     }
 
     #[test]
     fn a_time_out_moves_it_and_suspends_the_exchange_for_a_minute_or_two() {
         let mut it = Setting::new();
         let first = it.pick();
-        it.plb.on_timeout(it.now, &it.slots, &mut it.rng);
+        it.flow.on_timeout(it.now, &it.paths, &mut it.rng);
         let second = it.pick();
         assert_ne!(second, first);
-        let end = it.plb.suspended_until;
+        let end = it.flow.suspended_until;
         assert!((SUSPEND..2 * SUSPEND).contains(&(end - it.now)));
 
         it.acknowledged(1, 0);
@@ -215,16 +276,16 @@ mod tests {
     #[test]
     fn what_was_sent_on_an_earlier_path_does_not_count() {
         let mut it = Setting::new();
-        let other = PathId::new((it.plb.path.get() + 1) % 16);
-        it.plb.on_arrival(it.now, other, 9, RTT, true);
-        assert_eq!((it.plb.packets, it.plb.congested), (0, 0));
+        let other = PathId::new((it.flow.path.get() + 1) % 16);
+        it.flow.on_arrival(it.now, other, 9, RTT, true);
+        assert_eq!((it.flow.packets, it.flow.congested), (0, 0));
     }
 
     #[test]
     fn leaves_a_dead_path_at_once() {
         let mut it = Setting::new();
         let first = it.pick();
-        it.slots.relist(|path| path == first);
+        it.paths.without(&[first.get()]);
         assert_ne!(it.pick(), first);
     }
 }

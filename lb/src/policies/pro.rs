@@ -2,22 +2,67 @@
 //!
 //! Every queue pair goes round all M paths in steps of a common `span`, and a new one starts where the
 //! last pick left off, so that queue pairs of one sender are staggered. It assumes equivalent paths and a
-//! scheduler that serves the queue pairs in turn, one train each.
+//! scheduler that serves the queue pairs in turn, one batch each.
 //!
 //! - `span` is P, the number of invited queue pairs, raised until it is coprime with the number of turns.
 //!   The paper takes M for a power of two and makes `span` odd, which there is the same; M is any number
 //!   here, also because paths die.
 //! - A batch of n packets takes one path here (one GSO call has one source port), where the paper numbers
 //!   them in sequence. b is the largest divisor of M that is at most n, and G = M/b, the paper's "M becomes
-//!   M/n": a queue pair takes G turns, one train each, then the next of the b rows of G paths. So G trains
+//!   M/n": a queue pair takes G turns, one batch each, then the next of the b rows of G paths. So G batches
 //!   in a row are on G paths, M in a row on all M, and with n = 1 this is Alg. 1 itself.
 
-/// What one queue pair remembers: the path of its last train is `turn + row * G`.
+use braid_wire::PathId;
+
+use crate::{
+    Batch, PathPolicy, PathPolicyFactory, PathRng, Paths, PerStream, Requirements, StreamId,
+};
+
+pub(crate) struct Factory;
+
+impl PathPolicyFactory for Factory {
+    fn name(&self) -> &str {
+        "pro"
+    }
+
+    fn requirements(&self) -> Requirements {
+        Requirements { shares_batches: true, ..Requirements::default() }
+    }
+
+    fn build(&self, _: &Paths, _: &mut PathRng) -> Box<dyn PathPolicy> {
+        Box::new(Pro { shared: Shared::new(), turns: PerStream::default() })
+    }
+}
+
+#[derive(Debug)]
+struct Pro {
+    shared: Shared,
+    /// `None`: not invited yet.
+    turns: PerStream<Option<Turn>>,
+}
+
+impl PathPolicy for Pro {
+    fn admit(&mut self, stream: StreamId, _: &mut PathRng) {
+        self.turns.admit(stream, None);
+    }
+
+    fn dismiss(&mut self, stream: StreamId) {
+        if self.turns[stream].take().is_some() {
+            self.shared.dismiss();
+        }
+    }
+
+    fn pick(&mut self, stream: StreamId, batch: Batch, paths: &Paths, _: &mut PathRng) -> PathId {
+        paths.at(self.shared.pick(&mut self.turns[stream], paths.len(), batch.segments))
+    }
+}
+
+/// What one queue pair remembers: the path of its last batch is `turn + row * G`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Turn {
+struct Turn {
     turn: u16,
     row: u16,
-    /// Trains since the row began.
+    /// Batches since the row began.
     taken: u16,
 }
 
@@ -48,8 +93,8 @@ fn gcd(a: u32, b: u32) -> u32 {
 }
 
 /// What the queue pairs of a path set share.
-#[derive(Clone, Debug)]
-pub(crate) struct Pro {
+#[derive(Debug)]
+struct Shared {
     /// P.
     invited: u32,
     /// C.
@@ -57,18 +102,18 @@ pub(crate) struct Pro {
     step: Step,
 }
 
-impl Pro {
-    pub(crate) fn new() -> Self {
-        Pro { invited: 0, counter: 0, step: Step::new(1, 1, 1) }
+impl Shared {
+    fn new() -> Self {
+        Shared { invited: 0, counter: 0, step: Step::new(1, 1, 1) }
     }
 
     /// An invited queue pair has gone.
-    pub(crate) fn dismiss(&mut self) {
+    fn dismiss(&mut self) {
         self.invited = self.invited.saturating_sub(1);
     }
 
-    /// The slot, below `paths`, of the next train of a queue pair; `None` before its first.
-    pub(crate) fn pick(&mut self, qp: &mut Option<Turn>, paths: usize, segments: u32) -> usize {
+    /// The slot, below `paths`, of the next batch of a queue pair; `None` before its first.
+    fn pick(&mut self, qp: &mut Option<Turn>, paths: usize, segments: u32) -> usize {
         if qp.is_none() {
             self.invited += 1;
         }
@@ -112,7 +157,7 @@ mod tests {
 
     /// Rounds of `qps` queue pairs that are picked in turn.
     fn rounds(qps: usize, paths: usize, segments: u32, rounds: usize) -> Vec<Vec<usize>> {
-        let mut pro = Pro::new();
+        let mut pro = Shared::new();
         let mut turns = vec![None; qps];
         let mut round = || turns.iter_mut().map(|qp| pro.pick(qp, paths, segments)).collect();
         (0..rounds).map(|_| round()).collect()
@@ -136,7 +181,7 @@ mod tests {
     /// A third queue pair comes after [3, 0]: C = 0 + 1, so it starts at 1, and P = 3 is odd already.
     #[test]
     fn a_new_queue_pair_starts_after_the_last_pick() {
-        let mut pro = Pro::new();
+        let mut pro = Shared::new();
         let (mut a, mut b, mut c) = (None, None, None);
         let mut pick = |qp: &mut Option<Turn>| pro.pick(qp, 4, 1);
         assert_eq!([pick(&mut a), pick(&mut b), pick(&mut a), pick(&mut b)], [0, 1, 3, 0]);
@@ -145,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_span_shrinks_when_a_queue_pair_goes() {
-        let mut pro = Pro::new();
+        let mut pro = Shared::new();
         let (mut a, mut b) = (None, None);
         pro.pick(&mut a, 8, 1); // 0
         pro.pick(&mut b, 8, 1); // 1
@@ -154,7 +199,7 @@ mod tests {
     }
 
     /// M = 8, n = 2: b = 2, G = 4. One queue pair, span 1: turns 0 1 2 3 of row 0, then of row 1 (+4).
-    /// C after the first train is 0 * 2 + 2, so a second queue pair takes turn 2 / 2 = 1.
+    /// C after the first batch is 0 * 2 + 2, so a second queue pair takes turn 2 / 2 = 1.
     #[test]
     fn the_batch_form_fills_rows() {
         let alone: Vec<usize> = rounds(1, 8, 2, 9).concat();
@@ -187,7 +232,7 @@ mod tests {
         }
 
         #[test]
-        fn g_trains_in_a_row_are_on_g_paths(
+        fn g_batches_in_a_row_are_on_g_paths(
             paths in 1_usize..100, qps in 1_usize..20, segments in 1_u32..20,
         ) {
             let turns = paths / (1..=segments as usize).rev().find(|b| paths.is_multiple_of(*b)).unwrap();
@@ -212,7 +257,7 @@ mod tests {
         fn every_pick_is_a_path_however_the_arguments_change(
             calls in prop::collection::vec((0_usize..4, 1_usize..5000, 1_u32..100), 1..200),
         ) {
-            let mut pro = Pro::new();
+            let mut pro = Shared::new();
             let mut qps = [None; 4];
             for (qp, paths, segments) in calls {
                 prop_assert!(pro.pick(&mut qps[qp], paths, segments) < paths);

@@ -1,0 +1,30 @@
+//! Oblivious spraying: a random path for every batch. It assumes nothing of the fabric and learns nothing from it.
+
+use braid_wire::PathId;
+
+use crate::{Batch, PathPolicy, PathPolicyFactory, PathRng, Paths, Requirements, StreamId};
+
+pub(crate) struct Factory;
+
+impl PathPolicyFactory for Factory {
+    fn name(&self) -> &str {
+        "oblivious"
+    }
+
+    fn requirements(&self) -> Requirements {
+        Requirements { shares_batches: true, ..Requirements::default() }
+    }
+
+    fn build(&self, _: &Paths, _: &mut PathRng) -> Box<dyn PathPolicy> {
+        Box::new(Oblivious)
+    }
+}
+
+#[derive(Debug)]
+struct Oblivious;
+
+impl PathPolicy for Oblivious {
+    fn pick(&mut self, _: StreamId, _: Batch, paths: &Paths, rng: &mut PathRng) -> PathId {
+        paths.random(rng)
+    }
+}
