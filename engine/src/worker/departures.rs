@@ -12,14 +12,14 @@ const BATCHES: usize = 16;
 const DISCONNECTS: usize = 64;
 
 impl Worker {
-    /// Sends what there is to send, within a budget. Returns whether there was anything, or still is.
+    /// Sends what there is to send, within a budget. Returns whether there was anything that could be sent.
     pub(super) fn transmit(&mut self, now: Time) -> bool {
         let (mut worked, mut now, mut batches) = (false, now, 0);
-        let count = self.peers.bound();
+        let count = self.peers.active().len();
         // Another peer is first each time, so that none starves when the budget is short.
         self.turn = self.turn.wrapping_add(1);
         for step in 0..count {
-            let index = (self.turn + step) % count;
+            let index = self.peers.active()[(self.turn + step) % count];
             while batches < BATCHES {
                 match self.datapath.make_room() {
                     Room::Open => {}
@@ -28,11 +28,13 @@ impl Worker {
                         now = self.clock.now();
                     }
                     Room::Full => {
+                        self.is_full = true;
                         self.datapath.flush();
-                        return true;
+                        return worked;
                     }
                 }
                 if !self.transmit_one(now, index) {
+                    self.peers.set_quiet(index);
                     break;
                 }
                 worked = true;
@@ -43,7 +45,8 @@ impl Worker {
             self.outbox.empty_into(&mut *self.datapath);
             worked = true;
         }
-        worked | !self.datapath.flush()
+        self.is_full = !self.datapath.flush();
+        worked
     }
 
     fn transmit_disconnects(&mut self, now: Time) -> bool {

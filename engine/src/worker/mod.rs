@@ -62,6 +62,8 @@ pub(crate) struct Worker {
     scratch: Vec<u8>,
     /// Which peer sends first.
     turn: usize,
+    /// The datapath could not take all that there was to send.
+    is_full: bool,
     /// How often it has been run.
     rounds: u64,
 }
@@ -96,6 +98,7 @@ impl Worker {
             initiators: Initiators::default(),
             scratch: Vec::new(),
             turn: 0,
+            is_full: false,
         }
     }
 
@@ -115,6 +118,7 @@ impl Worker {
         worked |= self.receive(now);
         worked |= self.run_timers(now);
         self.settle();
+        self.peers.end_turn();
         worked
     }
 
@@ -148,7 +152,7 @@ impl Worker {
         }
         let due = self.datapath.next_due().map(|due| self.clock.time_of(due));
         let timeouts = [
-            self.peers.next_timeout(),
+            self.peers.next_timeout(!self.is_full),
             self.initiators.next_timeout(),
             self.disconnects.next_timeout(),
         ];
@@ -228,13 +232,11 @@ impl Worker {
     }
 
     fn run_timers(&mut self, now: Time) -> bool {
+        self.peers.wake_due(now);
         let mut worked = false;
-        for index in 0..self.peers.bound() {
-            let Some((endpoint, paths, _)) = self.peers.parts(index) else { continue };
-            if endpoint.next_timeout(paths).is_some_and(|at| at <= now) {
-                endpoint.on_timeout(now, paths);
-                worked = true;
-            }
+        for step in 0..self.peers.active().len() {
+            let index = self.peers.active()[step];
+            worked |= self.peers.run_timer(now, index);
         }
         worked | self.run_initiators(now)
     }
@@ -242,8 +244,9 @@ impl Worker {
     /// Hands out what the endpoints have to tell: first states, then the completions that follow
     /// from them.
     fn settle(&mut self) {
-        for index in 0..self.peers.bound() {
-            let Some((endpoint, _, to)) = self.peers.parts(index) else { continue };
+        for step in 0..self.peers.active().len() {
+            let index = self.peers.active()[step];
+            let Some((endpoint, to)) = self.peers.teller(index) else { continue };
             while let Some(disconnect) = endpoint.poll_disconnect() {
                 self.disconnects.insert(self.clock.now(), to, disconnect);
             }

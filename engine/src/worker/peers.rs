@@ -1,5 +1,6 @@
 //! A worker's peers: their endpoints, and the path sets that lead to them.
 
+use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 
 use braid_lb::{LbPolicy, PathSet};
@@ -21,18 +22,34 @@ pub(crate) struct PathPlan {
 
 /// Endpoints by index. An endpoint exists as long as it has queue pairs, a path set as long as it
 /// has endpoints.
+///
+/// A turn of the worker costs what is *active*: peers whose endpoints were touched since they last had nothing to send. The
+/// others cost nothing until their timers run out.
+///
+/// Invariants: `active` has each peer once whose `is_active` is set; of the others `timers` has those that have a `due`, by
+/// that. What is due may have moved on since; it never moves to an earlier time without the peer becoming active.
 pub(crate) struct Peers {
     plan: PathPlan,
     peers: Vec<Option<Peer>>,
+    names: HashMap<Name, usize>,
+    free: Vec<usize>,
     path_sets: Vec<SharedPaths>,
+    active: Vec<usize>,
+    timers: BTreeSet<(Time, usize)>,
 }
 
+/// A restarted peer is another one, even at the same address.
+type Name = (u64, SocketAddr);
+
 struct Peer {
-    /// A restarted peer is another one, even at the same address.
-    instance: u64,
-    addr: SocketAddr,
+    name: Name,
     endpoint: Endpoint,
     paths: usize,
+    is_active: bool,
+    /// It has had nothing to send, and was not touched since.
+    is_quiet: bool,
+    /// Where it stands among the timers.
+    due: Option<Time>,
 }
 
 /// The paths to one host, whatever engines and ports it has, or to one port of it.
@@ -52,7 +69,15 @@ impl SharedPaths {
 
 impl Peers {
     pub(crate) fn new(plan: PathPlan) -> Self {
-        Peers { plan, peers: Vec::new(), path_sets: Vec::new() }
+        Peers {
+            plan,
+            peers: Vec::new(),
+            names: HashMap::new(),
+            free: Vec::new(),
+            path_sets: Vec::new(),
+            active: Vec::new(),
+            timers: BTreeSet::new(),
+        }
     }
 
     /// The peer of this instance at this address; made if there is none.
@@ -63,20 +88,21 @@ impl Peers {
         addr: SocketAddr,
         config: EndpointConfig,
     ) -> usize {
-        let is_it = |peer: &Peer| peer.instance == instance && peer.addr == addr;
-        if let Some(index) = self.peers.iter().position(|peer| peer.as_ref().is_some_and(is_it)) {
-            return index;
+        let name = (instance, addr);
+        if let Some(index) = self.names.get(&name) {
+            return *index;
         }
         let mut all_ports = addr;
         all_ports.set_port(0);
         let paths = self.paths_to(if self.plan.discover { addr } else { all_ports });
-        let peer = Peer { instance, addr, endpoint: Endpoint::new(now, config), paths };
-        let free = self.peers.iter().position(Option::is_none);
-        let index = free.unwrap_or(self.peers.len());
+        let endpoint = Endpoint::new(now, config);
+        let peer = Peer { name, endpoint, paths, is_active: false, is_quiet: false, due: None };
+        let index = self.free.pop().unwrap_or(self.peers.len());
         if index == self.peers.len() {
             self.peers.push(None);
         }
         self.peers[index] = Some(peer);
+        self.names.insert(name, index);
         index
     }
 
@@ -102,9 +128,15 @@ impl Peers {
     /// paths to it.
     pub(crate) fn remove_if_empty(&mut self, index: usize) -> Option<SocketAddr> {
         let peer = self.peers[index].take_if(|peer| peer.endpoint.is_empty())?;
+        self.names.remove(&peer.name);
+        self.free.push(index);
+        peer.due.map(|due| self.timers.remove(&(due, index)));
+        if peer.is_active {
+            self.active.retain(|active| *active != index);
+        }
         let paths = &mut self.path_sets[peer.paths];
         paths.users -= 1;
-        (paths.users == 0).then_some(peer.addr)
+        (paths.users == 0).then_some(peer.name.1)
     }
 
     /// Spreads what goes to `map.to` evenly over the ways that were found.
@@ -118,18 +150,65 @@ impl Peers {
         }
     }
 
-    /// One more than the highest index of a peer.
-    pub(crate) fn bound(&self) -> usize {
-        self.peers.len()
+    /// The peers that may have something to send or to tell.
+    pub(crate) fn active(&self) -> &[usize] {
+        &self.active
     }
 
-    /// What it takes to run one peer; `None`: there is none of this index.
+    /// What it takes to run one peer, which becomes active; `None`: there is none of this index.
     pub(crate) fn parts(
         &mut self,
         index: usize,
     ) -> Option<(&mut Endpoint, &mut PathSet, SocketAddr)> {
         let peer = self.peers[index].as_mut()?;
-        Some((&mut peer.endpoint, &mut self.path_sets[peer.paths].set, peer.addr))
+        peer.touch(index, &mut self.active);
+        Some((&mut peer.endpoint, &mut self.path_sets[peer.paths].set, peer.name.1))
+    }
+
+    /// An active peer has nothing to send.
+    pub(crate) fn set_quiet(&mut self, index: usize) {
+        self.peers[index].iter_mut().for_each(|peer| peer.is_quiet = true);
+    }
+
+    /// An endpoint to ask what it has to tell, which makes nobody active.
+    pub(crate) fn teller(&mut self, index: usize) -> Option<(&mut Endpoint, SocketAddr)> {
+        self.peers[index].as_mut().map(|peer| (&mut peer.endpoint, peer.name.1))
+    }
+
+    /// The end of a turn: who has nothing to send, and was not touched since, is active no more.
+    pub(crate) fn end_turn(&mut self) {
+        let Peers { peers, path_sets, active, timers, .. } = self;
+        active.retain(|index| {
+            let Some(peer) = peers[*index].as_mut() else { return false };
+            peer.is_active = !peer.is_quiet;
+            if peer.is_quiet {
+                peer.file(*index, &path_sets[peer.paths].set, timers);
+            }
+            peer.is_active
+        });
+    }
+
+    /// Peers whose timers may have run out become active.
+    pub(crate) fn wake_due(&mut self, now: Time) {
+        while let Some((at, index)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
+            self.timers.remove(&(at, index));
+            if let Some(peer) = &mut self.peers[index] {
+                peer.due = None;
+                peer.touch(index, &mut self.active);
+            }
+        }
+    }
+
+    /// Tells an active peer that time has passed, if that is due. Returns whether it was.
+    pub(crate) fn run_timer(&mut self, now: Time, index: usize) -> bool {
+        let Some(peer) = &mut self.peers[index] else { return false };
+        let paths = &mut self.path_sets[peer.paths].set;
+        let is_due = peer.endpoint.next_timeout(paths).is_some_and(|at| at <= now);
+        if is_due {
+            peer.is_quiet = false;
+            peer.endpoint.on_timeout(now, paths);
+        }
+        is_due
     }
 
     /// The endpoint that a connected queue pair is in.
@@ -138,7 +217,9 @@ impl Peers {
     }
 
     pub(crate) fn endpoint_mut(&mut self, index: usize) -> &mut Endpoint {
-        &mut self.peers[index].as_mut().expect("a connected queue pair has a peer").endpoint
+        let peer = self.peers[index].as_mut().expect("a connected queue pair has a peer");
+        peer.touch(index, &mut self.active);
+        &mut peer.endpoint
     }
 
     /// The paths in use, by destination.
@@ -147,18 +228,43 @@ impl Peers {
         used.map(|paths| PathsTo { ip: paths.to.ip(), paths: paths.set.paths().collect() })
     }
 
-    /// When the first of them has something to do although nothing arrives.
-    pub(crate) fn next_timeout(&self) -> Option<Time> {
-        let peers = self.peers.iter().flatten();
-        peers.filter_map(|peer| peer.endpoint.next_timeout(&self.path_sets[peer.paths].set)).min()
+    /// When the first of them has something to do although nothing arrives: those that are active at once, if they `can_send`.
+    pub(crate) fn next_timeout(&self, can_send: bool) -> Option<Time> {
+        match self.active.is_empty() || !can_send {
+            true => self.timers.first().map(|(at, _)| *at),
+            false => Some(Time::ZERO),
+        }
+    }
+}
+
+impl Peer {
+    fn touch(&mut self, index: usize, active: &mut Vec<usize>) {
+        self.is_quiet = false;
+        if !self.is_active {
+            self.is_active = true;
+            active.push(index);
+        }
+    }
+
+    /// Files it under its next time-out. One that is filed earlier stays there: most time-outs are put off again and again.
+    fn file(&mut self, index: usize, paths: &PathSet, timers: &mut BTreeSet<(Time, usize)>) {
+        let Some(next) = self.endpoint.next_timeout(paths) else { return };
+        if self.due.is_none_or(|due| next < due) {
+            self.due.map(|due| timers.remove(&(due, index)));
+            timers.insert((next, index));
+            self.due = Some(next);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use braid_transport::{QpConfig, QpState, QueuePair, Remote};
+    use braid_wire::{QpId, Token};
+
     use super::*;
 
-    fn peers_of(addresses: &[&str]) -> usize {
+    fn peers_of(addresses: &[&str]) -> Peers {
         let plan = PathPlan { policy: LbPolicy::default(), count: 4, seed: 1, discover: false };
         let mut peers = Peers::new(plan);
         let config = EndpointConfig::default();
@@ -166,13 +272,66 @@ mod tests {
             let instance = index as u64;
             peers.find_or_make(Time::ZERO, instance, addr.parse().unwrap(), config);
         }
-        peers.path_sets().count()
+        peers
+    }
+
+    /// Gives a peer a queue pair.
+    fn adopt(peers: &mut Peers, index: usize, at: Time) {
+        let mut qp = QueuePair::new(QpId::new(index as u32 + 1), Token(1), QpConfig::default());
+        let (endpoint, paths, _) = peers.parts(index).expect("it was made");
+        qp.modify(QpState::Init).expect("RESET goes to INIT");
+        let offer = crate::backlog::tests::connect(0, 0).offer;
+        endpoint.adopt(at, qp, Remote::agree(&offer, &offer), paths);
+    }
+
+    /// A turn in which nobody has anything to send.
+    fn quiet_turn(peers: &mut Peers) {
+        for step in 0..peers.active().len() {
+            peers.set_quiet(peers.active()[step]);
+        }
+        peers.end_turn();
     }
 
     #[test]
     fn engines_of_one_host_share_its_paths() {
-        assert_eq!(peers_of(&["10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:1"]), 2);
+        let path_sets = |addresses: &[&str]| peers_of(addresses).path_sets().count();
+        assert_eq!(path_sets(&["10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:1"]), 2);
         // The same link-local address on two links: two hosts.
-        assert_eq!(peers_of(&["[fe80::1%2]:1", "[fe80::1%2]:2", "[fe80::1%3]:1"]), 2);
+        assert_eq!(path_sets(&["[fe80::1%2]:1", "[fe80::1%2]:2", "[fe80::1%3]:1"]), 2);
+    }
+
+    #[test]
+    fn who_is_quiet_sleeps_until_it_is_touched_or_its_time_has_come() {
+        let start = Time::from_nanos(1 << 40);
+        let mut peers = peers_of(&["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"]);
+        (0..3).for_each(|index| adopt(&mut peers, index, start));
+        assert_eq!((peers.active(), peers.next_timeout(true)), (&[0, 1, 2][..], Some(Time::ZERO)));
+        quiet_turn(&mut peers);
+        let due = peers.next_timeout(true).expect("they ask for signs of life");
+        assert!(peers.active().is_empty() && due > start);
+        peers.endpoint_mut(1);
+        assert_eq!(peers.active(), [1]);
+        // Touched after it had nothing to send: it may have something now.
+        peers.set_quiet(1);
+        peers.endpoint_mut(1);
+        peers.end_turn();
+        assert_eq!(peers.active(), [1]);
+        quiet_turn(&mut peers);
+        peers.wake_due(due);
+        assert_eq!(peers.active().len(), 3);
+        assert!((0..3).all(|index| peers.run_timer(due, index)));
+        quiet_turn(&mut peers);
+        assert!(peers.next_timeout(true).is_some_and(|next| next > due));
+    }
+
+    #[test]
+    fn a_peer_without_queue_pairs_is_forgotten_and_its_place_taken_again() {
+        let mut peers = peers_of(&["10.0.0.1:1", "10.0.0.2:1"]);
+        peers.endpoint_mut(0);
+        let gone = peers.remove_if_empty(0).expect("nobody else goes there");
+        assert_eq!((gone, peers.active().len()), ("10.0.0.1:1".parse().unwrap(), 0));
+        let config = EndpointConfig::default();
+        let again = peers.find_or_make(Time::ZERO, 7, gone, config);
+        assert_eq!((again, peers.find_or_make(Time::ZERO, 7, gone, config)), (0, 0));
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use braid_transport::Regions;
 use braid_wire::{PathId, QpId, SOURCE_PORT_BASE, Time};
@@ -30,6 +30,9 @@ use crate::signals::Signals;
 const SEGMENT: u16 = 16_384;
 /// A batch of fewer bytes was the last for now: asking once more would only cost a system call.
 const SMALL_BATCH: usize = 8 << 10;
+/// How long who sleeps waits for a full link, as there may be nothing that says when it has room: a fraction of the time
+/// that what is in a socket's buffer takes on a fast network.
+const RETRY: Duration = Duration::from_micros(50);
 
 /// See the module.
 pub(crate) struct DatagramDatapath {
@@ -40,12 +43,30 @@ pub(crate) struct DatagramDatapath {
     routes: Option<Routes>,
     /// Segments that have left in parts.
     parted: u32,
+    /// When the link is tried again that had no room.
+    retry_at: Instant,
 }
 
 impl DatagramDatapath {
     pub(crate) fn new(link: Box<dyn Link>, counters: Arc<WorkerCounters>) -> Self {
         let queue = Queue::new(link.caps(), counters.clone());
-        DatagramDatapath { link, queue, counters, routes: None, parted: 0 }
+        DatagramDatapath {
+            link,
+            queue,
+            counters,
+            routes: None,
+            parted: 0,
+            retry_at: Instant::now(),
+        }
+    }
+
+    /// False: the link has no room for all of it.
+    fn send_waiting(&mut self) -> bool {
+        let is_empty = self.queue.flush(&mut *self.link);
+        if !is_empty {
+            self.retry_at = Instant::now() + RETRY;
+        }
+        is_empty
     }
 
     /// Finds out which routes `count` paths take to the peers.
@@ -98,7 +119,7 @@ impl Datapath for DatagramDatapath {
         if !self.queue.has_waiting() {
             return Room::Open;
         }
-        if self.queue.flush(&mut *self.link) { Room::Emptied } else { Room::Full }
+        if self.send_waiting() { Room::Emptied } else { Room::Full }
     }
 
     fn send_segment(&mut self, _: Time, segment: &Segment<'_>) -> bool {
@@ -125,7 +146,7 @@ impl Datapath for DatagramDatapath {
 
     fn flush(&mut self) -> bool {
         self.queue.seal();
-        self.queue.flush(&mut *self.link)
+        self.send_waiting()
     }
 
     fn receive(
@@ -164,8 +185,8 @@ impl Datapath for DatagramDatapath {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        // What the link had no room for waits for no descriptor of ours.
-        if self.queue.has_waiting() { Some(Instant::now()) } else { self.link.next_due() }
+        let retry = self.queue.has_waiting().then_some(self.retry_at);
+        retry.into_iter().chain(self.link.next_due()).min()
     }
 
     fn watch(&mut self, to: SocketAddr) {
