@@ -58,7 +58,7 @@ impl Side {
         port: u16,
         fabric: Option<&MemFabric>,
     ) -> Result<Side, Failure> {
-        Ok(Side { engine: engine(args, port, fabric)?, cc: args.cc })
+        Ok(Side { engine: engine(args, port, fabric)?, cc: args.cc.clone() })
     }
 }
 
@@ -291,7 +291,7 @@ impl Parts {
     fn data_qp(&self) -> Result<QueuePair, Failure> {
         let (sends, receives) = (self.plan.sends + 2, self.plan.receives + 2);
         let mut options = QpOptions::new(&self.cq, &self.cq).queues(sends, receives);
-        options.config.cc = self.side.cc;
+        options.config.cc = self.side.cc.clone();
         options.config.recovery = self.plan.loss_recovery;
         self.pd.create_qp(options).attempt("queue pair")
     }

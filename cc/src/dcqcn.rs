@@ -4,12 +4,23 @@
 //! An acknowledgement that reports marks is the CNP. There are no timers here: whoever asks says what time
 //! it is, and what has become due by then is made up for, in its order.
 
+use std::fmt;
 use std::time::Duration;
 
 use braid_wire::Time;
 
-use crate::config::DEFAULT_WINDOW;
-use crate::{Controller, Feedback};
+use crate::parameters::{
+    DEFAULT_WINDOW, interval_of, no_parameter, parameters, rate_of, switch_of, window_of,
+};
+use crate::table::Row;
+use crate::{
+    AckSample, CcConfig, Controller, ControllerFactory, Loss, Metrics, Subflow, UnknownPolicy,
+    quantity,
+};
+
+pub(crate) const ROW: Row = Row { name: "dcqcn", example: "dcqcn:line=100G", parse };
+
+const PARAMETERS: &str = "line=RATE, window=BYTES, alpha=TIME, dec=TIME, inc=TIME, loss=on|off";
 
 /// The weight of one alpha interval: g.
 const GAIN: f64 = 1.0 / 256.0;
@@ -29,7 +40,7 @@ const ROUNDING: f64 = 1.0;
 pub struct DcqcnConfig {
     /// The rate of the link, which it starts with and never exceeds; at least 1.
     pub line_bits_per_second: u64,
-    /// Bytes in flight at most; DCQCN itself knows no window.
+    /// Bytes in flight at most, and one packet at least; DCQCN itself knows no window.
     pub window: u64,
     /// Between two updates of alpha; not zero, like the other two.
     pub alpha_interval: Duration,
@@ -52,6 +63,57 @@ impl DcqcnConfig {
             increase_interval: Duration::from_micros(300),
             cut_on_loss: true,
         }
+    }
+}
+
+/// `dcqcn:line=100G`, `dcqcn:line=100G,alpha=50us,dec=50us,inc=55us,loss=off`.
+fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
+    const NO_LINE: &str = "dcqcn needs the rate of the link, as in dcqcn:line=100G";
+    let text = rest.unwrap_or("");
+    let line = parameters(text).find(|(key, _)| *key == "line");
+    let (_, line) = line.ok_or(UnknownPolicy::Missing(NO_LINE))?;
+    let mut config = DcqcnConfig::new(rate_of(line)?);
+    for (key, value) in parameters(text) {
+        match key {
+            "line" => {}
+            "window" => config.window = window_of(value)?,
+            "alpha" => config.alpha_interval = interval_of(value)?,
+            "dec" => config.cut_interval = interval_of(value)?,
+            "inc" => config.increase_interval = interval_of(value)?,
+            "loss" => config.cut_on_loss = switch_of(value)?,
+            _ => return Err(no_parameter(ROW.name, key, PARAMETERS)),
+        }
+    }
+    Ok(config.into())
+}
+
+/// The rate of the link, and where it differs from what that alone decides.
+impl fmt::Display for DcqcnConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let usual = DcqcnConfig::new(self.line_bits_per_second);
+        write!(f, "{}:line={}", ROW.name, quantity::rate(self.line_bits_per_second))?;
+        quantity::unusual_window(f, self.window)?;
+        for (key, is, usual) in [
+            ("alpha", self.alpha_interval, usual.alpha_interval),
+            ("dec", self.cut_interval, usual.cut_interval),
+            ("inc", self.increase_interval, usual.increase_interval),
+        ] {
+            if is != usual {
+                write!(f, ",{key}={}", quantity::time(is))?;
+            }
+        }
+        match self.cut_on_loss {
+            is if is == usual.cut_on_loss => Ok(()),
+            true => f.write_str(",loss=on"),
+            false => f.write_str(",loss=off"),
+        }
+    }
+}
+
+impl ControllerFactory for DcqcnConfig {
+    fn build(&self, subflow: &Subflow) -> Box<dyn Controller> {
+        let window = self.window.max(subflow.packet_bytes);
+        Box::new(Dcqcn::new(DcqcnConfig { window, ..*self }))
     }
 }
 
@@ -118,6 +180,10 @@ impl Dcqcn {
             });
             return self.cut(now);
         };
+        // The acknowledgement that brought the first mark may report a loss as well: together they are one CNP.
+        if now == clocks.origin {
+            return;
+        }
         clocks.update_alpha(now, self.config.alpha_interval);
         clocks.marked = true;
         let (_, next) = ticks(clocks.origin, now, self.config.cut_interval);
@@ -186,20 +252,33 @@ fn ticks(first: Time, now: Time, interval: Duration) -> (u64, Time) {
 }
 
 impl Controller for Dcqcn {
-    fn on_feedback(&mut self, feedback: &Feedback) {
-        self.advance(feedback.now);
-        if feedback.ecn_marks > 0 || (self.config.cut_on_loss && feedback.lost > 0) {
-            self.on_mark(feedback.now);
+    fn on_ack(&mut self, ack: &AckSample) {
+        self.advance(ack.now);
+        if ack.marks > 0 {
+            self.on_mark(ack.now);
         }
     }
 
-    fn allowance(&self, in_flight: u64) -> u64 {
-        self.config.window.saturating_sub(in_flight)
+    fn on_loss(&mut self, loss: &Loss) {
+        self.advance(loss.now);
+        if self.config.cut_on_loss {
+            self.on_mark(loss.now);
+        }
+    }
+
+    fn on_timeout(&mut self, _: Time) {}
+
+    fn window(&self) -> u64 {
+        self.config.window
     }
 
     fn rate(&mut self, now: Time) -> Option<u64> {
         self.advance(now);
         Some(self.rate as u64)
+    }
+
+    fn metrics(&self) -> Metrics {
+        Metrics { window: self.config.window, bits_per_second: Some(self.rate as u64) }
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::parameters::DEFAULT_WINDOW;
+
 /// A unit's suffix and what it multiplies with, the largest first.
 type Unit = (&'static str, u64);
 
@@ -38,6 +40,14 @@ pub(crate) fn rate(value: u64) -> impl fmt::Display {
 
 pub(crate) fn time(value: Duration) -> impl fmt::Display {
     Shown(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX), &TIMES)
+}
+
+/// A window as a parameter, where it is not the usual one.
+pub(crate) fn unusual_window(f: &mut fmt::Formatter<'_>, window: u64) -> fmt::Result {
+    match window {
+        DEFAULT_WINDOW => Ok(()),
+        window => write!(f, ",window={}", bytes(window)),
+    }
 }
 
 /// Digits and a unit, without sign, point or space.

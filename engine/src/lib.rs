@@ -39,6 +39,7 @@ mod wake;
 mod worker;
 pub mod wr;
 
+pub use braid_cc as congestion;
 pub use braid_cc::{CcConfig, UnknownPolicy as UnknownCc};
 pub use braid_lb::{LbPolicy, PathCounters, PathReport, PathsError, UnknownPolicy as UnknownLb};
 pub use braid_transport::{

@@ -137,11 +137,11 @@ impl braid_qp_options {
 
     /// All fields are named, so that one that is new to the engine is not forgotten here.
     fn config(&self, defaults: &QpConfig) -> Result<QpConfig, Failure> {
-        let QpConfig { pd, recovery, cc, .. } = *defaults;
+        let QpConfig { pd, recovery, ref cc, .. } = *defaults;
         Ok(QpConfig {
             pd,
             recovery,
-            cc,
+            cc: cc.clone(),
             access: parse_access(self.access)?,
             max_send_wr: self.max_send_wr,
             max_recv_wr: self.max_recv_wr,

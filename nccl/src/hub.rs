@@ -122,7 +122,7 @@ impl Hub {
     ) -> Result<(QueuePair, CompletionQueue), Error> {
         let cq = self.engine.create_cq((max_send_wr + max_recv_wr) as usize)?;
         let mut options = QpOptions::new(&cq, &cq).queues(max_send_wr, max_recv_wr);
-        options.config.cc = self.config.cc;
+        options.config.cc = self.config.cc.clone();
         options.config.recovery = self.config.loss_recovery;
         let qp = self.pd.create_qp(options)?;
         qp.modify(QpState::Init)?;

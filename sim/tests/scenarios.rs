@@ -7,7 +7,7 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use braid_cc::CcConfig;
+use braid_cc::{CcConfig, FixedWindow};
 use braid_lb::LbPolicy;
 use braid_sim::fabric::{Buffer, Loss, Marking, NetworkConfig, Pause, When};
 use braid_sim::frames::Frames;
@@ -116,7 +116,7 @@ fn host(rng: &mut Pcg64Mcg, trims: bool) -> HostConfig {
         paths: if rng.random() { Paths::Source } else { Paths::Hashed(rng.random_range(1..64)) },
         health: rng.random(),
         recovery: if ideal { Recovery::Ideal } else { Recovery::Protocol(recovery) },
-        cc: CcConfig::Fixed { window: *[20_000, 200_000, 1 << 30].choose(rng).unwrap() },
+        cc: CcConfig::new(FixedWindow { window: *[20_000, 200_000, 1 << 30].choose(rng).unwrap() }),
         share: if rng.random_ratio(1, 4) { 0.9 } else { 1.0 },
         ack_every: *[1, 1, 4, 32].choose(rng).unwrap(),
         min_rto: Duration::from_micros(80),

@@ -1,5 +1,6 @@
 //! What one run is made with, and the command lines that say so.
 
+use braid::congestion::FixedWindow;
 use braid::{CcConfig, LbPolicy, LossRecovery};
 
 /// Paths of every run: all 64 ways that the low six bits of a path can tell apart.
@@ -69,7 +70,7 @@ impl Braid {
         option("--progress", "thread".to_owned());
         option("--paths", PATHS.to_string());
         option("--lb", self.policy.to_string());
-        option("--cc", CcConfig::Fixed { window: self.window }.to_string());
+        option("--cc", CcConfig::new(FixedWindow { window: self.window }).to_string());
         args
     }
 
@@ -127,7 +128,7 @@ mod tests {
             (test.engine.lb, test.engine.loss_recovery),
             (LbPolicy::PRO, LossRecovery::FifoPath)
         );
-        assert_eq!(test.engine.cc, CcConfig::Fixed { window: WINDOW_BYTES / 4 });
+        assert_eq!(test.engine.cc, CcConfig::new(FixedWindow { window: WINDOW_BYTES / 4 }));
         assert_eq!((test.tx_depth, test.duration, test.verify), (Some(16), Some(1.5), true));
 
         let args = braid.server_args(1);

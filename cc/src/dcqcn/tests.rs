@@ -1,5 +1,6 @@
 //! Sequences of marks, worked by hand, and what holds for all of them.
 
+use braid_wire::PathId;
 use proptest::prelude::*;
 
 use super::*;
@@ -11,8 +12,23 @@ fn at(us: u64) -> Time {
     Time::from_nanos(1_000_000 + us * 1_000)
 }
 
-fn feedback(now: Time, ecn_marks: u32, lost: u64) -> Feedback {
-    Feedback { now, rtt: Some(Duration::from_micros(10)), acked: 4096, lost, ecn_marks }
+/// An acknowledgement of one packet.
+fn ack(now: Time, marks: u32) -> AckSample {
+    let (path, in_flight) = (PathId::default(), 4096);
+    AckSample {
+        now,
+        path,
+        packets: 1,
+        bytes: 4096,
+        marks,
+        rtt: None,
+        in_flight,
+        app_limited: false,
+    }
+}
+
+fn lose(dcqcn: &mut Dcqcn, now: Time) {
+    dcqcn.on_loss(&Loss { now, packets: 1, bytes: 4096 });
 }
 
 fn dcqcn() -> Dcqcn {
@@ -20,7 +36,7 @@ fn dcqcn() -> Dcqcn {
 }
 
 fn mark(dcqcn: &mut Dcqcn, us: u64) {
-    dcqcn.on_feedback(&feedback(at(us), 1, 0));
+    dcqcn.on_ack(&ack(at(us), 1));
 }
 
 /// In Gb/s, so long after the start.
@@ -35,7 +51,7 @@ fn assert_near(left: f64, right: f64) {
 #[test]
 fn without_marks_it_stays_at_the_rate_of_the_link() {
     let mut dcqcn = dcqcn();
-    dcqcn.on_feedback(&feedback(at(0), 0, 0));
+    dcqcn.on_ack(&ack(at(0), 0));
     assert_eq!(rate(&mut dcqcn, 1_000_000), 100.0);
 }
 
@@ -83,12 +99,29 @@ fn marks_between_two_checks_make_one_cut_and_the_target_stays() {
 #[test]
 fn a_loss_cuts_unless_told_otherwise() {
     let mut cuts = dcqcn();
-    cuts.on_feedback(&feedback(at(0), 0, 1));
+    lose(&mut cuts, at(0));
     assert_eq!(rate(&mut cuts, 0), 50.0);
     let config = DcqcnConfig { cut_on_loss: false, ..DcqcnConfig::new(LINE) };
     let mut stays = Dcqcn::new(config);
-    stays.on_feedback(&feedback(at(0), 0, 1));
+    lose(&mut stays, at(0));
     assert_eq!(rate(&mut stays, 0), 100.0);
+}
+
+#[test]
+fn marks_and_losses_of_one_acknowledgement_make_one_cut() {
+    let mut dcqcn = dcqcn();
+    mark(&mut dcqcn, 0);
+    mark(&mut dcqcn, 0);
+    lose(&mut dcqcn, at(0));
+    assert_eq!(rate(&mut dcqcn, 299), 50.0);
+    assert_eq!(rate(&mut dcqcn, 300), 75.0);
+}
+
+#[test]
+fn a_time_out_is_no_loss() {
+    let mut dcqcn = dcqcn();
+    dcqcn.on_timeout(at(0));
+    assert_eq!(rate(&mut dcqcn, 0), 100.0);
 }
 
 #[test]
@@ -122,7 +155,10 @@ proptest! {
         let mut now = Time::ZERO;
         for (ns, marked, lost) in steps {
             now += Duration::from_nanos(ns);
-            dcqcn.on_feedback(&feedback(now, marked.into(), lost.into()));
+            dcqcn.on_ack(&ack(now, marked.into()));
+            if lost {
+                lose(&mut dcqcn, now);
+            }
             let rate = dcqcn.rate(now).expect("dcqcn paces");
             prop_assert!((line.min(100_000_000)..=line).contains(&rate), "{} of {}", rate, line);
             prop_assert!(dcqcn.rate <= dcqcn.target && dcqcn.target <= dcqcn.line);
@@ -142,8 +178,8 @@ proptest! {
                 often.rate(now + Duration::from_nanos(ns * look / looks));
             }
             now += Duration::from_nanos(ns);
-            seldom.on_feedback(&feedback(now, marked.into(), 0));
-            often.on_feedback(&feedback(now, marked.into(), 0));
+            seldom.on_ack(&ack(now, marked.into()));
+            often.on_ack(&ack(now, marked.into()));
         }
         prop_assert_eq!(seldom.rate(now), often.rate(now));
     }

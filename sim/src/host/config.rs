@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_cc::CcConfig;
+use braid_cc::{CcConfig, FixedWindow};
 use braid_lb::LbPolicy;
 use braid_transport::LossRecovery;
 
@@ -80,7 +80,7 @@ impl Default for HostConfig {
             health: true,
             recovery: Recovery::Protocol(LossRecovery::default()),
             reorder_threshold: 48,
-            cc: CcConfig::Fixed { window: 1 << 30 },
+            cc: CcConfig::new(FixedWindow { window: 1 << 30 }),
             share: 1.0,
             ack_every: 1,
             min_rto: Duration::from_micros(80),

@@ -175,7 +175,7 @@ fn qp_config(config: &HostConfig, messages: u32) -> QpConfig {
         recovery,
         reorder_threshold,
         ask_every: config.ack_every,
-        cc: config.cc,
+        cc: config.cc.clone(),
         ..QpConfig::default()
     }
 }

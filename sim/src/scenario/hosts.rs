@@ -107,7 +107,7 @@ impl HostKeys {
             lb: options.lb.map(Said),
             paths: options.paths.map(|paths| Said(PathsName(paths))),
             recovery: options.recovery.map(Said),
-            cc: options.cc.map(Said),
+            cc: options.cc.clone().map(Said),
             ..HostKeys::default()
         }
     }
@@ -124,7 +124,7 @@ impl HostKeys {
             health: self.health.unwrap_or(model.health),
             recovery: self.recovery.map_or(model.recovery, |Said(recovery)| recovery),
             reorder_threshold: self.reorder_threshold.unwrap_or(model.reorder_threshold),
-            cc: self.cc.map_or(model.cc, |Said(cc)| cc),
+            cc: self.cc.clone().map_or(model.cc, |Said(cc)| cc),
             share: self.share.map_or(model.share, |Said(Share(share))| share),
             ack_every: self.ack_every.unwrap_or(model.ack_every),
             min_rto: duration(self.min_rto, model.min_rto),

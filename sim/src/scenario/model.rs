@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use braid_cc::{CcConfig, DcqcnConfig};
+use braid_cc::{CcConfig, DcqcnConfig, FixedWindow};
 use braid_lb::LbPolicy;
 use braid_transport::LossRecovery;
 
@@ -159,7 +159,7 @@ impl Model {
                 lb: LbPolicy::PRO,
                 health: false,
                 recovery: Recovery::Protocol(LossRecovery::OooWindow),
-                cc: CcConfig::Dcqcn(DcqcnConfig::new(200_000_000_000)),
+                cc: CcConfig::new(DcqcnConfig::new(200_000_000_000)),
                 ..HostConfig::default()
             },
             Model::Uec => HostConfig {
@@ -170,7 +170,7 @@ impl Model {
                 health: false,
                 recovery: Recovery::Protocol(LossRecovery::Sack),
                 reorder_threshold: 4000,
-                cc: CcConfig::Fixed { window: 4096 * 4160 },
+                cc: CcConfig::new(FixedWindow { window: 4096 * 4160 }),
                 // Losses come back as trimmed headers; the time-out is for those that do not.
                 min_rto: Duration::from_millis(1),
                 ..HostConfig::default()

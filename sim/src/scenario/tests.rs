@@ -116,7 +116,7 @@ fn every_key_arrives_in_the_plan() {
         health: true,
         recovery: Recovery::Protocol(braid_transport::LossRecovery::Sack),
         reorder_threshold: 9,
-        cc: braid_cc::CcConfig::Fixed { window: 1 << 20 },
+        cc: braid_cc::CcConfig::new(braid_cc::FixedWindow { window: 1 << 20 }),
         share: 0.95,
         ack_every: 2,
         min_rto: std::time::Duration::from_micros(80),

@@ -22,8 +22,14 @@ pub(crate) struct Asks {
 impl Asks {
     /// At least four times in `room` bytes in flight, so that the window opens again before it is shut.
     pub(crate) fn new(room: u64, most_segments: u32) -> Self {
-        let most_bytes = (room / 4).clamp(1, MAX_INTERVAL);
-        Asks { bytes: 0, segments: 0, most_bytes, most_segments }
+        let mut asks = Asks { bytes: 0, segments: 0, most_bytes: 1, most_segments };
+        asks.set_room(room);
+        asks
+    }
+
+    /// So many bytes may be in flight from now on.
+    pub(crate) fn set_room(&mut self, room: u64) {
+        self.most_bytes = (room / 4).clamp(1, MAX_INTERVAL);
     }
 
     /// A segment with `len` bytes of payload leaves.

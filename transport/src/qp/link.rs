@@ -14,7 +14,7 @@ use super::train::TrainLimit;
 use super::window::Segment;
 use crate::{EndpointConfig, QpConfig, Remote};
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Link {
     pub(super) remote: Remote,
     /// Payload bytes of the longest segment that the path carries.
@@ -33,7 +33,7 @@ pub(super) struct Link {
 }
 
 /// What is owed to the peer, and the stream that carries it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Answers {
     pub(super) stream: Outgoing,
     pub(super) owed: Responses,

@@ -8,6 +8,7 @@ mod acks;
 mod arrive;
 mod asks;
 mod blind;
+mod congestion;
 mod coverage;
 mod credit;
 mod degrees;
@@ -67,7 +68,7 @@ const KEPT: usize = 8;
 
 /// A reliable connected queue pair, sans-IO. Before it is connected its owner holds it; afterwards
 /// it lives in an [`crate::Endpoint`], all access to it goes through that.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct QueuePair {
     id: QpId,
     token: Token,

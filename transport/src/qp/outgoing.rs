@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use braid_cc::{Cc, Controller, Feedback};
+use braid_cc::{AckSample, Loss, RttSample};
 use braid_lb::{Batch, Outcome, PathSet, StreamId};
 use braid_wire::{Ack, PathId, Psn, Time};
 
 use super::asks::Asks;
 use super::blind::{Blind, Placement};
+use super::congestion::Congestion;
 use super::credit::Credit;
-use super::pacer::Pacer;
 use super::paws::Paws;
 use super::recovery::{Detector, PROBES, Report};
 use super::refusals::Refusals;
@@ -21,16 +21,14 @@ use super::train::{OpenTrain, OpenTurn, TrainLimit};
 use super::window::{Echo, Phase, Segment, Tally, Window};
 use crate::{QpConfig, Remote};
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) window: Window,
     paws: Paws,
     rtt: Rtt,
     detector: Detector,
     repeats: Repeats,
-    cc: Cc,
-    /// If the controller has a rate.
-    pacer: Option<Box<Pacer>>,
+    cc: Congestion,
     stream: StreamId,
     /// What the path set has still to be told.
     untold: Vec<(PathId, Outcome)>,
@@ -48,6 +46,8 @@ pub(crate) struct Outgoing {
     paused_until: Option<Time>,
     refusals: Refusals,
     asks: Asks,
+    /// Bytes that the peer can hold.
+    peer_bytes: u64,
     ecn_marks: u16,
     /// Where a NIC may place payloads unseen.
     pub(super) blind: Option<Blind>,
@@ -94,9 +94,8 @@ impl Outgoing {
         peer_bytes: u64,
     ) -> Self {
         let first = Psn(remote.send_psn.into());
-        let mut cc = Cc::new(config.cc);
-        let pacer = cc.rate(Time::ZERO).map(|_| Box::default());
-        let room = cc.allowance(0).min(peer_bytes);
+        let cc = Congestion::new(config, remote);
+        let room = cc.window().min(peer_bytes);
         let segments = room / Segment::wire_len(remote.mtu);
         Outgoing {
             window: Window::new(first),
@@ -105,7 +104,6 @@ impl Outgoing {
             detector: Detector::new(config, segments),
             repeats: Repeats::default(),
             cc,
-            pacer,
             stream,
             untold: Vec::new(),
             turn: OpenTurn::default(),
@@ -117,6 +115,7 @@ impl Outgoing {
             paused_until: None,
             refusals: Refusals::default(),
             asks: Asks::new(room, config.ask_every),
+            peer_bytes,
             ecn_marks: 0,
             blind: None,
         }
@@ -131,33 +130,31 @@ impl Outgoing {
         room: Room,
     ) -> Result<(), Block> {
         if self.paused_until.is_some_and(|until| now < until) {
-            return Err(Block::Own);
+            return Err(Block::Peer);
         }
         if !fresh && self.probes > 0 {
             return Ok(());
         }
         if self.is_silent() {
-            return Err(Block::Own);
+            return Err(Block::Peer);
         }
         if fresh && self.window.span() >= u64::from(room.window) {
-            return Err(Block::Own);
+            return Err(Block::Peer);
         }
         if self.window.flying() >= room.segments {
-            return Err(Block::Own);
+            return Err(Block::Peer);
         }
-        // A segment always fits an empty window, however small that is.
         let bytes = Segment::wire_len(len);
         let in_flight = self.window.in_flight();
         let waits = fresh && self.turn.begins_train() && in_flight >= TRAINS_UNDER_WAY * room.train;
         let bytes = if waits { room.train } else { bytes };
-        if in_flight > 0 && self.cc.allowance(in_flight) < bytes {
-            return Err(Block::Own);
+        if !self.cc.has_room(in_flight, bytes) {
+            return Err(Block::Window);
         }
         if room.budget < bytes {
             return Err(Block::Budget(bytes));
         }
-        let open = self.pacer.as_ref().is_none_or(|pacer| pacer.is_open(now));
-        if open { Ok(()) } else { Err(Block::Rate) }
+        if self.cc.is_open(now) { Ok(()) } else { Err(Block::Rate) }
     }
 
     fn is_silent(&self) -> bool {
@@ -171,23 +168,17 @@ impl Outgoing {
 
     /// Nothing more leaves for now.
     pub(crate) fn on_blocked(&mut self, by: Block) {
-        if let Some(pacer) = &mut self.pacer {
-            pacer.hold(by == Block::Rate);
-        }
+        self.cc.on_blocked(by);
     }
 
     /// When the rate lets out what it holds back; [`Time::FAR_FUTURE`]: it holds nothing back.
     pub(crate) fn paced_until(&self) -> Time {
-        self.opens_at().unwrap_or(Time::FAR_FUTURE)
-    }
-
-    fn opens_at(&self) -> Option<Time> {
-        self.pacer.as_ref()?.opens_at()
+        self.cc.opens_at().unwrap_or(Time::FAR_FUTURE)
     }
 
     /// Whether the next segment comes too late to ask for this one's acknowledgement too.
     pub(crate) fn is_held_for_long(&self, now: Time) -> bool {
-        self.opens_at().is_some_and(|at| at - now > self.rtt.rto(0) / 4)
+        self.cc.opens_at().is_some_and(|at| at - now > self.rtt.rto(0) / 4)
     }
 
     /// The path of the next segment, with `len` bytes of payload, and whether it begins a train or joins another queue
@@ -204,7 +195,7 @@ impl Outgoing {
         let starts = self.turn.has_ended();
         if starts {
             self.tell(now, paths);
-            let room = limit.room(self.cc.allowance(0), paths.requirements().quanta);
+            let room = limit.room(self.cc.window(), paths.requirements().quanta);
             let batch = Batch { now, psn: psn.wire(), segments: limit.full_segments(room) };
             let path = paths.pick(self.stream, batch);
             self.turn = OpenTurn::new(path, limit, room);
@@ -228,10 +219,7 @@ impl Outgoing {
 
     /// Takes a segment's share of the rate; `burst`: segments that may leave at a time.
     pub(crate) fn pace(&mut self, now: Time, len: u16, burst: u32) {
-        if let Some(pacer) = &mut self.pacer {
-            let rate = self.cc.rate(now).expect("a controller answers always with a rate or never");
-            pacer.on_sent(now, Segment::wire_len(len), rate, burst);
-        }
+        self.cc.on_sent(now, Segment::wire_len(len), burst, self.rtt.expected());
     }
 
     /// Enters a transmission in the window: of the segment that was lost at `lost`, else of a new one. Returns
@@ -308,9 +296,12 @@ impl Outgoing {
         }
         let cumulative = Psn::expand(ack.cumulative, self.window.una());
         let delay = Duration::from_nanos(ack.delay_ns.into());
-        let rtt = now.since_stamp(ack.stamp).saturating_sub(delay);
+        let since = now.since_stamp(ack.stamp);
+        let sent_at = Time::from_nanos(now.as_nanos().saturating_sub(since.as_nanos() as u64));
+        let rtt = since.saturating_sub(delay);
         let ecn_marks = self.new_marks(ack.ecn_marks);
         let overtaken = cumulative < self.window.una();
+        let in_flight = self.window.in_flight();
         let acked = if overtaken {
             Tally::default()
         } else {
@@ -352,15 +343,34 @@ impl Outgoing {
             self.rtt.on_sample(rtt);
             self.on_progress(now);
         }
-        self.cc.on_feedback(&Feedback {
+        self.cc.on_ack(AckSample {
             now,
-            rtt: Some(rtt),
-            acked: acked.bytes,
-            lost: lost.bytes,
-            ecn_marks,
+            path: ack.path,
+            packets: acked.packets as u32,
+            bytes: acked.bytes,
+            marks: ecn_marks,
+            rtt: (acked.packets > 0).then_some(RttSample { sent_at, rtt }),
+            in_flight,
+            app_limited: self.cc.app_limited(),
         });
+        self.tell_lost(now, lost);
         let (spurious, ecn_marks) = (spurious.into(), ecn_marks.into());
         Some(Lesson { acked: acked.packets, lost: lost.packets, spurious, ecn_marks })
+    }
+
+    /// The controller hears of losses, if there are any.
+    fn tell_lost(&mut self, now: Time, lost: Tally) {
+        if lost.packets > 0 {
+            self.cc.on_loss(&Loss { now, packets: lost.packets, bytes: lost.bytes });
+        }
+        self.follow_window();
+    }
+
+    /// The controller has been told something, and its window may have changed.
+    fn follow_window(&mut self) {
+        if self.cc.ask() {
+            self.asks.set_room(self.cc.window().min(self.peer_bytes));
+        }
     }
 
     fn new_marks(&mut self, reported: u16) -> u32 {
@@ -395,10 +405,7 @@ impl Outgoing {
     pub(crate) fn on_lost(&mut self, now: Time, psn: u32, paths: &mut PathSet) -> u64 {
         let psn = Psn::expand(psn, self.window.una());
         let lost = self.lose(now, paths, |_, window, lost| window.lose_one(psn, lost));
-        if lost.packets > 0 {
-            let (rtt, acked, ecn_marks) = (None, 0, 0);
-            self.cc.on_feedback(&Feedback { now, rtt, acked, lost: lost.bytes, ecn_marks });
-        }
+        self.tell_lost(now, lost);
         lost.packets
     }
 
@@ -516,6 +523,8 @@ impl Outgoing {
             return Timeout::GiveUp;
         }
         paths.on_timeout(self.stream, now);
+        self.cc.on_timeout(now);
+        self.follow_window();
         let lost =
             self.lose(now, paths, |detector, window, lost| detector.on_timeout(now, window, lost));
         self.probes = PROBES;
@@ -549,7 +558,7 @@ impl Outgoing {
         self.deadline = None;
         self.paused_until = None;
         self.probes = 0;
-        self.on_blocked(Block::Own);
+        self.on_blocked(Block::Nothing);
     }
 
     /// Gives back room that is not needed while nothing is under way.

@@ -16,8 +16,12 @@ pub(crate) struct Room {
 /// Why nothing can be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Block {
-    /// Something of the stream's own; an event will change it.
-    Own,
+    /// There is nothing to send.
+    Nothing,
+    /// The peer: the packets that it tracks, its buffers, the pause that it has asked for, or its silence.
+    Peer,
+    /// The controller's window.
+    Window,
     /// The endpoint's budget, which other queue pairs use up: so many bytes of it would do.
     Budget(u64),
     /// The controller's rate: nothing but time is wanting.

@@ -66,7 +66,7 @@ impl QueuePair {
             match self.poll_stream(now, stream, paths, budget) {
                 Ok(body) => return self.sent_on(now, stream, body),
                 Err(Block::Budget(needs)) => outcome = outcome.or_needs(needs),
-                Err(Block::Own | Block::Rate) => {}
+                Err(Block::Nothing | Block::Peer | Block::Window | Block::Rate) => {}
             }
         }
         outcome
@@ -106,9 +106,9 @@ impl QueuePair {
         budget: &mut Budget<'_>,
     ) -> Result<TransmitBody, Block> {
         let (next, lost) = self.choose(now, stream, budget.bytes)?;
-        let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
+        let Some(link) = self.link.as_mut() else { return Err(Block::Nothing) };
         let (limit, oversize) = (link.trains, next.len > link.path_mtu);
-        let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Own) };
+        let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Nothing) };
         let psn = lost.unwrap_or(outgoing.window.next());
         let (path, train_start) =
             outgoing.take_path(now, psn, next.len, paths, limit, budget.train);
@@ -129,19 +129,19 @@ impl QueuePair {
         let left = budget.bytes.saturating_sub(sent);
         let following = self.choose(now, stream, left);
         let outgoing = self.link.as_mut().and_then(|link| link.outgoing(stream));
-        let Some(outgoing) = outgoing else { return Err(Block::Own) };
+        let Some(outgoing) = outgoing else { return Err(Block::Nothing) };
         let is_last = match following {
             // The others have their turns first.
             Ok(_) => budget.is_shared && outgoing.turn_has_ended(),
             Err(Block::Rate) => outgoing.is_held_for_long(now),
-            Err(Block::Own | Block::Budget(_)) => true,
+            Err(Block::Nothing | Block::Peer | Block::Window | Block::Budget(_)) => true,
         };
         let asks = outgoing.on_sent(now, next.len, lost.is_some(), is_last);
         self.counters.segments_sent += 1;
         self.counters.retransmitted += u64::from(lost.is_some());
         self.counters.bytes_sent += u64::from(next.len);
         let Some((header, gather)) = self.describe(now, stream, next, psn) else {
-            return Err(Block::Own);
+            return Err(Block::Nothing);
         };
         let header = DataHeader { ack_request: asks, retransmission: lost.is_some(), ..header };
         let access = match stream {
@@ -174,11 +174,11 @@ impl QueuePair {
         budget: u64,
     ) -> Result<(Next, Option<Psn>), Block> {
         let candidate = self.candidate(now, stream);
-        let Some(link) = self.link.as_mut() else { return Err(Block::Own) };
+        let Some(link) = self.link.as_mut() else { return Err(Block::Nothing) };
         let Remote { window, segments, .. } = link.remote;
         let room = Room { window, segments, budget, train: link.trains.train() };
-        let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Own) };
-        let chosen = candidate.ok_or(Block::Own).and_then(|(next, lost)| {
+        let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Nothing) };
+        let chosen = candidate.ok_or(Block::Nothing).and_then(|(next, lost)| {
             outgoing.may_send(now, next.len, lost.is_none(), room)?;
             Ok((next, lost))
         });

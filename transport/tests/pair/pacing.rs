@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_cc::{CcConfig, DcqcnConfig};
+use braid_cc::{CcConfig, DcqcnConfig, FixedRate, FixedWindow};
 use braid_transport::QpConfig;
 use braid_wire::{DATA_HEADER_LEN, Time};
 
@@ -17,7 +17,7 @@ fn paced(cc: CcConfig, train_segments: u32) -> Pair {
 }
 
 fn at_rate(bits_per_second: u64, train_segments: u32) -> Pair {
-    paced(CcConfig::Rate { bits_per_second, window: 1 << 30 }, train_segments)
+    paced(CcConfig::new(FixedRate { bits_per_second, window: 1 << 30 }), train_segments)
 }
 
 /// Lets `count` segments leave, with when each does.
@@ -79,14 +79,14 @@ fn trains_leave_whole() {
 
 #[test]
 fn a_sender_without_a_rate_is_not_held() {
-    let mut pair = paced(CcConfig::Fixed { window: 1 << 30 }, 1);
+    let mut pair = paced(CcConfig::new(FixedWindow { window: 1 << 30 }), 1);
     pair.write(100);
     assert_eq!(pair.send().len(), 100);
 }
 
 #[test]
 fn a_mark_halves_the_rate_of_dcqcn() {
-    let mut pair = paced(CcConfig::Dcqcn(DcqcnConfig::new(GBIT)), 1);
+    let mut pair = paced(CcConfig::new(DcqcnConfig::new(GBIT)), 1);
     pair.write(8);
     let start = pair.now;
     let left = departures(&mut pair, 3);
@@ -102,7 +102,7 @@ fn a_mark_halves_the_rate_of_dcqcn() {
 
 #[test]
 fn a_reported_loss_cuts_dcqcn_too_and_the_retransmission_is_paced() {
-    let mut pair = paced(CcConfig::Dcqcn(DcqcnConfig::new(GBIT)), 1);
+    let mut pair = paced(CcConfig::new(DcqcnConfig::new(GBIT)), 1);
     pair.write(8);
     let left = departures(&mut pair, 2);
     pair.lose(left[0].1.header.psn);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_cc::{CcConfig, DcqcnConfig};
+use braid_cc::{CcConfig, DcqcnConfig, FixedRate, FixedWindow};
 use braid_lb::LbPolicy;
 use braid_transport::{BlindConfig, EndpointConfig, LossRecovery, QpConfig};
 use braid_wire::{Crc, Time};
@@ -185,12 +185,12 @@ fn congestion_control(rng: &mut Pcg64Mcg, mtu: u16) -> CcConfig {
     };
     let bits_per_second = pick(rng, &[30_000_000, 1_000_000_000, 25_000_000_000, 800_000_000_000]);
     match rng.random_range(0..5) {
-        0 => CcConfig::Rate { bits_per_second, window },
-        1 => CcConfig::Dcqcn(DcqcnConfig {
+        0 => CcConfig::new(FixedRate { bits_per_second, window }),
+        1 => CcConfig::new(DcqcnConfig {
             window,
             cut_on_loss: rng.random_bool(0.5),
             ..DcqcnConfig::new(bits_per_second)
         }),
-        _ => CcConfig::Fixed { window },
+        _ => CcConfig::new(FixedWindow { window }),
     }
 }

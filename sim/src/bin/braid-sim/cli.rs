@@ -109,7 +109,7 @@ impl MatrixArgs {
             lb: self.lb,
             paths: self.paths,
             recovery: self.recovery,
-            cc: self.cc,
+            cc: self.cc.clone(),
             seed: self.seed,
             runs: self.runs,
         }

@@ -34,7 +34,7 @@ pub(crate) fn list() -> ExitCode {
     let recoveries = braid_transport::LossRecovery::all().map(|recovery| recovery.name());
     names(recoveries.chain(["ideal"]).collect());
     println!("congestion controls (`cc = ..`):");
-    names(braid_cc::POLICY_NAMES.to_vec());
+    names(braid_cc::controller_names().collect());
     println!("papers (braid-sim reproduce ..):");
     names(PAPERS.iter().map(|paper| paper.name).collect());
     ExitCode::SUCCESS

@@ -1,6 +1,6 @@
 //! The paper's set-up (section 5), and one run of it.
 
-use braid_cc::CcConfig;
+use braid_cc::{CcConfig, FixedWindow};
 use braid_transport::LossRecovery;
 
 use super::failures::{self, Failures};
@@ -211,7 +211,7 @@ impl Setup {
             health: false,
             recovery,
             reorder_threshold: self.sack.unwrap_or(usual.reorder_threshold),
-            cc: CcConfig::Fixed { window: 1 << 30 },
+            cc: CcConfig::new(FixedWindow { window: 1 << 30 }),
             share: if self.paced { share * self.left_by_answers() } else { share },
             // An erasure code has no time-outs.
             min_rto: if self.sack.is_some() { usual.min_rto } else { usual.max_rto },

@@ -131,7 +131,7 @@ impl Case {
             cut.map(|cable| (at, Change::Cable { cable: *cable, up: false })).collect();
         changes.push((at + UNNOTICED, Change::Converge));
         let (recovery, reorder_threshold) = self.method.recovery();
-        let cc = CcConfig::Dcqcn(DcqcnConfig { window: WINDOW, ..dcqcn() });
+        let cc = CcConfig::new(DcqcnConfig { window: WINDOW, ..dcqcn() });
         let setup = Setup {
             changes,
             recovery,

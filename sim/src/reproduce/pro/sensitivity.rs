@@ -42,7 +42,7 @@ impl Variant {
             Variant::AsInFig8 => usual,
             Variant::NicSr => Setup { recovery: LossRecovery::NicSr, ..usual },
             Variant::Windowed => {
-                let cc = CcConfig::Dcqcn(DcqcnConfig { window: WINDOW, ..dcqcn() });
+                let cc = CcConfig::new(DcqcnConfig { window: WINDOW, ..dcqcn() });
                 Setup { cc, ..usual }
             }
             Variant::QueueOnly => {

@@ -163,7 +163,7 @@ impl Setup {
             scheme,
             recovery: LossRecovery::OooWindow,
             reorder_threshold: 0,
-            cc: CcConfig::Dcqcn(dcqcn()),
+            cc: CcConfig::new(dcqcn()),
             policy: None,
             changes: Vec::new(),
             seed,
@@ -179,7 +179,7 @@ impl Setup {
             health: false,
             recovery: Recovery::Protocol(self.recovery),
             reorder_threshold: self.reorder_threshold,
-            cc: self.cc,
+            cc: self.cc.clone(),
             min_rto: RTO,
             ..HostConfig::default()
         };

@@ -1,6 +1,6 @@
 //! Figure 8: job completion time over the ideal.
 
-use braid_cc::CcConfig;
+use braid_cc::{CcConfig, FixedWindow};
 
 use super::comparison::{Comparison, range};
 use super::outcome::{Outcome, measure};
@@ -30,9 +30,9 @@ pub(super) fn add(effort: &Effort, runs: &Comparison, study: &mut Study) {
             series: runs.lines(pattern, slowdown),
         });
     }
-    let fixed = CcConfig::Fixed { window: 1 << 30 };
+    let fixed = CcConfig::new(FixedWindow { window: 1 << 30 });
     let unchecked = tree(effort, runs, "PRO, no congestion control", &paper_fabric(), fixed);
-    let alone = tree(effort, runs, "one switch for all", &one_switch(), CcConfig::Dcqcn(dcqcn()));
+    let alone = tree(effort, runs, "one switch for all", &one_switch(), CcConfig::new(dcqcn()));
     let figure = study.figures.last_mut().expect("the tree's figure was just added");
     figure.series.extend([unchecked.clone(), alone.clone()]);
     study.claims.push(near_optimal(runs, Pattern::Ring, String::new()));
@@ -70,7 +70,7 @@ fn tree(
         runs.sizes().iter().flat_map(|bytes| effort.seeds(3).map(|seed| (*bytes, seed))).collect();
     let outcomes = run_all(&format!("Fig. 8, {name}"), cases.clone(), |(bytes, seed)| {
         let workload = Pattern::Tree.workload(topology, bytes, seed);
-        let setup = Setup { cc, ..Setup::new(Scheme::Pro, seed) };
+        let setup = Setup { cc: cc.clone(), ..Setup::new(Scheme::Pro, seed) };
         measure(setup.plan(topology, workload), false)
             .unwrap_or_else(|error| panic!("{name}: tree of {bytes} bytes, seed {seed}: {error}"))
     });

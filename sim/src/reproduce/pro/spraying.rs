@@ -1,6 +1,6 @@
 //! Figure 2: the queues of one ToR switch under random spraying and under round robin.
 
-use braid_cc::CcConfig;
+use braid_cc::{CcConfig, FixedWindow};
 
 use super::setup::{MESSAGE, Scheme, Setup, fabric, ideal};
 use super::trace::peaks;
@@ -85,7 +85,7 @@ impl Case {
         let ports = topology.uplinks(0).collect();
         let mut setup = Setup { policy: Some(policy), ..Setup::new(Scheme::Ecmp, seed) };
         if !self.controlled {
-            setup.cc = CcConfig::Fixed { window: 1 << 30 };
+            setup.cc = CcConfig::new(FixedWindow { window: 1 << 30 });
         }
         let mut simulation = Simulation::new(setup.plan(&topology, Case::workload(bytes)));
         let mut queues = Queues::new();

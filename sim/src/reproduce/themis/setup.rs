@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_cc::{CcConfig, DcqcnConfig};
+use braid_cc::{CcConfig, DcqcnConfig, FixedRate};
 use braid_lb::LbPolicy;
 use braid_transport::LossRecovery;
 
@@ -186,17 +186,17 @@ impl Setup {
 
     fn congestion_control(self) -> CcConfig {
         match self.control {
-            Control::Dcqcn(timers) => CcConfig::Dcqcn(DcqcnConfig {
+            Control::Dcqcn(timers) => CcConfig::new(DcqcnConfig {
                 window: NO_WINDOW,
                 cut_interval: Duration::from_micros(timers.cut_us),
                 increase_interval: Duration::from_micros(timers.increase_us),
                 cut_on_loss: true,
                 ..DcqcnConfig::new(self.rate.bps())
             }),
-            Control::Constant(percent) => CcConfig::Rate {
+            Control::Constant(percent) => CcConfig::new(FixedRate {
                 bits_per_second: self.rate.bps() / 100 * percent,
                 window: NO_WINDOW,
-            },
+            }),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Themis on a whole fabric: two hosts, two ways.
 
-use braid_cc::CcConfig;
+use braid_cc::{CcConfig, FixedRate};
 use braid_lb::LbPolicy;
 use braid_transport::{LossRecovery, QpCounters};
 
@@ -46,7 +46,7 @@ fn run(policy: Policy, topology: Topology, changes: Vec<(Ps, Change)>) -> (QpCou
         paths: Paths::Hashed(64),
         health: false,
         recovery: Recovery::Protocol(LossRecovery::NicSr),
-        cc: CcConfig::Rate { bits_per_second: 80_000_000_000, window: 1 << 30 },
+        cc: CcConfig::new(FixedRate { bits_per_second: 80_000_000_000, window: 1 << 30 }),
         min_rto: std::time::Duration::from_millis(1),
         ..HostConfig::default()
     };

@@ -1,0 +1,86 @@
+//! A constant rate.
+
+use std::fmt;
+
+use braid_wire::Time;
+
+use crate::parameters::{DEFAULT_WINDOW, no_parameter, parameters, rate_of, window_of};
+use crate::table::Row;
+use crate::{
+    AckSample, CcConfig, Controller, ControllerFactory, Loss, Metrics, Subflow, UnknownPolicy,
+    quantity,
+};
+
+pub(crate) const ROW: Row = Row { name: "rate", example: "rate:100G", parse };
+
+const PARAMETERS: &str = "window=BYTES";
+
+/// A constant rate, and a constant window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FixedRate {
+    /// At which packets leave, headers included; at least 1.
+    pub bits_per_second: u64,
+    /// Bytes in flight, packet headers included; less than one packet is one packet.
+    pub window: u64,
+}
+
+/// `rate:100G`, `rate:100G,window=1M`.
+fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
+    let rest = rest.ok_or(UnknownPolicy::Missing("rate needs one, as in rate:100G"))?;
+    let (rate, rest) = rest.split_once(',').unwrap_or((rest, ""));
+    let (bits_per_second, mut window) = (rate_of(rate)?, DEFAULT_WINDOW);
+    for (key, value) in parameters(rest) {
+        match key {
+            "window" => window = window_of(value)?,
+            _ => return Err(no_parameter(ROW.name, key, PARAMETERS)),
+        }
+    }
+    Ok(FixedRate { bits_per_second, window }.into())
+}
+
+impl fmt::Display for FixedRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", ROW.name, quantity::rate(self.bits_per_second))?;
+        quantity::unusual_window(f, self.window)
+    }
+}
+
+impl ControllerFactory for FixedRate {
+    fn build(&self, subflow: &Subflow) -> Box<dyn Controller> {
+        Box::new(FixedRate { window: self.window.max(subflow.packet_bytes), ..*self })
+    }
+}
+
+impl Controller for FixedRate {
+    fn on_ack(&mut self, _: &AckSample) {}
+
+    fn on_loss(&mut self, _: &Loss) {}
+
+    fn on_timeout(&mut self, _: Time) {}
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+
+    fn rate(&mut self, _: Time) -> Option<u64> {
+        Some(self.bits_per_second)
+    }
+
+    fn metrics(&self) -> Metrics {
+        Metrics { window: self.window, bits_per_second: Some(self.bits_per_second) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_stays_whatever_happens() {
+        let mut cc = FixedRate { bits_per_second: 5_000, window: 9000 }
+            .build(&Subflow { packet_bytes: 4158 });
+        cc.on_loss(&Loss { now: Time::ZERO, packets: 1, bytes: 4158 });
+        cc.on_timeout(Time::ZERO);
+        assert_eq!((cc.window(), cc.rate(Time::ZERO)), (9000, Some(5_000)));
+    }
+}

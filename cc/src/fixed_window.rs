@@ -1,0 +1,80 @@
+//! A constant window: what a lossless or well-provisioned network wants, and the baseline of the rest.
+
+use std::fmt;
+
+use braid_wire::Time;
+
+use crate::parameters::{DEFAULT_WINDOW, window_of};
+use crate::table::Row;
+use crate::{
+    AckSample, CcConfig, Controller, ControllerFactory, Loss, Metrics, Subflow, UnknownPolicy,
+    quantity,
+};
+
+pub(crate) const ROW: Row = Row { name: "fixed", example: "fixed:2M", parse };
+
+/// A constant window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FixedWindow {
+    /// Bytes in flight, packet headers included; less than one packet is one packet.
+    pub window: u64,
+}
+
+impl Default for FixedWindow {
+    fn default() -> Self {
+        FixedWindow { window: DEFAULT_WINDOW }
+    }
+}
+
+/// `fixed`, `fixed:512K`.
+fn parse(window: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
+    let window = window.map_or(Ok(DEFAULT_WINDOW), window_of)?;
+    Ok(FixedWindow { window }.into())
+}
+
+impl fmt::Display for FixedWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", ROW.name, quantity::bytes(self.window))
+    }
+}
+
+impl ControllerFactory for FixedWindow {
+    fn build(&self, subflow: &Subflow) -> Box<dyn Controller> {
+        Box::new(FixedWindow { window: self.window.max(subflow.packet_bytes) })
+    }
+}
+
+impl Controller for FixedWindow {
+    fn on_ack(&mut self, _: &AckSample) {}
+
+    fn on_loss(&mut self, _: &Loss) {}
+
+    fn on_timeout(&mut self, _: Time) {}
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+
+    fn rate(&mut self, _: Time) -> Option<u64> {
+        None
+    }
+
+    fn metrics(&self) -> Metrics {
+        Metrics { window: self.window, bits_per_second: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_stays_and_holds_a_packet_at_least() {
+        for (window, expected) in [(1, 4158), (4158, 4158), (5000, 5000)] {
+            let mut cc = FixedWindow { window }.build(&Subflow { packet_bytes: 4158 });
+            cc.on_loss(&Loss { now: Time::ZERO, packets: 1, bytes: 4158 });
+            cc.on_timeout(Time::ZERO);
+            assert_eq!((cc.window(), cc.rate(Time::ZERO)), (expected, None));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The congestion controls by name.
+
+use std::str::FromStr;
+
+use crate::{CcConfig, UnknownPolicy, dcqcn, fixed_rate, fixed_window};
+
+/// One congestion control. Everything else that is to be known of it is in its file.
+pub(crate) struct Row {
+    /// As users type it.
+    pub(crate) name: &'static str,
+    /// A text that names it, with the parameters that it cannot do without, just as it shows itself.
+    pub(crate) example: &'static str,
+    /// Makes it of what follows the name and a colon, if anything does.
+    pub(crate) parse: fn(Option<&str>) -> Result<CcConfig, UnknownPolicy>,
+}
+
+/// In the order in which users are told of them.
+static TABLE: [Row; 3] = [fixed_window::ROW, fixed_rate::ROW, dcqcn::ROW];
+
+/// The names, as users type them.
+pub fn controller_names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|row| row.name)
+}
+
+/// Of each a text that names it, with the parameters that it cannot do without.
+pub fn controller_examples() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|row| row.example)
+}
+
+/// A name and its parameters: `fixed`, `fixed:512K`, `rate:100G`, `rate:100G,window=1M`,
+/// `dcqcn:line=100G`, `dcqcn:line=100G,alpha=50us,dec=50us,inc=55us,loss=off`. Windows count in powers of
+/// 1024, rates in powers of 1000.
+impl FromStr for CcConfig {
+    type Err = UnknownPolicy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
+        let (name, rest) = text.split_once(':').map_or((text, None), |(n, rest)| (n, Some(rest)));
+        let row = TABLE.iter().find(|row| row.name == name);
+        let row = row.ok_or_else(|| UnknownPolicy::Name(name.to_owned()))?;
+        (row.parse)(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{DcqcnConfig, FixedRate, FixedWindow, Subflow};
+
+    fn error_of(text: &str) -> String {
+        text.parse::<CcConfig>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let names: Vec<_> = controller_names().collect();
+        let error =
+            format!("no congestion control is called `reno`; there is: {}", names.join(", "));
+        assert_eq!(error_of("reno"), error);
+    }
+
+    #[test]
+    fn every_row_makes_a_controller_by_its_name_and_shows_itself_so() {
+        for row in &TABLE {
+            let config: CcConfig = row.example.parse().unwrap();
+            assert_eq!(config.to_string(), row.example);
+            assert_eq!(row.example.split(':').next(), Some(row.name));
+            let packet_bytes = 4158;
+            let mut cc = config.build(&Subflow { packet_bytes });
+            assert!(cc.window() >= packet_bytes, "{}: nothing can leave", row.name);
+            let metrics = cc.metrics();
+            let rate = cc.rate(braid_wire::Time::ZERO);
+            assert_eq!((metrics.window, metrics.bits_per_second), (cc.window(), rate));
+        }
+    }
+
+    #[test]
+    fn names_differ() {
+        let names: std::collections::HashSet<_> = controller_names().collect();
+        assert_eq!(names.len(), TABLE.len());
+    }
+
+    #[test]
+    fn every_name_leads_back_to_what_it_says() {
+        let (bits_per_second, window) = (2_500_000_000, 512 << 10);
+        let dcqcn = DcqcnConfig::new(100_000_000_000);
+        let paper = DcqcnConfig {
+            alpha_interval: Duration::from_micros(50),
+            cut_interval: Duration::from_micros(50),
+            increase_interval: Duration::from_micros(55),
+            cut_on_loss: false,
+            window,
+            ..dcqcn
+        };
+        let usual = FixedWindow::default().window;
+        for (text, config) in [
+            ("fixed:1500", CcConfig::from(FixedWindow { window: 1500 })),
+            ("fixed:2M", CcConfig::default()),
+            ("rate:2500M", FixedRate { bits_per_second, window: usual }.into()),
+            ("rate:2500M,window=512K", FixedRate { bits_per_second, window }.into()),
+            ("dcqcn:line=100G", dcqcn.into()),
+            ("dcqcn:line=100G,window=512K,alpha=50us,dec=50us,inc=55us,loss=off", paper.into()),
+        ] {
+            assert_eq!(text.parse(), Ok(config.clone()));
+            assert_eq!(config.to_string(), text);
+        }
+        assert_eq!("fixed".parse(), Ok(CcConfig::default()));
+    }
+
+    #[test]
+    fn a_bad_window_or_rate_is_named_with_the_accepted_form() {
+        for bad in ["", "0", "K", "2G", "1.5M", "99999999999999999999"] {
+            let error = error_of(&format!("fixed:{bad}"));
+            assert!(error.contains(&format!("`{bad}`")) && error.contains("fixed:512K"), "{error}");
+        }
+        for bad in ["", "0", "99", "20000G", "1.5G", "fast"] {
+            let error = error_of(&format!("rate:{bad}"));
+            assert!(error.contains(&format!("`{bad}`")) && error.contains("rate:100G"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_not_a_parameter_is_named() {
+        assert_eq!(error_of("rate"), "rate needs one, as in rate:100G");
+        for text in ["dcqcn", "dcqcn:", "dcqcn:loss=off"] {
+            let error = "dcqcn needs the rate of the link, as in dcqcn:line=100G";
+            assert_eq!(error_of(text), error);
+        }
+        let error = error_of("dcqcn:line=1G,beta=2");
+        assert!(error.starts_with("dcqcn has no parameter `beta`; it has: line=RATE,"), "{error}");
+        for (text, part) in [("inc=0us", "`0us`"), ("inc=5", "`5`"), ("loss=no", "`no`")] {
+            let error = error_of(&format!("dcqcn:line=1G,{text}"));
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
