@@ -1,65 +1,25 @@
-//! Connection requests that wait for the application.
-//!
-//! A place is kept by asking again: an initiator that has given up, or is gone, loses its own. One host never fills
-//! the backlog: it holds at most as many places as it leaves free (Choudhury and Hahne, "Dynamic queue length
-//! thresholds for shared-memory packet switches", 1998), so half of them alone, a third each where there are two.
+//! Connection requests that wait for the application, and the threads that wait for them.
 
-use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use braid_wire::{Connect, Time};
+use braid_transport::{Backlog as Waiting, Request};
+use braid_wire::Time;
 
 use crate::clock::Clock;
-use crate::worker::Attempt;
-
-/// A request that was not repeated for so long is not wanted any more. Six times the longest interval between two
-/// CONNECTs: as many have to be lost in a row before a live one is taken for dead.
-const STALE_AFTER: Duration = Duration::from_secs(2);
-
-/// A CONNECT whose sender has proved its address.
-pub(crate) struct Incoming {
-    pub(crate) from: SocketAddr,
-    pub(crate) connect: Connect,
-}
-
-impl Incoming {
-    pub(crate) fn attempt(&self) -> Attempt {
-        (self.from, self.connect.nonce)
-    }
-}
 
 /// Says by its private data whether a connection is wanted.
 pub(crate) type Wanted = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 pub(crate) struct Backlog {
-    capacity: usize,
     wanted: Wanted,
     waiting: Mutex<Waiting>,
     arrived: Condvar,
 }
 
-/// Invariants: `order` has each key of `requests` once; `held` counts them by host.
-#[derive(Default)]
-struct Waiting {
-    requests: HashMap<Attempt, Request>,
-    /// Oldest first.
-    order: VecDeque<Attempt>,
-    held: HashMap<IpAddr, usize>,
-    /// Those that went stale, until the responder has asked for them.
-    stale: Vec<Attempt>,
-}
-
-struct Request {
-    incoming: Incoming,
-    /// When its CONNECT came last.
-    heard: Time,
-}
-
 impl Backlog {
     pub(crate) fn new(capacity: usize, wanted: Wanted) -> Self {
-        Backlog { capacity, wanted, waiting: Mutex::default(), arrived: Condvar::new() }
+        Backlog { wanted, waiting: Mutex::new(Waiting::new(capacity)), arrived: Condvar::new() }
     }
 
     /// Whether the application may want it.
@@ -67,39 +27,23 @@ impl Backlog {
         (self.wanted)(private_data)
     }
 
-    /// False: it is full, or this host's share of it is.
-    pub(crate) fn push(&self, now: Time, incoming: Incoming) -> bool {
-        let (mut waiting, host) = (self.waiting(), host_of(incoming.from.ip()));
-        if !waiting.has_room(self.capacity, host) {
-            waiting.drop_stale(now);
-        }
-        let room = waiting.has_room(self.capacity, host);
-        if room {
-            waiting.insert(now, host, incoming);
-            self.arrived.notify_one();
-        }
-        room
-    }
-
-    /// The CONNECT of a request that may still be here has come again.
-    pub(crate) fn repeated(&self, now: Time, attempt: &Attempt) {
-        if let Some(request) = self.waiting().requests.get_mut(attempt) {
-            request.heard = now;
-        }
+    /// Another request waits.
+    pub(crate) fn tell(&self) {
+        self.arrived.notify_one();
     }
 
     /// The oldest request that is still wanted.
-    pub(crate) fn pop(&self, now: Time) -> Option<Incoming> {
+    pub(crate) fn pop(&self, now: Time) -> Option<Request> {
         self.waiting().pop(now)
     }
 
     /// As [`Backlog::pop`], but waits until there is one.
-    pub(crate) fn wait(&self, clock: Clock, limit: Duration) -> Option<Incoming> {
+    pub(crate) fn wait(&self, clock: Clock, limit: Duration) -> Option<Request> {
         let start = Instant::now();
         let mut waiting = self.waiting();
         loop {
-            if let Some(incoming) = waiting.pop(clock.now()) {
-                return Some(incoming);
+            if let Some(request) = waiting.pop(clock.now()) {
+                return Some(request);
             }
             let left = limit.checked_sub(start.elapsed())?;
             let woken = self.arrived.wait_timeout(waiting, left);
@@ -107,157 +51,7 @@ impl Backlog {
         }
     }
 
-    /// The requests that have gone stale since this was asked last: nobody will answer them.
-    pub(crate) fn take_stale(&self) -> Vec<Attempt> {
-        std::mem::take(&mut self.waiting().stale)
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    pub(crate) fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Waiting {
-    fn has_room(&self, capacity: usize, host: IpAddr) -> bool {
-        let held = self.held.get(&host).copied().unwrap_or(0);
-        held < capacity.saturating_sub(self.order.len())
-    }
-
-    fn insert(&mut self, now: Time, host: IpAddr, incoming: Incoming) {
-        let attempt = incoming.attempt();
-        if self.requests.insert(attempt, Request { incoming, heard: now }).is_none() {
-            self.order.push_back(attempt);
-            *self.held.entry(host).or_default() += 1;
-        }
-    }
-
-    fn pop(&mut self, now: Time) -> Option<Incoming> {
-        while let Some(attempt) = self.order.pop_front() {
-            let request = self.remove(&attempt)?;
-            if !request.is_stale(now) {
-                return Some(request.incoming);
-            }
-            self.stale.push(attempt);
-        }
-        None
-    }
-
-    fn drop_stale(&mut self, now: Time) {
-        let order = std::mem::take(&mut self.order);
-        for attempt in order {
-            if self.requests.get(&attempt).is_some_and(|request| request.is_stale(now)) {
-                self.remove(&attempt);
-                self.stale.push(attempt);
-            } else {
-                self.order.push_back(attempt);
-            }
-        }
-    }
-
-    /// Takes it out of all but `order`.
-    fn remove(&mut self, attempt: &Attempt) -> Option<Request> {
-        let host = host_of(attempt.0.ip());
-        if let Some(held) = self.held.get_mut(&host) {
-            *held -= 1;
-            if *held == 0 {
-                self.held.remove(&host);
-            }
-        }
-        self.requests.remove(attempt)
-    }
-}
-
-impl Request {
-    fn is_stale(&self, now: Time) -> bool {
-        now.saturating_since(self.heard) > STALE_AFTER
-    }
-}
-
-/// Whom a place is charged to. A host with global IPv6 has a /64 to choose addresses from (RFC 4291, section 2.5.4).
-fn host_of(ip: IpAddr) -> IpAddr {
-    match ip {
-        IpAddr::V6(ip) if !ip.is_unicast_link_local() && ip.to_ipv4_mapped().is_none() => {
-            IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64))
-        }
-        ip => ip,
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use braid_wire::{Crc, Offer, QpId, Token};
-
-    use super::*;
-
-    /// A CONNECT that wants nothing special.
-    pub(crate) fn connect(nonce: u64, cookie: u64) -> Connect {
-        let offer = Offer {
-            qp: QpId::new(7),
-            token: Token(7),
-            psn: 0,
-            instance: 1,
-            mtu: 1024,
-            receive_buffer: 0,
-            window: 1,
-            max_rd_atomic: 1,
-            crc: Crc::On,
-        };
-        let (private_data, routing) = (Vec::new(), Vec::new());
-        Connect { nonce, cookie, offer, private_data, routing }
-    }
-
-    fn incoming(from: &str, nonce: u64) -> Incoming {
-        Incoming { from: from.parse().unwrap(), connect: connect(nonce, 0) }
-    }
-
-    fn at(ms: u64) -> Time {
-        Time::ZERO + Duration::from_millis(ms)
-    }
-
-    fn nonce(incoming: Option<Incoming>) -> Option<u64> {
-        incoming.map(|incoming| incoming.connect.nonce)
-    }
-
-    #[test]
-    fn who_does_not_ask_again_is_passed_over() {
-        let backlog = Backlog::new(8, Box::new(|_| true));
-        for (number, from) in ["1.0.0.1:1", "1.0.0.2:1", "1.0.0.3:1"].into_iter().enumerate() {
-            assert!(backlog.push(at(0), incoming(from, number as u64)));
-        }
-        let asks = incoming("1.0.0.2:1", 1).attempt();
-        (0..10_000).step_by(320).for_each(|ms| backlog.repeated(at(ms), &asks));
-        assert_eq!(nonce(backlog.pop(at(10_000))), Some(1));
-        assert_eq!(nonce(backlog.pop(at(10_000))), None);
-        let mut stale = backlog.take_stale();
-        stale.sort();
-        assert_eq!(stale.iter().map(|attempt| attempt.1).collect::<Vec<_>>(), [0, 2]);
-        assert!(backlog.take_stale().is_empty());
-    }
-
-    #[test]
-    fn a_stale_request_makes_room() {
-        let backlog = Backlog::new(1, Box::new(|_| true));
-        assert!(backlog.push(at(0), incoming("1.0.0.1:1", 1)));
-        assert!(!backlog.push(at(2000), incoming("1.0.0.2:1", 2)));
-        assert!(backlog.push(at(2001), incoming("1.0.0.2:1", 2)));
-        assert_eq!(nonce(backlog.pop(at(2001))), Some(2));
-    }
-
-    #[test]
-    fn one_host_never_fills_it() {
-        let many = |backlog: &Backlog, from: &str, start: u64| {
-            (start..start + 100).filter(|n| backlog.push(at(0), incoming(from, *n))).count()
-        };
-        let backlog = Backlog::new(64, Box::new(|_| true));
-        assert_eq!(many(&backlog, "1.0.0.1:1", 0), 32);
-        // Neither another port nor another address of the same /64 makes another host.
-        assert_eq!(many(&backlog, "1.0.0.1:2", 1000), 0);
-        assert_eq!(many(&backlog, "[2001:db8::1]:1", 2000), 16);
-        assert_eq!(many(&backlog, "[2001:db8::2]:1", 3000), 0);
-        assert_eq!(many(&backlog, "[fe80::1%2]:1", 4000), 8);
-        assert_eq!(many(&backlog, "[fe80::2%2]:1", 5000), 4);
-        // What was taken out is free again, for whoever has fewest.
-        (0..32).for_each(|_| assert!(backlog.pop(at(0)).is_some()));
-        assert!(backlog.push(at(0), incoming("1.0.0.1:1", 6000)));
     }
 }

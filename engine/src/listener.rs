@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use braid_transport::Request;
 use braid_wire::RejectReason;
 
-use crate::backlog::{Backlog, Incoming, Wanted};
+use crate::backlog::{Backlog, Wanted};
 use crate::connect::{ConnectError, check_private_data};
 use crate::engine::EngineInner;
 use crate::qp::QueuePair;
@@ -62,24 +63,24 @@ impl Listener {
     /// it, and each connection goes to one of them.
     pub fn accept(&self, timeout: Duration) -> Option<ConnectionRequest> {
         let clock = self.engine.clock();
-        let incoming = if self.engine.application_drives() {
+        let request = if self.engine.application_drives() {
             self.engine.drive(Some(timeout), || self.backlog.pop(clock.now()))
         } else {
             self.backlog.wait(clock, timeout)
         };
-        incoming.map(|incoming| self.request(incoming))
+        request.map(|request| self.request(request))
     }
 
-    fn request(&self, incoming: Incoming) -> ConnectionRequest {
-        ConnectionRequest { engine: self.engine.clone(), incoming, answered: false }
+    fn request(&self, request: Request) -> ConnectionRequest {
+        ConnectionRequest { engine: self.engine.clone(), request, answered: false }
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
         self.engine.first_worker().control().stop_listening();
-        while let Some(incoming) = self.backlog.pop(self.engine.clock().now()) {
-            drop(self.request(incoming));
+        while let Some(request) = self.backlog.pop(self.engine.clock().now()) {
+            drop(self.request(request));
         }
     }
 }
@@ -93,19 +94,19 @@ impl fmt::Debug for Listener {
 /// Somebody wants to connect. Dropping it rejects.
 pub struct ConnectionRequest {
     engine: Arc<EngineInner>,
-    incoming: Incoming,
+    request: Request,
     answered: bool,
 }
 
 impl ConnectionRequest {
     /// Where it comes from.
     pub fn peer_addr(&self) -> SocketAddr {
-        self.incoming.from
+        self.request.from
     }
 
     /// What the peer's application gave with it.
     pub fn private_data(&self) -> &[u8] {
-        &self.incoming.connect.private_data
+        &self.request.connect.private_data
     }
 
     /// Connects `qp`, which is in RESET or INIT, with the peer, and hands up to 512 bytes to its
@@ -118,10 +119,10 @@ impl ConnectionRequest {
         if !Arc::ptr_eq(&self.engine, qp.engine()) {
             return Err(ConnectError::OtherEngine { qp: qp.number() });
         }
-        let (listening, attempt) = (self.engine.first_worker(), self.incoming.attempt());
+        let (listening, attempt) = (self.engine.first_worker(), self.request.attempt());
         // First, so that a queue pair that is reset or destroyed meanwhile is not taken for one that answers.
         listening.control().leave_answer_to(qp.shared().clone(), attempt);
-        let accepted = qp.worker().control().accept(qp.index(), &self.incoming, private_data);
+        let accepted = qp.worker().control().accept(qp.index(), &self.request, private_data);
         self.answered = true;
         if let Err(error) = &accepted {
             let reason = match error {
@@ -143,13 +144,13 @@ impl Drop for ConnectionRequest {
     fn drop(&mut self) {
         if !self.answered {
             let mut worker = self.engine.first_worker().control();
-            worker.turn_down(self.incoming.attempt(), RejectReason::Refused);
+            worker.turn_down(self.request.attempt(), RejectReason::Refused);
         }
     }
 }
 
 impl fmt::Debug for ConnectionRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionRequest").field("peer_addr", &self.incoming.from).finish()
+        f.debug_struct("ConnectionRequest").field("peer_addr", &self.request.from).finish()
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use braid_wire::{Control, PathId, QpId, Time};
+use braid_wire::{Control, ControlKind, PathId, QpId, Time};
 
 /// No more are kept: as many as there can be queue pairs. The one that would end first makes room.
 const MOST: usize = 1 << 16;
@@ -96,9 +96,19 @@ impl<A: Copy> Disconnects<A> {
         asked == Some(confirm.token) && self.remove(key).is_some()
     }
 
+    /// The answer to a control packet for a queue pair that is not there, in as many bytes as that has.
+    pub fn on_stray(&mut self, now: Time, control: &Control) -> Option<Control> {
+        match control.kind {
+            ControlKind::Ping if self.on_ping(now, control) => None,
+            ControlKind::Ping => Some(control.answer(ControlKind::Unknown)),
+            ControlKind::Disconnect(_) => Some(control.answer(ControlKind::Confirm)),
+            _ => None,
+        }
+    }
+
     /// The peer has asked for a sign of life of a queue pair that is gone: if it is one of these, it is told so now.
     /// False: it is not.
-    pub fn on_ping(&mut self, now: Time, ping: &Control) -> bool {
+    fn on_ping(&mut self, now: Time, ping: &Control) -> bool {
         let key = (ping.qp, ping.from);
         let Some(pending) = self.table.get_mut(&key) else { return false };
         let before = std::mem::replace(&mut pending.repeat_at, now);

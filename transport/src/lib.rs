@@ -8,7 +8,7 @@
 //! [`Endpoint::on_ack`], [`Endpoint::on_control`] and [`Endpoint::on_timeout`]; then drain
 //! [`Endpoint::poll_transmit`], [`Endpoint::poll_completion`], [`Endpoint::poll_event`] and
 //! [`Endpoint::poll_disconnect`] (which its [`Disconnects`] take); then wait until [`Endpoint::next_timeout`],
-//! [`Disconnects::next_timeout`] or the next packet.
+//! [`Disconnects::next_timeout`] or the next packet. Connections are set up by [`Initiators`] and a [`Responder`].
 #![forbid(unsafe_code)]
 
 mod config;
@@ -28,11 +28,14 @@ pub use endpoint::{Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};
 pub use error::{PostError, StateError};
 pub use protection::{Access, AccessError, AtomicOp, Memory, PdId};
 pub use qp::{
-    Admit, Arrival, Fence, Landing, LossRecovery, OooDegrees, Placement, QpCounters, QpState,
-    QueuePair, Refusal, UnknownRecovery,
+    Admit, Arrival, Fence, Landing, LossRecovery, OfferTerms, OooDegrees, Placement, QpCounters,
+    QpState, QueuePair, Refusal, UnknownRecovery,
 };
 pub use regions::{NicKeys, Region, Regions};
-pub use setup::{ConnectError, CookieJar, Initiator};
+pub use setup::{
+    Accepted, Attempt, AttemptId, Backlog, ConnectError, CookieJar, Initiator, Initiators, Reply,
+    Request, Responder, Step, Use, decline,
+};
 pub use wr::{
     Completion, MAX_MESSAGE, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge, Status, Work,
     message_len,

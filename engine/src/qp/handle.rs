@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use braid_transport::{
-    OooDegrees, PdId, PostError, QpCounters, QpState, RecvWr, SendWr, StateError,
+    AttemptId, OooDegrees, PdId, PostError, QpCounters, QpState, RecvWr, SendWr, StateError,
 };
 use braid_wire::{Crc, QpId};
 
@@ -15,7 +15,7 @@ use super::shared::{PostedSend, QpShared};
 use crate::connect::{ConnectError, Outcome, check_private_data};
 use crate::engine::EngineInner;
 use crate::memory::RegisterError;
-use crate::worker::{Attempt, WorkerCell};
+use crate::worker::WorkerCell;
 
 /// Why a queue pair was not created.
 #[derive(Debug, thiserror::Error)]
@@ -255,7 +255,7 @@ impl QueuePair {
     }
 
     /// The worker that listens has nobody any more who answers for this attempt.
-    fn forget_accepted(&self, attempt: Option<Attempt>) {
+    fn forget_accepted(&self, attempt: Option<AttemptId>) {
         if let Some(attempt) = attempt {
             self.engine.first_worker().control().forget_accepted(attempt, self.shared.id);
         }

@@ -5,46 +5,23 @@
 
 use std::sync::Arc;
 
-use braid_transport::Remote;
-use braid_wire::{Connect, QpId, RejectReason, Setup};
+use braid_transport::{Accepted, AttemptId, Remote, Request};
+use braid_wire::{QpId, RejectReason};
 
 use super::Worker;
 use super::outbox::Outbox;
 use super::qps::QpEntry;
-use super::responder::{Attempt, reject};
-use crate::backlog::{Backlog, Incoming};
+use crate::backlog::Backlog;
 use crate::connect::ConnectError;
 use crate::qp::QpShared;
 
-/// What a queue pair was accepted for.
-pub(crate) struct Accepted {
-    pub(crate) attempt: Attempt,
-    /// The encoded ACCEPT.
-    packet: Vec<u8>,
-}
-
-impl Accepted {
-    fn send(&self, outbox: &mut Outbox) {
-        outbox.send(self.attempt.0, &self.packet);
-    }
-
-    /// The CONNECT has come again. An initiator that hears of its connection when that has ended would connect to
-    /// nobody.
-    pub(super) fn repeat(&self, is_alive: bool, outbox: &mut Outbox) {
-        let (to, nonce) = self.attempt;
-        if is_alive {
-            outbox.send(to, &self.packet);
-        } else {
-            reject(outbox, to, nonce, RejectReason::Refused);
-        }
-    }
-}
-
 impl QpEntry {
-    /// Answers a CONNECT that was repeated.
-    pub(super) fn repeat_accept(&self, outbox: &mut Outbox) {
-        let is_alive = self.shared.state().receives();
-        self.accepted.iter().for_each(|accepted| accepted.repeat(is_alive, outbox));
+    /// Answers a CONNECT, also when it is repeated.
+    pub(super) fn answer_connect(&self, outbox: &mut Outbox) {
+        let receives = self.shared.state().receives();
+        if let Some(accepted) = &self.accepted {
+            outbox.answer(accepted.attempt().from, &accepted.answer(receives));
+        }
     }
 }
 
@@ -54,24 +31,19 @@ impl Worker {
     pub(crate) fn accept(
         &mut self,
         index: usize,
-        incoming: &Incoming,
+        request: &Request,
         private_data: &[u8],
     ) -> Result<(), ConnectError> {
-        let (ours, routing) = self.offer(index, incoming.from)?;
-        let theirs = &incoming.connect.offer;
+        let (ours, routing) = self.offer(index, request.from)?;
+        let theirs = &request.connect.offer;
         let segments = self
-            .join(index, &incoming.connect, incoming.from)
-            .map_err(|source| ConnectError::Join { addr: incoming.from, source })?;
+            .join(index, &request.connect, request.from)
+            .map_err(|source| ConnectError::Join { addr: request.from, source })?;
         let remote = Remote { segments, ..Remote::agree(&ours, theirs) };
-        self.bind(self.clock.now(), index, remote, theirs, incoming.from);
-        let (nonce, private_data) = (incoming.connect.nonce, private_data.to_vec());
-        let accept = Connect { nonce, cookie: 0, offer: ours, private_data, routing };
-        let mut packet = Vec::new();
-        Setup::Accept(accept).encode(&mut packet);
-        let accepted = Accepted { attempt: incoming.attempt(), packet };
-        accepted.send(&mut self.outbox);
+        self.bind(self.clock.now(), index, remote, theirs, request.from);
         if let Some(entry) = self.qps.at(index) {
-            entry.accepted = Some(accepted);
+            entry.accepted = Some(Accepted::new(request, ours, private_data.to_vec(), routing));
+            entry.answer_connect(&mut self.outbox);
         }
         self.progress();
         Ok(())
@@ -82,26 +54,26 @@ impl Worker {
 impl Worker {
     /// False: the engine listens already.
     pub(crate) fn listen(&mut self, backlog: Arc<Backlog>) -> bool {
-        self.responder.listen(backlog)
+        self.listening.listen(backlog)
     }
 
     pub(crate) fn stop_listening(&mut self) {
-        self.responder.stop_listening();
+        self.listening.stop_listening();
     }
 
     /// From now on the worker of this queue pair answers the attempt's CONNECTs.
-    pub(crate) fn leave_answer_to(&mut self, qp: Arc<QpShared>, attempt: Attempt) {
-        self.responder.accepted(attempt, qp);
+    pub(crate) fn leave_answer_to(&mut self, qp: Arc<QpShared>, attempt: AttemptId) {
+        self.listening.accepted(attempt, qp);
     }
 
     /// Sends a REJECT.
-    pub(crate) fn turn_down(&mut self, attempt: Attempt, reason: RejectReason) {
-        self.responder.turn_down(self.clock.now(), attempt, reason, &mut self.outbox);
+    pub(crate) fn turn_down(&mut self, attempt: AttemptId, reason: RejectReason) {
+        self.listening.turn_down(self.clock.now(), attempt, reason, &mut self.outbox);
         self.progress();
     }
 
     /// The queue pair that was accepted for this attempt is gone, or was reset.
-    pub(crate) fn forget_accepted(&mut self, attempt: Attempt, qp: QpId) {
-        self.responder.forget(self.clock.now(), attempt, qp);
+    pub(crate) fn forget_accepted(&mut self, attempt: AttemptId, qp: QpId) {
+        self.listening.forget(self.clock.now(), attempt, qp);
     }
 }

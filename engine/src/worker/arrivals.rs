@@ -2,17 +2,17 @@
 
 use std::net::SocketAddr;
 
-use braid_transport::{Admit, Arrival, Disconnects, Landing, QpSlot};
+use braid_transport::{Admit, Arrival, Disconnects, Initiators, Landing, QpSlot, Use};
 use braid_wire::{
-    Ack, CONTROL_LEN, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, Part, PathId,
-    Probe, QpId, Setup, Time, Token,
+    Ack, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, Part, PathId, Probe, QpId,
+    Setup, Time, Token,
 };
 
-use super::initiators::{Initiators, Use};
+use super::initiators::Asking;
+use super::listening::Listening;
 use super::outbox::Outbox;
 use super::peers::Peers;
 use super::qps::QpTable;
-use super::responder::Responder;
 use crate::counters::WorkerCounters;
 use crate::datapath::{Arrived, Received};
 use crate::memory::{Checked, place, place_value};
@@ -22,8 +22,8 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) now: Time,
     pub(crate) qps: &'a mut QpTable,
     pub(crate) peers: &'a mut Peers,
-    pub(crate) responder: &'a mut Responder,
-    pub(crate) initiators: &'a mut Initiators,
+    pub(crate) listening: &'a mut Listening,
+    pub(crate) initiators: &'a mut Initiators<Asking>,
     pub(crate) outbox: &'a mut Outbox,
     pub(crate) disconnects: &'a mut Disconnects<SocketAddr>,
     pub(crate) memory: Checked<'a>,
@@ -168,7 +168,7 @@ impl Arrivals<'_> {
             ControlKind::Unknown => self.qps.get(control.qp),
             _ => self.qps.addressed(control.qp, control.token),
         };
-        let state = entry.map(|entry| (entry.bound(), entry.is_connecting(), entry.is_peer(from)));
+        let state = entry.map(|entry| (entry.bound(), entry.shared.id, entry.is_peer(from)));
         match state {
             Some((Some(_), _, false)) => self.counters.wrong_source.add(1),
             Some((Some((peer, slot)), ..)) => {
@@ -177,7 +177,7 @@ impl Arrivals<'_> {
                 self.counters.refused.add(u64::from(!known));
             }
             // It has been accepted, and the ACCEPT is still to come, or to be repeated. So will this be.
-            Some((None, true, _)) => {}
+            Some((None, id, _)) if self.initiators.is_connecting(id) => {}
             _ => {
                 self.stray(control.qp);
                 self.deny(from, control);
@@ -190,36 +190,30 @@ impl Arrivals<'_> {
         let Some(from) = from else { return self.counters.malformed.add(1) };
         match setup {
             Setup::Hello(hello) => {
-                self.responder.on_hello(self.now, from, *hello, self.outbox);
+                self.listening.on_hello(self.now, from, *hello, self.outbox);
             }
             Setup::Connect(connect) => {
-                self.responder.on_connect(self.now, from, connect, self.outbox, self.counters);
+                self.listening.on_connect(self.now, from, connect, self.outbox, self.counters);
             }
-            answer => match self.initiators.on_answer(self.now, from, answer, self.outbox) {
-                Use::None => self.counters.setup_refused.add(1),
+            answer => match self.initiators.on_answer(self.now, from, answer) {
                 Use::Taken => {}
-                Use::Renamed(id, nonce) => {
-                    self.qps.get(id).into_iter().for_each(|entry| entry.attempt = Some(nonce));
+                Use::None => self.counters.setup_refused.add(1),
+                Use::Declined(control) => {
+                    self.counters.setup_refused.add(1);
+                    self.outbox.control(from, &control);
                 }
             },
         }
     }
 
-    /// Answers a question about a queue pair that is not there, in as many bytes as the question has. What comes from
-    /// path ports, which receive nothing, is answered in vain; its sender asks again before long from
-    /// the port that does.
+    /// Answers a question about a queue pair that is not there. What comes from path ports, which receive nothing, is
+    /// answered in vain; its sender asks again before long from the port that does.
     fn deny(&mut self, from: Option<SocketAddr>, question: &Control) {
-        let kind = match question.kind {
-            ControlKind::Ping if self.disconnects.on_ping(self.now, question) => return,
-            ControlKind::Ping => ControlKind::Unknown,
-            ControlKind::Disconnect(_) => ControlKind::Confirm,
-            _ => return,
-        };
+        let answer = self.disconnects.on_stray(self.now, question);
         // Without an address, its sender will ask again from its receiving port.
-        let Some(from) = from else { return };
-        let mut bytes = Vec::with_capacity(CONTROL_LEN);
-        question.answer(kind).encode(&mut bytes);
-        self.outbox.send(from, &bytes);
+        if let (Some(answer), Some(from)) = (answer, from) {
+            self.outbox.control(from, &answer);
+        }
     }
 
     fn undecodable(&mut self, received: &Received<'_>, error: DecodeError) {
@@ -227,7 +221,7 @@ impl Arrivals<'_> {
             DecodeError::Version(_) => {
                 self.counters.version.add(1);
                 if let Some(from) = received.from {
-                    self.responder.on_other_version(from, received.bytes, self.outbox);
+                    self.listening.on_other_version(from, received.bytes, self.outbox);
                 }
                 if let Some(reject) = Setup::reject_of_other_version(received.bytes) {
                     self.setup(received.from, &Setup::Reject(reject));

@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use braid_transport::{OooDegrees, QpConfig, QpCounters, QpState, QueuePair, Remote, StateError};
+use braid_transport::{
+    AttemptId, OooDegrees, QpConfig, QpCounters, QpState, QueuePair, Remote, StateError,
+};
 use braid_wire::{QpId, Token};
 
 use super::Worker;
+use super::initiators::abandon;
 use super::qps::{Place, QpEntry};
-use super::responder::Attempt;
 use crate::engine::PathsTo;
 use crate::qp::QpShared;
 use crate::random;
@@ -23,22 +25,18 @@ impl Worker {
 
     /// Ends a queue pair: the peer is told, what is outstanding is forgotten. Returns the attempt
     /// that it was accepted for, if any.
-    pub(crate) fn destroy(&mut self, index: usize) -> Option<Attempt> {
+    pub(crate) fn destroy(&mut self, index: usize) -> Option<AttemptId> {
         self.leave_peer(index);
         let mut entry = self.qps.remove(index)?;
         self.datapath.close(entry.shared.id);
         entry.forget_posts();
-        entry.accepted.map(|accepted| accepted.attempt)
+        entry.accepted.map(|accepted| accepted.attempt())
     }
 
     /// Says goodbye to the peer and flushes: ERR, or what it was if it was never connected.
     pub(crate) fn disconnect(&mut self, index: usize) {
         let Some(entry) = self.qps.at(index) else { return };
-        if entry.is_connecting()
-            && let Some(nonce) = entry.attempt.take()
-        {
-            self.cancel_connect(nonce);
-        }
+        abandon(&mut self.initiators, entry.shared.id);
         let now = self.clock.now();
         let Some((peer, slot)) = self.qps.at(index).and_then(|entry| entry.bound()) else { return };
         let endpoint = self.peers.endpoint_mut(peer);
@@ -65,6 +63,7 @@ impl Worker {
             Place::Bound { peer, slot } => self.peers.endpoint_mut(*peer).modify(now, *slot, to),
         };
         entry.mirror_state(&self.peers);
+        entry.check_attempt(&mut self.initiators);
         entry.deliver_unbound();
         self.retire(index);
         self.progress();
@@ -73,7 +72,7 @@ impl Worker {
 
     /// Back to the beginning, with a new token: packets of the old connection find nobody. Returns the attempt that it
     /// was accepted for, if any.
-    pub(crate) fn reset(&mut self, index: usize) -> Option<Attempt> {
+    pub(crate) fn reset(&mut self, index: usize) -> Option<AttemptId> {
         self.leave_peer(index);
         let entry = self.qps.at(index)?;
         self.datapath.close(entry.shared.id);
@@ -84,7 +83,7 @@ impl Worker {
             entry.token = next.token();
             **qp = next;
         }
-        entry.accepted.take().map(|accepted| accepted.attempt)
+        entry.accepted.take().map(|accepted| accepted.attempt())
     }
 
     /// Says goodbye to the peer and takes the queue pair out of its endpoint. What is outstanding
@@ -99,9 +98,7 @@ impl Worker {
         let Some((peer, slot)) = entry.bound() else { return };
         let now = self.clock.now();
         let Some((endpoint, paths, _)) = self.peers.parts(peer) else { return };
-        if let Some(nonce) = entry.attempt.take() {
-            self.initiators.forget(nonce);
-        }
+        self.initiators.forget(entry.shared.id);
         let qp = endpoint.release(now, slot, paths);
         entry.place = Place::Unbound(Box::new(qp));
         entry.remote_addr = None;

@@ -7,25 +7,25 @@ mod cell;
 mod control;
 mod departures;
 mod initiators;
+mod listening;
 mod outbox;
 mod peers;
 mod qps;
 mod reachability;
-mod responder;
 mod set_up;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use braid_transport::{Disconnects, EventKind};
+use braid_transport::{Disconnects, EventKind, Initiators};
 use braid_wire::{QpId, Time};
 
 use self::arrivals::Arrivals;
-use self::initiators::Initiators;
+use self::initiators::Asking;
+use self::listening::Listening;
 use self::outbox::Outbox;
 use self::peers::Peers;
 use self::qps::QpTable;
-use self::responder::Responder;
 use crate::clock::Clock;
 use crate::counters::WorkerCounters;
 use crate::datapath::{Caps, Datapath, Taken};
@@ -36,7 +36,6 @@ use crate::signals::Signals;
 pub(crate) use attendant::attend;
 pub(crate) use cell::WorkerCell;
 pub(crate) use peers::PathPlan;
-pub(crate) use responder::Attempt;
 pub(crate) use set_up::SetUpPlan;
 
 /// Batches of arrivals, 64 KiB each, that are taken before the worker sends again.
@@ -53,8 +52,8 @@ pub(crate) struct Worker {
     regions: RegionCache,
     qps: QpTable,
     peers: Peers,
-    responder: Responder,
-    initiators: Initiators,
+    listening: Listening,
+    initiators: Initiators<Asking>,
     outbox: Outbox,
     /// Queue pairs that have ended, by where their peers receive.
     disconnects: Disconnects<SocketAddr>,
@@ -94,7 +93,7 @@ impl Worker {
             qps: QpTable::default(),
             disconnects: Disconnects::new(parts.paths.count),
             peers: Peers::new(parts.paths),
-            responder: Responder::new(),
+            listening: Listening::new(),
             initiators: Initiators::default(),
             scratch: Vec::new(),
             turn: 0,
@@ -172,6 +171,7 @@ impl Worker {
             self.datapath.retire(id);
             if let Some(entry) = self.qps.get(id) {
                 entry.enter_error(now, &mut self.peers);
+                entry.check_attempt(&mut self.initiators);
                 entry.deliver_unbound();
             }
         }
@@ -180,15 +180,17 @@ impl Worker {
     fn take_posts(&mut self, now: Time) -> bool {
         let mut worked = false;
         let (qps, peers, outbox) = (&mut self.qps, &mut self.peers, &mut self.outbox);
+        let initiators = &mut self.initiators;
         self.signals.doorbells().answer(|index| {
             worked = true;
             if let Some(entry) = qps.at(index) {
                 let asked = entry.shared.take_asked();
                 if asked.is_for(Asked::Repeat) {
-                    entry.repeat_accept(outbox);
+                    entry.answer_connect(outbox);
                 }
                 if asked.is_for(Asked::Overrun) {
                     entry.enter_error(now, peers);
+                    entry.check_attempt(initiators);
                 }
                 entry.take_posts(now, peers);
                 entry.deliver_unbound();
@@ -206,7 +208,7 @@ impl Worker {
                 now,
                 qps: &mut self.qps,
                 peers: &mut self.peers,
-                responder: &mut self.responder,
+                listening: &mut self.listening,
                 initiators: &mut self.initiators,
                 outbox: &mut self.outbox,
                 disconnects: &mut self.disconnects,

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use braid_wire::{CONTROL_LEN, Control, HELLO_LEN, Setup};
+
 use crate::datapath::{Datapath, Via};
 
 /// Bytes of packets that may wait; more are dropped, their senders ask again.
@@ -26,6 +28,20 @@ impl Outbox {
     /// Adds a packet, unless much is waiting already.
     pub(crate) fn send(&mut self, to: SocketAddr, bytes: &[u8]) {
         self.add(to, bytes, false);
+    }
+
+    /// Adds the answer to a set-up packet, unless much is waiting already.
+    pub(crate) fn answer(&mut self, to: SocketAddr, answer: &Setup) {
+        let mut bytes = Vec::with_capacity(HELLO_LEN);
+        answer.encode(&mut bytes);
+        self.send(to, &bytes);
+    }
+
+    /// Adds a control packet, unless much is waiting already.
+    pub(crate) fn control(&mut self, to: SocketAddr, control: &Control) {
+        let mut bytes = Vec::with_capacity(CONTROL_LEN);
+        control.encode(&mut bytes);
+        self.send(to, &bytes);
     }
 
     /// Adds a packet that may be too long for its path, unless much is waiting already.

@@ -259,8 +259,8 @@ impl Peer {
 
 #[cfg(test)]
 mod tests {
-    use braid_transport::{QpConfig, QpState, QueuePair, Remote};
-    use braid_wire::{QpId, Token};
+    use braid_transport::{OfferTerms, QpConfig, QueuePair, Remote};
+    use braid_wire::{Crc, QpId, Token};
 
     use super::*;
 
@@ -279,8 +279,8 @@ mod tests {
     fn adopt(peers: &mut Peers, index: usize, at: Time) {
         let mut qp = QueuePair::new(QpId::new(index as u32 + 1), Token(1), QpConfig::default());
         let (endpoint, paths, _) = peers.parts(index).expect("it was made");
-        qp.modify(QpState::Init).expect("RESET goes to INIT");
-        let offer = crate::backlog::tests::connect(0, 0).offer;
+        let terms = OfferTerms { instance: 1, mtu: 1024, receive_buffer: 0, crc: Crc::On };
+        let offer = qp.offer(Token(1), 0, &terms).expect("it is in RESET");
         endpoint.adopt(at, qp, Remote::agree(&offer, &offer), paths);
     }
 

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_transport::{
-    Completion, PostError, QpCounters, QpSlot, QpState, QueuePair, RecvWr, Remote, SendWr, Status,
+    Accepted, Completion, PostError, QpCounters, QpSlot, QpState, QueuePair, RecvWr, Remote,
+    SendWr, Status,
 };
 use braid_wire::{Crc, PART_LEN, Part, QpId, Time, Token};
 
-use super::accepting::Accepted;
 use super::peers::Peers;
 use crate::cq::CqShared;
 use crate::parts::Parts;
@@ -33,8 +33,6 @@ pub(crate) struct QpEntry {
     pub(crate) crc: Crc,
     /// The other end, once connected.
     pub(crate) remote_addr: Option<SocketAddr>,
-    /// The nonce of its attempt to connect: under way, or the one that connected it.
-    pub(crate) attempt: Option<u64>,
     /// What it was accepted for.
     pub(crate) accepted: Option<Accepted>,
     /// Incomplete packets that come in parts; made for the first.
@@ -60,6 +58,11 @@ struct Outstanding {
     inline: Option<u32>,
 }
 
+/// Where the queue pair of this number is in the table.
+pub(crate) fn index_of(id: QpId) -> usize {
+    id.get() as usize & 0xFFFF
+}
+
 impl QpTable {
     pub(crate) fn insert(&mut self, entry: QpEntry) {
         let index = entry.shared.index();
@@ -79,7 +82,7 @@ impl QpTable {
 
     /// The queue pair of a whole number.
     pub(crate) fn get(&mut self, id: QpId) -> Option<&mut QpEntry> {
-        self.at(id.get() as usize & 0xFFFF).filter(|entry| entry.shared.id == id)
+        self.at(index_of(id)).filter(|entry| entry.shared.id == id)
     }
 
     /// The queue pair that a packet is for.
@@ -100,7 +103,6 @@ impl QpEntry {
             shared,
             crc: Crc::On,
             remote_addr: None,
-            attempt: None,
             accepted: None,
             parts: None,
             sends: VecDeque::new(),
@@ -131,11 +133,6 @@ impl QpEntry {
     /// Whether a packet from there may be its peer's; where the datapath cannot tell the source, the token alone has to do.
     pub(crate) fn is_peer(&self, from: Option<SocketAddr>) -> bool {
         from.is_none_or(|from| self.remote_addr.is_some_and(|addr| addr.ip() == from.ip()))
-    }
-
-    /// Whether it waits to be accepted by a peer.
-    pub(crate) fn is_connecting(&self) -> bool {
-        self.attempt.is_some() && self.bound().is_none()
     }
 
     pub(crate) fn counters(&self, peers: &Peers) -> QpCounters {

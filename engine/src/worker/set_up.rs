@@ -4,14 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use braid_transport::{
-    ConnectError as SetupError, EndpointConfig, Initiator, QpState, QueuePair, Remote,
-};
+use braid_transport::{Attempt, EndpointConfig, Initiator, OfferTerms, QueuePair, Remote, decline};
 use braid_wire::{BASE_DATAGRAM, Connect, Crc, DATA_HEADER_LEN, Offer, QpId, Time, Token};
 
 use super::Worker;
-use super::initiators::{Attempting, Ended, decline};
-use super::qps::Place;
+use super::initiators::Asking;
+use super::qps::{Place, index_of};
 use super::reachability::Reachability;
 use crate::connect::{ConnectError, Outcome};
 use crate::datapath::{JoinError, Owner, Partner};
@@ -43,124 +41,56 @@ impl Worker {
         let (now, nonce) = (self.clock.now(), random::number());
         let initiator =
             Initiator::new(now, nonce, ours, private_data.to_vec(), timeout).with_routing(routing);
-        let entry = self.qps.at(index).expect("it has just made an offer");
-        entry.attempt = Some(nonce);
-        let qp = entry.shared.clone();
-        let attempt = Attempting {
-            initiator,
-            qp,
-            ours,
-            to,
-            moved: false,
-            accepted_from: to,
-            reach: Reachability::default(),
-            outcome,
-        };
-        self.initiators.insert(nonce, attempt);
+        let asking = Asking { reach: Reachability::default(), outcome };
+        let attempt = Attempt::new(now, ours, to, initiator, random::number(), asking);
+        self.initiators.begin(attempt);
         self.progress();
         Ok(())
     }
 
-    /// Gives up an attempt under way.
-    pub(super) fn cancel_connect(&mut self, nonce: u64) {
-        if let Some(attempt) = self.initiators.remove(nonce) {
-            attempt.outcome.set(Err(ConnectError::Cancelled { addr: attempt.to }));
-        }
-    }
-
-    pub(super) fn run_initiators(&mut self, now: Time) -> bool {
-        if self.initiators.is_empty() {
-            return false;
-        }
-        let mut worked = false;
-        while let Some((attempt, ended)) =
-            self.initiators.poll(now, &*self.datapath, &mut self.outbox)
-        {
-            worked = true;
-            self.end_attempt(now, attempt, ended);
-        }
-        worked
-    }
-
-    fn end_attempt(&mut self, now: Time, attempt: Attempting, ended: Ended) {
-        let addr = attempt.to;
-        if let Some(entry) = self.qps.at(attempt.qp.index()) {
-            entry.attempt = None;
-        }
-        let ended_with = match ended {
-            Ended::Answered(Ok(accept)) => self.complete(now, &attempt, accept),
-            Ended::Answered(Err(SetupError::TimedOut)) => Err(ConnectError::TimedOut { addr }),
-            Ended::Answered(Err(SetupError::Rejected(reason))) => {
-                Err(ConnectError::Rejected { addr, reason })
-            }
-            Ended::Answered(Err(SetupError::PathMtu)) => {
-                let route = self.datapath.max_datagram(addr).unwrap_or(0);
-                Err(ConnectError::PathMtu { addr, route })
-            }
-            Ended::Unreachable(source) => Err(ConnectError::Unreachable { addr, source }),
-            Ended::Abandoned => Err(ConnectError::Cancelled { addr }),
-        };
-        attempt.outcome.set(ended_with);
-    }
-
     /// The peer has accepted. Returns its application's data.
-    fn complete(
+    pub(super) fn complete(
         &mut self,
         now: Time,
-        attempt: &Attempting,
+        attempt: &Attempt<Asking>,
         accept: Connect,
     ) -> Result<Vec<u8>, ConnectError> {
-        let (index, from) = (attempt.qp.index(), attempt.accepted_from);
+        let (index, from) = (index_of(attempt.ours.qp), attempt.accepted_from);
         let joined = self.join(index, &accept, from);
         let segments = joined.map_err(|source| {
-            decline(from, &accept.offer, &mut self.outbox);
+            self.outbox.control(from, &decline(&accept.offer));
             ConnectError::Join { addr: attempt.to, source }
         })?;
         let remote = Remote { segments, ..Remote::agree(&attempt.ours, &accept.offer) };
         self.bind(now, index, remote, &accept.offer, from);
-        let nonce = attempt.initiator.nonce();
-        if let Some(entry) = self.qps.at(index) {
-            entry.attempt = Some(nonce);
-            self.initiators.connected(nonce);
-        }
+        self.initiators.connected(attempt);
         Ok(accept.private_data)
     }
 
-    /// Our offer for a connection with `with`, and what its datapath has to know of ours. Every attempt has a token of
-    /// its own: what the peer makes of an earlier one, however late, is not taken for a part of this.
+    /// Our offer for a connection with `with`, and what its datapath has to know of ours.
     pub(super) fn offer(
         &mut self,
         index: usize,
         with: SocketAddr,
     ) -> Result<(Offer, Vec<u8>), ConnectError> {
-        let mtu = self.mtu_towards(with)?;
-        let entry = self.qps.at(index).expect("a queue pair with a handle exists");
-        if entry.is_connecting() {
-            return Err(ConnectError::AlreadyConnecting { qp: entry.shared.id });
-        }
-        let state = entry.shared.state();
-        let qp = match &mut entry.place {
-            Place::Unbound(qp) if matches!(state, QpState::Reset | QpState::Init) => qp,
-            _ => return Err(ConnectError::State { qp: entry.shared.id, state }),
-        };
-        if state == QpState::Reset {
-            qp.modify(QpState::Init).expect("RESET goes to INIT");
-            entry.shared.set_state(QpState::Init);
-        }
-        qp.set_token(Token(random::number() as u32));
-        entry.token = qp.token();
-        let config = qp.config();
-        let offer = Offer {
-            qp: qp.id(),
-            token: qp.token(),
-            psn: random::number() as u32 & 0xFF_FFFF,
+        let terms = OfferTerms {
             instance: self.plan.instance,
-            mtu,
+            mtu: self.mtu_towards(with)?,
             receive_buffer: self.caps.receive_buffer,
-            window: config.window.clamp(1, 4096),
-            max_rd_atomic: config.max_rd_atomic.max(1),
             crc: if self.caps.checks_payloads { self.plan.crc } else { Crc::Off },
         };
+        let entry = self.qps.at(index).expect("a queue pair with a handle exists");
+        let (id, state) = (entry.shared.id, entry.shared.state());
+        if self.initiators.is_connecting(id) {
+            return Err(ConnectError::AlreadyConnecting { qp: id });
+        }
+        let not_now = ConnectError::State { qp: id, state };
+        let Place::Unbound(qp) = &mut entry.place else { return Err(not_now) };
+        let (token, psn) = (Token(random::number() as u32), random::number() as u32);
+        let offer = qp.offer(token, psn, &terms).map_err(|_| not_now)?;
+        entry.shared.set_state(qp.state());
+        entry.token = token;
+        let config = qp.config();
         let (pd, access) = (config.pd, config.access);
         let owner = Owner { id: offer.qp, token: offer.token, pd, access };
         let opened = self.datapath.open(owner);

@@ -17,6 +17,7 @@ mod events;
 mod fail;
 mod incoming;
 mod link;
+mod offer;
 mod outgoing;
 mod pacer;
 mod patience;
@@ -46,6 +47,7 @@ use braid_wire::{PathId, QpId, Time, Token};
 pub use arrive::{Admit, Arrival, Landing, Refusal};
 pub use blind::{Fence, Placement};
 pub use degrees::OooDegrees;
+pub use offer::OfferTerms;
 pub(crate) use peak::Peak;
 pub use recovery::{LossRecovery, UnknownRecovery};
 pub use state::QpState;
@@ -174,12 +176,6 @@ impl QueuePair {
     /// What packets towards it have to carry.
     pub fn token(&self) -> Token {
         self.token
-    }
-
-    /// Gives it a new token, for the next attempt to connect it: what an earlier attempt has brought about at the peer
-    /// does not have that.
-    pub fn set_token(&mut self, token: Token) {
-        self.token = token;
     }
 
     /// Its state.

@@ -227,8 +227,9 @@ fn a_peer_that_asks_after_a_queue_pair_that_has_ended_is_told_at_once() {
     assert_eq!(disconnects.poll_transmit(pair.now), None);
     let ping = said.control.answer(ControlKind::Ping);
     let stranger = Control { from: QpId::new(77), ..ping };
-    assert!(!disconnects.on_ping(pair.now, &stranger));
+    let unknown = stranger.answer(ControlKind::Unknown);
+    assert_eq!(disconnects.on_stray(pair.now, &stranger), Some(unknown));
     assert_eq!(disconnects.poll_transmit(pair.now), None);
-    assert!(disconnects.on_ping(pair.now, &ping));
+    assert_eq!(disconnects.on_stray(pair.now, &ping), None, "it is told by the record itself");
     assert_eq!(disconnects.poll_transmit(pair.now).map(|due| due.control), Some(said.control));
 }

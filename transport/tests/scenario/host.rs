@@ -274,13 +274,8 @@ impl Host {
             return;
         }
         // As the real driver does: only who asks is told that the queue pair is gone.
-        let reply = match control.kind {
-            ControlKind::Ping if self.disconnects.on_ping(now, control) => return,
-            ControlKind::Ping => ControlKind::Unknown,
-            ControlKind::Disconnect(_) => ControlKind::Confirm,
-            _ => return,
-        };
-        self.replies.push((control.answer(reply), None));
+        let answer = self.disconnects.on_stray(now, control);
+        self.replies.extend(answer.map(|answer| (answer, None)));
     }
 
     /// Lets time pass, if it is time.

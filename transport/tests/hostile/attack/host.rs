@@ -173,8 +173,8 @@ impl Host {
         } else if let Some(slot) = self.slot_of(control.qp) {
             let path = PathId::default();
             self.endpoint.on_control(now, slot, control, path, &mut self.paths);
-        } else if control.kind == ControlKind::Ping {
-            self.disconnects.on_ping(now, control);
+        } else {
+            self.disconnects.on_stray(now, control);
         }
     }
 

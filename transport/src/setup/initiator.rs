@@ -1,18 +1,12 @@
-//! Connection set-up, both sides: the initiator's small state machine, and the responder's cookies.
-//!
-//! HELLO asks for a cookie; CONNECT shows it with an offer; ACCEPT answers with the other offer.
-//! HELLO and COOKIE are as long as the longest datagram that the path has to carry, so nothing is connected over one
-//! that does not (as QUIC's first packets, RFC 9000 section 14).
-//! The responder keeps no state before a cookie has proved that the initiator receives at its
-//! address (as SYN cookies, RFC 4987, and DTLS, RFC 9147 section 5.1, do).
+//! The initiator of one attempt.
 
-use std::hash::Hasher;
 use std::time::Duration;
 
 use braid_wire::{
     BASE_DATAGRAM, Connect, HELLO_LEN, Hello, Offer, Reject, RejectReason, Setup, Time,
 };
-use siphasher::sip::SipHasher24;
+
+use super::ConnectError;
 
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LAST_RETRY: Duration = Duration::from_millis(320);
@@ -20,22 +14,6 @@ const LAST_RETRY: Duration = Duration::from_millis(320);
 const HELLOS_ALONE: u32 = 2;
 /// ... and those after which a path that has carried a short one counts as too narrow: sent over one second.
 const MAX_HELLOS: u32 = 6;
-
-/// Why a connection did not come about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// Nobody answered.
-    #[error("no answer in time; is a Braid listener there, and does UDP reach its port?")]
-    TimedOut,
-    /// Short datagrams are answered and longer ones are not.
-    #[error(
-        "the path carries no datagrams of {BASE_DATAGRAM} bytes; raise the MTU on the way to 1280 at least"
-    )]
-    PathMtu,
-    /// The other side said no.
-    #[error("the peer turned the connection down: {0}")]
-    Rejected(RejectReason),
-}
 
 /// The side that connects.
 #[derive(Clone, Debug)]
@@ -188,50 +166,4 @@ impl Initiator {
             None => Some(Err(ConnectError::TimedOut)),
         }
     }
-}
-
-/// How long a cookie is good for, at least; at most twice that.
-const COOKIE_EPOCH: Duration = Duration::from_secs(8);
-
-/// Proof, without state, that whoever shows a cookie receives at the address that it was sent to:
-/// SipHash-2-4 over the address, the nonce and the time, under a key of the responder's.
-#[derive(Clone, Debug)]
-pub struct CookieJar {
-    key: [u8; 16],
-}
-
-impl CookieJar {
-    /// No cookie is good for longer.
-    pub const LONGEST: Duration = COOKIE_EPOCH.saturating_mul(2);
-
-    /// The key has to be unpredictable.
-    pub fn new(key: [u8; 16]) -> Self {
-        CookieJar { key }
-    }
-
-    /// The cookie for an initiator at `address`.
-    pub fn bake(&self, now: Time, address: &[u8], nonce: u64) -> u64 {
-        self.at_epoch(epoch(now), address, nonce)
-    }
-
-    /// Whether it was baked here, for this address and nonce, not too long ago.
-    pub fn verify(&self, now: Time, address: &[u8], nonce: u64, cookie: u64) -> bool {
-        let current = epoch(now);
-        [Some(current), current.checked_sub(1)]
-            .into_iter()
-            .flatten()
-            .any(|epoch| self.at_epoch(epoch, address, nonce) == cookie)
-    }
-
-    fn at_epoch(&self, epoch: u64, address: &[u8], nonce: u64) -> u64 {
-        let mut hasher = SipHasher24::new_with_key(&self.key);
-        hasher.write_u64(epoch);
-        hasher.write_u64(nonce);
-        hasher.write(address);
-        hasher.finish()
-    }
-}
-
-fn epoch(now: Time) -> u64 {
-    now.as_nanos() / COOKIE_EPOCH.as_nanos() as u64
 }

@@ -1,0 +1,38 @@
+//! The responder's end of a connection: its ACCEPT, for as long as the initiator may ask for it again.
+
+use braid_wire::{Connect, Offer, Reject, RejectReason, Setup};
+
+use super::{AttemptId, Request};
+
+/// What a queue pair was accepted for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Accepted {
+    attempt: AttemptId,
+    accept: Connect,
+}
+
+impl Accepted {
+    /// Takes a request with this offer. `private_data` is at most [`braid_wire::MAX_PRIVATE_DATA`] bytes, `routing` what
+    /// the peer's datapath has to know of ours, at most [`braid_wire::MAX_ROUTING_LEN`].
+    pub fn new(request: &Request, ours: Offer, private_data: Vec<u8>, routing: Vec<u8>) -> Self {
+        let nonce = request.connect.nonce;
+        let accept = Connect { nonce, cookie: 0, offer: ours, private_data, routing };
+        Accepted { attempt: request.attempt(), accept }
+    }
+
+    /// Which attempt it was.
+    pub fn attempt(&self) -> AttemptId {
+        self.attempt
+    }
+
+    /// What the initiator is told, now and when its CONNECT comes again, from where the queue pair receives: that is how
+    /// the initiator learns where its data is to go. One that hears of its connection when that has ended
+    /// would connect to nobody, so it is refused if the queue pair does not receive any more.
+    pub fn answer(&self, receives: bool) -> Setup {
+        if receives {
+            return Setup::Accept(self.accept.clone());
+        }
+        let (nonce, reason) = (self.attempt.nonce, RejectReason::Refused);
+        Setup::Reject(Reject { nonce, reason })
+    }
+}

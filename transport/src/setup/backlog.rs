@@ -1,0 +1,246 @@
+//! Connection requests that wait for the application.
+//!
+//! A place is kept by asking again: an initiator that has given up, or is gone, loses its own. One host never fills
+//! the backlog: it holds at most as many places as it leaves free (Choudhury and Hahne, "Dynamic queue length
+//! thresholds for shared-memory packet switches", 1998), so half of them alone, a third each where there are two.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use braid_wire::{Connect, Time};
+
+use super::AttemptId;
+
+/// A request that was not repeated for so long is not wanted any more. Six times the longest interval between two
+/// CONNECTs: as many have to be lost in a row before a live one is taken for dead.
+const STALE_AFTER: Duration = Duration::from_secs(2);
+
+/// A CONNECT whose sender has proved its address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// Where it comes from, and where its sender receives.
+    pub from: SocketAddr,
+    /// What it says.
+    pub connect: Connect,
+}
+
+impl Request {
+    /// Which attempt it is of.
+    pub fn attempt(&self) -> AttemptId {
+        AttemptId { from: self.from, nonce: self.connect.nonce }
+    }
+}
+
+/// Those that wait.
+///
+/// Invariants: `order` has each key of `requests` once; `held` counts them by host.
+#[derive(Debug)]
+pub struct Backlog {
+    capacity: usize,
+    requests: HashMap<AttemptId, Waiting>,
+    /// Oldest first.
+    order: VecDeque<AttemptId>,
+    held: HashMap<IpAddr, usize>,
+    /// Those that went stale, until the responder has asked for them.
+    stale: Vec<AttemptId>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    request: Request,
+    /// When its CONNECT came last.
+    heard: Time,
+}
+
+impl Backlog {
+    /// With so many places.
+    pub fn new(capacity: usize) -> Self {
+        Backlog {
+            capacity,
+            requests: HashMap::new(),
+            order: VecDeque::new(),
+            held: HashMap::new(),
+            stale: Vec::new(),
+        }
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// False: it is full, or this host's share of it is.
+    pub(super) fn push(&mut self, now: Time, request: Request) -> bool {
+        let host = host_of(request.from.ip());
+        if !self.has_room(host) {
+            self.drop_stale(now);
+        }
+        let room = self.has_room(host);
+        if room {
+            self.insert(now, host, request);
+        }
+        room
+    }
+
+    /// The CONNECT of a request that may still be here has come again.
+    pub(super) fn repeated(&mut self, now: Time, attempt: AttemptId) {
+        if let Some(waiting) = self.requests.get_mut(&attempt) {
+            waiting.heard = now;
+        }
+    }
+
+    /// The oldest request that is still wanted.
+    pub fn pop(&mut self, now: Time) -> Option<Request> {
+        while let Some(attempt) = self.order.pop_front() {
+            let waiting = self.remove(attempt)?;
+            if !waiting.is_stale(now) {
+                return Some(waiting.request);
+            }
+            self.stale.push(attempt);
+        }
+        None
+    }
+
+    /// The requests that have gone stale since this was asked last: nobody will answer them.
+    pub(super) fn take_stale(&mut self) -> Vec<AttemptId> {
+        std::mem::take(&mut self.stale)
+    }
+
+    fn has_room(&self, host: IpAddr) -> bool {
+        let held = self.held.get(&host).copied().unwrap_or(0);
+        held < self.capacity.saturating_sub(self.order.len())
+    }
+
+    fn insert(&mut self, now: Time, host: IpAddr, request: Request) {
+        let attempt = request.attempt();
+        if self.requests.insert(attempt, Waiting { request, heard: now }).is_none() {
+            self.order.push_back(attempt);
+            *self.held.entry(host).or_default() += 1;
+        }
+    }
+
+    fn drop_stale(&mut self, now: Time) {
+        let order = std::mem::take(&mut self.order);
+        for attempt in order {
+            if self.requests.get(&attempt).is_some_and(|waiting| waiting.is_stale(now)) {
+                self.remove(attempt);
+                self.stale.push(attempt);
+            } else {
+                self.order.push_back(attempt);
+            }
+        }
+    }
+
+    /// Takes it out of all but `order`.
+    fn remove(&mut self, attempt: AttemptId) -> Option<Waiting> {
+        let host = host_of(attempt.from.ip());
+        if let Some(held) = self.held.get_mut(&host) {
+            *held -= 1;
+            if *held == 0 {
+                self.held.remove(&host);
+            }
+        }
+        self.requests.remove(&attempt)
+    }
+}
+
+impl Waiting {
+    fn is_stale(&self, now: Time) -> bool {
+        now.saturating_since(self.heard) > STALE_AFTER
+    }
+}
+
+/// Whom a place is charged to. A host with global IPv6 has a /64 to choose addresses from (RFC 4291, section 2.5.4).
+fn host_of(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V6(ip) if !ip.is_unicast_link_local() && ip.to_ipv4_mapped().is_none() => {
+            IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64))
+        }
+        ip => ip,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use braid_wire::{Crc, Offer, QpId, Token};
+
+    use super::*;
+
+    /// A CONNECT that wants nothing special.
+    pub(crate) fn connect(nonce: u64, cookie: u64) -> Connect {
+        let offer = Offer {
+            qp: QpId::new(7),
+            token: Token(7),
+            psn: 0,
+            instance: 1,
+            mtu: 1024,
+            receive_buffer: 0,
+            window: 1,
+            max_rd_atomic: 1,
+            crc: Crc::On,
+        };
+        let (private_data, routing) = (Vec::new(), Vec::new());
+        Connect { nonce, cookie, offer, private_data, routing }
+    }
+
+    fn incoming(from: &str, nonce: u64) -> Request {
+        Request { from: from.parse().unwrap(), connect: connect(nonce, 0) }
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    fn nonce(incoming: Option<Request>) -> Option<u64> {
+        incoming.map(|incoming| incoming.connect.nonce)
+    }
+
+    #[test]
+    fn who_does_not_ask_again_is_passed_over() {
+        let mut backlog = Backlog::new(8);
+        for (number, from) in ["1.0.0.1:1", "1.0.0.2:1", "1.0.0.3:1"].into_iter().enumerate() {
+            assert!(backlog.push(at(0), incoming(from, number as u64)));
+        }
+        let asks = incoming("1.0.0.2:1", 1).attempt();
+        (0..10_000).step_by(320).for_each(|ms| backlog.repeated(at(ms), asks));
+        assert_eq!(nonce(backlog.pop(at(10_000))), Some(1));
+        assert_eq!(nonce(backlog.pop(at(10_000))), None);
+        let mut stale = backlog.take_stale();
+        stale.sort();
+        assert_eq!(stale.iter().map(|attempt| attempt.nonce).collect::<Vec<_>>(), [0, 2]);
+        assert!(backlog.take_stale().is_empty());
+    }
+
+    #[test]
+    fn a_stale_request_makes_room() {
+        let mut backlog = Backlog::new(1);
+        assert!(backlog.push(at(0), incoming("1.0.0.1:1", 1)));
+        assert!(!backlog.push(at(2000), incoming("1.0.0.2:1", 2)));
+        assert!(backlog.push(at(2001), incoming("1.0.0.2:1", 2)));
+        assert_eq!(nonce(backlog.pop(at(2001))), Some(2));
+    }
+
+    #[test]
+    fn one_host_never_fills_it() {
+        let many = |backlog: &mut Backlog, from: &str, start: u64| {
+            (start..start + 100).filter(|n| backlog.push(at(0), incoming(from, *n))).count()
+        };
+        let mut backlog = Backlog::new(64);
+        assert_eq!(many(&mut backlog, "1.0.0.1:1", 0), 32);
+        // Neither another port nor another address of the same /64 makes another host.
+        assert_eq!(many(&mut backlog, "1.0.0.1:2", 1000), 0);
+        assert_eq!(many(&mut backlog, "[2001:db8::1]:1", 2000), 16);
+        assert_eq!(many(&mut backlog, "[2001:db8::2]:1", 3000), 0);
+        assert_eq!(many(&mut backlog, "[fe80::1%2]:1", 4000), 8);
+        assert_eq!(many(&mut backlog, "[fe80::2%2]:1", 5000), 4);
+        // What was taken out is free again, for whoever has fewest.
+        (0..32).for_each(|_| assert!(backlog.pop(at(0)).is_some()));
+        assert!(backlog.push(at(0), incoming("1.0.0.1:1", 6000)));
+    }
+}

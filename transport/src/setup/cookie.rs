@@ -1,0 +1,53 @@
+//! The responder's cookies.
+
+use std::hash::Hasher;
+use std::time::Duration;
+
+use braid_wire::Time;
+use siphasher::sip::SipHasher24;
+
+/// How long a cookie is good for, at least; at most twice that.
+const COOKIE_EPOCH: Duration = Duration::from_secs(8);
+
+/// Proof, without state, that whoever shows a cookie receives at the address that it was sent to:
+/// SipHash-2-4 over the address, the nonce and the time, under a key of the responder's.
+#[derive(Clone, Debug)]
+pub struct CookieJar {
+    key: [u8; 16],
+}
+
+impl CookieJar {
+    /// No cookie is good for longer.
+    pub const LONGEST: Duration = COOKIE_EPOCH.saturating_mul(2);
+
+    /// The key has to be unpredictable.
+    pub fn new(key: [u8; 16]) -> Self {
+        CookieJar { key }
+    }
+
+    /// The cookie for an initiator at `address`.
+    pub fn bake(&self, now: Time, address: &[u8], nonce: u64) -> u64 {
+        self.at_epoch(epoch(now), address, nonce)
+    }
+
+    /// Whether it was baked here, for this address and nonce, not too long ago.
+    pub fn verify(&self, now: Time, address: &[u8], nonce: u64, cookie: u64) -> bool {
+        let current = epoch(now);
+        [Some(current), current.checked_sub(1)]
+            .into_iter()
+            .flatten()
+            .any(|epoch| self.at_epoch(epoch, address, nonce) == cookie)
+    }
+
+    fn at_epoch(&self, epoch: u64, address: &[u8], nonce: u64) -> u64 {
+        let mut hasher = SipHasher24::new_with_key(&self.key);
+        hasher.write_u64(epoch);
+        hasher.write_u64(nonce);
+        hasher.write(address);
+        hasher.finish()
+    }
+}
+
+fn epoch(now: Time) -> u64 {
+    now.as_nanos() / COOKIE_EPOCH.as_nanos() as u64
+}

@@ -1,0 +1,239 @@
+//! The attempts to connect that the queue pairs of one driver make.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
+
+use braid_wire::{Connect, Control, ControlKind, FinalAck, Offer, QpId, Setup, Time};
+
+use super::{ConnectError, Initiator};
+
+/// One attempt. `D` is what the driver keeps with it.
+#[derive(Debug)]
+pub struct Attempt<D> {
+    /// What our queue pair offers.
+    pub ours: Offer,
+    /// Where the responder listens, and answers from.
+    pub to: SocketAddr,
+    /// Where the ACCEPT came from: there the peer receives.
+    pub accepted_from: SocketAddr,
+    /// The driver's.
+    pub driver: D,
+    /// Somebody has answered.
+    answered: bool,
+    /// The nonce for another address than the one that was asked; `None`: `to` is that other.
+    spare_nonce: Option<u64>,
+    initiator: Initiator,
+    due: Time,
+}
+
+impl<D> Attempt<D> {
+    /// An attempt that begins now, with what `initiator` offers. `spare_nonce` is for a responder that answers from
+    /// another address, and has to be unpredictable, too.
+    pub fn new(
+        now: Time,
+        ours: Offer,
+        to: SocketAddr,
+        initiator: Initiator,
+        spare_nonce: u64,
+        driver: D,
+    ) -> Self {
+        let (spare_nonce, due) = (Some(spare_nonce), now);
+        Attempt {
+            ours,
+            to,
+            accepted_from: to,
+            driver,
+            answered: false,
+            spare_nonce,
+            initiator,
+            due,
+        }
+    }
+
+    /// Whether somebody has answered.
+    pub fn is_answered(&self) -> bool {
+        self.answered
+    }
+
+    /// What comes next may have come nearer.
+    fn due(&self) -> Time {
+        self.initiator.next_timeout().unwrap_or(Time::ZERO)
+    }
+}
+
+/// What an answer was good for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// Nobody has asked for it.
+    None,
+    /// An attempt goes on with it, or its connection does.
+    Taken,
+    /// It has accepted what is over here: its queue pair is told that it has nobody to talk to.
+    Declined(Control),
+}
+
+/// What an attempt has come to.
+#[derive(Debug)]
+pub enum Step<D> {
+    /// That of this queue pair sends a packet.
+    Send(QpId, SocketAddr, Setup),
+    /// This one is over: the peer has accepted, or why not. If a connection comes of it, [`Initiators::connected`].
+    Ended(Box<Attempt<D>>, Result<Connect, ConnectError>),
+}
+
+/// Those of one driver, by queue pair, which makes one at a time.
+///
+/// Invariants: `nonces` has the nonce of each of `attempts` and `connected`; `due` has each of `attempts` once.
+#[derive(Debug)]
+pub struct Initiators<D> {
+    attempts: HashMap<QpId, Attempt<D>>,
+    due: BTreeSet<(Time, QpId)>,
+    /// What came of attempts: an ACCEPT of theirs is a repeated one.
+    connected: HashMap<QpId, u64>,
+    nonces: HashMap<u64, QpId>,
+}
+
+impl<D> Default for Initiators<D> {
+    fn default() -> Self {
+        Initiators {
+            attempts: HashMap::new(),
+            due: BTreeSet::new(),
+            connected: HashMap::new(),
+            nonces: HashMap::new(),
+        }
+    }
+}
+
+impl<D> Initiators<D> {
+    /// Begins. What the queue pair has attempted before is over.
+    pub fn begin(&mut self, attempt: Attempt<D>) {
+        let (qp, nonce) = (attempt.ours.qp, attempt.initiator.nonce());
+        self.cancel(qp);
+        self.forget(qp);
+        self.nonces.insert(nonce, qp);
+        self.due.insert((attempt.due, qp));
+        self.attempts.insert(qp, attempt);
+    }
+
+    /// Gives up the attempt of this queue pair, if one is under way.
+    pub fn cancel(&mut self, qp: QpId) -> Option<Attempt<D>> {
+        let attempt = self.attempts.remove(&qp)?;
+        self.due.remove(&(attempt.due, qp));
+        self.nonces.remove(&attempt.initiator.nonce());
+        Some(attempt)
+    }
+
+    /// Whether this queue pair waits to be accepted by a peer.
+    pub fn is_connecting(&self, qp: QpId) -> bool {
+        self.attempts.contains_key(&qp)
+    }
+
+    /// The attempt of this queue pair that is under way.
+    pub fn get_mut(&mut self, qp: QpId) -> Option<&mut Attempt<D>> {
+        self.attempts.get_mut(&qp)
+    }
+
+    /// A connection has come of this attempt; it lasts until [`Initiators::forget`].
+    pub fn connected(&mut self, attempt: &Attempt<D>) {
+        let (qp, nonce) = (attempt.ours.qp, attempt.initiator.nonce());
+        self.connected.insert(qp, nonce);
+        self.nonces.insert(nonce, qp);
+    }
+
+    /// The connection of this queue pair is over.
+    pub fn forget(&mut self, qp: QpId) {
+        if let Some(nonce) = self.connected.remove(&qp) {
+            self.nonces.remove(&nonce);
+        }
+    }
+
+    /// How many attempts are under way, and how many connections that came of some last.
+    pub fn count(&self) -> (usize, usize) {
+        (self.attempts.len(), self.connected.len())
+    }
+
+    /// A COOKIE, an ACCEPT or a REJECT has come.
+    pub fn on_answer(&mut self, now: Time, from: SocketAddr, answer: &Setup) -> Use {
+        let nonce = match answer {
+            Setup::Cookie { nonce, .. } => *nonce,
+            Setup::Accept(accept) => accept.nonce,
+            Setup::Reject(reject) => reject.nonce,
+            Setup::Hello(_) | Setup::Connect(_) => return Use::None,
+        };
+        let qp = self.nonces.get(&nonce).copied();
+        let Some((qp, attempt)) = qp.and_then(|qp| Some((qp, self.attempts.get_mut(&qp)?))) else {
+            return on_late_answer(answer, qp.is_some());
+        };
+        let is_elsewhere = from.ip() != attempt.to.ip().to_canonical();
+        match answer {
+            Setup::Cookie { .. } if is_elsewhere => return self.follow(now, from, qp),
+            Setup::Accept(_) if is_elsewhere => return Use::None,
+            Setup::Accept(_) if attempt.initiator.outcome(now).is_none() => {
+                attempt.accepted_from = from;
+            }
+            _ => {}
+        }
+        attempt.initiator.on_setup(now, answer);
+        attempt.answered = true;
+        self.rearm(qp);
+        Use::Taken
+    }
+
+    /// A host that is bound to all its addresses may answer from another one than was asked. The attempt goes there,
+    /// once, with another nonce: whoever returns that receives at this address, which the first nonce does not prove.
+    /// Otherwise one that is asked could have us send to somebody else.
+    fn follow(&mut self, now: Time, to: SocketAddr, qp: QpId) -> Use {
+        let Some(attempt) = self.attempts.get_mut(&qp) else { return Use::None };
+        let Some(nonce) = attempt.spare_nonce.take() else { return Use::None };
+        self.nonces.remove(&attempt.initiator.nonce());
+        self.nonces.insert(nonce, qp);
+        attempt.initiator.restart(now, nonce);
+        (attempt.to, attempt.answered) = (to, true);
+        self.rearm(qp);
+        Use::Taken
+    }
+
+    fn rearm(&mut self, qp: QpId) {
+        let Some(attempt) = self.attempts.get_mut(&qp) else { return };
+        self.due.remove(&(attempt.due, qp));
+        attempt.due = attempt.due();
+        self.due.insert((attempt.due, qp));
+    }
+
+    /// What is to be done now, until there is nothing more.
+    pub fn poll(&mut self, now: Time) -> Option<Step<D>> {
+        loop {
+            let (_, qp) = *self.due.first().filter(|(at, _)| *at <= now)?;
+            let attempt = self.attempts.get_mut(&qp)?;
+            if let Some(outcome) = attempt.initiator.outcome(now) {
+                let outcome = outcome.cloned();
+                return self.cancel(qp).map(|attempt| Step::Ended(Box::new(attempt), outcome));
+            }
+            if let Some(setup) = attempt.initiator.poll_transmit(now) {
+                return Some(Step::Send(qp, attempt.to, setup));
+            }
+            self.rearm(qp);
+        }
+    }
+
+    /// When [`Initiators::poll`] has something to do next.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.due.first().map(|(at, _)| *at)
+    }
+}
+
+/// An answer to an attempt that is over.
+fn on_late_answer(answer: &Setup, is_connected: bool) -> Use {
+    match answer {
+        Setup::Accept(_) if is_connected => Use::Taken,
+        Setup::Accept(accept) => Use::Declined(decline(&accept.offer)),
+        _ => Use::None,
+    }
+}
+
+/// The peer has accepted what is over here: tells its queue pair that it has nobody to talk to.
+pub fn decline(theirs: &Offer) -> Control {
+    let nothing = FinalAck { requests: theirs.psn, responses: theirs.psn, refusal: None };
+    let (kind, from) = (ControlKind::Disconnect(nothing), QpId::default());
+    Control { kind, qp: theirs.qp, from, token: theirs.token, stamp: 0 }
+}

@@ -1,0 +1,51 @@
+//! Connection set-up, both sides, sans-IO: each packet goes in with the time and its source, and what is to be sent, what
+//! has happened and when to come back comes out. The driver has the sockets, the clock and the secrets.
+//!
+//! HELLO asks for a cookie; CONNECT shows it with an offer; ACCEPT answers with the other offer.
+//! HELLO and COOKIE are as long as the longest datagram that the path has to carry, so nothing is connected over one
+//! that does not (as QUIC's first packets, RFC 9000 section 14).
+//! The responder keeps no state before a cookie has proved that the initiator receives at its
+//! address (as SYN cookies, RFC 4987, and DTLS, RFC 9147 section 5.1, do).
+
+mod accepted;
+mod backlog;
+mod cookie;
+mod initiator;
+mod initiators;
+mod responder;
+
+use std::net::SocketAddr;
+
+use braid_wire::{BASE_DATAGRAM, RejectReason};
+
+pub use accepted::Accepted;
+pub use backlog::{Backlog, Request};
+pub use cookie::CookieJar;
+pub use initiator::Initiator;
+pub use initiators::{Attempt, Initiators, Step, Use, decline};
+pub use responder::{Reply, Responder};
+
+/// An attempt to connect, as the responder knows it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct AttemptId {
+    /// Where it comes from.
+    pub from: SocketAddr,
+    /// The nonce that the initiator has chosen for it.
+    pub nonce: u64,
+}
+
+/// Why a connection did not come about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Nobody answered.
+    #[error("no answer in time; is a Braid listener there, and does UDP reach its port?")]
+    TimedOut,
+    /// Short datagrams are answered and longer ones are not.
+    #[error(
+        "the path carries no datagrams of {BASE_DATAGRAM} bytes; raise the MTU on the way to 1280 at least"
+    )]
+    PathMtu,
+    /// The other side said no.
+    #[error("the peer turned the connection down: {0}")]
+    Rejected(RejectReason),
+}
