@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use self::scenario::Totals;
 use self::scenario::memory::BLIND_AND_LATE;
 
 /// A scenario takes milliseconds; one that takes this long is stuck inside the core.
@@ -31,6 +32,7 @@ struct Campaign {
     end: u64,
     failed: AtomicBool,
     failures: Mutex<Vec<String>>,
+    totals: Mutex<Totals>,
     /// What each thread is at, and since when.
     current: [Mutex<Option<(u64, Instant)>>; THREADS],
 }
@@ -43,9 +45,12 @@ impl Campaign {
                 break;
             }
             *self.current[thread].lock().unwrap() = Some((seed, Instant::now()));
-            if let Err(failure) = scenario::run(seed) {
-                self.failures.lock().unwrap().push(failure);
-                self.failed.store(true, Ordering::Relaxed);
+            match scenario::run(seed) {
+                Ok((_, totals)) => *self.totals.lock().unwrap() += totals,
+                Err(failure) => {
+                    self.failures.lock().unwrap().push(failure);
+                    self.failed.store(true, Ordering::Relaxed);
+                }
             }
         }
         *self.current[thread].lock().unwrap() = None;
@@ -81,6 +86,7 @@ fn random_scenarios_agree_with_the_model() {
         end: first + number("BRAID_SCENARIOS", 6_000),
         failed: AtomicBool::new(false),
         failures: Mutex::default(),
+        totals: Mutex::default(),
         current: Default::default(),
     };
     std::thread::scope(|scope| {
@@ -90,6 +96,7 @@ fn random_scenarios_agree_with_the_model() {
         }
         campaign.watch();
     });
+    println!("seeds {first} to {}: {}", campaign.end - 1, campaign.totals.into_inner().unwrap());
     let failures = campaign.failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }

@@ -9,8 +9,8 @@ use braid_transport::{
     Landing, PdId, Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
 };
 use braid_wire::{
-    Ack, Control, ControlKind, Crc, DataHeader, Opcode, Packet, PathId, Probe, QpId, Time,
-    payload_crc,
+    Ack, Control, ControlKind, Crc, DATA_HEADER_LEN, DataHeader, Opcode, Packet, PathId, Probe,
+    QpId, Time, payload_crc,
 };
 
 use super::ledger::{Arrivals, Questions};
@@ -291,7 +291,7 @@ impl Host {
         while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.paths) {
             count += 1;
             assert!(count < 100_000, "poll_transmit does not come to an end");
-            self.check_budget();
+            self.check_budget(&transmit.body);
             // A probe says itself how it leaves.
             let by_port = self.endpoint.paths_are_blocked()
                 && !matches!(transmit.body, TransmitBody::Probe(..));
@@ -323,14 +323,14 @@ impl Host {
         }
     }
 
-    /// The peer's socket must not overflow. A first segment and the probes of a time-out go out even so.
-    fn check_budget(&self) {
-        let longest = self.links.iter().map(|link| link.remote.mtu.max(self.blind)).max();
-        let segment = u64::from(longest.unwrap_or(0)) + 60;
-        let slack = segment * (1 + 4 * self.links.len() as u64);
-        let most = self.peer_receive_buffer.saturating_add(slack);
+    /// The peer's socket must not overflow, but takes one segment in any case. The probes of a time-out go out even so,
+    /// and what a stream has in flight counts again once it is not silent any more.
+    fn check_budget(&self, body: &TransmitBody) {
+        let TransmitBody::Segment { header, .. } = body else { return };
+        let most = self.peer_receive_buffer.max(u64::from(header.len) + DATA_HEADER_LEN as u64);
         let in_flight = self.endpoint.in_flight();
-        assert!(in_flight <= most, "{in_flight} bytes in flight towards a buffer of {most}");
+        let fits = header.retransmission || in_flight <= most;
+        assert!(fits, "{in_flight} bytes in flight towards a buffer of {most}");
     }
 
     fn encode(&mut self, now: Time, transmit: Transmit) -> Option<(Vec<u8>, Option<PathId>)> {

@@ -21,14 +21,15 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use self::outcomes::Kind;
+pub(crate) use self::trace::Totals;
 
-/// Runs one seed. Returns the hash of its trace, or what went wrong and how to see it again.
-pub(crate) fn run(seed: u64) -> Result<u64, String> {
+/// Runs one seed. Returns the hash of its trace and what it came to, or what went wrong and how to see it again.
+pub(crate) fn run(seed: u64) -> Result<(u64, Totals), String> {
     run_with(seed, false)
 }
 
 /// The same; `leaks`: closed NIC queue pairs still take what was sent to them.
-pub(crate) fn run_with(seed: u64, leaks: bool) -> Result<u64, String> {
+pub(crate) fn run_with(seed: u64, leaks: bool) -> Result<(u64, Totals), String> {
     let mut world = None;
     let result = catch_unwind(AssertUnwindSafe(|| {
         let world = world.insert(outcomes::build(seed, leaks));
@@ -36,7 +37,7 @@ pub(crate) fn run_with(seed: u64, leaks: bool) -> Result<u64, String> {
     }));
     let trace = world.as_ref().map(|world| &world.trace);
     match result {
-        Ok(()) => Ok(trace.map_or(0, trace::Trace::hash)),
+        Ok(()) => Ok(trace.map(|trace| (trace.hash(), trace.totals)).unwrap_or_default()),
         Err(panic) => {
             let tail = trace.map_or_else(String::new, trace::Trace::tail);
             let settings = world.as_ref().map(|world| format!("{:?}", world.settings));

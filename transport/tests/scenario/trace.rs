@@ -1,4 +1,4 @@
-//! What happened, for whoever reads a failure: the last events in full, all of them as one hash.
+//! What happened, for whoever reads a failure: the last events in full, all of them as one hash and as totals.
 
 use std::collections::VecDeque;
 use std::fmt::{Debug, Write};
@@ -15,6 +15,62 @@ pub(crate) struct Trace {
     hasher: DefaultHasher,
     count: u64,
     shown: usize,
+    pub(crate) totals: Totals,
+}
+
+/// How much of what happened.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Totals {
+    pub(crate) posted: u64,
+    pub(crate) completed: u64,
+    /// Packets that hosts have sent, and how many of them reached nobody.
+    pub(crate) sent: u64,
+    pub(crate) lost: u64,
+    pub(crate) repeated: u64,
+    /// Packets that have arrived in another form, or that nobody had sent.
+    pub(crate) damaged: u64,
+    pub(crate) forged: u64,
+}
+
+impl Totals {
+    fn count(&mut self, what: &What) {
+        let counted = match what {
+            What::PostSend(..) | What::PostRecv(..) => &mut self.posted,
+            What::Done(_) => &mut self.completed,
+            What::Packet("gets", _) | What::State(..) | What::Note(_) => return,
+            What::Packet("gets damaged", _) => &mut self.damaged,
+            What::Packet("gets forged", _) => &mut self.forged,
+            What::Packet(became, _) => {
+                self.repeated += u64::from(*became == "repeated");
+                self.lost += u64::from(!["sent", "repeated"].contains(became));
+                &mut self.sent
+            }
+        };
+        *counted += 1;
+    }
+}
+
+impl std::ops::AddAssign for Totals {
+    fn add_assign(&mut self, other: Self) {
+        self.posted += other.posted;
+        self.completed += other.completed;
+        self.sent += other.sent;
+        self.lost += other.lost;
+        self.repeated += other.repeated;
+        self.damaged += other.damaged;
+        self.forged += other.forged;
+    }
+}
+
+impl std::fmt::Display for Totals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Totals { posted, completed, sent, lost, repeated, damaged, forged } = self;
+        write!(
+            f,
+            "{posted} work requests posted, {completed} completions, {sent} packets sent, of which {lost} lost, \
+             {repeated} repeated, {damaged} damaged; {forged} forged"
+        )
+    }
 }
 
 struct Event {
@@ -37,11 +93,18 @@ impl Trace {
     pub(crate) fn new() -> Self {
         let asked = std::env::var("BRAID_TRACE").ok().and_then(|text| text.parse().ok());
         let shown = asked.unwrap_or(SHOWN).max(1);
-        Trace { last: VecDeque::new(), hasher: DefaultHasher::new(), count: 0, shown }
+        Trace {
+            last: VecDeque::new(),
+            hasher: DefaultHasher::new(),
+            count: 0,
+            shown,
+            totals: Totals::default(),
+        }
     }
 
     pub(crate) fn record(&mut self, at: Time, host: usize, what: What) {
         self.count += 1;
+        self.totals.count(&what);
         (at, host).hash(&mut self.hasher);
         what.digest().hash(&mut self.hasher);
         if self.last.len() == self.shown {
