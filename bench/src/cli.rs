@@ -55,7 +55,7 @@ pub(crate) enum Command {
     #[command(name = crate::peer::tcp::SENDER, hide = true)]
     TcpSender(crate::peer::tcp::SendOptions),
     /// The process that delays links of a fabric; the fabric starts it.
-    #[command(name = braid_fabric::relay::SUBCOMMAND, hide = true)]
+    #[command(name = braid_lab::relay::SUBCOMMAND, hide = true)]
     FabricRelay {
         /// The fabric's name.
         name: String,

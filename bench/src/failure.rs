@@ -46,7 +46,7 @@ pub(crate) enum Failure {
     Trial(String),
     /// The fabric.
     #[error(transparent)]
-    Fabric(#[from] braid_fabric::FabricError),
+    Fabric(#[from] braid_lab::FabricError),
     /// A plot cannot be drawn.
     #[error("cannot draw {path}: {why}", path = path.display())]
     Plot { path: PathBuf, why: String },

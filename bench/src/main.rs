@@ -71,7 +71,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Spray(args) => spray::run(&args),
         Command::PeerServer(options) => Ok(peer::serve(&options)?),
         Command::TcpSender(options) => Ok(peer::tcp::send(&options, &mut std::io::stdout())?),
-        Command::FabricRelay { name } => Ok(braid_fabric::relay::main(&name)?),
+        Command::FabricRelay { name } => Ok(braid_lab::relay::main(&name)?),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `cargo xtask fabric`: a leaf-spine fabric to try programs on.
 //!
-//! All of it is the library's, `braid_fabric`; here are its command line and its tables.
+//! All of it is the library's, `braid_lab`; here are its command line and its tables.
 
 mod check;
 
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::time::Duration;
 
-use braid_fabric::{
+use braid_lab::{
     Fabric, FabricError, LinkCount, Owner, Plan, Rate, Routing, Traffic, Trouble, Where,
     parse_delay,
 };
@@ -122,7 +122,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 
 /// Is the relay of a fabric's delayed links.
 pub fn relay(name: &str) -> Result<(), Failure> {
-    Ok(braid_fabric::relay::main(name)?)
+    Ok(braid_lab::relay::main(name)?)
 }
 
 impl Shape {
@@ -151,7 +151,7 @@ fn up(plan: Plan) -> Result<(), Failure> {
 }
 
 fn down(name: &str) -> Result<(), Failure> {
-    let gone = if braid_fabric::down(name)? { "is down" } else { "was not up" };
+    let gone = if braid_lab::down(name)? { "is down" } else { "was not up" };
     println!("fabric {name} {gone}");
     Ok(())
 }

@@ -2,11 +2,11 @@
 
 use crate::{Failure, fmt, fuzz, process, tidy, tree};
 
-/// Formatting, the house rules, the fuzz targets' lock file, clippy and rustdoc; a warning is a failure.
+/// Formatting, the conventions, the fuzz targets' lock file, clippy and rustdoc; a warning is a failure.
 pub fn run() -> Result<(), Failure> {
     fmt::run(true)?;
     tidy::run()?;
-    // Cargo has seen to the house's own lock file, to build this.
+    // Cargo has seen to the workspace's own lock file, to build this.
     fuzz::locked()?;
     process::run(tree::cargo().args([
         "clippy",

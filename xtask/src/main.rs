@@ -28,7 +28,7 @@ enum Chore {
     },
     /// Formatting, clippy and rustdoc without warnings, and tidy
     Lint,
-    /// The rules of the house: file sizes, names, unsafe code, floors
+    /// The conventions: file sizes, names, unsafe code, layers
     Tidy,
     /// Real processes, over loopback and between network namespaces (needs root)
     E2e,
@@ -51,7 +51,7 @@ enum Chore {
     /// A leaf-spine fabric of network namespaces, with trouble on command (needs root)
     Fabric(fabric::Options),
     /// The process that delays a fabric's frames
-    #[command(name = braid_fabric::relay::SUBCOMMAND, hide = true)]
+    #[command(name = braid_lab::relay::SUBCOMMAND, hide = true)]
     FabricRelay {
         /// Of the fabric
         name: String,
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
 
 fn remove_own() {
     e2e::remove_own_namespaces();
-    braid_fabric::remove_own();
+    braid_lab::remove_own();
 }
 
 fn start() -> Result<(), Failure> {

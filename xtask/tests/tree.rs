@@ -1,6 +1,6 @@
-//! The house rules hold for this repository, so that `cargo test` enforces them.
+//! The conventions hold for this repository, so that `cargo test` enforces them.
 
-use xtask::{floors, tidy, tree};
+use xtask::{layers, tidy, tree};
 
 #[test]
 fn the_tree_is_tidy() {
@@ -10,9 +10,9 @@ fn the_tree_is_tidy() {
 }
 
 #[test]
-fn crates_use_lower_floors_only() {
-    let crates = floors::crates().expect("cargo metadata works");
+fn crates_use_lower_layers_only() {
+    let crates = layers::crates().expect("cargo metadata works");
     assert!(crates.iter().any(|c| c.folder == "engine"), "the graph is not the workspace's");
-    let breaches = floors::check(&crates);
+    let breaches = layers::check(&crates);
     assert!(breaches.is_empty(), "\n{}\n", breaches.join("\n"));
 }

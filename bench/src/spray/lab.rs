@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use braid_fabric::{Fabric, Host, Owner, Plan};
+use braid_lab::{Fabric, Host, Owner, Plan};
 use serde::Deserialize;
 
 use super::program::Program;
@@ -78,7 +78,7 @@ impl Lab {
     }
 
     /// Payload that a link takes, in Gbit/s: its rate less the headers of full packets.
-    pub(super) fn payload_gbps(&self, rate: braid_fabric::Rate) -> f64 {
+    pub(super) fn payload_gbps(&self, rate: braid_lab::Rate) -> f64 {
         let payload = f64::from(self.plan().mtu - HEADER_IN_MTU);
         rate.bits() as f64 * 1e-9 * payload / (payload + f64::from(HEADER_BYTES))
     }

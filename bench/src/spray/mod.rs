@@ -1,6 +1,6 @@
 //! `braid-perf spray`: path policies and loss recoveries on a leaf-spine fabric, where links fail.
 //!
-//! The fabric is made of network namespaces ([`braid_fabric`]); every run is two processes of this
+//! The fabric is made of network namespaces ([`braid_lab`]); every run is two processes of this
 //! executable on two of its hosts, as anybody would start them. Link balance is read from the kernel's
 //! counters, not from the program that is being judged.
 
@@ -17,7 +17,7 @@ mod trouble;
 
 use std::path::Path;
 
-use braid_fabric::Trouble;
+use braid_lab::Trouble;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -191,7 +191,7 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
 /// On SIGINT, SIGTERM and SIGHUP: take the fabric down, with all that runs on it, and leave.
 fn clean_up_when_interrupted() -> Result<(), Failure> {
     ctrlc::set_handler(|| {
-        braid_fabric::remove_own();
+        braid_lab::remove_own();
         lab::remove_scratch();
         stdio::say("interrupted");
         std::process::exit(130);

@@ -1,6 +1,6 @@
 //! What one run came to; the names are those of the JSON.
 
-use braid_fabric::Routing;
+use braid_lab::Routing;
 use serde::Serialize;
 
 use super::lab::{Forward, Lab};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_fabric::{Rate, Trouble, Where};
+use braid_lab::{Rate, Trouble, Where};
 use serde::Deserialize;
 
 use super::lab::{LISTEN_LIMIT, Lab, Pair};

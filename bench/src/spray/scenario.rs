@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use braid::{LbPolicy, LossRecovery};
-use braid_fabric::{Plan, Routing};
+use braid_lab::{Plan, Routing};
 
 use super::trial::{Braid, Sender, WINDOW_BYTES};
 

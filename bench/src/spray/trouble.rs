@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use braid_fabric::Trouble;
+use braid_lab::Trouble;
 
 use super::lab::{Forward, Lab};
 use super::record::Record;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use braid_fabric::{Fabric, Host, Owner, Plan, Rate, Trouble, Where};
+use braid_lab::{Fabric, Host, Owner, Plan, Rate, Trouble, Where};
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::Failure;

@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::{Failure, floors, tree};
+use crate::{Failure, layers, tree};
 
 /// One place that breaks a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,16 +39,16 @@ impl fmt::Display for Breach {
 /// Checks the whole repository and prints every breach.
 pub fn run() -> Result<(), Failure> {
     let mut breaches: Vec<String> = check(tree::root())?.iter().map(Breach::to_string).collect();
-    breaches.extend(floors::check(&floors::crates()?));
+    breaches.extend(layers::check(&layers::crates()?));
     if breaches.is_empty() {
         return Ok(());
     }
     breaches.iter().for_each(|breach| println!("{breach}"));
-    Err(Failure::new(format!("tidy: {} breaches of the house rules, see above", breaches.len()))
+    Err(Failure::new(format!("tidy: {} breaches of the conventions, see above", breaches.len()))
         .remedy("CONTRIBUTING.md says what the rules are for"))
 }
 
-/// Every breach under `root` but those of the floors.
+/// Every breach under `root` but those of the layers.
 pub fn check(root: &Path) -> Result<Vec<Breach>, Failure> {
     let mut breaches = layout::check_forbids(root)?;
     for file in files(root)? {

@@ -1,4 +1,4 @@
-//! The floors check: a crate uses only crates on lower floors of the house.
+//! The order of the crates: a crate uses only crates of lower layers.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use cargo_metadata::{Dependency, DependencyKind, Metadata};
 
 use crate::{Failure, tree};
 
-/// The top-level folders from the ground up; those of one row stand on the same floor.
-pub const FLOORS: &[&[&str]] = &[
-    &["wire"],
+/// The top-level folders from the lowest layer up; those of one row share a layer.
+pub const LAYERS: &[&[&str]] = &[
+    &["wire", "lab"],
     &["lb", "cc"],
     &["transport"],
     &["verbs-shim"],
@@ -18,11 +18,11 @@ pub const FLOORS: &[&[&str]] = &[
     &["bench", "examples"],
 ];
 
-/// Beside the house: they may use anything, and nothing may use them.
-pub const BESIDE: &[&str] = &["xtask", "fuzz", "ci-softroce"];
+/// Above all layers: they may use anything, and nothing may use them.
+pub const UNUSED: &[&str] = &["xtask", "fuzz", "ci-softroce"];
 
-/// Crates that one folder alone may use, and that folder.
-const RESERVED: &[(&str, &str)] = &[("verbs-shim", "engine")];
+/// Crates that only some folders may use, and those folders.
+const RESERVED: &[(&str, &[&str])] = &[("verbs-shim", &["engine"]), ("lab", &["bench", "xtask"])];
 
 /// A crate of the workspace and the folders it uses, dev- and build-dependencies included.
 #[derive(Clone, Debug)]
@@ -56,16 +56,16 @@ pub fn crates() -> Result<Vec<Crate>, Failure> {
         .collect())
 }
 
-/// Every breach of the floors, in words.
+/// Every breach of the order, in words.
 pub fn check(crates: &[Crate]) -> Vec<String> {
     crates.iter().flat_map(check_crate).collect()
 }
 
 fn check_crate(user: &Crate) -> Vec<String> {
     let mut breaches = Vec::new();
-    if floor(&user.folder).is_none() && !beside(&user.folder) {
+    if layer(&user.folder).is_none() && !is_unused(&user.folder) {
         breaches
-            .push(format!("{}/ is on no floor: give it one in xtask/src/floors.rs", user.folder));
+            .push(format!("{}/ is in no layer: give it one in xtask/src/layers.rs", user.folder));
     }
     breaches.extend(user.uses.iter().filter_map(|used| check_use(&user.folder, used)));
     breaches
@@ -73,33 +73,35 @@ fn check_crate(user: &Crate) -> Vec<String> {
 
 fn check_use(user: &str, used: &Use) -> Option<String> {
     let Use { folder, table } = used;
-    if beside(folder) {
+    if is_unused(folder) {
         return Some(format!("{user}/ uses {folder}/ ({table}), which nothing may depend on"));
     }
-    if let Some((_, owner)) = RESERVED.iter().find(|(r, owner)| r == folder && *owner != user) {
-        return Some(format!("{user}/ uses {folder}/ ({table}), which only {owner}/ may use"));
+    let may_not = |users: &[&str]| user != folder && !users.contains(&user);
+    if let Some((_, users)) = RESERVED.iter().find(|(r, users)| r == folder && may_not(users)) {
+        let users = users.join("/ and ");
+        return Some(format!("{user}/ uses {folder}/ ({table}), which only {users}/ may use"));
     }
-    let Some(below) = floor(folder) else {
-        return Some(format!("{user}/ uses {folder}/ ({table}), which is on no floor"));
+    let Some(below) = layer(folder) else {
+        return Some(format!("{user}/ uses {folder}/ ({table}), which is in no layer"));
     };
-    match floor(user) {
+    match layer(user) {
         Some(above) if above > below => None,
-        // Crates that share a folder stand beside each other; cargo refuses a circle.
+        // Crates that share a folder may use each other; cargo refuses a circle.
         Some(_) if user == folder => None,
         Some(above) => {
             let which = if above == below { "the same" } else { "a higher" };
-            Some(format!("{user}/ uses {folder}/ ({table}), which is on {which} floor"))
+            Some(format!("{user}/ uses {folder}/ ({table}), which is in {which} layer"))
         }
         None => None,
     }
 }
 
-fn floor(folder: &str) -> Option<usize> {
-    FLOORS.iter().position(|row| row.contains(&folder))
+fn layer(folder: &str) -> Option<usize> {
+    LAYERS.iter().position(|row| row.contains(&folder))
 }
 
-fn beside(folder: &str) -> bool {
-    BESIDE.contains(&folder)
+fn is_unused(folder: &str) -> bool {
+    UNUSED.contains(&folder)
 }
 
 fn top_folder(root: &Path, inside: &Path) -> String {
@@ -133,7 +135,7 @@ fn use_of(metadata: &Metadata, dependency: &Dependency) -> Option<Use> {
 mod tests {
     use super::*;
 
-    fn house(edges: &[(&str, &str)]) -> Vec<String> {
+    fn breaches(edges: &[(&str, &str)]) -> Vec<String> {
         let crates: Vec<Crate> = edges
             .iter()
             .map(|(user, used)| Crate {
@@ -157,7 +159,7 @@ mod tests {
             ("fuzz", "wire"),
             ("bench", "bench"),
         ];
-        assert_eq!(house(&edges), Vec::<String>::new());
+        assert_eq!(breaches(&edges), Vec::<String>::new());
     }
 
     #[test]
@@ -165,14 +167,14 @@ mod tests {
         for (user, used) in
             [("wire", "lb"), ("transport", "engine"), ("engine", "bench"), ("cc", "transport")]
         {
-            let breaches = house(&[(user, used)]);
-            assert_eq!(breaches.len(), 1, "{user} -> {used}");
-            assert!(breaches[0].contains("a higher floor"), "{breaches:?}");
+            let found = breaches(&[(user, used)]);
+            assert_eq!(found.len(), 1, "{user} -> {used}");
+            assert!(found[0].contains("a higher layer"), "{found:?}");
         }
         for (user, used) in [("lb", "cc"), ("sim", "engine"), ("examples", "bench")] {
-            let breaches = house(&[(user, used)]);
-            assert_eq!(breaches.len(), 1, "{user} -> {used}");
-            assert!(breaches[0].contains("the same floor"), "{breaches:?}");
+            let found = breaches(&[(user, used)]);
+            assert_eq!(found.len(), 1, "{user} -> {used}");
+            assert!(found[0].contains("the same layer"), "{found:?}");
         }
     }
 
@@ -182,33 +184,36 @@ mod tests {
             folder: "engine".into(),
             uses: vec![Use { folder: "bench".into(), table: "dev-dependencies" }],
         };
-        let breaches = check(&[engine]);
-        assert_eq!(breaches.len(), 1);
-        assert!(breaches[0].contains("dev-dependencies"), "{breaches:?}");
+        let found = check(&[engine]);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].contains("dev-dependencies"), "{found:?}");
     }
 
     #[test]
-    fn only_the_engine_uses_verbs() {
+    fn reserved_crates_have_their_users() {
         for user in ["ffi", "bench", "nccl", "sim"] {
-            let breaches = house(&[(user, "verbs-shim")]);
-            assert_eq!(breaches.len(), 1, "{user}");
-            assert!(breaches[0].contains("only engine/ may use"), "{breaches:?}");
+            let found = breaches(&[(user, "verbs-shim")]);
+            assert_eq!(found.len(), 1, "{user}");
+            assert!(found[0].contains("only engine/ may use"), "{found:?}");
         }
+        let found = breaches(&[("nccl", "lab")]);
+        assert!(found[0].contains("only bench/ and xtask/ may use"), "{found:?}");
+        assert!(breaches(&[("bench", "lab"), ("xtask", "lab")]).is_empty());
     }
 
     #[test]
-    fn nothing_uses_what_stands_beside_the_house() {
+    fn nothing_uses_chores() {
         for (user, used) in [("bench", "xtask"), ("wire", "fuzz"), ("xtask", "fuzz")] {
-            assert_eq!(house(&[(user, used)]).len(), 1, "{user} -> {used}");
+            assert_eq!(breaches(&[(user, used)]).len(), 1, "{user} -> {used}");
         }
     }
 
     #[test]
-    fn a_new_folder_needs_a_floor() {
-        let breaches = house(&[("shed", "wire")]);
-        assert!(breaches[0].contains("on no floor"), "{breaches:?}");
-        let breaches = house(&[("bench", "shed")]);
-        assert!(breaches[0].contains("on no floor"), "{breaches:?}");
+    fn a_new_folder_needs_a_layer() {
+        let found = breaches(&[("shed", "wire")]);
+        assert!(found[0].contains("in no layer"), "{found:?}");
+        let found = breaches(&[("bench", "shed")]);
+        assert!(found[0].contains("in no layer"), "{found:?}");
     }
 
     #[test]
