@@ -17,7 +17,6 @@ pub mod host;
 pub mod packet;
 pub mod probe;
 pub mod report;
-pub mod reproduce;
 pub mod scenario;
 pub mod simulation;
 pub mod switch;

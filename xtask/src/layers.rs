@@ -15,7 +15,7 @@ pub const LAYERS: &[&[&str]] = &[
     &["engine", "sim"],
     &["ffi"],
     &["nccl"],
-    &["bench", "examples"],
+    &["bench", "studies", "examples"],
 ];
 
 /// Above all layers: they may use anything, and nothing may use them.

@@ -96,6 +96,15 @@ impl Hosts {
         sum
     }
 
+    /// The counters of the queue pair that sends a message.
+    ///
+    /// # Panics
+    /// If there is no such message.
+    pub fn sender_counters(&self, message: u32) -> QpCounters {
+        let end = &self.ends[self.end_of[message as usize].index()];
+        end.endpoint.qp(end.slot).counters()
+    }
+
     /// How far out of order packets came, at all receivers.
     pub fn ooo_degrees(&self) -> OooDegrees {
         let mut all = OooDegrees::default();

@@ -109,7 +109,8 @@ impl PortId {
         self.0.is_multiple_of(2)
     }
 
-    pub(crate) const fn index(self) -> usize {
+    /// Its place in what is kept for each port.
+    pub const fn index(self) -> usize {
         self.0 as usize
     }
 }

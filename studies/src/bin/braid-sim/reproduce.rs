@@ -1,0 +1,69 @@
+//! `braid-sim reproduce`: the papers' figures.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use braid_studies::{Effort, PAPERS, WriteError, print, write, write_json};
+use clap::Args;
+
+/// Papers that this command names and that cannot be reproduced yet.
+const TO_COME: [&str; 3] = ["mcc", "rails", "all"];
+
+/// Run a paper's scenarios again, and say claim by claim what comes out.
+#[derive(Args, Debug)]
+pub(crate) struct Reproduce {
+    /// The paper: ofan, pro or themis.
+    paper: String,
+    /// Fewer runs and sizes: half a minute.
+    #[arg(long)]
+    quick: bool,
+    /// Runs per point; figures with long runs make fewer.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    seeds: Option<u32>,
+    /// The first run's seed; the next ones count up.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Write tables, JSON and a plot per figure here.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Write everything as JSON here.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Reproduce {
+    /// Runs it. Exit 0: all was run, whatever the verdicts; 1: results cannot be written; 2: no such
+    /// paper.
+    pub(crate) fn run(&self) -> ExitCode {
+        let Some(paper) = PAPERS.iter().find(|paper| paper.name == self.paper) else {
+            eprintln!("braid-sim: {}", self.unknown());
+            return ExitCode::from(2);
+        };
+        let study = (paper.study)(&self.effort());
+        print(&study);
+        let written = || -> Result<(), WriteError> {
+            self.out.as_deref().map_or(Ok(()), |dir| write(&study, dir))?;
+            self.json.as_deref().map_or(Ok(()), |file| write_json(&study, file))
+        };
+        match written() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                eprintln!("braid-sim: {why}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn effort(&self) -> Effort {
+        let usual = if self.quick { Effort::QUICK } else { Effort::FULL };
+        Effort { seeds: self.seeds.unwrap_or(usual.seeds), first_seed: self.seed, ..usual }
+    }
+
+    fn unknown(&self) -> String {
+        let built = PAPERS.iter().map(|paper| paper.name).collect::<Vec<_>>().join(", ");
+        match TO_COME.contains(&self.paper.as_str()) {
+            true => format!("`reproduce {}` is not built yet; there are: {built}", self.paper),
+            false => format!("no paper is called `{}`; there are: {built}", self.paper),
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The papers' figures, measured again with the shipped protocol.
+//!
+//! A paper is a function from an [`Effort`] to a [`Study`]: figures with the spread over seeds, and for
+//! each claim of the paper what was measured and whether it came out. One file per figure or group of
+//! figures below the paper's module.
+#![forbid(unsafe_code)]
+
+mod batch;
+pub mod ofan;
+mod papers;
+mod plot;
+pub mod pro;
+mod study;
+pub mod themis;
+mod write;
+
+pub use batch::{Effort, run_all};
+pub use papers::{PAPERS, Paper};
+pub use study::{Axis, Claim, Figure, Kind, Point, Series, Spread, Study, Verdict};
+pub use write::{WriteError, print, write, write_json};

@@ -1,0 +1,44 @@
+//! The two traffic matrices of section 5.
+
+use super::scheme::Scheme;
+use super::setup::Setup;
+use crate::Effort;
+
+/// What all nodes do together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Collective {
+    AllToAll,
+    Permutation,
+}
+
+use Collective::*;
+
+impl Collective {
+    pub(super) const BOTH: [Collective; 2] = [AllToAll, Permutation];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            AllToAll => "all-to-all",
+            Permutation => "permutation",
+        }
+    }
+
+    /// The letter of its part of a figure.
+    pub(super) fn letter(self) -> char {
+        match self {
+            AllToAll => 'a',
+            Permutation => 'b',
+        }
+    }
+
+    /// On 128 nodes, a permutation of 1 MiB or an all-to-all of 256 KiB per pair, a quarter of the paper's;
+    /// quick, an all-to-all of 64 KiB on 16 nodes.
+    pub(super) fn setup(self, effort: &Effort, scheme: Scheme, seed: u64) -> Setup {
+        let setup = Setup::new(scheme, seed);
+        match (self, effort.quick) {
+            (Permutation, _) => setup,
+            (AllToAll, false) => setup.all_to_all(256 << 10),
+            (AllToAll, true) => Setup { k: 4, ..setup.all_to_all(64 << 10) },
+        }
+    }
+}

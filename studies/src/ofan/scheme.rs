@@ -1,0 +1,100 @@
+//! The schemes that the paper compares (Tables 2 and 3), as path policy, switch policy and marks.
+
+use braid_lb::LbPolicy;
+
+use braid_sim::host::Paths;
+use braid_sim::switch::Policy;
+use braid_sim::time::Ps;
+
+/// A way to balance load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Scheme {
+    Flow,
+    Subflow,
+    HostFlowletAr,
+    HostPkt,
+    SwitchPkt,
+    HostPktAr,
+    SwitchPktAr,
+    SimpleRr,
+    Jsq,
+    Rsq,
+    HostDr,
+    Ofan,
+}
+
+use Scheme::*;
+
+/// The leading contenders of Table 2, in its order.
+pub(super) const CONTENDERS: [Scheme; 7] =
+    [Flow, Subflow, HostFlowletAr, HostPkt, SwitchPkt, HostPktAr, SwitchPktAr];
+/// Those of them that spray packets.
+pub(super) const SPRAYING: [Scheme; 4] = [HostPkt, SwitchPkt, HostPktAr, SwitchPktAr];
+/// What section 8 is about.
+pub(super) const BEST: [Scheme; 3] = [SwitchPktAr, HostPktAr, Ofan];
+
+impl Scheme {
+    /// The paper's name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Flow => "FLOW",
+            Subflow => "SUBFLOW",
+            HostFlowletAr => "HOST FLOWLET AR",
+            HostPkt => "HOST PKT",
+            SwitchPkt => "SWITCH PKT",
+            HostPktAr => "HOST PKT AR",
+            SwitchPktAr => "SWITCH PKT AR",
+            SimpleRr => "SIMPLE RR",
+            Jsq => "JSQ",
+            Rsq => "RSQ",
+            HostDr => "HOST DR",
+            Ofan => "OFAN",
+        }
+    }
+
+    pub(super) fn lb(self) -> LbPolicy {
+        match self {
+            Subflow => LbPolicy::SUBFLOW,
+            HostFlowletAr => LbPolicy::PLB,
+            HostPkt => LbPolicy::OBLIVIOUS,
+            HostPktAr => LbPolicy::REPS,
+            HostDr => LbPolicy::DR,
+            Flow | SwitchPkt | SwitchPktAr | SimpleRr | Jsq | Rsq | Ofan => LbPolicy::ECMP,
+        }
+    }
+
+    /// `entropies`: flow labels that a host has for each destination.
+    pub(super) fn paths(self, entropies: u16) -> Paths {
+        match self {
+            HostDr => Paths::Source,
+            Flow | Subflow | HostFlowletAr | HostPkt | HostPktAr => Paths::Hashed(entropies),
+            SwitchPkt | SwitchPktAr | SimpleRr | Jsq | Rsq | Ofan => Paths::Hashed(1),
+        }
+    }
+
+    /// `buffer`: bytes of a port.
+    pub(super) fn policy(self, buffer: u64) -> Policy {
+        match self {
+            Flow | Subflow | HostFlowletAr | HostPkt | HostPktAr => Policy::Ecmp,
+            HostDr => Policy::Source,
+            SwitchPkt => Policy::RoundRobin { permute: Some(5) },
+            SwitchPktAr => {
+                let bins = [5, 10, 20].map(|percent| buffer * percent / 100);
+                Policy::Adaptive { bins: bins.to_vec(), age: Ps::from_nanos(100) }
+            }
+            SimpleRr => Policy::RoundRobinByClass { permute: None },
+            Jsq => Policy::Shortest,
+            Rsq => Policy::Random,
+            Ofan => Policy::Ofan,
+        }
+    }
+
+    /// From which part of a full queue on packets are marked, in percent.
+    pub(super) fn marked_from(self) -> Option<u64> {
+        match self {
+            HostFlowletAr => Some(50),
+            HostPktAr => Some(10),
+            _ => None,
+        }
+    }
+}

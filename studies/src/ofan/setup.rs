@@ -1,0 +1,305 @@
+//! The paper's set-up (section 5), and one run of it.
+
+use braid_cc::{CcConfig, FixedWindow};
+use braid_transport::LossRecovery;
+
+use super::failures::{self, Failures};
+use super::scheme::Scheme;
+use braid_sim::fabric::{Buffer, Marking, NetworkConfig, When};
+use braid_sim::frames::Frames;
+use braid_sim::host::{HostConfig, Recovery, Sharing};
+use braid_sim::simulation::{Plan, Simulation};
+use braid_sim::time::{Ps, Rate};
+use braid_sim::topology::{FatTree, Layer, PortId, Tier, Topology};
+use braid_sim::workload::bounds;
+use braid_sim::workload::{
+    Fsdp, Groups, Message, Pairs, Start, StartOrder, Workload, all_to_all, permutation,
+};
+
+const RATE: Rate = Rate::from_gbps(800);
+const DELAY: Ps = Ps::from_nanos(500);
+const HOPS: u32 = 6;
+/// Bytes of a data frame beside its payload, of an acknowledgement, and between frames.
+const HEADER: u32 = 62;
+const ACK: u32 = 64;
+const GAP: u32 = 20;
+
+/// Room per port by default: no more than 192 packets.
+pub(super) const BUFFER: u64 = 800_000;
+
+/// What is sent.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Traffic {
+    Permutation(Pairs),
+    AllToAll,
+    /// A message each way between the first and the last node.
+    BothWays,
+    Training(Fsdp),
+}
+
+/// A run.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Setup {
+    pub(super) scheme: Scheme,
+    /// Ports of a switch of the three-tier fat tree.
+    pub(super) k: u32,
+    pub(super) traffic: Traffic,
+    /// Of a message.
+    pub(super) bytes: u64,
+    /// Of a packet.
+    pub(super) payload: u16,
+    /// Bytes per port; marks and bins are parts of it.
+    pub(super) buffer: u64,
+    /// More finds room all the same: queues grow without a limit.
+    pub(super) unlimited: bool,
+    pub(super) failures: Failures,
+    /// Data leaves at the rate that is left when every data packet is answered, whatever a host has to
+    /// answer just now; else it takes what answers leave.
+    pub(super) paced: bool,
+    /// Packets sent later after which one is lost; `None`: ideal erasure coding.
+    pub(super) sack: Option<u32>,
+    pub(super) seed: u64,
+}
+
+/// What comes out of it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Outcome {
+    /// Until the last acknowledgement.
+    pub(super) cct: Ps,
+    /// The least possible at the rate that the failures leave.
+    pub(super) bound: Ps,
+    /// The least possible with all links.
+    pub(super) whole_bound: Ps,
+    /// The longest queue of a switch, in full data packets.
+    pub(super) max_queue: f64,
+    /// By [`LAYERS`]: what the fullest link carried over what it would have with perfect balance, minus 1.
+    pub(super) overload: [f64; 4],
+    /// The part of what was sent that had been sent before.
+    pub(super) resent: f64,
+}
+
+/// The links between switches, from source to destination.
+pub(super) const LAYERS: [(&str, Layer); 4] = [
+    ("edge to agg", Layer { from: Tier::Edge, to: Tier::Agg }),
+    ("agg to core", Layer { from: Tier::Agg, to: Tier::Core }),
+    ("core to agg", Layer { from: Tier::Core, to: Tier::Agg }),
+    ("agg to edge", Layer { from: Tier::Agg, to: Tier::Edge }),
+];
+
+impl Setup {
+    /// 128 nodes, a permutation of 1 MiB, nothing broken.
+    pub(super) fn new(scheme: Scheme, seed: u64) -> Setup {
+        Setup {
+            scheme,
+            k: 8,
+            traffic: Traffic::Permutation(Pairs::Any),
+            bytes: 1 << 20,
+            payload: 4096,
+            buffer: BUFFER,
+            unlimited: false,
+            failures: Failures::NONE,
+            paced: false,
+            sack: None,
+            seed,
+        }
+    }
+
+    /// Everybody to everybody, `bytes` per pair.
+    pub(super) fn all_to_all(self, bytes: u64) -> Setup {
+        Setup { traffic: Traffic::AllToAll, bytes, ..self }
+    }
+
+    /// The shortest round trip of a data packet and its acknowledgement: 6.25 us by default.
+    pub(super) fn round_trip(&self) -> Ps {
+        bounds::lone_flow(&self.frames(), &path(), 1)
+            + RATE.time_for(u32::from(self.payload) - 1) * HOPS.into()
+    }
+
+    /// Runs it.
+    ///
+    /// # Panics
+    /// If the simulator cannot, which would be its defect.
+    pub(super) fn run(&self) -> Outcome {
+        let topology = self.topology();
+        let workload = self.workload(&topology);
+        let damage = failures::draw(&topology, &workload, &self.failures, self.seed);
+        let host = self.host(damage.share);
+        let trip = self.round_trip();
+        let changes = damage.changes(&self.failures, trip);
+        let bound = self.bound(&topology, damage.share);
+        let whole_bound = self.bound(&topology, 1.0);
+        let network = self.network();
+        let limit = Ps::from_micros(1_000_000);
+        let seed = self.seed;
+        let mut run =
+            Simulation::new(Plan { topology, network, host, workload, changes, seed, limit });
+        if let Err(why) = run.run() {
+            panic!("{} with seed {seed} does not come to its end: {why}", self.scheme.name());
+        }
+        let counters = run.hosts.counters();
+        Outcome {
+            cct: run.completion_time(),
+            bound,
+            whole_bound,
+            max_queue: self.max_queue(&run),
+            overload: LAYERS.map(|(_, layer)| overload(&run, layer)),
+            resent: counters.retransmitted as f64 / counters.segments_sent as f64,
+        }
+    }
+
+    fn topology(&self) -> Topology {
+        let plan = FatTree::k_ary(self.k, RATE, DELAY).and_then(|tree| tree.build());
+        plan.expect("an even arity makes a fat tree")
+    }
+
+    fn workload(&self, topology: &Topology) -> Workload {
+        let nodes = topology.hosts();
+        match &self.traffic {
+            Traffic::Permutation(pairs) => permutation(topology, self.bytes, *pairs, self.seed),
+            Traffic::AllToAll => {
+                Groups::all(nodes).and_then(|all| all_to_all(&all, self.bytes, StartOrder::Rotated))
+            }
+            Traffic::BothWays => {
+                let start = Start::At(Ps::ZERO);
+                let one = Message {
+                    src: 0,
+                    dst: nodes - 1,
+                    bytes: self.bytes,
+                    start,
+                    queue: 0,
+                    group: 0,
+                };
+                let other = Message { src: one.dst, dst: one.src, ..one.clone() };
+                Ok(Workload { messages: vec![one, other] })
+            }
+            Traffic::Training(fsdp) => fsdp.workload(nodes, self.seed),
+        }
+        .expect("the paper's workloads fit its fabrics")
+    }
+
+    fn network(&self) -> NetworkConfig {
+        let room = if self.unlimited { u64::MAX / 2 } else { self.buffer };
+        let marked_from = self.scheme.marked_from().map(|percent| self.buffer / 100 * percent);
+        NetworkConfig {
+            frames: Frames { payload: self.payload, header: HEADER, ack: ACK, gap: GAP },
+            buffer: Buffer::PerPort { bytes: room },
+            marking: marked_from.map(|bytes| Marking {
+                low: bytes,
+                high: bytes,
+                most: 1.0,
+                when: When::Leaving,
+            }),
+            pause: None,
+            control_first: false,
+            control_hashed: false,
+            trim: false,
+            policy: self.scheme.policy(self.buffer),
+        }
+    }
+
+    fn host(&self, share: f64) -> HostConfig {
+        let recovery = match self.sack {
+            None => Recovery::Ideal,
+            Some(_) => Recovery::Protocol(LossRecovery::Sack),
+        };
+        let usual = HostConfig::default();
+        HostConfig {
+            lb: self.scheme.lb(),
+            paths: self.scheme.paths(self.entropies()),
+            // HOST DR keeps a pointer per destination host (section 6.1).
+            sharing: if self.scheme == Scheme::HostDr { Sharing::Nothing } else { Sharing::Edge },
+            health: false,
+            recovery,
+            reorder_threshold: self.sack.unwrap_or(usual.reorder_threshold),
+            cc: CcConfig::new(FixedWindow { window: 1 << 30 }),
+            share: if self.paced { share * self.left_by_answers() } else { share },
+            // An erasure code has no time-outs.
+            min_rto: if self.sack.is_some() { usual.min_rto } else { usual.max_rto },
+            ..usual
+        }
+    }
+
+    /// The part of a link that data has when a host answers as many packets as it sends.
+    fn left_by_answers(&self) -> f64 {
+        let Frames { payload, header, ack, gap } = self.frames();
+        let (data, answer) = (u32::from(payload) + header + gap, ack + gap);
+        f64::from(data) / f64::from(data + answer)
+    }
+
+    /// As many as the protocol has, but where every host has every destination fewer: they take memory.
+    fn entropies(&self) -> u16 {
+        match self.traffic {
+            Traffic::AllToAll => 256,
+            _ if self.k > 8 => 1024,
+            _ => 4096,
+        }
+    }
+
+    fn frames(&self) -> Frames {
+        Frames { payload: self.payload, header: HEADER, ack: ACK, gap: GAP }
+    }
+
+    /// The paper's lower bound, or if hosts send at a `share` of their links' rate, what that takes.
+    fn bound(&self, topology: &Topology, share: f64) -> Ps {
+        let (frames, path) = (self.frames(), path());
+        let (messages, whole) = match &self.traffic {
+            Traffic::Permutation(_) | Traffic::BothWays => {
+                (1, bounds::permutation(&frames, &path, self.bytes))
+            }
+            Traffic::AllToAll => {
+                let nodes = topology.hosts();
+                let whole = bounds::all_to_all(&frames, &path, nodes, self.bytes);
+                (u64::from(nodes) - 1, whole)
+            }
+            Traffic::Training(fsdp) => {
+                let phase = bounds::permutation(&frames, &path, fsdp.bytes_per_flow);
+                return phase * fsdp.layers.into();
+            }
+        };
+        let packets = messages * frames.packets(self.bytes);
+        let frame = RATE.time_for(u32::from(self.payload) + HEADER + GAP);
+        let paced = (frame * (packets - 1)).0 as f64 / share;
+        whole.max(Ps(paced as u64) + self.round_trip())
+    }
+
+    fn max_queue(&self, run: &Simulation) -> f64 {
+        let ports = (0..run.fabric.ports.len() as u32).map(PortId);
+        let switches = ports.filter(|port| run.fabric.topology.layer(*port).from != Tier::Host);
+        let bytes = switches.map(|port| run.fabric.ports[port.index()].max_bytes).max();
+        bytes.unwrap_or(0) as f64 / f64::from(u32::from(self.payload) + HEADER)
+    }
+}
+
+impl Outcome {
+    /// The paper's metric: percent beyond the lower bound.
+    pub(super) fn increase(&self) -> f64 {
+        percent_beyond(self.cct, self.bound)
+    }
+
+    /// The same beyond what is possible without failures.
+    pub(super) fn increase_over_whole(&self) -> f64 {
+        percent_beyond(self.cct, self.whole_bound)
+    }
+
+    pub(super) fn cct_us(&self) -> f64 {
+        self.cct.as_micros_f64()
+    }
+}
+
+fn percent_beyond(cct: Ps, bound: Ps) -> f64 {
+    100.0 * (cct.0 as f64 / bound.0 as f64 - 1.0)
+}
+
+fn path() -> bounds::Path {
+    bounds::Path { rate: RATE, delay: DELAY, hops: HOPS }
+}
+
+/// Balance within a layer: the fullest link's bytes over their mean, minus 1.
+fn overload(run: &Simulation, layer: Layer) -> f64 {
+    let ports = (0..run.fabric.ports.len() as u32).map(PortId);
+    let links = ports.filter(|port| run.fabric.topology.layer(*port) == layer);
+    let bytes: Vec<u64> = links.map(|port| run.fabric.ports[port.index()].sent.bytes).collect();
+    let total: u64 = bytes.iter().sum();
+    let most = bytes.iter().max().copied().unwrap_or(0);
+    if total == 0 { 0.0 } else { most as f64 * bytes.len() as f64 / total as f64 - 1.0 }
+}

@@ -1,0 +1,115 @@
+//! Runs of several schemes over several places of an axis and several seeds.
+
+use super::scheme::Scheme;
+use super::setup::{Outcome, Setup};
+use crate::{Point, Series, Spread, run_all};
+
+/// Results by scheme, place and seed.
+#[derive(Clone, Debug)]
+pub(super) struct Sweep<X> {
+    schemes: Vec<Scheme>,
+    places: Vec<X>,
+    /// By scheme, then by place.
+    outcomes: Vec<Vec<Vec<Outcome>>>,
+}
+
+impl<X: Copy + PartialEq> Sweep<X> {
+    /// Runs every scheme at every place with every seed.
+    pub(super) fn run(
+        what: &str,
+        schemes: &[Scheme],
+        places: &[X],
+        seeds: impl Iterator<Item = u64>,
+        setup: impl Fn(Scheme, X, u64) -> Setup,
+    ) -> Sweep<X> {
+        let seeds: Vec<u64> = seeds.collect();
+        let mut jobs = Vec::new();
+        for scheme in schemes {
+            for place in places {
+                jobs.extend(seeds.iter().map(|seed| setup(*scheme, *place, *seed)));
+            }
+        }
+        let mut outcomes = run_all(what, jobs, |setup| setup.run()).into_iter();
+        let mut next = || outcomes.by_ref().take(seeds.len()).collect::<Vec<_>>();
+        let by_place = |_: &Scheme| places.iter().map(|_| next()).collect();
+        Sweep {
+            outcomes: schemes.iter().map(by_place).collect(),
+            schemes: schemes.to_vec(),
+            places: places.to_vec(),
+        }
+    }
+
+    /// What was measured of a scheme at a place.
+    ///
+    /// # Panics
+    /// If it was not run.
+    pub(super) fn values(
+        &self,
+        scheme: Scheme,
+        place: X,
+        value: impl Fn(&Outcome) -> f64,
+    ) -> Vec<f64> {
+        let row = self.schemes.iter().position(|known| *known == scheme);
+        let column = self.places.iter().position(|known| *known == place);
+        let (Some(row), Some(column)) = (row, column) else {
+            panic!("{} was not run at this place", scheme.name());
+        };
+        self.outcomes[row][column].iter().map(value).collect()
+    }
+
+    /// The same as a spread.
+    pub(super) fn spread(
+        &self,
+        scheme: Scheme,
+        place: X,
+        value: impl Fn(&Outcome) -> f64,
+    ) -> Spread {
+        Spread::of(&self.values(scheme, place, value))
+    }
+
+    /// Percent beyond the lower bound, mean over the seeds.
+    pub(super) fn increase(&self, scheme: Scheme, place: X) -> f64 {
+        self.spread(scheme, place, Outcome::increase).mean
+    }
+
+    /// A series per scheme, at the places as `x` tells.
+    pub(super) fn lines(
+        &self,
+        x: impl Fn(X) -> f64,
+        value: impl Fn(&Outcome) -> f64,
+    ) -> Vec<Series> {
+        self.series(x, |_| None, value)
+    }
+
+    /// A series per scheme, a group of bars per place.
+    pub(super) fn bars(
+        &self,
+        label: impl Fn(X) -> String,
+        value: impl Fn(&Outcome) -> f64,
+    ) -> Vec<Series> {
+        let number = |place| self.places.iter().position(|known| *known == place);
+        self.series(
+            |place| number(place).map_or(0.0, |n| n as f64),
+            |place| Some(label(place)),
+            value,
+        )
+    }
+
+    fn series(
+        &self,
+        x: impl Fn(X) -> f64,
+        label: impl Fn(X) -> Option<String>,
+        value: impl Fn(&Outcome) -> f64,
+    ) -> Vec<Series> {
+        let point = |scheme: Scheme, place: X| Point {
+            x: x(place),
+            label: label(place),
+            y: self.spread(scheme, place, &value),
+        };
+        let of = |scheme: &Scheme| Series {
+            name: scheme.name().into(),
+            points: self.places.iter().map(|place| point(*scheme, *place)).collect(),
+        };
+        self.schemes.iter().map(of).collect()
+    }
+}

@@ -1,0 +1,21 @@
+//! The papers that can be reproduced.
+
+use crate::batch::Effort;
+use crate::study::Study;
+use crate::{ofan, pro, themis};
+
+/// A paper that can be reproduced.
+#[derive(Clone, Copy, Debug)]
+pub struct Paper {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// Runs it.
+    pub study: fn(&Effort) -> Study,
+}
+
+/// All of them.
+pub const PAPERS: &[Paper] = &[
+    Paper { name: "ofan", study: ofan::study },
+    Paper { name: "pro", study: pro::study },
+    Paper { name: "themis", study: themis::study },
+];

@@ -1,0 +1,220 @@
+//! What the paper's simulations have in common (PRO, section VI-A).
+
+use std::time::Duration;
+
+use braid_cc::{CcConfig, DcqcnConfig};
+use braid_lb::LbPolicy;
+use braid_transport::LossRecovery;
+
+use braid_sim::fabric::{Buffer, Marking, NetworkConfig, Pause, When};
+use braid_sim::frames::Frames;
+use braid_sim::host::{HostConfig, Paths, Recovery, Sharing};
+use braid_sim::simulation::{Change, Plan};
+use braid_sim::switch::Policy;
+use braid_sim::time::{Ps, Rate};
+use braid_sim::topology::{LeafSpine, Tier, Topology};
+use braid_sim::workload::{Groups, Workload, WorkloadError, bounds, ring, tree};
+
+/// Of every link.
+const RATE: Rate = Rate::from_gbps(200);
+/// Of every link.
+const DELAY: Ps = Ps::from_micros(1);
+/// Payload as in the simulator that the authors started from, headers as in the other studies.
+pub(super) const FRAMES: Frames = Frames { payload: 1000, header: 62, ack: 64, gap: 0 };
+/// Of a switch.
+const BUFFER: Buffer = Buffer::Shared { bytes: 100_000_000, alpha: 1.0 };
+/// Links are stopped by the dynamic threshold alone.
+const PAUSE: Pause = Pause { stop: u64::MAX, go: u64::MAX };
+/// Kmin, Kmax and Pmax.
+const MARKING: Marking = Marking { low: 100_000, high: 400_000, most: 0.2, when: When::Leaving };
+/// Between two looks of adaptive routing.
+const LOOK: Ps = Ps::from_micros(1);
+/// The retransmission time-out.
+const RTO: Duration = Duration::from_micros(80);
+/// The default message.
+pub(super) const MESSAGE: u64 = 16_000_000;
+/// A run that takes longer has failed: a hundred times what the default message takes.
+const LIMIT: Ps = Ps::from_micros(100_000);
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Scheme {
+    Ecmp,
+    ConWeave,
+    Adaptive,
+    Drill,
+    Pro,
+    /// Every uplink in turn, whatever the packet's queue pair or destination (Fig. 3, left; Fig. 11a).
+    NicRoundRobin,
+    /// Every queue pair goes round on its own, all from the same path (Fig. 3, middle; Fig. 11b).
+    QpRoundRobin,
+}
+
+impl Scheme {
+    /// Those of figures 8 to 10 and 12, and of table II.
+    pub(super) const COMPARED: [Scheme; 5] =
+        [Scheme::Ecmp, Scheme::ConWeave, Scheme::Adaptive, Scheme::Drill, Scheme::Pro];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Scheme::Ecmp => "ECMP",
+            Scheme::ConWeave => "ConWeave",
+            Scheme::Adaptive => "AR",
+            Scheme::Drill => "DRILL",
+            Scheme::Pro => "PRO",
+            Scheme::NicRoundRobin => "RR without destinations",
+            Scheme::QpRoundRobin => "RR without orchestration",
+        }
+    }
+
+    fn policy(self) -> Policy {
+        match self {
+            Scheme::Ecmp => Policy::Ecmp,
+            Scheme::ConWeave => Policy::ConWeave,
+            Scheme::Adaptive => Policy::LeastLoaded { every: LOOK },
+            Scheme::Drill => Policy::Drill { samples: 2 },
+            Scheme::Pro | Scheme::NicRoundRobin | Scheme::QpRoundRobin => {
+                Policy::SourceOrLeastLoaded { every: LOOK }
+            }
+        }
+    }
+
+    fn paths(self) -> (LbPolicy, Paths, Sharing) {
+        match self {
+            Scheme::Pro => (LbPolicy::PRO, Paths::Source, Sharing::Edge),
+            Scheme::NicRoundRobin => (LbPolicy::ROUND_ROBIN, Paths::Source, Sharing::Interface),
+            Scheme::QpRoundRobin => (LbPolicy::ROUND_ROBIN, Paths::Source, Sharing::Nothing),
+            _ => (LbPolicy::ECMP, Paths::Hashed(4096), Sharing::Edge),
+        }
+    }
+}
+
+/// Who sends to whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pattern {
+    /// Everybody to a random next one, in one cycle.
+    Ring,
+    /// Everybody to its children in two random binary trees.
+    Tree,
+}
+
+impl Pattern {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Pattern::Ring => "ring",
+            Pattern::Tree => "double binary tree",
+        }
+    }
+
+    pub(super) fn workload(self, topology: &Topology, bytes: u64, seed: u64) -> Workload {
+        self.draw(topology.hosts(), bytes, seed).expect("the paper's patterns fit its fabrics")
+    }
+
+    fn draw(self, hosts: u32, bytes: u64, seed: u64) -> Result<Workload, WorkloadError> {
+        let groups = Groups::all(hosts)?.shuffled(seed);
+        match self {
+            Pattern::Ring => ring(&groups, bytes),
+            Pattern::Tree => tree(&groups, bytes),
+        }
+    }
+}
+
+/// A fabric of two tiers with as much bandwidth up as down.
+pub(super) fn fabric(tors: u32, hosts_per_tor: u32, aggs: u32) -> Topology {
+    let plan = LeafSpine {
+        leaves: tors,
+        hosts_per_leaf: hosts_per_tor,
+        spines: aggs,
+        links_per_spine: 1,
+        host_rate: RATE,
+        fabric_rate: RATE,
+        delay: DELAY,
+    };
+    plan.build().expect("the paper's fabrics can be built")
+}
+
+/// 16 ToR switches, 8 aggregation switches, 128 servers.
+pub(super) fn paper_fabric() -> Topology {
+    fabric(16, 8, 8)
+}
+
+/// No fabric at all: the same servers on one switch.
+pub(super) fn one_switch() -> Topology {
+    fabric(1, 128, 1)
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    pub(super) scheme: Scheme,
+    pub(super) recovery: LossRecovery,
+    /// Packets sent later that must have arrived, for `sack`.
+    pub(super) reorder_threshold: u32,
+    pub(super) cc: CcConfig,
+    /// Given, it is used instead of the scheme's own.
+    pub(super) policy: Option<Policy>,
+    pub(super) changes: Vec<(Ps, Change)>,
+    pub(super) seed: u64,
+}
+
+impl Setup {
+    pub(super) fn new(scheme: Scheme, seed: u64) -> Setup {
+        Setup {
+            scheme,
+            recovery: LossRecovery::OooWindow,
+            reorder_threshold: 0,
+            cc: CcConfig::new(dcqcn()),
+            policy: None,
+            changes: Vec::new(),
+            seed,
+        }
+    }
+
+    pub(super) fn plan(&self, topology: &Topology, workload: Workload) -> Plan {
+        let (lb, paths, sharing) = self.scheme.paths();
+        let host = HostConfig {
+            lb,
+            paths,
+            sharing,
+            health: false,
+            recovery: Recovery::Protocol(self.recovery),
+            reorder_threshold: self.reorder_threshold,
+            cc: self.cc.clone(),
+            min_rto: RTO,
+            ..HostConfig::default()
+        };
+        let network = NetworkConfig {
+            frames: FRAMES,
+            buffer: BUFFER,
+            marking: Some(MARKING),
+            pause: Some(PAUSE),
+            control_first: true,
+            control_hashed: false,
+            trim: false,
+            policy: self.policy.clone().unwrap_or_else(|| self.scheme.policy()),
+        };
+        let (topology, changes, seed) = (topology.clone(), self.changes.clone(), self.seed);
+        Plan { topology, network, host, workload, changes, seed, limit: LIMIT }
+    }
+}
+
+/// DCQCN without a window, and without cuts by losses, as in the simulator that the authors started from.
+pub(super) fn dcqcn() -> DcqcnConfig {
+    DcqcnConfig { window: 1 << 30, cut_on_loss: false, ..DcqcnConfig::new(RATE.bps()) }
+}
+
+/// The time of a workload without any contention in the fabric: as a permutation in which everybody sends and
+/// receives what the busiest interface does, acknowledgements included (OFAN, appendix B).
+pub(super) fn ideal(topology: &Topology, workload: &Workload) -> Ps {
+    let mut load = vec![[0, 0]; topology.nics.len()];
+    for message in &workload.messages {
+        load[message.src as usize][0] += message.bytes;
+        load[message.dst as usize][1] += message.bytes;
+    }
+    let busiest = load.into_iter().flatten().max().unwrap_or(0);
+    let leaves_its_tor = |message: &&braid_sim::workload::Message| {
+        topology.meeting_tier(message.src, message.dst) > Tier::Edge
+    };
+    let hops = if workload.messages.iter().any(|message| leaves_its_tor(&message)) { 4 } else { 2 };
+    bounds::permutation(&FRAMES, &bounds::Path { rate: RATE, delay: DELAY, hops }, busiest)
+}

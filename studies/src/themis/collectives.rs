@@ -1,0 +1,285 @@
+//! Figure 5: AllReduce and AllToAll in sixteen groups at once, by DCQCN's timers.
+
+mod claims;
+
+use self::claims::{Half, reductions};
+use super::outcome::{Outcome, measure};
+use super::setup::{Control, DELAY, PAYLOAD, Scheme, Setup, Timers};
+use crate::{Axis, Effort, Figure, Kind, Point, Series, Study, run_all};
+use braid_sim::time::Rate;
+use braid_sim::topology::LeafSpine;
+use braid_sim::workload::{Groups, StartOrder, Workload, all_to_all, ring_all_reduce};
+
+const RATE: Rate = Rate::from_gbps(400);
+const PAPERS_MEMBERS: u32 = 16;
+const PAPERS_BYTES: u64 = 300_000_000;
+
+/// The two halves of the figure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Collective {
+    AllReduce,
+    AllToAll,
+}
+
+impl Collective {
+    const BOTH: [Collective; 2] = [Collective::AllReduce, Collective::AllToAll];
+
+    fn name(self) -> &'static str {
+        match self {
+            Collective::AllReduce => "AllReduce",
+            Collective::AllToAll => "AllToAll",
+        }
+    }
+
+    fn figure(self) -> &'static str {
+        match self {
+            Collective::AllReduce => "fig05a",
+            Collective::AllToAll => "fig05b",
+        }
+    }
+
+    /// How much shorter than with adaptive routing it takes, in percent: the paper's range.
+    fn claimed(self) -> (f64, f64) {
+        match self {
+            Collective::AllReduce => (15.6, 75.3),
+            Collective::AllToAll => (11.5, 40.7),
+        }
+    }
+
+    /// `bytes` per interface: what it reduces, or sends to all members of its group in equal parts.
+    fn workload(self, scale: Scale, bytes: u64) -> Workload {
+        let groups = Groups::strided(scale.members * scale.members, scale.members);
+        let groups = groups.expect("as many groups as interfaces per leaf");
+        let workload = match self {
+            Collective::AllReduce => ring_all_reduce(&groups, bytes),
+            Collective::AllToAll => {
+                all_to_all(&groups, bytes / u64::from(scale.members), StartOrder::Rotated)
+            }
+        };
+        workload.expect("lengths are possible")
+    }
+}
+
+/// So many leaves, spines, interfaces per leaf, groups and members of a group; and how much they send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Scale {
+    members: u32,
+    bytes: u64,
+}
+
+impl Scale {
+    fn of(effort: &Effort) -> Scale {
+        match effort.quick {
+            true => Scale { members: 4, bytes: 2_000_000 },
+            false => Scale { members: PAPERS_MEMBERS, bytes: 16_000_000 },
+        }
+    }
+
+    /// Where the figure is run once more. AllReduce is twice as many packets as AllToAll.
+    fn other_sizes(self, collective: Collective) -> Vec<u64> {
+        let mut sizes = vec![self.bytes / 4, self.bytes * 4];
+        if collective == Collective::AllToAll && self.members == PAPERS_MEMBERS {
+            sizes.push(PAPERS_BYTES);
+        }
+        sizes
+    }
+
+    fn fabric(self) -> LeafSpine {
+        LeafSpine {
+            leaves: self.members,
+            hosts_per_leaf: self.members,
+            spines: self.members,
+            links_per_spine: 1,
+            host_rate: RATE,
+            fabric_rate: RATE,
+            delay: DELAY,
+        }
+    }
+}
+
+/// One run, and the time that the slowest group took in microseconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Case {
+    collective: Collective,
+    scheme: Scheme,
+    timers: Timers,
+    bytes: u64,
+}
+
+struct Measured {
+    case: Case,
+    completion_us: f64,
+    drops: u64,
+    marks: u64,
+    packets: u64,
+}
+
+/// Adds both halves, what they hang on, their claims and choices.
+pub(super) fn add(study: &mut Study, effort: &Effort) {
+    let scale = Scale::of(effort);
+    let timers = match effort.quick {
+        true => vec![Timers::RECOMMENDED, Timers::EAGER],
+        false => Timers::grid(),
+    };
+    let measured = run(&cases(scale, &timers), scale, effort);
+    for collective in Collective::BOTH {
+        study.figures.push(by_timers(&measured, collective, scale, &timers));
+    }
+    study.figures.push(by_scheme(&measured, scale));
+    study.figures.push(by_size(&measured));
+    for collective in Collective::BOTH {
+        let half = Half { measured: &measured, collective, scale, timers: &timers };
+        study.claims.extend(half.claims());
+    }
+    study.choices.extend(choices(&measured, scale));
+}
+
+/// Compared in the figure.
+const COMPARED: [Scheme; 3] = [Scheme::Ecmp, Scheme::Adaptive, Scheme::Themis];
+/// Compared with the recommended timers only.
+const BESIDE: [Scheme; 4] =
+    [Scheme::Random, Scheme::Shortest, Scheme::PsnSpraying, Scheme::ThemisLooksBack];
+
+fn cases(scale: Scale, timers: &[Timers]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for collective in Collective::BOTH {
+        let case = |scheme, timers, bytes| Case { collective, scheme, timers, bytes };
+        let grid = timers.iter().flat_map(|timers| COMPARED.map(|scheme| (scheme, *timers)));
+        cases.extend(grid.map(|(scheme, timers)| case(scheme, timers, scale.bytes)));
+        let recommended = Timers::RECOMMENDED;
+        cases.extend(BESIDE.map(|scheme| case(scheme, recommended, scale.bytes)));
+        for bytes in scale.other_sizes(collective) {
+            cases.extend(SIZED.map(|scheme| case(scheme, recommended, bytes)));
+        }
+    }
+    // The longest first, so that no core is left with one at the end.
+    cases.sort_by_key(|case| std::cmp::Reverse(case.bytes));
+    cases
+}
+
+/// Compared at several sizes.
+const SIZED: [Scheme; 2] = [Scheme::Adaptive, Scheme::Themis];
+
+fn run(cases: &[Case], scale: Scale, effort: &Effort) -> Vec<Measured> {
+    let seed = effort.first_seed;
+    run_all("themis fig 5", cases.to_vec(), |case| {
+        let Case { collective, scheme, timers, bytes } = case;
+        let control = Control::Dcqcn(timers);
+        let setup = Setup { scheme, control, rate: RATE, payload: PAYLOAD, seed };
+        let plan = setup.plan(&scale.fabric(), collective.workload(scale, bytes));
+        let outcome = measure(plan, RATE, setup.packet(), None);
+        let Outcome { completion_us, drops, marks, packets, .. } = outcome;
+        Measured { case, completion_us, drops, marks, packets }
+    })
+}
+
+fn completion_us(measured: &[Measured], case: Case) -> f64 {
+    let found = measured.iter().find(|measured| measured.case == case);
+    found.expect("every case of the figures was run").completion_us
+}
+
+fn by_timers(
+    measured: &[Measured],
+    collective: Collective,
+    scale: Scale,
+    timers: &[Timers],
+) -> Figure {
+    let series = COMPARED.map(|scheme| {
+        let points = timers.iter().enumerate().map(|(group, timers)| {
+            let case = Case { collective, scheme, timers: *timers, bytes: scale.bytes };
+            Point::bar(group, timers.name(), &[completion_us(measured, case)])
+        });
+        Series { name: scheme.name().to_owned(), points: points.collect() }
+    });
+    let (name, megabytes) = (collective.name(), scale.bytes as f64 / 1e6);
+    Figure {
+        id: collective.figure().to_owned(),
+        title: format!("{name} of {megabytes} MB by DCQCN timers TI/TD in us"),
+        x: Axis::linear(""),
+        y: Axis::linear("slowest group's completion [us]"),
+        kind: Kind::Bars,
+        series: series.to_vec(),
+    }
+}
+
+fn by_scheme(measured: &[Measured], scale: Scale) -> Figure {
+    let schemes = COMPARED.into_iter().chain(BESIDE);
+    let series = schemes.map(|scheme| {
+        let points = Collective::BOTH.into_iter().enumerate().map(|(group, collective)| {
+            let timers = Timers::RECOMMENDED;
+            let case = Case { collective, scheme, timers, bytes: scale.bytes };
+            Point::bar(group, collective.name(), &[completion_us(measured, case)])
+        });
+        Series { name: scheme.name().to_owned(), points: points.collect() }
+    });
+    Figure {
+        id: "fig05-schemes".to_owned(),
+        title: "All schemes with the recommended timers 900/4".to_owned(),
+        x: Axis::linear(""),
+        y: Axis::linear("slowest group's completion [us]"),
+        kind: Kind::Bars,
+        series: series.collect(),
+    }
+}
+
+fn by_size(measured: &[Measured]) -> Figure {
+    let mut series = Vec::new();
+    for collective in Collective::BOTH {
+        let mut points: Vec<Point> = reductions_by_size(measured, collective)
+            .map(|(bytes, percent)| Point::at(bytes as f64 / 1e6, &[percent]))
+            .collect();
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        series.push(Series { name: collective.name().to_owned(), points });
+    }
+    Figure {
+        id: "fig05-size".to_owned(),
+        title: "Themis against adaptive routing by size, timers 900/4".to_owned(),
+        x: Axis::log("size [MB]"),
+        y: Axis::linear("shorter completion [%]"),
+        kind: Kind::Lines,
+        series,
+    }
+}
+
+/// By how much Themis takes less time than adaptive routing with the recommended timers, for each size.
+fn reductions_by_size(
+    measured: &[Measured],
+    collective: Collective,
+) -> impl Iterator<Item = (u64, f64)> + '_ {
+    let themis = measured.iter().filter(move |measured| {
+        let Case { scheme, timers, .. } = measured.case;
+        let is_wanted = scheme == Scheme::Themis && timers == Timers::RECOMMENDED;
+        is_wanted && measured.case.collective == collective
+    });
+    themis.map(|themis| {
+        let adaptive = Case { scheme: Scheme::Adaptive, ..themis.case };
+        (themis.case.bytes, reduction(completion_us(measured, adaptive), themis.completion_us))
+    })
+}
+
+/// In percent of the first.
+fn reduction(from: f64, to: f64) -> f64 {
+    100.0 * (from - to) / from
+}
+
+fn choices(measured: &[Measured], scale: Scale) -> Vec<String> {
+    let drops: u64 = measured.iter().map(|measured| measured.drops).sum();
+    let sizes = Collective::BOTH
+        .map(|collective| format!("{} {}", collective.name(), reductions(measured, collective)));
+    vec![
+        format!(
+            "Fig. 5: {} MB instead of 300 MB, one seed: the paper's size is 10^8 packets for each of {} \
+             points. Themis' advantage over adaptive routing with 900/4 by size: {}",
+            scale.bytes as f64 / 1e6,
+            measured.len(),
+            sizes.join("; ")
+        ),
+        "Fig. 5: AllReduce goes round a ring; in AllToAll an interface sends the given size in equal parts \
+         to the members of its group, itself included, all at once in rotated order"
+            .into(),
+        format!(
+            "Buffers of 64 MB per switch are shared with a dynamic threshold (alpha 1), without pause \
+             frames: {drops} packets were lost in all runs of figure 5, so pauses would not have mattered"
+        ),
+    ]
+}

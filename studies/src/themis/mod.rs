@@ -1,0 +1,117 @@
+//! "Enabling Packet Spraying over Commodity RNICs with In-Network Support" (Themis, APNet 2025).
+
+mod collectives;
+mod outcome;
+mod setup;
+mod spurious;
+
+use super::{Claim, Effort, Study, Verdict};
+use braid_sim::switch::ThemisMemory;
+
+/// Its figures 1 and 5, and the memory of section 4.
+pub fn study(effort: &Effort) -> Study {
+    let mut study = Study {
+        paper: "themis",
+        title: "Enabling Packet Spraying over Commodity RNICs with In-Network Support (Themis)"
+            .into(),
+        figures: Vec::new(),
+        claims: Vec::new(),
+        choices: choices(),
+    };
+    spurious::add(&mut study, effort);
+    collectives::add(&mut study, effort);
+    study.claims.push(memory());
+    study
+}
+
+/// Where both figures are silent.
+fn choices() -> Vec<String> {
+    [
+        "RNICs are NIC-SR of the shipped protocol, whose receiver sends no NACKs but says in each \
+         acknowledgement what has come. A NACK is one that does not move the ePSN and shows a packet beyond \
+         it. Themis-D blocks it by taking out what it shows, so that the sender sees a plain cumulative \
+         acknowledgement; the NACK that it compensates with is the blocked one as it was",
+        "a NACK cuts the rate as a congestion mark does, as in the simulator of ConWeave, which the paper \
+         cites for it",
+        "Kmin, Kmax are 4 and 16 KB for each Gb/s (1.6 and 6.4 MB at 400 Gb/s), Pmax 0.2; alpha is updated \
+         each 1 us, g = 1/256. Control packets have priority in switches",
+        "timers are TI in {900, 300, 55, 10} us by TD in {4, 50, 200} us: only 900/4 is in the text",
+        "adaptive routing picks at random among the uplinks in the lowest of the bins below 5, 10, 20 % of \
+         a port's part of the buffer (2 MB), seen 0.1 us ago",
+        "Themis-S sprays acknowledgements too, by the PSN that they carry; hashed per flow they load the \
+         uplinks unevenly, and on a full network queues and reordering grow from that",
+        "Themis as printed misses what passes its switch while a NACK is on the last hop: the expected \
+         packet may have followed already, and then the next packet of its way sends a NACK for nothing. \
+         \"Themis, looks back\" searches the ring for it before it blocks. Both are shown",
+        "Themis-D's ring holds 1.5 times the last hop's bandwidth-delay product, what waits in the switch \
+         not counted; a NACK whose trigger the ring has forgotten passes",
+    ]
+    .map(String::from)
+    .to_vec()
+}
+
+fn memory() -> Claim {
+    let example = ThemisMemory::EXAMPLE;
+    let bytes = example.total_bytes();
+    Claim {
+        figure: "table 1".into(),
+        says: "a switch needs about 193 KB: 100 entries for each of 1600 queue pairs".into(),
+        measured: format!("{} entries, {:.1} KB", example.ring_entries(), bytes as f64 / 1e3),
+        verdict: Verdict::of(bytes == 192_512, "the formula gives something else"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Spread;
+    use super::*;
+
+    fn values(study: &Study, figure: &str, series: &str) -> Vec<Spread> {
+        let series = study.figure(figure).unwrap().series(series).unwrap();
+        series.points.iter().map(|point| point.y).collect()
+    }
+
+    /// What does not hang on timers, sizes and seeds.
+    #[test]
+    fn in_short() {
+        let study = study(&Effort::QUICK);
+        let ids: Vec<&str> = study.figures.iter().map(|figure| figure.id.as_str()).collect();
+        assert_eq!(
+            ids,
+            [
+                "fig01b",
+                "fig01c",
+                "fig01d",
+                "fig01-variations",
+                "fig01-rate",
+                "fig05a",
+                "fig05b",
+                "fig05-schemes",
+                "fig05-size"
+            ]
+        );
+        let variations = study.figure("fig01-variations").unwrap();
+        let resent = variations.series("retransmissions").unwrap();
+        for point in &resent.points {
+            let is_themis = point.label.as_deref().is_some_and(|name| name.starts_with("Themis"));
+            assert_eq!(point.y.max == 0.0, is_themis, "{point:?}");
+        }
+        let by_rate = values(&study, "fig01-rate", "random spraying");
+        assert!(by_rate.windows(2).all(|two| two[0].mean < two[1].mean), "{by_rate:?}");
+        for figure in ["fig05a", "fig05b"] {
+            let themis = values(&study, figure, "Themis");
+            for other in ["ECMP", "adaptive routing"] {
+                let slower = values(&study, figure, other);
+                let pairs = themis.iter().zip(&slower);
+                assert!(pairs.clone().all(|(themis, other)| themis.mean < other.mean), "{other}");
+            }
+        }
+        let verdict = |figure: &str| {
+            let claims = study.claims.iter().filter(|claim| claim.figure == figure);
+            claims.map(|claim| claim.verdict == Verdict::Reproduced).collect::<Vec<bool>>()
+        };
+        assert_eq!(verdict("table 1"), [true]);
+        assert_eq!((verdict("fig01").len(), verdict("fig01")[0]), (5, true));
+        assert_eq!((verdict("fig05a").len(), verdict("fig05b").len()), (4, 4));
+    }
+}

@@ -1,0 +1,312 @@
+//! Figure 1: what random spraying does to RNICs on a network that loses nothing.
+
+use super::outcome::{Outcome, Sample, measure};
+use super::setup::{Control, DELAY, PAYLOAD, Scheme, Setup, Timers};
+use crate::{Axis, Claim, Effort, Figure, Kind, Point, Series, Spread, Study, Verdict, run_all};
+use braid_sim::time::{Ps, Rate};
+use braid_sim::topology::LeafSpine;
+use braid_sim::workload::{Groups, ring};
+
+const RATE: Rate = Rate::from_gbps(100);
+/// Four leaves with two hosts each: the paper shows eight nodes in two rings, and not the switches.
+const FABRIC: LeafSpine = LeafSpine {
+    leaves: 4,
+    hosts_per_leaf: 2,
+    spines: 2,
+    links_per_spine: 1,
+    host_rate: RATE,
+    fabric_rate: RATE,
+    delay: DELAY,
+};
+const SEEDS: u32 = 5;
+
+/// What is run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Case {
+    scheme: Scheme,
+    control: Control,
+    payload: u16,
+}
+
+impl Case {
+    fn spraying(control: Control) -> Case {
+        Case { scheme: Scheme::Random, control, payload: PAYLOAD }
+    }
+
+    fn name(self) -> String {
+        let control = match self.control {
+            Control::Dcqcn(timers) => timers.name(),
+            Control::Constant(percent) => format!("{percent} %"),
+        };
+        match (self.scheme, self.payload) {
+            (Scheme::Random, PAYLOAD) => control,
+            (Scheme::Random, payload) => format!("{payload} B"),
+            (scheme, _) => scheme.name().to_owned(),
+        }
+    }
+
+    /// Whether it is drawn over time.
+    fn is_traced(self) -> bool {
+        let shown = [Timers::RECOMMENDED, Timers::EAGER].map(Control::Dcqcn);
+        let schemes = [Scheme::Random, Scheme::Themis];
+        shown.contains(&self.control) && schemes.contains(&self.scheme) && self.payload == PAYLOAD
+    }
+}
+
+/// A case and its runs, one per seed.
+struct Measured {
+    case: Case,
+    runs: Vec<Outcome>,
+}
+
+impl Measured {
+    /// In percent.
+    fn percent(&self, of: impl Fn(&Outcome) -> f64) -> Vec<f64> {
+        self.runs.iter().map(|run| 100.0 * of(run)).collect()
+    }
+
+    fn mean(&self, of: impl Fn(&Outcome) -> f64) -> f64 {
+        Spread::of(&self.percent(of)).mean
+    }
+}
+
+/// All cases of a kind, in their order.
+fn of_kind(measured: &[Measured], is: impl Fn(Case) -> bool) -> Vec<&Measured> {
+    measured.iter().filter(|measured| is(measured.case)).collect()
+}
+
+fn is_dcqcn(case: Case) -> bool {
+    matches!(case.control, Control::Dcqcn(_))
+}
+
+/// Random spraying with one of the grid's timers.
+fn is_of_grid(case: Case) -> bool {
+    is_dcqcn(case) && case == Case::spraying(case.control)
+}
+
+/// Adds the figure's parts, their claims and choices.
+pub(super) fn add(study: &mut Study, effort: &Effort) {
+    let recommended = Case::spraying(Control::Dcqcn(Timers::RECOMMENDED));
+    let mut cases: Vec<Case> =
+        grid(effort).into_iter().map(|timers| Case::spraying(Control::Dcqcn(timers))).collect();
+    cases.push(Case { payload: 1000, ..recommended });
+    cases.push(Case { scheme: Scheme::Themis, ..recommended });
+    cases.push(Case { scheme: Scheme::ThemisLooksBack, ..recommended });
+    cases.extend(CONSTANT.map(|percent| Case::spraying(Control::Constant(percent))));
+    let measured = run(&cases, effort);
+    let traced = of_kind(&measured, Case::is_traced);
+    study.figures.push(over_time(&traced, "fig01b", "retransmissions [% of packets]", |sample| {
+        100.0 * sample.resent
+    }));
+    study.figures.push(over_time(&traced, "fig01c", "sending rate [Gb/s]", |sample| sample.gbps));
+    let by_timers = of_kind(&measured, is_of_grid);
+    study.figures.push(shares(&by_timers, "fig01d", "Random spraying by DCQCN timers TI/TD in us"));
+    let variations = of_kind(&measured, |case| is_dcqcn(case) && !is_of_grid(case));
+    study.figures.push(shares(
+        &[&by_timers[..1], &variations].concat(),
+        "fig01-variations",
+        "Timers 900/4: random spraying, with smaller packets, and Themis",
+    ));
+    study.figures.push(by_rate(&of_kind(&measured, |case| !is_dcqcn(case))));
+    study.claims.extend(claims(&measured));
+    study.choices.extend(choices(&measured));
+}
+
+/// Constant rates, in percent of the line's; one is that of the paper.
+const CONSTANT: [u64; 6] = [50, 70, 80, 86, 92, 98];
+const PAPERS_RATE: u64 = 86;
+
+fn grid(effort: &Effort) -> Vec<Timers> {
+    match effort.quick {
+        true => vec![Timers::RECOMMENDED, Timers::EAGER],
+        false => Timers::grid(),
+    }
+}
+
+fn run(cases: &[Case], effort: &Effort) -> Vec<Measured> {
+    let bytes = if effort.quick { 5_000_000 } else { 100_000_000 };
+    let interval = Ps::from_micros(if effort.quick { 50 } else { 250 });
+    let seeds = effort.seeds(SEEDS);
+    let jobs: Vec<(Case, u64)> =
+        cases.iter().flat_map(|case| seeds.clone().map(move |seed| (*case, seed))).collect();
+    let outcomes = run_all("themis fig 1", jobs, |(case, seed)| {
+        let Case { scheme, control, payload } = case;
+        let setup = Setup { scheme, control, rate: RATE, payload, seed };
+        let rings = Groups::strided(8, 2).and_then(|groups| ring(&groups, bytes));
+        let workload = rings.expect("the paper's rings are possible");
+        measure(setup.plan(&FABRIC, workload), RATE, setup.packet(), Some(interval))
+    });
+    let mut runs = outcomes.chunks(seeds.count()).map(<[Outcome]>::to_vec);
+    cases
+        .iter()
+        .map(|case| Measured { case: *case, runs: runs.next().unwrap_or_default() })
+        .collect()
+}
+
+/// What the flow from node 0 to node 2 did, in the first run.
+fn over_time(
+    measured: &[&Measured],
+    id: &str,
+    label: &str,
+    value: impl Fn(&Sample) -> f64,
+) -> Figure {
+    let series = measured.iter().map(|measured| {
+        let points = measured.runs[0].trace.iter();
+        let name = match measured.case.scheme {
+            Scheme::Random => format!("random {}", measured.case.name()),
+            scheme => scheme.name().to_owned(),
+        };
+        let points = points.map(|sample| Point::at(sample.at_us, &[value(sample)])).collect();
+        Series { name, points }
+    });
+    Figure {
+        id: id.to_owned(),
+        title: "The flow from node 0 to node 2".to_owned(),
+        x: Axis::linear("time [us]"),
+        y: Axis::linear(label),
+        kind: Kind::Lines,
+        series: series.collect(),
+    }
+}
+
+/// The three numbers of the figure, for each case.
+fn shares(measured: &[&Measured], id: &str, title: &str) -> Figure {
+    let series = |name: &str, of: fn(&Outcome) -> f64| {
+        let points = measured.iter().enumerate().map(|(group, measured)| {
+            Point::bar(group, measured.case.name(), &measured.percent(of))
+        });
+        Series { name: name.to_owned(), points: points.collect() }
+    };
+    Figure {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        x: Axis::linear(""),
+        y: Axis::linear("share [%]"),
+        kind: Kind::Bars,
+        series: vec![
+            series("retransmissions", |run| run.resent),
+            series("sending rate", |run| run.sending_rate),
+            series("throughput", |run| run.throughput),
+        ],
+    }
+}
+
+/// Retransmissions alone, without a rate that follows from them.
+fn by_rate(measured: &[&Measured]) -> Figure {
+    let points = measured.iter().filter_map(|measured| match measured.case.control {
+        Control::Constant(percent) => {
+            Some(Point::at(percent as f64, &measured.percent(|run| run.resent)))
+        }
+        Control::Dcqcn(_) => None,
+    });
+    Figure {
+        id: "fig01-rate".to_owned(),
+        title: "Random spraying at a constant rate".to_owned(),
+        x: Axis::linear("sending rate [% of the line's]"),
+        y: Axis::linear("retransmissions [% of packets]"),
+        kind: Kind::Lines,
+        series: vec![Series { name: "random spraying".to_owned(), points: points.collect() }],
+    }
+}
+
+/// A share this near to the paper's, in points of a hundred, is the same.
+const NEAR: f64 = 3.0;
+
+/// One of the numbers that the figure is quoted for.
+struct Share {
+    says: &'static str,
+    percent: f64,
+    of: fn(&Outcome) -> f64,
+    /// What else is to be said about it.
+    besides: String,
+}
+
+impl Share {
+    fn claim(self, recommended: &Measured, of_grid: &[&Measured]) -> Claim {
+        let Share { says, percent, of, besides } = self;
+        let mean = recommended.mean(of);
+        let all = of_grid.iter().map(|measured| measured.mean(of)).collect::<Vec<f64>>();
+        let Spread { min, max, .. } = Spread::of(&all);
+        let text = format!(
+            "{mean:.1} % with the recommended timers 900/4; {min:.1} to {max:.1} % over the grid{besides}"
+        );
+        let inside = if (min..=max).contains(&percent) { "within" } else { "outside" };
+        let why = format!(
+            "the paper does not give this figure's timers, and they decide: the more often a NACK may cut \
+             and the slower the rate recovers, the lower the load, and with it reordering; {percent} % is \
+             {inside} the grid's range"
+        );
+        claim(says, text, Verdict::of((mean - percent).abs() <= NEAR, why))
+    }
+}
+
+fn claims(measured: &[Measured]) -> Vec<Claim> {
+    let of_grid = of_kind(measured, is_of_grid);
+    let recommended = of_grid[0];
+    let drops: u64 = measured.iter().flat_map(|case| &case.runs).map(|run| run.drops).sum();
+    let resent = recommended.mean(|run| run.resent);
+    let mut claims = vec![claim(
+        "no packet is lost, and still packets are retransmitted",
+        format!("{drops} packets lost in all runs; {resent:.2} % of packets retransmitted"),
+        Verdict::of(drops == 0 && resent > 0.0, "packets are lost, or none is retransmitted"),
+    )];
+    let at_papers_rate =
+        of_kind(measured, |case| case.control == Control::Constant(PAPERS_RATE))[0];
+    let shares = [
+        Share {
+            says: "16 % of packets are spurious retransmissions",
+            percent: 16.0,
+            of: |run| run.resent,
+            besides: format!(
+                "; at a constant {PAPERS_RATE} % of the line rate, without cuts, {:.1} %",
+                at_papers_rate.mean(|run| run.resent)
+            ),
+        },
+        Share {
+            says: "flows send at 86 % of the line rate",
+            percent: PAPERS_RATE as f64,
+            of: |run| run.sending_rate,
+            besides: String::new(),
+        },
+        Share {
+            says: "throughput is 71 % of the ideal",
+            percent: 71.0,
+            of: |run| run.throughput,
+            besides: String::new(),
+        },
+    ];
+    claims.extend(shares.into_iter().map(|share| share.claim(recommended, &of_grid)));
+    claims.push(cause(recommended));
+    claims
+}
+
+fn claim(says: &str, measured: String, verdict: Verdict) -> Claim {
+    Claim { figure: "fig01".to_owned(), says: says.to_owned(), measured, verdict }
+}
+
+/// The rate falls because of NACKs alone.
+fn cause(recommended: &Measured) -> Claim {
+    let marks: u64 = recommended.runs.iter().map(|run| run.marks).sum();
+    let rate = recommended.mean(|run| run.sending_rate);
+    claim(
+        "no congestion occurs: all rate cuts are triggered by NACKs",
+        format!("{marks} congestion marks, yet flows send at {rate:.1} % of the line rate"),
+        Verdict::of(marks == 0 && rate < 95.0, "there are marks, or the rate is not cut"),
+    )
+}
+
+fn choices(measured: &[Measured]) -> Vec<String> {
+    let small = of_kind(measured, |case| case.payload != PAYLOAD)[0];
+    let small = format!(
+        "with 1000 B and the recommended timers {:.2} % of packets are retransmitted, the rate is {:.1} % and \
+         the throughput {:.1} % of the line's",
+        small.mean(|run| run.resent),
+        small.mean(|run| run.sending_rate),
+        small.mean(|run| run.throughput)
+    );
+    vec![
+        "Fig. 1: four leaves of two hosts, two spines; the paper shows eight nodes and no switches"
+            .into(),
+        format!("Fig. 1: payload of 4096 B per packet, header 62 B, ACK 64 B; {small}"),
+    ]
+}

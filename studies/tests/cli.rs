@@ -1,0 +1,215 @@
+//! `braid-sim` as people run it: every example, what is written, and that it can be repeated.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// What `--json` promises.
+const PROMISED: &[&str] = &[
+    "cct_us",
+    "lower_bound_us",
+    "slowdown",
+    "max_queue_packets",
+    "max_queue_packets_by_layer",
+    "data_packets",
+    "retransmissions",
+    "spurious_share",
+    "trims",
+    "drops",
+    "ecn_marks",
+    "pauses",
+    "ooo_p99",
+    "events",
+    "cpu_s",
+    "peak_rss_mb",
+    "packets_per_cpu_s",
+];
+
+/// What depends on the machine.
+const COSTS: &[&str] = &["cpu_s", "peak_rss_mb", "packets_per_cpu_s"];
+
+fn braid_sim(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_braid-sim")).args(args).output().expect("braid-sim starts")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path of the tests is text")
+}
+
+fn examples() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/scenarios");
+    let entries = fs::read_dir(folder).expect("the examples are there");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
+    files.sort();
+    files
+}
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/scenarios").join(name)
+}
+
+/// A folder of this test, empty.
+fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder for the test");
+    folder
+}
+
+/// Runs with `--json`; without what depends on the machine.
+fn results(args: &[&str], folder: &Path) -> Value {
+    let json = folder.join("results.json");
+    let done = braid_sim(&[args, &["--json", text(&json)]].concat());
+    assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    let read = fs::read_to_string(&json).expect("--json writes the file");
+    serde_json::from_str(&read).expect("--json writes JSON")
+}
+
+fn without_costs(mut of: Value) -> Value {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                map.retain(|key, _| !COSTS.contains(&key.as_str()));
+                map.values_mut().for_each(strip);
+            }
+            Value::Array(values) => values.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    strip(&mut of);
+    of
+}
+
+#[test]
+fn every_example_runs_and_keeps_to_its_bound() {
+    let folder = scratch("examples");
+    let files = examples();
+    assert!(files.len() >= 12, "{files:?}");
+    for file in files {
+        let result = results(&["run", text(&file)], &folder);
+        for key in PROMISED {
+            assert!(!result[key].is_null(), "{}: no {key}", file.display());
+        }
+        let slowdown = result["slowdown"].as_f64().expect("a number");
+        assert!(slowdown >= 1.0, "{}: {slowdown} times the lower bound", file.display());
+        let about = result["about"].as_str().expect("text");
+        assert!(!about.is_empty(), "{} does not say what it shows", file.display());
+    }
+}
+
+#[test]
+fn examples_show_what_they_are_for() {
+    let folder = scratch("show");
+    let of = |name: &str| results(&["run", text(&example(name))], &folder);
+    let number = |result: &Value, key: &str| result[key].as_u64().expect("a count");
+    let trimmed = of("incast-trim.toml");
+    assert!(number(&trimmed, "trims") > 0 && trimmed["drops"]["total"] == 0, "{trimmed}");
+    let paused = of("incast-pause.toml");
+    assert!(number(&paused, "pauses") > 0 && paused["drops"]["total"] == 0, "{paused}");
+    let marked = of("incast-dcqcn.toml");
+    assert!(number(&marked, "ecn_marks") > 0, "{marked}");
+    let failed = of("link-failure.toml");
+    assert!(failed["drops"]["link_down"].as_u64() > Some(0), "{failed}");
+    assert_eq!(failed["drops"]["total"], failed["drops"]["link_down"]);
+    let (ofan, ecmp) = (of("permutation-ofan.toml"), of("permutation-ecmp.toml"));
+    assert!(ofan["slowdown"].as_f64() < Some(1.1) && ecmp["slowdown"].as_f64() > Some(1.3));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_result_and_another_one_another() {
+    let folder = scratch("repeat");
+    for name in ["permutation-oblivious.toml", "link-failure.toml", "incast-trim.toml"] {
+        let file = example(name);
+        let run = |seed| {
+            let args = ["run", text(&file), "--seed", seed, "--runs", "1"];
+            without_costs(results(&args, &folder))
+        };
+        assert_eq!(run("7"), run("7"), "{name}");
+        assert_ne!(run("7")["events"], run("8")["events"], "{name}");
+    }
+}
+
+#[test]
+fn several_seeds_give_each_run_and_the_spread() {
+    let folder = scratch("seeds");
+    let file = example("permutation-oblivious.toml");
+    let all = results(&["run", text(&file), "--seed", "5", "--runs", "4"], &folder);
+    let runs = all["runs"].as_array().expect("a list");
+    let seeds: Vec<u64> = runs.iter().filter_map(|run| run["seed"].as_u64()).collect();
+    assert_eq!(seeds, [5, 6, 7, 8]);
+    let times: Vec<f64> = runs.iter().filter_map(|run| run["cct_us"].as_f64()).collect();
+    let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = times.iter().copied().fold(0.0, f64::max);
+    assert!(least < most, "{times:?}");
+    assert_eq!(all["min"]["cct_us"], least);
+    assert_eq!(all["max"]["cct_us"], most);
+    let mean = all["cct_us"].as_f64().expect("a number");
+    assert!((mean - times.iter().sum::<f64>() / 4.0).abs() < 1e-9);
+    let alone = results(&["run", text(&file), "--seed", "6", "--runs", "1"], &folder);
+    assert_eq!(without_costs(runs[1].clone()), without_costs(alone["runs"][0].clone()));
+}
+
+#[test]
+fn out_leaves_report_table_and_messages() {
+    let folder = scratch("out");
+    let done = braid_sim(&["run", text(&example("matrix.toml")), "--out", text(&folder)]);
+    assert!(done.status.success());
+    let table = fs::read_to_string(folder.join("table.txt")).expect("a table");
+    assert_eq!(table, String::from_utf8_lossy(&done.stdout));
+    let messages = fs::read_to_string(folder.join("messages-1.csv")).expect("messages");
+    let mut lines = messages.lines();
+    let heading = "message,src,dst,bytes,queue,group,posted_us,delivered_us,acknowledged_us";
+    assert_eq!(lines.next(), Some(heading));
+    assert_eq!(lines.count(), 16);
+    let report = fs::read_to_string(folder.join("report.json")).expect("a report");
+    assert_eq!(serde_json::from_str::<Value>(&report).expect("JSON")["messages"], 16);
+}
+
+#[test]
+fn several_scenarios_have_a_line_and_a_folder_each() {
+    let folder = scratch("several");
+    let (a, b) = (example("matrix.toml"), example("incast-trim.toml"));
+    let all = results(&["run", text(&a), text(&b), "--out", text(&folder)], &folder);
+    let names: Vec<&str> =
+        all.as_array().expect("a list").iter().filter_map(|one| one["scenario"].as_str()).collect();
+    assert_eq!(names, ["matrix", "incast-trim"]);
+    assert!(names.iter().all(|name| folder.join(name).join("report.json").exists()));
+}
+
+#[test]
+fn a_matrix_runs_on_the_fat_tree_that_fits_it() {
+    let folder = scratch("matrix");
+    let file = example("shift-16.cm");
+    let given = ["matrix", text(&file), "--model", "uec"];
+    let usual = results(&given, &folder);
+    assert_eq!((&usual["hosts"], &usual["switches"]), (&16.into(), &20.into()));
+    assert_eq!((&usual["switch"], &usual["recovery"]), (&"ecmp".into(), &"sack".into()));
+    let more = ["--switch", "ofan", "--hosts", "100", "--recovery", "ideal"];
+    let changed = results(&[&given[..], &more].concat(), &folder);
+    assert_eq!((&changed["hosts"], &changed["switch"]), (&128.into(), &"ofan".into()));
+}
+
+#[test]
+fn the_bound_holds_where_one_acknowledgement_answers_many_packets() {
+    let folder = scratch("bound");
+    let file = folder.join("few-acks.toml");
+    let scenario = "[topology.fat_tree]\nk = 2\nrate = \"1 Gb/s\"\ndelay = \"1 us\"\n\
+                    [network]\nframes = { payload = \"64 B\" }\n[hosts]\nack_every = 64\n\
+                    [[workload]]\nring = { bytes = \"100 KB\" }\n";
+    fs::write(&file, scenario).expect("a file for the test");
+    let slowdown = results(&["run", text(&file)], &folder)["slowdown"].as_f64();
+    assert!(slowdown.is_some_and(|slowdown| (1.0..2.0).contains(&slowdown)), "{slowdown:?}");
+}
+
+#[test]
+fn the_list_names_models_and_policies() {
+    let done = braid_sim(&["list"]);
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success());
+    for name in ["uec", "round-robin", "min-rtt", "go-back-n", "dcqcn", "ofan"] {
+        assert!(said.contains(name), "{name} is missing from\n{said}");
+    }
+}
