@@ -92,9 +92,21 @@ impl Endpoint {
     pub(super) fn ping_next(&mut self) {
         self.liveness.asker = self.liveness.ring.advance();
         self.liveness.asked = self.liveness.asker.is_some();
+        self.control_due = true;
     }
 
-    pub(super) fn poll_liveness(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
+    /// The next packet that is not of a message: what peers ask, what they are asked, and what paths are.
+    #[cold]
+    pub(super) fn poll_control(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
+        let transmit = self
+            .poll_liveness(now, paths)
+            .or_else(|| self.poll_probe(now, paths))
+            .or_else(|| self.poll_path_mtu(now, paths));
+        self.control_due = transmit.is_some();
+        transmit
+    }
+
+    fn poll_liveness(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
         if let Some(Answer { index, kind, stamp, path }) = self.liveness.answer.take() {
             let transmit = self.control(index, kind, stamp, Some(path));
             if transmit.is_some() {
@@ -114,7 +126,7 @@ impl Endpoint {
     }
 
     /// A path that is out of use is asked whether it works again.
-    pub(super) fn poll_probe(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
+    fn poll_probe(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
         paths.next_probe().filter(|at| *at <= now)?;
         let index = self.prober()?;
         let path = paths.poll_probe(now)?;

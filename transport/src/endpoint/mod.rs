@@ -134,6 +134,8 @@ pub struct Endpoint {
     disconnects: VecDeque<Disconnect>,
     liveness: Liveness,
     path_mtu: PathMtu,
+    /// There may be control packets or probes to send: nearly always there are none, and nobody looks.
+    control_due: bool,
 }
 
 #[derive(Debug)]
@@ -172,6 +174,7 @@ impl Endpoint {
             disconnects: VecDeque::new(),
             liveness: Liveness::new(now + config.ping_interval),
             path_mtu: PathMtu::new(config.search_path_mtu),
+            control_due: false,
         }
     }
 
@@ -367,6 +370,7 @@ impl Endpoint {
                 let (index, kind) = (slot.0, self.qp(slot).on_ping());
                 let stamp = control.stamp;
                 self.liveness.answer = Some(Answer { index, kind, stamp, path });
+                self.control_due = true;
             }
             ControlKind::Disconnect(last) => {
                 if !self.qp_mut(slot).on_disconnect(last, path) {
@@ -423,6 +427,7 @@ impl Endpoint {
         }
         self.check_path_mtu(now);
         self.check_liveness(now);
+        self.control_due = true; // a path may be due for a probe, too
     }
 
     /// When [`Endpoint::on_timeout`] wants to be called next. Correct after the `poll` functions have
@@ -440,13 +445,9 @@ impl Endpoint {
     /// The next packet to send, until `None`.
     pub fn poll_transmit(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
         self.settle_all();
-        if let Some(transmit) = self.poll_liveness(now, paths) {
-            return Some(transmit);
-        }
-        if let Some(transmit) = self.poll_probe(now, paths) {
-            return Some(transmit);
-        }
-        if let Some(transmit) = self.poll_path_mtu(now, paths) {
+        if self.control_due
+            && let Some(transmit) = self.poll_control(now, paths)
+        {
             return Some(transmit);
         }
         let joins = self.config.joint_trains && paths.requirements().shares_batches;
@@ -458,7 +459,7 @@ impl Endpoint {
             let member = self.members[index as usize].as_mut().expect("only members have turns");
             match member.qp.poll_transmit(now, paths, budget) {
                 Outcome::Packet { body, yields } => {
-                    self.account(index);
+                    member.account(&mut self.in_flight);
                     self.has_sent(index, yields);
                     return Some(Transmit { slot: QpSlot(index), body });
                 }
@@ -528,12 +529,12 @@ impl Endpoint {
         while let Some(kind) = member.qp.poll_event() {
             self.events.push_back(Event { slot, qp, kind });
         }
-        self.disconnects.extend(member.qp.poll_disconnect());
         if !member.qp.state().receives() {
+            self.disconnects.extend(member.qp.poll_disconnect());
             self.liveness.ring.remove(index);
         }
+        member.account(&mut self.in_flight);
         // Once it has been asked for packets, and has no more, its timers are set.
         self.wake(index);
-        self.account(index);
     }
 }

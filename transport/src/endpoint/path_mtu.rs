@@ -287,10 +287,6 @@ impl PathMtu {
         let (kind, qp, token) = (ProbeKind::Probe, QpId::default(), Token::default());
         Some((Probe { kind, qp, token, size, serial }, way))
     }
-
-    fn is_quiet(&self) -> bool {
-        self.due.is_empty() && self.asked.is_empty()
-    }
 }
 
 impl Endpoint {
@@ -300,6 +296,7 @@ impl Endpoint {
             return;
         }
         self.heard();
+        self.control_due = true;
         match probe.kind {
             ProbeKind::Probe if self.path_mtu.asked.len() < MAX_ASKED => {
                 self.path_mtu.asked.push_back((slot.0, *probe));
@@ -333,6 +330,7 @@ impl Endpoint {
 
     pub(super) fn suspect_path_mtu(&mut self, now: Time) {
         self.path_mtu.suspect(now);
+        self.control_due = true;
     }
 
     pub(super) fn check_path_mtu(&mut self, now: Time) {
@@ -364,9 +362,6 @@ impl Endpoint {
 
     /// The next PROBE or PROBED.
     pub(super) fn poll_path_mtu(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
-        if self.path_mtu.is_quiet() {
-            return None;
-        }
         while let Some((index, asked)) = self.path_mtu.asked.pop_front() {
             let answer = Probe { kind: ProbeKind::Probed, ..asked };
             if let Some(transmit) = self.probe_packet(index, answer, None) {

@@ -1,6 +1,6 @@
 //! Which queue pair is asked for packets next, with how much of the budget, and when queue pairs want to be looked at.
 
-use super::{Endpoint, LONGEST_SEGMENT};
+use super::{Endpoint, LONGEST_SEGMENT, Member, Timers};
 
 /// Who is asked, and the budget that it has.
 pub(super) struct Turn {
@@ -36,8 +36,8 @@ impl Endpoint {
         if self.starved.has(member) && self.starved.first() == Some(index) {
             member.needs = 0; // what it needs next is not known
             if yields {
+                member.rearm_timeout(index, &mut self.timers);
                 self.starved.requeue(index, &mut self.members);
-                self.rearm_timeout(index);
             }
         } else if yields {
             self.ready.requeue(index, &mut self.members);
@@ -68,32 +68,32 @@ impl Endpoint {
         self.ready.push(index, &mut self.members);
     }
 
-    /// Follows a queue pair's bytes in flight.
-    pub(super) fn account(&mut self, index: u32) {
-        let Some(member) = self.members[index as usize].as_mut() else { return };
-        let (before, after) = (member.in_flight, member.qp.in_flight());
-        member.in_flight = after;
-        self.in_flight = self.in_flight + after - before;
-    }
-
     /// Sees to it that the queue pair's earliest deadlines will be noticed.
     pub(super) fn rearm(&mut self, index: u32) {
-        self.rearm_timeout(index);
         let Some(member) = self.members[index as usize].as_mut() else { return };
+        member.rearm_timeout(index, &mut self.timers);
         let paced = member.qp.paced_until();
         if paced < member.paced {
             member.paced = paced;
             self.paced.push(paced, index);
         }
     }
+}
 
-    #[inline(always)]
-    fn rearm_timeout(&mut self, index: u32) {
-        let Some(member) = self.members[index as usize].as_mut() else { return };
-        let timeout = member.qp.next_timeout();
-        if timeout < member.armed {
-            member.armed = timeout;
-            self.timers.push(timeout, index);
+impl Member {
+    /// Follows its bytes in flight; `all`: those of the endpoint.
+    #[inline]
+    pub(super) fn account(&mut self, all: &mut u64) {
+        let after = self.qp.in_flight();
+        *all = *all + after - self.in_flight;
+        self.in_flight = after;
+    }
+
+    fn rearm_timeout(&mut self, index: u32, timers: &mut Timers) {
+        let timeout = self.qp.next_timeout();
+        if timeout < self.armed {
+            self.armed = timeout;
+            timers.push(timeout, index);
         }
     }
 }

@@ -43,9 +43,6 @@ impl QueuePair {
         if let Some(ack) = self.poll_ack(|incoming| incoming.owes_ack_first(now), now) {
             return Outcome::Packet { body: TransmitBody::Ack(ack), yields: false };
         }
-        if let Some(body) = self.poll_confirm() {
-            return Outcome::Packet { body, yields: false };
-        }
         let data = self.poll_data(now, paths, &mut budget);
         if matches!(data, Outcome::Packet { .. }) {
             return data;
@@ -59,7 +56,8 @@ impl QueuePair {
     fn poll_data(&mut self, now: Time, paths: &mut PathSet, budget: &mut Budget<'_>) -> Outcome {
         let sends = matches!(self.state, QpState::ReadyToSend | QpState::SendQueueDrained);
         let Some(first) = self.link.as_ref().filter(|_| sends).map(|link| link.turn) else {
-            return Outcome::Idle;
+            let confirm = self.poll_confirm();
+            return confirm.map_or(Outcome::Idle, |body| Outcome::Packet { body, yields: false });
         };
         let mut outcome = Outcome::Idle;
         for stream in [first, other(first)] {
