@@ -458,9 +458,10 @@ impl Endpoint {
             let budget = Budget { bytes, is_shared, train: &mut self.train };
             let member = self.members[index as usize].as_mut().expect("only members have turns");
             match member.qp.poll_transmit(now, paths, budget) {
-                Outcome::Packet { body, yields } => {
+                Outcome::Packet { packet, yields } => {
                     member.account(&mut self.in_flight);
                     self.has_sent(index, yields);
+                    let body = self.qp_mut(QpSlot(index)).describe(now, &packet)?;
                     return Some(Transmit { slot: QpSlot(index), body });
                 }
                 Outcome::NoBudget { needs } => self.starve(index, needs),
@@ -534,6 +535,7 @@ impl Endpoint {
             self.liveness.ring.remove(index);
         }
         member.account(&mut self.in_flight);
+        member.qp.look_again();
         // Once it has been asked for packets, and has no more, its timers are set.
         self.wake(index);
     }

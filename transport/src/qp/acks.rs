@@ -8,6 +8,19 @@ use braid_wire::{Ack, NakCode, Psn, Stream, Time};
 use super::QueuePair;
 use crate::Status;
 
+/// What an acknowledgement has taught.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Lesson {
+    /// Segments newly acknowledged.
+    pub(crate) acked: u64,
+    /// Segments newly found lost.
+    pub(crate) lost: u64,
+    /// Retransmissions newly found to have been unnecessary.
+    pub(crate) spurious: u64,
+    /// Congestion marks newly reported.
+    pub(crate) ecn_marks: u64,
+}
+
 impl QueuePair {
     /// Returns whether anything is acknowledged by it for the first time.
     pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack, paths: &mut PathSet) -> bool {

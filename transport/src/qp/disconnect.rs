@@ -68,8 +68,7 @@ impl QueuePair {
         self.disconnects = false;
     }
 
-    pub(super) fn poll_confirm(&mut self) -> Option<TransmitBody> {
-        let path = self.confirms.take()?;
+    pub(super) fn describe_confirm(&self, path: PathId) -> Option<TransmitBody> {
         let (qp, from, token) = (self.remote()?.qp, self.id, self.token);
         let confirm = Control { kind: ControlKind::Confirm, qp, from, token, stamp: 0 };
         Some(TransmitBody::Control(confirm, Some(path)))

@@ -97,6 +97,10 @@ impl Incoming {
         }
     }
 
+    pub(crate) fn stream(&self) -> Stream {
+        self.stream
+    }
+
     pub(crate) fn epsn(&self) -> Psn {
         self.epsn
     }

@@ -6,6 +6,7 @@
 use braid_lb::{PathSet, StreamId};
 use braid_wire::{Stream, Time};
 
+use super::ahead::Ahead;
 use super::blind::Blind;
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
@@ -82,6 +83,7 @@ impl Link {
     /// The path carries segments with so many payload bytes.
     pub(super) fn use_path_mtu(&mut self, payload: u16, endpoint: &EndpointConfig) {
         self.path_mtu = payload;
+        self.all_outgoing_mut().for_each(|outgoing| outgoing.ahead = Ahead::Unknown);
         let longest = self.requests.write_mtu(Time::ZERO, self.remote.mtu).min(payload);
         self.trains = TrainLimit::new(endpoint, longest);
     }

@@ -5,6 +5,7 @@
 //! what has arrived, [`fail`] ends things badly.
 
 mod acks;
+mod ahead;
 mod arrive;
 mod asks;
 mod blind;

@@ -6,6 +6,8 @@ use braid_cc::{AckSample, Loss, RttSample};
 use braid_lb::{Batch, Outcome, PathSet, StreamId};
 use braid_wire::{Ack, PathId, Psn, Time};
 
+use super::acks::Lesson;
+use super::ahead::Ahead;
 use super::asks::Asks;
 use super::blind::{Blind, Placement};
 use super::congestion::Congestion;
@@ -51,19 +53,8 @@ pub(crate) struct Outgoing {
     ecn_marks: u16,
     /// Where a NIC may place payloads unseen.
     pub(super) blind: Option<Blind>,
-}
-
-/// What an acknowledgement has taught.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Lesson {
-    /// Segments newly acknowledged.
-    pub(crate) acked: u64,
-    /// Segments newly found lost.
-    pub(crate) lost: u64,
-    /// Retransmissions newly found to have been unnecessary.
-    pub(crate) spurious: u64,
-    /// Congestion marks newly reported.
-    pub(crate) ecn_marks: u64,
+    /// What leaves next.
+    pub(super) ahead: Ahead,
 }
 
 /// A train that is not whole leaves only while fewer than so many are under way: with more, word that lets the rest
@@ -118,22 +109,24 @@ impl Outgoing {
             peer_bytes,
             ecn_marks: 0,
             blind: None,
+            ahead: Ahead::Unknown,
         }
     }
 
-    /// Whether a segment with `len` bytes of payload may go out now; `fresh`: for the first time.
+    /// Whether a segment with `len` bytes of payload may go out now, and how much of the budget that takes; `fresh`: for
+    /// the first time.
     pub(crate) fn may_send(
         &self,
         now: Time,
         len: u16,
         fresh: bool,
         room: Room,
-    ) -> Result<(), Block> {
+    ) -> Result<u64, Block> {
         if self.paused_until.is_some_and(|until| now < until) {
             return Err(Block::Peer);
         }
         if !fresh && self.probes > 0 {
-            return Ok(());
+            return Ok(0);
         }
         if self.is_silent() {
             return Err(Block::Peer);
@@ -154,7 +147,7 @@ impl Outgoing {
         if room.budget < bytes {
             return Err(Block::Budget(bytes));
         }
-        if self.cc.is_open(now) { Ok(()) } else { Err(Block::Rate) }
+        if self.cc.is_open(now) { Ok(bytes) } else { Err(Block::Rate) }
     }
 
     fn is_silent(&self) -> bool {
@@ -232,6 +225,7 @@ impl Outgoing {
         path: PathId,
         writes: impl FnOnce() -> bool,
     ) -> (Psn, Placement) {
+        self.ahead = Ahead::Unknown;
         let Some(psn) = lost else {
             let placement = match &mut self.blind {
                 Some(blind) if writes() => blind.place_first(now, path, next.len),
@@ -258,16 +252,16 @@ impl Outgoing {
 
     /// A segment that was handed out blind was sent staged.
     pub(crate) fn staged(&mut self, psn: u32) {
+        self.ahead = Ahead::Unknown;
         let fence = self.window.staged(Psn::expand(psn, self.window.una()));
         if let (Some(fence), Some(blind)) = (fence, &mut self.blind) {
             blind.place_staged(fence);
         }
     }
 
-    /// Keeps the books of a segment that goes out. Returns whether it asks for an acknowledgement;
-    /// `again`: it is a retransmission; `is_last`: nothing follows it for now. The path's turn goes on
-    /// then: every path gets as many bytes, whatever the window lets out at a time.
-    pub(crate) fn on_sent(&mut self, now: Time, len: u16, again: bool, is_last: bool) -> bool {
+    /// Keeps the books of a segment that goes out. Returns whether it asks for an acknowledgement, whatever follows it;
+    /// `again`: it is a retransmission.
+    pub(crate) fn on_sent(&mut self, now: Time, len: u16, again: bool) -> bool {
         if again {
             self.repeats.on_retransmission();
         }
@@ -276,16 +270,20 @@ impl Outgoing {
         if self.asks.ends_small_burst() {
             self.turn.end();
         }
-        if is_last {
-            self.turn.end_train();
-        }
-        let asks = is_last || self.probes > 0 || self.asks.is_time();
+        let asks = self.probes > 0 || self.asks.is_time();
         if asks {
             self.asks.ask();
         }
         self.probes = self.probes.saturating_sub(1);
         self.wait(now);
         asks
+    }
+
+    /// Nothing follows for now what was sent last, which asks for an acknowledgement. The path's turn goes on: every path
+    /// gets as many bytes, whatever the window lets out at a time.
+    pub(crate) fn on_last(&mut self) {
+        self.asks.ask();
+        self.turn.end_train();
     }
 
     /// Learns from an acknowledgement of this stream. `None`: it speaks of packets never sent, or was sent before

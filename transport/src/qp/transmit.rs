@@ -1,25 +1,55 @@
-//! What a queue pair sends next: acknowledgements it owes, what was lost, then what is new.
+//! What a queue pair sends next: acknowledgements it owes, what was lost, then what is new. First it is decided, then
+//! described: a description is long, and made where it stays.
 
 use braid_lb::PathSet;
-use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, Opcode, Psn, Stream, Time};
+use braid_wire::{Control, ControlKind, DataHeader, Opcode, PathId, Psn, Stream, Time};
 
+use super::ahead::{Ahead, Choice};
+use super::blind::Placement;
 use super::incoming::Incoming;
 use super::room::{Block, Room};
 use super::send_queue::{Limits, Next};
 use super::train::OpenTrain;
 use super::window::Segment;
 use super::{Link, QpState, QueuePair};
-use crate::{Access, Remote, SgList, TransmitBody};
+use crate::{Access, Remote, TransmitBody};
 
 /// What it came to.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// A packet; `yields`: the train it belongs to is full, another queue pair may have its turn.
-    Packet { body: TransmitBody, yields: bool },
+    /// A packet, for [`QueuePair::describe`]; `yields`: the train it belongs to is full, another queue pair may have
+    /// its turn.
+    Packet { packet: Packet, yields: bool },
     /// Nothing until something happens to this queue pair.
     Idle,
     /// Nothing until the endpoint has a budget of so many bytes.
     NoBudget { needs: u64 },
+}
+
+/// A packet that leaves now.
+#[derive(Debug)]
+pub(crate) enum Packet {
+    /// What has come on this stream is acknowledged.
+    Ack(Stream),
+    /// A DISCONNECT that came by this path is confirmed.
+    Confirm(PathId),
+    /// A segment.
+    Segment(Departure),
+}
+
+/// A segment that leaves now.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    stream: Stream,
+    next: Next,
+    psn: Psn,
+    /// It is a retransmission.
+    again: bool,
+    /// It asks for an acknowledgement.
+    asks: bool,
+    path: PathId,
+    train_start: bool,
+    placement: Placement,
 }
 
 /// What the endpoint lets a queue pair put in flight.
@@ -40,15 +70,15 @@ impl QueuePair {
         paths: &mut PathSet,
         mut budget: Budget<'_>,
     ) -> Outcome {
-        if let Some(ack) = self.poll_ack(|incoming| incoming.owes_ack_first(now), now) {
-            return Outcome::Packet { body: TransmitBody::Ack(ack), yields: false };
+        if let Some(packet) = self.poll_ack(|incoming| incoming.owes_ack_first(now)) {
+            return Outcome::Packet { packet, yields: false };
         }
         let data = self.poll_data(now, paths, &mut budget);
         if matches!(data, Outcome::Packet { .. }) {
             return data;
         }
-        match self.poll_ack(|incoming| incoming.owes_ack(now), now) {
-            Some(ack) => Outcome::Packet { body: TransmitBody::Ack(ack), yields: false },
+        match self.poll_ack(|incoming| incoming.owes_ack(now)) {
+            Some(packet) => Outcome::Packet { packet, yields: false },
             None => data,
         }
     }
@@ -56,13 +86,18 @@ impl QueuePair {
     fn poll_data(&mut self, now: Time, paths: &mut PathSet, budget: &mut Budget<'_>) -> Outcome {
         let sends = matches!(self.state, QpState::ReadyToSend | QpState::SendQueueDrained);
         let Some(first) = self.link.as_ref().filter(|_| sends).map(|link| link.turn) else {
-            let confirm = self.poll_confirm();
-            return confirm.map_or(Outcome::Idle, |body| Outcome::Packet { body, yields: false });
+            return self.confirms.take().map_or(Outcome::Idle, |path| Outcome::Packet {
+                packet: Packet::Confirm(path),
+                yields: false,
+            });
         };
         let mut outcome = Outcome::Idle;
         for stream in [first, other(first)] {
             match self.poll_stream(now, stream, paths, budget) {
-                Ok(body) => return self.sent_on(now, stream, body),
+                Ok(departure) => {
+                    let yields = self.sent_on(now, stream);
+                    return Outcome::Packet { packet: Packet::Segment(departure), yields };
+                }
                 Err(Block::Budget(needs)) => outcome = outcome.or_needs(needs),
                 Err(Block::Nothing | Block::Peer | Block::Window | Block::Rate) => {}
             }
@@ -70,24 +105,18 @@ impl QueuePair {
         outcome
     }
 
-    /// The streams take turns train by train.
-    fn sent_on(&mut self, now: Time, stream: Stream, body: TransmitBody) -> Outcome {
-        let mut yields = false;
-        if let Some(link) = self.link.as_mut() {
-            link.all_incoming_mut().for_each(|incoming| incoming.on_reply(now));
-            yields = link.outgoing(stream).is_some_and(|outgoing| outgoing.turn_has_ended());
-            link.turn = if yields { other(stream) } else { stream };
-        }
-        Outcome::Packet { body, yields }
+    /// The streams take turns train by train. Returns whether this one's train is full.
+    fn sent_on(&mut self, now: Time, stream: Stream) -> bool {
+        let Some(link) = self.link.as_mut() else { return false };
+        link.all_incoming_mut().for_each(|incoming| incoming.on_reply(now));
+        let yields = link.outgoing(stream).is_some_and(|outgoing| outgoing.turn_has_ended());
+        link.turn = if yields { other(stream) } else { stream };
+        yields
     }
 
-    fn poll_ack(&mut self, owes: impl Fn(&Incoming) -> bool, now: Time) -> Option<Ack> {
-        let rnr_delay = self.config.rnr_delay;
-        let link = self.link.as_mut()?;
-        let (qp, token) = (link.remote.qp, link.remote.token);
-        let incoming = link.all_incoming_mut().find(|incoming| owes(incoming))?;
-        self.counters.acks_sent += 1;
-        Some(incoming.take_ack(now, qp, token, rnr_delay))
+    fn poll_ack(&self, owes: impl Fn(&Incoming) -> bool) -> Option<Packet> {
+        let mut incoming = self.link.as_ref()?.all_incoming();
+        incoming.find(|incoming| owes(incoming)).map(|incoming| Packet::Ack(incoming.stream()))
     }
 
     /// A control packet for the other end.
@@ -102,88 +131,91 @@ impl QueuePair {
         stream: Stream,
         paths: &mut PathSet,
         budget: &mut Budget<'_>,
-    ) -> Result<TransmitBody, Block> {
-        let (next, lost) = self.choose(now, stream, budget.bytes)?;
+    ) -> Result<Departure, Block> {
+        let Choice { next, lost, .. } = self.choose(now, stream, budget.bytes)?;
         let Some(link) = self.link.as_mut() else { return Err(Block::Nothing) };
-        let (limit, oversize) = (link.trains, next.len > link.path_mtu);
+        let limit = link.trains;
         let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Nothing) };
-        let psn = lost.unwrap_or(outgoing.window.next());
+        let (psn, again) = (lost.unwrap_or(outgoing.window.next()), lost.is_some());
         let (path, train_start) =
             outgoing.take_path(now, psn, next.len, paths, limit, budget.train);
-        paths.on_sent(path, lost.is_some());
+        paths.on_sent(path, again);
         outgoing.pace(now, next.len, limit.segments());
         let writes = || self.sq.writes(next);
         let (psn, placement) = outgoing.enter(now, next, lost, path, writes);
-        match (lost, stream) {
-            (Some(_), _) => {}
-            (None, Stream::Requests) => self.sq.advance(next, psn),
-            (None, Stream::Responses) => {
+        let asks = outgoing.on_sent(now, next.len, again);
+        match (again, stream) {
+            (true, _) => {}
+            (false, Stream::Requests) => self.sq.advance(next, psn),
+            (false, Stream::Responses) => {
                 if let Some(answers) = &mut link.answers {
                     answers.owed.advance(next, psn);
                 }
             }
         }
-        let sent = Segment::wire_len(next.len);
-        let left = budget.bytes.saturating_sub(sent);
-        let following = self.choose(now, stream, left);
+        self.counters.segments_sent += 1;
+        self.counters.retransmitted += u64::from(again);
+        self.counters.bytes_sent += u64::from(next.len);
+        let left = budget.bytes.saturating_sub(Segment::wire_len(next.len));
+        let asks = self.is_last(now, stream, left, budget.is_shared) || asks;
+        Ok(Departure { stream, next, psn, again, asks, path, train_start, placement })
+    }
+
+    /// Whether nothing follows for now what was sent last.
+    fn is_last(&mut self, now: Time, stream: Stream, budget: u64, is_shared: bool) -> bool {
+        let following = self.choose(now, stream, budget);
         let outgoing = self.link.as_mut().and_then(|link| link.outgoing(stream));
-        let Some(outgoing) = outgoing else { return Err(Block::Nothing) };
+        let Some(outgoing) = outgoing else { return true };
         let is_last = match following {
             // The others have their turns first.
-            Ok(_) => budget.is_shared && outgoing.turn_has_ended(),
+            Ok(_) => is_shared && outgoing.turn_has_ended(),
             Err(Block::Rate) => outgoing.is_held_for_long(now),
             Err(Block::Nothing | Block::Peer | Block::Window | Block::Budget(_)) => true,
         };
-        let asks = outgoing.on_sent(now, next.len, lost.is_some(), is_last);
-        self.counters.segments_sent += 1;
-        self.counters.retransmitted += u64::from(lost.is_some());
-        self.counters.bytes_sent += u64::from(next.len);
-        let Some((header, gather)) = self.describe(now, stream, next, psn) else {
-            return Err(Block::Nothing);
-        };
-        let header = DataHeader { ack_request: asks, retransmission: lost.is_some(), ..header };
-        let access = match stream {
-            Stream::Requests => Access::NONE,
-            Stream::Responses => Access::REMOTE_READ,
-        };
-        let (pd, crc) = (self.config.pd, self.crc());
-        Ok(TransmitBody::Segment {
-            header,
-            gather,
-            pd,
-            access,
-            path,
-            train_start,
-            crc,
-            oversize,
-            placement,
-        })
+        if is_last {
+            outgoing.on_last();
+        }
+        is_last
     }
 
-    fn crc(&self) -> Crc {
-        self.remote().map_or(Crc::On, |remote| remote.crc)
+    /// The segment that goes out next.
+    fn choose(&mut self, now: Time, stream: Stream, budget: u64) -> Result<Choice, Block> {
+        let link = self.link.as_mut().ok_or(Block::Nothing)?;
+        let outgoing = link.outgoing(stream).ok_or(Block::Nothing)?;
+        match outgoing.ahead {
+            Ahead::Unknown => self.look(now, stream, budget),
+            Ahead::Blocked(block) => Err(block),
+            Ahead::Segment(choice) if choice.needs <= budget => Ok(choice),
+            Ahead::Segment(Choice { needs, .. }) => {
+                outgoing.on_blocked(Block::Budget(needs));
+                Err(Block::Budget(needs))
+            }
+        }
     }
 
-    /// The segment that goes out next, and its PSN if it was lost.
-    fn choose(
-        &mut self,
-        now: Time,
-        stream: Stream,
-        budget: u64,
-    ) -> Result<(Next, Option<Psn>), Block> {
+    /// Finds out what goes out next.
+    fn look(&mut self, now: Time, stream: Stream, budget: u64) -> Result<Choice, Block> {
         let candidate = self.candidate(now, stream);
-        let Some(link) = self.link.as_mut() else { return Err(Block::Nothing) };
+        let link = self.link.as_mut().ok_or(Block::Nothing)?;
         let Remote { window, segments, .. } = link.remote;
         let room = Room { window, segments, budget, train: link.trains.train() };
-        let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Nothing) };
-        let chosen = candidate.ok_or(Block::Nothing).and_then(|(next, lost)| {
-            outgoing.may_send(now, next.len, lost.is_none(), room)?;
-            Ok((next, lost))
+        let outgoing = link.outgoing(stream).ok_or(Block::Nothing)?;
+        let choice = candidate.ok_or(Block::Nothing).and_then(|(next, lost)| {
+            let needs = outgoing.may_send(now, next.len, lost.is_none(), room)?;
+            Ok(Choice { next, lost, needs })
         });
-        if let Err(block) = chosen {
+        outgoing.ahead = Ahead::new(choice);
+        if let Err(block) = choice {
             outgoing.on_blocked(block);
         }
-        chosen
+        choice
+    }
+
+    /// Something has happened: what goes out next has to be found out again.
+    pub(crate) fn look_again(&mut self) {
+        if let Some(link) = &mut self.link {
+            link.all_outgoing_mut().for_each(|outgoing| outgoing.ahead = Ahead::Unknown);
+        }
     }
 
     /// What is lost goes before what is new.
@@ -194,35 +226,58 @@ impl QueuePair {
             return Some((next, Some(psn)));
         }
         let mtu = link.mtu();
-        let limits = Limits {
-            mtu,
-            write_mtu: link.requests.write_mtu(now, mtu),
-            max_rd_atomic: link.remote.max_rd_atomic,
-            draining: self.state == QpState::SendQueueDrained,
-        };
         let next = match stream {
-            Stream::Requests => self.sq.peek(limits),
-            Stream::Responses => link.answers.as_ref()?.owed.peek(limits.mtu),
+            Stream::Requests => self.sq.peek(Limits {
+                mtu,
+                write_mtu: link.requests.write_mtu(now, mtu),
+                max_rd_atomic: link.remote.max_rd_atomic,
+                draining: self.state == QpState::SendQueueDrained,
+            }),
+            Stream::Responses => link.answers.as_ref()?.owed.peek(mtu),
         };
         next.map(|next| (next, None))
     }
 
-    fn describe(
-        &self,
-        now: Time,
-        stream: Stream,
-        next: Next,
-        psn: Psn,
-    ) -> Option<(DataHeader, SgList)> {
+    /// The whole of a packet that [`QueuePair::poll_transmit`] has decided on just now. `None`: it is not connected.
+    pub(crate) fn describe(&mut self, now: Time, packet: &Packet) -> Option<TransmitBody> {
+        match packet {
+            Packet::Segment(departure) => self.describe_segment(now, departure),
+            Packet::Ack(stream) => {
+                let rnr_delay = self.config.rnr_delay;
+                let link = self.link.as_mut()?;
+                let (qp, token) = (link.remote.qp, link.remote.token);
+                self.counters.acks_sent += 1;
+                let ack = link.incoming(*stream)?.take_ack(now, qp, token, rnr_delay);
+                Some(TransmitBody::Ack(ack))
+            }
+            Packet::Confirm(path) => self.describe_confirm(*path),
+        }
+    }
+
+    fn describe_segment(&self, now: Time, departure: &Departure) -> Option<TransmitBody> {
+        let Departure { stream, next, path, train_start, placement, .. } = *departure;
         let link = self.link.as_ref()?;
-        let mut header = blank(link, now, next, psn);
-        let gather = match stream {
-            Stream::Requests => self.sq.describe(next, &mut header),
-            Stream::Responses => link.answers.as_ref()?.owed.describe(next, &mut header),
-        }?;
+        let mut header = blank(link, now, departure);
+        let (gather, access) = match stream {
+            Stream::Requests => (self.sq.describe(next, &mut header), Access::NONE),
+            Stream::Responses => {
+                let answers = link.answers.as_ref()?;
+                (answers.owed.describe(next, &mut header), Access::REMOTE_READ)
+            }
+        };
         let carries = header.opcode.has_payload();
         header.last = !carries || next.offset + u32::from(next.len) == header.message_len;
-        Some((header, gather))
+        Some(TransmitBody::Segment {
+            header,
+            gather: gather?,
+            pd: self.config.pd,
+            access,
+            path,
+            train_start,
+            crc: link.remote.crc,
+            oversize: next.len > link.path_mtu,
+            placement,
+        })
     }
 
     /// A segment of a request was handed out blind and sent staged.
@@ -262,16 +317,17 @@ fn other(stream: Stream) -> Stream {
 }
 
 /// A header with everything that does not depend on the message.
-fn blank(link: &Link, now: Time, next: Next, psn: Psn) -> DataHeader {
+fn blank(link: &Link, now: Time, departure: &Departure) -> DataHeader {
+    let Departure { next, psn, asks, again, .. } = *departure;
     DataHeader {
         opcode: Opcode::Send,
         qp: link.remote.qp,
         token: link.remote.token,
         psn: psn.wire(),
-        ack_request: false,
+        ack_request: asks,
         solicited: false,
         last: true,
-        retransmission: false,
+        retransmission: again,
         number: 0,
         address: 0,
         rkey: 0,

@@ -1,0 +1,39 @@
+//! What a stream sends next, as far as it is known. It is found out once a segment has left, because the last one asks for
+//! an acknowledgement, and holds until something happens to the queue pair: nobody finds it out twice.
+
+use braid_wire::Psn;
+
+use super::room::Block;
+use super::send_queue::Next;
+
+/// The segment that goes out next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice {
+    pub(crate) next: Next,
+    /// Its PSN, if it was lost.
+    pub(crate) lost: Option<Psn>,
+    /// The budget that it takes to send it.
+    pub(crate) needs: u64,
+}
+
+/// What is known.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) enum Ahead {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// Nothing goes out before something happens.
+    Blocked(Block),
+    /// This segment, if the budget suffices. Time takes nothing back: a rate that lets it out once does so later.
+    Segment(Choice),
+}
+
+impl Ahead {
+    pub(crate) fn new(found: Result<Choice, Block>) -> Self {
+        match found {
+            Ok(choice) => Ahead::Segment(choice),
+            Err(Block::Budget(_) | Block::Rate) => Ahead::Unknown,
+            Err(block) => Ahead::Blocked(block),
+        }
+    }
+}
