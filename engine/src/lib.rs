@@ -41,6 +41,7 @@ pub mod wr;
 
 pub use braid_cc as congestion;
 pub use braid_cc::{CcConfig, UnknownPolicy as UnknownCc};
+pub use braid_lb as paths;
 pub use braid_lb::{LbPolicy, PathCounters, PathReport, PathsError, UnknownPolicy as UnknownLb};
 pub use braid_transport::{
     Access, AccessError, Completion, LossRecovery, MAX_MESSAGE, OooDegrees, PostError, QpConfig,

@@ -12,7 +12,7 @@ use braid_wire::Time;
 
 use crate::path::Path;
 
-/// A round-trip time older than this is halved, and again after as long: a path that was slow is tried
+/// A round-trip time older than this is halved, and again after as long: a path that was slow is used
 /// again, the sooner the less slow it was.
 const STALE_AFTER: Duration = Duration::from_millis(250);
 /// Where measured paths begin among the ranks.

@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use braid_lb::{Batch, LbPolicy, Outcome, PathSet, PathsError, StreamId};
+use braid_lb::{
+    Batch, LbPolicy, Outcome, PathPolicy, PathPolicyFactory, PathRng, PathSet, Paths, PathsError,
+    Requirements, StreamId,
+};
 use braid_wire::{PathId, Time};
 use proptest::prelude::*;
 
@@ -243,6 +246,48 @@ fn says_which_paths_cannot_be_used() {
     assert_eq!(refused(&[1, 4]), "path 4 is unknown; the path set has paths 0 to 3");
     assert_eq!(refused(&[1, 2, 1]), "path 1 is listed twice; list it once");
     assert_eq!(set.live(), 4, "a refused list changes nothing");
+}
+
+/// A policy from outside that does not keep to the contract.
+#[derive(Clone, Copy, Debug)]
+struct Careless {
+    path: PathId,
+}
+
+impl PathPolicy for Careless {
+    fn pick(&mut self, _: StreamId, _: Batch, _: &Paths, _: &mut PathRng) -> PathId {
+        self.path
+    }
+}
+
+impl PathPolicyFactory for Careless {
+    fn name(&self) -> &str {
+        "careless"
+    }
+
+    fn requirements(&self) -> Requirements {
+        Requirements { quanta: 0, ..Requirements::default() }
+    }
+
+    fn build(&self, _: &Paths, _: &mut PathRng) -> Box<dyn PathPolicy> {
+        Box::new(*self)
+    }
+}
+
+#[test]
+fn a_policy_that_picks_what_is_not_live_harms_nobody() {
+    for path in [0, 3, 4, 4095, u16::MAX].map(PathId::new) {
+        let policy = LbPolicy::custom(Box::leak(Box::new(Careless { path })));
+        let mut set = PathSet::new(policy, 4, 1).unwrap();
+        assert_eq!(set.requirements().quanta, 1);
+        let stream = set.admit();
+        for _ in 0..3 {
+            set.on_feedback(stream, Time::ZERO, PathId::new(3), Outcome::Lost { packets: 3 });
+            let picked = set.pick(stream, batch(0));
+            set.on_sent(picked, false);
+            assert!(set.paths().any(|report| report.path == picked && report.live), "{picked:?}");
+        }
+    }
 }
 
 /// A call that a driver makes.

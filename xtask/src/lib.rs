@@ -18,6 +18,7 @@ pub mod lint;
 pub mod loom;
 mod median;
 pub mod process;
+pub mod recipe;
 pub mod rustc;
 pub mod sanitize;
 pub mod soak;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use xtask::{
     Failure, bench, c_examples, count, e2e, fabric, flood, fmt, fuzz, install, lint, loom, process,
-    sanitize, soak, softroce, test, tidy, tools,
+    recipe, sanitize, soak, softroce, test, tidy, tools,
 };
 
 /// Every chore of the project in one command.
@@ -36,6 +36,8 @@ enum Chore {
     Fuzz(fuzz::Options),
     /// Many seeds of the virtual-time scenarios
     Soak(soak::Options),
+    /// A path policy, added to a copy of the sources as CONTRIBUTING.md says
+    Recipe,
     /// Hostile datagrams by the million at an engine's port, during a transfer
     Flood(flood::Options),
     /// Every interleaving of our own concurrency
@@ -91,6 +93,7 @@ fn start() -> Result<(), Failure> {
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Soak(options) => soak::run(&options),
         Chore::Flood(options) => flood::run(&options),
+        Chore::Recipe => recipe::run(),
         Chore::Loom => loom::run(),
         Chore::Sanitize(options) => sanitize::run(&options),
         Chore::Count(options) => count::run(&options),
