@@ -2,7 +2,8 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::ptr;
+
+use crate::memory;
 
 /// Bytes to send that others may write to meanwhile: registered memory is shared with the application, peers and
 /// devices. So no reference to them is ever made; the kernel reads them, or they are copied. The layout is that of
@@ -68,11 +69,7 @@ impl<'a> Slice<'a> {
 
     /// Copies them to the end of `out`.
     pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
-        out.reserve(self.len());
-        // SAFETY: they can be read, `out` has room for them, and is no memory that anybody else writes to.
-        unsafe {
-            ptr::copy_nonoverlapping(self.start(), out.as_mut_ptr().add(out.len()), self.len());
-            out.set_len(out.len() + self.len());
-        }
+        // SAFETY: they can be read for as long as this lives, and `out` is borrowed by nobody else.
+        unsafe { memory::append_from(out, self.start(), self.len()) };
     }
 }

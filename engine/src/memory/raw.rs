@@ -74,11 +74,19 @@ pub(crate) unsafe fn place_value(value: u64, piece: Sge) {
 /// The piece has been checked for reading against a snapshot whose [`Checked`] is alive, and `out`
 /// is no part of it.
 pub(crate) unsafe fn append(out: &mut Vec<u8>, piece: Sge) {
-    let len = piece.len as usize;
+    // SAFETY: the caller vouches for the piece.
+    unsafe { append_from(out, address(piece.addr), piece.len as usize) };
+}
+
+/// Appends `len` bytes that others may write to meanwhile.
+///
+/// # Safety
+/// They can be read, and `out` is no part of them.
+pub(crate) unsafe fn append_from(out: &mut Vec<u8>, from: *const u8, len: usize) {
     out.reserve(len);
-    // SAFETY: there is room for `len` bytes behind those in use; the caller vouches for the piece.
+    // SAFETY: there is room for `len` bytes behind those in use; the caller vouches for the others.
     unsafe {
-        load(address(piece.addr), out.as_mut_ptr().add(out.len()), len);
+        load(from, out.as_mut_ptr().add(out.len()), len);
         out.set_len(out.len() + len);
     }
 }

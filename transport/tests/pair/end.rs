@@ -23,10 +23,14 @@ pub(crate) struct End {
 impl End {
     /// Both streams of which begin with this PSN.
     pub(crate) fn new(first_psn: u32) -> Self {
+        End::with(first_psn, QpConfig::default())
+    }
+
+    pub(crate) fn with(first_psn: u32, config: QpConfig) -> Self {
         let now = Time::from_nanos(1 << 40);
         let mut endpoint = Endpoint::new(now, EndpointConfig::default());
         let mut paths = PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap();
-        let mut qp = QueuePair::new(ID, TOKEN, QpConfig::default());
+        let mut qp = QueuePair::new(ID, TOKEN, config);
         qp.modify(QpState::Init).unwrap();
         let remote = Remote {
             qp: ID,
@@ -41,6 +45,14 @@ impl End {
         };
         let slot = endpoint.adopt(now, qp, remote, &mut paths);
         End { now, endpoint, paths, slot, memory: Everything::new() }
+    }
+
+    pub(crate) fn modify(&mut self, to: QpState) {
+        self.endpoint.modify(self.now, self.slot, to).unwrap();
+    }
+
+    pub(crate) fn is_receiving(&self) -> bool {
+        self.endpoint.qp(self.slot).state() != QpState::Error
     }
 
     pub(crate) fn post_recv(&mut self, len: u32) {

@@ -12,5 +12,6 @@ mod messages;
 mod not_ready;
 mod pacing;
 mod patience;
+mod refusals;
 mod rnic;
 mod stale;

@@ -31,6 +31,14 @@ pub(crate) struct Pair {
     receives: VecDeque<Posted>,
 }
 
+/// What this host's end of a connection is made with.
+pub(crate) struct LocalEnd {
+    pub(crate) id: QpId,
+    pub(crate) token: Token,
+    pub(crate) config: QpConfig,
+    pub(crate) remote: Remote,
+}
+
 /// A work request that has ended, and what its buffer holds.
 pub(crate) struct Ended {
     pub(crate) pair: usize,
@@ -54,45 +62,24 @@ impl Host {
         Host { endpoint, paths, memory, pairs: Vec::new(), disconnects, next_wr: 0 }
     }
 
-    fn adopt(
-        &mut self,
-        now: Time,
-        id: QpId,
-        token: Token,
-        config: QpConfig,
-        remote: Remote,
-    ) -> Pair {
+    fn adopt(&mut self, now: Time, end: LocalEnd) -> Pair {
+        let LocalEnd { id, token, config, remote } = end;
         let mut qp = QueuePair::new(id, token, QpConfig { pd: PD, ..config });
         qp.modify(QpState::Init).expect("RESET goes to INIT");
         let slot = self.endpoint.adopt(now, qp, remote, &mut self.paths);
         Pair { id, slot, sends: VecDeque::new(), receives: VecDeque::new() }
     }
 
-    pub(crate) fn connect(
-        &mut self,
-        now: Time,
-        id: QpId,
-        token: Token,
-        config: QpConfig,
-        remote: Remote,
-    ) {
-        let pair = self.adopt(now, id, token, config, remote);
+    pub(crate) fn connect(&mut self, now: Time, end: LocalEnd) {
+        let pair = self.adopt(now, end);
         self.pairs.push(pair);
     }
 
     /// Takes a queue pair out, all of whose work requests have ended, and puts another in its place.
-    pub(crate) fn replace(
-        &mut self,
-        now: Time,
-        pair: usize,
-        id: QpId,
-        token: Token,
-        remote: Remote,
-    ) {
+    pub(crate) fn replace(&mut self, now: Time, pair: usize, end: LocalEnd) {
         assert!(self.is_idle(pair), "work requests of {pair} never end");
-        let gone = self.endpoint.release(now, self.pairs[pair].slot, &mut self.paths);
-        let config = gone.config().clone();
-        self.pairs[pair] = self.adopt(now, id, token, config, remote);
+        self.endpoint.release(now, self.pairs[pair].slot, &mut self.paths);
+        self.pairs[pair] = self.adopt(now, end);
     }
 
     pub(crate) fn state(&self, pair: usize) -> QpState {

@@ -22,7 +22,7 @@ use braid_wire::{Crc, QpId, Time, Token};
 
 use self::choices::Choices;
 use self::honest::{Honest, Wire};
-use self::host::Host;
+use self::host::{Host, LocalEnd};
 use self::liar::{Liar, Loot};
 use self::memory::{BUFFER, HostMemory};
 
@@ -74,8 +74,8 @@ impl Attack {
         for index in 0..HONEST as u32 {
             let (ours, theirs) = (number(100 + index), number(200 + index));
             let [victim, honest] = &mut hosts;
-            victim.connect(now, ours.0, ours.1, config.clone(), remote(theirs, [7, 9], &config));
-            honest.connect(now, theirs.0, theirs.1, config.clone(), remote(ours, [9, 7], &config));
+            victim.connect(now, local_end(ours, remote(theirs, [7, 9], &config), &config));
+            honest.connect(now, local_end(theirs, remote(ours, [9, 7], &config), &config));
         }
         let [victim, honest] = hosts;
         let loot = Loot::new(&victim.memory);
@@ -92,20 +92,21 @@ impl Attack {
             reached: Reached::default(),
         };
         for _ in 0..LIARS {
-            let (ours, liar, remote) = attack.introduce(choices);
-            attack.victim.connect(attack.now, ours.0, ours.1, attack.config.clone(), remote);
+            let (ours, liar) = attack.introduce(choices);
+            attack.victim.connect(attack.now, ours);
             attack.liars.push(liar);
         }
         attack
     }
 
     /// The two ends of a new connection with a liar.
-    fn introduce(&mut self, choices: &mut impl Choices) -> ((QpId, Token), Liar, Remote) {
+    fn introduce(&mut self, choices: &mut impl Choices) -> (LocalEnd, Liar) {
         self.serial += 2;
         let (ours, own) = (number(self.serial), number(self.serial + 1));
         let psns = [0, 1].map(|_| choices.pick(&[0, 5000, 0x7F_FFFF, 0xFF_FFFF]));
         let liar = Liar::new(ours, own, psns, MTU);
-        (ours, liar, remote(own, [psns[1], psns[0]], &self.config))
+        let remote = remote(own, [psns[1], psns[0]], &self.config);
+        (local_end(ours, remote, &self.config), liar)
     }
 
     /// A little of everything.
@@ -190,8 +191,8 @@ impl Attack {
         for index in 0..LIARS {
             let pair = HONEST + index;
             if self.victim.state(pair) == QpState::Error && choices.one_in(8) {
-                let (ours, mut liar, remote) = self.introduce(choices);
-                self.victim.replace(self.now, pair, ours.0, ours.1, remote);
+                let (ours, mut liar) = self.introduce(choices);
+                self.victim.replace(self.now, pair, ours);
                 liar.inherit(&mut self.liars[index]);
                 self.liars[index] = liar;
             }
@@ -221,6 +222,10 @@ impl Attack {
 
 fn number(serial: u32) -> (QpId, Token) {
     (QpId::new(serial), Token(serial.wrapping_mul(0x9E37_79B9)))
+}
+
+fn local_end((id, token): (QpId, Token), remote: Remote, config: &QpConfig) -> LocalEnd {
+    LocalEnd { id, token, config: config.clone(), remote }
 }
 
 /// `psns`: the first of the owner, the first of this remote.
