@@ -1,10 +1,34 @@
 //! `cargo xtask soak`: many seeds of the virtual-time scenarios.
 
+use clap::ValueEnum;
+
 use crate::{Failure, process, tree};
+
+/// What scenarios are about.
+#[derive(Clone, Copy, ValueEnum)]
+enum Family {
+    /// Two endpoints and all kinds of work requests
+    Messages,
+    /// Many hosts that connect, end and connect again
+    Connections,
+}
+
+impl Family {
+    /// The test program that runs it.
+    fn program(self) -> &'static str {
+        match self {
+            Family::Messages => "scenarios",
+            Family::Connections => "connections",
+        }
+    }
+}
 
 /// Which seeds to run.
 #[derive(clap::Args)]
 pub struct Options {
+    /// What they are about
+    #[arg(long, value_enum, default_value_t = Family::Messages)]
+    of: Family,
     /// How many seeds
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
@@ -19,11 +43,11 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         tree::cargo()
             .env("BRAID_SCENARIOS", options.seeds.to_string())
             .env("BRAID_FIRST_SEED", options.first.to_string())
-            .args(["test", "--release", "-p", "braid-transport", "--test", "scenarios"])
+            .args(["test", "--release", "-p", "braid-transport", "--test", options.of.program()])
             .args(["--", "--nocapture"]),
     )
     .map_err(|failure| {
         failure
-            .remedy("if a seed is named above, replay it: cargo xtask soak --seeds 1 --first SEED")
+            .remedy("if a seed is named above, replay it: cargo xtask soak --seeds 1 --first SEED, with the same --of")
     })
 }

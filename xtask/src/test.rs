@@ -37,6 +37,10 @@ const STEPS: &[Step] = &[
     Step { name: "fuzz", cargo: &["xtask", "fuzz", "--seconds", "10"] },
     // `cargo test` has run the first seeds already.
     Step { name: "soak", cargo: &["xtask", "soak", "--first", "10000", "--seeds", "20000"] },
+    Step {
+        name: "attempts",
+        cargo: &["xtask", "soak", "--of", "connections", "--first", "10000", "--seeds", "2000"],
+    },
 ];
 
 /// Runs the steps in order up to the first that fails, and ends with what happened.

@@ -147,9 +147,9 @@ impl<D> Initiators<D> {
         }
     }
 
-    /// How many attempts are under way, and how many connections that came of some last.
-    pub fn count(&self) -> (usize, usize) {
-        (self.attempts.len(), self.connected.len())
+    /// Whether no attempt is under way, and no connection lasts that came of one.
+    pub fn is_empty(&self) -> bool {
+        self.nonces.is_empty()
     }
 
     /// A COOKIE, an ACCEPT or a REJECT has come.

@@ -57,8 +57,9 @@ impl<Q: Clone> Responder<Q> {
     }
 
     /// How many attempts it remembers: those that the application has or will have, those that were accepted and are
-    /// connected, and for some time those that are over.
-    pub fn remembers(&self) -> usize {
+    /// connected, and those that are over, as long as cookies of theirs may be good.
+    pub fn remembers(&mut self, now: Time) -> usize {
+        self.forget_old(now);
         self.known.len()
     }
 
@@ -234,6 +235,9 @@ mod tests {
             assert!(it.asks_for_more(at(0), at(1), nonce));
             it.turn_down(at(1), nonce);
         }
-        assert_eq!((it.responder.remembers(), it.responder.over.len()), (REMEMBERED, REMEMBERED));
+        assert_eq!(
+            (it.responder.remembers(at(1)), it.responder.over.len()),
+            (REMEMBERED, REMEMBERED)
+        );
     }
 }
