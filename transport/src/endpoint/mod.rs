@@ -461,8 +461,7 @@ impl Endpoint {
                 Outcome::Packet { packet, yields } => {
                     member.account(&mut self.in_flight);
                     self.has_sent(index, yields);
-                    let body = self.qp_mut(QpSlot(index)).describe(now, &packet)?;
-                    return Some(Transmit { slot: QpSlot(index), body });
+                    return self.qp_mut(QpSlot(index)).describe(now, QpSlot(index), &packet);
                 }
                 Outcome::NoBudget { needs } => self.starve(index, needs),
                 Outcome::Idle => {

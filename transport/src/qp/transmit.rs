@@ -12,7 +12,7 @@ use super::send_queue::{Limits, Next};
 use super::train::OpenTrain;
 use super::window::Segment;
 use super::{Link, QpState, QueuePair};
-use crate::{Access, Remote, TransmitBody};
+use crate::{Access, QpSlot, Remote, Transmit, TransmitBody};
 
 /// What it came to.
 #[derive(Debug)]
@@ -238,23 +238,32 @@ impl QueuePair {
         next.map(|next| (next, None))
     }
 
-    /// The whole of a packet that [`QueuePair::poll_transmit`] has decided on just now. `None`: it is not connected.
-    pub(crate) fn describe(&mut self, now: Time, packet: &Packet) -> Option<TransmitBody> {
-        match packet {
-            Packet::Segment(departure) => self.describe_segment(now, departure),
-            Packet::Ack(stream) => {
-                let rnr_delay = self.config.rnr_delay;
-                let link = self.link.as_mut()?;
-                let (qp, token) = (link.remote.qp, link.remote.token);
-                self.counters.acks_sent += 1;
-                let ack = link.incoming(*stream)?.take_ack(now, qp, token, rnr_delay);
-                Some(TransmitBody::Ack(ack))
-            }
+    /// The whole of a packet that [`QueuePair::poll_transmit`] has decided on just now; `slot`: its own place. `None`: it is not
+    /// connected.
+    pub(crate) fn describe(
+        &mut self,
+        now: Time,
+        slot: QpSlot,
+        packet: &Packet,
+    ) -> Option<Transmit> {
+        let body = match packet {
+            Packet::Segment(departure) => return self.describe_segment(now, slot, departure),
+            Packet::Ack(stream) => self.describe_ack(now, *stream),
             Packet::Confirm(path) => self.describe_confirm(*path),
-        }
+        };
+        body.map(|body| Transmit { slot, body })
     }
 
-    fn describe_segment(&self, now: Time, departure: &Departure) -> Option<TransmitBody> {
+    fn describe_ack(&mut self, now: Time, stream: Stream) -> Option<TransmitBody> {
+        let rnr_delay = self.config.rnr_delay;
+        let link = self.link.as_mut()?;
+        let (qp, token) = (link.remote.qp, link.remote.token);
+        self.counters.acks_sent += 1;
+        let ack = link.incoming(stream)?.take_ack(now, qp, token, rnr_delay);
+        Some(TransmitBody::Ack(ack))
+    }
+
+    fn describe_segment(&self, now: Time, slot: QpSlot, departure: &Departure) -> Option<Transmit> {
         let Departure { stream, next, path, train_start, placement, .. } = *departure;
         let link = self.link.as_ref()?;
         let mut header = blank(link, now, departure);
@@ -267,7 +276,7 @@ impl QueuePair {
         };
         let carries = header.opcode.has_payload();
         header.last = !carries || next.offset + u32::from(next.len) == header.message_len;
-        Some(TransmitBody::Segment {
+        let body = TransmitBody::Segment {
             header,
             gather: gather?,
             pd: self.config.pd,
@@ -277,7 +286,8 @@ impl QueuePair {
             crc: link.remote.crc,
             oversize: next.len > link.path_mtu,
             placement,
-        })
+        };
+        Some(Transmit { slot, body })
     }
 
     /// A segment of a request was handed out blind and sent staged.
