@@ -53,7 +53,7 @@ counters! {
     wrong_source,
     /// Data packets that had arrived before.
     duplicates,
-    /// Data packets refused: outside the window, no receive posted, no access, wrong state, a fence of what there is not.
+    /// Data packets refused: outside the window, no receive posted, no access, wrong state, they close what there is not.
     refused,
     /// Set-up packets dropped or turned down: wrong cookie, nobody listens, none asked for.
     setup_refused,

@@ -1,12 +1,13 @@
 //! Packets that come in parts.
 //!
-//! Over UDP, those that were cut when the path carried more than it does now. Over verbs, each part is a single packet
-//! of the NIC: a UC queue pair drops a message of which one packet is lost, and Soft-RoCE the next one with it. Where packets
-//! get lost, or overtake each other on one lane, parts of one packet each lose no more than what was lost.
+//! Over UDP, those that were cut when the path carried more than it does now. Over verbs, each part is a single
+//! packet of the NIC: a UC queue pair drops a message of which one packet is lost, and Soft-RoCE the next one with
+//! it. Where packets get lost, or overtake each other on one NIC queue pair, parts of one packet each lose no more
+//! than what was lost.
 
 use braid_wire::{Frame, MAX_DATA_HEADER_LEN, Part};
 
-/// Packets of one lane or queue pair that may be incomplete at a time; older ones give way.
+/// Packets of one NIC queue pair or queue pair that may be incomplete at a time; older ones give way.
 const OPEN: usize = 8;
 /// Most parts of a packet: what `seen` has room for.
 pub(crate) const MAX_PARTS: usize = 64;
@@ -33,14 +34,14 @@ impl From<&Part> for Which {
     }
 }
 
-/// The incomplete packets of a lane or queue pair.
+/// The incomplete packets of a NIC queue pair or queue pair.
 #[derive(Default)]
 pub(crate) struct Parts {
     open: [Packet; OPEN],
 }
 
-/// Invariant: `bytes` has room for `count` parts, and `len` of them are the packet's once the last part is `seen`. Whatever
-/// is seen stays as it came: a part that comes again changes nothing.
+/// Invariant: `bytes` has room for `count` parts, and `len` of them are the packet's once the last part is `seen`.
+/// Whatever is seen stays as it came: a part that comes again changes nothing.
 #[derive(Default)]
 struct Packet {
     serial: u32,

@@ -10,7 +10,7 @@ pub use kind::{ACCEPT, ACK, CONNECT, CONTROL, COOKIE, DATA, HELLO, Kind, PART, P
 
 use braid_wire::{
     CONTROL_LEN, DataHeader, FRAME_LEN, Frame, HELLO_LEN, MAX_ACK_LEN, MAX_SETUP_LEN, Note, Opcode,
-    PART_HEADER_LEN, PROBE_LEN, Packet, Setup, TrunkAddress, VERSION, payload_crc,
+    PART_HEADER_LEN, PROBE_LEN, Packet, Setup, NicAddress, VERSION, payload_crc,
 };
 
 const VERSION_AT: usize = 12;
@@ -42,11 +42,11 @@ pub fn round_trip(kind: &Kind, input: &[u8]) {
     }
 }
 
-/// A trunk's address, frames, notes and headers without payloads: what a decoder accepts, it must accept again, as
-/// the same, once it has been encoded.
-pub fn trunk(input: &[u8]) {
-    if let Ok(address) = TrunkAddress::decode(input) {
-        assert_eq!(TrunkAddress::decode(&address.encode()), Ok(address));
+/// A connection's address, frames, notes and headers without payloads: what a decoder accepts, it must accept again,
+/// as the same, once it has been encoded.
+pub fn connection(input: &[u8]) {
+    if let Ok(address) = NicAddress::decode(input) {
+        assert_eq!(NicAddress::decode(&address.encode()), Ok(address));
     }
     if let Ok((frame, rest)) = Frame::decode(input) {
         assert_eq!(Frame::decode(&frame.encode()), Ok((frame, &[][..])));

@@ -3,7 +3,7 @@
 //! A packet is a small value that moves from queue to queue: what a switch needs of it is at hand, in
 //! order, wherever the switch looks. Its body waits on a shelf for its receiver.
 
-use braid_transport::{Fence, Placement};
+use braid_transport::{NicEpoch, Placement};
 use braid_wire::{Ack, Control, DataHeader, PathId};
 
 /// What a fabric treats differently.
@@ -59,7 +59,7 @@ pub enum Body {
     /// A sign of life or tear-down.
     Control(Control),
     /// The end that it comes from receives with this NIC queue pair now.
-    Renewed(Fence),
+    Epoch(NicEpoch),
     /// The network gives a trimmed segment back to its sender: the packet's PSN of the requests was lost.
     Returned,
     /// Something between switches, which no host reads.

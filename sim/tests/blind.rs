@@ -110,7 +110,7 @@ fn fences_keep_late_originals_out() {
 fn without_fences_the_oracle_finds_late_originals() {
     for build in [over_slow_links, over_random_ways] {
         let mut simulation = build(true);
-        simulation.hosts.ignore_fences();
+        simulation.hosts.ignore_closing();
         let breach = breach(&mut simulation).expect("a late original");
         assert!(breach.starts_with("message ") && breach.contains(LATE), "{breach}");
     }
@@ -120,6 +120,6 @@ fn without_fences_the_oracle_finds_late_originals() {
 #[test]
 fn fences_mean_nothing_where_nothing_is_blind() {
     let mut simulation = over_slow_links(false);
-    simulation.hosts.ignore_fences();
+    simulation.hosts.ignore_closing();
     assert_eq!(breach(&mut simulation), None);
 }

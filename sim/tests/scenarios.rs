@@ -232,7 +232,7 @@ fn blind(seed: u64) -> Plan {
 fn failure(seed: u64, fences: bool) -> Option<String> {
     let mut simulation = Simulation::new(blind(seed));
     if !fences {
-        simulation.hosts.ignore_fences();
+        simulation.hosts.ignore_closing();
     }
     let run = AssertUnwindSafe(|| simulation.run().map_err(|error| error.to_string()));
     let text = |panic: Box<dyn Any + Send>| panic.downcast_ref::<String>().cloned();

@@ -98,21 +98,21 @@ pub struct EndpointConfig {
     /// transmissions of WRITEs ask for it, see [`crate::Placement`]. The network must not repeat what is placed so, and the
     /// driver closes a queue pair's NIC queue pairs when it leaves RTS and SQD, before it hands out the completions of
     /// that.
-    pub blind: Option<BlindConfig>,
+    pub direct: Option<DirectConfig>,
 }
 
 /// How WRITEs are sent that a NIC can place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BlindConfig {
+pub struct DirectConfig {
     /// Payload bytes of a full segment while many have arrived on every path in use and none was lost, if that is more than
     /// [`Remote::mtu`].
-    pub trusted: u16,
+    pub long: u16,
     /// Those while there is a path of which that is not known and which is tried, if that is less. A longer segment is not
     /// placed unseen on such a path.
-    pub tried: u16,
+    pub short: u16,
     /// How long nothing is placed unseen on a path that has lost a segment, nor on others of which it is not known that they
-    /// lose none. If many had arrived on it before, it alone rests, for a 16th of that.
-    pub rest: Duration,
+    /// lose none. If many had arrived on it before, this goes for it alone, for a 16th of that.
+    pub hold_down: Duration,
 }
 
 impl Default for EndpointConfig {
@@ -125,7 +125,7 @@ impl Default for EndpointConfig {
             ping_interval: Duration::from_millis(500),
             peer_timeout: Duration::from_secs(3),
             search_path_mtu: false,
-            blind: None,
+            direct: None,
         }
     }
 }
@@ -141,7 +141,7 @@ pub struct Remote {
     pub send_psn: u32,
     /// First PSN that it sends (24 bits).
     pub recv_psn: u32,
-    /// Payload bytes of a full segment, in both directions; but see [`EndpointConfig::blind`].
+    /// Payload bytes of a full segment, in both directions; but see [`EndpointConfig::direct`].
     pub mtu: u16,
     /// Packets beyond its ePSN that it tracks.
     pub window: u16,

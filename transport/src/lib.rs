@@ -22,13 +22,13 @@ mod regions;
 mod setup;
 mod wr;
 
-pub use config::{BlindConfig, EndpointConfig, QpConfig, Remote};
+pub use config::{DirectConfig, EndpointConfig, QpConfig, Remote};
 pub use disconnects::{Disconnect, Disconnects, DueDisconnect};
 pub use endpoint::{Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};
 pub use error::{PostError, StateError};
 pub use protection::{Access, AccessError, AtomicOp, Memory, PdId};
 pub use qp::{
-    Admit, Arrival, Fence, Landing, LossRecovery, OfferTerms, OooDegrees, Placement, QpCounters,
+    Admit, Arrival, Landing, LossRecovery, NicEpoch, OfferTerms, OooDegrees, Placement, QpCounters,
     QpState, QueuePair, Refusal, UnknownRecovery,
 };
 pub use regions::{NicKeys, Region, Regions};

@@ -101,9 +101,9 @@ fn random_scenarios_agree_with_the_model() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// Else nobody would notice if fences did nothing.
+/// Else nobody would notice if closing did nothing.
 #[test]
-fn blind_writes_through_closed_queue_pairs_are_noticed() {
+fn direct_writes_through_closed_queue_pairs_are_noticed() {
     let late =
         |seed: &u64| scenario::run_with(*seed, true).is_err_and(|why| why.contains(BLIND_AND_LATE));
     let noticed = (0..NOTICED_WITHIN).find(late);

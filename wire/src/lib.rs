@@ -14,6 +14,7 @@ mod control;
 mod data;
 mod error;
 mod ids;
+mod nic;
 mod opcode;
 mod packet;
 mod part;
@@ -21,7 +22,6 @@ mod probe;
 mod psn;
 mod setup;
 mod time;
-mod trunk;
 
 pub use ack::{Ack, Bitmap, MAX_ACK_LEN, MAX_BITMAP_WORDS, NakCode, Stream};
 pub use check::{Crc, payload_crc};
@@ -29,6 +29,10 @@ pub use control::{CONTROL_LEN, Control, ControlKind, FinalAck};
 pub use data::{AtomicOperands, DATA_HEADER_LEN, DataHeader, MAX_DATA_HEADER_LEN};
 pub use error::DecodeError;
 pub use ids::{MAX_PATHS, PathId, QpId, SOURCE_PORT_BASE, Token};
+pub use nic::{
+    FRAME_LEN, Frame, FrameKind, MAX_HEADERS, MAX_NIC_QPS, NOTE_LEN, NicAddress, Note, NoteBody,
+    Service,
+};
 pub use opcode::Opcode;
 pub use packet::Packet;
 pub use part::{PART_HEADER_LEN, PART_LEN, Part};
@@ -39,10 +43,6 @@ pub use setup::{
     Offer, Reject, RejectReason, Setup,
 };
 pub use time::Time;
-pub use trunk::{
-    FRAME_LEN, Frame, FrameKind, MAX_HEADERS, MAX_LANES, NOTE_LEN, Note, NoteBody, Service,
-    TrunkAddress,
-};
 
 /// The version of the format that this crate speaks, byte 12 of every Braid packet.
 pub const VERSION: u8 = 2;

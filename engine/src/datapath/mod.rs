@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use braid_transport::{Access, BlindConfig, PdId, Regions};
+use braid_transport::{Access, DirectConfig, NicEpoch, PdId, Regions};
 use braid_wire::{DataHeader, PathId, QpId, Time, Token};
 
 use crate::discovery::PathMap;
@@ -43,7 +43,7 @@ pub(crate) struct Caps {
     /// Whether the path may carry less than the host's own link, so that its MTU has to be searched for.
     pub(crate) search_path_mtu: bool,
     /// Present where the receiving NIC places payloads before software has seen them.
-    pub(crate) blind: Option<BlindConfig>,
+    pub(crate) direct: Option<DirectConfig>,
 }
 
 /// Our end of a connection.
@@ -81,8 +81,8 @@ pub(crate) enum Arrived<'a> {
     Packet(Received<'a>),
     /// The header of a segment whose payload is in its place already.
     Placed(PathId, &'a DataHeader),
-    /// The peer has closed what came before this generation of a path.
-    Renewed(QpId, PathId, u32),
+    /// The peer has closed what came before this epoch of a path.
+    Epoch(QpId, NicEpoch),
     /// A packet that closes what there is not.
     Refused,
     /// It was found out which routes lead to a peer that is watched.
@@ -113,7 +113,8 @@ pub(crate) enum Room {
 
 /// Moves packets between a worker and its peers. One thread at a time owns it.
 ///
-/// For each connection: `open`, `join` once the peer's routing information is there, then packets, then `retire` and `close`.
+/// For each connection: `open`, `join` once the peer's routing information is there, then packets, then `retire` and
+/// `close`.
 pub(crate) trait Datapath: Send {
     /// What it can do. Does not change.
     fn caps(&self) -> Caps;
@@ -132,11 +133,12 @@ pub(crate) trait Datapath: Send {
     /// Something that can be asked what the system knows of `to`, by way of another port; `None`: it knows nothing.
     fn reach(&self, to: SocketAddr) -> Option<Reach>;
 
-    /// Prepares our end of a connection; what was prepared for the same queue pair before ends. Returns what the peer's
-    /// datapath has to know of it.
+    /// Prepares our end of a connection; what was prepared for the same queue pair before ends. Returns what the
+    /// peer's datapath has to know of it.
     fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError>;
 
-    /// Joins our end with the peer's. Returns how many segments may be in flight towards it. After an error it is closed.
+    /// Joins our end with the peer's. Returns how many segments may be in flight towards it. After an error it is
+    /// closed.
     fn join(&mut self, id: QpId, partner: Partner, routing: &[u8]) -> Result<u32, JoinError>;
 
     /// Nothing lands any more for this queue pair. Acknowledgements can still be sent.
@@ -148,8 +150,8 @@ pub(crate) trait Datapath: Send {
     /// Sends batches that are complete, to have room for another segment.
     fn make_room(&mut self) -> Room;
 
-    /// Takes a segment. Returns whether its payload goes straight to its place at the peer; where it was to and does not, the
-    /// core has to know.
+    /// Takes a segment. Returns whether its payload goes straight to its place at the peer; where it was to and does
+    /// not, the core has to know.
     fn send_segment(&mut self, now: Time, segment: &Segment<'_>) -> bool;
 
     /// Takes another packet of a queue pair's connection.
@@ -164,7 +166,8 @@ pub(crate) trait Datapath: Send {
     /// Sends all that was taken; false: it is full, and some is left.
     fn flush(&mut self) -> bool;
 
-    /// Hands over what has come, within a budget, without waiting. `regions` is the worker's snapshot of the region table.
+    /// Hands over what has come, within a budget, without waiting. `regions` is the worker's snapshot of the region
+    /// table.
     fn receive(
         &mut self,
         now: Time,

@@ -1,10 +1,10 @@
-//! Work requests for one lane, posted together.
+//! Work requests for one NIC queue pair, posted together.
 
 use braid_verbs::{Qp, SendOp, SendWr, Sge};
 use braid_wire::{DATA_HEADER_LEN, FRAME_LEN, Frame, MAX_HEADERS, QpId};
 use smallvec::SmallVec;
 
-use super::lane::{Lane, MAX_PIECES};
+use super::nic_qp::{MAX_PIECES, NicQp};
 use super::pool::Pool;
 
 /// Most work requests that wait for each other.
@@ -13,10 +13,11 @@ const LONGEST: usize = 16;
 /// What a work request reads.
 pub(crate) type Entries = SmallVec<[Sge; 1 + MAX_PIECES]>;
 
-/// Work requests that have not been posted. All are for one lane. The NIC is asked for a completion of the last.
+/// Work requests that have not been posted. All are for one NIC queue pair. The NIC is asked for a completion of the
+/// last.
 #[derive(Default)]
 pub(crate) struct Batch {
-    lane: Option<(QpId, usize)>,
+    nic_qp: Option<(QpId, usize)>,
     requests: Vec<Request>,
     heads: Option<Heads>,
 }
@@ -52,28 +53,28 @@ struct Heads {
 }
 
 impl Batch {
-    pub(crate) fn lane(&self) -> Option<(QpId, usize)> {
-        self.lane
+    pub(crate) fn nic_qp(&self) -> Option<(QpId, usize)> {
+        self.nic_qp
     }
 
     pub(crate) fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Whether a request for this lane can join.
-    pub(crate) fn takes(&self, lane: (QpId, usize)) -> bool {
-        self.lane.is_none_or(|own| own == lane) && self.requests.len() < LONGEST
+    /// Whether a request for this NIC queue pair can join.
+    pub(crate) fn takes(&self, nic_qp: (QpId, usize)) -> bool {
+        self.nic_qp.is_none_or(|own| own == nic_qp) && self.requests.len() < LONGEST
     }
 
     /// Adds a message whose send buffer is freed with a later one.
-    pub(crate) fn send_part(&mut self, lane: (QpId, usize), entries: Entries) {
-        self.lane = Some(lane);
+    pub(crate) fn send_part(&mut self, nic_qp: (QpId, usize), entries: Entries) {
+        self.nic_qp = Some(nic_qp);
         self.requests.push(Request { op: Op::Send, entries, slot: None });
     }
 
     /// Adds a message that begins in a send buffer.
-    pub(crate) fn send(&mut self, lane: (QpId, usize), slot: u32, entries: Entries) {
-        self.lane = Some(lane);
+    pub(crate) fn send(&mut self, nic_qp: (QpId, usize), slot: u32, entries: Entries) {
+        self.nic_qp = Some(nic_qp);
         self.requests.push(Request { op: Op::Send, entries, slot: Some(slot) });
     }
 
@@ -81,36 +82,36 @@ impl Batch {
     pub(crate) fn write(
         &mut self,
         at: (QpId, usize),
-        (lane, pool): (&mut Lane, &mut Pool),
+        (nic_qp, pool): (&mut NicQp, &mut Pool),
         header: &[u8],
         (addr, rkey): (u64, u32),
         entries: Entries,
     ) -> bool {
-        if self.heads.is_none() && !self.begin_heads(lane, pool) {
+        if self.heads.is_none() && !self.begin_heads(nic_qp, pool) {
             return false;
         }
         let Some(heads) = &mut self.heads else { return false };
         pool.write(heads.slot, FRAME_LEN + heads.count * DATA_HEADER_LEN, header);
         let imm = heads.serial << 8 | heads.count as u32;
         heads.count += 1;
-        self.lane = Some(at);
+        self.nic_qp = Some(at);
         self.requests.push(Request { op: Op::Write { addr, rkey, imm }, entries, slot: None });
         true
     }
 
-    fn begin_heads(&mut self, lane: &mut Lane, pool: &mut Pool) -> bool {
+    fn begin_heads(&mut self, nic_qp: &mut NicQp, pool: &mut Pool) -> bool {
         const { assert!(LONGEST <= MAX_HEADERS) };
         let Some(slot) = pool.take() else { return false };
-        lane.serial = (lane.serial + 1) & 0xFF_FFFF;
+        nic_qp.serial = (nic_qp.serial + 1) & 0xFF_FFFF;
         let request = self.requests.len();
-        self.heads = Some(Heads { request, slot, serial: lane.serial, count: 0 });
+        self.heads = Some(Heads { request, slot, serial: nic_qp.serial, count: 0 });
         self.requests.push(Request { op: Op::Send, entries: Entries::new(), slot: Some(slot) });
         true
     }
 
-    /// Posts everything on `lane`. False: the NIC has not taken all of it. Nothing will complete what it has not, nor what
-    /// was posted without asking for a completion: the lane has to be renewed.
-    pub(crate) fn post(&mut self, lane: &mut Lane, pool: &mut Pool) -> bool {
+    /// Posts everything on `nic_qp`. False: the NIC has not taken all of it. Nothing will complete what it has not,
+    /// nor what was posted without asking for a completion: the NIC queue pair has to be renewed.
+    pub(crate) fn post(&mut self, nic_qp: &mut NicQp, pool: &mut Pool) -> bool {
         if let Some(heads) = self.heads.take() {
             let frame = Frame::headers(heads.serial, heads.count as u8).encode();
             pool.write(heads.slot, 0, &frame);
@@ -118,11 +119,11 @@ impl Batch {
             self.requests[heads.request].entries.push(pool.entry(heads.slot, len));
         }
         let count = self.requests.len();
-        let numbers = self.requests.iter().map(|request| lane.number_send(request.slot));
+        let numbers = self.requests.iter().map(|request| nic_qp.number_send(request.slot));
         let numbers: SmallVec<[u64; LONGEST]> = numbers.collect();
         let all = self.requests.iter().zip(&numbers).enumerate();
         let posted = post(
-            lane.qp.as_ref(),
+            nic_qp.qp.as_ref(),
             all.map(|(index, (request, number))| request.to_verbs(*number, index + 1 == count)),
         );
         self.clear();
@@ -137,7 +138,7 @@ impl Batch {
     }
 
     fn clear(&mut self) {
-        self.lane = None;
+        self.nic_qp = None;
         self.requests.clear();
     }
 }
@@ -146,7 +147,7 @@ fn post<'a>(qp: Option<&Qp>, requests: impl Iterator<Item = SendWr<'a>>) -> usiz
     let requests: SmallVec<[SendWr<'_>; LONGEST]> = requests.collect();
     let Some(qp) = qp else { return 0 };
     // SAFETY: what the entries name is a send buffer, which stays taken until the completion, or registered
-    // memory, which deregistration protects (`Trunks::quiesce`).
+    // memory, which deregistration protects (`Connections::quiesce`).
     match unsafe { qp.post_send(&requests) } {
         Ok(()) => requests.len(),
         Err(error) => {

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use braid_transport::Regions;
 use braid_wire::{QpId, Time};
 
+use super::connections::Connections;
 use super::device::Device;
 use super::options::VerbsSetupError;
 use super::segments::Segments;
-use super::trunks::Trunks;
 use crate::config::EngineConfig;
 use crate::counters::WorkerCounters;
 use crate::datapath::datagram::DatagramDatapath;
@@ -34,7 +34,7 @@ const DEVICE_LOOK: Duration = Duration::from_millis(250);
 /// See the module.
 pub(crate) struct VerbsDatapath {
     socket: DatagramDatapath,
-    trunks: Trunks,
+    connections: Connections,
     segments: Segments,
     counters: Arc<WorkerCounters>,
     /// Turns since the socket was asked for news.
@@ -50,8 +50,8 @@ impl VerbsDatapath {
         counters: Arc<WorkerCounters>,
     ) -> Result<Self, VerbsSetupError> {
         let segments = Segments::new(device.mtu as u16, config.mtu);
-        let trunks = Trunks::new(device.clone(), config.paths, segments)?;
-        Ok(VerbsDatapath { socket, trunks, segments, counters, without_socket: 0 })
+        let connections = Connections::new(device.clone(), config.paths, segments)?;
+        Ok(VerbsDatapath { socket, connections, segments, counters, without_socket: 0 })
     }
 
     fn receive_set_up(
@@ -86,7 +86,7 @@ impl Datapath for VerbsDatapath {
             receive_buffer: u32::MAX,
             checks_payloads: false,
             search_path_mtu: false,
-            blind: Some(self.segments.blind),
+            direct: Some(self.segments.direct),
             ..self.socket.caps()
         }
     }
@@ -108,35 +108,35 @@ impl Datapath for VerbsDatapath {
     }
 
     fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
-        self.trunks.open(owner)
+        self.connections.open(owner)
     }
 
     fn join(&mut self, id: QpId, partner: Partner, routing: &[u8]) -> Result<u32, JoinError> {
-        self.trunks.join(id, partner, routing).inspect_err(|_| self.trunks.close(id))
+        self.connections.join(id, partner, routing).inspect_err(|_| self.connections.close(id))
     }
 
     fn retire(&mut self, id: QpId) {
-        self.trunks.retire(id);
+        self.connections.retire(id);
     }
 
     fn close(&mut self, id: QpId) {
-        self.trunks.close(id);
+        self.connections.close(id);
     }
 
     fn make_room(&mut self) -> Room {
         match self.socket.make_room() {
-            _ if !self.trunks.has_room() => Room::Full,
+            _ if !self.connections.has_room() => Room::Full,
             room => room,
         }
     }
 
     fn send_segment(&mut self, now: Time, segment: &Segment<'_>) -> bool {
-        self.trunks.ship(now, segment)
+        self.connections.ship(now, segment)
     }
 
     fn send_packet(&mut self, id: QpId, to: SocketAddr, via: Via, packet: &[u8]) {
         match via {
-            Via::Path(path) => self.trunks.note(id, path, packet),
+            Via::Path(path) => self.connections.note(id, path, packet),
             Via::Port => self.socket.send_datagram(to, via, packet),
         }
     }
@@ -151,7 +151,7 @@ impl Datapath for VerbsDatapath {
     }
 
     fn flush(&mut self) -> bool {
-        self.trunks.flush();
+        self.connections.flush();
         self.socket.flush()
     }
 
@@ -161,28 +161,28 @@ impl Datapath for VerbsDatapath {
         regions: &Regions,
         sink: &mut dyn FnMut(Arrived<'_>),
     ) -> io::Result<Taken> {
-        if self.trunks.has_lost_device() {
+        if self.connections.has_lost_device() {
             tracing::error!("the RDMA device is gone; its queue pairs go into ERR");
             sink(Arrived::Failed);
         }
         let set_up = self.receive_set_up(now, regions, sink)?;
-        let packets = self.trunks.poll(now, regions, sink);
+        let packets = self.connections.poll(now, regions, sink);
         self.counters.datagrams_received.add(packets as u64);
         Ok(Taken { packets: set_up + packets, is_more: false })
     }
 
     fn forget_memory(&mut self) {
-        self.trunks.quiesce();
+        self.connections.quiesce();
     }
 
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
         let mut all = self.socket.readiness()?;
-        all.extend(self.trunks.readiness());
+        all.extend(self.connections.readiness());
         Some(all)
     }
 
     fn arm(&mut self) -> bool {
-        self.trunks.arm();
+        self.connections.arm();
         true
     }
 

@@ -1,7 +1,7 @@
 //! Whether messages of several NIC packets pay.
 //!
-//! A UC queue pair drops a message of which one packet is lost or overtaken, and Soft-RoCE the next one with it. Where that
-//! is frequent, parts of one packet each lose no more than what was lost.
+//! A UC queue pair drops a message of which one packet is lost or overtaken, and Soft-RoCE the next one with it.
+//! Where that is frequent, parts of one packet each lose no more than what was lost.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const FREQUENT: u32 = 8;
 /// For how long they are believed to be.
 const MEMORY: Duration = Duration::from_secs(1);
 
-/// The losses among a trunk's messages of several packets.
+/// The losses among a connection's messages of several packets.
 #[derive(Default)]
 pub(crate) struct Losses {
     messages: u32,

@@ -1,9 +1,9 @@
 //! The verbs datapath: an RNIC, or Soft-RoCE, moves the bytes.
 //!
 //! Queue pairs are set up over a UDP socket as on every datapath; the two sides' offers also say how their
-//! RNICs are reached. From then on data takes the queue pair's *trunk*: one NIC queue pair (a *lane*) for each path
-//! and a last one, the safe lane, for what must not be written unseen. Acknowledgements and notes are datagrams
-//! of a control queue pair.
+//! RNICs are reached. From then on data takes the NIC queue pairs of the queue pair's connection: one
+//! for each path and a last one, the safe one, for what must not be written unseen. Acknowledgements and
+//! notes are datagrams of a control queue pair.
 //!
 //! A first transmission of a WRITE is a header, gathered with others in one message, and an RDMA
 //! WRITE_WITH_IMM from the sender's memory to the receiver's; everything else is *staged*: one message of header
@@ -12,18 +12,18 @@
 
 mod batch;
 mod buffers;
+mod connection;
+mod connections;
 mod control;
 mod datapath;
 mod device;
 mod far_regions;
-mod lane;
 mod losses;
+mod nic_qp;
 mod options;
 mod pool;
 mod recv_cqs;
 mod segments;
-mod trunk;
-mod trunks;
 
 pub(crate) use datapath::VerbsDatapath;
 pub(crate) use device::Device;

@@ -70,7 +70,7 @@ pub enum VerbsSetupError {
         /// The address that was looked for.
         of: Option<IpAddr>,
     },
-    /// More paths than a trunk has lanes.
+    /// More paths than a connection has NIC queue pairs.
     #[error("{paths} paths are more than the {max} of a queue pair over verbs; take fewer `paths`")]
     Paths {
         /// What was asked for.

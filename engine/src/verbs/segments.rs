@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use braid_transport::BlindConfig;
+use braid_transport::DirectConfig;
 use braid_wire::{Frame, MAX_DATA_HEADER_LEN};
 
 /// Bytes that segments fill which the NIC places and of which a packet may get lost.
-const TRIED: u16 = 4096;
+const SHORT: u16 = 4096;
 /// Packets of the NIC of other segments, at least. Work requests and completions cost more than packets do, but where one
 /// packet is lost, the whole segment is.
 const LEAST_STAGED: u16 = 2;
 /// Bytes of segments that the NIC places while nothing is lost, where its packets are not tiny.
-const TRUSTED: u16 = 16_384;
+const LONG: u16 = 16_384;
 /// Where they are: sent again, the segment goes in parts, of which there can be 64.
 const MOST_PACKETS: u16 = 32;
 
 /// A loss costs a NIC queue pair, and what is on its way to that.
-const REST: Duration = Duration::from_millis(3_200);
+const HOLD_DOWN: Duration = Duration::from_millis(3_200);
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -24,32 +24,32 @@ pub(crate) struct Segments {
     /// Payload bytes of a full one that is staged.
     pub(crate) staged: u16,
     /// Those that the NIC places.
-    pub(crate) blind: BlindConfig,
+    pub(crate) direct: DirectConfig,
 }
 
 impl Segments {
     /// Over a NIC whose packets have `nic` bytes; `told`: what the application wants of every segment.
     pub(crate) fn new(nic: u16, told: Option<u16>) -> Self {
-        let packets = (TRIED / nic).max(1);
+        let packets = (SHORT / nic).max(1);
         // With all headers.
         let filling = |packets: u16| {
             let bytes = usize::from(packets) * Frame::part_len(nic.into()) - MAX_DATA_HEADER_LEN;
             bytes as u16 / 8 * 8
         };
-        let trusted = (TRUSTED / nic).clamp(1, MOST_PACKETS) * nic;
+        let long = (LONG / nic).clamp(1, MOST_PACKETS) * nic;
         Segments {
             staged: told.unwrap_or(filling(packets.max(LEAST_STAGED))),
-            blind: BlindConfig {
-                trusted: told.unwrap_or(trusted),
-                tried: told.map_or(filling(packets), |told| told.min(packets * nic)),
-                rest: REST,
+            direct: DirectConfig {
+                long: told.unwrap_or(long),
+                short: told.map_or(filling(packets), |told| told.min(packets * nic)),
+                hold_down: HOLD_DOWN,
             },
         }
     }
 
     /// Payload bytes of the longest there are.
     pub(crate) fn longest(&self) -> u16 {
-        self.staged.max(self.blind.trusted)
+        self.staged.max(self.direct.long)
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn segments_are_whole_packets_and_can_be_sent_again_in_parts() {
-        for (nic, staged, tried, trusted) in
+        for (nic, staged, short, long) in
             [(256, 16, 16, 32), (1024, 4, 4, 16), (2048, 2, 2, 8), (4096, 2, 1, 4)]
         {
             let segments = Segments::new(nic, None);
@@ -72,8 +72,8 @@ mod tests {
                 assert!((end - 7..=end).contains(&all), "{len} bytes in {packets} of {nic}");
             };
             fill(segments.staged, staged);
-            fill(segments.blind.tried, tried);
-            assert_eq!(segments.blind.trusted, trusted * nic);
+            fill(segments.direct.short, short);
+            assert_eq!(segments.direct.long, long * nic);
             let packet = MAX_DATA_HEADER_LEN + usize::from(segments.longest());
             assert!(packet.div_ceil(Frame::part_len(nic.into())) <= MAX_PARTS, "{nic}");
         }
@@ -83,9 +83,9 @@ mod tests {
     fn what_the_application_wants_holds_but_for_what_may_be_cut_short() {
         let told = |len| Segments::new(4096, Some(len));
         let long = told(9000);
-        assert_eq!((long.staged, long.blind.trusted), (9000, 9000));
-        assert_eq!(long.blind.tried, 4096, "one packet, without its header");
+        assert_eq!((long.staged, long.direct.long), (9000, 9000));
+        assert_eq!(long.direct.short, 4096, "one packet, without its header");
         let short = told(100);
-        assert_eq!((short.staged, short.blind.trusted, short.blind.tried), (100, 100, 100));
+        assert_eq!((short.staged, short.direct.long, short.direct.short), (100, 100, 100));
     }
 }

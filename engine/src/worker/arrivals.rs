@@ -43,10 +43,10 @@ impl Arrivals<'_> {
                 self.counters.ways_learnt.add(1);
             }
             Arrived::Failed => self.has_failed = true,
-            Arrived::Renewed(id, path, generation) => {
+            Arrived::Epoch(id, epoch) => {
                 let bound = self.qps.get(id).and_then(|entry| entry.bound());
                 if let Some((peer, slot)) = bound {
-                    self.peers.endpoint_mut(peer).renewed(self.now, slot, path, generation);
+                    self.peers.endpoint_mut(peer).begin_epoch(slot, epoch);
                 }
             }
         }

@@ -90,7 +90,7 @@ impl Worker {
                 let segment =
                     Segment { id, header, payload, to, path, via, crc, oversize, placement };
                 let is_direct = self.datapath.send_segment(now, &segment);
-                if !is_direct && matches!(placement, Placement::Blind(_)) {
+                if !is_direct && matches!(placement, Placement::Direct(_)) {
                     endpoint.staged(slot, header);
                 }
                 return true;

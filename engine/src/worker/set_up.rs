@@ -141,7 +141,7 @@ impl Worker {
             ping_interval: self.plan.ping_interval,
             peer_timeout: self.plan.peer_timeout,
             search_path_mtu: self.caps.search_path_mtu,
-            blind: self.caps.blind,
+            direct: self.caps.direct,
         };
         let peer = self.peers.find_or_make(now, theirs.instance, addr, config);
         self.datapath.watch(addr);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use braid_lb::PathSet;
 use braid_transport::{
-    BlindConfig, Endpoint, EndpointConfig, LossRecovery, QpConfig, QpSlot, QpState, QueuePair,
+    DirectConfig, Endpoint, EndpointConfig, LossRecovery, QpConfig, QpSlot, QpState, QueuePair,
     RecvWr, Remote, RemoteAddr, SendOp, SendWr, SgList, Sge,
 };
 use braid_wire::{Crc, QpId, Time, Token};
@@ -68,11 +68,11 @@ impl End {
         paths: u32,
         set: &mut PathSet,
         key: u32,
-        blind: Option<BlindConfig>,
+        direct: Option<DirectConfig>,
     ) -> End {
         // Nobody dies here but by a fault of the fabric, which time-outs notice.
         let ping_interval = Duration::from_secs(3600);
-        let config = EndpointConfig { ping_interval, blind, ..EndpointConfig::default() };
+        let config = EndpointConfig { ping_interval, direct, ..EndpointConfig::default() };
         let mut endpoint = Endpoint::new(now, config);
         let slot = endpoint.adopt(now, qp.0, qp.1, set);
         let (nic, peer_nic) = place;
@@ -131,10 +131,11 @@ pub(crate) fn connect(
         let (now, key) = (Time::ZERO, memory.key());
         let paths = sets.find(topology, src, dst);
         let set = sets.get_mut(paths);
-        let blind = config.blind.then_some(BlindConfig { trusted: mtu, tried: mtu, rest: REST });
-        ends.push(End::new(now, (src, dst), pair(first), paths, set, key, blind));
+        let direct =
+            config.blind.then_some(DirectConfig { long: mtu, short: mtu, hold_down: REST });
+        ends.push(End::new(now, (src, dst), pair(first), paths, set, key, direct));
         let set = sets.get_mut(ANSWERING);
-        let mut receiver = End::new(now, (dst, src), pair(first + 1), ANSWERING, set, key, blind);
+        let mut receiver = End::new(now, (dst, src), pair(first + 1), ANSWERING, set, key, direct);
         messages.iter().for_each(|number| receiver.expect(now, *number));
         ends.push(receiver);
     }

@@ -44,10 +44,10 @@ impl Hosts {
                 return Ok(());
             }
             Body::Data(header, placement) => {
-                if let Placement::Staged { fence: Some(fence) } = placement {
-                    self.heed(id, fence, packet, fabric, events);
+                if let Placement::Staged { closes: Some(epoch) } = placement {
+                    self.heed(id, epoch, packet, fabric, events);
                 }
-                if self.trunks.take(id, placement) {
+                if self.nic_qps.take(id, placement) {
                     self.place(id, packet, &header, placement, events.now());
                 }
             }
@@ -60,9 +60,9 @@ impl Hosts {
                 let set = self.sets.get_mut(end.paths);
                 end.endpoint.on_control(now, end.slot, &control, packet.path, set);
             }
-            Body::Renewed(fence) => {
+            Body::Epoch(epoch) => {
                 let end = &mut self.ends[id.index()];
-                end.endpoint.renewed(now, end.slot, fence.path, fence.generation);
+                end.endpoint.begin_epoch(end.slot, epoch);
             }
             Body::Returned => return self.on_lost(id, packet.psn, fabric, events),
             Body::Internal => unreachable!("switches keep their packets to themselves"),
@@ -79,8 +79,8 @@ impl Hosts {
         now: Ps,
     ) {
         let message = message_at(header.address);
-        if let Placement::Blind(_) = placement {
-            self.deliveries.place_blindly(message);
+        if let Placement::Direct(_) = placement {
+            self.deliveries.place_directly(message);
         }
         let end = &mut self.ends[id.index()];
         let arrival = Arrival { header, path: packet.path, congestion: packet.marked };

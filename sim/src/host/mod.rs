@@ -4,8 +4,8 @@
 //! call a flow. An interface sends control first and asks its ends for data in turn whenever its link is
 //! free: nothing waits in front of a link that the protocol could still have held back.
 
-mod blind;
 mod config;
+mod direct;
 mod end;
 mod exchange;
 mod memory;
@@ -19,7 +19,7 @@ pub use memory::GhostMemory;
 
 use braid_transport::{OooDegrees, QpCounters};
 
-use self::blind::Trunks;
+use self::direct::NicQps;
 use self::nic::Nic;
 use self::oracle::Deliveries;
 use self::paths::PathSets;
@@ -37,7 +37,7 @@ pub struct Hosts {
     end_of: Vec<EndId>,
     sets: PathSets,
     memory: GhostMemory,
-    trunks: Trunks,
+    nic_qps: NicQps,
     pub(crate) deliveries: Deliveries,
     /// What has come about since the driver asked last.
     pub(crate) news: Vec<News>,
@@ -83,8 +83,8 @@ impl Hosts {
         let (ends, end_of) = end::connect(topology, workload, &config, &memory, &mut sets, mtu);
         let nics = nic::all(topology);
         let deliveries = Deliveries::new(workload);
-        let (trunks, news) = (Trunks::default(), Vec::new());
-        Hosts { config, ends, nics, end_of, sets, memory, trunks, deliveries, news }
+        let (nic_qps, news) = (NicQps::default(), Vec::new());
+        Hosts { config, ends, nics, end_of, sets, memory, nic_qps, deliveries, news }
     }
 
     /// The counters of all queue pairs, senders' and receivers', added up.

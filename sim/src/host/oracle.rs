@@ -55,11 +55,11 @@ impl Deliveries {
         assert!(it.placed <= it.bytes, "message {message} is written to twice");
     }
 
-    /// A packet of a message is written blindly, before it is checked.
+    /// A packet of a message is placed directly, before it is checked.
     ///
     /// # Panics
     /// If the message was completed before.
-    pub(crate) fn place_blindly(&self, message: u32) {
+    pub(crate) fn place_directly(&self, message: u32) {
         let complete = self.messages[message as usize].complete;
         assert!(!complete, "message {message} is overwritten after its completion");
     }

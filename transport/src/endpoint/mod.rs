@@ -23,8 +23,9 @@ use self::timers::Timers;
 use self::turns::{Place, Turns, Waiting};
 use crate::qp::{Budget, OpenTrain, Outcome, Peak};
 use crate::{
-    Access, Admit, Arrival, Completion, Disconnect, EndpointConfig, Memory, PdId, Placement,
-    PostError, QpState, QueuePair, RecvWr, Refusal, Remote, SendWr, SgList, StateError, Status,
+    Access, Admit, Arrival, Completion, Disconnect, EndpointConfig, Memory, NicEpoch, PdId,
+    Placement, PostError, QpState, QueuePair, RecvWr, Refusal, Remote, SendWr, SgList, StateError,
+    Status,
 };
 
 /// No segment takes more bytes than this on the wire.
@@ -66,7 +67,7 @@ pub enum TransmitBody {
         crc: Crc,
         /// It is longer than what the path carries by now, and has to leave in parts.
         oversize: bool,
-        /// Where the payload may go on arrival. [`Placement::Blind`] only with [`EndpointConfig::blind`].
+        /// Where the payload may go on arrival. [`Placement::Direct`] only with [`EndpointConfig::direct`].
         placement: Placement,
     },
     /// An acknowledgement. It goes out on the path that it echoes: that one works.
@@ -330,11 +331,11 @@ impl Endpoint {
         self.settle(slot.0);
     }
 
-    /// The peer says that it receives what is placed blindly on this path with the NIC queue pair of this
-    /// generation: those before it are closed. Ignored unless that is newer than what is known of the path, so it
-    /// may come late and more than once. The driver has checked that it is the peer who says so.
-    pub fn renewed(&mut self, _now: Time, slot: QpSlot, path: PathId, generation: u32) {
-        self.qp_mut(slot).renew(path, generation);
+    /// The peer says that it receives what is placed directly on a path in this epoch: those before it are closed. Ignored
+    /// unless that is newer than what is known of the path, so it may come late and more than once. The driver has
+    /// checked that it is the peer who says so.
+    pub fn begin_epoch(&mut self, slot: QpSlot, epoch: NicEpoch) {
+        self.qp_mut(slot).begin_epoch(epoch);
     }
 
     /// A control packet other than CONFIRM has come in, by this path. False: it is not of the other end of this queue pair,
@@ -398,7 +399,7 @@ impl Endpoint {
         self.settle(slot.0);
     }
 
-    /// A segment that was handed out as [`Placement::Blind`] has gone out staged: the driver knows no key for the
+    /// A segment that was handed out as [`Placement::Direct`] has gone out staged: the driver knows no key for the
     /// NIC, or staging was cheaper. Call at once.
     pub fn staged(&mut self, slot: QpSlot, header: &DataHeader) {
         self.qp_mut(slot).staged(header);

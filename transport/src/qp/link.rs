@@ -7,7 +7,7 @@ use braid_lb::{PathSet, StreamId};
 use braid_wire::{Stream, Time};
 
 use super::ahead::Ahead;
-use super::blind::Blind;
+use super::direct::Direct;
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
 use super::responses::Responses;
@@ -64,9 +64,9 @@ impl Link {
         let segments = u64::from(remote.segments) * Segment::wire_len(remote.mtu);
         let peer_bytes = endpoint.peer_receive_buffer.min(segments);
         let mut requests = Outgoing::new(config, &remote, admit(), peer_bytes);
-        requests.blind = endpoint.blind.map(Blind::new);
+        requests.direct = endpoint.direct.map(Direct::new);
         Link {
-            // The longest there are: later ones may be shorter, see `Blind`.
+            // The longest there are: later ones may be shorter, see `Direct`.
             trains: TrainLimit::new(endpoint, requests.write_mtu(Time::ZERO, remote.mtu)),
             requests,
             from_requests: Incoming::new(Stream::Requests, &remote, config),

@@ -8,11 +8,11 @@ mod acks;
 mod ahead;
 mod arrive;
 mod asks;
-mod blind;
 mod congestion;
 mod coverage;
 mod credit;
 mod degrees;
+mod direct;
 mod disconnect;
 mod events;
 mod fail;
@@ -46,8 +46,8 @@ use braid_lb::{PathSet, StreamId};
 use braid_wire::{PathId, QpId, Time, Token};
 
 pub use arrive::{Admit, Arrival, Landing, Refusal};
-pub use blind::{Fence, Placement};
 pub use degrees::OooDegrees;
+pub use direct::{NicEpoch, Placement};
 pub use offer::OfferTerms;
 pub(crate) use peak::Peak;
 pub use recovery::{LossRecovery, UnknownRecovery};
@@ -360,11 +360,11 @@ impl QueuePair {
         }
     }
 
-    /// The peer receives what is blind on this path with a newer NIC queue pair.
-    pub(crate) fn renew(&mut self, path: PathId, generation: u32) {
+    /// The peer receives what is placed directly on a path with a newer NIC queue pair.
+    pub(crate) fn begin_epoch(&mut self, epoch: NicEpoch) {
         let link = self.link.as_mut();
-        if let Some(blind) = link.and_then(|link| link.requests.blind.as_mut()) {
-            blind.renew(path, generation);
+        if let Some(direct) = link.and_then(|link| link.requests.direct.as_mut()) {
+            direct.begin(epoch);
         }
     }
 

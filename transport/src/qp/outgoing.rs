@@ -9,9 +9,9 @@ use braid_wire::{Ack, PathId, Psn, Time};
 use super::acks::Lesson;
 use super::ahead::Ahead;
 use super::asks::Asks;
-use super::blind::{Blind, Placement};
 use super::congestion::Congestion;
 use super::credit::Credit;
+use super::direct::{Direct, Placement};
 use super::paws::Paws;
 use super::recovery::{Detector, PROBES, Report};
 use super::refusals::Refusals;
@@ -52,7 +52,7 @@ pub(crate) struct Outgoing {
     peer_bytes: u64,
     ecn_marks: u16,
     /// Where a NIC may place payloads unseen.
-    pub(super) blind: Option<Blind>,
+    pub(super) direct: Option<Direct>,
     /// What leaves next.
     pub(super) ahead: Ahead,
 }
@@ -108,7 +108,7 @@ impl Outgoing {
             asks: Asks::new(room, config.ask_every),
             peer_bytes,
             ecn_marks: 0,
-            blind: None,
+            direct: None,
             ahead: Ahead::Unknown,
         }
     }
@@ -227,19 +227,19 @@ impl Outgoing {
     ) -> (Psn, Placement) {
         self.ahead = Ahead::Unknown;
         let Some(psn) = lost else {
-            let placement = match &mut self.blind {
-                Some(blind) if writes() => blind.place_first(now, path, next.len),
+            let placement = match &mut self.direct {
+                Some(direct) if writes() => direct.place_first(now, path, next.len),
                 _ => Placement::PLAIN,
             };
-            let blind = if let Placement::Blind(fence) = placement { Some(fence) } else { None };
-            let psn = self.window.push(now, next, path, blind);
+            let direct = if let Placement::Direct(epoch) = placement { Some(epoch) } else { None };
+            let psn = self.window.push(now, next, path, direct);
             self.paws.pass(now, self.window.una(), psn, now.stamp());
             return (psn, placement);
         };
-        let fence = self.window.get(psn).and_then(Segment::fence);
+        let epoch = self.window.get(psn).and_then(Segment::epoch);
         self.window.resend(now, psn, path);
-        let placement = match (&mut self.blind, fence) {
-            (Some(blind), Some(fence)) => blind.place_again(now, fence),
+        let placement = match (&mut self.direct, epoch) {
+            (Some(direct), Some(epoch)) => direct.place_again(now, epoch),
             _ => Placement::PLAIN,
         };
         (psn, placement)
@@ -247,15 +247,15 @@ impl Outgoing {
 
     /// Payload bytes of a full segment of a WRITE, where others have `mtu`.
     pub(crate) fn write_mtu(&self, now: Time, mtu: u16) -> u16 {
-        self.blind.as_ref().map_or(mtu, |blind| blind.segment_len(now, mtu))
+        self.direct.as_ref().map_or(mtu, |direct| direct.segment_len(now, mtu))
     }
 
-    /// A segment that was handed out blind was sent staged.
+    /// A segment that was handed out to be placed directly was sent staged.
     pub(crate) fn staged(&mut self, psn: u32) {
         self.ahead = Ahead::Unknown;
-        let fence = self.window.staged(Psn::expand(psn, self.window.una()));
-        if let (Some(fence), Some(blind)) = (fence, &mut self.blind) {
-            blind.place_staged(fence);
+        let epoch = self.window.staged(Psn::expand(psn, self.window.una()));
+        if let (Some(epoch), Some(direct)) = (epoch, &mut self.direct) {
+            direct.was_staged(epoch);
         }
     }
 
@@ -310,10 +310,10 @@ impl Outgoing {
                     if certain {
                         self.detector.on_arrival(segment);
                     }
-                    if let (false, Some(fence)) = (segment.again, segment.fence())
-                        && let Some(blind) = &mut self.blind
+                    if let (false, Some(epoch)) = (segment.again, segment.epoch())
+                        && let Some(direct) = &mut self.direct
                     {
-                        blind.on_arrival(fence);
+                        direct.on_arrival(epoch);
                     }
                     credit.take(segment, certain, paths, self.stream);
                 })?;

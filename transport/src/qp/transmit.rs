@@ -5,7 +5,7 @@ use braid_lb::PathSet;
 use braid_wire::{Control, ControlKind, DataHeader, Opcode, PathId, Psn, Stream, Time};
 
 use super::ahead::{Ahead, Choice};
-use super::blind::Placement;
+use super::direct::Placement;
 use super::incoming::Incoming;
 use super::room::{Block, Room};
 use super::send_queue::{Limits, Next};
@@ -290,7 +290,7 @@ impl QueuePair {
         Some(Transmit { slot, body })
     }
 
-    /// A segment of a request was handed out blind and sent staged.
+    /// A segment of a request was handed out to be placed directly and sent staged.
     pub(crate) fn staged(&mut self, header: &DataHeader) {
         if let Some(link) = self.link.as_mut() {
             link.requests.staged(header.psn);

@@ -10,7 +10,7 @@ use std::num::NonZeroU16;
 
 use braid_wire::{DATA_HEADER_LEN, PathId, Psn, Time};
 
-use super::blind::Fence;
+use super::direct::NicEpoch;
 use super::psn_set::PsnSet;
 use super::send_queue::Next;
 
@@ -35,19 +35,19 @@ pub(crate) struct Segment {
     pub(crate) again: bool,
     /// Of all transmissions of the stream.
     pub(crate) order: u64,
-    /// 1 more than the path that its first transmission was blind on, if it was, and which generation of that.
-    blind_path: Option<NonZeroU16>,
-    blind_generation: u32,
+    /// 1 more than the path that its first transmission was placed directly on, if it was, and in which epoch of that.
+    direct_path: Option<NonZeroU16>,
+    direct_epoch: u32,
 }
 
 /// There are thousands of them, and every acknowledgement goes through some.
 const _: () = assert!(size_of::<Segment>() == 40);
 
 impl Segment {
-    /// The NIC queue pair that its first transmission was blind through, if it was.
-    pub(crate) fn fence(&self) -> Option<Fence> {
-        let path = PathId::new(self.blind_path?.get() - 1);
-        Some(Fence { path, generation: self.blind_generation })
+    /// In which epoch its first transmission was placed directly, if it was.
+    pub(crate) fn epoch(&self) -> Option<NicEpoch> {
+        let path = PathId::new(self.direct_path?.get() - 1);
+        Some(NicEpoch { path, number: self.direct_epoch })
     }
 
     /// Whether its acknowledgement, by an ack with this echo, is for its last transmission and not
@@ -141,13 +141,13 @@ impl Window {
         self.segments.is_empty()
     }
 
-    /// Records the first transmission of a segment; `blind`: through which NIC queue pair, if it was blind.
+    /// Records the first transmission of a segment; `direct`: in which epoch, if it is placed directly.
     pub(crate) fn push(
         &mut self,
         now: Time,
         next: Next,
         path: PathId,
-        blind: Option<Fence>,
+        direct: Option<NicEpoch>,
     ) -> Psn {
         let Next { source, offset, len } = next;
         let psn = self.next();
@@ -163,8 +163,8 @@ impl Window {
             sent_at,
             again,
             order,
-            blind_path: blind.and_then(|fence| NonZeroU16::new(fence.path.get() + 1)),
-            blind_generation: blind.map_or(0, |fence| fence.generation),
+            direct_path: direct.and_then(|epoch| NonZeroU16::new(epoch.path.get() + 1)),
+            direct_epoch: direct.map_or(0, |epoch| epoch.number),
         });
         self.in_flight += Segment::wire_len(len);
         self.flying += 1;
@@ -210,12 +210,12 @@ impl Window {
         self.flying += 1;
     }
 
-    /// The transmission of a segment that was to be blind was not. Returns through what it was to be.
-    pub(crate) fn staged(&mut self, psn: Psn) -> Option<Fence> {
+    /// A segment that was to be placed directly was staged. Returns in which epoch it was to be.
+    pub(crate) fn staged(&mut self, psn: Psn) -> Option<NicEpoch> {
         let segment = self.get_mut(psn).filter(|segment| !segment.again)?;
-        let fence = segment.fence();
-        segment.blind_path = None;
-        fence
+        let epoch = segment.epoch();
+        segment.direct_path = None;
+        epoch
     }
 
     /// Everything below `cumulative` has arrived, and what the bitmap `beyond` says (bit 0 of the first
@@ -461,15 +461,15 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_remembers_its_blind_transmission_whatever_path_it_takes_again() {
+    fn a_segment_remembers_its_direct_transmission_whatever_path_it_takes_again() {
         let mut window = window(1);
-        let fence = Fence { path: PathId::new(4095), generation: u32::MAX };
+        let epoch = NicEpoch { path: PathId::new(4095), number: u32::MAX };
         let next = Next { source: 0, offset: 0, len: 40 };
-        let psn = window.push(Time::ZERO, next, fence.path, Some(fence));
+        let psn = window.push(Time::ZERO, next, epoch.path, Some(epoch));
         window.lose_one(psn, &mut |_| {});
         window.resend(Time::ZERO, psn, PathId::new(2));
-        assert_eq!(window.get(psn).unwrap().fence(), Some(fence));
-        assert_eq!(window.get(Psn(10)).unwrap().fence(), None);
+        assert_eq!(window.get(psn).unwrap().epoch(), Some(epoch));
+        assert_eq!(window.get(Psn(10)).unwrap().epoch(), None);
     }
 
     #[test]

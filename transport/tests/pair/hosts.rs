@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use braid_lb::{LbPolicy, PathSet};
 use braid_transport::{
-    Admit, Arrival, Completion, Disconnect, Endpoint, EndpointConfig, Placement, QpConfig, QpSlot,
-    QpState, QueuePair, Remote, RemoteAddr, SendOp, TransmitBody,
+    Admit, Arrival, Completion, Disconnect, Endpoint, EndpointConfig, NicEpoch, Placement,
+    QpConfig, QpSlot, QpState, QueuePair, Remote, RemoteAddr, SendOp, TransmitBody,
 };
 use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, PathId, QpId, Time, Token};
 
@@ -151,9 +151,9 @@ impl Pair {
     }
 
     /// The receiver tells the sender that a path has another NIC queue pair.
-    pub(crate) fn renew(&mut self, path: PathId, generation: u32) {
+    pub(crate) fn begin_epoch(&mut self, epoch: NicEpoch) {
         let Host { endpoint, slot, .. } = &mut self.sender;
-        endpoint.renewed(self.now, *slot, path, generation);
+        endpoint.begin_epoch(*slot, epoch);
     }
 
     /// The network tells the sender that it has lost a segment.

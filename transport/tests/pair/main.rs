@@ -1,7 +1,7 @@
 //! A sender and a receiver whose packets the test carries by hand, in virtual time.
 
 mod acks;
-mod blind;
+mod direct;
 mod disconnect;
 mod end;
 #[path = "../everything/mod.rs"]

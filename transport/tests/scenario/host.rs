@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use braid_lb::PathSet;
 use braid_transport::{
-    Access, Admit, Arrival, Completion, Disconnects, Endpoint, EndpointConfig, Event, Fence,
-    Landing, PdId, Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
+    Access, Admit, Arrival, Completion, Disconnects, Endpoint, EndpointConfig, Event, Landing,
+    NicEpoch, PdId, Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
 };
 use braid_wire::{
     Ack, Control, ControlKind, Crc, DATA_HEADER_LEN, DataHeader, Opcode, Packet, PathId, Probe,
@@ -16,8 +16,8 @@ use braid_wire::{
 use super::ledger::{Arrivals, Questions};
 use super::memory::HostMemory;
 use super::network::{Datagram, Kind, Network};
+use super::nic_qps::NicQps;
 use super::trace::{Trace, What};
-use super::trunk::Trunk;
 
 /// One queue pair, as its driver knows it.
 pub(crate) struct Link {
@@ -33,8 +33,8 @@ pub(crate) struct Link {
     /// What has arrived, to tell whether acks say so.
     arrivals: Arrivals,
     questions: Questions,
-    /// Through which blind segments arrive.
-    trunk: Trunk,
+    /// Through which segments placed directly arrive.
+    nic_qps: NicQps,
 }
 
 pub(crate) struct Host {
@@ -48,17 +48,17 @@ pub(crate) struct Host {
     /// What the driver answers on its own account.
     replies: Vec<(Control, Option<PathId>)>,
     /// Which NIC queue pairs it has made; the peer's queue pair is to hear of it.
-    renewals: Vec<(QpId, Fence)>,
+    epochs: Vec<(QpId, NicEpoch)>,
     train_segments: u32,
     peer_receive_buffer: u64,
-    /// Payload bytes of a blind segment, at most; 0: there are none.
-    blind: u16,
+    /// Payload bytes of a segment placed directly, at most; 0: there are none.
+    direct: u16,
     /// When data or an ack was last sent.
     pub(crate) last_traffic: Time,
 }
 
 impl Link {
-    pub(crate) fn new(id: QpId, pd: PdId, remote: Remote, slot: QpSlot, trunk: Trunk) -> Self {
+    pub(crate) fn new(id: QpId, pd: PdId, remote: Remote, slot: QpSlot, nic_qps: NicQps) -> Self {
         Link {
             id,
             pd,
@@ -68,7 +68,7 @@ impl Link {
             quiet: false,
             arrivals: Arrivals::default(),
             questions: Questions::default(),
-            trunk,
+            nic_qps,
         }
     }
 }
@@ -91,10 +91,10 @@ impl Host {
             inbox: VecDeque::new(),
             disconnects,
             replies: Vec::new(),
-            renewals: Vec::new(),
+            epochs: Vec::new(),
             train_segments: config.train_segments,
             peer_receive_buffer: config.peer_receive_buffer,
-            blind: config.blind.map_or(0, |blind| blind.trusted),
+            direct: config.direct.map_or(0, |direct| direct.long),
             last_traffic: Time::ZERO,
         }
     }
@@ -126,8 +126,8 @@ impl Host {
     }
 
     fn take_in(&mut self, now: Time, datagram: &Datagram, trace: &mut Trace) {
-        if let Kind::Renewed(id, fence) = datagram.kind {
-            return self.on_renewed(now, id, fence, trace);
+        if let Kind::Epoch(id, epoch) = datagram.kind {
+            return self.on_epoch(now, id, epoch, trace);
         }
         let verb = match (datagram.damaged, datagram.forged) {
             (true, _) => "gets damaged",
@@ -173,13 +173,13 @@ impl Host {
         assert!(!datagram.damaged, "a damaged packet passes all checks: {header:?}");
         let Some((index, slot)) = self.slot_of(header.qp) else { return };
         let Kind::Packet(placement) = datagram.kind else { return };
-        if let Placement::Blind(fence) = placement
-            && !self.write_blindly(index, header, payload, fence)
+        if let Placement::Direct(epoch) = placement
+            && !self.write_directly(index, header, payload, epoch)
         {
             return trace.record(
                 now,
                 self.index,
-                What::Note(format!("closed or forbidden: {fence:?}")),
+                What::Note(format!("closed or forbidden: {epoch:?}")),
             );
         }
         let (path, congestion) = (datagram.path, datagram.marked);
@@ -187,9 +187,9 @@ impl Host {
         let admit = self.endpoint.on_arrival(now, slot, &arrival, &self.memory);
         let stranger = admit == Admit::Refuse(Refusal::Token);
         assert_eq!(stranger, datagram.forged, "{admit:?} for {header:?}");
-        if let (Placement::Staged { fence: Some(fence) }, false) = (placement, stranger) {
+        if let (Placement::Staged { closes: Some(epoch) }, false) = (placement, stranger) {
             let link = &mut self.links[index];
-            self.renewals.push((link.remote.qp, link.trunk.close(fence)));
+            self.epochs.push((link.remote.qp, link.nic_qps.close(epoch)));
         }
         match admit {
             Admit::Take(landing) => {
@@ -207,28 +207,28 @@ impl Host {
     }
 
     /// What the NIC does before anybody is asked; false: nothing, and nobody hears of the packet.
-    fn write_blindly(
+    fn write_directly(
         &mut self,
         link: usize,
         header: &DataHeader,
         payload: &[u8],
-        fence: Fence,
+        epoch: NicEpoch,
     ) -> bool {
         let is_write = matches!(header.opcode, Opcode::Write | Opcode::WriteImm);
-        assert!(is_write && header.len > 0, "{header:?} is blind");
-        assert!(!header.retransmission, "a retransmission is blind: {header:?}");
+        assert!(is_write && header.len > 0, "{header:?} is placed directly");
+        assert!(!header.retransmission, "a retransmission is placed directly: {header:?}");
         let receives = self.state(link).is_some_and(QpState::receives);
         let addr = header.address.wrapping_add(header.offset.into());
         let link = &self.links[link];
         receives
-            && link.trunk.is_open(fence)
-            && self.memory.write_blindly(link.pd, header.rkey, addr, payload)
+            && link.nic_qps.is_open(epoch)
+            && self.memory.write_directly(link.pd, header.rkey, addr, payload)
     }
 
-    fn on_renewed(&mut self, now: Time, id: QpId, fence: Fence, trace: &mut Trace) {
-        trace.record(now, self.index, What::Note(format!("hears of {fence:?}")));
+    fn on_epoch(&mut self, now: Time, id: QpId, epoch: NicEpoch, trace: &mut Trace) {
+        trace.record(now, self.index, What::Note(format!("hears of {epoch:?}")));
         if let Some((_, slot)) = self.slot_of(id) {
-            self.endpoint.renewed(now, slot, fence.path, fence.generation);
+            self.endpoint.begin_epoch(slot, epoch);
         }
     }
 
@@ -297,7 +297,7 @@ impl Host {
                 && !matches!(transmit.body, TransmitBody::Probe(..));
             let (placement, fragments) = match transmit.body {
                 TransmitBody::Segment { placement, oversize, .. } => (placement, oversize),
-                _ => (Placement::Staged { fence: None }, false),
+                _ => (Placement::Staged { closes: None }, false),
             };
             if let Some((bytes, path)) = self.encode(now, transmit) {
                 let path = path.filter(|_| !by_port);
@@ -314,12 +314,12 @@ impl Host {
         for (control, path) in std::mem::take(&mut self.replies) {
             let mut bytes = Vec::new();
             control.encode(&mut bytes);
-            let plain = Placement::Staged { fence: None };
+            let plain = Placement::Staged { closes: None };
             let verb = network.send(now, self.index, &bytes, path, false, plain);
             trace.packet(now, self.index, verb, &bytes);
         }
-        for (qp, fence) in self.renewals.drain(..) {
-            network.tell_renewed(now, self.index, qp, fence);
+        for (qp, epoch) in self.epochs.drain(..) {
+            network.tell_epoch(now, self.index, qp, epoch);
         }
     }
 
@@ -345,7 +345,7 @@ impl Host {
                 let link = &mut self.links[index];
                 let train = &mut link.trains[usize::from(header.opcode.is_response())];
                 follow(train, path, train_start, self.train_segments);
-                link.check_header(&header, access, self.blind);
+                link.check_header(&header, access, self.direct);
                 link.questions.ask(&header, link.remote.max_rd_atomic);
                 assert_eq!((pd, crc), (self.links[index].pd, self.links[index].remote.crc));
                 let Some(payload) = self.memory.gather(pd, access, &gather) else {
@@ -415,10 +415,10 @@ fn encode_data(header: DataHeader, payload: &[u8], crc: Crc, bytes: &mut Vec<u8>
 }
 
 impl Link {
-    fn check_header(&self, header: &DataHeader, access: Access, blind: u16) {
+    fn check_header(&self, header: &DataHeader, access: Access, direct: u16) {
         let remote = &self.remote;
         let is_write = matches!(header.opcode, Opcode::Write | Opcode::WriteImm);
-        let longest = if is_write { remote.mtu.max(blind) } else { remote.mtu };
+        let longest = if is_write { remote.mtu.max(direct) } else { remote.mtu };
         assert_eq!((header.qp, header.token), (remote.qp, remote.token));
         assert!(header.len <= longest, "a segment of {} bytes", header.len);
         let response = header.opcode.is_response();

@@ -13,9 +13,9 @@ use super::pattern::{background, differs};
 const REGION_LEN: u64 = 1 << 26;
 const BLOCK_SHIFT: u32 = 40;
 
-/// How a failure reads whose cause is a blind write into memory that the application has back.
+/// How a failure reads whose cause is a direct write into memory that the application has back.
 pub(crate) const BLIND_AND_LATE: &str =
-    "are written blindly, but their work request is not under way";
+    "are written directly, but their work request is not under way";
 
 /// What a block of memory is for, which decides what its region allows: as little as possible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -230,7 +230,13 @@ impl HostMemory {
     }
 
     /// A NIC writes payload before anybody has looked at it. False: the key does not allow it.
-    pub(crate) fn write_blindly(&mut self, pd: PdId, rkey: u32, addr: u64, payload: &[u8]) -> bool {
+    pub(crate) fn write_directly(
+        &mut self,
+        pd: PdId,
+        rkey: u32,
+        addr: u64,
+        payload: &[u8],
+    ) -> bool {
         let len = payload.len() as u64;
         if self.regions.check(pd, rkey, addr, len, Access::REMOTE_WRITE).is_err() {
             return false;
@@ -240,7 +246,7 @@ impl HostMemory {
         if addr - block.base >= block.bytes.borrow().len() as u64 {
             return true; // the empty end of a region, where a message that leaves it begins
         }
-        let id = self.find(addr, len).expect("a blind write is in a buffer");
+        let id = self.find(addr, len).expect("a direct write is in a buffer");
         let block = &mut self.blocks[id.block];
         let state = block.areas[id.index].state;
         assert_eq!(state, State::Open, "{len} bytes at {addr:#x} {BLIND_AND_LATE}");

@@ -7,6 +7,7 @@ mod judge;
 mod ledger;
 pub(crate) mod memory;
 mod network;
+mod nic_qps;
 pub(crate) mod outcomes;
 mod pattern;
 mod plan;
@@ -15,7 +16,6 @@ mod route;
 mod sabotage;
 mod settings;
 mod trace;
-mod trunk;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use braid_transport::{Fence, Placement};
+use braid_transport::{NicEpoch, Placement};
 use braid_wire::{
     Control, ControlKind, Crc, FinalAck, NakCode, Opcode, Packet, PathId, Probe, ProbeKind, QpId,
     Time, Token,
@@ -91,14 +91,14 @@ pub(crate) enum Kind {
     /// One of the protocol's own.
     Packet(Placement),
     /// From driver to driver, without bytes here: this end of a queue pair receives with another NIC queue pair.
-    Renewed(QpId, Fence),
+    Epoch(QpId, NicEpoch),
 }
 
 impl Kind {
-    pub(crate) const PLAIN: Kind = Kind::Packet(Placement::Staged { fence: None });
+    pub(crate) const PLAIN: Kind = Kind::Packet(Placement::Staged { closes: None });
 
-    fn is_blind(self) -> bool {
-        matches!(self, Kind::Packet(Placement::Blind(_)))
+    fn is_direct(self) -> bool {
+        matches!(self, Kind::Packet(Placement::Direct(_)))
     }
 }
 
@@ -164,8 +164,8 @@ impl Network {
             return "lost";
         }
         let repeats = stormy && self.rng.random_bool(self.faults.duplicate);
-        // A NIC would write it twice: blind placement relies on networks that do not do that.
-        let copies = if repeats && !kind.is_blind() { 2 } else { 1 };
+        // A NIC would write it twice: direct placement relies on networks that do not do that.
+        let copies = if repeats && !kind.is_direct() { 2 } else { 1 };
         for _ in 0..copies {
             self.launch(now, from, bytes, path, kind, stormy);
         }
@@ -176,14 +176,14 @@ impl Network {
     }
 
     /// Takes word of a new NIC queue pair, which may get lost or be late like everything else.
-    pub(crate) fn tell_renewed(&mut self, now: Time, from: usize, qp: QpId, fence: Fence) {
+    pub(crate) fn tell_epoch(&mut self, now: Time, from: usize, qp: QpId, epoch: NicEpoch) {
         let stormy = now < self.faults.calm_at;
-        let swallowed = stormy && self.faults.dead.swallows(now, fence.path);
+        let swallowed = stormy && self.faults.dead.swallows(now, epoch.path);
         if swallowed || (stormy && self.rng.random_bool(self.faults.loss[from])) {
             return;
         }
         let (marked, damaged, forged) = (false, false, false);
-        let (bytes, path, kind) = (Vec::new(), fence.path, Kind::Renewed(qp, fence));
+        let (bytes, path, kind) = (Vec::new(), epoch.path, Kind::Epoch(qp, epoch));
         self.depart(now, from, Datagram { bytes, path, marked, damaged, forged, kind }, stormy);
     }
 

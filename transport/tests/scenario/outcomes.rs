@@ -105,8 +105,8 @@ pub(crate) fn build(seed: u64, leaks: bool) -> World {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut settings = Settings { leaks, ..Settings::random(&mut rng, seed) };
     kind.adapt(&mut settings, &mut rng);
-    let is_blind = settings.endpoint.blind.is_some();
-    if let Some(route) = Route::random(seed, settings.mtu).filter(|_| !is_blind && kind.recovers())
+    let is_direct = settings.endpoint.direct.is_some();
+    if let Some(route) = Route::random(seed, settings.mtu).filter(|_| !is_direct && kind.recovers())
     {
         settings.over(route);
     }

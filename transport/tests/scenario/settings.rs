@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use braid_cc::{CcConfig, DcqcnConfig, FixedRate, FixedWindow};
 use braid_lb::LbPolicy;
-use braid_transport::{BlindConfig, EndpointConfig, LossRecovery, QpConfig};
+use braid_transport::{DirectConfig, EndpointConfig, LossRecovery, QpConfig};
 use braid_wire::{Crc, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -73,7 +73,7 @@ impl Settings {
             crc: if rng.random_bool(0.75) { Crc::On } else { Crc::Off },
             policy,
             paths: pick(rng, &[1, 2, 16, 64]),
-            endpoint: EndpointConfig { blind: blind(seed, mtu), ..endpoint(rng, mtu) },
+            endpoint: EndpointConfig { direct: direct(seed, mtu), ..endpoint(rng, mtu) },
             qp: [queue_pair(rng, mtu, recovery), queue_pair(rng, mtu, recovery)],
             faults: faults(rng),
             route: Route::default(),
@@ -101,12 +101,12 @@ impl Settings {
 
 /// Half of the scenarios, in segments as long as others or longer, and shorter on trial. Not drawn from the others'
 /// source, so that seeds mean what they always did.
-fn blind(seed: u64, mtu: u16) -> Option<BlindConfig> {
+fn direct(seed: u64, mtu: u16) -> Option<DirectConfig> {
     let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x626C_696E);
-    rng.random_bool(0.5).then(|| BlindConfig {
-        trusted: mtu * pick(&mut rng, &[1, 1, 3, 4]),
-        tried: mtu / pick(&mut rng, &[1, 1, 2, 3]),
-        rest: micros(pick(&mut rng, &[100, 5_000, 200_000])),
+    rng.random_bool(0.5).then(|| DirectConfig {
+        long: mtu * pick(&mut rng, &[1, 1, 3, 4]),
+        short: mtu / pick(&mut rng, &[1, 1, 2, 3]),
+        hold_down: micros(pick(&mut rng, &[100, 5_000, 200_000])),
     })
 }
 
@@ -151,7 +151,7 @@ fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
         ping_interval: Duration::from_millis(500),
         // Bad luck alone must not kill a peer that is there.
         peer_timeout: Duration::from_secs(30),
-        blind: None,
+        direct: None,
         joint_trains: mtu.is_multiple_of(2),
     }
 }

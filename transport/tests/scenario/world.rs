@@ -11,12 +11,12 @@ use rand_pcg::Pcg64Mcg;
 use super::host::{Host, Link, TURN};
 use super::memory::HostMemory;
 use super::network::Network;
+use super::nic_qps::NicQps;
 use super::plan::Planner;
 use super::queue::{Drain, Queue};
 use super::sabotage::Sabotage;
 use super::settings::{Settings, pick};
 use super::trace::Trace;
-use super::trunk::Trunk;
 
 /// No scenario needs nearly as many events; one that does goes round in circles.
 const MAX_EVENTS: u64 = 3_000_000;
@@ -254,5 +254,5 @@ fn connect(
     queue_pair.modify(QpState::Init).expect("RESET goes to INIT");
     let slot = target.endpoint.adopt(Time::ZERO, queue_pair, remote, &mut target.paths);
     assert_eq!(target.endpoint.qp(slot).state(), QpState::ReadyToSend);
-    target.links.push(Link::new(ours.qp, pd, remote, slot, Trunk::new(settings.leaks)));
+    target.links.push(Link::new(ours.qp, pd, remote, slot, NicQps::new(settings.leaks)));
 }

@@ -87,7 +87,7 @@ impl Datapath for DatagramDatapath {
             receive_buffer: u32::try_from(caps.receive_buffer).unwrap_or(u32::MAX),
             checks_payloads: true,
             search_path_mtu: caps.has_hops,
-            blind: None,
+            direct: None,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Trunks over a device without hardware, whose peer sends what it likes.
+//! Connections over a device without hardware, whose peer sends what it likes.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use braid_transport::{Access, PdId, Placement, Regions, SgList};
 use braid_verbs::fake;
 use braid_wire::{
-    Crc, DataHeader, FRAME_LEN, Frame, Note, NoteBody, Opcode, PathId, QpId, Time, Token,
-    TrunkAddress,
+    Crc, DataHeader, FRAME_LEN, Frame, NicAddress, Note, NoteBody, Opcode, PathId, QpId, Time,
+    Token,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 
-use super::Trunks;
+use super::Connections;
 use crate::datapath::{Arrived, Owner, Partner, Readable, Segment, Via};
 use crate::verbs::device::Device;
 use crate::verbs::segments::Segments;
@@ -26,12 +26,12 @@ const TOKEN: Token = Token(0x1234_5678);
 enum Seen {
     Packet(Vec<u8>),
     Placed(PathId),
-    Renewed(PathId, u32),
+    Epoch(PathId, u32),
     Refused,
 }
 
 struct Host {
-    trunks: Trunks,
+    connections: Connections,
     fake: fake::Device,
     now: Time,
 }
@@ -40,24 +40,24 @@ impl Host {
     fn new(paths: usize) -> Self {
         let fake = fake::Device::new();
         let device = Arc::new(Device::fake(&fake));
-        let trunks =
-            Trunks::new(device, paths, Segments::new(MTU, None)).expect("it refuses nothing");
-        Host { trunks, fake, now: Time::from_nanos(1 << 40) }
+        let connections =
+            Connections::new(device, paths, Segments::new(MTU, None)).expect("it refuses nothing");
+        Host { connections, fake, now: Time::from_nanos(1 << 40) }
     }
 
-    /// A trunk whose peer has the same addresses. Returns where it is.
-    fn join(&mut self, id: u32) -> TrunkAddress {
+    /// A connection whose peer has the same addresses. Returns where it is.
+    fn join(&mut self, id: u32) -> NicAddress {
         let id = QpId::new(id);
         let owner = Owner { id, token: TOKEN, pd: PdId(0), access: Access::ALL };
-        let address = self.trunks.open(owner).expect("it refuses nothing");
+        let address = self.connections.open(owner).expect("it refuses nothing");
         let partner = Partner { id, token: TOKEN, ip: IpAddr::V4(Ipv4Addr::LOCALHOST) };
-        self.trunks.join(id, partner, &address).expect("it refuses nothing");
-        TrunkAddress::decode(&address).expect("it is ours")
+        self.connections.join(id, partner, &address).expect("it refuses nothing");
+        NicAddress::decode(&address).expect("it is ours")
     }
 
-    /// The number of the lane's NIC queue pair, as it is now.
-    fn lane(&self, id: u32, index: usize) -> Option<u32> {
-        self.trunks.trunks[&QpId::new(id)].lanes[index].number()
+    /// The number of a path's NIC queue pair, as it is now.
+    fn nic_qp(&self, id: u32, index: usize) -> Option<u32> {
+        self.connections.connections[&QpId::new(id)].nic_qps[index].number()
     }
 
     fn poll(&mut self) -> Vec<Seen> {
@@ -66,18 +66,18 @@ impl Host {
             seen.push(match arrived {
                 Arrived::Packet(packet) => Seen::Packet(packet.bytes.to_vec()),
                 Arrived::Placed(path, _) => Seen::Placed(path),
-                Arrived::Renewed(_, path, generation) => Seen::Renewed(path, generation),
+                Arrived::Epoch(_, epoch) => Seen::Epoch(epoch.path, epoch.number),
                 Arrived::Refused => Seen::Refused,
-                Arrived::Routes(_) | Arrived::Failed => unreachable!("trunks say neither"),
+                Arrived::Routes(_) | Arrived::Failed => unreachable!("connections say neither"),
             });
         };
-        self.trunks.poll(self.now, &Regions::new([0; 16]), &mut sink);
+        self.connections.poll(self.now, &Regions::new([0; 16]), &mut sink);
         seen
     }
 
     /// Polls until nothing has come any more.
     fn drain(&mut self) {
-        let mut poll = || self.trunks.poll(self.now, &Regions::new([0; 16]), &mut |_| ());
+        let mut poll = || self.connections.poll(self.now, &Regions::new([0; 16]), &mut |_| ());
         assert!((0..10_000).any(|_| poll() == 0), "it is never quiet");
     }
 
@@ -85,8 +85,8 @@ impl Host {
     fn ship(&mut self, id: u32, path: PathId, again: bool) {
         let header = DataHeader { retransmission: again, ..some_header() };
         let (gather, regions) = (SgList::new(), Regions::new([0; 16]));
-        let placement = Placement::Staged { fence: None };
-        if self.trunks.has_room() {
+        let placement = Placement::Staged { closes: None };
+        if self.connections.has_room() {
             let payload = Readable::check(&gather, (PdId(0), Access::ALL), &regions);
             let segment = Segment {
                 id: QpId::new(id),
@@ -99,23 +99,23 @@ impl Host {
                 oversize: false,
                 placement,
             };
-            self.trunks.ship(self.now, &segment);
+            self.connections.ship(self.now, &segment);
         }
     }
 
-    /// A message on the lane of that number.
-    fn deliver(&mut self, lane: u32, frame: Frame, body: &[u8]) -> Vec<Seen> {
-        assert!(self.fake.deliver(lane, &message(frame, body)), "there is a receive");
+    /// A message on the NIC queue pair of that number.
+    fn deliver(&mut self, nic_qp: u32, frame: Frame, body: &[u8]) -> Vec<Seen> {
+        assert!(self.fake.deliver(nic_qp, &message(frame, body)), "there is a receive");
         self.poll()
     }
 
-    /// A packet that has this generation of path 0 closed, on the safe lane.
-    fn fence(&mut self, address: &TrunkAddress, generation: u32) -> Vec<Seen> {
-        let safe = *address.lanes.last().expect("there is one");
-        self.deliver(safe, Frame::packet(PathId::new(0), Some((PathId::new(0), generation))), b"x")
+    /// A packet that has this epoch of path 0 closed, on the safe NIC queue pair.
+    fn close(&mut self, address: &NicAddress, epoch: u32) -> Vec<Seen> {
+        let safe = *address.nic_qps.last().expect("there is one");
+        self.deliver(safe, Frame::packet(PathId::new(0), Some((PathId::new(0), epoch))), b"x")
     }
 
-    fn note(&mut self, address: &TrunkAddress, id: u32, body: NoteBody) -> Vec<Seen> {
+    fn note(&mut self, address: &NicAddress, id: u32, body: NoteBody) -> Vec<Seen> {
         let note = Note { qp: QpId::new(id), token: TOKEN, body };
         let mut datagram = vec![0; 40];
         datagram.extend(message(Frame::note(), &note.encode()));
@@ -141,37 +141,37 @@ fn taken() -> Vec<Seen> {
 }
 
 #[test]
-fn a_fence_closes_its_lane_before_its_packet_is_taken() {
+fn a_nic_qp_is_closed_before_its_packet_is_taken() {
     let mut host = Host::new(2);
     let address = host.join(5);
     let made = host.made();
-    assert_eq!(host.fence(&address, 0), taken());
-    assert_ne!(host.lane(5, 0), Some(address.lanes[0]));
-    assert!(!host.fake.deliver(address.lanes[0], b"late"), "nothing lands there any more");
-    assert_eq!(host.fence(&address, 0), taken(), "told again");
+    assert_eq!(host.close(&address, 0), taken());
+    assert_ne!(host.nic_qp(5, 0), Some(address.nic_qps[0]));
+    assert!(!host.fake.deliver(address.nic_qps[0], b"late"), "nothing lands there any more");
+    assert_eq!(host.close(&address, 0), taken(), "told again");
     assert_eq!(host.made(), made + 1);
 }
 
 #[test]
-fn a_fence_of_a_generation_that_nobody_was_told_of_is_refused() {
+fn an_epoch_that_nobody_was_told_of_is_refused() {
     let mut host = Host::new(2);
     let address = host.join(5);
     let made = host.made();
-    for generation in [1, 7, u32::MAX, u32::MAX] {
-        assert_eq!(host.fence(&address, generation), [Seen::Refused], "{generation}");
+    for epoch in [1, 7, u32::MAX, u32::MAX] {
+        assert_eq!(host.close(&address, epoch), [Seen::Refused], "{epoch}");
     }
-    assert_eq!((host.made(), host.lane(5, 0)), (made, Some(address.lanes[0])));
-    assert_eq!(host.fence(&address, 0), taken(), "what was told of still goes");
+    assert_eq!((host.made(), host.nic_qp(5, 0)), (made, Some(address.nic_qps[0])));
+    assert_eq!(host.close(&address, 0), taken(), "what was told of still goes");
 }
 
 #[test]
-fn a_peer_that_fences_all_it_is_told_of_has_lanes_made_now_and_then() {
+fn a_peer_that_closes_all_it_is_told_of_has_nic_qps_made_now_and_then() {
     let mut host = Host::new(2);
     let address = host.join(5);
     let made = host.made();
     for _ in 0..50 {
-        let generation = host.trunks.trunks[&QpId::new(5)].lanes[0].generation;
-        assert_eq!(host.fence(&address, generation), taken(), "it is closed");
+        let epoch = host.connections.connections[&QpId::new(5)].nic_qps[0].epoch;
+        assert_eq!(host.close(&address, epoch), taken(), "it is closed");
         host.pass(10);
     }
     assert_eq!(host.made() - made, 5, "in half a second");
@@ -183,17 +183,17 @@ fn a_peer_that_renews_with_every_note_is_followed_now_and_then() {
     let address = host.join(5);
     let before = host.fake.took("ibv_modify_qp");
     let mut followed = 0;
-    for generation in 1..=50 {
-        let path = PathId::new(generation as u16 % 2);
-        let body = NoteBody::Renewed { path, generation, lane: 9 };
+    for epoch in 1..=50 {
+        let path = PathId::new(epoch as u16 % 2);
+        let body = NoteBody::NewEpoch { path, epoch, nic_qp: 9 };
         let seen = host.note(&address, 5, body);
         followed += seen.len();
-        assert!(seen.is_empty() || seen == [Seen::Renewed(path, generation)]);
+        assert!(seen.is_empty() || seen == [Seen::Epoch(path, epoch)]);
         host.pass(10);
     }
-    assert_eq!(followed, 10, "of both lanes, in half a second");
+    assert_eq!(followed, 10, "of both NIC queue pairs, in half a second");
     assert_eq!(host.fake.took("ibv_modify_qp") - before, 4 * followed);
-    let body = NoteBody::Renewed { path: PathId::new(0), generation: u32::MAX, lane: 9 };
+    let body = NoteBody::NewEpoch { path: PathId::new(0), epoch: u32::MAX, nic_qp: 9 };
     host.pass(1_000);
     assert_eq!(host.note(&address, 5, body).len(), 1);
     assert_eq!(host.note(&address, 5, body).len(), 0, "it is no news");
@@ -204,33 +204,34 @@ fn a_peer_that_asks_without_end_leaves_room_for_acknowledgements() {
     let mut host = Host::new(2);
     let (address, other) = (host.join(5), QpId::new(6));
     host.join(6);
-    host.fence(&address, 0);
+    host.close(&address, 0);
     for _ in 0..300 {
         host.note(&address, 5, NoteBody::Ask { rkey: 1 });
-        host.fence(&address, 0);
+        host.close(&address, 0);
     }
     let before = host.fake.took("post_send");
-    (0..100).for_each(|_| host.trunks.note(other, PathId::new(0), b"an acknowledgement"));
+    (0..100).for_each(|_| host.connections.note(other, PathId::new(0), b"an acknowledgement"));
     assert_eq!(host.fake.took("post_send") - before, 100);
 }
 
 #[test]
-fn a_lane_that_cannot_be_closed_is_counted_once() {
+fn a_nic_qp_that_cannot_be_closed_is_counted_once() {
     let mut host = Host::new(2);
     let address = host.join(5);
-    let lane = &mut host.trunks.trunks.get_mut(&QpId::new(5)).expect("it is there").lanes[0];
-    (0..3).for_each(|_| _ = lane.number_send(None));
-    host.trunks.outstanding += 3;
+    let nic_qp =
+        &mut host.connections.connections.get_mut(&QpId::new(5)).expect("it is there").nic_qps[0];
+    (0..3).for_each(|_| _ = nic_qp.number_send(None));
+    host.connections.outstanding += 3;
     host.fake.set_failing(Some("ibv_modify_qp"));
     for _ in 0..3 {
-        assert_eq!(host.fence(&address, 0), [], "it might still land");
-        assert_eq!(host.trunks.outstanding, 3);
+        assert_eq!(host.close(&address, 0), [], "it might still land");
+        assert_eq!(host.connections.outstanding, 3);
     }
     host.fake.set_failing(None);
-    assert_eq!(host.fence(&address, 0), taken());
-    assert_eq!(host.trunks.outstanding, 0);
+    assert_eq!(host.close(&address, 0), taken());
+    assert_eq!(host.connections.outstanding, 0);
     host.fake.set_failing(Some("ibv_modify_qp"));
-    host.trunks.close(QpId::new(5));
+    host.connections.close(QpId::new(5));
     assert_eq!(host.fake.alive().iter().filter(|what| **what == "qp").count(), 1, "the control's");
 }
 
@@ -239,13 +240,13 @@ fn no_completion_queue_gets_more_receives_than_it_has_room_for() {
     let mut host = Host::new(16);
     let addresses: Vec<_> = (0..12).map(|id| host.join(5 + id)).collect();
     assert!(!host.fake.is_overcommitted());
-    // What came before a lane was made anew takes room as well.
+    // What came before a NIC queue pair was made anew takes room as well.
     for _ in 0..3 {
         for (id, address) in (5..).zip(&addresses) {
-            let lane = host.lane(id, 0).expect("it is open");
-            while host.fake.deliver(lane, &message(Frame::packet(PathId::new(0), None), b"y")) {}
-            let generation = host.trunks.trunks[&QpId::new(id)].lanes[0].generation;
-            host.fence(address, generation);
+            let nic_qp = host.nic_qp(id, 0).expect("it is open");
+            while host.fake.deliver(nic_qp, &message(Frame::packet(PathId::new(0), None), b"y")) {}
+            let epoch = host.connections.connections[&QpId::new(id)].nic_qps[0].epoch;
+            host.close(address, epoch);
         }
         host.pass(1_000);
         host.drain();
@@ -254,7 +255,7 @@ fn no_completion_queue_gets_more_receives_than_it_has_room_for() {
     let queues = |host: &Host| host.fake.took("ibv_create_cq");
     let before = queues(&host);
     for id in 5..17 {
-        host.trunks.close(QpId::new(id));
+        host.connections.close(QpId::new(id));
     }
     (0..12).for_each(|id| drop(host.join(105 + id)));
     assert_eq!(queues(&host), before, "room is used again");
@@ -262,13 +263,13 @@ fn no_completion_queue_gets_more_receives_than_it_has_room_for() {
 }
 
 #[test]
-fn a_lane_that_has_failed_keeps_nobody_busy() {
+fn a_nic_qp_that_has_failed_keeps_nobody_busy() {
     let mut host = Host::new(2);
     let address = host.join(5);
-    host.fake.flush(address.lanes[0]);
+    host.fake.flush(address.nic_qps[0]);
     host.drain();
-    assert_eq!(host.fence(&address, 0), taken());
-    assert!(host.fake.deliver(host.lane(5, 0).expect("it is open"), b"another has its place"));
+    assert_eq!(host.close(&address, 0), taken());
+    assert!(host.fake.deliver(host.nic_qp(5, 0).expect("it is open"), b"another has its place"));
 }
 
 /// A peer that has been let in and sends whatever it likes, with all checks right.
@@ -290,8 +291,8 @@ impl Liar {
         }
     }
 
-    fn path(&mut self, lanes: usize) -> PathId {
-        PathId::new(self.number(lanes as u32 + 1) as u16)
+    fn path(&mut self, nic_qps: usize) -> PathId {
+        PathId::new(self.number(nic_qps as u32 + 1) as u16)
     }
 
     fn header(&mut self) -> Vec<u8> {
@@ -310,15 +311,15 @@ impl Liar {
         bytes
     }
 
-    fn frame(&mut self, lanes: usize) -> Frame {
-        let path = self.path(lanes);
-        let fence = (self.below(3) == 0).then(|| (self.path(lanes), self.number(4)));
+    fn frame(&mut self, nic_qps: usize) -> Frame {
+        let path = self.path(nic_qps);
+        let closes = (self.below(3) == 0).then(|| (self.path(nic_qps), self.number(4)));
         let (serial, count) = (self.number(4), self.number(20) as u8);
         match self.below(5) {
-            0 => Frame::packet(path, fence),
-            1 => Frame { fence, ..Frame::headers(serial, count) },
-            2 => Frame { fence, ..Frame::note() },
-            _ => Frame::packet(path, fence).part(serial, self.number(20) as u8, count),
+            0 => Frame::packet(path, closes),
+            1 => Frame { closes, ..Frame::headers(serial, count) },
+            2 => Frame { closes, ..Frame::note() },
+            _ => Frame::packet(path, closes).part(serial, self.number(20) as u8, count),
         }
     }
 
@@ -331,7 +332,7 @@ impl Liar {
         }
     }
 
-    fn note(&mut self, lanes: usize) -> Vec<u8> {
+    fn note(&mut self, nic_qps: usize) -> Vec<u8> {
         let rkey = self.number(9);
         let body = match self.below(3) {
             0 => NoteBody::Ask { rkey },
@@ -339,10 +340,10 @@ impl Liar {
                 let (addr, len) = (self.number(9).into(), self.number(9).into());
                 NoteBody::Tell { rkey, nic_rkey: self.number(9), addr, len }
             }
-            _ => NoteBody::Renewed {
-                path: self.path(lanes),
-                generation: self.number(4),
-                lane: self.number(9),
+            _ => NoteBody::NewEpoch {
+                path: self.path(nic_qps),
+                epoch: self.number(4),
+                nic_qp: self.number(9),
             },
         };
         let note = Note { qp: QpId::new([5, 99][self.below(2) as usize]), token: TOKEN, body };
@@ -379,29 +380,29 @@ fn whatever_a_connected_peer_sends_harms_nobody_else() {
         let mut host = Host::new(3);
         let (address, other) = (host.join(5), host.join(6));
         let mut liar = Liar { random: Pcg32::seed_from_u64(seed) };
-        let lanes = address.lanes.len();
+        let nic_qps = address.nic_qps.len();
         for _ in 0..1_500 {
-            let index = liar.below(lanes as u32) as usize;
-            let lane = host.lane(5, index);
-            match (liar.below(10), lane) {
-                (0, Some(lane)) => {
-                    _ = host.fake.deliver_imm(lane, liar.number(1 << 12), liar.number(5_000));
+            let index = liar.below(nic_qps as u32) as usize;
+            let nic_qp = host.nic_qp(5, index);
+            match (liar.below(10), nic_qp) {
+                (0, Some(nic_qp)) => {
+                    _ = host.fake.deliver_imm(nic_qp, liar.number(1 << 12), liar.number(5_000));
                 }
                 (1, _) => {
                     let is_note = liar.below(4) > 0;
                     let datagram = match is_note {
-                        true => liar.note(lanes),
-                        false => message(liar.frame(lanes), &liar.header()),
+                        true => liar.note(nic_qps),
+                        false => message(liar.frame(nic_qps), &liar.header()),
                     };
                     _ = host.fake.deliver(address.control, &[&[0; 40][..], &datagram].concat());
                 }
-                (2, Some(lane)) if liar.below(50) == 0 => host.fake.flush(lane),
+                (2, Some(nic_qp)) if liar.below(50) == 0 => host.fake.flush(nic_qp),
                 (3, _) => host.fake.finish_sends(),
-                (4, _) => host.ship(5, liar.path(lanes), liar.below(2) == 0),
-                (5, _) => host.trunks.flush(),
-                (_, Some(lane)) => {
-                    let bytes = message(liar.frame(lanes), &liar.body());
-                    _ = host.fake.deliver(lane, &bytes);
+                (4, _) => host.ship(5, liar.path(nic_qps), liar.below(2) == 0),
+                (5, _) => host.connections.flush(),
+                (_, Some(nic_qp)) => {
+                    let bytes = message(liar.frame(nic_qps), &liar.body());
+                    _ = host.fake.deliver(nic_qp, &bytes);
                 }
                 _ => {}
             }
@@ -411,18 +412,18 @@ fn whatever_a_connected_peer_sends_harms_nobody_else() {
             }
         }
         host.drain();
-        let seen = host.fence(&other, 0);
+        let seen = host.close(&other, 0);
         assert_eq!(seen, taken(), "seed {seed}: another connection goes on");
         assert!(!host.fake.is_overcommitted(), "seed {seed}");
-        let lanes = host.fake.alive().iter().filter(|what| **what == "qp").count();
-        assert!(lanes <= 1 + 2 * address.lanes.len(), "seed {seed}: {lanes} NIC queue pairs");
-        host.trunks.flush();
+        let nic_qps = host.fake.alive().iter().filter(|what| **what == "qp").count();
+        assert!(nic_qps <= 1 + 2 * address.nic_qps.len(), "seed {seed}: {nic_qps} NIC queue pairs");
+        host.connections.flush();
         host.fake.finish_sends();
-        host.trunks.quiesce();
-        host.trunks.close(QpId::new(5));
-        host.trunks.close(QpId::new(6));
-        assert_eq!(host.trunks.outstanding, 0, "seed {seed}");
-        let free = host.trunks.pools.values().map(|pool| pool.room()).sum::<usize>();
+        host.connections.quiesce();
+        host.connections.close(QpId::new(5));
+        host.connections.close(QpId::new(6));
+        assert_eq!(host.connections.outstanding, 0, "seed {seed}");
+        let free = host.connections.pools.values().map(|pool| pool.room()).sum::<usize>();
         assert_eq!(free, 256, "seed {seed}: send buffers");
     }
 }

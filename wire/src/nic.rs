@@ -1,9 +1,9 @@
-//! What is said over an RNIC beside the packets: how a trunk is reached, what stands before each
-//! message, and the notes that the two ends of a trunk exchange.
+//! What is said over an RNIC beside the packets: how a connection is reached, what stands before each
+//! message, and the notes that the two ends of a connection exchange.
 //!
-//! A *trunk* is the NIC queue pairs of one Braid queue pair: a *lane* for each path, and a last one, the
-//! safe lane, on which nothing is ever placed blindly. A message of a lane is a [`Frame`] and then one packet, or the
-//! headers of segments whose payloads follow as RDMA WRITE_WITH_IMM of the same lane.
+//! A connection has a NIC queue pair for each path, and a last one, the safe one, on which nothing is ever placed directly. A message of a NIC queue pair is a [`Frame`] and
+//! then one packet, or the headers of segments whose payloads follow as RDMA WRITE_WITH_IMM of the same NIC queue
+//! pair.
 
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -14,14 +14,14 @@ use crate::{DecodeError, MAX_ROUTING_LEN, PathId, QpId, Token};
 pub const FRAME_LEN: usize = size_of::<RawFrame>();
 /// Bytes of a [`Note`].
 pub const NOTE_LEN: usize = size_of::<RawNote>();
-/// Lanes of the largest trunk, the safe one included: as many as its address has room for.
-pub const MAX_LANES: usize = (MAX_ROUTING_LEN - size_of::<RawAddress>()) / 3;
+/// NIC queue pairs of the largest connection, the safe one included: as many as its address has room for.
+pub const MAX_NIC_QPS: usize = (MAX_ROUTING_LEN - size_of::<RawAddress>()) / 3;
 /// Most headers of one frame.
 pub const MAX_HEADERS: usize = 255;
 
 const VERSION: u8 = 1;
 
-/// Which service a trunk's lanes use (IBTA vol. 1, 9.7 and 9.8).
+/// Which service a connection's NIC queue pairs use (IBTA vol. 1, 9.7 and 9.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Service {
@@ -31,10 +31,10 @@ pub enum Service {
     Rc = 1,
 }
 
-/// How a trunk is reached.
+/// How a connection is reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TrunkAddress {
-    /// What its lanes are.
+pub struct NicAddress {
+    /// What its NIC queue pairs are.
     pub service: Service,
     /// Path MTU of its port, in bytes.
     pub mtu: u16,
@@ -42,14 +42,14 @@ pub struct TrunkAddress {
     pub control: u32,
     /// What datagrams to it carry.
     pub qkey: u32,
-    /// First PSN of every lane.
+    /// First PSN of every NIC queue pair.
     pub psn: u32,
-    /// Segments of a stream that it has receive buffers for, whatever lanes they take; not 0.
+    /// Segments of a stream that it has receive buffers for, whatever NIC queue pairs they take; not 0.
     pub credits: u16,
     /// The port's address.
     pub gid: [u8; 16],
-    /// NIC queue pair numbers, by path; the last is the safe lane's.
-    pub lanes: Vec<u32>,
+    /// NIC queue pair numbers, by path; the last is the safe NIC queue pair's.
+    pub nic_qps: Vec<u32>,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -63,16 +63,16 @@ struct RawAddress {
     psn: U32,
     gid: [u8; 16],
     credits: U16,
-    lanes: U16,
+    nic_qps: U16,
 }
 
-impl TrunkAddress {
+impl NicAddress {
     /// Its bytes, at most [`MAX_ROUTING_LEN`].
     ///
     /// # Panics
-    /// If there are more than [`MAX_LANES`] lanes: their owner checks that first.
+    /// If there are more than [`MAX_NIC_QPS`] NIC queue pairs: their owner checks that first.
     pub fn encode(&self) -> Vec<u8> {
-        assert!(self.lanes.len() <= MAX_LANES, "a trunk has too many lanes");
+        assert!(self.nic_qps.len() <= MAX_NIC_QPS, "a connection has too many NIC queue pairs");
         let raw = RawAddress {
             version: VERSION,
             service: self.service as u8,
@@ -82,10 +82,10 @@ impl TrunkAddress {
             psn: U32::new(self.psn),
             gid: self.gid,
             credits: U16::new(self.credits),
-            lanes: U16::new(self.lanes.len() as u16),
+            nic_qps: U16::new(self.nic_qps.len() as u16),
         };
         let mut out = raw.as_bytes().to_vec();
-        self.lanes.iter().for_each(|lane| out.extend_from_slice(&lane.to_be_bytes()[1..]));
+        self.nic_qps.iter().for_each(|nic_qp| out.extend_from_slice(&nic_qp.to_be_bytes()[1..]));
         out
     }
 
@@ -94,7 +94,7 @@ impl TrunkAddress {
     /// # Errors
     /// It is of another version, too short, too long, or says what cannot be.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let (raw, lanes) = RawAddress::ref_from_prefix(bytes)
+        let (raw, nic_qps) = RawAddress::ref_from_prefix(bytes)
             .map_err(|_| DecodeError::Short { have: bytes.len(), need: size_of::<RawAddress>() })?;
         if raw.version != VERSION {
             return Err(DecodeError::Version(raw.version));
@@ -107,12 +107,12 @@ impl TrunkAddress {
         if raw.credits.get() == 0 {
             return Err(DecodeError::Field("credits"));
         }
-        let count = usize::from(raw.lanes.get());
-        if count < 2 || lanes.len() != 3 * count {
+        let count = usize::from(raw.nic_qps.get());
+        if count < 2 || nic_qps.len() != 3 * count {
             return Err(DecodeError::Length);
         }
-        let number = |lane: &[u8]| u32::from_be_bytes([0, lane[0], lane[1], lane[2]]);
-        Ok(TrunkAddress {
+        let number = |nic_qp: &[u8]| u32::from_be_bytes([0, nic_qp[0], nic_qp[1], nic_qp[2]]);
+        Ok(NicAddress {
             service,
             mtu: raw.mtu.get(),
             control: raw.control.get() & 0xFF_FFFF,
@@ -120,7 +120,7 @@ impl TrunkAddress {
             psn: raw.psn.get() & 0xFF_FFFF,
             gid: raw.gid,
             credits: raw.credits.get(),
-            lanes: lanes.chunks_exact(3).map(number).collect(),
+            nic_qps: nic_qps.chunks_exact(3).map(number).collect(),
         })
     }
 }
@@ -139,7 +139,7 @@ pub enum FrameKind {
     Part = 4,
 }
 
-/// What stands before every message of a lane or of the control queue pair.
+/// What stands before every message of a NIC queue pair or of the control queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame {
     /// What follows.
@@ -150,11 +150,12 @@ pub struct Frame {
     pub index: u8,
     /// The path that a packet on the control queue pair is about.
     pub path: PathId,
-    /// Numbers a lane's frames of headers, 24 bits; the immediate data of each WRITE that belongs to one is
-    /// this, and then in the low 8 bits the place of its header. Numbers the packets of a lane that come in parts, too.
+    /// Numbers a NIC queue pair's frames of headers, 24 bits; the immediate data of each WRITE that belongs to one is
+    /// this, and then in the low 8 bits the place of its header. Numbers the packets of a NIC queue pair that come in
+    /// parts, too.
     pub serial: u32,
-    /// The generation of a path's lane that has to be closed before the packet is placed.
-    pub fence: Option<(PathId, u32)>,
+    /// The epoch of a path's NIC queue pair that has to be closed before the packet is placed.
+    pub closes: Option<(PathId, u32)>,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -164,16 +165,16 @@ struct RawFrame {
     count: u8,
     path: U16,
     serial: U32,
-    has_fence: u8,
+    has_closes: u8,
     index: u8,
-    fence_path: U16,
-    generation: U32,
+    closes_path: U16,
+    epoch: U32,
 }
 
 impl Frame {
     /// Before a packet.
-    pub fn packet(path: PathId, fence: Option<(PathId, u32)>) -> Frame {
-        Frame { kind: FrameKind::Packet, count: 0, index: 0, path, serial: 0, fence }
+    pub fn packet(path: PathId, closes: Option<(PathId, u32)>) -> Frame {
+        Frame { kind: FrameKind::Packet, count: 0, index: 0, path, serial: 0, closes }
     }
 
     /// Before headers.
@@ -184,14 +185,14 @@ impl Frame {
             index: 0,
             path: PathId::new(0),
             serial,
-            fence: None,
+            closes: None,
         }
     }
 
     /// Before a note.
     pub fn note() -> Frame {
         let path = PathId::new(0);
-        Frame { kind: FrameKind::Note, count: 0, index: 0, path, serial: 0, fence: None }
+        Frame { kind: FrameKind::Note, count: 0, index: 0, path, serial: 0, closes: None }
     }
 
     /// The same packet in `count` parts: the frame before part `index` of packet `serial`.
@@ -206,16 +207,16 @@ impl Frame {
 
     /// Its bytes.
     pub fn encode(&self) -> [u8; FRAME_LEN] {
-        let (fence_path, generation) = self.fence.unwrap_or((PathId::new(0), 0));
+        let (closes_path, epoch) = self.closes.unwrap_or((PathId::new(0), 0));
         let raw = RawFrame {
             kind: self.kind as u8,
             count: self.count,
             path: U16::new(self.path.get()),
             serial: U32::new(self.serial & 0xFF_FFFF),
-            has_fence: self.fence.is_some().into(),
+            has_closes: self.closes.is_some().into(),
             index: self.index,
-            fence_path: U16::new(fence_path.get()),
-            generation: U32::new(generation),
+            closes_path: U16::new(closes_path.get()),
+            epoch: U32::new(epoch),
         };
         zerocopy::transmute!(raw)
     }
@@ -234,20 +235,20 @@ impl Frame {
             4 if raw.index < raw.count => FrameKind::Part,
             _ => return Err(DecodeError::Field("kind of frame")),
         };
-        let fence = (PathId::new(raw.fence_path.get()), raw.generation.get());
+        let closes = (PathId::new(raw.closes_path.get()), raw.epoch.get());
         let frame = Frame {
             kind,
             count: raw.count,
             index: raw.index,
             path: PathId::new(raw.path.get()),
             serial: raw.serial.get() & 0xFF_FFFF,
-            fence: (raw.has_fence == 1).then_some(fence),
+            closes: (raw.has_closes == 1).then_some(closes),
         };
         Ok((frame, rest))
     }
 }
 
-/// What the ends of a trunk tell each other. May be lost, and may come twice.
+/// What the ends of a connection tell each other. May be lost, and may come twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Note {
     /// The Braid queue pair that it is for.
@@ -266,7 +267,7 @@ pub enum NoteBody {
         /// The region's rkey, as applications know it.
         rkey: u32,
     },
-    /// The answer. A `len` of 0: this queue pair must not write there blindly.
+    /// The answer. A `len` of 0: this queue pair must not write there directly.
     Tell {
         /// The region's rkey, as applications know it.
         rkey: u32,
@@ -277,14 +278,14 @@ pub enum NoteBody {
         /// Bytes.
         len: u64,
     },
-    /// The path's lane has this NIC queue pair now; those before are closed.
-    Renewed {
-        /// The path; one more than the last: the safe lane.
+    /// The path's NIC queue pair has this NIC queue pair now; those before are closed.
+    NewEpoch {
+        /// The path; one more than the last: the safe NIC queue pair.
         path: PathId,
         /// How many it had before.
-        generation: u32,
+        epoch: u32,
         /// Its number.
-        lane: u32,
+        nic_qp: u32,
     },
 }
 
@@ -298,7 +299,7 @@ struct RawNote {
     token: U32,
     rkey: U32,
     number: U32,
-    generation: U32,
+    epoch: U32,
     addr: U64,
     len: U64,
 }
@@ -314,7 +315,7 @@ impl Note {
             token: U32::new(self.token.0),
             rkey: U32::ZERO,
             number: U32::ZERO,
-            generation: U32::ZERO,
+            epoch: U32::ZERO,
             addr: U64::ZERO,
             len: U64::ZERO,
         };
@@ -324,9 +325,9 @@ impl Note {
                 (raw.kind, raw.rkey, raw.number) = (2, U32::new(rkey), U32::new(nic_rkey));
                 (raw.addr, raw.len) = (U64::new(addr), U64::new(len));
             }
-            NoteBody::Renewed { path, generation, lane } => {
-                (raw.kind, raw.path, raw.number) = (3, U16::new(path.get()), U32::new(lane));
-                raw.generation = U32::new(generation);
+            NoteBody::NewEpoch { path, epoch, nic_qp } => {
+                (raw.kind, raw.path, raw.number) = (3, U16::new(path.get()), U32::new(nic_qp));
+                raw.epoch = U32::new(epoch);
             }
         }
         zerocopy::transmute!(raw)
@@ -348,10 +349,10 @@ impl Note {
                 }
                 NoteBody::Tell { rkey, nic_rkey: raw.number.get(), addr, len }
             }
-            3 => NoteBody::Renewed {
+            3 => NoteBody::NewEpoch {
                 path: PathId::new(raw.path.get()),
-                generation: raw.generation.get(),
-                lane: raw.number.get() & 0xFF_FFFF,
+                epoch: raw.epoch.get(),
+                nic_qp: raw.number.get() & 0xFF_FFFF,
             },
             _ => return Err(DecodeError::Field("kind of note")),
         };
@@ -363,8 +364,8 @@ impl Note {
 mod tests {
     use super::*;
 
-    fn address(lanes: usize) -> TrunkAddress {
-        TrunkAddress {
+    fn address(nic_qps: usize) -> NicAddress {
+        NicAddress {
             service: Service::Rc,
             mtu: 4096,
             control: 0x12_3456,
@@ -372,18 +373,18 @@ mod tests {
             psn: 0xAB_CDEF,
             credits: 42,
             gid: [7; 16],
-            lanes: (0..lanes as u32).map(|lane| 0xFF_0000 + lane).collect(),
+            nic_qps: (0..nic_qps as u32).map(|nic_qp| 0xFF_0000 + nic_qp).collect(),
         }
     }
 
     #[test]
     fn the_largest_address_has_room_and_comes_back_whole() {
-        for lanes in [2, 17, MAX_LANES] {
-            let bytes = address(lanes).encode();
+        for nic_qps in [2, 17, MAX_NIC_QPS] {
+            let bytes = address(nic_qps).encode();
             assert!(bytes.len() <= MAX_ROUTING_LEN);
-            assert_eq!(TrunkAddress::decode(&bytes), Ok(address(lanes)));
+            assert_eq!(NicAddress::decode(&bytes), Ok(address(nic_qps)));
         }
-        const { assert!(MAX_LANES >= 129, "128 paths and the safe lane") };
+        const { assert!(MAX_NIC_QPS >= 129, "128 paths and the safe NIC queue pair") };
     }
 
     #[test]
@@ -392,15 +393,23 @@ mod tests {
         let spoiled = |at: usize, byte: u8| {
             let mut bytes = good.clone();
             bytes[at] = byte;
-            TrunkAddress::decode(&bytes)
+            NicAddress::decode(&bytes)
         };
         assert_eq!(spoiled(0, 9), Err(DecodeError::Version(9)));
         assert_eq!(spoiled(1, 2), Err(DecodeError::Field("service")));
         assert_eq!(spoiled(33, 0), Err(DecodeError::Field("credits")));
-        assert_eq!(spoiled(35, 4), Err(DecodeError::Length), "says more lanes than there are");
-        assert_eq!(spoiled(35, 1), Err(DecodeError::Length), "a path and the safe lane at least");
+        assert_eq!(
+            spoiled(35, 4),
+            Err(DecodeError::Length),
+            "says more NIC queue pairs than there are"
+        );
+        assert_eq!(
+            spoiled(35, 1),
+            Err(DecodeError::Length),
+            "a path and the safe NIC queue pair at least"
+        );
         for len in 0..good.len() {
-            assert!(TrunkAddress::decode(&good[..len]).is_err(), "{len} bytes of it");
+            assert!(NicAddress::decode(&good[..len]).is_err(), "{len} bytes of it");
         }
     }
 
@@ -422,7 +431,7 @@ mod tests {
         for body in [
             NoteBody::Ask { rkey: 5 },
             NoteBody::Tell { rkey: 5, nic_rkey: 6, addr: 1 << 40, len: 1 << 30 },
-            NoteBody::Renewed { path, generation: 3, lane: 0xFF_FFFF },
+            NoteBody::NewEpoch { path, epoch: 3, nic_qp: 0xFF_FFFF },
         ] {
             let note = Note { qp: QpId::new(77), token: Token(9), body };
             assert_eq!(Note::decode(&note.encode()), Ok(note));

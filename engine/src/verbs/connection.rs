@@ -1,24 +1,24 @@
-//! A trunk: the lanes of one queue pair, and what is known of their other ends.
+//! A connection: the NIC queue pairs of one queue pair, and what is known of their other ends.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_verbs::{Gid, QpKind, Rtr};
-use braid_wire::{Note, NoteBody, PathId, Service, TrunkAddress};
+use braid_wire::{NicAddress, Note, NoteBody, PathId, Service};
 
 use super::control::{Control, ControlAddress};
 use super::device::Device;
 use super::far_regions::FarRegions;
-use super::lane::Lane;
 use super::losses::Losses;
+use super::nic_qp::NicQp;
 use crate::datapath::{JoinError, Owner, Partner};
 
-pub(crate) struct Trunk {
+pub(crate) struct Connection {
     pub(crate) owner: Owner,
-    /// First PSN of all its lanes.
+    /// First PSN of all its NIC queue pairs.
     pub(crate) psn: u32,
-    /// By path, and then the safe lane. None: the queue pair receives nothing any more.
-    pub(crate) lanes: Vec<Lane>,
+    /// By path, and then the safe NIC queue pair. None: the queue pair receives nothing any more.
+    pub(crate) nic_qps: Vec<NicQp>,
     pub(crate) far: Option<Far>,
     pub(crate) losses: Losses,
 }
@@ -32,9 +32,9 @@ pub(crate) struct Far {
     pub(crate) regions: FarRegions,
 }
 
-impl Trunk {
-    pub(crate) fn address(&self, device: &Device, control: &Control, credits: u16) -> TrunkAddress {
-        TrunkAddress {
+impl Connection {
+    pub(crate) fn address(&self, device: &Device, control: &Control, credits: u16) -> NicAddress {
+        NicAddress {
             service: service(device.kind),
             mtu: device.mtu as u16,
             control: control.number(),
@@ -42,17 +42,17 @@ impl Trunk {
             psn: self.psn,
             gid: device.gid.0,
             credits,
-            lanes: self.lanes.iter().map(|lane| lane.number().unwrap_or(0)).collect(),
+            nic_qps: self.nic_qps.iter().map(|nic_qp| nic_qp.number().unwrap_or(0)).collect(),
         }
     }
 
-    /// Joins it with its other end: all lanes go to RTS.
+    /// Joins it with its other end: all NIC queue pairs go to RTS.
     pub(crate) fn join(
         &mut self,
         device: &Device,
         control: &Control,
         partner: Partner,
-        address: &TrunkAddress,
+        address: &NicAddress,
     ) -> Result<(), JoinError> {
         let ours = service(device.kind);
         if address.service != ours {
@@ -62,37 +62,37 @@ impl Trunk {
             let theirs = address.mtu.into();
             return Err(JoinError::Mtu { ours: device.mtu, theirs });
         }
-        if address.lanes.len() != self.lanes.len() {
-            let (ours, theirs) = (self.lanes.len() - 1, address.lanes.len() - 1);
+        if address.nic_qps.len() != self.nic_qps.len() {
+            let (ours, theirs) = (self.nic_qps.len() - 1, address.nic_qps.len() - 1);
             return Err(JoinError::Paths { ours, theirs });
         }
         let gid = Gid(address.gid);
         let ah = Arc::new(control.pd.create_ah(&device.route(gid, PathId::new(0)))?);
         let control = ControlAddress { ah, qp: address.control, qkey: address.qkey };
         let far = Far { partner, control, gid, psn: address.psn, regions: FarRegions::default() };
-        for (index, (lane, remote)) in self.lanes.iter_mut().zip(&address.lanes).enumerate() {
-            lane.remote = *remote;
-            lane.connect(&far.rtr(device, index, *remote))?;
+        for (index, (nic_qp, remote)) in self.nic_qps.iter_mut().zip(&address.nic_qps).enumerate() {
+            nic_qp.remote = *remote;
+            nic_qp.connect(&far.rtr(device, index, *remote))?;
         }
         self.far = Some(far);
         Ok(())
     }
 
-    /// The safe lane's index.
+    /// The safe NIC queue pair's index.
     pub(crate) fn safe(&self) -> usize {
-        self.lanes.len().saturating_sub(1)
+        self.nic_qps.len().saturating_sub(1)
     }
 
-    /// The lane for what is staged on `path`.
-    pub(crate) fn lane_for(&self, path: PathId) -> usize {
+    /// The NIC queue pair for what is staged on `path`.
+    pub(crate) fn nic_qp_for(&self, path: PathId) -> usize {
         let index = usize::from(path.get());
-        let open = self.lanes.get(index).is_some_and(|lane| lane.is_open());
+        let open = self.nic_qps.get(index).is_some_and(|nic_qp| nic_qp.is_open());
         if open && index < self.safe() { index } else { self.safe() }
     }
 }
 
 impl Far {
-    /// What a lane has to know to reach its other end.
+    /// What a NIC queue pair has to know to reach its other end.
     pub(crate) fn rtr(&self, device: &Device, index: usize, remote: u32) -> Rtr {
         Rtr {
             dest_qp: remote,

@@ -1,4 +1,4 @@
-//! A worker's side of the device: all its trunks, and what moves on them.
+//! A worker's side of the device: all its connections, and what moves on them.
 
 mod receive;
 mod send;
@@ -13,41 +13,41 @@ use std::time::{Duration, Instant};
 use braid_transport::PdId;
 use braid_verbs::{CompletionChannel, Cq};
 use braid_wire::{
-    FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, MAX_LANES, NoteBody, PathId, QpId, TrunkAddress,
+    FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, MAX_NIC_QPS, NicAddress, NoteBody, PathId, QpId,
 };
 use rustc_hash::FxHashMap;
 
 use super::batch::Batch;
 use super::buffers::Buffers;
+use super::connection::Connection;
 use super::control::{Control, RECEIVES};
 use super::device::Device;
-use super::lane::{LANE_SENDS, Lane, credits, receives};
 use super::losses::Losses;
+use super::nic_qp::{NIC_QP_SENDS, NicQp, credits, receives};
 use super::options::VerbsSetupError;
 use super::pool::Pool;
 use super::recv_cqs::RecvCqs;
 use super::segments::Segments;
-use super::trunk::Trunk;
 use crate::datapath::{JoinError, Owner, Partner};
 use crate::parts::MAX_PARTS;
 use crate::random;
 
-/// Entries of the completion queue of sends: those that may be under way, and what is left of lanes that were closed. Providers
-/// round one more up to a power of two.
+/// Entries of the completion queue of sends: those that may be under way, and what is left of NIC queue pairs that
+/// were closed. Providers round one more up to a power of two.
 const SENT: u32 = (1 << 11) - 1;
-const _: () = assert!(SENT as usize > 2 * LANE_SENDS);
+const _: () = assert!(SENT as usize > 2 * NIC_QP_SENDS);
 /// How long the NIC may take to send what it has, until its queue pairs are closed.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// How often the device is asked whether it is still there.
 const LOOK_AFTER: Duration = Duration::from_millis(20);
 
 /// See the module. One thread at a time owns it.
-pub(crate) struct Trunks {
+pub(crate) struct Connections {
     device: Arc<Device>,
     batch: Batch,
-    trunks: FxHashMap<QpId, Trunk>,
+    connections: FxHashMap<QpId, Connection>,
     /// By NIC queue pair number.
-    lanes: FxHashMap<u32, (QpId, usize)>,
+    nic_qps: FxHashMap<u32, (QpId, usize)>,
     control: Control,
     pools: FxHashMap<PdId, Pool>,
     send_cq: Cq,
@@ -60,20 +60,20 @@ pub(crate) struct Trunks {
     slot_len: usize,
     /// Parts of the longest packet that fits a message.
     parts: usize,
-    /// Work requests on lanes that the NIC may read for.
+    /// Work requests on NIC queue pairs that the NIC may read for.
     outstanding: usize,
     look_at: Instant,
     gone: bool,
 }
 
-impl Trunks {
+impl Connections {
     pub(crate) fn new(
         device: Arc<Device>,
         paths: usize,
         segments: Segments,
     ) -> Result<Self, VerbsSetupError> {
-        if paths >= MAX_LANES {
-            return Err(VerbsSetupError::Paths { paths, max: MAX_LANES - 1 });
+        if paths >= MAX_NIC_QPS {
+            return Err(VerbsSetupError::Paths { paths, max: MAX_NIC_QPS - 1 });
         }
         let channel = device.context.create_channel()?;
         let sent = SENT.min(device.attributes.max_cqe);
@@ -89,11 +89,11 @@ impl Trunks {
             let most = MAX_PARTS * part_len - MAX_DATA_HEADER_LEN;
             return Err(VerbsSetupError::Mtu { mtu: segments.staged, most, path: device.mtu });
         }
-        Ok(Trunks {
+        Ok(Connections {
             device,
             batch: Batch::default(),
-            trunks: FxHashMap::default(),
-            lanes: FxHashMap::default(),
+            connections: FxHashMap::default(),
+            nic_qps: FxHashMap::default(),
             control,
             pools: FxHashMap::default(),
             send_cq,
@@ -109,7 +109,7 @@ impl Trunks {
         })
     }
 
-    /// What becomes readable when something has come, after [`Trunks::arm`].
+    /// What becomes readable when something has come, after [`Connections::arm`].
     pub(crate) fn readiness(&self) -> [BorrowedFd<'_>; 2] {
         [self.channel.as_fd(), self.device.context.async_fd()]
     }
@@ -130,7 +130,7 @@ impl Trunks {
     /// True once, when the device is gone.
     pub(crate) fn has_lost_device(&mut self) -> bool {
         let now = Instant::now();
-        if self.gone && self.trunks.values().all(|trunk| trunk.lanes.is_empty()) {
+        if self.gone && self.connections.values().all(|connection| connection.nic_qps.is_empty()) {
             return false;
         }
         if !self.gone && now < self.look_at {
@@ -141,36 +141,37 @@ impl Trunks {
         self.gone
     }
 
-    /// Makes a trunk, not joined yet; a former one of the same queue pair ends. Returns its address.
+    /// Makes a connection, not joined yet; a former one of the same queue pair ends. Returns its address.
     pub(crate) fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
         self.close(owner.id);
         self.make_pool(owner.pd)?;
         let psn = random::number() as u32 & 0xFF_FFFF;
-        let trunk = Trunk { owner, psn, lanes: Vec::new(), far: None, losses: Losses::default() };
-        self.trunks.insert(owner.id, trunk);
-        let made = self.make_lanes(owner);
+        let connection =
+            Connection { owner, psn, nic_qps: Vec::new(), far: None, losses: Losses::default() };
+        self.connections.insert(owner.id, connection);
+        let made = self.make_nic_qps(owner);
         if made.is_err() {
             self.close(owner.id);
         }
         made
     }
 
-    fn make_lanes(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
-        let Some(trunk) = self.trunks.get_mut(&owner.id) else { return Ok(Vec::new()) };
+    fn make_nic_qps(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
+        let Some(connection) = self.connections.get_mut(&owner.id) else { return Ok(Vec::new()) };
         let pool = &self.pools[&owner.pd];
-        let lanes = self.paths + 1;
-        let count = receives(lanes, self.message_len);
-        let buffers = Arc::new(Buffers::new(&pool.pd, lanes * count, self.message_len)?);
-        for index in 0..lanes {
+        let nic_qps = self.paths + 1;
+        let count = receives(nic_qps, self.message_len);
+        let buffers = Arc::new(Buffers::new(&pool.pd, nic_qps * count, self.message_len)?);
+        for index in 0..nic_qps {
             let room = self.recv_cqs.reserve(&self.device, &self.channel, count)?;
             let cqs = (&self.send_cq, self.recv_cqs.cq(room), room);
             let own = index * count..(index + 1) * count;
-            let made = Lane::new(&self.device, pool, cqs, &buffers, own);
-            let lane = made.inspect_err(|_| self.recv_cqs.release(room))?;
-            lane.number().map(|number| self.lanes.insert(number, (owner.id, index)));
-            trunk.lanes.push(lane);
+            let made = NicQp::new(&self.device, pool, cqs, &buffers, own);
+            let nic_qp = made.inspect_err(|_| self.recv_cqs.release(room))?;
+            nic_qp.number().map(|number| self.nic_qps.insert(number, (owner.id, index)));
+            connection.nic_qps.push(nic_qp);
         }
-        Ok(trunk.address(&self.device, &self.control, credits(count, self.parts)).encode())
+        Ok(connection.address(&self.device, &self.control, credits(count, self.parts)).encode())
     }
 
     fn make_pool(&mut self, pd: PdId) -> Result<(), JoinError> {
@@ -180,7 +181,7 @@ impl Trunks {
         Ok(())
     }
 
-    /// Joins a trunk with its other end. Returns how many segments may be in flight towards it.
+    /// Joins a connection with its other end. Returns how many segments may be in flight towards it.
     pub(crate) fn join(
         &mut self,
         id: QpId,
@@ -190,97 +191,101 @@ impl Trunks {
         if address.is_empty() {
             return Err(JoinError::PeerOverUdp);
         }
-        let address = TrunkAddress::decode(address)?;
-        if let Some(trunk) = self.trunks.get_mut(&id) {
-            trunk.join(&self.device, &self.control, partner, &address)?;
+        let address = NicAddress::decode(address)?;
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.join(&self.device, &self.control, partner, &address)?;
         }
         Ok(address.credits.into())
     }
 
-    /// Closes the lanes of a queue pair that receives no more: nothing lands from now on. Acknowledgements
+    /// Closes the NIC queue pairs of a queue pair that receives no more: nothing lands from now on. Acknowledgements
     /// can still be sent.
     pub(crate) fn retire(&mut self, id: QpId) {
-        if self.batch.lane().is_some_and(|(own, _)| own == id) {
+        if self.batch.nic_qp().is_some_and(|(own, _)| own == id) {
             self.flush();
         }
-        let Some(trunk) = self.trunks.get_mut(&id) else { return };
-        let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return };
-        for mut lane in trunk.lanes.drain(..) {
-            let number = lane.number();
-            counting(&mut self.outstanding, &mut lane, |lane| {
-                if let Err(error) = lane.close(pool) {
-                    tracing::debug!(%error, "closing a lane");
-                    lane.end(pool);
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(pool) = self.pools.get_mut(&connection.owner.pd) else { return };
+        for mut nic_qp in connection.nic_qps.drain(..) {
+            let number = nic_qp.number();
+            counting(&mut self.outstanding, &mut nic_qp, |nic_qp| {
+                if let Err(error) = nic_qp.close(pool) {
+                    tracing::debug!(%error, "closing a NIC queue pair");
+                    nic_qp.end(pool);
                 }
             });
             if let Some(number) = number {
-                self.lanes.remove(&number);
-                self.recv_cqs.clear(lane.room, number);
+                self.nic_qps.remove(&number);
+                self.recv_cqs.clear(nic_qp.room, number);
             }
-            self.recv_cqs.release(lane.room);
+            self.recv_cqs.release(nic_qp.room);
         }
     }
 
-    /// Ends a trunk.
+    /// Ends a connection.
     pub(crate) fn close(&mut self, id: QpId) {
         self.retire(id);
-        self.trunks.remove(&id);
+        self.connections.remove(&id);
     }
 
-    /// Closes a lane's NIC queue pair, makes another, and tells the peer. False: it could not be closed.
+    /// Closes a path's NIC queue pair, makes another, and tells the peer. False: it could not be closed.
     fn renew(&mut self, id: QpId, index: usize) -> bool {
-        let is_closed = self.close_lane(id, index);
+        let is_closed = self.close_nic_qp(id, index);
         if is_closed {
-            self.reopen_lane(id, index);
+            self.reopen_nic_qp(id, index);
         }
         is_closed
     }
 
-    /// Sees to it that nothing lands any more that was sent to a lane. False: it might.
-    fn close_lane(&mut self, id: QpId, index: usize) -> bool {
-        let Some(trunk) = self.trunks.get_mut(&id) else { return true };
-        let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return true };
-        let Some(lane) = trunk.lanes.get_mut(index) else { return true };
-        let number = lane.number();
-        if let Err(error) = counting(&mut self.outstanding, lane, |lane| lane.close(pool)) {
-            tracing::warn!(qp = %id, path = index, %error, "a lane cannot be closed");
+    /// Sees to it that nothing lands any more that was sent to a NIC queue pair. False: it might.
+    fn close_nic_qp(&mut self, id: QpId, index: usize) -> bool {
+        let Some(connection) = self.connections.get_mut(&id) else { return true };
+        let Some(pool) = self.pools.get_mut(&connection.owner.pd) else { return true };
+        let Some(nic_qp) = connection.nic_qps.get_mut(index) else { return true };
+        let number = nic_qp.number();
+        if let Err(error) = counting(&mut self.outstanding, nic_qp, |nic_qp| nic_qp.close(pool)) {
+            tracing::warn!(qp = %id, path = index, %error, "a NIC queue pair cannot be closed");
             self.gone |= self.device.is_gone();
             return false;
         }
         if let Some(number) = number {
-            self.lanes.remove(&number);
-            self.recv_cqs.clear(lane.room, number);
+            self.nic_qps.remove(&number);
+            self.recv_cqs.clear(nic_qp.room, number);
         }
         true
     }
 
-    /// Makes another NIC queue pair for a lane that was closed, and tells the peer.
-    fn reopen_lane(&mut self, id: QpId, index: usize) {
-        let Some(trunk) = self.trunks.get_mut(&id) else { return };
-        let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return };
-        let (Some(far), Some(lane)) = (&trunk.far, trunk.lanes.get_mut(index)) else { return };
-        let cqs = (&self.send_cq, self.recv_cqs.cq(lane.room));
-        let opened = lane.reopen(&self.device, pool, cqs);
-        let remote = lane.remote;
-        match opened.and_then(|()| lane.connect(&far.rtr(&self.device, index, remote))) {
+    /// Makes another NIC queue pair for a path whose own was closed, and tells the peer.
+    fn reopen_nic_qp(&mut self, id: QpId, index: usize) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(pool) = self.pools.get_mut(&connection.owner.pd) else { return };
+        let (Some(far), Some(nic_qp)) = (&connection.far, connection.nic_qps.get_mut(index)) else {
+            return;
+        };
+        let cqs = (&self.send_cq, self.recv_cqs.cq(nic_qp.room));
+        let opened = nic_qp.reopen(&self.device, pool, cqs);
+        let remote = nic_qp.remote;
+        match opened.and_then(|()| nic_qp.connect(&far.rtr(&self.device, index, remote))) {
             Ok(()) => {
-                lane.number().map(|number| self.lanes.insert(number, (id, index)));
-                tracing::debug!(qp = %id, path = index, generation = lane.generation, "a lane is renewed");
+                nic_qp.number().map(|number| self.nic_qps.insert(number, (id, index)));
+                tracing::debug!(qp = %id, path = index, epoch = nic_qp.epoch, "a NIC queue pair is renewed");
             }
             Err(error) => {
-                tracing::warn!(qp = %id, path = index, %error, "a lane is lost");
-                lane.end(pool);
+                tracing::warn!(qp = %id, path = index, %error, "a NIC queue pair is lost");
+                nic_qp.end(pool);
             }
         }
         self.tell_renewed(id, index);
     }
 
     fn tell_renewed(&mut self, id: QpId, index: usize) {
-        let Some(trunk) = self.trunks.get(&id) else { return };
-        let (Some(far), Some(lane)) = (&trunk.far, trunk.lanes.get(index)) else { return };
-        let Some(number) = lane.number() else { return };
+        let Some(connection) = self.connections.get(&id) else { return };
+        let (Some(far), Some(nic_qp)) = (&connection.far, connection.nic_qps.get(index)) else {
+            return;
+        };
+        let Some(number) = nic_qp.number() else { return };
         let path = PathId::new(index as u16);
-        let body = NoteBody::Renewed { path, generation: lane.generation, lane: number };
+        let body = NoteBody::NewEpoch { path, epoch: nic_qp.epoch, nic_qp: number };
         self.control.answer(far.control(), Frame::note(), &far.note(body).encode());
     }
 
@@ -297,26 +302,30 @@ impl Trunks {
         }
     }
 
-    /// Closes the lanes that do not get rid of what they have.
+    /// Closes the NIC queue pairs that do not get rid of what they have.
     fn renew_busy(&mut self) {
-        let busy = |trunk: &Trunk| {
-            let id = trunk.owner.id;
-            let lanes = trunk.lanes.iter().enumerate();
-            let busy = lanes.filter(|(_, lane)| lane.outstanding() > 0);
+        let busy = |connection: &Connection| {
+            let id = connection.owner.id;
+            let nic_qps = connection.nic_qps.iter().enumerate();
+            let busy = nic_qps.filter(|(_, nic_qp)| nic_qp.outstanding() > 0);
             busy.map(move |(index, _)| (id, index)).collect::<Vec<_>>()
         };
-        let busy: Vec<_> = self.trunks.values().flat_map(busy).collect();
+        let busy: Vec<_> = self.connections.values().flat_map(busy).collect();
         for (id, index) in busy {
             self.renew(id, index);
         }
     }
 }
 
-/// Does something with a lane, and keeps count of the work requests that the NIC may read for.
-fn counting<R>(outstanding: &mut usize, lane: &mut Lane, act: impl FnOnce(&mut Lane) -> R) -> R {
-    let before = lane.outstanding();
-    let result = act(lane);
-    *outstanding = *outstanding + lane.outstanding() - before;
+/// Does something with a NIC queue pair, and keeps count of the work requests that the NIC may read for.
+fn counting<R>(
+    outstanding: &mut usize,
+    nic_qp: &mut NicQp,
+    act: impl FnOnce(&mut NicQp) -> R,
+) -> R {
+    let before = nic_qp.outstanding();
+    let result = act(nic_qp);
+    *outstanding = *outstanding + nic_qp.outstanding() - before;
     result
 }
 

@@ -3,32 +3,33 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use braid_transport::{Access, Regions};
+use braid_transport::{Access, NicEpoch, Regions};
 use braid_verbs::{Completion, WcOpcode, WcStatus};
 use braid_wire::{FRAME_LEN, Frame, FrameKind, Note, NoteBody, PathId, QpId, Time};
 
-use super::{Trunks, counting};
+use super::{Connections, counting};
 use crate::datapath::{Arrived, Owner, Received};
-use crate::verbs::lane::Lane;
+use crate::verbs::nic_qp::NicQp;
 use crate::verbs::recv_cqs::LOOK;
 
 /// Looks at each queue in one turn of the worker.
 const LOOKS: usize = 8;
-/// How long a lane stays as it is when the peer wants it renewed or has renewed its own end: making NIC queue pairs is dear. One that keeps
-/// to the rules of `braid_transport::Placement` rests for 200 ms between two losses.
+/// How long a NIC queue pair stays as it is when the peer wants it renewed or has renewed its own end: making NIC
+/// queue pairs is dear. One that keeps to the rules of `braid_transport::Placement` rests for 200 ms between two
+/// losses.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// What a fence has come to.
+/// What the request to close an epoch has come to.
 enum Shut {
-    /// Nothing lands any more that was sent to its generation.
+    /// Nothing lands any more that was sent to its epoch.
     Yes,
     /// It might: the device does not close it.
     NotYet,
-    /// Nobody was told of such a generation.
+    /// Nobody was told of such a epoch.
     Never,
 }
 
-impl Trunks {
+impl Connections {
     /// Takes what has come, within a budget. Returns how many messages that were.
     pub(crate) fn poll(
         &mut self,
@@ -75,13 +76,13 @@ impl Trunks {
         if completion.qp_num() == self.control.number() {
             return self.control.on_sent(completion.id());
         }
-        let Some((id, index)) = self.lanes.get(&completion.qp_num()).copied() else { return };
-        let Some(trunk) = self.trunks.get_mut(&id) else { return };
-        let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return };
-        let Some(lane) = trunk.lanes.get_mut(index) else { return };
-        counting(&mut self.outstanding, lane, |lane| lane.on_sent(completion.id(), pool));
+        let Some((id, index)) = self.nic_qps.get(&completion.qp_num()).copied() else { return };
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(pool) = self.pools.get_mut(&connection.owner.pd) else { return };
+        let Some(nic_qp) = connection.nic_qps.get_mut(index) else { return };
+        counting(&mut self.outstanding, nic_qp, |nic_qp| nic_qp.on_sent(completion.id(), pool));
         if let Err(status) = completion.status() {
-            tracing::debug!(qp = %id, path = index, %status, "a lane has failed");
+            tracing::debug!(qp = %id, path = index, %status, "a NIC queue pair has failed");
             self.renew(id, index);
         }
     }
@@ -100,10 +101,10 @@ impl Trunks {
             }
             return self.control.recycle(buffer);
         }
-        // A lane that has begun anew has no say of what it got before.
-        let Some((id, index)) = self.lanes.get(&completion.qp_num()).copied() else { return };
-        let Some(lane) = self.lane(id, index) else { return };
-        let Some(buffer) = lane.received(completion.id()) else { return };
+        // A NIC queue pair that has begun anew has no say of what it got before.
+        let Some((id, index)) = self.nic_qps.get(&completion.qp_num()).copied() else { return };
+        let Some(nic_qp) = self.nic_qp(id, index) else { return };
+        let Some(buffer) = nic_qp.received(completion.id()) else { return };
         if completion.status().is_ok() {
             match completion.opcode() {
                 WcOpcode::Recv => self.take_message(now, completion, (id, index), sink),
@@ -111,21 +112,21 @@ impl Trunks {
                 _ => {}
             }
         } else if completion.status() == Err(WcStatus::Flushed) {
-            // So would be whatever is posted, and looked at again, until the lane is renewed.
+            // So would be whatever is posted, and looked at again, until the NIC queue pair is renewed.
             return;
         }
-        // A fence in the message may have renewed this very lane.
-        let lane = self.lane(id, index);
-        if let Some(lane) = lane.filter(|lane| lane.received(completion.id()).is_some()) {
-            lane.recycle(buffer);
+        // The message may have had this very NIC queue pair closed.
+        let nic_qp = self.nic_qp(id, index);
+        if let Some(nic_qp) = nic_qp.filter(|nic_qp| nic_qp.received(completion.id()).is_some()) {
+            nic_qp.recycle(buffer);
         }
     }
 
-    fn lane(&mut self, id: QpId, index: usize) -> Option<&mut Lane> {
-        self.trunks.get_mut(&id)?.lanes.get_mut(index)
+    fn nic_qp(&mut self, id: QpId, index: usize) -> Option<&mut NicQp> {
+        self.connections.get_mut(&id)?.nic_qps.get_mut(index)
     }
 
-    /// A message of a lane.
+    /// A message of a NIC queue pair.
     fn take_message(
         &mut self,
         now: Time,
@@ -134,34 +135,34 @@ impl Trunks {
         sink: &mut dyn FnMut(Arrived<'_>),
     ) {
         let (buffer, len) = (completion.id() as u32, completion.byte_len() as usize);
-        let frame = |lane: &mut Lane| {
+        let frame = |nic_qp: &mut NicQp| {
             // SAFETY: `received` has named the buffer, and it is recycled after this.
-            let bytes = unsafe { lane.message(buffer, len) }?;
+            let bytes = unsafe { nic_qp.message(buffer, len) }?;
             Frame::decode(bytes).ok().map(|(frame, _)| frame)
         };
-        let Some(frame) = self.lane(id, index).and_then(frame) else { return };
-        match frame.fence.map(|fence| self.shut(now, id, fence)) {
+        let Some(frame) = self.nic_qp(id, index).and_then(frame) else { return };
+        match frame.closes.map(|epoch| self.shut(now, id, epoch)) {
             None | Some(Shut::Yes) => {}
             Some(Shut::NotYet) => return,
             Some(Shut::Never) => return sink(Arrived::Refused),
         }
-        let Some(trunk) = self.trunks.get_mut(&id) else { return };
-        let Some(lane) = trunk.lanes.get_mut(index) else { return };
-        // A peer that has its own lane closed by what it sends on it gets nothing from that.
-        if lane.received(completion.id()).is_none() {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(nic_qp) = connection.nic_qps.get_mut(index) else { return };
+        // A peer that has its own NIC queue pair closed by what it sends on it gets nothing from that.
+        if nic_qp.received(completion.id()).is_none() {
             return;
         }
         let bytes = match frame.kind {
-            FrameKind::Headers => return lane.take_heads(buffer, frame.serial, len),
-            FrameKind::Part => lane.take_part(buffer, &frame, len, self.device.mtu as usize),
+            FrameKind::Headers => return nic_qp.take_heads(buffer, frame.serial, len),
+            FrameKind::Part => nic_qp.take_part(buffer, &frame, len, self.device.mtu as usize),
             FrameKind::Packet => {
                 // SAFETY: as above.
-                let bytes = unsafe { lane.message(buffer, len) };
+                let bytes = unsafe { nic_qp.message(buffer, len) };
                 bytes.and_then(|bytes| bytes.get(FRAME_LEN..))
             }
             FrameKind::Note => None,
         };
-        if let (Some(bytes), Some(far)) = (bytes, &trunk.far) {
+        if let (Some(bytes), Some(far)) = (bytes, &connection.far) {
             let (from, path) = (Some(far.from(frame.path)), frame.path);
             sink(Arrived::Packet(Received { from, path, congestion: false, bytes }));
         }
@@ -174,39 +175,41 @@ impl Trunks {
         (id, index): (QpId, usize),
         sink: &mut dyn FnMut(Arrived<'_>),
     ) {
-        let Some(lane) = self.trunks.get(&id).and_then(|trunk| trunk.lanes.get(index)) else {
+        let Some(nic_qp) =
+            self.connections.get(&id).and_then(|connection| connection.nic_qps.get(index))
+        else {
             return;
         };
-        let head = completion.imm().and_then(|imm| lane.head_of(imm));
+        let head = completion.imm().and_then(|imm| nic_qp.head_of(imm));
         let head = head.filter(|head| u32::from(head.len) == completion.byte_len());
         if let Some(header) = head {
             sink(Arrived::Placed(PathId::new(index as u16), &header));
         }
     }
 
-    /// Makes sure that nothing lands any more that was sent to this generation of a path. The peer is told of the next one, in
-    /// which only those are: a lane that is fenced again too soon stays closed for a while.
-    fn shut(&mut self, now: Time, id: QpId, (path, generation): (PathId, u32)) -> Shut {
+    /// Makes sure that nothing lands any more that was sent to this epoch of a path. The peer is told of the next
+    /// one, in which only those are: a NIC queue pair that is closed again too soon stays so for a while.
+    fn shut(&mut self, now: Time, id: QpId, (path, epoch): (PathId, u32)) -> Shut {
         let index = usize::from(path.get());
-        let Some(trunk) = self.trunks.get(&id) else { return Shut::Never };
-        let is_path = index < trunk.safe();
-        let Some(lane) = trunk.lanes.get(index).filter(|_| is_path) else {
+        let Some(connection) = self.connections.get(&id) else { return Shut::Never };
+        let is_path = index < connection.safe();
+        let Some(nic_qp) = connection.nic_qps.get(index).filter(|_| is_path) else {
             return Shut::Never;
         };
-        match generation.cmp(&lane.generation) {
+        match epoch.cmp(&nic_qp.epoch) {
             Ordering::Greater => return Shut::Never,
             Ordering::Less => self.tell_renewed(id, index),
             Ordering::Equal => {
-                let is_settled = has_settled(now, lane.renewed);
-                if self.batch.lane() == Some((id, index)) {
+                let is_settled = has_settled(now, nic_qp.renewed);
+                if self.batch.nic_qp() == Some((id, index)) {
                     self.flush();
                 }
-                if !self.close_lane(id, index) {
+                if !self.close_nic_qp(id, index) {
                     return Shut::NotYet;
                 }
                 if is_settled {
-                    self.lane(id, index).map(|lane| lane.renewed.replace(now));
-                    self.reopen_lane(id, index);
+                    self.nic_qp(id, index).map(|nic_qp| nic_qp.renewed.replace(now));
+                    self.reopen_nic_qp(id, index);
                 }
             }
         }
@@ -244,9 +247,11 @@ impl Trunks {
         regions: &Regions,
         sink: &mut dyn FnMut(Arrived<'_>),
     ) {
-        let Some(trunk) = self.trunks.get_mut(&note.qp) else { return };
-        let owner = trunk.owner;
-        let Some(far) = trunk.far.as_mut().filter(|_| owner.token == note.token) else { return };
+        let Some(connection) = self.connections.get_mut(&note.qp) else { return };
+        let owner = connection.owner;
+        let Some(far) = connection.far.as_mut().filter(|_| owner.token == note.token) else {
+            return;
+        };
         match note.body {
             NoteBody::Tell { rkey, nic_rkey, addr, len } => {
                 far.regions.learn(rkey, nic_rkey, addr, len);
@@ -255,50 +260,50 @@ impl Trunks {
                 let body = tell(owner, rkey, regions);
                 self.control.answer(far.control(), Frame::note(), &far.note(body).encode());
             }
-            NoteBody::Renewed { path, generation, lane } => {
-                if self.reconnect(now, note.qp, (path, generation), lane) {
-                    sink(Arrived::Renewed(note.qp, path, generation));
+            NoteBody::NewEpoch { path, epoch, nic_qp } => {
+                if self.reconnect(now, note.qp, (path, epoch), nic_qp) {
+                    sink(Arrived::Epoch(note.qp, NicEpoch { path, number: epoch }));
                 }
             }
         }
     }
 
-    /// The peer has another NIC queue pair for a lane. Whether that is news.
+    /// The peer has another NIC queue pair for a path. Whether that is news.
     fn reconnect(
         &mut self,
         now: Time,
         id: QpId,
-        (path, generation): (PathId, u32),
+        (path, epoch): (PathId, u32),
         remote: u32,
     ) -> bool {
         let index = usize::from(path.get());
-        if self.batch.lane() == Some((id, index)) {
+        if self.batch.nic_qp() == Some((id, index)) {
             self.flush();
         }
-        let Some(trunk) = self.trunks.get_mut(&id) else { return false };
-        let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return false };
-        let (Some(far), Some(lane)) = (&trunk.far, trunk.lanes.get_mut(index)) else {
+        let Some(connection) = self.connections.get_mut(&id) else { return false };
+        let Some(pool) = self.pools.get_mut(&connection.owner.pd) else { return false };
+        let (Some(far), Some(nic_qp)) = (&connection.far, connection.nic_qps.get_mut(index)) else {
             return false;
         };
-        if generation <= lane.remote_generation || !has_settled(now, lane.rejoined) {
+        if epoch <= nic_qp.remote_epoch || !has_settled(now, nic_qp.rejoined) {
             return false;
         }
-        lane.rejoined = Some(now);
-        let reset = counting(&mut self.outstanding, lane, |lane| lane.reset(pool));
-        if let Some(number) = lane.number() {
-            self.recv_cqs.clear(lane.room, number);
+        nic_qp.rejoined = Some(now);
+        let reset = counting(&mut self.outstanding, nic_qp, |nic_qp| nic_qp.reset(pool));
+        if let Some(number) = nic_qp.number() {
+            self.recv_cqs.clear(nic_qp.room, number);
         }
         let rtr = far.rtr(&self.device, index, remote);
-        if let Err(error) = reset.and_then(|()| lane.rejoin(&self.device, &rtr)) {
-            tracing::warn!(qp = %id, path = index, %error, "a lane cannot be joined again");
+        if let Err(error) = reset.and_then(|()| nic_qp.rejoin(&self.device, &rtr)) {
+            tracing::warn!(qp = %id, path = index, %error, "a NIC queue pair cannot be joined again");
             return false;
         }
-        (lane.remote, lane.remote_generation, lane.is_shut) = (remote, generation, false);
+        (nic_qp.remote, nic_qp.remote_epoch, nic_qp.is_shut) = (remote, epoch, false);
         true
     }
 }
 
-/// Whether a lane may change again that has changed `last`.
+/// Whether a NIC queue pair may change again that has changed `last`.
 fn has_settled(now: Time, last: Option<Time>) -> bool {
     last.is_none_or(|last| now >= last + SETTLE)
 }

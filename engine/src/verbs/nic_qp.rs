@@ -1,4 +1,4 @@
-//! One NIC queue pair of a trunk, through all its lives.
+//! One NIC queue pair of a connection, through all its lives.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,46 +15,46 @@ use super::pool::Pool;
 use super::recv_cqs::Room;
 use crate::parts::Parts;
 
-/// Work requests that a lane's send queue holds. Soft-RoCE rounds one more up to a power of two.
-pub(crate) const LANE_SENDS: usize = 511;
-/// Bytes of receive buffers that the lanes of a trunk share out.
-const TRUNK_BYTES: usize = 32 << 20;
-/// However many share, a lane has at least as many bytes.
-const LEAST_LANE_BYTES: usize = 2 << 20;
+/// Work requests that a NIC queue pair's send queue holds. Soft-RoCE rounds one more up to a power of two.
+pub(crate) const NIC_QP_SENDS: usize = 511;
+/// Bytes of receive buffers that the NIC queue pairs of a connection share out.
+const CONNECTION_BYTES: usize = 32 << 20;
+/// However many share, a NIC queue pair has at least as many bytes.
+const LEAST_NIC_QP_BYTES: usize = 2 << 20;
 
-/// Messages that one of so many lanes can take before software has looked at them, its receive credits; by the
-/// size of each.
-pub(crate) fn receives(lanes: usize, message_len: usize) -> usize {
-    let bytes = (TRUNK_BYTES / lanes).max(LEAST_LANE_BYTES);
+/// Messages that one of so many NIC queue pairs can take before software has looked at them, its receive credits; by
+/// the size of each.
+pub(crate) fn receives(nic_qps: usize, message_len: usize) -> usize {
+    let bytes = (CONNECTION_BYTES / nic_qps).max(LEAST_NIC_QP_BYTES);
     (bytes / message_len).clamp(96, 511)
 }
 
-/// Segments that a sender may have in flight, so that all of them find room though they take one lane, which has
-/// `receives`: each is two messages, its header's and its payload's, or as many as it has parts, and there are
-/// those of the other stream. A longer one, which the NIC places, takes the room of as many as it has bytes for, and is
-/// no more messages than those.
+/// Segments that a sender may have in flight, so that all of them find room though they take one NIC queue pair,
+/// which has `receives`: each is two messages, its header's and its payload's, or as many as it has parts, and there
+/// are those of the other stream. A longer one, which the NIC places, takes the room of as many as it has bytes for,
+/// and is no more messages than those.
 pub(crate) fn credits(receives: usize, parts: usize) -> u16 {
     (receives / (1 + parts.max(2))).max(1) as u16
 }
 
 /// Receive buffers that are given back to the NIC in one call.
 const RETURNS: usize = 16;
-/// Pieces of a work request besides the header's. So it has 256 bytes on Soft-RoCE, not 512: a lane that is renewed waits
-/// for its queues to be cleared.
+/// Pieces of a work request besides the header's. So it has 256 bytes on Soft-RoCE, not 512: a NIC queue pair that is
+/// renewed waits for its queues to be cleared.
 pub(crate) const MAX_PIECES: usize = 2;
 
-/// The way of one path, or the safe lane's.
+/// The way of one path, or the safe NIC queue pair's.
 ///
 /// Invariant: `sent` has the work requests that the NIC may still read for, oldest first; completions name the
 /// `number`s, and one of those that were forgotten meanwhile frees nothing.
-pub(crate) struct Lane {
+pub(crate) struct NicQp {
     /// `None`: it was closed, and no other could be made.
     pub(crate) qp: Option<Qp>,
     /// How many NIC queue pairs it had here before this one.
-    pub(crate) generation: u32,
+    pub(crate) epoch: u32,
     /// The peer's NIC queue pair, and how many it had before.
     pub(crate) remote: u32,
-    pub(crate) remote_generation: u32,
+    pub(crate) remote_epoch: u32,
     /// The peer was told to close its end and has not said that there is another.
     pub(crate) is_shut: bool,
     /// When the peer last had it renewed, and when it was last joined again because the peer had renewed its end.
@@ -73,13 +73,13 @@ pub(crate) struct Lane {
     receive: Receive,
 }
 
-/// A lane's receive buffers: `count` of its trunk's, from `first` on.
+/// A NIC queue pair's receive buffers: `count` of its connection's, from `first` on.
 struct Receive {
     buffers: Arc<Buffers>,
     first: usize,
     count: usize,
-    /// How often all were posted anew. Completions of buffers that were posted before are of no account: in their high half
-    /// ids carry this.
+    /// How often all were posted anew. Completions of buffers that were posted before are of no account: in their
+    /// high half ids carry this.
     epoch: u32,
     /// Ours again, and not posted yet.
     returned: Vec<u32>,
@@ -92,8 +92,8 @@ struct Heads {
     bytes: Vec<u8>,
 }
 
-impl Lane {
-    /// Not connected yet. Its receive buffers are `own` of its trunk's.
+impl NicQp {
+    /// Not connected yet. Its receive buffers are `own` of its connection's.
     pub(crate) fn new(
         device: &Device,
         pool: &Pool,
@@ -102,11 +102,11 @@ impl Lane {
         own: Range<usize>,
     ) -> Result<Self, VerbsError> {
         let (buffers, first, count) = (buffers.clone(), own.start, own.len());
-        let mut lane = Lane {
+        let mut nic_qp = NicQp {
             qp: Some(open(device, pool, (send_cq, recv_cq), count)?),
-            generation: 0,
+            epoch: 0,
             remote: 0,
-            remote_generation: 0,
+            remote_epoch: 0,
             is_shut: false,
             renewed: None,
             rejoined: None,
@@ -119,8 +119,8 @@ impl Lane {
             next: 0,
             receive: Receive { buffers, first, count, epoch: 0, returned: Vec::new() },
         };
-        lane.receive_anew();
-        Ok(lane)
+        nic_qp.receive_anew();
+        Ok(nic_qp)
     }
 
     /// Posts all receive buffers: the NIC has none of them.
@@ -131,7 +131,7 @@ impl Lane {
         self.give_back();
     }
 
-    /// The receive buffer of a completion's id, if the lane has not begun anew since.
+    /// The receive buffer of a completion's id, if the NIC queue pair has not begun anew since.
     pub(crate) fn received(&self, id: u64) -> Option<u32> {
         let (epoch, index) = ((id >> 32) as u32, id as u32);
         (epoch == self.receive.epoch && (index as usize) < self.receive.count).then_some(index)
@@ -140,7 +140,7 @@ impl Lane {
     /// The message in a receive buffer.
     ///
     /// # Safety
-    /// [`Lane::received`] has named it for a completion that has just come, and it was not recycled since.
+    /// [`NicQp::received`] has named it for a completion that has just come, and it was not recycled since.
     pub(crate) unsafe fn message(&self, index: u32, len: usize) -> Option<&[u8]> {
         let Receive { buffers, first, .. } = &self.receive;
         // SAFETY: by the caller the NIC is done with it.
@@ -192,7 +192,7 @@ impl Lane {
     pub(crate) fn connect(&self, rtr: &Rtr) -> Result<(), VerbsError> {
         let Some(qp) = &self.qp else { return Ok(()) };
         qp.to_rtr(rtr)?;
-        // Reliable connection: 67 ms and seven tries, about half a second until a lane is given up.
+        // Reliable connection: 67 ms and seven tries, about half a second until a NIC queue pair is given up.
         qp.to_rts(&Rts {
             psn: rtr.psn,
             timeout: 14,
@@ -202,7 +202,7 @@ impl Lane {
         })
     }
 
-    /// Takes back all that is posted: the peer has another end. [`Lane::rejoin`] follows.
+    /// Takes back all that is posted: the peer has another end. [`NicQp::rejoin`] follows.
     pub(crate) fn reset(&mut self, pool: &mut Pool) -> Result<(), VerbsError> {
         self.qp.iter().try_for_each(Qp::to_reset)?;
         self.forget_sent(pool);
@@ -237,7 +237,7 @@ impl Lane {
         self.sent.drain(..).filter_map(|(_, slot)| slot).for_each(|slot| pool.release(slot));
     }
 
-    /// A fresh NIC queue pair after [`Lane::close`], not connected yet.
+    /// A fresh NIC queue pair after [`NicQp::close`], not connected yet.
     pub(crate) fn reopen(
         &mut self,
         device: &Device,
@@ -245,7 +245,7 @@ impl Lane {
         cqs: (&Cq, &Cq),
     ) -> Result<(), VerbsError> {
         self.qp = Some(open(device, pool, cqs, self.receive.count)?);
-        self.generation += 1;
+        self.epoch += 1;
         self.receive_anew();
         Ok(())
     }
@@ -319,10 +319,10 @@ fn open(
         kind: device.kind,
         send_cq,
         recv_cq,
-        // Soft-RoCE never recovers from a message that was cut short on a shared receive queue (`do_class_d1e_error` in
-        // rxe_resp.c leaves the opcode that it waits for), so each lane has its own.
+        // Soft-RoCE never recovers from a message that was cut short on a shared receive queue (`do_class_d1e_error`
+        // in rxe_resp.c leaves the opcode that it waits for), so each NIC queue pair has its own.
         srq: None,
-        max_send_wr: LANE_SENDS as u32,
+        max_send_wr: NIC_QP_SENDS as u32,
         max_recv_wr: receives as u32,
         max_send_sge: (1 + MAX_PIECES as u32).min(device.attributes.max_sge),
         max_recv_sge: 1,

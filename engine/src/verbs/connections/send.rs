@@ -1,18 +1,18 @@
 //! Segments, acknowledgements and control packets that leave.
 
-use braid_transport::{Fence, Placement};
+use braid_transport::{NicEpoch, Placement};
 use braid_wire::{FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, NoteBody, PathId, QpId, Time};
 
-use super::{Trunks, counting};
+use super::{Connections, counting};
 use crate::datapath::{Readable, Segment};
 use crate::parts::MAX_PARTS;
 use crate::verbs::batch::Entries;
-use crate::verbs::lane::{LANE_SENDS, MAX_PIECES};
+use crate::verbs::nic_qp::{MAX_PIECES, NIC_QP_SENDS};
 
-/// Work requests that the NIC may have at a time: fewer than a lane holds, and enough to keep it busy.
-const BUSY: usize = LANE_SENDS - MAX_PARTS - 32;
+/// Work requests that the NIC may have at a time: fewer than a NIC queue pair holds, and enough to keep it busy.
+const BUSY: usize = NIC_QP_SENDS - MAX_PARTS - 32;
 /// Payloads shorter than this are staged: one message costs less than two.
-const BLIND_FROM: u16 = 1024;
+const DIRECT_FROM: u16 = 1024;
 
 /// The NIC's view of a segment's pieces of memory; `None`: some of it is not registered with the NIC.
 fn entries(payload: &Readable<'_>) -> Option<Entries> {
@@ -23,7 +23,7 @@ fn entries(payload: &Readable<'_>) -> Option<Entries> {
     payload.pieces().iter().map(entry).collect()
 }
 
-impl Trunks {
+impl Connections {
     /// Whether another segment can be shipped now.
     pub(crate) fn has_room(&self) -> bool {
         let buffers = self.pools.values().all(|pool| pool.room() >= 2);
@@ -32,15 +32,16 @@ impl Trunks {
 
     /// Sends an acknowledgement or a control packet about a path.
     pub(crate) fn note(&mut self, id: QpId, path: PathId, packet: &[u8]) {
-        if let Some(far) = self.trunks.get(&id).and_then(|trunk| trunk.far.as_ref()) {
+        if let Some(far) = self.connections.get(&id).and_then(|connection| connection.far.as_ref())
+        {
             self.control.send(far.control(), Frame::packet(path, None), packet);
         }
     }
 
     /// Ships a segment, when there is room. Returns whether the NIC places its payload.
     pub(crate) fn ship(&mut self, now: Time, segment: &Segment<'_>) -> bool {
-        if let Placement::Blind(fence) = segment.placement
-            && self.write(now, segment, fence)
+        if let Placement::Direct(epoch) = segment.placement
+            && self.write(now, segment, epoch)
         {
             return true;
         }
@@ -49,10 +50,10 @@ impl Trunks {
     }
 
     /// Has the payload written where it belongs; false: that cannot be, or not yet.
-    fn write(&mut self, now: Time, segment: &Segment<'_>, fence: Fence) -> bool {
+    fn write(&mut self, now: Time, segment: &Segment<'_>, epoch: NicEpoch) -> bool {
         let Segment { id, header, path, payload, .. } = segment;
         let (id, at) = (*id, (*id, usize::from(path.get())));
-        if header.len < BLIND_FROM || payload.pieces().len() > MAX_PIECES {
+        if header.len < DIRECT_FROM || payload.pieces().len() > MAX_PIECES {
             return false;
         }
         let Some(entries) = entries(payload) else { return false };
@@ -63,20 +64,22 @@ impl Trunks {
         if !self.batch.takes(at) {
             self.flush();
         }
-        let Some(trunk) = self.trunks.get_mut(&id) else { return false };
-        let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return false };
-        let safe = trunk.safe();
-        let Some(lane) = trunk.lanes.get_mut(at.1).filter(|_| at.1 < safe) else { return false };
-        if !lane.is_open() || lane.remote_generation != fence.generation {
+        let Some(connection) = self.connections.get_mut(&id) else { return false };
+        let Some(pool) = self.pools.get_mut(&connection.owner.pd) else { return false };
+        let safe = connection.safe();
+        let Some(nic_qp) = connection.nic_qps.get_mut(at.1).filter(|_| at.1 < safe) else {
+            return false;
+        };
+        if !nic_qp.is_open() || nic_qp.remote_epoch != epoch.number {
             return false;
         }
         let mut bytes = Vec::with_capacity(MAX_DATA_HEADER_LEN);
         header.encode(&mut bytes);
-        self.batch.write(at, (lane, pool), &bytes, (addr, nic_rkey), entries)
+        self.batch.write(at, (nic_qp, pool), &bytes, (addr, nic_rkey), entries)
     }
 
     fn nic_rkey(&mut self, now: Time, id: QpId, rkey: u32, addr: u64, len: u16) -> Option<u32> {
-        let far = self.trunks.get_mut(&id)?.far.as_mut()?;
+        let far = self.connections.get_mut(&id)?.far.as_mut()?;
         let known = far.regions.nic_rkey(rkey, addr, len.into());
         if known.is_none() && far.regions.must_ask(now, rkey) {
             let note = far.note(NoteBody::Ask { rkey }).encode();
@@ -89,32 +92,32 @@ impl Trunks {
     fn stage(&mut self, now: Time, segment: &Segment<'_>) {
         let Segment { id, header, payload, path, .. } = segment;
         let (id, path) = (*id, *path);
-        let fence = match segment.placement {
-            Placement::Staged { fence } => fence.map(|fence| (fence.path, fence.generation)),
-            Placement::Blind(_) => None,
+        let closes = match segment.placement {
+            Placement::Staged { closes } => closes.map(|epoch| (epoch.path, epoch.number)),
+            Placement::Direct(_) => None,
         };
-        let Some(trunk) = self.trunks.get_mut(&id) else { return };
-        if let Some((path, generation)) = fence {
-            let lane = trunk.lanes.get_mut(usize::from(path.get()));
-            if let Some(lane) = lane.filter(|lane| lane.remote_generation == generation) {
-                lane.is_shut = true;
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if let Some((path, epoch)) = closes {
+            let nic_qp = connection.nic_qps.get_mut(usize::from(path.get()));
+            if let Some(nic_qp) = nic_qp.filter(|nic_qp| nic_qp.remote_epoch == epoch) {
+                nic_qp.is_shut = true;
             }
         }
-        let lane = match header.retransmission {
-            // A lane may take nothing any more until its fence has arrived, which is on its way with this.
-            true => trunk.safe(),
-            false => trunk.lane_for(path),
+        let nic_qp = match header.retransmission {
+            // A NIC queue pair may take nothing any more until it was closed, which this asks for.
+            true => connection.safe(),
+            false => connection.nic_qp_for(path),
         };
-        let at = (id, lane);
-        let pd = trunk.owner.pd;
+        let at = (id, nic_qp);
+        let pd = connection.owner.pd;
         let len = FRAME_LEN + header.encoded_len() + usize::from(header.len);
         let is_long = len > self.device.mtu as usize;
-        if is_long && fence.is_none() {
-            trunk.losses.count(now, header.retransmission);
+        if is_long && closes.is_none() {
+            connection.losses.count(now, header.retransmission);
         }
-        let is_risky = header.retransmission || trunk.losses.are_frequent(now);
+        let is_risky = header.retransmission || connection.losses.are_frequent(now);
         if is_long && (is_risky || len > self.message_len) {
-            return self.stage_in_parts(at, segment, fence);
+            return self.stage_in_parts(at, segment, closes);
         }
         if !self.batch.takes(at) {
             self.flush();
@@ -122,7 +125,7 @@ impl Trunks {
         let entries = entries(payload).filter(|entries| entries.len() <= MAX_PIECES);
         let Some(pool) = self.pools.get_mut(&pd) else { return };
         let mut staged = Vec::with_capacity(FRAME_LEN + MAX_DATA_HEADER_LEN);
-        staged.extend_from_slice(&Frame::packet(path, fence).encode());
+        staged.extend_from_slice(&Frame::packet(path, closes).encode());
         header.encode(&mut staged);
         if entries.is_none() {
             payload.copy_to(&mut staged);
@@ -140,7 +143,7 @@ impl Trunks {
         &mut self,
         at: (QpId, usize),
         segment: &Segment<'_>,
-        fence: Option<(PathId, u32)>,
+        closes: Option<(PathId, u32)>,
     ) {
         let part_len = Frame::part_len(self.device.mtu as usize);
         let mut staged = Vec::with_capacity(self.slot_len);
@@ -151,17 +154,19 @@ impl Trunks {
             debug_assert!(false, "send buffers have room for all parts");
             return;
         }
-        if !self.batch.takes(at) || self.batch.len() + count > LANE_SENDS / 2 {
+        if !self.batch.takes(at) || self.batch.len() + count > NIC_QP_SENDS / 2 {
             self.flush();
         }
-        let Some(trunk) = self.trunks.get_mut(&at.0) else { return };
-        let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return };
-        let (Some(lane), Some(slot)) = (trunk.lanes.get_mut(at.1), pool.take()) else { return };
-        lane.parts_serial = (lane.parts_serial + 1) & 0xFF_FFFF;
+        let Some(connection) = self.connections.get_mut(&at.0) else { return };
+        let Some(pool) = self.pools.get_mut(&connection.owner.pd) else { return };
+        let (Some(nic_qp), Some(slot)) = (connection.nic_qps.get_mut(at.1), pool.take()) else {
+            return;
+        };
+        nic_qp.parts_serial = (nic_qp.parts_serial + 1) & 0xFF_FFFF;
         pool.write(slot, 0, &staged);
         for index in 0..count {
-            let frame = Frame::packet(segment.path, fence);
-            let frame = frame.part(lane.parts_serial, index as u8, count as u8);
+            let frame = Frame::packet(segment.path, closes);
+            let frame = frame.part(nic_qp.parts_serial, index as u8, count as u8);
             let head = staged.len() + index * FRAME_LEN;
             pool.write(slot, head, &frame.encode());
             let start = index * part_len;
@@ -177,11 +182,14 @@ impl Trunks {
 
     /// Posts what waits.
     pub(crate) fn flush(&mut self) {
-        let Some((id, index)) = self.batch.lane() else { return };
-        let Some(trunk) = self.trunks.get_mut(&id) else { return };
-        let Some(pool) = self.pools.get_mut(&trunk.owner.pd) else { return };
-        let Some(lane) = trunk.lanes.get_mut(index) else { return self.batch.forget(pool) };
-        let is_posted = counting(&mut self.outstanding, lane, |lane| self.batch.post(lane, pool));
+        let Some((id, index)) = self.batch.nic_qp() else { return };
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(pool) = self.pools.get_mut(&connection.owner.pd) else { return };
+        let Some(nic_qp) = connection.nic_qps.get_mut(index) else {
+            return self.batch.forget(pool);
+        };
+        let is_posted =
+            counting(&mut self.outstanding, nic_qp, |nic_qp| self.batch.post(nic_qp, pool));
         if !is_posted && !self.gone {
             self.renew(id, index);
         }
