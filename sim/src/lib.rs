@@ -6,7 +6,7 @@
 //! scenario with the same seed gives the same result bit for bit.
 //!
 //! Downwards: [`scenario`] describes a run in a file; [`simulation`] runs it; [`host`] turns what an
-//! endpoint says into packets; [`fabric`] moves packets; [`switch`] chooses where to; [`topology`] and
+//! endpoint says into packets; [`fabric`] moves packets; [`switch`] chooses where to; [`port`] queues them; [`topology`] and
 //! [`workload`] say what is built and what is sent; [`events`] keeps the time.
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ pub mod fabric;
 pub mod frames;
 pub mod host;
 pub mod packet;
+pub mod port;
 pub mod probe;
 pub mod report;
 pub mod scenario;

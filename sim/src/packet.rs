@@ -23,7 +23,7 @@ pub struct Packet {
     pub src: u32,
     /// The interface it goes to.
     pub dst: u32,
-    /// The end of a queue pair that takes it in, see [`crate::host`].
+    /// The end of a queue pair that takes it in: its [`EndId`].
     pub end: u32,
     /// Low 24 bits of its PSN; of an ACK, its cumulative PSN.
     pub psn: u32,
@@ -48,6 +48,26 @@ pub struct Packet {
 /// A body's place on the [`Bodies`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BodyId(u32);
+
+/// An end's place: even ones send, the next odd one receives from it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct EndId(pub u32);
+
+impl EndId {
+    /// The other end of the same queue pair.
+    pub const fn peer(self) -> EndId {
+        EndId(self.0 ^ 1)
+    }
+
+    /// Whether it is the sending end.
+    pub const fn sends(self) -> bool {
+        self.0.is_multiple_of(2)
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// What a packet carries for its receiver.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,61 +1,12 @@
 //! A run: what happens next happens, until everything is delivered and the network is empty.
 
-use crate::events::Events;
+use crate::events::{Event, Events};
 use crate::fabric::{Fabric, NetworkConfig, Step};
-use crate::host::{EndId, Failed, HostConfig, Hosts, News, Recovery};
+use crate::host::{Failed, HostConfig, Hosts, News, Recovery};
 use crate::packet::Packet;
 use crate::time::{Ps, Rate};
 use crate::topology::{Node, PortId, Topology};
 use crate::workload::{Start, Workload};
-
-/// Something that happens at an instant.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// A port has sent a packet and the gap behind it.
-    Sent {
-        /// The port.
-        port: PortId,
-    },
-    /// A packet reaches the far end of a link.
-    Arrived {
-        /// The packet, which knows the link.
-        packet: Packet,
-    },
-    /// A pause frame reaches the sending end of a link.
-    Pause {
-        /// The port that is told.
-        port: PortId,
-        /// To stop, or to go on.
-        stop: bool,
-    },
-    /// An end's time-out.
-    Timer {
-        /// The end.
-        end: EndId,
-    },
-    /// An interface that kept a distance may send.
-    Wake {
-        /// The interface.
-        nic: u32,
-    },
-    /// A switch's gate wanted to be woken.
-    Gate {
-        /// The switch.
-        switch: u32,
-        /// What the gate said.
-        token: u32,
-    },
-    /// A message may leave.
-    Post {
-        /// Its number.
-        message: u32,
-    },
-    /// A change of the fabric.
-    Change {
-        /// Its place in the list.
-        index: u32,
-    },
-}
 
 /// Something that is done to the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

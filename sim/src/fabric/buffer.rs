@@ -2,9 +2,8 @@
 
 use rand::RngExt;
 
-use crate::events::Events;
+use crate::events::{Event, Events};
 use crate::packet::{Class, Packet};
-use crate::simulation::Event;
 use crate::topology::{Node, PortId};
 
 use super::{Buffer, Fabric, Loss, When};

@@ -1,9 +1,8 @@
 //! A switch sends a packet on.
 
-use crate::events::Events;
+use crate::events::{Event, Events};
 use crate::packet::Packet;
-use crate::simulation::Event;
-use crate::switch::{Action, Desk, Offer, Pass};
+use crate::switch::{Action, GateContext, Offer, Pass};
 use crate::topology::PortId;
 
 use super::{Fabric, Loss};
@@ -36,7 +35,7 @@ impl Fabric {
         events: &Events<Event>,
     ) -> Pass {
         let dst = packet.map(|packet| packet.dst);
-        let mut desk = Desk {
+        let mut context = GateContext {
             now: events.now(),
             switch,
             topology: &self.topology,
@@ -47,9 +46,9 @@ impl Fabric {
         };
         let gate = self.switches[switch as usize].gate.as_mut().expect("only gates are asked");
         match packet {
-            Some(packet) => gate.on_packet(packet, &mut desk),
+            Some(packet) => gate.on_packet(packet, &mut context),
             None => {
-                gate.on_wake(token, &mut desk);
+                gate.on_wake(token, &mut context);
                 Pass::Held
             }
         }

@@ -1,6 +1,6 @@
 //! What happened to packets: nothing is lost unaccounted.
 
-use crate::packet::Packet;
+use crate::port::LinkLoad;
 
 /// Why a packet was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,22 +12,6 @@ pub enum Loss {
     LinkDown,
     /// No way leads to its destination.
     NoRoute,
-}
-
-/// What a link has carried.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct LinkLoad {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes of frames, gaps not included.
-    pub bytes: u64,
-}
-
-impl LinkLoad {
-    pub(crate) fn count(&mut self, packet: &Packet) {
-        self.packets += 1;
-        self.bytes += u64::from(packet.bytes);
-    }
 }
 
 /// The books of a fabric.

@@ -7,25 +7,17 @@ mod buffer;
 mod config;
 mod forward;
 mod ledger;
-mod link;
 mod pause;
-mod port;
-mod queue;
 
 pub use config::{Buffer, Marking, NetworkConfig, Pause, When};
-pub use ledger::{Ledger, LinkLoad, Loss};
-use link::Link;
-pub(crate) use link::Speeds;
-pub use port::Port;
-use port::Sending;
-use queue::Waiting;
+pub use ledger::{Ledger, Loss};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::events::Events;
+use crate::events::{Event, Events};
 use crate::packet::{Bodies, Body, Packet};
-use crate::simulation::Event;
+use crate::port::{LinkLoad, Port, Sending, Speeds, Waiting};
 use crate::switch::{Action, Chooser, Gate};
 use crate::topology::{Node, PortId, Routes, Topology};
 
@@ -66,6 +58,14 @@ struct Switch {
     gate: Option<Gate>,
     /// Bytes in all its queues.
     used: u64,
+}
+
+/// The far end of a port: kept apart from its queues, because an arrival asks for nothing else.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    to: Node,
+    /// False: whatever crosses the link is lost.
+    up: bool,
 }
 
 /// Where a packet has got to.

@@ -1,11 +1,10 @@
 //! Priority flow control (IEEE 802.1Qbb): a switch stops the links that have too much in it.
 
-use crate::events::Events;
+use crate::events::{Event, Events};
 use crate::packet::Packet;
-use crate::simulation::Event;
+use crate::port::Sending;
 use crate::topology::PortId;
 
-use super::port::Sending;
 use super::{Buffer, Fabric};
 
 impl Fabric {

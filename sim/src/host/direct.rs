@@ -8,11 +8,10 @@ use std::collections::HashMap;
 use braid_transport::{NicEpoch, Placement};
 use braid_wire::PathId;
 
-use super::{EndId, Hosts};
-use crate::events::Events;
+use super::Hosts;
+use crate::events::{Event, Events};
 use crate::fabric::Fabric;
-use crate::packet::{Body, Class, Packet};
-use crate::simulation::Event;
+use crate::packet::{Body, Class, EndId, Packet};
 
 /// The NIC queue pairs that ends receive through.
 #[derive(Debug, Default)]

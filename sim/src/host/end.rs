@@ -13,32 +13,13 @@ use braid_wire::{Crc, QpId, Time, Token};
 use super::memory::{GhostMemory, address_of};
 use super::paths::{ANSWERING, PathSets};
 use super::{HostConfig, Recovery};
+use crate::packet::EndId;
 use crate::time::Ps;
 use crate::topology::Topology;
 use crate::workload::{Message, Workload};
 
 /// How long a path stages that has lost what a NIC was to place: some round trips.
 const REST: Duration = Duration::from_micros(100);
-
-/// An end's place: even ones send, the next odd one receives from it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct EndId(pub u32);
-
-impl EndId {
-    /// The other end of the same queue pair.
-    pub const fn peer(self) -> EndId {
-        EndId(self.0 ^ 1)
-    }
-
-    /// Whether it is the sending end.
-    pub const fn sends(self) -> bool {
-        self.0.is_multiple_of(2)
-    }
-
-    pub(crate) const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// One end of a queue pair.
 #[derive(Debug)]

@@ -4,11 +4,10 @@ use braid_transport::{Admit, Arrival, Completion, Placement, Status};
 use braid_wire::{DataHeader, PathId, Stream};
 
 use super::memory::message_at;
-use super::{EndId, Failed, Hosts, News};
-use crate::events::Events;
+use super::{Failed, Hosts, News};
+use crate::events::{Event, Events};
 use crate::fabric::Fabric;
-use crate::packet::{Body, Class, Packet};
-use crate::simulation::Event;
+use crate::packet::{Body, Class, EndId, Packet};
 use crate::time::Ps;
 use crate::workload::Message;
 

@@ -14,7 +14,7 @@ mod oracle;
 mod paths;
 
 pub use config::{HostConfig, Paths, Recovery, Sharing};
-pub use end::{End, EndId};
+pub use end::End;
 pub use memory::GhostMemory;
 
 use braid_transport::{OooDegrees, QpCounters};
@@ -23,6 +23,7 @@ use self::direct::NicQps;
 use self::nic::Nic;
 use self::oracle::Deliveries;
 use self::paths::PathSets;
+use crate::packet::EndId;
 use crate::time::Ps;
 use crate::topology::Topology;
 use crate::workload::Workload;

@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 
 use braid_transport::{Transmit, TransmitBody};
 
-use super::{EndId, Hosts};
-use crate::events::Events;
+use super::Hosts;
+use crate::events::{Event, Events};
 use crate::fabric::Fabric;
-use crate::packet::{Body, Class, Packet};
-use crate::simulation::Event;
+use crate::packet::{Body, Class, EndId, Packet};
 use crate::time::Ps;
 use crate::topology::{Node, PortId, Topology};
 

@@ -4,7 +4,7 @@
 use rand_pcg::Pcg64Mcg;
 
 use super::{Offer, pick_lowest};
-use crate::fabric::Port;
+use crate::port::Port;
 use crate::time::Ps;
 use crate::topology::{Node, PortId, Topology};
 

@@ -19,7 +19,7 @@ use rand_pcg::Pcg64Mcg;
 use source::Source;
 use tag::{Kind, Tag};
 
-use super::gate::{Action, Desk, Pass};
+use super::gate_context::{Action, GateContext, Pass};
 use crate::packet::{Body, Class, Packet};
 use crate::time::Ps;
 use crate::topology::{PortId, Tier, Topology, Uplinks};
@@ -56,31 +56,32 @@ impl ConWeave {
         }
     }
 
-    pub(crate) fn on_packet(&mut self, packet: Packet, desk: &mut Desk<'_>) -> Pass {
+    pub(crate) fn on_packet(&mut self, packet: Packet, context: &mut GateContext<'_>) -> Pass {
         match self {
             ConWeave::Above(uplinks) => {
-                let named = Tag::of(&packet).and_then(|tag| port_of(uplinks, tag.path, desk.ports));
+                let named =
+                    Tag::of(&packet).and_then(|tag| port_of(uplinks, tag.path, context.ports));
                 Pass::On(packet, named)
             }
             ConWeave::Edge { source, destination } => {
                 if let Some(note) = Tag::of(&packet).filter(|_| packet.class == Class::Control) {
-                    desk.bodies.unload(&packet);
-                    source.on_note(&packet, note, desk);
+                    context.bodies.unload(&packet);
+                    source.on_note(&packet, note, context);
                     return Pass::Held; // for good: it was for this switch
                 }
-                let edge = |nic: u32| desk.topology.nics[nic as usize].edge;
-                match (edge(packet.src) == desk.switch, edge(packet.dst) == desk.switch) {
-                    (true, false) if packet.is_data() => source.on_data(packet, desk),
-                    (false, true) if packet.is_data() => destination.on_data(packet, desk),
+                let edge = |nic: u32| context.topology.nics[nic as usize].edge;
+                match (edge(packet.src) == context.switch, edge(packet.dst) == context.switch) {
+                    (true, false) if packet.is_data() => source.on_data(packet, context),
+                    (false, true) if packet.is_data() => destination.on_data(packet, context),
                     _ => Pass::On(packet, None),
                 }
             }
         }
     }
 
-    pub(crate) fn on_wake(&mut self, token: u32, desk: &mut Desk<'_>) {
+    pub(crate) fn on_wake(&mut self, token: u32, context: &mut GateContext<'_>) {
         if let ConWeave::Edge { destination, .. } = self {
-            destination.on_wake(token, desk);
+            destination.on_wake(token, context);
         }
     }
 }
@@ -91,10 +92,10 @@ fn port_of(uplinks: &Uplinks, path: u16, ports: &[PortId]) -> Option<PortId> {
 }
 
 /// Tells the edge switch that a packet came from; the tag's epoch and path are the packet's.
-fn tell(kind: Kind, of: &Packet, tag: Tag, desk: &mut Desk<'_>) {
+fn tell(kind: Kind, of: &Packet, tag: Tag, context: &mut GateContext<'_>) {
     let note = Packet::new(of.dst, of.src, of.end, Class::Control, NOTE_BYTES);
     let tag = Tag { kind, ..tag }.write();
-    desk.actions.push(Action::Send(Packet { tag, ..note }, Body::Internal));
+    context.actions.push(Action::Send(Packet { tag, ..note }, Body::Internal));
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use rand_pcg::Pcg64Mcg;
 
 use super::{Offer, pick_lowest};
-use crate::fabric::Port;
+use crate::port::Port;
 use crate::time::Ps;
 use crate::topology::{PortId, Topology};
 
@@ -74,8 +74,8 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
-    use crate::fabric::Speeds;
     use crate::packet::{Class, Packet};
+    use crate::port::Speeds;
     use crate::time::Rate;
     use crate::topology::LeafSpine;
 

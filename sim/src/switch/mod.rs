@@ -5,6 +5,7 @@ mod conweave;
 mod drill;
 mod ecmp;
 mod gate;
+mod gate_context;
 mod least_loaded;
 mod ofan;
 mod rotation;
@@ -13,14 +14,15 @@ mod themis;
 #[cfg(test)]
 mod trial;
 
-pub(crate) use gate::{Action, Desk, Gate, Pass};
+pub(crate) use gate::Gate;
+pub(crate) use gate_context::{Action, GateContext, Pass};
 pub use themis::ThemisMemory;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::fabric::Port;
 use crate::packet::Packet;
+use crate::port::Port;
 use crate::time::Ps;
 use crate::topology::{PortId, Tier, Topology};
 

@@ -1,8 +1,8 @@
 //! An edge switch of a fat tree with 128 hosts, to try choosers on.
 
 use super::Offer;
-use crate::fabric::{Port, Speeds};
 use crate::packet::{Class, Packet};
+use crate::port::{Port, Speeds};
 use crate::time::{Ps, Rate};
 use crate::topology::{FatTree, PortId, Routes, Topology};
 

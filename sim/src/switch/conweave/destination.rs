@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::tag::{Epoch, Kind, Stamp, Tag};
 use super::tell;
 use crate::packet::Packet;
-use crate::switch::gate::{Action, Desk, Pass};
+use crate::switch::gate_context::{Action, GateContext, Pass};
 use crate::time::Ps;
 use crate::topology::{Tier, Topology};
 
@@ -46,87 +46,87 @@ impl Destination {
     }
 
     /// A packet for a host below comes from another edge switch.
-    pub(super) fn on_data(&mut self, packet: Packet, desk: &mut Desk<'_>) -> Pass {
+    pub(super) fn on_data(&mut self, packet: Packet, context: &mut GateContext<'_>) -> Pass {
         let Some(tag) = Tag::of(&packet) else { return Pass::On(packet, None) };
         if packet.marked {
-            tell(Kind::Marked, &packet, tag, desk);
+            tell(Kind::Marked, &packet, tag, context);
         }
         let flow = self.flows.entry(packet.end).or_default();
         if tag.epoch.follows(flow.epoch) {
-            flow.begin(tag.epoch, desk);
+            flow.begin(tag.epoch, context);
         } else if tag.epoch != flow.epoch {
             return Pass::On(packet, None);
         }
         match tag.kind {
-            Kind::Request => tell(Kind::Reply, &packet, tag, desk),
+            Kind::Request => tell(Kind::Reply, &packet, tag, context),
             Kind::Tail => {
-                tell(Kind::Clear, &packet, tag, desk);
-                flow.release(desk);
+                tell(Kind::Clear, &packet, tag, context);
+                flow.release(context);
             }
             Kind::Rerouted if flow.open => {}
             Kind::Rerouted => {
-                flow.hold(packet, tag.sent, desk);
-                flow.wait(self.unknown, self.grace, desk);
-                flow.arm(packet.end, desk);
+                flow.hold(packet, tag.sent, context);
+                flow.wait(self.unknown, self.grace, context);
+                flow.arm(packet.end, context);
                 return Pass::Held;
             }
             _ => {}
         }
         if tag.kind != Kind::Rerouted {
-            flow.before = Some((tag.sent, desk.now));
-            flow.wait(self.unknown, self.grace, desk);
-            flow.arm(packet.end, desk);
+            flow.before = Some((tag.sent, context.now));
+            flow.wait(self.unknown, self.grace, context);
+            flow.arm(packet.end, context);
         }
         Pass::On(packet, None)
     }
 
-    pub(super) fn on_wake(&mut self, end: u32, desk: &mut Desk<'_>) {
+    pub(super) fn on_wake(&mut self, end: u32, context: &mut GateContext<'_>) {
         let Some(flow) = self.flows.get_mut(&end) else { return };
-        flow.wake = flow.wake.filter(|at| *at > desk.now);
-        if flow.tail.is_some() && flow.due <= desk.now {
-            flow.release(desk);
+        flow.wake = flow.wake.filter(|at| *at > context.now);
+        if flow.tail.is_some() && flow.due <= context.now {
+            flow.release(context);
         } else {
-            flow.arm(end, desk);
+            flow.arm(end, context);
         }
     }
 }
 
 impl Flow {
-    fn begin(&mut self, epoch: Epoch, desk: &mut Desk<'_>) {
-        self.release(desk);
+    fn begin(&mut self, epoch: Epoch, context: &mut GateContext<'_>) {
+        self.release(context);
         (self.epoch, self.open, self.before) = (epoch, false, None);
     }
 
     /// What is held goes on, behind the packet at hand, and nothing of this epoch is held any more.
-    fn release(&mut self, desk: &mut Desk<'_>) {
-        desk.actions.extend(self.held.drain(..).map(|packet| Action::Release(packet, None)));
+    fn release(&mut self, context: &mut GateContext<'_>) {
+        context.actions.extend(self.held.drain(..).map(|packet| Action::Release(packet, None)));
         (self.open, self.tail) = (true, None);
     }
 
-    fn hold(&mut self, packet: Packet, tail: Stamp, desk: &Desk<'_>) {
+    fn hold(&mut self, packet: Packet, tail: Stamp, context: &GateContext<'_>) {
         if self.held.is_empty() {
-            self.due = desk.now;
+            self.due = context.now;
         }
         self.held.push(packet);
         self.tail = Some(tail);
     }
 
     /// Expects the tail as long after the last packet on its path as it left after that one.
-    fn wait(&mut self, unknown: Ps, grace: Ps, desk: &Desk<'_>) {
+    fn wait(&mut self, unknown: Ps, grace: Ps, context: &GateContext<'_>) {
         let Some(tail) = self.tail else { return };
         let expected = match self.before {
             Some((sent, came)) => came + tail.since(sent),
-            None if self.held.len() == 1 => desk.now + unknown,
+            None if self.held.len() == 1 => context.now + unknown,
             None => return,
         };
-        self.due = expected.max(desk.now) + grace;
+        self.due = expected.max(context.now) + grace;
     }
 
     /// Sees to it that it is looked at in time.
-    fn arm(&mut self, end: u32, desk: &mut Desk<'_>) {
+    fn arm(&mut self, end: u32, context: &mut GateContext<'_>) {
         if self.tail.is_some() && self.wake.is_none_or(|at| at > self.due) {
             self.wake = Some(self.due);
-            desk.actions.push(Action::Wake(self.due.since(desk.now), end));
+            context.actions.push(Action::Wake(self.due.since(context.now), end));
         }
     }
 }

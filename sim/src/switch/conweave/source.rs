@@ -8,7 +8,7 @@ use rand_pcg::Pcg64Mcg;
 use super::tag::{Epoch, Kind, Stamp, Tag};
 use super::{AVOIDED, NOTE_BYTES, PATIENCE, port_of, tag};
 use crate::packet::Packet;
-use crate::switch::gate::{Desk, Pass};
+use crate::switch::gate_context::{GateContext, Pass};
 use crate::time::Ps;
 use crate::topology::{Tier, Topology, Uplinks, Ways};
 
@@ -57,39 +57,39 @@ impl Source {
     }
 
     /// A packet of a host below leaves for another edge switch.
-    pub(super) fn on_data(&mut self, packet: Packet, desk: &Desk<'_>) -> Pass {
+    pub(super) fn on_data(&mut self, packet: Packet, context: &GateContext<'_>) -> Pass {
         let known = self.flows.get(&packet.end).copied();
         let known = known.filter(|flow| {
-            desk.now.since(flow.last) <= self.silent
-                && port_of(&self.uplinks, flow.path, desk.ports).is_some()
+            context.now.since(flow.last) <= self.silent
+                && port_of(&self.uplinks, flow.path, context.ports).is_some()
         });
         let (flow, tag) = match known {
-            Some(flow) => self.go_on(flow, &packet, desk),
-            None => self.start(&packet, desk),
+            Some(flow) => self.go_on(flow, &packet, context),
+            None => self.start(&packet, context),
         };
-        self.flows.insert(packet.end, Flow { last: desk.now, ..flow });
+        self.flows.insert(packet.end, Flow { last: context.now, ..flow });
         Pass::On(
             Packet { tag: tag.write(), ..packet },
-            port_of(&self.uplinks, tag.path, desk.ports),
+            port_of(&self.uplinks, tag.path, context.ports),
         )
     }
 
     /// A flow that is new, has been silent, or whose path is no way any more.
-    fn start(&mut self, packet: &Packet, desk: &Desk<'_>) -> (Flow, Tag) {
+    fn start(&mut self, packet: &Packet, context: &GateContext<'_>) -> (Flow, Tag) {
         let epoch = self.flows.get(&packet.end).map_or(Epoch::default(), |flow| flow.epoch.next());
-        let path = self.good_path(packet, desk).unwrap_or_else(|| self.draw(desk));
-        let flow = Flow { path, epoch, phase: Phase::Settled, last: desk.now };
-        self.ask(flow, packet, desk)
+        let path = self.good_path(packet, context).unwrap_or_else(|| self.draw(context));
+        let flow = Flow { path, epoch, phase: Phase::Settled, last: context.now };
+        self.ask(flow, packet, context)
     }
 
-    fn go_on(&mut self, flow: Flow, packet: &Packet, desk: &Desk<'_>) -> (Flow, Tag) {
+    fn go_on(&mut self, flow: Flow, packet: &Packet, context: &GateContext<'_>) -> (Flow, Tag) {
         let tag = |kind, sent| Tag { kind, epoch: flow.epoch, path: flow.path, sent };
-        let now = Stamp::at(desk.now);
+        let now = Stamp::at(context.now);
         match flow.phase {
-            Phase::Settled => self.ask(Flow { epoch: flow.epoch.next(), ..flow }, packet, desk),
-            Phase::Asked(due) if desk.now <= due => (flow, tag(Kind::Data, now)),
+            Phase::Settled => self.ask(Flow { epoch: flow.epoch.next(), ..flow }, packet, context),
+            Phase::Asked(due) if context.now <= due => (flow, tag(Kind::Data, now)),
             Phase::Asked(_) => {
-                let path = self.good_path(packet, desk).unwrap_or(flow.path);
+                let path = self.good_path(packet, context).unwrap_or(flow.path);
                 (Flow { path, phase: Phase::Rerouted(now), ..flow }, tag(Kind::Tail, now))
             }
             Phase::Rerouted(tail) => (flow, tag(Kind::Rerouted, tail)),
@@ -97,52 +97,52 @@ impl Source {
     }
 
     /// The first packet of an epoch.
-    fn ask(&mut self, flow: Flow, packet: &Packet, desk: &Desk<'_>) -> (Flow, Tag) {
-        let due = desk.now + self.round_trip(packet, flow.path, desk) + PATIENCE;
+    fn ask(&mut self, flow: Flow, packet: &Packet, context: &GateContext<'_>) -> (Flow, Tag) {
+        let due = context.now + self.round_trip(packet, flow.path, context) + PATIENCE;
         let (epoch, path) = (flow.epoch, flow.path);
-        let tag = Tag { kind: Kind::Request, epoch, path, sent: Stamp::at(desk.now) };
+        let tag = Tag { kind: Kind::Request, epoch, path, sent: Stamp::at(context.now) };
         (Flow { phase: Phase::Asked(due), ..flow }, tag)
     }
 
     /// From this edge switch to the other and back in an empty network.
-    fn round_trip(&self, packet: &Packet, path: u16, desk: &Desk<'_>) -> Ps {
-        let links = match desk.topology.meeting_tier(packet.src, packet.dst) {
+    fn round_trip(&self, packet: &Packet, path: u16, context: &GateContext<'_>) -> Ps {
+        let links = match context.topology.meeting_tier(packet.src, packet.dst) {
             Tier::Core => 4,
             _ => 2,
         };
-        let Some(port) = port_of(&self.uplinks, path, desk.ports) else { return Ps::ZERO };
-        let link = &desk.queues[port.index()];
+        let Some(port) = port_of(&self.uplinks, path, context.ports) else { return Ps::ZERO };
+        let link = &context.queues[port.index()];
         (link.delay * 2 + link.rate.time_for(packet.bytes) + link.rate.time_for(NOTE_BYTES)) * links
     }
 
     /// The first of two random paths that has not been reported as marked.
-    fn good_path(&mut self, packet: &Packet, desk: &Desk<'_>) -> Option<u16> {
-        let edge = desk.topology.nics[packet.dst as usize].edge;
-        let drawn = [self.draw(desk), self.draw(desk)];
+    fn good_path(&mut self, packet: &Packet, context: &GateContext<'_>) -> Option<u16> {
+        let edge = context.topology.nics[packet.dst as usize].edge;
+        let drawn = [self.draw(context), self.draw(context)];
         let is_good =
-            |path: &u16| self.marked.get(&(edge, *path)).is_none_or(|until| *until <= desk.now);
+            |path: &u16| self.marked.get(&(edge, *path)).is_none_or(|until| *until <= context.now);
         drawn.into_iter().find(is_good)
     }
 
     /// A random path over a port that leads on.
-    fn draw(&mut self, desk: &Desk<'_>) -> u16 {
-        let port = desk.ports[self.rng.random_range(0..desk.ports.len())];
+    fn draw(&mut self, context: &GateContext<'_>) -> u16 {
+        let port = context.ports[self.rng.random_range(0..context.ports.len())];
         let uplinks = &self.uplinks.ports;
         let at = uplinks.iter().position(|uplink| *uplink == port).unwrap_or(0);
         (at + uplinks.len() * self.rng.random_range(0..self.rows)) as u16
     }
 
     /// The edge switch at the far end says something.
-    pub(super) fn on_note(&mut self, packet: &Packet, note: Tag, desk: &Desk<'_>) {
+    pub(super) fn on_note(&mut self, packet: &Packet, note: Tag, context: &GateContext<'_>) {
         if note.kind == Kind::Marked {
-            let edge = desk.topology.nics[packet.src as usize].edge;
-            self.marked.insert((edge, note.path), desk.now + AVOIDED);
+            let edge = context.topology.nics[packet.src as usize].edge;
+            self.marked.insert((edge, note.path), context.now + AVOIDED);
             return;
         }
         let flow = self.flows.get_mut(&packet.end).filter(|flow| flow.epoch == note.epoch);
         let Some(flow) = flow else { return };
         match (note.kind, flow.phase) {
-            (Kind::Reply, Phase::Asked(due)) if desk.now <= due => flow.phase = Phase::Settled,
+            (Kind::Reply, Phase::Asked(due)) if context.now <= due => flow.phase = Phase::Settled,
             (Kind::Clear, Phase::Rerouted(_)) => flow.phase = Phase::Settled,
             _ => {}
         }

@@ -10,9 +10,8 @@ use std::collections::{HashMap, VecDeque};
 
 use braid_wire::{Ack, Bitmap};
 
-use crate::host::EndId;
-use crate::packet::{Body, Packet};
-use crate::switch::{Action, Desk, Pass};
+use crate::packet::{Body, EndId, Packet};
+use crate::switch::{Action, GateContext, Pass};
 use crate::time::Ps;
 use crate::topology::{Topology, Ways};
 
@@ -70,32 +69,36 @@ impl Destination {
         Destination { ways, ring: ring as usize, look_back, flows: HashMap::new() }
     }
 
-    pub(crate) fn on_packet(&mut self, packet: Packet, desk: &mut Desk<'_>) -> Pass {
-        let is_here = |nic: u32| desk.topology.nics[nic as usize].edge == desk.switch;
+    pub(crate) fn on_packet(&mut self, packet: Packet, context: &mut GateContext<'_>) -> Pass {
+        let is_here = |nic: u32| context.topology.nics[nic as usize].edge == context.switch;
         let (from_here, to_here) = (is_here(packet.src), is_here(packet.dst));
         if packet.is_data() && !packet.trimmed && to_here && !from_here {
-            self.on_data(&packet, desk);
+            self.on_data(&packet, context);
         } else if from_here && !to_here {
-            self.on_ack(&packet, desk);
+            self.on_ack(&packet, context);
         }
         Pass::On(packet, None)
     }
 
-    fn on_data(&mut self, packet: &Packet, desk: &mut Desk<'_>) {
-        let count = self.ways.between(desk.topology, packet.src, packet.dst);
+    fn on_data(&mut self, packet: &Packet, context: &mut GateContext<'_>) {
+        let count = self.ways.between(context.topology, packet.src, packet.dst);
         let flow = self.flows.entry(EndId(packet.end).peer().0).or_default();
         if let Some(blocked) = flow.compensate(packet.psn, count) {
-            desk.actions.push(Action::Send(blocked.packet, Body::Ack(blocked.nack)));
+            context.actions.push(Action::Send(blocked.packet, Body::Ack(blocked.nack)));
         }
-        let queue = desk.ports.first().map(|port| &desk.queues[port.index()]);
+        let queue = context.ports.first().map(|port| &context.queues[port.index()]);
         let wait = queue.map_or(Ps::ZERO, |queue| queue.rate.time_for_long(queue.bytes));
-        flow.remember(Entry { psn: packet.psn, leaves: desk.now + wait }, desk.now, self.ring);
+        flow.remember(
+            Entry { psn: packet.psn, leaves: context.now + wait },
+            context.now,
+            self.ring,
+        );
     }
 
-    fn on_ack(&mut self, packet: &Packet, desk: &mut Desk<'_>) {
-        let Some(ack) = desk.bodies.ack_mut(packet) else { return };
+    fn on_ack(&mut self, packet: &Packet, context: &mut GateContext<'_>) {
+        let Some(ack) = context.bodies.ack_mut(packet) else { return };
         let Some(flow) = self.flows.get_mut(&packet.end) else { return };
-        let ways = self.ways.between(desk.topology, packet.src, packet.dst);
+        let ways = self.ways.between(context.topology, packet.src, packet.dst);
         flow.filter(packet, ack, ways, self.look_back);
     }
 }

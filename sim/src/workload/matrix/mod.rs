@@ -21,6 +21,7 @@
 //! - Messages are numbered in the file's order, except that none comes before what it waits for.
 //! - Endless connections (`size 0`), priorities (`prio`) and `failure` lines are refused.
 
+mod connection;
 mod error;
 mod order;
 mod parse;

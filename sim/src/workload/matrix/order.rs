@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::super::{Message, Start, Workload};
+use super::connection::{Connection, Firing, Located};
 use super::error::{MAX_WAITS, Problem};
-use super::parse::{Connection, Firing, Located};
 use crate::time::Ps;
 
 pub(super) fn workload(

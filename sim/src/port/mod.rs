@@ -1,12 +1,17 @@
-//! An output port: its queues and its link.
+//! An output port: its queues, and how fast its link is.
+
+mod queue;
+mod speed;
+
+pub(crate) use queue::Waiting;
+pub(crate) use speed::Speeds;
 
 use crate::packet::{Class, Packet};
 use crate::time::{Ps, Rate};
 use crate::topology::{Node, PortId, Topology};
 
-use super::LinkLoad;
-use super::link::{SpeedId, Speeds};
-use super::queue::{Queue, Waiting};
+use queue::Queue;
+use speed::SpeedId;
 
 /// One direction of a cable, with the queues at its sending end.
 ///
@@ -46,6 +51,22 @@ pub struct Port {
     pub rate: Rate,
     /// How long a bit is under way.
     pub delay: Ps,
+}
+
+/// What a link has carried.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LinkLoad {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of frames, gaps not included.
+    pub bytes: u64,
+}
+
+impl LinkLoad {
+    pub(crate) fn count(&mut self, packet: &Packet) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.bytes);
+    }
 }
 
 /// What is to be given back when a packet has left; it may have ended its way by then.

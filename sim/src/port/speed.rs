@@ -1,17 +1,8 @@
-//! What a port sends into: kept apart from its queues, because an arrival asks for nothing else.
+//! How long frames take on links.
 
 use crate::events::{Events, Span};
 use crate::packet::Packet;
 use crate::time::{Ps, Rate};
-use crate::topology::Node;
-
-/// The far end of a port.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Link {
-    pub(crate) to: Node,
-    /// False: whatever crosses the link is lost.
-    pub(crate) up: bool,
-}
 
 /// Links of the same speed and delay share what has been worked out for their frames.
 #[derive(Clone, Debug, Default)]
