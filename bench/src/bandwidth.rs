@@ -15,7 +15,6 @@ use crate::peer::cpu_seconds;
 use crate::plan::{Answer, Extent, Order, Phase, SideReport};
 use crate::samples::{Sample, Sampler};
 use crate::session::Session;
-use crate::traffic::{OutOfOrder, Traffic};
 
 /// Nothing at all happened for so long: something is broken.
 const STALL: Duration = Duration::from_secs(20);
@@ -136,7 +135,7 @@ fn unix_seconds() -> f64 {
 
 /// Serves one phase; the order to begin it has come.
 pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure> {
-    let (cpu, before) = (cpu_seconds(), Traffic::of(session));
+    let (cpu, before) = (cpu_seconds(), session.traffic());
     let mut run = Run::new(session, phase)?;
     run.session.control.send(&Answer::Ready)?;
     run.began = Instant::now();
@@ -167,8 +166,8 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
         counted_in: own.elapsed,
         sent: run.ended,
         cpu_s: cpu_seconds() - cpu,
-        traffic: Traffic::of(run.session).since(before),
-        order: OutOfOrder::of(run.session),
+        traffic: run.session.traffic().since(before),
+        order: run.session.out_of_order(),
     };
     run.session.control.send(&Answer::Report(report))
 }

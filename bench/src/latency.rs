@@ -16,7 +16,6 @@ use crate::pattern;
 use crate::peer::cpu_seconds;
 use crate::plan::{Answer, Extent, Order, Phase, SideReport};
 use crate::session::Session;
-use crate::traffic::{OutOfOrder, Traffic};
 
 const STALL: Duration = Duration::from_secs(20);
 /// The look at the clock is too dear for every turn of a spin.
@@ -73,7 +72,7 @@ pub(crate) fn client(
 
 /// Serves one phase; the order to begin it has come.
 pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure> {
-    let (cpu, before) = (cpu_seconds(), Traffic::of(session));
+    let (cpu, before) = (cpu_seconds(), session.traffic());
     let mut run = Run::new(session, phase)?;
     run.session.control.send(&Answer::Ready)?;
     let ping_pong = matches!(run.session.plan.test, Test::WriteLat | Test::SendLat);
@@ -95,8 +94,8 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
     let report = SideReport {
         verified: run.verified,
         cpu_s: cpu_seconds() - cpu,
-        traffic: Traffic::of(run.session).since(before),
-        order: OutOfOrder::of(run.session),
+        traffic: run.session.traffic().since(before),
+        order: run.session.out_of_order(),
         ..SideReport::default()
     };
     run.session.control.send(&Answer::Report(report))

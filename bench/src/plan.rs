@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::{AtomicKind, Test};
 use crate::failure::Failure;
-use crate::session::Regions;
 use crate::traffic::{OutOfOrder, Traffic};
 
 /// The whole run, told with the first connection.
@@ -61,6 +60,9 @@ pub(crate) enum Join {
     /// A data queue pair, by its number.
     Data(u32),
 }
+
+/// The address, length and key of the exposed memory and of the credit words.
+pub(crate) type Regions = ([u64; 3], [u64; 3]);
 
 /// One measurement: all messages have this size.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

@@ -18,7 +18,6 @@ use crate::plan::{Extent, Order, Phase, Plan, SideReport};
 use crate::report::{self, Bandwidth, Latency, Results, Row};
 use crate::session::{self, Session, Side};
 use crate::stdio;
-use crate::traffic::{OutOfOrder, Traffic};
 
 /// Bytes that one queue pair keeps outstanding unless told otherwise.
 const OUTSTANDING_BYTES: u64 = 8 << 20;
@@ -244,7 +243,7 @@ fn measure(session: &mut Session, test: Test, args: &TestArgs, size: u64) -> Res
         .duration
         .map_or(Extent::Messages(iters), |seconds| Extent::Time(Duration::from_secs_f64(seconds)));
     let phase = Phase { size, extent, depth: depth(args, size) };
-    let (cpu, before) = (cpu_seconds(), Traffic::of(session));
+    let (cpu, before) = (cpu_seconds(), session.traffic());
     let (mut row, report) = if test.is_latency() {
         measure_latency(session, phase)?
     } else {
@@ -254,10 +253,10 @@ fn measure(session: &mut Session, test: Test, args: &TestArgs, size: u64) -> Res
     row.bytes = size;
     row.client_cpu_s = cpu_seconds() - cpu;
     row.server_cpu_s = report.cpu_s;
-    row.traffic = Traffic::of(session).since(before).and(report.traffic);
+    row.traffic = session.traffic().since(before).and(report.traffic);
     row.order = match test {
-        _ if args.bidirectional || test.is_latency() => OutOfOrder::of(session).worse(report.order),
-        Test::ReadBw => OutOfOrder::of(session),
+        _ if args.bidirectional || test.is_latency() => session.out_of_order().worse(report.order),
+        Test::ReadBw => session.out_of_order(),
         _ => report.order,
     };
     row.paths_live = session.paths_live();

@@ -13,8 +13,9 @@ use crate::cli::{DatapathKind, EngineArgs, ProgressKind, Service, Switch, Test};
 use crate::control::Control;
 use crate::failure::{Attempt, Failure};
 use crate::pattern;
-use crate::plan::{Join, Plan, from_json, to_json};
+use crate::plan::{Join, Plan, Regions, from_json, to_json};
 use crate::stdio::say;
+use crate::traffic::{OutOfOrder, Traffic};
 
 /// How long a client looks for its server, and a server for the rest of its client.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -212,6 +213,16 @@ impl Session {
         Ok(())
     }
 
+    /// What the data queue pairs of this side have counted so far.
+    pub(crate) fn traffic(&self) -> Traffic {
+        Traffic::of(&self.qps, &self.engine)
+    }
+
+    /// In what order packets have come to this side.
+    pub(crate) fn out_of_order(&self) -> OutOfOrder {
+        OutOfOrder::of(&self.qps)
+    }
+
     /// Whether completions are counted on both ends, so that slots are used again only after a check.
     pub(crate) fn uses_credits(&self) -> bool {
         self.plan.verify && self.plan.test == Test::WriteBw
@@ -228,9 +239,6 @@ fn check_plan(plan: &Plan) -> Result<(), Failure> {
         && plan.total_bytes() <= 1 << 36;
     if sane { Ok(()) } else { Err(Failure::Peer(format!("asked for what cannot be: {plan:?}"))) }
 }
-
-/// The address, length and key of the exposed memory and of the credit words.
-pub(crate) type Regions = ([u64; 3], [u64; 3]);
 
 struct Parts {
     side: Side,

@@ -1,9 +1,7 @@
 //! What the queue pairs of one side have counted, as a sum that can be subtracted and added.
 
-use braid::{OooDegrees, QpCounters};
+use braid::{Engine, OooDegrees, QpCounters, QueuePair};
 use serde::{Deserialize, Serialize};
-
-use crate::session::Session;
 
 /// Counters of data queue pairs, under the names that the results give them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -12,7 +10,7 @@ pub(crate) struct Traffic {
     pub(crate) segments_sent: u64,
     /// Segments sent again.
     pub(crate) retransmitted_segments: u64,
-    /// Segments taken for lost.
+    /// Segments declared lost.
     pub(crate) lost_segments: u64,
     /// Segments sent again that the other side had already.
     pub(crate) spurious_retransmissions: u64,
@@ -26,10 +24,9 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     /// So far, on this side.
-    pub(crate) fn of(session: &Session) -> Self {
-        let mut sum =
-            session.qps.iter().fold(Traffic::default(), |sum, qp| sum.and(qp.counters().into()));
-        sum.corrupted_dropped = session.engine.counters().damaged();
+    pub(crate) fn of(qps: &[QueuePair], engine: &Engine) -> Self {
+        let mut sum = qps.iter().fold(Traffic::default(), |sum, qp| sum.and(qp.counters().into()));
+        sum.corrupted_dropped = engine.counters().damaged();
         sum
     }
 
@@ -83,10 +80,10 @@ pub(crate) struct OutOfOrder {
 
 impl OutOfOrder {
     /// Of what this side has received.
-    pub(crate) fn of(session: &Session) -> Self {
+    pub(crate) fn of(qps: &[QueuePair]) -> Self {
         let mut degrees = OooDegrees::default();
         let mut in_order = 0;
-        for qp in &session.qps {
+        for qp in qps {
             let counters = qp.counters();
             in_order += counters.segments_received.saturating_sub(counters.out_of_order);
             if let Some(more) = qp.ooo_degrees() {
