@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use braid::ConnectError;
 
 use crate::comm::{Comm, SendComm};
+use crate::device_context::{DeviceContext, random};
 use crate::error::Error;
 use crate::greeting::{greeting, wanted_listener};
 use crate::handle::{Address, HANDLE_LEN, HandleError, attempt, set_attempt};
-use crate::hub::{Hub, random};
 
 /// NCCL asks after an attempt again and again; one that it has not asked after for so long, it has
 /// given up.
@@ -34,14 +34,14 @@ impl Attempts {
     /// accept; the attempt is over then.
     pub(crate) fn connect(
         &self,
-        hub: impl FnOnce() -> Result<Arc<Hub>, Error>,
+        context: impl FnOnce() -> Result<Arc<DeviceContext>, Error>,
         handle: &mut [u8; HANDLE_LEN],
     ) -> Result<Option<Arc<Comm>>, Error> {
         let address = Address::from_handle(handle)?;
         let number = attempt(handle);
         if number == 0 {
             let number = random().max(1);
-            let begun = Attempt::begin(hub()?, address)?;
+            let begun = Attempt::begin(context()?, address)?;
             self.table().insert(number, begun);
             set_attempt(handle, number);
             return Ok(None);
@@ -78,10 +78,10 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn begin(hub: Arc<Hub>, address: Address) -> Result<Self, Error> {
-        let timeout = hub.connect_timeout();
-        let peer = on_our_link(address.engine, hub.local_addr());
-        let comm = SendComm::new(hub, peer)?;
+    fn begin(context: Arc<DeviceContext>, address: Address) -> Result<Self, Error> {
+        let timeout = context.connect_timeout();
+        let peer = on_our_link(address.engine, context.local_addr());
+        let comm = SendComm::new(context, peer)?;
         let qp = comm.queue_pair();
         let connect = move || qp.connect(peer, &greeting(address.listener), timeout);
         let thread = thread::Builder::new().name("braid-connect".to_owned()).stack_size(STACK);

@@ -4,13 +4,12 @@ use std::ffi::{CStr, CString};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Mutex, PoisonError};
 
 use braid::{Datapath, EngineConfig, VerbsOptions};
 
 use crate::config::{Carrier, Config};
 use crate::error::Error;
-use crate::hub::Hub;
 use crate::interfaces::{self, Interface};
 use crate::rdma;
 
@@ -38,8 +37,6 @@ pub(crate) struct Device {
     pub(crate) datapath: Datapath,
     /// Most payload bytes of a packet; `None`: the RDMA device knows.
     pub(crate) mtu: Option<u16>,
-    /// Present while it has communicators.
-    hub: Mutex<Weak<Hub>>,
 }
 
 impl Device {
@@ -62,7 +59,6 @@ impl Device {
                 Carrier::Verbs => config.mtu,
             },
             datapath,
-            hub: Mutex::default(),
         }
     }
 
@@ -72,20 +68,6 @@ impl Device {
             Datapath::Verbs(_) => VERBS_PATHS,
             _ => EngineConfig::default().paths,
         })
-    }
-
-    /// Its engine, started if no communicator uses it yet.
-    ///
-    /// # Errors
-    /// The engine cannot be started.
-    pub(crate) fn hub(&self, config: &Config) -> Result<Arc<Hub>, Error> {
-        let mut current = self.hub.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(hub) = current.upgrade() {
-            return Ok(hub);
-        }
-        let hub = Arc::new(Hub::open(self, config)?);
-        *current = Arc::downgrade(&hub);
-        Ok(hub)
     }
 }
 

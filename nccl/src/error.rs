@@ -8,21 +8,10 @@ use braid::{
     StateError,
 };
 
-use crate::comm::Broken;
+use crate::broken::Broken;
 use crate::config::ConfigError;
 use crate::handle::HandleError;
-
-/// `ncclResult_t`, as far as plugins use it.
-pub(crate) mod code {
-    use std::ffi::c_int;
-
-    pub(crate) const SUCCESS: c_int = 0;
-    pub(crate) const SYSTEM_ERROR: c_int = 2;
-    pub(crate) const INTERNAL_ERROR: c_int = 3;
-    pub(crate) const INVALID_ARGUMENT: c_int = 4;
-    pub(crate) const INVALID_USAGE: c_int = 5;
-    pub(crate) const REMOTE_ERROR: c_int = 6;
-}
+use crate::result_code as code;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,8 @@
 //! ```text
 //!   abi/v6 .. v12       layouts, C types, errors as codes; nothing else
 //!   plugin, device      what init finds: the configuration and the network interfaces
-//!   hub, keeper         a device in use: one engine, its listener, its memory, and who drives it
+//!   device_context      a device in use: one engine, its listener and its memory
+//!   progress_thread     who drives that engine while NCCL does not
 //!   listen, connect     how a communicator comes to be, without ever blocking
 //!   comm/               send and receive communicators, one queue pair each
 //! ```
@@ -17,19 +18,21 @@
 
 pub mod abi;
 
+mod broken;
 mod comm;
 mod config;
 mod connect;
 mod device;
+mod device_context;
 mod error;
 mod greeting;
 mod handle;
-mod hub;
 mod interfaces;
-mod keeper;
 mod listen;
 mod log;
 mod memory;
 mod plugin;
 mod profiler;
+mod progress_thread;
 mod rdma;
+mod result_code;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::config::Config;
 use crate::connect::Attempts;
 use crate::device::{self, Device};
+use crate::device_context::DeviceContext;
 use crate::error::Error;
 use crate::profiler;
 
@@ -16,6 +17,8 @@ use crate::profiler;
 pub(crate) struct Plugin {
     pub(crate) config: Config,
     pub(crate) devices: Vec<Device>,
+    /// By device: present while it has communicators.
+    contexts: Vec<Mutex<Weak<DeviceContext>>>,
     pub(crate) attempts: Attempts,
 }
 
@@ -98,7 +101,8 @@ impl Plugin {
         if !config.faults.is_none() {
             tracing::warn!("faults are injected below the protocol: {:?}", config.faults);
         }
-        Ok(Plugin { config, devices, attempts: Attempts::default() })
+        let contexts = devices.iter().map(|_| Mutex::default()).collect();
+        Ok(Plugin { config, devices, contexts, attempts: Attempts::default() })
     }
 
     /// The device of this number.
@@ -108,6 +112,21 @@ impl Plugin {
     pub(crate) fn device(&self, index: c_int) -> Result<&Device, Error> {
         let found = usize::try_from(index).ok().and_then(|index| self.devices.get(index));
         found.ok_or(Error::Device { index, count: self.devices.len() })
+    }
+
+    /// A device in use; its engine is started if it has no communicator yet.
+    ///
+    /// # Errors
+    /// The engine cannot be started.
+    pub(crate) fn open(&self, device: &Device) -> Result<Arc<DeviceContext>, Error> {
+        let mut current =
+            self.contexts[device.index].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(context) = current.upgrade() {
+            return Ok(context);
+        }
+        let context = Arc::new(DeviceContext::open(device, &self.config)?);
+        *current = Arc::downgrade(&context);
+        Ok(context)
     }
 }
 

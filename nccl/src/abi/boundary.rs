@@ -4,7 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::Code;
-use crate::error::{Error, code};
+use crate::error::Error;
+use crate::result_code as code;
 
 /// Runs a call of NCCL's. Nothing unwinds into NCCL.
 pub(super) fn boundary(call: &str, body: impl FnOnce() -> Result<(), Error>) -> Code {

@@ -1,7 +1,7 @@
 //! Communicators with a peer: what NCCL holds as `sendComm` and `recvComm`.
 
-mod broken;
-mod link;
+mod connection;
+mod limits;
 mod offer;
 mod recv;
 mod send;
@@ -12,15 +12,9 @@ use std::sync::{Arc, Weak};
 use crate::error::Error;
 use crate::memory::Registration;
 
-pub(crate) use broken::Broken;
+pub(crate) use limits::{MAX_RECVS, Sizes};
 pub(crate) use recv::{Buffer, RecvComm};
 pub(crate) use send::{Message, SendComm};
-
-/// Most buffers of one receive: `maxRecvs`.
-pub(crate) const MAX_RECVS: usize = 8;
-
-/// Sizes of the messages of a request that is done.
-pub(crate) type Sizes = smallvec::SmallVec<[u64; MAX_RECVS]>;
 
 /// A communicator of either kind, with a ticket for each request that it can have outstanding.
 ///
@@ -44,11 +38,11 @@ pub(crate) struct Ticket {
 
 impl Comm {
     pub(crate) fn send(comm: SendComm) -> Arc<Self> {
-        Comm::new(End::Send(comm), send::MAX_REQUESTS)
+        Comm::new(End::Send(comm), limits::MAX_REQUESTS)
     }
 
     pub(crate) fn recv(comm: RecvComm) -> Arc<Self> {
-        Comm::new(End::Recv(comm), recv::MAX_GROUPS)
+        Comm::new(End::Recv(comm), limits::MAX_GROUPS)
     }
 
     fn new(end: End, requests: usize) -> Arc<Self> {
@@ -92,12 +86,12 @@ impl Comm {
         start: *mut u8,
         len: usize,
     ) -> Result<Registration, Error> {
-        let (hub, receives) = match &self.end {
-            End::Send(comm) => (comm.hub(), false),
-            End::Recv(comm) => (comm.hub(), true),
+        let (context, receives) = match &self.end {
+            End::Send(comm) => (comm.context(), false),
+            End::Recv(comm) => (comm.context(), true),
         };
         // SAFETY: the caller vouches for the memory.
-        unsafe { hub.regions.register(start, len, receives) }
+        unsafe { context.regions.register(start, len, receives) }
     }
 
     /// What NCCL gets for the request of this number.

@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::MAX_RECVS;
+use super::limits::MAX_RECVS;
 
 /// Bytes of the longest offer.
 pub(super) const MAX_OFFER: usize = HEAD + MAX_RECVS * PLACE;

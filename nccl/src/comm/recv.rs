@@ -8,18 +8,15 @@ use braid::wr::{self, SendWrExt};
 use braid::{Completion, QueuePair, Work};
 use smallvec::SmallVec;
 
-use super::broken::Broken;
-use super::link::Link;
+use super::connection::Connection;
+use super::limits::{MAX_GROUPS, MAX_RECVS, Sizes};
 use super::offer::{Offer, Piece, Place};
 use super::tally::Tally;
-use super::{MAX_RECVS, Sizes};
+use crate::broken::Broken;
+use crate::device_context::DeviceContext;
 use crate::error::Error;
-use crate::hub::Hub;
 use crate::profiler::Event;
 
-/// Receives that can be outstanding; NCCL asks for 32. A power of two, so that numbers modulo 2^16
-/// find their place in the ring.
-pub(super) const MAX_GROUPS: usize = 64;
 /// Offers on their way, and those that have arrived but are not acknowledged yet.
 const MAX_SEND_WR: u32 = 2 * MAX_GROUPS as u32;
 /// A WRITE for each buffer.
@@ -36,12 +33,12 @@ pub(crate) struct Buffer {
 
 /// See the module.
 pub(crate) struct RecvComm {
-    hub: Arc<Hub>,
+    context: Arc<DeviceContext>,
     state: Mutex<State>,
 }
 
 struct State {
-    link: Link,
+    connection: Connection,
     /// Receive `n` is at `n % MAX_GROUPS`.
     groups: Vec<Group>,
     next: u16,
@@ -68,21 +65,21 @@ impl RecvComm {
     ///
     /// # Errors
     /// The system has no memory or descriptor left.
-    pub(crate) fn new(hub: Arc<Hub>, peer: SocketAddr) -> Result<Self, Error> {
-        let mut link = Link::new(hub.clone(), peer, MAX_SEND_WR, MAX_RECV_WR)?;
+    pub(crate) fn new(context: Arc<DeviceContext>, peer: SocketAddr) -> Result<Self, Error> {
+        let mut connection = Connection::new(context.clone(), peer, MAX_SEND_WR, MAX_RECV_WR)?;
         let group = |_| Group { number: 0, fills: Default::default(), left: 0 };
         let groups = (0..MAX_GROUPS).map(group).collect();
-        (0..MAX_RECV_WR).for_each(|_| link.post_recv(wr::recv(0, [])));
-        let state = State { link, groups, next: 0, tally: Tally::new() };
-        Ok(RecvComm { hub, state: Mutex::new(state) })
+        (0..MAX_RECV_WR).for_each(|_| connection.post_recv(wr::recv(0, [])));
+        let state = State { connection, groups, next: 0, tally: Tally::new() };
+        Ok(RecvComm { context, state: Mutex::new(state) })
     }
 
     pub(crate) fn queue_pair(&self) -> Arc<QueuePair> {
-        self.state().link.qp().clone()
+        self.state().connection.qp().clone()
     }
 
-    pub(crate) fn hub(&self) -> &Arc<Hub> {
-        &self.hub
+    pub(crate) fn context(&self) -> &Arc<DeviceContext> {
+        &self.context
     }
 
     /// Offers 1 to 8 buffers to the sender. `None`: not now.
@@ -91,12 +88,12 @@ impl RecvComm {
     /// The communicator is broken.
     pub(crate) fn irecv(&self, buffers: &[Buffer]) -> Result<Option<usize>, Error> {
         let state = &mut *self.state();
-        if let Some(broken) = state.link.broken() {
+        if let Some(broken) = state.connection.broken() {
             return Err(broken.into());
         }
         let number = state.next;
         let index = usize::from(number) % MAX_GROUPS;
-        if !state.groups[index].fills.is_empty() || !state.link.has_room(1) {
+        if !state.groups[index].fills.is_empty() || !state.connection.has_room(1) {
             state.tally.waited += 1;
             state.progress();
             return Ok(None);
@@ -107,7 +104,7 @@ impl RecvComm {
         state.groups[index] = Group { number, left: offer.places.len(), fills };
         state.next = number.wrapping_add(1);
         let wr = wr::send(0, []).unsignalled();
-        state.link.post(wr, &offer.to_bytes()[..offer.len()]);
+        state.connection.post(wr, &offer.to_bytes()[..offer.len()]);
         // Where those who poll drive the engine, this is what lets the offer leave at once.
         state.progress();
         Ok(Some(index))
@@ -131,7 +128,7 @@ impl RecvComm {
         if group.fills.is_empty() {
             return Err(Error::StaleRequest);
         }
-        match (group.left, state.link.broken()) {
+        match (group.left, state.connection.broken()) {
             (0, _) => {
                 let fills = std::mem::take(&mut group.fills);
                 let sizes: Sizes = fills.iter().map(|fill| fill.bytes).collect();
@@ -151,10 +148,10 @@ impl RecvComm {
 
 impl State {
     fn progress(&mut self) {
-        while let Some(done) = self.link.next_done() {
-            self.link.post_recv(wr::recv(0, []));
+        while let Some(done) = self.connection.next_done() {
+            self.connection.post_recv(wr::recv(0, []));
             if let Err(broken) = self.take(done) {
-                self.link.fail(broken);
+                self.connection.fail(broken);
             }
         }
     }
@@ -183,6 +180,6 @@ impl State {
 impl Drop for RecvComm {
     fn drop(&mut self) {
         let state = self.state();
-        state.link.report("received from", &state.tally);
+        state.connection.report("received from", &state.tally);
     }
 }

@@ -13,19 +13,16 @@ use std::time::Instant;
 use braid::wr::{self, SendWrExt};
 use braid::{Access, Completion, MAX_MESSAGE, MemoryRegion, QueuePair, RemoteAddr, Sge, Work};
 
-use super::Sizes;
-use super::broken::Broken;
-use super::link::Link;
+use super::connection::Connection;
+use super::limits::{MAX_GROUPS, MAX_REQUESTS, Sizes};
 use super::offer::{MAX_OFFER, Offer, Piece, Place};
-use super::recv::MAX_GROUPS;
 use super::tally::Tally;
+use crate::broken::Broken;
+use crate::device_context::DeviceContext;
 use crate::error::Error;
-use crate::hub::Hub;
 use crate::profiler::Event;
 
-/// Requests that can be outstanding: as NCCL's own InfiniBand transport, 32 groups of 8.
-pub(super) const MAX_REQUESTS: usize = 256;
-/// How many of them may wait for an offer. The rest is for those that an offer waits for.
+/// How many requests may wait for an offer. The rest is for those that an offer waits for.
 const MAX_WAITING: usize = MAX_REQUESTS / 2;
 /// Offers that can be on their way: one more than there can be.
 const INBOX: usize = MAX_GROUPS + 1;
@@ -43,12 +40,12 @@ pub(crate) struct Message {
 
 /// See the module.
 pub(crate) struct SendComm {
-    hub: Arc<Hub>,
+    context: Arc<DeviceContext>,
     state: Mutex<State>,
 }
 
 struct State {
-    link: Link,
+    connection: Connection,
     /// Where offers land.
     inbox: MemoryRegion,
     requests: Vec<Request>,
@@ -96,13 +93,13 @@ impl SendComm {
     ///
     /// # Errors
     /// The system has no memory or descriptor left.
-    pub(crate) fn new(hub: Arc<Hub>, peer: SocketAddr) -> Result<Self, Error> {
-        let inbox = hub.pd().alloc_mr(INBOX * MAX_OFFER, Access::LOCAL_WRITE)?;
-        let link = Link::new(hub.clone(), peer, MAX_SEND_WR, INBOX as u32)?;
+    pub(crate) fn new(context: Arc<DeviceContext>, peer: SocketAddr) -> Result<Self, Error> {
+        let inbox = context.pd().alloc_mr(INBOX * MAX_OFFER, Access::LOCAL_WRITE)?;
+        let connection = Connection::new(context.clone(), peer, MAX_SEND_WR, INBOX as u32)?;
         let message = Message { addr: 0, len: 0, lkey: 0, tag: 0 };
         let request = || Request { progress: Progress::Free, message, event: None };
         let mut state = State {
-            link,
+            connection,
             inbox,
             requests: (0..MAX_REQUESTS).map(|_| request()).collect(),
             free: (0..MAX_REQUESTS).rev().collect(),
@@ -111,15 +108,15 @@ impl SendComm {
             tally: Tally::new(),
         };
         (0..INBOX).for_each(|slot| state.expect_offer(slot));
-        Ok(SendComm { hub, state: Mutex::new(state) })
+        Ok(SendComm { context, state: Mutex::new(state) })
     }
 
     pub(crate) fn queue_pair(&self) -> Arc<QueuePair> {
-        self.state().link.qp().clone()
+        self.state().connection.qp().clone()
     }
 
-    pub(crate) fn hub(&self) -> &Arc<Hub> {
-        &self.hub
+    pub(crate) fn context(&self) -> &Arc<DeviceContext> {
+        &self.context
     }
 
     /// Takes a message, to be sent when its place is known. `None`: not now.
@@ -128,7 +125,7 @@ impl SendComm {
     /// The communicator is broken.
     pub(crate) fn isend(&self, message: Message) -> Result<Option<usize>, Error> {
         let state = &mut *self.state();
-        if let Some(broken) = state.link.broken() {
+        if let Some(broken) = state.connection.broken() {
             return Err(broken.into());
         }
         let wanted = state.offers.front().is_some_and(|open| open.place(message.tag).is_some());
@@ -163,7 +160,7 @@ impl SendComm {
             state.progress();
         }
         let request = &mut state.requests[index];
-        match (request.progress, state.link.broken()) {
+        match (request.progress, state.connection.broken()) {
             (Progress::Free, _) => Err(Error::StaleRequest),
             (Progress::Done, _) => {
                 request.progress = Progress::Free;
@@ -184,7 +181,7 @@ impl SendComm {
 
 impl State {
     fn progress(&mut self) {
-        while let Some(done) = self.link.next_done() {
+        while let Some(done) = self.connection.next_done() {
             if done.work == Work::Recv {
                 self.take_offer(done);
             } else {
@@ -193,7 +190,7 @@ impl State {
                 self.tally.message(request.message.len);
             }
         }
-        if self.link.broken().is_none() {
+        if self.connection.broken().is_none() {
             self.match_up();
         }
     }
@@ -206,7 +203,7 @@ impl State {
         self.expect_offer(slot);
         match Offer::from_bytes(bytes) {
             Some(offer) => self.offers.push_back(Open { offer, taken: 0 }),
-            None => self.link.fail(Broken::Protocol("a message that is no offer")),
+            None => self.connection.fail(Broken::Protocol("a message that is no offer")),
         }
     }
 
@@ -214,7 +211,7 @@ impl State {
         let start = slot * MAX_OFFER;
         let piece =
             self.inbox.slice(start..start + MAX_OFFER).expect("every slot lies in the inbox");
-        self.link.post_recv(wr::recv(slot as u64, [piece]));
+        self.connection.post_recv(wr::recv(slot as u64, [piece]));
     }
 
     /// Posts every message that has a place in the oldest offer.
@@ -230,14 +227,14 @@ impl State {
             let place = open.offer.places[number];
             let (size, room, tag) = (message.len, place.len, message.tag);
             if size > room {
-                return self.link.fail(Broken::TooLong { size, room, tag });
+                return self.connection.fail(Broken::TooLong { size, room, tag });
             }
             let pieces = size.div_ceil(MAX_MESSAGE).max(1) as u8;
-            if !self.link.has_room(pieces.into()) {
+            if !self.connection.has_room(pieces.into()) {
                 return;
             }
             let piece = Piece { number: open.offer.number, buffer: number as u8, pieces };
-            write(&mut self.link, index, &message, place, piece);
+            write(&mut self.connection, index, &message, place, piece);
             request.progress = Progress::Posted;
             open.taken |= 1 << number;
             let full = open.is_full();
@@ -251,7 +248,7 @@ impl State {
 }
 
 /// One WRITE of up to 1 GiB after the other; the last one's completion is the message's.
-fn write(link: &mut Link, index: usize, message: &Message, to: Place, piece: Piece) {
+fn write(connection: &mut Connection, index: usize, message: &Message, to: Place, piece: Piece) {
     for at in 0..u64::from(piece.pieces) {
         let start = at * MAX_MESSAGE;
         let len = (message.len - start).min(MAX_MESSAGE) as u32;
@@ -259,24 +256,24 @@ fn write(link: &mut Link, index: usize, message: &Message, to: Place, piece: Pie
         let remote = RemoteAddr { addr: to.addr + start, rkey: to.rkey };
         let wr = wr::write_imm(index as u64, (len > 0).then_some(from), remote, piece.to_imm());
         let last = at + 1 == u64::from(piece.pieces);
-        link.post(if last { wr } else { wr.unsignalled() }, &[]);
+        connection.post(if last { wr } else { wr.unsignalled() }, &[]);
     }
 }
 
 /// What has been sent shall arrive: waits for it, as long as the configuration allows.
 impl Drop for SendComm {
     fn drop(&mut self) {
-        let until = Instant::now() + self.hub.linger();
+        let until = Instant::now() + self.context.linger();
         let mut state = self.state();
         loop {
             state.progress();
             let under_way = |request: &Request| request.progress == Progress::Posted;
-            let over = state.link.broken().is_some() || !state.requests.iter().any(under_way);
+            let over = state.connection.broken().is_some() || !state.requests.iter().any(under_way);
             if over || Instant::now() >= until {
                 break;
             }
             thread::yield_now();
         }
-        state.link.report("sent to", &state.tally);
+        state.connection.report("sent to", &state.tally);
     }
 }

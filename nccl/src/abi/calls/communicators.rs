@@ -104,8 +104,8 @@ unsafe fn listen_with(
 ) -> Result<(), Error> {
     let handle = place(handle.cast::<[u8; HANDLE_LEN]>(), "handle")?;
     let comm = place(comm, "listenComm")?;
-    let hub = plugin.device(dev)?.hub(&plugin.config)?;
-    let (listener, bytes) = ListenComm::new(hub);
+    let context = plugin.open(plugin.device(dev)?)?;
+    let (listener, bytes) = ListenComm::new(context);
     // SAFETY: the caller vouches for both places.
     unsafe {
         handle.write(bytes);
@@ -164,7 +164,7 @@ unsafe fn connect_with(
     let device = plugin.device(dev)?;
     // SAFETY: as above; NCCL does not touch the handle during the call.
     let handle = unsafe { &mut *handle };
-    let connected = plugin.attempts.connect(|| device.hub(&plugin.config), handle)?;
+    let connected = plugin.attempts.connect(|| plugin.open(device), handle)?;
     // SAFETY: as above.
     unsafe { hand_over(connected, comm) };
     Ok(())

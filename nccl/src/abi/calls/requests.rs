@@ -83,7 +83,7 @@ pub(in crate::abi) unsafe fn isend(sent: Sent) -> Result<(), Error> {
     let Some(index) = sender.isend(Message { addr, len, lkey, tag })? else { return Ok(()) };
     let what = || Description {
         kind: SENDS,
-        device: sender.hub().device as c_int,
+        device: sender.context().device as c_int,
         queue_pair: sender.queue_pair().number().get(),
         tag,
         length: sent.size,
@@ -145,7 +145,7 @@ pub(in crate::abi) unsafe fn irecv<S: Copy>(
     for (i, buffer) in buffers.iter().enumerate() {
         let what = || Description {
             kind: RECEIVES,
-            device: receiver.hub().device as c_int,
+            device: receiver.context().device as c_int,
             queue_pair: receiver.queue_pair().number().get(),
             tag: buffer.tag,
             length: buffer.len as usize,

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use braid::{CqError, PostError, Status};
 
-use crate::error::code;
+use crate::result_code as code;
 
 /// Why nothing works any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ impl Broken {
     }
 
     /// A flushed work request says that another one failed first, or that the peer has gone.
-    pub(super) fn by(status: Status) -> Self {
+    pub(crate) fn by(status: Status) -> Self {
         if status == Status::Flushed { Broken::Closed } else { Broken::Failed(status) }
     }
 }

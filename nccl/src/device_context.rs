@@ -16,17 +16,17 @@ use crate::config::Config;
 use crate::device::Device;
 use crate::error::Error;
 use crate::greeting::wanted_listener;
-use crate::keeper::Keeper;
 use crate::memory::RegionCache;
+use crate::progress_thread::ProgressThread;
 
 /// Connections that the engine keeps until somebody accepts; more try again by themselves.
 const BACKLOG: usize = 1024;
 
 /// See the module.
-pub(crate) struct Hub {
-    // First: it ends before what it keeps.
+pub(crate) struct DeviceContext {
+    // First: it ends before the engine that it drives.
     /// Present where those who poll drive the engine.
-    keeper: Option<Keeper>,
+    progress_thread: Option<ProgressThread>,
     pub(crate) device: usize,
     pub(crate) regions: RegionCache,
     pd: ProtectionDomain,
@@ -41,10 +41,10 @@ pub(crate) struct Hub {
 /// Who has come, by the listening communicator that they want.
 type Waiting = HashMap<u64, VecDeque<ConnectionRequest>>;
 
-impl Hub {
+impl DeviceContext {
     pub(crate) fn open(device: &Device, config: &Config) -> Result<Self, Error> {
         let (progress, spin) = match config.threads {
-            // The keeper is there for quiet times: it sleeps as soon as there is nothing to do.
+            // The progress thread is there for quiet times: it sleeps as soon as there is nothing to do.
             0 => (Progress::Application, Duration::ZERO),
             threads => (Progress::Threads(threads), config.spin),
         };
@@ -71,12 +71,12 @@ impl Hub {
             wanted_listener(private_data).is_some_and(|number| lock(&open).contains(&number))
         })?;
         let pd = engine.alloc_pd();
-        let keeper = match config.threads {
-            0 => Some(Keeper::start(engine.create_cq(1)?)?),
+        let progress_thread = match config.threads {
+            0 => Some(ProgressThread::start(engine.create_cq(1)?)?),
             _ => None,
         };
-        Ok(Hub {
-            keeper,
+        Ok(DeviceContext {
+            progress_thread,
             device: device.index,
             regions: RegionCache::new(pd.clone()),
             pd,
@@ -90,8 +90,8 @@ impl Hub {
 
     /// Somebody is about to poll.
     pub(crate) fn polled(&self) {
-        if let Some(keeper) = &self.keeper {
-            keeper.polled();
+        if let Some(thread) = &self.progress_thread {
+            thread.polled();
         }
     }
 

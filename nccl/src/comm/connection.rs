@@ -5,35 +5,35 @@ use std::sync::Arc;
 
 use braid::{Completion, CompletionQueue, PostError, QueuePair, RecvWr, SendWr, Status};
 
-use super::broken::Broken;
 use super::tally::Tally;
+use crate::broken::Broken;
+use crate::device_context::DeviceContext;
 use crate::error::Error;
-use crate::hub::Hub;
 
 /// One queue pair with a completion queue of its own.
-pub(super) struct Link {
+pub(super) struct Connection {
     // First, so that the peer is told before anything else goes.
     qp: Arc<QueuePair>,
     cq: CompletionQueue,
-    hub: Arc<Hub>,
+    context: Arc<DeviceContext>,
     peer: SocketAddr,
     max_send_wr: u32,
     /// `Some` for good once it does not work any more.
     broken: Option<Broken>,
     /// Whether that has been said in the log.
-    told: bool,
+    logged: bool,
 }
 
-impl Link {
+impl Connection {
     pub(super) fn new(
-        hub: Arc<Hub>,
+        context: Arc<DeviceContext>,
         peer: SocketAddr,
         max_send_wr: u32,
         max_recv_wr: u32,
     ) -> Result<Self, Error> {
-        let (qp, cq) = hub.queue_pair(max_send_wr, max_recv_wr)?;
+        let (qp, cq) = context.queue_pair(max_send_wr, max_recv_wr)?;
         let qp = Arc::new(qp);
-        Ok(Link { qp, cq, hub, peer, max_send_wr, broken: None, told: false })
+        Ok(Connection { qp, cq, context, peer, max_send_wr, broken: None, logged: false })
     }
 
     pub(super) fn qp(&self) -> &Arc<QueuePair> {
@@ -46,32 +46,32 @@ impl Link {
     }
 
     /// The next completion of work that ended well. What came before a failure counts, so only
-    /// after `None` is it certain whether the link is broken.
+    /// after `None` is it certain whether the connection is broken.
     pub(super) fn next_done(&mut self) -> Option<Completion> {
-        self.hub.polled();
+        self.context.polled();
         loop {
             match self.cq.poll_one() {
                 Ok(Some(done)) if done.status == Status::Success => return Some(done),
-                Ok(Some(failed)) => self.note(Broken::by(failed.status)),
+                Ok(Some(failed)) => self.break_with(Broken::by(failed.status)),
                 Ok(None) => break,
                 Err(error) => {
-                    self.note(Broken::Overrun(error));
+                    self.break_with(Broken::Overrun(error));
                     break;
                 }
             }
         }
-        self.tell_once();
+        self.log_once();
         None
     }
 
     /// Nothing works any more, and the peer shall know.
     pub(super) fn fail(&mut self, broken: Broken) {
-        self.note(broken);
-        self.tell_once();
+        self.break_with(broken);
+        self.log_once();
     }
 
     /// What says more than "closed" wins.
-    fn note(&mut self, broken: Broken) {
+    fn break_with(&mut self, broken: Broken) {
         match self.broken {
             None => self.qp.disconnect(),
             Some(Broken::Closed) => {}
@@ -80,10 +80,10 @@ impl Link {
         self.broken = Some(broken);
     }
 
-    fn tell_once(&mut self) {
-        let Some(broken) = self.broken.filter(|_| !self.told) else { return };
-        self.told = true;
-        let (device, peer) = (self.hub.device, self.peer);
+    fn log_once(&mut self) {
+        let Some(broken) = self.broken.filter(|_| !self.logged) else { return };
+        self.logged = true;
+        let (device, peer) = (self.context.device, self.peer);
         if broken == Broken::Closed {
             // NCCL closes one side first; it is trouble only for requests that are outstanding.
             tracing::info!("device {device}, peer {peer}: the peer closed the connection");
@@ -95,7 +95,7 @@ impl Link {
     /// Says in the log what was done, at the end.
     pub(super) fn report(&self, direction: &str, tally: &Tally) {
         if tally.messages > 0 {
-            let (device, peer) = (self.hub.device, self.peer);
+            let (device, peer) = (self.context.device, self.peer);
             let report = tally.with(self.qp.counters());
             tracing::info!("device {device}, {direction} {peer}: {report}");
         }

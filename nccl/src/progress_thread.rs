@@ -14,36 +14,36 @@ use braid::CompletionQueue;
 
 use crate::error::Error;
 
-/// Nobody has polled for so long: the keeper takes over. Well below the shortest retransmission
+/// Nobody has polled for so long: the thread takes over. Well below the shortest retransmission
 /// time-out, 4 ms.
 const IDLE: Duration = Duration::from_millis(1);
 /// How long it drives before it looks whether somebody polls again; asleep unless packets come.
-const TURN: Duration = Duration::from_millis(2);
+const QUANTUM: Duration = Duration::from_millis(2);
 
 /// The thread. Dropping it ends it.
-pub(crate) struct Keeper {
+pub(crate) struct ProgressThread {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
 struct Shared {
-    /// Somebody has polled since the keeper looked last.
+    /// Somebody has polled since the thread looked last.
     polled: AtomicBool,
     stop: AtomicBool,
 }
 
-impl Keeper {
-    /// Keeps the engine of `idle`, a completion queue of its own.
+impl ProgressThread {
+    /// Drives the engine of `idle`, a completion queue of its own.
     ///
     /// # Errors
     /// The system gives no thread.
     pub(crate) fn start(idle: CompletionQueue) -> Result<Self, Error> {
         let shared = Arc::new(Shared::default());
-        let kept = shared.clone();
-        let thread = thread::Builder::new().name("braid-keeper".to_owned());
-        let thread = thread.spawn(move || kept.keep(&idle)).map_err(Error::Thread)?;
-        Ok(Keeper { shared, thread: Some(thread) })
+        let driver = shared.clone();
+        let thread = thread::Builder::new().name("braid-progress".to_owned());
+        let thread = thread.spawn(move || driver.drive(&idle)).map_err(Error::Thread)?;
+        Ok(ProgressThread { shared, thread: Some(thread) })
     }
 
     /// The caller polls, and so drives the engine itself.
@@ -56,18 +56,18 @@ impl Keeper {
 }
 
 impl Shared {
-    fn keep(&self, idle: &CompletionQueue) {
+    fn drive(&self, idle: &CompletionQueue) {
         while !self.stop.load(Ordering::Acquire) {
             if self.polled.swap(false, Ordering::Relaxed) {
                 thread::park_timeout(IDLE);
-            } else if let Err(error) = idle.wait(TURN) {
+            } else if let Err(error) = idle.wait(QUANTUM) {
                 unreachable!("a queue without queue pairs has no completions: {error}");
             }
         }
     }
 }
 
-impl Drop for Keeper {
+impl Drop for ProgressThread {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
