@@ -12,6 +12,7 @@ pub mod failure;
 pub mod flood;
 pub mod fmt;
 pub mod fuzz;
+mod gungraun_runner;
 pub mod install;
 pub mod layers;
 pub mod lint;

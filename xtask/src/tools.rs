@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::{Failure, count, process, tree};
+use crate::{Failure, gungraun_runner, process, tree};
 
 /// Something that must be there and the Debian packages that bring it, with blanks between them.
 struct Tool {
@@ -74,7 +74,7 @@ pub fn run() -> Result<(), Failure> {
         install(&missing)?;
     }
     COMPONENTS.iter().try_for_each(|(verb, component)| add_component(verb, component))?;
-    count::install_runner()?;
+    gungraun_runner::install()?;
     println!("all tools are there");
     Ok(())
 }

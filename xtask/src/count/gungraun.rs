@@ -1,67 +1,22 @@
 //! Building and running the counted benchmarks: gungraun's, with valgrind below them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::Stdio;
 
 use cargo_metadata::{Metadata, Package, TargetKind};
 use serde_json::Value;
 
+use crate::gungraun_runner::{self, LIBRARY, PROGRAM};
 use crate::{Failure, process, tree};
-
-/// Their library; a package with benchmarks of its kind has it among its dev-dependencies.
-const LIBRARY: &str = "gungraun";
-/// The program that the benchmarks start, and that starts valgrind.
-const RUNNER: &str = "gungraun-runner";
 
 /// Only instructions count. A container may forbid to switch address randomisation off; the counts are the same.
 const ARGUMENTS: &[&str] =
     &["--callgrind-args=--cache-sim=no", "--allow-aslr=yes", "--output-format=json"];
 
-/// Builds the runner in the version of the library, unless it is there.
-///
-/// # Errors
-///
-/// No package names an exact version, or cargo cannot build it.
-pub fn install_runner() -> Result<(), Failure> {
-    let metadata = tree::metadata()?;
-    let (version, folder) = (version(&metadata)?, runner_folder(&metadata)?);
-    if folder.join("bin").join(RUNNER).is_file() {
-        return Ok(());
-    }
-    println!("missing: {RUNNER} {version}, needed for counting instructions");
-    process::run(
-        tree::cargo()
-            // It is built once: no need to keep what it is made of, or to wait for it to be optimised.
-            .env_remove("CARGO_TARGET_DIR")
-            .args(["install", "--quiet", "--debug", "--locked", RUNNER, "--version", &version, "--root"])
-            .arg(&folder),
-    )
-    .map_err(|failure| failure.remedy("look at the network: it comes from crates.io"))
-}
-
-fn runner_folder(metadata: &Metadata) -> Result<PathBuf, Failure> {
-    let folder = metadata.target_directory.as_std_path().join("xtask");
-    Ok(folder.join(format!("{RUNNER}-{}", version(metadata)?)))
-}
-
-/// The library's version, which its runner must have too.
-fn version(metadata: &Metadata) -> Result<String, Failure> {
-    let requirements = metadata.packages.iter().flat_map(|package| &package.dependencies);
-    let requirement = requirements.filter(|d| d.name == LIBRARY).map(|d| d.req.to_string()).next();
-    requirement.as_deref().and_then(|req| req.strip_prefix('=')).map(str::to_owned).ok_or_else(
-        || {
-            let what =
-                format!("Cargo.toml asks for {LIBRARY} {requirement:?}, which is no exact version");
-            Failure::new(what).remedy(format!("{LIBRARY} = \"=X.Y.Z\" in [workspace.dependencies]"))
-        },
-    )
-}
-
 /// Runs all cases; what each took.
 pub(super) fn count() -> Result<BTreeMap<String, u64>, Failure> {
     let metadata = tree::metadata()?;
-    let mut path = runner_folder(&metadata)?.join("bin").into_os_string();
+    let mut path = gungraun_runner::folder(&metadata)?.join("bin").into_os_string();
     if let Some(rest) = std::env::var_os("PATH") {
         path.push(":");
         path.push(rest);
@@ -88,7 +43,7 @@ fn selection(metadata: &Metadata) -> Vec<String> {
 fn parse(text: &str) -> Result<BTreeMap<String, u64>, Failure> {
     let mut counts = BTreeMap::new();
     for line in text.lines().filter(|line| !line.is_empty()) {
-        let unknown = || Failure::new(format!("{RUNNER} says what is not understood: {line}"));
+        let unknown = || Failure::new(format!("{PROGRAM} says what is not understood: {line}"));
         let summary: Value = serde_json::from_str(line).map_err(|_| unknown())?;
         let (case, count) = case_of(&summary).ok_or_else(unknown)?;
         if counts.insert(case.clone(), count).is_some() {
@@ -131,9 +86,8 @@ mod tests {
     }
 
     #[test]
-    fn the_workspace_pins_the_library_and_has_benchmarks() {
+    fn the_workspace_has_benchmarks() {
         let metadata = tree::metadata().expect("a workspace");
-        assert!(version(&metadata).expect("pinned").starts_with(|c: char| c.is_ascii_digit()));
         assert!(selection(&metadata).windows(2).any(|two| two == ["--bench", "messages"]));
     }
 }

@@ -5,10 +5,9 @@
 mod budgets;
 mod gungraun;
 
-use crate::{Failure, rustc, tools};
+use crate::{Failure, gungraun_runner, rustc, tools};
 
 use self::budgets::Budgets;
-pub use self::gungraun::install_runner;
 
 /// What to do with the counts.
 #[derive(clap::Args)]
@@ -27,7 +26,7 @@ const ACCEPT: &str = "cargo xtask count --accept";
 /// A case takes too much, or has no budget; a budget has no case; something cannot be built or run.
 pub fn run(options: &Options) -> Result<(), Failure> {
     tools::need("valgrind")?;
-    install_runner()?;
+    gungraun_runner::install()?;
     let counted = Budgets { rustc: rustc::identity()?, instructions: gungraun::count()? };
     if options.accept {
         counted.write()?;
