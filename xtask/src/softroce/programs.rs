@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::{Failure, install, process, tools, tree};
 
-const RUST: [&str; 22] = [
+const RUST: [&str; 24] = [
     "build",
     "-q",
     "--release",
@@ -21,9 +21,11 @@ const RUST: [&str; 22] = [
     "breach",
     "-p",
     "braid-nccl",
+    "--lib",
+    "-p",
+    "braid-nccl-conformance",
     "--bin",
     "nccl-conformance",
-    "--lib",
     "-p",
     "softroce-agent",
     "--bin",

@@ -14,6 +14,7 @@ mod table;
 mod tcp;
 mod two_hosts;
 mod victim;
+mod workload;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

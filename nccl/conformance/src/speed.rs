@@ -12,14 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::net::{Net, Opaque, SUCCESS};
 use crate::pair::{Memory, Pair, Request, Verdict, returns, until};
 use crate::tcp;
-
-/// Bytes of a message, and how many buffers each side uses in turn: as NCCL's proxy with its 8 steps.
-pub(crate) const MESSAGE: usize = 1 << 20;
-pub(crate) const SLOTS: usize = 8;
-/// How long one measurement of throughput takes.
-pub(crate) const LONG: Duration = Duration::from_millis(600);
-/// Round trips of one measurement of latency.
-pub(crate) const ROUND_TRIPS: u32 = 3000;
+use crate::workload::{LONG, MESSAGE, ROUND_TRIPS, SLOTS};
 
 /// Medians over the rounds; ratios of the values of each round.
 #[derive(Debug, Serialize, Deserialize)]

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use crate::net::{Handle, Net, Opaque, SUCCESS};
 use crate::pair::{Pair, Verdict, listen, returns};
-use crate::speed::{self, MESSAGE, Round, Throughput};
+use crate::speed::{self, Round, Throughput};
 use crate::tcp;
+use crate::workload::MESSAGE;
 
 /// How long the other side may take for a step, the measurement included.
 const PATIENCE: Duration = Duration::from_secs(90);

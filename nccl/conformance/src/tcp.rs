@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use crate::pair::Verdict;
-use crate::speed::{LONG, MESSAGE, ROUND_TRIPS, SLOTS};
+use crate::workload::{LONG, MESSAGE, ROUND_TRIPS, SLOTS};
 
 fn text(error: std::io::Error) -> String {
     format!("TCP: {error}")
