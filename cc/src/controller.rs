@@ -31,7 +31,7 @@ pub trait Controller: fmt::Debug + Send {
     fn on_chunk(&mut self, _chunk: &Chunk) {}
 
     /// Bytes that may be in flight, packet headers included. Below one packet, packets leave one at a time and with pauses,
-    /// so that on average no more than this is in flight. It changes with what the controller is told only, not with time.
+    /// so that on average no more than this is in flight; 0 counts as 1. It changes with what the controller is told only, not with time.
     fn window(&self) -> u64;
 
     /// Bits per second at which packets may leave from `now` on, headers included; `None`: as fast as the window lets

@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use braid::{Status, wr};
 use braid_wire::{
-    Ack, Bitmap, Connect, Control, ControlKind, Crc, DataHeader, FinalAck, Hello, NakCode, Offer,
-    Opcode, PathId, QpId, Setup, Stream, Token,
+    Ack, Bitmap, Connect, Control, ControlKind, Crc, DataHeader, FinalAck, Hello, Marks, NakCode,
+    Offer, Opcode, PathId, PathMarks, QpId, Setup, Stream, Token,
 };
 use pair::{PATIENCE, Pair, local};
 use rand::{Rng, RngExt, SeedableRng};
@@ -143,6 +143,13 @@ fn data(rng: &mut Pcg64Mcg) -> DataHeader {
     }
 }
 
+fn marks(rng: &mut Pcg64Mcg) -> Marks {
+    let count = rng.random_range(0..5);
+    Marks::new(
+        (0..count).map(|_| PathMarks { path: PathId::new(rng.random()), count: rng.random() }),
+    )
+}
+
 fn ack(rng: &mut Pcg64Mcg) -> Ack {
     Ack {
         qp: QpId::new(rng.random()),
@@ -153,12 +160,12 @@ fn ack(rng: &mut Pcg64Mcg) -> Ack {
         nak: rng.random_bool(0.5).then_some((NakCode::RemoteAccess, 5)),
         rnr_delay_us: rng.random(),
         path: PathId::new(rng.random()),
-        ecn_marks: rng.random(),
         stamp: rng.random(),
         delay_ns: rng.random(),
         received: rng.random(),
         duplicates: rng.random(),
         bitmap: Bitmap::new([rng.random::<u64>() << 1, rng.random()].into_iter().collect()),
+        marks: marks(rng),
     }
 }
 

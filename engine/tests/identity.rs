@@ -80,12 +80,12 @@ fn ack(qp: QpId, token: Token) -> Ack {
         nak: None,
         rnr_delay_us: 0,
         path: PathId::new(0),
-        ecn_marks: 0,
         stamp: 0,
         delay_ns: 0,
         received: 0,
         duplicates: 0,
         bitmap: Bitmap::new(Default::default()),
+        marks: Default::default(),
     }
 }
 

@@ -12,8 +12,8 @@ use std::thread;
 
 use braid::{Access, QpOptions, QpState, QueuePair, RemoteRegion, Status, wr};
 use braid_wire::{
-    Ack, Bitmap, Control, ControlKind, DataHeader, FinalAck, NakCode, Offer, Opcode, Packet,
-    PathId, QpId, Setup, Stream, Token, payload_crc,
+    Ack, Bitmap, Control, ControlKind, DataHeader, FinalAck, Marks, NakCode, Offer, Opcode, Packet,
+    PathId, PathMarks, QpId, Setup, Stream, Token, payload_crc,
 };
 use pair::{PATIENCE, Pair, local};
 use rand::{RngExt, SeedableRng};
@@ -193,6 +193,13 @@ fn data(rng: &mut Pcg64Mcg, to: &Offer, psn: u32, open: RemoteRegion, bytes: &mu
     bytes.extend(payload);
 }
 
+fn marks(rng: &mut Pcg64Mcg) -> Marks {
+    let count = rng.random_range(0..5);
+    Marks::new(
+        (0..count).map(|_| PathMarks { path: PathId::new(rng.random()), count: rng.random() }),
+    )
+}
+
 fn ack(rng: &mut Pcg64Mcg, to: &Offer) -> Ack {
     let near = |rng: &mut Pcg64Mcg| to.psn.wrapping_add(rng.random_range(0..64)) & 0xFF_FFFF;
     Ack {
@@ -204,12 +211,12 @@ fn ack(rng: &mut Pcg64Mcg, to: &Offer) -> Ack {
         nak: rng.random_bool(0.2).then(|| (NakCode::ReceiverNotReady, near(rng))),
         rnr_delay_us: rng.random(),
         path: PathId::new(rng.random()),
-        ecn_marks: rng.random(),
         stamp: rng.random(),
         delay_ns: rng.random(),
         received: rng.random(),
         duplicates: rng.random(),
         bitmap: Bitmap::new([rng.random::<u64>() << 1, rng.random()].into_iter().collect()),
+        marks: marks(rng),
     }
 }
 

@@ -153,12 +153,12 @@ impl Host {
             nak: None,
             rnr_delay_us: 0,
             path: PathId::default(),
-            ecn_marks: 0,
             stamp: self.now.stamp(),
             delay_ns: 0,
             received: segments,
             duplicates: 0,
             bitmap: Bitmap::default(),
+            marks: Default::default(),
         };
         self.endpoint.on_ack(self.now, self.slot, &ack, &mut self.paths);
     }

@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 
-use braid_wire::{Ack, Bitmap, DataHeader, Opcode, Packet, PathId, QpId, Stream, Token};
+use braid_wire::{Ack, Bitmap, DataHeader, Marks, Opcode, Packet, PathId, QpId, Stream, Token};
 use gungraun::prelude::*;
 
 fn data_header() -> DataHeader {
@@ -42,12 +42,12 @@ fn ack() -> Ack {
         nak: None,
         rnr_delay_us: 0,
         path: PathId::new(5),
-        ecn_marks: 3,
         stamp: 123_456,
         delay_ns: 800,
         received: 10_000,
         duplicates: 2,
         bitmap: Bitmap::new([0xAAAA_AAAA_AAAA_AAAA].into_iter().collect()),
+        marks: Marks::default(),
     }
 }
 

@@ -7,12 +7,13 @@ use smallvec::SmallVec;
 
 use crate::bth::Bth;
 use crate::check::header_crc;
+use crate::marks::{MAX_MARKED_PATHS, Marks};
 use crate::{DecodeError, Opcode, PathId, QpId, Token, VERSION};
 
 /// 64-bit words of the longest selective bitmap: 4096 packets beyond the cumulative PSN.
 pub const MAX_BITMAP_WORDS: usize = 64;
 /// Bytes of the longest ack.
-pub const MAX_ACK_LEN: usize = FIXED_LEN + 8 * MAX_BITMAP_WORDS + CHECK_LEN;
+pub const MAX_ACK_LEN: usize = FIXED_LEN + 8 * MAX_BITMAP_WORDS + 4 * MAX_MARKED_PATHS + CHECK_LEN;
 
 const FIXED_LEN: usize = size_of::<Raw>();
 const CHECK_LEN: usize = 4;
@@ -70,8 +71,6 @@ pub struct Ack {
     pub rnr_delay_us: u32,
     /// The path of the packet that this ack echoes.
     pub path: PathId,
-    /// Packets with a congestion mark (ECN CE) so far, modulo 2^16.
-    pub ecn_marks: u16,
     /// The stamp of the packet that this ack echoes.
     pub stamp: u32,
     /// Time between that packet's arrival and this ack, in nanoseconds.
@@ -82,6 +81,8 @@ pub struct Ack {
     pub duplicates: u32,
     /// What has arrived beyond `cumulative`.
     pub bitmap: Bitmap,
+    /// Of the paths that congestion marks have come by since the last ack. What does not fit the next one tells.
+    pub marks: Marks,
 }
 
 /// Which packets have arrived beyond the cumulative PSN: bit `i` of the whole is PSN `cumulative + i`.
@@ -138,7 +139,7 @@ struct Raw {
     nak_psn: U32,
     rnr_delay_us: U32,
     path: U16,
-    ecn_marks: U16,
+    marked_paths: U16,
     stamp: U32,
     delay_ns: U32,
     received: U32,
@@ -160,7 +161,7 @@ impl Ack {
             nak_psn: U32::new(self.nak.map_or(0, |(_, psn)| psn)),
             rnr_delay_us: U32::new(self.rnr_delay_us),
             path: U16::new(self.path.get()),
-            ecn_marks: U16::new(self.ecn_marks),
+            marked_paths: U16::new(self.marks.len() as u16),
             stamp: U32::new(self.stamp),
             delay_ns: U32::new(self.delay_ns),
             received: U32::new(self.received),
@@ -170,6 +171,7 @@ impl Ack {
         for word in &self.bitmap.words {
             out.extend_from_slice(&word.to_be_bytes());
         }
+        self.marks.encode(out);
         let crc = header_crc(&out[start..], &[]);
         out.extend_from_slice(&crc.to_be_bytes());
     }
@@ -178,20 +180,26 @@ impl Ack {
         let body = strip_check(bytes, size_of::<Raw>())?;
         let (raw, rest) = Raw::ref_from_prefix(body).map_err(|_| DecodeError::Length)?;
         let words = usize::from(raw.bitmap_words);
-        if words > MAX_BITMAP_WORDS || rest.len() != 8 * words {
+        let marked = usize::from(raw.marked_paths.get());
+        if words > MAX_BITMAP_WORDS
+            || marked > MAX_MARKED_PATHS
+            || rest.len() != 8 * words + 4 * marked
+        {
             return Err(DecodeError::Length);
         }
-        let (chunks, _) = rest.as_chunks::<8>();
+        let (bitmap, marks) = rest.split_at(8 * words);
+        let marks = if marked == 0 { Marks::default() } else { Marks::decode(marks)? };
+        let (chunks, _) = bitmap.as_chunks::<8>();
         let words: SmallVec<[u64; 4]> = chunks.iter().map(|c| u64::from_be_bytes(*c)).collect();
         if words.last() == Some(&0) || words.first().is_some_and(|w| w & 1 != 0) {
             return Err(DecodeError::Field("bitmap"));
         }
-        raw.parse(Bitmap { words })
+        raw.parse(Bitmap { words }, marks)
     }
 }
 
 impl Raw {
-    fn parse(&self, bitmap: Bitmap) -> Result<Ack, DecodeError> {
+    fn parse(&self, bitmap: Bitmap, marks: Marks) -> Result<Ack, DecodeError> {
         let nak = match self.nak_code {
             0 => None,
             code => {
@@ -213,12 +221,12 @@ impl Raw {
             nak,
             rnr_delay_us: self.rnr_delay_us.get(),
             path: PathId::new(self.path.get()),
-            ecn_marks: self.ecn_marks.get(),
             stamp: self.stamp.get(),
             delay_ns: self.delay_ns.get(),
             received: self.received.get(),
             duplicates: self.duplicates.get(),
             bitmap,
+            marks,
         })
     }
 }

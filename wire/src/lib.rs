@@ -14,6 +14,7 @@ mod control;
 mod data;
 mod error;
 mod ids;
+mod marks;
 mod nic;
 mod opcode;
 mod packet;
@@ -29,6 +30,7 @@ pub use control::{CONTROL_LEN, Control, ControlKind, FinalAck};
 pub use data::{AtomicOperands, DATA_HEADER_LEN, DataHeader, MAX_DATA_HEADER_LEN};
 pub use error::DecodeError;
 pub use ids::{MAX_PATHS, PathId, QpId, SOURCE_PORT_BASE, Token};
+pub use marks::{MAX_MARKED_PATHS, Marks, PathMarks};
 pub use nic::{
     FRAME_LEN, Frame, FrameKind, MAX_HEADERS, MAX_NIC_QPS, NOTE_LEN, NicAddress, Note, NoteBody,
     Service,

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use braid_cc::{AckSample, Controller, Loss, Subflow};
-use braid_wire::Time;
+use braid_wire::{Psn, Time};
 
+use super::chunks::{Arrival, Chunks};
 use super::pacer::Pacer;
 use super::room::Block;
 use super::window::Segment;
@@ -15,9 +16,13 @@ use crate::{QpConfig, Remote};
 pub(crate) struct Congestion {
     controller: Box<dyn Controller>,
     window: u64,
+    /// Bytes of a full packet.
+    packet: u64,
     has_rate: bool,
     /// Made once the controller has a rate, or a window smaller than a packet.
     pacer: Option<Box<Pacer>>,
+    /// If the controller wants to hear of them.
+    chunks: Option<Box<Chunks>>,
     /// When the stream last stopped sending, it was not the controller that stopped it.
     app_limited: bool,
 }
@@ -29,8 +34,10 @@ impl Congestion {
         let has_rate = controller.rate(Time::ZERO).is_some();
         Congestion {
             window: controller.window(),
+            packet: packet_bytes,
             has_rate,
             pacer: has_rate.then(Box::default),
+            chunks: controller.chunk_bytes().map(|size| Box::new(Chunks::new(size))),
             controller,
             app_limited: true,
         }
@@ -57,19 +64,27 @@ impl Congestion {
         self.pacer.as_ref()?.opens_at()
     }
 
-    /// Nothing more leaves for now.
-    pub(crate) fn on_blocked(&mut self, by: Block) {
+    /// Nothing more leaves for now. Returns whether the controller has been told something.
+    pub(crate) fn on_blocked(&mut self, by: Block) -> bool {
         self.app_limited = !matches!(by, Block::Window | Block::Rate);
         if let Some(pacer) = &mut self.pacer {
             pacer.hold(by == Block::Rate);
         }
+        match (by, &mut self.chunks) {
+            (Block::Nothing, Some(chunks)) => {
+                chunks.end();
+                self.tell_chunks()
+            }
+            _ => false,
+        }
     }
 
-    /// So many bytes leave, of a burst of at most `burst` segments; `rtt`: about how long they will be in flight.
-    pub(crate) fn on_sent(&mut self, now: Time, bytes: u64, burst: u32, rtt: Duration) {
+    /// So many bytes leave, of a burst of at most `burst` segments; `rtt`: about how long they will be in flight, if that
+    /// is known.
+    pub(crate) fn on_sent(&mut self, now: Time, bytes: u64, burst: u32, rtt: Option<Duration>) {
         if bytes > self.window {
             // Swift, section 3.5: a window of less than a packet is a packet in more than a round trip.
-            let slow = bits_per_second(self.window, rtt);
+            let slow = bits_per_second(self.window, rtt.unwrap_or_default());
             let rate = self.controller.rate(now).map_or(slow, |rate| rate.min(slow));
             self.pacer.get_or_insert_default().on_sent(now, bytes, rate, 1);
         } else if let (true, Some(pacer)) = (self.has_rate, &mut self.pacer) {
@@ -79,8 +94,45 @@ impl Congestion {
         }
     }
 
-    pub(crate) fn on_ack(&mut self, ack: AckSample) {
-        self.controller.on_ack(&ack);
+    /// A segment has its place in the window.
+    pub(crate) fn on_entered(&mut self, now: Time, psn: Psn, bytes: u64) {
+        if let Some(chunks) = &mut self.chunks {
+            chunks.on_sent(now, psn, bytes);
+        }
+    }
+
+    /// Whether the segment that left last for the first time is the last of its chunk: the controller is to hear soon.
+    pub(crate) fn ends_chunk(&self) -> bool {
+        self.chunks.as_ref().is_some_and(|chunks| chunks.is_between())
+    }
+
+    /// A segment is acknowledged for the first time.
+    pub(crate) fn on_acked(&mut self, psn: Psn, arrival: Arrival) {
+        if let Some(chunks) = &mut self.chunks {
+            chunks.on_acked(psn, arrival);
+        }
+    }
+
+    /// The controller hears of the chunks that are complete. Returns whether there are any.
+    pub(crate) fn tell_chunks(&mut self) -> bool {
+        let Some(chunks) = &mut self.chunks else { return false };
+        let mut told = false;
+        while let Some(chunk) = chunks.pop() {
+            self.controller.on_chunk(&chunk);
+            told = true;
+        }
+        told
+    }
+
+    /// What is under way will not be heard of.
+    pub(crate) fn forget(&mut self) {
+        if let Some(chunks) = &mut self.chunks {
+            chunks.clear();
+        }
+    }
+
+    pub(crate) fn on_ack(&mut self, ack: &AckSample) {
+        self.controller.on_ack(ack);
     }
 
     pub(crate) fn on_loss(&mut self, loss: &Loss) {
@@ -91,18 +143,22 @@ impl Congestion {
         self.controller.on_timeout(now);
     }
 
-    pub(crate) fn app_limited(&self) -> bool {
+    pub(crate) fn is_app_limited(&self) -> bool {
         self.app_limited
     }
 
     /// Asks the controller for its window, after it was told something. Returns whether it has changed.
     pub(crate) fn ask(&mut self) -> bool {
         let before = std::mem::replace(&mut self.window, self.controller.window());
+        // What left while the window was smaller than a packet need not be waited for any more.
+        if before < self.packet && self.window >= self.packet && !self.has_rate {
+            self.pacer = None;
+        }
         before != self.window
     }
 }
 
-/// The rate of a window in each round trip.
+/// The rate of a window in each round trip; 0 bytes count as 1.
 fn bits_per_second(window: u64, rtt: Duration) -> u64 {
     let bits = u128::from(window.max(1)) * 8 * Duration::from_secs(1).as_nanos();
     u64::try_from(bits / rtt.as_nanos().max(1)).unwrap_or(u64::MAX)

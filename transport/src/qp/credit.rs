@@ -1,67 +1,125 @@
-//! What an acknowledgement says about paths: which of them have delivered, how much, how fast.
+//! What an acknowledgement says about paths: which of them have delivered, how much, how fast, and with how many marks.
 
 use std::time::Duration;
 
+use braid_cc::{AckSample, RttSample};
 use braid_lb::{Outcome, PathSet, StreamId};
-use braid_wire::{PathId, Time};
+use braid_wire::{Marks, PathId, Psn, Time};
 
+use super::chunks::Arrival;
+use super::congestion::Congestion;
+use super::marks::HeardMarks;
 use super::rtt::Rtt;
-use super::window::Segment;
+use super::window::{Echo, Segment};
 
-/// Gathers acknowledged segments of the same path, which come in a row because they left as a train,
-/// into one feedback.
-#[derive(Debug)]
-pub(crate) struct Credit<'a> {
-    estimate: &'a mut Rtt,
-    now: Time,
-    delay: Duration,
-    echo_rtt: Duration,
-    congested: bool,
+/// An acknowledgement that has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acked {
+    pub(crate) now: Time,
+    /// For how long the peer held it back.
+    pub(crate) delay: Duration,
+    pub(crate) echo: Echo,
+    /// The round trip of what it echoes, without that delay.
+    pub(crate) rtt: Duration,
+    /// Bytes in flight before it came.
+    pub(crate) in_flight: u64,
+}
+
+/// Acknowledged segments of the same path, which come in a row because they left as a train.
+#[derive(Clone, Copy, Default, Debug)]
+struct Run {
     path: PathId,
     packets: u32,
+    bytes: u64,
     rtt: Duration,
+    /// What is echoed may be one of them.
+    echoes: bool,
+    sample: Option<RttSample>,
+}
+
+/// Gathers runs, and tells the path set and the controller of each.
+#[derive(Debug)]
+pub(crate) struct Credit<'a> {
+    ack: Acked,
+    estimate: &'a mut Rtt,
+    marks: &'a mut HeardMarks,
+    cc: &'a mut Congestion,
+    run: Run,
+    /// The controller has its sample: an acknowledgement is one, however many segments left with the same stamp.
+    sampled: bool,
 }
 
 impl<'a> Credit<'a> {
-    /// For an ack that came `now`, held back by the peer for `delay`, whose echo took `echo_rtt`.
     pub(crate) fn new(
-        now: Time,
-        delay: Duration,
-        echo_rtt: Duration,
-        congested: bool,
+        ack: Acked,
         estimate: &'a mut Rtt,
+        marks: &'a mut HeardMarks,
+        cc: &'a mut Congestion,
     ) -> Self {
-        let (path, packets, rtt) = (PathId::default(), 0, Duration::ZERO);
-        Credit { estimate, now, delay, echo_rtt, congested, path, packets, rtt }
+        let run = Run { echoes: ack.echo.path == PathId::default(), ..Run::default() };
+        Credit { ack, estimate, marks, cc, run, sampled: false }
     }
 
     /// `certain`: its last transmission has arrived, not an earlier one.
     pub(crate) fn take(
         &mut self,
+        psn: Psn,
         segment: &Segment,
         certain: bool,
         paths: &mut PathSet,
         stream: StreamId,
     ) {
-        if segment.path != self.path {
+        let path = segment.path;
+        if path != self.run.path {
             self.close(paths, stream);
-            self.path = segment.path;
+            let echoes = path == self.ack.echo.path && !self.sampled;
+            self.run = Run { path, echoes, ..Run::default() };
         }
-        self.packets += 1;
+        self.run.packets += 1;
+        self.run.bytes += Segment::wire_len(segment.len);
+        let rtt = (self.ack.now - segment.sent_at).saturating_sub(self.ack.delay);
         // No round trip is measured with what may be an earlier transmission (Karn, RFC 6298, 3).
-        self.rtt = match certain {
-            true => (self.now - segment.sent_at).saturating_sub(self.delay),
-            false => self.echo_rtt,
-        };
+        self.run.rtt = if certain { rtt } else { self.ack.rtt };
+        let mut sampled = None;
+        if self.run.echoes && segment.sent_at.stamp() == self.ack.echo.stamp {
+            sampled = Some(rtt);
+            self.run.sample = Some(RttSample { sent_at: segment.sent_at, rtt });
+        }
+        let (now, peer_delay) = (self.ack.now, self.ack.delay);
+        self.cc.on_acked(psn, Arrival { now, peer_delay, rtt: sampled });
     }
 
-    pub(crate) fn close(&mut self, paths: &mut PathSet, stream: StreamId) {
-        let packets = std::mem::take(&mut self.packets);
+    fn close(&mut self, paths: &mut PathSet, stream: StreamId) {
+        let Run { path, packets, bytes, rtt, sample, .. } = self.run;
         if packets > 0 {
-            let (rtt, congested) = (self.rtt, self.congested);
+            self.sampled |= sample.is_some();
+            let (marks, congested) = self.marks.take(path);
             self.estimate.on_path_sample(rtt);
             let arrived = Outcome::Arrived { packets, rtt, congested };
-            paths.on_feedback(stream, self.now, self.path, arrived);
+            paths.on_feedback(stream, self.ack.now, path, arrived);
+            self.tell(AckSample { packets, bytes, rtt: sample, ..self.blank(path, marks) });
         }
+    }
+
+    fn blank(&self, path: PathId, marks: u32) -> AckSample {
+        let Acked { now, in_flight, .. } = self.ack;
+        let (packets, bytes, rtt, app_limited) = (0, 0, None, self.cc.is_app_limited());
+        AckSample { now, path, packets, bytes, marks, rtt, in_flight, app_limited }
+    }
+
+    fn tell(&mut self, sample: AckSample) {
+        self.cc.on_ack(&sample);
+    }
+
+    /// There are no more segments; `reported`: marks, of which some may be of segments that were acknowledged before.
+    pub(crate) fn end(mut self, reported: &Marks, paths: &mut PathSet, stream: StreamId) {
+        self.close(paths, stream);
+        for marks in reported.iter() {
+            let late = self.marks.take_alone(marks.path);
+            if late > 0 {
+                self.tell(self.blank(marks.path, late));
+            }
+        }
+        self.cc.tell_chunks();
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use braid_wire::{Ack, Bitmap, NakCode, PathId, Psn, QpId, Stream, Time, Token};
 
 use super::events::Event;
+use super::marks::CountedMarks;
 use super::paws::Paws;
 use super::psn_set::PsnSet;
 use crate::{QpConfig, Remote};
@@ -47,7 +48,7 @@ pub(crate) struct Incoming {
     owed: Owed,
     received: u32,
     duplicates: u32,
-    ecn_marks: u16,
+    marks: CountedMarks,
 }
 
 /// The acknowledgement that is owed, and the packet that it will echo.
@@ -93,7 +94,7 @@ impl Incoming {
             },
             received: 0,
             duplicates: 0,
-            ecn_marks: 0,
+            marks: CountedMarks::default(),
         }
     }
 
@@ -115,7 +116,9 @@ impl Incoming {
         asks: bool,
     ) {
         self.received = self.received.wrapping_add(1);
-        self.ecn_marks = self.ecn_marks.wrapping_add(u16::from(congestion));
+        if congestion {
+            self.marks.count(path);
+        }
         self.owed.unacked += 1;
         if self.owed.unacked >= MAX_UNACKED {
             self.ack_now();
@@ -300,12 +303,12 @@ impl Incoming {
             nak: refusal.or(complaint).map(|(code, psn)| (code, psn.wire())),
             rnr_delay_us: u32::try_from(rnr_delay.as_micros()).unwrap_or(u32::MAX),
             path: owed.path,
-            ecn_marks: self.ecn_marks,
             stamp: owed.stamp,
             delay_ns: u32::try_from((now - owed.arrived).as_nanos()).unwrap_or(u32::MAX),
             received: self.received,
             duplicates: self.duplicates,
             bitmap: self.bitmap(),
+            marks: self.marks.report(),
         }
     }
 

@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use braid_cc::{AckSample, Loss, RttSample};
+use braid_cc::{AckSample, Loss};
 use braid_lb::{Batch, Outcome, PathSet, StreamId};
 use braid_wire::{Ack, PathId, Psn, Time};
 
 use super::acks::Lesson;
 use super::ahead::Ahead;
 use super::asks::Asks;
+use super::chunks::Arrival;
 use super::congestion::Congestion;
-use super::credit::Credit;
+use super::credit::{Acked, Credit};
 use super::direct::{Direct, Placement};
+use super::marks::HeardMarks;
 use super::paws::Paws;
 use super::recovery::{Detector, PROBES, Report};
 use super::refusals::Refusals;
@@ -50,7 +52,7 @@ pub(crate) struct Outgoing {
     asks: Asks,
     /// Bytes that the peer can hold.
     peer_bytes: u64,
-    ecn_marks: u16,
+    marks: HeardMarks,
     /// Where a NIC may place payloads unseen.
     pub(super) direct: Option<Direct>,
     /// What leaves next.
@@ -107,7 +109,7 @@ impl Outgoing {
             refusals: Refusals::default(),
             asks: Asks::new(room, config.ask_every),
             peer_bytes,
-            ecn_marks: 0,
+            marks: HeardMarks::default(),
             direct: None,
             ahead: Ahead::Unknown,
         }
@@ -161,7 +163,9 @@ impl Outgoing {
 
     /// Nothing more leaves for now.
     pub(crate) fn on_blocked(&mut self, by: Block) {
-        self.cc.on_blocked(by);
+        if self.cc.on_blocked(by) {
+            self.follow_window();
+        }
     }
 
     /// When the rate lets out what it holds back; [`Time::FAR_FUTURE`]: it holds nothing back.
@@ -212,7 +216,7 @@ impl Outgoing {
 
     /// Takes a segment's share of the rate; `burst`: segments that may leave at a time.
     pub(crate) fn pace(&mut self, now: Time, len: u16, burst: u32) {
-        self.cc.on_sent(now, Segment::wire_len(len), burst, self.rtt.expected());
+        self.cc.on_sent(now, Segment::wire_len(len), burst, self.rtt.smoothed());
     }
 
     /// Enters a transmission in the window: of the segment that was lost at `lost`, else of a new one. Returns
@@ -234,6 +238,7 @@ impl Outgoing {
             let direct = if let Placement::Direct(epoch) = placement { Some(epoch) } else { None };
             let psn = self.window.push(now, next, path, direct);
             self.paws.pass(now, self.window.una(), psn, now.stamp());
+            self.cc.on_entered(now, psn, Segment::wire_len(next.len));
             return (psn, placement);
         };
         let epoch = self.window.get(psn).and_then(Segment::epoch);
@@ -270,7 +275,8 @@ impl Outgoing {
         if self.asks.ends_small_burst() {
             self.turn.end();
         }
-        let asks = self.probes > 0 || self.asks.is_time();
+        let ends_chunk = !again && self.cc.ends_chunk();
+        let asks = self.probes > 0 || self.asks.is_time() || ends_chunk;
         if asks {
             self.asks.ask();
         }
@@ -293,33 +299,29 @@ impl Outgoing {
             return None;
         }
         let cumulative = Psn::expand(ack.cumulative, self.window.una());
-        let delay = Duration::from_nanos(ack.delay_ns.into());
-        let since = now.since_stamp(ack.stamp);
-        let sent_at = Time::from_nanos(now.as_nanos().saturating_sub(since.as_nanos() as u64));
-        let rtt = since.saturating_sub(delay);
-        let ecn_marks = self.new_marks(ack.ecn_marks);
         let overtaken = cumulative < self.window.una();
-        let in_flight = self.window.in_flight();
+        let delay = Duration::from_nanos(ack.delay_ns.into());
+        let rtt = now.since_stamp(ack.stamp).saturating_sub(delay);
+        let ecn_marks = self.marks.on_report(&ack.marks);
+        let echo = Echo { path: ack.path, stamp: ack.stamp };
+        let received = Acked { now, delay, echo, rtt, in_flight: self.window.in_flight() };
+        let mut credit = Credit::new(received, &mut self.rtt, &mut self.marks, &mut self.cc);
         let acked = if overtaken {
             Tally::default()
         } else {
-            let mut credit = Credit::new(now, delay, rtt, ecn_marks > 0, &mut self.rtt);
-            let echo = Echo { path: ack.path, stamp: ack.stamp };
-            let acked =
-                self.window.ack(cumulative, ack.bitmap.words(), echo, |segment, certain| {
-                    if certain {
-                        self.detector.on_arrival(segment);
-                    }
-                    if let (false, Some(epoch)) = (segment.again, segment.epoch())
-                        && let Some(direct) = &mut self.direct
-                    {
-                        direct.on_arrival(epoch);
-                    }
-                    credit.take(segment, certain, paths, self.stream);
-                })?;
-            credit.close(paths, self.stream);
-            acked
+            self.window.ack(cumulative, ack.bitmap.words(), echo, |psn, segment, certain| {
+                if certain {
+                    self.detector.on_arrival(segment);
+                }
+                if let (false, Some(epoch)) = (segment.again, segment.epoch())
+                    && let Some(direct) = &mut self.direct
+                {
+                    direct.on_arrival(epoch);
+                }
+                credit.take(psn, segment, certain, paths, self.stream);
+            })?
         };
+        credit.end(&ack.marks, paths, self.stream);
         let spurious = self.repeats.on_duplicates(ack.duplicates);
         let mut lost = Tally::default();
         if !overtaken {
@@ -341,18 +343,8 @@ impl Outgoing {
             self.rtt.on_sample(rtt);
             self.on_progress(now);
         }
-        self.cc.on_ack(AckSample {
-            now,
-            path: ack.path,
-            packets: acked.packets as u32,
-            bytes: acked.bytes,
-            marks: ecn_marks,
-            rtt: (acked.packets > 0).then_some(RttSample { sent_at, rtt }),
-            in_flight,
-            app_limited: self.cc.app_limited(),
-        });
         self.tell_lost(now, lost);
-        let (spurious, ecn_marks) = (spurious.into(), ecn_marks.into());
+        let spurious = spurious.into();
         Some(Lesson { acked: acked.packets, lost: lost.packets, spurious, ecn_marks })
     }
 
@@ -369,15 +361,6 @@ impl Outgoing {
         if self.cc.ask() {
             self.asks.set_room(self.cc.window().min(self.peer_bytes));
         }
-    }
-
-    fn new_marks(&mut self, reported: u16) -> u32 {
-        let marks = reported.wrapping_sub(self.ecn_marks);
-        if marks > u16::MAX / 2 {
-            return 0; // an overtaken ack
-        }
-        self.ecn_marks = reported;
-        marks.into()
     }
 
     /// Has segments declared lost, and the paths hear of it.
@@ -409,19 +392,27 @@ impl Outgoing {
 
     /// Everything up to `psn` has arrived, as something else than an ack has shown.
     pub(crate) fn on_implied_ack(&mut self, now: Time, psn: Psn) {
-        let arrived = |segment: &Segment| Outcome::Arrived {
-            packets: 1,
-            rtt: now - segment.sent_at,
-            congested: false,
-        };
-        if self.imply(psn.plus(1), arrived) {
+        let (in_flight, app_limited) = (self.window.in_flight(), self.cc.is_app_limited());
+        let moved = self.imply(psn.plus(1), |cc, psn, segment| {
+            let path = segment.path;
+            let (packets, bytes, marks) = (1, Segment::wire_len(segment.len), 0);
+            let arrival = Arrival { now, peer_delay: Duration::ZERO, rtt: None };
+            cc.on_acked(psn, arrival);
+            let rtt = None; // the peer has worked on it, for nobody knows how long
+            cc.on_ack(&AckSample { now, path, packets, bytes, marks, rtt, in_flight, app_limited });
+            Outcome::Arrived { packets, rtt: now - segment.sent_at, congested: false }
+        });
+        if moved {
+            self.cc.tell_chunks();
+            self.follow_window();
             self.on_progress(now);
         }
     }
 
     /// Everything below `end` has arrived, and no more will: it says nothing about the paths.
     pub(crate) fn on_final_ack(&mut self, end: Psn) {
-        self.imply(end, |_| Outcome::Forgotten { packets: 1 });
+        self.imply(end, |_, _, _| Outcome::Forgotten { packets: 1 });
+        self.cc.forget();
     }
 
     /// Whether all below `end` was sent, and is not less than what is acknowledged.
@@ -429,12 +420,19 @@ impl Outgoing {
         (self.window.una()..=self.window.next()).contains(&end)
     }
 
-    fn imply(&mut self, end: Psn, outcome: impl Fn(&Segment) -> Outcome) -> bool {
+    fn imply(
+        &mut self,
+        end: Psn,
+        mut outcome: impl FnMut(&mut Congestion, Psn, &Segment) -> Outcome,
+    ) -> bool {
         if end <= self.window.una() {
             return false;
         }
-        let (untold, no_echo) = (&mut self.untold, Echo { path: PathId::default(), stamp: 0 });
-        let told = |segment: &Segment, _| untold.push((segment.path, outcome(segment)));
+        let (untold, cc) = (&mut self.untold, &mut self.cc);
+        let no_echo = Echo { path: PathId::default(), stamp: 0 };
+        let told = |psn, segment: &Segment, _| {
+            untold.push((segment.path, outcome(cc, psn, segment)));
+        };
         self.window.ack(end, &[], no_echo, told).is_some()
     }
 
@@ -553,6 +551,7 @@ impl Outgoing {
         let forgotten = |segment: &Segment| (segment.path, Outcome::Forgotten { packets: 1 });
         self.untold.extend(self.window.in_flight_segments().map(forgotten));
         self.window.clear();
+        self.cc.forget();
         self.deadline = None;
         self.paused_until = None;
         self.probes = 0;

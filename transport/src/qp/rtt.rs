@@ -44,11 +44,11 @@ impl Rtt {
             }
         };
         self.smoothed = Some(smoothed);
-        self.base_rto = self.unclamped_rto(smoothed).clamp(self.min_rto, self.max_rto);
+        self.base_rto = self.expected(smoothed).clamp(self.min_rto, self.max_rto);
     }
 
     /// The time-out before it is clamped (RFC 6298, 2.3).
-    fn unclamped_rto(&self, smoothed: Duration) -> Duration {
+    fn expected(&self, smoothed: Duration) -> Duration {
         smoothed + self.variation * 4
     }
 
@@ -75,7 +75,7 @@ impl Rtt {
     /// twice the longest round trip of late, or what RFC 6298 makes of them, and at least the shortest time-out. The
     /// smoothed one would not do: paths differ, and one of them may have a queue.
     pub(crate) fn overdue(&self) -> Duration {
-        let expected = self.smoothed.map_or(self.base_rto, |smoothed| self.unclamped_rto(smoothed));
+        let expected = self.smoothed.map_or(self.base_rto, |smoothed| self.expected(smoothed));
         (expected.max(self.peak).min(self.max_rto) * 2).max(self.min_rto)
     }
 
@@ -83,11 +83,6 @@ impl Rtt {
     /// with more room because our packets take many paths).
     pub(crate) fn reorder_time(&self) -> Duration {
         self.smoothed.map_or(self.min_rto, |smoothed| smoothed * 2 + self.variation * 4)
-    }
-
-    /// How long a round trip takes: the time-out while none was measured.
-    pub(crate) fn expected(&self) -> Duration {
-        self.smoothed.unwrap_or(self.base_rto)
     }
 
     pub(crate) fn smoothed(&self) -> Option<Duration> {

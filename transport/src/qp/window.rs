@@ -227,16 +227,17 @@ impl Window {
         cumulative: Psn,
         beyond: &[u64],
         echo: Echo,
-        mut credited: impl FnMut(&Segment, bool),
+        mut credited: impl FnMut(Psn, &Segment, bool),
     ) -> Option<Tally> {
         if cumulative > self.next() {
             return None;
         }
         let mut acked = Tally::default();
         while self.una < cumulative {
-            self.una = self.una.plus(1);
+            let psn = self.una;
+            self.una = psn.plus(1);
             let segment = self.segments.pop_front()?;
-            self.credit(&segment, echo, &mut acked, &mut credited);
+            self.credit(psn, &segment, echo, &mut acked, &mut credited);
         }
         self.acked.forget_below(self.una);
         for (index, word) in beyond.iter().enumerate() {
@@ -250,7 +251,7 @@ impl Window {
                 let before = *segment;
                 segment.phase = Phase::Acked;
                 self.acked.insert(psn);
-                self.credit(&before, echo, &mut acked, &mut credited);
+                self.credit(psn, &before, echo, &mut acked, &mut credited);
                 acked.early += 1;
             }
         }
@@ -270,10 +271,11 @@ impl Window {
 
     fn credit(
         &mut self,
+        psn: Psn,
         segment: &Segment,
         echo: Echo,
         acked: &mut Tally,
-        credited: &mut impl FnMut(&Segment, bool),
+        credited: &mut impl FnMut(Psn, &Segment, bool),
     ) {
         if segment.phase == Phase::Acked {
             return;
@@ -287,7 +289,7 @@ impl Window {
         if certain {
             self.newest = self.newest.max(Some(segment.order));
         }
-        credited(segment, certain);
+        credited(psn, segment, certain);
     }
 
     /// Marks as lost what `is_lost` says of the segments that the newest one which has arrived has
@@ -389,7 +391,7 @@ mod tests {
     fn ack(window: &mut Window, cumulative: u64, ones: &[u64]) -> Option<Tally> {
         let echo = Echo { path: PathId::new(0), stamp: Time::ZERO.stamp() };
         let word = ones.iter().fold(0, |word, one| word | 1 << one);
-        window.ack(Psn(cumulative), &[word], echo, |_, _| {})
+        window.ack(Psn(cumulative), &[word], echo, |_, _, _| {})
     }
 
     fn lose_overtaken_by(window: &mut Window, threshold: u64) -> u64 {

@@ -1,6 +1,7 @@
 //! A sender and a receiver whose packets the test carries by hand, in virtual time.
 
 mod acks;
+mod controller;
 mod direct;
 mod disconnect;
 mod end;
@@ -12,6 +13,7 @@ mod messages;
 mod not_ready;
 mod pacing;
 mod patience;
+mod recorder;
 mod refusals;
 mod rnic;
 mod stale;

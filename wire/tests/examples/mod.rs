@@ -100,13 +100,16 @@ fn ack() -> Ack {
         nak: Some((NakCode::ReceiverNotReady, 0xFF_FFFE)),
         rnr_delay_us: 100,
         path: PathId::new(0xABC),
-        ecn_marks: 3,
         stamp: 0x0102_0304,
         delay_ns: 1500,
         received: 1000,
         duplicates: 2,
         // The PSNs 0xFFFFFF and 0x41: 1 and 67 beyond the cumulative one.
         bitmap: Bitmap::new([0b10, 0b1000].into_iter().collect()),
+        marks: Marks::new(
+            [(0x0AB, 3), (0xABC, 0x0102)]
+                .map(|(path, count)| PathMarks { path: PathId::new(path), count }),
+        ),
     }
 }
 

@@ -63,8 +63,9 @@ pub(crate) fn any_ack() -> impl Strategy<Value = Ack> {
     ];
     let psns = (0u32..1 << 24, 0u32..1 << 24, 0u32..1 << 24);
     let words = prop::collection::vec(any::<u64>(), 0..=MAX_BITMAP_WORDS);
-    (0..codes.len(), psns, words, any::<[u32; 8]>(), any::<bool>()).prop_map(
-        move |(code, (cumulative, highest, refused), mut words, n, responses)| {
+    let marks = prop::collection::vec(any::<(u16, u16)>(), 0..=MAX_MARKED_PATHS);
+    (0..codes.len(), psns, (words, marks), any::<[u32; 8]>(), any::<bool>()).prop_map(
+        move |(code, (cumulative, highest, refused), (mut words, marks), n, responses)| {
             if let Some(first) = words.first_mut() {
                 *first &= !1;
             }
@@ -77,12 +78,16 @@ pub(crate) fn any_ack() -> impl Strategy<Value = Ack> {
                 nak: codes[code].map(|code| (code, refused)),
                 rnr_delay_us: n[2],
                 path: PathId::new(n[3] as u16),
-                ecn_marks: (n[3] >> 16) as u16,
                 stamp: n[4],
                 delay_ns: n[5],
                 received: n[6],
                 duplicates: n[7],
                 bitmap: Bitmap::new(words.into_iter().collect()),
+                marks: Marks::new(
+                    marks
+                        .into_iter()
+                        .map(|(path, count)| PathMarks { path: PathId::new(path), count }),
+                ),
             }
         },
     )

@@ -40,7 +40,7 @@ impl Stream {
         let echoed = *self.window.get(echo).expect("a packet in flight");
         let ones = beyond.iter().map(|psn| FIRST + psn - cumulative.0);
         let word = ones.fold(0, |word, one| word | 1 << one);
-        let arrived = |segment: &Segment, certain: bool| {
+        let arrived = |_, segment: &Segment, certain: bool| {
             if certain {
                 self.detector.on_arrival(segment);
             }

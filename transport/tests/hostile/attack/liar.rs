@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use braid_wire::{
-    Ack, AtomicOperands, Bitmap, Control, ControlKind, DataHeader, FinalAck, NakCode, Opcode,
-    Packet, PathId, Probe, ProbeKind, QpId, Stream, Time, Token,
+    Ack, AtomicOperands, Bitmap, Control, ControlKind, DataHeader, FinalAck, Marks, NakCode,
+    Opcode, Packet, PathId, PathMarks, Probe, ProbeKind, QpId, Stream, Time, Token,
 };
 
 use super::choices::Choices;
@@ -322,12 +322,12 @@ impl Liar {
             nak: None,
             rnr_delay_us: 10,
             path: PathId::default(),
-            ecn_marks: 0,
             stamp: self.stamp,
             delay_ns: 0,
             received: self.received,
             duplicates: 0,
             bitmap: Bitmap::default(),
+            marks: Marks::default(),
         };
         for _ in 0..choices.pick(&[0, 1, 1, 2, 3]) {
             lie_of_arrivals(&mut ack, choices);
@@ -422,8 +422,11 @@ fn lie_of_arrivals(ack: &mut Ack, choices: &mut impl Choices) {
             ack.rnr_delay_us = choices.pick(&[0, 1, 100, u32::MAX]);
         }
         4 => {
-            (ack.path, ack.ecn_marks) =
-                (PathId::new(choices.any_u32() as u16), choices.any_u32() as u16)
+            ack.path = PathId::new(choices.any_u32() as u16);
+            ack.marks = Marks::new((0..choices.below(5)).map(|_| PathMarks {
+                path: PathId::new(choices.any_u32() as u16),
+                count: choices.any_u32() as u16,
+            }));
         }
         5 => ack.stamp = ack.stamp.wrapping_add(nearby(choices)),
         6 => ack.delay_ns = choices.pick(&[0, 1000, u32::MAX]),

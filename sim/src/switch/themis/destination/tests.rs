@@ -62,12 +62,12 @@ fn blank() -> Ack {
         nak: None,
         rnr_delay_us: 0,
         path: PathId::default(),
-        ecn_marks: 0,
         stamp: 0,
         delay_ns: 0,
         received: 0,
         duplicates: 0,
         bitmap: Bitmap::default(),
+        marks: Default::default(),
     }
 }
 

@@ -1,0 +1,181 @@
+//! Congestion marks (ECN CE) by path: what a receiver counts and reports, and what its peer learns from the reports.
+//!
+//! For each path that was ever marked both have a count over the life of the stream, modulo 2^16. A report names the paths
+//! that were marked since the one before: what a report that is lost has said, the next one of the same path says.
+
+use braid_wire::{MAX_MARKED_PATHS, Marks, PathId, PathMarks};
+
+/// Of an incoming stream. Invariants: `paths` ascends; `fresh` of them are not reported.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CountedMarks {
+    paths: Vec<Counted>,
+    fresh: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    path: PathId,
+    count: u16,
+    fresh: bool,
+}
+
+impl CountedMarks {
+    /// A packet with a mark has come by this path.
+    pub(crate) fn count(&mut self, path: PathId) {
+        let at = match self.paths.binary_search_by_key(&path, |known| known.path) {
+            Ok(at) => at,
+            Err(at) => {
+                self.paths.insert(at, Counted { path, count: 0, fresh: false });
+                at
+            }
+        };
+        let known = &mut self.paths[at];
+        known.count = known.count.wrapping_add(1);
+        self.fresh += usize::from(!known.fresh);
+        known.fresh = true;
+    }
+
+    /// What the next acknowledgement says.
+    pub(crate) fn report(&mut self) -> Marks {
+        if self.fresh == 0 {
+            return Marks::default();
+        }
+        let fresh = self.paths.iter_mut().filter(|known| known.fresh).take(MAX_MARKED_PATHS);
+        let report = Marks::new(fresh.map(|known| {
+            known.fresh = false;
+            PathMarks { path: known.path, count: known.count }
+        }));
+        self.fresh = self.fresh.saturating_sub(MAX_MARKED_PATHS);
+        report
+    }
+}
+
+/// Of an outgoing stream. Invariant: `paths` ascends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HeardMarks {
+    paths: Vec<Heard>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    path: PathId,
+    /// As reported last.
+    count: u16,
+    /// Reported, and not taken.
+    new: u16,
+    /// Taken alone: the next segments of the path count as congested.
+    late: bool,
+}
+
+impl HeardMarks {
+    /// An acknowledgement reports these. Returns how many are new.
+    pub(crate) fn on_report(&mut self, marks: &Marks) -> u64 {
+        marks.iter().map(|report| u64::from(self.on_path(report))).sum()
+    }
+
+    fn on_path(&mut self, report: PathMarks) -> u16 {
+        let path = report.path;
+        let at = match self.find(path) {
+            Ok(at) => at,
+            Err(at) => {
+                self.paths.insert(at, Heard { path, count: 0, new: 0, late: false });
+                at
+            }
+        };
+        let known = &mut self.paths[at];
+        let new = report.count.wrapping_sub(known.count);
+        if new > u16::MAX / 2 {
+            return 0; // an overtaken ack
+        }
+        known.count = report.count;
+        known.new = known.new.saturating_add(new);
+        new
+    }
+
+    fn find(&self, path: PathId) -> Result<usize, usize> {
+        self.paths.binary_search_by_key(&path, |known| known.path)
+    }
+
+    /// Segments of this path are acknowledged: how many marks go with them, and whether they, or one before them, had
+    /// any.
+    pub(crate) fn take(&mut self, path: PathId) -> (u32, bool) {
+        if self.paths.is_empty() {
+            return (0, false);
+        }
+        let Ok(at) = self.find(path) else { return (0, false) };
+        let known = &mut self.paths[at];
+        let new = std::mem::take(&mut known.new);
+        (new.into(), std::mem::take(&mut known.late) || new > 0)
+    }
+
+    /// The marks of a path of which no segment is newly acknowledged: it was before.
+    pub(crate) fn take_alone(&mut self, path: PathId) -> u32 {
+        let Ok(at) = self.find(path) else { return 0 };
+        let known = &mut self.paths[at];
+        let new = std::mem::take(&mut known.new);
+        known.late |= new > 0;
+        new.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(path: u16) -> PathId {
+        PathId::new(path)
+    }
+
+    fn counts(marks: &Marks) -> Vec<(u16, u16)> {
+        marks.iter().map(|marks| (marks.path.get(), marks.count)).collect()
+    }
+
+    #[test]
+    fn a_report_names_the_paths_that_were_marked_since_the_one_before() {
+        let mut counted = CountedMarks::default();
+        [7, 3, 7].into_iter().for_each(|number| counted.count(path(number)));
+        assert_eq!(counts(&counted.report()), [(3, 1), (7, 2)]);
+        assert!(counted.report().is_empty());
+        counted.count(path(7));
+        assert_eq!(counts(&counted.report()), [(7, 3)]);
+    }
+
+    #[test]
+    fn what_one_report_does_not_hold_the_next_one_says() {
+        let mut counted = CountedMarks::default();
+        (0..100).for_each(|number| counted.count(path(number)));
+        let reported = [counted.report(), counted.report()].map(|marks| counts(&marks).len());
+        assert_eq!((reported, counted.report().is_empty()), ([64, 36], true));
+    }
+
+    #[test]
+    fn a_lost_or_overtaken_report_loses_and_repeats_nothing() {
+        let (mut counted, mut heard) = (CountedMarks::default(), HeardMarks::default());
+        let mut report = || {
+            counted.count(path(1));
+            counted.report()
+        };
+        let [_lost, overtaken, third] = [report(), report(), report()];
+        assert_eq!(heard.on_report(&third), 3);
+        assert_eq!(heard.on_report(&overtaken), 0);
+        assert_eq!((heard.take(path(1)), heard.take(path(1))), ((3, true), (0, false)));
+    }
+
+    #[test]
+    fn marks_stay_with_their_path_and_late_ones_count_for_its_next_segments() {
+        let mut heard = HeardMarks::default();
+        heard.on_report(&Marks::new([PathMarks { path: path(2), count: 5 }]));
+        assert_eq!(heard.take(path(1)), (0, false));
+        assert_eq!((heard.take_alone(path(2)), heard.take_alone(path(2))), (5, 0));
+        assert_eq!((heard.take(path(2)), heard.take(path(2))), ((0, true), (0, false)));
+    }
+
+    #[test]
+    fn counts_wrap() {
+        let mut heard = HeardMarks::default();
+        let report = |count| Marks::new([PathMarks { path: path(1), count }]);
+        for (count, new) in [(30_000, 30_000), (60_000, 30_000), (4, 5540)] {
+            assert_eq!(heard.on_report(&report(count)), new);
+        }
+    }
+}
