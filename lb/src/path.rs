@@ -56,6 +56,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
+    #[inline]
     pub(crate) fn on_sent(&mut self, retransmission: bool) {
         self.counts.sent += 1;
         self.counts.retransmitted += u64::from(retransmission);

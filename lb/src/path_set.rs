@@ -90,9 +90,10 @@ impl PathSet {
         self.name
     }
 
-    /// What its policy wants.
-    pub fn requirements(&self) -> Requirements {
-        self.requirements
+    /// What its policy wants; asked for each segment.
+    #[inline]
+    pub fn requirements(&self) -> &Requirements {
+        &self.requirements
     }
 
     /// How many paths it was made with.
@@ -182,6 +183,7 @@ impl PathSet {
     }
 
     /// A segment leaves on a path; once per segment.
+    #[inline]
     pub fn on_sent(&mut self, path: PathId, retransmission: bool) {
         self.paths.states[index(path)].on_sent(retransmission);
         self.paths.refile(path);
