@@ -185,6 +185,10 @@ impl Host {
         let (path, congestion) = (datagram.path, datagram.marked);
         let arrival = Arrival { header, path, congestion };
         let admit = self.endpoint.on_arrival(now, slot, &arrival, &self.memory);
+        if datagram.stale {
+            assert!(!matches!(admit, Admit::Take(_)), "{header:?} is from before the wrap");
+            return;
+        }
         let stranger = admit == Admit::Refuse(Refusal::Token);
         assert_eq!(stranger, datagram.forged, "{admit:?} for {header:?}");
         if let (Placement::Staged { closes: Some(epoch) }, false) = (placement, stranger) {

@@ -17,6 +17,7 @@ mod sabotage;
 mod settings;
 mod trace;
 mod world;
+mod wraps;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -25,14 +26,24 @@ pub(crate) use self::trace::Totals;
 
 /// Runs one seed. Returns the hash of its trace and what it came to, or what went wrong and how to see it again.
 pub(crate) fn run(seed: u64) -> Result<(u64, Totals), String> {
-    run_with(seed, false)
+    run_with(seed, Twist::None)
 }
 
-/// The same; `leaks`: closed NIC queue pairs still take what was sent to them.
-pub(crate) fn run_with(seed: u64, leaks: bool) -> Result<(u64, Totals), String> {
+/// What a scenario has beside what its seed draws.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Twist {
+    None,
+    /// Closed NIC queue pairs still take what was sent to them.
+    Leaks,
+    /// Streams are long, and packets from before their PSNs have wrapped come again.
+    Wraps,
+}
+
+/// The same, with a twist.
+pub(crate) fn run_with(seed: u64, twist: Twist) -> Result<(u64, Totals), String> {
     let mut world = None;
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let world = world.insert(outcomes::build(seed, leaks));
+        let world = world.insert(outcomes::build(seed, twist));
         outcomes::play(seed, world);
     }));
     let trace = world.as_ref().map(|world| &world.trace);

@@ -14,6 +14,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::route::Route;
 use super::settings::Settings;
+use super::wraps::Wraps;
 
 /// What goes wrong, as probabilities, until the calm.
 #[derive(Clone, Debug)]
@@ -82,6 +83,8 @@ pub(crate) struct Datagram {
     pub(crate) damaged: bool,
     /// Nobody has sent this: it has to change nothing.
     pub(crate) forged: bool,
+    /// From before the PSN has wrapped: it must not be taken.
+    pub(crate) stale: bool,
     pub(crate) kind: Kind,
 }
 
@@ -120,6 +123,7 @@ pub(crate) struct Network {
     skew: Duration,
     crc: Crc,
     pub(crate) cut: Cut,
+    wraps: Option<Wraps>,
     flights: BinaryHeap<Reverse<Flight>>,
     departed: u64,
 }
@@ -136,6 +140,7 @@ impl Network {
             skew,
             crc,
             cut: Cut::Nothing,
+            wraps: settings.wraps.then(|| Wraps::new(seed)),
             flights: BinaryHeap::new(),
             departed: 0,
         }
@@ -163,6 +168,12 @@ impl Network {
         if stormy && self.rng.random_bool(self.faults.loss[from]) {
             return "lost";
         }
+        let stale = self.wraps.as_mut().and_then(|wraps| wraps.pass(from, bytes));
+        if let Some(bytes) = stale {
+            let (marked, damaged, forged, stale) = (false, false, false, true);
+            let old = Datagram { bytes, path, marked, damaged, forged, stale, kind: Kind::PLAIN };
+            self.depart(now, from, old, false);
+        }
         let repeats = stormy && self.rng.random_bool(self.faults.duplicate);
         // A NIC would write it twice: direct placement relies on networks that do not do that.
         let copies = if repeats && !kind.is_direct() { 2 } else { 1 };
@@ -184,7 +195,12 @@ impl Network {
         }
         let (marked, damaged, forged) = (false, false, false);
         let (bytes, path, kind) = (Vec::new(), epoch.path, Kind::Epoch(qp, epoch));
-        self.depart(now, from, Datagram { bytes, path, marked, damaged, forged, kind }, stormy);
+        self.depart(
+            now,
+            from,
+            Datagram { bytes, path, marked, damaged, forged, stale: false, kind },
+            stormy,
+        );
     }
 
     fn swallows(&self, bytes: &[u8]) -> bool {
@@ -207,6 +223,7 @@ impl Network {
             marked: self.rng.random_bool(self.faults.mark),
             damaged: stormy && self.rng.random_bool(self.faults.corrupt),
             forged: false,
+            stale: false,
             kind,
         };
         if datagram.damaged {
@@ -218,7 +235,7 @@ impl Network {
     fn forge(&mut self, now: Time, from: usize, bytes: &[u8], path: PathId) {
         let bytes = forgery(bytes, self.rng.random_range(1..=u32::MAX));
         let (marked, damaged, forged, kind) = (false, false, true, Kind::PLAIN);
-        let datagram = Datagram { bytes, path, marked, damaged, forged, kind };
+        let datagram = Datagram { bytes, path, marked, damaged, forged, stale: false, kind };
         self.depart(now, from, datagram, true);
     }
 

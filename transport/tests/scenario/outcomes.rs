@@ -7,6 +7,7 @@ use braid_wire::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::Twist;
 use super::app::LONGEST_DRAIN;
 use super::network::Cut;
 use super::queue::{Fate, Queue};
@@ -100,10 +101,14 @@ impl Kind {
 }
 
 /// The world of a seed before anything has happened.
-pub(crate) fn build(seed: u64, leaks: bool) -> World {
+pub(crate) fn build(seed: u64, twist: Twist) -> World {
     let kind = Kind::of(seed);
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let leaks = twist == Twist::Leaks;
     let mut settings = Settings { leaks, ..Settings::random(&mut rng, seed) };
+    if twist == Twist::Wraps {
+        settings.wrap();
+    }
     kind.adapt(&mut settings, &mut rng);
     let is_direct = settings.endpoint.direct.is_some();
     if let Some(route) = Route::random(seed, settings.mtu).filter(|_| !is_direct && kind.recovers())

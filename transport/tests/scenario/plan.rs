@@ -118,6 +118,9 @@ impl<'a> Planner<'a> {
     /// Mostly short; sometimes what sits on the edge of a segment; seldom long.
     fn len(&mut self, draft: &mut Draft) -> u64 {
         let mtu = u64::from(self.settings.mtu);
+        if self.settings.wraps {
+            return self.rng.random_range(1..=64 << 10);
+        }
         let len = match self.rng.random_range(0..20) {
             0 => 0,
             1..8 => self.rng.random_range(1..=64),

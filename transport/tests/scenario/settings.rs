@@ -41,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) lazy: bool,
     /// NIC queue pairs take what was sent to them after they were closed: for a test that must fail.
     pub(crate) leaks: bool,
+    /// Packets from before PSNs have wrapped come again, and messages are long.
+    pub(crate) wraps: bool,
 }
 
 pub(crate) fn micros(us: u64) -> Duration {
@@ -87,7 +89,24 @@ impl Settings {
             drains: rng.random_bool(0.3),
             lazy: rng.random_bool(0.3),
             leaks: false,
+            wraps: false,
         }
+    }
+
+    /// Streams of tens of thousands of packets, fast enough that none of them outlives the longest life of a packet.
+    pub(crate) fn wrap(&mut self) {
+        (self.wraps, self.qps, self.mtu) = (true, 1, 16);
+        self.depth = 50;
+        (self.delay, self.jitter, self.skew) = (micros(20), Duration::ZERO, Duration::ZERO);
+        self.endpoint.direct = None;
+        self.endpoint.peer_receive_buffer = u64::MAX;
+        for qp in &mut self.qp {
+            let (pd, max_send_wr, max_recv_wr) = (qp.pd, qp.max_send_wr, qp.max_recv_wr);
+            let retry_timeout = qp.retry_timeout;
+            *qp = QpConfig { pd, max_send_wr, max_recv_wr, retry_timeout, ..QpConfig::default() };
+        }
+        let calm_at = self.faults.calm_at;
+        self.faults = Faults { loss: [0.0005; 2], duplicate: 0.001, calm_at, ..Faults::NONE };
     }
 
     /// Faults go on until the hosts may have found out what the route carries, and nobody gives up so soon.
