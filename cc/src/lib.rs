@@ -15,6 +15,7 @@ mod parameters;
 mod quantity;
 mod table;
 
+pub use braid_wire::{PathId, Time};
 pub use config::CcConfig;
 pub use controller::{
     AckSample, Chunk, Controller, ControllerFactory, Loss, Metrics, RttSample, Subflow,

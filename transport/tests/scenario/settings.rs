@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_cc::{CcConfig, DcqcnConfig, FixedRate, FixedWindow};
+use braid_cc::{CcConfig, DcqcnConfig, FixedRate, FixedWindow, controller_examples};
 use braid_lb::LbPolicy;
 use braid_transport::{DirectConfig, EndpointConfig, LossRecovery, QpConfig};
 use braid_wire::{Crc, Time};
@@ -76,7 +76,7 @@ impl Settings {
             policy,
             paths: pick(rng, &[1, 2, 16, 64]),
             endpoint: EndpointConfig { direct: direct(seed, mtu), ..endpoint(rng, mtu) },
-            qp: [queue_pair(rng, mtu, recovery), queue_pair(rng, mtu, recovery)],
+            qp: [0, 1].map(|host| from_the_table(queue_pair(rng, mtu, recovery), seed, host)),
             faults: faults(rng),
             route: Route::default(),
             delay: micros(pick(rng, &[1, 5, 20, 100])),
@@ -194,6 +194,18 @@ fn queue_pair(rng: &mut Pcg64Mcg, mtu: u16, recovery: LossRecovery) -> QpConfig 
         cc: congestion_control(rng, mtu),
         ..QpConfig::default()
     }
+}
+
+/// One host in eight has a controller of the table, whichever there are, as users name it. Not drawn from the others'
+/// source, so that seeds mean what they always did.
+fn from_the_table(config: QpConfig, seed: u64, host: u64) -> QpConfig {
+    let mut rng = Pcg64Mcg::seed_from_u64((seed << 1 | host) ^ 0x6363_0000);
+    if !rng.random_bool(0.125) {
+        return config;
+    }
+    let examples: Vec<_> = controller_examples().collect();
+    let cc = pick(&mut rng, &examples).parse().expect("an example of the table");
+    QpConfig { cc, ..config }
 }
 
 fn congestion_control(rng: &mut Pcg64Mcg, mtu: u16) -> CcConfig {
