@@ -216,7 +216,7 @@ impl Outgoing {
 
     /// Takes a segment's share of the rate; `burst`: segments that may leave at a time.
     pub(crate) fn pace(&mut self, now: Time, len: u16, burst: u32) {
-        self.cc.on_sent(now, Segment::wire_len(len), burst, self.rtt.smoothed());
+        self.cc.on_sent(now, Segment::wire_len(len), burst, self.rtt.for_pacing());
     }
 
     /// Enters a transmission in the window: of the segment that was lost at `lost`, else of a new one. Returns

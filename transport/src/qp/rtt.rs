@@ -60,6 +60,12 @@ impl Rtt {
         self.base_rto.saturating_mul(1 << backoff.min(16)).min(self.max_rto)
     }
 
+    /// A round trip by which a window smaller than a packet is paced. What one round trip has suffered, a pause of the peer's
+    /// perhaps, must not hold up the next packet for long: it counts for no more than the longest time-out.
+    pub(crate) fn for_pacing(&self) -> Option<Duration> {
+        self.smoothed.map(|smoothed| smoothed.min(self.max_rto))
+    }
+
     /// Most that a time-out is put off for round trips that other queue pairs have measured.
     pub(crate) fn longest_patience(&self) -> Duration {
         PATIENCE * self.max_rto

@@ -294,3 +294,17 @@ fn a_window_below_a_packet_is_a_packet_in_several_round_trips() {
     let pauses: Vec<_> = left[1..].windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(pauses, [RTT]);
 }
+
+/// The peer was away for a while: that is no round trip to pace by.
+#[test]
+fn a_pause_of_the_peer_does_not_hold_up_what_a_small_window_lets_out() {
+    let config = QpConfig::default();
+    let recorder = Recorder::new(Answers { window: PACKET / 10, ..OPEN });
+    let mut pair = pair(&recorder, 1);
+    pair.write(4);
+    let left = exchange(&mut pair, 4, 30 * config.max_rto);
+    // Ten round trips of the longest that counts, and the one that was waited for.
+    for pause in left[1..].windows(2).map(|pair| pair[1] - pair[0]) {
+        assert!(pause <= 31 * config.max_rto, "{pause:?}");
+    }
+}
