@@ -1,10 +1,11 @@
 //! The network interfaces of this host and their addresses.
 
-use std::ffi::CStr;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::ptr;
+use std::net::{SocketAddr, SocketAddrV6};
 use std::str::FromStr;
+
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::net::if_::InterfaceFlags;
 
 /// An address that can be bound to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,59 +65,22 @@ impl Pattern {
 /// # Errors
 /// What the system says.
 pub(crate) fn list() -> io::Result<Vec<Interface>> {
-    let mut first: *mut libc::ifaddrs = ptr::null_mut();
-    // SAFETY: the system writes the list's first element to `first`.
-    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let mut found = Vec::new();
-    let mut next = first;
-    // SAFETY: every element of the list is valid until `freeifaddrs`, and its `ifa_next` is the next
-    // one or null.
-    while let Some(entry) = unsafe { next.as_ref() } {
-        // SAFETY: as above; `ifa_name` is a C string, `ifa_addr` null or a socket address.
-        found.extend(unsafe { interface(entry) });
-        next = entry.ifa_next;
-    }
-    // SAFETY: the list came from `getifaddrs`, and nothing refers to it any more.
-    unsafe { libc::freeifaddrs(first) };
-    Ok(found)
+    Ok(getifaddrs()?.filter_map(interface).collect())
 }
 
-/// # Safety
-/// `entry` is an element of a list by `getifaddrs`.
-unsafe fn interface(entry: &libc::ifaddrs) -> Option<Interface> {
-    let running = (libc::IFF_UP | libc::IFF_RUNNING) as u32;
-    if entry.ifa_flags & running != running {
-        return None;
-    }
-    // SAFETY: the caller vouches for the element.
-    let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_str().ok()?.to_owned();
-    // SAFETY: as above.
-    let addr = unsafe { address(entry.ifa_addr) }?;
-    Some(Interface { name, addr, loopback: entry.ifa_flags & libc::IFF_LOOPBACK as u32 != 0 })
-}
-
-/// # Safety
-/// `addr` is null or points to a socket address of the length that its family has.
-unsafe fn address(addr: *const libc::sockaddr) -> Option<SocketAddr> {
-    // SAFETY: the caller vouches for the pointer.
-    let family = unsafe { addr.as_ref() }?.sa_family;
-    match i32::from(family) {
-        libc::AF_INET => {
-            // SAFETY: an address of this family is a `sockaddr_in`.
-            let v4 = unsafe { addr.cast::<libc::sockaddr_in>().read_unaligned() };
-            let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
-            Some(SocketAddr::new(IpAddr::V4(ip), 0))
-        }
-        libc::AF_INET6 => {
-            // SAFETY: an address of this family is a `sockaddr_in6`.
-            let v6 = unsafe { addr.cast::<libc::sockaddr_in6>().read_unaligned() };
-            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
-            Some(SocketAddrV6::new(ip, 0, 0, v6.sin6_scope_id).into())
-        }
-        _ => None,
-    }
+fn interface(entry: InterfaceAddress) -> Option<Interface> {
+    let running = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
+    let address = entry.address.filter(|_| entry.flags.contains(running))?;
+    let v4 = address.as_sockaddr_in().map(|v4| SocketAddr::new(v4.ip().into(), 0));
+    let v6 = || {
+        let v6 = address.as_sockaddr_in6()?;
+        Some(SocketAddrV6::new(v6.ip(), 0, 0, v6.scope_id()).into())
+    };
+    Some(Interface {
+        name: entry.interface_name,
+        addr: v4.or_else(v6)?,
+        loopback: entry.flags.contains(InterfaceFlags::IFF_LOOPBACK),
+    })
 }
 
 #[cfg(test)]
