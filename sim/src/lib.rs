@@ -15,6 +15,7 @@ pub mod fabric;
 pub mod frames;
 pub mod host;
 pub mod packet;
+pub mod parallel;
 pub mod port;
 pub mod probe;
 pub mod report;

@@ -114,16 +114,11 @@ mod tests {
         let frames = Frames { payload: 1000, header: 0, ack: 64, gap: 0 };
         Plan {
             topology: LeafSpine::k_ary(4, rate, delay).unwrap().build().unwrap(),
-            network: NetworkConfig {
+            network: NetworkConfig::plain(
                 frames,
-                buffer: Buffer::PerPort { bytes: 1 << 30 },
-                marking: None,
-                pause: None,
-                control_first: true,
-                control_hashed: false,
-                trim: false,
-                policy: Policy::Source,
-            },
+                Buffer::PerPort { bytes: 1 << 30 },
+                Policy::Source,
+            ),
             host: HostConfig::default(),
             workload,
             changes: Vec::new(),

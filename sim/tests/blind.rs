@@ -47,16 +47,8 @@ fn workload() -> Workload {
 
 /// Whatever is a little late is sent again.
 fn hasty(policy: Policy, changes: Vec<(Ps, Change)>, blind: bool) -> Simulation {
-    let network = NetworkConfig {
-        frames: Frames { payload: 4096, header: 62, ack: 64, gap: 20 },
-        buffer: Buffer::PerPort { bytes: 400_000 },
-        marking: None,
-        pause: None,
-        control_first: true,
-        control_hashed: false,
-        trim: false,
-        policy,
-    };
+    let frames = Frames { payload: 4096, header: 62, ack: 64, gap: 20 };
+    let network = NetworkConfig::plain(frames, Buffer::PerPort { bytes: 400_000 }, policy);
     let host = HostConfig {
         lb: LbPolicy::ROUND_ROBIN,
         recovery: Recovery::Protocol(LossRecovery::Sack),

@@ -18,14 +18,8 @@ const FRAMES: Frames = Frames { payload: 4096, header: 62, ack: 64, gap: 20 };
 
 fn run(topology: Topology, workload: Workload) -> Simulation {
     let network = NetworkConfig {
-        frames: FRAMES,
-        buffer: Buffer::PerPort { bytes: 1 << 40 },
-        marking: None,
-        pause: None,
         control_first: false,
-        control_hashed: false,
-        trim: false,
-        policy: Policy::Ecmp,
+        ..NetworkConfig::plain(FRAMES, Buffer::PerPort { bytes: 1 << 40 }, Policy::Ecmp)
     };
     let limit = Ps(1 << 60);
     let (lb, second) = (LbPolicy::ECMP, Duration::from_secs(1));

@@ -90,3 +90,19 @@ pub struct NetworkConfig {
     /// Control goes by hash, as under [`Policy::Ecmp`], whatever the policy says of data.
     pub control_hashed: bool,
 }
+
+impl NetworkConfig {
+    /// Queues and nothing else: no marks, no pause frames, no trimming; control goes before data, by the same policy.
+    pub const fn plain(frames: Frames, buffer: Buffer, policy: Policy) -> NetworkConfig {
+        NetworkConfig {
+            frames,
+            buffer,
+            marking: None,
+            pause: None,
+            control_first: true,
+            trim: false,
+            policy,
+            control_hashed: false,
+        }
+    }
+}

@@ -1,17 +1,13 @@
 //! A scenario's runs, on all cores.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::thread;
 
 use super::{Measured, Report, RunFailure, files, thread_cpu_time};
 use crate::frames::Frames;
+use crate::parallel;
 use crate::scenario::Scenario;
 use crate::simulation::{Plan, Simulation};
 use crate::workload::bounds;
-
-/// Runs that have ended, by their place among the seeds.
-type Ended = Mutex<Vec<(usize, Result<Measured, RunFailure>)>>;
 
 /// Events between two looks at how many messages are finished.
 const EVENTS_PER_LOOK: u32 = 8192;
@@ -34,26 +30,8 @@ pub fn run_scenario(
     let seeds: Vec<u64> = scenario.seeds().collect();
     let first = scenario.plan(seeds[0])?;
     let mut report = Report::new(scenario, &first)?;
-    let waiting = Mutex::new(seeds.iter().copied().enumerate());
-    let ended: Ended = Mutex::new(Vec::new());
-    let work = || {
-        loop {
-            let next = waiting.lock().expect("taking a seed does not panic").next();
-            let Some((place, seed)) = next else { return };
-            let measured = run_one(scenario, seed, out, watch);
-            ended.lock().expect("adding a result does not panic").push((place, measured));
-        }
-    };
-    let threads = thread::available_parallelism().map_or(1, |cores| cores.get()).min(seeds.len());
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        for worker in workers {
-            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        }
-    });
-    let mut ended = ended.into_inner().expect("adding a result does not panic");
-    ended.sort_by_key(|(place, _)| *place);
-    report.runs = ended.into_iter().map(|(_, run)| run).collect::<Result<_, _>>()?;
+    let runs = parallel::run_all(seeds, |seed| run_one(scenario, seed, out, watch));
+    report.runs = runs.into_iter().collect::<Result<_, _>>()?;
     Ok(report)
 }
 

@@ -180,20 +180,17 @@ impl Setup {
     fn network(&self) -> NetworkConfig {
         let room = if self.unlimited { u64::MAX / 2 } else { self.buffer };
         let marked_from = self.scheme.marked_from().map(|percent| self.buffer / 100 * percent);
+        let frames = Frames { payload: self.payload, header: HEADER, ack: ACK, gap: GAP };
+        let buffer = Buffer::PerPort { bytes: room };
         NetworkConfig {
-            frames: Frames { payload: self.payload, header: HEADER, ack: ACK, gap: GAP },
-            buffer: Buffer::PerPort { bytes: room },
             marking: marked_from.map(|bytes| Marking {
                 low: bytes,
                 high: bytes,
                 most: 1.0,
                 when: When::Leaving,
             }),
-            pause: None,
             control_first: false,
-            control_hashed: false,
-            trim: false,
-            policy: self.scheme.policy(self.buffer),
+            ..NetworkConfig::plain(frames, buffer, self.scheme.policy(self.buffer))
         }
     }
 

@@ -183,15 +183,11 @@ impl Setup {
             min_rto: RTO,
             ..HostConfig::default()
         };
+        let policy = self.policy.clone().unwrap_or_else(|| self.scheme.policy());
         let network = NetworkConfig {
-            frames: FRAMES,
-            buffer: BUFFER,
             marking: Some(MARKING),
             pause: Some(PAUSE),
-            control_first: true,
-            control_hashed: false,
-            trim: false,
-            policy: self.policy.clone().unwrap_or_else(|| self.scheme.policy()),
+            ..NetworkConfig::plain(FRAMES, BUFFER, policy)
         };
         let (topology, changes, seed) = (topology.clone(), self.changes.clone(), self.seed);
         Plan { topology, network, host, workload, changes, seed, limit: LIMIT }

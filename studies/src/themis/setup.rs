@@ -135,15 +135,11 @@ impl Setup {
     fn network(self) -> NetworkConfig {
         let gbps = self.rate.bps() / 1_000_000_000;
         let (low, high) = (MARKING_PER_GBPS.0 * gbps, MARKING_PER_GBPS.1 * gbps);
+        let frames = Frames { payload: self.payload, header: HEADER, ack: ACK, gap: 0 };
+        let buffer = Buffer::Shared { bytes: SWITCH_BUFFER, alpha: 1.0 };
         NetworkConfig {
-            frames: Frames { payload: self.payload, header: HEADER, ack: ACK, gap: 0 },
-            buffer: Buffer::Shared { bytes: SWITCH_BUFFER, alpha: 1.0 },
             marking: Some(Marking { low, high, most: MARKING_MOST, when: When::Leaving }),
-            pause: None,
-            control_first: true,
-            control_hashed: false,
-            trim: false,
-            policy: self.policy(),
+            ..NetworkConfig::plain(frames, buffer, self.policy())
         }
     }
 

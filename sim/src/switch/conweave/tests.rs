@@ -20,16 +20,8 @@ fn run(
     changes: Vec<(Ps, Change)>,
     seed: u64,
 ) -> Simulation {
-    let network = NetworkConfig {
-        frames: Frames { payload: 1000, header: 0, ack: 64, gap: 0 },
-        buffer: Buffer::PerPort { bytes: 1 << 30 },
-        marking: None,
-        pause: None,
-        control_first: true,
-        control_hashed: false,
-        trim: false,
-        policy,
-    };
+    let frames = Frames { payload: 1000, header: 0, ack: 64, gap: 0 };
+    let network = NetworkConfig::plain(frames, Buffer::PerPort { bytes: 1 << 30 }, policy);
     let host = HostConfig {
         lb: LbPolicy::ECMP,
         paths: Paths::Hashed(256),

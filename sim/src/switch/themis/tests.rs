@@ -31,16 +31,8 @@ fn fabric() -> Topology {
 /// 2 MB in each direction with NIC-SR at a constant rate; returns what the queue pairs counted, and how
 /// many packets the network lost.
 fn run(policy: Policy, topology: Topology, changes: Vec<(Ps, Change)>) -> (QpCounters, u64) {
-    let network = NetworkConfig {
-        frames: Frames { payload: 4096, header: 62, ack: 64, gap: 0 },
-        buffer: Buffer::PerPort { bytes: 4_000_000 },
-        marking: None,
-        pause: None,
-        control_first: true,
-        control_hashed: false,
-        trim: false,
-        policy,
-    };
+    let frames = Frames { payload: 4096, header: 62, ack: 64, gap: 0 };
+    let network = NetworkConfig::plain(frames, Buffer::PerPort { bytes: 4_000_000 }, policy);
     let host = HostConfig {
         lb: LbPolicy::ECMP,
         paths: Paths::Hashed(64),
