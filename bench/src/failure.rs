@@ -2,7 +2,6 @@
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use braid::Status;
@@ -47,9 +46,9 @@ pub(crate) enum Failure {
     /// The fabric.
     #[error(transparent)]
     Fabric(#[from] braid_lab::FabricError),
-    /// A plot cannot be drawn.
-    #[error("cannot draw {path}: {why}", path = path.display())]
-    Plot { path: PathBuf, why: String },
+    /// A figure cannot be drawn.
+    #[error(transparent)]
+    Draw(#[from] braid_charts::DrawError),
     /// A raw peer failed.
     #[error(transparent)]
     Raw(#[from] PeerError),

@@ -8,13 +8,13 @@
 mod batch;
 pub mod ofan;
 mod papers;
-mod plot;
 pub mod pro;
 mod study;
 pub mod themis;
 mod write;
 
 pub use batch::{Effort, run_all};
+pub use braid_charts::{Axis, Figure, Kind, Point, Series, Spread};
 pub use papers::{PAPERS, Paper};
-pub use study::{Axis, Claim, Figure, Kind, Point, Series, Spread, Study, Verdict};
+pub use study::{Claim, Study, Verdict};
 pub use write::{WriteError, print, write, write_json};

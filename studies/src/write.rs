@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use super::plot;
-use super::study::{Figure, Kind, Point, Study, Verdict};
+use braid_charts::{DrawError, Figure, Kind, Point, draw};
+
+use super::study::{Study, Verdict};
 
 /// Why results could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -18,14 +19,9 @@ pub enum WriteError {
         /// What the operating system says.
         why: io::Error,
     },
-    /// A plot.
-    #[error("cannot plot {}: {why}", path.display())]
-    Plot {
-        /// Its path.
-        path: PathBuf,
-        /// What the library says.
-        why: String,
-    },
+    /// A picture.
+    #[error(transparent)]
+    Draw(#[from] DrawError),
 }
 
 /// Prints the tables, then the claims with their verdicts, to stdout.
@@ -62,8 +58,7 @@ pub fn write(study: &Study, dir: &Path) -> Result<(), WriteError> {
     write_file(&dir.join(format!("{}.md", study.paper)), &markdown(study))?;
     for figure in &study.figures {
         let path = dir.join(svg_name(study, figure));
-        plot::draw(figure, &path)
-            .map_err(|why| WriteError::Plot { why: why.to_string(), path: path.clone() })?;
+        draw(figure, &path)?;
     }
     Ok(())
 }
@@ -96,7 +91,7 @@ fn table(figure: &Figure) -> Vec<Vec<String>> {
     places.sort_by(|a, b| a.x.total_cmp(&b.x));
     let names = figure.series.iter().map(|series| series.name.clone());
     let corner = match figure.kind {
-        Kind::Lines => figure.x.label.clone(),
+        Kind::Lines | Kind::Curves { .. } => figure.x.label.clone(),
         Kind::Bars => String::new(),
     };
     let mut rows = vec![std::iter::once(corner).chain(names).collect::<Vec<_>>()];
@@ -181,7 +176,9 @@ fn markdown(study: &Study) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::study::{Axis, Claim, Series};
+    use braid_charts::{Axis, Series};
+
+    use super::super::study::Claim;
     use super::*;
 
     fn study() -> Study {

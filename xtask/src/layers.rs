@@ -8,7 +8,7 @@ use crate::{Failure, tree};
 
 /// The top-level folders from the lowest layer up; those of one row share a layer.
 pub const LAYERS: &[&[&str]] = &[
-    &["wire", "lab"],
+    &["wire", "lab", "charts"],
     &["lb", "cc"],
     &["transport"],
     &["verbs-shim"],
@@ -22,7 +22,8 @@ pub const LAYERS: &[&[&str]] = &[
 pub const UNUSED: &[&str] = &["xtask", "fuzz", "ci-softroce"];
 
 /// Crates that only some folders may use, and those folders.
-const RESERVED: &[(&str, &[&str])] = &[("verbs-shim", &["engine"]), ("lab", &["bench", "xtask"])];
+const RESERVED: &[(&str, &[&str])] =
+    &[("verbs-shim", &["engine"]), ("lab", &["bench", "xtask"]), ("charts", &["bench", "studies"])];
 
 /// A crate of the workspace and the folders it uses, dev- and build-dependencies included.
 #[derive(Clone, Debug)]

@@ -2,146 +2,93 @@
 
 use std::path::Path;
 
-use plotters::coord::Shift;
-use plotters::prelude::*;
+use braid_charts::{Axis, Figure, Kind, Point, Series, draw};
 
 use super::record::Record;
 use crate::failure::Failure;
 
-const SIZE: (u32, u32) = (1100, 480);
-/// Told apart with any kind of colour blindness (Okabe and Ito, 2008).
-const COLOURS: [RGBColor; 6] = [
-    RGBColor(0, 114, 178),
-    RGBColor(230, 159, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(213, 94, 0),
-    RGBColor(110, 110, 110),
-];
-const TROUBLE: RGBColor = RGBColor(240, 228, 200);
-const FONT: &str = "sans-serif";
+/// Bars in groups: a group per path policy, a bar per loss recovery.
+struct Bars {
+    scenario: &'static str,
+    id: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    value: fn(&Record) -> Option<f64>,
+}
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+const BARS: &[Bars] = &[
+    Bars {
+        scenario: "clean",
+        id: "clean-goodput",
+        title: "Goodput of each path policy, by loss recovery",
+        unit: "goodput / capacity",
+        value: |record| Some(record.goodput_over_capacity),
+    },
+    Bars {
+        scenario: "clean",
+        id: "clean-balance",
+        title: "Balance of the spines",
+        unit: "bytes of the fullest link / mean",
+        value: |record| Some(record.link_max_over_mean),
+    },
+    Bars {
+        scenario: "clean",
+        id: "clean-order",
+        title: "Out-of-order degree, 99th percentile",
+        unit: "packets",
+        value: |record| record.ooo_p99.map(|degree| degree as f64),
+    },
+    Bars {
+        scenario: "slow",
+        id: "slow-goodput",
+        title: "One spine at a tenth of its rate",
+        unit: "goodput / capacity",
+        value: |record| Some(record.goodput_over_capacity),
+    },
+];
 
 /// Every figure for which there are runs.
 pub(super) fn all(folder: &Path, records: &[Record]) -> Result<(), Failure> {
     let of = |scenario: &str| -> Vec<&Record> {
         records.iter().filter(|record| record.scenario == scenario).collect()
     };
-    let clean = of("clean");
-    if !clean.is_empty() {
-        let goodput = Bars {
-            title: "Goodput of each path policy, by loss recovery",
-            unit: "goodput / capacity",
-            value: |r| Some(r.goodput_over_capacity),
-        };
-        draw(folder, "clean-goodput.svg", |area| goodput.draw(area, &clean))?;
-        let balance = Bars {
-            title: "Balance of the spines",
-            unit: "bytes of the fullest link / mean",
-            value: |r| Some(r.link_max_over_mean),
-        };
-        draw(folder, "clean-balance.svg", |area| balance.draw(area, &clean))?;
-        let order = Bars {
-            title: "Out-of-order degree, 99th percentile",
-            unit: "packets",
-            value: |r| r.ooo_p99.map(|degree| degree as f64),
-        };
-        draw(folder, "clean-order.svg", |area| order.draw(area, &clean))?;
-    }
-    let slow = of("slow");
-    if !slow.is_empty() {
-        let goodput = Bars {
-            title: "One spine at a tenth of its rate",
-            unit: "goodput / capacity",
-            value: |r| Some(r.goodput_over_capacity),
-        };
-        draw(folder, "slow-goodput.svg", |area| goodput.draw(area, &slow))?;
-    }
-    for (scenario, file) in [("cut", "cut-timeline.svg"), ("cut-two", "cut-two-timeline.svg")] {
-        let runs = of(scenario);
-        if !runs.is_empty() {
-            draw(folder, file, |area| timelines(area, &runs))?;
-        }
+    let bars = BARS.iter().map(|bars| (of(bars.scenario), bars));
+    let bars = bars.filter(|(runs, _)| !runs.is_empty()).map(|(runs, bars)| bars.figure(&runs));
+    let timelines = [("cut", "cut-timeline"), ("cut-two", "cut-two-timeline")];
+    let timelines = timelines.into_iter().map(|(scenario, id)| (of(scenario), id));
+    let timelines =
+        timelines.filter(|(runs, _)| !runs.is_empty()).map(|(runs, id)| timeline(id, &runs));
+    for figure in bars.chain(timelines) {
+        draw(&figure, &folder.join(format!("{}.svg", figure.id)))?;
     }
     Ok(())
 }
 
-fn draw(folder: &Path, name: &str, figure: impl FnOnce(&Area<'_>) -> Drawn) -> Result<(), Failure> {
-    let path = folder.join(name);
-    let result = (|| {
-        let area = SVGBackend::new(&path, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
-        figure(&area)?;
-        Ok(area.present()?)
-    })();
-    result.map_err(|why: Box<dyn std::error::Error>| Failure::Plot { why: why.to_string(), path })
-}
-
-/// Bars in groups: a group per sender, a bar per loss recovery.
-struct Bars {
-    title: &'static str,
-    unit: &'static str,
-    value: fn(&Record) -> Option<f64>,
-}
-
 impl Bars {
-    fn draw(&self, area: &Area<'_>, records: &[&Record]) -> Drawn {
+    fn figure(&self, records: &[&Record]) -> Figure {
         let mut groups: Vec<String> = Vec::new();
-        let mut series: Vec<&str> = Vec::new();
+        let mut series: Vec<Series> = Vec::new();
         for record in records {
-            let (group, bar) = (group(record), record.recovery.unwrap_or("tcp"));
-            if (self.value)(record).is_some() && !groups.contains(&group) {
-                groups.push(group);
-            }
-            if !series.contains(&bar) {
-                series.push(bar);
-            }
-        }
-        let highest = records.iter().filter_map(|r| (self.value)(r)).fold(0.0, f64::max);
-        let mut chart = ChartBuilder::on(area)
-            .caption(self.title, (FONT, 20))
-            .margin(12)
-            .x_label_area_size(44)
-            .y_label_area_size(64)
-            .build_cartesian_2d(-0.5..groups.len() as f64 - 0.5, 0.0..highest.max(0.1) * 1.15)?;
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .light_line_style(WHITE)
-            .x_labels(groups.len())
-            .x_label_formatter(&|x| label(&groups, *x))
-            .x_desc("path policy")
-            .y_desc(self.unit)
-            .label_style((FONT, 13))
-            .draw()?;
-        for (index, name) in series.iter().enumerate() {
-            let colour = COLOURS[index % COLOURS.len()];
-            let of_series = records.iter().filter(|r| r.recovery.unwrap_or("tcp") == *name);
-            let bars = of_series.filter_map(|record| {
-                let place = groups.iter().position(|name| *name == group(record))? as f64;
-                // TCP has its groups for itself.
-                let (left, width) = match record.recovery {
-                    Some(_) => (
-                        place - 0.4 + 0.8 * index as f64 / self.bars(&series),
-                        0.8 / self.bars(&series),
-                    ),
-                    None => (place - 0.1, 0.2),
-                };
-                let corners = [(left, 0.0), (left + width * 0.92, (self.value)(record)?)];
-                Some(Rectangle::new(corners, colour.filled()))
+            let Some(value) = (self.value)(record) else { continue };
+            let (name, bar) = (group(record), record.recovery.unwrap_or("tcp"));
+            let place = groups.iter().position(|group| *group == name).unwrap_or_else(|| {
+                groups.push(name.clone());
+                groups.len() - 1
             });
-            let drawn = chart.draw_series(bars)?;
-            drawn.label(*name).legend(move |(x, y)| {
-                Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled())
+            let at = series.iter().position(|series| series.name == bar).unwrap_or_else(|| {
+                series.push(Series { name: bar.to_owned(), points: Vec::new() });
+                series.len() - 1
             });
+            series[at].points.push(Point::bar(place, name, &[value]));
         }
-        legend(&mut chart)
-    }
-
-    fn bars(&self, series: &[&str]) -> f64 {
-        series.iter().filter(|name| **name != "tcp").count().max(1) as f64
+        Figure {
+            id: self.id.to_owned(),
+            title: self.title.to_owned(),
+            x: Axis::linear("path policy"),
+            y: Axis::linear(self.unit),
+            kind: Kind::Bars,
+            series,
+        }
     }
 }
 
@@ -152,55 +99,81 @@ fn group(record: &Record) -> String {
     }
 }
 
-fn label(groups: &[String], x: f64) -> String {
-    let whole = (x - x.round()).abs() < 1e-6 && x >= -0.5;
-    if whole { groups.get(x.round() as usize).cloned().unwrap_or_default() } else { String::new() }
-}
-
 /// Goodput over time, the trouble shaded.
-fn timelines(area: &Area<'_>, records: &[&Record]) -> Drawn {
-    let samples = || records.iter().flat_map(|record| &record.samples);
-    let last = samples().map(|sample| sample.at_ms).fold(0.0, f64::max);
+fn timeline(id: &str, records: &[&Record]) -> Figure {
     let capacity = records.iter().map(|record| record.capacity_gbps * 1e3).fold(0.0, f64::max);
     // Completions after a hole come in bursts far above the capacity; they are cut off.
     let top = 1.5 * capacity;
-    let mut chart = ChartBuilder::on(area)
-        .caption("Goodput while spines are black holes (shaded)", (FONT, 20))
-        .margin(12)
-        .x_label_area_size(44)
-        .y_label_area_size(64)
-        .build_cartesian_2d(0.0..last.max(1.0), 0.0..top)?;
-    if let Some([from, until]) = records.first().and_then(|r| r.trouble_ms.first_chunk::<2>()) {
-        chart.draw_series([Rectangle::new([(*from, 0.0), (*until, top)], TROUBLE.filled())])?;
+    let series = records.iter().map(|record| Series {
+        name: format!("{}, {}", record.policy, record.recovery.unwrap_or("-")),
+        points: record
+            .samples
+            .iter()
+            .map(|sample| Point::at(sample.at_ms, &[(sample.goodput_gbps * 1e3).min(top)]))
+            .collect(),
+    });
+    let shaded = records.first().and_then(|record| record.trouble_ms.first_chunk::<2>().copied());
+    Figure {
+        id: id.to_owned(),
+        title: "Goodput while spines are black holes (shaded)".to_owned(),
+        x: Axis::linear("time [ms]"),
+        y: Axis::linear("goodput [Mbit/s], samples of 5 ms"),
+        kind: Kind::Curves { shaded },
+        series: series.collect(),
     }
-    chart
-        .configure_mesh()
-        .light_line_style(WHITE)
-        .x_desc("time [ms]")
-        .y_desc("goodput [Mbit/s], samples of 5 ms")
-        .label_style((FONT, 13))
-        .draw()?;
-    for (index, record) in records.iter().enumerate() {
-        let colour = COLOURS[index % COLOURS.len()];
-        let points = record.samples.iter().map(|s| (s.at_ms, (s.goodput_gbps * 1e3).min(top)));
-        let name = format!("{}, {}", record.policy, record.recovery.unwrap_or("-"));
-        chart
-            .draw_series(LineSeries::new(points, colour.stroke_width(1)))?
-            .label(name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 12, y)], colour.stroke_width(2)));
-    }
-    legend(&mut chart)
 }
 
-fn legend<'a, X: Ranged, Y: Ranged>(
-    chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
-) -> Drawn {
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.3))
-        .label_font((FONT, 13))
-        .draw()?;
-    Ok(())
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::Sample;
+
+    fn record(scenario: &'static str, policy: &str, recovery: Option<&'static str>) -> Record {
+        let samples = vec![Sample { at_ms: 5.0, goodput_gbps: 0.1 }];
+        let (policy, queue_pairs) = (policy.to_owned(), 1);
+        let trouble_ms = vec![3.0, 9.0];
+        let goodput_over_capacity = 0.9;
+        Record {
+            scenario,
+            policy,
+            recovery,
+            queue_pairs,
+            goodput_over_capacity,
+            samples,
+            trouble_ms,
+            capacity_gbps: 0.1,
+            ..Record::default()
+        }
+    }
+
+    #[test]
+    fn bars_stand_in_the_group_of_their_policy() {
+        let runs = [
+            record("clean", "pro", Some("sack")),
+            record("clean", "ecmp", Some("sack")),
+            record("clean", "pro", Some("nic-sr")),
+            record("clean", "tcp", None),
+        ];
+        let figure = BARS[0].figure(&runs.each_ref());
+        let places: Vec<(&str, Vec<f64>)> = figure
+            .series
+            .iter()
+            .map(|series| (&*series.name, series.points.iter().map(|point| point.x).collect()))
+            .collect();
+        assert_eq!(places, [("sack", vec![0.0, 1.0]), ("nic-sr", vec![0.0]), ("tcp", vec![2.0])]);
+        assert!(BARS[2].figure(&runs.each_ref()).series.is_empty(), "nobody has counted");
+    }
+
+    #[test]
+    fn a_figure_is_drawn_where_there_are_runs() {
+        let folder = std::env::temp_dir().join(format!("braid-plot-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for the test");
+        let runs = [record("clean", "pro", Some("sack")), record("cut", "pro", Some("sack"))];
+        all(&folder, &runs).expect("figures");
+        let read = |name: &str| std::fs::read_to_string(folder.join(name));
+        assert!(read("clean-goodput.svg").expect("bars").contains("goodput / capacity"));
+        assert!(read("cut-timeline.svg").expect("a timeline").contains("pro, sack"));
+        assert!(read("slow-goodput.svg").is_err(), "none has run");
+        std::fs::remove_dir_all(&folder).expect("the folder is ours");
+    }
 }

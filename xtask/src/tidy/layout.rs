@@ -12,7 +12,8 @@ const EMPTY_NAMES: &[&str] =
     &["util", "utils", "manager", "managers", "helper", "helpers", "common", "misc"];
 
 /// Crates that are free of unsafe code as a whole.
-const FORBID_UNSAFE: &[&str] = &["wire", "lb", "cc", "transport", "sim", "studies", "lab"];
+const FORBID_UNSAFE: &[&str] =
+    &["wire", "lb", "cc", "transport", "sim", "studies", "lab", "charts"];
 
 /// Whether a module, file or folder has a name that says nothing.
 pub(super) fn is_empty_name(name: &str) -> bool {

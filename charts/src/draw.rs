@@ -1,12 +1,12 @@
 //! A figure as an SVG file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
-use super::study::{Axis, Figure, Kind, Point};
+use crate::{Axis, Figure, Kind, Point};
 
 const SIZE: (u32, u32) = (900, 440);
 /// The names of the series stand right of the plot.
@@ -24,11 +24,31 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(60, 60, 60),
 ];
 
+/// What a figure shades.
+const SHADE: RGBColor = RGBColor(240, 228, 200);
+
+/// A figure that could not be drawn.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot draw {}: {why}", path.display())]
+pub struct DrawError {
+    /// Its file.
+    pub path: PathBuf,
+    /// What the library says.
+    pub why: String,
+}
+
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// Draws a figure into a file.
-pub(super) fn draw(figure: &Figure, path: &Path) -> Drawn {
+///
+/// # Errors
+/// The file cannot be written.
+pub fn draw(figure: &Figure, path: &Path) -> Result<(), DrawError> {
+    into_file(figure, path).map_err(|why| DrawError { path: path.to_owned(), why: why.to_string() })
+}
+
+fn into_file(figure: &Figure, path: &Path) -> Drawn {
     let area = SVGBackend::new(path, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
     let (plot, legend) = area.split_horizontally(SIZE.0 - LEGEND_WIDTH);
@@ -55,7 +75,7 @@ fn across(figure: &Figure) -> (f64, f64) {
     let values = points(figure).map(|point| point.x);
     match figure.kind {
         Kind::Bars => (-0.5, values.fold(0.0, f64::max) + 0.5),
-        Kind::Lines => margins(&figure.x, values, 0.02),
+        Kind::Lines | Kind::Curves { .. } => margins(&figure.x, values, 0.02),
     }
 }
 
@@ -104,10 +124,14 @@ where
         .build_cartesian_2d(x, y)?;
     let groups = group_names(figure);
     let name_of = |x: &f64| match figure.kind {
-        Kind::Lines => tick(*x),
+        Kind::Lines | Kind::Curves { .. } => tick(*x),
         Kind::Bars => groups.get(x.round() as usize).cloned().unwrap_or_default(),
     };
     let name_y = |y: &f64| tick(*y);
+    if let Kind::Curves { shaded: Some([from, until]) } = figure.kind {
+        let high = up(figure).1;
+        chart.draw_series([Rectangle::new([(from, low), (until, high)], SHADE.filled())])?;
+    }
     let mut mesh = chart.configure_mesh();
     mesh.disable_x_mesh().light_line_style(WHITE).bold_line_style(RGBColor(220, 220, 220));
     mesh.x_desc(&figure.x.label).y_desc(&figure.y.label).label_style((FONT, 13));
@@ -116,35 +140,61 @@ where
         mesh.x_labels(groups.len());
     }
     mesh.draw()?;
-    let width = 0.8 / figure.series.len().max(1) as f64;
+    match figure.kind {
+        Kind::Lines => lines(&mut chart, figure),
+        Kind::Curves { .. } => curves(&mut chart, figure),
+        Kind::Bars => bars(&mut chart, figure),
+    }
+}
+
+type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
+
+fn lines<X, Y>(chart: &mut Chart<'_, '_, X, Y>, figure: &Figure) -> Drawn
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
     for (series, index) in figure.series.iter().zip(0_usize..) {
-        let style = colour(index);
-        match figure.kind {
-            Kind::Lines => {
-                let line = series.points.iter().map(|point| (point.x, point.y.mean));
-                let stroke = style.stroke_width(2);
-                match is_first_round(index) {
-                    true => chart.draw_series(LineSeries::new(line.clone(), stroke))?,
-                    false => {
-                        chart.draw_series(DashedLineSeries::new(line.clone(), 7, 4, stroke))?
-                    }
-                };
-                chart.draw_series(line.map(|at| Circle::new(at, 3, fill(index))))?;
-                chart
-                    .draw_series(series.points.iter().map(|point| spread(point, point.x, style)))?;
-            }
-            Kind::Bars => {
-                let place = |point: &Point| point.x - 0.4 + width * index as f64;
-                chart.draw_series(series.points.iter().map(|point| {
-                    let left = place(point);
-                    let corners = [(left, low), (left + 0.9 * width, point.y.mean)];
-                    Rectangle::new(corners, fill(index))
-                }))?;
-                let middle = |point: &Point| place(point) + 0.45 * width;
-                let ends = series.points.iter();
-                chart.draw_series(ends.map(|point| spread(point, middle(point), BLACK)))?;
-            }
-        }
+        let (style, stroke) = (colour(index), colour(index).stroke_width(2));
+        let line = series.points.iter().map(|point| (point.x, point.y.mean));
+        match is_first_round(index) {
+            true => chart.draw_series(LineSeries::new(line.clone(), stroke))?,
+            false => chart.draw_series(DashedLineSeries::new(line.clone(), 7, 4, stroke))?,
+        };
+        chart.draw_series(line.map(|at| Circle::new(at, 3, fill(index))))?;
+        chart.draw_series(series.points.iter().map(|point| spread(point, point.x, style)))?;
+    }
+    Ok(())
+}
+
+fn curves<X, Y>(chart: &mut Chart<'_, '_, X, Y>, figure: &Figure) -> Drawn
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    for (series, index) in figure.series.iter().zip(0_usize..) {
+        let line = series.points.iter().map(|point| (point.x, point.y.mean));
+        chart.draw_series(LineSeries::new(line, colour(index).stroke_width(1)))?;
+    }
+    Ok(())
+}
+
+fn bars<X, Y>(chart: &mut Chart<'_, '_, X, Y>, figure: &Figure) -> Drawn
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    let (low, width) = (up(figure).0, 0.8 / figure.series.len().max(1) as f64);
+    for (series, index) in figure.series.iter().zip(0_usize..) {
+        let place = |point: &Point| point.x - 0.4 + width * index as f64;
+        chart.draw_series(series.points.iter().map(|point| {
+            let left = place(point);
+            let corners = [(left, low), (left + 0.9 * width, point.y.mean)];
+            Rectangle::new(corners, fill(index))
+        }))?;
+        let middle = |point: &Point| place(point) + 0.45 * width;
+        let ends = series.points.iter();
+        chart.draw_series(ends.map(|point| spread(point, middle(point), BLACK)))?;
     }
     Ok(())
 }
@@ -204,6 +254,29 @@ fn names(area: &Area<'_>, figure: &Figure) -> Drawn {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn curves_have_a_shade_and_no_marks() {
+        let points: Vec<Point> = (0..3).map(|x| Point::at(x.into(), &[1.0])).collect();
+        let figure = |kind| Figure {
+            id: "fig01".into(),
+            title: "Goodput".into(),
+            x: Axis::linear("time [ms]"),
+            y: Axis::linear("goodput [Mbit/s]"),
+            kind,
+            series: vec![crate::Series { name: "A".into(), points: points.clone() }],
+        };
+        let drawn = |kind| {
+            let file = std::env::temp_dir().join(format!("braid-charts-{}", std::process::id()));
+            draw(&figure(kind), &file).expect("a file for the test");
+            let svg = std::fs::read_to_string(&file).expect("an SVG");
+            std::fs::remove_file(&file).expect("the file is ours");
+            (svg.matches("<circle").count(), svg.contains("#F0E4C8"))
+        };
+        assert_eq!(drawn(Kind::Lines), (3, false));
+        assert_eq!(drawn(Kind::Curves { shaded: None }), (0, false));
+        assert_eq!(drawn(Kind::Curves { shaded: Some([0.5, 1.5]) }), (0, true));
+    }
 
     #[test]
     fn ticks_are_short() {
