@@ -17,7 +17,6 @@ pub mod install;
 pub mod layers;
 pub mod lint;
 pub mod loom;
-mod median;
 pub mod process;
 pub mod recipe;
 pub mod rustc;

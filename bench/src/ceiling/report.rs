@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use braid_lab::median;
 use serde::Serialize;
 
 use super::interleave::{Interleaved, Round};
@@ -96,17 +97,18 @@ fn summarise_one(
 ) -> Option<Summary> {
     let figure = |round: &Round, who: usize| round.samples[who].get(metric).copied();
     let figures = sorted(run.rounds.iter().filter_map(|round| figure(round, contestant)));
-    let ratios = sorted(run.rounds.iter().filter_map(|round| {
+    let ratios = run.rounds.iter().filter_map(|round| {
         let ratio = figure(round, contestant)? / figure(round, reference?)?;
         ratio.is_finite().then_some(ratio)
-    }));
+    });
+    let ratios: Vec<f64> = ratios.collect();
     Some(Summary {
         metric,
         contestant: run.names[contestant].clone(),
-        median: median(&figures)?,
         min: *figures.first()?,
+        median: median(&figures),
         max: *figures.last()?,
-        ratio_to_reference: median(&ratios),
+        ratio_to_reference: (!ratios.is_empty()).then(|| median(&ratios)),
     })
 }
 
@@ -114,13 +116,6 @@ fn sorted(figures: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut figures: Vec<f64> = figures.collect();
     figures.sort_unstable_by(f64::total_cmp);
     figures
-}
-
-/// The middle of a sorted list, or the mean of its two middles.
-fn median(sorted: &[f64]) -> Option<f64> {
-    let middle = sorted.len() / 2;
-    let upper = *sorted.get(middle)?;
-    Some(if sorted.len() % 2 == 1 { upper } else { (sorted[middle - 1] + upper) / 2.0 })
 }
 
 impl fmt::Display for Report {

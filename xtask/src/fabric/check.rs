@@ -6,11 +6,10 @@ use std::path::Path;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use braid_lab::{Fabric, Host, Owner, Plan, Rate, Trouble, Where};
+use braid_lab::{Fabric, Host, Owner, Plan, Rate, Trouble, Where, median};
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::Failure;
-use crate::median::median;
 
 const SPINES: usize = 4;
 const DELAYED: usize = 3;

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use braid_lab::median;
+
 use super::braid::{Datapath, Run};
 use super::pair::Pair;
 use super::perftest::{Figure, Perftest};
 use super::trouble::Trouble;
 use crate::Failure;
-use crate::median::median;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use braid_lab::median;
 use serde_json::{Value, json};
 
 use super::checks::{Checks, Verdict};
 use super::ratios::{Ratio, Results};
 use crate::Failure;
-use crate::median::median;
 
 pub(super) fn print(results: &Results) {
     println!("\n{:<24} {:>10}  rounds [MB/s]", "WRITE", "median");

@@ -1,7 +1,11 @@
-//! The middle of some figures: what a moment of trouble does not move.
+//! The middle of measurements that were repeated.
 
-/// Of at least one figure; of an even number, the mean of the two in the middle.
-pub(crate) fn median(figures: &[f64]) -> f64 {
+/// The middle figure; of an even number, the mean of the two in the middle.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
