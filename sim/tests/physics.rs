@@ -162,10 +162,10 @@ fn nd_d_1_mean_wait(sources: u32, period: f64) -> f64 {
         let first = x.floor() as u32 + 1;
         (first..=sources)
             .map(|n| {
-                let (n, ways) = (f64::from(n), binomial(sources, n));
+                let (n, choices) = (f64::from(n), binomial(sources, n));
                 let share = (n - x) / period;
                 let idle = (period - count + x) / (period - n + x);
-                ways * share.powf(n) * (1.0 - share).powf(count - n) * idle
+                choices * share.powf(n) * (1.0 - share).powf(count - n) * idle
             })
             .sum()
     };

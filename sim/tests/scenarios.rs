@@ -212,7 +212,7 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
-/// Some ways are far slower than others, and what is overtaken counts as lost at once: so originals arrive
+/// Some routes are far slower than others, and what is overtaken counts as lost at once: so originals arrive
 /// after their retransmissions.
 fn blind(seed: u64) -> Plan {
     let mut plan = plan(seed);

@@ -85,7 +85,7 @@ pub struct NetworkConfig {
     pub control_first: bool,
     /// A full queue cuts the payload off instead of dropping.
     pub trim: bool,
-    /// How switches choose among equal ways.
+    /// How switches choose among equal routes.
     pub policy: Policy,
     /// Control goes by hash, as under [`Policy::Ecmp`], whatever the policy says of data.
     pub control_hashed: bool,

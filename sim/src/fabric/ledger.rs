@@ -10,7 +10,7 @@ pub enum Loss {
     NoRoom,
     /// The link was down.
     LinkDown,
-    /// No way leads to its destination.
+    /// No route leads to its destination.
     NoRoute,
 }
 

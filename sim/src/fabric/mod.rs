@@ -1,5 +1,5 @@
 //! The fabric: output-queued switches joined by links, and everything that can happen to a packet on
-//! the way.
+//! its way.
 //!
 //! A packet is in a queue of a port, on its link, or gone: delivered, or dropped and accounted for.
 

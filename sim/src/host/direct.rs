@@ -49,7 +49,7 @@ impl Hosts {
         self.nic_qps.leak = true;
     }
 
-    /// Does what a packet asks for: closes an epoch, and answers it by the way that the packet came.
+    /// Does what a packet asks for: closes an epoch, and answers it by the route that the packet came.
     pub(crate) fn heed(
         &mut self,
         id: EndId,

@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::{HostConfig, Paths, Sharing};
-use crate::topology::{Tier, Topology, Ways};
+use crate::topology::{EqualCostRoutes, Tier, Topology};
 
 /// The path sets of a run.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct PathSets {
     paths: Paths,
     sharing: Sharing,
     health: bool,
-    ways: Ways,
+    routes: EqualCostRoutes,
     by_place: HashMap<(u32, u32), u32>,
     sets: Vec<PathSet>,
     rng: Pcg64Mcg,
@@ -34,7 +34,7 @@ impl PathSets {
             paths: config.paths,
             sharing: config.sharing,
             health: config.health,
-            ways: Ways::new(topology),
+            routes: EqualCostRoutes::new(topology),
             by_place: HashMap::new(),
             sets: vec![answering],
             rng,
@@ -56,7 +56,7 @@ impl PathSets {
         let count = match (self.paths, topology.meeting_tier(src, dst)) {
             (_, Tier::Host | Tier::Edge) => 1,
             (Paths::Hashed(count), _) => usize::from(count),
-            (Paths::Source, _) => self.ways.between(topology, src, dst) as usize,
+            (Paths::Source, _) => self.routes.between(topology, src, dst) as usize,
         };
         let set =
             PathSet::new(self.policy, count, self.rng.random()).expect("the scenario was checked");

@@ -80,7 +80,7 @@ pub struct Drops {
     pub no_room: u64,
     /// The link was down.
     pub link_down: u64,
-    /// No way led there.
+    /// No route led there.
     pub no_route: u64,
 }
 

@@ -37,7 +37,7 @@ use crate::fabric::NetworkConfig;
 use crate::host::{HostConfig, Paths};
 use crate::simulation::{Change, Plan};
 use crate::time::Ps;
-use crate::topology::{Topology, Ways};
+use crate::topology::{EqualCostRoutes, Topology};
 use crate::workload::Workload;
 
 /// A run, or several that differ by their seed.
@@ -192,7 +192,7 @@ impl Scenario {
 
 /// A sender numbers its paths, and there is an end to numbers.
 fn check_paths(paths: Paths, topology: &Topology) -> Result<(), String> {
-    let (count, most) = (Ways::new(topology).most() as usize, braid_wire::MAX_PATHS);
+    let (count, most) = (EqualCostRoutes::new(topology).most() as usize, braid_wire::MAX_PATHS);
     match paths == Paths::Source && count > most {
         true => Err(format!(
             "{count} paths between two edges are more than the {most} that have a number; take paths = \"hashed:256\""

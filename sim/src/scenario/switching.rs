@@ -37,7 +37,7 @@ const RING: u32 = 100;
 /// The policies' names, and what each does.
 pub const SWITCH_POLICIES: &[(&str, &str)] = &[
     ("ecmp", "a hash of addresses and source port, with a salt per switch"),
-    ("source", "the source port says which way"),
+    ("source", "the source port says which route"),
     ("pro", "the same; least-loaded where that does not lead on; every=1us"),
     ("least-loaded", "the shortest queue, then the least load, in coarse grades, seen every=1us"),
     ("random", "any port, for every packet"),

@@ -25,7 +25,7 @@ use crate::time::Ps;
 use crate::topology::{PortId, Tier, Topology, Uplinks};
 
 /// Beyond the round trip of an empty network, until a reply counts as late.
-const PATIENCE: Ps = Ps::from_micros(4);
+const REPLY_GRACE: Ps = Ps::from_micros(4);
 /// How long a path that was reported as marked is not moved to.
 const AVOIDED: Ps = Ps::from_micros(16);
 /// Bytes of what edge switches tell each other.
@@ -88,7 +88,7 @@ impl ConWeave {
 
 /// The port that a path takes here; `None`: it does not lead on.
 fn port_of(uplinks: &Uplinks, path: u16, ports: &[PortId]) -> Option<PortId> {
-    uplinks.of_way(path.into()).filter(|port| ports.contains(port))
+    uplinks.of_route(path.into()).filter(|port| ports.contains(port))
 }
 
 /// Tells the edge switch that a packet came from; the tag's epoch and path are the packet's.

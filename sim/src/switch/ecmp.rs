@@ -1,4 +1,4 @@
-//! Equal-cost multi-path by hash: all packets with the same addresses and source port take the same way.
+//! Equal-cost multi-path by hash: all packets with the same addresses and source port take the same route.
 
 use super::Offer;
 use crate::topology::PortId;

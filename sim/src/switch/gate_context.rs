@@ -36,7 +36,7 @@ pub(crate) struct GateContext<'a> {
     pub(crate) topology: &'a Topology,
     /// All ports of the fabric.
     pub(crate) queues: &'a [Port],
-    /// The equal ways of the packet at hand; empty when woken.
+    /// The equal routes of the packet at hand; empty when woken.
     pub(crate) ports: &'a [PortId],
     /// What packets carry.
     pub(crate) bodies: &'a mut Bodies,

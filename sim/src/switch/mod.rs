@@ -1,4 +1,4 @@
-//! How a switch chooses among equal ways.
+//! How a switch chooses among equal routes.
 
 mod adaptive;
 mod conweave;
@@ -40,9 +40,9 @@ use self::themis::Spray;
 pub enum Policy {
     /// A hash of addresses and source port, with a salt per switch.
     Ecmp,
-    /// The source port says which way (PRO, section V).
+    /// The source port says which route (PRO, section V).
     Source,
-    /// The source port says which way; where that does not lead on, as [`Policy::LeastLoaded`] (PRO,
+    /// The source port says which route; where that does not lead on, as [`Policy::LeastLoaded`] (PRO,
     /// section V: link failures).
     SourceOrLeastLoaded {
         /// The interval.
@@ -103,7 +103,7 @@ pub struct Offer<'a> {
     pub switch: u32,
     /// The packet.
     pub packet: &'a Packet,
-    /// The equal ways; two or more.
+    /// The equal routes; two or more.
     pub ports: &'a [PortId],
     /// All ports of the fabric.
     pub queues: &'a [Port],
@@ -207,7 +207,7 @@ impl Chooser {
         }
     }
 
-    /// The sets of equal ways may be others from now on.
+    /// The sets of equal routes may be others from now on.
     pub(crate) fn on_routes_changed(&mut self) {
         match &mut self.state {
             State::Rotation(rotation) => rotation.on_routes_changed(),

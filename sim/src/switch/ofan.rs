@@ -2,7 +2,7 @@
 //! a pointer per destination edge, an aggregation switch with one per destination pod, each for data and
 //! for control apart, from a random port in a random order.
 //!
-//! Where failures leave unequal ways, a port comes as often as it is offered: an interleaved weighted
+//! Where failures leave unequal routes, a port comes as often as it is offered: an interleaved weighted
 //! round robin (OFAN, appendix F.4).
 
 use rand::RngExt;

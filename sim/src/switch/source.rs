@@ -24,7 +24,7 @@ impl Source {
 
     /// The uplink that the path names; `None`: it does not lead on.
     pub(crate) fn named(&self, offer: &Offer<'_>) -> Option<PortId> {
-        let named = self.uplinks.of_way(offer.packet.path.get().into());
+        let named = self.uplinks.of_route(offer.packet.path.get().into());
         named.filter(|named| offer.ports.contains(named))
     }
 }

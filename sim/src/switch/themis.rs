@@ -1,5 +1,5 @@
 //! Themis (Liu et al., APNet 2025): edge switches spray packets by their PSN, so that two PSNs tell whether
-//! they took the same way, and hold back NACKs that a packet of another way has caused.
+//! they took the same route, and hold back NACKs that a packet of another route has caused.
 
 mod destination;
 mod memory;

@@ -121,11 +121,11 @@ mod tests {
         topology
     }
 
-    /// Different ways from a switch to an interface.
-    fn ways(topology: &Topology, routes: &Routes, switch: u32, nic: u32) -> usize {
+    /// Different routes from a switch to an interface.
+    fn count_routes(topology: &Topology, routes: &Routes, switch: u32, nic: u32) -> usize {
         let next = |port: &PortId| match topology.ends(*port).1 {
             Node::Nic(_) => 1,
-            Node::Switch(next) => ways(topology, routes, next, nic),
+            Node::Switch(next) => count_routes(topology, routes, next, nic),
         };
         let mut ports = routes.towards(switch, nic).to_vec();
         ports.sort_unstable();
@@ -142,9 +142,9 @@ mod tests {
         assert_eq!(routes.towards(0, 127).len(), 4);
         assert_eq!(routes.towards(32, 127).len(), 4);
         assert_eq!(routes.towards(64, 127).len(), 1);
-        assert_eq!(ways(&topology, &routes, 0, 127), 16);
-        assert_eq!(ways(&topology, &routes, 0, 4), 4);
-        assert_eq!(ways(&topology, &routes, 0, 3), 1);
+        assert_eq!(count_routes(&topology, &routes, 0, 127), 16);
+        assert_eq!(count_routes(&topology, &routes, 0, 4), 4);
+        assert_eq!(count_routes(&topology, &routes, 0, 3), 1);
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
                 _ => 4,
             };
             let edge = topology.nics[src as usize].edge;
-            assert_eq!(ways(&topology, &routes, edge, dst), expected, "{src} to {dst}");
+            assert_eq!(count_routes(&topology, &routes, edge, dst), expected, "{src} to {dst}");
         }
     }
 
@@ -193,7 +193,7 @@ mod tests {
         }
     }
 
-    /// A core that lost its cable to a pod is no way to that pod any more, and stays one to the others.
+    /// A core that lost its cable to a pod is no route to that pod any more, and stays one to the others.
     #[test]
     fn routes_go_round_a_lost_cable() {
         let topology = k_ary(8);
@@ -202,10 +202,10 @@ mod tests {
             .iter()
             .position(|cable| (cable.low, cable.high) == (Node::Switch(60), Node::Switch(64)));
         let routes = Routes::new(&topology, |port| Some(port.cable()) != lost);
-        assert_eq!(ways(&topology, &routes, 0, 127), 15);
+        assert_eq!(count_routes(&topology, &routes, 0, 127), 15);
         assert_eq!(routes.towards(32, 127).len(), 3);
-        assert_eq!(ways(&topology, &routes, 0, 63), 16);
-        assert_eq!(ways(&topology, &routes, 31, 0), 15);
+        assert_eq!(count_routes(&topology, &routes, 0, 63), 16);
+        assert_eq!(count_routes(&topology, &routes, 31, 0), 15);
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
         topology.check().unwrap();
         assert_eq!((topology.hosts(), topology.switches.len()), (30, 6 + 6 + 6));
         let routes = Routes::new(&topology, |_| true);
-        assert_eq!(ways(&topology, &routes, 0, 29), 6);
+        assert_eq!(count_routes(&topology, &routes, 0, 29), 6);
 
         let refused = FatTree { cores: 5, ..plan.clone() }.build().unwrap_err();
         assert_eq!(refused, TopologyError::Cores { cores: 5, aggs_per_pod: 2 });

@@ -154,9 +154,9 @@ mod tests {
             .iter()
             .position(|cable| (cable.low, cable.high) == (Node::Switch(1), Node::Switch(2)));
         let routes = Routes::new(&topology, |port: PortId| Some(port.cable()) != lost);
-        let ways = routes.towards(0, 5);
-        assert_eq!(ways.len(), 1);
-        assert_eq!(topology.ends(ways[0]).1, Node::Switch(3));
+        let ports = routes.towards(0, 5);
+        assert_eq!(ports.len(), 1);
+        assert_eq!(topology.ends(ports[0]).1, Node::Switch(3));
         assert_eq!(routes.towards(1, 0).len(), 1);
     }
 

@@ -1,19 +1,19 @@
-//! What is wired to what, and which ways lead where.
+//! What is wired to what, and which routes lead where.
 
 mod check;
+mod equal_cost;
 mod error;
 mod fat_tree;
 mod leaf_spine;
 mod rail_optimised;
 mod routes;
-mod ways;
 
+pub use equal_cost::{EqualCostRoutes, Uplinks};
 pub use error::TopologyError;
 pub use fat_tree::FatTree;
 pub use leaf_spine::LeafSpine;
 pub use rail_optimised::RailOptimised;
 pub use routes::Routes;
-pub use ways::{Uplinks, Ways};
 
 use crate::time::{Ps, Rate};
 
@@ -163,7 +163,7 @@ impl Topology {
         })
     }
 
-    /// The highest tier that a shortest way between two interfaces climbs to.
+    /// The highest tier that a shortest route between two interfaces climbs to.
     pub fn meeting_tier(&self, src: u32, dst: u32) -> Tier {
         let (a, b) = (self.nics[src as usize].edge, self.nics[dst as usize].edge);
         let pod = |edge: u32| self.switches[edge as usize].pod;

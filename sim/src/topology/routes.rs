@@ -1,4 +1,4 @@
-//! Shortest ways: for each switch and destination the ports that lead nearer to it.
+//! Shortest routes: for each switch and destination the ports that lead nearer to it.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,8 +8,8 @@ use super::{Node, PortId, Topology};
 /// at every switch, so an answer is a few reads, and the table that grows with the square of the fabric has
 /// two bytes per entry: it should stay in the cache.
 ///
-/// Where failures leave unequally many shortest ways behind the ports, a port is listed as often as it has
-/// ways, reduced by what all have in common, and in turn with the others: weighted multi-path (W-ECMP) in
+/// Where failures leave unequally many shortest routes behind the ports, a port is listed as often as it has
+/// routes, reduced by what all have in common, and in turn with the others: weighted multi-path (W-ECMP) in
 /// the form of an interleaved weighted round robin (OFAN, appendix F.4).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Routes {
@@ -35,7 +35,7 @@ struct Group {
 }
 
 impl Routes {
-    /// The ways over cables for which `works` is true.
+    /// The routes over cables for which `works` is true.
     pub fn new(topology: &Topology, works: impl Fn(PortId) -> bool) -> Routes {
         let switches = topology.switches.len();
         let edges = topology.nics.iter().map(|nic| nic.edge + 1).max().unwrap_or(0);
@@ -58,11 +58,12 @@ impl Routes {
         let mut towards = vec![0; switches * edges as usize];
         let back = reversed(&out);
         for edge in 0..edges {
-            let (distance, ways) = shortest_ways(&back, edge);
+            let (distance, counts) = shortest_routes(&back, edge);
             for (switch, known) in known.iter_mut().enumerate() {
                 let nearer = |(to, _): &&(u32, PortId)| distance[*to as usize] < distance[switch];
                 let group = out[switch].iter().filter(nearer);
-                let group = weighted(group.map(|(to, port)| (*port, ways[*to as usize])).collect());
+                let group =
+                    weighted(group.map(|(to, port)| (*port, counts[*to as usize])).collect());
                 let (first, count) = (ports.len() as u32, group.len() as u32);
                 let at = switch * edges as usize + edge as usize;
                 towards[at] = *known.entry(group).or_insert_with_key(|group| {
@@ -87,7 +88,7 @@ impl Routes {
         }
     }
 
-    /// The ports by which a switch can send on what goes to an interface; empty: there is no way.
+    /// The ports by which a switch can send on what goes to an interface; empty: there is no route.
     pub fn towards(&self, switch: u32, nic: u32) -> &[PortId] {
         let (edge, down) = self.nics[nic as usize];
         let Group { first, count } = match edge == switch {
@@ -122,10 +123,10 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// From every switch to one of them: the hops of a shortest way, and how many such ways there are.
-fn shortest_ways(back: &[Vec<u32>], to: u32) -> (Vec<u32>, Vec<u64>) {
-    let (mut distance, mut ways) = (vec![u32::MAX; back.len()], vec![0_u64; back.len()]);
-    (distance[to as usize], ways[to as usize]) = (0, 1);
+/// From every switch to one of them: the hops of a shortest route, and how many such routes there are.
+fn shortest_routes(back: &[Vec<u32>], to: u32) -> (Vec<u32>, Vec<u64>) {
+    let (mut distance, mut counts) = (vec![u32::MAX; back.len()], vec![0_u64; back.len()]);
+    (distance[to as usize], counts[to as usize]) = (0, 1);
     let mut queue = VecDeque::from([to]);
     while let Some(switch) = queue.pop_front() {
         for from in &back[switch as usize] {
@@ -135,11 +136,12 @@ fn shortest_ways(back: &[Vec<u32>], to: u32) -> (Vec<u32>, Vec<u64>) {
                 queue.push_back(*from);
             }
             if distance[*from as usize] == farther {
-                ways[*from as usize] = ways[*from as usize].saturating_add(ways[switch as usize]);
+                counts[*from as usize] =
+                    counts[*from as usize].saturating_add(counts[switch as usize]);
             }
         }
     }
-    (distance, ways)
+    (distance, counts)
 }
 
 #[cfg(test)]
@@ -148,7 +150,7 @@ mod tests {
     use crate::time::{Ps, Rate};
     use crate::topology::FatTree;
 
-    /// In a fat tree of 128 hosts the first agg of pod 0 loses two of its four cables to cores: of the 14 ways
+    /// In a fat tree of 128 hosts the first agg of pod 0 loses two of its four cables to cores: of the 14 routes
     /// from its edges to another pod two are behind it, and four behind each of the others.
     #[test]
     fn ports_are_listed_by_the_ways_behind_them() {

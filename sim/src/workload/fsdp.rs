@@ -110,11 +110,11 @@ mod tests {
         assert_eq!(workload.messages.len(), 3 * 8);
         for first in [0, 1] {
             let next = |nic: u32| workload.messages.iter().find(|m| m.src == nic).unwrap().dst;
-            let mut way: Vec<u32> =
+            let mut route: Vec<u32> =
                 std::iter::successors(Some(first), |nic| Some(next(*nic))).take(4).collect();
-            assert_eq!(next(way[3]), first);
-            way.sort_unstable();
-            assert_eq!(way, (0..4).map(|server| 2 * server + first).collect::<Vec<_>>());
+            assert_eq!(next(route[3]), first);
+            route.sort_unstable();
+            assert_eq!(route, (0..4).map(|server| 2 * server + first).collect::<Vec<_>>());
         }
     }
 

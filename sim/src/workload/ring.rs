@@ -37,9 +37,9 @@ mod tests {
     fn a_shuffled_ring_is_still_one_cycle() {
         let workload = ring(&Groups::all(50).unwrap().shuffled(9), 100).unwrap();
         let next = |node: u32| workload.messages.iter().find(|m| m.src == node).unwrap().dst;
-        let way: Vec<u32> =
+        let route: Vec<u32> =
             std::iter::successors(Some(next(0)), |node| Some(next(*node))).take(50).collect();
-        assert_eq!(way.iter().position(|node| *node == 0), Some(49));
-        assert_ne!(way, (1..50).chain([0]).collect::<Vec<_>>());
+        assert_eq!(route.iter().position(|node| *node == 0), Some(49));
+        assert_ne!(route, (1..50).chain([0]).collect::<Vec<_>>());
     }
 }

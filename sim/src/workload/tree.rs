@@ -7,7 +7,7 @@ use crate::time::Ps;
 /// One shot of a double binary tree: in both trees every parent sends `bytes` to each of its children,
 /// all at time 0. With [`Groups::shuffled`] parents and children are random (PRO, section VI).
 ///
-/// PRO says neither which way messages go nor what waits for what. We take the way down, since the paper
+/// PRO says neither which route messages go nor what waits for what. We take the way down, since the paper
 /// speaks of one sender with two receivers, and no waiting, as in its ring. No member sends more than
 /// twice: whoever has children in one tree is a leaf of the other.
 ///
@@ -64,7 +64,7 @@ pub fn tree_all_reduce(
     Ok(Workload { messages })
 }
 
-/// One chunk's way up and down.
+/// One chunk's route up and down.
 fn reduce_and_broadcast(
     tree: &Tree,
     link: impl Fn(usize, usize) -> Message,

@@ -6,11 +6,11 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 use super::tag::{Epoch, Kind, Stamp, Tag};
-use super::{AVOIDED, NOTE_BYTES, PATIENCE, port_of, tag};
+use super::{AVOIDED, NOTE_BYTES, REPLY_GRACE, port_of, tag};
 use crate::packet::Packet;
 use crate::switch::gate_context::{GateContext, Pass};
 use crate::time::Ps;
-use crate::topology::{Tier, Topology, Uplinks, Ways};
+use crate::topology::{EqualCostRoutes, Tier, Topology, Uplinks};
 
 /// A flow that was silent for so long starts anew: nothing of it is under way any more. By tiers.
 const SILENT: [Ps; 2] = [Ps::from_micros(300), Ps::from_micros(1000)];
@@ -51,7 +51,7 @@ impl Source {
     pub(super) fn new(topology: &Topology, uplinks: Uplinks, rng: Pcg64Mcg) -> Source {
         let is_tall = topology.switches.iter().any(|switch| switch.tier == Tier::Core);
         let (flows, marked) = (HashMap::new(), HashMap::new());
-        let paths = (Ways::new(topology).most() as usize).min(tag::PATHS);
+        let paths = (EqualCostRoutes::new(topology).most() as usize).min(tag::PATHS);
         let rows = paths.checked_div(uplinks.ports.len()).unwrap_or(1).max(1);
         Source { uplinks, rows, silent: SILENT[usize::from(is_tall)], flows, marked, rng }
     }
@@ -74,7 +74,7 @@ impl Source {
         )
     }
 
-    /// A flow that is new, has been silent, or whose path is no way any more.
+    /// A flow that is new, has been silent, or whose path is no route any more.
     fn start(&mut self, packet: &Packet, context: &GateContext<'_>) -> (Flow, Tag) {
         let epoch = self.flows.get(&packet.end).map_or(Epoch::default(), |flow| flow.epoch.next());
         let path = self.good_path(packet, context).unwrap_or_else(|| self.draw(context));
@@ -98,7 +98,7 @@ impl Source {
 
     /// The first packet of an epoch.
     fn ask(&mut self, flow: Flow, packet: &Packet, context: &GateContext<'_>) -> (Flow, Tag) {
-        let due = context.now + self.round_trip(packet, flow.path, context) + PATIENCE;
+        let due = context.now + self.round_trip(packet, flow.path, context) + REPLY_GRACE;
         let (epoch, path) = (flow.epoch, flow.path);
         let tag = Tag { kind: Kind::Request, epoch, path, sent: Stamp::at(context.now) };
         (Flow { phase: Phase::Asked(due), ..flow }, tag)

@@ -98,7 +98,7 @@ fn in_three_tiers_the_path_decides_at_both() {
     assert_eq!(simulation.hosts.counters().out_of_order, 0);
 }
 
-/// Both ways work again after 60 us; a tail that was lost meanwhile is not waited for longer than its grace.
+/// Both routes work again after 60 us; a tail that was lost meanwhile is not waited for longer than its grace.
 #[test]
 fn a_lost_tail_delays_and_does_not_block() {
     let topology = slow_spine();

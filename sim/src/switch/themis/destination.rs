@@ -1,5 +1,5 @@
 //! Themis-D: an edge switch remembers the PSNs that it sent to each interface below it, and from them
-//! tells the NACKs that prove a loss from those that a packet of another way has caused (sections 3.3
+//! tells the NACKs that prove a loss from those that a packet of another route has caused (sections 3.3
 //! and 3.4).
 //!
 //! An RNIC's NACK is here an acknowledgement that does not move the ePSN and shows a packet beyond it:
@@ -13,11 +13,11 @@ use braid_wire::{Ack, Bitmap};
 use crate::packet::{Body, EndId, Packet};
 use crate::switch::{Action, GateContext, Pass};
 use crate::time::Ps;
-use crate::topology::{Topology, Ways};
+use crate::topology::{EqualCostRoutes, Topology};
 
 #[derive(Debug)]
 pub(crate) struct Destination {
-    ways: Ways,
+    routes: EqualCostRoutes,
     /// PSNs that a ring holds.
     ring: usize,
     look_back: bool,
@@ -65,8 +65,8 @@ enum Judgement {
 
 impl Destination {
     pub(crate) fn new(topology: &Topology, ring: u32, look_back: bool) -> Self {
-        let ways = Ways::new(topology);
-        Destination { ways, ring: ring as usize, look_back, flows: HashMap::new() }
+        let routes = EqualCostRoutes::new(topology);
+        Destination { routes, ring: ring as usize, look_back, flows: HashMap::new() }
     }
 
     pub(crate) fn on_packet(&mut self, packet: Packet, context: &mut GateContext<'_>) -> Pass {
@@ -81,7 +81,7 @@ impl Destination {
     }
 
     fn on_data(&mut self, packet: &Packet, context: &mut GateContext<'_>) {
-        let count = self.ways.between(context.topology, packet.src, packet.dst);
+        let count = self.routes.between(context.topology, packet.src, packet.dst);
         let flow = self.flows.entry(EndId(packet.end).peer().0).or_default();
         if let Some(blocked) = flow.compensate(packet.psn, count) {
             context.actions.push(Action::Send(blocked.packet, Body::Ack(blocked.nack)));
@@ -98,8 +98,8 @@ impl Destination {
     fn on_ack(&mut self, packet: &Packet, context: &mut GateContext<'_>) {
         let Some(ack) = context.bodies.ack_mut(packet) else { return };
         let Some(flow) = self.flows.get_mut(&packet.end) else { return };
-        let ways = self.ways.between(context.topology, packet.src, packet.dst);
-        flow.filter(packet, ack, ways, self.look_back);
+        let routes = self.routes.between(context.topology, packet.src, packet.dst);
+        flow.filter(packet, ack, routes, self.look_back);
     }
 }
 
@@ -113,7 +113,7 @@ impl Flow {
     }
 
     /// An acknowledgement comes by: what it shows is taken out unless it is a NACK that may pass.
-    fn filter(&mut self, packet: &Packet, ack: &mut Ack, ways: u32, look_back: bool) {
+    fn filter(&mut self, packet: &Packet, ack: &mut Ack, routes: u32, look_back: bool) {
         let epsn = ack.cumulative;
         let moves = self.epsn.replace(epsn).is_some_and(|before| before != epsn);
         if !is_beyond(ack.highest, epsn) {
@@ -121,7 +121,7 @@ impl Flow {
         }
         let is_new = self.judged.is_none_or(|(judged, _)| judged != epsn);
         if is_new && !moves {
-            let judgement = self.judge(epsn, ways, look_back);
+            let judgement = self.judge(epsn, routes, look_back);
             if judgement == Judgement::Late {
                 self.blocked = Some(Blocked { epsn, packet: *packet, nack: ack.clone() });
             }
@@ -136,12 +136,12 @@ impl Flow {
     /// Takes from the ring what came before the first PSN beyond the ePSN, which is the one that has
     /// triggered the NACK: tPSN. It stays, for it may speak of the next ePSN too. A ring that was too
     /// short for it proves nothing, and the NACK passes.
-    fn judge(&mut self, epsn: u32, ways: u32, look_back: bool) -> Judgement {
+    fn judge(&mut self, epsn: u32, routes: u32, look_back: bool) -> Judgement {
         while self.ring.front().is_some_and(|entry| !is_beyond(entry.psn, epsn)) {
             self.ring.pop_front();
         }
         match self.ring.front() {
-            Some(trigger) if !same_way(trigger.psn, epsn, ways) => {}
+            Some(trigger) if !same_route(trigger.psn, epsn, routes) => {}
             _ => return Judgement::Lost,
         }
         if !look_back {
@@ -149,7 +149,7 @@ impl Flow {
         }
         // What has followed on the way of the expected packet meanwhile? The first decides.
         let speaks =
-            |psn: &u32| *psn == epsn || is_beyond(*psn, epsn) && same_way(*psn, epsn, ways);
+            |psn: &u32| *psn == epsn || is_beyond(*psn, epsn) && same_route(*psn, epsn, routes);
         match self.ring.iter().map(|entry| entry.psn).find(speaks) {
             Some(psn) if psn == epsn => Judgement::Passed,
             Some(_) => Judgement::Lost,
@@ -159,9 +159,9 @@ impl Flow {
 
     /// A packet comes by. If it proves the loss of BePSN, the NACK that was blocked is due; if it is
     /// BePSN, none is needed any more.
-    fn compensate(&mut self, psn: u32, ways: u32) -> Option<Blocked> {
+    fn compensate(&mut self, psn: u32, routes: u32) -> Option<Blocked> {
         let epsn = self.blocked.as_ref()?.epsn;
-        let proves = is_beyond(psn, epsn) && same_way(psn, epsn, ways);
+        let proves = is_beyond(psn, epsn) && same_route(psn, epsn, routes);
         if !proves && psn != epsn {
             return None;
         }
@@ -182,9 +182,9 @@ fn is_beyond(psn: u32, other: u32) -> bool {
     by != 0 && by <= PSN_MASK / 2
 }
 
-/// Themis, Eq. 3. Where PSNs wrap it holds for a number of ways that is a power of two.
-fn same_way(psn: u32, other: u32, ways: u32) -> bool {
-    psn % ways == other % ways
+/// Themis, Eq. 3. Where PSNs wrap it holds for a number of routes that is a power of two.
+fn same_route(psn: u32, other: u32, routes: u32) -> bool {
+    psn % routes == other % routes
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::time::{Ps, Rate};
 /// What an edge switch has to remember (Themis, table 1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThemisMemory {
-    /// Equal ways between two interfaces.
+    /// Equal routes between two interfaces.
     pub paths: u64,
     /// Speed of the last hop.
     pub bandwidth: Rate,
@@ -21,7 +21,7 @@ pub struct ThemisMemory {
     pub expansion_percent: u64,
 }
 
-/// A way's change of the UDP source port.
+/// A route's change of the UDP source port.
 const PATH_ENTRY_BYTES: u64 = 2;
 /// Queue pair 13, blocked ePSN 3, its validity 1, the ring's place 3.
 const FLOW_ENTRY_BYTES: u64 = 20;

@@ -1,37 +1,37 @@
-//! Themis-S: the way of a packet is its PSN plus the flow's own base, modulo the number of ways (Eq. 1).
+//! Themis-S: the route of a packet is its PSN plus the flow's own base, modulo the number of routes (Eq. 1).
 //!
 //! In the paper only edge switches know of it: in three tiers they rewrite the source port so that the
-//! hashes above come out as wanted. Here the switches of the second tier read the way off the packet
+//! hashes above come out as wanted. Here the switches of the second tier read the route off the packet
 //! itself, which comes to the same.
 
 use crate::packet::Packet;
 use crate::switch::Offer;
 use crate::switch::ecmp::{Ecmp, mix};
-use crate::topology::{PortId, Topology, Uplinks, Ways};
+use crate::topology::{EqualCostRoutes, PortId, Topology, Uplinks};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Spray {
-    ways: Ways,
+    routes: EqualCostRoutes,
     uplinks: Uplinks,
-    /// Where a way is missing.
+    /// Where a route is missing.
     ecmp: Ecmp,
 }
 
 impl Spray {
     pub(crate) fn new(topology: &Topology, switch: u32, ecmp: Ecmp) -> Self {
-        let (ways, uplinks) = (Ways::new(topology), Uplinks::new(topology, switch));
-        Spray { ways, uplinks, ecmp }
+        let (routes, uplinks) = (EqualCostRoutes::new(topology), Uplinks::new(topology, switch));
+        Spray { routes, uplinks, ecmp }
     }
 
     pub(crate) fn choose(&self, offer: &Offer<'_>) -> PortId {
-        // With fewer ways than there should be Themis is off (section 6).
+        // With fewer routes than there should be Themis is off (section 6).
         if offer.ports != self.uplinks.ports {
             return self.ecmp.choose(offer);
         }
         let packet = offer.packet;
-        let count = self.ways.between(offer.topology, packet.src, packet.dst);
-        let way = (packet.psn % count + base(packet) % count) % count;
-        self.uplinks.of_way(way).unwrap_or(offer.ports[0])
+        let count = self.routes.between(offer.topology, packet.src, packet.dst);
+        let route = (packet.psn % count + base(packet) % count) % count;
+        self.uplinks.of_route(route).unwrap_or(offer.ports[0])
     }
 }
 
@@ -47,7 +47,7 @@ mod tests {
     use crate::packet::Class;
     use crate::switch::trial::Trial;
 
-    /// Where the first switch sends packets with these PSNs to a host of another pod: 16 ways lead there.
+    /// Where the first switch sends packets with these PSNs to a host of another pod: 16 routes lead there.
     fn chosen(trial: &Trial, psns: std::ops::Range<u32>) -> Vec<PortId> {
         let spray = Spray::new(&trial.topology, 0, Ecmp::new(7));
         trial.offer(100, Class::Data, |offer| {
@@ -77,7 +77,7 @@ mod tests {
         let agg = Spray::new(&trial.topology, aggregation, Ecmp::new(7));
         assert_eq!((edge.uplinks.divisor, agg.uplinks.divisor), (1, 4));
         assert_eq!((edge.uplinks.ports.len(), agg.uplinks.ports.len()), (4, 4));
-        let between = |dst| edge.ways.between(&trial.topology, 0, dst);
+        let between = |dst| edge.routes.between(&trial.topology, 0, dst);
         assert_eq!((between(1), between(5), between(100)), (1, 4, 16));
     }
 

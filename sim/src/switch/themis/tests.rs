@@ -1,4 +1,4 @@
-//! Themis on a whole fabric: two hosts, two ways.
+//! Themis on a whole fabric: two hosts, two routes.
 
 use braid_cc::{CcConfig, FixedRate};
 use braid_lb::LbPolicy;
@@ -50,7 +50,7 @@ fn run(policy: Policy, topology: Topology, changes: Vec<(Ps, Change)>) -> (QpCou
     (run.hosts.counters(), run.fabric.ledger.losses())
 }
 
-/// One of the two ways is longer, so packets come out of order all the time.
+/// One of the two routes is longer, so packets come out of order all the time.
 fn uneven() -> Topology {
     let mut topology = fabric();
     let longer = |cable: &&mut crate::topology::Cable| cable.high == Node::Switch(2);
@@ -74,8 +74,8 @@ fn reordering_alone_makes_nobody_retransmit() {
 #[test]
 fn what_is_lost_is_retransmitted_before_a_time_out() {
     let topology = uneven();
-    let way = topology.cables.iter().position(|cable| cable.high == Node::Switch(3)).unwrap();
-    let cut = |up| Change::Cable { cable: way as u32, up };
+    let route = topology.cables.iter().position(|cable| cable.high == Node::Switch(3)).unwrap();
+    let cut = |up| Change::Cable { cable: route as u32, up };
     let changes = vec![(Ps::from_micros(50), cut(false)), (Ps::from_micros(53), cut(true))];
     for look_back in [false, true] {
         let (counters, _) = run(themis(look_back), topology.clone(), changes.clone());

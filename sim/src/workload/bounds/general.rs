@@ -13,14 +13,14 @@ use crate::workload::{Message, Start, Workload};
 ///   back, then the shortest time until the last of it is acknowledged.
 ///
 /// It holds whatever hosts and switches do, so contention within the fabric does not count, and it may be
-/// out of reach. Ways are of the length that the topology gives them, over links as fast as its fastest and
+/// out of reach. Routes are of the length that the topology gives them, over links as fast as its fastest and
 /// as short as its shortest; only the interfaces' own links count at their own speed.
 ///
 /// # Panics
 /// If the workload fails [`Workload::check`] for this topology.
 pub fn of_workload(frames: &Frames, topology: &Topology, workload: &Workload) -> Ps {
     let mut links = Links::new(topology);
-    let way = best_link(topology);
+    let route = best_link(topology);
     let mut delivered: Vec<Ps> = Vec::with_capacity(workload.messages.len());
     let mut longest = Ps::ZERO;
     for message in &workload.messages {
@@ -31,7 +31,7 @@ pub fn of_workload(frames: &Frames, topology: &Topology, workload: &Workload) ->
                 all.unwrap_or(Ps::ZERO) + *pause
             }
         };
-        let path = Path { hops: hops(topology, message.src, message.dst), ..way };
+        let path = Path { hops: hops(topology, message.src, message.dst), ..route };
         delivered.push(start + delivery(frames, &path, message.bytes));
         longest = longest.max(start + lone_flow(frames, &path, message.bytes));
         links.carry(frames, &path, message, start);

@@ -15,7 +15,7 @@ pub use general::of_workload;
 use crate::frames::Frames;
 use crate::time::{Ps, Rate};
 
-/// A way through a fabric whose links are alike.
+/// A route through a fabric whose links are alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Path {
     /// Speed of each link.
@@ -90,7 +90,7 @@ pub fn lone_flow(frames: &Frames, path: &Path, bytes: u64) -> Ps {
 }
 
 /// A permutation of messages of `bytes`, everybody a full packet sender and receiver at once (OFAN,
-/// appendix B), all over ways of the same length. The last packet counts as a full one.
+/// appendix B), all over routes of the same length. The last packet counts as a full one.
 ///
 /// Hosts first send data only, then data and acknowledgements in turn, then acknowledgements. The paper's
 /// second limit of the last phase is printed with the tail `(H - 1) T'd + Tp`, which gives 17.263 us in
@@ -100,13 +100,13 @@ pub fn permutation(frames: &Frames, path: &Path, bytes: u64) -> Ps {
     let terms = frames.terms(path);
     let m = frames.packets(bytes);
     let (data, ack) = (terms.data + terms.gap, terms.ack + terms.gap);
-    let way = terms.propagation + terms.data * terms.switches;
-    let i1 = way.0.div_ceil(data.0) + 1;
+    let route = terms.propagation + terms.data * terms.switches;
+    let i1 = route.0.div_ceil(data.0) + 1;
     if m < i1 {
         // Nobody has anything to send when the first packet comes.
         return lone_flow(frames, path, m * u64::from(frames.payload));
     }
-    let t_i1 = way + terms.data + data * (i1 - 1);
+    let t_i1 = route + terms.data + data * (i1 - 1);
     let first = t_i1 + ack;
     let i2 = m - i1 + 1;
     let tail = terms.ack * terms.switches + terms.propagation;

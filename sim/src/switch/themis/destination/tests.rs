@@ -5,14 +5,14 @@ use braid_wire::{PathId, QpId, Stream, Token};
 use super::*;
 use crate::packet::Class;
 
-/// A flow over two ways, as in figure 4: even PSNs take one, odd ones the other.
+/// A flow over two routes, as in figure 4: even PSNs take one, odd ones the other.
 #[derive(Default)]
 struct Tor {
     flow: Flow,
     look_back: bool,
 }
 
-const WAYS: u32 = 2;
+const ROUTES: u32 = 2;
 const ROOM: usize = 10;
 
 impl Tor {
@@ -20,7 +20,7 @@ impl Tor {
     fn pass(&mut self, psns: &[u32]) -> Vec<u32> {
         let mut nacked = Vec::new();
         for psn in psns {
-            nacked.extend(self.flow.compensate(*psn, WAYS).map(|blocked| blocked.epsn));
+            nacked.extend(self.flow.compensate(*psn, ROUTES).map(|blocked| blocked.epsn));
             self.flow.remember(Entry { psn: *psn, leaves: Ps::ZERO }, Ps::ZERO, ROOM);
         }
         nacked
@@ -47,7 +47,7 @@ impl Tor {
 
     fn filtered(&mut self, mut ack: Ack) -> Ack {
         let packet = Packet::new(1, 0, 0, Class::Control, 64);
-        self.flow.filter(&packet, &mut ack, WAYS, self.look_back);
+        self.flow.filter(&packet, &mut ack, ROUTES, self.look_back);
         ack
     }
 }
@@ -72,17 +72,17 @@ fn blank() -> Ack {
 }
 
 #[test]
-fn figure_4b_a_nack_passes_if_its_trigger_went_the_same_way() {
+fn figure_4b_a_nack_passes_if_its_trigger_went_the_same_route() {
     let mut tor = Tor::default();
     tor.pass(&[0, 1, 3]);
-    assert!(!tor.nack(2, 3), "3 went the other way than 2");
+    assert!(!tor.nack(2, 3), "3 took another route than 2");
     tor.pass(&[2, 6]);
     tor.ack(4);
-    assert!(tor.nack(4, 6), "6 went the same way as 4");
+    assert!(tor.nack(4, 6), "6 went the same route as 4");
 }
 
 #[test]
-fn figure_4c_a_later_packet_of_the_same_way_sends_the_nack() {
+fn figure_4c_a_later_packet_of_the_same_route_sends_the_nack() {
     let mut tor = Tor::default();
     tor.pass(&[0, 1, 3]);
     assert!(!tor.nack(2, 3));

@@ -1,27 +1,27 @@
-//! How the ways between two edge switches are numbered.
+//! How the routes between two edge switches are numbered.
 //!
 //! On the wire the low 6 bits of a PathID are the ToR's egress and the high 6 the aggregation's (PRO,
-//! section V). Ways are numbered densely here, so that W ways are 0 to W - 1: way w takes uplink w mod U at
-//! the edge, which has U, and w / U at the aggregation.
+//! section V). Routes are numbered densely here, so that R routes are 0 to R - 1: route r takes uplink r mod U at
+//! the edge, which has U, and r / U at the aggregation.
 
 use super::{Node, PortId, Tier, Topology};
 
-/// How many ways there are. All switches of a tier have as many uplinks as the first, is presumed.
+/// How many routes there are. All switches of a tier have as many uplinks as the first, is presumed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ways {
+pub struct EqualCostRoutes {
     edge_uplinks: u32,
     agg_uplinks: u32,
 }
 
-impl Ways {
+impl EqualCostRoutes {
     /// Those of a fabric.
-    pub fn new(topology: &Topology) -> Ways {
+    pub fn new(topology: &Topology) -> EqualCostRoutes {
         let uplinks = |tier: Tier| {
             let first = topology.switches.iter().position(|switch| switch.tier == tier);
             let count = first.map_or(0, |switch| topology.uplinks(switch as u32).count());
             count.max(1) as u32
         };
-        Ways { edge_uplinks: uplinks(Tier::Edge), agg_uplinks: uplinks(Tier::Agg) }
+        EqualCostRoutes { edge_uplinks: uplinks(Tier::Edge), agg_uplinks: uplinks(Tier::Agg) }
     }
 
     /// Between two interfaces.
@@ -39,12 +39,12 @@ impl Ways {
     }
 }
 
-/// A switch's uplinks, by the ways that take them.
+/// A switch's uplinks, by the routes that take them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Uplinks {
     /// In the order of the switch's cables.
     pub ports: Vec<PortId>,
-    /// What a way's number is divided by here.
+    /// What a route's number is divided by here.
     pub(crate) divisor: u32,
 }
 
@@ -52,15 +52,15 @@ impl Uplinks {
     /// Those of a switch.
     pub fn new(topology: &Topology, switch: u32) -> Uplinks {
         let divisor = match topology.switches[switch as usize].tier {
-            Tier::Agg => Ways::new(topology).edge_uplinks,
+            Tier::Agg => EqualCostRoutes::new(topology).edge_uplinks,
             _ => 1,
         };
         Uplinks { ports: topology.uplinks(switch).collect(), divisor }
     }
 
-    /// The one that a way takes; `None`: the switch has none.
-    pub fn of_way(&self, way: u32) -> Option<PortId> {
-        let at = ((way / self.divisor) as usize).checked_rem(self.ports.len())?;
+    /// The one that a route takes; `None`: the switch has none.
+    pub fn of_route(&self, route: u32) -> Option<PortId> {
+        let at = ((route / self.divisor) as usize).checked_rem(self.ports.len())?;
         Some(self.ports[at])
     }
 }
