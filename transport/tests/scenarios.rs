@@ -127,3 +127,12 @@ fn what_comes_from_before_the_wrap_changes_nothing() {
         assert!(result.is_ok(), "{}", result.unwrap_err());
     }
 }
+
+/// What arrives is a mixture of what its bytes were while they were sent or read, and nothing fails.
+#[test]
+fn memory_may_change_while_it_is_sent_and_read() {
+    for seed in (0..600).filter(|seed| seed % 16 < 10) {
+        let result = scenario::run_with(seed, Twist::Changes);
+        assert!(result.is_ok(), "{}", result.unwrap_err());
+    }
+}

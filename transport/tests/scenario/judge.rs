@@ -3,6 +3,7 @@
 use braid_transport::{AtomicOp, Completion, SendOp, Status, Work};
 use braid_wire::AtomicOperands;
 
+use super::changes::Changes;
 use super::memory::{AreaId, HostMemory, State};
 use super::pattern::{Content, differs};
 use super::queue::{Fate, RECV_ID};
@@ -57,7 +58,8 @@ impl World {
         match send.wr.op {
             SendOp::Send { .. } | SendOp::Write { .. } => {}
             SendOp::Read { .. } => {
-                verify(&self.hosts[host].memory, &send.local, send.content, send.len);
+                let changes = self.changes.as_ref();
+                verify(changes, &self.hosts[host].memory, &send.local, send.content, send.len);
             }
             op => self.verify_atomic(host, op, send.local[0]),
         }
@@ -93,8 +95,8 @@ impl World {
             let (content, len, keep) = (send.content, send.len, send.keep);
             let Some(target) = send.target else { continue };
             let memory = &mut self.hosts[1 - host].memory;
-            verify(memory, &[target], content, len);
-            memory.expect(target, content.bytes(len.into()));
+            verify(self.changes.as_ref(), memory, &[target], content, len);
+            expect(memory, &[target], len);
             memory.set_state(target, State::Closed);
             if !keep {
                 self.take_back(1 - host, target);
@@ -131,9 +133,10 @@ impl World {
         let is_send = matches!(message.wr.op, SendOp::Send { .. });
         assert_eq!(done.work, if is_send { Work::Recv } else { Work::RecvWriteImm }, "{done:?}");
         if is_send {
-            verify(&self.hosts[host].memory, &areas, message.content, message.len);
+            let (changes, memory) = (self.changes.as_ref(), &self.hosts[host].memory);
+            verify(changes, memory, &areas, message.content, message.len);
             // What lies behind the message must be untouched, and is compared at the end.
-            expect(&mut self.hosts[host].memory, &areas, message.content, message.len);
+            expect(&mut self.hosts[host].memory, &areas, message.len);
         }
         self.hosts[host].memory.audit_areas(&areas);
         areas.iter().for_each(|area| self.take_back(host, *area));
@@ -225,20 +228,32 @@ fn as_atomic(op: SendOp) -> Option<AtomicOp> {
     }
 }
 
-/// The first `len` bytes of these areas, taken together, are this content.
-fn verify(memory: &HostMemory, areas: &[AreaId], content: Content, len: u32) {
+/// The first `len` bytes of these areas, taken together, are this content, or what it has changed to on the way.
+fn verify(
+    changes: Option<&Changes>,
+    memory: &HostMemory,
+    areas: &[AreaId],
+    content: Content,
+    len: u32,
+) {
     let found: Vec<u8> = areas.iter().flat_map(|area| memory.read(*area)).collect();
-    let wanted: Vec<u8> = content.bytes(len.into()).collect();
-    if let Some(at) = differs(&found[..wanted.len()], &wanted) {
+    let found = &found[..len as usize];
+    let wrong = match changes {
+        Some(changes) => changes.first_wrong(content, found),
+        None => differs(found, &content.bytes(len.into()).collect::<Vec<u8>>()),
+    };
+    if let Some(at) = wrong {
         panic!("byte {at} of {len} is wrong in memory that a completion has handed over");
     }
 }
 
-fn expect(memory: &mut HostMemory, areas: &[AreaId], content: Content, len: u32) {
+/// They stay as they have been found.
+fn expect(memory: &mut HostMemory, areas: &[AreaId], len: u32) {
     let mut at = 0;
     for area in areas {
         let part = memory.len(*area).min(u64::from(len) - at);
-        memory.expect(*area, content.skip(at).bytes(part));
+        let found = memory.read(*area);
+        memory.expect(*area, found[..part as usize].iter().copied());
         at += part;
     }
 }

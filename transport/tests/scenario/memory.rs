@@ -175,8 +175,13 @@ impl HostMemory {
 
     /// The application writes its own memory.
     pub(crate) fn write(&mut self, id: AreaId, bytes: impl IntoIterator<Item = u8>) {
+        self.write_at(id, 0, bytes);
+    }
+
+    /// The same, from `skip` bytes behind its beginning on.
+    pub(crate) fn write_at(&mut self, id: AreaId, skip: u64, bytes: impl IntoIterator<Item = u8>) {
         let block = &mut self.blocks[id.block];
-        let at = (block.areas[id.index].addr - block.base) as usize;
+        let at = (block.areas[id.index].addr + skip - block.base) as usize;
         let mut memory = block.bytes.borrow_mut();
         for (offset, byte) in bytes.into_iter().enumerate() {
             memory[at + offset] = byte;
@@ -268,6 +273,13 @@ impl HostMemory {
             payload.extend(self.blocks[id.block].slice(piece.addr, piece.len.into()));
         }
         Some(payload)
+    }
+
+    /// The area that begins there, if it is for this.
+    pub(crate) fn area_at(&self, addr: u64, len: u64, usage: Use) -> Option<AreaId> {
+        let id = self.find(addr, len)?;
+        let fits = id.block % USES.len() == usage as usize && self.area(id).addr == addr;
+        fits.then_some(id)
     }
 
     fn find(&self, addr: u64, len: u64) -> Option<AreaId> {

@@ -2,6 +2,7 @@
 //! must come out.
 
 mod app;
+mod changes;
 mod host;
 mod judge;
 mod ledger;
@@ -37,6 +38,8 @@ pub(crate) enum Twist {
     Leaks,
     /// Streams are long, and packets from before their PSNs have wrapped come again.
     Wraps,
+    /// Memory changes while it is sent and read.
+    Changes,
 }
 
 /// The same, with a twist.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use braid_transport::{EndpointConfig, EventKind, QpState, SendOp, Status};
-use braid_wire::Time;
+use braid_wire::{Crc, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -106,8 +106,10 @@ pub(crate) fn build(seed: u64, twist: Twist) -> World {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let leaks = twist == Twist::Leaks;
     let mut settings = Settings { leaks, ..Settings::random(&mut rng, seed) };
-    if twist == Twist::Wraps {
-        settings.wrap();
+    match twist {
+        Twist::Wraps => settings.wrap(),
+        Twist::Changes => (settings.changes, settings.crc) = (true, Crc::On),
+        Twist::None | Twist::Leaks => {}
     }
     kind.adapt(&mut settings, &mut rng);
     let is_direct = settings.endpoint.direct.is_some();

@@ -2,6 +2,9 @@
 
 const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
 
+/// Versions of a content: the first, and those that its owner replaces parts of it with.
+pub(crate) const VERSIONS: u64 = 4;
+
 /// Content without end: `from` says where in it a buffer begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Content {
@@ -19,6 +22,20 @@ impl Content {
     /// The same, `by` bytes further on.
     pub(crate) fn skip(self, by: u64) -> Self {
         Content { from: self.from + by, ..self }
+    }
+
+    /// The same, changed by its owner; 0: as it was first.
+    pub(crate) fn version(self, version: u64) -> Self {
+        Content { tag: self.tag ^ version.wrapping_mul(ODD << 1), ..self }
+    }
+
+    pub(crate) fn tag(self) -> u64 {
+        self.tag
+    }
+
+    /// Where in it this begins.
+    pub(crate) fn start(self) -> u64 {
+        self.from
     }
 
     pub(crate) fn bytes(self, len: u64) -> impl Iterator<Item = u8> {

@@ -154,6 +154,11 @@ impl Queue {
         self.recv_done == self.recv_posted && !self.has_open_sends()
     }
 
+    /// Work requests that have been posted and, as far as is known, not ended.
+    pub(crate) fn under_way(&self) -> impl Iterator<Item = &PlannedSend> {
+        self.sends[self.retired..self.posted].iter()
+    }
+
     /// Work requests that will still complete. After a failure even the unsignalled ones do.
     pub(crate) fn has_open_sends(&self) -> bool {
         let open = &self.sends[self.retired..self.posted];

@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) leaks: bool,
     /// Packets from before PSNs have wrapped come again, and messages are long.
     pub(crate) wraps: bool,
+    /// Applications change memory that is being sent or read.
+    pub(crate) changes: bool,
 }
 
 pub(crate) fn micros(us: u64) -> Duration {
@@ -90,6 +92,7 @@ impl Settings {
             lazy: rng.random_bool(0.3),
             leaks: false,
             wraps: false,
+            changes: false,
         }
     }
 

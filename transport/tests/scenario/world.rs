@@ -8,6 +8,7 @@ use braid_wire::{Offer, QpId, Time, Token};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::changes::Changes;
 use super::host::{Host, Link, TURN};
 use super::memory::HostMemory;
 use super::network::Network;
@@ -40,6 +41,8 @@ pub(crate) struct World {
     /// When a host looks at completions that it has left lying.
     collect_at: [Time; 2],
     events: u64,
+    /// Where applications change memory that is being sent or read.
+    pub(crate) changes: Option<Changes>,
 }
 
 impl World {
@@ -59,6 +62,7 @@ impl World {
             queues[1].push(b);
         }
         let faults = settings.faults.clone();
+        let changes = settings.changes.then(|| Changes::new(seed));
         let network = Network::new(seed, faults, &settings);
         let hosts = hosts(&mut rng, &settings, memories);
         let mut world = World {
@@ -75,6 +79,7 @@ impl World {
             away: [Duration::ZERO; 2],
             collect_at: [Time::FAR_FUTURE; 2],
             events: 0,
+            changes,
         };
         world.plan_drains();
         world
@@ -164,6 +169,10 @@ impl World {
         running.receive(self.now, most, &mut self.trace);
         if !timers_first {
             running.tick(self.now);
+        }
+        if let Some(changes) = &mut self.changes {
+            let memory = &mut self.hosts[host].memory;
+            changes.change(memory, &self.queues[host], &self.queues[1 - host]);
         }
         self.act(host);
         self.hosts[host].transmit(self.now, &mut self.network, &mut self.trace);
