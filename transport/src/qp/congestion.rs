@@ -94,6 +94,10 @@ impl Congestion {
         }
     }
 
+    pub(crate) fn follows_chunks(&self) -> bool {
+        self.chunks.is_some()
+    }
+
     /// A segment has its place in the window.
     pub(crate) fn on_entered(&mut self, now: Time, psn: Psn, bytes: u64) {
         if let Some(chunks) = &mut self.chunks {

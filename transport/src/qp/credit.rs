@@ -40,24 +40,27 @@ struct Run {
 /// Gathers runs, and tells the path set and the controller of each.
 #[derive(Debug)]
 pub(crate) struct Credit<'a> {
-    ack: Acked,
+    ack: &'a Acked,
     estimate: &'a mut Rtt,
     marks: &'a mut HeardMarks,
     cc: &'a mut Congestion,
     run: Run,
     /// The controller has its sample: an acknowledgement is one, however many segments left with the same stamp.
     sampled: bool,
+    /// The controller wants to hear of chunks.
+    follows_chunks: bool,
 }
 
 impl<'a> Credit<'a> {
     pub(crate) fn new(
-        ack: Acked,
+        ack: &'a Acked,
         estimate: &'a mut Rtt,
         marks: &'a mut HeardMarks,
         cc: &'a mut Congestion,
     ) -> Self {
         let run = Run { echoes: ack.echo.path == PathId::default(), ..Run::default() };
-        Credit { ack, estimate, marks, cc, run, sampled: false }
+        let follows_chunks = cc.follows_chunks();
+        Credit { ack, estimate, marks, cc, run, sampled: false, follows_chunks }
     }
 
     /// `certain`: its last transmission has arrived, not an earlier one.
@@ -85,8 +88,10 @@ impl<'a> Credit<'a> {
             sampled = Some(rtt);
             self.run.sample = Some(RttSample { sent_at: segment.sent_at, rtt });
         }
-        let (now, peer_delay) = (self.ack.now, self.ack.delay);
-        self.cc.on_acked(psn, Arrival { now, peer_delay, rtt: sampled });
+        if self.follows_chunks {
+            let (now, peer_delay) = (self.ack.now, self.ack.delay);
+            self.cc.on_acked(psn, Arrival { now, peer_delay, rtt: sampled });
+        }
     }
 
     fn close(&mut self, paths: &mut PathSet, stream: StreamId) {
@@ -102,7 +107,7 @@ impl<'a> Credit<'a> {
     }
 
     fn blank(&self, path: PathId, marks: u32) -> AckSample {
-        let Acked { now, in_flight, .. } = self.ack;
+        let Acked { now, in_flight, .. } = *self.ack;
         let (packets, bytes, rtt, app_limited) = (0, 0, None, self.cc.is_app_limited());
         AckSample { now, path, packets, bytes, marks, rtt, in_flight, app_limited }
     }
@@ -120,6 +125,8 @@ impl<'a> Credit<'a> {
                 self.tell(self.blank(marks.path, late));
             }
         }
-        self.cc.tell_chunks();
+        if self.follows_chunks {
+            self.cc.tell_chunks();
+        }
     }
 }

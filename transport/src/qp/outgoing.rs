@@ -305,7 +305,7 @@ impl Outgoing {
         let ecn_marks = self.marks.on_report(&ack.marks);
         let echo = Echo { path: ack.path, stamp: ack.stamp };
         let received = Acked { now, delay, echo, rtt, in_flight: self.window.in_flight() };
-        let mut credit = Credit::new(received, &mut self.rtt, &mut self.marks, &mut self.cc);
+        let mut credit = Credit::new(&received, &mut self.rtt, &mut self.marks, &mut self.cc);
         let acked = if overtaken {
             Tally::default()
         } else {
