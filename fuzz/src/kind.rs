@@ -140,16 +140,16 @@ fn clear_padding(bytes: &mut [u8], from: usize) {
 }
 
 /// Offers a queue pair.
-pub const CONNECT: Kind = Kind { opcodes: &[Opcode::Connect], masks: OFFER, settle: fit_connection };
+pub const CONNECT: Kind = Kind { opcodes: &[Opcode::Connect], masks: OFFER, settle: fit_routing };
 
 /// Takes the offer.
-pub const ACCEPT: Kind = Kind { opcodes: &[Opcode::Accept], masks: OFFER, settle: fit_connection };
+pub const ACCEPT: Kind = Kind { opcodes: &[Opcode::Accept], masks: OFFER, settle: fit_routing };
 
 const OFFER: &[(Range<usize>, u8)] =
     &[(1..2, 0), (4..12, 0), (13..16, 0), (32..33, 0), (40..41, 0), (52..54, 0)];
 
 /// What the private data leaves becomes the connection's, if its length is even; odd ones stay as they came.
-fn fit_connection(bytes: &mut Vec<u8>) {
+fn fit_routing(bytes: &mut Vec<u8>) {
     const FIXED: usize = 68;
     const CHECK: usize = 4;
     let Some(rest) = bytes.len().checked_sub(FIXED + CHECK) else { return };

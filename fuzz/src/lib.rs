@@ -9,8 +9,8 @@ mod kind;
 pub use kind::{ACCEPT, ACK, CONNECT, CONTROL, COOKIE, DATA, HELLO, Kind, PART, PROBE, REJECT};
 
 use braid_wire::{
-    CONTROL_LEN, DataHeader, FRAME_LEN, Frame, HELLO_LEN, MAX_ACK_LEN, MAX_SETUP_LEN, Note, Opcode,
-    PART_HEADER_LEN, PROBE_LEN, Packet, Setup, NicAddress, VERSION, payload_crc,
+    CONTROL_LEN, DataHeader, FRAME_LEN, Frame, HELLO_LEN, MAX_ACK_LEN, MAX_SETUP_LEN, NicAddress,
+    Note, Opcode, PART_HEADER_LEN, PROBE_LEN, Packet, Setup, VERSION, payload_crc,
 };
 
 const VERSION_AT: usize = 12;

@@ -17,7 +17,7 @@ const REMEMBERED: usize = 1 << 14;
 
 /// What it knows of attempts. `Q` is how the driver names a queue pair.
 ///
-/// Invariant: `over` has each attempt of `known` that is [`Answer::Over`] once, in the order of time.
+/// Invariant: `over` has each attempt of `known` that is `Answer::Over` once, in the order of time.
 #[derive(Debug)]
 pub struct Responder<Q> {
     jar: CookieJar,
