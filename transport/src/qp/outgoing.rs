@@ -214,8 +214,13 @@ impl Outgoing {
         self.turn.has_ended()
     }
 
-    /// Takes a segment's share of the rate; `burst`: segments that may leave at a time.
-    pub(crate) fn pace(&mut self, now: Time, len: u16, burst: u32) {
+    /// Takes a segment's share of the rate; `again`: it is a retransmission; `burst`: segments that may leave at a time.
+    /// The rate holds no probe back, so probes take nothing of it: those of many time-outs would put off for long what
+    /// follows them.
+    pub(crate) fn pace(&mut self, now: Time, len: u16, again: bool, burst: u32) {
+        if again && self.probes > 0 {
+            return;
+        }
         self.cc.on_sent(now, Segment::wire_len(len), burst, self.rtt.for_pacing());
     }
 

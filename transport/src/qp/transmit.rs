@@ -140,7 +140,7 @@ impl QueuePair {
         let (path, train_start) =
             outgoing.take_path(now, psn, next.len, paths, limit, budget.train);
         paths.on_sent(path, again);
-        outgoing.pace(now, next.len, limit.segments());
+        outgoing.pace(now, next.len, again, limit.segments());
         let writes = || self.sq.writes(next);
         let (psn, placement) = outgoing.enter(now, next, lost, path, writes);
         let asks = outgoing.on_sent(now, next.len, again);

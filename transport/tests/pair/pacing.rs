@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use braid_cc::{CcConfig, DcqcnConfig, FixedRate, FixedWindow};
-use braid_transport::QpConfig;
+use braid_transport::{EndpointConfig, QpConfig};
 use braid_wire::{DATA_HEADER_LEN, Time};
 
 use crate::hosts::{MTU, Pair, Sent};
 
 const GBIT: u64 = 1_000_000_000;
+const MS: Duration = Duration::from_millis(1);
 /// Of a full segment on the wire.
 const BITS: u64 = 8 * (MTU as u64 + DATA_HEADER_LEN as u64);
 
@@ -112,4 +113,35 @@ fn a_reported_loss_cuts_dcqcn_too_and_the_retransmission_is_paced() {
     let left = departures(&mut pair, 2);
     assert!(left[0].1.header.retransmission && !left[1].1.header.retransmission);
     assert_eq!(nanos_after(start, &left), [BITS, 3 * BITS]);
+}
+
+/// A window smaller than a segment is a rate too.
+#[test]
+fn probes_of_time_outs_take_nothing_of_the_rate() {
+    let window = BITS / 8 / 4;
+    let slow = CcConfig::new(FixedRate { bits_per_second: BITS, window: 1 << 30 });
+    for (cc, most) in [(CcConfig::new(FixedWindow { window }), 10 * MS), (slow, 1000 * MS)] {
+        let hour = Duration::from_secs(3600);
+        let config = QpConfig { cc, ask_every: 1, retry_timeout: hour, ..QpConfig::default() };
+        let endpoint = EndpointConfig { ping_interval: hour, ..EndpointConfig::default() };
+        let mut pair = Pair::with(config, endpoint);
+        pair.write(3);
+        let mut sent = pair.send_all();
+        pair.pass(MS);
+        for time_outs in [0, 20] {
+            for _ in 0..time_outs {
+                pair.sleep();
+                sent.extend(pair.send_all());
+            }
+            let ack = pair.arrive(sent.last().expect("it was sent")).expect("it asks");
+            pair.ack(&ack);
+            let start = pair.now;
+            sent = pair.send_all();
+            while sent.is_empty() {
+                pair.sleep();
+                sent = pair.send_all();
+            }
+            assert!(pair.now - start <= most, "{:?} after {time_outs} time-outs", pair.now - start);
+        }
+    }
 }
