@@ -13,13 +13,13 @@ use braid_wire::{PathId, Time};
 /// backwards. Nothing of this may allocate, block or log.
 pub trait Controller: fmt::Debug + Send {
     /// Packets of one path are acknowledged, or reported as marked, or both.
-    fn on_ack(&mut self, ack: &AckSample);
+    fn on_ack(&mut self, _ack: &AckSample) {}
 
     /// Packets were found lost: later ones have arrived, or the network has said so.
-    fn on_loss(&mut self, loss: &Loss);
+    fn on_loss(&mut self, _loss: &Loss) {}
 
     /// Nothing was heard for the retransmission time-out. What is resent then is a question, not a loss that is known.
-    fn on_timeout(&mut self, now: Time);
+    fn on_timeout(&mut self, _now: Time) {}
 
     /// Bytes of a chunk. `Some`: [`Controller::on_chunk`] is told of them, and the last packet of each asks for its
     /// acknowledgement. Asked once, before anything is sent.
@@ -36,7 +36,9 @@ pub trait Controller: fmt::Debug + Send {
 
     /// Bits per second at which packets may leave from `now` on, headers included; `None`: as fast as the window lets
     /// them. A controller answers always with a rate or never.
-    fn rate(&mut self, now: Time) -> Option<u64>;
+    fn rate(&mut self, _now: Time) -> Option<u64> {
+        None
+    }
 
     /// Where it stands, for logs and counters.
     fn metrics(&self) -> Metrics;

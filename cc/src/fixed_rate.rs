@@ -6,10 +6,7 @@ use braid_wire::Time;
 
 use crate::parameters::{DEFAULT_WINDOW, no_parameter, parameters, rate_of, window_of};
 use crate::table::Row;
-use crate::{
-    AckSample, CcConfig, Controller, ControllerFactory, Loss, Metrics, Subflow, UnknownPolicy,
-    quantity,
-};
+use crate::{CcConfig, Controller, ControllerFactory, Metrics, Subflow, UnknownPolicy, quantity};
 
 pub(crate) const ROW: Row = Row { name: "rate", example: "rate:100G", parse };
 
@@ -52,12 +49,6 @@ impl ControllerFactory for FixedRate {
 }
 
 impl Controller for FixedRate {
-    fn on_ack(&mut self, _: &AckSample) {}
-
-    fn on_loss(&mut self, _: &Loss) {}
-
-    fn on_timeout(&mut self, _: Time) {}
-
     fn window(&self) -> u64 {
         self.window
     }
@@ -74,6 +65,7 @@ impl Controller for FixedRate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Loss;
 
     #[test]
     fn the_rate_stays_whatever_happens() {

@@ -2,14 +2,9 @@
 
 use std::fmt;
 
-use braid_wire::Time;
-
 use crate::parameters::{DEFAULT_WINDOW, window_of};
 use crate::table::Row;
-use crate::{
-    AckSample, CcConfig, Controller, ControllerFactory, Loss, Metrics, Subflow, UnknownPolicy,
-    quantity,
-};
+use crate::{CcConfig, Controller, ControllerFactory, Metrics, Subflow, UnknownPolicy, quantity};
 
 pub(crate) const ROW: Row = Row { name: "fixed", example: "fixed:2M", parse };
 
@@ -45,18 +40,8 @@ impl ControllerFactory for FixedWindow {
 }
 
 impl Controller for FixedWindow {
-    fn on_ack(&mut self, _: &AckSample) {}
-
-    fn on_loss(&mut self, _: &Loss) {}
-
-    fn on_timeout(&mut self, _: Time) {}
-
     fn window(&self) -> u64 {
         self.window
-    }
-
-    fn rate(&mut self, _: Time) -> Option<u64> {
-        None
     }
 
     fn metrics(&self) -> Metrics {
@@ -66,7 +51,10 @@ impl Controller for FixedWindow {
 
 #[cfg(test)]
 mod tests {
+    use braid_wire::Time;
+
     use super::*;
+    use crate::Loss;
 
     #[test]
     fn the_window_stays_and_holds_a_packet_at_least() {

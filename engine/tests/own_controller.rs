@@ -6,9 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use braid::congestion::{
-    AckSample, CcConfig, Controller, ControllerFactory, Loss, Metrics, Subflow, Time,
-};
+use braid::congestion::{AckSample, CcConfig, Controller, ControllerFactory, Metrics, Subflow};
 use braid::{EngineConfig, wr};
 use pair::{Pair, configs};
 
@@ -47,16 +45,8 @@ impl Controller for Packets {
         self.acknowledged.fetch_add(ack.bytes, Relaxed);
     }
 
-    fn on_loss(&mut self, _: &Loss) {}
-
-    fn on_timeout(&mut self, _: Time) {}
-
     fn window(&self) -> u64 {
         self.window
-    }
-
-    fn rate(&mut self, _: Time) -> Option<u64> {
-        None
     }
 
     fn metrics(&self) -> Metrics {

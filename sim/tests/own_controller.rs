@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use braid_cc::{AckSample, CcConfig, Controller, ControllerFactory, Loss, Metrics, Subflow, Time};
+use braid_cc::{CcConfig, Controller, ControllerFactory, Metrics, Subflow};
 use braid_sim::fabric::{Buffer, NetworkConfig};
 use braid_sim::frames::Frames;
 use braid_sim::host::HostConfig;
@@ -33,18 +33,8 @@ impl ControllerFactory for Packets {
 }
 
 impl Controller for Packets {
-    fn on_ack(&mut self, _: &AckSample) {}
-
-    fn on_loss(&mut self, _: &Loss) {}
-
-    fn on_timeout(&mut self, _: Time) {}
-
     fn window(&self) -> u64 {
         self.window
-    }
-
-    fn rate(&mut self, _: Time) -> Option<u64> {
-        None
     }
 
     fn metrics(&self) -> Metrics {
@@ -64,16 +54,10 @@ fn completion(packets: f64) -> Ps {
         fabric_rate: rate,
         delay: Ps::from_micros(5),
     };
-    let network = NetworkConfig {
-        frames: Frames { payload: 4096, header: 62, ack: 64, gap: 20 },
-        buffer: Buffer::PerPort { bytes: 1 << 40 },
-        marking: None,
-        pause: None,
-        control_first: false,
-        control_hashed: false,
-        trim: false,
-        policy: Policy::Source,
-    };
+    let frames = Frames { payload: 4096, header: 62, ack: 64, gap: 20 };
+    let buffer = Buffer::PerPort { bytes: 1 << 40 };
+    let plain = NetworkConfig::plain(frames, buffer, Policy::Source);
+    let network = NetworkConfig { control_first: false, ..plain };
     let (src, dst, start) = (0, 1, Start::At(Ps::ZERO));
     let message = Message { src, dst, bytes: 64 * 4096, start, queue: 0, group: 0 };
     let cc = CcConfig::new(Packets { packets, window: 0 });

@@ -47,16 +47,10 @@ fn bytes_by_spine(lb: LbPolicy) -> [u64; SPINES] {
         fabric_rate: rate,
         delay: Ps::from_nanos(500),
     };
-    let network = NetworkConfig {
-        frames: Frames { payload: 4096, header: 62, ack: 64, gap: 20 },
-        buffer: Buffer::PerPort { bytes: 1 << 40 },
-        marking: None,
-        pause: None,
-        control_first: false,
-        control_hashed: false,
-        trim: false,
-        policy: Policy::Source,
-    };
+    let frames = Frames { payload: 4096, header: 62, ack: 64, gap: 20 };
+    let buffer = Buffer::PerPort { bytes: 1 << 40 };
+    let plain = NetworkConfig::plain(frames, buffer, Policy::Source);
+    let network = NetworkConfig { control_first: false, ..plain };
     let (src, dst, start) = (0, 1, Start::At(Ps::ZERO));
     let message = Message { src, dst, bytes: 1 << 20, start, queue: 0, group: 0 };
     let mut simulation = Simulation::new(Plan {

@@ -165,7 +165,7 @@ struct RawFrame {
     count: u8,
     path: U16,
     serial: U32,
-    has_closes: u8,
+    is_closing: u8,
     index: u8,
     closes_path: U16,
     epoch: U32,
@@ -213,7 +213,7 @@ impl Frame {
             count: self.count,
             path: U16::new(self.path.get()),
             serial: U32::new(self.serial & 0xFF_FFFF),
-            has_closes: self.closes.is_some().into(),
+            is_closing: self.closes.is_some().into(),
             index: self.index,
             closes_path: U16::new(closes_path.get()),
             epoch: U32::new(epoch),
@@ -242,7 +242,7 @@ impl Frame {
             index: raw.index,
             path: PathId::new(raw.path.get()),
             serial: raw.serial.get() & 0xFF_FFFF,
-            closes: (raw.has_closes == 1).then_some(closes),
+            closes: (raw.is_closing == 1).then_some(closes),
         };
         Ok((frame, rest))
     }
