@@ -48,6 +48,8 @@ pub(crate) struct Outgoing {
     probes: usize,
     /// "Receiver not ready": nothing goes out before.
     paused_until: Option<Time>,
+    /// After that nothing but a probe goes out until something is acknowledged.
+    awaits_receiver: bool,
     refusals: Refusals,
     asks: Asks,
     /// Bytes that the peer can hold.
@@ -63,10 +65,12 @@ pub(crate) struct Outgoing {
 /// of it leave is soon there. (Linux' TCP defers a send likewise, tcp_tso_should_defer.)
 const TRAINS_UNDER_WAY: u64 = 4;
 
-/// After so many time-outs in a row a stream sends nothing but probes, and the peer's receive buffer is taken to hold
-/// nothing of it: it leaves that to other queue pairs. (TCP's window is one segment after the first, RFC 5681, 3.1; but
-/// that one may be spurious, and then much may still arrive.)
+/// After so many time-outs in a row a stream sends nothing but probes, and leaves the peer's receive buffer to other queue
+/// pairs. (TCP's window is one segment after the first, RFC 5681, 3.1; but that one may be spurious.)
 const SILENT: u8 = 2;
+
+/// The shortest wait that a receiver which is not ready can ask for: that of the RNR NAK timer field (IBTA vol. 1, 9.7.5.2.8).
+const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
 
 /// What a time-out means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,12 +90,11 @@ impl Outgoing {
         stream: StreamId,
         peer_bytes: u64,
     ) -> Self {
-        let first = Psn(remote.send_psn.into());
         let cc = Congestion::new(config, remote);
         let room = cc.window().min(peer_bytes);
         let segments = room / Segment::wire_len(remote.mtu);
         Outgoing {
-            window: Window::new(first),
+            window: Window::new(Psn(remote.send_psn.into())),
             paws: Paws::default(),
             rtt: Rtt::new(config.min_rto, config.max_rto.min(config.retry_timeout)),
             detector: Detector::new(config, segments),
@@ -106,6 +109,7 @@ impl Outgoing {
             waits_since: Time::ZERO,
             probes: 0,
             paused_until: None,
+            awaits_receiver: false,
             refusals: Refusals::default(),
             asks: Asks::new(room, config.ask_every),
             peer_bytes,
@@ -130,7 +134,7 @@ impl Outgoing {
         if !fresh && self.probes > 0 {
             return Ok(0);
         }
-        if self.is_silent() {
+        if self.is_silent() || self.awaits_receiver {
             return Err(Block::Peer);
         }
         if fresh && self.window.span() >= u64::from(room.window) {
@@ -260,7 +264,7 @@ impl Outgoing {
         self.direct.as_ref().map_or(mtu, |direct| direct.segment_len(now, mtu))
     }
 
-    /// A segment that was handed out to be placed directly was sent staged.
+    /// A segment that was to be placed directly was sent staged.
     pub(crate) fn staged(&mut self, psn: u32) {
         self.ahead = Ahead::Unknown;
         let epoch = self.window.staged(Psn::expand(psn, self.window.una()));
@@ -444,6 +448,7 @@ impl Outgoing {
     fn on_progress(&mut self, now: Time) {
         self.forget_timeouts();
         self.probes = 0;
+        self.awaits_receiver = false;
         if self.window.is_empty() {
             self.deadline = None;
         } else {
@@ -451,8 +456,7 @@ impl Outgoing {
         }
     }
 
-    /// The peer has refused a packet for good. What came before may still take it long to answer, and
-    /// all that time the refused packets are not acknowledged; yet the peer is not silent.
+    /// The peer has refused a packet for good: it may take long to answer what came before, but it is not silent.
     pub(crate) fn on_refused(&mut self) {
         self.forget_timeouts();
     }
@@ -476,7 +480,7 @@ impl Outgoing {
         }
         let times = self.refusals.count(refused.source, oldest.source);
         if self.paused_until.is_none() {
-            self.paused_until = Some(now + delay);
+            self.paused_until = Some(now + delay.max(SHORTEST_PAUSE));
             self.forget_timeouts();
         }
         retry.is_none_or(|limit| times <= u32::from(limit))
@@ -533,20 +537,20 @@ impl Outgoing {
         Timeout::Resend(lost.packets)
     }
 
-    /// The pause that a "receiver not ready" asked for has ended: what it refused goes out again, and
-    /// with it everything older that has not arrived. Refused packets are never acknowledged, so
-    /// nothing else would show that those are lost.
+    /// The pause that a "receiver not ready" asked for has ended: what it refused has to go out again, and everything older
+    /// that has not arrived, for nothing else would show that it is lost. The oldest goes alone: if the receiver is not
+    /// ready, or lies, one segment is sent in vain and not a whole window.
     fn resume(&mut self, now: Time, until: Time, paths: &mut PathSet) -> Timeout {
         if now < until {
             return Timeout::None;
         }
         self.paused_until = None;
         self.refusals.begin_round();
-        let all = |_: &mut Detector, window: &mut Window, lost: &mut dyn FnMut(&Segment)| {
+        let lost = self.lose(now, paths, |_, window, lost| {
             window.lose_from(window.una(), usize::MAX, lost);
-        };
-        let lost = self.lose(now, paths, all);
+        });
         self.probes = 1;
+        self.awaits_receiver = !self.window.is_empty();
         self.wait(now);
         Timeout::Resend(lost.packets)
     }
@@ -559,6 +563,7 @@ impl Outgoing {
         self.cc.forget();
         self.deadline = None;
         self.paused_until = None;
+        self.awaits_receiver = false;
         self.probes = 0;
         self.on_blocked(Block::Nothing);
     }

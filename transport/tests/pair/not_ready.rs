@@ -1,5 +1,7 @@
 //! "Receiver not ready", answered by hand.
 
+use std::time::Duration;
+
 use braid_transport::{QpConfig, Status};
 use braid_wire::{Ack, NakCode};
 
@@ -80,4 +82,27 @@ fn refusals_of_messages_that_arrived_then_do_not_count_for_the_next() {
         let statuses: Vec<Status> = pair.completions().iter().map(|done| done.status).collect();
         assert_eq!(statuses, [Status::Success]);
     }
+}
+
+#[test]
+fn a_refusal_costs_one_segment_until_an_acknowledgement_shows_that_the_receiver_is_ready() {
+    let mut pair = Pair::new(QpConfig { rnr_retry: None, ..QpConfig::default() }, 1);
+    pair.write(100);
+    let sent = pair.send();
+    let ack = nothing(&mut pair, &sent);
+    for round in 0..10 {
+        refuse(&mut pair, &Ack { rnr_delay_us: 0, ..ack.clone() }, &sent[0]);
+        let refused_at = pair.now;
+        let mut again = pair.send_all();
+        while again.is_empty() {
+            pair.sleep();
+            again = pair.send_all();
+        }
+        assert!(pair.now - refused_at >= Duration::from_micros(10), "round {round}");
+        assert_eq!(again.len(), 1, "round {round}");
+        assert_eq!(again[0].header.psn, sent[0].header.psn, "the oldest");
+    }
+    let cumulative = (sent[0].header.psn + 1) & 0xFF_FFFF;
+    pair.ack(&Ack { cumulative, ..ack });
+    assert_eq!(pair.send_all().len(), 99, "all the others");
 }
