@@ -99,6 +99,10 @@ pub struct EndpointConfig {
     /// driver closes a queue pair's NIC queue pairs when it leaves RTS and SQD, before it hands out the completions of
     /// that.
     pub direct: Option<DirectConfig>,
+    /// Now and then a segment leaves a round trip late, and a peer that acknowledges it before ends the queue pair: it
+    /// acknowledges what it has not received. The key, which nobody else may know, decides which. `None`: what peers
+    /// acknowledge is believed. Nothing is withheld where payloads are placed directly, nor with [`LossRecovery::GoBackN`].
+    pub withholding_key: Option<[u8; 16]>,
 }
 
 /// How WRITEs are sent that a NIC can place.
@@ -126,6 +130,7 @@ impl Default for EndpointConfig {
             peer_timeout: Duration::from_secs(3),
             search_path_mtu: false,
             direct: None,
+            withholding_key: None,
         }
     }
 }

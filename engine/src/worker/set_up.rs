@@ -142,6 +142,7 @@ impl Worker {
             peer_timeout: self.plan.peer_timeout,
             search_path_mtu: self.caps.search_path_mtu,
             direct: self.caps.direct,
+            withholding_key: Some(random::bytes()),
         };
         let peer = self.peers.find_or_make(now, theirs.instance, addr, config);
         self.datapath.watch(addr);

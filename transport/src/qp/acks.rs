@@ -30,7 +30,12 @@ impl QueuePair {
         let Some(link) = self.link.as_mut() else { return false };
         let Some(outgoing) = link.outgoing(ack.stream) else { return false };
         let una = outgoing.window.una();
-        let Some(lesson) = outgoing.on_ack(now, ack, paths) else { return false };
+        let Some(lesson) = outgoing.on_ack(now, ack, paths) else {
+            if outgoing.is_untrue(now, ack) {
+                self.on_untrue_ack();
+            }
+            return false;
+        };
         self.counters.acks_received += 1;
         self.counters.lost += lesson.lost;
         self.counters.spurious += lesson.spurious;
@@ -48,6 +53,12 @@ impl QueuePair {
             self.on_nak(now, ack, code, Psn::expand(psn, una));
         }
         lesson.acked > 0
+    }
+
+    /// The peer has acknowledged what was not sent: nothing that it says of arrivals can be believed.
+    pub(super) fn on_untrue_ack(&mut self) {
+        self.counters.untrue_acks += 1;
+        self.give_up(Status::RemoteOperational);
     }
 
     /// The network says that a segment was lost.

@@ -440,8 +440,11 @@ impl QueuePair {
         }
         if let Some(request) = self.sq.on_answer(seq) {
             let Some(link) = self.link.as_mut() else { return };
-            link.requests.on_implied_ack(now, request);
-            self.settle_sends();
+            if link.requests.on_implied_ack(now, request) {
+                self.settle_sends();
+            } else {
+                self.on_untrue_ack();
+            }
         }
     }
 }

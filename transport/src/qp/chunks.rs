@@ -15,6 +15,8 @@ pub(crate) struct Chunks {
     left: u64,
     records: VecDeque<Record>,
     complete: usize,
+    /// A segment that belongs to none of them.
+    apart: Option<Psn>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +39,7 @@ pub(crate) struct Arrival {
 impl Chunks {
     /// Of so many bytes.
     pub(crate) fn new(size: u64) -> Self {
-        Chunks { size: size.max(1), left: 0, records: VecDeque::new(), complete: 0 }
+        Chunks { size: size.max(1), left: 0, records: VecDeque::new(), complete: 0, apart: None }
     }
 
     /// A segment leaves for the first time, with so many bytes on the wire.
@@ -53,6 +55,11 @@ impl Chunks {
             record.unacked += 1;
         }
         self.left = self.left.saturating_sub(bytes);
+    }
+
+    /// The segment of this PSN belongs to no chunk.
+    pub(crate) fn set_apart(&mut self, psn: Psn) {
+        self.apart = Some(psn);
     }
 
     /// Whether the segment that left last is the last of its chunk.
@@ -71,6 +78,9 @@ impl Chunks {
 
     /// A segment is acknowledged for the first time.
     pub(crate) fn on_acked(&mut self, psn: Psn, arrival: Arrival) {
+        if self.apart == Some(psn) {
+            return;
+        }
         let Some(index) = self.index(psn) else { return };
         let is_open = self.left > 0 && index + 1 == self.records.len();
         let Record { unacked, chunk, .. } = &mut self.records[index];

@@ -105,6 +105,13 @@ impl Congestion {
         }
     }
 
+    /// This segment leaves later than those around it: it belongs to no chunk.
+    pub(crate) fn set_apart(&mut self, psn: Psn) {
+        if let Some(chunks) = &mut self.chunks {
+            chunks.set_apart(psn);
+        }
+    }
+
     /// Whether the segment that left last for the first time is the last of its chunk: the controller is to hear soon.
     pub(crate) fn ends_chunk(&self) -> bool {
         self.chunks.as_ref().is_some_and(|chunks| chunks.is_between())

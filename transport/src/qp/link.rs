@@ -4,7 +4,7 @@
 //! queue pairs ever see one, and the others would pay with memory, and with every packet.
 
 use braid_lb::{PathSet, StreamId};
-use braid_wire::{Stream, Time};
+use braid_wire::{Stream, Time, Token};
 
 use super::ahead::Ahead;
 use super::direct::Direct;
@@ -13,6 +13,7 @@ use super::outgoing::Outgoing;
 use super::responses::Responses;
 use super::train::TrainLimit;
 use super::window::Segment;
+use super::withheld::Schedule;
 use crate::{EndpointConfig, QpConfig, Remote};
 
 #[derive(Debug)]
@@ -27,8 +28,9 @@ pub(super) struct Link {
     pub(super) from_responses: Option<Box<Incoming>>,
     /// Which stream has its turn to send.
     pub(super) turn: Stream,
-    /// What the answers' stream is made with: its place in the path set, ...
+    /// What the answers' stream is made with: its place in the path set, what it withholds, ...
     answer_stream: StreamId,
+    answer_schedule: Schedule,
     /// ... and how many bytes the peer can hold.
     peer_bytes: u64,
 }
@@ -43,11 +45,13 @@ pub(super) struct Answers {
 impl Answers {
     /// Sees to it that less than `granted` answers are owed, and be it that some are not acknowledged: a peer that may
     /// have so many requests open has the answer to the oldest when it makes one more, whenever it says so. False: that
-    /// answer has not been sent, so the peer has more open than it was granted.
+    /// answer has not left, so the peer has more open than it was granted.
     pub(super) fn make_room(&mut self, now: Time, granted: usize) -> bool {
         while self.owed.len() >= granted {
             let Some(last) = self.owed.oldest_sent() else { return false };
-            self.stream.on_implied_ack(now, last);
+            if !self.stream.on_implied_ack(now, last) {
+                return false;
+            }
             self.owed.retire(self.stream.window.una());
         }
         true
@@ -57,6 +61,7 @@ impl Answers {
 impl Link {
     pub(super) fn new(
         remote: Remote,
+        token: Token,
         config: &QpConfig,
         endpoint: &EndpointConfig,
         mut admit: impl FnMut() -> StreamId,
@@ -65,6 +70,9 @@ impl Link {
         let peer_bytes = endpoint.peer_receive_buffer.min(segments);
         let mut requests = Outgoing::new(config, &remote, admit(), peer_bytes);
         requests.direct = endpoint.direct.map(Direct::new);
+        let schedule =
+            |stream| Schedule::new(endpoint, config.recovery, token, remote.send_psn, stream);
+        requests.schedule = schedule(Stream::Requests);
         Link {
             // The longest there are: later ones may be shorter, see `Direct`.
             trains: TrainLimit::new(endpoint, requests.write_mtu(Time::ZERO, remote.mtu)),
@@ -75,6 +83,7 @@ impl Link {
             path_mtu: u16::MAX,
             turn: Stream::Requests,
             answer_stream: admit(),
+            answer_schedule: schedule(Stream::Responses),
             peer_bytes,
             remote,
         }
@@ -140,9 +149,10 @@ impl Link {
 
     /// The answers to requests that have come.
     pub(super) fn answering(&mut self, config: &QpConfig) -> &mut Answers {
-        let Link { remote, answer_stream, peer_bytes, .. } = self;
+        let Link { remote, answer_stream, answer_schedule, peer_bytes, .. } = self;
         self.answers.get_or_insert_with(|| {
-            let stream = Outgoing::new(config, remote, *answer_stream, *peer_bytes);
+            let mut stream = Outgoing::new(config, remote, *answer_stream, *peer_bytes);
+            stream.schedule = std::mem::take(answer_schedule);
             Box::new(Answers { stream, owed: Responses::default() })
         })
     }

@@ -17,6 +17,7 @@ mod direct;
 mod disconnect;
 mod events;
 mod fail;
+mod implied;
 mod incoming;
 mod link;
 mod marks;
@@ -40,6 +41,7 @@ mod state;
 mod train;
 mod transmit;
 mod window;
+mod withheld;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -128,6 +130,8 @@ pub struct QpCounters {
     pub rnr_naks: u64,
     /// Time-outs.
     pub timeouts: u64,
+    /// Acknowledgements of what had never left, each of which ended the queue pair.
+    pub untrue_acks: u64,
 }
 
 impl std::ops::AddAssign for QpCounters {
@@ -147,6 +151,7 @@ impl std::ops::AddAssign for QpCounters {
         self.acks_received += other.acks_received;
         self.rnr_naks += other.rnr_naks;
         self.timeouts += other.timeouts;
+        self.untrue_acks += other.untrue_acks;
     }
 }
 
@@ -245,7 +250,7 @@ impl QueuePair {
         endpoint: &EndpointConfig,
         admit: impl FnMut() -> StreamId,
     ) {
-        self.link = Some(Box::new(Link::new(remote, &self.config, endpoint, admit)));
+        self.link = Some(Box::new(Link::new(remote, self.token, &self.config, endpoint, admit)));
         self.state = QpState::ReadyToSend;
     }
 

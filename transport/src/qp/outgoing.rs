@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use braid_cc::{AckSample, Loss};
+use braid_cc::Loss;
 use braid_lb::{Batch, Outcome, PathSet, StreamId};
 use braid_wire::{Ack, PathId, Psn, Time};
 
 use super::acks::Lesson;
 use super::ahead::Ahead;
 use super::asks::Asks;
-use super::chunks::Arrival;
 use super::congestion::Congestion;
 use super::credit::{Acked, Credit};
 use super::direct::{Direct, Placement};
@@ -23,19 +22,20 @@ use super::rtt::Rtt;
 use super::send_queue::Next;
 use super::train::{OpenTrain, OpenTurn, TrainLimit};
 use super::window::{Echo, Phase, Segment, Tally, Window};
+use super::withheld::{self, Schedule};
 use crate::{QpConfig, Remote};
 
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) window: Window,
-    paws: Paws,
+    pub(super) paws: Paws,
     rtt: Rtt,
     detector: Detector,
     repeats: Repeats,
-    cc: Congestion,
+    pub(super) cc: Congestion,
     stream: StreamId,
     /// What the path set has still to be told.
-    untold: Vec<(PathId, Outcome)>,
+    pub(super) untold: Vec<(PathId, Outcome)>,
     turn: OpenTurn,
     /// Time-outs in a row without progress.
     timeouts: u8,
@@ -59,6 +59,8 @@ pub(crate) struct Outgoing {
     pub(super) direct: Option<Direct>,
     /// What leaves next.
     pub(super) ahead: Ahead,
+    /// Which segments leave late.
+    pub(super) schedule: Schedule,
 }
 
 /// A train that is not whole leaves only while fewer than so many are under way: with more, word that lets the rest
@@ -116,25 +118,30 @@ impl Outgoing {
             marks: HeardMarks::default(),
             direct: None,
             ahead: Ahead::Unknown,
+            schedule: Schedule::default(),
         }
     }
 
-    /// Whether a segment with `len` bytes of payload may go out now, and how much of the budget that takes; `fresh`: for
-    /// the first time.
+    /// Whether a segment with `len` bytes of payload may go out now, and how much of the budget that takes; `lost`: its
+    /// PSN if it was lost or released.
     pub(crate) fn may_send(
         &self,
         now: Time,
         len: u16,
-        fresh: bool,
+        lost: Option<Psn>,
         room: Room,
     ) -> Result<u64, Block> {
         if self.paused_until.is_some_and(|until| now < until) {
             return Err(Block::Peer);
         }
-        if !fresh && self.probes > 0 {
+        let fresh = lost.is_none();
+        // Who receives nothing gets no first transmission beyond its room, unless there is nothing else to probe with.
+        let only_probes = self.is_silent() || self.awaits_receiver;
+        let may_probe = !fresh && (only_probes || lost != self.window.withheld());
+        if may_probe && self.probes > 0 {
             return Ok(0);
         }
-        if self.is_silent() || self.awaits_receiver {
+        if only_probes {
             return Err(Block::Peer);
         }
         if fresh && self.window.span() >= u64::from(room.window) {
@@ -162,14 +169,21 @@ impl Outgoing {
 
     /// Bytes in flight that the peer's receive buffer may hold.
     pub(crate) fn in_flight(&self) -> u64 {
-        if self.is_silent() { 0 } else { self.window.in_flight() }
+        if self.is_silent() { 0 } else { self.window.under_way() }
     }
 
-    /// Nothing more leaves for now.
-    pub(crate) fn on_blocked(&mut self, by: Block) {
+    /// Nothing more leaves for now. Returns whether that releases what is withheld: nothing else is in flight, and it is
+    /// not time alone, or other streams, that hold up what follows it.
+    pub(crate) fn on_blocked(&mut self, by: Block) -> bool {
         if self.cc.on_blocked(by) {
             self.follow_window();
         }
+        let releases = matches!(by, Block::Nothing | Block::Peer | Block::Window)
+            && self.window.is_waiting_for_withheld();
+        if releases {
+            self.window.release();
+        }
+        releases
     }
 
     /// When the rate lets out what it holds back; [`Time::FAR_FUTURE`]: it holds nothing back.
@@ -228,7 +242,7 @@ impl Outgoing {
         self.cc.on_sent(now, Segment::wire_len(len), burst, self.rtt.for_pacing());
     }
 
-    /// Enters a transmission in the window: of the segment that was lost at `lost`, else of a new one. Returns
+    /// Enters a transmission in the window: of the segment that was lost or released at `lost`, else of a new one. Returns
     /// its PSN and where its payload may go; `writes`: it is that of a WRITE.
     pub(crate) fn enter(
         &mut self,
@@ -251,6 +265,9 @@ impl Outgoing {
             return (psn, placement);
         };
         let epoch = self.window.get(psn).and_then(Segment::epoch);
+        if self.window.withheld() == Some(psn) {
+            self.schedule.resume(self.window.next());
+        }
         self.window.resend(now, psn, path);
         let placement = match (&mut self.direct, epoch) {
             (Some(direct), Some(epoch)) => direct.place_again(now, epoch),
@@ -301,8 +318,8 @@ impl Outgoing {
         self.turn.end_train();
     }
 
-    /// Learns from an acknowledgement of this stream. `None`: it speaks of packets never sent, or was sent before
-    /// the PSN came round.
+    /// Learns from an acknowledgement of this stream. `None`: it speaks of packets never sent, see [`Outgoing::is_untrue`],
+    /// or was sent before the PSN came round.
     pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack, paths: &mut PathSet) -> Option<Lesson> {
         if self.paws.is_stale(now, ack.stamp) {
             return None;
@@ -331,6 +348,9 @@ impl Outgoing {
             })?
         };
         credit.end(&ack.marks, paths, self.stream);
+        if self.window.shows_withheld(withheld::FOLLOWERS) {
+            self.window.release();
+        }
         let spurious = self.repeats.on_duplicates(ack.duplicates);
         let mut lost = Tally::default();
         if !overtaken {
@@ -366,7 +386,7 @@ impl Outgoing {
     }
 
     /// The controller has been told something, and its window may have changed.
-    fn follow_window(&mut self) {
+    pub(super) fn follow_window(&mut self) {
         if self.cc.ask() {
             self.asks.set_room(self.cc.window().min(self.peer_bytes));
         }
@@ -399,53 +419,7 @@ impl Outgoing {
         lost.packets
     }
 
-    /// Everything up to `psn` has arrived, as something else than an ack has shown.
-    pub(crate) fn on_implied_ack(&mut self, now: Time, psn: Psn) {
-        let (in_flight, app_limited) = (self.window.in_flight(), self.cc.is_app_limited());
-        let moved = self.imply(psn.plus(1), |cc, psn, segment| {
-            let path = segment.path;
-            let (packets, bytes, marks) = (1, Segment::wire_len(segment.len), 0);
-            let arrival = Arrival { now, peer_delay: Duration::ZERO, rtt: None };
-            cc.on_acked(psn, arrival);
-            let rtt = None; // the peer has worked on it, for nobody knows how long
-            cc.on_ack(&AckSample { now, path, packets, bytes, marks, rtt, in_flight, app_limited });
-            Outcome::Arrived { packets, rtt: now - segment.sent_at, congested: false }
-        });
-        if moved {
-            self.cc.tell_chunks();
-            self.follow_window();
-            self.on_progress(now);
-        }
-    }
-
-    /// Everything below `end` has arrived, and no more will: it says nothing about the paths.
-    pub(crate) fn on_final_ack(&mut self, end: Psn) {
-        self.imply(end, |_, _, _| Outcome::Forgotten { packets: 1 });
-        self.cc.forget();
-    }
-
-    /// Whether all below `end` was sent, and is not less than what is acknowledged.
-    pub(crate) fn can_end_at(&self, end: Psn) -> bool {
-        (self.window.una()..=self.window.next()).contains(&end)
-    }
-
-    fn imply(
-        &mut self,
-        end: Psn,
-        mut outcome: impl FnMut(&mut Congestion, Psn, &Segment) -> Outcome,
-    ) -> bool {
-        if end <= self.window.una() {
-            return false;
-        }
-        let (untold, cc) = (&mut self.untold, &mut self.cc);
-        let no_echo = Echo { path: PathId::default(), stamp: 0 };
-        let told = |psn, segment: &Segment, _| {
-            untold.push((segment.path, outcome(cc, psn, segment)));
-        };
-        self.window.ack(end, &[], no_echo, told).is_some()
-    }
-
-    fn on_progress(&mut self, now: Time) {
+    pub(super) fn on_progress(&mut self, now: Time) {
         self.forget_timeouts();
         self.probes = 0;
         self.awaits_receiver = false;
@@ -475,10 +449,12 @@ impl Outgoing {
     ) -> bool {
         let segments = [psn, self.window.una()].map(|psn| self.window.get(psn));
         let [Some(refused), Some(oldest)] = segments else { return true };
-        if refused.phase == Phase::Acked {
+        if matches!(refused.phase, Phase::Acked | Phase::Withheld | Phase::Released) {
             return true;
         }
-        let times = self.refusals.count(refused.source, oldest.source);
+        // While one is withheld, what follows it may be refused for want of it.
+        let ours = self.window.withheld().is_some_and(|withheld| withheld < psn);
+        let times = if ours { 0 } else { self.refusals.count(refused.source, oldest.source) };
         if self.paused_until.is_none() {
             self.paused_until = Some(now + delay.max(SHORTEST_PAUSE));
             self.forget_timeouts();
@@ -530,6 +506,7 @@ impl Outgoing {
         paths.on_timeout(self.stream, now);
         self.cc.on_timeout(now);
         self.follow_window();
+        self.window.release_oldest();
         let lost =
             self.lose(now, paths, |detector, window, lost| detector.on_timeout(now, window, lost));
         self.probes = PROBES;
@@ -546,6 +523,7 @@ impl Outgoing {
         }
         self.paused_until = None;
         self.refusals.begin_round();
+        self.window.release_oldest();
         let lost = self.lose(now, paths, |_, window, lost| {
             window.lose_from(window.una(), usize::MAX, lost);
         });

@@ -136,7 +136,13 @@ impl QueuePair {
         let Some(link) = self.link.as_mut() else { return Err(Block::Nothing) };
         let limit = link.trains;
         let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Nothing) };
-        let (psn, again) = (lost.unwrap_or(outgoing.window.next()), lost.is_some());
+        if lost.is_none() && outgoing.withholds_next() {
+            self.withhold(now, stream, next);
+            return self.poll_stream(now, stream, paths, budget);
+        }
+        let psn = lost.unwrap_or(outgoing.window.next());
+        let released = lost.is_some() && lost == outgoing.window.withheld();
+        let again = lost.is_some() && !released;
         let (path, train_start) =
             outgoing.take_path(now, psn, next.len, paths, limit, budget.train);
         paths.on_sent(path, again);
@@ -144,21 +150,35 @@ impl QueuePair {
         let writes = || self.sq.writes(next);
         let (psn, placement) = outgoing.enter(now, next, lost, path, writes);
         let asks = outgoing.on_sent(now, next.len, again);
-        match (again, stream) {
-            (true, _) => {}
-            (false, Stream::Requests) => self.sq.advance(next, psn),
-            (false, Stream::Responses) => {
-                if let Some(answers) = &mut link.answers {
-                    answers.owed.advance(next, psn);
-                }
-            }
+        if lost.is_none() {
+            self.advance(stream, next, psn);
         }
         self.counters.segments_sent += 1;
         self.counters.retransmitted += u64::from(again);
         self.counters.bytes_sent += u64::from(next.len);
         let left = budget.bytes.saturating_sub(Segment::wire_len(next.len));
-        let asks = self.is_last(now, stream, left, budget.is_shared) || asks;
+        let asks = self.is_last(now, stream, left, budget.is_shared) || asks || released;
         Ok(Departure { stream, next, psn, again, asks, path, train_start, placement })
+    }
+
+    /// A new segment has this PSN.
+    fn advance(&mut self, stream: Stream, next: Next, psn: Psn) {
+        match (stream, self.link.as_mut().and_then(|link| link.answers.as_mut())) {
+            (Stream::Requests, _) => self.sq.advance(next, psn),
+            (Stream::Responses, Some(answers)) => answers.owed.advance(next, psn),
+            (Stream::Responses, None) => {}
+        }
+    }
+
+    /// Enters a new segment in the window, to leave later unless it is the last there is.
+    fn withhold(&mut self, now: Time, stream: Stream, next: Next) {
+        let outgoing = self.link.as_mut().and_then(|link| link.outgoing(stream));
+        let Some(psn) = outgoing.map(|outgoing| outgoing.withhold(now, next)) else { return };
+        self.advance(stream, next, psn);
+        let follows = self.candidate(now, stream).is_some();
+        if let Some(outgoing) = self.link.as_mut().and_then(|link| link.outgoing(stream)) {
+            outgoing.settle_withheld(now, psn, next.len, follows);
+        }
     }
 
     /// Whether nothing follows for now what was sent last.
@@ -201,12 +221,14 @@ impl QueuePair {
         let room = Room { window, segments, budget, train: link.trains.train() };
         let outgoing = link.outgoing(stream).ok_or(Block::Nothing)?;
         let choice = candidate.ok_or(Block::Nothing).and_then(|(next, lost)| {
-            let needs = outgoing.may_send(now, next.len, lost.is_none(), room)?;
+            let needs = outgoing.may_send(now, next.len, lost, room)?;
             Ok(Choice { next, lost, needs })
         });
         outgoing.ahead = Ahead::new(choice);
-        if let Err(block) = choice {
-            outgoing.on_blocked(block);
+        if let Err(block) = choice
+            && outgoing.on_blocked(block)
+        {
+            return self.look(now, stream, budget);
         }
         choice
     }
@@ -218,7 +240,7 @@ impl QueuePair {
         }
     }
 
-    /// What is lost goes before what is new.
+    /// What is lost, or released, goes before what is new.
     fn candidate(&mut self, now: Time, stream: Stream) -> Option<(Next, Option<Psn>)> {
         let link = self.link.as_mut()?;
         if let Some((psn, lost)) = link.outgoing(stream)?.window.peek_lost() {

@@ -1,7 +1,7 @@
 //! What one outgoing stream has in flight: a ring of segments by PSN.
 //!
 //! Invariants: `segments[i]` is PSN `una + i`. `in_flight` is the bytes of the segments in phase
-//! [`Phase::InFlight`], `flying` their number; `acked` holds the PSNs of those in phase [`Phase::Acked`]. Each
+//! [`Phase::InFlight`] or [`Phase::Withheld`], `flying` their number; `acked` holds the PSNs of those in phase [`Phase::Acked`]. Each
 //! transmission, first or repeated, has an `order` of its own, so "sent before" is known also among
 //! retransmissions (as packet numbers do in QUIC, RFC 9002, section 3).
 
@@ -19,6 +19,11 @@ pub(crate) enum Phase {
     InFlight,
     Lost,
     Acked,
+    /// Not sent, so that the peer shows that it knows, see [`super::withheld`]. It counts as in flight: the
+    /// window lets out no more than if it were.
+    Withheld,
+    /// It was withheld, and waits to be sent for the first time.
+    Released,
 }
 
 /// One transmitted segment.
@@ -31,7 +36,7 @@ pub(crate) struct Segment {
     pub(crate) path: PathId,
     pub(crate) phase: Phase,
     pub(crate) sent_at: Time,
-    /// Not its first transmission: an acknowledgement may be for an earlier one.
+    /// Not its first transmission, so an acknowledgement may be for an earlier one; or it was withheld before.
     pub(crate) again: bool,
     /// Of all transmissions of the stream.
     pub(crate) order: u64,
@@ -93,7 +98,11 @@ pub(crate) struct Window {
     in_flight: u64,
     /// How many those are.
     flying: u32,
-    /// Lost segments that wait for retransmission; entries may be stale (acknowledged since).
+    /// The segment that was withheld or released and has not left yet.
+    withheld: Option<Psn>,
+    /// Its bytes while it is in phase [`Phase::Withheld`], else 0.
+    held_back: u64,
+    /// Lost or released segments that wait to be sent; entries may be stale (acknowledged since).
     lost: VecDeque<Psn>,
     next_order: u64,
     /// The highest order that has arrived for certain.
@@ -108,6 +117,8 @@ impl Window {
             acked: PsnSet::new(first),
             in_flight: 0,
             flying: 0,
+            withheld: None,
+            held_back: 0,
             lost: VecDeque::new(),
             next_order: 0,
             newest: None,
@@ -132,7 +143,12 @@ impl Window {
         self.in_flight
     }
 
-    /// Segments in phase [`Phase::InFlight`].
+    /// Bytes of [`Window::in_flight`] that have left.
+    pub(crate) fn under_way(&self) -> u64 {
+        self.in_flight - self.held_back
+    }
+
+    /// Segments in phase [`Phase::InFlight`] or [`Phase::Withheld`].
     pub(crate) fn flying(&self) -> u32 {
         self.flying
     }
@@ -171,6 +187,55 @@ impl Window {
         psn
     }
 
+    /// Records a segment that is not sent yet. Nothing that is sent may be acknowledged as if it were.
+    pub(crate) fn withhold(&mut self, now: Time, next: Next) -> Psn {
+        let psn = self.push(now, next, PathId::default(), None);
+        if let Some(segment) = self.segments.back_mut() {
+            segment.phase = Phase::Withheld;
+            (self.withheld, self.held_back) = (Some(psn), Segment::wire_len(next.len));
+        }
+        psn
+    }
+
+    /// The segment that has its place in the window and has never left.
+    pub(crate) fn withheld(&self) -> Option<Psn> {
+        self.withheld
+    }
+
+    /// Whether nothing is in flight but a segment that is withheld.
+    pub(crate) fn is_waiting_for_withheld(&self) -> bool {
+        self.flying == 1 && self.withheld_segment().is_some()
+    }
+
+    fn withheld_segment(&self) -> Option<(Psn, &Segment)> {
+        let psn = self.withheld?;
+        self.get(psn).filter(|segment| segment.phase == Phase::Withheld).map(|found| (psn, found))
+    }
+
+    /// Whether all before the withheld segment is acknowledged, and so many behind it.
+    pub(crate) fn shows_withheld(&self, followers: u32) -> bool {
+        self.withheld == Some(self.una) && {
+            let mask = (1 << followers) - 1;
+            self.acked.word(self.una.plus(1)) & mask == mask
+        }
+    }
+
+    /// What is withheld waits to be sent from now on.
+    pub(crate) fn release(&mut self) {
+        if let Some((psn, _)) = self.withheld_segment() {
+            let index = (psn.0 - self.una.0) as usize;
+            self.take_out(index, Phase::Released);
+            self.held_back = 0;
+        }
+    }
+
+    /// The same if all before it is acknowledged. What follows it may have been refused for want of it.
+    pub(crate) fn release_oldest(&mut self) {
+        if self.withheld == Some(self.una) {
+            self.release();
+        }
+    }
+
     fn take_order(&mut self) -> u64 {
         self.next_order += 1;
         self.next_order
@@ -185,21 +250,24 @@ impl Window {
         self.segments.get_mut(index as usize)
     }
 
-    /// The oldest lost segment, without taking it.
+    /// The oldest segment that was lost or released, without taking it.
     pub(crate) fn peek_lost(&mut self) -> Option<(Psn, Segment)> {
         while let Some(&psn) = self.lost.front() {
             match self.get_mut(psn) {
-                Some(segment) if segment.phase == Phase::Lost => return Some((psn, *segment)),
+                Some(segment) if matches!(segment.phase, Phase::Lost | Phase::Released) => {
+                    return Some((psn, *segment));
+                }
                 _ => self.lost.pop_front(),
             };
         }
         None
     }
 
-    /// Records the retransmission of the segment that [`Window::peek_lost`] returned.
+    /// Records the transmission of the segment that [`Window::peek_lost`] returned.
     pub(crate) fn resend(&mut self, now: Time, psn: Psn, path: PathId) {
         let order = self.take_order();
         self.lost.pop_front();
+        self.withheld = self.withheld.filter(|withheld| *withheld != psn);
         let Some(segment) = self.get_mut(psn) else { return };
         segment.phase = Phase::InFlight;
         segment.sent_at = now;
@@ -221,7 +289,7 @@ impl Window {
     /// Everything below `cumulative` has arrived, and what the bitmap `beyond` says (bit 0 of the first
     /// word is `cumulative`). `credited` sees each segment that is acknowledged for the first time, and
     /// whether it is certain that its last transmission has arrived. `None`: the ack speaks of packets
-    /// that were never sent.
+    /// that were never sent, or [`Window::contradicts`].
     pub(crate) fn ack(
         &mut self,
         cumulative: Psn,
@@ -229,7 +297,7 @@ impl Window {
         echo: Echo,
         mut credited: impl FnMut(Psn, &Segment, bool),
     ) -> Option<Tally> {
-        if cumulative > self.next() {
+        if cumulative > self.next() || self.contradicts(cumulative, beyond) {
             return None;
         }
         let mut acked = Tally::default();
@@ -247,7 +315,7 @@ impl Window {
             while new != 0 {
                 let psn = first.plus(new.trailing_zeros().into());
                 new &= new - 1;
-                let Some(segment) = self.get_mut(psn) else { break };
+                let segment = self.get_mut(psn)?;
                 let before = *segment;
                 segment.phase = Phase::Acked;
                 self.acked.insert(psn);
@@ -257,6 +325,25 @@ impl Window {
         }
         self.skip_acked();
         Some(acked)
+    }
+
+    /// Whether something of that was never sent.
+    pub(crate) fn exceeds_sent(&self, cumulative: Psn, beyond: &[u64]) -> bool {
+        let last = beyond.iter().enumerate().rfind(|(_, word)| **word != 0);
+        let end = last.map_or(cumulative, |(index, word)| {
+            cumulative.plus(64 * index as u64 + u64::from(64 - word.leading_zeros()))
+        });
+        end > self.next() || self.contradicts(cumulative, beyond)
+    }
+
+    /// Whether that much cannot have arrived, because one segment of it is withheld.
+    pub(crate) fn contradicts(&self, cumulative: Psn, beyond: &[u64]) -> bool {
+        self.withheld.is_some_and(|psn| {
+            psn.ahead_of(cumulative).is_none_or(|ahead| {
+                let word = beyond.get((ahead / 64) as usize);
+                word.is_some_and(|word| word >> (ahead % 64) & 1 == 1)
+            })
+        })
     }
 
     /// An answer can move the front up to packets that the bitmap of an earlier ack has reported. With
@@ -347,10 +434,15 @@ impl Window {
     }
 
     fn lose(&mut self, index: usize, lost: &mut dyn FnMut(&Segment)) {
+        lost(&self.segments[index]);
+        self.take_out(index, Phase::Lost);
+    }
+
+    /// A segment in flight waits to be sent from now on.
+    fn take_out(&mut self, index: usize, phase: Phase) {
         let psn = self.una.plus(index as u64);
         let segment = &mut self.segments[index];
-        lost(segment);
-        segment.phase = Phase::Lost;
+        segment.phase = phase;
         self.in_flight -= Segment::wire_len(segment.len);
         self.flying -= 1;
         let at = self.lost.partition_point(|other| *other < psn);

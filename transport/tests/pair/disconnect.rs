@@ -5,7 +5,7 @@ use std::time::Duration;
 use braid_transport::{
     Disconnect, Disconnects, DueDisconnect, QpConfig, QpState, RemoteAddr, SendOp, Status,
 };
-use braid_wire::{Ack, Control, ControlKind, FinalAck, NakCode, PathId, QpId, Token};
+use braid_wire::{Ack, Bitmap, Control, ControlKind, FinalAck, NakCode, PathId, QpId, Token};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -159,7 +159,8 @@ fn a_request_may_be_refused_that_was_acknowledged_before() {
     let [write, read] = [0, 1].map(|index| sent[index].header.psn);
     let early = pair.arrive(&sent[1]).expect("it comes out of order");
     pair.ack(&early);
-    pair.ack(&Ack { cumulative: read, ..early });
+    let bitmap = Bitmap::new([1].into_iter().collect());
+    pair.ack(&Ack { cumulative: read, bitmap, ..early });
     assert_eq!(statuses(&mut pair), [Status::Success]);
     let disconnect = pair.end_receiver();
     let said = first(&pair, disconnect);

@@ -56,6 +56,9 @@ pub(crate) struct Pair {
     sender: Host,
     receiver: Host,
     memory: Everything,
+    posted: usize,
+    /// Of the work requests posted, as far as [`Pair::completed`] was asked.
+    ended: usize,
 }
 
 impl Pair {
@@ -67,12 +70,27 @@ impl Pair {
     pub(crate) fn with(config: QpConfig, endpoint: EndpointConfig) -> Self {
         let now = Time::from_nanos(1_000_000);
         let host = || Host::new(now, &config, endpoint);
-        Pair { now, sender: host(), receiver: host(), memory: Everything::new() }
+        Pair {
+            now,
+            sender: host(),
+            receiver: host(),
+            memory: Everything::new(),
+            posted: 0,
+            ended: 0,
+        }
     }
 
     /// Posts a WRITE of so many full segments.
     pub(crate) fn write(&mut self, segments: u32) {
         self.post(SendOp::Write { remote: self.remote(), imm: None }, segments * u32::from(MTU));
+    }
+
+    /// Posts WRITEs of so many full segments until one waits behind another.
+    pub(crate) fn keep_writing(&mut self, segments: u32) {
+        let outstanding = |pair: &Pair| pair.posted - pair.ended;
+        while outstanding(self) < 2 {
+            self.write(segments);
+        }
     }
 
     /// The beginning of the receiver's memory.
@@ -83,6 +101,7 @@ impl Pair {
     pub(crate) fn post(&mut self, op: SendOp, len: u32) {
         let wr = self.memory.work(op, len);
         self.sender.endpoint.post_send(self.now, self.sender.slot, wr).unwrap();
+        self.posted += 1;
     }
 
     /// What leaves the sender now.
@@ -235,7 +254,9 @@ impl Pair {
 
     /// Work requests that have completed at the sender.
     pub(crate) fn completed(&mut self) -> usize {
-        std::iter::from_fn(|| self.sender.endpoint.poll_completion()).count()
+        let ended = std::iter::from_fn(|| self.sender.endpoint.poll_completion()).count();
+        self.ended += ended;
+        ended
     }
 
     pub(crate) fn counters(&self) -> braid_transport::QpCounters {

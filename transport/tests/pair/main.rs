@@ -13,6 +13,7 @@ mod messages;
 mod not_ready;
 mod pacing;
 mod patience;
+mod receipt;
 mod recorder;
 mod refusals;
 mod rnic;

@@ -51,6 +51,8 @@ pub(crate) struct Host {
     epochs: Vec<(QpId, NicEpoch)>,
     train_segments: u32,
     peer_receive_buffer: u64,
+    /// Some segments leave late.
+    withholds: bool,
     /// Payload bytes of a segment placed directly, at most; 0: there are none.
     direct: u16,
     /// When data or an ack was last sent.
@@ -94,6 +96,7 @@ impl Host {
             epochs: Vec::new(),
             train_segments: config.train_segments,
             peer_receive_buffer: config.peer_receive_buffer,
+            withholds: config.withholding_key.is_some(),
             direct: config.direct.map_or(0, |direct| direct.long),
             last_traffic: Time::ZERO,
         }
@@ -295,7 +298,7 @@ impl Host {
         while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.paths) {
             count += 1;
             assert!(count < 100_000, "poll_transmit does not come to an end");
-            self.check_budget(&transmit.body);
+            self.check_budget(transmit.slot, &transmit.body);
             // A probe says itself how it leaves.
             let by_port = self.endpoint.paths_are_blocked()
                 && !matches!(transmit.body, TransmitBody::Probe(..));
@@ -328,12 +331,14 @@ impl Host {
     }
 
     /// The peer's socket must not overflow, but takes one segment in any case. The probes of a time-out go out even so,
-    /// and what a stream has in flight counts again once it is not silent any more.
-    fn check_budget(&self, body: &TransmitBody) {
+    /// and what a stream has in flight counts again once it is not silent any more; such a probe can be the first
+    /// transmission of what was withheld.
+    fn check_budget(&self, slot: QpSlot, body: &TransmitBody) {
         let TransmitBody::Segment { header, .. } = body else { return };
         let most = self.peer_receive_buffer.max(u64::from(header.len) + DATA_HEADER_LEN as u64);
         let in_flight = self.endpoint.in_flight();
-        let fits = header.retransmission || in_flight <= most;
+        let may_probe = self.withholds && self.endpoint.qp(slot).counters().timeouts > 0;
+        let fits = header.retransmission || may_probe || in_flight <= most;
         assert!(fits, "{in_flight} bytes in flight towards a buffer of {most}");
     }
 

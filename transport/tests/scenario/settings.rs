@@ -77,7 +77,11 @@ impl Settings {
             crc: if rng.random_bool(0.75) { Crc::On } else { Crc::Off },
             policy,
             paths: pick(rng, &[1, 2, 16, 64]),
-            endpoint: EndpointConfig { direct: direct(seed, mtu), ..endpoint(rng, mtu) },
+            endpoint: EndpointConfig {
+                direct: direct(seed, mtu),
+                withholding_key: withholding_key(seed),
+                ..endpoint(rng, mtu)
+            },
             qp: [0, 1].map(|host| from_the_table(queue_pair(rng, mtu, recovery), seed, host)),
             faults: faults(rng),
             route: Route::default(),
@@ -132,6 +136,12 @@ fn direct(seed: u64, mtu: u16) -> Option<DirectConfig> {
     })
 }
 
+/// Most of the scenarios, likewise.
+fn withholding_key(seed: u64) -> Option<[u8; 16]> {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x7769_7468);
+    rng.random_bool(0.75).then(|| rng.random())
+}
+
 fn faults(rng: &mut Pcg64Mcg) -> Faults {
     if rng.random_bool(0.1) {
         return Faults::NONE;
@@ -174,6 +184,7 @@ fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
         // Bad luck alone must not kill a peer that is there.
         peer_timeout: Duration::from_secs(30),
         direct: None,
+        withholding_key: None,
         joint_trains: mtu.is_multiple_of(2),
     }
 }

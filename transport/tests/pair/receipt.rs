@@ -1,0 +1,214 @@
+//! A peer that acknowledges what it has not received is found out (the optimistic acknowledgements of RFC 9000, section
+//! 21.4); one that says what it has received never is, and is not slowed down.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use braid_cc::{CcConfig, FixedWindow};
+use braid_transport::{EndpointConfig, LossRecovery, QpConfig, QpState, Status};
+use braid_wire::{
+    Ack, Bitmap, Control, ControlKind, FinalAck, Marks, PathId, QpId, Stream, Time, Token,
+};
+
+use crate::hosts::{MTU, Pair, Sent};
+
+/// Segments that may be in flight.
+const IN_FLIGHT: u32 = 64;
+const FIRST: u32 = 0xFF_FFF0;
+/// Of a WRITE.
+const SEGMENTS: u32 = 1024;
+/// Nobody is let have more than so many segments.
+const ENOUGH: u64 = 1 << 14;
+const SEEDS: u8 = 40;
+
+fn pair(withholding_key: Option<[u8; 16]>, recovery: LossRecovery) -> Pair {
+    let window = u64::from(IN_FLIGHT) * (u64::from(MTU) + 60);
+    let cc = CcConfig::new(FixedWindow { window });
+    let config = QpConfig { recovery, cc, ..QpConfig::default() };
+    Pair::with(config, EndpointConfig { withholding_key, ..EndpointConfig::default() })
+}
+
+fn withholding(seed: u8) -> Pair {
+    pair(Some([seed; 16]), LossRecovery::default())
+}
+
+/// What a peer says that has received nothing.
+fn blind_ack(now: Time, cumulative: u64, beyond: &[u64]) -> Ack {
+    Ack {
+        qp: QpId::new(2),
+        token: Token(7),
+        stream: Stream::Requests,
+        cumulative: (u64::from(FIRST) + cumulative) as u32 & 0xFF_FFFF,
+        highest: 0,
+        nak: None,
+        rnr_delay_us: 0,
+        path: PathId::new(0),
+        stamp: now.stamp(),
+        delay_ns: 0,
+        received: 0,
+        duplicates: 0,
+        bitmap: Bitmap::new(beyond.iter().copied().collect()),
+        marks: Marks::default(),
+    }
+}
+
+/// Sends on while `ack` answers; it is told how many segments have arrived as far as the peer says, and how many were
+/// sent by what it can know. Returns how many were sent.
+fn send_on(
+    pair: &mut Pair,
+    mut sent: u64,
+    mut acks: impl FnMut(u64) -> Vec<(u64, Vec<u64>)>,
+) -> u64 {
+    let mut acked = sent;
+    while pair.sender_state() == QpState::ReadyToSend && sent < ENOUGH {
+        pair.completed();
+        pair.keep_writing(SEGMENTS);
+        sent += pair.send_all().len() as u64;
+        for (cumulative, beyond) in acks(acked) {
+            pair.pass(Duration::from_micros(1));
+            pair.ack(&blind_ack(pair.now, cumulative, &beyond));
+            sent += pair.send_all().len() as u64;
+            acked = cumulative;
+        }
+    }
+    sent
+}
+
+#[test]
+fn a_peer_that_acknowledges_blindly_gets_little() {
+    let window = u64::from(IN_FLIGHT);
+    let strides = [1, 7, window / 2, window];
+    let mut most = 0;
+    for (seed, stride) in (0..SEEDS).flat_map(|seed| strides.map(|stride| (seed, stride))) {
+        let mut pair = withholding(seed);
+        let sent = send_on(&mut pair, 0, |acked| vec![(acked + stride, vec![])]);
+        most = most.max(sent);
+        let statuses: Vec<_> = pair.completions().iter().map(|done| done.status).collect();
+        assert_eq!(
+            pair.counters().untrue_acks,
+            1,
+            "seed {seed}, {stride} at a time: {sent} segments"
+        );
+        assert!(!statuses.contains(&Status::Success), "{statuses:?}");
+    }
+    println!("{} bytes at most for acknowledgements of nothing", most * u64::from(MTU));
+    assert!(most <= 64 + window, "{most} segments");
+}
+
+#[test]
+fn who_was_honest_gets_no_more_blindly_than_it_has_received() {
+    let mut most = 0.0_f64;
+    for seed in 0..SEEDS {
+        let mut pair = withholding(seed);
+        let received = 200 + 50 * u64::from(seed);
+        let honest = Link::new(Duration::from_micros(10)).carry(&mut pair, received);
+        let sent = send_on(&mut pair, honest, |acked| vec![(acked + 16, vec![])]);
+        assert_eq!(pair.counters().untrue_acks, 1, "seed {seed}: {sent} segments");
+        let (blind, bound) = (sent - honest, honest + 2 * u64::from(IN_FLIGHT));
+        assert!(blind <= bound, "seed {seed}: {blind} segments blindly after {honest}");
+        most = most.max(blind as f64 / honest as f64);
+    }
+    println!("{most:.2} times as much as it had received, at most");
+}
+
+#[test]
+fn who_guesses_what_is_withheld_is_soon_wrong() {
+    // Leaves out one in nine, moves up to it, and acknowledges it: right if that one is withheld.
+    let mut total = 0;
+    for seed in 0..SEEDS {
+        let mut pair = withholding(seed);
+        total += send_on(&mut pair, 0, |acked| vec![(acked, vec![0x1FE]), (acked + 9, vec![])]);
+        assert_eq!(pair.counters().untrue_acks, 1, "seed {seed}");
+    }
+    let mean = total / u64::from(SEEDS);
+    println!("{} bytes on average for guesses", mean * u64::from(MTU));
+    assert!(mean <= 4 * (64 + u64::from(IN_FLIGHT)), "{mean} segments");
+}
+
+#[test]
+fn acknowledgements_of_what_is_not_sent_yet_are_no_way_to_try() {
+    let mut pair = withholding(1);
+    pair.write(4);
+    assert!(pair.send().len() >= 3);
+    pair.ack(&blind_ack(pair.now, 0, &[0b100_0000]));
+    assert_eq!((pair.counters().untrue_acks, pair.sender_state()), (1, QpState::Error));
+}
+
+#[test]
+fn who_ends_does_not_say_that_a_withheld_segment_has_arrived() {
+    let mut seen = 0;
+    for seed in 0..SEEDS {
+        let mut pair = withholding(seed);
+        pair.write(IN_FLIGHT);
+        let withheld = pair.send().len() < IN_FLIGHT as usize;
+        seen += u32::from(withheld);
+        let requests = (FIRST + IN_FLIGHT) & 0xFF_FFFF;
+        let last = FinalAck { requests, responses: FIRST, refusal: None };
+        let (qp, from, token) = (QpId::new(2), QpId::new(2), Token(7));
+        let kind = ControlKind::Disconnect(last);
+        let disconnect = Control { kind, qp, from, token, stamp: 0 };
+        assert_eq!(pair.control(&disconnect), !withheld, "seed {seed}");
+    }
+    assert!(seen > 0);
+}
+
+/// Carries packets in order, each of which takes so long, one every 100 ns.
+struct Link {
+    delay: Duration,
+    packets: VecDeque<(Time, Sent)>,
+    acks: VecDeque<(Time, Ack)>,
+}
+
+impl Link {
+    fn new(delay: Duration) -> Self {
+        Link { delay, packets: VecDeque::new(), acks: VecDeque::new() }
+    }
+
+    /// So many segments, or some more, leave and arrive. Returns how many.
+    fn carry(mut self, pair: &mut Pair, segments: u64) -> u64 {
+        let mut sent = 0;
+        loop {
+            if sent < segments {
+                pair.keep_writing(segments.min(u64::from(SEGMENTS)) as u32);
+            }
+            for packet in pair.send_all() {
+                let free = self.packets.back().map_or(pair.now + self.delay, |(at, _)| *at);
+                let at = (free + Duration::from_nanos(100)).max(pair.now + self.delay);
+                self.packets.push_back((at, packet));
+                sent += 1;
+            }
+            let next =
+                [self.packets.front().map(|(at, _)| *at), self.acks.front().map(|(at, _)| *at)];
+            let Some(next) = next.into_iter().flatten().min() else { return sent };
+            pair.now = pair.now.max(next);
+            if self.packets.front().is_some_and(|(at, _)| *at <= pair.now) {
+                let (_, packet) = self.packets.pop_front().expect("it is there");
+                let ack = pair.arrive(&packet).map(|ack| (pair.now + self.delay, ack));
+                self.acks.extend(ack);
+            }
+            while self.acks.front().is_some_and(|(at, _)| *at <= pair.now) {
+                let (_, ack) = self.acks.pop_front().expect("it is there");
+                pair.ack(&ack);
+                pair.completed();
+            }
+        }
+    }
+}
+
+#[test]
+fn who_receives_all_pays_nothing() {
+    let delay = Duration::from_micros(10);
+    for recovery in LossRecovery::all() {
+        let [without, with] = [None, Some([3; 16])].map(|key| {
+            let mut pair = pair(key, recovery);
+            let begin = pair.now;
+            Link::new(delay).carry(&mut pair, 1 << 14);
+            let counters = pair.counters();
+            let trouble =
+                [counters.retransmitted, counters.lost, counters.spurious, counters.timeouts];
+            assert_eq!((trouble, counters.untrue_acks), ([0; 4], 0), "{recovery}");
+            pair.now - begin
+        });
+        assert!(with <= without + 4 * delay, "{recovery}: {with:?}, {without:?} before");
+    }
+}
