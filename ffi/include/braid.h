@@ -542,6 +542,8 @@ typedef struct braid_qp_counters {
     uint64_t rnr_naks;
     // Time-outs.
     uint64_t timeouts;
+    // Acknowledgements of what had never left, each of which ended the queue pair.
+    uint64_t untrue_acks;
 } braid_qp_counters;
 
 // A work request for a send queue.

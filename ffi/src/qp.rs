@@ -233,6 +233,8 @@ pub struct braid_qp_counters {
     pub rnr_naks: u64,
     /// Time-outs.
     pub timeouts: u64,
+    /// Acknowledgements of what had never left, each of which ended the queue pair.
+    pub untrue_acks: u64,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers only.
@@ -259,6 +261,7 @@ impl From<QpCounters> for braid_qp_counters {
             acks_received: from.acks_received,
             rnr_naks: from.rnr_naks,
             timeouts: from.timeouts,
+            untrue_acks: from.untrue_acks,
         }
     }
 }
