@@ -8,11 +8,11 @@
 use braid_wire::{Frame, MAX_DATA_HEADER_LEN, Part};
 
 /// Packets of one NIC queue pair or queue pair that may be incomplete at a time; older ones give way.
-const OPEN: usize = 8;
+pub(crate) const OPEN: usize = 8;
 /// Most parts of a packet: what `seen` has room for.
 pub(crate) const MAX_PARTS: usize = 64;
 /// Bytes of the longest packet that there can be: the length of a payload has 16 bits.
-const LONGEST: usize = MAX_DATA_HEADER_LEN + u16::MAX as usize;
+pub(crate) const LONGEST: usize = MAX_DATA_HEADER_LEN + u16::MAX as usize;
 
 /// Which part of which packet.
 #[derive(Clone, Copy, Debug)]
@@ -35,9 +35,10 @@ impl From<&Part> for Which {
 }
 
 /// The incomplete packets of a NIC queue pair or queue pair.
-#[derive(Default)]
 pub(crate) struct Parts {
-    open: [Packet; OPEN],
+    open: Box<[Packet]>,
+    /// Bytes of the longest of them.
+    longest: usize,
 }
 
 /// Invariant: `bytes` has room for `count` parts, and `len` of them are the packet's once the last part is `seen`.
@@ -53,6 +54,22 @@ struct Packet {
 }
 
 impl Parts {
+    /// For so many packets at a time, none longer than so many bytes.
+    pub(crate) fn new(open: usize, longest: usize) -> Self {
+        Parts { open: (0..open).map(|_| Packet::default()).collect(), longest }
+    }
+
+    /// Whether no packet is incomplete.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.iter().all(|packet| packet.seen == 0)
+    }
+
+    /// Bytes that it takes up.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.open.iter().map(|packet| packet.bytes.capacity()).sum()
+    }
+
     /// A part has come; all but the last of a packet are `part_len` long. Returns the packet if that
     /// completes it. A part whose length and place do not fit each other, or the packet's other parts, is ignored.
     pub(crate) fn take(
@@ -63,10 +80,12 @@ impl Parts {
     ) -> Option<&[u8]> {
         let which = which.into();
         let (index, count) = (usize::from(which.index), usize::from(which.count));
-        if !fits(index, count, part.len(), part_len) {
+        let fits_packet = count.saturating_sub(1) * part_len < self.longest;
+        if !fits_packet || !fits(index, count, part.len(), part_len) {
             return None;
         }
-        let packet = &mut self.open[which.serial as usize % OPEN];
+        let place = which.serial as usize % self.open.len();
+        let packet = &mut self.open[place];
         if packet.seen == 0 || packet.serial != which.serial || packet.count != which.count {
             packet.begin(which, part_len);
         }
@@ -78,7 +97,7 @@ impl Parts {
 fn fits(index: usize, count: usize, len: usize, part_len: usize) -> bool {
     let is_last = index + 1 == count;
     let full = if is_last { 1..=part_len } else { part_len..=part_len };
-    index < count && count <= MAX_PARTS && full.contains(&len) && (count - 1) * part_len < LONGEST
+    index < count && count <= MAX_PARTS && full.contains(&len)
 }
 
 impl Packet {
@@ -123,7 +142,7 @@ mod tests {
     #[test]
     fn parts_make_a_packet_in_whatever_order() {
         for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
-            let mut parts = Parts::default();
+            let mut parts = Parts::new(OPEN, LONGEST);
             let mut whole = None;
             for (step, index) in order.into_iter().enumerate() {
                 let bytes: &[u8] = [&b"abcd"[..], b"efgh", b"ij"][usize::from(index)];
@@ -136,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_holds_up_nobody() {
-        let mut parts = Parts::default();
+        let mut parts = Parts::new(OPEN, LONGEST);
         assert_eq!(take(&mut parts, 1, 0, b"abcd"), None);
         for (index, bytes) in [(0, b"ABCD"), (1, b"EFGH")] {
             assert_eq!(take(&mut parts, 2, index, bytes), None);
@@ -151,7 +170,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_wrong_length_are_refused() {
-        let mut parts = Parts::default();
+        let mut parts = Parts::new(OPEN, LONGEST);
         assert_eq!(take(&mut parts, 1, 0, b"abc"), None);
         assert_eq!(take(&mut parts, 1, 2, b"abcde"), None);
         let huge = Frame::packet(PathId::new(0), None).part(1, 200, 255);
@@ -161,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_part_that_comes_again_changes_nothing() {
-        let mut parts = Parts::default();
+        let mut parts = Parts::new(OPEN, LONGEST);
         for bytes in [&b"ij"[..], b"IJKL", b"I"] {
             assert_eq!(take(&mut parts, 7, 2, bytes), None);
         }
@@ -172,7 +191,7 @@ mod tests {
 
     #[test]
     fn no_packet_is_longer_than_a_segment_can_be() {
-        let mut parts = Parts::default();
+        let mut parts = Parts::new(OPEN, LONGEST);
         let part = vec![1; 4080];
         for (count, is_taken) in [(16, true), (17, true), (18, false), (64, false)] {
             let frame = Frame::packet(PathId::new(0), None).part(count.into(), 0, count);
@@ -214,7 +233,8 @@ mod tests {
     fn frames_of_a_peer_that_lies_make_no_packet_but_of_what_came_first() {
         for seed in 0..64 {
             let mut random = rand_pcg::Pcg32::seed_from_u64(seed);
-            let (mut parts, mut model, mut whole) = (Parts::default(), Model::default(), 0);
+            let (mut parts, mut model, mut whole) =
+                (Parts::new(OPEN, LONGEST), Model::default(), 0);
             for step in 0..4_000 {
                 let mut below = |end: u32| random.random_range(0..end);
                 let serial = [below(4), below(64), 0xFF_FFFF - below(4)][below(3) as usize];

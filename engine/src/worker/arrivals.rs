@@ -142,8 +142,7 @@ impl Arrivals<'_> {
         if self.bound(received.from, part.qp, part.token).is_none() {
             return;
         }
-        let Some(entry) = self.qps.get(part.qp) else { return };
-        let Some(whole) = entry.take_part(part, bytes) else { return };
+        let Some(whole) = self.qps.take_part(part, bytes, self.peers) else { return };
         match Packet::decode(&whole) {
             Ok(Packet::Data(header, payload)) => self.data(received, &header, payload),
             _ => self.counters.malformed.add(1),

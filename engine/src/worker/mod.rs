@@ -12,6 +12,7 @@ mod outbox;
 mod peers;
 mod qps;
 mod reachability;
+mod reassembly;
 mod set_up;
 
 use std::net::SocketAddr;

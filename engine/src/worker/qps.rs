@@ -8,17 +8,18 @@ use braid_transport::{
     Accepted, Completion, PostError, QpCounters, QpSlot, QpState, QueuePair, RecvWr, Remote,
     SendWr, Status,
 };
-use braid_wire::{Crc, PART_LEN, Part, QpId, Time, Token};
+use braid_wire::{Crc, Part, QpId, Time, Token};
 
 use super::peers::Peers;
+use super::reassembly::Reassembly;
 use crate::cq::CqShared;
-use crate::parts::Parts;
 use crate::qp::{Asked, QpShared};
 
 /// By index, the low 16 bits of the number.
 #[derive(Default)]
 pub(crate) struct QpTable {
     entries: Vec<Option<Box<QpEntry>>>,
+    reassembly: Reassembly,
 }
 
 /// One queue pair as its worker sees it.
@@ -35,8 +36,6 @@ pub(crate) struct QpEntry {
     pub(crate) remote_addr: Option<SocketAddr>,
     /// What it was accepted for.
     pub(crate) accepted: Option<Accepted>,
-    /// Incomplete packets that come in parts; made for the first.
-    parts: Option<Box<Parts>>,
     sends: VecDeque<Outstanding>,
     recvs: u32,
     /// What ends from now on is forgotten: it is being reset or destroyed.
@@ -73,7 +72,9 @@ impl QpTable {
     }
 
     pub(crate) fn remove(&mut self, index: usize) -> Option<Box<QpEntry>> {
-        self.entries.get_mut(index)?.take()
+        let entry = self.entries.get_mut(index)?.take();
+        entry.iter().for_each(|entry| self.reassembly.forget(entry.shared.id));
+        entry
     }
 
     pub(crate) fn at(&mut self, index: usize) -> Option<&mut QpEntry> {
@@ -90,6 +91,22 @@ impl QpTable {
         self.get(id).filter(|entry| entry.token == token)
     }
 
+    /// A part of a packet for a connected queue pair has come. Returns the packet if that completes it.
+    pub(crate) fn take_part(
+        &mut self,
+        part: &Part,
+        bytes: &[u8],
+        peers: &Peers,
+    ) -> Option<Vec<u8>> {
+        let mtu = self.get(part.qp)?.remote(peers)?.mtu;
+        self.reassembly.take(part, bytes, mtu)
+    }
+
+    /// What is incomplete for this queue pair is of an earlier connection.
+    pub(crate) fn forget_parts(&mut self, id: QpId) {
+        self.reassembly.forget(id);
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &QpEntry> {
         self.entries.iter().filter_map(|entry| entry.as_deref())
     }
@@ -104,22 +121,10 @@ impl QpEntry {
             crc: Crc::On,
             remote_addr: None,
             accepted: None,
-            parts: None,
             sends: VecDeque::new(),
             recvs: 0,
             muted: false,
         }
-    }
-
-    /// A part of a packet has come. Returns the packet if that completes it.
-    pub(crate) fn take_part(&mut self, part: &Part, bytes: &[u8]) -> Option<Vec<u8>> {
-        let parts = self.parts.get_or_insert_default();
-        parts.take(part, bytes, PART_LEN).map(<[u8]>::to_vec)
-    }
-
-    /// What is incomplete is of an earlier connection.
-    pub(crate) fn forget_parts(&mut self) {
-        self.parts = None;
     }
 
     /// Its peer and its place there, if it is connected.

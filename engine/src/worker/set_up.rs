@@ -156,9 +156,10 @@ impl Worker {
         let slot = endpoint.adopt(now, *qp, remote, paths);
         entry.place = Place::Bound { peer, slot };
         entry.crc = remote.crc;
-        entry.forget_parts();
         entry.remote_addr = Some(addr);
         entry.mirror_state(&self.peers);
         tracing::info!(qp = %entry.shared.id, %addr, remote = %theirs.qp, mtu = remote.mtu, "connected");
+        let id = entry.shared.id;
+        self.qps.forget_parts(id);
     }
 }

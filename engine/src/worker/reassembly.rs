@@ -1,0 +1,92 @@
+//! Packets that come in parts, of all queue pairs of a worker, and the memory that they may take up.
+
+use std::collections::HashMap;
+
+use braid_wire::{MAX_DATA_HEADER_LEN, PART_LEN, Part, QpId};
+
+use crate::parts::{OPEN, Parts};
+
+/// So many queue pairs may have [`OPEN`] incomplete packets each; those that come later have one. So peers that begin
+/// packets and never end them take up one packet for each connection, and connections of others still get theirs
+/// through: the parts of a packet leave one after the other, and on one path they arrive so.
+const MANY: usize = 32;
+
+/// By queue pair; those that have no incomplete packet are not in it.
+#[derive(Default)]
+pub(crate) struct Reassembly {
+    incomplete: HashMap<QpId, Parts>,
+}
+
+impl Reassembly {
+    /// A part of a packet has come, for a queue pair whose packets carry up to `mtu` bytes of payload. Returns the packet
+    /// if that completes it.
+    pub(crate) fn take(&mut self, part: &Part, bytes: &[u8], mtu: u16) -> Option<Vec<u8>> {
+        let open = if self.incomplete.len() < MANY { OPEN } else { 1 };
+        let longest = MAX_DATA_HEADER_LEN + usize::from(mtu);
+        let parts = self.incomplete.entry(part.qp).or_insert_with(|| Parts::new(open, longest));
+        let whole = parts.take(part, bytes, PART_LEN).map(<[u8]>::to_vec);
+        if parts.is_empty() {
+            self.incomplete.remove(&part.qp);
+        }
+        whole
+    }
+
+    /// What is incomplete for this queue pair is dropped.
+    pub(crate) fn forget(&mut self, id: QpId) {
+        self.incomplete.remove(&id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_wire::Token;
+
+    use super::*;
+
+    const MTU: u16 = 8928;
+
+    fn part(qp: u32, serial: u32, index: u8, count: u8) -> Part {
+        Part { qp: QpId::new(qp), token: Token(1), serial, index, count }
+    }
+
+    fn held(reassembly: &Reassembly) -> usize {
+        reassembly.incomplete.values().map(Parts::held).sum()
+    }
+
+    #[test]
+    fn connections_that_never_end_their_packets_hold_one_each() {
+        const LIARS: u32 = 2000;
+        let mut reassembly = Reassembly::default();
+        for serial in 0..64 {
+            for qp in 0..LIARS {
+                reassembly.take(&part(qp, serial, 0, 8), &[1; PART_LEN], MTU);
+            }
+        }
+        let packet = 8 * PART_LEN;
+        let most = (MANY * OPEN + LIARS as usize) * packet;
+        assert!(held(&reassembly) <= most, "{} bytes, at most {most}", held(&reassembly));
+        let whole = (0..8)
+            .filter_map(|index| reassembly.take(&part(LIARS, 0, index, 8), &[2; PART_LEN], MTU))
+            .collect::<Vec<_>>();
+        assert_eq!(whole, [vec![2; packet]], "an honest connection gets its packet through");
+        for qp in 0..LIARS {
+            reassembly.forget(QpId::new(qp));
+        }
+        assert_eq!(held(&reassembly), 0);
+    }
+
+    #[test]
+    fn no_packet_is_longer_than_what_was_agreed_on() {
+        let mut reassembly = Reassembly::default();
+        assert_eq!(reassembly.take(&part(1, 0, 0, 9), &[1; PART_LEN], MTU), None);
+        assert_eq!(held(&reassembly), 0);
+    }
+
+    #[test]
+    fn nothing_is_kept_of_what_is_complete() {
+        let mut reassembly = Reassembly::default();
+        assert!(reassembly.take(&part(1, 0, 0, 2), &[1; PART_LEN], MTU).is_none());
+        assert!(reassembly.take(&part(1, 0, 1, 2), &[1; 7], MTU).is_some());
+        assert_eq!(held(&reassembly), 0);
+    }
+}
