@@ -4,6 +4,7 @@
 //! first event at or after the instant that is due; in a busy network that is nanoseconds later.
 
 use crate::fabric::Fabric;
+use crate::port::Port;
 use crate::simulation::{RunError, Simulation};
 use crate::time::Ps;
 use crate::topology::PortId;
@@ -15,6 +16,22 @@ pub enum Quantity {
     Queued,
     /// Bytes of frames put on its link since the probe looked last.
     Carried,
+    /// Packets put on its link since then.
+    Packets,
+    /// Packets marked at its queue since then.
+    Marked,
+}
+
+impl Quantity {
+    /// As it stands: what is in the queue, or the sum since the run began.
+    fn of(self, port: &Port) -> u64 {
+        match self {
+            Quantity::Queued => port.bytes,
+            Quantity::Carried => port.sent.bytes,
+            Quantity::Packets => port.sent.packets,
+            Quantity::Marked => port.marked,
+        }
+    }
 }
 
 /// Where a probe's readings go: the instant, the group's number, a value per port of the group.
@@ -26,7 +43,7 @@ pub struct Probe<'a> {
     due: Ps,
     quantity: Quantity,
     groups: Vec<Vec<PortId>>,
-    /// By group and port: what had been carried when it looked last.
+    /// By group and port: the sum when it looked last.
     before: Vec<Vec<u64>>,
     values: Vec<u64>,
     reader: Reader<'a>,
@@ -66,12 +83,10 @@ impl<'a> Probe<'a> {
             for (group, ports) in self.groups.iter().enumerate() {
                 self.values.clear();
                 for (port, before) in ports.iter().zip(&mut self.before[group]) {
+                    let value = self.quantity.of(&fabric.ports[port.index()]);
                     self.values.push(match self.quantity {
-                        Quantity::Queued => fabric.ports[port.index()].bytes,
-                        Quantity::Carried => {
-                            let carried = fabric.ports[port.index()].sent.bytes;
-                            carried - std::mem::replace(before, carried)
-                        }
+                        Quantity::Queued => value,
+                        _ => value - std::mem::replace(before, value),
                     });
                 }
                 (self.reader)(self.due, group, &self.values);
@@ -100,7 +115,7 @@ pub fn run(simulation: &mut Simulation, probes: &mut [Probe<'_>]) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::{Buffer, NetworkConfig};
+    use crate::fabric::{Buffer, Marking, NetworkConfig, When};
     use crate::frames::Frames;
     use crate::host::HostConfig;
     use crate::simulation::Plan;
@@ -149,6 +164,35 @@ mod tests {
         assert!((grown - 250_000.0).abs() < 5_000.0, "{readings:?}");
         let most = readings.iter().map(|(_, queued)| *queued).max().unwrap();
         assert!(most > 800_000 && readings.last().unwrap().1 < 125_000, "{readings:?}");
+    }
+
+    /// Of two senders' packets the last hop marks those that meet more than 100 KB there.
+    #[test]
+    fn packets_and_marks_are_read_link_by_link() {
+        let groups = Groups::new(8, vec![vec![0, 2, 4]]).unwrap();
+        let mut plan = plan(incast(&groups, 1_000_000).unwrap());
+        plan.network.marking =
+            Some(Marking { low: 100_000, high: 100_000, most: 1.0, when: When::Leaving, of: None });
+        let mut simulation = Simulation::new(plan);
+        let ports = vec![vec![last_hop(&simulation, 0)], vec![last_hop(&simulation, 3)]];
+        let every = Ps::from_micros(10);
+        let mut sums = [[0; 2]; 2];
+        let [packets, marked] = &mut sums;
+        let mut probes = [
+            Probe::new(every, Quantity::Packets, ports.clone(), |_, link, new| {
+                packets[link] += new[0]
+            }),
+            Probe::new(every, Quantity::Marked, ports, |_, link, new| marked[link] += new[0]),
+        ];
+        run(&mut simulation, &mut probes).unwrap();
+        drop(probes);
+        let [packets, marked] = sums;
+        assert_eq!((packets[1], marked[1]), (0, 0), "nobody sends to interface 3");
+        // A queue of 1 MB builds up and drains: of 2000 packets 200 leave before it is long, and 100 after.
+        assert!(
+            packets[0] > 1_900 && (1_600..1_900).contains(&marked[0]),
+            "{packets:?} {marked:?}"
+        );
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn network(rng: &mut Pcg64Mcg) -> NetworkConfig {
         _ => Buffer::PerPort { bytes: tight },
     };
     let when = if rng.random() { When::Joining } else { When::Leaving };
-    let marking = Marking { low: 5_000, high: 50_000, most: 0.2, when };
+    let marking = Marking { low: 5_000, high: 50_000, most: 0.2, when, of: None };
     NetworkConfig {
         frames: Frames {
             payload: *[1_000, 4_096].choose(rng).unwrap(),

@@ -31,7 +31,7 @@ impl Fabric {
             && packet.is_data()
             && !marked
         {
-            marked = marking.marks(it.bytes, &mut self.rng);
+            marked = marking.marks(it.bytes, it.rate, &mut self.rng);
             it.marked += u64::from(marked);
         }
         if it.admit(packet, self.config.control_first) {

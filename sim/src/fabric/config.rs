@@ -5,6 +5,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::frames::Frames;
 use crate::switch::Policy;
+use crate::time::Rate;
 
 /// How much may wait.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -44,11 +45,17 @@ pub struct Marking {
     pub most: f64,
     /// When.
     pub when: When,
+    /// The thresholds are those of a link of this speed, and in proportion those of others; `None`: they hold for all.
+    pub of: Option<Rate>,
 }
 
 impl Marking {
-    /// Whether a packet that meets `queued` bytes is marked.
-    pub fn marks(&self, queued: u64, rng: &mut Pcg64Mcg) -> bool {
+    /// Whether a packet that meets `queued` bytes at a link of this speed is marked.
+    pub fn marks(&self, queued: u64, rate: Rate, rng: &mut Pcg64Mcg) -> bool {
+        let queued = self.of.map_or(queued, |of| {
+            let scaled = u128::from(queued) * u128::from(of.bps()) / u128::from(rate.bps());
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        });
         if queued <= self.low {
             return false;
         }
@@ -104,5 +111,24 @@ impl NetworkConfig {
             policy,
             control_hashed: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn thresholds_follow_the_speed_of_the_link_if_they_are_of_one() {
+        let of = Some(Rate::from_gbps(100));
+        let marking = Marking { low: 400, high: 400, most: 1.0, when: When::Leaving, of };
+        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let mut marks =
+            |marking: Marking, bytes, gbps| marking.marks(bytes, Rate::from_gbps(gbps), &mut rng);
+        assert!(!marks(marking, 400, 100) && marks(marking, 401, 100));
+        assert!(!marks(marking, 200, 50) && marks(marking, 201, 50));
+        assert!(!marks(Marking { of: None, ..marking }, 400, 50));
     }
 }

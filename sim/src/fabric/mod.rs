@@ -143,7 +143,7 @@ impl Fabric {
             && is_data
             && !marked
         {
-            marked = marking.marks(it.bytes, &mut self.rng);
+            marked = marking.marks(it.bytes, it.rate, &mut self.rng);
             it.marked += u64::from(marked);
         }
         let frame = self.speeds.frame(it.speed, packet, self.config.frames.gap, events);

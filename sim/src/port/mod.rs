@@ -85,7 +85,7 @@ impl Port {
     }
 
     fn new(topology: &Topology, port: PortId, speeds: &mut Speeds) -> Port {
-        let cable = &topology.cables[port.cable()];
+        let (cable, rate) = (&topology.cables[port.cable()], topology.rate(port));
         Port {
             sending: None,
             data: Queue::EMPTY,
@@ -97,10 +97,10 @@ impl Port {
             busy_time: Ps::ZERO,
             control: Queue::EMPTY,
             from: topology.ends(port).0,
-            speed: speeds.find(cable.rate, cable.delay),
+            speed: speeds.find(rate, cable.delay),
             paused: false,
             marked: 0,
-            rate: cable.rate,
+            rate,
             delay: cable.delay,
             held: 0,
             told_to_stop: false,

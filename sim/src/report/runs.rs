@@ -68,5 +68,5 @@ fn lower_bound(plan: &Plan) -> crate::time::Ps {
     // The bound counts an acknowledgement per packet. Where there are fewer, none is counted.
     let (ack, gap) = if plan.host.ack_every == 1 { (frames.ack, frames.gap) } else { (0, 0) };
     let frames = Frames { ack, gap, ..frames };
-    bounds::of_workload(&frames, &plan.topology, &plan.workload)
+    bounds::of_workload(&frames, &bounds::at_best(&plan.topology, &plan.changes), &plan.workload)
 }

@@ -36,7 +36,7 @@ impl FailureKeys {
         let until = self.until.map(|Said(until)| until);
         let mut changes = Vec::new();
         for cable in self.cables(topology, seed)? {
-            let usual = topology.cables[cable as usize].rate;
+            let usual = topology.cables[cable as usize].up;
             if self.rate.is_some_and(|Said(rate)| rate > usual) {
                 let usual = usual.bps();
                 return Err(format!(
@@ -74,7 +74,7 @@ impl FailureKeys {
         match self.rate {
             None => Change::Cable { cable, up: works },
             Some(Said(rate)) => {
-                let usual = topology.cables[cable as usize].rate;
+                let usual = topology.cables[cable as usize].up;
                 Change::Speed { cable, rate: if works { usual } else { rate } }
             }
         }

@@ -117,6 +117,7 @@ impl Model {
                     high: 400_000,
                     most: 0.2,
                     when: When::Joining,
+                    of: None,
                 }),
                 // Nor where links are stopped: far from the threshold of drops.
                 pause: Some(Pause { stop: 1_000_000, go: 900_000 }),
@@ -133,6 +134,7 @@ impl Model {
                     high: 20 * 4160,
                     most: 1.0,
                     when: When::Leaving,
+                    of: None,
                 }),
                 pause: None,
                 control_first: true,
@@ -180,7 +182,7 @@ impl Model {
 }
 
 fn threshold(bytes: u64) -> Option<Marking> {
-    Some(Marking { low: bytes, high: bytes, most: 1.0, when: When::Leaving })
+    Some(Marking { low: bytes, high: bytes, most: 1.0, when: When::Leaving, of: None })
 }
 
 fn policy(name: &str) -> super::SwitchPolicy {

@@ -184,7 +184,7 @@ impl MarkingKeys {
         }
         let most = self.most.map_or(1.0, |Said(Share(most))| most);
         let when = self.when.map_or(When::Joining, |Said(when)| when);
-        Ok(Some(Marking { low, high, most, when }))
+        Ok(Some(Marking { low, high, most, when, of: None }))
     }
 }
 

@@ -99,11 +99,11 @@ fn every_key_arrives_in_the_plan() {
     let Plan { topology, network, host, workload, changes, limit, .. } = scenario.plan(3).unwrap();
     assert_eq!(limit, Ps::from_micros(1000));
     assert_eq!((topology.nics.len(), topology.cables.len()), (8, 8 + 4 * 2 * 2));
-    assert_eq!(topology.cables[0].rate, Rate::from_gbps(100));
-    assert_eq!(topology.cables[8].rate, Rate::from_gbps(400));
+    assert_eq!(topology.cables[0].up, Rate::from_gbps(100));
+    assert_eq!(topology.cables[8].down, Rate::from_gbps(400));
     assert_eq!(network.frames, Frames { payload: 1000, header: 62, ack: 64, gap: 20 });
     assert_eq!(network.buffer, Buffer::Shared { bytes: 12_000_000, alpha: 1.0 });
-    let marking = Marking { low: 10_620, high: 400_000, most: 0.2, when: When::Joining };
+    let marking = Marking { low: 10_620, high: 400_000, most: 0.2, when: When::Joining, of: None };
     assert_eq!(network.marking, Some(marking));
     assert_eq!(network.pause, Some(Pause { stop: 100_000, go: 90_000 }));
     assert!(network.control_first && network.control_hashed && !network.trim);

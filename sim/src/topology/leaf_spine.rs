@@ -140,7 +140,8 @@ mod tests {
         let mut topology = small().build().unwrap();
         let slow = Rate::from_gbps(50);
         topology.set_rate(Node::Switch(0), Node::Switch(3), slow).unwrap();
-        let slowed = topology.cables.iter().filter(|cable| cable.rate == slow).count();
+        let slowed =
+            topology.cables.iter().filter(|cable| (cable.up, cable.down) == (slow, slow)).count();
         assert_eq!(slowed, 2);
         let refused = topology.set_rate(Node::Switch(0), Node::Switch(1), slow).unwrap_err();
         assert_eq!(refused, TopologyError::NoCable { low: Node::Switch(0), high: Node::Switch(1) });

@@ -66,8 +66,10 @@ pub struct Cable {
     pub low: Node,
     /// The end farther from them.
     pub high: Node,
-    /// Speed in each direction.
-    pub rate: Rate,
+    /// Speed from the low end to the high one.
+    pub up: Rate,
+    /// Speed from the high end to the low one.
+    pub down: Rate,
     /// How long a bit is under way.
     pub delay: Ps,
 }
@@ -174,18 +176,39 @@ impl Topology {
         }
     }
 
+    /// The ports by which a node sends straight to another, in the order of its cables.
+    pub fn ports_between(&self, from: Node, to: Node) -> impl Iterator<Item = PortId> + '_ {
+        self.ports_of(from).filter(move |port| self.ends(*port).1 == to)
+    }
+
+    /// Speed of one direction of a cable.
+    pub fn rate(&self, port: PortId) -> Rate {
+        let cable = &self.cables[port.cable()];
+        if port.is_up() { cable.up } else { cable.down }
+    }
+
+    /// Sets the speed of one direction of a cable.
+    pub fn set_port_rate(&mut self, port: PortId, rate: Rate) {
+        let cable = &mut self.cables[port.cable()];
+        match port.is_up() {
+            true => cable.up = rate,
+            false => cable.down = rate,
+        }
+    }
+
     /// Sets the speed of all cables between two neighbours, in both directions.
     ///
     /// # Errors
     /// There is no cable from `low` up to `high`.
     pub fn set_rate(&mut self, low: Node, high: Node, rate: Rate) -> Result<(), TopologyError> {
-        let mut between = self
-            .cables
-            .iter_mut()
-            .filter(|cable| (cable.low, cable.high) == (low, high))
-            .peekable();
-        between.peek().ok_or(TopologyError::NoCable { low, high })?;
-        between.for_each(|cable| cable.rate = rate);
+        let up: Vec<PortId> = self.ports_between(low, high).filter(|port| port.is_up()).collect();
+        if up.is_empty() {
+            return Err(TopologyError::NoCable { low, high });
+        }
+        for port in up {
+            self.set_port_rate(port, rate);
+            self.set_port_rate(port.reverse(), rate);
+        }
         Ok(())
     }
 
@@ -200,6 +223,6 @@ impl Topology {
     }
 
     fn add_cable(&mut self, low: Node, high: Node, rate: Rate, delay: Ps) {
-        self.cables.push(Cable { low, high, rate, delay });
+        self.cables.push(Cable { low, high, up: rate, down: rate, delay });
     }
 }

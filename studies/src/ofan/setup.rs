@@ -188,6 +188,7 @@ impl Setup {
                 high: bytes,
                 most: 1.0,
                 when: When::Leaving,
+                of: None,
             }),
             control_first: false,
             ..NetworkConfig::plain(frames, buffer, self.scheme.policy(self.buffer))

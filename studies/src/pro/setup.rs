@@ -26,7 +26,8 @@ const BUFFER: Buffer = Buffer::Shared { bytes: 100_000_000, alpha: 1.0 };
 /// Links are stopped by the dynamic threshold alone.
 const PAUSE: Pause = Pause { stop: u64::MAX, go: u64::MAX };
 /// Kmin, Kmax and Pmax.
-const MARKING: Marking = Marking { low: 100_000, high: 400_000, most: 0.2, when: When::Leaving };
+const MARKING: Marking =
+    Marking { low: 100_000, high: 400_000, most: 0.2, when: When::Leaving, of: None };
 /// Between two looks of adaptive routing.
 const LOOK: Ps = Ps::from_micros(1);
 /// The retransmission time-out.

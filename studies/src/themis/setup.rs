@@ -138,7 +138,7 @@ impl Setup {
         let frames = Frames { payload: self.payload, header: HEADER, ack: ACK, gap: 0 };
         let buffer = Buffer::Shared { bytes: SWITCH_BUFFER, alpha: 1.0 };
         NetworkConfig {
-            marking: Some(Marking { low, high, most: MARKING_MOST, when: When::Leaving }),
+            marking: Some(Marking { low, high, most: MARKING_MOST, when: When::Leaving, of: None }),
             ..NetworkConfig::plain(frames, buffer, self.policy())
         }
     }

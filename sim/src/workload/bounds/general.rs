@@ -1,5 +1,7 @@
 //! A bound for any workload.
 
+use super::cuts::{Cuts, Sent};
+use super::journey::{Journey, Load};
 use super::{Path, delivery, lone_flow};
 use crate::frames::Frames;
 use crate::time::{Ps, Rate};
@@ -10,16 +12,17 @@ use crate::workload::{Message, Start, Workload};
 ///
 /// - for each message, the earliest that it can start, given what it waits for, and its time alone;
 /// - for each interface and direction, what it cannot start before some instant, then all of that back to
-///   back, then the shortest time until the last of it is acknowledged.
+///   back, then the shortest time until the last of it is acknowledged;
+/// - the same for each edge switch and each pod, of all that leaves it or comes into it, over its cables together.
 ///
-/// It holds whatever hosts and switches do, so contention within the fabric does not count, and it may be
-/// out of reach. Routes are of the length that the topology gives them, over links as fast as its fastest and
-/// as short as its shortest; only the interfaces' own links count at their own speed.
+/// It holds whatever hosts and switches do, so no other contention within the fabric counts, and it may be out of
+/// reach. Routes are of the length that the topology gives them, over links as fast as its fastest and as short as
+/// its shortest; what many messages share counts at its own speed.
 ///
 /// # Panics
 /// If the workload fails [`Workload::check`] for this topology.
 pub fn of_workload(frames: &Frames, topology: &Topology, workload: &Workload) -> Ps {
-    let mut links = Links::new(topology);
+    let (mut links, mut cuts) = (Links::new(topology), Cuts::new(topology));
     let route = best_link(topology);
     let mut delivered: Vec<Ps> = Vec::with_capacity(workload.messages.len());
     let mut longest = Ps::ZERO;
@@ -34,15 +37,20 @@ pub fn of_workload(frames: &Frames, topology: &Topology, workload: &Workload) ->
         let path = Path { hops: hops(topology, message.src, message.dst), ..route };
         delivered.push(start + delivery(frames, &path, message.bytes));
         longest = longest.max(start + lone_flow(frames, &path, message.bytes));
-        links.carry(frames, &path, message, start);
+        let (src, dst, bytes) = (message.src, message.dst, message.bytes);
+        let [data, acks] = journeys(frames, &path, message, start);
+        links.carry(src, dst, &data, |rate| frames.data_time(rate, bytes));
+        links.carry(dst, src, &acks, |rate| frames.ack_time(rate, bytes));
+        cuts.carry(src, dst, &data, Sent::data(frames, message));
+        cuts.carry(dst, src, &acks, Sent::acks(frames, message));
     }
-    longest.max(links.least(frames))
+    longest.max(links.least(frames)).max(cuts.least(frames))
 }
 
 /// The links of the interfaces.
 struct Links {
-    /// By interface.
-    rates: Vec<Rate>,
+    /// By interface, of its link up and of that down.
+    rates: Vec<[Rate; 2]>,
     /// By interface, what it sends.
     up: Vec<Load>,
     /// By interface, what it receives.
@@ -51,73 +59,48 @@ struct Links {
 
 impl Links {
     fn new(topology: &Topology) -> Links {
-        let mut rates = vec![Rate::from_bps(1); topology.nics.len()];
+        let mut rates = vec![[Rate::from_bps(1); 2]; topology.nics.len()];
         for cable in &topology.cables {
             if let Node::Nic(nic) = cable.low {
-                rates[nic as usize] = cable.rate;
+                rates[nic as usize] = [cable.up, cable.down];
             }
         }
         let idle = vec![Load::default(); rates.len()];
         Links { rates, up: idle.clone(), down: idle }
     }
 
-    /// A message's data and acknowledgements on the four links at its ends. Which packet is first or last is
-    /// the hosts' affair, so the shortest counts on the way there and back.
-    fn carry(&mut self, frames: &Frames, path: &Path, message: &Message, start: Ps) {
-        let (src, dst) = (message.src as usize, message.dst as usize);
-        let terms = frames.terms(path);
-        let shortest = path.rate.time_for(frames.last(message.bytes));
-        let (data_on, ack_on) = (shortest * terms.switches, terms.ack * terms.switches);
-        let to_last_switch = terms.propagation - path.delay;
-        let answer = terms.ack + ack_on + terms.propagation;
-
-        let data = |nic: usize| frames.data_time(self.rates[nic], message.bytes);
-        let at_last_switch = start + data_on + to_last_switch;
-        self.up[src].add(start, data(src), data_on + terms.propagation + answer);
-        self.down[dst].add(at_last_switch, data(dst), path.delay + answer);
-
-        let acks = |nic: usize| frames.ack_time(self.rates[nic], message.bytes);
-        let first_came = at_last_switch + shortest + path.delay;
-        self.up[dst].add(first_came, acks(dst), ack_on + terms.propagation);
-        self.down[src].add(first_came + ack_on + to_last_switch, acks(src), path.delay);
+    /// Packets that keep a link of this speed for so long, on the two links at their ends.
+    fn carry(&mut self, src: u32, dst: u32, journey: &Journey, time: impl Fn(Rate) -> Ps) {
+        let (src, dst) = (src as usize, dst as usize);
+        let ((from, then), takes) = (journey.on_link(1), time(self.rates[src][0]));
+        self.up[src].add(from, takes, then);
+        let ((from, then), takes) = (journey.on_link(journey.hops), time(self.rates[dst][1]));
+        self.down[dst].add(from, takes, then);
     }
 
     fn least(self, frames: &Frames) -> Ps {
-        let gaps = self.rates.into_iter().map(|rate| rate.time_for(frames.gap));
-        let both = self.up.into_iter().zip(self.down).zip(gaps);
-        both.map(|((up, down), gap)| up.least(gap).max(down.least(gap))).max().unwrap_or(Ps::ZERO)
+        let loads = self.up.into_iter().zip(self.down).zip(self.rates);
+        let loads =
+            loads.flat_map(|((up, down), [rate_up, rate_down])| [(up, rate_up), (down, rate_down)]);
+        loads.map(|(load, rate)| load.least(rate.time_for(frames.gap))).max().unwrap_or(Ps::ZERO)
     }
 }
 
-/// What one link must carry.
-#[derive(Clone, Default)]
-struct Load {
-    /// No earlier than; for how long, gaps included; after it, at least.
-    parts: Vec<(Ps, Ps, Ps)>,
-}
-
-impl Load {
-    fn add(&mut self, from: Ps, takes: Ps, then: Ps) {
-        self.parts.push((from, takes, then));
-    }
-
-    /// When the last of it can be over: for some instant, whatever comes no earlier than that, one after
-    /// another, the gap after the last left out.
-    fn least(mut self, gap: Ps) -> Ps {
-        self.parts.sort_unstable_by_key(|(from, ..)| std::cmp::Reverse(*from));
-        let (mut takes, mut then, mut least) = (Ps::ZERO, Ps::NEVER, Ps::ZERO);
-        for (from, part, after) in self.parts {
-            takes += part;
-            then = then.min(after);
-            least = least.max((from + takes + then).since(gap));
-        }
-        least
-    }
+/// A message's data on its way there, and its acknowledgements on their way back. Which packet is first or last is the
+/// hosts' affair, so the shortest counts.
+fn journeys(frames: &Frames, path: &Path, message: &Message, start: Ps) -> [Journey; 2] {
+    let terms = frames.terms(path);
+    let (delay, hops) = (path.delay, path.hops);
+    let answer = (terms.ack + delay) * u64::from(hops);
+    let shortest = path.rate.time_for(frames.last(message.bytes));
+    let data = Journey { start, shortest, delay, hops, after: answer };
+    let start = data.first_came();
+    [data, Journey { start, shortest: terms.ack, delay, hops, after: Ps::ZERO }]
 }
 
 /// The speed of the fastest cable and the delay of the shortest.
 fn best_link(topology: &Topology) -> Path {
-    let rate = topology.cables.iter().map(|cable| cable.rate).max();
+    let rate = topology.cables.iter().map(|cable| cable.up.max(cable.down)).max();
     let delay = topology.cables.iter().map(|cable| cable.delay).min();
     Path { rate: rate.unwrap_or(Rate::from_bps(1)), delay: delay.unwrap_or(Ps::ZERO), hops: 1 }
 }
@@ -136,7 +119,9 @@ mod tests {
     use super::super::tests::{MIB, OFAN, SIX, UEC};
     use super::super::{all_to_all, permutation};
     use super::*;
-    use crate::topology::FatTree;
+    use crate::simulation::Change;
+    use crate::topology::{FatTree, LeafSpine};
+    use crate::workload::bounds::at_best;
     use crate::workload::{Fsdp, Groups, Pairs, StartOrder};
     use crate::workload::{
         all_to_all as everybody, incast, permutation as permuted, ring_all_reduce,
@@ -200,6 +185,66 @@ mod tests {
         };
         let (bare, busy) = (time(&plan), time(&Fsdp { compute: pause, ..plan.clone() }));
         assert_eq!(busy, bare + pause * 2);
+    }
+
+    /// Four hosts below each of two leaves, 100 Gb/s everywhere but 50 Gb/s from leaf 0 to spine 1.
+    fn with_a_slow_uplink() -> Topology {
+        let rate = Rate::from_gbps(100);
+        let delay = Ps::from_micros(1);
+        let plan = LeafSpine {
+            leaves: 2,
+            hosts_per_leaf: 4,
+            spines: 2,
+            links_per_spine: 1,
+            host_rate: rate,
+            fabric_rate: rate,
+            delay,
+        };
+        let mut topology = plan.build().unwrap();
+        let slow = topology.ports_between(Node::Switch(0), Node::Switch(3)).next().unwrap();
+        topology.set_port_rate(slow, Rate::from_gbps(50));
+        topology
+    }
+
+    /// 250 MB from each host of leaf 0: 61036 packets of 4158 B and acknowledgements of 64 B if they come as well.
+    #[test]
+    fn what_leaves_a_switch_shares_its_uplinks() {
+        let frames = Frames { payload: 4096, header: 62, ack: 64, gap: 0 };
+        let topology = with_a_slow_uplink();
+        let messages = |pairs: &[(u32, u32)]| {
+            let message = |(src, dst): &(u32, u32)| Message::at_once(*src, *dst, 250_000_000, 0);
+            Workload { messages: pairs.iter().map(message).collect() }
+        };
+        let millis = |pairs: &[(u32, u32)]| {
+            of_workload(&frames, &topology, &messages(pairs)).as_micros_f64() / 1e3
+        };
+        let there = [(0, 4), (1, 5), (2, 6), (3, 7)];
+        let back = there.map(|(src, dst)| (dst, src));
+        assert!((millis(&there) - 54.14).abs() < 0.02, "{}", millis(&there));
+        assert!((millis(&back) - 40.61).abs() < 0.02, "{}", millis(&back));
+        // Together their acknowledgements share the links with the data of the others.
+        let both = millis(&[there, back].concat());
+        assert!((both - 54.14 * (1.0 + 64.0 / 4158.0)).abs() < 0.02, "{both}");
+    }
+
+    /// A cable counts as fast as it ever is.
+    #[test]
+    fn changes_count_if_they_last() {
+        let mut topology = with_a_slow_uplink();
+        topology.set_rate(Node::Switch(0), Node::Switch(3), Rate::from_gbps(100)).unwrap();
+        let cable = topology.ports_between(Node::Switch(0), Node::Switch(3)).next().unwrap();
+        let (cable, later) = (cable.cable() as u32, Ps::from_micros(5));
+        let speed = |gbps| Change::Speed { cable, rate: Rate::from_gbps(gbps) };
+        let rate = |changes: &[(Ps, Change)]| {
+            at_best(&topology, changes).cables[cable as usize].up.bps() / 1_000_000_000
+        };
+        assert_eq!(rate(&[]), 100);
+        assert_eq!(rate(&[(Ps::ZERO, speed(50))]), 50);
+        assert_eq!(rate(&[(Ps::ZERO, speed(50)), (later, speed(80))]), 80);
+        assert_eq!(rate(&[(later, speed(50))]), 100);
+        let cut = |up| Change::Cable { cable, up };
+        assert_eq!(rate(&[(Ps::ZERO, cut(false))]), 0);
+        assert_eq!(rate(&[(Ps::ZERO, cut(false)), (later, cut(true))]), 100);
     }
 
     #[test]

@@ -8,8 +8,11 @@
 //! acknowledgements in turn, and far receivers. A host that puts off its acknowledgements, and ends with its
 //! nearest neighbour, could be faster than they say, by less than a round trip.
 
+mod cuts;
 mod general;
+mod journey;
 
+pub use cuts::at_best;
 pub use general::of_workload;
 
 use crate::frames::Frames;
