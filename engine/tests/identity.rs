@@ -140,3 +140,23 @@ fn number_token_and_source_have_to_be_right() {
         assert!(start.elapsed() < PATIENCE, "the peer's own DISCONNECT is believed");
     }
 }
+
+#[test]
+fn only_who_was_told_of_an_end_can_confirm_it() {
+    let (side, peer) = (Side::new(&local(), |_| {}), Scripted::new());
+    thread::scope(|scope| {
+        let (qp, addr) = (&side.qp, peer.addr());
+        let attempt = scope.spawn(move || qp.connect(addr, &[], PATIENCE));
+        peer.accept(&peer.hear_connect(), THEIRS, TOKEN);
+        attempt.join().unwrap().unwrap();
+    });
+    side.qp.modify(QpState::Error).unwrap();
+    let told = peer.hear_disconnect();
+    let confirm = told.what.answer(ControlKind::Confirm);
+    let stranger = Scripted::at("127.0.0.2:0".parse().unwrap());
+    stranger.send_control(side.engine.local_addr(), confirm);
+    until(&side, "another host", 1, |counters| counters.wrong_source);
+    peer.hear_disconnect(); // it is still repeated
+    (0..2).for_each(|_| peer.send_control(side.engine.local_addr(), confirm));
+    until(&side, "confirmed once", 1, |counters| counters.unknown_qp);
+}

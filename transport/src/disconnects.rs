@@ -45,6 +45,17 @@ struct Pending<A> {
     sent: u16,
 }
 
+/// What became of a CONFIRM.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Confirmation {
+    /// Its DISCONNECT is repeated no more.
+    Taken,
+    /// It answers nothing that was sent.
+    Unasked,
+    /// Somebody else says so than who was told.
+    WrongSource,
+}
+
 /// One to send now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DueDisconnect<A> {
@@ -89,11 +100,20 @@ impl<A: Copy> Disconnects<A> {
         Some(pending)
     }
 
-    /// A CONFIRM has come. False: it is none of what was sent.
-    pub fn confirm(&mut self, confirm: &Control) -> bool {
+    /// A CONFIRM has come; `is_from`: whether it may come from who receives there.
+    pub fn confirm(&mut self, confirm: &Control, is_from: impl FnOnce(A) -> bool) -> Confirmation {
         let key = (confirm.qp, confirm.from);
-        let asked = self.table.get(&key).map(|pending| pending.disconnect.control.token);
-        asked == Some(confirm.token) && self.remove(key).is_some()
+        let pending = self.table.get(&key);
+        let Some(Pending { to, .. }) =
+            pending.filter(|pending| pending.disconnect.control.token == confirm.token)
+        else {
+            return Confirmation::Unasked;
+        };
+        if !is_from(*to) {
+            return Confirmation::WrongSource;
+        }
+        self.remove(key);
+        Confirmation::Taken
     }
 
     /// The answer to a control packet for a queue pair that is not there, in as many bytes as that has.

@@ -23,7 +23,7 @@ mod setup;
 mod wr;
 
 pub use config::{DirectConfig, EndpointConfig, QpConfig, Remote};
-pub use disconnects::{Disconnect, Disconnects, DueDisconnect};
+pub use disconnects::{Confirmation, Disconnect, Disconnects, DueDisconnect};
 pub use endpoint::{Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};
 pub use error::{PostError, StateError};
 pub use protection::{Access, AccessError, AtomicOp, Memory, PdId};

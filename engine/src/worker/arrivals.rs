@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
-use braid_transport::{Admit, Arrival, Disconnects, Initiators, Landing, QpSlot, Use};
+use braid_transport::{
+    Admit, Arrival, Confirmation, Disconnects, Initiators, Landing, QpSlot, Use,
+};
 use braid_wire::{
     Ack, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, Part, PathId, Probe, QpId,
     Setup, Time, Token,
@@ -12,7 +14,7 @@ use super::initiators::Asking;
 use super::listening::Listening;
 use super::outbox::Outbox;
 use super::peers::Peers;
-use super::qps::QpTable;
+use super::qps::{QpTable, may_be_from};
 use crate::counters::WorkerCounters;
 use crate::datapath::{Arrived, Received};
 use crate::memory::{Checked, place, place_value};
@@ -159,10 +161,7 @@ impl Arrivals<'_> {
 
     fn control(&mut self, from: Option<SocketAddr>, path: PathId, control: &Control) {
         let entry = match control.kind {
-            ControlKind::Confirm => {
-                let known = self.disconnects.confirm(control);
-                return self.counters.unknown_qp.add(u64::from(!known));
-            }
+            ControlKind::Confirm => return self.confirm(from, control),
             // It has the token of the peer's queue pair, which the endpoint compares.
             ControlKind::Unknown => self.qps.get(control.qp),
             _ => self.qps.addressed(control.qp, control.token),
@@ -181,6 +180,14 @@ impl Arrivals<'_> {
                 self.stray(control.qp);
                 self.deny(from, control);
             }
+        }
+    }
+
+    fn confirm(&mut self, from: Option<SocketAddr>, confirm: &Control) {
+        match self.disconnects.confirm(confirm, |peer| may_be_from(from, peer)) {
+            Confirmation::Taken => {}
+            Confirmation::Unasked => self.counters.unknown_qp.add(1),
+            Confirmation::WrongSource => self.counters.wrong_source.add(1),
         }
     }
 

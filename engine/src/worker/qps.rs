@@ -135,9 +135,9 @@ impl QpEntry {
         }
     }
 
-    /// Whether a packet from there may be its peer's; where the datapath cannot tell the source, the token alone has to do.
+    /// Whether a packet from there may be its peer's.
     pub(crate) fn is_peer(&self, from: Option<SocketAddr>) -> bool {
-        from.is_none_or(|from| self.remote_addr.is_some_and(|addr| addr.ip() == from.ip()))
+        from.is_none() || self.remote_addr.is_some_and(|addr| may_be_from(from, addr))
     }
 
     pub(crate) fn counters(&self, peers: &Peers) -> QpCounters {
@@ -274,4 +274,10 @@ impl QpEntry {
             self.retire(&outstanding);
         }
     }
+}
+
+/// Whether a packet from there may be of who receives at `addr`: any port of the host will do, it is that of a path. Where
+/// the datapath cannot tell the source, the token alone has to do.
+pub(crate) fn may_be_from(from: Option<SocketAddr>, addr: SocketAddr) -> bool {
+    from.is_none_or(|from| from.ip() == addr.ip())
 }

@@ -321,7 +321,7 @@ impl Worker {
 
     fn on_control(&mut self, now: Time, from: SocketAddr, path: PathId, control: &Control) {
         if control.kind == ControlKind::Confirm {
-            self.disconnects.confirm(control);
+            self.disconnects.confirm(control, |peer| peer.ip() == from.ip());
             return;
         }
         let (id, token) = (control.qp, Some(control.token));

@@ -64,7 +64,7 @@ fn close_after_delivery(seed: u64) {
         if let Some(confirm) = pair.answer()
             && rng.random_bool(0.3)
         {
-            disconnects.confirm(&confirm);
+            disconnects.confirm(&confirm, |()| true);
         }
         if let Some(next) = disconnects.next_timeout() {
             pair.now = pair.now.max(next);

@@ -273,7 +273,7 @@ impl Host {
 
     fn on_control(&mut self, now: Time, control: &Control, path: PathId) {
         if control.kind == ControlKind::Confirm {
-            self.disconnects.confirm(control);
+            self.disconnects.confirm(control, |_| true);
             return;
         }
         if let Some((_, slot)) = self.slot_of(control.qp) {

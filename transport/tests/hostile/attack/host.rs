@@ -156,7 +156,7 @@ impl Host {
 
     fn on_control(&mut self, now: Time, control: &Control) {
         if control.kind == ControlKind::Confirm {
-            self.disconnects.confirm(control);
+            self.disconnects.confirm(control, |_| true);
         } else if let Some(slot) = self.slot_of(control.qp) {
             let path = PathId::default();
             self.endpoint.on_control(now, slot, control, path, &mut self.paths);
