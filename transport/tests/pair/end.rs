@@ -27,8 +27,12 @@ impl End {
     }
 
     pub(crate) fn with(first_psn: u32, config: QpConfig) -> Self {
+        End::within(first_psn, config, EndpointConfig::default())
+    }
+
+    pub(crate) fn within(first_psn: u32, config: QpConfig, endpoint: EndpointConfig) -> Self {
         let now = Time::from_nanos(1 << 40);
-        let mut endpoint = Endpoint::new(now, EndpointConfig::default());
+        let mut endpoint = Endpoint::new(now, endpoint);
         let mut paths = PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap();
         let mut qp = QueuePair::new(ID, TOKEN, config);
         qp.modify(QpState::Init).unwrap();
@@ -62,9 +66,14 @@ impl End {
 
     /// Posts a work request, and lets out what there is to send.
     pub(crate) fn post(&mut self, op: SendOp, len: u32) {
+        self.queue(op, len);
+        self.say();
+    }
+
+    /// Posts a work request.
+    pub(crate) fn queue(&mut self, op: SendOp, len: u32) {
         let wr = self.memory.work(op, len);
         self.endpoint.post_send(self.now, self.slot, wr).unwrap();
-        self.say();
     }
 
     /// The beginning of memory, here or there.
@@ -122,6 +131,16 @@ impl End {
             _ => None,
         });
         acks.collect()
+    }
+
+    /// The segments among all that there is to say.
+    pub(crate) fn send(&mut self) -> Vec<DataHeader> {
+        let all = std::iter::from_fn(|| self.endpoint.poll_transmit(self.now, &mut self.paths));
+        let segments = all.filter_map(|transmit| match transmit.body {
+            TransmitBody::Segment { header, .. } => Some(header),
+            _ => None,
+        });
+        segments.collect()
     }
 
     pub(crate) fn completions(&mut self) -> Vec<Completion> {
