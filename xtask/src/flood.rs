@@ -8,12 +8,18 @@ pub struct Options {
     /// How many datagrams
     #[arg(long, default_value_t = 10_000_000)]
     datagrams: u64,
+    /// How many connected peers lie
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..))]
+    liars: u32,
 }
 
-/// Runs the engine's tests of hostile input, from strangers, whose number is read from the environment, and from
-/// connected peers.
+/// Runs the engine's tests of hostile input, from strangers and from connected peers, which read their numbers from the
+/// environment.
 pub fn run(options: &Options) -> Result<(), Failure> {
-    process::run(tree::cargo().env("BRAID_HOSTILE", options.datagrams.to_string()).args([
+    let mut cargo = tree::cargo();
+    cargo.env("BRAID_HOSTILE", options.datagrams.to_string());
+    cargo.env("BRAID_LIARS", options.liars.to_string());
+    process::run(cargo.args([
         "test",
         "--release",
         "-p",
