@@ -109,6 +109,8 @@ pub struct Loss {
 pub struct Chunk {
     /// When its first packet left for the first time.
     pub first_sent: Time,
+    /// When its last packet left for the first time.
+    pub last_sent: Time,
     /// When the last of its packets was acknowledged.
     pub last_acked: Time,
     /// For how long the peer held that acknowledgement back.

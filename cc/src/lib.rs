@@ -11,6 +11,7 @@ mod controller;
 mod dcqcn;
 mod fixed_rate;
 mod fixed_window;
+mod mcc;
 mod parameters;
 mod quantity;
 mod table;
@@ -23,5 +24,6 @@ pub use controller::{
 pub use dcqcn::{Dcqcn, DcqcnConfig};
 pub use fixed_rate::FixedRate;
 pub use fixed_window::FixedWindow;
+pub use mcc::{Mcc, MccConfig};
 pub use parameters::UnknownPolicy;
 pub use table::{controller_examples, controller_names};

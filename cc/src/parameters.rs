@@ -33,6 +33,18 @@ pub enum UnknownPolicy {
     /// A switch is neither on nor off.
     #[error("`{0}` is neither `on` nor `off`, as in loss=off")]
     Switch(String),
+    /// This is no number of bytes.
+    #[error("`{0}` is no number of bytes; want 1 to 1G, as in message=64K")]
+    Bytes(String),
+    /// This is no share.
+    #[error("`{0}` is no share; want 1% to 100%, as in cut=50%")]
+    Percent(String),
+    /// This is no ratio.
+    #[error("`{0}` is no ratio; want a whole number from 1 to 1000, as in ratio=8")]
+    Ratio(String),
+    /// Two parameters contradict each other.
+    #[error("`{0}` is more than `{1}`; lower the first or raise the second")]
+    Order(String, String),
     /// The policy has no such parameter.
     #[error("{policy} has no parameter `{parameter}`; it has: {known}")]
     Parameter {
@@ -65,6 +77,26 @@ pub(crate) fn no_parameter(
 pub(crate) fn window_of(text: &str) -> Result<u64, UnknownPolicy> {
     let window = parse_bytes(text).filter(|window| (1..=MAX_WINDOW).contains(window));
     window.ok_or_else(|| UnknownPolicy::Window(text.to_owned()))
+}
+
+pub(crate) fn bytes_of(text: &str) -> Result<u64, UnknownPolicy> {
+    let bytes = parse_bytes(text).filter(|bytes| (1..=MAX_WINDOW).contains(bytes));
+    bytes.ok_or_else(|| UnknownPolicy::Bytes(text.to_owned()))
+}
+
+pub(crate) fn percent_of(text: &str) -> Result<u32, UnknownPolicy> {
+    let percent = text.strip_suffix('%').and_then(|digits| whole(digits, 1..=100));
+    percent.ok_or_else(|| UnknownPolicy::Percent(text.to_owned()))
+}
+
+pub(crate) fn ratio_of(text: &str) -> Result<u32, UnknownPolicy> {
+    whole(text, 1..=1000).ok_or_else(|| UnknownPolicy::Ratio(text.to_owned()))
+}
+
+/// Digits alone.
+fn whole(text: &str, range: RangeInclusive<u32>) -> Option<u32> {
+    let is_number = text.bytes().all(|digit| digit.is_ascii_digit());
+    is_number.then(|| text.parse().ok())?.filter(|number| range.contains(number))
 }
 
 pub(crate) fn rate_of(text: &str) -> Result<u64, UnknownPolicy> {

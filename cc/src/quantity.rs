@@ -50,6 +50,28 @@ pub(crate) fn unusual_window(f: &mut fmt::Formatter<'_>, window: u64) -> fmt::Re
     }
 }
 
+/// Parameters behind a name: a colon before the first, commas between them.
+pub(crate) struct Given<'a, 'b> {
+    f: &'a mut fmt::Formatter<'b>,
+    separator: char,
+}
+
+impl<'a, 'b> Given<'a, 'b> {
+    /// Writes the name.
+    pub(crate) fn after(f: &'a mut fmt::Formatter<'b>, name: &str) -> Result<Self, fmt::Error> {
+        f.write_str(name)?;
+        Ok(Given { f, separator: ':' })
+    }
+
+    /// Writes a parameter, if there is something to say.
+    pub(crate) fn write(&mut self, key: &str, value: Option<impl fmt::Display>) -> fmt::Result {
+        let Some(value) = value else { return Ok(()) };
+        write!(self.f, "{}{key}={value}", self.separator)?;
+        self.separator = ',';
+        Ok(())
+    }
+}
+
 /// Digits and a unit, without sign, point or space.
 fn parse(text: &str, units: &[Unit]) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

@@ -46,11 +46,18 @@ impl Chunks {
     pub(crate) fn on_sent(&mut self, now: Time, psn: Psn, bytes: u64) {
         if self.left == 0 {
             self.left = self.size;
-            let (first_sent, last_acked, peer_delay) = (now, now, Duration::ZERO);
-            let chunk = Chunk { first_sent, last_acked, peer_delay, bytes: 0, longest_rtt: None };
+            let chunk = Chunk {
+                first_sent: now,
+                last_sent: now,
+                last_acked: now,
+                peer_delay: Duration::ZERO,
+                bytes: 0,
+                longest_rtt: None,
+            };
             self.records.push_back(Record { first: psn, unacked: 0, chunk });
         }
         if let Some(record) = self.records.back_mut() {
+            record.chunk.last_sent = now;
             record.chunk.bytes += bytes;
             record.unacked += 1;
         }
@@ -149,6 +156,14 @@ mod tests {
         assert_eq!(spans(&mut chunks), [(at(2), at(22), 2000)]);
         chunks.on_acked(Psn(10), arrival(30));
         assert_eq!(spans(&mut chunks), [(at(0), at(30), 2000)]);
+    }
+
+    #[test]
+    fn a_chunk_tells_when_its_first_and_its_last_segment_left() {
+        let mut chunks = two();
+        (10..14).for_each(|psn| chunks.on_acked(Psn(psn), arrival(20)));
+        let sent = std::iter::from_fn(|| chunks.pop()).map(|c| (c.first_sent, c.last_sent));
+        assert_eq!(sent.collect::<Vec<_>>(), [(at(0), at(1)), (at(2), at(3))]);
     }
 
     #[test]

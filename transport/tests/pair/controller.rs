@@ -154,6 +154,7 @@ fn chunks_are_timed_under_loss_and_reordering() {
         let bytes = if number == 2 { 2 * PACKET } else { 4 * PACKET };
         let expected = Chunk {
             first_sent: first_sent(number),
+            last_sent: left[(4 * number + 3).min(9)].0,
             last_acked,
             peer_delay: Duration::ZERO,
             bytes,

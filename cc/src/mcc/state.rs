@@ -1,0 +1,188 @@
+//! MCC at work on one subflow.
+
+use std::time::Duration;
+
+use braid_wire::Time;
+
+use super::MccConfig;
+use super::bandwidth::Bandwidth;
+use super::base_rtt::BaseRtt;
+use crate::{AckSample, Chunk, Controller, Loss, Metrics, Subflow};
+
+/// Table 1: 64 us, less the base round trip of figure 1's network with 1 us for each link, 8 us.
+const QUEUE_DELAY: Duration = Duration::from_micros(56);
+/// This crate's choice: half of the largest delay must exceed the base round trip, else no message would be in time. With
+/// two for the queue, half a base round trip is left for it on average.
+const QUEUE_DELAY_IN_BASE_RTTS: u32 = 2;
+
+/// The state of one subflow. Invariant: `message <= window <= max_window`.
+#[derive(Clone, Debug)]
+pub struct Mcc {
+    config: MccConfig,
+    /// Bytes of a message on the wire: whole packets.
+    message: f64,
+    /// Bytes, not yet in whole messages.
+    window: f64,
+    base_rtt: BaseRtt,
+    bandwidth: Bandwidth,
+    /// The latest sample.
+    rtt: Duration,
+    last_cut: Option<Time>,
+    app_limited: bool,
+}
+
+/// What a message says about the network (section 3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Congestion {
+    None,
+    Partial,
+    Global { delay: Duration, target: Duration },
+}
+
+impl Mcc {
+    /// Starts with the bandwidth-delay product if that is given, else with a message.
+    pub fn new(config: MccConfig, subflow: &Subflow) -> Self {
+        let packet = subflow.packet_bytes.max(1);
+        let message = config.message.max(1).div_ceil(packet).saturating_mul(packet);
+        let config = MccConfig { max_window: config.max_window.max(message), ..config };
+        let mut mcc = Mcc {
+            config,
+            message: message as f64,
+            window: message as f64,
+            base_rtt: BaseRtt::new(config.base_rtt),
+            bandwidth: Bandwidth::default(),
+            rtt: Duration::ZERO,
+            last_cut: None,
+            app_limited: true,
+        };
+        mcc.set_window(mcc.bandwidth_delay_product());
+        mcc
+    }
+
+    fn set_window(&mut self, bytes: f64) {
+        self.window = bytes.clamp(self.message, self.config.max_window as f64);
+    }
+
+    /// 0: not known.
+    fn bytes_per_second(&self) -> f64 {
+        let given = self.config.line_bits_per_second.map(|bits| bits as f64 / 8.0);
+        given.unwrap_or_else(|| self.bandwidth.bytes_per_second())
+    }
+
+    fn bandwidth_delay_product(&self) -> f64 {
+        self.bytes_per_second() * self.base_rtt.get().unwrap_or_default().as_secs_f64()
+    }
+
+    /// How long so many bytes take at the bandwidth; not known: no time.
+    fn transmission(&self, bytes: u64) -> Duration {
+        match self.bytes_per_second() {
+            rate if rate >= 1.0 => {
+                Duration::try_from_secs_f64(bytes as f64 / rate).unwrap_or(Duration::MAX)
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn target_max_delay(&self, base_rtt: Duration) -> Duration {
+        self.config.target_max_delay.unwrap_or_else(|| {
+            let queue = self.config.queue_delay;
+            let usual = QUEUE_DELAY.max(base_rtt.saturating_mul(QUEUE_DELAY_IN_BASE_RTTS));
+            base_rtt.saturating_add(queue.unwrap_or(usual))
+        })
+    }
+
+    /// `None`: no round trip has been sampled, nothing is known to compare with.
+    fn judge(&self, chunk: &Chunk) -> Option<Congestion> {
+        let base_rtt = self.base_rtt.get()?;
+        let transmission = self.transmission(chunk.bytes);
+        let target_max = self.target_max_delay(base_rtt);
+        let target =
+            self.config.target_msg_delay.unwrap_or(transmission.saturating_add(target_max / 2));
+        // The paper sends a message once the window has room for all of it. Here its packets leave one by one as the window
+        // moves: what that took beyond the time that they need at the bandwidth is not the network's.
+        let sending = (chunk.last_sent - chunk.first_sent).min(transmission);
+        let waiting = (chunk.last_acked - chunk.last_sent).saturating_sub(chunk.peer_delay);
+        let delay = sending.saturating_add(waiting);
+        Some(match chunk.longest_rtt {
+            _ if delay > target => Congestion::Global { delay, target },
+            Some(longest) if longest > target_max => Congestion::Partial,
+            _ => Congestion::None,
+        })
+    }
+
+    /// A window of messages adds about one step, the bandwidth-delay product over the oversubscription (section 4). This crate's
+    /// choice: until the first cut one of unknown bandwidth doubles, and a step is never less than that of one message.
+    fn grow(&mut self, bytes: u64) {
+        let is_start = self.last_cut.is_none() && self.config.line_bits_per_second.is_none();
+        let product = self.bandwidth_delay_product().max(self.message);
+        let step = product / f64::from(self.config.oversubscription.max(1));
+        let step = if is_start { step.max(self.window) } else { step };
+        self.set_window(self.window + step * (bytes as f64 / self.window).min(1.0));
+    }
+
+    /// Keeps `share` of the window, at most once in a round trip.
+    fn cut(&mut self, now: Time, share: f64) {
+        if self.last_cut.is_some_and(|last| now - last < self.rtt) {
+            return;
+        }
+        self.last_cut = Some(now);
+        self.set_window(self.window * share);
+    }
+
+    /// What the deepest cut leaves.
+    fn least_share(&self) -> f64 {
+        1.0 - f64::from(self.config.max_cut_percent.min(100)) / 100.0
+    }
+}
+
+impl Controller for Mcc {
+    fn on_ack(&mut self, ack: &AckSample) {
+        self.app_limited = ack.app_limited;
+        if let Some(sample) = ack.rtt {
+            self.rtt = sample.rtt;
+            self.base_rtt.on_sample(ack.now, sample.sent_at, sample.rtt);
+        }
+        if let Some(base_rtt) = self.base_rtt.get() {
+            self.bandwidth.on_ack(ack.now, ack.bytes, base_rtt, ack.app_limited);
+        }
+    }
+
+    fn on_loss(&mut self, loss: &Loss) {
+        if self.config.cut_on_loss {
+            self.cut(loss.now, self.least_share());
+        }
+    }
+
+    /// This crate's choice, that of TCP (RFC 5681, section 3.1): nothing is known any more, one message asks.
+    fn on_timeout(&mut self, now: Time) {
+        self.last_cut = Some(now);
+        self.set_window(self.message);
+    }
+
+    fn chunk_bytes(&self) -> Option<u64> {
+        Some(self.message as u64)
+    }
+
+    fn on_chunk(&mut self, chunk: &Chunk) {
+        match self.judge(chunk) {
+            Some(Congestion::None) if !self.app_limited => self.grow(chunk.bytes),
+            Some(Congestion::Global { delay, target }) => {
+                let excess = (delay - target).as_secs_f64() / delay.as_secs_f64();
+                let beta = f64::from(self.config.beta_percent.min(100)) / 100.0;
+                self.cut(chunk.last_acked, (1.0 - beta * excess).max(self.least_share()));
+            }
+            Some(Congestion::None | Congestion::Partial) | None => {}
+        }
+    }
+
+    /// Whole messages, and one at least: a message is sent once the window has room for it (section 4).
+    fn window(&self) -> u64 {
+        let messages =
+            if self.base_rtt.is_probing() { 1.0 } else { (self.window / self.message).floor() };
+        (messages * self.message) as u64
+    }
+
+    fn metrics(&self) -> Metrics {
+        Metrics { window: self.window(), bits_per_second: None }
+    }
+}

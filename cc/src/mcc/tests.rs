@@ -1,0 +1,257 @@
+//! The paper's formulas worked by hand, and what holds whatever is heard.
+
+use braid_wire::{PathId, Time};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{AckSample, Chunk, Loss, RttSample};
+
+const PACKET: u64 = 4096;
+const MESSAGE: u64 = 64 << 10;
+
+fn at(us: u64) -> Time {
+    Time::from_nanos(1_000_000 + us * 1_000)
+}
+
+fn us(us: u64) -> Duration {
+    Duration::from_micros(us)
+}
+
+fn ack(now: Time, rtt: Duration, bytes: u64, app_limited: bool) -> AckSample {
+    let sent_at = Time::from_nanos(now.as_nanos().saturating_sub(rtt.as_nanos() as u64));
+    let rtt = Some(RttSample { sent_at, rtt });
+    let packets = (bytes / PACKET) as u32;
+    let path = PathId::default();
+    AckSample { now, path, packets, bytes, marks: 0, rtt, in_flight: bytes, app_limited }
+}
+
+/// A message that was sent at once and took so long.
+fn message(now: Time, delay: Duration, longest_rtt: Option<Duration>) -> Chunk {
+    let sent = Time::from_nanos(now.as_nanos().saturating_sub(delay.as_nanos() as u64));
+    Chunk {
+        first_sent: sent,
+        last_sent: sent,
+        last_acked: now,
+        peer_delay: Duration::ZERO,
+        bytes: MESSAGE,
+        longest_rtt,
+    }
+}
+
+fn build(config: MccConfig) -> Mcc {
+    Mcc::new(config, &Subflow { packet_bytes: PACKET })
+}
+
+/// 100 Gb/s and a base round trip of 64 us: 12.2 messages. The targets are the paper's.
+fn table_1() -> MccConfig {
+    MccConfig {
+        line_bits_per_second: Some(100_000_000_000),
+        base_rtt: Some(us(64)),
+        target_msg_delay: Some(us(92)),
+        target_max_delay: Some(us(64)),
+        ..MccConfig::default()
+    }
+}
+
+const PRODUCT: u64 = 800_000;
+
+/// Messages in the window after one message that took so long, with this sample; `None`: before.
+fn after(mcc: &mut Mcc, now: u64, delay: u64, longest: u64) -> u64 {
+    mcc.on_ack(&ack(at(now), us(longest), MESSAGE, false));
+    mcc.on_chunk(&message(at(now), us(delay), Some(us(longest))));
+    mcc.window() / MESSAGE
+}
+
+#[test]
+fn it_starts_with_the_product_of_bandwidth_and_delay_in_whole_messages() {
+    assert_eq!(build(table_1()).window(), PRODUCT / MESSAGE * MESSAGE);
+    assert_eq!(build(MccConfig::default()).window(), MESSAGE);
+}
+
+/// Each message adds its part of the step, of a window that has grown by those before: `w^2` grows by twice the step
+/// times what is acknowledged.
+#[test]
+fn a_window_of_messages_in_time_adds_the_product_over_the_oversubscription() {
+    for (ratio, expected) in
+        [(8, (PRODUCT as f64) * 1.25_f64.sqrt()), (1, PRODUCT as f64 * 3_f64.sqrt())]
+    {
+        let mut mcc = build(MccConfig { oversubscription: ratio, ..table_1() });
+        (0..PRODUCT / MESSAGE).for_each(|_| _ = after(&mut mcc, 0, 92, 64));
+        assert_eq!(mcc.window(), expected as u64 / MESSAGE * MESSAGE, "for 1/{ratio}");
+    }
+}
+
+#[test]
+fn a_late_sample_of_a_message_in_time_holds_the_window() {
+    let mut mcc = build(table_1());
+    for step in 0..100 {
+        assert_eq!(after(&mut mcc, step * 64, 92, 65), 12);
+    }
+}
+
+#[test]
+fn a_late_message_cuts_by_beta_of_its_excess_and_by_half_at_most_once_in_a_round_trip() {
+    // 800,000 (1 - 0.8 (115 - 92) / 115) is 672,000: 10.25 messages.
+    let mut mcc = build(table_1());
+    assert_eq!(after(&mut mcc, 0, 115, 70), 10);
+    assert_eq!(after(&mut mcc, 69, 115, 70), 10, "within the round trip");
+    assert_eq!(after(&mut mcc, 70, 10_000, 70), 5, "never more than half");
+}
+
+#[test]
+fn targets_follow_from_base_round_trip_message_and_bandwidth() {
+    // 8 us + 56 us, and 5.24 us + half of that.
+    let config = MccConfig {
+        line_bits_per_second: Some(100_000_000_000),
+        base_rtt: Some(us(8)),
+        ..MccConfig::default()
+    };
+    let mut mcc = build(config);
+    let windows = [36, 37, 38, 39].map(|delay| {
+        (0..100).for_each(|step| _ = after(&mut mcc, 100_000 * delay + 10 * step, delay, 8));
+        mcc.window() / MESSAGE
+    });
+    assert!(windows[1] > windows[0] && windows[2] < windows[1], "{windows:?}");
+}
+
+#[test]
+fn what_the_sender_took_for_a_message_is_not_the_networks() {
+    let mut mcc = build(table_1());
+    let sent_late = Chunk { last_sent: at(5_000), ..message(at(5_080), us(5_080), None) };
+    mcc.on_ack(&ack(at(5_080), us(64), MESSAGE, false));
+    mcc.on_chunk(&sent_late);
+    assert_eq!(mcc.window() / MESSAGE, 12);
+}
+
+#[test]
+fn a_window_that_is_not_used_does_not_grow() {
+    let mut mcc = build(table_1());
+    mcc.on_ack(&ack(at(0), us(64), MESSAGE, true));
+    (0..100).for_each(|_| mcc.on_chunk(&message(at(0), us(64), None)));
+    assert_eq!(mcc.window() / MESSAGE, 12);
+}
+
+#[test]
+fn a_loss_cuts_to_half_unless_told_otherwise_and_a_time_out_to_a_message() {
+    let loss = Loss { now: at(0), packets: 1, bytes: PACKET };
+    for (cut_on_loss, messages) in [(true, 6), (false, 12)] {
+        let mut mcc = build(MccConfig { cut_on_loss, ..table_1() });
+        mcc.on_loss(&loss);
+        assert_eq!(mcc.window() / MESSAGE, messages);
+        mcc.on_timeout(at(1));
+        assert_eq!(mcc.window(), MESSAGE);
+    }
+}
+
+#[test]
+fn the_text_leads_back_and_bad_parameters_are_named() {
+    let all = "mcc:line=100G,ratio=2,message=128K,max=1M,rtt=8us,queue=20us,target-msg=92us,\
+        target-max=64us,beta=50%,cut=30%,loss=off";
+    assert_eq!(all.parse::<CcConfig>().unwrap().to_string(), all);
+    for (text, part) in [
+        ("target-msg=0us", "`0us` is no interval"),
+        ("target-max=0us", "`0us` is no interval"),
+        ("ratio=0", "`0` is no ratio"),
+        ("cut=0%", "`0%` is no share"),
+        ("beta=1.5", "`1.5` is no share"),
+        ("message=0", "`0` is no number of bytes"),
+        ("message=2M,max=1M", "`message=2M` is more than `max=1M`"),
+        ("rtt=65us,target-max=64us", "`rtt=65us` is more than `target-max=64us`"),
+        ("alpha=1", "mcc has no parameter `alpha`; it has: line=RATE, ratio=N, message=BYTES"),
+    ] {
+        let error = format!("mcc:{text}").parse::<CcConfig>().unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+/// What a subflow may hear.
+#[derive(Clone, Debug)]
+enum Heard {
+    Ack { rtt: u64, bytes: u64, app_limited: bool },
+    Chunk { delay: u64, longest: Option<u64> },
+    Loss,
+    TimeOut,
+}
+
+fn heard() -> impl Strategy<Value = Heard> {
+    let ns = 0u64..100_000_000;
+    prop_oneof![
+        (ns.clone(), 0..10 * MESSAGE, any::<bool>())
+            .prop_map(|(rtt, bytes, app_limited)| Heard::Ack { rtt, bytes, app_limited }),
+        (ns.clone(), prop::option::of(ns))
+            .prop_map(|(delay, longest)| Heard::Chunk { delay, longest }),
+        Just(Heard::Loss),
+        Just(Heard::TimeOut),
+    ]
+}
+
+fn hear(mcc: &mut Mcc, now: Time, what: &Heard) {
+    let ns = Duration::from_nanos;
+    match *what {
+        Heard::Ack { rtt, bytes, app_limited } => {
+            mcc.on_ack(&ack(now, ns(rtt), bytes, app_limited))
+        }
+        Heard::Chunk { delay, longest } => mcc.on_chunk(&message(now, ns(delay), longest.map(ns))),
+        Heard::Loss => mcc.on_loss(&Loss { now, packets: 1, bytes: PACKET }),
+        Heard::TimeOut => mcc.on_timeout(now),
+    }
+}
+
+/// A network without queue delivers window after window, until so much time has passed.
+fn deliver(mcc: &mut Mcc, now: &mut Time, rtt: Duration, bits_per_second: u64, span: Duration) {
+    let (end, message_time) = (*now + span, MESSAGE as f64 * 8.0 / bits_per_second as f64);
+    let delay = rtt + Duration::from_secs_f64(message_time);
+    while *now < end {
+        let messages = mcc.window() / MESSAGE;
+        let took = rtt.max(Duration::from_secs_f64(message_time * messages as f64));
+        for _ in 0..messages {
+            *now += took / messages as u32;
+            mcc.on_ack(&ack(*now, rtt, MESSAGE, false));
+            mcc.on_chunk(&message(*now, delay, Some(rtt)));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn the_window_stays_between_a_message_and_its_maximum(
+        steps in prop::collection::vec((0u64..20_000_000_000, heard()), 1..300),
+        line in prop::option::of(1_000_000u64..=800_000_000_000),
+        max_window in MESSAGE..64 * MESSAGE,
+    ) {
+        let config = MccConfig { line_bits_per_second: line, max_window, ..MccConfig::default() };
+        let (mut mcc, mut now) = (build(config), Time::ZERO);
+        for (ns, what) in steps {
+            now += Duration::from_nanos(ns);
+            hear(&mut mcc, now, &what);
+            prop_assert!((MESSAGE..=max_window).contains(&mcc.window()), "{}", mcc.window());
+            prop_assert_eq!(mcc.window() % MESSAGE, 0);
+        }
+    }
+
+    /// A base round trip that was wrong is believed for ten seconds; from there each round trip adds a step.
+    #[test]
+    fn whatever_was_heard_the_window_grows_to_the_product_again(
+        steps in prop::collection::vec((0u64..100_000_000, heard()), 1..100),
+        is_given in any::<bool>(),
+        rtt in 10u64..20_000,
+        products in 1u64..40,
+    ) {
+        let rtt = Duration::from_micros(rtt);
+        let bits_per_second = (products * MESSAGE * 8 * 1_000_000) / rtt.as_micros() as u64;
+        let line = is_given.then_some(bits_per_second);
+        let config = MccConfig { line_bits_per_second: line, ..MccConfig::default() };
+        let (mut mcc, mut now) = (build(config), Time::ZERO);
+        for (ns, what) in steps {
+            now += Duration::from_nanos(ns);
+            hear(&mut mcc, now, &what);
+        }
+        // Nothing tells a wrong base round trip from congestion before it has expired; then it is jumped over, not waited for.
+        mcc.on_ack(&ack(now, rtt, MESSAGE, false));
+        now += Duration::from_secs(11);
+        deliver(&mut mcc, &mut now, rtt, bits_per_second, rtt * 600);
+        prop_assert!(mcc.window() >= products * MESSAGE, "{} of {products}", mcc.window() / MESSAGE);
+    }
+}
