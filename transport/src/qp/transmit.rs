@@ -241,6 +241,7 @@ impl QueuePair {
     }
 
     /// What is lost, or released, goes before what is new.
+    #[inline(always)] // called for each packet, and from where segments are withheld
     fn candidate(&mut self, now: Time, stream: Stream) -> Option<(Next, Option<Psn>)> {
         let link = self.link.as_mut()?;
         if let Some((psn, lost)) = link.outgoing(stream)?.window.peek_lost() {
