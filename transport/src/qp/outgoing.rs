@@ -290,15 +290,9 @@ impl Outgoing {
         }
     }
 
-    /// Keeps the books of a segment that goes out in the train `open`. Returns whether it asks for an acknowledgement,
-    /// whatever follows it; `again`: it is a retransmission.
-    pub(crate) fn on_sent(
-        &mut self,
-        now: Time,
-        len: u16,
-        again: bool,
-        open: &mut OpenTrain,
-    ) -> bool {
+    /// Keeps the books of a segment that goes out. Returns whether it asks for an acknowledgement, whatever follows it;
+    /// `again`: it is a retransmission.
+    pub(crate) fn on_sent(&mut self, now: Time, len: u16, again: bool) -> bool {
         if again {
             self.repeats.on_retransmission();
         }
@@ -306,7 +300,6 @@ impl Outgoing {
         // The peer works on the first half of a burst while the second is made.
         if self.asks.ends_small_burst() {
             self.turn.end();
-            *open = OpenTrain::default();
         }
         let ends_chunk = !again && self.cc.ends_chunk();
         let asks = self.probes > 0 || self.asks.is_time() || ends_chunk;

@@ -149,7 +149,7 @@ impl QueuePair {
         outgoing.pace(now, next.len, again, limit.segments());
         let writes = || self.sq.writes(next);
         let (psn, placement) = outgoing.enter(now, next, lost, path, writes);
-        let asks = outgoing.on_sent(now, next.len, again, budget.train);
+        let asks = outgoing.on_sent(now, next.len, again);
         if lost.is_none() {
             self.advance(stream, next, psn);
         }
