@@ -91,22 +91,17 @@ fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
 impl fmt::Display for DcqcnConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = DcqcnConfig::new(self.line_bits_per_second);
-        write!(f, "{}:line={}", ROW.name, quantity::rate(self.line_bits_per_second))?;
-        quantity::unusual_window(f, self.window)?;
+        let mut given = quantity::Given::after(f, ROW.name)?;
+        given.write("line", Some(quantity::rate(self.line_bits_per_second)))?;
+        given.window(self.window)?;
         for (key, is, usual) in [
             ("alpha", self.alpha_interval, usual.alpha_interval),
             ("dec", self.cut_interval, usual.cut_interval),
             ("inc", self.increase_interval, usual.increase_interval),
         ] {
-            if is != usual {
-                write!(f, ",{key}={}", quantity::time(is))?;
-            }
+            given.write(key, (is != usual).then(|| quantity::time(is)))?;
         }
-        match self.cut_on_loss {
-            is if is == usual.cut_on_loss => Ok(()),
-            true => f.write_str(",loss=on"),
-            false => f.write_str(",loss=off"),
-        }
+        given.switch("loss", self.cut_on_loss, usual.cut_on_loss)
     }
 }
 

@@ -37,8 +37,8 @@ fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
 
 impl fmt::Display for FixedRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", ROW.name, quantity::rate(self.bits_per_second))?;
-        quantity::unusual_window(f, self.window)
+        let rate = quantity::rate(self.bits_per_second);
+        quantity::Given::after_value(f, ROW.name, rate)?.window(self.window)
     }
 }
 

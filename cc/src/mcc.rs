@@ -118,7 +118,6 @@ impl fmt::Display for MccConfig {
         let differs = |is: u64, usual: u64| (is != usual).then_some(is);
         let percent = |is: u32, usual: u32| (is != usual).then(|| format!("{is}%"));
         let ratio = differs(self.oversubscription.into(), usual.oversubscription.into());
-        let loss = if self.cut_on_loss { "on" } else { "off" };
         let mut given = quantity::Given::after(f, ROW.name)?;
         given.write("line", self.line_bits_per_second.map(quantity::rate))?;
         given.write("ratio", ratio)?;
@@ -130,7 +129,7 @@ impl fmt::Display for MccConfig {
         given.write("target-max", self.target_max_delay.map(quantity::time))?;
         given.write("beta", percent(self.beta_percent, usual.beta_percent))?;
         given.write("cut", percent(self.max_cut_percent, usual.max_cut_percent))?;
-        given.write("loss", (self.cut_on_loss != usual.cut_on_loss).then_some(loss))
+        given.switch("loss", self.cut_on_loss, usual.cut_on_loss)
     }
 }
 

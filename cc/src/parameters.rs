@@ -75,13 +75,15 @@ pub(crate) fn no_parameter(
 }
 
 pub(crate) fn window_of(text: &str) -> Result<u64, UnknownPolicy> {
-    let window = parse_bytes(text).filter(|window| (1..=MAX_WINDOW).contains(window));
-    window.ok_or_else(|| UnknownPolicy::Window(text.to_owned()))
+    sane_bytes(text).ok_or_else(|| UnknownPolicy::Window(text.to_owned()))
 }
 
 pub(crate) fn bytes_of(text: &str) -> Result<u64, UnknownPolicy> {
-    let bytes = parse_bytes(text).filter(|bytes| (1..=MAX_WINDOW).contains(bytes));
-    bytes.ok_or_else(|| UnknownPolicy::Bytes(text.to_owned()))
+    sane_bytes(text).ok_or_else(|| UnknownPolicy::Bytes(text.to_owned()))
+}
+
+fn sane_bytes(text: &str) -> Option<u64> {
+    parse_bytes(text).filter(|bytes| (1..=MAX_WINDOW).contains(bytes))
 }
 
 pub(crate) fn percent_of(text: &str) -> Result<u32, UnknownPolicy> {

@@ -42,14 +42,6 @@ pub(crate) fn time(value: Duration) -> impl fmt::Display {
     Shown(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX), &TIMES)
 }
 
-/// A window as a parameter, where it is not the usual one.
-pub(crate) fn unusual_window(f: &mut fmt::Formatter<'_>, window: u64) -> fmt::Result {
-    match window {
-        DEFAULT_WINDOW => Ok(()),
-        window => write!(f, ",window={}", bytes(window)),
-    }
-}
-
 /// Parameters behind a name: a colon before the first, commas between them.
 pub(crate) struct Given<'a, 'b> {
     f: &'a mut fmt::Formatter<'b>,
@@ -63,12 +55,32 @@ impl<'a, 'b> Given<'a, 'b> {
         Ok(Given { f, separator: ':' })
     }
 
+    /// Writes the name and the parameter that needs no key.
+    pub(crate) fn after_value(
+        f: &'a mut fmt::Formatter<'b>,
+        name: &str,
+        value: impl fmt::Display,
+    ) -> Result<Self, fmt::Error> {
+        write!(f, "{name}:{value}")?;
+        Ok(Given { f, separator: ',' })
+    }
+
     /// Writes a parameter, if there is something to say.
     pub(crate) fn write(&mut self, key: &str, value: Option<impl fmt::Display>) -> fmt::Result {
         let Some(value) = value else { return Ok(()) };
         write!(self.f, "{}{key}={value}", self.separator)?;
         self.separator = ',';
         Ok(())
+    }
+
+    /// Writes a window, where it is not the usual one.
+    pub(crate) fn window(&mut self, window: u64) -> fmt::Result {
+        self.write("window", (window != DEFAULT_WINDOW).then(|| bytes(window)))
+    }
+
+    /// Writes a switch, where it is not as usual.
+    pub(crate) fn switch(&mut self, key: &str, is_on: bool, usual: bool) -> fmt::Result {
+        self.write(key, (is_on != usual).then_some(if is_on { "on" } else { "off" }))
     }
 }
 

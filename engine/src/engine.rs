@@ -204,6 +204,7 @@ impl EngineInner {
                 crc: config.crc,
                 ping_interval: config.ping_interval,
                 peer_timeout: config.peer_timeout,
+                withholding_key: random::bytes(),
             },
             datapath,
             clock: self.clock,

@@ -12,7 +12,7 @@ pub(crate) const OPEN: usize = 8;
 /// Most parts of a packet: what `seen` has room for.
 pub(crate) const MAX_PARTS: usize = 64;
 /// Bytes of the longest packet that there can be: the length of a payload has 16 bits.
-pub(crate) const LONGEST: usize = MAX_DATA_HEADER_LEN + u16::MAX as usize;
+const LONGEST: usize = MAX_DATA_HEADER_LEN + u16::MAX as usize;
 
 /// Which part of which packet.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +53,12 @@ struct Packet {
     len: usize,
 }
 
+impl Default for Parts {
+    fn default() -> Self {
+        Parts::new(OPEN, LONGEST)
+    }
+}
+
 impl Parts {
     /// For so many packets at a time, none longer than so many bytes.
     pub(crate) fn new(open: usize, longest: usize) -> Self {
@@ -80,8 +86,7 @@ impl Parts {
     ) -> Option<&[u8]> {
         let which = which.into();
         let (index, count) = (usize::from(which.index), usize::from(which.count));
-        let fits_packet = count.saturating_sub(1) * part_len < self.longest;
-        if !fits_packet || !fits(index, count, part.len(), part_len) {
+        if !fits(index, count, part.len(), part_len, self.longest) {
             return None;
         }
         let place = which.serial as usize % self.open.len();
@@ -93,11 +98,12 @@ impl Parts {
     }
 }
 
-/// Whether a packet of `count` parts can have one of `len` bytes at `index`: all but the last are full.
-fn fits(index: usize, count: usize, len: usize, part_len: usize) -> bool {
+/// Whether a packet of `count` parts, of up to `longest` bytes, can have one of `len` bytes at `index`: all but the last
+/// are full.
+fn fits(index: usize, count: usize, len: usize, part_len: usize, longest: usize) -> bool {
     let is_last = index + 1 == count;
     let full = if is_last { 1..=part_len } else { part_len..=part_len };
-    index < count && count <= MAX_PARTS && full.contains(&len)
+    index < count && count <= MAX_PARTS && full.contains(&len) && (count - 1) * part_len < longest
 }
 
 impl Packet {
@@ -142,7 +148,7 @@ mod tests {
     #[test]
     fn parts_make_a_packet_in_whatever_order() {
         for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
-            let mut parts = Parts::new(OPEN, LONGEST);
+            let mut parts = Parts::default();
             let mut whole = None;
             for (step, index) in order.into_iter().enumerate() {
                 let bytes: &[u8] = [&b"abcd"[..], b"efgh", b"ij"][usize::from(index)];
@@ -155,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_holds_up_nobody() {
-        let mut parts = Parts::new(OPEN, LONGEST);
+        let mut parts = Parts::default();
         assert_eq!(take(&mut parts, 1, 0, b"abcd"), None);
         for (index, bytes) in [(0, b"ABCD"), (1, b"EFGH")] {
             assert_eq!(take(&mut parts, 2, index, bytes), None);
@@ -170,7 +176,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_wrong_length_are_refused() {
-        let mut parts = Parts::new(OPEN, LONGEST);
+        let mut parts = Parts::default();
         assert_eq!(take(&mut parts, 1, 0, b"abc"), None);
         assert_eq!(take(&mut parts, 1, 2, b"abcde"), None);
         let huge = Frame::packet(PathId::new(0), None).part(1, 200, 255);
@@ -180,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_part_that_comes_again_changes_nothing() {
-        let mut parts = Parts::new(OPEN, LONGEST);
+        let mut parts = Parts::default();
         for bytes in [&b"ij"[..], b"IJKL", b"I"] {
             assert_eq!(take(&mut parts, 7, 2, bytes), None);
         }
@@ -191,7 +197,7 @@ mod tests {
 
     #[test]
     fn no_packet_is_longer_than_a_segment_can_be() {
-        let mut parts = Parts::new(OPEN, LONGEST);
+        let mut parts = Parts::default();
         let part = vec![1; 4080];
         for (count, is_taken) in [(16, true), (17, true), (18, false), (64, false)] {
             let frame = Frame::packet(PathId::new(0), None).part(count.into(), 0, count);
@@ -233,8 +239,7 @@ mod tests {
     fn frames_of_a_peer_that_lies_make_no_packet_but_of_what_came_first() {
         for seed in 0..64 {
             let mut random = rand_pcg::Pcg32::seed_from_u64(seed);
-            let (mut parts, mut model, mut whole) =
-                (Parts::new(OPEN, LONGEST), Model::default(), 0);
+            let (mut parts, mut model, mut whole) = (Parts::default(), Model::default(), 0);
             for step in 0..4_000 {
                 let mut below = |end: u32| random.random_range(0..end);
                 let serial = [below(4), below(64), 0xFF_FFFF - below(4)][below(3) as usize];

@@ -31,14 +31,6 @@ fn repeat(initiator: &Scripted, to: SocketAddr, connect: &Connect) {
     initiator.send_setup(to, &Setup::Connect(connect.clone()));
 }
 
-fn hear_accept(initiator: &Scripted) -> Heard<Connect> {
-    initiator.hear(|packet| match packet {
-        Packet::Setup(Setup::Accept(accept)) => Some(accept),
-        Packet::Setup(other) => panic!("not an ACCEPT: {other:?}"),
-        _ => None,
-    })
-}
-
 fn hear_reject(initiator: &Scripted) -> RejectReason {
     let heard = initiator.hear(|packet| match packet {
         Packet::Setup(Setup::Reject(reject)) => Some(reject.reason),
@@ -77,9 +69,9 @@ fn an_accept_leaves_from_where_the_queue_pair_receives() {
         let connect = initiator.connect(addr, nonce, THEIRS, TOKEN);
         let qp = queue_pair(&side);
         accept(&listener, &qp);
-        let first = hear_accept(&initiator);
+        let first = initiator.hear_accept();
         repeat(&initiator, addr, &connect);
-        let again = hear_accept(&initiator);
+        let again = initiator.hear_accept();
         assert_eq!((first.from, first.what), (again.from, again.what));
         assert!(ports.insert(first.from.port()), "two workers on {}", first.from);
     }
@@ -179,7 +171,7 @@ fn a_connect_that_comes_after_the_end_is_no_new_request() {
             let connect = initiator.connect(addr, nonce, THEIRS, TOKEN);
             let qp = queue_pair(&side);
             accept(&listener, &qp);
-            hear_accept(&initiator);
+            initiator.hear_accept();
             let _kept = end(qp);
             repeat(&initiator, addr, &connect);
             assert_eq!(hear_reject(&initiator), RejectReason::Refused, "{name}");

@@ -7,7 +7,7 @@ mod scripted;
 use std::thread;
 
 use braid::{QpState, Status, wr};
-use braid_wire::{Ack, Bitmap, Marks, Offer, Packet, PathId, QpId, Setup, Stream, Token};
+use braid_wire::{Ack, Offer, QpId, Token};
 use pair::{PATIENCE, Side, local};
 use scripted::Scripted;
 
@@ -30,11 +30,7 @@ fn a_peer_that_acknowledges_blindly_ends_its_connection() {
             request.accept(&victim.qp, &[]).unwrap();
         });
         peer.connect(target, 1, QpId::new(9), Token(5));
-        let accept = peer.hear(|packet| match packet {
-            Packet::Setup(Setup::Accept(accept)) => Some(accept.offer),
-            _ => None,
-        });
-        accept.what
+        peer.hear_accept().what.offer
     });
     assert_eq!(victim.qp.state(), QpState::ReadyToSend);
     let somewhere = victim.memory.remote();
@@ -65,20 +61,5 @@ fn a_peer_that_acknowledges_blindly_ends_its_connection() {
 /// So many segments have arrived.
 fn blind_ack(to: &Offer, segments: u64) -> Ack {
     let cumulative = (u64::from(to.psn) + segments) as u32 & 0xFF_FFFF;
-    Ack {
-        qp: to.qp,
-        token: to.token,
-        stream: Stream::Requests,
-        cumulative,
-        highest: cumulative,
-        nak: None,
-        rnr_delay_us: 0,
-        path: PathId::new(0),
-        stamp: 0,
-        delay_ns: 0,
-        received: 0,
-        duplicates: 0,
-        bitmap: Bitmap::new([].into_iter().collect()),
-        marks: Marks::default(),
-    }
+    Ack { cumulative, highest: cumulative, ..scripted::ack(to.qp, to.token) }
 }

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use braid::{EngineCounters, QpState, Status};
 use braid_wire::{
-    Ack, Bitmap, Control, ControlKind, DataHeader, FinalAck, Offer, Opcode, Part, PathId, Probe,
-    ProbeKind, QpId, Stream, Token,
+    Connect, Control, ControlKind, DataHeader, FinalAck, Offer, Opcode, Part, Probe, ProbeKind,
+    QpId, Token,
 };
 use pair::{PATIENCE, Side, local};
-use scripted::Scripted;
+use scripted::{Heard, Scripted, ack};
 
 const THEIRS: QpId = QpId::new(0x0B_0B0B);
 const TOKEN: Token = Token(0xCAFE_F00D);
@@ -70,25 +70,6 @@ fn data(qp: QpId, token: Token) -> DataHeader {
     }
 }
 
-fn ack(qp: QpId, token: Token) -> Ack {
-    Ack {
-        qp,
-        token,
-        stream: Stream::Requests,
-        cumulative: 0,
-        highest: 0,
-        nak: None,
-        rnr_delay_us: 0,
-        path: PathId::new(0),
-        stamp: 0,
-        delay_ns: 0,
-        received: 0,
-        duplicates: 0,
-        bitmap: Bitmap::new(Default::default()),
-        marks: Default::default(),
-    }
-}
-
 /// Waits until the engine has counted so many.
 fn until(side: &Side, what: &str, count: u64, counted: impl Fn(&EngineCounters) -> u64) {
     let start = Instant::now();
@@ -99,18 +80,22 @@ fn until(side: &Side, what: &str, count: u64, counted: impl Fn(&EngineCounters) 
     assert_eq!(counted(&side.engine.counters()), count, "{what}");
 }
 
-#[test]
-fn number_token_and_source_have_to_be_right() {
-    let (side, peer) = (Side::new(&local(), |_| {}), Scripted::new());
-    side.post_recv(1, 0..64);
-    let connect = thread::scope(|scope| {
+fn connect(side: &Side, peer: &Scripted) -> Heard<Connect> {
+    thread::scope(|scope| {
         let (qp, addr) = (&side.qp, peer.addr());
         let attempt = scope.spawn(move || qp.connect(addr, &[], PATIENCE));
         let connect = peer.hear_connect();
         peer.accept(&connect, THEIRS, TOKEN);
         attempt.join().unwrap().unwrap();
         connect
-    });
+    })
+}
+
+#[test]
+fn number_token_and_source_have_to_be_right() {
+    let (side, peer) = (Side::new(&local(), |_| {}), Scripted::new());
+    side.post_recv(1, 0..64);
+    let connect = connect(&side, &peer);
     let (Offer { qp, token, psn, .. }, to) = (connect.what.offer, connect.from);
     let flip = |token: Token| Token(token.0 ^ 1);
 
@@ -144,12 +129,7 @@ fn number_token_and_source_have_to_be_right() {
 #[test]
 fn only_who_was_told_of_an_end_can_confirm_it() {
     let (side, peer) = (Side::new(&local(), |_| {}), Scripted::new());
-    thread::scope(|scope| {
-        let (qp, addr) = (&side.qp, peer.addr());
-        let attempt = scope.spawn(move || qp.connect(addr, &[], PATIENCE));
-        peer.accept(&peer.hear_connect(), THEIRS, TOKEN);
-        attempt.join().unwrap().unwrap();
-    });
+    connect(&side, &peer);
     side.qp.modify(QpState::Error).unwrap();
     let told = peer.hear_disconnect();
     let confirm = told.what.answer(ControlKind::Confirm);

@@ -13,8 +13,8 @@ use std::thread;
 
 use braid::{Access, QpOptions, QpState, QueuePair, RemoteRegion, Status, wr};
 use braid_wire::{
-    Ack, Bitmap, Control, ControlKind, DataHeader, FinalAck, Marks, NakCode, Offer, Opcode, Packet,
-    PathId, PathMarks, QpId, Setup, Stream, Token, payload_crc,
+    Ack, Bitmap, Control, ControlKind, DataHeader, FinalAck, Marks, NakCode, Offer, Opcode, PathId,
+    PathMarks, QpId, Stream, Token, payload_crc,
 };
 use pair::{PATIENCE, Pair, local};
 use rand::{RngExt, SeedableRng};
@@ -109,11 +109,7 @@ fn lie(target: SocketAddr, index: u32, open: RemoteRegion) {
     let mut rng = Pcg64Mcg::seed_from_u64(index.into());
     let own = (QpId::new(100 + index), Token(rng.random()));
     socket.connect(target, rng.random(), own.0, own.1);
-    let offer = socket.hear(|packet| match packet {
-        Packet::Setup(Setup::Accept(accept)) => Some(accept.offer),
-        _ => None,
-    });
-    let (offer, mut psn) = (offer.what, 0);
+    let (offer, mut psn) = (socket.hear_accept().what.offer, 0);
     for said in 0..LIES {
         let mut bytes = Vec::new();
         if said < TRUTHS {

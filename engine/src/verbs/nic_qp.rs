@@ -13,7 +13,7 @@ use super::buffers::Buffers;
 use super::device::Device;
 use super::pool::Pool;
 use super::recv_cqs::Room;
-use crate::parts::{LONGEST, OPEN, Parts};
+use crate::parts::Parts;
 
 /// Work requests that a NIC queue pair's send queue holds. Soft-RoCE rounds one more up to a power of two.
 pub(crate) const NIC_QP_SENDS: usize = 511;
@@ -114,7 +114,7 @@ impl NicQp {
             serial: 0,
             heads: Heads::default(),
             parts_serial: 0,
-            parts: Parts::new(OPEN, LONGEST),
+            parts: Parts::default(),
             sent: VecDeque::new(),
             next: 0,
             receive: Receive { buffers, first, count, epoch: 0, returned: Vec::new() },

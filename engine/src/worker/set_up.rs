@@ -25,6 +25,8 @@ pub(crate) struct SetUpPlan {
     pub(crate) crc: Crc,
     pub(crate) ping_interval: Duration,
     pub(crate) peer_timeout: Duration,
+    /// See [`EndpointConfig::withholding_key`].
+    pub(crate) withholding_key: [u8; 16],
 }
 
 impl Worker {
@@ -142,7 +144,7 @@ impl Worker {
             peer_timeout: self.plan.peer_timeout,
             search_path_mtu: self.caps.search_path_mtu,
             direct: self.caps.direct,
-            withholding_key: Some(random::bytes()),
+            withholding_key: Some(self.plan.withholding_key),
         };
         let peer = self.peers.find_or_make(now, theirs.instance, addr, config);
         self.datapath.watch(addr);

@@ -5,7 +5,10 @@ use std::cell::RefCell;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use braid_wire::{Connect, Control, ControlKind, Crc, Hello, Offer, Packet, QpId, Setup, Token};
+use braid_wire::{
+    Ack, Bitmap, Connect, Control, ControlKind, Crc, Hello, Marks, Offer, Packet, PathId, QpId,
+    Setup, Stream, Token,
+};
 
 /// How long an answer may take before a test calls it lost.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -68,6 +71,14 @@ impl Scripted {
     pub(crate) fn hear_setup(&self) -> Heard<Setup> {
         self.hear(|packet| match packet {
             Packet::Setup(setup) => Some(setup),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn hear_accept(&self) -> Heard<Connect> {
+        self.hear(|packet| match packet {
+            Packet::Setup(Setup::Accept(accept)) => Some(accept),
+            Packet::Setup(other) => panic!("not an ACCEPT: {other:?}"),
             _ => None,
         })
     }
@@ -136,6 +147,26 @@ impl Scripted {
         change(&mut bytes);
         self.send(to, &bytes);
         connect
+    }
+}
+
+/// An acknowledgement of no request: nothing has arrived, up to PSN 0.
+pub(crate) fn ack(qp: QpId, token: Token) -> Ack {
+    Ack {
+        qp,
+        token,
+        stream: Stream::Requests,
+        cumulative: 0,
+        highest: 0,
+        nak: None,
+        rnr_delay_us: 0,
+        path: PathId::new(0),
+        stamp: 0,
+        delay_ns: 0,
+        received: 0,
+        duplicates: 0,
+        bitmap: Bitmap::new(Default::default()),
+        marks: Marks::default(),
     }
 }
 

@@ -6,6 +6,7 @@ use braid_lb::PathSet;
 use braid_wire::{Ack, NakCode, Psn, Stream, Time};
 
 use super::QueuePair;
+use super::window::NotTaken;
 use crate::Status;
 
 /// What an acknowledgement has taught.
@@ -30,11 +31,13 @@ impl QueuePair {
         let Some(link) = self.link.as_mut() else { return false };
         let Some(outgoing) = link.outgoing(ack.stream) else { return false };
         let una = outgoing.window.una();
-        let Some(lesson) = outgoing.on_ack(now, ack, paths) else {
-            if outgoing.is_untrue(now, ack) {
+        let lesson = match outgoing.on_ack(now, ack, paths) {
+            Ok(lesson) => lesson,
+            Err(NotTaken::Foreign) => return false,
+            Err(NotTaken::Untrue) => {
                 self.on_untrue_ack();
+                return false;
             }
-            return false;
         };
         self.counters.acks_received += 1;
         self.counters.lost += lesson.lost;

@@ -60,6 +60,6 @@ impl Outgoing {
         let told = |psn, segment: &Segment, _| {
             untold.push((segment.path, outcome(cc, psn, segment)));
         };
-        self.window.ack(end, &[], no_echo, told).is_some()
+        self.window.ack(end, &[], no_echo, told).is_ok()
     }
 }

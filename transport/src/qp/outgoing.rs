@@ -21,7 +21,7 @@ use super::room::{Block, Room};
 use super::rtt::Rtt;
 use super::send_queue::Next;
 use super::train::{OpenTrain, OpenTurn, TrainLimit};
-use super::window::{Echo, Phase, Segment, Tally, Window};
+use super::window::{Echo, NotTaken, Phase, Segment, Tally, Window};
 use super::withheld::{self, Schedule};
 use crate::{QpConfig, Remote};
 
@@ -318,11 +318,15 @@ impl Outgoing {
         self.turn.end_train();
     }
 
-    /// Learns from an acknowledgement of this stream. `None`: it speaks of packets never sent, see [`Outgoing::is_untrue`],
-    /// or was sent before the PSN came round.
-    pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack, paths: &mut PathSet) -> Option<Lesson> {
+    /// Learns from an acknowledgement of this stream.
+    pub(crate) fn on_ack(
+        &mut self,
+        now: Time,
+        ack: &Ack,
+        paths: &mut PathSet,
+    ) -> Result<Lesson, NotTaken> {
         if self.paws.is_stale(now, ack.stamp) {
-            return None;
+            return Err(NotTaken::Foreign);
         }
         let cumulative = Psn::expand(ack.cumulative, self.window.una());
         let overtaken = cumulative < self.window.una();
@@ -374,7 +378,7 @@ impl Outgoing {
         }
         self.tell_lost(now, lost);
         let spurious = spurious.into();
-        Some(Lesson { acked: acked.packets, lost: lost.packets, spurious, ecn_marks })
+        Ok(Lesson { acked: acked.packets, lost: lost.packets, spurious, ecn_marks })
     }
 
     /// The controller hears of losses, if there are any.

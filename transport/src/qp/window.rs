@@ -74,6 +74,15 @@ pub(crate) struct Echo {
     pub(crate) stamp: u32,
 }
 
+/// Why an acknowledgement is not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NotTaken {
+    /// It need not be of this connection: it was sent before the PSN came round, or its ePSN lies beyond what has one.
+    Foreign,
+    /// It speaks of a segment that has never left: the peer has made it up.
+    Untrue,
+}
+
 /// Segments counted: acknowledged, or lost.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Tally {
@@ -100,8 +109,6 @@ pub(crate) struct Window {
     flying: u32,
     /// The segment that was withheld or released and has not left yet.
     withheld: Option<Psn>,
-    /// Its bytes while it is in phase [`Phase::Withheld`], else 0.
-    held_back: u64,
     /// Lost or released segments that wait to be sent; entries may be stale (acknowledged since).
     lost: VecDeque<Psn>,
     next_order: u64,
@@ -118,7 +125,6 @@ impl Window {
             in_flight: 0,
             flying: 0,
             withheld: None,
-            held_back: 0,
             lost: VecDeque::new(),
             next_order: 0,
             newest: None,
@@ -145,7 +151,7 @@ impl Window {
 
     /// Bytes of [`Window::in_flight`] that have left.
     pub(crate) fn under_way(&self) -> u64 {
-        self.in_flight - self.held_back
+        self.in_flight - self.withheld_segment().map_or(0, |(_, held)| Segment::wire_len(held.len))
     }
 
     /// Segments in phase [`Phase::InFlight`] or [`Phase::Withheld`].
@@ -192,7 +198,7 @@ impl Window {
         let psn = self.push(now, next, PathId::default(), None);
         if let Some(segment) = self.segments.back_mut() {
             segment.phase = Phase::Withheld;
-            (self.withheld, self.held_back) = (Some(psn), Segment::wire_len(next.len));
+            self.withheld = Some(psn);
         }
         psn
     }
@@ -225,7 +231,6 @@ impl Window {
         if let Some((psn, _)) = self.withheld_segment() {
             let index = (psn.0 - self.una.0) as usize;
             self.take_out(index, Phase::Released);
-            self.held_back = 0;
         }
     }
 
@@ -288,23 +293,25 @@ impl Window {
 
     /// Everything below `cumulative` has arrived, and what the bitmap `beyond` says (bit 0 of the first
     /// word is `cumulative`). `credited` sees each segment that is acknowledged for the first time, and
-    /// whether it is certain that its last transmission has arrived. `None`: the ack speaks of packets
-    /// that were never sent, or [`Window::contradicts`].
+    /// whether it is certain that its last transmission has arrived.
     pub(crate) fn ack(
         &mut self,
         cumulative: Psn,
         beyond: &[u64],
         echo: Echo,
         mut credited: impl FnMut(Psn, &Segment, bool),
-    ) -> Option<Tally> {
-        if cumulative > self.next() || self.contradicts(cumulative, beyond) {
-            return None;
+    ) -> Result<Tally, NotTaken> {
+        if cumulative > self.next() {
+            return Err(NotTaken::Foreign);
+        }
+        if self.contradicts(cumulative, beyond) {
+            return Err(NotTaken::Untrue);
         }
         let mut acked = Tally::default();
         while self.una < cumulative {
             let psn = self.una;
             self.una = psn.plus(1);
-            let segment = self.segments.pop_front()?;
+            let segment = self.segments.pop_front().ok_or(NotTaken::Foreign)?;
             self.credit(psn, &segment, echo, &mut acked, &mut credited);
         }
         self.acked.forget_below(self.una);
@@ -315,7 +322,7 @@ impl Window {
             while new != 0 {
                 let psn = first.plus(new.trailing_zeros().into());
                 new &= new - 1;
-                let segment = self.get_mut(psn)?;
+                let segment = self.get_mut(psn).ok_or(NotTaken::Untrue)?;
                 let before = *segment;
                 segment.phase = Phase::Acked;
                 self.acked.insert(psn);
@@ -324,16 +331,7 @@ impl Window {
             }
         }
         self.skip_acked();
-        Some(acked)
-    }
-
-    /// Whether something of that was never sent.
-    pub(crate) fn exceeds_sent(&self, cumulative: Psn, beyond: &[u64]) -> bool {
-        let last = beyond.iter().enumerate().rfind(|(_, word)| **word != 0);
-        let end = last.map_or(cumulative, |(index, word)| {
-            cumulative.plus(64 * index as u64 + u64::from(64 - word.leading_zeros()))
-        });
-        end > self.next() || self.contradicts(cumulative, beyond)
+        Ok(acked)
     }
 
     /// Whether that much cannot have arrived, because one segment of it is withheld.
@@ -480,7 +478,7 @@ mod tests {
         window
     }
 
-    fn ack(window: &mut Window, cumulative: u64, ones: &[u64]) -> Option<Tally> {
+    fn ack(window: &mut Window, cumulative: u64, ones: &[u64]) -> Result<Tally, NotTaken> {
         let echo = Echo { path: PathId::new(0), stamp: Time::ZERO.stamp() };
         let word = ones.iter().fold(0, |word, one| word | 1 << one);
         window.ack(Psn(cumulative), &[word], echo, |_, _, _| {})
@@ -503,7 +501,7 @@ mod tests {
 
     #[test]
     fn an_ack_of_what_was_never_sent_is_refused() {
-        assert!(ack(&mut window(5), 16, &[]).is_none());
+        assert_eq!(ack(&mut window(5), 16, &[]).unwrap_err(), NotTaken::Foreign);
     }
 
     #[test]

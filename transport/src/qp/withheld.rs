@@ -12,7 +12,7 @@
 
 use std::hash::Hasher as _;
 
-use braid_wire::{Ack, Psn, Stream, Time, Token};
+use braid_wire::{Psn, Stream, Time, Token};
 use siphasher::sip::SipHasher24;
 
 use super::LossRecovery;
@@ -126,13 +126,5 @@ impl Outgoing {
             self.cc.on_entered(now, psn, Segment::wire_len(len));
             self.window.release();
         }
-    }
-
-    /// Whether this acknowledgement speaks of a segment that was never sent, and is of this connection beyond doubt.
-    pub(crate) fn is_untrue(&self, now: Time, ack: &Ack) -> bool {
-        let cumulative = Psn::expand(ack.cumulative, self.window.una());
-        (self.window.una()..=self.window.next()).contains(&cumulative)
-            && !self.paws.is_stale(now, ack.stamp)
-            && self.window.exceeds_sent(cumulative, ack.bitmap.words())
     }
 }

@@ -140,11 +140,10 @@ pub fn at_best(topology: &Topology, changes: &[(Ps, Change)]) -> Topology {
             Change::Speed { cable, rate } if cable == index => Some((*at, rate)),
             _ => None,
         });
-        if speeds.clone().any(|(at, _)| at == Ps::ZERO) {
-            let fastest = speeds.clone().map(|(_, rate)| rate).max();
-            (cable.up, cable.down) = fastest.map_or((cable.up, cable.down), |rate| (rate, rate));
-        } else if let Some(fastest) = speeds.map(|(_, rate)| rate).max() {
-            (cable.up, cable.down) = (cable.up.max(fastest), cable.down.max(fastest));
+        if let Some(fastest) = speeds.clone().map(|(_, rate)| rate).max() {
+            let ever_usual = speeds.clone().all(|(at, _)| at > Ps::ZERO);
+            let best = |usual: Rate| if ever_usual { usual.max(fastest) } else { fastest };
+            (cable.up, cable.down) = (best(cable.up), best(cable.down));
         }
         let cuts = changes.iter().filter_map(|(at, change)| match *change {
             Change::Cable { cable, up } if cable == index => Some((*at, up)),
