@@ -15,6 +15,7 @@ mod mcc;
 mod parameters;
 mod quantity;
 mod table;
+mod timely;
 
 pub use braid_wire::{PathId, Time};
 pub use config::CcConfig;
@@ -27,3 +28,4 @@ pub use fixed_window::FixedWindow;
 pub use mcc::{Mcc, MccConfig};
 pub use parameters::UnknownPolicy;
 pub use table::{controller_examples, controller_names};
+pub use timely::{Timely, TimelyConfig};

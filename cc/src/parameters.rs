@@ -91,6 +91,17 @@ pub(crate) fn percent_of(text: &str) -> Result<u32, UnknownPolicy> {
     percent.ok_or_else(|| UnknownPolicy::Percent(text.to_owned()))
 }
 
+/// A percentage with one decimal place at most, in thousandths.
+pub(crate) fn permille_of(text: &str) -> Result<u32, UnknownPolicy> {
+    let permille = text.strip_suffix('%').and_then(|digits| {
+        let (percent, tenths) = digits.split_once('.').unwrap_or((digits, "0"));
+        let tenths = whole(tenths, 0..=9).filter(|_| tenths.len() == 1)?;
+        Some(10 * whole(percent, 1..=100)? + tenths)
+    });
+    let permille = permille.filter(|permille| *permille <= 1000);
+    permille.ok_or_else(|| UnknownPolicy::Percent(text.to_owned()))
+}
+
 pub(crate) fn ratio_of(text: &str) -> Result<u32, UnknownPolicy> {
     whole(text, 1..=1000).ok_or_else(|| UnknownPolicy::Ratio(text.to_owned()))
 }

@@ -42,6 +42,14 @@ pub(crate) fn time(value: Duration) -> impl fmt::Display {
     Shown(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX), &TIMES)
 }
 
+/// Thousandths as a percentage, as in `87.5%`.
+pub(crate) fn permille(value: u32) -> String {
+    match value % 10 {
+        0 => format!("{}%", value / 10),
+        tenths => format!("{}.{tenths}%", value / 10),
+    }
+}
+
 /// Parameters behind a name: a colon before the first, commas between them.
 pub(crate) struct Given<'a, 'b> {
     f: &'a mut fmt::Formatter<'b>,
