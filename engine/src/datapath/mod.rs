@@ -83,6 +83,8 @@ pub(crate) enum Arrived<'a> {
     Placed(PathId, &'a DataHeader),
     /// The peer has closed what came before this epoch of a path.
     Epoch(QpId, NicEpoch),
+    /// The connection of this queue pair was full, and takes segments again.
+    Room(QpId),
     /// A packet that closes what there is not.
     Refused,
     /// It was found out which routes lead to a peer that is watched.
@@ -100,7 +102,16 @@ pub(crate) struct Taken {
     pub(crate) is_more: bool,
 }
 
-/// Whether another segment can be taken.
+/// What became of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Sent {
+    /// Its payload goes straight to its place at the peer.
+    pub(crate) is_direct: bool,
+    /// Its connection takes no other, until [`Arrived::Room`].
+    pub(crate) is_full: bool,
+}
+
+/// Whether another segment can be taken, of connections that are not full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Room {
     /// Yes.
@@ -150,9 +161,9 @@ pub(crate) trait Datapath: Send {
     /// Sends batches that are complete, to have room for another segment.
     fn make_room(&mut self) -> Room;
 
-    /// Takes a segment. Returns whether its payload goes straight to its place at the peer; where it was to and does
-    /// not, the core has to know.
-    fn send_segment(&mut self, now: Time, segment: &Segment<'_>) -> bool;
+    /// Takes a segment of a connection that is not full. The core has to know if it was to go straight to its place
+    /// and does not.
+    fn send_segment(&mut self, now: Time, segment: &Segment<'_>) -> Sent;
 
     /// Takes another packet of a queue pair's connection.
     fn send_packet(&mut self, id: QpId, to: SocketAddr, via: Via, packet: &[u8]);

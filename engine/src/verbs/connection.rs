@@ -11,6 +11,7 @@ use super::device::Device;
 use super::far_regions::FarRegions;
 use super::losses::Losses;
 use super::nic_qp::NicQp;
+use super::pool::Pool;
 use crate::datapath::{JoinError, Owner, Partner};
 
 pub(crate) struct Connection {
@@ -19,6 +20,9 @@ pub(crate) struct Connection {
     pub(crate) psn: u32,
     /// By path, and then the safe NIC queue pair. None: the queue pair receives nothing any more.
     pub(crate) nic_qps: Vec<NicQp>,
+    // After the NIC queue pairs: they let go of it first.
+    /// What its messages are sent from.
+    pub(crate) pool: Pool,
     pub(crate) far: Option<Far>,
     pub(crate) losses: Losses,
 }
@@ -83,11 +87,24 @@ impl Connection {
         self.nic_qps.len().saturating_sub(1)
     }
 
-    /// The NIC queue pair for what is staged on `path`.
-    pub(crate) fn nic_qp_for(&self, path: PathId) -> usize {
+    /// The NIC queue pair for what is staged on `path`, while `waiting` work requests are not posted yet.
+    pub(crate) fn nic_qp_for(&self, path: PathId, waiting: usize) -> usize {
         let index = usize::from(path.get());
-        let open = self.nic_qps.get(index).is_some_and(|nic_qp| nic_qp.is_open());
-        if open && index < self.safe() { index } else { self.safe() }
+        if self.path_has_room(index, waiting) { index } else { self.safe() }
+    }
+
+    /// Whether a path's own NIC queue pair takes a segment. Where its sends do not end, what follows takes the safe one,
+    /// for which half of the send buffers are kept.
+    pub(crate) fn path_has_room(&self, index: usize, waiting: usize) -> bool {
+        let nic_qp = self.nic_qps.get(index).filter(|_| index < self.safe());
+        let is_open = nic_qp.is_some_and(|nic_qp| nic_qp.is_open() && nic_qp.has_room(waiting));
+        is_open && self.pool.is_half_free()
+    }
+
+    /// Whether it takes another segment, whatever its path.
+    pub(crate) fn has_room(&self, waiting: usize) -> bool {
+        let safe = self.nic_qps.last();
+        self.pool.room() > 0 && safe.is_none_or(|nic_qp| nic_qp.has_room(waiting))
     }
 }
 

@@ -9,7 +9,7 @@ use braid_wire::{FRAME_LEN, Frame, MAX_ACK_LEN};
 use super::buffers::{Buffers, BuffersError};
 use super::device::Device;
 
-const SENDS: u32 = 255;
+pub(crate) const SENDS: u32 = 255;
 /// Datagrams that can have come before software has looked at them.
 pub(crate) const RECEIVES: u32 = 1023;
 /// What the NIC puts before a datagram (IBTA vol. 1, 11.4.1.2).
@@ -43,8 +43,7 @@ pub(crate) struct Control {
 impl Control {
     pub(crate) fn new(
         device: &Device,
-        send_cq: &Cq,
-        recv_cq: &Cq,
+        (send_cq, recv_cq): (&Cq, &Cq),
         qkey: u32,
     ) -> Result<Self, BuffersError> {
         let pd = device.context.alloc_pd()?;

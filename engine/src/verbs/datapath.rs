@@ -18,7 +18,8 @@ use crate::config::EngineConfig;
 use crate::counters::WorkerCounters;
 use crate::datapath::datagram::DatagramDatapath;
 use crate::datapath::{
-    Arrived, Caps, Datapath, JoinError, Losses, Owner, Partner, Reach, Room, Segment, Taken, Via,
+    Arrived, Caps, Datapath, JoinError, Losses, Owner, Partner, Reach, Room, Segment, Sent, Taken,
+    Via,
 };
 
 /// Segments that share the work requests of a NIC queue pair, and a message for their headers.
@@ -39,6 +40,8 @@ pub(crate) struct VerbsDatapath {
     counters: Arc<WorkerCounters>,
     /// Turns since the socket was asked for news.
     without_socket: u32,
+    /// Segments since the worker was told that a batch has left.
+    shipped: u32,
 }
 
 impl VerbsDatapath {
@@ -51,7 +54,7 @@ impl VerbsDatapath {
     ) -> Result<Self, VerbsSetupError> {
         let segments = Segments::new(device.mtu as u16, config.mtu);
         let connections = Connections::new(device.clone(), config.paths, segments)?;
-        Ok(VerbsDatapath { socket, connections, segments, counters, without_socket: 0 })
+        Ok(VerbsDatapath { socket, connections, segments, counters, without_socket: 0, shipped: 0 })
     }
 
     fn receive_set_up(
@@ -125,12 +128,16 @@ impl Datapath for VerbsDatapath {
 
     fn make_room(&mut self) -> Room {
         match self.socket.make_room() {
-            _ if !self.connections.has_room() => Room::Full,
+            Room::Open if self.shipped >= BATCH => {
+                self.shipped = 0;
+                Room::Emptied
+            }
             room => room,
         }
     }
 
-    fn send_segment(&mut self, now: Time, segment: &Segment<'_>) -> bool {
+    fn send_segment(&mut self, now: Time, segment: &Segment<'_>) -> Sent {
+        self.shipped += 1;
         self.connections.ship(now, segment)
     }
 

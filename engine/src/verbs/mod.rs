@@ -12,6 +12,7 @@
 
 mod batch;
 mod buffers;
+mod completion_queues;
 mod connection;
 mod connections;
 mod control;
@@ -22,7 +23,6 @@ mod losses;
 mod nic_qp;
 mod options;
 mod pool;
-mod recv_cqs;
 mod segments;
 
 pub(crate) use datapath::VerbsDatapath;

@@ -10,10 +10,10 @@ use braid_wire::{DATA_HEADER_LEN, DataHeader, FRAME_LEN, Frame, Time};
 use smallvec::SmallVec;
 
 use super::buffers::Buffers;
+use super::completion_queues::Room;
 use super::device::Device;
 use super::pool::Pool;
-use super::recv_cqs::Room;
-use crate::parts::Parts;
+use crate::parts::{MAX_PARTS, Parts};
 
 /// Work requests that a NIC queue pair's send queue holds. Soft-RoCE rounds one more up to a power of two.
 pub(crate) const NIC_QP_SENDS: usize = 511;
@@ -60,7 +60,7 @@ pub(crate) struct NicQp {
     /// When the peer last had it renewed, and when it was last joined again because the peer had renewed its end.
     pub(crate) renewed: Option<Time>,
     pub(crate) rejoined: Option<Time>,
-    /// For the completions of its receives.
+    /// For the completions of all that is posted to it.
     pub(crate) room: Room,
     /// Of the next frame of headers.
     pub(crate) serial: u32,
@@ -97,13 +97,13 @@ impl NicQp {
     pub(crate) fn new(
         device: &Device,
         pool: &Pool,
-        (send_cq, recv_cq, room): (&Cq, &Cq, Room),
+        (cqs, room): ((&Cq, &Cq), Room),
         buffers: &Arc<Buffers>,
         own: Range<usize>,
     ) -> Result<Self, VerbsError> {
         let (buffers, first, count) = (buffers.clone(), own.start, own.len());
         let mut nic_qp = NicQp {
-            qp: Some(open(device, pool, (send_cq, recv_cq), count)?),
+            qp: Some(open(device, pool, cqs, count)?),
             epoch: 0,
             remote: 0,
             remote_epoch: 0,
@@ -263,14 +263,18 @@ impl NicQp {
         self.sent.len()
     }
 
-    /// The NIC is done with this work request and all before it. Returns how many those are.
-    pub(crate) fn on_sent(&mut self, number: u64, pool: &mut Pool) -> usize {
-        let before = self.sent.len();
+    /// Whether its send queue has room for another segment, whatever parts it goes in, and for `waiting` work requests
+    /// that are not posted yet.
+    pub(crate) fn has_room(&self, waiting: usize) -> bool {
+        self.sent.len() + waiting + MAX_PARTS <= NIC_QP_SENDS
+    }
+
+    /// The NIC is done with this work request and all before it.
+    pub(crate) fn on_sent(&mut self, number: u64, pool: &mut Pool) {
         while self.sent.front().is_some_and(|(n, _)| *n <= number) {
             let slot = self.sent.pop_front().and_then(|(_, slot)| slot);
             slot.into_iter().for_each(|slot| pool.release(slot));
         }
-        before - self.sent.len()
     }
 
     /// A part of a packet has come, in a receive buffer after its frame. Returns the packet, if it is whole.

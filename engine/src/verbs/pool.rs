@@ -1,4 +1,4 @@
-//! The buffers that a protection domain's messages are sent from.
+//! The buffers that a connection's messages are sent from.
 
 use braid_verbs::{Pd, Sge};
 
@@ -24,6 +24,11 @@ impl Pool {
     /// Buffers that are free.
     pub(crate) fn room(&self) -> usize {
         self.free.len()
+    }
+
+    /// Whether as many are free as are on their way.
+    pub(crate) fn is_half_free(&self) -> bool {
+        self.free.len() >= SENDS / 2
     }
 
     /// Takes a buffer.

@@ -46,12 +46,21 @@ impl Arrivals<'_> {
             }
             Arrived::Failed => self.has_failed = true,
             Arrived::Epoch(id, epoch) => {
-                let bound = self.qps.get(id).and_then(|entry| entry.bound());
-                if let Some((peer, slot)) = bound {
+                if let Some((peer, slot)) = self.place_of(id) {
                     self.peers.endpoint_mut(peer).begin_epoch(slot, epoch);
                 }
             }
+            Arrived::Room(id) => {
+                if let Some((peer, slot)) = self.place_of(id) {
+                    self.peers.endpoint_mut(peer).resume(slot);
+                }
+            }
         }
+    }
+
+    /// Where a queue pair is that is connected.
+    fn place_of(&mut self, id: QpId) -> Option<(usize, QpSlot)> {
+        self.qps.get(id).and_then(|entry| entry.bound())
     }
 
     fn packet(&mut self, received: &Received<'_>) {

@@ -89,9 +89,12 @@ impl Worker {
                 let header = &header;
                 let segment =
                     Segment { id, header, payload, to, path, via, crc, oversize, placement };
-                let is_direct = self.datapath.send_segment(now, &segment);
-                if !is_direct && matches!(placement, Placement::Direct(_)) {
+                let sent = self.datapath.send_segment(now, &segment);
+                if !sent.is_direct && matches!(placement, Placement::Direct(_)) {
                     endpoint.staged(slot, header);
+                }
+                if sent.is_full {
+                    endpoint.pause(slot);
                 }
                 return true;
             }

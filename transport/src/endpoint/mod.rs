@@ -405,6 +405,18 @@ impl Endpoint {
         self.qp_mut(slot).staged(header);
     }
 
+    /// The driver takes no other segment of this queue pair, until [`Endpoint::resume`]: its device has no room for more.
+    /// Acknowledgements go on, and so do other queue pairs.
+    pub fn pause(&mut self, slot: QpSlot) {
+        self.qp_mut(slot).set_paused(true);
+    }
+
+    /// The driver takes segments of this queue pair again.
+    pub fn resume(&mut self, slot: QpSlot) {
+        self.qp_mut(slot).set_paused(false);
+        self.settle(slot.0);
+    }
+
     /// Lets time pass. Call when [`Endpoint::next_timeout`] has come.
     pub fn on_timeout(&mut self, now: Time, paths: &mut PathSet) {
         self.settle_all();

@@ -28,6 +28,8 @@ pub(super) struct Link {
     pub(super) from_responses: Option<Box<Incoming>>,
     /// Which stream has its turn to send.
     pub(super) turn: Stream,
+    /// The driver takes no segments.
+    pub(super) is_paused: bool,
     /// What the answers' stream is made with: its place in the path set, what it withholds, ...
     answer_stream: StreamId,
     answer_schedule: Schedule,
@@ -82,6 +84,7 @@ impl Link {
             from_responses: None,
             path_mtu: u16::MAX,
             turn: Stream::Requests,
+            is_paused: false,
             answer_stream: admit(),
             answer_schedule: schedule(Stream::Responses),
             peer_bytes,

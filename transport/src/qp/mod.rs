@@ -322,7 +322,9 @@ impl QueuePair {
 
     /// When the rate lets out what it holds back now; [`Time::FAR_FUTURE`]: it holds nothing back.
     pub(crate) fn paced_until(&self) -> Time {
-        let Some(link) = self.link.as_ref() else { return Time::FAR_FUTURE };
+        let Some(link) = self.link.as_ref().filter(|link| !link.is_paused) else {
+            return Time::FAR_FUTURE;
+        };
         link.all_outgoing().map(Outgoing::paced_until).min().unwrap_or(Time::FAR_FUTURE)
     }
 
@@ -364,6 +366,13 @@ impl QueuePair {
             self.sq.trim();
             self.rq.trim();
             self.completions.shrink_to(KEPT);
+        }
+    }
+
+    /// Whether the driver takes no segments.
+    pub(crate) fn set_paused(&mut self, is_paused: bool) {
+        if let Some(link) = self.link.as_mut() {
+            link.is_paused = is_paused;
         }
     }
 

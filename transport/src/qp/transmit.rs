@@ -92,6 +92,9 @@ impl QueuePair {
             });
         };
         let mut outcome = Outcome::Idle;
+        if self.link.as_ref().is_some_and(|link| link.is_paused) {
+            return outcome;
+        }
         for stream in [first, other(first)] {
             match self.poll_stream(now, stream, paths, budget) {
                 Ok(departure) => {

@@ -119,6 +119,22 @@ impl Pair {
         sent
     }
 
+    /// What leaves the sender now, and its driver takes no other segment of the queue pair.
+    pub(crate) fn send_one(&mut self) -> Option<Sent> {
+        let Host { endpoint, paths, slot } = &mut self.sender;
+        let body = endpoint.poll_transmit(self.now, paths)?.body;
+        let TransmitBody::Segment { header, path, placement, .. } = body else {
+            panic!("the sender has nothing to say but segments: {body:?}");
+        };
+        endpoint.pause(*slot);
+        Some(Sent { header, path, placement })
+    }
+
+    /// The sender's driver takes segments again.
+    pub(crate) fn resume(&mut self) {
+        self.sender.endpoint.resume(self.sender.slot);
+    }
+
     /// When the sender wants to be called again.
     pub(crate) fn wakes_at(&self) -> Time {
         self.sender.endpoint.next_timeout(&self.sender.paths).expect("it has a queue pair")

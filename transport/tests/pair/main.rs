@@ -13,6 +13,7 @@ mod messages;
 mod not_ready;
 mod pacing;
 mod patience;
+mod pause;
 mod receipt;
 mod recorder;
 mod refusals;

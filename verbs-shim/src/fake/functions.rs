@@ -442,10 +442,16 @@ unsafe extern "C" fn post_send(
         // SAFETY: see above.
         let number = unsafe { (*qp).qp_num };
         let is_signaled = wr.send_flags & IBV_SEND_SIGNALED != 0;
-        with(|state| {
-            state.queues.post_send(number, wr.wr_id, is_signaled);
-            state.sent.push(sent);
+        let is_posted = with(|state| {
+            let is_posted = state.queues.post_send(number, wr.wr_id, is_signaled);
+            state.sent.extend(is_posted.then_some(sent));
+            is_posted
         });
+        if !is_posted {
+            // SAFETY: see above.
+            unsafe { *bad = next };
+            return libc::ENOMEM;
+        }
         next = wr.next;
     }
     0

@@ -200,7 +200,7 @@ impl Device {
         with(|state| state.queues.finish_sends());
     }
 
-    /// Whether a completion queue has ever had more receives posted for it than it had room for.
+    /// Whether a completion queue has ever had more work requests posted for it than it had room for.
     pub fn is_overcommitted(&self) -> bool {
         with(|state| state.queues.is_overcommitted())
     }
@@ -231,7 +231,7 @@ pub(crate) fn qp_init(kind: QpKind, cq: &crate::Cq) -> QpInit<'_> {
         send_cq: cq,
         recv_cq: cq,
         srq: None,
-        max_send_wr: 16,
+        max_send_wr: 256,
         max_recv_wr: 16,
         max_send_sge: 2,
         max_recv_sge: 1,

@@ -19,8 +19,9 @@ struct Pair {
     send_cq: usize,
     recv_cq: usize,
     receives: VecDeque<(u64, Vec<Sge>)>,
-    /// Of those that ask for a completion.
-    sends: Vec<u64>,
+    /// Each with whether it asks for a completion, and how many there can be.
+    sends: Vec<(u64, bool)>,
+    max_sends: usize,
     has_failed: bool,
 }
 
@@ -46,7 +47,8 @@ impl Queues {
         self.made += 1;
         let (send_cq, recv_cq) = (init.send_cq.addr(), init.recv_cq.addr());
         let (receives, sends) = (VecDeque::new(), Vec::new());
-        let pair = Pair { send_cq, recv_cq, receives, sends, has_failed: false };
+        let max_sends = init.cap.max_send_wr as usize;
+        let pair = Pair { send_cq, recv_cq, receives, sends, max_sends, has_failed: false };
         self.pairs.insert(number, pair);
         number
     }
@@ -66,22 +68,37 @@ impl Queues {
         let Some(pair) = self.pairs.get_mut(&qp) else { return };
         pair.receives.push_back((id, sges.to_vec()));
         let cq = pair.recv_cq;
-        let posted: usize =
-            self.pairs.values().filter(|pair| pair.recv_cq == cq).map(|p| p.receives.len()).sum();
-        let room = self.completions.get(&cq).map(|c| c.entries.saturating_sub(c.waiting.len()));
-        self.is_overcommitted |= room.is_some_and(|room| posted > room);
+        self.check_room(cq);
         if self.pairs[&qp].has_failed {
             self.flush(qp);
         }
     }
 
-    pub(super) fn post_send(&mut self, qp: u32, id: u64, is_signaled: bool) {
-        if let Some(pair) = self.pairs.get_mut(&qp).filter(|_| is_signaled) {
-            pair.sends.push(id);
+    /// Whether its send queue had room.
+    pub(super) fn post_send(&mut self, qp: u32, id: u64, is_signaled: bool) -> bool {
+        let Some(pair) = self.pairs.get_mut(&qp) else { return true };
+        if pair.sends.len() >= pair.max_sends {
+            return false;
         }
-        if self.pairs.get(&qp).is_some_and(|pair| pair.has_failed) {
+        pair.sends.push((id, is_signaled));
+        let (cq, has_failed) = (pair.send_cq, pair.has_failed);
+        self.check_room(cq);
+        if has_failed {
             self.flush(qp);
         }
+        true
+    }
+
+    /// Notes whether more is posted for a completion queue than it has room for: if a queue pair fails, all of that
+    /// completes.
+    fn check_room(&mut self, cq: usize) {
+        let posted = |pair: &Pair| {
+            let receives = if pair.recv_cq == cq { pair.receives.len() } else { 0 };
+            receives + if pair.send_cq == cq { pair.sends.len() } else { 0 }
+        };
+        let posted: usize = self.pairs.values().map(posted).sum();
+        let room = self.completions.get(&cq).map(|c| c.entries.saturating_sub(c.waiting.len()));
+        self.is_overcommitted |= room.is_some_and(|room| posted > room);
     }
 
     pub(super) fn is_overcommitted(&self) -> bool {
@@ -124,7 +141,7 @@ impl Queues {
         for (id, _) in receives {
             self.complete_recv(qp, |wc| (wc.wr_id, wc.status) = (id, IBV_WC_WR_FLUSH_ERR));
         }
-        for id in sends {
+        for (id, _) in sends {
             self.complete(send_cq, qp, |wc| (wc.wr_id, wc.status) = (id, IBV_WC_WR_FLUSH_ERR));
         }
     }
@@ -132,7 +149,8 @@ impl Queues {
     pub(super) fn finish_sends(&mut self) {
         let take = |(qp, pair): (&u32, &mut Pair)| {
             let (qp, cq) = (*qp, pair.send_cq);
-            std::mem::take(&mut pair.sends).into_iter().map(move |id| (cq, qp, id))
+            let sends = std::mem::take(&mut pair.sends).into_iter();
+            sends.filter(|(_, is_signaled)| *is_signaled).map(move |(id, _)| (cq, qp, id))
         };
         let all: Vec<_> = self.pairs.iter_mut().flat_map(take).collect();
         for (cq, qp, id) in all {

@@ -18,7 +18,7 @@ use self::queue::Queue;
 use self::routes::Routes;
 use super::{
     Arrived, Caps, Datapath, JoinError, Losses, Owner, Partner, Reach, Received, Room, Segment,
-    Taken, Via,
+    Sent, Taken, Via,
 };
 use crate::counters::WorkerCounters;
 use crate::link::Link;
@@ -122,14 +122,14 @@ impl Datapath for DatagramDatapath {
         if self.send_waiting() { Room::Emptied } else { Room::Full }
     }
 
-    fn send_segment(&mut self, _: Time, segment: &Segment<'_>) -> bool {
+    fn send_segment(&mut self, _: Time, segment: &Segment<'_>) -> Sent {
         if segment.oversize {
             self.parted = self.parted.wrapping_add(1);
             pack::pack_in_parts(&mut self.queue, segment, self.parted);
         } else {
             pack::pack(&mut self.queue, segment);
         }
-        false
+        Sent::default()
     }
 
     fn send_packet(&mut self, _: QpId, to: SocketAddr, via: Via, packet: &[u8]) {

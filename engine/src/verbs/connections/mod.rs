@@ -5,13 +5,11 @@ mod send;
 #[cfg(test)]
 mod tests;
 
-use std::collections::hash_map::Entry;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use braid_transport::PdId;
-use braid_verbs::{CompletionChannel, Cq};
+use braid_verbs::CompletionChannel;
 use braid_wire::{
     FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, MAX_NIC_QPS, NicAddress, NoteBody, PathId, QpId,
 };
@@ -19,23 +17,19 @@ use rustc_hash::FxHashMap;
 
 use super::batch::Batch;
 use super::buffers::Buffers;
+use super::completion_queues::CompletionQueues;
 use super::connection::Connection;
-use super::control::{Control, RECEIVES};
+use super::control::{self, Control};
 use super::device::Device;
 use super::losses::Losses;
 use super::nic_qp::{NIC_QP_SENDS, NicQp, credits, receives};
 use super::options::VerbsSetupError;
 use super::pool::Pool;
-use super::recv_cqs::RecvCqs;
 use super::segments::Segments;
 use crate::datapath::{JoinError, Owner, Partner};
 use crate::parts::MAX_PARTS;
 use crate::random;
 
-/// Entries of the completion queue of sends: those that may be under way, and what is left of NIC queue pairs that
-/// were closed. Providers round one more up to a power of two.
-const SENT: u32 = (1 << 11) - 1;
-const _: () = assert!(SENT as usize > 2 * NIC_QP_SENDS);
 /// How long the NIC may take to send what it has, until its queue pairs are closed.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// How often the device is asked whether it is still there.
@@ -49,9 +43,9 @@ pub(crate) struct Connections {
     /// By NIC queue pair number.
     nic_qps: FxHashMap<u32, (QpId, usize)>,
     control: Control,
-    pools: FxHashMap<PdId, Pool>,
-    send_cq: Cq,
-    recv_cqs: RecvCqs,
+    /// Those that take no other segment for now, as the core was told.
+    full: Vec<QpId>,
+    queues: CompletionQueues,
     channel: CompletionChannel,
     paths: usize,
     /// Bytes of a buffer to receive a message in.
@@ -60,8 +54,6 @@ pub(crate) struct Connections {
     slot_len: usize,
     /// Parts of the longest packet that fits a message.
     parts: usize,
-    /// Work requests on NIC queue pairs that the NIC may read for.
-    outstanding: usize,
     look_at: Instant,
     gone: bool,
 }
@@ -76,12 +68,11 @@ impl Connections {
             return Err(VerbsSetupError::Paths { paths, max: MAX_NIC_QPS - 1 });
         }
         let channel = device.context.create_channel()?;
-        let sent = SENT.min(device.attributes.max_cqe);
-        let send_cq = device.context.create_cq(sent, Some(&channel))?;
-        let mut recv_cqs = RecvCqs::default();
-        let datagrams = recv_cqs.reserve(&device, &channel, RECEIVES as usize)?;
+        let mut queues = CompletionQueues::default();
+        let datagrams = (control::SENDS as usize, control::RECEIVES as usize);
+        let datagrams = queues.reserve(&device, &channel, datagrams)?;
         let qkey = random::number() as u32 & 0x7FFF_FFFF;
-        let control = Control::new(&device, &send_cq, recv_cqs.cq(datagrams), qkey)?;
+        let control = Control::new(&device, queues.cqs(datagrams), qkey)?;
         let part_len = Frame::part_len(device.mtu as usize);
         let (parts, message_len) = room(segments.staged, part_len);
         let (most_parts, slot_len) = room(segments.longest(), part_len);
@@ -95,15 +86,13 @@ impl Connections {
             connections: FxHashMap::default(),
             nic_qps: FxHashMap::default(),
             control,
-            pools: FxHashMap::default(),
-            send_cq,
-            recv_cqs,
+            full: Vec::new(),
+            queues,
             channel,
             paths,
             parts,
             message_len,
             slot_len,
-            outstanding: 0,
             look_at: Instant::now(),
             gone: false,
         })
@@ -116,11 +105,7 @@ impl Connections {
 
     /// Asks to be told of the next completions; look once more before sleeping.
     pub(crate) fn arm(&mut self) {
-        let armed = self
-            .channel
-            .drain()
-            .and_then(|_| self.send_cq.request_notify())
-            .and_then(|()| self.recv_cqs.request_notify());
+        let armed = self.channel.drain().and_then(|_| self.queues.request_notify());
         if let Err(error) = armed {
             tracing::warn!(%error, "an RDMA device does not answer");
             self.gone = true;
@@ -144,10 +129,10 @@ impl Connections {
     /// Makes a connection, not joined yet; a former one of the same queue pair ends. Returns its address.
     pub(crate) fn open(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
         self.close(owner.id);
-        self.make_pool(owner.pd)?;
+        let pool = Pool::new(self.device.domain(owner.pd)?, self.slot_len)?;
         let psn = random::number() as u32 & 0xFF_FFFF;
-        let connection =
-            Connection { owner, psn, nic_qps: Vec::new(), far: None, losses: Losses::default() };
+        let (nic_qps, losses) = (Vec::new(), Losses::default());
+        let connection = Connection { owner, psn, nic_qps, pool, far: None, losses };
         self.connections.insert(owner.id, connection);
         let made = self.make_nic_qps(owner);
         if made.is_err() {
@@ -158,27 +143,21 @@ impl Connections {
 
     fn make_nic_qps(&mut self, owner: Owner) -> Result<Vec<u8>, JoinError> {
         let Some(connection) = self.connections.get_mut(&owner.id) else { return Ok(Vec::new()) };
-        let pool = &self.pools[&owner.pd];
         let nic_qps = self.paths + 1;
         let count = receives(nic_qps, self.message_len);
-        let buffers = Arc::new(Buffers::new(&pool.pd, nic_qps * count, self.message_len)?);
+        let buffers =
+            Arc::new(Buffers::new(&connection.pool.pd, nic_qps * count, self.message_len)?);
         for index in 0..nic_qps {
-            let room = self.recv_cqs.reserve(&self.device, &self.channel, count)?;
-            let cqs = (&self.send_cq, self.recv_cqs.cq(room), room);
+            let posted = (NIC_QP_SENDS, count);
+            let room = self.queues.reserve(&self.device, &self.channel, posted)?;
+            let cqs = (self.queues.cqs(room), room);
             let own = index * count..(index + 1) * count;
-            let made = NicQp::new(&self.device, pool, cqs, &buffers, own);
-            let nic_qp = made.inspect_err(|_| self.recv_cqs.release(room))?;
+            let made = NicQp::new(&self.device, &connection.pool, cqs, &buffers, own);
+            let nic_qp = made.inspect_err(|_| self.queues.release(room))?;
             nic_qp.number().map(|number| self.nic_qps.insert(number, (owner.id, index)));
             connection.nic_qps.push(nic_qp);
         }
         Ok(connection.address(&self.device, &self.control, credits(count, self.parts)).encode())
-    }
-
-    fn make_pool(&mut self, pd: PdId) -> Result<(), JoinError> {
-        if let Entry::Vacant(vacant) = self.pools.entry(pd) {
-            vacant.insert(Pool::new(self.device.domain(pd)?, self.slot_len)?);
-        }
-        Ok(())
     }
 
     /// Joins a connection with its other end. Returns how many segments may be in flight towards it.
@@ -204,21 +183,18 @@ impl Connections {
         if self.batch.nic_qp().is_some_and(|(own, _)| own == id) {
             self.flush();
         }
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        let Some(pool) = self.pools.get_mut(&connection.owner.pd) else { return };
-        for mut nic_qp in connection.nic_qps.drain(..) {
+        let Some(Connection { nic_qps, pool, .. }) = self.connections.get_mut(&id) else { return };
+        for mut nic_qp in nic_qps.drain(..) {
             let number = nic_qp.number();
-            counting(&mut self.outstanding, &mut nic_qp, |nic_qp| {
-                if let Err(error) = nic_qp.close(pool) {
-                    tracing::debug!(%error, "closing a NIC queue pair");
-                    nic_qp.end(pool);
-                }
-            });
+            if let Err(error) = nic_qp.close(pool) {
+                tracing::debug!(%error, "closing a NIC queue pair");
+                nic_qp.end(pool);
+            }
             if let Some(number) = number {
                 self.nic_qps.remove(&number);
-                self.recv_cqs.clear(nic_qp.room, number);
+                self.queues.clear(nic_qp.room, number);
             }
-            self.recv_cqs.release(nic_qp.room);
+            self.queues.release(nic_qp.room);
         }
     }
 
@@ -226,6 +202,7 @@ impl Connections {
     pub(crate) fn close(&mut self, id: QpId) {
         self.retire(id);
         self.connections.remove(&id);
+        self.full.retain(|full| *full != id);
     }
 
     /// Closes a path's NIC queue pair, makes another, and tells the peer. False: it could not be closed.
@@ -239,30 +216,30 @@ impl Connections {
 
     /// Sees to it that nothing lands any more that was sent to a NIC queue pair. False: it might.
     fn close_nic_qp(&mut self, id: QpId, index: usize) -> bool {
-        let Some(connection) = self.connections.get_mut(&id) else { return true };
-        let Some(pool) = self.pools.get_mut(&connection.owner.pd) else { return true };
-        let Some(nic_qp) = connection.nic_qps.get_mut(index) else { return true };
+        let Some(Connection { nic_qps, pool, .. }) = self.connections.get_mut(&id) else {
+            return true;
+        };
+        let Some(nic_qp) = nic_qps.get_mut(index) else { return true };
         let number = nic_qp.number();
-        if let Err(error) = counting(&mut self.outstanding, nic_qp, |nic_qp| nic_qp.close(pool)) {
+        if let Err(error) = nic_qp.close(pool) {
             tracing::warn!(qp = %id, path = index, %error, "a NIC queue pair cannot be closed");
             self.gone |= self.device.is_gone();
             return false;
         }
         if let Some(number) = number {
             self.nic_qps.remove(&number);
-            self.recv_cqs.clear(nic_qp.room, number);
+            self.queues.clear(nic_qp.room, number);
         }
         true
     }
 
     /// Makes another NIC queue pair for a path whose own was closed, and tells the peer.
     fn reopen_nic_qp(&mut self, id: QpId, index: usize) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        let Some(pool) = self.pools.get_mut(&connection.owner.pd) else { return };
-        let (Some(far), Some(nic_qp)) = (&connection.far, connection.nic_qps.get_mut(index)) else {
+        let Some(Connection { nic_qps, pool, far, .. }) = self.connections.get_mut(&id) else {
             return;
         };
-        let cqs = (&self.send_cq, self.recv_cqs.cq(nic_qp.room));
+        let (Some(far), Some(nic_qp)) = (far, nic_qps.get_mut(index)) else { return };
+        let cqs = self.queues.cqs(nic_qp.room);
         let opened = nic_qp.reopen(&self.device, pool, cqs);
         let remote = nic_qp.remote;
         match opened.and_then(|()| nic_qp.connect(&far.rtr(&self.device, index, remote))) {
@@ -293,13 +270,19 @@ impl Connections {
     pub(crate) fn quiesce(&mut self) {
         self.flush();
         let until = Instant::now() + PATIENCE;
-        while self.outstanding > 0 && !self.gone {
+        while self.outstanding() > 0 && !self.gone {
             self.reap();
             if Instant::now() > until {
                 return self.renew_busy();
             }
             std::thread::yield_now();
         }
+    }
+
+    /// Work requests on NIC queue pairs that the NIC may read for.
+    fn outstanding(&self) -> usize {
+        let nic_qps = self.connections.values().flat_map(|connection| &connection.nic_qps);
+        nic_qps.map(NicQp::outstanding).sum()
     }
 
     /// Closes the NIC queue pairs that do not get rid of what they have.
@@ -315,18 +298,6 @@ impl Connections {
             self.renew(id, index);
         }
     }
-}
-
-/// Does something with a NIC queue pair, and keeps count of the work requests that the NIC may read for.
-fn counting<R>(
-    outstanding: &mut usize,
-    nic_qp: &mut NicQp,
-    act: impl FnOnce(&mut NicQp) -> R,
-) -> R {
-    let before = nic_qp.outstanding();
-    let result = act(nic_qp);
-    *outstanding = *outstanding + nic_qp.outstanding() - before;
-    result
 }
 
 /// Into how many parts a packet with `payload` bytes goes at most, and the bytes of a buffer for it, the frames of

@@ -7,10 +7,11 @@ use braid_transport::{Access, NicEpoch, Regions};
 use braid_verbs::{Completion, WcOpcode, WcStatus};
 use braid_wire::{FRAME_LEN, Frame, FrameKind, Note, NoteBody, PathId, QpId, Time};
 
-use super::{Connections, counting};
+use super::Connections;
 use crate::datapath::{Arrived, Owner, Received};
+use crate::verbs::completion_queues::LOOK;
+use crate::verbs::connection::Connection;
 use crate::verbs::nic_qp::NicQp;
-use crate::verbs::recv_cqs::LOOK;
 
 /// Looks at each queue in one turn of the worker.
 const LOOKS: usize = 8;
@@ -38,10 +39,13 @@ impl Connections {
         sink: &mut dyn FnMut(Arrived<'_>),
     ) -> usize {
         self.reap();
+        while let Some(id) = self.next_with_room() {
+            sink(Arrived::Room(id));
+        }
         let mut count = 0;
-        for queue in 0..self.recv_cqs.count() {
+        for queue in 0..self.queues.receives.count() {
             for _ in 0..LOOKS {
-                let found = match self.recv_cqs.take(queue) {
+                let found = match self.queues.receives.take(queue) {
                     Ok(found) => found,
                     Err(error) => {
                         tracing::warn!(%error, "an RDMA device does not answer");
@@ -61,13 +65,12 @@ impl Connections {
 
     /// Frees what the NIC is done with.
     pub(super) fn reap(&mut self) {
-        let mut room = [Completion::default(); LOOK];
-        while let Ok(found) = self.send_cq.poll(&mut room) {
-            for completion in found {
-                self.sent(completion);
-            }
-            if found.len() < LOOK {
-                break;
+        for queue in 0..self.queues.sends.count() {
+            while let Ok(found) = self.queues.sends.take(queue) {
+                found.iter().for_each(|completion| self.sent(completion));
+                if found.len() < LOOK {
+                    break;
+                }
             }
         }
     }
@@ -77,10 +80,9 @@ impl Connections {
             return self.control.on_sent(completion.id());
         }
         let Some((id, index)) = self.nic_qps.get(&completion.qp_num()).copied() else { return };
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        let Some(pool) = self.pools.get_mut(&connection.owner.pd) else { return };
-        let Some(nic_qp) = connection.nic_qps.get_mut(index) else { return };
-        counting(&mut self.outstanding, nic_qp, |nic_qp| nic_qp.on_sent(completion.id(), pool));
+        let Some(Connection { nic_qps, pool, .. }) = self.connections.get_mut(&id) else { return };
+        let Some(nic_qp) = nic_qps.get_mut(index) else { return };
+        nic_qp.on_sent(completion.id(), pool);
         if let Err(status) = completion.status() {
             tracing::debug!(qp = %id, path = index, %status, "a NIC queue pair has failed");
             self.renew(id, index);
@@ -280,18 +282,17 @@ impl Connections {
         if self.batch.nic_qp() == Some((id, index)) {
             self.flush();
         }
-        let Some(connection) = self.connections.get_mut(&id) else { return false };
-        let Some(pool) = self.pools.get_mut(&connection.owner.pd) else { return false };
-        let (Some(far), Some(nic_qp)) = (&connection.far, connection.nic_qps.get_mut(index)) else {
+        let Some(Connection { nic_qps, pool, far, .. }) = self.connections.get_mut(&id) else {
             return false;
         };
+        let (Some(far), Some(nic_qp)) = (far, nic_qps.get_mut(index)) else { return false };
         if epoch <= nic_qp.remote_epoch || !has_settled(now, nic_qp.rejoined) {
             return false;
         }
         nic_qp.rejoined = Some(now);
-        let reset = counting(&mut self.outstanding, nic_qp, |nic_qp| nic_qp.reset(pool));
+        let reset = nic_qp.reset(pool);
         if let Some(number) = nic_qp.number() {
-            self.recv_cqs.clear(nic_qp.room, number);
+            self.queues.clear(nic_qp.room, number);
         }
         let rtr = far.rtr(&self.device, index, remote);
         if let Err(error) = reset.and_then(|()| nic_qp.rejoin(&self.device, &rtr)) {

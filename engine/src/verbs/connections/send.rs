@@ -3,14 +3,13 @@
 use braid_transport::{NicEpoch, Placement};
 use braid_wire::{FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, NoteBody, PathId, QpId, Time};
 
-use super::{Connections, counting};
-use crate::datapath::{Readable, Segment};
+use super::Connections;
+use crate::datapath::{Readable, Segment, Sent};
 use crate::parts::MAX_PARTS;
 use crate::verbs::batch::Entries;
-use crate::verbs::nic_qp::{MAX_PIECES, NIC_QP_SENDS};
+use crate::verbs::connection::Connection;
+use crate::verbs::nic_qp::MAX_PIECES;
 
-/// Work requests that the NIC may have at a time: fewer than a NIC queue pair holds, and enough to keep it busy.
-const BUSY: usize = NIC_QP_SENDS - MAX_PARTS - 32;
 /// Payloads shorter than this are staged: one message costs less than two.
 const DIRECT_FROM: u16 = 1024;
 
@@ -24,10 +23,16 @@ fn entries(payload: &Readable<'_>) -> Option<Entries> {
 }
 
 impl Connections {
-    /// Whether another segment can be shipped now.
-    pub(crate) fn has_room(&self) -> bool {
-        let buffers = self.pools.values().all(|pool| pool.room() >= 2);
-        buffers && self.outstanding + self.batch.len() < BUSY
+    /// Whether a connection takes another segment.
+    pub(crate) fn has_room(&self, id: QpId) -> bool {
+        let connection = self.connections.get(&id);
+        connection.is_none_or(|connection| connection.has_room(self.batch.len()))
+    }
+
+    /// The next connection that takes segments again, of those of which [`Connections::ship`] has said that they do not.
+    pub(super) fn next_with_room(&mut self) -> Option<QpId> {
+        let found = self.full.iter().position(|id| self.has_room(*id))?;
+        Some(self.full.swap_remove(found))
     }
 
     /// Sends an acknowledgement or a control packet about a path.
@@ -38,15 +43,20 @@ impl Connections {
         }
     }
 
-    /// Ships a segment, when there is room. Returns whether the NIC places its payload.
-    pub(crate) fn ship(&mut self, now: Time, segment: &Segment<'_>) -> bool {
-        if let Placement::Direct(epoch) = segment.placement
-            && self.write(now, segment, epoch)
-        {
-            return true;
+    /// Ships a segment, of a connection that has room.
+    pub(crate) fn ship(&mut self, now: Time, segment: &Segment<'_>) -> Sent {
+        let is_direct = match segment.placement {
+            Placement::Direct(epoch) => self.write(now, segment, epoch),
+            Placement::Staged { .. } => false,
+        };
+        if !is_direct {
+            self.stage(now, segment);
         }
-        self.stage(now, segment);
-        false
+        let is_full = !self.has_room(segment.id);
+        if is_full && !self.full.contains(&segment.id) {
+            self.full.push(segment.id);
+        }
+        Sent { is_direct, is_full }
     }
 
     /// Has the payload written where it belongs; false: that cannot be, or not yet.
@@ -65,12 +75,12 @@ impl Connections {
             self.flush();
         }
         let Some(connection) = self.connections.get_mut(&id) else { return false };
-        let Some(pool) = self.pools.get_mut(&connection.owner.pd) else { return false };
-        let safe = connection.safe();
-        let Some(nic_qp) = connection.nic_qps.get_mut(at.1).filter(|_| at.1 < safe) else {
+        if !connection.path_has_room(at.1, self.batch.len()) {
             return false;
-        };
-        if !nic_qp.is_open() || nic_qp.remote_epoch != epoch.number {
+        }
+        let Connection { nic_qps, pool, .. } = connection;
+        let nic_qp = &mut nic_qps[at.1];
+        if nic_qp.remote_epoch != epoch.number {
             return false;
         }
         let mut bytes = Vec::with_capacity(MAX_DATA_HEADER_LEN);
@@ -106,10 +116,9 @@ impl Connections {
         let nic_qp = match header.retransmission {
             // A NIC queue pair may take nothing any more until it was closed, which this asks for.
             true => connection.safe(),
-            false => connection.nic_qp_for(path),
+            false => connection.nic_qp_for(path, self.batch.len()),
         };
         let at = (id, nic_qp);
-        let pd = connection.owner.pd;
         let len = FRAME_LEN + header.encoded_len() + usize::from(header.len);
         let is_long = len > self.device.mtu as usize;
         if is_long && closes.is_none() {
@@ -123,7 +132,7 @@ impl Connections {
             self.flush();
         }
         let entries = entries(payload).filter(|entries| entries.len() <= MAX_PIECES);
-        let Some(pool) = self.pools.get_mut(&pd) else { return };
+        let Some(Connection { pool, .. }) = self.connections.get_mut(&id) else { return };
         let mut staged = Vec::with_capacity(FRAME_LEN + MAX_DATA_HEADER_LEN);
         staged.extend_from_slice(&Frame::packet(path, closes).encode());
         header.encode(&mut staged);
@@ -154,14 +163,13 @@ impl Connections {
             debug_assert!(false, "send buffers have room for all parts");
             return;
         }
-        if !self.batch.takes(at) || self.batch.len() + count > NIC_QP_SENDS / 2 {
+        if !self.batch.takes(at) {
             self.flush();
         }
-        let Some(connection) = self.connections.get_mut(&at.0) else { return };
-        let Some(pool) = self.pools.get_mut(&connection.owner.pd) else { return };
-        let (Some(nic_qp), Some(slot)) = (connection.nic_qps.get_mut(at.1), pool.take()) else {
+        let Some(Connection { nic_qps, pool, .. }) = self.connections.get_mut(&at.0) else {
             return;
         };
+        let (Some(nic_qp), Some(slot)) = (nic_qps.get_mut(at.1), pool.take()) else { return };
         nic_qp.parts_serial = (nic_qp.parts_serial + 1) & 0xFF_FFFF;
         pool.write(slot, 0, &staged);
         for index in 0..count {
@@ -183,14 +191,11 @@ impl Connections {
     /// Posts what waits.
     pub(crate) fn flush(&mut self) {
         let Some((id, index)) = self.batch.nic_qp() else { return };
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        let Some(pool) = self.pools.get_mut(&connection.owner.pd) else { return };
-        let Some(nic_qp) = connection.nic_qps.get_mut(index) else {
+        let Some(Connection { nic_qps, pool, .. }) = self.connections.get_mut(&id) else { return };
+        let Some(nic_qp) = nic_qps.get_mut(index) else {
             return self.batch.forget(pool);
         };
-        let is_posted =
-            counting(&mut self.outstanding, nic_qp, |nic_qp| self.batch.post(nic_qp, pool));
-        if !is_posted && !self.gone {
+        if !self.batch.post(nic_qp, pool) && !self.gone {
             self.renew(id, index);
         }
     }

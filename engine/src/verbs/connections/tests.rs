@@ -27,6 +27,7 @@ enum Seen {
     Packet(Vec<u8>),
     Placed(PathId),
     Epoch(PathId, u32),
+    Room(QpId),
     Refused,
 }
 
@@ -67,6 +68,7 @@ impl Host {
                 Arrived::Packet(packet) => Seen::Packet(packet.bytes.to_vec()),
                 Arrived::Placed(path, _) => Seen::Placed(path),
                 Arrived::Epoch(_, epoch) => Seen::Epoch(epoch.path, epoch.number),
+                Arrived::Room(id) => Seen::Room(id),
                 Arrived::Refused => Seen::Refused,
                 Arrived::Routes(_) | Arrived::Failed => unreachable!("connections say neither"),
             });
@@ -81,12 +83,13 @@ impl Host {
         assert!((0..10_000).any(|_| poll() == 0), "it is never quiet");
     }
 
-    /// Sends a segment without a payload.
-    fn ship(&mut self, id: u32, path: PathId, again: bool) {
+    /// Sends a segment without a payload, if there is room. Returns whether there was.
+    fn ship(&mut self, id: u32, path: PathId, again: bool) -> bool {
         let header = DataHeader { retransmission: again, ..some_header() };
         let (gather, regions) = (SgList::new(), Regions::new([0; 16]));
         let placement = Placement::Staged { closes: None };
-        if self.connections.has_room() {
+        let has_room = self.connections.has_room(QpId::new(id));
+        if has_room {
             let payload = Readable::check(&gather, (PdId(0), Access::ALL), &regions);
             let segment = Segment {
                 id: QpId::new(id),
@@ -101,6 +104,12 @@ impl Host {
             };
             self.connections.ship(self.now, &segment);
         }
+        has_room
+    }
+
+    /// Sends as much as there is room for.
+    fn fill(&mut self, id: u32, path: PathId, again: bool) {
+        assert!((0..10_000).any(|_| !self.ship(id, path, again)), "there is room without end");
     }
 
     /// A message on the NIC queue pair of that number.
@@ -221,15 +230,14 @@ fn a_nic_qp_that_cannot_be_closed_is_counted_once() {
     let nic_qp =
         &mut host.connections.connections.get_mut(&QpId::new(5)).expect("it is there").nic_qps[0];
     (0..3).for_each(|_| _ = nic_qp.number_send(None));
-    host.connections.outstanding += 3;
     host.fake.set_failing(Some("ibv_modify_qp"));
     for _ in 0..3 {
         assert_eq!(host.close(&address, 0), [], "it might still land");
-        assert_eq!(host.connections.outstanding, 3);
+        assert_eq!(host.connections.outstanding(), 3);
     }
     host.fake.set_failing(None);
     assert_eq!(host.close(&address, 0), taken());
-    assert_eq!(host.connections.outstanding, 0);
+    assert_eq!(host.connections.outstanding(), 0);
     host.fake.set_failing(Some("ibv_modify_qp"));
     host.connections.close(QpId::new(5));
     assert_eq!(host.fake.alive().iter().filter(|what| **what == "qp").count(), 1, "the control's");
@@ -270,6 +278,54 @@ fn a_nic_qp_that_has_failed_keeps_nobody_busy() {
     host.drain();
     assert_eq!(host.close(&address, 0), taken());
     assert!(host.fake.deliver(host.nic_qp(5, 0).expect("it is open"), b"another has its place"));
+}
+
+#[test]
+fn a_connection_whose_sends_do_not_end_holds_up_no_other() {
+    let mut host = Host::new(2);
+    (5..9).for_each(|id| drop(host.join(id)));
+    let (made, path) = (host.made(), PathId::new(0));
+    for id in 5..8 {
+        host.fill(id, path, false);
+        assert!(host.ship(id + 1, path, false), "the others have room");
+        host.fill(id, path, true);
+    }
+    host.connections.flush();
+    assert_eq!(host.made(), made, "no NIC queue pair was given more than it holds");
+    assert!(!host.fake.is_overcommitted());
+}
+
+#[test]
+fn a_path_whose_sends_do_not_end_leaves_room_for_what_takes_the_safe_nic_qp() {
+    let mut host = Host::new(2);
+    host.join(5);
+    let outstanding = |host: &Host, index: usize| {
+        host.connections.connections[&QpId::new(5)].nic_qps[index].outstanding()
+    };
+    (0..200).for_each(|_| assert!(host.ship(5, PathId::new(1), false)));
+    host.connections.flush();
+    let path = outstanding(&host, 1);
+    assert_eq!((path + outstanding(&host, 2), outstanding(&host, 0)), (200, 0));
+    assert!((100..200).contains(&path), "{path} took its own");
+    assert!(host.ship(5, PathId::new(0), true));
+}
+
+#[test]
+fn a_full_connection_is_named_once_it_takes_segments_again() {
+    let mut host = Host::new(2);
+    host.join(5);
+    host.join(6);
+    host.fill(5, PathId::new(0), false);
+    assert!(host.ship(6, PathId::new(0), false));
+    assert_eq!(host.poll(), [], "it is still full");
+    host.connections.flush();
+    host.fake.finish_sends();
+    assert_eq!(host.poll(), [Seen::Room(QpId::new(5))]);
+    assert!(host.ship(5, PathId::new(0), false));
+    assert_eq!(host.poll(), [], "it is told once");
+    host.fill(5, PathId::new(0), false);
+    host.connections.close(QpId::new(5));
+    assert_eq!(host.poll(), [], "it has ended");
 }
 
 /// A peer that has been let in and sends whatever it likes, with all checks right.
@@ -398,7 +454,7 @@ fn whatever_a_connected_peer_sends_harms_nobody_else() {
                 }
                 (2, Some(nic_qp)) if liar.below(50) == 0 => host.fake.flush(nic_qp),
                 (3, _) => host.fake.finish_sends(),
-                (4, _) => host.ship(5, liar.path(nic_qps), liar.below(2) == 0),
+                (4, _) => _ = host.ship(5, liar.path(nic_qps), liar.below(2) == 0),
                 (5, _) => host.connections.flush(),
                 (_, Some(nic_qp)) => {
                     let bytes = message(liar.frame(nic_qps), &liar.body());
@@ -420,10 +476,11 @@ fn whatever_a_connected_peer_sends_harms_nobody_else() {
         host.connections.flush();
         host.fake.finish_sends();
         host.connections.quiesce();
+        assert_eq!(host.connections.outstanding(), 0, "seed {seed}");
+        for connection in host.connections.connections.values() {
+            assert_eq!(connection.pool.room(), 256, "seed {seed}: send buffers");
+        }
         host.connections.close(QpId::new(5));
         host.connections.close(QpId::new(6));
-        assert_eq!(host.connections.outstanding, 0, "seed {seed}");
-        let free = host.connections.pools.values().map(|pool| pool.room()).sum::<usize>();
-        assert_eq!(free, 256, "seed {seed}: send buffers");
     }
 }

@@ -1,0 +1,165 @@
+//! The completion queues: as many as it takes for every work request that is posted to have room.
+//!
+//! A queue that overflows is lost, and all queue pairs with it (IBTA vol. 1, 11.6.3). What a NIC queue pair has completed
+//! stays in the queue when it ends, so that is taken out before another takes its place.
+
+use std::collections::VecDeque;
+
+use braid_verbs::{Completion, CompletionChannel, Cq, VerbsError};
+use smallvec::SmallVec;
+
+use super::device::Device;
+
+/// Entries of each, where the device has as many (Soft-RoCE has no more). Providers round one more up to a power of two.
+const ENTRIES: u32 = (1 << 15) - 1;
+/// Completions that are looked at together.
+pub(crate) const LOOK: usize = 32;
+
+/// Those of sends, and those of receives.
+#[derive(Default)]
+pub(crate) struct CompletionQueues {
+    pub(crate) sends: Queues,
+    pub(crate) receives: Queues,
+}
+
+/// Room for the completions of all that a NIC queue pair can have posted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    sends: Part,
+    receives: Part,
+}
+
+impl CompletionQueues {
+    /// Finds room for so many sends and receives, or makes queues that have it.
+    ///
+    /// # Errors
+    /// The device makes no more.
+    pub(crate) fn reserve(
+        &mut self,
+        device: &Device,
+        channel: &CompletionChannel,
+        (sends, receives): (usize, usize),
+    ) -> Result<Room, VerbsError> {
+        let sends = self.sends.reserve(device, channel, sends)?;
+        let receives = self.receives.reserve(device, channel, receives);
+        let receives = receives.inspect_err(|_| self.sends.release(sends))?;
+        Ok(Room { sends, receives })
+    }
+
+    /// Where this room is: the queue of sends, and that of receives.
+    pub(crate) fn cqs(&self, room: Room) -> (&Cq, &Cq) {
+        (self.sends.cq(room.sends), self.receives.cq(room.receives))
+    }
+
+    /// Takes out what has come for a NIC queue pair that has nothing posted any more.
+    pub(crate) fn clear(&mut self, room: Room, qp: u32) {
+        self.sends.clear(room.sends, qp);
+        self.receives.clear(room.receives, qp);
+    }
+
+    /// Nothing is posted for this room any more, nor has anything come that is in it.
+    pub(crate) fn release(&mut self, room: Room) {
+        self.sends.release(room.sends);
+        self.receives.release(room.receives);
+    }
+
+    /// Asks to be told of the next completions.
+    ///
+    /// # Errors
+    /// A queue or the device has failed.
+    pub(crate) fn request_notify(&self) -> Result<(), VerbsError> {
+        let mut all = self.sends.queues.iter().chain(&self.receives.queues);
+        all.try_for_each(|queue| queue.cq.request_notify())
+    }
+}
+
+/// Queues of one kind.
+#[derive(Default)]
+pub(crate) struct Queues {
+    queues: Vec<Queue>,
+}
+
+/// Invariant: `reserved`, which is no more than `cq` has entries, counts all work requests that are posted for it and
+/// those whose completions are in it.
+struct Queue {
+    cq: Cq,
+    reserved: u32,
+    /// Taken from it already, and not looked at.
+    waiting: VecDeque<Completion>,
+}
+
+/// Entries of one queue.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    queue: usize,
+    entries: u32,
+}
+
+impl Queues {
+    fn reserve(
+        &mut self,
+        device: &Device,
+        channel: &CompletionChannel,
+        entries: usize,
+    ) -> Result<Part, VerbsError> {
+        let entries = u32::try_from(entries).unwrap_or(u32::MAX);
+        let found = self
+            .queues
+            .iter()
+            .position(|queue| queue.cq.entries().saturating_sub(queue.reserved) >= entries);
+        let queue = match found {
+            Some(queue) => queue,
+            None => {
+                let most = ENTRIES.min(device.attributes.max_cqe).max(entries);
+                let cq = device.context.create_cq(most, Some(channel))?;
+                self.queues.push(Queue { cq, reserved: 0, waiting: VecDeque::new() });
+                self.queues.len() - 1
+            }
+        };
+        self.queues[queue].reserved += entries;
+        Ok(Part { queue, entries })
+    }
+
+    fn cq(&self, part: Part) -> &Cq {
+        &self.queues[part.queue].cq
+    }
+
+    fn clear(&mut self, part: Part, qp: u32) {
+        let Queue { cq, reserved, waiting } = &mut self.queues[part.queue];
+        waiting.retain(|completion| completion.qp_num() != qp);
+        let mut out = [Completion::default(); LOOK];
+        // Those of others go on coming meanwhile.
+        for _ in 0..=*reserved as usize / LOOK {
+            let Ok(found) = cq.poll(&mut out) else { return };
+            waiting.extend(found.iter().filter(|completion| completion.qp_num() != qp));
+            if found.len() < LOOK {
+                return;
+            }
+        }
+    }
+
+    fn release(&mut self, part: Part) {
+        self.queues[part.queue].reserved -= part.entries;
+    }
+
+    /// How many queues there are.
+    pub(crate) fn count(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Takes the next completions of a queue.
+    ///
+    /// # Errors
+    /// The queue or the device has failed.
+    pub(crate) fn take(
+        &mut self,
+        queue: usize,
+    ) -> Result<SmallVec<[Completion; LOOK]>, VerbsError> {
+        let Queue { cq, waiting, .. } = &mut self.queues[queue];
+        if !waiting.is_empty() {
+            return Ok(waiting.drain(..waiting.len().min(LOOK)).collect());
+        }
+        let mut out = [Completion::default(); LOOK];
+        Ok(SmallVec::from_slice(cq.poll(&mut out)?))
+    }
+}

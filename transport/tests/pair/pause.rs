@@ -1,0 +1,52 @@
+//! The driver has no room for more segments of a queue pair, and then it has again.
+
+use std::time::Duration;
+
+use braid_cc::{CcConfig, FixedRate};
+use braid_transport::QpConfig;
+
+use crate::hosts::Pair;
+
+#[test]
+fn nothing_leaves_between_pause_and_resume_and_all_of_it_after() {
+    let mut pair = Pair::new(QpConfig::default(), 1);
+    pair.write(6);
+    let mut sent = vec![pair.send_one().expect("the first")];
+    assert!(pair.send().is_empty(), "the driver takes none");
+    let ack = pair.arrive(&sent[0]);
+    ack.iter().for_each(|ack| pair.ack(ack));
+    assert!(pair.send().is_empty(), "nor after an acknowledgement");
+    pair.resume();
+    sent.extend(pair.send());
+    let offsets: Vec<u32> = sent.iter().map(|sent| sent.header.offset).collect();
+    assert_eq!(offsets, [0, 4096, 8192, 12288, 16384, 20480]);
+}
+
+#[test]
+fn what_is_lost_waits_for_room_too() {
+    let mut pair = Pair::new(QpConfig::default(), 1);
+    pair.write(1);
+    let first = pair.send_one().expect("it leaves");
+    pair.lose(first.header.psn);
+    assert!(pair.send().is_empty(), "the driver takes none");
+    pair.resume();
+    let again = pair.send();
+    assert_eq!(again.len(), 1);
+    assert_eq!((again[0].header.psn, again[0].header.retransmission), (first.header.psn, true));
+}
+
+#[test]
+fn a_rate_wakes_nobody_while_the_driver_takes_none() {
+    let cc = CcConfig::new(FixedRate { bits_per_second: 1_000_000_000, window: 1 << 30 });
+    let mut pair = Pair::new(QpConfig { cc, ..QpConfig::default() }, 1);
+    pair.write(64);
+    let burst = pair.send();
+    assert!(!burst.is_empty() && burst.len() < 64, "{} leave at once", burst.len());
+    pair.sleep();
+    assert!(pair.send_one().is_some(), "the rate lets one out");
+    pair.pass(Duration::from_micros(500));
+    assert!(pair.send().is_empty());
+    assert!(pair.wakes_at() > pair.now, "nothing is due but what was sent");
+    pair.resume();
+    assert!(!pair.send().is_empty());
+}
