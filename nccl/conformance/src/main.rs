@@ -5,6 +5,8 @@
 //! other, and so that each can have its own `BRAID_*` variables.
 
 mod checks;
+mod handle;
+mod logger;
 mod net;
 mod pair;
 mod process;
@@ -218,7 +220,7 @@ fn in_this_process(args: &Args, plugin: PathBuf) -> Result<bool, String> {
 
 /// What went wrong, and what the plugin has said about it.
 fn with_warnings(seen: String) -> String {
-    let warnings = net::logged().into_iter().filter(|(level, _)| *level <= 2);
+    let warnings = logger::logged().into_iter().filter(|(level, _)| *level <= 2);
     warnings.fold(seen, |seen, (_, text)| seen + "\n    " + &text)
 }
 

@@ -1,12 +1,13 @@
 //! The plugin through one version's table, with the differences of the versions evened out.
 
-use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr;
-use std::sync::Mutex;
 
 use libloading::Library;
 
+use crate::handle::Handle;
+use crate::logger;
 use crate::table::{Properties, RawProperties, member};
 
 /// `ncclResult_t`.
@@ -23,32 +24,6 @@ pub(crate) const CUDA: c_int = 2;
 /// A pointer of the plugin's.
 pub(crate) type Opaque = *mut c_void;
 pub(crate) const NULL: Opaque = ptr::null_mut();
-/// 128 bytes, aligned as NCCL's.
-#[repr(C, align(16))]
-#[derive(Clone, Copy)]
-pub(crate) struct Handle(pub(crate) [u8; 128]);
-
-impl Handle {
-    /// As a line of hexadecimal digits.
-    pub(crate) fn to_line(self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    /// The other way round.
-    ///
-    /// # Errors
-    /// It is no such line.
-    pub(crate) fn from_line(line: &str) -> Result<Self, String> {
-        let line = line.trim();
-        let byte =
-            |at: usize| line.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
-        let mut handle = Handle([0; 128]);
-        for (i, place) in handle.0.iter_mut().enumerate() {
-            *place = byte(2 * i).ok_or_else(|| format!("`{line}` is no handle"))?;
-        }
-        Ok(handle)
-    }
-}
 
 /// The profiler's callback.
 pub(crate) type Profiler = unsafe extern "C" fn(*mut Opaque, c_int, Opaque, i64, Opaque) -> c_int;
@@ -116,7 +91,7 @@ impl Net {
     pub(crate) fn init(&self, profiler: Option<Profiler>) -> Result<Opaque, Code> {
         let mut ctx = ptr::null_mut();
         let traffic_class: c_int = -1;
-        let logger = log as *const c_void;
+        let logger = logger::log as *const c_void;
         let profiler = profiler.map_or(ptr::null(), |profiler| profiler as *const c_void);
         let code = match self.version {
             ..=9 => call!(self, "init", fn(*const c_void), logger),
@@ -428,31 +403,4 @@ pub(crate) struct Recv {
     pub(crate) mhandles: Vec<Opaque>,
     /// Empty: NULL.
     pub(crate) phandles: Vec<Opaque>,
-}
-
-static LOG: Mutex<Vec<(c_int, String)>> = Mutex::new(Vec::new());
-
-/// NCCL's logger. It is variadic there; a call with one pointer after the format passes its
-/// arguments in the same registers, on x86-64 and AArch64 Linux alike.
-unsafe extern "C" fn log(
-    level: c_int,
-    _flags: c_ulong,
-    _file: *const c_char,
-    _line: c_int,
-    _format: *const c_char,
-    text: *const c_char,
-) {
-    // SAFETY: the plugin's format is "%s".
-    let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
-    LOG.lock().expect("nothing panics with the log").push((level, text));
-}
-
-/// What the plugin has said so far: level (2: warning, 3: information) and text.
-pub(crate) fn logged() -> Vec<(c_int, String)> {
-    LOG.lock().expect("nothing panics with the log").clone()
-}
-
-/// Starts the log anew.
-pub(crate) fn forget_log() {
-    *LOG.lock().expect("nothing panics with the log") = Vec::new();
 }

@@ -6,7 +6,8 @@ use std::ptr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::net::{Code, HOST, Handle, NULL, Net, Opaque, Recv, SUCCESS, Send};
+use crate::handle::Handle;
+use crate::net::{Code, HOST, NULL, Net, Opaque, Recv, SUCCESS, Send};
 
 /// How long anything may take before a check calls it a hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

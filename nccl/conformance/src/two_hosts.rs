@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use crate::net::{Handle, Net, Opaque, SUCCESS};
+use crate::handle::Handle;
+use crate::net::{Net, Opaque, SUCCESS};
 use crate::pair::{Pair, Verdict, listen, returns};
 use crate::speed::{self, Round, Throughput};
 use crate::tcp;

@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, Write};
 
-use crate::net::{Handle, Net};
+use crate::handle::Handle;
+use crate::net::Net;
 use crate::pair::{Memory, Pair, Verdict, listen};
 
 /// The two roles.

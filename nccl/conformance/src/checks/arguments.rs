@@ -4,7 +4,8 @@ use std::ffi::c_int;
 use std::ptr;
 
 use super::{Check, Stage};
-use crate::net::{CUDA, HOST, Handle, INVALID_ARGUMENT, NULL, Net, Recv, SUCCESS, Send};
+use crate::handle::Handle;
+use crate::net::{CUDA, HOST, INVALID_ARGUMENT, NULL, Net, Recv, SUCCESS, Send};
 use crate::pair::{Memory, Pair, Verdict, ensure, listen, returns};
 
 pub(super) const CHECKS: &[Check] = &[

@@ -3,7 +3,8 @@
 use std::fs;
 
 use super::{Check, Stage};
-use crate::net::{INVALID_USAGE, logged};
+use crate::logger::logged;
+use crate::net::INVALID_USAGE;
 use crate::pair::{Pair, Verdict, ensure, returns};
 
 pub(super) const CHECKS: &[Check] = &[

@@ -6,7 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{Check, Stage};
-use crate::net::{Handle, INVALID_USAGE, REMOTE_ERROR, SUCCESS};
+use crate::handle::Handle;
+use crate::net::{INVALID_USAGE, REMOTE_ERROR, SUCCESS};
 use crate::pair::{Memory, Pair, Request, Verdict, ensure, listen, returns};
 use crate::victim;
 

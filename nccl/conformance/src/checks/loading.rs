@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Check, Stage};
-use crate::net::{INVALID_ARGUMENT, INVALID_USAGE, Net, forget_log};
+use crate::logger::forget_log;
+use crate::net::{INVALID_ARGUMENT, INVALID_USAGE, Net};
 use crate::pair::{Pair, Verdict, ensure, returns};
 
 pub(super) const CHECKS: &[Check] = &[

@@ -5,7 +5,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use super::{Check, Stage};
-use crate::net::{NULL, Opaque, SUCCESS, Send, logged};
+use crate::logger::logged;
+use crate::net::{NULL, Opaque, SUCCESS, Send};
 use crate::pair::{Pair, Verdict, ensure, returns};
 
 pub(super) const CHECKS: &[Check] = &[

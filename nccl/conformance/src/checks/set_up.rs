@@ -5,7 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Check, Stage};
-use crate::net::{Handle, INVALID_ARGUMENT, NULL, Net, Opaque, REMOTE_ERROR, SUCCESS};
+use crate::handle::Handle;
+use crate::net::{INVALID_ARGUMENT, NULL, Net, Opaque, REMOTE_ERROR, SUCCESS};
 use crate::pair::{Pair, Verdict, ensure, listen, returns, until};
 
 pub(super) const CHECKS: &[Check] = &[

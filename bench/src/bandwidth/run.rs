@@ -1,0 +1,259 @@
+//! One side of a phase: its queue pairs' progress, and the loop that moves all of them on.
+
+use std::time::{Duration, Instant};
+
+use braid::{Completion, Status, Work};
+
+use crate::cli::Test;
+use crate::failure::{Attempt, Failure};
+use crate::pattern;
+use crate::plan::{Extent, Phase};
+use crate::samples::Sampler;
+use crate::session::Session;
+
+/// Nothing at all happened for so long: something is broken.
+pub(super) const STALL: Duration = Duration::from_secs(20);
+/// The look at the clock is too dear for every turn of a spin.
+const CLOCK_EVERY: u64 = 4096;
+/// The id of a credit; data messages have their number, receives their slot.
+pub(super) const CREDIT: u64 = 1 << 40;
+pub(super) const QP_SHIFT: u32 = 44;
+
+/// How many turns without a completion a side spins before it sleeps, where it may, and how long it
+/// sleeps at most: orders do not wake it.
+const SPINS: u64 = 100;
+const NAP: Duration = Duration::from_millis(1);
+
+/// How far one queue pair is.
+#[derive(Clone, Default)]
+pub(super) struct Progress {
+    /// Messages that it sends in this phase; `u64::MAX`: until it is stopped.
+    pub(super) target: u64,
+    pub(super) posted: u64,
+    pub(super) ended: u64,
+    /// Slots that may be used again: `ended`, or what the other side has credited.
+    pub(super) reusable: u64,
+    pub(super) received: u64,
+    pub(super) credit_sent: u64,
+    pub(super) credit_in_flight: bool,
+    pub(super) finished: Option<Instant>,
+}
+
+/// See the module.
+pub(super) struct Run<'s> {
+    pub(super) session: &'s mut Session,
+    pub(super) phase: Phase,
+    pub(super) began: Instant,
+    pub(super) transmits: bool,
+    pub(super) receives: bool,
+    pub(super) progress: Vec<Progress>,
+    /// Messages of ours that are done, of all queue pairs.
+    pub(super) ended: u64,
+    /// Queue pairs with messages that have not ended.
+    pub(super) unended: usize,
+    /// Queue pairs that may have room for another message. With thousands of them nobody looks at all in every turn; only
+    /// credits have to be looked for everywhere, because they come unannounced.
+    pub(super) with_room: Vec<usize>,
+    pub(super) verified: u64,
+    pub(super) completions: Vec<Completion>,
+    pub(super) scratch: Vec<u8>,
+    pub(super) found: Vec<u8>,
+    pub(super) idle_turns: u64,
+    pub(super) idle_since: Instant,
+    /// Whether something is bound to happen: a server waits as long as its client likes.
+    pub(super) expects: bool,
+    pub(super) sampler: Option<Sampler>,
+}
+
+/// What a side that transmits had sent when its part of a phase was over.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    pub(super) messages: u64,
+    pub(super) elapsed: Duration,
+}
+
+impl<'s> Run<'s> {
+    pub(super) fn new(session: &'s mut Session, phase: Phase) -> Result<Self, Failure> {
+        let plan = &session.plan;
+        if phase.size > plan.slot_len || phase.depth == 0 || phase.depth > plan.sends {
+            return Err(Failure::Peer(format!("asked for a phase outside of its plan: {phase:?}")));
+        }
+        let (transmits, receives) = match (session.is_client, plan.bidirectional) {
+            (_, true) => (true, true),
+            (client, false) => (client, !client),
+        };
+        let target = match phase.extent {
+            _ if !transmits => 0,
+            Extent::Messages(count) => count,
+            Extent::Time(_) => u64::MAX,
+        };
+        let progress = vec![Progress { target, ..Progress::default() }; plan.qps as usize];
+        let mut run = Run {
+            transmits,
+            // READs need nothing of the other side, unverified WRITEs neither.
+            receives: receives
+                && (plan.test == Test::SendBw || (plan.test == Test::WriteBw && plan.verify)),
+            ended: 0,
+            unended: progress.iter().filter(|qp| qp.target > 0).count(),
+            with_room: (0..progress.len()).collect(),
+            progress,
+            verified: 0,
+            completions: Vec::with_capacity(256),
+            scratch: Vec::new(),
+            found: vec![0; phase.size as usize],
+            idle_turns: 0,
+            idle_since: Instant::now(),
+            expects: true,
+            sampler: None,
+            phase,
+            began: Instant::now(),
+            session,
+        };
+        run.prepare()?;
+        Ok(run)
+    }
+
+    fn prepare(&mut self) -> Result<(), Failure> {
+        for qp in 0..self.progress.len() {
+            self.session.credits.store_u64(8 * qp, 0).attempt("credit")?;
+            let is_read = !self.session.is_client || self.session.plan.bidirectional;
+            if is_read && self.session.plan.test == Test::ReadBw && self.session.plan.verify {
+                self.fill_exposed(qp)?;
+            }
+            if self.receives && self.session.qps[qp].outstanding().1 == 0 {
+                for slot in 0..u64::from(self.session.plan.receives) {
+                    self.post_receive(qp, slot)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this side's own part of the phase is over: it has sent all, or for long enough.
+    pub(super) fn is_over(&self) -> bool {
+        match self.phase.extent {
+            Extent::Time(limit) if self.transmits => {
+                self.ended > 0 && self.began.elapsed() >= limit
+            }
+            _ => self.has_sent_all(),
+        }
+    }
+
+    /// Posts no more messages: those that were posted are all there will be. Returns what counts.
+    pub(super) fn stop(&mut self) -> Part {
+        for qp in self.progress.iter_mut().filter(|qp| qp.target == u64::MAX) {
+            qp.target = qp.posted;
+            qp.finished = (qp.ended == qp.target).then(Instant::now);
+        }
+        self.unended = self.progress.iter().filter(|qp| qp.ended != qp.target).count();
+        Part { messages: self.ended, elapsed: self.began.elapsed() }
+    }
+
+    /// Goes on until this side's part is over, unless it is (`own`), and all of its messages have ended.
+    pub(super) fn finish(&mut self, own: Option<Part>) -> Result<Part, Failure> {
+        while own.is_none() && !self.is_over() {
+            self.step()?;
+        }
+        let own = own.unwrap_or_else(|| self.stop());
+        self.send_rest()?;
+        Ok(own)
+    }
+
+    pub(super) fn send_rest(&mut self) -> Result<(), Failure> {
+        while !self.has_sent_all() {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    fn has_sent_all(&self) -> bool {
+        let credits = self.session.uses_credits();
+        self.unended == 0 && !(credits && self.progress.iter().any(|qp| qp.credit_in_flight))
+    }
+
+    /// `count`: over all queue pairs.
+    pub(super) fn receive_all(&mut self, count: u64) -> Result<(), Failure> {
+        let credits = self.session.uses_credits();
+        let settled =
+            |qp: &Progress| (!credits || qp.credit_sent >= qp.received) && !qp.credit_in_flight;
+        let received = |all: &[Progress]| all.iter().map(|qp| qp.received).sum::<u64>();
+        while self.receives
+            && !(received(&self.progress) >= count && self.progress.iter().all(settled))
+        {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn step(&mut self) -> Result<(), Failure> {
+        if self.transmits {
+            self.fill_all()?;
+        }
+        let mut completions = std::mem::take(&mut self.completions);
+        self.session.cq.poll(&mut completions, 256).attempt("completion queue")?;
+        // Nothing completes for a credit, so nothing would wake who waits for one.
+        let may_sleep = self.idle_turns > SPINS && !self.session.uses_credits();
+        if completions.is_empty() && may_sleep {
+            completions = self.session.cq.wait(NAP).attempt("completion queue")?;
+        }
+        self.watch(!completions.is_empty())?;
+        for completion in completions.drain(..) {
+            self.on_completion(&completion)?;
+        }
+        self.completions = completions;
+        if let Some(sampler) = &mut self.sampler {
+            sampler.tick(Instant::now());
+        }
+        if self.receives && self.session.uses_credits() {
+            for qp in 0..self.progress.len() {
+                self.send_credit(qp)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notices that nothing happens any more, without a look at the clock in every turn.
+    fn watch(&mut self, busy: bool) -> Result<(), Failure> {
+        if busy {
+            self.idle_turns = 0;
+            return Ok(());
+        }
+        self.idle_turns += 1;
+        if self.idle_turns == 1 {
+            self.idle_since = Instant::now();
+        }
+        let stalled =
+            self.idle_turns.is_multiple_of(CLOCK_EVERY) && self.idle_since.elapsed() > STALL;
+        if stalled && self.expects { Err(Failure::Stalled(STALL)) } else { Ok(()) }
+    }
+
+    fn on_completion(&mut self, completion: &Completion) -> Result<(), Failure> {
+        let id = completion.wr_id;
+        let qp = (id >> QP_SHIFT) as usize;
+        let message = id & (CREDIT - 1);
+        if completion.status != Status::Success {
+            let what = match completion.work {
+                Work::Recv | Work::RecvWriteImm => "a receive".to_owned(),
+                _ if id & CREDIT != 0 => "the Write of a credit".to_owned(),
+                work => format!("{work:?} of message {message}"),
+            };
+            return Err(self.session.failed(qp, what, completion.status));
+        }
+        if matches!(completion.work, Work::Recv | Work::RecvWriteImm) {
+            return self.on_receive(qp, message, completion);
+        }
+        if id & CREDIT != 0 {
+            self.progress[qp].credit_in_flight = false;
+            return Ok(());
+        }
+        self.on_end(qp);
+        if self.session.plan.verify && self.session.plan.test == Test::ReadBw {
+            let slot = message % u64::from(self.session.plan.slots);
+            let offset = self.session.plan.slot_offset(qp, message) as usize;
+            self.session.local.read_at(offset, &mut self.found).attempt("memory")?;
+            pattern::check(&self.found, &mut self.scratch, qp, slot)?;
+            self.verified += 1;
+        }
+        Ok(())
+    }
+}
