@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+pub mod mcc;
 pub mod ofan;
 mod papers;
 pub mod pro;

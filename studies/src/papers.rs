@@ -2,7 +2,7 @@
 
 use crate::batch::Effort;
 use crate::study::Study;
-use crate::{ofan, pro, themis};
+use crate::{mcc, ofan, pro, themis};
 
 /// A paper that can be reproduced.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,7 @@ pub struct Paper {
 
 /// All of them.
 pub const PAPERS: &[Paper] = &[
+    Paper { name: "mcc", study: mcc::study },
     Paper { name: "ofan", study: ofan::study },
     Paper { name: "pro", study: pro::study },
     Paper { name: "themis", study: themis::study },

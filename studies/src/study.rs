@@ -33,12 +33,14 @@ pub struct Claim {
 
 /// Whether a claim comes out.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It does.
     Reproduced,
     /// It does not: why, as far as found out.
     Differs(String),
+    /// What was run cannot tell: why.
+    NotJudged(String),
 }
 
 impl Verdict {

@@ -36,13 +36,16 @@ pub fn print(study: &Study) {
         let verdict = match &claim.verdict {
             Verdict::Reproduced => "reproduced",
             Verdict::Differs(_) => "differs",
+            Verdict::NotJudged(_) => "not judged",
         };
         println!("{:<8} {verdict}", claim.figure);
         println!("         paper     {}", claim.says);
         println!("         measured  {}", claim.measured);
         match &claim.verdict {
             Verdict::Reproduced => reproduced += 1,
-            Verdict::Differs(why) => println!("         because   {why}"),
+            Verdict::Differs(why) | Verdict::NotJudged(why) => {
+                println!("         because   {why}");
+            }
         }
     }
     println!("\n{reproduced} of {} claims reproduced", study.claims.len());
@@ -147,6 +150,7 @@ fn markdown(study: &Study) -> String {
         let verdict = match &claim.verdict {
             Verdict::Reproduced => "reproduced".to_owned(),
             Verdict::Differs(why) => format!("differs: {why}"),
+            Verdict::NotJudged(why) => format!("not judged: {why}"),
         };
         let _ = writeln!(
             text,
@@ -212,7 +216,11 @@ mod tests {
             paper: "paper",
             title: "A paper".into(),
             figures: vec![lines, bars],
-            claims: vec![claim(Verdict::Reproduced), claim(Verdict::Differs("no".into()))],
+            claims: vec![
+                claim(Verdict::Reproduced),
+                claim(Verdict::Differs("no".into())),
+                claim(Verdict::NotJudged("too small".into())),
+            ],
             choices: vec!["one".into()],
         }
     }
@@ -237,10 +245,12 @@ mod tests {
         let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
         let markdown = read("paper.md");
         assert!(markdown.contains("differs: no"), "{markdown}");
+        assert!(markdown.contains("not judged: too small"), "{markdown}");
         assert!(markdown.contains("| 64 | 2 (1..3) | 10.5 |"), "{markdown}");
         let json: serde_json::Value = serde_json::from_str(&read("paper.json")).unwrap();
         assert_eq!(json["figures"][0]["series"][0]["points"][0]["y"]["max"], 3.0);
         assert_eq!(json["claims"][1]["verdict"]["differs"], "no");
+        assert_eq!(json["claims"][2]["verdict"]["not-judged"], "too small");
         for figure in &study.figures {
             let svg = read(&svg_name(&study, figure));
             assert!(svg.starts_with("<svg") && svg.contains(&figure.title), "{}", figure.id);

@@ -1,0 +1,147 @@
+//! Figure 6: four AllReduces of 250 MB under each control.
+
+use super::causes;
+use super::outcome::{Reading, mark_rate, mean_utilisation};
+use super::runs::Runs;
+use super::scale::Scale;
+use super::setup::{Scheme, Setup};
+use super::trace::{Line, over_time};
+use crate::{Axis, Figure, Kind, Point, Series, Study, Verdict};
+
+/// "Nearly 100 percent".
+const FULL: f64 = 0.97;
+/// A link that is "underutilised".
+const UNUSED: f64 = 0.9;
+/// How much less time MCC takes, in percent.
+const PAPERS_LESS: [f64; 2] = [16.0, 27.0];
+/// How much more throughput it has at most, in percent, and how near is the same.
+const PAPERS_MORE: f64 = 22.0;
+const NEAR: f64 = 3.0;
+
+pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
+    study.figures.extend(links_over_time(scale, runs));
+    study.figures.push(utilisations(scale, runs));
+    study.figures.push(completion(scale, runs));
+    utilisation_claims(scale, runs, study);
+    completion_claims(scale, runs, study);
+}
+
+fn setup(scale: &Scale, scheme: Scheme) -> Setup {
+    Setup::new(scheme, scale.usual())
+}
+
+/// Utilisation and mark rate of both uplinks, a line per scheme.
+fn links_over_time(scale: &Scale, runs: &Runs) -> Vec<Figure> {
+    let figure = |link: usize, what: &str, label: &str, of: fn(&[Reading]) -> f64| {
+        let lines = Scheme::COMPARED.map(|scheme| Line {
+            name: scheme.name.to_owned(),
+            run: &runs.of(&setup(scale, scheme))[0],
+            link,
+        });
+        let name = ["l1", "l2"][link];
+        let title = format!("{name} under each control");
+        over_time(&format!("fig06a-{name}-{what}"), &title, label, &lines, of)
+    };
+    let utilisation = |link| figure(link, "utilisation", "utilisation [%]", mean_utilisation);
+    let marks = |link| figure(link, "marks", "mark rate [%]", mark_rate);
+    vec![utilisation(0), utilisation(1), marks(0), marks(1)]
+}
+
+fn utilisations(scale: &Scale, runs: &Runs) -> Figure {
+    let series = [0, 1].map(|link| Series {
+        name: ["l1", "l2"][link].to_owned(),
+        points: Scheme::COMPARED
+            .iter()
+            .enumerate()
+            .map(|(group, scheme)| {
+                let values =
+                    runs.values(&setup(scale, *scheme), |run| 100.0 * run.utilisation(link));
+                Point::bar(group, scheme.name, &values)
+            })
+            .collect(),
+    });
+    Figure {
+        id: "fig06a".to_owned(),
+        title: "Uplinks while all four senders send".to_owned(),
+        x: Axis::linear(""),
+        y: Axis::linear("mean utilisation [%]"),
+        kind: Kind::Bars,
+        series: series.into(),
+    }
+}
+
+fn completion(scale: &Scale, runs: &Runs) -> Figure {
+    let points = |of: fn(&super::outcome::Outcome) -> f64| {
+        let bars = Scheme::COMPARED.iter().enumerate();
+        bars.map(|(group, scheme)| {
+            Point::bar(group, scheme.name, &runs.values(&setup(scale, *scheme), of))
+        })
+        .collect()
+    };
+    Figure {
+        id: "fig06b".to_owned(),
+        title: format!("Four AllReduces, {} together", Scale::label(scale.usual())),
+        x: Axis::linear(""),
+        y: Axis::linear("completion time [ms]"),
+        kind: Kind::Bars,
+        series: vec![
+            Series { name: "measured".to_owned(), points: points(|run| run.completion_ms) },
+            Series { name: "bound".to_owned(), points: points(|run| run.bound_ms) },
+        ],
+    }
+}
+
+fn utilisation_claims(scale: &Scale, runs: &Runs, study: &mut Study) {
+    let l1 = |scheme| runs.mean(&setup(scale, scheme), |run| run.utilisation(0));
+    let percent = |scheme: Scheme| {
+        let setup = setup(scale, scheme);
+        let of = |link: usize| 100.0 * runs.mean(&setup, |run| run.utilisation(link));
+        format!("l1 {:.1} %, l2 {:.1} %", of(0), of(1))
+    };
+    study.claims.push(scale.claim(
+        "fig06a",
+        "under MCC l1 stays at nearly 100 % during partial congestion",
+        percent(Scheme::MCC),
+        Verdict::of(l1(Scheme::MCC) >= FULL, "MCC holds less in flight than l1 needs"),
+    ));
+    for scheme in [Scheme::DCQCN, Scheme::TIMELY] {
+        study.claims.push(scale.claim(
+            "fig06a",
+            &format!("{} underutilises l1 because of congestion in l2", scheme.name),
+            percent(scheme),
+            Verdict::of(l1(scheme) < UNUSED, causes::of_one_path(scale, runs, scheme)),
+        ));
+    }
+}
+
+fn completion_claims(scale: &Scale, runs: &Runs, study: &mut Study) {
+    let time = |scheme| runs.completion_ms(&setup(scale, scheme));
+    let less = |than: Scheme| 100.0 * (1.0 - time(Scheme::MCC) / time(than));
+    let more = |than: Scheme| 100.0 * (time(than) / time(Scheme::MCC) - 1.0);
+    let most = more(Scheme::DCQCN).max(more(Scheme::TIMELY));
+    study.claims.push(scale.claim(
+        "fig06b",
+        "MCC has up to 22 % more throughput",
+        format!(
+            "{:.1} % more than DCQCN, {:.1} % more than TIMELY",
+            more(Scheme::DCQCN),
+            more(Scheme::TIMELY)
+        ),
+        Verdict::of((most - PAPERS_MORE).abs() <= NEAR, causes::of_dcqcn(scale, runs)),
+    ));
+    for than in [Scheme::DCQCN, Scheme::TIMELY] {
+        let why = format!(
+            "nothing can take less than {:.2} ms, and {} takes {:.2}; {}",
+            runs.of(&setup(scale, than))[0].bound_ms,
+            than.name,
+            time(than),
+            causes::of_one_path(scale, runs, than)
+        );
+        study.claims.push(scale.claim(
+            "fig06b",
+            &format!("MCC's completion time is 16 to 27 % below {}'s", than.name),
+            format!("{:.2} and {:.2} ms: {:.1} %", time(Scheme::MCC), time(than), less(than)),
+            Verdict::of((PAPERS_LESS[0]..=PAPERS_LESS[1]).contains(&less(than)), why),
+        ));
+    }
+}

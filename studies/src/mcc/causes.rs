@@ -1,0 +1,176 @@
+//! Experiments that the paper does not make, and that say why its claims come out or do not.
+
+use super::outcome::Outcome;
+use super::runs::Runs;
+use super::scale::Scale;
+use super::setup::{Fabric, Routing, Scheme, Setup, Thresholds};
+use crate::{Axis, Figure, Kind, Point, Series, Study};
+
+/// DCQCN's own paper marks from 5 to 200 KB, on links of 40 Gb/s.
+const EARLY: Thresholds = Thresholds { low: 5_000, high: 200_000 };
+/// A quarter of HPCC's.
+const QUARTER: Thresholds = Thresholds { low: 100_000, high: 400_000 };
+const MARKING: [(&str, Thresholds); 3] =
+    [("400/1600 KB", Thresholds::HPCC), ("100/400 KB", QUARTER), ("5/200 KB", EARLY)];
+const TIMERS: [Scheme; 3] = [Scheme::DCQCN, Scheme::DCQCN_300, Scheme::DCQCN_55];
+
+/// A change to figure 6's network.
+type Change = (&'static str, fn(Setup) -> Setup);
+
+const CHANGES: [Change; 6] = [
+    ("l1 and l2", |usual| usual),
+    ("one path of 150 Gb/s", |usual| Setup { fabric: Fabric::OnePath, ..usual }),
+    ("l2 slow both ways", |usual| Setup { fabric: Fabric::SlowBothWays, ..usual }),
+    ("quantised routing", |usual| Setup { routing: Routing::Quantised, ..usual }),
+    ("marks from 5 KB", |usual| Setup { marking: EARLY, ..usual }),
+    ("1000 B packets", |usual| Setup { payload: 1000, ..usual }),
+];
+/// Where a sender alone overloads l2 if it does not avoid it.
+const ONE_PAIR: Change = ("one pair", |usual| Setup { pairs: 1, ..usual });
+/// Early marks without a second path.
+const ONE_PATH_EARLY: Change = ("one path, marks from 5 KB", |usual| Setup {
+    fabric: Fabric::OnePath,
+    marking: EARLY,
+    ..usual
+});
+
+pub(super) fn setups(scale: &Scale) -> Vec<Setup> {
+    let usual = |scheme| Setup::new(scheme, scale.usual());
+    let changed = Scheme::COMPARED.into_iter().flat_map(|scheme| {
+        CHANGES.into_iter().chain([ONE_PAIR]).map(move |(_, of)| of(usual(scheme)))
+    });
+    let tuned = TIMERS
+        .into_iter()
+        .flat_map(|scheme| MARKING.map(|(_, marking)| Setup { marking, ..usual(scheme) }));
+    changed.chain(tuned).chain([ONE_PATH_EARLY.1(usual(Scheme::DCQCN))]).collect()
+}
+
+pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
+    study.figures.push(by_change(scale, runs));
+    study.figures.push(by_timers(scale, runs));
+    study.choices.push(both_ways(scale, runs));
+    study.choices.push(small_packets(scale, runs));
+    study.choices.push(one_pair(scale, runs));
+}
+
+fn by_change(scale: &Scale, runs: &Runs) -> Figure {
+    let series = Scheme::COMPARED.map(|scheme| Series {
+        name: scheme.name.to_owned(),
+        points: CHANGES
+            .iter()
+            .enumerate()
+            .map(|(group, (name, of))| {
+                let setup = of(Setup::new(scheme, scale.usual()));
+                Point::bar(group, *name, &runs.values(&setup, over_bound))
+            })
+            .collect(),
+    });
+    Figure {
+        id: "causes-network".to_owned(),
+        title: "Completion time over the bound on other networks".to_owned(),
+        x: Axis::linear(""),
+        y: Axis::linear("completion time over the bound [%]"),
+        kind: Kind::Bars,
+        series: series.into(),
+    }
+}
+
+fn by_timers(scale: &Scale, runs: &Runs) -> Figure {
+    let series = TIMERS.map(|scheme| Series {
+        name: scheme.name.to_owned(),
+        points: MARKING
+            .iter()
+            .enumerate()
+            .map(|(group, (name, marking))| {
+                let setup = Setup { marking: *marking, ..Setup::new(scheme, scale.usual()) };
+                Point::bar(group, *name, &runs.values(&setup, over_bound))
+            })
+            .collect(),
+    });
+    Figure {
+        id: "causes-dcqcn".to_owned(),
+        title: "DCQCN by thresholds (Kmin/Kmax at 100 Gb/s) and timers (increase/cut, us)"
+            .to_owned(),
+        x: Axis::linear(""),
+        y: Axis::linear("completion time over the bound [%]"),
+        kind: Kind::Bars,
+        series: series.into(),
+    }
+}
+
+/// In percent.
+fn over_bound(run: &Outcome) -> f64 {
+    100.0 * (run.completion_ms / run.bound_ms - 1.0)
+}
+
+fn percent(scale: &Scale, runs: &Runs, scheme: Scheme, of: fn(Setup) -> Setup) -> f64 {
+    runs.mean(&of(Setup::new(scheme, scale.usual())), over_bound)
+}
+
+/// What a second path costs a controller that hears of single packets.
+pub(super) fn of_one_path(scale: &Scale, runs: &Runs, scheme: Scheme) -> String {
+    let [two, one, ..] = CHANGES.map(|(_, of)| percent(scale, runs, scheme, of));
+    format!(
+        "over one path of the same capacity, where there is nothing to misread, {} is {one:.1} % over the bound, over l1 \
+         and l2 {two:.1} %",
+        scheme.name
+    )
+}
+
+/// What decides how much DCQCN loses.
+pub(super) fn of_dcqcn(scale: &Scale, runs: &Runs) -> String {
+    let usual = |scheme| Setup::new(scheme, scale.usual());
+    let early = Setup { marking: EARLY, ..usual(Scheme::DCQCN) };
+    let time = runs.completion_ms(&early);
+    let least = 100.0
+        * runs.mean(&early, |run| {
+            run.busy_readings(0).iter().map(|of| of.utilisation).fold(1.0, f64::min)
+        });
+    format!(
+        "{}. Thresholds and timers decide: with Kmin 5 KB and Kmax 200 KB, those of DCQCN's own paper, it takes {time:.2} ms, \
+         {:.2} times that without control, with {:.1} % of the throughput, and l1 falls to {least:.0} %; and then one path is \
+         {:.1} % over the bound, two are {:.1} %. The paper states neither thresholds nor timers",
+        of_one_path(scale, runs, Scheme::DCQCN),
+        time / runs.completion_ms(&usual(Scheme::PAUSE)),
+        100.0 * runs.mean(&early, |run| run.throughput()),
+        percent(scale, runs, Scheme::DCQCN, ONE_PATH_EARLY.1),
+        runs.mean(&early, over_bound),
+    )
+}
+
+fn of_each(scale: &Scale, runs: &Runs, (_, of): Change) -> String {
+    let texts = Scheme::COMPARED.map(|scheme| {
+        let setup = of(Setup::new(scheme, scale.usual()));
+        let pauses = runs.mean(&setup, |run| run.pauses as f64);
+        let marks = runs
+            .mean(&setup, |run| (0..run.links.len()).map(|of| run.marks(of)).sum::<u64>() as f64);
+        let time = runs.completion_ms(&setup);
+        format!("{} {time:.2} ms ({marks:.0} marks, {pauses:.0} pauses)", scheme.name)
+    });
+    texts.join(", ")
+}
+
+fn both_ways(scale: &Scale, runs: &Runs) -> String {
+    format!(
+        "The paper names l2 by one direction, from leaf 0 to spine 1, and only that one is slow here. If its way back is slow as \
+         well, leaf 1 does not see it: its own uplinks are alike, it fills them evenly, and what spine 1 cannot pass on waits \
+         there. Only pause frames tell leaf 1: {}",
+        of_each(scale, runs, CHANGES[2])
+    )
+}
+
+fn small_packets(scale: &Scale, runs: &Runs) -> String {
+    format!(
+        "Packets have 4096 B of payload, 62 B of headers, and are acknowledged by 64 B each; with them the bound is above that of \
+         payload alone. With 1000 B: {}",
+        of_each(scale, runs, CHANGES[5])
+    )
+}
+
+fn one_pair(scale: &Scale, runs: &Runs) -> String {
+    format!(
+        "Four servers at 100 Gb/s have 150 Gb/s of uplinks: without control both queues fill, and that is global congestion as \
+         well. With one pair alone only l2 could be overloaded, if the shortest queue did not keep it from it: {}",
+        of_each(scale, runs, ONE_PAIR)
+    )
+}

@@ -1,0 +1,114 @@
+//! Figure 3: what DCQCN does to l1 because of l2's marks.
+
+use super::causes;
+use super::outcome::{Outcome, Reading, mark_rate, mean_utilisation};
+use super::runs::Runs;
+use super::scale::Scale;
+use super::setup::{Scheme, Setup};
+use super::trace::{Line, over_time};
+use crate::{Study, Verdict};
+
+/// Readings in a millisecond.
+const MILLISECOND: usize = 10;
+/// A link that carries less has dropped.
+const DROPPED: f64 = 0.9;
+/// Drops count as frequent from this share of the time.
+const OFTEN: f64 = 0.1;
+/// Marks that come almost only from one link.
+const MOST: f64 = 0.9;
+/// l1's utilisation that the paper's text states, "nearly 40 %", and how near is the same.
+const PAPERS_LOW: f64 = 0.4;
+const NEAR: f64 = 0.1;
+const LINKS: [&str; 2] = ["l1", "l2"];
+
+pub(super) fn setup(scale: &Scale) -> Setup {
+    Setup::new(Scheme::DCQCN, scale.usual())
+}
+
+pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
+    let of_dcqcn = runs.of(&setup(scale));
+    let lines = [0, 1].map(|link| Line { name: LINKS[link].to_owned(), run: &of_dcqcn[0], link });
+    study.figures.push(over_time(
+        "fig03a",
+        "DCQCN: utilisation of l1 and l2",
+        "utilisation [%]",
+        &lines,
+        mean_utilisation,
+    ));
+    study.figures.push(over_time(
+        "fig03b",
+        "DCQCN: data packets marked at l1 and l2",
+        "mark rate [%]",
+        &lines,
+        mark_rate,
+    ));
+    claims(scale, runs, study);
+}
+
+/// The share of the time, while all senders send, in which a link carries less than [`DROPPED`].
+fn dropped(run: &Outcome, link: usize) -> f64 {
+    let readings = run.busy_readings(link);
+    let low = readings.iter().filter(|reading| reading.utilisation < DROPPED).count();
+    low as f64 / readings.len().max(1) as f64
+}
+
+/// The lowest utilisation over a millisecond, after the first.
+fn lowest(readings: &[Reading]) -> f64 {
+    let milliseconds = readings.chunks_exact(MILLISECOND).skip(1);
+    milliseconds.map(mean_utilisation).fold(1.0, f64::min)
+}
+
+fn claims(scale: &Scale, runs: &Runs, study: &mut Study) {
+    let setup = setup(scale);
+    let percent = |of: &dyn Fn(&Outcome) -> f64| 100.0 * runs.mean(&setup, of);
+    let low = [0, 1].map(|link| percent(&|run| dropped(run, link)));
+    study.claims.push(scale.claim(
+        "fig03",
+        "under DCQCN the utilisation of both links drops often",
+        format!(
+            "below 90 % for {:.1} % of the time on l1, {:.1} % on l2; on average {:.1} and {:.1} % utilised",
+            low[0],
+            low[1],
+            percent(&|run| run.utilisation(0)),
+            percent(&|run| run.utilisation(1))
+        ),
+        Verdict::of(low.iter().all(|share| *share >= 100.0 * OFTEN), causes::of_dcqcn(scale, runs)),
+    ));
+    let marks = [0, 1].map(|link| runs.mean(&setup, |run| run.marks(link) as f64));
+    let share = marks[1] / (marks[0] + marks[1]).max(1.0);
+    study.claims.push(scale.claim(
+        "fig03",
+        "l1 drops because of marks on l2, not because of its own",
+        format!(
+            "{:.0} packets are marked on l1, {:.0} on l2: {:.1} %",
+            marks[0],
+            marks[1],
+            100.0 * share
+        ),
+        Verdict::of(share >= MOST, "both queues are marked alike"),
+    ));
+    let rate = percent(&|run| mark_rate(run.busy_readings(1)));
+    let l1 = percent(&|run| lowest(run.busy_readings(0)));
+    study.claims.push(scale.claim(
+        "fig03",
+        "1 % of marks drives l1 to nearly 40 %",
+        format!(
+            "{rate:.2} % of the packets on l2 are marked; l1's worst millisecond has {l1:.1} %"
+        ),
+        Verdict::of((l1 / 100.0 - PAPERS_LOW).abs() <= NEAR, causes::of_dcqcn(scale, runs)),
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_is_of_a_whole_millisecond_after_the_first() {
+        let mut readings = vec![Reading { utilisation: 1.0, packets: 1, marked: 0 }; 35];
+        readings[0].utilisation = 0.0;
+        readings[12].utilisation = 0.0;
+        readings[34].utilisation = 0.0;
+        assert_eq!(lowest(&readings), 0.9);
+    }
+}

@@ -1,0 +1,97 @@
+//! "Congestion Control for AI Workloads with Message-Level Signaling" (MCC, APNet 2025): figures 2, 3 and 6, and table 1.
+
+mod all_reduce;
+mod causes;
+mod marks;
+mod outcome;
+mod runs;
+mod scale;
+mod setup;
+mod sizes;
+mod targets;
+#[cfg(test)]
+mod tests;
+mod trace;
+
+use super::{Claim, Effort, Study, Verdict};
+use runs::Runs;
+use scale::Scale;
+use setup::Scheme;
+
+/// Runs all of it.
+pub fn study(effort: &Effort) -> Study {
+    let scale = Scale::of(effort);
+    let setups = [sizes::setups(&scale), targets::setups(&scale), causes::setups(&scale)].concat();
+    let runs = Runs::make(setups, effort);
+    let mut study = Study {
+        paper: "mcc",
+        title: "Congestion Control for AI Workloads with Message-Level Signaling (MCC)".into(),
+        figures: Vec::new(),
+        claims: Vec::new(),
+        choices: choices(&runs),
+    };
+    sizes::add(&scale, &runs, &mut study);
+    marks::add(&scale, &runs, &mut study);
+    all_reduce::add(&scale, &runs, &mut study);
+    targets::add(&scale, &runs, &mut study);
+    study.claims.extend(untested());
+    causes::add(&scale, &runs, &mut study);
+    study
+}
+
+/// Where the paper is silent in general; what is tried otherwise is with the experiments.
+fn choices(runs: &Runs) -> Vec<String> {
+    let controllers = Scheme::COMPARED.map(|scheme| format!("{} `{}`", scheme.name, scheme.cc));
+    let mut choices = vec![format!(
+        "Controllers: {}. DCQCN and TIMELY have no window; DCQCN's timers are 900 us from a cut to an increase and 4 us between \
+         cuts, TIMELY's constants are those of HPCC's simulator",
+        controllers.join(", ")
+    )];
+    choices.extend(
+        [
+            "Servers have 100 Gb/s, every link delays by 1 us, a switch has a shared buffer of 32 MB, and stops a link that \
+             has 1 MB in it (PFC), under every control",
+            "Kmin and Kmax are 400 KB and 1.6 MB at 100 Gb/s, in proportion on l2, Pmax 0.2, compared as a packet leaves",
+            "An AllReduce of two ranks is one message each way, at once: its two halves, pipelined. The sizes of figure 2 are \
+             those of all four together",
+            "Adaptive routing takes the shortest queue in bytes at every packet, as the paper describes it",
+            "MCC's targets follow from the measured round trip as in table 1, its steps from 400 Gb/s of servers over 200 Gb/s of \
+             uplinks, which is what is known of the topology before l2 fails",
+            "Utilisation counts acknowledgements of the other direction; the bound does, too",
+        ]
+        .map(str::to_owned),
+    );
+    choices.push(format!(
+        "Packets out of order cost nothing, and a lost one would be made up for at once: {} were lost in all runs",
+        runs.lost()
+    ));
+    choices
+}
+
+/// What the paper states and these runs cannot show.
+fn untested() -> Vec<Claim> {
+    let claim = |says: &str, why: &str| Claim {
+        figure: "text".to_owned(),
+        says: says.to_owned(),
+        measured: "nothing".to_owned(),
+        verdict: Verdict::NotJudged(why.to_owned()),
+    };
+    vec![
+        claim(
+            "ECMP collides, flowlets and more queue pairs do not mend it (section 2.1)",
+            "the other studies compare load balancing; here all is adaptive routing",
+        ),
+        claim(
+            "PFC alone brings head-of-line blocking and deadlock (section 1)",
+            "there is no other traffic to block, and no cycle in these routes",
+        ),
+        claim(
+            "an 8:1 oversubscription adds 1/8 of the bandwidth-delay product (section 4)",
+            "it is how the controller is built, and its unit tests hold it",
+        ),
+        claim(
+            "software that controls messages is as efficient as hardware that controls packets (section 4)",
+            "a simulation says nothing of processors",
+        ),
+    ]
+}

@@ -1,0 +1,229 @@
+//! What the paper's simulations have in common (MCC, section 2.2 and figure 1).
+
+use std::time::Duration;
+
+use braid_cc::CcConfig;
+use braid_lb::LbPolicy;
+
+use braid_sim::fabric::{Buffer, Marking, NetworkConfig, Pause, When};
+use braid_sim::frames::Frames;
+use braid_sim::host::{HostConfig, Paths, Recovery};
+use braid_sim::simulation::Plan;
+use braid_sim::switch::Policy;
+use braid_sim::time::{Ps, Rate};
+use braid_sim::topology::{LeafSpine, Node, PortId, Topology};
+use braid_sim::workload::{Groups, Workload, ring};
+
+/// Of every link but l2; for those of the servers this project's choice.
+pub(super) const RATE: Rate = Rate::from_gbps(100);
+/// Of l2: one of its two cables has failed.
+pub(super) const SLOW: Rate = Rate::from_gbps(50);
+/// Servers below each leaf.
+const SERVERS: u32 = 4;
+/// This project's choice, like all that follows.
+const DELAY: Ps = Ps::from_micros(1);
+const HEADER: u32 = 62;
+pub(super) const ACK: u32 = 64;
+pub(super) const PAYLOAD: u16 = 4096;
+/// Of a switch: what HPCC's simulator has.
+const BUFFER: u64 = 32_000_000;
+/// A link is stopped when so much of what came over it waits in the switch: behind all thresholds of marking.
+const PAUSE: Pause = Pause { stop: 1_000_000, go: 900_000 };
+/// Of quantised adaptive routing: shares of a port's part of the buffer, of 32 ports, and how old they may be.
+const BINS_PERCENT: [u64; 3] = [5, 10, 20];
+const ADAPTIVE_AGE: Ps = Ps(100_000);
+const LEAF_0: Node = Node::Switch(0);
+
+/// A congestion control under its name in the figures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Scheme {
+    pub(super) name: &'static str,
+    /// As users type it.
+    pub(super) cc: &'static str,
+}
+
+const fn scheme(name: &'static str, cc: &'static str) -> Scheme {
+    Scheme { name, cc }
+}
+
+impl Scheme {
+    /// No control but pause frames: a window that is never reached.
+    pub(super) const PAUSE: Scheme = scheme("PFC", "fixed:1G");
+    /// The timers that the same group's Themis paper calls the recommended ones.
+    pub(super) const DCQCN: Scheme = scheme("DCQCN", "dcqcn:line=100G,window=1G,inc=900us");
+    pub(super) const DCQCN_300: Scheme = scheme("DCQCN 300/4", "dcqcn:line=100G,window=1G");
+    /// Those of DCQCN's paper.
+    pub(super) const DCQCN_55: Scheme =
+        scheme("DCQCN 55/50", "dcqcn:line=100G,window=1G,alpha=50us,dec=50us,inc=55us");
+    pub(super) const TIMELY: Scheme = scheme("TIMELY", "timely:line=100G,window=1G");
+    /// The topology is known, 400 Gb/s into 200; its fault is not.
+    pub(super) const MCC: Scheme = scheme("MCC", "mcc:line=100G,ratio=2");
+    pub(super) const MCC_EIGHTH: Scheme = scheme("MCC, 1/8 BDP", "mcc:line=100G");
+    pub(super) const MCC_TABLE: Scheme =
+        scheme("MCC, 64 KiB, table 1", "mcc:line=100G,ratio=2,target-msg=92us,target-max=64us");
+    pub(super) const MCC_LONG: Scheme = scheme(
+        "MCC, 750 KB, table 1",
+        "mcc:line=100G,ratio=2,message=750000,target-msg=92us,target-max=64us",
+    );
+
+    /// Those of the figures, the paper's first.
+    pub(super) const COMPARED: [Scheme; 4] =
+        [Scheme::PAUSE, Scheme::DCQCN, Scheme::TIMELY, Scheme::MCC];
+
+    fn config(self) -> CcConfig {
+        self.cc.parse().expect("the study's controllers have known parameters")
+    }
+}
+
+/// Where packets can go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fabric {
+    /// From leaf 0 to spine 1 at 50 Gb/s, back at 100: as the paper's text reads.
+    SlowUplink,
+    /// Both directions of this cable at 50 Gb/s.
+    SlowBothWays,
+    /// One link of 150 Gb/s up from leaf 0: the same capacity, and no other path.
+    OnePath,
+}
+
+/// How switches choose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Routing {
+    /// The shorter queue at every packet.
+    Shortest,
+    /// By chance in the lowest bin.
+    Quantised,
+}
+
+/// Kmin and Kmax at 100 Gb/s, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Thresholds {
+    pub(super) low: u64,
+    pub(super) high: u64,
+}
+
+impl Thresholds {
+    /// HPCC's, which the paper tuned DCQCN by.
+    pub(super) const HPCC: Thresholds = Thresholds { low: 400_000, high: 1_600_000 };
+}
+
+/// One run but for its seed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Setup {
+    pub(super) scheme: Scheme,
+    pub(super) fabric: Fabric,
+    pub(super) routing: Routing,
+    pub(super) marking: Thresholds,
+    /// Bytes of a full packet's payload.
+    pub(super) payload: u16,
+    /// Servers of each leaf that take part.
+    pub(super) pairs: u32,
+    /// What each sends to its peer, in bytes.
+    pub(super) bytes: u64,
+}
+
+impl Setup {
+    /// Figure 6's network under this control; each server sends so much.
+    pub(super) fn new(scheme: Scheme, bytes: u64) -> Setup {
+        Setup {
+            scheme,
+            fabric: Fabric::SlowUplink,
+            routing: Routing::Shortest,
+            marking: Thresholds::HPCC,
+            payload: PAYLOAD,
+            pairs: SERVERS,
+            bytes,
+        }
+    }
+
+    pub(super) fn frames(&self) -> Frames {
+        Frames { payload: self.payload, header: HEADER, ack: ACK, gap: 0 }
+    }
+
+    pub(super) fn plan(&self, seed: u64) -> Plan {
+        Plan {
+            topology: self.topology(),
+            network: self.network(),
+            host: HostConfig {
+                lb: LbPolicy::ECMP,
+                paths: Paths::Hashed(256),
+                health: false,
+                recovery: Recovery::Ideal,
+                cc: self.scheme.config(),
+                min_rto: Duration::from_millis(10),
+                max_rto: Duration::from_millis(100),
+                ..HostConfig::default()
+            },
+            workload: self.workload(),
+            changes: Vec::new(),
+            seed,
+            limit: Ps::from_micros(10_000_000),
+        }
+    }
+
+    fn topology(&self) -> Topology {
+        let (spines, fabric_rate) = match self.fabric {
+            Fabric::SlowUplink | Fabric::SlowBothWays => (2, RATE),
+            Fabric::OnePath => (1, Rate::from_gbps(200)),
+        };
+        let plan = LeafSpine {
+            leaves: 2,
+            hosts_per_leaf: SERVERS,
+            spines,
+            links_per_spine: 1,
+            host_rate: RATE,
+            fabric_rate,
+            delay: DELAY,
+        };
+        let mut topology = plan.build().expect("the paper's fabric can be built");
+        let uplinks = uplinks(&topology);
+        match (self.fabric, uplinks[..].last()) {
+            (Fabric::OnePath, Some(only)) => {
+                topology.set_port_rate(*only, Rate::from_gbps(150));
+            }
+            (_, Some(l2)) => {
+                topology.set_port_rate(*l2, SLOW);
+                if self.fabric == Fabric::SlowBothWays {
+                    topology.set_port_rate(l2.reverse(), SLOW);
+                }
+            }
+            (_, None) => unreachable!("leaf 0 has uplinks"),
+        }
+        topology
+    }
+
+    fn network(&self) -> NetworkConfig {
+        let Thresholds { low, high } = self.marking;
+        let (most, of) = (0.2, Some(RATE));
+        let policy = match self.routing {
+            Routing::Shortest => Policy::Shortest,
+            Routing::Quantised => {
+                let bins = BINS_PERCENT.map(|percent| BUFFER / 32 / 100 * percent).to_vec();
+                Policy::Adaptive { bins, age: ADAPTIVE_AGE }
+            }
+        };
+        let buffer = Buffer::Shared { bytes: BUFFER, alpha: 1.0 };
+        NetworkConfig {
+            marking: Some(Marking { low, high, most, when: When::Leaving, of }),
+            pause: Some(PAUSE),
+            ..NetworkConfig::plain(self.frames(), buffer, policy)
+        }
+    }
+
+    /// Server i of leaf 0 and server i of leaf 1 exchange their halves of an AllReduce, both ways at once.
+    fn workload(&self) -> Workload {
+        let pairs = (0..self.pairs).map(|server| vec![server, SERVERS + server]).collect();
+        let groups = Groups::new(2 * SERVERS, pairs).expect("the paper's groups are possible");
+        ring(&groups, self.bytes).expect("the paper's sizes are possible")
+    }
+}
+
+/// Leaf 0's links up: l1, and l2 if there is one.
+pub(super) fn uplinks(topology: &Topology) -> Vec<PortId> {
+    topology.ports_of(LEAF_0).filter(|port| port.is_up()).collect()
+}
+
+/// Whether a server is below leaf 0.
+pub(super) fn is_sender(nic: u32) -> bool {
+    nic < SERVERS
+}

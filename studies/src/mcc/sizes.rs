@@ -1,0 +1,89 @@
+//! Figure 2: DCQCN beside no control at all, for three sizes.
+
+use super::causes;
+use super::runs::Runs;
+use super::scale::Scale;
+use super::setup::{Scheme, Setup};
+use crate::{Axis, Figure, Kind, Point, Series, Study, Verdict};
+
+/// DCQCN's time over that without control, as the text states it, and how near is the same.
+const PAPERS_RATIO: f64 = 1.51;
+const NEAR: f64 = 0.1;
+/// DCQCN's throughput over what the network can carry is below.
+const PAPERS_THROUGHPUT: f64 = 0.6;
+
+pub(super) fn setups(scale: &Scale) -> Vec<Setup> {
+    let of_size = |bytes: u64| Scheme::COMPARED.map(|scheme| Setup::new(scheme, bytes));
+    scale.server_bytes().into_iter().flat_map(of_size).collect()
+}
+
+pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
+    study.figures.push(bars(scale, "fig02a", "completion time [ms]", |setup| {
+        runs.values(setup, |run| run.completion_ms)
+    }));
+    study.figures.push(bars(
+        scale,
+        "fig02b",
+        "throughput over the network's capacity [%]",
+        |setup| runs.values(setup, |run| 100.0 * run.throughput()),
+    ));
+    claims(scale, runs, study);
+}
+
+fn bars(scale: &Scale, id: &str, label: &str, values: impl Fn(&Setup) -> Vec<f64>) -> Figure {
+    let series = Scheme::COMPARED.map(|scheme| Series {
+        name: scheme.name.to_owned(),
+        points: (0..)
+            .zip(scale.server_bytes())
+            .map(|(group, bytes)| {
+                Point::bar(group, Scale::label(bytes), &values(&Setup::new(scheme, bytes)))
+            })
+            .collect(),
+    });
+    Figure {
+        id: id.to_owned(),
+        title: "Four pairs over l1 and l2, by the sum of what one direction carries".to_owned(),
+        x: Axis::linear(""),
+        y: Axis::linear(label),
+        kind: Kind::Bars,
+        series: series.into(),
+    }
+}
+
+fn claims(scale: &Scale, runs: &Runs, study: &mut Study) {
+    let sizes = scale.server_bytes();
+    let time = |scheme, bytes| runs.completion_ms(&Setup::new(scheme, bytes));
+    let pairs = sizes.map(|bytes| (time(Scheme::PAUSE, bytes), time(Scheme::DCQCN, bytes)));
+    let text = |of: &dyn Fn(u64) -> String| {
+        sizes.map(|bytes| format!("{} {}", Scale::label(bytes), of(bytes))).join(", ")
+    };
+    study.claims.push(scale.claim(
+        "fig02",
+        "without control (PFC + AR) every size takes less time than with DCQCN + AR",
+        text(&|bytes| {
+            let (pause, dcqcn) = (time(Scheme::PAUSE, bytes), time(Scheme::DCQCN, bytes));
+            format!("{pause:.2} and {dcqcn:.2} ms")
+        }),
+        Verdict::of(pairs.iter().all(|(pause, dcqcn)| pause < dcqcn), "DCQCN is not slower here"),
+    ));
+    let ratio = |bytes| time(Scheme::DCQCN, bytes) / time(Scheme::PAUSE, bytes);
+    study.claims.push(scale.claim(
+        "fig02",
+        "DCQCN takes about 1.51 times as long",
+        text(&|bytes| format!("{:.2} times", ratio(bytes))),
+        Verdict::of(
+            sizes.iter().all(|bytes| (ratio(*bytes) - PAPERS_RATIO).abs() < NEAR),
+            causes::of_dcqcn(scale, runs),
+        ),
+    ));
+    let throughput = |bytes| runs.mean(&Setup::new(Scheme::DCQCN, bytes), |run| run.throughput());
+    study.claims.push(scale.claim(
+        "fig02",
+        "DCQCN's normalised throughput stays below 60 %",
+        text(&|bytes| format!("{:.1} %", 100.0 * throughput(bytes))),
+        Verdict::of(
+            sizes.iter().all(|bytes| throughput(*bytes) < PAPERS_THROUGHPUT),
+            causes::of_dcqcn(scale, runs),
+        ),
+    ));
+}

@@ -1,0 +1,34 @@
+use super::*;
+
+/// What does not hang on sizes, timers and seeds.
+#[test]
+fn in_short() {
+    let study = study(&Effort::QUICK);
+    for figure in &study.figures {
+        let is_whole = figure.series.iter().all(|series| !series.points.is_empty());
+        assert!(is_whole, "{} has an empty line", figure.id);
+    }
+    let mean = |figure: &str, series: &str, label: &str| {
+        let series = study.figure(figure).and_then(|figure| figure.series(series)).unwrap();
+        let point = series.points.iter().find(|point| point.label.as_deref() == Some(label));
+        point.unwrap_or_else(|| panic!("{figure} has no {label}")).y.mean
+    };
+    assert!(mean("fig06a", "l1", "MCC") > 97.0, "{}", mean("fig06a", "l1", "MCC"));
+    for scheme in ["PFC", "DCQCN", "TIMELY", "MCC"] {
+        let (measured, bound) =
+            (mean("fig06b", "measured", scheme), mean("fig06b", "bound", scheme));
+        assert!(measured >= bound, "{scheme}: {measured} below {bound}");
+    }
+    let slow = mean("causes-network", "MCC", "l2 slow both ways");
+    assert!(slow > 30.0, "leaf 1 cannot see that l2 is slow on its way back: {slow}");
+    assert!(mean("causes-network", "MCC", "l1 and l2") < 5.0);
+}
+
+#[test]
+fn a_quick_study_judges_only_what_sizes_do_not_decide() {
+    let study = study(&Effort::QUICK);
+    for claim in &study.claims {
+        let is_judged = !matches!(claim.verdict, Verdict::NotJudged(_));
+        assert_eq!(is_judged, claim.says.contains("92 us"), "{}", claim.says);
+    }
+}
