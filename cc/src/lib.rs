@@ -6,14 +6,17 @@
 //! with its [`ControllerFactory`]. There is no clock and no thread here: time is an argument.
 #![forbid(unsafe_code)]
 
+mod base_rtt;
 mod config;
 mod controller;
 mod dcqcn;
 mod fixed_rate;
 mod fixed_window;
 mod mcc;
+mod mswift;
 mod parameters;
 mod quantity;
+mod swift;
 mod table;
 mod timely;
 
@@ -26,6 +29,8 @@ pub use dcqcn::{Dcqcn, DcqcnConfig};
 pub use fixed_rate::FixedRate;
 pub use fixed_window::FixedWindow;
 pub use mcc::{Mcc, MccConfig};
+pub use mswift::{MSwift, MSwiftConfig};
 pub use parameters::UnknownPolicy;
+pub use swift::{Swift, SwiftConfig};
 pub use table::{controller_examples, controller_names};
 pub use timely::{Timely, TimelyConfig};

@@ -16,7 +16,6 @@ use crate::table::Row;
 use crate::{CcConfig, Controller, ControllerFactory, Subflow, UnknownPolicy, quantity};
 
 mod bandwidth;
-mod base_rtt;
 mod state;
 
 pub use state::Mcc;

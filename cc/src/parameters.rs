@@ -42,6 +42,9 @@ pub enum UnknownPolicy {
     /// This is no ratio.
     #[error("`{0}` is no ratio; want a whole number from 1 to 1000, as in ratio=8")]
     Ratio(String),
+    /// This is no count.
+    #[error("`{0}` is no count; want a whole number from 0 to 255, as in hops=4")]
+    Count(String),
     /// Two parameters contradict each other.
     #[error("`{0}` is more than `{1}`; lower the first or raise the second")]
     Order(String, String),
@@ -104,6 +107,10 @@ pub(crate) fn permille_of(text: &str) -> Result<u32, UnknownPolicy> {
 
 pub(crate) fn ratio_of(text: &str) -> Result<u32, UnknownPolicy> {
     whole(text, 1..=1000).ok_or_else(|| UnknownPolicy::Ratio(text.to_owned()))
+}
+
+pub(crate) fn count_of(text: &str) -> Result<u32, UnknownPolicy> {
+    whole(text, 0..=255).ok_or_else(|| UnknownPolicy::Count(text.to_owned()))
 }
 
 /// Digits alone.

@@ -6,7 +6,7 @@ use braid_wire::Time;
 
 use super::MccConfig;
 use super::bandwidth::Bandwidth;
-use super::base_rtt::BaseRtt;
+use crate::base_rtt::BaseRtt;
 use crate::{AckSample, Chunk, Controller, Loss, Metrics, Subflow};
 
 /// Table 1: 64 us, less the base round trip of figure 1's network with 1 us for each link, 8 us.

@@ -1,5 +1,5 @@
 //! The round trip of the empty network: the shortest that was measured. Routes change and peers may lie, so one that is not seen again
-//! within ten seconds is measured anew, with one message in flight (BBR's ProbeRTT, Cardwell et al., CACM 2017).
+//! within ten seconds is measured anew, with as little in flight as possible (BBR's ProbeRTT, Cardwell et al., CACM 2017).
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const LIFETIME: Duration = Duration::from_secs(10);
 
 /// Invariant: while `probe` is set, `shortest` is too.
 #[derive(Clone, Debug, Default)]
-pub(super) struct BaseRtt {
+pub(crate) struct BaseRtt {
     given: Option<Duration>,
     shortest: Option<Duration>,
     /// When a round trip about as short was last seen.
@@ -26,21 +26,21 @@ struct Probe {
 }
 
 impl BaseRtt {
-    pub(super) fn new(given: Option<Duration>) -> Self {
+    pub(crate) fn new(given: Option<Duration>) -> Self {
         BaseRtt { given, ..BaseRtt::default() }
     }
 
-    pub(super) fn get(&self) -> Option<Duration> {
+    pub(crate) fn get(&self) -> Option<Duration> {
         self.given.or(self.shortest)
     }
 
-    /// Whether one message may be in flight and no more, for its round trip to be that of the empty network.
-    pub(super) fn is_probing(&self) -> bool {
+    /// Whether as little as possible may be in flight, for its round trip to be that of the empty network.
+    pub(crate) fn is_probing(&self) -> bool {
         self.probe.is_some()
     }
 
     /// A packet that left at `sent_at` took so long.
-    pub(super) fn on_sample(&mut self, now: Time, sent_at: Time, rtt: Duration) {
+    pub(crate) fn on_sample(&mut self, now: Time, sent_at: Time, rtt: Duration) {
         if self.given.is_some() {
             return;
         }

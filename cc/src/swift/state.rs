@@ -1,0 +1,157 @@
+//! Swift at work on one subflow.
+
+use std::time::Duration;
+
+use braid_wire::Time;
+
+use super::SwiftConfig;
+use crate::base_rtt::BaseRtt;
+use crate::{AckSample, Controller, Loss, Metrics, RttSample, Subflow};
+
+/// htsim's. This crate's choice: a network whose empty queues take longer gets twice that, else nothing would ever be in time.
+const BASE_TARGET: Duration = Duration::from_micros(20);
+const BASE_TARGET_IN_BASE_RTTS: u32 = 2;
+/// RFC 6928.
+const START_PACKETS: u64 = 10;
+/// What a hop adds to the target: the base target over this.
+const BASE_PER_HOP: f64 = 6.55;
+/// What the smallest window adds to the target, in base targets.
+const FLOW_RANGE: u32 = 5;
+
+/// The state of one subflow. Invariant: `min <= window <= max`, in bytes.
+#[derive(Clone, Debug)]
+pub struct Swift {
+    config: SwiftConfig,
+    packet: f64,
+    window: f64,
+    base_rtt: BaseRtt,
+    /// Acknowledged since a round trip was last compared.
+    acked: u64,
+    /// The latest sample.
+    rtt: Duration,
+    last_cut: Option<Time>,
+    /// Time-outs since anything was acknowledged.
+    timeouts: u32,
+}
+
+impl Swift {
+    /// It starts with the window that is configured.
+    pub fn new(config: SwiftConfig, subflow: &Subflow) -> Self {
+        let packet = subflow.packet_bytes.max(1);
+        let config = SwiftConfig { max_window: config.max_window.max(packet), ..config };
+        let start = config.start_window.unwrap_or(START_PACKETS.saturating_mul(packet));
+        let mut swift = Swift {
+            config,
+            packet: packet as f64,
+            window: 0.0,
+            base_rtt: BaseRtt::new(None),
+            acked: 0,
+            rtt: Duration::ZERO,
+            last_cut: None,
+            timeouts: 0,
+        };
+        swift.set_window(start as f64);
+        swift
+    }
+
+    fn set_window(&mut self, bytes: f64) {
+        let min = self.packet * self.min_packets();
+        self.window = bytes.clamp(min, self.config.max_window as f64);
+    }
+
+    fn min_packets(&self) -> f64 {
+        f64::from(self.config.min_percent.clamp(1, 100)) / 100.0
+    }
+
+    /// The target of this window, in seconds (section 3.5): `base + hops x hop + min(range, alpha / sqrt(window) + beta)`, where
+    /// the last term falls from the whole range at the smallest window to nothing at `flow_max` packets.
+    pub(crate) fn target(&self) -> f64 {
+        let base_target = self.base_target();
+        let base = base_target.as_secs_f64();
+        let hop = self.config.per_hop.map_or(base / BASE_PER_HOP, |hop| hop.as_secs_f64());
+        let range = self.config.flow_range.unwrap_or(base_target.saturating_mul(FLOW_RANGE));
+        let inverse = |packets: f64| 1.0 / packets.sqrt();
+        let [least, most] =
+            [self.min_packets(), f64::from(self.config.flow_max.max(1))].map(inverse);
+        let flow = match least > most {
+            true => (inverse(self.window / self.packet) - most) / (least - most),
+            false => 0.0,
+        };
+        base + f64::from(self.config.hops) * hop + range.as_secs_f64() * flow.clamp(0.0, 1.0)
+    }
+
+    fn base_target(&self) -> Duration {
+        let long = self.base_rtt.get().unwrap_or_default().saturating_mul(BASE_TARGET_IN_BASE_RTTS);
+        self.config.base_target.unwrap_or(BASE_TARGET.max(long))
+    }
+
+    /// Algorithm 1: `delay` is what is compared with the target, `sample` the round trip that came now.
+    pub(crate) fn on_delay(&mut self, ack: &AckSample, delay: Duration, sample: RttSample) {
+        self.rtt = sample.rtt;
+        if self.config.base_target.is_none() {
+            self.base_rtt.on_sample(ack.now, sample.sent_at, sample.rtt);
+        }
+        let acked = std::mem::take(&mut self.acked) as f64;
+        let (delay, target) = (delay.as_secs_f64(), self.target());
+        if delay >= target {
+            let beta = f64::from(self.config.beta_percent.min(100)) / 100.0;
+            let share = 1.0 - beta * (delay - target) / delay;
+            self.cut(ack.now, share.max(self.least_share()));
+        } else if !ack.app_limited {
+            let step = f64::from(self.config.increase) * self.packet.max(1.0);
+            self.set_window(self.window + step * acked / self.window.max(self.packet));
+        }
+    }
+
+    /// Bytes that the next round trip to be compared speaks of.
+    pub(crate) fn on_acked(&mut self, bytes: u64) {
+        self.timeouts = 0;
+        self.acked = self.acked.saturating_add(bytes);
+    }
+
+    /// Keeps `share` of the window, at most once in a round trip.
+    fn cut(&mut self, now: Time, share: f64) {
+        if self.last_cut.is_some_and(|last| now - last < self.rtt) {
+            return;
+        }
+        self.last_cut = Some(now);
+        self.set_window(self.window * share);
+    }
+
+    /// What the deepest cut leaves.
+    fn least_share(&self) -> f64 {
+        1.0 - f64::from(self.config.max_cut_percent.min(100)) / 100.0
+    }
+}
+
+impl Controller for Swift {
+    fn on_ack(&mut self, ack: &AckSample) {
+        self.on_acked(ack.bytes);
+        if let Some(sample) = ack.rtt {
+            self.on_delay(ack, sample.rtt, sample);
+        }
+    }
+
+    /// As deep as a cut goes (section 3.4).
+    fn on_loss(&mut self, loss: &Loss) {
+        self.cut(loss.now, self.least_share());
+    }
+
+    /// The first ones as losses, later ones leave the smallest window (section 3.4).
+    fn on_timeout(&mut self, now: Time) {
+        self.timeouts = self.timeouts.saturating_add(1);
+        match self.timeouts >= self.config.reset_after {
+            true => self.set_window(0.0),
+            false => self.cut(now, self.least_share()),
+        }
+    }
+
+    fn window(&self) -> u64 {
+        let most = if self.base_rtt.is_probing() { self.packet } else { self.window };
+        (self.window.min(most) as u64).max(1)
+    }
+
+    fn metrics(&self) -> Metrics {
+        Metrics { window: self.window(), bits_per_second: None }
+    }
+}
