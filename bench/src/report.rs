@@ -169,7 +169,7 @@ pub(crate) fn summary(out: &mut impl Write, results: &Results) -> io::Result<()>
     )?;
     writeln!(
         out,
-        " {} segments sent, {} taken for lost, {} sent again ({} of them needlessly), {} damaged datagrams dropped",
+        " {} segments sent, {} declared lost, {} sent again ({} of them needlessly), {} damaged datagrams dropped",
         sum(|row| row.traffic.segments_sent),
         sum(|row| row.traffic.lost_segments),
         sum(|row| row.traffic.retransmitted_segments),

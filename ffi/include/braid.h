@@ -346,11 +346,11 @@ typedef struct braid_engine_counters {
     size_t size;
     // Datagrams handed to the link.
     uint64_t datagrams_sent;
-    // Trains handed to the link; over UDP, a system call each.
+    // Batches handed to the link; over UDP, a system call each.
     uint64_t trains_sent;
-    // Times that the link was full and a train had to wait.
+    // Times that the link was full and a batch had to wait.
     uint64_t link_full;
-    // Trains that the link failed to send.
+    // Batches that the link failed to send.
     uint64_t send_errors;
     // Datagrams received.
     uint64_t datagrams_received;
@@ -516,7 +516,7 @@ typedef struct braid_qp_counters {
     uint64_t segments_sent;
     // Retransmissions among them.
     uint64_t retransmitted;
-    // Segments taken for lost.
+    // Segments declared lost.
     uint64_t lost;
     // Retransmissions that turned out to have been unnecessary.
     uint64_t spurious;

@@ -89,11 +89,11 @@ pub struct braid_engine_counters {
     pub size: usize,
     /// Datagrams handed to the link.
     pub datagrams_sent: u64,
-    /// Trains handed to the link; over UDP, a system call each.
+    /// Batches handed to the link; over UDP, a system call each.
     pub trains_sent: u64,
-    /// Times that the link was full and a train had to wait.
+    /// Times that the link was full and a batch had to wait.
     pub link_full: u64,
-    /// Trains that the link failed to send.
+    /// Batches that the link failed to send.
     pub send_errors: u64,
     /// Datagrams received.
     pub datagrams_received: u64,

@@ -207,7 +207,7 @@ pub struct braid_qp_counters {
     pub segments_sent: u64,
     /// Retransmissions among them.
     pub retransmitted: u64,
-    /// Segments taken for lost.
+    /// Segments declared lost.
     pub lost: u64,
     /// Retransmissions that turned out to have been unnecessary.
     pub spurious: u64,

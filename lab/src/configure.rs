@@ -9,10 +9,10 @@ use crate::{Condition, Host, Plan, Rate, Routing, Trouble, Where};
 /// The mark, and the routing table, of spine 0; the others follow.
 const FIRST_TABLE: usize = 1000;
 
-/// A whole GSO train of 64 KiB with a header per segment, in bytes: a shorter burst would split it.
-const TRAIN: u64 = 72 * 1024;
+/// A whole GSO batch of 64 KiB with a header per segment, in bytes: a shorter burst would split it.
+const BATCH: u64 = 72 * 1024;
 
-/// What tells the kernel not to limit the segments of a train.
+/// What tells the kernel not to limit the segments of a batch.
 const WHOLE_TRAINS: u32 = 65_535;
 
 /// Formats into a `String`, which cannot fail.
@@ -126,7 +126,7 @@ pub(crate) fn spine_route(leaf: usize, spine: usize) -> String {
     format!("route replace {} via {} dev l{leaf}\n", subnet(leaf), link(leaf, spine).0)
 }
 
-/// For `ip` at one end of a link: up or down, and trains whole or cut into packets.
+/// For `ip` at one end of a link: up or down, and batches whole or cut into packets.
 pub(crate) fn device(device: &str, condition: Condition, by_packet: bool) -> String {
     let state = if condition.cut { "down" } else { "up" };
     let segments = if by_packet { 1 } else { WHOLE_TRAINS };
@@ -135,7 +135,7 @@ pub(crate) fn device(device: &str, condition: Condition, by_packet: bool) -> Str
 
 /// For `tc` at one end of a link: its rate and its queue. `replace` makes or changes.
 pub(crate) fn shape(device: &str, rate: Rate, queue: u64) -> String {
-    let (bits, burst) = (rate.bits(), rate.bytes_in_ms(1).max(TRAIN));
+    let (bits, burst) = (rate.bits(), rate.bytes_in_ms(1).max(BATCH));
     format!(
         "qdisc replace dev {device} root handle 1: tbf rate {bits}bit burst {burst} limit {queue}\n"
     )

@@ -10,7 +10,7 @@ use crate::{FabricError, Plan, tools};
 
 /// What a link has sent one way since the fabric was made.
 ///
-/// Counted where the link's rate is applied: a train counts as the packets that it would be on a
+/// Counted where the link's rate is applied: a batch counts as the packets that it would be on a
 /// wire, headers included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
@@ -18,7 +18,7 @@ pub struct Traffic {
     pub bytes: u64,
     /// Packets sent.
     pub packets: u64,
-    /// Trains or packets that found the queue full.
+    /// Batches or packets that found the queue full.
     pub drops: u64,
 }
 

@@ -43,7 +43,7 @@ pub struct Plan {
     pub queue: u64,
 }
 
-/// The shortest queue, in bytes: two full trains.
+/// The shortest queue, in bytes: two full batches.
 const MIN_QUEUE: u64 = 128 * 1024;
 const MAX_QUEUE: u64 = 1 << 30;
 const MAX_DELAY: Duration = Duration::from_secs(1);
@@ -69,7 +69,7 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// The default queue for a rate, in bytes: 10 ms of it, but never less than two full trains.
+    /// The default queue for a rate, in bytes: 10 ms of it, but never less than two full batches.
     #[must_use]
     pub fn queue_for(rate: Rate) -> u64 {
         rate.bytes_in_ms(10).max(MIN_QUEUE)

@@ -16,7 +16,7 @@ const UNITS: &[(&str, u64)] =
     &[("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
 
 impl Rate {
-    /// The slowest rate: a full train takes two thirds of a second.
+    /// The slowest rate: a full batch takes two thirds of a second.
     pub const MIN: Self = Self(1_000_000);
     /// The fastest rate, far above what this way of building a network can carry.
     pub const MAX: Self = Self(100_000_000_000);

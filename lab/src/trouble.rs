@@ -92,7 +92,7 @@ impl Troubles {
         }
     }
 
-    /// Whether packets of this spine must be judged one by one, not train by train.
+    /// Whether packets of this spine must be judged one by one, not batch by batch.
     pub(crate) fn any_loss(&self, spine: usize) -> bool {
         self.0.iter().any(|(at, what)| at.spine == spine && matches!(what, Trouble::Lossy(_)))
     }

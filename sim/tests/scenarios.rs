@@ -214,7 +214,7 @@ fn the_same_seed_gives_the_same_run() {
 
 /// Some routes are far slower than others, and what is overtaken counts as lost at once: so originals arrive
 /// after their retransmissions.
-fn blind(seed: u64) -> Plan {
+fn direct(seed: u64) -> Plan {
     let mut plan = plan(seed);
     let cables = plan.topology.cables.len() as u32;
     let hosts = plan.topology.nics.len() as u32;
@@ -222,7 +222,7 @@ fn blind(seed: u64) -> Plan {
     plan.changes.splice(0..0, (hosts..cables).step_by(3).map(slow));
     plan.host.recovery = Recovery::Protocol(LossRecovery::Sack);
     plan.host.reorder_threshold = 1;
-    plan.host.blind = true;
+    plan.host.direct = true;
     // Trimmed packets never arrive, and with so little patience they come again and again.
     plan.network.trim = false;
     plan
@@ -230,7 +230,7 @@ fn blind(seed: u64) -> Plan {
 
 /// What the run of a seed says when it fails.
 fn failure(seed: u64, fences: bool) -> Option<String> {
-    let mut simulation = Simulation::new(blind(seed));
+    let mut simulation = Simulation::new(direct(seed));
     if !fences {
         simulation.hosts.ignore_closing();
     }
@@ -240,7 +240,7 @@ fn failure(seed: u64, fences: bool) -> Option<String> {
 }
 
 #[test]
-fn blind_placement_is_safe_whatever_happens() {
+fn direct_placement_is_safe_whatever_happens() {
     let mut late = 0;
     for seed in 0..SEEDS {
         assert_eq!(failure(seed, true), None, "seed {seed}");

@@ -27,7 +27,7 @@ pub(super) fn set_udp_segment(socket: &impl AsRawFd, bytes: u16) -> io::Result<(
     set_option(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, bytes.into())
 }
 
-/// Lets the kernel hand over trains of equal datagrams in one read.
+/// Lets the kernel hand over batches of equal datagrams in one read.
 pub(super) fn enable_udp_gro(socket: &impl AsRawFd) -> io::Result<()> {
     set_option(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)
 }
@@ -46,7 +46,7 @@ pub(super) fn receive_now(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Resul
     usize::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives a train of datagrams: its length in all and the length of each but the last.
+/// Receives a batch of datagrams: its length in all and the length of each but the last.
 pub(super) fn receive_train(
     socket: &impl AsRawFd,
     buffer: &mut [u8],
@@ -66,13 +66,13 @@ pub(super) fn receive_train(
     if message.msg_flags & libc::MSG_TRUNC != 0 {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            "a train is longer than its buffer",
+            "a batch is longer than its buffer",
         ));
     }
     Ok((received, segment_bytes(&message).unwrap_or(received)))
 }
 
-/// The segment size the kernel put beside a train, if there was more than one segment.
+/// The segment size the kernel put beside a batch, if there was more than one segment.
 fn segment_bytes(message: &libc::msghdr) -> Option<usize> {
     // SAFETY: recvmsg has just filled `message`; its control buffer is alive in the caller.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };

@@ -8,7 +8,7 @@ use super::{PeerError, WORKING_SET_BYTES};
 /// Bytes in front of each payload.
 pub(crate) const HEADER_BYTES: usize = 60;
 
-/// Payload bytes of one UDP datagram over IPv4 at most, and so of a whole train.
+/// Payload bytes of one UDP datagram over IPv4 at most, and so of a whole batch.
 const MAX_TRAIN_BYTES: usize = 65_507;
 
 /// Segments that every kernel with UDP segmentation offload takes in one call.
@@ -81,7 +81,7 @@ pub(crate) fn check(payload: &[u8]) -> u64 {
 pub(crate) struct Cut {
     /// Payload bytes of a segment.
     pub(crate) payload: usize,
-    /// Segments of a full train.
+    /// Segments of a full batch.
     pub(crate) segments: usize,
     /// Whole payloads that fit into one buffer of the working set.
     per_buffer: usize,
@@ -103,7 +103,7 @@ impl Cut {
         HEADER_BYTES + self.payload
     }
 
-    /// Payload bytes of a full train.
+    /// Payload bytes of a full batch.
     pub(crate) fn train_bytes(&self) -> u64 {
         (self.segments * self.payload) as u64
     }

@@ -1,7 +1,7 @@
 //! Raw UDP with segmentation offload, one connection: the most that Braid's own datapath could
 //! reach, because it does the same system calls and nothing else.
 //!
-//! The sender scatters each train from a working set in memory, as a transport has to: header,
+//! The sender scatters each batch from a working set in memory, as a transport has to: header,
 //! payload, header, payload. The receiver copies each payload to its place and acknowledges every
 //! 256 KiB; the sender keeps at most 2 MiB in flight, so that no socket buffer overflows. What is
 //! lost all the same is counted and not sent again.
@@ -67,7 +67,7 @@ struct Sender {
     checked: bool,
     /// The working set.
     buffers: Vec<Vec<u8>>,
-    /// One header per segment of a train.
+    /// One header per segment of a batch.
     headers: Vec<[u8; HEADER_BYTES]>,
     /// Payload bytes sent.
     sent: u64,
@@ -110,7 +110,7 @@ impl Sender {
         })
     }
 
-    /// Sends train after train.
+    /// Sends batch after batch.
     fn blast(&mut self, duration: Duration) -> Result<(), PeerError> {
         let start = Instant::now();
         while start.elapsed() < duration {
@@ -134,7 +134,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends one train, gathered from headers and working set.
+    /// Sends one batch, gathered from headers and working set.
     fn send_train(&mut self) -> Result<(), PeerError> {
         let payload = self.cut.payload;
         let mut parts = Vec::with_capacity(2 * self.headers.len());
@@ -148,7 +148,7 @@ impl Sender {
             parts.push(IoSlice::new(bytes));
             position += payload as u64;
         }
-        SockRef::from(&self.socket).send_vectored(&parts).context("send a train")?;
+        SockRef::from(&self.socket).send_vectored(&parts).context("send a batch")?;
         self.sent = position;
         Ok(())
     }
@@ -280,7 +280,7 @@ mod tests {
 
         let mut sender = Sender::connect(LOCALHOST, address, cut).unwrap();
         sender.send_train().unwrap();
-        // As if the window's worth of trains had been dropped.
+        // As if the window's worth of batches had been dropped.
         sender.sent += WINDOW_BYTES;
         sender.make_room().unwrap();
         assert_eq!((sender.acked, sender.received), (sender.sent, cut.train_bytes()));

@@ -10,7 +10,7 @@ use super::udp_frame::{BUFFER_BYTES, Cut, HEADER_BYTES, Header, Kind, check};
 use super::udp_gso::ACK_BYTES;
 use super::{Context, IDLE_LIMIT, PeerError, WORKING_SET_BYTES, announce, sys};
 
-/// A UDP train is never longer.
+/// A UDP batch is never longer.
 const BOUNCE_BYTES: usize = 64 << 10;
 
 /// Serves one sender.
@@ -73,7 +73,7 @@ impl Receiver {
         loop {
             let (length, segment) = match sys::receive_train(&self.socket, &mut bounce) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                other => other.context("receive a train")?,
+                other => other.context("receive a batch")?,
             };
             for datagram in bounce[..length].chunks(segment.max(1)) {
                 let Some((header, payload)) = Header::decode(datagram) else { continue };

@@ -2,7 +2,7 @@
 //!
 //! Queue pairs are set up over a UDP socket as on every datapath; the two sides' offers also say how their
 //! RNICs are reached. From then on data takes the NIC queue pairs of the queue pair's connection: one
-//! for each path and a last one, the safe one, for what must not be written unseen. Acknowledgements and
+//! for each path and a last one, the safe one, for what must not be placed directly. Acknowledgements and
 //! notes are datagrams of a control queue pair.
 //!
 //! A first transmission of a WRITE is a header, gathered with others in one message, and an RDMA

@@ -1,4 +1,4 @@
-//! One NIC queue pair of a connection, through all its lives.
+//! One NIC queue pair of a connection, through all its epochs.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -5,9 +5,9 @@
 //! other. One process serves all delayed links of a fabric. It lives in the namespace of the first
 //! delayed spine, so whoever takes the fabric down ends it too.
 //!
-//! The devices have no offloads, so the kernel cuts trains into packets and makes their checksums before
-//! the relay sees them. Trains could pass whole (`IFF_VNET_HDR`), for 12 % of a core at 740 Mb/s in
-//! place of 20 %, but the kernel does not count the segments of a train that comes from a tap device,
+//! The devices have no offloads, so the kernel cuts batches into packets and makes their checksums before
+//! the relay sees them. Batches could pass whole (`IFF_VNET_HDR`), for 12 % of a core at 740 Mb/s in
+//! place of 20 %, but the kernel does not count the segments of a batch that comes from a tap device,
 //! and the links' counters would be wrong.
 
 mod line;

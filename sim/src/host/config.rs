@@ -68,7 +68,7 @@ pub struct HostConfig {
     pub window: u16,
     /// First transmissions are written where they go before they are checked, as an RNIC does; none may
     /// arrive so after its message was completed.
-    pub blind: bool,
+    pub direct: bool,
 }
 
 impl Default for HostConfig {
@@ -87,7 +87,7 @@ impl Default for HostConfig {
             max_rto: Duration::from_millis(10),
             retry_timeout: Duration::from_secs(3),
             window: 4096,
-            blind: false,
+            direct: false,
         }
     }
 }

@@ -113,7 +113,7 @@ pub(crate) fn connect(
         let paths = sets.find(topology, src, dst);
         let set = sets.get_mut(paths);
         let direct =
-            config.blind.then_some(DirectConfig { long: mtu, short: mtu, hold_down: REST });
+            config.direct.then_some(DirectConfig { long: mtu, short: mtu, hold_down: REST });
         ends.push(End::new(now, (src, dst), pair(first), paths, set, key, direct));
         let set = sets.get_mut(ANSWERING);
         let mut receiver = End::new(now, (dst, src), pair(first + 1), ANSWERING, set, key, direct);

@@ -28,7 +28,7 @@ pub(super) struct HostKeys {
     max_rto: Option<Said<Ps>>,
     retry_timeout: Option<Said<Ps>>,
     window: Option<u16>,
-    blind: Option<bool>,
+    direct: Option<bool>,
 }
 
 /// Paths as they are typed: `source`, `hashed:256`.
@@ -131,7 +131,7 @@ impl HostKeys {
             max_rto: duration(self.max_rto, model.max_rto),
             retry_timeout: duration(self.retry_timeout, model.retry_timeout),
             window: self.window.unwrap_or(model.window),
-            blind: self.blind.unwrap_or(model.blind),
+            direct: self.direct.unwrap_or(model.direct),
         };
         check(&host)?;
         Ok(host)

@@ -45,7 +45,7 @@ min_rto = "80 us"
 max_rto = "1 ms"
 retry_timeout = "7 ms"
 window = 512
-blind = false
+direct = false
 
 [[workload]]
 permutation = { bytes = "10 KB", pairs = "inter-edge" }
@@ -123,7 +123,7 @@ fn every_key_arrives_in_the_plan() {
         max_rto: std::time::Duration::from_millis(1),
         retry_timeout: std::time::Duration::from_millis(7),
         window: 512,
-        blind: false,
+        direct: false,
     };
     assert_eq!(host, expected);
     assert_eq!(workload.messages.len(), 8 + 2 * 4 * 3);

@@ -12,7 +12,7 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
         one(effort, collective, study);
     }
     study.choices.push(
-        "Fig. 12: the shipped SACK recovery: its threshold doubles when a packet taken for lost arrives after \
+        "Fig. 12: the shipped SACK recovery: its threshold doubles when a packet declared lost arrives after \
          all. Time-outs begin at 80 us. All-to-all of 256 KiB per pair, 1 run."
             .into(),
     );

@@ -161,7 +161,7 @@ impl Pair {
         }
     }
 
-    /// Segments that the senders have taken for lost.
+    /// Segments that the senders have declared lost.
     pub(crate) fn lost(&self) -> u64 {
         self.hosts.iter().map(|host| host.endpoint.qp(host.slot).counters().lost).sum()
     }

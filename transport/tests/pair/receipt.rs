@@ -37,7 +37,7 @@ fn withholding(seed: u8) -> Pair {
 }
 
 /// What a peer says that has received nothing.
-fn blind_ack(now: Time, cumulative: u64, beyond: &[u64]) -> Ack {
+fn optimistic_ack(now: Time, cumulative: u64, beyond: &[u64]) -> Ack {
     Ack {
         qp: QpId::new(2),
         token: Token(7),
@@ -70,7 +70,7 @@ fn send_on(
         sent += pair.send_all().len() as u64;
         for (cumulative, beyond) in acks(acked) {
             pair.pass(Duration::from_micros(1));
-            pair.ack(&blind_ack(pair.now, cumulative, &beyond));
+            pair.ack(&optimistic_ack(pair.now, cumulative, &beyond));
             sent += pair.send_all().len() as u64;
             acked = cumulative;
         }
@@ -79,7 +79,7 @@ fn send_on(
 }
 
 #[test]
-fn a_peer_that_acknowledges_blindly_gets_little() {
+fn a_peer_that_acknowledges_optimistically_gets_little() {
     let window = u64::from(IN_FLIGHT);
     let strides = [1, 7, window / 2, window];
     let mut most = 0;
@@ -100,7 +100,7 @@ fn a_peer_that_acknowledges_blindly_gets_little() {
 }
 
 #[test]
-fn who_was_honest_gets_no_more_blindly_than_it_has_received() {
+fn who_was_honest_gets_no_more_optimistically_than_it_has_received() {
     let mut most = 0.0_f64;
     for seed in 0..SEEDS {
         let mut pair = withholding(seed);
@@ -108,9 +108,9 @@ fn who_was_honest_gets_no_more_blindly_than_it_has_received() {
         let honest = Link::new(Duration::from_micros(10)).carry(&mut pair, received);
         let sent = send_on(&mut pair, honest, |acked| vec![(acked + 16, vec![])]);
         assert_eq!(pair.counters().untrue_acks, 1, "seed {seed}: {sent} segments");
-        let (blind, bound) = (sent - honest, honest + 2 * u64::from(IN_FLIGHT));
-        assert!(blind <= bound, "seed {seed}: {blind} segments blindly after {honest}");
-        most = most.max(blind as f64 / honest as f64);
+        let (optimistic, bound) = (sent - honest, honest + 2 * u64::from(IN_FLIGHT));
+        assert!(optimistic <= bound, "seed {seed}: {optimistic} segments more after {honest}");
+        most = most.max(optimistic as f64 / honest as f64);
     }
     println!("{most:.2} times as much as it had received, at most");
 }
@@ -185,7 +185,7 @@ fn acknowledgements_of_what_is_not_sent_yet_are_no_way_to_try() {
     let mut pair = withholding(1);
     pair.write(4);
     assert!(pair.send().len() >= 3);
-    pair.ack(&blind_ack(pair.now, 0, &[0b100_0000]));
+    pair.ack(&optimistic_ack(pair.now, 0, &[0b100_0000]));
     assert_eq!((pair.counters().untrue_acks, pair.sender_state()), (1, QpState::Error));
 }
 

@@ -68,12 +68,12 @@ fn case_of(summary: &Value) -> Option<(String, u64)> {
 mod tests {
     use super::*;
 
-    const SUMMARY: &str = r#"{"package_dir":"lb","module_path":"trains::trains::round","function_name":"round","id":"pro","profiles":[{"tool":"Callgrind","data":{"total":{"metrics":{"Ir":{"values":{"new":22656}}}}}}]}"#;
+    const SUMMARY: &str = r#"{"package_dir":"lb","module_path":"batches::batches::round","function_name":"round","id":"pro","profiles":[{"tool":"Callgrind","data":{"total":{"metrics":{"Ir":{"values":{"new":22656}}}}}}]}"#;
 
     #[test]
     fn a_summary_names_the_case_and_its_instructions() {
         let counts = parse(&format!("{SUMMARY}\n\n")).expect("a summary");
-        assert_eq!(counts, BTreeMap::from([("lb/trains/round/pro".into(), 22656)]));
+        assert_eq!(counts, BTreeMap::from([("lb/batches/round/pro".into(), 22656)]));
     }
 
     #[test]
@@ -82,7 +82,7 @@ mod tests {
             assert!(parse(line).expect_err("no summary").to_string().contains(line));
         }
         let twice = parse(&format!("{SUMMARY}\n{SUMMARY}")).expect_err("the same name");
-        assert_eq!(twice.to_string(), "two cases are called lb/trains/round/pro");
+        assert_eq!(twice.to_string(), "two cases are called lb/batches/round/pro");
     }
 
     #[test]

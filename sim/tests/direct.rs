@@ -46,7 +46,7 @@ fn workload() -> Workload {
 }
 
 /// Whatever is a little late is sent again.
-fn hasty(policy: Policy, changes: Vec<(Ps, Change)>, blind: bool) -> Simulation {
+fn hasty(policy: Policy, changes: Vec<(Ps, Change)>, direct: bool) -> Simulation {
     let frames = Frames { payload: 4096, header: 62, ack: 64, gap: 20 };
     let network = NetworkConfig::plain(frames, Buffer::PerPort { bytes: 400_000 }, policy);
     let host = HostConfig {
@@ -54,7 +54,7 @@ fn hasty(policy: Policy, changes: Vec<(Ps, Change)>, blind: bool) -> Simulation 
         recovery: Recovery::Protocol(LossRecovery::Sack),
         reorder_threshold: 3,
         min_rto: Duration::from_micros(80),
-        blind,
+        direct,
         ..HostConfig::default()
     };
     let (seed, limit) = (1, Ps::from_micros(1_000_000));
@@ -70,13 +70,13 @@ fn slowed(gbps: u64) -> Vec<(Ps, Change)> {
 }
 
 /// What the sender sends over the slow spine is overtaken, and arrives all the same.
-fn over_slow_links(blind: bool) -> Simulation {
-    hasty(Policy::Source, slowed(5), blind)
+fn over_slow_links(direct: bool) -> Simulation {
+    hasty(Policy::Source, slowed(5), direct)
 }
 
 /// The same to packets of all paths: switches send them where they like.
-fn over_random_ways(blind: bool) -> Simulation {
-    hasty(Policy::Random, slowed(20), blind)
+fn over_random_ways(direct: bool) -> Simulation {
+    hasty(Policy::Random, slowed(20), direct)
 }
 
 const LATE: &str = "after its completion";
@@ -110,7 +110,7 @@ fn without_fences_the_oracle_finds_late_originals() {
 
 /// What is staged all the same may be late as it likes.
 #[test]
-fn fences_mean_nothing_where_nothing_is_blind() {
+fn fences_mean_nothing_where_nothing_is_placed_directly() {
     let mut simulation = over_slow_links(false);
     simulation.hosts.ignore_closing();
     assert_eq!(breach(&mut simulation), None);
