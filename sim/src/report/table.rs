@@ -61,35 +61,72 @@ fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
+/// What a scenario is, then what its runs have in common.
 fn details(report: &Report) -> String {
-    let (set_up, mut text) = (&report.set_up, String::new());
-    let mut line = |what: &str, said: String| {
+    let mut text = String::new();
+    let lines = set_up_lines(report).into_iter().chain(run_lines(report));
+    for (what, said) in lines {
         writeln!(text, "  {what:<16} {said}").expect("a string takes all that is written to it");
-    };
-    line("", String::new());
-    line(&format!("{}:", set_up.scenario), set_up.about.clone());
-    line(
-        "fabric",
-        format!(
-            "{} hosts, {} interfaces, {} switches, {} cables; switch {}",
-            set_up.hosts, set_up.interfaces, set_up.switches, set_up.cables, set_up.switch
+    }
+    text
+}
+
+/// A line below the table: what it is about, and what it says.
+type Line = (String, String);
+
+fn line(what: &str, said: String) -> Line {
+    (what.to_owned(), said)
+}
+
+fn set_up_lines(report: &Report) -> Vec<Line> {
+    let set_up = &report.set_up;
+    vec![
+        line("", String::new()),
+        (format!("{}:", set_up.scenario), set_up.about.clone()),
+        line(
+            "fabric",
+            format!(
+                "{} hosts, {} interfaces, {} switches, {} cables; switch {}",
+                set_up.hosts, set_up.interfaces, set_up.switches, set_up.cables, set_up.switch
+            ),
         ),
-    );
-    line(
-        "hosts",
-        format!(
-            "lb {}, paths {}, recovery {}, cc {}",
-            set_up.lb, set_up.paths, set_up.recovery, set_up.cc
+        line(
+            "hosts",
+            format!(
+                "lb {}, paths {}, recovery {}, cc {}",
+                set_up.lb, set_up.paths, set_up.recovery, set_up.cc
+            ),
         ),
-    );
-    line("sent", format!("{} messages, {} bytes", set_up.messages, set_up.bytes));
-    let Some(first) = report.runs.first() else { return text };
+        line("sent", format!("{} messages, {} bytes", set_up.messages, set_up.bytes)),
+    ]
+}
+
+fn run_lines(report: &Report) -> Vec<Line> {
+    let Some(first) = report.runs.first() else { return Vec::new() };
+    let mut lines = vec![line("queues[pkt]", queues(report, first)), message_times(report)];
+    let drops = first.drops;
+    if drops.total > 0 {
+        let said = format!(
+            "no room {}, link down {}, no route {} (seed {})",
+            drops.no_room, drops.link_down, drops.no_route, first.seed
+        );
+        lines.push(line("drops", said));
+    }
+    lines.push(cost(report));
+    lines
+}
+
+/// The longest of each layer, in any run.
+fn queues(report: &Report, first: &Measured) -> String {
     let layers = first.max_queue_packets_by_layer.keys().map(|layer| {
         let most = |run: &Measured| run.max_queue_packets_by_layer.get(layer).copied();
         let most = report.runs.iter().filter_map(most).max().unwrap_or(0);
         format!("{layer} {most}")
     });
-    line("queues[pkt]", layers.collect::<Vec<_>>().join(", "));
+    layers.collect::<Vec<_>>().join(", ")
+}
+
+fn message_times(report: &Report) -> Line {
     let times = |of: fn(&Measured) -> f64| format!("{:.3}", mean(report, of));
     line(
         "messages[us]",
@@ -100,17 +137,10 @@ fn details(report: &Report) -> String {
             times(|run| run.message_us.p99),
             times(|run| run.message_us.max)
         ),
-    );
-    if first.drops.total > 0 {
-        let drops = first.drops;
-        line(
-            "drops",
-            format!(
-                "no room {}, link down {}, no route {} (seed {})",
-                drops.no_room, drops.link_down, drops.no_route, first.seed
-            ),
-        );
-    }
+    )
+}
+
+fn cost(report: &Report) -> Line {
     line(
         "cost",
         format!(
@@ -119,8 +149,7 @@ fn details(report: &Report) -> String {
             report.runs.iter().map(|run| run.cpu_s).sum::<f64>(),
             report.runs.iter().filter_map(|run| run.peak_rss_mb).fold(0.0, f64::max)
         ),
-    );
-    text
+    )
 }
 
 fn mean(report: &Report, of: fn(&Measured) -> f64) -> f64 {

@@ -7,7 +7,6 @@ use braid_lb::LbPolicy;
 use braid_transport::LossRecovery;
 use serde::Deserialize;
 
-use super::MatrixOptions;
 use super::quantity::{Said, Share, Text, by_name};
 use crate::host::{HostConfig, Paths, Recovery, Sharing};
 use crate::time::Ps;
@@ -101,13 +100,18 @@ pub fn parse_recovery(text: &str) -> Result<Recovery, String> {
 }
 
 impl HostKeys {
-    /// Changes what a matrix is run with.
-    pub(super) fn with(options: &MatrixOptions) -> HostKeys {
+    /// The keys that a command line can give; `None`: as the model has it.
+    pub(super) fn with(
+        lb: Option<LbPolicy>,
+        paths: Option<Paths>,
+        recovery: Option<Recovery>,
+        cc: Option<CcConfig>,
+    ) -> HostKeys {
         HostKeys {
-            lb: options.lb.map(Said),
-            paths: options.paths.map(|paths| Said(PathsName(paths))),
-            recovery: options.recovery.map(Said),
-            cc: options.cc.clone().map(Said),
+            lb: lb.map(Said),
+            paths: paths.map(|paths| Said(PathsName(paths))),
+            recovery: recovery.map(Said),
+            cc: cc.map(Said),
             ..HostKeys::default()
         }
     }

@@ -74,6 +74,7 @@ impl Scenario {
 
 impl MatrixOptions {
     fn keys(&self, topology: TopologyKeys) -> Keys {
+        let hosts = HostKeys::with(self.lb, self.paths, self.recovery, self.cc.clone());
         Keys {
             name: String::new(),
             about: String::new(),
@@ -83,7 +84,7 @@ impl MatrixOptions {
             limit: None,
             topology: Some(Spanned::new(0..0, topology)),
             network: Some(Spanned::new(0..0, NetworkKeys::with_switch(self.switch.clone()))),
-            hosts: Some(Spanned::new(0..0, HostKeys::with(self))),
+            hosts: Some(Spanned::new(0..0, hosts)),
             workload: vec![Spanned::new(0..0, WorkloadKeys::of_file())],
             failure: Vec::new(),
         }

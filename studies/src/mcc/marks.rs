@@ -58,44 +58,78 @@ fn lowest(readings: &[Reading]) -> f64 {
     milliseconds.map(mean_utilisation).fold(1.0, f64::min)
 }
 
+/// What the claims are about, in percent: mean of the runs.
+struct Measured<'a> {
+    runs: &'a Runs,
+    setup: Setup,
+}
+
+impl Measured<'_> {
+    fn percent(&self, of: impl Fn(&Outcome) -> f64) -> f64 {
+        100.0 * self.runs.mean(&self.setup, of)
+    }
+
+    fn drops(&self) -> [f64; 2] {
+        [0, 1].map(|link| self.percent(|run| dropped(run, link)))
+    }
+
+    fn drops_text(&self) -> String {
+        let [l1, l2] = self.drops();
+        format!("below 90 % for {l1:.1} % of the time on l1, {l2:.1} % on l2")
+    }
+
+    /// Of l1.
+    fn lowest(&self) -> f64 {
+        self.percent(|run| lowest(run.busy_readings(0)))
+    }
+
+    fn lowest_text(&self) -> String {
+        let rate = self.percent(|run| mark_rate(run.busy_readings(1)));
+        let low = self.lowest();
+        format!(
+            "{rate:.2} % of the packets on l2 are marked, and l1's worst millisecond has {low:.1} %"
+        )
+    }
+}
+
 fn claims(scale: &Scale, runs: &Runs, study: &mut Study) {
-    let setup = setup(scale);
-    let percent = |of: &dyn Fn(&Outcome) -> f64| 100.0 * runs.mean(&setup, of);
-    let low = [0, 1].map(|link| percent(&|run| dropped(run, link)));
+    let usual = Measured { runs, setup: setup(scale) };
+    let early = Measured { runs, setup: causes::early_marks(scale) };
     study.claims.push(scale.claim(
         "fig03",
         "under DCQCN the utilisation of both links drops often",
         format!(
-            "below 90 % for {:.1} % of the time on l1, {:.1} % on l2; on average {:.1} and {:.1} % utilised",
-            low[0],
-            low[1],
-            percent(&|run| run.utilisation(0)),
-            percent(&|run| run.utilisation(1))
+            "{}; on average {:.1} and {:.1} % utilised",
+            usual.drops_text(),
+            usual.percent(|run| run.utilisation(0)),
+            usual.percent(|run| run.utilisation(1))
         ),
-        Verdict::of(low.iter().all(|share| *share >= 100.0 * OFTEN), causes::of_dcqcn(scale, runs)),
+        Verdict::of(
+            usual.drops().iter().all(|share| *share >= 100.0 * OFTEN),
+            causes::with_early_marks(format!("both are {}", early.drops_text())),
+        ),
     ));
-    let marks = [0, 1].map(|link| runs.mean(&setup, |run| run.marks(link) as f64));
+    let marks = [0, 1].map(|link| runs.mean(&usual.setup, |run| run.marks(link) as f64));
     let share = marks[1] / (marks[0] + marks[1]).max(1.0);
     study.claims.push(scale.claim(
         "fig03",
         "l1 drops because of marks on l2, not because of its own",
         format!(
-            "{:.0} packets are marked on l1, {:.0} on l2: {:.1} %",
+            "{:.0} packets are marked on l1, {:.0} on l2: {:.1} % of all",
             marks[0],
             marks[1],
             100.0 * share
         ),
-        Verdict::of(share >= MOST, "both queues are marked alike"),
+        Verdict::of(share >= MOST, "both queues mark"),
     ));
-    let rate = percent(&|run| mark_rate(run.busy_readings(1)));
-    let l1 = percent(&|run| lowest(run.busy_readings(0)));
     study.claims.push(scale.claim(
         "fig03",
         "1 % of marks drives l1 to nearly 40 %",
-        format!(
-            "{rate:.2} % of the packets on l2 are marked; l1's worst millisecond has {l1:.1} %"
+        usual.lowest_text(),
+        Verdict::of(
+            (usual.lowest() / 100.0 - PAPERS_LOW).abs() <= NEAR,
+            causes::with_early_marks(early.lowest_text()),
         ),
-        Verdict::of((l1 / 100.0 - PAPERS_LOW).abs() <= NEAR, causes::of_dcqcn(scale, runs)),
     ));
 }
 

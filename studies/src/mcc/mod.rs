@@ -44,7 +44,7 @@ fn choices(runs: &Runs) -> Vec<String> {
     let controllers = Scheme::COMPARED.map(|scheme| format!("{} `{}`", scheme.name, scheme.cc));
     let mut choices = vec![format!(
         "Controllers: {}. DCQCN and TIMELY have no window; DCQCN's timers are 900 us from a cut to an increase and 4 us between \
-         cuts, TIMELY's constants are those of HPCC's simulator",
+         cuts, TIMELY's constants are those of HPCC's simulator, Swift's those of htsim. Swift and MSwift are not in the paper",
         controllers.join(", ")
     )];
     choices.extend(

@@ -56,6 +56,9 @@ impl Scheme {
     pub(super) const DCQCN_55: Scheme =
         scheme("DCQCN 55/50", "dcqcn:line=100G,window=1G,alpha=50us,dec=50us,inc=55us");
     pub(super) const TIMELY: Scheme = scheme("TIMELY", "timely:line=100G,window=1G");
+    /// Windows start with their targets of 20 us and four hops, 32 us, at the rate of the link (as OFAN, appendix H).
+    pub(super) const SWIFT: Scheme = scheme("Swift", "swift:start=400000");
+    pub(super) const MSWIFT: Scheme = scheme("MSwift", "mswift:start=400000");
     /// The topology is known, 400 Gb/s into 200; its fault is not.
     pub(super) const MCC: Scheme = scheme("MCC", "mcc:line=100G,ratio=2");
     pub(super) const MCC_EIGHTH: Scheme = scheme("MCC, 1/8 BDP", "mcc:line=100G");
@@ -66,9 +69,9 @@ impl Scheme {
         "mcc:line=100G,ratio=2,message=750000,target-msg=92us,target-max=64us",
     );
 
-    /// Those of the figures, the paper's first.
-    pub(super) const COMPARED: [Scheme; 4] =
-        [Scheme::PAUSE, Scheme::DCQCN, Scheme::TIMELY, Scheme::MCC];
+    /// Those of the figures. Swift and MSwift are not in the paper.
+    pub(super) const COMPARED: [Scheme; 6] =
+        [Scheme::PAUSE, Scheme::DCQCN, Scheme::TIMELY, Scheme::SWIFT, Scheme::MSWIFT, Scheme::MCC];
 
     fn config(self) -> CcConfig {
         self.cc.parse().expect("the study's controllers have known parameters")

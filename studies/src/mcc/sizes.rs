@@ -83,7 +83,10 @@ fn claims(scale: &Scale, runs: &Runs, study: &mut Study) {
         text(&|bytes| format!("{:.1} %", 100.0 * throughput(bytes))),
         Verdict::of(
             sizes.iter().all(|bytes| throughput(*bytes) < PAPERS_THROUGHPUT),
-            causes::of_dcqcn(scale, runs),
+            causes::with_early_marks(format!(
+                "it is {:.1} %",
+                100.0 * runs.mean(&causes::early_marks(scale), |run| run.throughput())
+            )),
         ),
     ));
 }

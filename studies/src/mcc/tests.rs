@@ -14,7 +14,7 @@ fn in_short() {
         point.unwrap_or_else(|| panic!("{figure} has no {label}")).y.mean
     };
     assert!(mean("fig06a", "l1", "MCC") > 97.0, "{}", mean("fig06a", "l1", "MCC"));
-    for scheme in ["PFC", "DCQCN", "TIMELY", "MCC"] {
+    for scheme in ["PFC", "DCQCN", "TIMELY", "Swift", "MSwift", "MCC"] {
         let (measured, bound) =
             (mean("fig06b", "measured", scheme), mean("fig06b", "bound", scheme));
         assert!(measured >= bound, "{scheme}: {measured} below {bound}");

@@ -92,68 +92,105 @@ fn without_convergence(effort: &Effort, collective: Collective, study: &mut Stud
 
 /// Figure 4: G from 0 up.
 fn late_convergence(effort: &Effort, collective: Collective, study: &mut Study) {
-    let trips: &[f64] = match (effort.quick, collective) {
-        (true, _) => &[0.0, 2.0],
-        (false, AllToAll) => &[0.0, 2.0, 5.0, 10.0, 40.0],
-        (false, Permutation) => &[0.0, 0.5, 1.0, 1.5, 2.0, 3.0],
-    };
-    let make = |scheme, trips: f64, seed| {
-        let converge = trips.is_finite().then_some(trips);
-        setup(effort, collective, scheme, Failures { rate: RATE, converge }, seed)
-    };
-    let what = format!("Fig. 4 {}", collective.letter());
-    let schemes = [SwitchPktAr, HostPktAr];
-    let sweep = Sweep::run(&what, &schemes, trips, seeds(effort, collective), make);
-    let never = Sweep::run(&what, &[HostPktAr], &[f64::INFINITY], seeds(effort, collective), make);
-    let mut series = sweep.lines(|trips| trips, Outcome::increase);
-    let mut flat = never.lines(|_| trips[0], Outcome::increase).remove(0);
-    flat.name = "HOST PKT AR, G infinite".into();
-    let end = crate::Point { x: trips[trips.len() - 1], ..flat.points[0].clone() };
-    flat.points.push(end);
-    series.push(flat);
-    study.figures.push(Figure {
-        id: id(4, collective),
-        title: format!("Routing learns of 1 % failed links after G, {}", collective.name()),
-        x: Axis::linear("G [round trips of 6.25 us]"),
-        y: Axis::linear("CCT beyond the lower bound [%]"),
-        kind: Kind::Lines,
-        series,
-    });
-    let apart = |trips: f64| sweep.increase(SwitchPktAr, trips) - sweep.increase(HostPktAr, trips);
-    let early: &[f64] = match collective {
-        AllToAll => &trips[..trips.iter().filter(|trips| **trips < 10.0).count()],
-        Permutation => &trips[..trips.iter().filter(|trips| **trips < 2.0).count()],
-    };
-    let most = early.iter().map(|trips| apart(*trips).abs()).fold(0.0, f64::max);
-    let limit = if collective == AllToAll { 10 } else { 2 };
-    study.claims.push(claim(
-        4,
-        format!(
-            "{}: SWITCH PKT AR is as good as HOST PKT AR for G < {limit} RTT",
-            collective.name()
-        ),
-        format!("they differ by at most {most:.1} points of CCT"),
-        Verdict::of(most < ALIKE, format!("beyond {ALIKE} points")),
-    ));
-    if effort.quick {
-        return;
+    let late = LateConvergence::run(effort, collective);
+    study.figures.push(late.figure());
+    study.claims.push(late.alike_at_first());
+    if !effort.quick {
+        study.claims.push(late.worse_in_the_end());
     }
-    let last = trips[trips.len() - 1];
-    let (late, reps) =
-        (sweep.increase(SwitchPktAr, last), never.increase(HostPktAr, f64::INFINITY));
-    study.claims.push(claim(
-        4,
-        format!(
-            "{}: as G grows SWITCH PKT AR becomes worse than HOST PKT AR that is never helped by routing",
-            collective.name()
-        ),
-        format!("{late:.1} % at G = {last} RTT against {reps:.1} %"),
-        Verdict::of(
-            late > reps,
-            "the run is not much longer than this G, and REPS explores for most of it, as messages are a \
-             quarter of the paper's; with G infinite it is as the paper says (Fig. 3)",
-        ),
-    ));
+}
+
+/// The runs of figure 4.
+struct LateConvergence {
+    collective: Collective,
+    /// G, in round trips.
+    trips: &'static [f64],
+    sweep: Sweep<f64>,
+    /// Routing never learns.
+    never: Sweep<f64>,
+}
+
+impl LateConvergence {
+    fn run(effort: &Effort, collective: Collective) -> LateConvergence {
+        let trips: &[f64] = match (effort.quick, collective) {
+            (true, _) => &[0.0, 2.0],
+            (false, AllToAll) => &[0.0, 2.0, 5.0, 10.0, 40.0],
+            (false, Permutation) => &[0.0, 0.5, 1.0, 1.5, 2.0, 3.0],
+        };
+        let make = |scheme, trips: f64, seed| {
+            let converge = trips.is_finite().then_some(trips);
+            setup(effort, collective, scheme, Failures { rate: RATE, converge }, seed)
+        };
+        let what = format!("Fig. 4 {}", collective.letter());
+        let run = |schemes: &[Scheme], trips: &[f64]| {
+            Sweep::run(&what, schemes, trips, seeds(effort, collective), make)
+        };
+        let sweep = run(&[SwitchPktAr, HostPktAr], trips);
+        let never = run(&[HostPktAr], &[f64::INFINITY]);
+        LateConvergence { collective, trips, sweep, never }
+    }
+
+    fn last(&self) -> f64 {
+        self.trips[self.trips.len() - 1]
+    }
+
+    fn figure(&self) -> Figure {
+        let mut series = self.sweep.lines(|trips| trips, Outcome::increase);
+        let mut flat = self.never.lines(|_| self.trips[0], Outcome::increase).remove(0);
+        flat.name = "HOST PKT AR, G infinite".into();
+        let end = crate::Point { x: self.last(), ..flat.points[0].clone() };
+        flat.points.push(end);
+        series.push(flat);
+        Figure {
+            id: id(4, self.collective),
+            title: format!(
+                "Routing learns of 1 % failed links after G, {}",
+                self.collective.name()
+            ),
+            x: Axis::linear("G [round trips of 6.25 us]"),
+            y: Axis::linear("CCT beyond the lower bound [%]"),
+            kind: Kind::Lines,
+            series,
+        }
+    }
+
+    fn alike_at_first(&self) -> Claim {
+        let limit = if self.collective == AllToAll { 10.0 } else { 2.0 };
+        let apart = |trips: f64| {
+            let of = |scheme| self.sweep.increase(scheme, trips);
+            (of(SwitchPktAr) - of(HostPktAr)).abs()
+        };
+        let early = self.trips.iter().filter(|trips| **trips < limit);
+        let most = early.map(|trips| apart(*trips)).fold(0.0, f64::max);
+        claim(
+            4,
+            format!(
+                "{}: SWITCH PKT AR is as good as HOST PKT AR for G < {limit} RTT",
+                self.collective.name()
+            ),
+            format!("they differ by at most {most:.1} points of CCT"),
+            Verdict::of(most < ALIKE, format!("beyond {ALIKE} points")),
+        )
+    }
+
+    fn worse_in_the_end(&self) -> Claim {
+        let last = self.last();
+        let late = self.sweep.increase(SwitchPktAr, last);
+        let reps = self.never.increase(HostPktAr, f64::INFINITY);
+        claim(
+            4,
+            format!(
+                "{}: as G grows SWITCH PKT AR becomes worse than HOST PKT AR that is never helped by routing",
+                self.collective.name()
+            ),
+            format!("{late:.1} % at G = {last} RTT against {reps:.1} %"),
+            Verdict::of(
+                late > reps,
+                "the run is not much longer than this G, and REPS explores for most of it, as messages are a \
+                 quarter of the paper's; with G infinite it is as the paper says (Fig. 3)",
+            ),
+        )
+    }
 }
 
 /// Figure 5: G is 0.

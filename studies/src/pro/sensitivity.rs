@@ -54,79 +54,98 @@ impl Variant {
 }
 
 pub(super) fn add(effort: &Effort, study: &mut Study) {
-    let bytes = if effort.quick { 200_000 } else { 4_000_000 };
-    let general = Scheme::COMPARED
-        .into_iter()
-        .flat_map(|scheme| Variant::GENERAL.map(|variant| (scheme, variant)));
-    let cases: Vec<(Scheme, Variant, u64)> = general
-        .chain([(Scheme::Adaptive, Variant::QueueOnly)])
-        .flat_map(|(scheme, variant)| effort.seeds(2).map(move |seed| (scheme, variant, seed)))
-        .collect();
-    let outcomes = run_all("Other choices", cases.clone(), |(scheme, variant, seed)| {
-        let topology = paper_fabric();
-        let workload = Pattern::Ring.workload(&topology, bytes, seed);
-        let plan = variant.setup(scheme, seed).plan(&topology, workload);
-        measure(plan, false)
-            .unwrap_or_else(|error| panic!("{scheme:?}, {variant:?}, seed {seed}: {error}"))
-    });
-    let values = |scheme: Scheme, variant: Variant, value: fn(&Outcome) -> f64| -> Vec<f64> {
-        let here = cases
-            .iter()
-            .zip(&outcomes)
-            .filter(|((of, with, _), _)| (*of, *with) == (scheme, variant));
-        here.map(|(_, outcome)| value(outcome)).collect()
-    };
-    let bars = |variant: Variant| Series {
-        name: variant.name().into(),
-        points: Scheme::COMPARED
-            .iter()
-            .enumerate()
-            .map(|(group, scheme)| {
-                Point::bar(
-                    group,
-                    scheme.name(),
-                    &values(*scheme, variant, |outcome| outcome.slowdown),
-                )
-            })
-            .collect(),
-    };
-    study.figures.push(Figure {
-        id: "fig08c".into(),
-        title: format!(
-            "Completion time over the ideal under other choices, ring of {} MB",
-            bytes as f64 / 1e6
-        ),
-        x: Axis::linear("scheme"),
-        y: Axis::log("slowdown"),
-        kind: Kind::Bars,
-        series: Variant::GENERAL.map(bars).into(),
-    });
-    let p99 = |outcome: &Outcome| outcome.disorder[PERCENTILES.len() - 2] as f64;
-    let line = |variant| {
-        format!(
-            "slowdown {}, out-of-order degree {} at the 99th percentile, {} marks",
-            range(&values(Scheme::Adaptive, variant, |outcome| outcome.slowdown), 2),
-            range(&values(Scheme::Adaptive, variant, p99), 0),
-            range(
-                &values(Scheme::Adaptive, variant, |of| (of.marks_at_tors + of.marks_at_aggs)
-                    as f64),
-                0
+    let runs = Runs::make(effort);
+    study.figures.push(runs.figure());
+    study.choices.push(runs.grades());
+    study.choices.push(runs.selective_repeat());
+}
+
+/// The ring under every choice, a seed at a time.
+struct Runs {
+    megabytes: f64,
+    outcomes: Vec<(Scheme, Variant, Outcome)>,
+}
+
+impl Runs {
+    fn make(effort: &Effort) -> Runs {
+        let bytes = if effort.quick { 200_000 } else { 4_000_000 };
+        let general = Scheme::COMPARED
+            .into_iter()
+            .flat_map(|scheme| Variant::GENERAL.map(|variant| (scheme, variant)));
+        let cases: Vec<(Scheme, Variant, u64)> = general
+            .chain([(Scheme::Adaptive, Variant::QueueOnly)])
+            .flat_map(|(scheme, variant)| effort.seeds(2).map(move |seed| (scheme, variant, seed)))
+            .collect();
+        let outcomes = run_all("Other choices", cases, |(scheme, variant, seed)| {
+            let topology = paper_fabric();
+            let workload = Pattern::Ring.workload(&topology, bytes, seed);
+            let plan = variant.setup(scheme, seed).plan(&topology, workload);
+            let outcome = measure(plan, false)
+                .unwrap_or_else(|error| panic!("{scheme:?}, {variant:?}, seed {seed}: {error}"));
+            (scheme, variant, outcome)
+        });
+        Runs { megabytes: bytes as f64 / 1e6, outcomes }
+    }
+
+    fn values(&self, scheme: Scheme, variant: Variant, value: fn(&Outcome) -> f64) -> Vec<f64> {
+        let here = self.outcomes.iter().filter(|(of, with, _)| (*of, *with) == (scheme, variant));
+        here.map(|(_, _, outcome)| value(outcome)).collect()
+    }
+
+    fn figure(&self) -> Figure {
+        let bars = |variant: Variant| Series {
+            name: variant.name().into(),
+            points: (0..)
+                .zip(Scheme::COMPARED)
+                .map(|(group, scheme)| {
+                    let slowdowns = self.values(scheme, variant, |outcome| outcome.slowdown);
+                    Point::bar(group, scheme.name(), &slowdowns)
+                })
+                .collect(),
+        };
+        Figure {
+            id: "fig08c".into(),
+            title: format!(
+                "Completion time over the ideal under other choices, ring of {} MB",
+                self.megabytes
             ),
+            x: Axis::linear("scheme"),
+            y: Axis::log("slowdown"),
+            kind: Kind::Bars,
+            series: Variant::GENERAL.map(bars).into(),
+        }
+    }
+
+    fn grades(&self) -> String {
+        let p99 = |outcome: &Outcome| outcome.disorder[PERCENTILES.len() - 2] as f64;
+        let marks = |outcome: &Outcome| (outcome.marks_at_tors + outcome.marks_at_aggs) as f64;
+        let line = |variant| {
+            let of = |value| self.values(Scheme::Adaptive, variant, value);
+            format!(
+                "slowdown {}, out-of-order degree {} at the 99th percentile, {} marks",
+                range(&of(|outcome| outcome.slowdown), 2),
+                range(&of(p99), 0),
+                range(&of(marks), 0),
+            )
+        };
+        format!(
+            "AR's grades (ring of {} MB): queue, then load: {}; queue only: {}.",
+            self.megabytes,
+            line(Variant::AsInFig8),
+            line(Variant::QueueOnly)
         )
-    };
-    study.choices.push(format!(
-        "AR's grades (ring of {} MB): queue, then load: {}; queue only: {}.",
-        bytes as f64 / 1e6,
-        line(Variant::AsInFig8),
-        line(Variant::QueueOnly)
-    ));
-    let resent =
-        |scheme| range(&values(scheme, Variant::NicSr, |outcome| outcome.resent as f64), 0);
-    study.choices.push(format!(
-        "With selective repeat as RNICs do it, what overtakes makes them send again what was not lost: AR {}, \
-         DRILL {}, PRO {} packets (Fig. 8c).",
-        resent(Scheme::Adaptive),
-        resent(Scheme::Drill),
-        resent(Scheme::Pro)
-    ));
+    }
+
+    fn selective_repeat(&self) -> String {
+        let resent = |scheme| {
+            range(&self.values(scheme, Variant::NicSr, |outcome| outcome.resent as f64), 0)
+        };
+        format!(
+            "With selective repeat as RNICs do it, what overtakes makes them send again what was not lost: AR {}, \
+             DRILL {}, PRO {} packets (Fig. 8c).",
+            resent(Scheme::Adaptive),
+            resent(Scheme::Drill),
+            resent(Scheme::Pro)
+        )
+    }
 }
