@@ -347,7 +347,7 @@ typedef struct braid_engine_counters {
     // Datagrams handed to the link.
     uint64_t datagrams_sent;
     // Batches handed to the link; over UDP, a system call each.
-    uint64_t trains_sent;
+    uint64_t batches_sent;
     // Times that the link was full and a batch had to wait.
     uint64_t link_full;
     // Batches that the link failed to send.

@@ -90,7 +90,7 @@ pub struct braid_engine_counters {
     /// Datagrams handed to the link.
     pub datagrams_sent: u64,
     /// Batches handed to the link; over UDP, a system call each.
-    pub trains_sent: u64,
+    pub batches_sent: u64,
     /// Times that the link was full and a batch had to wait.
     pub link_full: u64,
     /// Batches that the link failed to send.
@@ -143,7 +143,7 @@ impl From<EngineCounters> for braid_engine_counters {
         braid_engine_counters {
             size: size_of::<Self>(),
             datagrams_sent: from.datagrams_sent,
-            trains_sent: from.trains_sent,
+            batches_sent: from.trains_sent,
             link_full: from.link_full,
             send_errors: from.send_errors,
             datagrams_received: from.datagrams_received,

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_holds_a_train_and_a_millisecond() {
+    fn a_burst_holds_a_batch_and_a_millisecond() {
         let slow = shape("s0", Rate::from_bits(200_000_000), 250_000);
         assert!(slow.contains("rate 200000000bit burst 73728 limit 250000"), "{slow}");
         let fast = shape("s0", Rate::from_bits(10_000_000_000), 250_000);

@@ -47,7 +47,7 @@ pub(super) fn receive_now(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Resul
 }
 
 /// Receives a batch of datagrams: its length in all and the length of each but the last.
-pub(super) fn receive_train(
+pub(super) fn receive_batch(
     socket: &impl AsRawFd,
     buffer: &mut [u8],
 ) -> io::Result<(usize, usize)> {

@@ -104,7 +104,7 @@ impl Cut {
     }
 
     /// Payload bytes of a full batch.
-    pub(crate) fn train_bytes(&self) -> u64 {
+    pub(crate) fn batch_bytes(&self) -> u64 {
         (self.segments * self.payload) as u64
     }
 
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn trains_fit_into_a_datagram_and_slots_into_a_buffer() {
+    fn batches_fit_into_a_datagram_and_slots_into_a_buffer() {
         for (payload, segments) in [(4096, 15), (1408, 44), (64, 64), (65_447, 1)] {
             let cut = Cut::new(payload).unwrap();
             assert_eq!(cut.segments, segments);

@@ -115,14 +115,14 @@ impl Sender {
         let start = Instant::now();
         while start.elapsed() < duration {
             self.make_room()?;
-            self.send_train()?;
+            self.send_batch()?;
         }
         Ok(())
     }
 
     /// Takes what acknowledgements there are, and waits for one when the window is full.
     fn make_room(&mut self) -> Result<(), PeerError> {
-        let after = self.sent + self.cut.train_bytes();
+        let after = self.sent + self.cut.batch_bytes();
         if after - self.acked > WINDOW_BYTES / 2 {
             while self.poll()?.is_some() {}
         }
@@ -135,7 +135,7 @@ impl Sender {
     }
 
     /// Sends one batch, gathered from headers and working set.
-    fn send_train(&mut self) -> Result<(), PeerError> {
+    fn send_batch(&mut self) -> Result<(), PeerError> {
         let payload = self.cut.payload;
         let mut parts = Vec::with_capacity(2 * self.headers.len());
         let mut position = self.sent;
@@ -272,21 +272,21 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_train_is_counted_and_not_waited_for() {
+    fn a_lost_batch_is_counted_and_not_waited_for() {
         let cut = Cut::new(4096).unwrap();
         let mut receiver = Receiver::bind(LOCALHOST, cut).unwrap();
         let address = receiver.address().unwrap();
         let receiving = thread::spawn(move || receiver.run());
 
         let mut sender = Sender::connect(LOCALHOST, address, cut).unwrap();
-        sender.send_train().unwrap();
+        sender.send_batch().unwrap();
         // As if the window's worth of batches had been dropped.
         sender.sent += WINDOW_BYTES;
         sender.make_room().unwrap();
-        assert_eq!((sender.acked, sender.received), (sender.sent, cut.train_bytes()));
-        sender.send_train().unwrap();
+        assert_eq!((sender.acked, sender.received), (sender.sent, cut.batch_bytes()));
+        sender.send_batch().unwrap();
         sender.ask(Kind::Probe).unwrap();
-        assert_eq!(sender.received, 2 * cut.train_bytes());
+        assert_eq!(sender.received, 2 * cut.batch_bytes());
         sender.send_word(Kind::End).unwrap();
         receiving.join().unwrap().unwrap();
     }

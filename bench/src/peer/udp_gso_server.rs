@@ -71,7 +71,7 @@ impl Receiver {
     fn receive(&mut self) -> Result<(), PeerError> {
         let mut bounce = vec![0; BOUNCE_BYTES];
         loop {
-            let (length, segment) = match sys::receive_train(&self.socket, &mut bounce) {
+            let (length, segment) = match sys::receive_batch(&self.socket, &mut bounce) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other.context("receive a batch")?,
             };

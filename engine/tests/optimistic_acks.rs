@@ -19,7 +19,7 @@ const LEN: usize = 1 << 20;
 const BOUND: u64 = 64 * 1024 + (1 << 20) + (64 << 10);
 
 #[test]
-fn a_peer_that_acknowledges_blindly_ends_its_connection() {
+fn a_peer_that_acknowledges_optimistically_ends_its_connection() {
     let victim = Side::new(&local(), |_| {});
     let listener = victim.engine.listen(1).unwrap();
     let target = victim.engine.local_addr();
@@ -45,7 +45,7 @@ fn a_peer_that_acknowledges_blindly_ends_its_connection() {
         let counters = victim.qp.counters();
         let sent = counters.segments_sent - counters.retransmitted;
         let mut bytes = Vec::new();
-        blind_ack(&offer, sent).encode(&mut bytes);
+        optimistic_ack(&offer, sent).encode(&mut bytes);
         peer.send(target, &bytes);
         assert!(start.elapsed() < PATIENCE, "not ended: {counters:?}");
         assert!(done.len() < WRITES as usize, "it got everything: {counters:?}");
@@ -59,7 +59,7 @@ fn a_peer_that_acknowledges_blindly_ends_its_connection() {
 }
 
 /// So many segments have arrived.
-fn blind_ack(to: &Offer, segments: u64) -> Ack {
+fn optimistic_ack(to: &Offer, segments: u64) -> Ack {
     let cumulative = (u64::from(to.psn) + segments) as u32 & 0xFF_FFFF;
     Ack { cumulative, highest: cumulative, ..scripted::ack(to.qp, to.token) }
 }
