@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Ceiling(CeilingArgs),
     /// Which source ports take which way to a host, by probing.
     Paths(PathsArgs),
+    /// Version, interfaces, RDMA devices, what each datapath offers here, policies, and defaults with where they come from.
+    Info(InfoArgs),
     /// Path policies and loss recoveries on a leaf-spine fabric of network namespaces, where links fail.
     ///
     /// Needs root, and `ip`, `tc` and `nft`. Clients run on the first leaf, servers on the second.
@@ -283,6 +285,13 @@ pub(crate) struct PathsArgs {
 }
 
 #[derive(Args, Clone, Debug)]
+pub(crate) struct InfoArgs {
+    /// Write all of it as JSON: into FILE besides the text, or without FILE to standard output in its place
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<Option<PathBuf>>,
+}
+
+#[derive(Args, Clone, Debug)]
 pub(crate) struct SprayArgs {
     /// Write results.json and plots (SVG) into this folder.
     #[arg(long, value_name = "DIR")]
@@ -349,7 +358,6 @@ pub(crate) enum AtomicKind {
     CmpAndSwap,
 }
 
-/// Bytes: a number, with K, M or G for the powers of 1024.
 /// An address of this machine; the system knows the devices that link-local ones are told apart by.
 fn local_address(text: &str) -> Result<SocketAddr, String> {
     let (ip, _) = text.split_once('%').unwrap_or((text, ""));
@@ -368,6 +376,7 @@ pub(crate) fn address_text(addr: SocketAddr) -> String {
     }
 }
 
+/// Bytes: a number, with K, M or G for the powers of 1024.
 fn parse_size(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.to_ascii_uppercase().strip_suffix(['K', 'M', 'G']) {
         None => (text.to_owned(), 0),

@@ -6,6 +6,7 @@ mod child;
 mod cli;
 mod control;
 mod failure;
+mod info;
 mod json_file;
 mod latency;
 mod paths;
@@ -66,6 +67,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::AtomicLat(args) => run::run(Test::AtomicLat, &args),
         Command::Ceiling(args) => ceiling::run(&args),
         Command::Paths(args) => paths::run(&args),
+        Command::Info(args) => info::run(&args),
         Command::Alltoall(_) => not_built("alltoall"),
         Command::Compare(_) => not_built("compare"),
         Command::Spray(args) => spray::run(&args),

@@ -64,6 +64,18 @@ impl Side {
 }
 
 fn engine(args: &EngineArgs, port: u16, fabric: Option<&MemFabric>) -> Result<Engine, Failure> {
+    match Engine::new(engine_config(args, port, fabric)?) {
+        Err(error @ (EngineError::PathCount(_) | EngineError::Verbs(_))) => Err(usage(error)),
+        made => made.attempt("engine"),
+    }
+}
+
+/// What the command line makes of an engine that receives on `port`.
+pub(crate) fn engine_config(
+    args: &EngineArgs,
+    port: u16,
+    fabric: Option<&MemFabric>,
+) -> Result<EngineConfig, Failure> {
     let mut bind = args.bind.unwrap_or((Ipv6Addr::UNSPECIFIED, 0).into());
     bind.set_port(port);
     let mut datapath = match args.datapath() {
@@ -74,7 +86,7 @@ fn engine(args: &EngineArgs, port: u16, fabric: Option<&MemFabric>) -> Result<En
         datapath = Datapath::Mem(fabric.clone());
         bind.set_ip(IpAddr::V6(Ipv6Addr::LOCALHOST));
     }
-    let config = EngineConfig {
+    Ok(EngineConfig {
         datapath,
         bind,
         progress: match args.progress {
@@ -89,11 +101,7 @@ fn engine(args: &EngineArgs, port: u16, fabric: Option<&MemFabric>) -> Result<En
         seed: args.seed,
         faults: faults(args),
         ..EngineConfig::default()
-    };
-    match Engine::new(config) {
-        Err(error @ (EngineError::PathCount(_) | EngineError::Verbs(_))) => Err(usage(error)),
-        made => made.attempt("engine"),
-    }
+    })
 }
 
 fn verbs(args: &EngineArgs) -> Result<VerbsOptions, Failure> {

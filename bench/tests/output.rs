@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 /// Commands that write to standard output, each with its first line.
-const WRITERS: [&str; 4] = [
+const WRITERS: [&str; 6] = [
     "write-bw --loopback -n 10",
     "write-lat --loopback -n 10",
     "send-bw -p 0 --bind 127.0.0.1",
     "paths 127.0.0.1 --paths 2",
+    "info",
+    "info --json",
 ];
 
 fn braid_perf(line: &str) -> Command {

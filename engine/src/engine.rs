@@ -11,6 +11,7 @@ use braid_lb::{PathReport, PathSet};
 use braid_transport::PdId;
 use braid_wire::QpId;
 
+use crate::attributes::DatapathAttributes;
 use crate::clock::Clock;
 use crate::config::{Datapath, EngineConfig, MAX_WORKERS, Progress};
 use crate::counters::{EngineCounters, WorkerCounters};
@@ -53,6 +54,11 @@ impl Engine {
     /// Where its first worker receives: the address to connect to.
     pub fn local_addr(&self) -> SocketAddr {
         self.inner.local_addr
+    }
+
+    /// What its datapath offers on this machine.
+    pub fn datapath_attributes(&self) -> DatapathAttributes {
+        self.inner.attributes
     }
 
     /// A new protection domain.
@@ -144,6 +150,8 @@ pub(crate) struct EngineInner {
     pub(crate) peer_timeout: Duration,
     linger: Duration,
     local_addr: SocketAddr,
+    /// Of its first worker; the others have the same.
+    attributes: DatapathAttributes,
     next_pd: AtomicU32,
     next_worker: AtomicUsize,
     qp_numbers: Mutex<QpNumbers>,
@@ -167,6 +175,7 @@ impl EngineInner {
             peer_timeout: config.peer_timeout,
             linger: config.linger,
             local_addr: config.bind,
+            attributes: DatapathAttributes::default(),
             next_pd: AtomicU32::new(1),
             next_worker: AtomicUsize::new(0),
             qp_numbers: Mutex::default(),
@@ -196,6 +205,7 @@ impl EngineInner {
         })?;
         if index == 0 {
             self.local_addr = datapath.local_addr();
+            self.attributes = datapath.caps().into();
         }
         let parts = WorkerParts {
             plan: SetUpPlan {

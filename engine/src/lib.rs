@@ -11,6 +11,7 @@
 //!
 //! `examples/first.rs` shows all of it in one page.
 
+mod attributes;
 mod backlog;
 mod busy_wait;
 mod clock;
@@ -55,6 +56,7 @@ pub use braid_wire::{Crc, DEFAULT_PORT, MAX_PATHS, MAX_PRIVATE_DATA, QpId, Rejec
 #[doc(hidden)]
 pub use discovery::fuzzing;
 
+pub use attributes::DatapathAttributes;
 pub use braid_verbs::VerbsError;
 pub use config::{Datapath, EngineConfig, Progress};
 pub use connect::ConnectError;

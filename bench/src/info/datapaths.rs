@@ -1,0 +1,113 @@
+//! The datapaths, and what each offers on this machine: an engine is opened over each, and asked.
+
+use std::net::UdpSocket;
+
+use braid::{
+    Datapath, DatapathAttributes, Engine, EngineConfig, EngineError, MemFabric, Progress,
+    VerbsOptions,
+};
+use nix::sys::socket::{setsockopt, sockopt};
+use serde::Serialize;
+
+/// One of `--datapath`, over a device where it needs one.
+#[derive(Serialize)]
+pub(super) struct Offer {
+    pub(super) name: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) device: Option<String>,
+    #[serde(flatten)]
+    pub(super) found: Found,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Found {
+    Offers(Offers),
+    /// Why it cannot be used.
+    Unavailable(String),
+}
+
+#[derive(Serialize)]
+pub(super) struct Offers {
+    /// Most packets that leave together, and their bytes, headers included.
+    pub(super) batch_segments: u32,
+    pub(super) batch_bytes: u64,
+    /// Payload bytes of a full packet, and of one that the NIC places.
+    pub(super) segment_bytes: u16,
+    pub(super) direct_segment_bytes: Option<u16>,
+    /// Bytes of arrived packets that it holds; `null`: nothing can arrive that there is no room for.
+    pub(super) receive_buffer_bytes: Option<u32>,
+    /// Whether payloads can carry a CRC end to end; otherwise the medium checks them.
+    pub(super) payload_crc: bool,
+    /// Whether the MTU of the path is searched for.
+    pub(super) path_mtu_search: bool,
+    /// Of UDP alone.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(super) udp: Option<UdpOffers>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct UdpOffers {
+    /// The kernel cuts batches into datagrams.
+    pub(super) gso: bool,
+    /// The kernel hands over datagrams that came together in one piece.
+    pub(super) gro: bool,
+    /// The time of a packet is the kernel's or the NIC's; otherwise that at which the engine sends or sees it.
+    pub(super) timestamps: bool,
+    /// Of which the kernel has granted `receive_buffer_bytes`.
+    pub(super) receive_buffer_asked_bytes: usize,
+}
+
+/// All of them; verbs once for each device.
+pub(super) fn all(devices: &[&str]) -> Vec<Offer> {
+    let mut all = vec![offer("udp", None, Datapath::Udp)];
+    if devices.is_empty() {
+        let why = "this machine has no RDMA device (`rdma link add rxe0 type rxe netdev IF` makes a Soft-RoCE one)";
+        let found = Found::Unavailable(why.to_owned());
+        all.push(Offer { name: "verbs", device: None, found });
+    }
+    all.extend(devices.iter().map(|device| {
+        offer("verbs", Some((*device).to_owned()), Datapath::Verbs(VerbsOptions::new(*device)))
+    }));
+    all.push(offer("mem", None, Datapath::Mem(MemFabric::new())));
+    all
+}
+
+fn offer(name: &'static str, device: Option<String>, datapath: Datapath) -> Offer {
+    let is_udp = matches!(datapath, Datapath::Udp);
+    let found = match attributes(datapath) {
+        Ok(attributes) => Found::Offers(offers(&attributes, is_udp)),
+        Err(error) => Found::Unavailable(error.to_string()),
+    };
+    Offer { name, device, found }
+}
+
+fn attributes(datapath: Datapath) -> Result<DatapathAttributes, EngineError> {
+    let progress = Progress::Application;
+    let config = EngineConfig { datapath, progress, ..EngineConfig::default() };
+    Ok(Engine::new(config)?.datapath_attributes())
+}
+
+fn offers(found: &DatapathAttributes, is_udp: bool) -> Offers {
+    Offers {
+        batch_segments: found.batch_segments,
+        batch_bytes: found.batch_bytes,
+        segment_bytes: found.segment,
+        direct_segment_bytes: found.direct_segment,
+        receive_buffer_bytes: found.receive_buffer,
+        payload_crc: found.payload_crc,
+        path_mtu_search: found.path_mtu_search,
+        udp: is_udp.then(|| UdpOffers {
+            gso: found.batch_segments > 1,
+            gro: knows_gro(),
+            timestamps: false,
+            receive_buffer_asked_bytes: EngineConfig::default().receive_buffer,
+        }),
+    }
+}
+
+/// Whether the kernel has `UDP_GRO` (Linux 5.0), which the engine asks for and does without.
+fn knows_gro() -> bool {
+    let socket = UdpSocket::bind("127.0.0.1:0").or_else(|_| UdpSocket::bind("[::1]:0"));
+    socket.is_ok_and(|socket| setsockopt(&socket, sockopt::UdpGroSegment, &true).is_ok())
+}

@@ -1,0 +1,105 @@
+//! `braid-perf info`: what this build is, what this machine has, and what holds unless somebody says otherwise.
+
+mod datapaths;
+mod defaults;
+mod interfaces;
+mod policies;
+mod rdma_devices;
+mod text;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::thread;
+
+use serde::Serialize;
+
+use self::datapaths::Offer;
+use self::defaults::Setting;
+use self::interfaces::Interface;
+use self::policies::Choice;
+use self::rdma_devices::RdmaDevice;
+use crate::cli::InfoArgs;
+use crate::failure::{Attempt, Failure};
+use crate::json_file::JsonFile;
+use crate::stdio;
+
+/// All of it.
+#[derive(Serialize)]
+struct Info {
+    version: &'static str,
+    build: Build,
+    system: System,
+    interfaces: Vec<Interface>,
+    rdma_devices: Vec<RdmaDevice>,
+    datapaths: Vec<Offer>,
+    path_policies: Vec<Choice>,
+    controllers: Vec<Choice>,
+    loss_recoveries: Vec<Choice>,
+    defaults: Vec<Setting>,
+}
+
+#[derive(Serialize)]
+struct Build {
+    /// `release`, or `debug` if it has its assertions.
+    profile: &'static str,
+    arch: &'static str,
+    os: &'static str,
+}
+
+#[derive(Serialize)]
+struct System {
+    /// The kernel's release; absent where `/proc` does not tell.
+    kernel: Option<String>,
+    /// Cores that this process may run on.
+    cores: Option<usize>,
+    /// Bytes of receive buffer that a socket gets without privilege.
+    rmem_max: Option<u64>,
+}
+
+/// Finds everything out and shows it.
+///
+/// # Errors
+/// The interfaces cannot be listed, or nobody can be told.
+pub(crate) fn run(args: &InfoArgs) -> Result<(), Failure> {
+    let file = args.json.as_ref().and_then(Option::as_ref);
+    let file = JsonFile::asked(file)?;
+    let info = gather()?;
+    if let (Some(_), None) = (&args.json, &file) {
+        let json = serde_json::to_string_pretty(&info).expect("plain data has a JSON form");
+        return stdio::print(|out| writeln!(out, "{json}"));
+    }
+    stdio::print(|out| text::print(out, &info))?;
+    file.map_or(Ok(()), |file| file.write(&info))
+}
+
+fn gather() -> Result<Info, Failure> {
+    let rdma_devices = rdma_devices::list(Path::new(rdma_devices::SYSFS));
+    let names: Vec<&str> = rdma_devices.iter().map(|device| device.name.as_str()).collect();
+    Ok(Info {
+        version: env!("CARGO_PKG_VERSION"),
+        build: Build {
+            profile: if cfg!(debug_assertions) { "debug" } else { "release" },
+            arch: std::env::consts::ARCH,
+            os: std::env::consts::OS,
+        },
+        system: System {
+            kernel: kernel_says("kernel/osrelease"),
+            cores: thread::available_parallelism().ok().map(usize::from),
+            rmem_max: kernel_says("net/core/rmem_max").and_then(|bytes| bytes.parse().ok()),
+        },
+        interfaces: interfaces::list().attempt("interfaces")?,
+        datapaths: datapaths::all(&names),
+        rdma_devices,
+        path_policies: policies::of_paths(),
+        controllers: policies::of_congestion(),
+        loss_recoveries: policies::of_losses(),
+        defaults: defaults::all()?,
+    })
+}
+
+/// What stands in a file below `/proc/sys`.
+fn kernel_says(name: &str) -> Option<String> {
+    let text = fs::read_to_string(Path::new("/proc/sys").join(name)).ok()?;
+    Some(text.trim_end().to_owned())
+}

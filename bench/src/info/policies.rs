@@ -1,0 +1,46 @@
+//! The path policies, controllers and loss recoveries that a name selects.
+
+use braid::congestion::{controller_examples, controller_names};
+use braid::{CcConfig, LbPolicy, LossRecovery};
+use serde::Serialize;
+
+/// One of them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(super) struct Choice {
+    pub(super) name: &'static str,
+    /// With the parameters that it cannot do without, as an option takes it; absent where the name is all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) example: Option<&'static str>,
+    pub(super) default: bool,
+}
+
+/// Those of `--lb`.
+pub(super) fn of_paths() -> Vec<Choice> {
+    let choice = |policy: LbPolicy| Choice {
+        name: policy.name(),
+        example: None,
+        default: policy == LbPolicy::default(),
+    };
+    LbPolicy::ALL.into_iter().map(choice).collect()
+}
+
+/// Those of `--cc`.
+pub(super) fn of_congestion() -> Vec<Choice> {
+    let default = CcConfig::default().to_string();
+    let default = default.split(':').next();
+    let choice = |(name, example)| {
+        let example = Some(example).filter(|example| *example != name);
+        Choice { name, example, default: default == Some(name) }
+    };
+    controller_names().zip(controller_examples()).map(choice).collect()
+}
+
+/// Those of `--loss-recovery`.
+pub(super) fn of_losses() -> Vec<Choice> {
+    let choice = |recovery: LossRecovery| Choice {
+        name: recovery.name(),
+        example: None,
+        default: recovery == LossRecovery::default(),
+    };
+    LossRecovery::all().map(choice).collect()
+}
