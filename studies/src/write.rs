@@ -24,12 +24,18 @@ pub enum WriteError {
     Draw(#[from] DrawError),
 }
 
+/// Instead of a table of a curve's points.
+const TOO_MANY: &str = "over time; all points are in the JSON";
+
 /// Prints the tables, then the claims with their verdicts, to stdout.
 pub fn print(study: &Study) {
     println!("{}\n", study.title);
     for figure in &study.figures {
         println!("{}  {}  [{}]", figure.id, figure.title, figure.y.label);
-        println!("{}", aligned(&table(figure)));
+        match figure.kind {
+            Kind::Curves { .. } => println!("  {TOO_MANY}\n"),
+            Kind::Lines | Kind::Bars => println!("{}", aligned(&table(figure))),
+        }
     }
     let mut reproduced = 0;
     for claim in &study.claims {
@@ -144,7 +150,10 @@ fn aligned(rows: &[Vec<String>]) -> String {
 }
 
 fn markdown(study: &Study) -> String {
-    let mut text = format!("# {}\n\n## Claims\n\n", study.title);
+    let mut text = format!(
+        "# {}\n\nWritten by `braid-sim reproduce {} --out DIR`.\n\n## Claims\n\n",
+        study.title, study.paper
+    );
     text += "| | paper | measured | verdict |\n|---|---|---|---|\n";
     for claim in &study.claims {
         let verdict = match &claim.verdict {
@@ -166,7 +175,12 @@ fn markdown(study: &Study) -> String {
     for figure in &study.figures {
         let (id, title, unit) = (&figure.id, &figure.title, &figure.y.label);
         let _ = write!(text, "\n### {id}: {title}\n\n");
-        let _ = write!(text, "![{title}]({})\n\n{unit}:\n\n", svg_name(study, figure));
+        let _ = write!(text, "![{title}]({})\n\n{unit}", svg_name(study, figure));
+        if matches!(figure.kind, Kind::Curves { .. }) {
+            let _ = writeln!(text, ", {TOO_MANY}.");
+            continue;
+        }
+        text += ":\n\n";
         let rows = table(figure);
         for (row, index) in rows.iter().zip(0..) {
             let _ = writeln!(text, "| {} |", row.join(" | "));

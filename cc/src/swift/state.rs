@@ -98,7 +98,7 @@ impl Swift {
             let share = 1.0 - beta * (delay - target) / delay;
             self.cut(ack.now, share.max(self.least_share()));
         } else if !ack.app_limited {
-            let step = f64::from(self.config.increase) * self.packet.max(1.0);
+            let step = f64::from(self.config.increase) * self.packet;
             self.set_window(self.window + step * acked / self.window.max(self.packet));
         }
     }

@@ -105,11 +105,12 @@ fn utilisation_claims(scale: &Scale, runs: &Runs, study: &mut Study) {
         Verdict::of(l1(Scheme::MCC) >= FULL, "MCC holds less in flight than l1 needs"),
     ));
     for scheme in [Scheme::DCQCN, Scheme::TIMELY] {
+        let [two, one] = causes::two_paths_and_one(scale, runs, scheme);
         study.claims.push(scale.claim(
             "fig06a",
             &format!("{} underutilises l1 because of congestion in l2", scheme.name),
             percent(scheme),
-            Verdict::of(l1(scheme) < UNUSED, causes::of_one_path(scale, runs, scheme)),
+            Verdict::of(l1(scheme) < UNUSED && two > one, causes::of_one_path(scale, runs, scheme)),
         ));
     }
 }

@@ -6,7 +6,7 @@ use super::runs::Runs;
 use super::scale::Scale;
 use super::setup::{Scheme, Setup};
 use super::trace::{Line, over_time};
-use crate::{Study, Verdict};
+use crate::{Figure, Study, Verdict};
 
 /// Readings in a millisecond.
 const MILLISECOND: usize = 10;
@@ -26,23 +26,31 @@ pub(super) fn setup(scale: &Scale) -> Setup {
 }
 
 pub(super) fn add(scale: &Scale, runs: &Runs, study: &mut Study) {
-    let of_dcqcn = runs.of(&setup(scale));
-    let lines = [0, 1].map(|link| Line { name: LINKS[link].to_owned(), run: &of_dcqcn[0], link });
-    study.figures.push(over_time(
-        "fig03a",
-        "DCQCN: utilisation of l1 and l2",
-        "utilisation [%]",
-        &lines,
-        mean_utilisation,
-    ));
-    study.figures.push(over_time(
-        "fig03b",
-        "DCQCN: data packets marked at l1 and l2",
-        "mark rate [%]",
-        &lines,
-        mark_rate,
-    ));
+    let (usual, early) = (&runs.of(&setup(scale))[0], &runs.of(&causes::early_marks(scale))[0]);
+    study.figures.extend(links_over_time(usual, "fig03", "DCQCN"));
+    study.figures.extend(links_over_time(early, "fig03-early", "DCQCN, marked from 5 KB"));
     claims(scale, runs, study);
+}
+
+/// Utilisation and mark rate of both links in one run.
+fn links_over_time(run: &Outcome, id: &str, title: &str) -> [Figure; 2] {
+    let lines = [0, 1].map(|link| Line { name: LINKS[link].to_owned(), run, link });
+    [
+        over_time(
+            &format!("{id}-utilisation"),
+            &format!("{title}: utilisation of l1 and l2"),
+            "utilisation [%]",
+            &lines,
+            mean_utilisation,
+        ),
+        over_time(
+            &format!("{id}-marks"),
+            &format!("{title}: data packets marked at l1 and l2"),
+            "mark rate [%]",
+            &lines,
+            mark_rate,
+        ),
+    ]
 }
 
 /// The share of the time, while all senders send, in which a link carries less than [`DROPPED`].
@@ -109,18 +117,17 @@ fn claims(scale: &Scale, runs: &Runs, study: &mut Study) {
             causes::with_early_marks(format!("both are {}", early.drops_text())),
         ),
     ));
-    let marks = [0, 1].map(|link| runs.mean(&usual.setup, |run| run.marks(link) as f64));
-    let share = marks[1] / (marks[0] + marks[1]).max(1.0);
+    let marks = |setup: &Setup| [0, 1].map(|link| runs.mean(setup, |run| run.marks(link) as f64));
+    let ([l1, l2], [alike_l1, alike_l2]) =
+        (marks(&usual.setup), marks(&causes::marks_alike(scale)));
     study.claims.push(scale.claim(
         "fig03",
         "l1 drops because of marks on l2, not because of its own",
         format!(
-            "{:.0} packets are marked on l1, {:.0} on l2: {:.1} % of all",
-            marks[0],
-            marks[1],
-            100.0 * share
+            "{l1:.0} packets are marked on l1, {l2:.0} on l2, whose thresholds are half of l1's; with the same thresholds \
+             {alike_l1:.0} and {alike_l2:.0}"
         ),
-        Verdict::of(share >= MOST, "both queues mark"),
+        Verdict::of(l2 / (l1 + l2).max(1.0) >= MOST, "both queues mark"),
     ));
     study.claims.push(scale.claim(
         "fig03",

@@ -73,7 +73,7 @@ fn untested() -> Vec<Claim> {
     let claim = |says: &str, why: &str| Claim {
         figure: "text".to_owned(),
         says: says.to_owned(),
-        measured: "nothing".to_owned(),
+        measured: "not measured".to_owned(),
         verdict: Verdict::NotJudged(why.to_owned()),
     };
     vec![

@@ -171,7 +171,7 @@ mod tests {
     /// 1 MB from each of four servers: 976 full packets and a shorter one, over both uplinks together.
     #[test]
     fn all_packets_are_seen_and_marks_are_counted_where_they_are_set() {
-        let marking = Thresholds { low: 40_000, high: 40_000 };
+        let marking = Thresholds { low: 40_000, high: 40_000, by_speed: true };
         let setup = Setup { marking, ..Setup::new(Scheme::PAUSE, 4_000_000) };
         let outcome = measure(&setup, 1);
         let all = |link: usize| -> u64 {

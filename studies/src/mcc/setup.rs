@@ -103,11 +103,14 @@ pub(super) enum Routing {
 pub(super) struct Thresholds {
     pub(super) low: u64,
     pub(super) high: u64,
+    /// They are lower on slower links, in proportion.
+    pub(super) by_speed: bool,
 }
 
 impl Thresholds {
     /// HPCC's, which the paper tuned DCQCN by.
-    pub(super) const HPCC: Thresholds = Thresholds { low: 400_000, high: 1_600_000 };
+    pub(super) const HPCC: Thresholds =
+        Thresholds { low: 400_000, high: 1_600_000, by_speed: true };
 }
 
 /// One run but for its seed.
@@ -196,8 +199,8 @@ impl Setup {
     }
 
     fn network(&self) -> NetworkConfig {
-        let Thresholds { low, high } = self.marking;
-        let (most, of) = (0.2, Some(RATE));
+        let Thresholds { low, high, by_speed } = self.marking;
+        let (most, of) = (0.2, by_speed.then_some(RATE));
         let policy = match self.routing {
             Routing::Shortest => Policy::Shortest,
             Routing::Quantised => {
