@@ -14,6 +14,8 @@ mod qps;
 mod reachability;
 mod reassembly;
 mod set_up;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

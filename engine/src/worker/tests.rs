@@ -1,0 +1,177 @@
+//! A worker over a datapath that has no room for a connection's segments.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use braid_transport::{Access, Regions, Status};
+use braid_wire::{QpId, Time};
+
+use crate::config::{Datapath as Named, EngineConfig};
+use crate::datapath::{
+    Arrived, Caps, Datapath, JoinError, Losses, Owner, Partner, Reach, Room, Segment, Sent, Taken,
+    Via,
+};
+use crate::{
+    CompletionQueue, Engine, Listener, MemFabric, MemoryRegion, QpOptions, QpState, QueuePair,
+    RemoteRegion, wr,
+};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of a WRITE of several segments.
+const LEN: usize = 256 << 10;
+
+/// Another datapath, which is full for one connection after each of its segments, for as long as it is `shut`.
+struct Full {
+    inner: Option<Box<dyn Datapath>>,
+    id: QpId,
+    shut: Arc<AtomicBool>,
+    /// It was said that it is full, and not that it is no more.
+    is_full: bool,
+}
+
+impl Full {
+    fn inner(&self) -> &dyn Datapath {
+        &**self.inner.as_ref().expect("it was wrapped")
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Datapath {
+        &mut **self.inner.as_mut().expect("it was wrapped")
+    }
+}
+
+macro_rules! as_the_other {
+    ($($name:ident($($arg:ident: $of:ty),*) $(-> $result:ty)?;)*) => {
+        $(fn $name(&self $(, $arg: $of)*) $(-> $result)? {
+            self.inner().$name($($arg),*)
+        })*
+    };
+    (mut $($name:ident($($arg:ident: $of:ty),*) $(-> $result:ty)?;)*) => {
+        $(fn $name(&mut self $(, $arg: $of)*) $(-> $result)? {
+            self.inner_mut().$name($($arg),*)
+        })*
+    };
+}
+
+impl Datapath for Full {
+    as_the_other! {
+        caps() -> Caps;
+        local_addr() -> SocketAddr;
+        max_datagram(to: SocketAddr) -> io::Result<usize>;
+        reach(to: SocketAddr) -> Option<Reach>;
+        readiness() -> Option<Vec<BorrowedFd<'_>>>;
+        next_due() -> Option<Instant>;
+        losses() -> Losses;
+    }
+
+    as_the_other! { mut
+        open(owner: Owner) -> Result<Vec<u8>, JoinError>;
+        join(id: QpId, partner: Partner, routing: &[u8]) -> Result<u32, JoinError>;
+        retire(id: QpId);
+        close(id: QpId);
+        make_room() -> Room;
+        send_packet(id: QpId, to: SocketAddr, via: Via, packet: &[u8]);
+        send_datagram(to: SocketAddr, via: Via, packet: &[u8]);
+        send_probe(to: SocketAddr, via: Via, packet: &[u8]);
+        flush() -> bool;
+        forget_memory();
+        arm() -> bool;
+        watch(to: SocketAddr);
+        unwatch(to: SocketAddr);
+    }
+
+    fn send_segment(&mut self, now: Time, segment: &Segment<'_>) -> Sent {
+        assert!(!(self.is_full && segment.id == self.id), "it is full");
+        let is_full = segment.id == self.id;
+        self.is_full |= is_full;
+        Sent { is_full, ..self.inner_mut().send_segment(now, segment) }
+    }
+
+    fn receive(
+        &mut self,
+        now: Time,
+        regions: &Regions,
+        sink: &mut dyn FnMut(Arrived<'_>),
+    ) -> io::Result<Taken> {
+        if self.is_full && !self.shut.load(Ordering::Relaxed) {
+            self.is_full = false;
+            sink(Arrived::Room(self.id));
+        }
+        self.inner_mut().receive(now, regions, sink)
+    }
+}
+
+/// An engine with memory and two queue pairs.
+struct Side {
+    engine: Engine,
+    cq: CompletionQueue,
+    memory: MemoryRegion,
+    qps: [QueuePair; 2],
+}
+
+impl Side {
+    fn new(fabric: &MemFabric) -> Self {
+        let bind = "127.0.0.1:0".parse().expect("an address");
+        let datapath = Named::Mem(fabric.clone());
+        let config = EngineConfig { datapath, bind, ..EngineConfig::default() };
+        let engine = Engine::new(config).expect("an engine");
+        let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64).expect("a queue"));
+        let memory = pd.alloc_mr(LEN, Access::ALL).expect("memory");
+        let qps = [(); 2].map(|()| pd.create_qp(QpOptions::new(&cq, &cq)).expect("a queue pair"));
+        qps.iter().for_each(|qp| qp.modify(QpState::Init).expect("from RESET"));
+        Side { engine, cq, memory, qps }
+    }
+
+    /// Puts a datapath in the place of its own that is full for `id` while it is `shut`.
+    fn fill(&self, id: QpId, shut: &Arc<AtomicBool>) {
+        let full = |inner| Box::new(Full { inner, id, shut: shut.clone(), is_full: false });
+        let mut worker = self.cq.engine().first_worker().control();
+        let inner = std::mem::replace(&mut worker.datapath, full(None));
+        worker.datapath = full(Some(inner));
+    }
+
+    fn write(&self, qp: usize, to: &RemoteRegion) {
+        let piece = self.memory.slice(..).expect("all of it");
+        self.qps[qp].post_send(wr::write(qp as u64, [piece], to.at(0))).expect("there is room");
+    }
+
+    /// The next completion within `limit`: of which queue pair it is.
+    fn next(&self, limit: Duration) -> Option<u64> {
+        let done = self.cq.wait(limit).expect("it does not overrun");
+        assert!(done.len() <= 1 && done.iter().all(|done| done.status == Status::Success));
+        done.first().map(|done| done.wr_id)
+    }
+}
+
+fn accept(listener: &Listener, side: &Side) {
+    for qp in &side.qps {
+        let request = listener.accept(PATIENCE).expect("somebody comes");
+        request.accept(qp, &side.memory.remote().to_bytes()).expect("it is accepted");
+    }
+}
+
+#[test]
+fn who_has_no_room_waits_until_there_is_and_holds_up_nobody() {
+    let fabric = MemFabric::new();
+    let (a, b) = (Side::new(&fabric), Side::new(&fabric));
+    let listener = b.engine.listen(2).expect("nobody else listens");
+    let remote = thread::scope(|scope| {
+        scope.spawn(|| accept(&listener, &b));
+        let [_, key] = [0, 1].map(|qp| {
+            a.qps[qp].connect(b.engine.local_addr(), b"", PATIENCE).expect("it is accepted")
+        });
+        RemoteRegion::from_bytes(&key).expect("a key")
+    });
+    let shut = Arc::new(AtomicBool::new(true));
+    a.fill(a.qps[0].number(), &shut);
+    a.write(0, &remote);
+    a.write(1, &remote);
+    assert_eq!(a.next(PATIENCE), Some(1), "the other goes on");
+    assert_eq!(a.next(Duration::from_millis(50)), None, "it waits");
+    shut.store(false, Ordering::Relaxed);
+    assert_eq!(a.next(PATIENCE), Some(0));
+}
