@@ -1,10 +1,11 @@
-//! "Load Balancing for AI Training Workloads" (OFAN): figures 1, 3 to 12 and 14, and appendix B.
+//! "Load Balancing for AI Training Workloads" (OFAN): figures 1, 3 to 14, and appendix B.
 //!
 //! Hosts send at a fixed rate and losses are made up for by an ideal erasure code, so that what is
 //! measured is load balancing alone (section 4). A host scheme is a path policy of the shipped protocol
 //! over switches that hash, a switch scheme a switch policy below hosts that do nothing.
 
 mod collective;
+mod congestion;
 mod failures;
 mod growth;
 mod link_failures;
@@ -41,6 +42,7 @@ pub fn study(effort: &Effort) -> Study {
         scale::run,
         packet_size::run,
         recovery::run,
+        congestion::run,
         training::run,
     ] {
         figure(effort, &mut study);

@@ -58,6 +58,8 @@ pub(super) struct Setup {
     pub(super) paced: bool,
     /// Packets sent later after which one is lost; `None`: ideal erasure coding.
     pub(super) sack: Option<u32>,
+    /// A congestion control, as users type it; `None`: a fixed rate.
+    pub(super) cc: Option<&'static str>,
     pub(super) seed: u64,
 }
 
@@ -100,6 +102,7 @@ impl Setup {
             failures: Failures::NONE,
             paced: false,
             sack: None,
+            cc: None,
             seed,
         }
     }
@@ -209,11 +212,18 @@ impl Setup {
             health: false,
             recovery,
             reorder_threshold: self.sack.unwrap_or(usual.reorder_threshold),
-            cc: CcConfig::new(FixedWindow { window: 1 << 30 }),
+            cc: self.congestion_control(),
             share: if self.paced { share * self.left_by_answers() } else { share },
             // An erasure code has no time-outs.
             min_rto: if self.sack.is_some() { usual.min_rto } else { usual.max_rto },
             ..usual
+        }
+    }
+
+    fn congestion_control(&self) -> CcConfig {
+        match self.cc {
+            None => CcConfig::new(FixedWindow { window: 1 << 30 }),
+            Some(text) => text.parse().expect("the study's controllers have known parameters"),
         }
     }
 

@@ -33,6 +33,7 @@ fn the_quick_study_is_whole_and_its_robust_claims_hold() {
         "fig11a",
         "fig12a",
         "fig12b",
+        "fig13",
         "fig14",
     ] {
         let figure = study.figure(id).unwrap_or_else(|| panic!("figure {id} is missing"));
