@@ -23,7 +23,7 @@ const BASELINES: [Scheme; 2] = [HostPktAr, SwitchPktAr];
 
 /// How hosts send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Control {
+pub(super) enum Control {
     FixedRate,
     /// Appendix H: 6.25 us and what 113 KB of queue take at 800 Gb/s, 7.38 us, are Swift's base target, to which each hop adds.
     /// The first window is that of 7.38 us.
@@ -39,7 +39,7 @@ use Control::*;
 impl Control {
     const ALL: [Control; 4] = [FixedRate, MSwift, LowTarget, FalseLosses];
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             FixedRate => "fixed rate",
             MSwift => "MSwift",
@@ -63,6 +63,11 @@ impl Control {
             FalseLosses => Some(SACK),
         }
     }
+
+    /// A run under this control.
+    pub(super) fn of(self, usual: Setup) -> Setup {
+        Setup { cc: self.cc(), sack: self.sack(), ..usual }
+    }
 }
 
 /// A message size and a control.
@@ -74,8 +79,7 @@ pub(super) fn run(effort: &Effort, study: &mut Study) {
     let places: Vec<Place> =
         short.into_iter().chain(long.iter().map(|control| (LONG, *control))).collect();
     let make = |scheme, (bytes, control): Place, seed| {
-        let (cc, sack) = (control.cc(), control.sack());
-        Setup { bytes, cc, sack, ..Setup::new(scheme, seed) }
+        control.of(Setup { bytes, ..Setup::new(scheme, seed) })
     };
     let sweep = Sweep::run("Fig. 13", &BEST, &places, effort.seeds(3), make);
     study.figures.push(Figure {
