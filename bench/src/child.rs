@@ -90,13 +90,13 @@ fn ready_line(stdout: process::ChildStdout) -> Result<SocketAddr, Failure> {
 fn engine_args(args: &EngineArgs) -> Vec<String> {
     let pairs = [
         ("--port", "0".to_owned()),
-        ("--bind", address_text(args.bind.unwrap_or((Ipv4Addr::LOCALHOST, 0).into()))),
         (
             "--progress",
             if args.progress == ProgressKind::Poll { "poll" } else { "thread" }.to_owned(),
         ),
         ("--paths", args.paths.to_string()),
         ("--lb", args.lb.to_string()),
+        ("--rail-policy", args.rail_policy.to_string()),
         ("--cc", args.cc.to_string()),
         ("--crc", if args.crc == Switch::On { "on" } else { "off" }.to_owned()),
         ("--drop", args.drop.to_string()),
@@ -108,5 +108,9 @@ fn engine_args(args: &EngineArgs) -> Vec<String> {
         ("--seed", args.seed.wrapping_add(1).to_string()),
     ];
     let mtu = args.mtu.map(|mtu| ("--mtu", mtu.to_string()));
-    pairs.into_iter().chain(mtu).flat_map(|(name, value)| [name.to_owned(), value]).collect()
+    let bind = address_text(args.bind.unwrap_or((Ipv4Addr::LOCALHOST, 0).into()));
+    let rails: Vec<String> = args.rails.iter().map(ToString::to_string).collect();
+    let place = if rails.is_empty() { ("--bind", bind) } else { ("--rails", rails.join(",")) };
+    let pairs = pairs.into_iter().chain([place]);
+    pairs.chain(mtu).flat_map(|(name, value)| [name.to_owned(), value]).collect()
 }

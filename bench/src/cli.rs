@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-use braid::{CcConfig, LbPolicy, LossRecovery};
+use braid::{CcConfig, LbPolicy, LossRecovery, RailScheme};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -201,9 +201,13 @@ pub(crate) struct EngineArgs {
     /// How lost packets are told from late ones; the client's choice holds for both sides.
     #[arg(long, default_value_t, value_name = "METHOD")]
     pub(crate) loss_recovery: LossRecovery,
-    /// Local devices or addresses, one rail each: not built yet.
-    #[arg(long, value_delimiter = ',')]
-    pub(crate) rails: Vec<String>,
+    /// Local addresses, one rail each, in the order in which the other side names its own: a connection uses as many as both
+    /// have, the first with the first. The server is reached at its first.
+    #[arg(long, value_name = "ADDR,..", value_delimiter = ',', conflicts_with = "bind")]
+    pub(crate) rails: Vec<IpAddr>,
+    /// Rail policy of what this side sends: least-loaded, round-robin or hash.
+    #[arg(long, default_value_t, value_name = "POLICY")]
+    pub(crate) rail_policy: RailScheme,
     /// Payload bytes of a packet, at most [default: what the path takes, up to 16384]
     #[arg(long, value_parser = clap::value_parser!(u16).range(64..))]
     pub(crate) mtu: Option<u16>,

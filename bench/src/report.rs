@@ -1,6 +1,7 @@
 //! Results: perftest's columns for people, the same numbers with units in their names for programs.
 
 use std::io::{self, Write};
+use std::net::IpAddr;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -71,7 +72,21 @@ pub(crate) struct Results {
     pub(crate) packet_payload_bytes: u16,
     pub(crate) crc: bool,
     pub(crate) verify: bool,
+    pub(crate) rail_policy: String,
+    /// What has left on each rail, over the whole run.
+    pub(crate) rails: Vec<RailUse>,
     pub(crate) rows: Vec<Row>,
+}
+
+/// What has left on a rail.
+#[derive(Debug, Serialize)]
+pub(crate) struct RailUse {
+    pub(crate) rail: usize,
+    /// Where the other side receives.
+    pub(crate) to: IpAddr,
+    pub(crate) packets: u64,
+    /// Those of them that were declared lost.
+    pub(crate) lost: u64,
 }
 
 impl Bandwidth {
@@ -176,6 +191,13 @@ pub(crate) fn summary(out: &mut impl Write, results: &Results) -> io::Result<()>
         sum(|row| row.traffic.spurious_retransmissions),
         sum(|row| row.traffic.corrupted_dropped),
     )?;
+    if results.rails.len() > 1 {
+        let all: u64 = results.rails.iter().map(|rail| rail.packets).sum();
+        for RailUse { rail, to, packets, lost } in &results.rails {
+            let share = *packets as f64 * 100.0 / all.max(1) as f64;
+            writeln!(out, " rail {rail} to {to}: {packets} packets ({share:.0} %), {lost} lost")?;
+        }
+    }
     if results.verify {
         let verified = sum(|row| row.verified_messages);
         writeln!(out, " verified: every byte of {verified} messages is right")?;

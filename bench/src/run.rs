@@ -154,9 +154,11 @@ fn client(test: Test, args: &TestArgs, side: Side, server: SocketAddr) -> Result
         path_policy: args.engine.lb.to_string(),
         loss_recovery: args.engine.loss_recovery.name(),
         congestion_control: args.engine.cc.to_string(),
-        packet_payload_bytes: session.qps[0].packet_payload().unwrap_or(0),
+        packet_payload_bytes: 0,
         crc: session.qps[0].payload_crc() == Some(braid::Crc::On),
         verify: args.verify,
+        rail_policy: args.engine.rail_policy.to_string(),
+        rails: Vec::new(),
         rows: Vec::new(),
     };
     stdio::print(|out| report::heading(out, test))?;
@@ -165,6 +167,9 @@ fn client(test: Test, args: &TestArgs, side: Side, server: SocketAddr) -> Result
         stdio::print(|out| report::row(out, &row))?;
         results.rows.push(row);
     }
+    // As it is by now: what the paths carry is found out while packets flow.
+    results.packet_payload_bytes = session.qps[0].packet_payload().unwrap_or(0);
+    results.rails = session.rails();
     session.control.flush(&Order::Quit)?;
     stdio::print(|out| report::summary(out, &results))?;
     json.map_or(Ok(()), |json| json.write(&results))

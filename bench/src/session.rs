@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use braid::{
     Access, CcConfig, CompletionQueue, ConnectionRequest, Crc, Datapath, Engine, EngineConfig,
-    EngineError, Faults, Listener, MemFabric, MemoryRegion, Progress, ProtectionDomain, QpOptions,
-    QpState, QueuePair, RemoteRegion, Status, VerbsOptions, VerbsService,
+    EngineError, Faults, Listener, MemFabric, MemoryRegion, PathsTo, Progress, ProtectionDomain,
+    QpOptions, QpState, QueuePair, RemoteRegion, Status, VerbsOptions, VerbsService,
 };
 
 use crate::cli::{DatapathKind, EngineArgs, ProgressKind, Service, Switch, Test};
@@ -14,6 +14,7 @@ use crate::control::Control;
 use crate::failure::{Attempt, Failure};
 use crate::pattern;
 use crate::plan::{Join, Plan, Regions, from_json, to_json};
+use crate::report::RailUse;
 use crate::stdio::say;
 use crate::traffic::{OutOfOrder, Traffic};
 
@@ -65,7 +66,9 @@ impl Side {
 
 fn engine(args: &EngineArgs, port: u16, fabric: Option<&MemFabric>) -> Result<Engine, Failure> {
     match Engine::new(engine_config(args, port, fabric)?) {
-        Err(error @ (EngineError::PathCount(_) | EngineError::Verbs(_))) => Err(usage(error)),
+        Err(
+            error @ (EngineError::PathCount(_) | EngineError::Verbs(_) | EngineError::Rails { .. }),
+        ) => Err(usage(error)),
         made => made.attempt("engine"),
     }
 }
@@ -86,9 +89,15 @@ pub(crate) fn engine_config(
         datapath = Datapath::Mem(fabric.clone());
         bind.set_ip(IpAddr::V6(Ipv6Addr::LOCALHOST));
     }
+    let mut rails = args.rails.iter().copied();
+    if let Some(first) = rails.next() {
+        bind.set_ip(first);
+    }
     Ok(EngineConfig {
         datapath,
         bind,
+        rails: rails.collect(),
+        rail_policy: args.rail_policy,
         progress: match args.progress {
             ProgressKind::Poll => Progress::Application,
             ProgressKind::Thread => Progress::Threads(1),
@@ -125,18 +134,14 @@ fn faults(args: &EngineArgs) -> Faults {
     }
 }
 
-/// Refuses what is not built, by name.
+/// Refuses what does not go together.
 pub(crate) fn check(args: &EngineArgs) -> Result<(), Failure> {
-    let not_built = |what: &str| Err(Failure::Usage(format!("{what} is not built yet")));
     match (args.datapath(), &args.dev) {
         (DatapathKind::Verbs, None) => verbs(args).map(drop)?,
         (DatapathKind::Udp | DatapathKind::Mem, Some(_)) => {
             return Err(usage("`-d` names an RDMA device: it goes with `--datapath verbs`"));
         }
         _ => {}
-    }
-    if !args.rails.is_empty() {
-        return not_built("multi-rail (--rails)");
     }
     faults(args).validate().map_err(usage)
 }
@@ -200,12 +205,22 @@ impl Session {
         Failure::Work { what, qp, peer: self.peer, status }
     }
 
-    /// Paths to the other side that are in use.
+    /// Paths to the other side that are in use, on all rails.
     pub(crate) fn paths_live(&self) -> usize {
-        let peer = self.control.qp.remote_addr().map(|address| address.ip());
-        let sets = self.engine.paths();
-        let to_peer = sets.iter().filter(|set| Some(set.ip) == peer);
-        to_peer.map(|set| set.paths.iter().filter(|path| path.live).count()).min().unwrap_or(0)
+        let live = |to: &PathsTo| to.paths.iter().filter(|path| path.live).count();
+        self.engine.paths().iter().map(live).sum()
+    }
+
+    /// What has left on each rail.
+    pub(crate) fn rails(&self) -> Vec<RailUse> {
+        let to_peer = self.engine.paths();
+        let all = to_peer.iter().map(|PathsTo { ip, rail, paths }| RailUse {
+            rail: *rail,
+            to: *ip,
+            packets: paths.iter().map(|path| path.counters.sent).sum(),
+            lost: paths.iter().map(|path| path.counters.lost).sum(),
+        });
+        all.collect()
     }
 
     /// Waits until the ways to the server are known, so that what is measured uses them.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use braid_lb::LbPolicy;
+use braid_lb::{LbPolicy, RailScheme};
 use braid_wire::Crc;
 
 use crate::link::faults::Faults;
@@ -50,9 +50,15 @@ pub struct EngineConfig {
     /// The receiving address of the first worker; port 0: any free one. Those that others connect
     /// to want a port that is known: [`crate::DEFAULT_PORT`].
     pub bind: SocketAddr,
+    /// The addresses of this host's further rails, in the order in which the peers name theirs, at most 7: rail 0 is `bind`'s. A
+    /// connection uses as many rails as both its ends have, the first with the first and so on; connections are set up over
+    /// rail 0. Over UDP and in memory only.
+    pub rails: Vec<IpAddr>,
+    /// How a rail is picked for each 64 KiB of a stream.
+    pub rail_policy: RailScheme,
     /// Who runs the protocol.
     pub progress: Progress,
-    /// How many paths there are to a peer, 1 to 4096; over UDP each is a source port.
+    /// How many paths there are to a peer on each rail, 1 to 4096; over UDP each is a source port.
     pub paths: usize,
     /// How a path is picked.
     pub lb: LbPolicy,
@@ -90,6 +96,8 @@ impl Default for EngineConfig {
         EngineConfig {
             datapath: Datapath::default(),
             bind: SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0),
+            rails: Vec::new(),
+            rail_policy: RailScheme::default(),
             progress: Progress::default(),
             paths: 16,
             lb: LbPolicy::default(),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use braid_lb::{PathReport, PathSet};
 use braid_transport::PdId;
-use braid_wire::QpId;
+use braid_wire::{MAX_RAILS, QpId};
 
 use crate::attributes::DatapathAttributes;
 use crate::clock::Clock;
@@ -106,7 +106,7 @@ impl Engine {
     }
 
     /// The paths to all destinations that have queue pairs: which of them are in use, and what each
-    /// has carried. A destination appears once per worker that sends to it.
+    /// has carried. A destination appears once per rail, and per worker that sends to it.
     pub fn paths(&self) -> Vec<PathsTo> {
         let sets = |worker: &Arc<WorkerCell>| worker.control().path_sets().collect::<Vec<_>>();
         self.inner.workers.iter().flat_map(sets).collect()
@@ -121,11 +121,13 @@ impl Engine {
     }
 }
 
-/// The paths to one destination, as one worker of an engine sees them.
+/// The paths to one destination on one rail, as one worker of an engine sees them.
 #[derive(Clone, Debug)]
 pub struct PathsTo {
     /// The destination.
     pub ip: IpAddr,
+    /// The rail: 0 is the one over which connections are set up.
+    pub rail: usize,
     /// Its paths, by number.
     pub paths: Vec<PathReport>,
 }
@@ -196,30 +198,30 @@ impl EngineInner {
     ) -> Result<(), EngineError> {
         let counters = Arc::new(WorkerCounters::default());
         let signals = Arc::new(Signals::new().map_err(EngineError::System)?);
-        let datapath = datapath::open(Opening {
-            config,
-            index,
-            device: self.device.as_ref(),
-            counters: &counters,
-            signals: &signals,
-        })?;
+        let device = self.device.as_ref();
+        let opening =
+            |rail| Opening { config, index, rail, device, counters: &counters, signals: &signals };
+        let rails: Vec<_> = (0..=config.rails.len())
+            .map(|rail| datapath::open(opening(rail)))
+            .collect::<Result<_, _>>()?;
         if index == 0 {
-            self.local_addr = datapath.local_addr();
-            self.attributes = datapath.caps().into();
+            self.local_addr = rails[0].local_addr();
+            self.attributes = rails[0].caps().into();
         }
         let parts = WorkerParts {
             plan: SetUpPlan {
                 instance,
-                mtu: config.mtu.unwrap_or(datapath.caps().segment),
+                mtu: config.mtu.unwrap_or(rails[0].caps().segment),
                 crc: config.crc,
                 ping_interval: config.ping_interval,
                 peer_timeout: config.peer_timeout,
                 withholding_key: random::bytes(),
             },
-            datapath,
+            rails,
             clock: self.clock,
             paths: PathPlan {
                 policy: config.lb,
+                rail_policy: config.rail_policy,
                 count: config.paths,
                 seed: config.seed.wrapping_add((index as u64) << 32),
                 discover: config.discover,
@@ -362,6 +364,7 @@ fn check(config: &EngineConfig) -> Result<usize, EngineError> {
     if config.discover && !matches!(config.datapath, Datapath::Udp) {
         return Err(EngineError::Discover);
     }
+    check_rails(config)?;
     if config.mtu == Some(0) {
         return Err(EngineError::Mtu);
     }
@@ -370,4 +373,31 @@ fn check(config: &EngineConfig) -> Result<usize, EngineError> {
         Progress::Threads(count) if (1..=MAX_WORKERS).contains(&count) => Ok(count),
         Progress::Threads(count) => Err(EngineError::Threads { count }),
     }
+}
+
+fn check_rails(config: &EngineConfig) -> Result<(), EngineError> {
+    let rails: Vec<IpAddr> =
+        std::iter::once(config.bind.ip()).chain(config.rails.clone()).collect();
+    let refused = |why| Err(EngineError::Rails { rails: rails.clone(), why });
+    if rails.len() == 1 {
+        return Ok(());
+    }
+    if rails.len() > MAX_RAILS {
+        return refused("there are at most 8");
+    }
+    if matches!(config.datapath, Datapath::Verbs(_)) {
+        return refused(
+            "over verbs an engine has one rail, its device; give further rails over UDP only",
+        );
+    }
+    if rails.iter().any(|rail| rail.is_unspecified()) {
+        return refused("each needs an address of its own, `bind` too");
+    }
+    if rails.iter().any(|rail| rail.is_ipv4() != rails[0].is_ipv4()) {
+        return refused("take IPv4 addresses only, or IPv6 addresses only");
+    }
+    if (1..rails.len()).any(|index| rails[..index].contains(&rails[index])) {
+        return refused("each address is one rail");
+    }
+    Ok(())
 }

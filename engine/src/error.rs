@@ -1,7 +1,7 @@
 //! Why there is no engine.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use braid_lb::PathsError;
 
@@ -22,6 +22,14 @@ pub enum EngineError {
         addr: SocketAddr,
         /// What the system said.
         source: io::Error,
+    },
+    /// Rails that cannot be used together.
+    #[error("the rails {rails:?} cannot be used: {why}")]
+    Rails {
+        /// The address of each, `bind`'s first.
+        rails: Vec<IpAddr>,
+        /// What is wrong with them.
+        why: &'static str,
     },
     /// The ports to send from.
     #[error(

@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
+use braid_wire::MAX_RAILS;
+
 use crate::wake::Event;
 
 /// Readable from [`Event::raise`] until [`Event::clear`].
@@ -41,13 +43,15 @@ impl AsFd for EventFd {
     }
 }
 
-/// Most descriptors that [`sleep_on`] watches.
-pub(crate) const MAX_FDS: usize = 4;
+/// Most descriptors that [`sleep_on`] watches: one for each rail (over verbs there is one rail, with three), the signals,
+/// and what the caller adds.
+pub(crate) const MAX_FDS: usize = MAX_RAILS + 2;
 
 /// Sleeps until one of the descriptors is readable or the time is over. It may wake early, as
 /// signals do. Returns whether one is readable.
 pub(crate) fn sleep_on(fds: &[BorrowedFd<'_>], limit: Option<Duration>) -> bool {
     debug_assert!(fds.len() <= MAX_FDS);
+    let count = fds.len().min(MAX_FDS);
     let unused = libc::pollfd { fd: -1, events: 0, revents: 0 };
     let mut polled = [unused; MAX_FDS];
     for (slot, fd) in polled.iter_mut().zip(fds) {
@@ -58,10 +62,9 @@ pub(crate) fn sleep_on(fds: &[BorrowedFd<'_>], limit: Option<Duration>) -> bool 
         tv_nsec: limit.subsec_nanos().into(),
     });
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: `polled` has that many entries (negative descriptors are skipped), `limit` is null or
+    // SAFETY: `polled` has at least that many entries, `limit` is null or
     // points to a timespec that outlives the call, and no signal mask is given.
-    let ready = unsafe {
-        libc::ppoll(polled.as_mut_ptr(), MAX_FDS as libc::nfds_t, limit, std::ptr::null())
-    };
+    let ready =
+        unsafe { libc::ppoll(polled.as_mut_ptr(), count as libc::nfds_t, limit, std::ptr::null()) };
     ready > 0
 }

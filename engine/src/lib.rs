@@ -43,7 +43,10 @@ pub mod wr;
 pub use braid_cc as congestion;
 pub use braid_cc::{CcConfig, UnknownPolicy as UnknownCc};
 pub use braid_lb as paths;
-pub use braid_lb::{LbPolicy, PathCounters, PathReport, PathsError, UnknownPolicy as UnknownLb};
+pub use braid_lb::{
+    LbPolicy, PathCounters, PathReport, PathsError, RailScheme, UnknownPolicy as UnknownLb,
+    UnknownRailScheme,
+};
 pub use braid_transport::{
     Access, AccessError, Completion, LossRecovery, MAX_MESSAGE, OooDegrees, PostError, QpConfig,
     QpCounters, QpState, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge, StateError, Status,

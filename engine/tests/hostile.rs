@@ -13,7 +13,7 @@ use std::time::Instant;
 use braid::{Status, wr};
 use braid_wire::{
     Ack, Bitmap, Connect, Control, ControlKind, Crc, DataHeader, FinalAck, Hello, Marks, NakCode,
-    Offer, Opcode, PathId, PathMarks, QpId, Setup, Stream, Token,
+    Offer, Opcode, PathId, PathMarks, QpId, Routing, Setup, Stream, Token,
 };
 use pair::{PATIENCE, Pair, local};
 use rand::{Rng, RngExt, SeedableRng};
@@ -202,7 +202,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
             crc: Crc::On,
         },
         private_data: vec![0; rng.random_range(0..512)],
-        routing: vec![0; rng.random_range(0..512)],
+        routing: Routing { nic: vec![0; rng.random_range(0..512)], rails: Vec::new() },
     };
     match rng.random_range(0..4) {
         0 | 1 => Setup::Hello(Hello { nonce: rng.random(), len: rng.random_range(64..=1200) }),

@@ -338,6 +338,12 @@ typedef struct braid_engine_config {
     // The entry of the port's GID table that is its address. -1: the one of `bind`, or else the first
     // of RoCE v2 that is an IPv4 address, or else the first of RoCE v2.
     int64_t gid_index;
+    // The addresses of this host's further rails, with commas between them, such as `10.1.0.1,10.2.0.1`; at most seven. `bind` is
+    // the first rail's, and then has to be an address, too. A connection uses as many rails as both its ends have, the
+    // first with the first and so on. NULL: one rail. Not with `device`.
+    const char *rails;
+    // The rail policy by name: "least-loaded", "round-robin" or "hash". NULL: the default.
+    const char *rail_policy;
 } braid_engine_config;
 
 // Events since the engine was made.

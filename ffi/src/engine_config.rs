@@ -90,6 +90,12 @@ pub struct braid_engine_config {
     /// The entry of the port's GID table that is its address. -1: the one of `bind`, or else the first
     /// of RoCE v2 that is an IPv4 address, or else the first of RoCE v2.
     pub gid_index: i64,
+    /// The addresses of this host's further rails, with commas between them, such as `10.1.0.1,10.2.0.1`; at most seven. `bind` is
+    /// the first rail's, and then has to be an address, too. A connection uses as many rails as both its ends have, the
+    /// first with the first and so on. NULL: one rail. Not with `device`.
+    pub rails: *const c_char,
+    /// The rail policy by name: "least-loaded", "round-robin" or "hash". NULL: the default.
+    pub rail_policy: *const c_char,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers and raw pointers only.
@@ -129,6 +135,8 @@ impl Default for braid_engine_config {
             device_port: 1,
             service: BRAID_SERVICE_UC,
             gid_index: -1,
+            rails: ptr::null(),
+            rail_policy: ptr::null(),
         }
     }
 }
@@ -144,11 +152,13 @@ impl braid_engine_config {
         let config = unsafe { growing::read(config, Self::default()) }?;
         let mut checked = config.numbers()?;
         // SAFETY: the strings are covered by the promise.
-        let [bind, lb, device] = unsafe {
+        let [bind, lb, device, rails, rail_policy] = unsafe {
             [
                 optional_text(config.bind, "bind")?,
                 optional_text(config.lb, "lb")?,
                 optional_text(config.device, "device")?,
+                optional_text(config.rails, "rails")?,
+                optional_text(config.rail_policy, "rail_policy")?,
             ]
         };
         if let Some(bind) = bind {
@@ -156,6 +166,12 @@ impl braid_engine_config {
         }
         if let Some(lb) = lb {
             checked.lb = lb.parse()?;
+        }
+        if let Some(rails) = rails {
+            checked.rails = rails.split(',').map(address::parse_ip).collect::<Result<_, _>>()?;
+        }
+        if let Some(policy) = rail_policy {
+            checked.rail_policy = policy.parse()?;
         }
         let mut child = None;
         match (config.fabric.is_null(), device) {
@@ -173,10 +189,12 @@ impl braid_engine_config {
 
     /// All fields are named, so that one that is new to the engine is not forgotten here.
     fn numbers(&self) -> Result<EngineConfig, Failure> {
-        let EngineConfig { datapath, bind, lb, .. } = EngineConfig::default();
+        let EngineConfig { datapath, bind, rails, rail_policy, lb, .. } = EngineConfig::default();
         Ok(EngineConfig {
             datapath,
             bind,
+            rails,
+            rail_policy,
             lb,
             progress: match self.threads {
                 0 => Progress::Application,

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use braid::{
     ConnectError, CqError, CreateCqError, CreateQpError, DiscoveryError, EngineError, ListenError,
     MalformedKey, MemoryError, PostError, RegisterError, StateError, UnknownCc, UnknownLb,
-    UnknownRecovery, VerbsError, VerbsSetupError,
+    UnknownRailScheme, UnknownRecovery, VerbsError, VerbsSetupError,
 };
 
 use crate::error::*;
@@ -76,6 +76,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Lb(#[from] UnknownLb),
     #[error(transparent)]
+    RailPolicy(#[from] UnknownRailScheme),
+    #[error(transparent)]
     Cc(#[from] UnknownCc),
     #[error(transparent)]
     Recovery(#[from] UnknownRecovery),
@@ -118,6 +120,7 @@ impl Failure {
             | Failure::Memory(_)
             | Failure::Key(_)
             | Failure::Lb(_)
+            | Failure::RailPolicy(_)
             | Failure::Cc(_)
             | Failure::Recovery(_) => BRAID_ERR_INVALID,
         }

@@ -207,6 +207,11 @@ fn bad_configurations_are_named() {
     let device = c"nosuch0".as_ptr();
     for (config, words) in [
         (braid_engine_config { lb: c"spray".as_ptr(), ..good }, "`spray`"),
+        (braid_engine_config { rail_policy: c"dice".as_ptr(), ..good }, "`dice`"),
+        (
+            braid_engine_config { rails: c"10.0.0.1,there".as_ptr(), ..good },
+            "`there` is no address",
+        ),
         (braid_engine_config { bind: c"nowhere".as_ptr(), ..good }, "`nowhere` is no address"),
         (braid_engine_config { bind: c"\xFF\xFE".as_ptr(), ..good }, "not UTF-8"),
         (braid_engine_config { bind: long.as_ptr(), ..good }, "more than 255 bytes"),

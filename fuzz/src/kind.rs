@@ -146,17 +146,21 @@ pub const CONNECT: Kind = Kind { opcodes: &[Opcode::Connect], masks: OFFER, sett
 pub const ACCEPT: Kind = Kind { opcodes: &[Opcode::Accept], masks: OFFER, settle: fit_routing };
 
 const OFFER: &[(Range<usize>, u8)] =
-    &[(1..2, 0), (4..12, 0), (13..16, 0), (32..33, 0), (40..41, 0), (52..54, 0)];
+    &[(1..2, 0), (4..12, 0), (13..16, 0), (32..33, 0), (40..41, 0), (53..54, 0)];
 
-/// What the private data leaves becomes the connection's, if its length is even; odd ones stay as they came.
+/// What the private data leaves becomes rails and the NIC's, if its length is even; odd ones stay as they came.
 fn fit_routing(bytes: &mut Vec<u8>) {
     const FIXED: usize = 68;
     const CHECK: usize = 4;
+    const RAIL: usize = 18;
     let Some(rest) = bytes.len().checked_sub(FIXED + CHECK) else { return };
     let private = usize::from(u16::from_be_bytes([bytes[64], bytes[65]])) % (rest + 1);
     if bytes[67] & 1 == 0 {
         bytes[64..66].copy_from_slice(&(private as u16).to_be_bytes());
-        bytes[66..68].copy_from_slice(&((rest - private) as u16).to_be_bytes());
+        let rails = (usize::from(bytes[52]) % 9).min((rest - private) / RAIL);
+        bytes[52] = rails as u8;
+        let nic = rest - private - rails * RAIL;
+        bytes[66..68].copy_from_slice(&(nic as u16).to_be_bytes());
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use braid_wire::{PathId, Time};
 
-use crate::PathSet;
+use crate::Paths;
 use crate::slots::index;
 
 /// Packets lost in a row, nothing arriving between, that take a path out of use.
@@ -25,7 +25,7 @@ const MIN_HOLD_DOWN: Duration = Duration::from_millis(10);
 /// .. up to this.
 const MAX_HOLD_DOWN: Duration = Duration::from_millis(500);
 /// Two probes this far apart have different stamps ([`Time::stamp`]).
-const STAMP_UNIT: Duration = Duration::from_nanos(16);
+pub(crate) const STAMP_UNIT: Duration = Duration::from_nanos(16);
 
 /// The health of one path.
 #[derive(Clone, Debug, Default)]
@@ -137,17 +137,14 @@ impl Probes {
     }
 }
 
-impl PathSet {
-    /// A path that is out of use and due for a probe: send a PING with the stamp `now.stamp()` on it. Call until
-    /// `None`. The probe counts as sent.
-    ///
-    /// Its stamp is the probe's name: no other PING may carry it, or its answer passes for the probe's.
-    pub fn poll_probe(&mut self, now: Time) -> Option<PathId> {
+impl Paths {
+    /// See [`PathSet::poll_probe`](crate::PathSet::poll_probe).
+    pub(crate) fn poll_probe(&mut self, now: Time) -> Option<PathId> {
         if self.probes.next()? > now {
             return None;
         }
         let (_, path) = self.probes.due.pop_first()?;
-        let state = &mut self.paths.states[index(path)];
+        let state = &mut self.states[index(path)];
         let down = state.health.down.as_mut().expect("only what is down is due for a probe");
         down.stamp = Some(now.stamp());
         down.interval = down.interval.max((down.interval * 2).min(MAX_PROBE_INTERVAL));
@@ -160,63 +157,72 @@ impl PathSet {
     }
 
     /// A PONG echoes `stamp`. True: it answers the latest probe of a path, which is back in its place.
-    pub fn on_probe_answer(&mut self, now: Time, stamp: u32) -> bool {
-        let answers = |path: &PathId| {
-            let down = self.paths.states[index(*path)].health.down;
-            down.is_some_and(|down| down.stamp == Some(stamp))
-        };
-        let found = self.probes.due.iter().map(|(_, path)| *path).find(answers);
+    pub(crate) fn on_probe_answer(&mut self, now: Time, stamp: u32) -> bool {
+        let mut probed = self.probes.due.iter().map(|(_, path)| *path);
+        let found = probed.find(|path| self.awaits(*path, stamp));
         found.map(|path| self.bring_back(now, path)).is_some()
     }
 
-    /// When [`PathSet::poll_probe`] next has something.
-    pub fn next_probe(&self) -> Option<Time> {
+    /// Whether the latest probe of a path that is down had this stamp.
+    pub(crate) fn awaits(&self, path: PathId, stamp: u32) -> bool {
+        self.states[index(path)].health.down.is_some_and(|down| down.stamp == Some(stamp))
+    }
+
+    /// When [`Paths::poll_probe`] next has something.
+    #[inline]
+    pub(crate) fn next_probe(&self) -> Option<Time> {
         self.probes.next()
     }
 
-    /// Takes a live path out of use, unless the set is [`PathSet::without_health`]. The only one stays, and where it would be the last one to go, all come
+    /// Takes a live path out of use, unless health is ignored. The only one stays, and where it would be the last one to go, all come
     /// back: there is nothing to choose from, and the protocol's time-outs decide.
     pub(crate) fn take_down(&mut self, now: Time, path: PathId) {
-        if !self.has_health || self.paths.slots.order().len() == 1 {
+        if !self.has_health || self.slots.order().len() == 1 {
             return;
         }
-        if self.paths.slots.len() == 1 {
+        if self.slots.len() == 1 {
             return self.bring_all_back();
         }
-        let lowest = self.paths.lowest_rtt();
-        let state = &mut self.paths.states[index(path)];
+        let lowest = self.lowest_rtt();
+        let state = &mut self.states[index(path)];
         let due = state.health.go_down(now, state.in_flight, lowest);
         self.probes.due.insert((due, path));
         state.counts.downs += 1;
         // What was measured before says nothing about the path that comes back.
         (state.in_flight, state.rtt_ns) = (0, None);
-        self.paths.relist();
-        self.paths.refile(path);
+        self.relist();
+        self.refile(path);
+    }
+
+    /// Nothing is taken out of use any more.
+    pub(crate) fn ignore_health(&mut self) {
+        self.has_health = false;
+        self.bring_all_back();
     }
 
     /// Puts a path back that is down.
     pub(crate) fn bring_back(&mut self, now: Time, path: PathId) {
         self.cancel_probe(path);
-        self.paths.states[index(path)].health.come_back(now);
-        self.paths.relist();
-        self.paths.refile(path);
+        self.states[index(path)].health.come_back(now);
+        self.relist();
+        self.refile(path);
     }
 
     pub(crate) fn bring_all_back(&mut self) {
         self.probes.due.clear();
-        self.paths.states.iter_mut().for_each(|path| path.health.come_back_unprobed());
-        self.paths.relist();
-        self.paths.refile_all();
+        self.states.iter_mut().for_each(|path| path.health.come_back_unprobed());
+        self.relist();
+        self.refile_all();
     }
 
     /// Forgets how a path that leaves the list was.
     pub(crate) fn forget_health(&mut self, path: PathId) {
         self.cancel_probe(path);
-        self.paths.states[index(path)].health = Health::default();
+        self.states[index(path)].health = Health::default();
     }
 
     fn cancel_probe(&mut self, path: PathId) {
-        if let Some(down) = self.paths.states[index(path)].health.down {
+        if let Some(down) = self.states[index(path)].health.down {
             self.probes.due.remove(&(down.due, path));
         }
     }

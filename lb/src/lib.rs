@@ -54,16 +54,21 @@ mod path_set;
 mod paths;
 mod policies;
 mod policy;
+mod rails;
 mod rank;
 mod slots;
 mod stream;
 
-pub use braid_wire::{PathId, Time};
+pub use braid_wire::{PathId, RailId, Time};
 pub use path::{PathCounters, PathReport};
 pub use path_set::{PathSet, PathsError};
 pub use paths::Paths;
 pub use policy::{
     LbPolicy, Order, PathPolicy, PathPolicyFactory, Requirements, UnknownPolicy, policy_names,
+};
+pub use rails::{
+    RailChoice, RailPolicy, RailProbe, RailScheme, RailSet, Rails, UnknownRailScheme,
+    rail_scheme_names,
 };
 pub use rand::RngExt;
 pub use stream::{PerStream, StreamId};

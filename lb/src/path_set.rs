@@ -1,11 +1,8 @@
 //! The paths to one destination group, and the policy that chooses among them.
 
-use std::time::Duration;
-
 use braid_wire::{MAX_PATHS, PathId, Time};
 use rand::SeedableRng;
 
-use crate::health::Probes;
 use crate::slots::index;
 use crate::stream::StreamIds;
 use crate::{
@@ -42,11 +39,6 @@ pub struct PathSet {
     policy: Box<dyn PathPolicy>,
     pub(crate) paths: Paths,
     streams: StreamIds,
-    pub(crate) probes: Probes,
-    /// Whether paths that lose everything are taken out of use.
-    pub(crate) has_health: bool,
-    /// The most segments that a batch has had.
-    batch: u32,
     rng: PathRng,
 }
 
@@ -71,17 +63,13 @@ impl PathSet {
             policy: factory.build(&paths, &mut rng),
             paths,
             streams: StreamIds::default(),
-            probes: Probes::default(),
-            has_health: true,
-            batch: 1,
             rng,
         })
     }
 
     /// No path is ever taken out of use, whatever it loses: for studies of the bare policies.
     pub fn without_health(mut self) -> Self {
-        self.has_health = false;
-        self.bring_all_back();
+        self.paths.ignore_health();
         self
     }
 
@@ -122,8 +110,7 @@ impl PathSet {
     /// The path of a stream's next batch: one that is in use and not known to be dead.
     pub fn pick(&mut self, stream: StreamId, batch: Batch) -> PathId {
         let batch = Batch { segments: batch.segments.max(1), ..batch };
-        self.batch = self.batch.max(batch.segments);
-        self.paths.doubt_one(batch.now);
+        self.paths.on_pick(batch);
         let path = self.policy.pick(stream, batch, &self.paths, &mut self.rng);
         if self.paths.is_live(path) { path } else { self.paths.at(index(path)) }
     }
@@ -134,13 +121,7 @@ impl PathSet {
         if index(path) >= self.count() {
             return;
         }
-        match outcome {
-            Outcome::Arrived { packets, rtt, congested } => {
-                self.on_arrival(now, path, packets, rtt, congested);
-            }
-            Outcome::Lost { packets } => self.on_loss(now, path, packets),
-            Outcome::Forgotten { packets } => self.on_forgotten(path, packets),
-        }
+        self.paths.on_feedback(now, path, &outcome);
         self.policy.on_feedback(stream, now, path, &outcome, &self.paths);
     }
 
@@ -170,66 +151,39 @@ impl PathSet {
             }
         }
         for (path, _) in self.paths.by_number().zip(&listed).filter(|(_, listed)| !**listed) {
-            self.forget_health(path);
+            self.paths.forget_health(path);
         }
-        self.paths.slots.reorder(paths);
-        if paths.iter().all(|path| self.paths.states[index(*path)].health.is_down()) {
-            self.bring_all_back();
-        } else {
-            self.paths.relist();
-            self.paths.refile_all();
-        }
+        self.paths.use_only(paths);
         Ok(())
     }
 
     /// A segment leaves on a path; once per segment.
     #[inline]
     pub fn on_sent(&mut self, path: PathId, retransmission: bool) {
-        self.paths.states[index(path)].on_sent(retransmission);
-        self.paths.refile(path);
+        self.paths.on_sent(path, retransmission);
     }
 
     /// The paths in use and those that have been, by number.
     pub fn paths(&self) -> impl Iterator<Item = PathReport> {
-        let reports = self.paths.states.iter().zip(0..).map(|(state, path)| {
-            let (path, counters) = (PathId::new(path), state.counters());
-            PathReport { path, live: self.paths.slots.is_live(path), counters }
-        });
-        reports.filter(|report| {
-            let down = self.paths.states[index(report.path)].health.is_down();
-            report.live || down || report.counters.sent > 0
-        })
+        self.paths.reports()
     }
 
-    fn on_arrival(&mut self, now: Time, path: PathId, packets: u32, rtt: Duration, marked: bool) {
-        let state = &mut self.paths.states[index(path)];
-        state.on_arrival(now, packets, rtt, marked);
-        state.health.on_arrival(now);
-        if state.health.is_down() {
-            self.bring_back(now, path); // the losses were none
-        }
-        self.paths.refile(path);
+    /// A path that is out of use and due for a probe: send a PING with the stamp `now.stamp()` on it. Call until
+    /// `None`. The probe counts as sent.
+    ///
+    /// Its stamp is the probe's name: no other PING may carry it, or its answer passes for the probe's.
+    pub fn poll_probe(&mut self, now: Time) -> Option<PathId> {
+        self.paths.poll_probe(now)
     }
 
-    fn on_loss(&mut self, now: Time, path: PathId, packets: u32) {
-        let batch = self.batch;
-        let state = &mut self.paths.states[index(path)];
-        state.counts.lost += u64::from(packets);
-        let packets = state.health.lost_since_back(now, packets);
-        state.in_flight = state.in_flight.saturating_sub(packets);
-        if packets == 0 {
-            return;
-        }
-        let rtt = state.rtt();
-        if self.paths.slots.is_live(path) && state.health.on_loss(now, packets, batch, rtt) {
-            self.take_down(now, path);
-        }
-        self.paths.refile(path);
+    /// A PONG echoes `stamp`. True: it answers the latest probe of a path, which is back in its place.
+    pub fn on_probe_answer(&mut self, now: Time, stamp: u32) -> bool {
+        self.paths.on_probe_answer(now, stamp)
     }
 
-    fn on_forgotten(&mut self, path: PathId, packets: u32) {
-        let state = &mut self.paths.states[index(path)];
-        state.in_flight = state.in_flight.saturating_sub(packets);
-        self.paths.refile(path);
+    /// When [`PathSet::poll_probe`] next has something.
+    #[inline]
+    pub fn next_probe(&self) -> Option<Time> {
+        self.paths.next_probe()
     }
 }

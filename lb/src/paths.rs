@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use braid_wire::{PathId, Time};
 
+use crate::health::Probes;
 use crate::lowest::Lowest;
 use crate::path::{Path, nanos};
 use crate::slots::{Slots, index};
-use crate::{Order, PathCounters, PathRng};
+use crate::{Batch, Order, Outcome, PathCounters, PathReport, PathRng};
 
 /// Where marks are missing, a round trip beyond so many of the lowest plus a slack counts as congested. Our
 /// choice: many networks do not mark, and REPS and PLB know congestion by marks only. With 8 for 2, REPS
@@ -28,6 +29,11 @@ pub struct Paths {
     lowest: Lowest,
     /// The slot of the next look at whether a round-trip time is too old.
     next_doubt: usize,
+    pub(crate) probes: Probes,
+    /// Whether paths that lose everything are taken out of use.
+    pub(crate) has_health: bool,
+    /// The most segments that a batch has had.
+    batch: u32,
 }
 
 impl Paths {
@@ -39,6 +45,9 @@ impl Paths {
             order,
             lowest: Lowest::new(if order == Order::None { 0 } else { count }),
             next_doubt: 0,
+            probes: Probes::default(),
+            has_health: true,
+            batch: 1,
         };
         paths.refile_all();
         paths
@@ -105,6 +114,18 @@ impl Paths {
         nanos(rtt) > lowest.saturating_mul(LATE_ROUND_TRIPS).saturating_add(LATE_SLACK_NS)
     }
 
+    /// Those in use and those that have been, by number.
+    pub(crate) fn reports(&self) -> impl Iterator<Item = PathReport> {
+        let reports = self.states.iter().zip(0..).map(|(state, path)| {
+            let (path, counters) = (PathId::new(path), state.counters());
+            PathReport { path, live: self.slots.is_live(path), counters }
+        });
+        reports.filter(|report| {
+            let down = self.states[index(report.path)].health.is_down();
+            report.live || down || report.counters.sent > 0
+        })
+    }
+
     /// All paths, as a loop that changes them needs them.
     pub(crate) fn by_number(&self) -> impl Iterator<Item = PathId> + use<> {
         (0..self.states.len() as u16).map(PathId::new)
@@ -114,6 +135,41 @@ impl Paths {
     pub(crate) fn relist(&mut self) {
         let states = &self.states;
         self.slots.relist(|path| states[index(path)].health.is_down());
+    }
+
+    /// Only these from now on, in this order. What is down among them stays so, unless all are.
+    pub(crate) fn use_only(&mut self, paths: &[PathId]) {
+        self.slots.reorder(paths);
+        if paths.iter().all(|path| self.states[index(*path)].health.is_down()) {
+            self.bring_all_back();
+        } else {
+            self.relist();
+            self.refile_all();
+        }
+    }
+
+    /// A batch is about to leave.
+    pub(crate) fn on_pick(&mut self, batch: Batch) {
+        self.batch = self.batch.max(batch.segments);
+        self.doubt_one(batch.now);
+    }
+
+    /// A segment leaves on a path.
+    #[inline]
+    pub(crate) fn on_sent(&mut self, path: PathId, retransmission: bool) {
+        self.states[index(path)].on_sent(retransmission);
+        self.refile(path);
+    }
+
+    /// What became of packets on a path that there is.
+    pub(crate) fn on_feedback(&mut self, now: Time, path: PathId, outcome: &Outcome) {
+        match *outcome {
+            Outcome::Arrived { packets, rtt, congested } => {
+                self.on_arrival(now, path, packets, rtt, congested);
+            }
+            Outcome::Lost { packets } => self.on_loss(now, path, packets),
+            Outcome::Forgotten { packets } => self.on_forgotten(path, packets),
+        }
     }
 
     /// Files a path again after what its key is made of, or its being live, has changed.
@@ -150,7 +206,7 @@ impl Paths {
     }
 
     /// Under [`Order::Rank`], doubts a round-trip time that is too old; each pick looks at one path.
-    pub(crate) fn doubt_one(&mut self, now: Time) {
+    fn doubt_one(&mut self, now: Time) {
         if self.order != Order::Rank {
             return;
         }
@@ -160,6 +216,38 @@ impl Paths {
         if self.states[index(path)].doubt(now) {
             self.refile(path);
         }
+    }
+
+    fn on_arrival(&mut self, now: Time, path: PathId, packets: u32, rtt: Duration, marked: bool) {
+        let state = &mut self.states[index(path)];
+        state.on_arrival(now, packets, rtt, marked);
+        state.health.on_arrival(now);
+        if state.health.is_down() {
+            self.bring_back(now, path); // the losses were none
+        }
+        self.refile(path);
+    }
+
+    fn on_loss(&mut self, now: Time, path: PathId, packets: u32) {
+        let batch = self.batch;
+        let state = &mut self.states[index(path)];
+        state.counts.lost += u64::from(packets);
+        let packets = state.health.lost_since_back(now, packets);
+        state.in_flight = state.in_flight.saturating_sub(packets);
+        if packets == 0 {
+            return;
+        }
+        let rtt = state.rtt();
+        if self.slots.is_live(path) && state.health.on_loss(now, packets, batch, rtt) {
+            self.take_down(now, path);
+        }
+        self.refile(path);
+    }
+
+    fn on_forgotten(&mut self, path: PathId, packets: u32) {
+        let state = &mut self.states[index(path)];
+        state.in_flight = state.in_flight.saturating_sub(packets);
+        self.refile(path);
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use braid::{
     CompletionQueue, ConnectionRequest, Engine, EngineConfig, Listener, Progress, ProtectionDomain,
-    QpOptions, QpState, QueuePair,
+    QpOptions, QpState, QueuePair, RailScheme,
 };
 
 use crate::config::Config;
@@ -51,6 +51,9 @@ impl DeviceContext {
         let engine = Engine::new(EngineConfig {
             datapath: device.datapath.clone(),
             bind: device.addr,
+            // Each device is one interface.
+            rails: Vec::new(),
+            rail_policy: RailScheme::default(),
             progress,
             paths: device.paths(config),
             lb: config.lb,

@@ -7,7 +7,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use braid_wire::{Control, ControlKind, PathId, QpId, Time};
+use braid_wire::{Control, ControlKind, PathId, QpId, RailId, Time};
+
+use crate::Egress;
 
 /// No more are kept: as many as there can be queue pairs. The one that would end first makes room.
 const MOST: usize = 1 << 16;
@@ -21,6 +23,8 @@ pub struct Disconnect {
     pub(crate) rto: [Duration; 2],
     /// How long it is repeated.
     pub(crate) limit: Duration,
+    /// How many rails there are to the peer.
+    pub(crate) rails: usize,
 }
 
 /// The two queue pairs: ours, the peer's.
@@ -63,13 +67,12 @@ pub struct DueDisconnect<A> {
     pub to: A,
     /// What to send.
     pub control: Control,
-    /// The path to take; `None`: it goes out from the receiving port, to which a peer that does not know the queue
-    /// pair any more can answer.
-    pub path: Option<PathId>,
+    /// How it leaves.
+    pub egress: Egress,
 }
 
-impl<A: Copy> Disconnects<A> {
-    /// For a driver with so many paths, 1 to 4096.
+impl<A: Clone> Disconnects<A> {
+    /// For a driver with so many paths on each rail, 1 to 4096.
     pub fn new(paths: usize) -> Self {
         let paths = u16::try_from(paths).unwrap_or(u16::MAX).max(1);
         Disconnects { paths, table: HashMap::new(), due: BTreeSet::new() }
@@ -101,7 +104,7 @@ impl<A: Copy> Disconnects<A> {
     }
 
     /// A CONFIRM has come; `is_from`: whether it may come from who receives there.
-    pub fn confirm(&mut self, confirm: &Control, is_from: impl FnOnce(A) -> bool) -> Confirmation {
+    pub fn confirm(&mut self, confirm: &Control, is_from: impl FnOnce(&A) -> bool) -> Confirmation {
         let key = (confirm.qp, confirm.from);
         let pending = self.table.get(&key);
         let Some(Pending { to, .. }) =
@@ -109,7 +112,7 @@ impl<A: Copy> Disconnects<A> {
         else {
             return Confirmation::Unasked;
         };
-        if !is_from(*to) {
+        if !is_from(to) {
             return Confirmation::WrongSource;
         }
         self.remove(key);
@@ -159,16 +162,19 @@ impl<A: Copy> Disconnects<A> {
     }
 }
 
-impl<A: Copy> Pending<A> {
-    /// By a path first, as data would, then from the receiving port, then by the next path: any of them may be dead.
+impl<A: Clone> Pending<A> {
+    /// By a path first, as data would, then from the receiving port, then by the next path, of the next rail: any of them may
+    /// be dead.
     fn send(&mut self, now: Time, key: Key, paths: u16) -> DueDisconnect<A> {
-        let turn = key.0.get() as u16;
-        let path = PathId::new(turn.wrapping_add(self.sent / 2) % paths);
-        let path = self.sent.is_multiple_of(2).then_some(path);
+        let (turn, rail) =
+            (key.0.get() as u16, RailId::new(usize::from(self.sent / 2) % self.disconnect.rails));
+        let path = PathId::new(turn.wrapping_add(self.sent / 2) % paths).on(rail);
+        let by_path = self.sent.is_multiple_of(2);
+        let egress = if by_path { Egress::Path(path) } else { Egress::Port(rail) };
         let [first, most] = self.disconnect.rto;
         let wait = first.saturating_mul(1 << self.sent.min(16)).min(most);
         self.repeat_at = (now + wait).min(self.ends_at.max(now + first));
         self.sent = self.sent.saturating_add(1);
-        DueDisconnect { to: self.to, control: self.disconnect.control, path }
+        DueDisconnect { to: self.to.clone(), control: self.disconnect.control, egress }
     }
 }

@@ -13,6 +13,7 @@
 
 mod config;
 mod disconnects;
+mod egress;
 mod endpoint;
 mod error;
 mod protection;
@@ -24,6 +25,7 @@ mod wr;
 
 pub use config::{DirectConfig, EndpointConfig, QpConfig, Remote};
 pub use disconnects::{Confirmation, Disconnect, Disconnects, DueDisconnect};
+pub use egress::Egress;
 pub use endpoint::{Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};
 pub use error::{PostError, StateError};
 pub use protection::{Access, AccessError, AtomicOp, Memory, PdId};

@@ -8,12 +8,12 @@ use std::alloc::System;
 use std::mem::size_of;
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet};
+use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
     Admit, Arrival, Endpoint, EndpointConfig, QpConfig, QpSlot, QpState, QueuePair, RecvWr, Remote,
     SendOp, TransmitBody,
 };
-use braid_wire::{Crc, PathId, QpId, Time, Token};
+use braid_wire::{Crc, PathId, QpId, RailId, Time, Token};
 use cap::Cap;
 
 use self::everything::Everything;
@@ -32,15 +32,15 @@ const DRAINED_BYTES: usize = 8 << 10;
 /// One side; queue pair `i` has the number `i + 2` on both.
 struct Side {
     endpoint: Endpoint,
-    paths: PathSet,
+    rails: Rails,
     slots: Vec<QpSlot>,
 }
 
 impl Side {
     fn new() -> Self {
         let endpoint = Endpoint::new(Time::ZERO, EndpointConfig::default());
-        let paths = PathSet::new(LbPolicy::ROUND_ROBIN, 16, 1).unwrap();
-        Side { endpoint, paths, slots: Vec::with_capacity(QPS) }
+        let rails = Rails::from(PathSet::new(LbPolicy::ROUND_ROBIN, 16, 1).unwrap());
+        Side { endpoint, rails, slots: Vec::with_capacity(QPS) }
     }
 
     fn connect(&mut self, index: usize) {
@@ -58,7 +58,7 @@ impl Side {
             max_rd_atomic: 16,
             crc: Crc::Off,
         };
-        self.slots.push(self.endpoint.adopt(Time::ZERO, qp, remote, &mut self.paths));
+        self.slots.push(self.endpoint.adopt(Time::ZERO, qp, remote, &mut self.rails));
     }
 
     fn slot(&self, qp: QpId) -> QpSlot {
@@ -76,12 +76,12 @@ impl Side {
                 }
             }
             TransmitBody::Ack(ack) => {
-                self.endpoint.on_ack(now, self.slot(ack.qp), ack, &mut self.paths);
+                self.endpoint.on_ack(now, self.slot(ack.qp), ack, &mut self.rails);
             }
-            TransmitBody::Control(control, path) => {
+            TransmitBody::Control(control, egress) => {
                 let slot = self.slot(control.qp);
-                let path = path.unwrap_or_default();
-                self.endpoint.on_control(now, slot, control, path, &mut self.paths);
+                let path = egress.path().unwrap_or_default();
+                self.endpoint.on_control(now, slot, control, path, &mut self.rails);
             }
             TransmitBody::Probe(..) => panic!("nothing is searched here"),
         }
@@ -94,7 +94,7 @@ fn exchange(now: Time, sides: &mut [Side; 2], memory: &Everything) {
     while idle < 2 {
         let [a, b] = sides;
         idle += 1;
-        while let Some(transmit) = a.endpoint.poll_transmit(now, &mut a.paths) {
+        while let Some(transmit) = a.endpoint.poll_transmit(now, &mut a.rails) {
             b.take(now, &transmit.body, memory);
             while b.endpoint.poll_completion().is_some() {}
             idle = 0;
@@ -142,9 +142,9 @@ fn a_queue_pair_is_small_when_idle_and_gets_small_again() {
     const BUSY: usize = 20;
     (0..BUSY).for_each(|index| load(&mut sides, index, &memory));
     exchange(Time::from_nanos(1), &mut sides, &memory);
-    assert_eq!(sides.each_ref().map(|side| side.endpoint.in_flight()), [0, 0]);
+    assert_eq!(sides.each_ref().map(|side| side.endpoint.in_flight(RailId::FIRST)), [0, 0]);
     let later = Time::ZERO + Duration::from_secs(1);
-    sides.iter_mut().for_each(|side| side.endpoint.on_timeout(later, &mut side.paths));
+    sides.iter_mut().for_each(|side| side.endpoint.on_timeout(later, &mut side.rails));
     let kept = ALLOCATOR.allocated().saturating_sub(before) / (2 * BUSY);
     println!("idle: {idle} bytes; after a load: {kept} bytes more");
     assert!(kept <= DRAINED_BYTES, "a drained queue pair keeps {kept} bytes");

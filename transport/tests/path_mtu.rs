@@ -4,14 +4,14 @@ mod everything;
 
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet};
+use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
-    Access, Admit, Arrival, Endpoint, EndpointConfig, EventKind, Landing, QpConfig, QpSlot,
+    Access, Admit, Arrival, Egress, Endpoint, EndpointConfig, EventKind, Landing, QpConfig, QpSlot,
     QpState, QueuePair, Refusal, Remote, SendOp, Transmit, TransmitBody,
 };
 use braid_wire::{
     Ack, BASE_DATAGRAM, Bitmap, Crc, DataHeader, Opcode, PROBE_LEN, PathId, Probe, ProbeKind, QpId,
-    Stream, Time, Token,
+    RailId, Stream, Time, Token,
 };
 
 use everything::Everything;
@@ -43,7 +43,7 @@ const OPEN: Network = Network { carries: u16::MAX, is_stateful: false, is_down: 
 struct Host {
     now: Time,
     endpoint: Endpoint,
-    paths: PathSet,
+    rails: Rails,
     slot: QpSlot,
     memory: Everything,
     network: Network,
@@ -79,16 +79,16 @@ impl Host {
             ..EndpointConfig::default()
         };
         let mut endpoint = Endpoint::new(now, config);
-        let mut paths = PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap();
+        let mut rails = Rails::from(PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap());
         let patient = Duration::from_secs(100_000);
         let access = Access::REMOTE_WRITE;
         let config = QpConfig { access, retry_timeout: patient, ..QpConfig::default() };
         let mut qp = QueuePair::new(QpId::new(2), TOKEN, config);
         qp.modify(QpState::Init).unwrap();
-        let slot = endpoint.adopt(now, qp, remote(MTU), &mut paths);
+        let slot = endpoint.adopt(now, qp, remote(MTU), &mut rails);
         let (answers, probes, segments) = Default::default();
         let memory = Everything::new();
-        Host { now, endpoint, paths, slot, memory, network, answers, probes, segments }
+        Host { now, endpoint, rails, slot, memory, network, answers, probes, segments }
     }
 
     /// Lets so much time pass.
@@ -96,7 +96,7 @@ impl Host {
         let end = self.now + span;
         loop {
             self.transmit();
-            let timeout = self.endpoint.next_timeout(&self.paths).expect("it has a queue pair");
+            let timeout = self.endpoint.next_timeout(&self.rails).expect("it has a queue pair");
             let answer = self.answers.first().map_or(Time::FAR_FUTURE, |(at, _)| *at);
             let next = timeout.min(answer);
             if next > end {
@@ -106,24 +106,27 @@ impl Host {
             self.now = self.now.max(next);
             if answer <= self.now {
                 let (_, probe) = self.answers.remove(0);
-                self.endpoint.on_probe(self.now, self.slot, &probe);
+                self.endpoint.on_probe(self.now, self.slot, RailId::FIRST, &probe);
             }
             if timeout <= self.now {
-                self.endpoint.on_timeout(self.now, &mut self.paths);
+                self.endpoint.on_timeout(self.now, &mut self.rails);
             }
         }
     }
 
     fn transmit(&mut self) {
         while let Some(Transmit { body, .. }) =
-            self.endpoint.poll_transmit(self.now, &mut self.paths)
+            self.endpoint.poll_transmit(self.now, &mut self.rails)
         {
             match body {
-                TransmitBody::Probe(probe, path) => {
+                TransmitBody::Probe(probe, egress) => {
                     assert_eq!(probe.kind, ProbeKind::Probe);
                     self.probes.push(probe.size);
                     let Network { carries, is_stateful, is_down } = self.network;
-                    if probe.size <= carries && !(is_stateful && path.is_some()) && !is_down {
+                    if probe.size <= carries
+                        && !(is_stateful && egress.path().is_some())
+                        && !is_down
+                    {
                         let answer = Probe { kind: ProbeKind::Probed, ..probe };
                         self.answers.push((self.now + RTT, answer));
                     }
@@ -160,7 +163,7 @@ impl Host {
             bitmap: Bitmap::default(),
             marks: Default::default(),
         };
-        self.endpoint.on_ack(self.now, self.slot, &ack, &mut self.paths);
+        self.endpoint.on_ack(self.now, self.slot, &ack, &mut self.rails);
     }
 
     /// A message without payload arrives, the peer's first.
@@ -229,12 +232,12 @@ fn any_size_is_found_to_within_a_few_bytes() {
 #[test]
 fn what_the_host_knows_of_the_route_is_tried_next_and_not_believed() {
     let mut host = Host::new(Network { carries: 1452, ..OPEN });
-    host.endpoint.route_takes(1452);
+    host.endpoint.route_takes(RailId::FIRST, 1452);
     host.run(ms(200));
     assert_eq!(host.path_mtu(), 1452);
     for lie in [0, 500, BASE, 1500, FULL, u16::MAX] {
         let mut host = Host::new(Network { carries: 1452, ..OPEN });
-        host.endpoint.route_takes(lie);
+        host.endpoint.route_takes(RailId::FIRST, lie);
         host.run(Duration::from_secs(3));
         assert!((1436..=1452).contains(&host.path_mtu()), "{lie}: {}", host.path_mtu());
     }
@@ -245,7 +248,7 @@ fn a_path_that_shrinks_is_found_out_by_a_time_out_and_used_again_when_it_grows()
     let mut host = Host::new(OPEN);
     host.run(RTT);
     host.network.carries = 1452;
-    host.endpoint.route_takes(1452);
+    host.endpoint.route_takes(RailId::FIRST, 1452);
     host.write(3 * u32::from(MTU));
     host.run(ms(250));
     assert_eq!(host.path_mtu(), 1452);
@@ -280,7 +283,7 @@ fn a_silent_peer_teaches_nothing_and_is_asked_ever_more_seldom() {
 
     let mut host = Host::new(Network { is_down: true, ..OPEN });
     host.run(Duration::from_secs(100));
-    assert_eq!((host.path_mtu(), host.endpoint.paths_are_blocked()), (BASE, false));
+    assert_eq!((host.path_mtu(), host.endpoint.paths_are_blocked(RailId::FIRST)), (BASE, false));
     assert!(host.probes.len() < 200, "{} probes", host.probes.len());
     host.network = OPEN;
     host.run(Duration::from_secs(11));
@@ -292,13 +295,13 @@ fn where_only_the_receiving_port_passes_everything_leaves_from_it() {
     for carries in [FULL, 1452] {
         let mut host = Host::new(Network { is_stateful: true, carries, ..OPEN });
         host.run(Duration::from_secs(3));
-        assert!(host.endpoint.paths_are_blocked());
+        assert!(host.endpoint.paths_are_blocked(RailId::FIRST));
         assert!(host.path_mtu() <= carries && carries - host.path_mtu() <= 16);
         assert_eq!(host.events()[0], EventKind::PathsBlocked);
 
         host.network.is_stateful = false;
         host.run(Duration::from_secs(11));
-        assert!(!host.endpoint.paths_are_blocked(), "the firewall is gone");
+        assert!(!host.endpoint.paths_are_blocked(RailId::FIRST), "the firewall is gone");
         assert!(host.events().contains(&EventKind::PathsOpen));
     }
 }
@@ -307,11 +310,11 @@ fn where_only_the_receiving_port_passes_everything_leaves_from_it() {
 fn a_firewall_that_appears_is_found_out_by_a_time_out() {
     let mut host = Host::new(OPEN);
     host.run(Duration::from_secs(1));
-    assert!(!host.endpoint.paths_are_blocked());
+    assert!(!host.endpoint.paths_are_blocked(RailId::FIRST));
     host.network.is_stateful = true;
     host.write(8);
     host.run(ms(250));
-    assert!(host.endpoint.paths_are_blocked());
+    assert!(host.endpoint.paths_are_blocked(RailId::FIRST));
 }
 
 #[test]
@@ -326,10 +329,13 @@ fn who_only_acknowledges_finds_a_firewall_by_what_the_peer_sends_again() {
         host.network.is_stateful = true;
         assert_eq!(host.receive(opcode, false), first);
         host.run(ms(250));
-        assert!(!host.endpoint.paths_are_blocked(), "{opcode:?}: nothing tells of it yet");
+        assert!(
+            !host.endpoint.paths_are_blocked(RailId::FIRST),
+            "{opcode:?}: nothing tells of it yet"
+        );
         assert_eq!(host.receive(opcode, true), again);
         host.run(ms(250));
-        assert!(host.endpoint.paths_are_blocked(), "{opcode:?}");
+        assert!(host.endpoint.paths_are_blocked(RailId::FIRST), "{opcode:?}");
     }
 }
 
@@ -358,15 +364,15 @@ fn answers_that_nobody_asked_for_change_nothing() {
         serial,
     };
     for serial in [2 * asked, 2 * asked + 1, u32::MAX, u32::MAX / 2] {
-        host.endpoint.on_probe(host.now, host.slot, &lie(FULL, serial));
+        host.endpoint.on_probe(host.now, host.slot, RailId::FIRST, &lie(FULL, serial));
     }
     for size in [FULL + 1, u16::MAX] {
         (0..2 * asked).for_each(|serial| {
-            host.endpoint.on_probe(host.now, host.slot, &lie(size, serial));
+            host.endpoint.on_probe(host.now, host.slot, RailId::FIRST, &lie(size, serial));
         });
     }
     let stranger = Probe { token: Token(8), ..lie(FULL, 0) };
-    host.endpoint.on_probe(host.now, host.slot, &stranger);
+    host.endpoint.on_probe(host.now, host.slot, RailId::FIRST, &stranger);
     assert_eq!(host.path_mtu(), before);
 }
 
@@ -377,12 +383,12 @@ fn a_flood_of_questions_gets_few_answers_and_short_ones() {
     let (kind, qp) = (ProbeKind::Probe, QpId::new(2));
     for serial in 0..10_000 {
         let probe = Probe { kind, qp, token: TOKEN, size: FULL, serial };
-        host.endpoint.on_probe(host.now, host.slot, &probe);
+        host.endpoint.on_probe(host.now, host.slot, RailId::FIRST, &probe);
     }
     let mut answers = Vec::new();
-    while let Some(transmit) = host.endpoint.poll_transmit(host.now, &mut host.paths) {
+    while let Some(transmit) = host.endpoint.poll_transmit(host.now, &mut host.rails) {
         match transmit.body {
-            TransmitBody::Probe(answer, None) => answers.push(answer),
+            TransmitBody::Probe(answer, Egress::Port(_)) => answers.push(answer),
             other => panic!("{other:?}"),
         }
     }
@@ -399,7 +405,7 @@ fn a_queue_pair_with_longer_segments_has_more_searched_for() {
     host.run(RTT);
     let mut qp = QueuePair::new(QpId::new(3), TOKEN, QpConfig::default());
     qp.modify(QpState::Init).unwrap();
-    let slot = host.endpoint.adopt(host.now, qp, remote(16_384), &mut host.paths);
+    let slot = host.endpoint.adopt(host.now, qp, remote(16_384), &mut host.rails);
     assert_eq!(host.endpoint.qp(slot).segment_payload(), Some(MTU));
     host.run(2 * RTT);
     assert_eq!(host.endpoint.qp(slot).segment_payload(), Some(16_384));

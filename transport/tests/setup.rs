@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use braid_transport::{ConnectError, CookieJar, Initiator};
 use braid_wire::{
-    BASE_DATAGRAM, Connect, Crc, Hello, Offer, Packet, QpId, Reject, RejectReason, Setup, Time,
-    Token,
+    BASE_DATAGRAM, Connect, Crc, Hello, Offer, Packet, QpId, Reject, RejectReason, Routing, Setup,
+    Time, Token,
 };
 
 const NONCE: u64 = 0x1234_5678_9ABC_DEF0;
@@ -80,7 +80,7 @@ impl Listener {
             cookie: 0,
             offer: offer(20),
             private_data: b"hi".to_vec(),
-            routing: Vec::new(),
+            routing: Routing::default(),
         })
     }
 }
@@ -193,7 +193,7 @@ fn foreign_nonces_are_ignored() {
         cookie: 0,
         offer: offer(20),
         private_data: Vec::new(),
-        routing: Vec::new(),
+        routing: Routing::default(),
     };
     for reason in [RejectReason::NotListening, RejectReason::Version, RejectReason::Cookie] {
         initiator.on_setup(now, &Setup::Reject(Reject { nonce, reason }));
@@ -257,7 +257,7 @@ fn an_accept_before_the_cookie_is_ignored() {
         cookie: 0,
         offer: offer(20),
         private_data: Vec::new(),
-        routing: Vec::new(),
+        routing: Routing::default(),
     };
     initiator.on_setup(Time::ZERO, &Setup::Accept(accept));
     assert_eq!(initiator.outcome(Time::ZERO), None);
@@ -335,7 +335,7 @@ fn a_late_cookie_is_replaced() {
             cookie: stale,
             offer: offer(10),
             private_data: Vec::new(),
-            routing: Vec::new(),
+            routing: Routing::default(),
         }),
     );
     let reason = RejectReason::Cookie;
@@ -356,7 +356,7 @@ fn nothing_that_answers_an_unproved_packet_is_longer_than_it() {
         cookie: 2,
         offer: offer(10),
         private_data: Vec::new(),
-        routing: Vec::new(),
+        routing: Routing::default(),
     };
     for packet in [hello(64), hello(700), hello(1200), Setup::Connect(forged)] {
         let (mut asked, mut answered) = (Vec::new(), Vec::new());

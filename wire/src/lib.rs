@@ -21,6 +21,7 @@ mod packet;
 mod part;
 mod probe;
 mod psn;
+mod routing;
 mod setup;
 mod time;
 
@@ -29,7 +30,7 @@ pub use check::{Crc, payload_crc};
 pub use control::{CONTROL_LEN, Control, ControlKind, FinalAck};
 pub use data::{AtomicOperands, DATA_HEADER_LEN, DataHeader, MAX_DATA_HEADER_LEN};
 pub use error::DecodeError;
-pub use ids::{MAX_PATHS, PathId, QpId, SOURCE_PORT_BASE, Token};
+pub use ids::{MAX_PATHS, MAX_RAILS, PathId, QpId, RailId, SOURCE_PORT_BASE, Token};
 pub use marks::{MAX_MARKED_PATHS, Marks, PathMarks};
 pub use nic::{
     FRAME_LEN, Frame, FrameKind, MAX_HEADERS, MAX_NIC_QPS, NOTE_LEN, NicAddress, Note, NoteBody,
@@ -40,9 +41,10 @@ pub use packet::Packet;
 pub use part::{PART_HEADER_LEN, PART_LEN, Part};
 pub use probe::{PROBE_LEN, Probe, ProbeKind};
 pub use psn::{PSN_BITS, Psn};
+pub use routing::{MAX_ROUTING_LEN, Routing};
 pub use setup::{
-    BASE_DATAGRAM, Connect, HELLO_LEN, Hello, MAX_PRIVATE_DATA, MAX_ROUTING_LEN, MAX_SETUP_LEN,
-    Offer, Reject, RejectReason, Setup,
+    BASE_DATAGRAM, Connect, HELLO_LEN, Hello, MAX_PRIVATE_DATA, MAX_SETUP_LEN, Offer, Reject,
+    RejectReason, Setup,
 };
 pub use time::Time;
 

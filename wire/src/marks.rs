@@ -48,7 +48,7 @@ impl Marks {
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for PathMarks { path, count } in &self.paths {
-            out.extend_from_slice(&path.get().to_be_bytes());
+            out.extend_from_slice(&path.to_bits().to_be_bytes());
             out.extend_from_slice(&count.to_be_bytes());
         }
     }
@@ -59,8 +59,8 @@ impl Marks {
         let mut before = None;
         for [a, b, c, d] in chunks {
             let (path, count) = (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
-            let known = PathId::new(path);
-            if known.get() != path || before >= Some(path) {
+            let known = PathId::from_bits(path);
+            if known.to_bits() != path || before >= Some(path) {
                 return Err(DecodeError::Field("marked path"));
             }
             before = Some(path);

@@ -11,7 +11,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::ack::strip_check;
 use crate::bth::Bth;
 use crate::check::header_crc;
-use crate::{Crc, DecodeError, Opcode, QpId, Token, VERSION};
+use crate::routing::{MAX_ROUTING_LEN, RAIL_LEN};
+use crate::{Crc, DecodeError, Opcode, QpId, Routing, Token, VERSION};
 
 /// Bytes of the largest datagram (UDP payload) that every path has to carry, either way: RFC 8899's BASE_PLPMTU, and
 /// what QUIC asks of a path (RFC 9000, section 14). The longest set-up packet and the longest acknowledgement fit.
@@ -20,8 +21,6 @@ pub const BASE_DATAGRAM: usize = 1200;
 pub const HELLO_LEN: usize = 64;
 /// Bytes that each side may hand the other with its offer.
 pub const MAX_PRIVATE_DATA: usize = 512;
-/// Bytes of routing information; with the longest private data the packet still fits the least MTU of IPv6.
-pub const MAX_ROUTING_LEN: usize = 512;
 /// Bytes of the longest set-up packet.
 pub const MAX_SETUP_LEN: usize = BASE_DATAGRAM;
 
@@ -72,9 +71,8 @@ pub struct Connect {
     pub offer: Offer,
     /// Up to [`MAX_PRIVATE_DATA`] bytes for the application at the other end.
     pub private_data: Vec<u8>,
-    /// What only the datapaths of the two sides read, up to [`MAX_ROUTING_LEN`] bytes: how the NIC of this side is reached; empty: data
-    /// goes over UDP.
-    pub routing: Vec<u8>,
+    /// How this side is reached beside the address that the packet comes from, in up to [`MAX_ROUTING_LEN`] bytes.
+    pub routing: Routing,
 }
 
 /// What one side tells the other of its queue pair.
@@ -172,14 +170,15 @@ struct RawConnect {
     token: U32,
     psn: U32,
     instance: U64,
-    reserved: [u8; 2],
+    rails: u8,
+    reserved: u8,
     mtu: U16,
     receive_buffer: U32,
     window: U16,
     max_rd_atomic: u8,
     crc: u8,
     private_len: U16,
-    routing_len: U16,
+    nic_len: U16,
 }
 
 fn short(opcode: Opcode, reason: u8, nonce: u64, cookie: u64) -> RawShort {
@@ -260,7 +259,6 @@ impl Setup {
 impl Connect {
     fn encode(&self, opcode: Opcode, out: &mut Vec<u8>) {
         assert!(self.private_data.len() <= MAX_PRIVATE_DATA, "private data is too long");
-        assert!(self.routing.len() <= MAX_ROUTING_LEN, "routing information is too long");
         let offer = &self.offer;
         let raw = RawConnect {
             short: short(opcode, 0, self.nonce, self.cookie),
@@ -268,27 +266,28 @@ impl Connect {
             token: U32::new(offer.token.0),
             psn: U32::new(offer.psn),
             instance: U64::new(offer.instance),
-            reserved: [0; 2],
+            rails: self.routing.rails.len() as u8,
+            reserved: 0,
             mtu: U16::new(offer.mtu),
             receive_buffer: U32::new(offer.receive_buffer),
             window: U16::new(offer.window),
             max_rd_atomic: offer.max_rd_atomic,
             crc: u8::from(offer.crc == Crc::On),
             private_len: U16::new(self.private_data.len() as u16),
-            routing_len: U16::new(self.routing.len() as u16),
+            nic_len: U16::new(self.routing.nic.len() as u16),
         };
         out.extend_from_slice(raw.as_bytes());
         out.extend_from_slice(&self.private_data);
-        out.extend_from_slice(&self.routing);
+        self.routing.encode(out);
     }
 
     fn decode(body: &[u8]) -> Result<Self, DecodeError> {
         let (raw, rest) = RawConnect::ref_from_prefix(body)
             .map_err(|_| DecodeError::Short { have: body.len(), need: size_of::<RawConnect>() })?;
         let private_len = usize::from(raw.private_len.get());
-        let routing_len = usize::from(raw.routing_len.get());
-        let is_long = private_len > MAX_PRIVATE_DATA || routing_len > MAX_ROUTING_LEN;
-        if is_long || rest.len() != private_len + routing_len {
+        let nic_len = usize::from(raw.nic_len.get());
+        let routing_len = nic_len + usize::from(raw.rails) * RAIL_LEN;
+        if private_len > MAX_PRIVATE_DATA || rest.len() != private_len + routing_len {
             return Err(DecodeError::Length);
         }
         let (private, routing) = rest.split_at(private_len);
@@ -297,7 +296,7 @@ impl Connect {
             cookie: raw.short.cookie.get(),
             offer: raw.offer()?,
             private_data: private.to_vec(),
-            routing: routing.to_vec(),
+            routing: Routing::decode(routing, nic_len)?,
         })
     }
 }

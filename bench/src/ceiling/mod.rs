@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use braid::{CcConfig, LossRecovery};
+use braid::{CcConfig, LossRecovery, RailScheme};
 use serde::Serialize;
 
 use self::interleave::{Contestant, interleave};
@@ -269,6 +269,7 @@ fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
         cc: CcConfig::default(),
         loss_recovery: LossRecovery::default(),
         rails: Vec::new(),
+        rail_policy: RailScheme::default(),
         mtu: None,
         crc,
         drop: 0.0,

@@ -63,6 +63,8 @@ fn of_engine(config: &EngineConfig) -> Vec<Named> {
     let crc = json!(format!("{:?}", config.crc).to_lowercase());
     vec![
         ("bind", json!(config.bind.to_string()), Some("--bind, --port")),
+        ("rails", json!(config.rails), Some("--rails")),
+        ("rail_policy", json!(config.rail_policy.name()), Some("--rail-policy")),
         ("progress", progress, Some("--progress")),
         ("paths", json!(config.paths), Some("--paths")),
         ("lb", json!(config.lb.name()), Some("--lb")),

@@ -18,6 +18,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) config: &'a EngineConfig,
     /// Which worker it is for.
     pub(crate) index: usize,
+    /// Which of its rails.
+    pub(crate) rail: usize,
     /// What [`open_device`] has returned.
     pub(crate) device: Option<&'a Arc<Device>>,
     pub(crate) counters: &'a Arc<WorkerCounters>,
@@ -26,10 +28,10 @@ pub(crate) struct Opening<'a> {
 
 /// Opens it.
 pub(crate) fn open(opening: Opening<'_>) -> Result<Box<dyn super::Datapath>, EngineError> {
-    let Opening { config, index, device, counters, signals } = opening;
+    let Opening { config, index, rail, device, counters, signals } = opening;
     // A device has queue pairs for the paths; the sockets carry only what has no path.
     let sockets = if device.is_some() { 0 } else { config.paths };
-    let link = open_link(config, index, sockets)?;
+    let link = open_link(config, index, rail, sockets)?;
     let datagrams = DatagramDatapath::new(link, counters.clone());
     Ok(match device {
         Some(device) => Box::new(VerbsDatapath::open(datagrams, device, config, counters.clone())?),
@@ -50,14 +52,18 @@ pub(crate) fn open_device(config: &EngineConfig) -> Result<Option<Arc<Device>>, 
     Ok(Some(Arc::new(Device::open(options, ip)?)))
 }
 
-/// Each worker has a receiving port of its own; only the first one's is known in advance.
+/// Each worker has a receiving port of its own on each rail; only the first one's on the first is known in advance.
 fn open_link(
     config: &EngineConfig,
     index: usize,
+    rail: usize,
     paths: usize,
 ) -> Result<Box<dyn Link>, EngineError> {
     let mut addr = config.bind;
-    if index > 0 {
+    if rail > 0 {
+        addr.set_ip(config.rails[rail - 1]);
+    }
+    if index > 0 || rail > 0 {
         addr.set_port(0);
     }
     let failed = |source| EngineError::Bind { addr, source };
@@ -67,7 +73,7 @@ fn open_link(
         }
         Datapath::Mem(fabric) => Box::new(MemLink::bind(fabric, addr).map_err(failed)?),
     };
-    let mut link = with_faults(link, config.faults, index)?;
+    let mut link = with_faults(link, config.faults, (rail << 16) + index)?;
     link.open_paths(paths).map_err(|source| EngineError::Paths { count: paths, source })?;
     Ok(link)
 }
@@ -75,11 +81,11 @@ fn open_link(
 fn with_faults(
     link: Box<dyn Link>,
     faults: Faults,
-    index: usize,
+    place: usize,
 ) -> Result<Box<dyn Link>, EngineError> {
     if faults.is_none() {
         return Ok(link);
     }
-    let seed = faults.seed.wrapping_add(index as u64);
+    let seed = faults.seed.wrapping_add(place as u64);
     Ok(Box::new(FaultyLink::new(link, Faults { seed, ..faults })?))
 }

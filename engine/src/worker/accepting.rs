@@ -36,11 +36,11 @@ impl Worker {
     ) -> Result<(), ConnectError> {
         let (ours, routing) = self.offer(index, request.from)?;
         let theirs = &request.connect.offer;
-        let segments = self
+        let (segments, addrs) = self
             .join(index, &request.connect, request.from)
             .map_err(|source| ConnectError::Join { addr: request.from, source })?;
         let remote = Remote { segments, ..Remote::agree(&ours, theirs) };
-        self.bind(self.clock.now(), index, remote, theirs, request.from);
+        self.bind(self.clock.now(), index, remote, theirs, addrs);
         if let Some(entry) = self.qps.at(index) {
             entry.accepted = Some(Accepted::new(request, ours, private_data.to_vec(), routing));
             entry.answer_connect(&mut self.outbox);

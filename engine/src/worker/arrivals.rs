@@ -3,18 +3,19 @@
 use std::net::SocketAddr;
 
 use braid_transport::{
-    Admit, Arrival, Confirmation, Disconnects, Initiators, Landing, QpSlot, Use,
+    Admit, Arrival, Confirmation, Disconnects, Initiators, Landing, NicEpoch, QpSlot, Use,
 };
 use braid_wire::{
     Ack, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, Part, PathId, Probe, QpId,
-    Setup, Time, Token,
+    RailId, Setup, Time, Token,
 };
 
 use super::initiators::Asking;
 use super::listening::Listening;
 use super::outbox::Outbox;
 use super::peers::Peers;
-use super::qps::{QpTable, may_be_from};
+use super::qps::QpTable;
+use super::rails::PeerAddrs;
 use crate::counters::WorkerCounters;
 use crate::datapath::{Arrived, Received};
 use crate::memory::{Checked, place, place_value};
@@ -22,12 +23,14 @@ use crate::memory::{Checked, place, place_value};
 /// The parts of a worker that arriving datagrams touch; all but the datapath.
 pub(crate) struct Arrivals<'a> {
     pub(crate) now: Time,
+    /// The rail of what is being taken.
+    pub(crate) rail: RailId,
     pub(crate) qps: &'a mut QpTable,
     pub(crate) peers: &'a mut Peers,
     pub(crate) listening: &'a mut Listening,
     pub(crate) initiators: &'a mut Initiators<Asking>,
     pub(crate) outbox: &'a mut Outbox,
-    pub(crate) disconnects: &'a mut Disconnects<SocketAddr>,
+    pub(crate) disconnects: &'a mut Disconnects<PeerAddrs>,
     pub(crate) memory: Checked<'a>,
     pub(crate) counters: &'a WorkerCounters,
     /// The datapath has failed.
@@ -35,18 +38,23 @@ pub(crate) struct Arrivals<'a> {
 }
 
 impl Arrivals<'_> {
-    pub(crate) fn take(&mut self, arrived: Arrived<'_>) {
+    /// Something has come by a rail.
+    pub(crate) fn take(&mut self, rail: RailId, arrived: Arrived<'_>) {
+        self.rail = rail;
         match arrived {
             Arrived::Packet(received) => self.packet(&received),
-            Arrived::Placed(path, header) => self.segment(None, path, false, header, None),
+            Arrived::Placed(path, header) => {
+                self.segment(None, path.on(rail), false, header, None);
+            }
             Arrived::Refused => self.counters.refused.add(1),
             Arrived::Routes(map) => {
-                self.peers.use_ways(map);
+                self.peers.use_ways(rail, map);
                 self.counters.ways_learnt.add(1);
             }
             Arrived::Failed => self.has_failed = true,
             Arrived::Epoch(id, epoch) => {
                 if let Some((peer, slot)) = self.place_of(id) {
+                    let epoch = NicEpoch { path: epoch.path.on(rail), ..epoch };
                     self.peers.endpoint_mut(peer).begin_epoch(slot, epoch);
                 }
             }
@@ -65,6 +73,7 @@ impl Arrivals<'_> {
 
     fn packet(&mut self, received: &Received<'_>) {
         let Received { from, path, .. } = *received;
+        let path = path.on(self.rail);
         match Packet::decode(received.bytes) {
             Ok(Packet::Data(header, payload)) => self.data(received, &header, payload),
             Ok(Packet::Ack(ack)) => self.ack(from, &ack),
@@ -78,7 +87,7 @@ impl Arrivals<'_> {
 
     fn data(&mut self, received: &Received<'_>, header: &DataHeader, payload: &[u8]) {
         let Received { from, path, congestion, .. } = *received;
-        self.segment(from, path, congestion, header, Some(payload));
+        self.segment(from, path.on(self.rail), congestion, header, Some(payload));
     }
 
     /// A segment; without `payload`, it is in its place already.
@@ -95,7 +104,7 @@ impl Arrivals<'_> {
         };
         // Without a peer: it has accepted us, and its data has overtaken the ACCEPT. It will be resent.
         let Some((peer, slot)) = entry.bound() else { return };
-        if !entry.is_peer(from) {
+        if !entry.is_peer(from, self.rail) {
             return self.counters.wrong_source.add(1);
         }
         let spoiled = |payload: &[u8]| header.check_payload(payload).is_err();
@@ -116,8 +125,8 @@ impl Arrivals<'_> {
 
     fn ack(&mut self, from: Option<SocketAddr>, ack: &Ack) {
         let Some((peer, slot)) = self.bound(from, ack.qp, ack.token) else { return };
-        if let Some((endpoint, paths, _)) = self.peers.parts(peer) {
-            endpoint.on_ack(self.now, slot, ack, paths);
+        if let Some((endpoint, rails, _)) = self.peers.parts(peer) {
+            endpoint.on_ack(self.now, slot, ack, rails);
         }
     }
 
@@ -133,7 +142,7 @@ impl Arrivals<'_> {
             return None;
         };
         let bound = entry.bound()?;
-        if !entry.is_peer(from) {
+        if !entry.is_peer(from, self.rail) {
             self.counters.wrong_source.add(1);
             return None;
         }
@@ -164,7 +173,7 @@ impl Arrivals<'_> {
     /// elsewhere.
     fn probe(&mut self, from: Option<SocketAddr>, probe: &Probe) {
         if let Some((peer, slot)) = self.bound(from, probe.qp, probe.token) {
-            self.peers.endpoint_mut(peer).on_probe(self.now, slot, probe);
+            self.peers.endpoint_mut(peer).on_probe(self.now, slot, self.rail, probe);
         }
     }
 
@@ -175,12 +184,13 @@ impl Arrivals<'_> {
             ControlKind::Unknown => self.qps.get(control.qp),
             _ => self.qps.addressed(control.qp, control.token),
         };
-        let state = entry.map(|entry| (entry.bound(), entry.shared.id, entry.is_peer(from)));
+        let rail = self.rail;
+        let state = entry.map(|entry| (entry.bound(), entry.shared.id, entry.is_peer(from, rail)));
         match state {
             Some((Some(_), _, false)) => self.counters.wrong_source.add(1),
             Some((Some((peer, slot)), ..)) => {
-                let Some((endpoint, paths, _)) = self.peers.parts(peer) else { return };
-                let known = endpoint.on_control(self.now, slot, control, path, paths);
+                let Some((endpoint, rails, _)) = self.peers.parts(peer) else { return };
+                let known = endpoint.on_control(self.now, slot, control, path, rails);
                 self.counters.refused.add(u64::from(!known));
             }
             // It has been accepted, and the ACCEPT is still to come, or to be repeated. So will this be.
@@ -193,7 +203,8 @@ impl Arrivals<'_> {
     }
 
     fn confirm(&mut self, from: Option<SocketAddr>, confirm: &Control) {
-        match self.disconnects.confirm(confirm, |peer| may_be_from(from, peer)) {
+        let rail = self.rail;
+        match self.disconnects.confirm(confirm, |peer| peer.may_send(from, rail)) {
             Confirmation::Taken => {}
             Confirmation::Unasked => self.counters.unknown_qp.add(1),
             Confirmation::WrongSource => self.counters.wrong_source.add(1),
@@ -201,8 +212,11 @@ impl Arrivals<'_> {
     }
 
     fn setup(&mut self, from: Option<SocketAddr>, setup: &Setup) {
-        // Connections are set up by packets that can be answered.
+        // Connections are set up over the first rail, by packets that can be answered.
         let Some(from) = from else { return self.counters.malformed.add(1) };
+        if self.rail != RailId::FIRST {
+            return self.counters.setup_refused.add(1);
+        }
         match setup {
             Setup::Hello(hello) => {
                 self.listening.on_hello(self.now, from, *hello, self.outbox);
@@ -215,7 +229,7 @@ impl Arrivals<'_> {
                 Use::None => self.counters.setup_refused.add(1),
                 Use::Declined(control) => {
                     self.counters.setup_refused.add(1);
-                    self.outbox.control(from, &control);
+                    self.outbox.control(self.rail, from, &control);
                 }
             },
         }
@@ -227,7 +241,7 @@ impl Arrivals<'_> {
         let answer = self.disconnects.on_stray(self.now, question);
         // Without an address, its sender will ask again from its receiving port.
         if let (Some(answer), Some(from)) = (answer, from) {
-            self.outbox.control(from, &answer);
+            self.outbox.control(self.rail, from, &answer);
         }
     }
 

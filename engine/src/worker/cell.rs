@@ -32,8 +32,8 @@ pub(crate) struct WorkerCell {
     busy_wait: BusyWait,
     signals: Arc<Signals>,
     clock: Clock,
-    /// What becomes readable when something comes: the datapath's descriptors. They live as long as the worker, and that
-    /// as long as this. `None`: the datapath has to be polled.
+    /// What becomes readable when something comes: the descriptors of the rails. They live as long as the worker, and that
+    /// as long as this. `None`: one of them has to be polled.
     ready: Option<Vec<RawFd>>,
 }
 
@@ -47,9 +47,10 @@ pub(crate) struct Control<'a> {
 impl WorkerCell {
     pub(crate) fn new(parts: WorkerParts) -> Self {
         let (signals, clock) = (parts.signals.clone(), parts.clock);
-        let ready = parts.datapath.readiness();
+        let worker = Worker::new(parts);
+        let ready = worker.readiness();
         let ready = ready.map(|fds| fds.iter().map(AsRawFd::as_raw_fd).collect());
-        let worker = Mutex::new(Worker::new(parts));
+        let worker = Mutex::new(worker);
         let (control_waiting, busy_wait) = (AtomicU32::new(0), BusyWait::new(PATIENT_ROUNDS));
         WorkerCell { worker, control_waiting, busy_wait, signals, clock, ready }
     }

@@ -11,6 +11,7 @@ use braid_wire::{QpId, Token};
 use super::Worker;
 use super::initiators::abandon;
 use super::qps::{Place, QpEntry};
+use super::rails::PeerAddrs;
 use crate::engine::PathsTo;
 use crate::qp::QpShared;
 use crate::random;
@@ -28,7 +29,7 @@ impl Worker {
     pub(crate) fn destroy(&mut self, index: usize) -> Option<AttemptId> {
         self.leave_peer(index);
         let mut entry = self.qps.remove(index)?;
-        self.datapath.close(entry.shared.id);
+        self.rails.close(entry.shared.id);
         entry.forget_posts();
         entry.accepted.map(|accepted| accepted.attempt())
     }
@@ -75,7 +76,7 @@ impl Worker {
     pub(crate) fn reset(&mut self, index: usize) -> Option<AttemptId> {
         self.leave_peer(index);
         let entry = self.qps.at(index)?;
-        self.datapath.close(entry.shared.id);
+        self.rails.close(entry.shared.id);
         entry.shared.set_state(QpState::Reset);
         entry.forget_posts();
         if let Place::Unbound(qp) = &mut entry.place {
@@ -97,14 +98,14 @@ impl Worker {
         entry.muted = false;
         let Some((peer, slot)) = entry.bound() else { return };
         let now = self.clock.now();
-        let Some((endpoint, paths, _)) = self.peers.parts(peer) else { return };
+        let Some((endpoint, rails, _)) = self.peers.parts(peer) else { return };
         self.initiators.forget(entry.shared.id);
-        let qp = endpoint.release(now, slot, paths);
+        let qp = endpoint.release(now, slot, rails);
         entry.place = Place::Unbound(Box::new(qp));
-        entry.remote_addr = None;
+        entry.remote_addrs = None;
         let unused = self.peers.remove_if_empty(peer);
         if let Some(addr) = unused {
-            self.datapath.unwatch(addr);
+            self.rails.unwatch(&addr);
         }
     }
 
@@ -114,7 +115,7 @@ impl Worker {
             return;
         };
         if !entry.shared.state().receives() {
-            self.datapath.retire(entry.shared.id);
+            self.rails.retire(entry.shared.id);
         }
     }
 
@@ -126,11 +127,11 @@ impl Worker {
 
     /// Makes sure that nothing refers to a region that is no longer in the table.
     pub(crate) fn forget_memory(&mut self) {
-        self.datapath.forget_memory();
+        self.rails.forget_memory();
     }
 
     pub(crate) fn remote_addr(&mut self, index: usize) -> Option<SocketAddr> {
-        self.qps.at(index)?.remote_addr
+        self.qps.at(index)?.remote_addrs.as_ref().map(PeerAddrs::first)
     }
 
     pub(crate) fn qp_counters(&mut self, index: usize) -> QpCounters {
@@ -143,7 +144,7 @@ impl Worker {
         self.peers.endpoint(peer).qp(slot).ooo_degrees().cloned()
     }
 
-    /// The paths in use, by destination.
+    /// The paths in use, by destination and rail.
     pub(crate) fn path_sets(&self) -> impl Iterator<Item = PathsTo> {
         self.peers.path_sets()
     }
@@ -155,7 +156,8 @@ impl Worker {
 
     pub(crate) fn uses_path_ports(&mut self, index: usize) -> Option<bool> {
         let (peer, _) = self.qps.at(index)?.bound()?;
-        Some(!self.peers.endpoint(peer).paths_are_blocked())
+        let endpoint = self.peers.endpoint(peer);
+        Some(!self.rails.ids().any(|rail| endpoint.paths_are_blocked(rail)))
     }
 
     pub(crate) fn remote(&mut self, index: usize) -> Option<Remote> {

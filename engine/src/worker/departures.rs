@@ -1,15 +1,24 @@
-//! Packets that leave: what the core wants to send, handed to the datapath.
+//! Packets that leave: what the core wants to send, handed to the datapaths of their rails.
 
-use braid_transport::{Endpoint, Placement, Transmit, TransmitBody};
-use braid_wire::{PathId, Time};
+use braid_transport::{Egress, Endpoint, Placement, Transmit, TransmitBody};
+use braid_wire::Time;
 
 use super::Worker;
-use crate::datapath::{Readable, Room, Segment, Via};
+use super::rails::via;
+use crate::datapath::{Readable, Room, Segment};
 
 /// Batches sent before the worker looks at what has arrived: about 1 MiB, or 100 us.
 const BATCHES: usize = 16;
 /// DISCONNECTs sent in one turn.
 const DISCONNECTS: usize = 64;
+
+/// What came of asking a peer for a packet.
+enum Turn {
+    Sent,
+    Nothing,
+    /// None of its rails has room.
+    Held,
+}
 
 impl Worker {
     /// Sends what there is to send, within a budget. Returns whether there was anything that could be sent.
@@ -21,7 +30,7 @@ impl Worker {
         for step in 0..count {
             let index = self.peers.active()[(self.turn + step) % count];
             while batches < BATCHES {
-                match self.datapath.make_room() {
+                match self.rails.make_room() {
                     Room::Open => {}
                     Room::Emptied => {
                         batches += 1;
@@ -29,23 +38,26 @@ impl Worker {
                     }
                     Room::Full => {
                         self.is_full = true;
-                        self.datapath.flush();
+                        self.rails.flush();
                         return worked;
                     }
                 }
-                if !self.transmit_one(now, index) {
-                    self.peers.set_quiet(index);
-                    break;
+                match self.transmit_one(now, index) {
+                    Turn::Sent => worked = true,
+                    Turn::Nothing => {
+                        self.peers.set_quiet(index);
+                        break;
+                    }
+                    Turn::Held => break,
                 }
-                worked = true;
             }
         }
         worked |= self.transmit_disconnects(now);
         if !self.outbox.is_empty() {
-            self.outbox.empty_into(&mut *self.datapath);
+            self.outbox.empty_into(&mut self.rails);
             worked = true;
         }
-        self.is_full = !self.datapath.flush();
+        self.is_full = !self.rails.flush();
         worked
     }
 
@@ -54,21 +66,26 @@ impl Worker {
             let Some(due) = self.disconnects.poll_transmit(now) else { return count > 0 };
             self.scratch.clear();
             due.control.encode(&mut self.scratch);
-            let via = due.path.map_or(Via::Port, Via::Path);
-            self.datapath.send_datagram(due.to, via, &self.scratch);
+            self.rails.send_datagram(&due.to, due.egress, &self.scratch);
         }
         true
     }
 
     /// Takes the next packet of one peer.
-    fn transmit_one(&mut self, now: Time, index: usize) -> bool {
-        let Some((endpoint, paths, to)) = self.peers.parts(index) else { return false };
-        let Some(Transmit { slot, body }) = endpoint.poll_transmit(now, paths) else {
-            return false;
+    fn transmit_one(&mut self, now: Time, index: usize) -> Turn {
+        let Some((endpoint, rails, to)) = self.peers.parts(index) else { return Turn::Nothing };
+        if rails.count() > 1 {
+            rails.hold(self.rails.full());
+        }
+        if self.rails.full().contains_all(rails.live()) {
+            return Turn::Held;
+        }
+        let Some(Transmit { slot, body }) = endpoint.poll_transmit(now, rails) else {
+            return Turn::Nothing;
         };
         let (id, packet) = (endpoint.qp(slot).id(), &mut self.scratch);
         packet.clear();
-        let path = match body {
+        let egress = match body {
             TransmitBody::Segment {
                 header,
                 gather,
@@ -83,45 +100,54 @@ impl Worker {
                 let payload = Readable::check(&gather, (pd, access), self.regions.load());
                 let Some(payload) = payload else {
                     endpoint.unreadable(now, slot, &header);
-                    return true;
+                    return Turn::Sent;
                 };
-                let via = via(endpoint, Some(path));
-                let header = &header;
+                let egress = allowed(endpoint, Egress::Path(path));
+                let (rail, via, header) = (egress.rail(), via(egress), &header);
+                let Some(to) = to.on(rail) else { return Turn::Sent };
                 let segment =
                     Segment { id, header, payload, to, path, via, crc, oversize, placement };
-                let sent = self.datapath.send_segment(now, &segment);
+                let sent = self.rails.of(rail).send_segment(now, &segment);
                 if !sent.is_direct && matches!(placement, Placement::Direct(_)) {
                     endpoint.staged(slot, header);
                 }
                 if sent.is_full {
                     endpoint.pause(slot);
                 }
-                return true;
+                return Turn::Sent;
             }
             TransmitBody::Ack(ack) => {
                 ack.encode(packet);
-                Some(ack.path)
+                Egress::Path(ack.path)
             }
-            TransmitBody::Control(control, path) => {
+            TransmitBody::Control(control, egress) => {
                 control.encode(packet);
-                path
+                egress
             }
-            TransmitBody::Probe(probe, path) => {
+            TransmitBody::Probe(probe, egress) => {
+                let rail = egress.rail();
+                let Some(to) = to.on(rail) else { return Turn::Sent };
                 // What the host knows of the path changes with every ICMP message.
-                if let Ok(datagram) = self.datapath.max_datagram(to) {
-                    endpoint.route_takes(datagram.try_into().unwrap_or(u16::MAX));
+                if let Ok(datagram) = self.rails.of(rail).max_datagram(to) {
+                    endpoint.route_takes(rail, datagram.try_into().unwrap_or(u16::MAX));
                 }
                 probe.encode(packet);
-                self.datapath.send_probe(to, path.map_or(Via::Port, Via::Path), packet);
-                return true;
+                self.rails.of(rail).send_probe(to, via(egress), packet);
+                return Turn::Sent;
             }
         };
-        self.datapath.send_packet(id, to, via(endpoint, path), packet);
-        true
+        let egress = allowed(endpoint, egress);
+        if let Some(to) = to.on(egress.rail()) {
+            self.rails.of(egress.rail()).send_packet(id, to, via(egress), packet);
+        }
+        Turn::Sent
     }
 }
 
-/// By which port a packet leaves that is to take a path; `None`: the receiving port.
-fn via(endpoint: &Endpoint, path: Option<PathId>) -> Via {
-    path.filter(|_| !endpoint.paths_are_blocked()).map_or(Via::Port, Via::Path)
+/// How a packet leaves where the ports of paths may be blocked.
+fn allowed(endpoint: &Endpoint, egress: Egress) -> Egress {
+    match endpoint.paths_are_blocked(egress.rail()) {
+        true => Egress::Port(egress.rail()),
+        false => egress,
+    }
 }

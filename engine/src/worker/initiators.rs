@@ -71,7 +71,7 @@ impl Worker {
         let attempt = self.initiators.get_mut(qp).filter(|attempt| !attempt.is_answered())?;
         match setup {
             Setup::Hello(hello) if is_short(hello.len) => {
-                attempt.driver.reach.on_hello(&*self.datapath, attempt.to, bytes)
+                attempt.driver.reach.on_hello(self.rails.first(), attempt.to, bytes)
             }
             _ => None,
         }
@@ -92,7 +92,7 @@ impl Worker {
                 Err(ConnectError::Rejected { addr, reason })
             }
             Ended::Answered(Err(SetupError::PathMtu)) => {
-                let route = self.datapath.max_datagram(addr).unwrap_or(0);
+                let route = self.rails.first().max_datagram(addr).unwrap_or(0);
                 Err(ConnectError::PathMtu { addr, route })
             }
             Ended::Unreachable(source) => Err(ConnectError::Unreachable { addr, source }),

@@ -1,4 +1,4 @@
-//! A worker: one datapath, the endpoints and queue pairs that use it, and the loop that drives them.
+//! A worker: its rails, the endpoints and queue pairs that use them, and the loop that drives them.
 
 mod accepting;
 mod arrivals;
@@ -11,17 +11,18 @@ mod listening;
 mod outbox;
 mod peers;
 mod qps;
+mod rails;
 mod reachability;
 mod reassembly;
 mod set_up;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use braid_transport::{Disconnects, EventKind, Initiators};
-use braid_wire::{QpId, Time};
+use braid_wire::{QpId, RailId, Time};
 
 use self::arrivals::Arrivals;
 use self::initiators::Asking;
@@ -29,6 +30,7 @@ use self::listening::Listening;
 use self::outbox::Outbox;
 use self::peers::Peers;
 use self::qps::QpTable;
+use self::rails::{LocalRails, PeerAddrs};
 use crate::clock::Clock;
 use crate::counters::WorkerCounters;
 use crate::datapath::{Caps, Datapath, Taken};
@@ -46,7 +48,7 @@ const BATCHES: usize = 4;
 
 /// Everything that one thread at a time owns. Whoever holds the lock of its [`WorkerCell`] runs it.
 pub(crate) struct Worker {
-    datapath: Box<dyn Datapath>,
+    rails: LocalRails,
     caps: Caps,
     clock: Clock,
     plan: SetUpPlan,
@@ -59,12 +61,12 @@ pub(crate) struct Worker {
     initiators: Initiators<Asking>,
     outbox: Outbox,
     /// Queue pairs that have ended, by where their peers receive.
-    disconnects: Disconnects<SocketAddr>,
+    disconnects: Disconnects<PeerAddrs>,
     /// Where short packets are encoded.
     scratch: Vec<u8>,
     /// Which peer sends first.
     turn: usize,
-    /// The datapath could not take all that there was to send.
+    /// A datapath could not take all that there was to send.
     is_full: bool,
     /// How often it has been run.
     rounds: u64,
@@ -72,7 +74,8 @@ pub(crate) struct Worker {
 
 /// What a worker is made of.
 pub(crate) struct WorkerParts {
-    pub(crate) datapath: Box<dyn Datapath>,
+    /// By rail; at least one.
+    pub(crate) rails: Vec<Box<dyn Datapath>>,
     pub(crate) clock: Clock,
     pub(crate) plan: SetUpPlan,
     pub(crate) paths: PathPlan,
@@ -83,10 +86,11 @@ pub(crate) struct WorkerParts {
 
 impl Worker {
     pub(crate) fn new(parts: WorkerParts) -> Self {
+        let rails = LocalRails::new(parts.rails);
         Worker {
             rounds: 0,
-            caps: parts.datapath.caps(),
-            datapath: parts.datapath,
+            caps: rails.caps(),
+            rails,
             clock: parts.clock,
             plan: parts.plan,
             signals: parts.signals,
@@ -141,7 +145,7 @@ impl Worker {
 
     /// Makes what the datapath has lost known to the counters.
     pub(crate) fn publish_losses(&self) {
-        let losses = self.datapath.losses();
+        let losses = self.rails.losses();
         self.counters.overflowed.set(losses.overflowed);
         self.counters.unreachable.set(losses.unreachable);
         self.counters.injected.set(losses.injected);
@@ -152,7 +156,7 @@ impl Worker {
         if !self.outbox.is_empty() {
             return Some(Time::ZERO);
         }
-        let due = self.datapath.next_due().map(|due| self.clock.time_of(due));
+        let due = self.rails.next_due().map(|due| self.clock.time_of(due));
         let timeouts = [
             self.peers.next_timeout(!self.is_full),
             self.initiators.next_timeout(),
@@ -161,17 +165,22 @@ impl Worker {
         timeouts.into_iter().flatten().chain(due).min()
     }
 
+    /// Descriptors that become readable when something comes; `None`: it has to be polled.
+    pub(crate) fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        self.rails.readiness()
+    }
+
     /// Sees to it that whatever comes from now on makes a descriptor readable. Returns whether there was something to do
     /// after all: what came before wakes nobody.
     pub(crate) fn prepare_sleep(&mut self) -> bool {
-        self.datapath.arm() && self.progress()
+        self.rails.arm() && self.progress()
     }
 
     /// The datapath has failed: so does every queue pair, and whatever is outstanding with it.
     fn fail_all(&mut self, now: Time) {
         let all: Vec<QpId> = self.qps.iter().map(|entry| entry.shared.id).collect();
         for id in all {
-            self.datapath.retire(id);
+            self.rails.retire(id);
             if let Some(entry) = self.qps.get(id) {
                 entry.enter_error(now, &mut self.peers);
                 entry.check_attempt(&mut self.initiators);
@@ -209,6 +218,7 @@ impl Worker {
             let regions = self.regions.load();
             let mut arrivals = Arrivals {
                 now,
+                rail: RailId::FIRST,
                 qps: &mut self.qps,
                 peers: &mut self.peers,
                 listening: &mut self.listening,
@@ -219,7 +229,8 @@ impl Worker {
                 counters: &self.counters,
                 has_failed: false,
             };
-            let taken = self.datapath.receive(now, regions, &mut |arrived| arrivals.take(arrived));
+            let taken =
+                self.rails.receive(now, regions, &mut |rail, arrived| arrivals.take(rail, arrived));
             let Taken { packets, is_more } = taken.unwrap_or_else(|error| {
                 tracing::warn!(%error, "receiving failed");
                 Taken::default()
@@ -253,7 +264,7 @@ impl Worker {
             let index = self.peers.active()[step];
             let Some((endpoint, to)) = self.peers.teller(index) else { continue };
             while let Some(disconnect) = endpoint.poll_disconnect() {
-                self.disconnects.insert(self.clock.now(), to, disconnect);
+                self.disconnects.insert(self.clock.now(), to.clone(), disconnect);
             }
             while let Some(event) = endpoint.poll_event() {
                 let state = endpoint.qp(event.slot).state();
@@ -263,7 +274,7 @@ impl Worker {
                 }
                 // Before the completions that follow from it: nothing lands after those.
                 if !state.receives() {
-                    self.datapath.retire(event.qp);
+                    self.rails.retire(event.qp);
                 }
                 if let Some(entry) = self.qps.get(event.qp) {
                     entry.shared.set_state(state);

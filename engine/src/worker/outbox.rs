@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
-use braid_wire::{CONTROL_LEN, Control, HELLO_LEN, Setup};
+use braid_wire::{CONTROL_LEN, Control, HELLO_LEN, RailId, Setup};
 
-use crate::datapath::{Datapath, Via};
+use super::rails::LocalRails;
+use crate::datapath::Via;
 
 /// Bytes of packets that may wait; more are dropped, their senders ask again.
 const MAX_BYTES: usize = 64 << 10;
@@ -18,6 +19,7 @@ pub(crate) struct Outbox {
 
 #[derive(Clone, Copy)]
 struct Packet {
+    rail: RailId,
     to: SocketAddr,
     len: usize,
     /// It may be longer than what the path carries.
@@ -25,9 +27,9 @@ struct Packet {
 }
 
 impl Outbox {
-    /// Adds a packet, unless much is waiting already.
+    /// Adds a packet for the first rail, unless much is waiting already.
     pub(crate) fn send(&mut self, to: SocketAddr, bytes: &[u8]) {
-        self.add(to, bytes, false);
+        self.add(RailId::FIRST, to, bytes, false);
     }
 
     /// Adds the answer to a set-up packet, unless much is waiting already.
@@ -37,31 +39,32 @@ impl Outbox {
         self.send(to, &bytes);
     }
 
-    /// Adds a control packet, unless much is waiting already.
-    pub(crate) fn control(&mut self, to: SocketAddr, control: &Control) {
+    /// Adds a control packet for this rail, unless much is waiting already.
+    pub(crate) fn control(&mut self, rail: RailId, to: SocketAddr, control: &Control) {
         let mut bytes = Vec::with_capacity(CONTROL_LEN);
         control.encode(&mut bytes);
-        self.send(to, &bytes);
+        self.add(rail, to, &bytes, false);
     }
 
     /// Adds a packet that may be too long for its path, unless much is waiting already.
     pub(crate) fn probe(&mut self, to: SocketAddr, bytes: &[u8]) {
-        self.add(to, bytes, true);
+        self.add(RailId::FIRST, to, bytes, true);
     }
 
-    fn add(&mut self, to: SocketAddr, bytes: &[u8], is_probe: bool) {
+    fn add(&mut self, rail: RailId, to: SocketAddr, bytes: &[u8], is_probe: bool) {
         let len = bytes.len();
         if self.bytes.len() + len <= MAX_BYTES {
-            self.packets.push(Packet { to, len, is_probe });
+            self.packets.push(Packet { rail, to, len, is_probe });
             self.bytes.extend_from_slice(bytes);
         }
     }
 
-    /// Hands everything to the datapath.
-    pub(crate) fn empty_into(&mut self, datapath: &mut dyn Datapath) {
+    /// Hands everything to the datapaths.
+    pub(crate) fn empty_into(&mut self, rails: &mut LocalRails) {
         let mut rest = &self.bytes[..];
         for packet in &self.packets {
             let (bytes, later) = rest.split_at(packet.len);
+            let datapath = rails.of(packet.rail);
             match packet.is_probe {
                 false => datapath.send_datagram(packet.to, Via::Port, bytes),
                 true => datapath.send_probe(packet.to, Via::Port, bytes),

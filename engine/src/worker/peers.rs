@@ -1,27 +1,31 @@
-//! A worker's peers: their endpoints, and the path sets that lead to them.
+//! A worker's peers: their endpoints, and the rails that lead to them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 
-use braid_lb::{LbPolicy, PathSet};
+use braid_lb::{LbPolicy, PathSet, RailScheme, Rails};
 use braid_transport::{Endpoint, EndpointConfig};
-use braid_wire::{PathId, Time};
+use braid_wire::{PathId, RailId, Time};
 
+use super::rails::PeerAddrs;
 use crate::discovery::PathMap;
 use crate::engine::PathsTo;
+use crate::random;
 
 /// How paths to a peer are made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathPlan {
     pub(crate) policy: LbPolicy,
+    pub(crate) rail_policy: RailScheme,
+    /// On each rail.
     pub(crate) count: usize,
     pub(crate) seed: u64,
-    /// Ways depend on the peer's port too, so each port of a peer has a path set of its own.
+    /// Ways depend on the peer's port too, so each port of a peer has rails of its own.
     pub(crate) discover: bool,
 }
 
-/// Endpoints by index. An endpoint exists as long as it has queue pairs, a path set as long as it
-/// has endpoints.
+/// Endpoints by index. An endpoint exists as long as it has queue pairs, the rails to a destination as long as it has
+/// endpoints.
 ///
 /// A turn of the worker costs what is *active*: peers whose endpoints were touched since they last had nothing to send. The
 /// others cost nothing until their timers run out.
@@ -33,18 +37,18 @@ pub(crate) struct Peers {
     peers: Vec<Option<Peer>>,
     names: HashMap<Name, usize>,
     free: Vec<usize>,
-    path_sets: Vec<SharedPaths>,
+    shared: Vec<SharedRails>,
     active: Vec<usize>,
     timers: BTreeSet<(Time, usize)>,
 }
 
-/// A restarted peer is another one, even at the same address.
-type Name = (u64, SocketAddr);
+/// A restarted peer is another one, even at the same addresses.
+type Name = (u64, PeerAddrs);
 
 struct Peer {
     name: Name,
     endpoint: Endpoint,
-    paths: usize,
+    rails: usize,
     is_active: bool,
     /// It has had nothing to send, and was not touched since.
     is_quiet: bool,
@@ -52,18 +56,31 @@ struct Peer {
     due: Option<Time>,
 }
 
-/// The paths to one host, whatever engines and ports it has, or to one port of it.
-struct SharedPaths {
-    /// With its scope: on another link the same link-local address is another host. Port 0: all.
-    to: SocketAddr,
-    set: PathSet,
+/// The rails to one host, whatever engines and ports it has, or to one port of it.
+struct SharedRails {
+    /// By rail, with its scope: on another link the same link-local address is another host. Port 0: all.
+    to: Vec<SocketAddr>,
+    rails: Rails,
     users: usize,
 }
 
-impl SharedPaths {
+impl SharedRails {
     /// Whether they are in use, and for this.
-    fn lead_to(&self, to: SocketAddr) -> bool {
+    fn lead_to(&self, to: &[SocketAddr]) -> bool {
         self.users > 0 && self.to == to
+    }
+}
+
+impl PathPlan {
+    /// So many rails, for the destination of this index.
+    fn rails(&self, destination: u64, count: usize) -> Rails {
+        let paths = |rail: usize| {
+            let seed = self.seed.wrapping_add(destination).wrapping_add((rail as u64) << 24);
+            PathSet::new(self.policy, self.count, seed)
+                .expect("the number of paths was checked when the engine was made")
+        };
+        let further = (1..count).map(|rail| (paths(rail), random::number() as u32));
+        Rails::new(self.rail_policy, paths(0), further)
     }
 }
 
@@ -74,29 +91,34 @@ impl Peers {
             peers: Vec::new(),
             names: HashMap::new(),
             free: Vec::new(),
-            path_sets: Vec::new(),
+            shared: Vec::new(),
             active: Vec::new(),
             timers: BTreeSet::new(),
         }
     }
 
-    /// The peer of this instance at this address; made if there is none.
+    /// The peer of this instance at these addresses; made if there is none.
     pub(crate) fn find_or_make(
         &mut self,
         now: Time,
         instance: u64,
-        addr: SocketAddr,
+        addrs: &PeerAddrs,
         config: EndpointConfig,
     ) -> usize {
-        let name = (instance, addr);
+        let name = (instance, addrs.clone());
         if let Some(index) = self.names.get(&name) {
             return *index;
         }
-        let mut all_ports = addr;
-        all_ports.set_port(0);
-        let paths = self.paths_to(if self.plan.discover { addr } else { all_ports });
+        let rails = self.rails_to(addrs);
         let endpoint = Endpoint::new(now, config);
-        let peer = Peer { name, endpoint, paths, is_active: false, is_quiet: false, due: None };
+        let peer = Peer {
+            name: name.clone(),
+            endpoint,
+            rails,
+            is_active: false,
+            is_quiet: false,
+            due: None,
+        };
         let index = self.free.pop().unwrap_or(self.peers.len());
         if index == self.peers.len() {
             self.peers.push(None);
@@ -106,27 +128,29 @@ impl Peers {
         index
     }
 
-    fn paths_to(&mut self, to: SocketAddr) -> usize {
-        let known = self.path_sets.iter().position(|paths| paths.lead_to(to));
-        let index = known.or_else(|| self.path_sets.iter().position(|paths| paths.users == 0));
-        let index = index.unwrap_or(self.path_sets.len());
+    fn rails_to(&mut self, addrs: &PeerAddrs) -> usize {
+        let mut to: Vec<SocketAddr> = addrs.iter().collect();
+        if !self.plan.discover {
+            to.iter_mut().for_each(|addr| addr.set_port(0));
+        }
+        let known = self.shared.iter().position(|rails| rails.lead_to(&to));
+        let index = known.or_else(|| self.shared.iter().position(|rails| rails.users == 0));
+        let index = index.unwrap_or(self.shared.len());
         if known.is_none() {
-            let seed = self.plan.seed.wrapping_add(index as u64);
-            let set = PathSet::new(self.plan.policy, self.plan.count, seed)
-                .expect("the number of paths was checked when the engine was made");
-            let fresh = SharedPaths { to, set, users: 0 };
-            match self.path_sets.get_mut(index) {
+            let rails = self.plan.rails(index as u64, to.len());
+            let fresh = SharedRails { to, rails, users: 0 };
+            match self.shared.get_mut(index) {
                 Some(slot) => *slot = fresh,
-                None => self.path_sets.push(fresh),
+                None => self.shared.push(fresh),
             }
         }
-        self.path_sets[index].users += 1;
+        self.shared[index].users += 1;
         index
     }
 
-    /// Removes the peer if it has no queue pairs left. Returns its address if nothing else uses the
-    /// paths to it.
-    pub(crate) fn remove_if_empty(&mut self, index: usize) -> Option<SocketAddr> {
+    /// Removes the peer if it has no queue pairs left. Returns its addresses if nothing else uses the
+    /// rails to it.
+    pub(crate) fn remove_if_empty(&mut self, index: usize) -> Option<PeerAddrs> {
         let peer = self.peers[index].take_if(|peer| peer.endpoint.is_empty())?;
         self.names.remove(&peer.name);
         self.free.push(index);
@@ -134,19 +158,22 @@ impl Peers {
         if peer.is_active {
             self.active.retain(|active| *active != index);
         }
-        let paths = &mut self.path_sets[peer.paths];
-        paths.users -= 1;
-        (paths.users == 0).then_some(peer.name.1)
+        let rails = &mut self.shared[peer.rails];
+        rails.users -= 1;
+        (rails.users == 0).then_some(peer.name.1)
     }
 
     /// Spreads what goes to `map.to` evenly over the ways that were found.
-    pub(crate) fn use_ways(&mut self, map: &PathMap) {
-        let known = self.path_sets.iter_mut().find(|paths| paths.lead_to(map.to));
-        let Some(paths) = known else { return };
+    pub(crate) fn use_ways(&mut self, rail: RailId, map: &PathMap) {
         let plain = || (0..self.plan.count as u16).map(PathId::new).collect();
-        let chosen = map.balanced(self.plan.count).unwrap_or_else(plain);
-        if let Err(error) = paths.set.use_paths(&chosen) {
-            tracing::warn!(to = %map.to, %error, "the ways that were found cannot be used");
+        let chosen: Vec<PathId> = map.balanced(self.plan.count).unwrap_or_else(plain);
+        for shared in self.shared.iter_mut().filter(|shared| shared.users > 0) {
+            if shared.to.get(rail.get()) != Some(&map.to) {
+                continue;
+            }
+            if let Err(error) = shared.rails.use_paths(rail, &chosen) {
+                tracing::warn!(to = %map.to, %error, "the ways that were found cannot be used");
+            }
         }
     }
 
@@ -159,10 +186,10 @@ impl Peers {
     pub(crate) fn parts(
         &mut self,
         index: usize,
-    ) -> Option<(&mut Endpoint, &mut PathSet, SocketAddr)> {
+    ) -> Option<(&mut Endpoint, &mut Rails, &PeerAddrs)> {
         let peer = self.peers[index].as_mut()?;
         peer.touch(index, &mut self.active);
-        Some((&mut peer.endpoint, &mut self.path_sets[peer.paths].set, peer.name.1))
+        Some((&mut peer.endpoint, &mut self.shared[peer.rails].rails, &peer.name.1))
     }
 
     /// An active peer has nothing to send.
@@ -171,18 +198,18 @@ impl Peers {
     }
 
     /// An endpoint to ask what it has to tell, which makes nobody active.
-    pub(crate) fn teller(&mut self, index: usize) -> Option<(&mut Endpoint, SocketAddr)> {
-        self.peers[index].as_mut().map(|peer| (&mut peer.endpoint, peer.name.1))
+    pub(crate) fn teller(&mut self, index: usize) -> Option<(&mut Endpoint, &PeerAddrs)> {
+        self.peers[index].as_mut().map(|peer| (&mut peer.endpoint, &peer.name.1))
     }
 
     /// The end of a turn: who has nothing to send, and was not touched since, is active no more.
     pub(crate) fn end_turn(&mut self) {
-        let Peers { peers, path_sets, active, timers, .. } = self;
+        let Peers { peers, shared, active, timers, .. } = self;
         active.retain(|index| {
             let Some(peer) = peers[*index].as_mut() else { return false };
             peer.is_active = !peer.is_quiet;
             if peer.is_quiet {
-                peer.file(*index, &path_sets[peer.paths].set, timers);
+                peer.file(*index, &shared[peer.rails].rails, timers);
             }
             peer.is_active
         });
@@ -202,11 +229,11 @@ impl Peers {
     /// Tells an active peer that time has passed, if that is due. Returns whether it was.
     pub(crate) fn run_timer(&mut self, now: Time, index: usize) -> bool {
         let Some(peer) = &mut self.peers[index] else { return false };
-        let paths = &mut self.path_sets[peer.paths].set;
-        let is_due = peer.endpoint.next_timeout(paths).is_some_and(|at| at <= now);
+        let rails = &mut self.shared[peer.rails].rails;
+        let is_due = peer.endpoint.next_timeout(rails).is_some_and(|at| at <= now);
         if is_due {
             peer.is_quiet = false;
-            peer.endpoint.on_timeout(now, paths);
+            peer.endpoint.on_timeout(now, rails);
         }
         is_due
     }
@@ -222,10 +249,15 @@ impl Peers {
         &mut peer.endpoint
     }
 
-    /// The paths in use, by destination.
+    /// The paths in use, by destination and rail.
     pub(crate) fn path_sets(&self) -> impl Iterator<Item = PathsTo> {
-        let used = self.path_sets.iter().filter(|paths| paths.users > 0);
-        used.map(|paths| PathsTo { ip: paths.to.ip(), paths: paths.set.paths().collect() })
+        let used = self.shared.iter().filter(|shared| shared.users > 0);
+        used.flat_map(|SharedRails { to, rails, .. }| {
+            to.iter().enumerate().map(|(rail, addr)| {
+                let of_rail = rails.paths().filter(|report| report.path.rail().get() == rail);
+                PathsTo { ip: addr.ip(), rail, paths: of_rail.collect() }
+            })
+        })
     }
 
     /// When the first of them has something to do although nothing arrives: those that are active at once, if they `can_send`.
@@ -247,8 +279,8 @@ impl Peer {
     }
 
     /// Files it under its next time-out. One that is filed earlier stays there: most time-outs are put off again and again.
-    fn file(&mut self, index: usize, paths: &PathSet, timers: &mut BTreeSet<(Time, usize)>) {
-        let Some(next) = self.endpoint.next_timeout(paths) else { return };
+    fn file(&mut self, index: usize, rails: &Rails, timers: &mut BTreeSet<(Time, usize)>) {
+        let Some(next) = self.endpoint.next_timeout(rails) else { return };
         if self.due.is_none_or(|due| next < due) {
             self.due.map(|due| timers.remove(&(due, index)));
             timers.insert((next, index));
@@ -265,12 +297,19 @@ mod tests {
     use super::*;
 
     fn peers_of(addresses: &[&str]) -> Peers {
-        let plan = PathPlan { policy: LbPolicy::default(), count: 4, seed: 1, discover: false };
+        let plan = PathPlan {
+            policy: LbPolicy::default(),
+            rail_policy: RailScheme::default(),
+            count: 4,
+            seed: 1,
+            discover: false,
+        };
         let mut peers = Peers::new(plan);
         let config = EndpointConfig::default();
         for (index, addr) in addresses.iter().enumerate() {
             let instance = index as u64;
-            peers.find_or_make(Time::ZERO, instance, addr.parse().unwrap(), config);
+            let addr: SocketAddr = addr.parse().unwrap();
+            peers.find_or_make(Time::ZERO, instance, &addr.into(), config);
         }
         peers
     }
@@ -278,10 +317,10 @@ mod tests {
     /// Gives a peer a queue pair.
     fn adopt(peers: &mut Peers, index: usize, at: Time) {
         let mut qp = QueuePair::new(QpId::new(index as u32 + 1), Token(1), QpConfig::default());
-        let (endpoint, paths, _) = peers.parts(index).expect("it was made");
+        let (endpoint, rails, _) = peers.parts(index).expect("it was made");
         let terms = OfferTerms { instance: 1, mtu: 1024, receive_buffer: 0, crc: Crc::On };
         let offer = qp.offer(Token(1), 0, &terms).expect("it is in RESET");
-        endpoint.adopt(at, qp, Remote::agree(&offer, &offer), paths);
+        endpoint.adopt(at, qp, Remote::agree(&offer, &offer), rails);
     }
 
     /// A turn in which nobody has anything to send.
@@ -329,9 +368,9 @@ mod tests {
         let mut peers = peers_of(&["10.0.0.1:1", "10.0.0.2:1"]);
         peers.endpoint_mut(0);
         let gone = peers.remove_if_empty(0).expect("nobody else goes there");
-        assert_eq!((gone, peers.active().len()), ("10.0.0.1:1".parse().unwrap(), 0));
+        assert_eq!((gone.first(), peers.active().len()), ("10.0.0.1:1".parse().unwrap(), 0));
         let config = EndpointConfig::default();
-        let again = peers.find_or_make(Time::ZERO, 7, gone, config);
-        assert_eq!((again, peers.find_or_make(Time::ZERO, 7, gone, config)), (0, 0));
+        let again = peers.find_or_make(Time::ZERO, 7, &gone, config);
+        assert_eq!((again, peers.find_or_make(Time::ZERO, 7, &gone, config)), (0, 0));
     }
 }

@@ -8,9 +8,10 @@ use braid_transport::{
     Accepted, Completion, PostError, QpCounters, QpSlot, QpState, QueuePair, RecvWr, Remote,
     SendWr, Status,
 };
-use braid_wire::{Crc, Part, QpId, Time, Token};
+use braid_wire::{Crc, Part, QpId, RailId, Time, Token};
 
 use super::peers::Peers;
+use super::rails::PeerAddrs;
 use super::reassembly::Reassembly;
 use crate::cq::CqShared;
 use crate::qp::{Asked, QpShared};
@@ -32,8 +33,8 @@ pub(crate) struct QpEntry {
     pub(crate) token: Token,
     /// Whether payloads of this connection carry a check.
     pub(crate) crc: Crc,
-    /// The other end, once connected.
-    pub(crate) remote_addr: Option<SocketAddr>,
+    /// Where the other end receives, once connected.
+    pub(crate) remote_addrs: Option<PeerAddrs>,
     /// What it was accepted for.
     pub(crate) accepted: Option<Accepted>,
     sends: VecDeque<Outstanding>,
@@ -119,7 +120,7 @@ impl QpEntry {
             place: Place::Unbound(Box::new(qp)),
             shared,
             crc: Crc::On,
-            remote_addr: None,
+            remote_addrs: None,
             accepted: None,
             sends: VecDeque::new(),
             recvs: 0,
@@ -135,9 +136,9 @@ impl QpEntry {
         }
     }
 
-    /// Whether a packet from there may be its peer's.
-    pub(crate) fn is_peer(&self, from: Option<SocketAddr>) -> bool {
-        from.is_none() || self.remote_addr.is_some_and(|addr| may_be_from(from, addr))
+    /// Whether a packet that has come by this rail from there may be its peer's.
+    pub(crate) fn is_peer(&self, from: Option<SocketAddr>, rail: RailId) -> bool {
+        self.remote_addrs.as_ref().is_some_and(|addrs| addrs.may_send(from, rail))
     }
 
     pub(crate) fn counters(&self, peers: &Peers) -> QpCounters {
@@ -274,10 +275,4 @@ impl QpEntry {
             self.retire(&outstanding);
         }
     }
-}
-
-/// Whether a packet from there may be of who receives at `addr`: any port of the host will do, it is that of a path. Where
-/// the datapath cannot tell the source, the token alone has to do.
-pub(crate) fn may_be_from(from: Option<SocketAddr>, addr: SocketAddr) -> bool {
-    from.is_none_or(|from| from.ip() == addr.ip())
 }

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use braid_transport::{Attempt, EndpointConfig, Initiator, OfferTerms, QueuePair, Remote, decline};
-use braid_wire::{BASE_DATAGRAM, Connect, Crc, DATA_HEADER_LEN, Offer, QpId, Time, Token};
+use braid_wire::{
+    BASE_DATAGRAM, Connect, Crc, DATA_HEADER_LEN, Offer, QpId, RailId, Routing, Time, Token,
+};
 
 use super::Worker;
 use super::initiators::Asking;
 use super::qps::{Place, index_of};
+use super::rails::PeerAddrs;
 use super::reachability::Reachability;
 use crate::connect::{ConnectError, Outcome};
 use crate::datapath::{JoinError, Owner, Partner};
@@ -59,22 +62,22 @@ impl Worker {
     ) -> Result<Vec<u8>, ConnectError> {
         let (index, from) = (index_of(attempt.ours.qp), attempt.accepted_from);
         let joined = self.join(index, &accept, from);
-        let segments = joined.map_err(|source| {
-            self.outbox.control(from, &decline(&accept.offer));
+        let (segments, addrs) = joined.map_err(|source| {
+            self.outbox.control(RailId::FIRST, from, &decline(&accept.offer));
             ConnectError::Join { addr: attempt.to, source }
         })?;
         let remote = Remote { segments, ..Remote::agree(&attempt.ours, &accept.offer) };
-        self.bind(now, index, remote, &accept.offer, from);
+        self.bind(now, index, remote, &accept.offer, addrs);
         self.initiators.connected(attempt);
         Ok(accept.private_data)
     }
 
-    /// Our offer for a connection with `with`, and what its datapath has to know of ours.
+    /// Our offer for a connection with `with`, and how it reaches us.
     pub(super) fn offer(
         &mut self,
         index: usize,
         with: SocketAddr,
-    ) -> Result<(Offer, Vec<u8>), ConnectError> {
+    ) -> Result<(Offer, Routing), ConnectError> {
         let terms = OfferTerms {
             instance: self.plan.instance,
             mtu: self.mtu_towards(with)?,
@@ -95,27 +98,29 @@ impl Worker {
         let config = qp.config();
         let (pd, access) = (config.pd, config.access);
         let owner = Owner { id: offer.qp, token: offer.token, pd, access };
-        let opened = self.datapath.open(owner);
+        let opened = self.rails.open(owner);
         let routing = opened.map_err(|source| ConnectError::Join { addr: with, source })?;
         Ok((offer, routing))
     }
 
-    /// Joins our datapath with the peer's. Returns how many segments may be in flight.
+    /// Joins our rails with the peer's. Returns how many segments may be in flight, and where the peer receives.
     pub(super) fn join(
         &mut self,
         index: usize,
         theirs: &Connect,
         from: SocketAddr,
-    ) -> Result<u32, JoinError> {
-        let Some(entry) = self.qps.at(index) else { return Ok(u32::MAX) };
+    ) -> Result<(u32, PeerAddrs), JoinError> {
+        let addrs = PeerAddrs::agree(from, &theirs.routing.rails, &self.rails.addrs());
+        let Some(entry) = self.qps.at(index) else { return Ok((u32::MAX, addrs)) };
         let Offer { qp: id, token, .. } = theirs.offer;
         let partner = Partner { id, token, ip: from.ip() };
-        self.datapath.join(entry.shared.id, partner, &theirs.routing)
+        let segments = self.rails.join(entry.shared.id, partner, &theirs.routing.nic, &addrs)?;
+        Ok((segments, addrs))
     }
 
     fn mtu_towards(&self, to: SocketAddr) -> Result<u16, ConnectError> {
         let unreachable = |source| ConnectError::Unreachable { addr: to, source };
-        let packet = self.datapath.max_packet(to).map_err(unreachable)?;
+        let packet = self.rails.first().max_packet(to).map_err(unreachable)?;
         if packet < BASE_DATAGRAM {
             return Err(ConnectError::PathMtu { addr: to, route: packet });
         }
@@ -125,15 +130,15 @@ impl Worker {
         Ok(whole_words as u16)
     }
 
-    /// Puts a queue pair into the endpoint of its peer: RTS. Everything goes to `addr`, where the peer's set-up packets
-    /// came from, and where it has proved to receive.
+    /// Puts a queue pair into the endpoint of its peer: RTS. Everything goes to the first of `addrs`, where the peer's set-up
+    /// packets came from, and where it has proved to receive, until it has proved that it receives at the others.
     pub(super) fn bind(
         &mut self,
         now: Time,
         index: usize,
         remote: Remote,
         theirs: &Offer,
-        addr: SocketAddr,
+        addrs: PeerAddrs,
     ) {
         let config = EndpointConfig {
             train_segments: self.caps.batch_segments,
@@ -146,21 +151,22 @@ impl Worker {
             direct: self.caps.direct,
             withholding_key: Some(self.plan.withholding_key),
         };
-        let peer = self.peers.find_or_make(now, theirs.instance, addr, config);
-        self.datapath.watch(addr);
+        let peer = self.peers.find_or_make(now, theirs.instance, &addrs, config);
+        self.rails.watch(&addrs);
         let Some(entry) = self.qps.at(index) else { return };
-        let Some((endpoint, paths, _)) = self.peers.parts(peer) else { return };
+        let Some((endpoint, rails, _)) = self.peers.parts(peer) else { return };
         let vacant = QueuePair::new(QpId::default(), Token::default(), Default::default());
         let unbound = Place::Unbound(Box::new(vacant));
         let Place::Unbound(qp) = std::mem::replace(&mut entry.place, unbound) else {
             unreachable!("only an unconnected queue pair makes or takes an offer");
         };
-        let slot = endpoint.adopt(now, *qp, remote, paths);
+        let slot = endpoint.adopt(now, *qp, remote, rails);
         entry.place = Place::Bound { peer, slot };
         entry.crc = remote.crc;
-        entry.remote_addr = Some(addr);
+        let (addr, rails) = (addrs.first(), addrs.len());
+        entry.remote_addrs = Some(addrs);
         entry.mirror_state(&self.peers);
-        tracing::info!(qp = %entry.shared.id, %addr, remote = %theirs.qp, mtu = remote.mtu, "connected");
+        tracing::info!(qp = %entry.shared.id, %addr, remote = %theirs.qp, mtu = remote.mtu, rails, "connected");
         let id = entry.shared.id;
         self.qps.forget_parts(id);
     }

@@ -27,32 +27,22 @@ const LEN: usize = 256 << 10;
 
 /// Another datapath, which is full for one connection after each of its segments, for as long as it is `shut`.
 struct Full {
-    inner: Option<Box<dyn Datapath>>,
+    inner: Box<dyn Datapath>,
     id: QpId,
     shut: Arc<AtomicBool>,
     /// It was said that it is full, and not that it is no more.
     is_full: bool,
 }
 
-impl Full {
-    fn inner(&self) -> &dyn Datapath {
-        &**self.inner.as_ref().expect("it was wrapped")
-    }
-
-    fn inner_mut(&mut self) -> &mut dyn Datapath {
-        &mut **self.inner.as_mut().expect("it was wrapped")
-    }
-}
-
 macro_rules! as_the_other {
     ($($name:ident($($arg:ident: $of:ty),*) $(-> $result:ty)?;)*) => {
         $(fn $name(&self $(, $arg: $of)*) $(-> $result)? {
-            self.inner().$name($($arg),*)
+            self.inner.$name($($arg),*)
         })*
     };
     (mut $($name:ident($($arg:ident: $of:ty),*) $(-> $result:ty)?;)*) => {
         $(fn $name(&mut self $(, $arg: $of)*) $(-> $result)? {
-            self.inner_mut().$name($($arg),*)
+            self.inner.$name($($arg),*)
         })*
     };
 }
@@ -88,7 +78,7 @@ impl Datapath for Full {
         assert!(!(self.is_full && segment.id == self.id), "it is full");
         let is_full = segment.id == self.id;
         self.is_full |= is_full;
-        Sent { is_full, ..self.inner_mut().send_segment(now, segment) }
+        Sent { is_full, ..self.inner.send_segment(now, segment) }
     }
 
     fn receive(
@@ -101,7 +91,7 @@ impl Datapath for Full {
             self.is_full = false;
             sink(Arrived::Room(self.id));
         }
-        self.inner_mut().receive(now, regions, sink)
+        self.inner.receive(now, regions, sink)
     }
 }
 
@@ -130,8 +120,7 @@ impl Side {
     fn fill(&self, id: QpId, shut: &Arc<AtomicBool>) {
         let full = |inner| Box::new(Full { inner, id, shut: shut.clone(), is_full: false });
         let mut worker = self.cq.engine().first_worker().control();
-        let inner = std::mem::replace(&mut worker.datapath, full(None));
-        worker.datapath = full(Some(inner));
+        worker.rails.replace_first(|inner| full(inner));
     }
 
     fn write(&self, qp: usize, to: &RemoteRegion) {

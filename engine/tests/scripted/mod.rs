@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use braid_wire::{
     Ack, Bitmap, Connect, Control, ControlKind, Crc, Hello, Marks, Offer, Packet, PathId, QpId,
-    Setup, Stream, Token,
+    Routing, Setup, Stream, Token,
 };
 
 /// How long an answer may take before a test calls it lost.
@@ -127,25 +127,23 @@ impl Scripted {
         self.connect_with(to, nonce, qp, token, |_| {})
     }
 
-    /// As [`Scripted::connect`], with a CONNECT whose bytes are changed.
+    /// As [`Scripted::connect`], with a CONNECT that is changed.
     pub(crate) fn connect_with(
         &self,
         to: SocketAddr,
         nonce: u64,
         qp: QpId,
         token: Token,
-        change: impl FnOnce(&mut [u8]),
+        change: impl FnOnce(&mut Connect),
     ) -> Connect {
         self.send_setup(to, &Setup::Hello(Hello { nonce, len: 64 }));
         let cookie = self.hear(|packet| match packet {
             Packet::Setup(Setup::Cookie { cookie, .. }) => Some(cookie),
             _ => None,
         });
-        let connect = answer(nonce, cookie.what, qp, token);
-        let mut bytes = Vec::new();
-        Setup::Connect(connect.clone()).encode(&mut bytes);
-        change(&mut bytes);
-        self.send(to, &bytes);
+        let mut connect = answer(nonce, cookie.what, qp, token);
+        change(&mut connect);
+        self.send_setup(to, &Setup::Connect(connect.clone()));
         connect
     }
 }
@@ -183,5 +181,5 @@ pub(crate) fn answer(nonce: u64, cookie: u64, qp: QpId, token: Token) -> Connect
         max_rd_atomic: 16,
         crc: Crc::On,
     };
-    Connect { nonce, cookie, offer, private_data: Vec::new(), routing: Vec::new() }
+    Connect { nonce, cookie, offer, private_data: Vec::new(), routing: Routing::default() }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use braid_lb::PathSet;
+use braid_lb::Rails;
 use braid_transport::{
     DirectConfig, Endpoint, EndpointConfig, LossRecovery, QpConfig, QpSlot, QpState, QueuePair,
     RecvWr, Remote, RemoteAddr, SendOp, SendWr, SgList, Sge,
@@ -47,7 +47,7 @@ impl End {
         place: (u32, u32),
         qp: (QueuePair, Remote),
         paths: u32,
-        set: &mut PathSet,
+        rails: &mut Rails,
         key: u32,
         direct: Option<DirectConfig>,
     ) -> End {
@@ -55,7 +55,7 @@ impl End {
         let ping_interval = Duration::from_secs(3600);
         let config = EndpointConfig { ping_interval, direct, ..EndpointConfig::default() };
         let mut endpoint = Endpoint::new(now, config);
-        let slot = endpoint.adopt(now, qp.0, qp.1, set);
+        let slot = endpoint.adopt(now, qp.0, qp.1, rails);
         let (nic, peer_nic) = place;
         End { endpoint, slot, nic, peer_nic, paths, armed: Ps::NEVER, queued: false, key }
     }

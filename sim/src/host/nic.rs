@@ -119,8 +119,9 @@ impl Hosts {
                 let (psn, path) = (ack.cumulative, ack.path);
                 (Packet { psn, path, ..control() }, Body::Ack(ack))
             }
-            TransmitBody::Control(message, path) => {
-                (Packet { path: path.unwrap_or_default(), ..control() }, Body::Control(message))
+            TransmitBody::Control(message, egress) => {
+                let path = egress.path().unwrap_or_default();
+                (Packet { path, ..control() }, Body::Control(message))
             }
             TransmitBody::Probe(..) => unreachable!("no endpoint here searches its path's MTU"),
         };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use braid_lb::{LbPolicy, PathSet};
+use braid_lb::{LbPolicy, PathSet, Rails};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -18,7 +18,7 @@ pub(crate) struct PathSets {
     health: bool,
     routes: EqualCostRoutes,
     by_place: HashMap<(u32, u32), u32>,
-    sets: Vec<PathSet>,
+    sets: Vec<Rails>,
     rng: Pcg64Mcg,
 }
 
@@ -36,7 +36,7 @@ impl PathSets {
             health: config.health,
             routes: EqualCostRoutes::new(topology),
             by_place: HashMap::new(),
-            sets: vec![answering],
+            sets: vec![answering.into()],
             rng,
         }
     }
@@ -60,13 +60,14 @@ impl PathSets {
         };
         let set =
             PathSet::new(self.policy, count, self.rng.random()).expect("the scenario was checked");
-        self.sets.push(if self.health { set } else { set.without_health() });
+        let set = if self.health { set } else { set.without_health() };
+        self.sets.push(set.into());
         let index = self.sets.len() as u32 - 1;
         self.by_place.insert(place, index);
         index
     }
 
-    pub(crate) fn get_mut(&mut self, index: u32) -> &mut PathSet {
+    pub(crate) fn get_mut(&mut self, index: u32) -> &mut Rails {
         &mut self.sets[index as usize]
     }
 }

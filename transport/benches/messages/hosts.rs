@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet};
+use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
     Admit, Arrival, Endpoint, EndpointConfig, LossRecovery, QpConfig, QpSlot, QpState, QueuePair,
     RecvWr, Remote, SendOp, Status, TransmitBody,
 };
-use braid_wire::{Crc, PathId, QpId, Time, Token};
+use braid_wire::{Crc, PathId, QpId, RailId, Time, Token};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -26,7 +26,7 @@ const TOKEN: Token = Token(7);
 
 struct Host {
     endpoint: Endpoint,
-    paths: PathSet,
+    rails: Rails,
     slot: QpSlot,
     /// What is on its way to it, by path; the paths keep order.
     arriving: [VecDeque<(Time, TransmitBody)>; PATHS],
@@ -38,7 +38,7 @@ impl Host {
     fn new(now: Time) -> Self {
         let config = EndpointConfig { train_segments: TRAIN_SEGMENTS, ..EndpointConfig::default() };
         let mut endpoint = Endpoint::new(now, config);
-        let mut paths = PathSet::new(LbPolicy::PRO, PATHS, 1).expect("few paths");
+        let mut rails = Rails::from(PathSet::new(LbPolicy::PRO, PATHS, 1).expect("few paths"));
         let config = QpConfig { recovery: LossRecovery::FifoPath, ..QpConfig::default() };
         let mut qp = QueuePair::new(QP, TOKEN, config);
         qp.modify(QpState::Init).expect("it is in RESET");
@@ -53,9 +53,9 @@ impl Host {
             max_rd_atomic: 16,
             crc: Crc::Off,
         };
-        let slot = endpoint.adopt(now, qp, remote, &mut paths);
+        let slot = endpoint.adopt(now, qp, remote, &mut rails);
         let arriving = std::array::from_fn(|_| VecDeque::new());
-        Host { endpoint, paths, slot, arriving, completed: 0 }
+        Host { endpoint, rails, slot, arriving, completed: 0 }
     }
 
     /// Takes what has come by now.
@@ -66,8 +66,8 @@ impl Host {
                 self.take(now, &body, PathId::new(path as u16), memory);
             }
         }
-        if self.endpoint.next_timeout(&self.paths).is_some_and(|at| at <= now) {
-            self.endpoint.on_timeout(now, &mut self.paths);
+        if self.endpoint.next_timeout(&self.rails).is_some_and(|at| at <= now) {
+            self.endpoint.on_timeout(now, &mut self.rails);
         }
         while let Some(completion) = self.endpoint.poll_completion() {
             assert_eq!(completion.status, Status::Success);
@@ -76,7 +76,7 @@ impl Host {
     }
 
     fn take(&mut self, now: Time, body: &TransmitBody, path: PathId, memory: &Everything) {
-        let Host { endpoint, paths, slot, .. } = self;
+        let Host { endpoint, rails, slot, .. } = self;
         match body {
             TransmitBody::Segment { header, .. } => {
                 let arrival = Arrival { header, path, congestion: false };
@@ -84,22 +84,22 @@ impl Host {
                     endpoint.placed(now, *slot, memory);
                 }
             }
-            TransmitBody::Ack(ack) => endpoint.on_ack(now, *slot, ack, paths),
+            TransmitBody::Ack(ack) => endpoint.on_ack(now, *slot, ack, rails),
             TransmitBody::Control(control, _) => {
-                endpoint.on_control(now, *slot, control, path, paths);
+                endpoint.on_control(now, *slot, control, path, rails);
             }
-            TransmitBody::Probe(probe, _) => endpoint.on_probe(now, *slot, probe),
+            TransmitBody::Probe(probe, _) => endpoint.on_probe(now, *slot, RailId::FIRST, probe),
         }
     }
 
     fn is_idle(&self) -> bool {
-        self.endpoint.in_flight() == 0 && self.arriving.iter().all(VecDeque::is_empty)
+        self.endpoint.in_flight(RailId::FIRST) == 0 && self.arriving.iter().all(VecDeque::is_empty)
     }
 
     /// When the next packet arrives, or a timer goes off.
     fn next(&self) -> Time {
         let arrivals = self.arriving.iter().filter_map(|path| path.front().map(|(at, _)| *at));
-        let timeout = self.endpoint.next_timeout(&self.paths);
+        let timeout = self.endpoint.next_timeout(&self.rails);
         arrivals.chain(timeout).min().expect("it has a queue pair, so a timer runs")
     }
 }
@@ -187,12 +187,12 @@ impl Pair {
     fn speak(&mut self, from: usize) {
         let [a, b] = &mut self.hosts;
         let (from, to) = if from == 0 { (a, b) } else { (b, a) };
-        while let Some(transmit) = from.endpoint.poll_transmit(self.now, &mut from.paths) {
+        while let Some(transmit) = from.endpoint.poll_transmit(self.now, &mut from.rails) {
             let path = match &transmit.body {
                 TransmitBody::Segment { path, .. } => *path,
                 TransmitBody::Ack(ack) => ack.path,
-                TransmitBody::Control(_, path) | TransmitBody::Probe(_, path) => {
-                    path.unwrap_or_default()
+                TransmitBody::Control(_, egress) | TransmitBody::Probe(_, egress) => {
+                    egress.path().unwrap_or_default()
                 }
             };
             if self.loss == 0.0 || !self.dice.random_bool(self.loss) {

@@ -1,11 +1,11 @@
 //! Whether the peer is alive, and whether dead paths work again.
 
-use braid_lb::PathSet;
+use braid_lb::{RailProbe, Rails};
 use braid_wire::{ControlKind, PathId, Time};
 
 use super::ring::Ring;
 use super::{Endpoint, QpSlot, Transmit, TransmitBody};
-use crate::Status;
+use crate::{Egress, Status};
 
 /// Who comes back listens for this part of an interval before it judges: until then it has taken in what came while it
 /// was away.
@@ -97,27 +97,30 @@ impl Endpoint {
 
     /// The next packet that is not of a message: what peers ask, what they are asked, and what paths are.
     #[cold]
-    pub(super) fn poll_control(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
+    pub(super) fn poll_control(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
         let transmit = self
-            .poll_liveness(now, paths)
-            .or_else(|| self.poll_probe(now, paths))
-            .or_else(|| self.poll_path_mtu(now, paths));
+            .poll_liveness(now, rails)
+            .or_else(|| self.poll_probe(now, rails))
+            .or_else(|| self.poll_path_mtu(now, rails));
         self.control_due = transmit.is_some();
         transmit
     }
 
-    fn poll_liveness(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
+    fn poll_liveness(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
         if let Some(Answer { index, kind, stamp, path }) = self.liveness.answer.take() {
-            let transmit = self.control(index, kind, stamp, Some(path));
+            let transmit = self.control(index, kind, stamp, Egress::Path(path));
             if transmit.is_some() {
                 return transmit;
             }
         }
         let index = self.liveness.asker.take()?;
         let qp = &mut self.members[index as usize].as_mut()?.qp;
-        let path = self.liveness.asks_by_path.then(|| qp.single_path(now, paths));
-        self.liveness.asks_by_path = path.is_none();
-        self.control(index, ControlKind::Ping, now.stamp(), path)
+        let egress = match self.liveness.asks_by_path {
+            true => Egress::Path(qp.single_path(now, rails)),
+            false => Egress::Port(rails.next_live()),
+        };
+        self.liveness.asks_by_path = egress.path().is_none();
+        self.control(index, ControlKind::Ping, now.stamp(), egress)
     }
 
     /// A queue pair that can ask whether a path works again.
@@ -125,12 +128,13 @@ impl Endpoint {
         self.liveness.ring.first()
     }
 
-    /// A path that is out of use is asked whether it works again.
-    fn poll_probe(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
-        paths.next_probe().filter(|at| *at <= now)?;
+    /// A path or rail that is out of use is asked whether it works again, and a new rail whether the peer is there.
+    fn poll_probe(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
+        rails.next_probe().filter(|at| *at <= now)?;
         let index = self.prober()?;
-        let path = paths.poll_probe(now)?;
-        self.control(index, ControlKind::Ping, now.stamp(), Some(path))
+        let RailProbe { path, by_port, stamp } = rails.poll_probe(now)?;
+        let egress = if by_port { Egress::Port(path.rail()) } else { Egress::Path(path) };
+        self.control(index, ControlKind::Ping, stamp, egress)
     }
 
     fn control(
@@ -138,10 +142,10 @@ impl Endpoint {
         index: u32,
         kind: ControlKind,
         stamp: u32,
-        path: Option<PathId>,
+        egress: Egress,
     ) -> Option<Transmit> {
         let member = self.members[index as usize].as_ref()?;
         let control = member.qp.control(kind, stamp)?;
-        Some(Transmit { slot: QpSlot(index), body: TransmitBody::Control(control, path) })
+        Some(Transmit { slot: QpSlot(index), body: TransmitBody::Control(control, egress) })
     }
 }

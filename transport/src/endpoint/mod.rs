@@ -1,6 +1,7 @@
 //! All queue pairs towards one peer, and what they share: the peer's receive buffer, the timers,
 //! and the question whether the peer is alive.
 
+mod in_flight;
 mod liveness;
 mod path_mtu;
 mod ring;
@@ -10,20 +11,21 @@ mod turns;
 
 use std::collections::VecDeque;
 
-use braid_lb::PathSet;
+use braid_lb::Rails;
 use braid_wire::{
-    Ack, Control, ControlKind, Crc, DataHeader, MAX_DATA_HEADER_LEN, PathId, Probe, QpId, Stream,
-    Time,
+    Ack, Control, ControlKind, Crc, DataHeader, MAX_DATA_HEADER_LEN, PathId, Probe, QpId, RailId,
+    Stream, Time,
 };
 
+use self::in_flight::InFlight;
 use self::liveness::{Answer, Liveness};
-use self::path_mtu::PathMtu;
+use self::path_mtu::PathMtus;
 use self::schedule::Turn;
 use self::timers::Timers;
 use self::turns::{Place, Turns, Waiting};
-use crate::qp::{Budget, OpenTrain, Outcome, Peak};
+use crate::qp::{Allowance, Budget, Need, OpenTrain, Outcome, Peak, RailBytes};
 use crate::{
-    Access, Admit, Arrival, Completion, Disconnect, EndpointConfig, Memory, NicEpoch, PdId,
+    Access, Admit, Arrival, Completion, Disconnect, Egress, EndpointConfig, Memory, NicEpoch, PdId,
     Placement, PostError, QpState, QueuePair, RecvWr, Refusal, Remote, SendWr, SgList, StateError,
     Status,
 };
@@ -72,11 +74,10 @@ pub enum TransmitBody {
     },
     /// An acknowledgement. It goes out on the path that it echoes: that one works.
     Ack(Ack),
-    /// What the path carries, asked or answered, and the path to take; `None`: it goes out from the receiving port.
-    Probe(Probe, Option<PathId>),
-    /// Tear-down or a sign of life, and the path to take; `None`: it goes out from the receiving
-    /// port, so that a peer that does not know us any more can answer.
-    Control(Control, Option<PathId>),
+    /// What the path carries, asked or answered.
+    Probe(Probe, Egress),
+    /// Tear-down or a sign of life.
+    Control(Control, Egress),
 }
 
 /// Something that happened to a queue pair.
@@ -127,14 +128,14 @@ pub struct Endpoint {
     paced: Timers,
     /// What is handed out now, while segments of other queue pairs may join it.
     train: OpenTrain,
-    in_flight: u64,
+    in_flight: InFlight,
     /// How long acknowledgements take, whichever queue pair they are for: they share the way, and the peer's queue.
     round_trips: Peak,
     completions: VecDeque<Completion>,
     events: VecDeque<Event>,
     disconnects: VecDeque<Disconnect>,
     liveness: Liveness,
-    path_mtu: PathMtu,
+    path_mtu: PathMtus,
     /// There may be control packets or probes to send: nearly always there are none, and nobody looks.
     control_due: bool,
 }
@@ -144,15 +145,15 @@ struct Member {
     qp: QueuePair,
     /// Its places in `ready` and `starved`.
     turns: [Place; 2],
-    /// How many bytes of budget would do, while it is in `starved`.
-    needs: u64,
+    /// How much budget would do, while it is in `starved`.
+    needs: Need,
     is_dirty: bool,
     /// Whom something happened to before.
     next_dirty: Option<u32>,
     armed: Time,
     paced: Time,
     /// Its share of the endpoint's `in_flight`.
-    in_flight: u64,
+    in_flight: RailBytes,
 }
 
 impl Endpoint {
@@ -168,13 +169,13 @@ impl Endpoint {
             timers: Timers::new(),
             paced: Timers::new(),
             train: OpenTrain::default(),
-            in_flight: 0,
+            in_flight: InFlight::new(config.peer_receive_buffer),
             round_trips: Peak::default(),
             completions: VecDeque::new(),
             events: VecDeque::new(),
             disconnects: VecDeque::new(),
             liveness: Liveness::new(now + config.ping_interval),
-            path_mtu: PathMtu::new(config.search_path_mtu),
+            path_mtu: PathMtus::new(config.search_path_mtu),
             control_due: false,
         }
     }
@@ -185,10 +186,11 @@ impl Endpoint {
         now: Time,
         mut qp: QueuePair,
         remote: Remote,
-        paths: &mut PathSet,
+        rails: &mut Rails,
     ) -> QpSlot {
-        qp.connect(remote, &self.config, || paths.admit());
-        self.path_mtu.admit(now, remote.mtu);
+        self.in_flight.use_rails(rails.count());
+        qp.connect(remote, &self.config, rails);
+        self.path_mtu.admit(now, remote.mtu, rails);
         qp.use_path_mtu(self.path_mtu.payload(), &self.config);
         if self.is_empty() {
             self.heard();
@@ -197,12 +199,12 @@ impl Endpoint {
         let member = Member {
             qp,
             turns: Default::default(),
-            needs: 0,
+            needs: Need::NOTHING,
             is_dirty: false,
             next_dirty: None,
             armed: Time::FAR_FUTURE,
             paced: Time::FAR_FUTURE,
-            in_flight: 0,
+            in_flight: RailBytes::default(),
         };
         let index = self.free.pop().unwrap_or(self.members.len() as u32);
         if index as usize == self.members.len() {
@@ -217,13 +219,13 @@ impl Endpoint {
     ///
     /// # Panics
     /// If nothing is in that place.
-    pub fn release(&mut self, now: Time, slot: QpSlot, paths: &mut PathSet) -> QueuePair {
+    pub fn release(&mut self, now: Time, slot: QpSlot, rails: &mut Rails) -> QueuePair {
         self.settle_all();
         self.ready.remove(slot.0, &mut self.members);
         self.starved.remove(slot.0, &mut self.members);
         let mut member = self.members[slot.0 as usize].take().expect("an occupied slot");
-        member.qp.dismiss(now, paths);
-        self.in_flight -= member.in_flight;
+        member.qp.dismiss(now, rails);
+        self.in_flight.forget(member.in_flight);
         self.liveness.ring.remove(slot.0);
         self.free.push(slot.0);
         member.qp
@@ -234,9 +236,9 @@ impl Endpoint {
         self.free.len() == self.members.len()
     }
 
-    /// Bytes in flight, headers included; without those of streams that have timed out again and again.
-    pub fn in_flight(&self) -> u64 {
-        self.in_flight
+    /// Bytes in flight on a rail, headers included; without those of streams that have timed out again and again.
+    pub fn in_flight(&self, rail: RailId) -> u64 {
+        self.in_flight.on(rail)
     }
 
     /// The queue pair in a place.
@@ -304,10 +306,10 @@ impl Endpoint {
     }
 
     /// An acknowledgement has come in.
-    pub fn on_ack(&mut self, now: Time, slot: QpSlot, ack: &Ack, paths: &mut PathSet) {
+    pub fn on_ack(&mut self, now: Time, slot: QpSlot, ack: &Ack, rails: &mut Rails) {
         let qp = self.qp_mut(slot);
         if ack.token == qp.token() {
-            if qp.on_ack(now, ack, paths) {
+            if qp.on_ack(now, ack, rails) {
                 // With the time that the acknowledgement waited at the peer: a time-out waits for that too.
                 self.round_trips.on_sample(now, now.since_stamp(ack.stamp));
             }
@@ -325,9 +327,9 @@ impl Endpoint {
         slot: QpSlot,
         stream: Stream,
         psn: u32,
-        paths: &mut PathSet,
+        rails: &mut Rails,
     ) {
-        self.qp_mut(slot).on_lost(now, stream, psn, paths);
+        self.qp_mut(slot).on_lost(now, stream, psn, rails);
         self.settle(slot.0);
     }
 
@@ -346,7 +348,7 @@ impl Endpoint {
         slot: QpSlot,
         control: &Control,
         path: PathId,
-        paths: &mut PathSet,
+        rails: &mut Rails,
     ) -> bool {
         let qp = self.qp(slot);
         let Some(remote) = qp.remote().filter(|remote| control.is_from(remote.qp)) else {
@@ -364,7 +366,7 @@ impl Endpoint {
             ControlKind::Confirm => return false,
             ControlKind::Pong => {
                 self.heard();
-                paths.on_probe_answer(now, control.stamp);
+                rails.on_probe_answer(now, path, control.stamp);
             }
             ControlKind::Ping => {
                 self.heard();
@@ -418,7 +420,7 @@ impl Endpoint {
     }
 
     /// Lets time pass. Call when [`Endpoint::next_timeout`] has come.
-    pub fn on_timeout(&mut self, now: Time, paths: &mut PathSet) {
+    pub fn on_timeout(&mut self, now: Time, rails: &mut Rails) {
         self.settle_all();
         while let Some((at, index)) = self.paced.pop_due(now) {
             let member = self.members[index as usize].as_mut();
@@ -432,51 +434,57 @@ impl Endpoint {
             let member = self.members[index as usize].as_mut();
             if let Some(member) = member.filter(|member| member.armed == at) {
                 member.armed = Time::FAR_FUTURE;
-                if member.qp.on_timeout(now, longest, paths) {
+                if member.qp.on_timeout(now, longest, rails) {
                     self.suspect_path_mtu(now);
                 }
                 self.settle(index);
             }
         }
-        self.check_path_mtu(now);
+        self.follow_rails(now, rails);
+        self.search_path_mtu(now);
         self.check_liveness(now);
         self.control_due = true; // a path may be due for a probe, too
     }
 
     /// When [`Endpoint::on_timeout`] wants to be called next. Correct after the `poll` functions have
     /// been drained.
-    pub fn next_timeout(&self, paths: &PathSet) -> Option<Time> {
+    pub fn next_timeout(&self, rails: &Rails) -> Option<Time> {
         if self.is_empty() {
             return None;
         }
         let next = self.liveness.check_at.min(self.timers.first()).min(self.paced.first());
         let next = next.min(self.path_mtu.next_timeout());
-        let probe = paths.next_probe().filter(|_| self.prober().is_some());
+        let probe = rails.next_probe().filter(|_| self.prober().is_some());
         Some(probe.map_or(next, |at| next.min(at)))
     }
 
     /// The next packet to send, until `None`.
-    pub fn poll_transmit(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
         self.settle_all();
+        if rails.count() > 1 {
+            self.follow_rails(now, rails);
+        }
         if self.control_due
-            && let Some(transmit) = self.poll_control(now, paths)
+            && let Some(transmit) = self.poll_control(now, rails)
         {
             return Some(transmit);
         }
-        let joins = self.config.joint_trains && paths.requirements().shares_batches;
-        while let Some(Turn { index, bytes, is_shared }) = self.next_turn() {
+        let joins = self.config.joint_trains && rails.requirements().shares_batches;
+        while let Some(Turn { index, has_budget, is_shared }) = self.next_turn() {
             if !joins {
                 self.train = OpenTrain::default();
             }
-            let budget = Budget { bytes, is_shared, train: &mut self.train };
+            let bytes = if has_budget { self.in_flight.left() } else { &RailBytes::NOTHING };
+            let left = Allowance { bytes, spent: Need::NOTHING };
+            let budget = Budget { left, is_shared, train: &mut self.train };
             let member = self.members[index as usize].as_mut().expect("only members have turns");
-            match member.qp.poll_transmit(now, paths, budget) {
+            match member.qp.poll_transmit(now, rails, budget) {
                 Outcome::Packet { packet, yields } => {
-                    member.account(&mut self.in_flight);
+                    self.in_flight.follow(&member.qp, &mut member.in_flight);
                     self.has_sent(index, yields);
                     return self.qp_mut(QpSlot(index)).describe(now, QpSlot(index), &packet);
                 }
-                Outcome::NoBudget { needs } => self.starve(index, needs),
+                Outcome::NoBudget(needs) => self.starve(index, needs),
                 Outcome::Idle => {
                     self.ready.remove(index, &mut self.members);
                     self.starved.remove(index, &mut self.members);
@@ -546,7 +554,7 @@ impl Endpoint {
             self.disconnects.extend(member.qp.poll_disconnect());
             self.liveness.ring.remove(index);
         }
-        member.account(&mut self.in_flight);
+        self.in_flight.follow(&member.qp, &mut member.in_flight);
         member.qp.look_again();
         // Once it has been asked for packets, and has no more, its timers are set.
         self.wake(index);

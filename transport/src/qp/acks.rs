@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_lb::PathSet;
+use braid_lb::Rails;
 use braid_wire::{Ack, NakCode, Psn, Stream, Time};
 
 use super::QueuePair;
@@ -24,14 +24,14 @@ pub(crate) struct Lesson {
 
 impl QueuePair {
     /// Returns whether anything is acknowledged by it for the first time.
-    pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack, paths: &mut PathSet) -> bool {
+    pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack, rails: &mut Rails) -> bool {
         if ack.token != self.token || !self.state.receives() {
             return false;
         }
         let Some(link) = self.link.as_mut() else { return false };
         let Some(outgoing) = link.outgoing(ack.stream) else { return false };
         let una = outgoing.window.una();
-        let lesson = match outgoing.on_ack(now, ack, paths) {
+        let lesson = match outgoing.on_ack(now, ack, rails) {
             Ok(lesson) => lesson,
             Err(NotTaken::Foreign) => return false,
             Err(NotTaken::Untrue) => {
@@ -65,9 +65,9 @@ impl QueuePair {
     }
 
     /// The network says that a segment was lost.
-    pub(crate) fn on_lost(&mut self, now: Time, stream: Stream, psn: u32, paths: &mut PathSet) {
+    pub(crate) fn on_lost(&mut self, now: Time, stream: Stream, psn: u32, rails: &mut Rails) {
         if let Some(outgoing) = self.link.as_mut().and_then(|link| link.outgoing(stream)) {
-            self.counters.lost += outgoing.on_lost(now, psn, paths);
+            self.counters.lost += outgoing.on_lost(now, psn, rails);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use braid_wire::Psn;
 
-use super::room::Block;
+use super::room::{Block, Need};
 use super::send_queue::Next;
 
 /// The segment that goes out next.
@@ -13,7 +13,7 @@ pub(crate) struct Choice {
     /// Its PSN, if it was lost.
     pub(crate) lost: Option<Psn>,
     /// The budget that it takes to send it.
-    pub(crate) needs: u64,
+    pub(crate) needs: Need,
 }
 
 /// What is known.

@@ -1,5 +1,5 @@
-//! The chunks of an outgoing stream: consecutive segments, of which a controller wants to know when the first left and
-//! when the last of them was acknowledged.
+//! The chunks of a subflow: consecutive segments of its stream, of which a controller wants to know when the first left
+//! and when the last of them was acknowledged.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,13 +15,12 @@ pub(crate) struct Chunks {
     left: u64,
     records: VecDeque<Record>,
     complete: usize,
-    /// A segment that belongs to none of them.
-    apart: Option<Psn>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Record {
     first: Psn,
+    last: Psn,
     unacked: u32,
     chunk: Chunk,
 }
@@ -39,7 +38,7 @@ pub(crate) struct Arrival {
 impl Chunks {
     /// Of so many bytes.
     pub(crate) fn new(size: u64) -> Self {
-        Chunks { size: size.max(1), left: 0, records: VecDeque::new(), complete: 0, apart: None }
+        Chunks { size: size.max(1), left: 0, records: VecDeque::new(), complete: 0 }
     }
 
     /// A segment leaves for the first time, with so many bytes on the wire.
@@ -54,19 +53,15 @@ impl Chunks {
                 bytes: 0,
                 longest_rtt: None,
             };
-            self.records.push_back(Record { first: psn, unacked: 0, chunk });
+            self.records.push_back(Record { first: psn, last: psn, unacked: 0, chunk });
         }
         if let Some(record) = self.records.back_mut() {
+            record.last = psn;
             record.chunk.last_sent = now;
             record.chunk.bytes += bytes;
             record.unacked += 1;
         }
         self.left = self.left.saturating_sub(bytes);
-    }
-
-    /// The segment of this PSN belongs to no chunk.
-    pub(crate) fn set_apart(&mut self, psn: Psn) {
-        self.apart = Some(psn);
     }
 
     /// Whether the segment that left last is the last of its chunk.
@@ -83,26 +78,28 @@ impl Chunks {
         }
     }
 
-    /// A segment is acknowledged for the first time.
-    pub(crate) fn on_acked(&mut self, psn: Psn, arrival: Arrival) {
-        if self.apart == Some(psn) {
-            return;
-        }
-        let Some(index) = self.index(psn) else { return };
+    /// A segment is acknowledged for the first time. Returns whether it is of one of them.
+    pub(crate) fn on_acked(&mut self, psn: Psn, arrival: Arrival) -> bool {
+        let Some(index) = self.index(psn) else { return false };
         let is_open = self.left > 0 && index + 1 == self.records.len();
         let Record { unacked, chunk, .. } = &mut self.records[index];
         *unacked = unacked.saturating_sub(1);
         (chunk.last_acked, chunk.peer_delay) = (arrival.now, arrival.peer_delay);
         chunk.longest_rtt = chunk.longest_rtt.max(arrival.rtt);
         self.complete += usize::from(*unacked == 0 && !is_open);
+        true
     }
 
     /// Most are of the oldest chunk.
     fn index(&self, psn: Psn) -> Option<usize> {
-        if self.records.get(1).is_none_or(|second| psn < second.first) {
-            return (!self.records.is_empty()).then_some(0);
-        }
-        self.records.partition_point(|record| record.first <= psn).checked_sub(1)
+        let index = match self.records.get(1) {
+            Some(second) if psn >= second.first => {
+                self.records.partition_point(|record| record.first <= psn).checked_sub(1)?
+            }
+            _ => 0,
+        };
+        self.records.get(index).filter(|found| (found.first..=found.last).contains(&psn))?;
+        Some(index)
     }
 
     /// The next chunk that is acknowledged as a whole.
@@ -161,7 +158,7 @@ mod tests {
     #[test]
     fn a_chunk_tells_when_its_first_and_its_last_segment_left() {
         let mut chunks = two();
-        (10..14).for_each(|psn| chunks.on_acked(Psn(psn), arrival(20)));
+        (10..14).for_each(|psn| assert!(chunks.on_acked(Psn(psn), arrival(20))));
         let sent = std::iter::from_fn(|| chunks.pop()).map(|c| (c.first_sent, c.last_sent));
         assert_eq!(sent.collect::<Vec<_>>(), [(at(0), at(1)), (at(2), at(3))]);
     }

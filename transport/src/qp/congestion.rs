@@ -105,23 +105,19 @@ impl Congestion {
         }
     }
 
-    /// This segment leaves later than those around it: it belongs to no chunk.
-    pub(crate) fn set_apart(&mut self, psn: Psn) {
-        if let Some(chunks) = &mut self.chunks {
-            chunks.set_apart(psn);
-        }
-    }
-
     /// Whether the segment that left last for the first time is the last of its chunk: the controller is to hear soon.
     pub(crate) fn ends_chunk(&self) -> bool {
         self.chunks.as_ref().is_some_and(|chunks| chunks.is_between())
     }
 
-    /// A segment is acknowledged for the first time.
-    pub(crate) fn on_acked(&mut self, psn: Psn, arrival: Arrival) {
-        if let Some(chunks) = &mut self.chunks {
-            chunks.on_acked(psn, arrival);
-        }
+    /// A segment is acknowledged for the first time. Returns whether it is of one of the chunks.
+    pub(crate) fn on_acked(&mut self, psn: Psn, arrival: Arrival) -> bool {
+        self.chunks.as_mut().is_some_and(|chunks| chunks.on_acked(psn, arrival))
+    }
+
+    /// What comes later belongs to another chunk.
+    pub(crate) fn end_chunk(&mut self) {
+        self.chunks.iter_mut().for_each(|chunks| chunks.end());
     }
 
     /// The controller hears of the chunks that are complete. Returns whether there are any.

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use braid_cc::{AckSample, RttSample};
-use braid_lb::{Outcome, PathSet, StreamId};
+use braid_lb::{Outcome, Rails, StreamId};
 use braid_wire::{Marks, PathId, Psn, Time};
 
 use super::chunks::Arrival;
 use super::congestion::Congestion;
 use super::marks::HeardMarks;
-use super::rtt::Rtt;
+use super::per_rail::RailBytes;
+use super::subflows::Subflows;
 use super::window::{Echo, Segment};
 
 /// An acknowledgement that has come.
@@ -22,7 +23,16 @@ pub(crate) struct Acked {
     /// The round trip of what it echoes, without that delay.
     pub(crate) rtt: Duration,
     /// Bytes in flight before it came.
-    pub(crate) in_flight: u64,
+    pub(crate) in_flight: RailBytes,
+}
+
+impl Acked {
+    /// A sample without packets.
+    fn blank(&self, path: PathId, marks: u32, cc: &Congestion) -> AckSample {
+        let (now, in_flight) = (self.now, self.in_flight[path.rail()]);
+        let (packets, bytes, rtt, app_limited) = (0, 0, None, cc.is_app_limited());
+        AckSample { now, path, packets, bytes, marks, rtt, in_flight, app_limited }
+    }
 }
 
 /// Acknowledged segments of the same path, which come in a row because they left as a train.
@@ -41,9 +51,8 @@ struct Run {
 #[derive(Debug)]
 pub(crate) struct Credit<'a> {
     ack: &'a Acked,
-    estimate: &'a mut Rtt,
     marks: &'a mut HeardMarks,
-    cc: &'a mut Congestion,
+    subflows: &'a mut Subflows,
     run: Run,
     /// The controller has its sample: an acknowledgement is one, however many segments left with the same stamp.
     sampled: bool,
@@ -54,13 +63,12 @@ pub(crate) struct Credit<'a> {
 impl<'a> Credit<'a> {
     pub(crate) fn new(
         ack: &'a Acked,
-        estimate: &'a mut Rtt,
         marks: &'a mut HeardMarks,
-        cc: &'a mut Congestion,
+        subflows: &'a mut Subflows,
     ) -> Self {
         let run = Run { echoes: ack.echo.path == PathId::default(), ..Run::default() };
-        let follows_chunks = cc.follows_chunks();
-        Credit { ack, estimate, marks, cc, run, sampled: false, follows_chunks }
+        let follows_chunks = subflows.current().cc.follows_chunks();
+        Credit { ack, marks, subflows, run, sampled: false, follows_chunks }
     }
 
     /// `certain`: its last transmission has arrived, not an earlier one.
@@ -69,12 +77,12 @@ impl<'a> Credit<'a> {
         psn: Psn,
         segment: &Segment,
         certain: bool,
-        paths: &mut PathSet,
+        rails: &mut Rails,
         stream: StreamId,
     ) {
         let path = segment.path;
         if path != self.run.path {
-            self.close(paths, stream);
+            self.close(rails, stream);
             let echoes = path == self.ack.echo.path && !self.sampled;
             self.run = Run { path, echoes, ..Run::default() };
         }
@@ -90,43 +98,35 @@ impl<'a> Credit<'a> {
         }
         if self.follows_chunks {
             let (now, peer_delay) = (self.ack.now, self.ack.delay);
-            self.cc.on_acked(psn, Arrival { now, peer_delay, rtt: sampled });
+            self.subflows.on_acked(psn, Arrival { now, peer_delay, rtt: sampled });
         }
     }
 
-    fn close(&mut self, paths: &mut PathSet, stream: StreamId) {
+    fn close(&mut self, rails: &mut Rails, stream: StreamId) {
         let Run { path, packets, bytes, rtt, sample, .. } = self.run;
         if packets > 0 {
             self.sampled |= sample.is_some();
             let (marks, congested) = self.marks.take(path);
-            self.estimate.on_path_sample(rtt);
             let arrived = Outcome::Arrived { packets, rtt, congested };
-            paths.on_feedback(stream, self.ack.now, path, arrived);
-            self.tell(AckSample { packets, bytes, rtt: sample, ..self.blank(path, marks) });
+            rails.on_feedback(stream, self.ack.now, path, arrived);
+            let Some(subflow) = self.subflows.of(path) else { return };
+            subflow.rtt.on_path_sample(rtt);
+            let blank = self.ack.blank(path, marks, &subflow.cc);
+            subflow.cc.on_ack(&AckSample { packets, bytes, rtt: sample, ..blank });
         }
-    }
-
-    fn blank(&self, path: PathId, marks: u32) -> AckSample {
-        let Acked { now, in_flight, .. } = *self.ack;
-        let (packets, bytes, rtt, app_limited) = (0, 0, None, self.cc.is_app_limited());
-        AckSample { now, path, packets, bytes, marks, rtt, in_flight, app_limited }
-    }
-
-    fn tell(&mut self, sample: AckSample) {
-        self.cc.on_ack(&sample);
     }
 
     /// There are no more segments; `reported`: marks, of which some may be of segments that were acknowledged before.
-    pub(crate) fn end(mut self, reported: &Marks, paths: &mut PathSet, stream: StreamId) {
-        self.close(paths, stream);
+    pub(crate) fn end(mut self, reported: &Marks, rails: &mut Rails, stream: StreamId) {
+        self.close(rails, stream);
         for marks in reported.iter() {
             let late = self.marks.take_alone(marks.path);
-            if late > 0 {
-                self.tell(self.blank(marks.path, late));
+            if let Some(subflow) = self.subflows.of(marks.path).filter(|_| late > 0) {
+                subflow.cc.on_ack(&self.ack.blank(marks.path, late, &subflow.cc));
             }
         }
         if self.follows_chunks {
-            self.cc.tell_chunks();
+            self.subflows.tell_chunks();
         }
     }
 }

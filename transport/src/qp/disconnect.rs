@@ -4,7 +4,7 @@ use braid_wire::{Control, ControlKind, FinalAck, PathId, Psn};
 
 use super::{Link, QueuePair};
 use crate::endpoint::EventKind;
-use crate::{Disconnect, Status, TransmitBody};
+use crate::{Disconnect, Egress, Status, TransmitBody};
 
 impl QueuePair {
     /// What the peer has to be told, once, after ERR was entered.
@@ -13,9 +13,10 @@ impl QueuePair {
             return None;
         }
         let control = self.control(self.ended()?, 0)?;
-        let rto = self.link.as_ref()?.requests.rto();
-        let config = &self.config;
-        Some(Disconnect { control, rto: [rto, config.max_rto], limit: config.retry_timeout })
+        let requests = &self.link.as_ref()?.requests;
+        let (config, rails) = (&self.config, requests.subflows.count());
+        let rto = [requests.rto(), config.max_rto];
+        Some(Disconnect { control, rto, limit: config.retry_timeout, rails })
     }
 
     /// That it has ended, and what had arrived.
@@ -71,7 +72,7 @@ impl QueuePair {
     pub(super) fn describe_confirm(&self, path: PathId) -> Option<TransmitBody> {
         let (qp, from, token) = (self.remote()?.qp, self.id, self.token);
         let confirm = Control { kind: ControlKind::Confirm, qp, from, token, stamp: 0 };
-        Some(TransmitBody::Control(confirm, Some(path)))
+        Some(TransmitBody::Control(confirm, Egress::Path(path)))
     }
 }
 

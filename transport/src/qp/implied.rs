@@ -7,8 +7,9 @@ use braid_lb::Outcome;
 use braid_wire::{PathId, Psn, Time};
 
 use super::chunks::Arrival;
-use super::congestion::Congestion;
 use super::outgoing::Outgoing;
+use super::subflow::Subflow;
+use super::subflows::Subflows;
 use super::window::{Echo, Segment};
 
 impl Outgoing {
@@ -17,18 +18,22 @@ impl Outgoing {
         if self.window.contradicts(psn.plus(1), &[]) {
             return false;
         }
-        let (in_flight, app_limited) = (self.window.in_flight(), self.cc.is_app_limited());
-        let moved = self.imply(psn.plus(1), |cc, psn, segment| {
+        let in_flight = *self.window.in_flight();
+        let moved = self.imply(psn.plus(1), |subflows, psn, segment| {
             let path = segment.path;
             let (packets, bytes, marks) = (1, Segment::wire_len(segment.len), 0);
-            let arrival = Arrival { now, peer_delay: Duration::ZERO, rtt: None };
-            cc.on_acked(psn, arrival);
-            let rtt = None; // the peer has worked on it, for nobody knows how long
-            cc.on_ack(&AckSample { now, path, packets, bytes, marks, rtt, in_flight, app_limited });
+            subflows.on_acked(psn, Arrival { now, peer_delay: Duration::ZERO, rtt: None });
+            if let Some(Subflow { cc, .. }) = subflows.of(path) {
+                let (in_flight, app_limited) = (in_flight[path.rail()], cc.is_app_limited());
+                let rtt = None; // the peer has worked on it, for nobody knows how long
+                let sample =
+                    AckSample { now, path, packets, bytes, marks, rtt, in_flight, app_limited };
+                cc.on_ack(&sample);
+            }
             Outcome::Arrived { packets, rtt: now - segment.sent_at, congested: false }
         });
         if moved {
-            self.cc.tell_chunks();
+            self.subflows.tell_chunks();
             self.follow_window();
             self.on_progress(now);
         }
@@ -38,7 +43,7 @@ impl Outgoing {
     /// Everything below `end` has arrived, and no more will: it says nothing about the paths.
     pub(crate) fn on_final_ack(&mut self, end: Psn) {
         self.imply(end, |_, _, _| Outcome::Forgotten { packets: 1 });
-        self.cc.forget();
+        self.subflows.forget();
     }
 
     /// Whether all below `end` has left, and is not less than what is acknowledged.
@@ -50,15 +55,15 @@ impl Outgoing {
     fn imply(
         &mut self,
         end: Psn,
-        mut outcome: impl FnMut(&mut Congestion, Psn, &Segment) -> Outcome,
+        mut outcome: impl FnMut(&mut Subflows, Psn, &Segment) -> Outcome,
     ) -> bool {
         if end <= self.window.una() {
             return false;
         }
-        let (untold, cc) = (&mut self.untold, &mut self.cc);
+        let (untold, subflows) = (&mut self.untold, &mut self.subflows);
         let no_echo = Echo { path: PathId::default(), stamp: 0 };
         let told = |psn, segment: &Segment, _| {
-            untold.push((segment.path, outcome(cc, psn, segment)));
+            untold.push((segment.path, outcome(subflows, psn, segment)));
         };
         self.window.ack(end, &[], no_echo, told).is_ok()
     }

@@ -3,7 +3,7 @@
 //! Those of requests are there from the start. Those of responses are made by the first READ or atomic: few
 //! queue pairs ever see one, and the others would pay with memory, and with every packet.
 
-use braid_lb::{PathSet, StreamId};
+use braid_lb::{Rails, StreamId};
 use braid_wire::{Stream, Time, Token};
 
 use super::ahead::Ahead;
@@ -33,8 +33,10 @@ pub(super) struct Link {
     /// What the answers' stream is made with: its place in the path set, what it withholds, ...
     answer_stream: StreamId,
     answer_schedule: Schedule,
-    /// ... and how many bytes the peer can hold.
+    /// ... how many bytes the peer can hold on each rail ...
     peer_bytes: u64,
+    /// ... and how many rails there are.
+    rails: usize,
 }
 
 /// What is owed to the peer, and the stream that carries it.
@@ -66,11 +68,11 @@ impl Link {
         token: Token,
         config: &QpConfig,
         endpoint: &EndpointConfig,
-        mut admit: impl FnMut() -> StreamId,
+        rails: &mut Rails,
     ) -> Self {
         let segments = u64::from(remote.segments) * Segment::wire_len(remote.mtu);
         let peer_bytes = endpoint.peer_receive_buffer.min(segments);
-        let mut requests = Outgoing::new(config, &remote, admit(), peer_bytes);
+        let mut requests = Outgoing::new(config, &remote, rails.admit(), peer_bytes, rails.count());
         requests.direct = endpoint.direct.map(Direct::new);
         let schedule =
             |stream| Schedule::new(endpoint, config.recovery, token, remote.send_psn, stream);
@@ -85,9 +87,10 @@ impl Link {
             path_mtu: u16::MAX,
             turn: Stream::Requests,
             is_paused: false,
-            answer_stream: admit(),
+            answer_stream: rails.admit(),
             answer_schedule: schedule(Stream::Responses),
             peer_bytes,
+            rails: rails.count(),
             remote,
         }
     }
@@ -152,9 +155,9 @@ impl Link {
 
     /// The answers to requests that have come.
     pub(super) fn answering(&mut self, config: &QpConfig) -> &mut Answers {
-        let Link { remote, answer_stream, answer_schedule, peer_bytes, .. } = self;
+        let Link { remote, answer_stream, answer_schedule, peer_bytes, rails, .. } = self;
         self.answers.get_or_insert_with(|| {
-            let mut stream = Outgoing::new(config, remote, *answer_stream, *peer_bytes);
+            let mut stream = Outgoing::new(config, remote, *answer_stream, *peer_bytes, *rails);
             stream.schedule = std::mem::take(answer_schedule);
             Box::new(Answers { stream, owed: Responses::default() })
         })
@@ -183,11 +186,11 @@ impl Link {
     }
 
     /// Its queue pair leaves the endpoint.
-    pub(super) fn dismiss(&mut self, now: Time, paths: &mut PathSet) {
-        self.requests.dismiss(now, paths);
+    pub(super) fn dismiss(&mut self, now: Time, rails: &mut Rails) {
+        self.requests.dismiss(now, rails);
         match &mut self.answers {
-            Some(answers) => answers.stream.dismiss(now, paths),
-            None => paths.dismiss(self.answer_stream),
+            Some(answers) => answers.stream.dismiss(now, rails),
+            None => rails.dismiss(self.answer_stream),
         }
     }
 }

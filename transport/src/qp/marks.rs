@@ -68,9 +68,10 @@ struct Heard {
 }
 
 impl HeardMarks {
-    /// An acknowledgement reports these. Returns how many are new.
-    pub(crate) fn on_report(&mut self, marks: &Marks) -> u64 {
-        marks.iter().map(|report| u64::from(self.on_path(report))).sum()
+    /// An acknowledgement reports these; there are so many rails. Returns how many are new.
+    pub(crate) fn on_report(&mut self, marks: &Marks, rails: usize) -> u64 {
+        let ours = marks.iter().filter(|report| report.path.rail().get() < rails);
+        ours.map(|report| u64::from(self.on_path(report))).sum()
     }
 
     fn on_path(&mut self, report: PathMarks) -> u16 {
@@ -156,15 +157,15 @@ mod tests {
             counted.report()
         };
         let [_lost, overtaken, third] = [report(), report(), report()];
-        assert_eq!(heard.on_report(&third), 3);
-        assert_eq!(heard.on_report(&overtaken), 0);
+        assert_eq!(heard.on_report(&third, 1), 3);
+        assert_eq!(heard.on_report(&overtaken, 1), 0);
         assert_eq!((heard.take(path(1)), heard.take(path(1))), ((3, true), (0, false)));
     }
 
     #[test]
     fn marks_stay_with_their_path_and_late_ones_count_for_its_next_segments() {
         let mut heard = HeardMarks::default();
-        heard.on_report(&Marks::new([PathMarks { path: path(2), count: 5 }]));
+        heard.on_report(&Marks::new([PathMarks { path: path(2), count: 5 }]), 1);
         assert_eq!(heard.take(path(1)), (0, false));
         assert_eq!((heard.take_alone(path(2)), heard.take_alone(path(2))), (5, 0));
         assert_eq!((heard.take(path(2)), heard.take(path(2))), ((0, true), (0, false)));
@@ -175,7 +176,7 @@ mod tests {
         let mut heard = HeardMarks::default();
         let report = |count| Marks::new([PathMarks { path: path(1), count }]);
         for (count, new) in [(30_000, 30_000), (60_000, 30_000), (4, 5540)] {
-            assert_eq!(heard.on_report(&report(count)), new);
+            assert_eq!(heard.on_report(&report(count), 1), new);
         }
     }
 }

@@ -27,6 +27,8 @@ mod pacer;
 mod patience;
 mod paws;
 mod peak;
+mod per_path;
+mod per_rail;
 mod psn_set;
 mod recovery;
 mod recv_queue;
@@ -38,6 +40,8 @@ mod rtt;
 mod scatter;
 mod send_queue;
 mod state;
+mod subflow;
+mod subflows;
 mod train;
 mod transmit;
 mod window;
@@ -46,15 +50,17 @@ mod withheld;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use braid_lb::{PathSet, StreamId};
-use braid_wire::{PathId, QpId, Time, Token};
+use braid_lb::Rails;
+use braid_wire::{PathId, QpId, RailId, Time, Token};
 
 pub use arrive::{Admit, Arrival, Landing, Refusal};
 pub use degrees::OooDegrees;
 pub use direct::{NicEpoch, Placement};
 pub use offer::OfferTerms;
 pub(crate) use peak::Peak;
+pub(crate) use per_rail::RailBytes;
 pub use recovery::{LossRecovery, UnknownRecovery};
+pub(crate) use room::{Allowance, Need};
 pub use state::QpState;
 pub(crate) use train::OpenTrain;
 pub(crate) use transmit::{Budget, Outcome};
@@ -244,13 +250,8 @@ impl QueuePair {
     }
 
     /// Connects to the other end: RTS.
-    pub(crate) fn connect(
-        &mut self,
-        remote: Remote,
-        endpoint: &EndpointConfig,
-        admit: impl FnMut() -> StreamId,
-    ) {
-        self.link = Some(Box::new(Link::new(remote, self.token, &self.config, endpoint, admit)));
+    pub(crate) fn connect(&mut self, remote: Remote, endpoint: &EndpointConfig, rails: &mut Rails) {
+        self.link = Some(Box::new(Link::new(remote, self.token, &self.config, endpoint, rails)));
         self.state = QpState::ReadyToSend;
     }
 
@@ -304,10 +305,10 @@ impl QueuePair {
         !self.completions.is_empty()
     }
 
-    /// Bytes in flight that the peer's receive buffer may hold, both streams.
-    pub(crate) fn in_flight(&self) -> u64 {
+    /// Bytes in flight that the peer's receive buffer of a rail may hold, both streams.
+    pub(crate) fn in_flight(&self, rail: RailId) -> u64 {
         let Some(link) = self.link.as_ref() else { return 0 };
-        link.all_outgoing().map(Outgoing::in_flight).sum()
+        link.all_outgoing().map(|outgoing| outgoing.in_flight(rail)).sum()
     }
 
     /// When [`QueuePair::on_timeout`] wants to be called; [`Time::FAR_FUTURE`]: never.
@@ -329,12 +330,12 @@ impl QueuePair {
     }
 
     /// Returns whether a retransmission has timed out; `longest`: the longest round trip of late, of whatever queue pair.
-    pub(crate) fn on_timeout(&mut self, now: Time, longest: Duration, paths: &mut PathSet) -> bool {
+    pub(crate) fn on_timeout(&mut self, now: Time, longest: Duration, rails: &mut Rails) -> bool {
         let Some(link) = self.link.as_mut() else { return false };
         link.all_incoming_mut().for_each(|stream| stream.on_timeout(now));
         let (mut gives_up, before) = (false, self.counters.timeouts);
         for stream in link.all_outgoing_mut() {
-            let outcome = stream.on_timeout(now, longest, self.config.retry_timeout, paths);
+            let outcome = stream.on_timeout(now, longest, self.config.retry_timeout, rails);
             self.counters.timeouts += u64::from(outcome != Timeout::None);
             match outcome {
                 Timeout::None => {}
@@ -385,16 +386,22 @@ impl QueuePair {
     }
 
     /// The path of a packet that belongs to no train.
-    pub(crate) fn single_path(&mut self, now: Time, paths: &mut PathSet) -> PathId {
+    pub(crate) fn single_path(&mut self, now: Time, rails: &mut Rails) -> PathId {
         self.link
             .as_mut()
-            .map_or_else(PathId::default, |link| link.requests.single_path(now, paths))
+            .map_or_else(PathId::default, |link| link.requests.single_path(now, rails))
+    }
+
+    /// A path of this rail, for such a packet.
+    pub(crate) fn path_on(&mut self, now: Time, rail: RailId, rails: &mut Rails) -> PathId {
+        let path = PathId::default().on(rail);
+        self.link.as_mut().map_or(path, |link| link.requests.path_on(now, rail, rails))
     }
 
     /// It leaves its endpoint.
-    pub(crate) fn dismiss(&mut self, now: Time, paths: &mut PathSet) {
+    pub(crate) fn dismiss(&mut self, now: Time, rails: &mut Rails) {
         if let Some(link) = self.link.as_mut() {
-            link.dismiss(now, paths);
+            link.dismiss(now, rails);
         }
     }
 

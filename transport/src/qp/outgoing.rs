@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use braid_cc::Loss;
-use braid_lb::{Batch, Outcome, PathSet, StreamId};
-use braid_wire::{Ack, PathId, Psn, Time};
+use braid_lb::{Batch, Outcome, Rails, StreamId};
+use braid_wire::{Ack, PathId, Psn, RailId, Time};
 
 use super::acks::Lesson;
 use super::ahead::Ahead;
 use super::asks::Asks;
-use super::congestion::Congestion;
 use super::credit::{Acked, Credit};
 use super::direct::{Direct, Placement};
 use super::marks::HeardMarks;
@@ -17,9 +15,10 @@ use super::paws::Paws;
 use super::recovery::{Detector, PROBES, Report};
 use super::refusals::Refusals;
 use super::repeats::Repeats;
-use super::room::{Block, Room};
-use super::rtt::Rtt;
+use super::room::{Block, Need, Room};
 use super::send_queue::Next;
+use super::subflow::Candidate;
+use super::subflows::Subflows;
 use super::train::{OpenTrain, OpenTurn, TrainLimit};
 use super::window::{Echo, NotTaken, Phase, Segment, Tally, Window};
 use super::withheld::{self, Schedule};
@@ -29,14 +28,12 @@ use crate::{QpConfig, Remote};
 pub(crate) struct Outgoing {
     pub(crate) window: Window,
     pub(super) paws: Paws,
-    rtt: Rtt,
+    pub(super) subflows: Subflows,
     detector: Detector,
     repeats: Repeats,
-    pub(super) cc: Congestion,
     stream: StreamId,
     /// What the path set has still to be told.
     pub(super) untold: Vec<(PathId, Outcome)>,
-    turn: OpenTurn,
     /// Time-outs in a row without progress.
     timeouts: u8,
     /// How long those have taken.
@@ -63,10 +60,6 @@ pub(crate) struct Outgoing {
     pub(super) schedule: Schedule,
 }
 
-/// A train that is not whole leaves only while fewer than so many are under way: with more, word that lets the rest
-/// of it leave is soon there. (Linux' TCP defers a send likewise, tcp_tso_should_defer.)
-const TRAINS_UNDER_WAY: u64 = 4;
-
 /// After so many time-outs in a row a stream sends nothing but probes, and leaves the peer's receive buffer to other queue
 /// pairs. (TCP's window is one segment after the first, RFC 5681, 3.1; but that one may be spurious.)
 const SILENT: u8 = 2;
@@ -91,20 +84,19 @@ impl Outgoing {
         remote: &Remote,
         stream: StreamId,
         peer_bytes: u64,
+        rails: usize,
     ) -> Self {
-        let cc = Congestion::new(config, remote);
-        let room = cc.window().min(peer_bytes);
+        let subflows = Subflows::new(config, remote, rails);
+        let room = subflows.current().cc.window().min(peer_bytes);
         let segments = room / Segment::wire_len(remote.mtu);
         Outgoing {
             window: Window::new(Psn(remote.send_psn.into())),
             paws: Paws::default(),
-            rtt: Rtt::new(config.min_rto, config.max_rto.min(config.retry_timeout)),
+            subflows,
             detector: Detector::new(config, segments),
             repeats: Repeats::default(),
-            cc,
             stream,
             untold: Vec::new(),
-            turn: OpenTurn::default(),
             timeouts: 0,
             waited: Duration::ZERO,
             deadline: None,
@@ -122,15 +114,16 @@ impl Outgoing {
         }
     }
 
-    /// Whether a segment with `len` bytes of payload may go out now, and how much of the budget that takes; `lost`: its
+    /// Whether a segment with `len` bytes of payload may go out now, and how much of which budget that takes; `lost`: its
     /// PSN if it was lost or released.
     pub(crate) fn may_send(
-        &self,
+        &mut self,
         now: Time,
         len: u16,
         lost: Option<Psn>,
-        room: Room,
-    ) -> Result<u64, Block> {
+        room: &Room<'_>,
+        rails: &mut Rails,
+    ) -> Result<Need, Block> {
         if self.paused_until.is_some_and(|until| now < until) {
             return Err(Block::Peer);
         }
@@ -139,7 +132,8 @@ impl Outgoing {
         let only_probes = self.is_silent() || self.awaits_receiver;
         let may_probe = !fresh && (only_probes || lost != self.window.withheld());
         if may_probe && self.probes > 0 {
-            return Ok(0);
+            self.subflows.take_live(rails);
+            return Ok(Need::new(self.subflows.rail(), 0));
         }
         if only_probes {
             return Err(Block::Peer);
@@ -150,32 +144,23 @@ impl Outgoing {
         if self.window.flying() >= room.segments {
             return Err(Block::Peer);
         }
-        let bytes = Segment::wire_len(len);
-        let in_flight = self.window.in_flight();
-        let waits = fresh && self.turn.begins_train() && in_flight >= TRAINS_UNDER_WAY * room.train;
-        let bytes = if waits { room.train } else { bytes };
-        if !self.cc.has_room(in_flight, bytes) {
-            return Err(Block::Window);
-        }
-        if room.budget < bytes {
-            return Err(Block::Budget(bytes));
-        }
-        if self.cc.is_open(now) { Ok(bytes) } else { Err(Block::Rate) }
+        let candidate = Candidate { now, bytes: Segment::wire_len(len), is_fresh: fresh };
+        self.subflows.choose(self.stream, candidate, self.window.in_flight(), room, rails)
     }
 
     fn is_silent(&self) -> bool {
         self.timeouts >= SILENT
     }
 
-    /// Bytes in flight that the peer's receive buffer may hold.
-    pub(crate) fn in_flight(&self) -> u64 {
-        if self.is_silent() { 0 } else { self.window.under_way() }
+    /// Bytes in flight that the peer's receive buffer of a rail may hold.
+    pub(crate) fn in_flight(&self, rail: RailId) -> u64 {
+        if self.is_silent() { 0 } else { self.window.under_way(rail) }
     }
 
     /// Nothing more leaves for now. Returns whether that releases what is withheld: nothing else is in flight, and it is
     /// not time alone, or other streams, that hold up what follows it.
     pub(crate) fn on_blocked(&mut self, by: Block) -> bool {
-        if self.cc.on_blocked(by) {
+        if self.subflows.on_blocked(by) {
             self.follow_window();
         }
         let releases = matches!(by, Block::Nothing | Block::Peer | Block::Window)
@@ -188,12 +173,12 @@ impl Outgoing {
 
     /// When the rate lets out what it holds back; [`Time::FAR_FUTURE`]: it holds nothing back.
     pub(crate) fn paced_until(&self) -> Time {
-        self.cc.opens_at().unwrap_or(Time::FAR_FUTURE)
+        self.subflows.opens_at().unwrap_or(Time::FAR_FUTURE)
     }
 
     /// Whether the next segment comes too late to ask for this one's acknowledgement too.
     pub(crate) fn is_held_for_long(&self, now: Time) -> bool {
-        self.cc.opens_at().is_some_and(|at| at - now > self.rtt.rto(0) / 4)
+        self.subflows.opens_at().is_some_and(|at| at - now > self.subflows.rto(0) / 4)
     }
 
     /// The path of the next segment, with `len` bytes of payload, and whether it begins a train or joins another queue
@@ -203,33 +188,42 @@ impl Outgoing {
         now: Time,
         psn: Psn,
         len: u16,
-        paths: &mut PathSet,
+        rails: &mut Rails,
         limit: TrainLimit,
         open: &mut OpenTrain,
     ) -> (PathId, bool) {
-        let starts = self.turn.has_ended();
+        let starts = self.turn_has_ended();
         if starts {
-            self.tell(now, paths);
-            let room = limit.room(self.cc.window(), paths.requirements().quanta);
+            self.tell(now, rails);
+            let subflow = self.subflows.current();
+            let room = limit.room(subflow.cc.window(), rails.requirements().quanta);
             let batch = Batch { now, psn: psn.wire(), segments: limit.full_segments(room) };
-            let path = paths.pick(self.stream, batch);
-            self.turn = OpenTurn::new(path, limit, room);
+            let path = rails.pick(self.subflows.rail(), self.stream, batch);
+            self.subflows.current_mut().turn = OpenTurn::new(path, limit, room);
         }
-        let before = self.turn.path();
-        self.turn.share(*open, len);
-        self.turn.join(len, limit);
-        *open = self.turn.train();
-        (self.turn.path(), starts || self.turn.path() != before)
+        let has_moved = self.subflows.on_sent(Segment::wire_len(len));
+        let turn = &mut self.subflows.current_mut().turn;
+        let before = turn.path();
+        turn.share(*open, len);
+        turn.join(len, limit);
+        *open = turn.train();
+        (turn.path(), starts || has_moved || turn.path() != before)
     }
 
     /// The path of a packet that belongs to no train.
-    pub(crate) fn single_path(&mut self, now: Time, paths: &mut PathSet) -> PathId {
+    pub(crate) fn single_path(&mut self, now: Time, rails: &mut Rails) -> PathId {
         let psn = self.window.next().wire();
-        paths.pick(self.stream, Batch { now, psn, segments: 1 })
+        rails.pick_single(self.stream, Batch { now, psn, segments: 1 })
+    }
+
+    /// The same, of this rail.
+    pub(crate) fn path_on(&mut self, now: Time, rail: RailId, rails: &mut Rails) -> PathId {
+        let psn = self.window.next().wire();
+        rails.pick(rail, self.stream, Batch { now, psn, segments: 1 })
     }
 
     pub(crate) fn turn_has_ended(&self) -> bool {
-        self.turn.has_ended()
+        self.subflows.current().turn.has_ended()
     }
 
     /// Takes a segment's share of the rate; `again`: it is a retransmission; `burst`: segments that may leave at a time.
@@ -239,7 +233,8 @@ impl Outgoing {
         if again && self.probes > 0 {
             return;
         }
-        self.cc.on_sent(now, Segment::wire_len(len), burst, self.rtt.for_pacing());
+        let subflow = self.subflows.current_mut();
+        subflow.cc.on_sent(now, Segment::wire_len(len), burst, subflow.rtt.for_pacing());
     }
 
     /// Enters a transmission in the window: of the segment that was lost or released at `lost`, else of a new one. Returns
@@ -261,7 +256,7 @@ impl Outgoing {
             let direct = if let Placement::Direct(epoch) = placement { Some(epoch) } else { None };
             let psn = self.window.push(now, next, path, direct);
             self.paws.pass(now, self.window.una(), psn, now.stamp());
-            self.cc.on_entered(now, psn, Segment::wire_len(next.len));
+            self.subflows.current_mut().cc.on_entered(now, psn, Segment::wire_len(next.len));
             return (psn, placement);
         };
         let epoch = self.window.get(psn).and_then(Segment::epoch);
@@ -298,10 +293,11 @@ impl Outgoing {
         }
         self.asks.count(len);
         // The peer works on the first half of a burst while the second is made.
+        let subflow = self.subflows.current_mut();
         if self.asks.ends_small_burst() {
-            self.turn.end();
+            subflow.turn.end();
         }
-        let ends_chunk = !again && self.cc.ends_chunk();
+        let ends_chunk = !again && subflow.cc.ends_chunk();
         let asks = self.probes > 0 || self.asks.is_time() || ends_chunk;
         if asks {
             self.asks.ask();
@@ -315,7 +311,7 @@ impl Outgoing {
     /// gets as many bytes, whatever the window lets out at a time.
     pub(crate) fn on_last(&mut self) {
         self.asks.ask();
-        self.turn.end_train();
+        self.subflows.end_train();
     }
 
     /// Learns from an acknowledgement of this stream.
@@ -323,7 +319,7 @@ impl Outgoing {
         &mut self,
         now: Time,
         ack: &Ack,
-        paths: &mut PathSet,
+        rails: &mut Rails,
     ) -> Result<Lesson, NotTaken> {
         if self.paws.is_stale(now, ack.stamp) {
             return Err(NotTaken::Foreign);
@@ -332,10 +328,10 @@ impl Outgoing {
         let overtaken = cumulative < self.window.una();
         let delay = Duration::from_nanos(ack.delay_ns.into());
         let rtt = now.since_stamp(ack.stamp).saturating_sub(delay);
-        let ecn_marks = self.marks.on_report(&ack.marks);
+        let ecn_marks = self.marks.on_report(&ack.marks, self.subflows.count());
         let echo = Echo { path: ack.path, stamp: ack.stamp };
-        let received = Acked { now, delay, echo, rtt, in_flight: self.window.in_flight() };
-        let mut credit = Credit::new(&received, &mut self.rtt, &mut self.marks, &mut self.cc);
+        let received = Acked { now, delay, echo, rtt, in_flight: *self.window.in_flight() };
+        let mut credit = Credit::new(&received, &mut self.marks, &mut self.subflows);
         let acked = if overtaken {
             Tally::default()
         } else {
@@ -348,10 +344,10 @@ impl Outgoing {
                 {
                     direct.on_arrival(epoch);
                 }
-                credit.take(psn, segment, certain, paths, self.stream);
+                credit.take(psn, segment, certain, rails, self.stream);
             })?
         };
-        credit.end(&ack.marks, paths, self.stream);
+        credit.end(&ack.marks, rails, self.stream);
         if self.window.shows_withheld(withheld::FOLLOWERS) {
             self.window.release();
         }
@@ -365,15 +361,15 @@ impl Outgoing {
                 early: acked.early,
                 spurious,
                 rtt,
-                reorder_time: self.rtt.reorder_time(),
-                overdue: self.rtt.overdue(),
+                reorder_time: self.subflows.reorder_time(),
+                overdue: self.subflows.overdue(),
             };
-            lost = self.lose(now, paths, |detector, window, lost| {
+            lost = self.lose(now, rails, |detector, window, lost| {
                 detector.detect(&report, window, lost);
             });
         }
         if acked.packets > 0 {
-            self.rtt.on_sample(rtt);
+            self.subflows.of(ack.path).into_iter().for_each(|subflow| subflow.rtt.on_sample(rtt));
             self.on_progress(now);
         }
         self.tell_lost(now, lost);
@@ -381,18 +377,18 @@ impl Outgoing {
         Ok(Lesson { acked: acked.packets, lost: lost.packets, spurious, ecn_marks })
     }
 
-    /// The controller hears of losses, if there are any.
+    /// The controllers hear of losses, if there are any.
     fn tell_lost(&mut self, now: Time, lost: Tally) {
         if lost.packets > 0 {
-            self.cc.on_loss(&Loss { now, packets: lost.packets, bytes: lost.bytes });
+            self.subflows.tell_lost(now);
         }
         self.follow_window();
     }
 
-    /// The controller has been told something, and its window may have changed.
+    /// The controllers have been told something, and their windows may have changed.
     pub(super) fn follow_window(&mut self) {
-        if self.cc.ask() {
-            self.asks.set_room(self.cc.window().min(self.peer_bytes));
+        if let Some(window) = self.subflows.ask() {
+            self.asks.set_room(window.min(self.peer_bytes));
         }
     }
 
@@ -400,25 +396,23 @@ impl Outgoing {
     fn lose(
         &mut self,
         now: Time,
-        paths: &mut PathSet,
+        rails: &mut Rails,
         declare: impl FnOnce(&mut Detector, &mut Window, &mut dyn FnMut(&Segment)),
     ) -> Tally {
         let mut lost = Tally::default();
-        let stream = self.stream;
+        let (stream, subflows) = (self.stream, &mut self.subflows);
         declare(&mut self.detector, &mut self.window, &mut |segment| {
             lost.count(segment);
-            paths.on_feedback(stream, now, segment.path, Outcome::Lost { packets: 1 });
+            subflows.on_lost(segment);
+            rails.on_feedback(stream, now, segment.path, Outcome::Lost { packets: 1 });
         });
-        if lost.packets > 0 {
-            self.turn.end(); // perhaps on a path that is dead
-        }
         lost
     }
 
     /// The network says that the segment of this PSN (24 bits) was lost. Returns how many it was.
-    pub(crate) fn on_lost(&mut self, now: Time, psn: u32, paths: &mut PathSet) -> u64 {
+    pub(crate) fn on_lost(&mut self, now: Time, psn: u32, rails: &mut Rails) -> u64 {
         let psn = Psn::expand(psn, self.window.una());
-        let lost = self.lose(now, paths, |_, window, lost| window.lose_one(psn, lost));
+        let lost = self.lose(now, rails, |_, window, lost| window.lose_one(psn, lost));
         self.tell_lost(now, lost);
         lost.packets
     }
@@ -484,10 +478,10 @@ impl Outgoing {
         now: Time,
         longest: Duration,
         retry_timeout: Duration,
-        paths: &mut PathSet,
+        rails: &mut Rails,
     ) -> Timeout {
         if let Some(until) = self.paused_until {
-            return self.resume(now, until, paths);
+            return self.resume(now, until, rails);
         }
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return Timeout::None;
@@ -496,7 +490,7 @@ impl Outgoing {
             self.deadline = None;
             return Timeout::None;
         }
-        let patience = (2 * longest).min(self.rtt.longest_patience()).max(self.rto());
+        let patience = (2 * longest).min(self.subflows.longest_patience()).max(self.rto());
         if now < self.waits_since + patience {
             self.deadline = Some(self.waits_since + patience);
             return Timeout::None;
@@ -507,12 +501,12 @@ impl Outgoing {
         if self.waited >= retry_timeout {
             return Timeout::GiveUp;
         }
-        paths.on_timeout(self.stream, now);
-        self.cc.on_timeout(now);
+        rails.on_timeout(self.stream, now);
+        self.subflows.on_timeout(now, self.window.in_flight());
         self.follow_window();
         self.window.release_oldest();
         let lost =
-            self.lose(now, paths, |detector, window, lost| detector.on_timeout(now, window, lost));
+            self.lose(now, rails, |detector, window, lost| detector.on_timeout(now, window, lost));
         self.probes = PROBES;
         self.wait(now);
         Timeout::Resend(lost.packets)
@@ -521,14 +515,14 @@ impl Outgoing {
     /// The pause that a "receiver not ready" asked for has ended: what it refused has to go out again, and everything older
     /// that has not arrived, for nothing else would show that it is lost. The oldest goes alone: if the receiver is not
     /// ready, or lies, one segment is sent in vain and not a whole window.
-    fn resume(&mut self, now: Time, until: Time, paths: &mut PathSet) -> Timeout {
+    fn resume(&mut self, now: Time, until: Time, rails: &mut Rails) -> Timeout {
         if now < until {
             return Timeout::None;
         }
         self.paused_until = None;
         self.refusals.begin_round();
         self.window.release_oldest();
-        let lost = self.lose(now, paths, |_, window, lost| {
+        let lost = self.lose(now, rails, |_, window, lost| {
             window.lose_from(window.una(), usize::MAX, lost);
         });
         self.probes = 1;
@@ -542,7 +536,7 @@ impl Outgoing {
         let forgotten = |segment: &Segment| (segment.path, Outcome::Forgotten { packets: 1 });
         self.untold.extend(self.window.in_flight_segments().map(forgotten));
         self.window.clear();
-        self.cc.forget();
+        self.subflows.forget();
         self.deadline = None;
         self.paused_until = None;
         self.awaits_receiver = false;
@@ -558,25 +552,25 @@ impl Outgoing {
     }
 
     /// Tells the path set what became known while it was not at hand.
-    fn tell(&mut self, now: Time, paths: &mut PathSet) {
+    fn tell(&mut self, now: Time, rails: &mut Rails) {
         for (path, outcome) in self.untold.drain(..) {
-            paths.on_feedback(self.stream, now, path, outcome);
+            rails.on_feedback(self.stream, now, path, outcome);
         }
     }
 
     /// The stream is gone.
-    pub(crate) fn dismiss(&mut self, now: Time, paths: &mut PathSet) {
+    pub(crate) fn dismiss(&mut self, now: Time, rails: &mut Rails) {
         self.clear();
-        self.tell(now, paths);
-        paths.dismiss(self.stream);
+        self.tell(now, rails);
+        rails.dismiss(self.stream);
     }
 
     /// The retransmission time-out, backed off.
     pub(crate) fn rto(&self) -> Duration {
-        self.rtt.rto(u32::from(self.timeouts))
+        self.subflows.rto(u32::from(self.timeouts))
     }
 
     pub(crate) fn smoothed_rtt(&self) -> Option<Duration> {
-        self.rtt.smoothed()
+        self.subflows.smoothed_rtt()
     }
 }

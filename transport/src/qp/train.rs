@@ -85,7 +85,8 @@ impl OpenTurn {
     /// many queue pairs that have little to send each, trains would else be as short. The turn's path stays: those who
     /// begin trains take different ones.
     pub(crate) fn share(&mut self, open: OpenTrain, len: u16) {
-        if self.begins_train() && Segment::wire_len(len) <= open.left {
+        let same_rail = open.path.rail() == self.turn_path.rail();
+        if self.begins_train() && same_rail && Segment::wire_len(len) <= open.left {
             (self.path, self.train) = (open.path, open.left);
         }
     }

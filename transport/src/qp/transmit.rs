@@ -1,13 +1,13 @@
 //! What a queue pair sends next: acknowledgements it owes, what was lost, then what is new. First it is decided, then
 //! described: a description is long, and made where it stays.
 
-use braid_lb::PathSet;
+use braid_lb::Rails;
 use braid_wire::{Control, ControlKind, DataHeader, Opcode, PathId, Psn, Stream, Time};
 
 use super::ahead::{Ahead, Choice};
 use super::direct::Placement;
 use super::incoming::Incoming;
-use super::room::{Block, Room};
+use super::room::{Allowance, Block, Need, Room};
 use super::send_queue::{Limits, Next};
 use super::train::OpenTrain;
 use super::window::Segment;
@@ -22,8 +22,8 @@ pub(crate) enum Outcome {
     Packet { packet: Packet, yields: bool },
     /// Nothing until something happens to this queue pair.
     Idle,
-    /// Nothing until the endpoint has a budget of so many bytes.
-    NoBudget { needs: u64 },
+    /// Nothing until the endpoint has so much budget.
+    NoBudget(Need),
 }
 
 /// A packet that leaves now.
@@ -55,7 +55,7 @@ pub(crate) struct Departure {
 /// What the endpoint lets a queue pair put in flight.
 #[derive(Debug)]
 pub(crate) struct Budget<'a> {
-    pub(crate) bytes: u64,
+    pub(crate) left: Allowance<'a>,
     /// Others wait for it.
     pub(crate) is_shared: bool,
     /// The train that it may join, and then the one that it has joined or begun.
@@ -67,13 +67,13 @@ impl QueuePair {
     pub(crate) fn poll_transmit(
         &mut self,
         now: Time,
-        paths: &mut PathSet,
+        rails: &mut Rails,
         mut budget: Budget<'_>,
     ) -> Outcome {
         if let Some(packet) = self.poll_ack(|incoming| incoming.owes_ack_first(now)) {
             return Outcome::Packet { packet, yields: false };
         }
-        let data = self.poll_data(now, paths, &mut budget);
+        let data = self.poll_data(now, rails, &mut budget);
         if matches!(data, Outcome::Packet { .. }) {
             return data;
         }
@@ -83,7 +83,7 @@ impl QueuePair {
         }
     }
 
-    fn poll_data(&mut self, now: Time, paths: &mut PathSet, budget: &mut Budget<'_>) -> Outcome {
+    fn poll_data(&mut self, now: Time, rails: &mut Rails, budget: &mut Budget<'_>) -> Outcome {
         let sends = matches!(self.state, QpState::ReadyToSend | QpState::SendQueueDrained);
         let Some(first) = self.link.as_ref().filter(|_| sends).map(|link| link.turn) else {
             return self.confirms.take().map_or(Outcome::Idle, |path| Outcome::Packet {
@@ -96,7 +96,7 @@ impl QueuePair {
             return outcome;
         }
         for stream in [first, other(first)] {
-            match self.poll_stream(now, stream, paths, budget) {
+            match self.poll_stream(now, stream, rails, budget) {
                 Ok(departure) => {
                     let yields = self.sent_on(now, stream);
                     return Outcome::Packet { packet: Packet::Segment(departure), yields };
@@ -132,23 +132,23 @@ impl QueuePair {
         &mut self,
         now: Time,
         stream: Stream,
-        paths: &mut PathSet,
+        rails: &mut Rails,
         budget: &mut Budget<'_>,
     ) -> Result<Departure, Block> {
-        let Choice { next, lost, .. } = self.choose(now, stream, budget.bytes)?;
+        let Choice { next, lost, .. } = self.choose(now, stream, budget.left, rails)?;
         let Some(link) = self.link.as_mut() else { return Err(Block::Nothing) };
         let limit = link.trains;
         let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Nothing) };
         if lost.is_none() && outgoing.withholds_next() {
             self.withhold(now, stream, next);
-            return self.poll_stream(now, stream, paths, budget);
+            return self.poll_stream(now, stream, rails, budget);
         }
         let psn = lost.unwrap_or(outgoing.window.next());
         let released = lost.is_some() && lost == outgoing.window.withheld();
         let again = lost.is_some() && !released;
         let (path, train_start) =
-            outgoing.take_path(now, psn, next.len, paths, limit, budget.train);
-        paths.on_sent(path, again);
+            outgoing.take_path(now, psn, next.len, rails, limit, budget.train);
+        rails.on_sent(path, again);
         outgoing.pace(now, next.len, again, limit.segments());
         let writes = || self.sq.writes(next);
         let (psn, placement) = outgoing.enter(now, next, lost, path, writes);
@@ -159,12 +159,13 @@ impl QueuePair {
         self.counters.segments_sent += 1;
         self.counters.retransmitted += u64::from(again);
         self.counters.bytes_sent += u64::from(next.len);
-        let left = budget.bytes.saturating_sub(Segment::wire_len(next.len));
-        let asks = self.is_last(now, stream, left, budget.is_shared) || asks || released;
+        budget.left.spent = Need::new(path.rail(), Segment::wire_len(next.len));
+        let asks = self.is_last(now, stream, budget, rails) || asks || released;
         Ok(Departure { stream, next, psn, again, asks, path, train_start, placement })
     }
 
     /// A new segment has this PSN.
+    #[inline(always)] // once for each segment
     fn advance(&mut self, stream: Stream, next: Next, psn: Psn) {
         match (stream, self.link.as_mut().and_then(|link| link.answers.as_mut())) {
             (Stream::Requests, _) => self.sq.advance(next, psn),
@@ -185,13 +186,19 @@ impl QueuePair {
     }
 
     /// Whether nothing follows for now what was sent last.
-    fn is_last(&mut self, now: Time, stream: Stream, budget: u64, is_shared: bool) -> bool {
-        let following = self.choose(now, stream, budget);
+    fn is_last(
+        &mut self,
+        now: Time,
+        stream: Stream,
+        budget: &Budget<'_>,
+        rails: &mut Rails,
+    ) -> bool {
+        let following = self.choose(now, stream, budget.left, rails);
         let outgoing = self.link.as_mut().and_then(|link| link.outgoing(stream));
         let Some(outgoing) = outgoing else { return true };
         let is_last = match following {
             // The others have their turns first.
-            Ok(_) => is_shared && outgoing.turn_has_ended(),
+            Ok(_) => budget.is_shared && outgoing.turn_has_ended(),
             Err(Block::Rate) => outgoing.is_held_for_long(now),
             Err(Block::Nothing | Block::Peer | Block::Window | Block::Budget(_)) => true,
         };
@@ -202,13 +209,21 @@ impl QueuePair {
     }
 
     /// The segment that goes out next.
-    fn choose(&mut self, now: Time, stream: Stream, budget: u64) -> Result<Choice, Block> {
+    fn choose(
+        &mut self,
+        now: Time,
+        stream: Stream,
+        budget: Allowance<'_>,
+        rails: &mut Rails,
+    ) -> Result<Choice, Block> {
         let link = self.link.as_mut().ok_or(Block::Nothing)?;
         let outgoing = link.outgoing(stream).ok_or(Block::Nothing)?;
         match outgoing.ahead {
-            Ahead::Unknown => self.look(now, stream, budget),
+            Ahead::Unknown => self.look(now, stream, budget, rails),
             Ahead::Blocked(block) => Err(block),
-            Ahead::Segment(choice) if choice.needs <= budget => Ok(choice),
+            Ahead::Segment(choice) if choice.needs.bytes() <= budget.on(choice.needs.rail()) => {
+                Ok(choice)
+            }
             Ahead::Segment(Choice { needs, .. }) => {
                 outgoing.on_blocked(Block::Budget(needs));
                 Err(Block::Budget(needs))
@@ -217,21 +232,27 @@ impl QueuePair {
     }
 
     /// Finds out what goes out next.
-    fn look(&mut self, now: Time, stream: Stream, budget: u64) -> Result<Choice, Block> {
+    fn look(
+        &mut self,
+        now: Time,
+        stream: Stream,
+        budget: Allowance<'_>,
+        rails: &mut Rails,
+    ) -> Result<Choice, Block> {
         let candidate = self.candidate(now, stream);
         let link = self.link.as_mut().ok_or(Block::Nothing)?;
         let Remote { window, segments, .. } = link.remote;
         let room = Room { window, segments, budget, train: link.trains.train() };
         let outgoing = link.outgoing(stream).ok_or(Block::Nothing)?;
         let choice = candidate.ok_or(Block::Nothing).and_then(|(next, lost)| {
-            let needs = outgoing.may_send(now, next.len, lost, room)?;
+            let needs = outgoing.may_send(now, next.len, lost, &room, rails)?;
             Ok(Choice { next, lost, needs })
         });
         outgoing.ahead = Ahead::new(choice);
         if let Err(block) = choice
             && outgoing.on_blocked(block)
         {
-            return self.look(now, stream, budget);
+            return self.look(now, stream, budget, rails);
         }
         choice
     }
@@ -336,11 +357,11 @@ impl QueuePair {
 }
 
 impl Outcome {
-    /// One stream could send with so many bytes of budget; of two the more modest counts.
-    fn or_needs(self, bytes: u64) -> Self {
+    /// One stream could send with so much budget; of two the more modest counts.
+    fn or_needs(self, need: Need) -> Self {
         match self {
-            Outcome::NoBudget { needs } => Outcome::NoBudget { needs: needs.min(bytes) },
-            _ => Outcome::NoBudget { needs: bytes },
+            Outcome::NoBudget(other) if other.bytes() <= need.bytes() => self,
+            _ => Outcome::NoBudget(need),
         }
     }
 }

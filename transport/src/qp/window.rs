@@ -8,9 +8,10 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
 
-use braid_wire::{DATA_HEADER_LEN, PathId, Psn, Time};
+use braid_wire::{DATA_HEADER_LEN, PathId, Psn, RailId, Time};
 
 use super::direct::NicEpoch;
+use super::per_rail::RailBytes;
 use super::psn_set::PsnSet;
 use super::send_queue::Next;
 
@@ -51,7 +52,7 @@ const _: () = assert!(size_of::<Segment>() == 40);
 impl Segment {
     /// In which epoch its first transmission was placed directly, if it was.
     pub(crate) fn epoch(&self) -> Option<NicEpoch> {
-        let path = PathId::new(self.direct_path?.get() - 1);
+        let path = PathId::from_bits(self.direct_path?.get() - 1);
         Some(NicEpoch { path, number: self.direct_epoch })
     }
 
@@ -104,7 +105,7 @@ pub(crate) struct Window {
     una: Psn,
     segments: VecDeque<Segment>,
     acked: PsnSet,
-    in_flight: u64,
+    in_flight: RailBytes,
     /// How many those are.
     flying: u32,
     /// The segment that was withheld or released and has not left yet.
@@ -122,7 +123,7 @@ impl Window {
             una: first,
             segments: VecDeque::new(),
             acked: PsnSet::new(first),
-            in_flight: 0,
+            in_flight: RailBytes::default(),
             flying: 0,
             withheld: None,
             lost: VecDeque::new(),
@@ -145,13 +146,16 @@ impl Window {
         self.segments.len() as u64
     }
 
-    pub(crate) fn in_flight(&self) -> u64 {
-        self.in_flight
+    /// Bytes in flight, by rail.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> &RailBytes {
+        &self.in_flight
     }
 
-    /// Bytes of [`Window::in_flight`] that have left.
-    pub(crate) fn under_way(&self) -> u64 {
-        self.in_flight - self.withheld_segment().map_or(0, |(_, held)| Segment::wire_len(held.len))
+    /// Bytes of [`Window::in_flight`] on a rail that have left.
+    pub(crate) fn under_way(&self, rail: RailId) -> u64 {
+        let held = self.withheld_segment().filter(|(_, held)| held.path.rail() == rail);
+        self.in_flight[rail] - held.map_or(0, |(_, held)| Segment::wire_len(held.len))
     }
 
     /// Segments in phase [`Phase::InFlight`] or [`Phase::Withheld`].
@@ -185,10 +189,10 @@ impl Window {
             sent_at,
             again,
             order,
-            direct_path: direct.and_then(|epoch| NonZeroU16::new(epoch.path.get() + 1)),
+            direct_path: direct.and_then(|epoch| NonZeroU16::new(epoch.path.to_bits() + 1)),
             direct_epoch: direct.map_or(0, |epoch| epoch.number),
         });
-        self.in_flight += Segment::wire_len(len);
+        self.in_flight[path.rail()] += Segment::wire_len(len);
         self.flying += 1;
         psn
     }
@@ -279,7 +283,8 @@ impl Window {
         segment.again = true;
         segment.order = order;
         segment.path = path;
-        self.in_flight += Segment::wire_len(segment.len);
+        let bytes = Segment::wire_len(segment.len);
+        self.in_flight[path.rail()] += bytes;
         self.flying += 1;
     }
 
@@ -366,7 +371,7 @@ impl Window {
             return;
         }
         if segment.phase == Phase::InFlight {
-            self.in_flight -= Segment::wire_len(segment.len);
+            self.in_flight[segment.path.rail()] -= Segment::wire_len(segment.len);
             self.flying -= 1;
         }
         acked.count(segment);
@@ -441,7 +446,7 @@ impl Window {
         let psn = self.una.plus(index as u64);
         let segment = &mut self.segments[index];
         segment.phase = phase;
-        self.in_flight -= Segment::wire_len(segment.len);
+        self.in_flight[segment.path.rail()] -= Segment::wire_len(segment.len);
         self.flying -= 1;
         let at = self.lost.partition_point(|other| *other < psn);
         self.lost.insert(at, psn);
@@ -493,10 +498,13 @@ mod tests {
     #[test]
     fn a_cumulative_ack_frees_the_front() {
         let mut window = window(5);
-        assert_eq!(window.in_flight(), 500);
+        assert_eq!(window.in_flight().total(), 500);
         let acked = ack(&mut window, 13, &[]).unwrap();
         assert_eq!((acked.packets, acked.bytes), (3, 300));
-        assert_eq!((window.una(), window.next(), window.in_flight()), (Psn(13), Psn(15), 200));
+        assert_eq!(
+            (window.una(), window.next(), window.in_flight().total()),
+            (Psn(13), Psn(15), 200)
+        );
     }
 
     #[test]
@@ -517,7 +525,7 @@ mod tests {
         let mut window = window(4);
         ack(&mut window, 10, &[2, 3]).unwrap();
         ack(&mut window, 12, &[]).unwrap();
-        assert_eq!((window.una(), window.in_flight()), (Psn(14), 0));
+        assert_eq!((window.una(), window.in_flight().total()), (Psn(14), 0));
         assert!(window.is_empty());
     }
 
@@ -568,9 +576,9 @@ mod tests {
     fn a_late_ack_of_a_lost_segment_cancels_its_retransmission() {
         let mut window = window(3);
         window.lose_from(Psn(10), usize::MAX, &mut |_| {});
-        assert_eq!(window.in_flight(), 0);
+        assert_eq!(window.in_flight().total(), 0);
         ack(&mut window, 12, &[]).unwrap();
         assert_eq!(window.peek_lost().unwrap().0, Psn(12));
-        assert_eq!(window.in_flight(), 0);
+        assert_eq!(window.in_flight().total(), 0);
     }
 }

@@ -120,10 +120,10 @@ impl Outgoing {
     pub(crate) fn settle_withheld(&mut self, now: Time, psn: Psn, len: u16, follows: bool) {
         if follows {
             self.schedule.suspend();
-            self.cc.set_apart(psn);
+            self.subflows.set_apart(psn);
         } else {
             self.schedule.skip(psn);
-            self.cc.on_entered(now, psn, Segment::wire_len(len));
+            self.subflows.current_mut().cc.on_entered(now, psn, Segment::wire_len(len));
             self.window.release();
         }
     }

@@ -1,6 +1,6 @@
 //! The responder's end of a connection: its ACCEPT, for as long as the initiator may ask for it again.
 
-use braid_wire::{Connect, Offer, Reject, RejectReason, Setup};
+use braid_wire::{Connect, Offer, Reject, RejectReason, Routing, Setup};
 
 use super::{AttemptId, Request};
 
@@ -12,9 +12,9 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// Takes a request with this offer. `private_data` is at most [`braid_wire::MAX_PRIVATE_DATA`] bytes, `routing` what
-    /// the peer's datapath has to know of ours, at most [`braid_wire::MAX_ROUTING_LEN`].
-    pub fn new(request: &Request, ours: Offer, private_data: Vec<u8>, routing: Vec<u8>) -> Self {
+    /// Takes a request with this offer. `private_data` is at most [`braid_wire::MAX_PRIVATE_DATA`] bytes, `routing`
+    /// takes at most [`braid_wire::MAX_ROUTING_LEN`].
+    pub fn new(request: &Request, ours: Offer, private_data: Vec<u8>, routing: Routing) -> Self {
         let nonce = request.connect.nonce;
         let accept = Connect { nonce, cookie: 0, offer: ours, private_data, routing };
         Accepted { attempt: request.attempt(), accept }

@@ -168,7 +168,7 @@ fn host_of(ip: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use braid_wire::{Crc, Offer, QpId, Token};
+    use braid_wire::{Crc, Offer, QpId, Routing, Token};
 
     use super::*;
 
@@ -185,7 +185,7 @@ pub(super) mod tests {
             max_rd_atomic: 1,
             crc: Crc::On,
         };
-        let (private_data, routing) = (Vec::new(), Vec::new());
+        let (private_data, routing) = (Vec::new(), Routing::default());
         Connect { nonce, cookie, offer, private_data, routing }
     }
 

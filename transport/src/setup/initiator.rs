@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use braid_wire::{
-    BASE_DATAGRAM, Connect, HELLO_LEN, Hello, Offer, Reject, RejectReason, Setup, Time,
+    BASE_DATAGRAM, Connect, HELLO_LEN, Hello, Offer, Reject, RejectReason, Routing, Setup, Time,
 };
 
 use super::ConnectError;
@@ -21,7 +21,7 @@ pub struct Initiator {
     nonce: u64,
     offer: Offer,
     private_data: Vec<u8>,
-    routing: Vec<u8>,
+    routing: Routing,
     cookie: Option<u64>,
     /// Full-length HELLOs sent since there was a cookie.
     hellos: u32,
@@ -49,7 +49,7 @@ impl Initiator {
             nonce,
             offer,
             private_data,
-            routing: Vec::new(),
+            routing: Routing::default(),
             cookie: None,
             hellos: 0,
             short_is_due: false,
@@ -61,8 +61,8 @@ impl Initiator {
         }
     }
 
-    /// What the peer's datapath has to know of ours, in at most [`braid_wire::MAX_ROUTING_LEN`] bytes.
-    pub fn with_routing(self, routing: Vec<u8>) -> Self {
+    /// How we are reached beside our address, in at most [`braid_wire::MAX_ROUTING_LEN`] bytes.
+    pub fn with_routing(self, routing: Routing) -> Self {
         Initiator { routing, ..self }
     }
 

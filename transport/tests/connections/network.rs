@@ -5,7 +5,8 @@ use std::collections::BinaryHeap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use braid_wire::{PathId, SOURCE_PORT_BASE, Time};
+use braid_transport::Egress;
+use braid_wire::{SOURCE_PORT_BASE, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -48,11 +49,11 @@ impl Network {
         &mut self,
         now: Time,
         mut from: SocketAddr,
-        path: Option<PathId>,
+        egress: Egress,
         to: SocketAddr,
         bytes: &[u8],
     ) {
-        if let Some(path) = path {
+        if let Egress::Path(path) = egress {
             from.set_port(SOURCE_PORT_BASE | path.get());
         }
         let Faults { loss, repeat, late, late_up_to, jitter } = self.faults;

@@ -3,14 +3,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet};
+use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
-    Accepted, Admit, Arrival, Attempt, Completion, ConnectError, Disconnects, Endpoint,
+    Accepted, Admit, Arrival, Attempt, Completion, ConnectError, Disconnects, Egress, Endpoint,
     EndpointConfig, EventKind, Initiator, Initiators, Landing, OfferTerms, QpConfig, QpSlot,
     QpState, QueuePair, RecvWr, Remote, Request, SendWr, Step, TransmitBody, Use,
 };
 use braid_wire::{
-    Connect, Control, ControlKind, Crc, DataHeader, Offer, Packet, PathId, QpId, Setup, Time, Token,
+    Connect, Control, ControlKind, Crc, DataHeader, Offer, Packet, PathId, QpId, RailId, Routing,
+    Setup, Time, Token,
 };
 
 use crate::memory::HostMemory;
@@ -43,7 +44,7 @@ struct Peer {
     instance: u64,
     addr: SocketAddr,
     endpoint: Endpoint,
-    paths: PathSet,
+    rails: Rails,
 }
 
 /// How an attempt ended: where the ACCEPT came from, and what it says.
@@ -57,7 +58,7 @@ pub(crate) struct Worker {
     pub(crate) initiators: Initiators<()>,
     pub(crate) disconnects: Disconnects<SocketAddr>,
     /// What is to be sent.
-    pub(crate) out: Vec<(SocketAddr, Option<PathId>, Vec<u8>)>,
+    pub(crate) out: Vec<(SocketAddr, Egress, Vec<u8>)>,
     pub(crate) completions: Vec<Completion>,
     /// Queue pairs that went into ERR by themselves.
     pub(crate) failed: Vec<QpId>,
@@ -142,7 +143,8 @@ impl Worker {
         let ours = self.offer(id, random);
         let remote = Remote::agree(&ours, &request.connect.offer);
         self.bind(now, id, remote, request.connect.offer.instance, request.from);
-        self.known(id).accepted = Some(Accepted::new(request, ours, private_data, Vec::new()));
+        self.known(id).accepted =
+            Some(Accepted::new(request, ours, private_data, Routing::default()));
         self.answer_connect(id);
     }
 
@@ -157,13 +159,13 @@ impl Worker {
     pub(crate) fn say(&mut self, to: SocketAddr, setup: &Setup) {
         let mut bytes = Vec::new();
         setup.encode(&mut bytes);
-        self.out.push((to, None, bytes));
+        self.out.push((to, Egress::Port(RailId::FIRST), bytes));
     }
 
-    fn control(&mut self, to: SocketAddr, path: Option<PathId>, control: &Control) {
+    fn control(&mut self, to: SocketAddr, egress: Egress, control: &Control) {
         let mut bytes = Vec::new();
         control.encode(&mut bytes);
-        self.out.push((to, path, bytes));
+        self.out.push((to, egress, bytes));
     }
 
     fn bind(&mut self, now: Time, id: QpId, remote: Remote, instance: u64, addr: SocketAddr) {
@@ -173,8 +175,8 @@ impl Worker {
         let place = std::mem::replace(&mut entry.place, Place::Unbound(Box::new(vacant)));
         let Place::Unbound(qp) = place else { panic!("{id:?} is connected") };
         entry.addr = Some(addr);
-        let Peer { endpoint, paths, .. } = self.peers[peer].as_mut().expect("just made");
-        let slot = endpoint.adopt(now, *qp, remote, paths);
+        let Peer { endpoint, rails, .. } = self.peers[peer].as_mut().expect("just made");
+        let slot = endpoint.adopt(now, *qp, remote, rails);
         self.known(id).place = Place::Bound { peer, slot };
     }
 
@@ -188,8 +190,8 @@ impl Worker {
             peer_timeout: PEER_TIMEOUT,
             ..EndpointConfig::default()
         };
-        let paths = PathSet::new(LbPolicy::ROUND_ROBIN, PATHS, 1).expect("paths");
-        let peer = Peer { instance, addr, endpoint: Endpoint::new(now, config), paths };
+        let rails = Rails::from(PathSet::new(LbPolicy::ROUND_ROBIN, PATHS, 1).expect("paths"));
+        let peer = Peer { instance, addr, endpoint: Endpoint::new(now, config), rails };
         let index = self.peers.iter().position(Option::is_none).unwrap_or(self.peers.len());
         if index == self.peers.len() {
             self.peers.push(None);
@@ -228,13 +230,13 @@ impl Worker {
         self.initiators.cancel(id);
         self.initiators.forget(id);
         if let Place::Bound { peer, slot } = self.known(id).place {
-            let Peer { endpoint, paths, addr, .. } = self.peers[peer].as_mut().expect("its peer");
+            let Peer { endpoint, rails, addr, .. } = self.peers[peer].as_mut().expect("its peer");
             endpoint.modify(now, slot, QpState::Error).expect("every queue pair can go to ERR");
             while let Some(disconnect) = endpoint.poll_disconnect() {
                 self.disconnects.insert(now, *addr, disconnect);
             }
             self.completions.extend(std::iter::from_fn(|| endpoint.poll_completion()));
-            let mut qp = endpoint.release(now, slot, paths);
+            let mut qp = endpoint.release(now, slot, rails);
             assert_eq!(qp.poll_completion(), None, "a completion is left behind");
             let is_empty = endpoint.is_empty();
             self.peers[peer].take_if(|_| is_empty);
@@ -260,21 +262,21 @@ impl Worker {
             Packet::Data(header, payload) => self.data(now, from, path, &header, payload, memory),
             Packet::Ack(ack) => {
                 if let Some((peer, slot, _)) = self.bound(from, ack.qp, Some(ack.token)) {
-                    let Peer { endpoint, paths, .. } = self.peers[peer].as_mut().expect("its peer");
-                    endpoint.on_ack(now, slot, &ack, paths);
+                    let Peer { endpoint, rails, .. } = self.peers[peer].as_mut().expect("its peer");
+                    endpoint.on_ack(now, slot, &ack, rails);
                 }
             }
             Packet::Control(control) => self.on_control(now, from, path, &control),
             Packet::Probe(probe) => {
                 if let Some((peer, slot, _)) = self.bound(from, probe.qp, Some(probe.token)) {
                     let peer = self.peers[peer].as_mut().expect("its peer");
-                    peer.endpoint.on_probe(now, slot, &probe);
+                    peer.endpoint.on_probe(now, slot, RailId::FIRST, &probe);
                 }
             }
             Packet::Setup(answer) => {
                 if let Use::Declined(control) = self.initiators.on_answer(now, from, &answer) {
                     self.declined += 1;
-                    self.control(from, None, &control);
+                    self.control(from, Egress::Port(RailId::FIRST), &control);
                 }
             }
             Packet::Part(..) => panic!("nobody sends parts"),
@@ -327,8 +329,8 @@ impl Worker {
         let (id, token) = (control.qp, Some(control.token));
         let token = token.filter(|_| control.kind != ControlKind::Unknown);
         if let Some((peer, slot, _)) = self.bound(from, id, token) {
-            let Peer { endpoint, paths, .. } = self.peers[peer].as_mut().expect("its peer");
-            endpoint.on_control(now, slot, control, path, paths);
+            let Peer { endpoint, rails, .. } = self.peers[peer].as_mut().expect("its peer");
+            endpoint.on_control(now, slot, control, path, rails);
             return;
         }
         let is_its = self.entry(id).is_some_and(|entry| token.is_none_or(|t| t == entry.token));
@@ -336,7 +338,7 @@ impl Worker {
             return;
         }
         if let Some(answer) = self.disconnects.on_stray(now, control) {
-            self.control(from, None, &answer);
+            self.control(from, Egress::Port(RailId::FIRST), &answer);
         }
     }
 
@@ -347,7 +349,7 @@ impl Worker {
             self.run_peer(now, index, memory);
         }
         while let Some(due) = self.disconnects.poll_transmit(now) {
-            self.control(due.to, due.path, &due.control);
+            self.control(due.to, due.egress, &due.control);
         }
         ended
     }
@@ -371,32 +373,32 @@ impl Worker {
     }
 
     fn run_peer(&mut self, now: Time, index: usize, memory: &HostMemory) {
-        let Some(Peer { endpoint, paths, addr, .. }) = &mut self.peers[index] else { return };
-        if endpoint.next_timeout(paths).is_some_and(|at| at <= now) {
-            endpoint.on_timeout(now, paths);
+        let Some(Peer { endpoint, rails, addr, .. }) = &mut self.peers[index] else { return };
+        if endpoint.next_timeout(rails).is_some_and(|at| at <= now) {
+            endpoint.on_timeout(now, rails);
         }
-        while let Some(transmit) = endpoint.poll_transmit(now, paths) {
+        while let Some(transmit) = endpoint.poll_transmit(now, rails) {
             let mut bytes = Vec::new();
-            let path = match transmit.body {
+            let egress = match transmit.body {
                 TransmitBody::Segment { header, gather, path, .. } => {
                     header.encode(&mut bytes);
                     bytes.extend(memory.gather(&gather));
-                    Some(path)
+                    Egress::Path(path)
                 }
                 TransmitBody::Ack(ack) => {
                     ack.encode(&mut bytes);
-                    Some(ack.path)
+                    Egress::Path(ack.path)
                 }
-                TransmitBody::Control(control, path) => {
+                TransmitBody::Control(control, egress) => {
                     control.encode(&mut bytes);
-                    path
+                    egress
                 }
-                TransmitBody::Probe(probe, path) => {
+                TransmitBody::Probe(probe, egress) => {
                     probe.encode(&mut bytes);
-                    path
+                    egress
                 }
             };
-            self.out.push((*addr, path, bytes));
+            self.out.push((*addr, egress, bytes));
         }
         while let Some(disconnect) = endpoint.poll_disconnect() {
             self.disconnects.insert(now, *addr, disconnect);
@@ -411,7 +413,7 @@ impl Worker {
 
     pub(crate) fn next_timeout(&self) -> Time {
         let peers = self.peers.iter().flatten();
-        let peers = peers.filter_map(|peer| peer.endpoint.next_timeout(&peer.paths));
+        let peers = peers.filter_map(|peer| peer.endpoint.next_timeout(&peer.rails));
         let own = [self.initiators.next_timeout(), self.disconnects.next_timeout()];
         own.into_iter().flatten().chain(peers).min().unwrap_or(Time::FAR_FUTURE)
     }

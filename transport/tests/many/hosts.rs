@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet};
+use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
     Admit, Arrival, Endpoint, EndpointConfig, QpConfig, QpCounters, QpSlot, QpState, QueuePair,
     Refusal, Remote, SendOp, Status, TransmitBody,
 };
-use braid_wire::{Crc, DATA_HEADER_LEN, DataHeader, PathId, QpId, Time, Token};
+use braid_wire::{Crc, DATA_HEADER_LEN, DataHeader, PathId, QpId, RailId, Time, Token};
 
 use crate::everything::Everything;
 
@@ -51,7 +51,7 @@ struct Pipe {
 
 pub(crate) struct Host {
     pub(crate) endpoint: Endpoint,
-    paths: PathSet,
+    rails: Rails,
     pub(crate) slots: Vec<QpSlot>,
     arriving: Pipe,
     /// Work requests that have completed, by queue pair.
@@ -81,7 +81,7 @@ fn index_of(id: QpId) -> usize {
 impl Host {
     fn new(now: Time, settings: &Settings) -> Self {
         let mut endpoint = Endpoint::new(now, settings.endpoint);
-        let mut paths = PathSet::new(LbPolicy::ROUND_ROBIN, 16, 1).unwrap();
+        let mut rails = Rails::from(PathSet::new(LbPolicy::ROUND_ROBIN, 16, 1).unwrap());
         let mut adopt = |index| {
             let (id, token) = (number(index), Token(index as u32));
             let mut qp = QueuePair::new(id, token, settings.qp.clone());
@@ -97,12 +97,12 @@ impl Host {
                 max_rd_atomic: settings.qp.max_rd_atomic,
                 crc: Crc::Off,
             };
-            endpoint.adopt(now, qp, remote, &mut paths)
+            endpoint.adopt(now, qp, remote, &mut rails)
         };
         let slots = (0..settings.qps).map(&mut adopt).collect();
         Host {
             endpoint,
-            paths,
+            rails,
             slots,
             arriving: Pipe::default(),
             completed: vec![0; settings.qps],
@@ -120,8 +120,8 @@ impl Host {
             let Some((_, id, body)) = self.arriving.packets.pop_front() else { break };
             self.take(now, id, &body, memory);
         }
-        if self.endpoint.next_timeout(&self.paths).is_some_and(|at| at <= now) {
-            self.endpoint.on_timeout(now, &mut self.paths);
+        if self.endpoint.next_timeout(&self.rails).is_some_and(|at| at <= now) {
+            self.endpoint.on_timeout(now, &mut self.rails);
         }
         while self.endpoint.poll_event().is_some() {}
         while let Some(completion) = self.endpoint.poll_completion() {
@@ -135,16 +135,16 @@ impl Host {
 
     fn take(&mut self, now: Time, id: QpId, body: &TransmitBody, memory: &Everything) {
         let slot = self.slots[index_of(id)];
-        let Host { endpoint, paths, .. } = self;
+        let Host { endpoint, rails, .. } = self;
         match body {
             TransmitBody::Segment { header, path, .. } => {
                 self.take_segment(now, slot, header, *path, memory);
             }
-            TransmitBody::Ack(ack) => endpoint.on_ack(now, slot, ack, paths),
+            TransmitBody::Ack(ack) => endpoint.on_ack(now, slot, ack, rails),
             TransmitBody::Control(control, _) => {
-                endpoint.on_control(now, slot, control, PathId::default(), paths);
+                endpoint.on_control(now, slot, control, PathId::default(), rails);
             }
-            TransmitBody::Probe(probe, _) => endpoint.on_probe(now, slot, probe),
+            TransmitBody::Probe(probe, _) => endpoint.on_probe(now, slot, RailId::FIRST, probe),
         }
     }
 
@@ -167,7 +167,7 @@ impl Host {
     /// When the next packet arrives, or a timer goes off.
     fn next(&self) -> Time {
         let arrival = self.arriving.packets.front().map(|(at, ..)| *at);
-        let timeout = self.endpoint.next_timeout(&self.paths);
+        let timeout = self.endpoint.next_timeout(&self.rails);
         arrival.into_iter().chain(timeout).min().expect("it has queue pairs, so a timer runs")
     }
 
@@ -225,7 +225,7 @@ impl World {
     pub(crate) fn speak(&mut self, from: usize) {
         let [a, b] = &mut self.hosts;
         let (from, to) = if from == 0 { (a, b) } else { (b, a) };
-        while let Some(transmit) = from.endpoint.poll_transmit(self.now, &mut from.paths) {
+        while let Some(transmit) = from.endpoint.poll_transmit(self.now, &mut from.rails) {
             let len = match &transmit.body {
                 TransmitBody::Segment { header, .. } => {
                     from.segments += 1;
@@ -256,8 +256,8 @@ impl World {
 
     /// Everything that a host has to say, which reaches nobody.
     pub(crate) fn drain(&mut self, from: usize) -> Vec<TransmitBody> {
-        let Host { endpoint, paths, .. } = &mut self.hosts[from];
-        let all = std::iter::from_fn(|| endpoint.poll_transmit(self.now, paths));
+        let Host { endpoint, rails, .. } = &mut self.hosts[from];
+        let all = std::iter::from_fn(|| endpoint.poll_transmit(self.now, rails));
         all.map(|transmit| transmit.body).collect()
     }
 }

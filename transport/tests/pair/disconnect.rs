@@ -214,7 +214,7 @@ fn an_end_is_told_by_all_ways_ever_more_seldom_and_not_for_ever() {
     let waits: Vec<Duration> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(waits[..waits.len() - 1].is_sorted() && waits[1] == 2 * waits[0], "{waits:?}");
     let paths: Vec<Option<u16>> =
-        sent.iter().map(|due| due.path.map(PathId::get)).take(5).collect();
+        sent.iter().map(|due| due.egress.path().map(PathId::get)).take(5).collect();
     assert_eq!(paths, [Some(2), None, Some(3), None, Some(0)]);
     assert!(disconnects.is_empty());
 }

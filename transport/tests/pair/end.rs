@@ -1,6 +1,6 @@
 //! One end of a queue pair, to which a test brings packets that it has written by hand.
 
-use braid_lb::{LbPolicy, PathSet};
+use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
     Admit, Arrival, Completion, Endpoint, EndpointConfig, QpConfig, QpSlot, QpState, QueuePair,
     RecvWr, Remote, RemoteAddr, SendOp, TransmitBody,
@@ -15,7 +15,7 @@ const TOKEN: Token = Token(7);
 pub(crate) struct End {
     pub(crate) now: Time,
     endpoint: Endpoint,
-    paths: PathSet,
+    rails: Rails,
     slot: QpSlot,
     memory: Everything,
 }
@@ -33,7 +33,7 @@ impl End {
     pub(crate) fn within(first_psn: u32, config: QpConfig, endpoint: EndpointConfig) -> Self {
         let now = Time::from_nanos(1 << 40);
         let mut endpoint = Endpoint::new(now, endpoint);
-        let mut paths = PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap();
+        let mut rails = Rails::from(PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap());
         let mut qp = QueuePair::new(ID, TOKEN, config);
         qp.modify(QpState::Init).unwrap();
         let remote = Remote {
@@ -47,8 +47,8 @@ impl End {
             max_rd_atomic: 16,
             crc: Crc::Off,
         };
-        let slot = endpoint.adopt(now, qp, remote, &mut paths);
-        End { now, endpoint, paths, slot, memory: Everything::new() }
+        let slot = endpoint.adopt(now, qp, remote, &mut rails);
+        End { now, endpoint, rails, slot, memory: Everything::new() }
     }
 
     pub(crate) fn modify(&mut self, to: QpState) {
@@ -125,7 +125,7 @@ impl End {
 
     /// The acknowledgements among all that there is to say.
     pub(crate) fn say(&mut self) -> Vec<Ack> {
-        let all = std::iter::from_fn(|| self.endpoint.poll_transmit(self.now, &mut self.paths));
+        let all = std::iter::from_fn(|| self.endpoint.poll_transmit(self.now, &mut self.rails));
         let acks = all.filter_map(|transmit| match transmit.body {
             TransmitBody::Ack(ack) => Some(ack),
             _ => None,
@@ -135,7 +135,7 @@ impl End {
 
     /// The segments among all that there is to say.
     pub(crate) fn send(&mut self) -> Vec<DataHeader> {
-        let all = std::iter::from_fn(|| self.endpoint.poll_transmit(self.now, &mut self.paths));
+        let all = std::iter::from_fn(|| self.endpoint.poll_transmit(self.now, &mut self.rails));
         let segments = all.filter_map(|transmit| match transmit.body {
             TransmitBody::Segment { header, .. } => Some(header),
             _ => None,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet};
+use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
     Admit, Arrival, Completion, Disconnect, Endpoint, EndpointConfig, NicEpoch, Placement,
     QpConfig, QpSlot, QpState, QueuePair, Remote, RemoteAddr, SendOp, TransmitBody,
@@ -17,14 +17,14 @@ const TOKEN: Token = Token(7);
 
 struct Host {
     endpoint: Endpoint,
-    paths: PathSet,
+    rails: Rails,
     slot: QpSlot,
 }
 
 impl Host {
     fn new(now: Time, config: &QpConfig, endpoint: EndpointConfig) -> Self {
         let mut endpoint = Endpoint::new(now, endpoint);
-        let mut paths = PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap();
+        let mut rails = Rails::from(PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap());
         let mut qp = QueuePair::new(QpId::new(2), TOKEN, config.clone());
         qp.modify(QpState::Init).unwrap();
         let remote = Remote {
@@ -38,8 +38,8 @@ impl Host {
             max_rd_atomic: 16,
             crc: Crc::Off,
         };
-        let slot = endpoint.adopt(now, qp, remote, &mut paths);
-        Host { endpoint, paths, slot }
+        let slot = endpoint.adopt(now, qp, remote, &mut rails);
+        Host { endpoint, rails, slot }
     }
 }
 
@@ -106,9 +106,9 @@ impl Pair {
 
     /// What leaves the sender now.
     pub(crate) fn send(&mut self) -> Vec<Sent> {
-        let Host { endpoint, paths, .. } = &mut self.sender;
+        let Host { endpoint, rails, .. } = &mut self.sender;
         let mut sent = Vec::new();
-        while let Some(transmit) = endpoint.poll_transmit(self.now, paths) {
+        while let Some(transmit) = endpoint.poll_transmit(self.now, rails) {
             match transmit.body {
                 TransmitBody::Segment { header, path, placement, .. } => {
                     sent.push(Sent { header, path, placement });
@@ -121,8 +121,8 @@ impl Pair {
 
     /// What leaves the sender now, and its driver takes no other segment of the queue pair.
     pub(crate) fn send_one(&mut self) -> Option<Sent> {
-        let Host { endpoint, paths, slot } = &mut self.sender;
-        let body = endpoint.poll_transmit(self.now, paths)?.body;
+        let Host { endpoint, rails, slot } = &mut self.sender;
+        let body = endpoint.poll_transmit(self.now, rails)?.body;
         let TransmitBody::Segment { header, path, placement, .. } = body else {
             panic!("the sender has nothing to say but segments: {body:?}");
         };
@@ -137,13 +137,13 @@ impl Pair {
 
     /// When the sender wants to be called again.
     pub(crate) fn wakes_at(&self) -> Time {
-        self.sender.endpoint.next_timeout(&self.sender.paths).expect("it has a queue pair")
+        self.sender.endpoint.next_timeout(&self.sender.rails).expect("it has a queue pair")
     }
 
     /// Lets time pass until the sender wants to be called, and calls it.
     pub(crate) fn sleep(&mut self) {
         self.now = self.wakes_at().max(self.now);
-        self.sender.endpoint.on_timeout(self.now, &mut self.sender.paths);
+        self.sender.endpoint.on_timeout(self.now, &mut self.sender.rails);
     }
 
     pub(crate) fn pass(&mut self, span: Duration) {
@@ -166,14 +166,14 @@ impl Pair {
         congestion: bool,
         copy: impl FnOnce(),
     ) -> Option<Ack> {
-        let Host { endpoint, paths, slot } = &mut self.receiver;
+        let Host { endpoint, rails, slot } = &mut self.receiver;
         let arrival = Arrival { header: &sent.header, path: sent.path, congestion };
         if let Admit::Take(_) = endpoint.on_arrival(self.now, *slot, &arrival, &self.memory) {
             copy();
             endpoint.placed(self.now, *slot, &self.memory);
         }
-        let ack = endpoint.poll_transmit(self.now, paths)?;
-        assert_eq!(endpoint.poll_transmit(self.now, paths), None, "one ack tells everything");
+        let ack = endpoint.poll_transmit(self.now, rails)?;
+        assert_eq!(endpoint.poll_transmit(self.now, rails), None, "one ack tells everything");
         match ack.body {
             TransmitBody::Ack(ack) => Some(ack),
             other => panic!("the receiver has nothing to say but acks: {other:?}"),
@@ -181,8 +181,8 @@ impl Pair {
     }
 
     pub(crate) fn ack(&mut self, ack: &Ack) {
-        let Host { endpoint, paths, slot } = &mut self.sender;
-        endpoint.on_ack(self.now, *slot, ack, paths);
+        let Host { endpoint, rails, slot } = &mut self.sender;
+        endpoint.on_ack(self.now, *slot, ack, rails);
     }
 
     /// The receiver tells the sender that a path has another NIC queue pair.
@@ -193,8 +193,8 @@ impl Pair {
 
     /// The network tells the sender that it has lost a segment.
     pub(crate) fn lose(&mut self, psn: u32) {
-        let Host { endpoint, paths, slot } = &mut self.sender;
-        endpoint.on_lost(self.now, *slot, braid_wire::Stream::Requests, psn, paths);
+        let Host { endpoint, rails, slot } = &mut self.sender;
+        endpoint.on_lost(self.now, *slot, braid_wire::Stream::Requests, psn, rails);
     }
 
     /// The receiver's queue pair ends, if it has not: what the sender is to be told.
@@ -208,15 +208,15 @@ impl Pair {
 
     /// The sender gets a control packet. False: it does not believe it.
     pub(crate) fn control(&mut self, control: &Control) -> bool {
-        let Host { endpoint, paths, slot } = &mut self.sender;
-        endpoint.on_control(self.now, *slot, control, PathId::new(1), paths)
+        let Host { endpoint, rails, slot } = &mut self.sender;
+        endpoint.on_control(self.now, *slot, control, PathId::new(1), rails)
     }
 
     /// The control packet that the sender has to send, and nothing else.
     pub(crate) fn answer(&mut self) -> Option<Control> {
-        let Host { endpoint, paths, .. } = &mut self.sender;
-        let transmit = endpoint.poll_transmit(self.now, paths)?;
-        assert_eq!(endpoint.poll_transmit(self.now, paths), None);
+        let Host { endpoint, rails, .. } = &mut self.sender;
+        let transmit = endpoint.poll_transmit(self.now, rails)?;
+        assert_eq!(endpoint.poll_transmit(self.now, rails), None);
         match transmit.body {
             TransmitBody::Control(control, _) => Some(control),
             other => panic!("the sender has nothing to say but control packets: {other:?}"),
@@ -225,9 +225,9 @@ impl Pair {
 
     /// What leaves the sender now, without its control packets.
     pub(crate) fn send_all(&mut self) -> Vec<Sent> {
-        let Host { endpoint, paths, .. } = &mut self.sender;
+        let Host { endpoint, rails, .. } = &mut self.sender;
         let mut sent = Vec::new();
-        while let Some(transmit) = endpoint.poll_transmit(self.now, paths) {
+        while let Some(transmit) = endpoint.poll_transmit(self.now, rails) {
             if let TransmitBody::Segment { header, path, placement, .. } = transmit.body {
                 sent.push(Sent { header, path, placement });
             }
@@ -237,9 +237,9 @@ impl Pair {
 
     /// What the receiver says to a control packet.
     pub(crate) fn receiver_answers(&mut self, control: &Control) -> Control {
-        let Host { endpoint, paths, slot } = &mut self.receiver;
-        assert!(endpoint.on_control(self.now, *slot, control, PathId::new(1), paths));
-        match endpoint.poll_transmit(self.now, paths).expect("an answer").body {
+        let Host { endpoint, rails, slot } = &mut self.receiver;
+        assert!(endpoint.on_control(self.now, *slot, control, PathId::new(1), rails));
+        match endpoint.poll_transmit(self.now, rails).expect("an answer").body {
             TransmitBody::Control(control, _) => control,
             other => panic!("no answer to a control packet: {other:?}"),
         }
@@ -249,8 +249,8 @@ impl Pair {
     pub(crate) fn ping(&mut self) -> Control {
         loop {
             self.sleep();
-            let Host { endpoint, paths, .. } = &mut self.sender;
-            while let Some(transmit) = endpoint.poll_transmit(self.now, paths) {
+            let Host { endpoint, rails, .. } = &mut self.sender;
+            while let Some(transmit) = endpoint.poll_transmit(self.now, rails) {
                 if let TransmitBody::Control(control, _) = transmit.body {
                     assert_eq!(control.kind, ControlKind::Ping);
                     return control;
@@ -286,7 +286,7 @@ impl Pair {
 
     /// Packets that the path of a segment has been told lost.
     pub(crate) fn lost_on(&self, path: PathId) -> u64 {
-        let mut paths = self.sender.paths.paths();
+        let mut paths = self.sender.rails.paths();
         paths.find(|report| report.path == path).map_or(0, |report| report.counters.lost)
     }
 }

@@ -173,7 +173,7 @@ impl World {
         self.collect(host, usize::MAX);
         let now = self.now;
         let target = &mut self.hosts[host];
-        let mut queue_pair = target.endpoint.release(now, slot, &mut target.paths);
+        let mut queue_pair = target.endpoint.release(now, slot, &mut target.rails);
         assert_eq!(queue_pair.state(), QpState::Error);
         assert_eq!(queue_pair.poll_completion(), None, "a completion is left behind");
         queue_pair.modify(QpState::Reset).expect("every queue pair can be reset");

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use braid_lb::PathSet;
+use braid_lb::{RailId, Rails};
 use braid_transport::{
-    Access, Admit, Arrival, Completion, Disconnects, Endpoint, EndpointConfig, Event, Landing,
-    NicEpoch, PdId, Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
+    Access, Admit, Arrival, Completion, Disconnects, Egress, Endpoint, EndpointConfig, Event,
+    Landing, NicEpoch, PdId, Placement, QpSlot, QpState, Refusal, Remote, Transmit, TransmitBody,
 };
 use braid_wire::{
     Ack, Control, ControlKind, Crc, DATA_HEADER_LEN, DataHeader, Opcode, Packet, PathId, Probe,
@@ -40,13 +40,13 @@ pub(crate) struct Link {
 pub(crate) struct Host {
     index: usize,
     pub(crate) endpoint: Endpoint,
-    pub(crate) paths: PathSet,
+    pub(crate) rails: Rails,
     pub(crate) memory: HostMemory,
     pub(crate) links: Vec<Link>,
     inbox: VecDeque<Datagram>,
     disconnects: Disconnects<()>,
     /// What the driver answers on its own account.
-    replies: Vec<(Control, Option<PathId>)>,
+    replies: Vec<(Control, Egress)>,
     /// Which NIC queue pairs it has made; the peer's queue pair is to hear of it.
     epochs: Vec<(QpId, NicEpoch)>,
     train_segments: u32,
@@ -79,15 +79,15 @@ impl Host {
     pub(crate) fn new(
         index: usize,
         endpoint: Endpoint,
-        paths: PathSet,
+        rails: Rails,
         memory: HostMemory,
         config: &EndpointConfig,
     ) -> Self {
-        let disconnects = Disconnects::new(paths.count());
+        let disconnects = Disconnects::new(rails.paths_of(RailId::FIRST).count());
         Host {
             index,
             endpoint,
-            paths,
+            rails,
             memory,
             links: Vec::new(),
             inbox: VecDeque::new(),
@@ -111,7 +111,7 @@ impl Host {
         if !self.inbox.is_empty() {
             return Time::ZERO;
         }
-        let timeouts = [self.endpoint.next_timeout(&self.paths), self.disconnects.next_timeout()];
+        let timeouts = [self.endpoint.next_timeout(&self.rails), self.disconnects.next_timeout()];
         timeouts.into_iter().flatten().min().unwrap_or(Time::FAR_FUTURE)
     }
 
@@ -150,7 +150,7 @@ impl Host {
         match packet {
             Packet::Ack(ack) => self.on_ack(now, &ack),
             Packet::Control(control) => self.on_control(now, &control, datagram.path),
-            Packet::Probe(probe) => self.on_probe(now, &probe),
+            Packet::Probe(probe) => self.on_probe(now, datagram.path.rail(), &probe),
             other => panic!("nobody sends {other:?}"),
         }
     }
@@ -261,13 +261,13 @@ impl Host {
 
     fn on_ack(&mut self, now: Time, ack: &Ack) {
         if let Some((_, slot)) = self.slot_of(ack.qp) {
-            self.endpoint.on_ack(now, slot, ack, &mut self.paths);
+            self.endpoint.on_ack(now, slot, ack, &mut self.rails);
         }
     }
 
-    fn on_probe(&mut self, now: Time, probe: &Probe) {
+    fn on_probe(&mut self, now: Time, rail: RailId, probe: &Probe) {
         if let Some((_, slot)) = self.slot_of(probe.qp) {
-            self.endpoint.on_probe(now, slot, probe);
+            self.endpoint.on_probe(now, slot, rail, probe);
         }
     }
 
@@ -277,38 +277,39 @@ impl Host {
             return;
         }
         if let Some((_, slot)) = self.slot_of(control.qp) {
-            self.endpoint.on_control(now, slot, control, path, &mut self.paths);
+            self.endpoint.on_control(now, slot, control, path, &mut self.rails);
             return;
         }
         // As the real driver does: only who asks is told that the queue pair is gone.
         let answer = self.disconnects.on_stray(now, control);
-        self.replies.extend(answer.map(|answer| (answer, None)));
+        self.replies.extend(answer.map(|answer| (answer, Egress::Port(path.rail()))));
     }
 
     /// Lets time pass, if it is time.
     pub(crate) fn tick(&mut self, now: Time) {
-        if self.endpoint.next_timeout(&self.paths).is_some_and(|at| at <= now) {
-            self.endpoint.on_timeout(now, &mut self.paths);
+        if self.endpoint.next_timeout(&self.rails).is_some_and(|at| at <= now) {
+            self.endpoint.on_timeout(now, &mut self.rails);
         }
     }
 
     /// Sends everything there is to send.
     pub(crate) fn transmit(&mut self, now: Time, network: &mut Network, trace: &mut Trace) {
         let mut count = 0;
-        while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.paths) {
+        while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.rails) {
             count += 1;
             assert!(count < 100_000, "poll_transmit does not come to an end");
             self.check_budget(transmit.slot, &transmit.body);
-            // A probe says itself how it leaves.
-            let by_port = self.endpoint.paths_are_blocked()
-                && !matches!(transmit.body, TransmitBody::Probe(..));
+            let is_probe = matches!(transmit.body, TransmitBody::Probe(..));
             let (placement, fragments) = match transmit.body {
                 TransmitBody::Segment { placement, oversize, .. } => (placement, oversize),
                 _ => (Placement::Staged { closes: None }, false),
             };
-            if let Some((bytes, path)) = self.encode(now, transmit) {
-                let path = path.filter(|_| !by_port);
-                let verb = network.send(now, self.index, &bytes, path, fragments, placement);
+            if let Some((bytes, mut egress)) = self.encode(now, transmit) {
+                // A probe says itself how it leaves.
+                if !is_probe && self.endpoint.paths_are_blocked(egress.rail()) {
+                    egress = Egress::Port(egress.rail());
+                }
+                let verb = network.send(now, self.index, &bytes, egress, fragments, placement);
                 trace.packet(now, self.index, verb, &bytes);
             }
         }
@@ -316,13 +317,13 @@ impl Host {
             self.disconnects.insert(now, (), disconnect);
         }
         while let Some(due) = self.disconnects.poll_transmit(now) {
-            self.replies.push((due.control, due.path));
+            self.replies.push((due.control, due.egress));
         }
-        for (control, path) in std::mem::take(&mut self.replies) {
+        for (control, egress) in std::mem::take(&mut self.replies) {
             let mut bytes = Vec::new();
             control.encode(&mut bytes);
             let plain = Placement::Staged { closes: None };
-            let verb = network.send(now, self.index, &bytes, path, false, plain);
+            let verb = network.send(now, self.index, &bytes, egress, false, plain);
             trace.packet(now, self.index, verb, &bytes);
         }
         for (qp, epoch) in self.epochs.drain(..) {
@@ -334,15 +335,15 @@ impl Host {
     /// and what a stream has in flight counts again once it is not silent any more; such a probe can be the first
     /// transmission of what was withheld.
     fn check_budget(&self, slot: QpSlot, body: &TransmitBody) {
-        let TransmitBody::Segment { header, .. } = body else { return };
+        let TransmitBody::Segment { header, path, .. } = body else { return };
         let most = self.peer_receive_buffer.max(u64::from(header.len) + DATA_HEADER_LEN as u64);
-        let in_flight = self.endpoint.in_flight();
+        let in_flight = self.endpoint.in_flight(path.rail());
         let may_probe = self.withholds && self.endpoint.qp(slot).counters().timeouts > 0;
         let fits = header.retransmission || may_probe || in_flight <= most;
         assert!(fits, "{in_flight} bytes in flight towards a buffer of {most}");
     }
 
-    fn encode(&mut self, now: Time, transmit: Transmit) -> Option<(Vec<u8>, Option<PathId>)> {
+    fn encode(&mut self, now: Time, transmit: Transmit) -> Option<(Vec<u8>, Egress)> {
         let mut bytes = Vec::new();
         let slot = transmit.slot;
         let index = self.links.iter().position(|link| link.slot == Some(slot)).expect("a link");
@@ -362,7 +363,7 @@ impl Host {
                     return None;
                 };
                 encode_data(header, &payload, crc, &mut bytes);
-                Some((bytes, Some(path)))
+                Some((bytes, Egress::Path(path)))
             }
             TransmitBody::Ack(ack) => {
                 self.last_traffic = now;
@@ -371,19 +372,19 @@ impl Host {
                 ack.encode(&mut bytes);
                 let path = ack.path;
                 assert_eq!(Packet::decode(&bytes), Ok(Packet::Ack(ack)));
-                Some((bytes, Some(path)))
+                Some((bytes, Egress::Path(path)))
             }
-            TransmitBody::Control(control, path) => {
+            TransmitBody::Control(control, egress) => {
                 assert_eq!(control.qp, self.links[index].remote.qp);
                 control.encode(&mut bytes);
                 assert_eq!(Packet::decode(&bytes), Ok(Packet::Control(control)));
-                Some((bytes, path))
+                Some((bytes, egress))
             }
-            TransmitBody::Probe(probe, path) => {
+            TransmitBody::Probe(probe, egress) => {
                 assert_eq!(probe.qp, self.links[index].remote.qp);
                 probe.encode(&mut bytes);
                 assert_eq!(Packet::decode(&bytes), Ok(Packet::Probe(probe)));
-                Some((bytes, path))
+                Some((bytes, egress))
             }
         }
     }
@@ -402,7 +403,10 @@ impl Host {
 
     /// Nothing is under way and nothing but signs of life is planned.
     pub(crate) fn check_idle(&self, now: Time, since: Time) {
-        assert_eq!(self.endpoint.in_flight(), 0, "host {}: bytes stay in flight", self.index);
+        for rail in (0..self.rails.count()).map(RailId::new) {
+            let in_flight = self.endpoint.in_flight(rail);
+            assert_eq!(in_flight, 0, "host {}: bytes stay in flight", self.index);
+        }
         let quiet = now - self.last_traffic;
         assert!(
             self.last_traffic <= since,

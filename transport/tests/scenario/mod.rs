@@ -13,6 +13,7 @@ pub(crate) mod outcomes;
 mod pattern;
 mod plan;
 mod queue;
+mod rails;
 mod route;
 mod sabotage;
 mod settings;

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use braid_transport::{NicEpoch, Placement};
+use braid_transport::{Egress, NicEpoch, Placement};
 use braid_wire::{
     Control, ControlKind, Crc, FinalAck, NakCode, Opcode, Packet, PathId, Probe, ProbeKind, QpId,
     Time, Token,
@@ -12,6 +12,7 @@ use braid_wire::{
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::rails::RailSettings;
 use super::route::Route;
 use super::settings::Settings;
 use super::wraps::Wraps;
@@ -117,6 +118,7 @@ pub(crate) struct Network {
     rng: Pcg64Mcg,
     faults: Faults,
     route: Route,
+    rails: RailSettings,
     delay: Duration,
     jitter: Duration,
     /// What the slowest path takes longer than the fastest.
@@ -135,6 +137,7 @@ impl Network {
             rng: Pcg64Mcg::seed_from_u64(seed ^ 0x6E65_7477),
             faults,
             route: settings.route.clone(),
+            rails: settings.rails.clone(),
             delay,
             jitter,
             skew,
@@ -146,23 +149,27 @@ impl Network {
         }
     }
 
-    /// Takes a datagram; says what became of it. `path`: `None` for the receiving port; `fragments`: it may be fragmented.
+    /// Takes a datagram; says what became of it. `fragments`: it may be fragmented.
     pub(crate) fn send(
         &mut self,
         now: Time,
         from: usize,
         bytes: &[u8],
-        path: Option<PathId>,
+        egress: Egress,
         fragments: bool,
         placement: Placement,
     ) -> &'static str {
-        if !self.route.carries(now, from, bytes.len(), fragments, path.is_none()) {
+        let rail = egress.rail();
+        let route = rail.get().checked_sub(1).map(|index| &self.rails.further[index].route);
+        let route = route.unwrap_or(&self.route);
+        if !route.carries(now, from, bytes.len(), fragments, egress.path().is_none()) {
             return "too large or from a blocked port:";
         }
-        let path = path.unwrap_or_default();
+        let path = egress.path().unwrap_or(PathId::default().on(egress.rail()));
         let kind = Kind::Packet(placement);
         let stormy = now < self.faults.calm_at;
-        if self.swallows(bytes) || (stormy && self.faults.dead.swallows(now, path)) {
+        let is_dead = stormy && self.faults.dead.swallows(now, path);
+        if self.swallows(bytes) || is_dead || self.rails.swallows(now, from, rail) {
             return "swallowed";
         }
         if stormy && self.rng.random_bool(self.faults.loss[from]) {
@@ -189,8 +196,11 @@ impl Network {
     /// Takes word of a new NIC queue pair, which may get lost or be late like everything else.
     pub(crate) fn tell_epoch(&mut self, now: Time, from: usize, qp: QpId, epoch: NicEpoch) {
         let stormy = now < self.faults.calm_at;
-        let swallowed = stormy && self.faults.dead.swallows(now, epoch.path);
-        if swallowed || (stormy && self.rng.random_bool(self.faults.loss[from])) {
+        let is_dead = stormy && self.faults.dead.swallows(now, epoch.path);
+        if is_dead
+            || self.rails.swallows(now, from, epoch.path.rail())
+            || (stormy && self.rng.random_bool(self.faults.loss[from]))
+        {
             return;
         }
         let (marked, damaged, forged) = (false, false, false);
@@ -241,7 +251,8 @@ impl Network {
 
     fn depart(&mut self, now: Time, from: usize, datagram: Datagram, stormy: bool) {
         let skew = self.skew * u32::from(datagram.path.get() % 4) / 3;
-        let mut at = now + self.delay + skew + self.jitter.mul_f64(self.rng.random());
+        let rail = self.rails.delay(datagram.path.rail());
+        let mut at = now + self.delay + rail + skew + self.jitter.mul_f64(self.rng.random());
         if stormy && self.rng.random_bool(self.faults.late) {
             at += self.faults.late_up_to.mul_f64(self.rng.random());
         }
@@ -267,7 +278,8 @@ impl Network {
 
     /// No datagram takes longer.
     pub(crate) fn longest_flight(&self) -> Duration {
-        self.delay + self.skew + self.jitter + self.faults.late_up_to
+        let rail = self.rails.longest_delay();
+        self.delay + rail + self.skew + self.jitter + self.faults.late_up_to
     }
 
     pub(crate) fn next_arrival(&self) -> Time {

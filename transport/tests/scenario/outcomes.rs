@@ -11,6 +11,7 @@ use super::Twist;
 use super::app::LONGEST_DRAIN;
 use super::network::Cut;
 use super::queue::{Fate, Queue};
+use super::rails::RailSettings;
 use super::route::Route;
 use super::sabotage::{BREACHES, Sabotage};
 use super::settings::{Settings, micros, pick};
@@ -116,6 +117,10 @@ pub(crate) fn build(seed: u64, twist: Twist) -> World {
     if let Some(route) = Route::random(seed, settings.mtu).filter(|_| !is_direct && kind.recovers())
     {
         settings.over(route);
+    }
+    if kind.recovers() && twist == Twist::None {
+        let mtu = if is_direct { 0 } else { settings.mtu };
+        settings.over_rails(RailSettings::random(seed, mtu));
     }
     let mut world = World::new(seed, settings, kind.sabotage());
     for host in 0..2 {

@@ -39,6 +39,11 @@ impl Route {
         Some(Route { blocked: [blocked(), blocked()], sizes })
     }
 
+    /// Whether it carries everything.
+    pub(crate) fn is_open(&self) -> bool {
+        self.sizes.is_empty() && self.blocked == [None; 2]
+    }
+
     /// Whether a datagram of `len` bytes gets through. `fragments`: it may be fragmented; `by_port`: it leaves from the
     /// receiving port.
     pub(crate) fn carries(

@@ -10,6 +10,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::network::{Dead, Faults};
+use super::rails::RailSettings;
 use super::route::Route;
 
 #[derive(Clone, Debug)]
@@ -24,6 +25,7 @@ pub(crate) struct Settings {
     pub(crate) qp: [QpConfig; 2],
     pub(crate) faults: Faults,
     pub(crate) route: Route,
+    pub(crate) rails: RailSettings,
     pub(crate) delay: Duration,
     pub(crate) jitter: Duration,
     /// What the slowest path takes longer than the fastest.
@@ -85,6 +87,7 @@ impl Settings {
             qp: [0, 1].map(|host| from_the_table(queue_pair(rng, mtu, recovery), seed, host)),
             faults: faults(rng),
             route: Route::default(),
+            rails: RailSettings::default(),
             delay: micros(pick(rng, &[1, 5, 20, 100])),
             jitter: micros(pick(rng, &[0, 1, 10, 200])),
             skew: micros(pick(rng, &[0, 0, 20, 2_000])),
@@ -118,10 +121,22 @@ impl Settings {
 
     /// Faults go on until the hosts may have found out what the route carries, and nobody gives up so soon.
     pub(crate) fn over(&mut self, route: Route) {
+        self.search_until(route.settled_at());
+        self.route = route;
+    }
+
+    /// The same with several rails, each of which has a route of its own.
+    pub(crate) fn over_rails(&mut self, rails: RailSettings) {
+        for rail in rails.further.iter().filter(|rail| !rail.route.is_open()) {
+            self.search_until(rail.route.settled_at());
+        }
+        self.rails = rails;
+    }
+
+    fn search_until(&mut self, settled_at: Time) {
         self.endpoint.search_path_mtu = true;
         self.qp.iter_mut().for_each(|qp| qp.max_rto = qp.max_rto.max(micros(20_000)));
-        self.faults.calm_at = self.faults.calm_at.max(route.settled_at());
-        self.route = route;
+        self.faults.calm_at = self.faults.calm_at.max(settled_at);
     }
 }
 

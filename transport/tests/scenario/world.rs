@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use braid_lb::PathSet;
 use braid_transport::{Endpoint, PdId, QpState, QueuePair, Remote};
 use braid_wire::{Offer, QpId, Time, Token};
 use rand::{RngExt, SeedableRng};
@@ -177,7 +176,7 @@ impl World {
         self.act(host);
         self.hosts[host].transmit(self.now, &mut self.network, &mut self.trace);
         self.look(host);
-        let next = self.hosts[host].endpoint.next_timeout(&self.hosts[host].paths);
+        let next = self.hosts[host].endpoint.next_timeout(&self.hosts[host].rails);
         assert!(next.is_none_or(|at| at > self.now), "a timer that was due stays due");
         let away = TURN + self.distraction();
         self.away[host] += away;
@@ -213,9 +212,9 @@ impl World {
 fn hosts(rng: &mut Pcg64Mcg, settings: &Settings, memories: [HostMemory; 2]) -> [Host; 2] {
     let mut index = 0;
     let mut hosts = memories.map(|memory| {
-        let paths = PathSet::new(settings.policy, settings.paths, rng.random()).expect("paths");
+        let rails = settings.rails.build(settings.policy, settings.paths, rng);
         let endpoint = Endpoint::new(Time::ZERO, settings.endpoint);
-        let host = Host::new(index, endpoint, paths, memory, &settings.endpoint);
+        let host = Host::new(index, endpoint, rails, memory, &settings.endpoint);
         index += 1;
         host
     });
@@ -261,7 +260,7 @@ fn connect(
     let config = braid_transport::QpConfig { pd, ..settings.qp[host].clone() };
     let mut queue_pair = QueuePair::new(ours.qp, ours.token, config);
     queue_pair.modify(QpState::Init).expect("RESET goes to INIT");
-    let slot = target.endpoint.adopt(Time::ZERO, queue_pair, remote, &mut target.paths);
+    let slot = target.endpoint.adopt(Time::ZERO, queue_pair, remote, &mut target.rails);
     assert_eq!(target.endpoint.qp(slot).state(), QpState::ReadyToSend);
     target.links.push(Link::new(ours.qp, pd, remote, slot, NicQps::new(settings.leaks)));
 }

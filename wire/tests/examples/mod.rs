@@ -125,7 +125,13 @@ fn connect(cookie: u64) -> Connect {
         max_rd_atomic: 16,
         crc: Crc::On,
     };
-    Connect { nonce: NONCE, cookie, offer, private_data: b"hi".to_vec(), routing: Vec::new() }
+    Connect {
+        nonce: NONCE,
+        cookie,
+        offer,
+        private_data: b"hi".to_vec(),
+        routing: Routing::default(),
+    }
 }
 
 pub(crate) fn encode(packet: &Packet<'_>) -> Vec<u8> {

@@ -48,6 +48,13 @@ impl Budgets {
             .map_err(|e| Failure::new(format!("cannot write {FILE}: {e}")))
     }
 
+    /// Of each case the smaller count.
+    pub(super) fn take_least(&mut self, again: BTreeMap<String, u64>) {
+        for (case, count) in again {
+            self.instructions.entry(case).and_modify(|least| *least = count.min(*least));
+        }
+    }
+
     fn text(&self) -> String {
         let mut text = format!(
             "# What each case may take, written by `{ACCEPT}`. docs/performance.md says what is counted.\n\

@@ -17,6 +17,10 @@ pub struct Options {
     accept: bool,
 }
 
+/// Most times that everything is counted before a case counts as too expensive: the engine's cases run by a real clock, and
+/// where the machine makes them wait they do more, never less (3.7 % has been seen).
+const RUNS: usize = 3;
+
 const ACCEPT: &str = "cargo xtask count --accept";
 
 /// Counts all cases and compares each with its budget, or makes the counts the budgets.
@@ -27,13 +31,24 @@ const ACCEPT: &str = "cargo xtask count --accept";
 pub fn run(options: &Options) -> Result<(), Failure> {
     tools::need("valgrind")?;
     gungraun_runner::install()?;
-    let counted = Budgets { rustc: rustc::identity()?, instructions: gungraun::count()? };
+    let mut counted = Budgets { rustc: rustc::identity()?, instructions: gungraun::count()? };
     if options.accept {
+        for _ in 1..RUNS {
+            counted.take_least(gungraun::count()?);
+        }
         counted.write()?;
         println!("{} budgets accepted: commit {}", counted.instructions.len(), budgets::FILE);
         return Ok(());
     }
-    let verdict = Budgets::read()?.judge(&counted);
+    let budgets = Budgets::read()?;
+    let mut verdict = budgets.judge(&counted);
+    for _ in 1..RUNS {
+        if verdict.breaches.is_empty() {
+            break;
+        }
+        counted.take_least(gungraun::count()?);
+        verdict = budgets.judge(&counted);
+    }
     println!("{}", verdict.table);
     verdict.notes.iter().for_each(|note| println!("{note}"));
     match verdict.breaches.as_slice() {

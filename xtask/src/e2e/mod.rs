@@ -7,6 +7,7 @@
 mod cases;
 mod namespaces;
 mod peers;
+mod rails;
 mod routed;
 
 use std::path::{Path, PathBuf};
@@ -31,7 +32,8 @@ pub fn run() -> Result<(), Failure> {
     for mtu in MTUS {
         between_namespaces(&braid_perf, mtu)?;
     }
-    routed::run(&braid_perf)
+    routed::run(&braid_perf)?;
+    rails::run(&braid_perf)
 }
 
 fn between_namespaces(braid_perf: &Path, mtu: u32) -> Result<(), Failure> {

@@ -27,6 +27,11 @@ pub(super) trait Place {
     /// A command in the client's namespace.
     fn on_client(&self, program: &Path) -> Command;
 
+    /// What server and client are told beside what to do.
+    fn arguments(&self) -> [Vec<String>; 2] {
+        Default::default()
+    }
+
     /// What lies between, for messages.
     fn name(&self) -> String;
 }

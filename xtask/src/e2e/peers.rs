@@ -84,9 +84,10 @@ fn start(
 ) -> Result<[Peer; 2], Failure> {
     let port = PORT.to_string();
     let mut at_server = place.on_server(braid_perf);
-    at_server.args([case.verb, "-p", &port]);
+    let [for_server, for_client] = place.arguments();
+    at_server.args([case.verb, "-p", &port]).args(for_server);
     let mut at_client = place.on_client(braid_perf);
-    at_client.args(arguments).args(["-p", &port]).arg(host);
+    at_client.args(arguments).args(for_client).args(["-p", &port]).arg(host);
     let mut server = Peer::start("server", at_server)?;
     server.wait_for("listening on ")?;
     Ok([server, Peer::start("client", at_client)?])

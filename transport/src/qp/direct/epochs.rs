@@ -5,6 +5,8 @@
 
 use braid_wire::PathId;
 
+use crate::qp::per_path::PerPath;
+
 /// One NIC queue pair of a path, from when it was made until it is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct NicEpoch {
@@ -20,8 +22,7 @@ pub struct NicEpoch {
 /// grow. So nothing that is sent in the current epoch while it is not closing is ever sent in one that we have had closed.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Epochs {
-    /// By path, up to the highest that was used.
-    paths: Vec<Latest>,
+    paths: PerPath<Latest>,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -32,7 +33,7 @@ struct Latest {
 
 impl Epochs {
     fn latest(&mut self, path: PathId) -> &mut Latest {
-        at(&mut self.paths, path)
+        self.paths.entry(path)
     }
 
     /// The latest that is known.
@@ -68,15 +69,6 @@ impl Epochs {
     }
 }
 
-/// The element of a path; those up to it are made.
-pub(super) fn at<T: Clone + Default>(by_path: &mut Vec<T>, path: PathId) -> &mut T {
-    let index = usize::from(path.get());
-    if index >= by_path.len() {
-        by_path.resize(index + 1, T::default());
-    }
-    &mut by_path[index]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,7 +83,7 @@ mod tests {
     fn an_epoch_is_closed_once_and_ends_with_a_newer_one() {
         let mut epochs = Epochs::default();
         assert_eq!((epochs.current(PATH), epochs.is_closing(PATH)), (epoch(0), false));
-        assert_eq!(epochs.paths.len(), 8, "as many as are used");
+        assert_eq!(epochs.paths.iter().count(), 8, "as many as are used");
         assert!(epochs.close(epoch(0)) && epochs.is_closing(PATH));
         assert!(!epochs.close(epoch(0)), "it is closing already");
         assert!(!epochs.begin(epoch(0)), "nothing new");

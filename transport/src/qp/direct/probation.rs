@@ -9,9 +9,9 @@
 
 use braid_wire::{PathId, Time};
 
-use super::epochs::at;
 use super::policy::DirectPolicy;
 use crate::DirectConfig;
+use crate::qp::per_path::PerPath;
 
 /// So much shorter is the hold-down of a path where direct placement has paid.
 const PAID: u32 = 16;
@@ -26,8 +26,7 @@ const GOOD_PER_MORE: u16 = 8;
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Probation {
-    /// By path, up to the highest that was used.
-    records: Vec<Record>,
+    records: PerPath<Record>,
     config: DirectConfig,
     /// From when on a path that has not passed is tried; `None`: all have.
     retry: Option<Time>,
@@ -49,11 +48,11 @@ struct Record {
 
 impl Probation {
     pub(super) fn new(config: DirectConfig) -> Self {
-        Probation { records: Vec::new(), config, retry: None }
+        Probation { records: PerPath::default(), config, retry: None }
     }
 
     fn record(&mut self, path: PathId) -> &mut Record {
-        at(&mut self.records, path)
+        self.records.entry(path)
     }
 
     /// Something that may change whether a path has passed.

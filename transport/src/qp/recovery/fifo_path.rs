@@ -6,21 +6,19 @@
 //! packet on its own and as soon as a later one of any path has arrived.
 
 use super::Report;
+use crate::qp::per_path::PerPath;
 use crate::qp::window::{Segment, Window};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FifoPath {
-    /// By PathID: the order of the newest transmission that has certainly arrived.
-    newest: Vec<u64>,
+    /// The order of the newest transmission that has certainly arrived.
+    newest: PerPath<u64>,
 }
 
 impl FifoPath {
     pub(super) fn on_arrival(&mut self, segment: &Segment) {
-        let path = usize::from(segment.path.get());
-        if path >= self.newest.len() {
-            self.newest.resize(path + 1, 0);
-        }
-        self.newest[path] = self.newest[path].max(segment.order);
+        let newest = self.newest.entry(segment.path);
+        *newest = segment.order.max(*newest);
     }
 
     pub(super) fn detect(
@@ -30,13 +28,13 @@ impl FifoPath {
         lost: &mut dyn FnMut(&Segment),
     ) {
         window.lose_overtaken(lost, |segment, _| {
-            let newest = self.newest.get(usize::from(segment.path.get()));
+            let newest = self.newest.get(segment.path);
             newest.is_some_and(|newest| segment.order < *newest) || report.is_overdue(segment)
         });
     }
 
     pub(super) fn trim(&mut self) {
         // Orders never repeat, so forgetting them can only hide a loss, and nothing is under way.
-        self.newest = Vec::new();
+        self.newest = PerPath::default();
     }
 }

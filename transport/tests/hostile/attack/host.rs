@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use braid_lb::PathSet;
+use braid_lb::Rails;
 use braid_transport::{
     Admit, Arrival, Completion, Disconnects, Endpoint, Landing, QpConfig, QpSlot, QpState,
     QueuePair, RecvWr, Remote, SendOp, SendWr, SgList, Sge, Status, Transmit, TransmitBody, Work,
 };
-use braid_wire::{Control, ControlKind, Packet, PathId, QpId, Time, Token};
+use braid_wire::{Control, ControlKind, Packet, PathId, QpId, RailId, Time, Token};
 
 use super::memory::{HostMemory, PD};
 
@@ -48,7 +48,7 @@ pub(crate) struct Ended {
 
 pub(crate) struct Host {
     pub(crate) endpoint: Endpoint,
-    pub(crate) paths: PathSet,
+    pub(crate) rails: Rails,
     pub(crate) memory: HostMemory,
     pub(crate) pairs: Vec<Pair>,
     /// Told to peers until they confirm them.
@@ -57,16 +57,16 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(endpoint: Endpoint, paths: PathSet, memory: HostMemory) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, rails: Rails, memory: HostMemory) -> Self {
         let disconnects = Disconnects::new(4);
-        Host { endpoint, paths, memory, pairs: Vec::new(), disconnects, next_wr: 0 }
+        Host { endpoint, rails, memory, pairs: Vec::new(), disconnects, next_wr: 0 }
     }
 
     fn adopt(&mut self, now: Time, end: LocalEnd) -> Pair {
         let LocalEnd { id, token, config, remote } = end;
         let mut qp = QueuePair::new(id, token, QpConfig { pd: PD, ..config });
         qp.modify(QpState::Init).expect("RESET goes to INIT");
-        let slot = self.endpoint.adopt(now, qp, remote, &mut self.paths);
+        let slot = self.endpoint.adopt(now, qp, remote, &mut self.rails);
         Pair { id, slot, sends: VecDeque::new(), receives: VecDeque::new() }
     }
 
@@ -78,7 +78,7 @@ impl Host {
     /// Takes a queue pair out, all of whose work requests have ended, and puts another in its place.
     pub(crate) fn replace(&mut self, now: Time, pair: usize, end: LocalEnd) {
         assert!(self.is_idle(pair), "work requests of {pair} never end");
-        self.endpoint.release(now, self.pairs[pair].slot, &mut self.paths);
+        self.endpoint.release(now, self.pairs[pair].slot, &mut self.rails);
         self.pairs[pair] = self.adopt(now, end);
     }
 
@@ -141,13 +141,13 @@ impl Host {
             }
             Ok(Packet::Ack(ack)) => {
                 if let Some(slot) = self.slot_of(ack.qp) {
-                    self.endpoint.on_ack(now, slot, &ack, &mut self.paths);
+                    self.endpoint.on_ack(now, slot, &ack, &mut self.rails);
                 }
             }
             Ok(Packet::Control(control)) => self.on_control(now, &control),
             Ok(Packet::Probe(probe)) => {
                 if let Some(slot) = self.slot_of(probe.qp) {
-                    self.endpoint.on_probe(now, slot, &probe);
+                    self.endpoint.on_probe(now, slot, RailId::FIRST, &probe);
                 }
             }
             Ok(Packet::Part(..) | Packet::Setup(_)) | Err(_) => {}
@@ -159,7 +159,7 @@ impl Host {
             self.disconnects.confirm(control, |_| true);
         } else if let Some(slot) = self.slot_of(control.qp) {
             let path = PathId::default();
-            self.endpoint.on_control(now, slot, control, path, &mut self.paths);
+            self.endpoint.on_control(now, slot, control, path, &mut self.rails);
         } else {
             self.disconnects.on_stray(now, control);
         }
@@ -185,7 +185,7 @@ impl Host {
     }
 
     pub(crate) fn due(&self) -> Time {
-        let next = [self.endpoint.next_timeout(&self.paths), self.disconnects.next_timeout()];
+        let next = [self.endpoint.next_timeout(&self.rails), self.disconnects.next_timeout()];
         next.into_iter().flatten().min().unwrap_or(Time::FAR_FUTURE)
     }
 
@@ -194,9 +194,9 @@ impl Host {
         let mut out = Vec::new();
         for _ in 0..ROUNDS {
             if self.due() <= now {
-                self.endpoint.on_timeout(now, &mut self.paths);
+                self.endpoint.on_timeout(now, &mut self.rails);
             }
-            while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.paths) {
+            while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.rails) {
                 assert!(out.len() < MANY, "poll_transmit does not come to an end");
                 out.extend(self.encode(now, transmit));
             }

@@ -14,7 +14,7 @@ mod memory;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet};
+use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
     Endpoint, EndpointConfig, QpConfig, QpState, Remote, RemoteAddr, SendOp, Status, Work,
 };
@@ -69,8 +69,10 @@ impl Attack {
             ..QpConfig::default()
         };
         let mut hosts = [1, 2].map(|secret| {
-            let paths = PathSet::new(LbPolicy::ROUND_ROBIN, 4, secret.into()).expect("four paths");
-            Host::new(Endpoint::new(now, endpoint), paths, HostMemory::new(secret))
+            let rails = Rails::from(
+                PathSet::new(LbPolicy::ROUND_ROBIN, 4, secret.into()).expect("four paths"),
+            );
+            Host::new(Endpoint::new(now, endpoint), rails, HostMemory::new(secret))
         });
         for index in 0..HONEST as u32 {
             let (ours, theirs) = (number(100 + index), number(200 + index));
@@ -215,7 +217,7 @@ impl Attack {
             ended.expect("a queue pair can always go into ERR");
             self.run();
             assert!(self.victim.is_idle(pair), "work requests never end");
-            self.victim.endpoint.release(self.now, slot, &mut self.victim.paths);
+            self.victim.endpoint.release(self.now, slot, &mut self.victim.rails);
         }
         self.reached
     }

@@ -11,10 +11,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use braid_lb::PathSet;
-use braid_wire::{BASE_DATAGRAM, DATA_HEADER_LEN, PathId, Probe, ProbeKind, QpId, Time, Token};
+use braid_wire::{BASE_DATAGRAM, DATA_HEADER_LEN, Probe, ProbeKind, QpId, Time, Token};
 
-use super::{Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};
+use crate::EventKind;
 
 const BASE: u16 = BASE_DATAGRAM as u16;
 /// Probes of a size; RFC 8899 has three (MAX_PROBES). One more makes it unlikely that congestion, which drops long
@@ -34,12 +33,9 @@ const SILENCE: Duration = Duration::from_millis(500);
 /// For how long time-outs, ours and the peer's, do not ask for the size in use again.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// PROBEs that wait for an answer; a try of the peer's is three.
-const MAX_ASKED: usize = 8;
-
 /// By which local port a probe leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
+pub(super) enum Way {
     /// That of some path, as data.
     Path,
     /// The receiving port: set-up has shown that it is open both ways.
@@ -64,13 +60,13 @@ pub(super) struct PathMtu {
     /// What the largest segments agreed on take.
     ceiling: u16,
     /// The largest datagram known to pass (RFC 8899: PLPMTU).
-    current: u16,
+    pub(super) current: u16,
     /// The smallest known not to; `ceiling` + 1: none is.
     too_large: u32,
     /// What the host's route is said to take; 0: not known.
-    hint: u16,
+    pub(super) hint: u16,
     /// Path ports are blocked: everything leaves from the receiving port.
-    port_only: bool,
+    pub(super) port_only: bool,
     round: Option<Round>,
     /// When the next round begins.
     next_at: Time,
@@ -82,11 +78,9 @@ pub(super) struct PathMtu {
     /// Answers to probes before this one are too old.
     oldest: u32,
     /// Probes that are to be sent now.
-    due: Vec<(u16, Way)>,
-    /// PROBEs of the peer that are to be answered, and the queue pairs that they were for.
-    asked: VecDeque<(u32, Probe)>,
+    pub(super) due: Vec<(u16, Way)>,
     /// What queue pairs are to hear.
-    news: VecDeque<EventKind>,
+    pub(super) news: VecDeque<EventKind>,
 }
 
 impl PathMtu {
@@ -105,7 +99,6 @@ impl PathMtu {
             sent: 0,
             oldest: 0,
             due: Vec::new(),
-            asked: VecDeque::new(),
             news: VecDeque::new(),
         }
     }
@@ -125,7 +118,7 @@ impl PathMtu {
         }
     }
 
-    fn is_fixed(&self) -> bool {
+    pub(super) fn is_fixed(&self) -> bool {
         self.current == u16::MAX
     }
 
@@ -139,7 +132,7 @@ impl PathMtu {
     }
 
     /// A queue pair has timed out, or the peer's has: perhaps our segments are too large by now, or paths are blocked.
-    fn suspect(&mut self, now: Time) {
+    pub(super) fn suspect(&mut self, now: Time) {
         if self.is_fixed() || self.round.is_some() || now < self.quiet_until {
             return;
         }
@@ -154,7 +147,7 @@ impl PathMtu {
     }
 
     /// Begins a round that is due, tries again, or ends it. Returns whether what segments may hold has changed.
-    fn on_timeout(&mut self, now: Time) -> bool {
+    pub(super) fn on_timeout(&mut self, now: Time) -> bool {
         match self.round {
             Some(round) if now < round.until => false,
             Some(round) if round.tries == TRIES => self.end(now, round),
@@ -245,7 +238,7 @@ impl PathMtu {
     }
 
     /// A PROBED has come. Returns whether what segments may hold has changed.
-    fn on_answer(&mut self, now: Time, probe: &Probe) -> bool {
+    pub(super) fn on_answer(&mut self, now: Time, probe: &Probe) -> bool {
         let is_ours = (self.oldest..self.sent).contains(&(probe.serial >> 1));
         if self.is_fixed() || !is_ours || probe.size > self.ceiling {
             return false;
@@ -280,104 +273,11 @@ impl PathMtu {
     }
 
     /// The next probe to send.
-    fn poll_due(&mut self) -> Option<(Probe, Way)> {
+    pub(super) fn poll_due(&mut self) -> Option<(Probe, Way)> {
         let (size, way) = self.due.pop()?;
         let serial = self.sent << 1 | u32::from(way == Way::Port);
         self.sent = (self.sent + 1) & u32::MAX >> 1;
         let (kind, qp, token) = (ProbeKind::Probe, QpId::default(), Token::default());
         Some((Probe { kind, qp, token, size, serial }, way))
-    }
-}
-
-impl Endpoint {
-    /// A PROBE or PROBED has come in for a queue pair.
-    pub fn on_probe(&mut self, now: Time, slot: QpSlot, probe: &Probe) {
-        if probe.token != self.qp(slot).token() {
-            return;
-        }
-        self.heard();
-        self.control_due = true;
-        match probe.kind {
-            ProbeKind::Probe if self.path_mtu.asked.len() < MAX_ASKED => {
-                self.path_mtu.asked.push_back((slot.0, *probe));
-            }
-            ProbeKind::Probe => {}
-            ProbeKind::Probed => {
-                if self.path_mtu.on_answer(now, probe) {
-                    self.use_path_mtu();
-                }
-            }
-        }
-        self.announce(slot);
-    }
-
-    /// Says how large a datagram the host's route to the peer takes, as far as the host knows. It is a hint which size to
-    /// try next, and no more: what a host knows of a path, anybody may have told it.
-    pub fn route_takes(&mut self, datagram: u16) {
-        self.path_mtu.hint = datagram;
-    }
-
-    /// Bytes of the largest datagram (UDP payload) that the path is known to carry; `None`: it is not searched.
-    pub fn path_mtu(&self) -> Option<u16> {
-        (!self.path_mtu.is_fixed()).then_some(self.path_mtu.current)
-    }
-
-    /// Something between here and the peer, as a NAT or a stateful firewall, lets through only what leaves from the
-    /// receiving port: everything has to.
-    pub fn paths_are_blocked(&self) -> bool {
-        self.path_mtu.port_only
-    }
-
-    pub(super) fn suspect_path_mtu(&mut self, now: Time) {
-        self.path_mtu.suspect(now);
-        self.control_due = true;
-    }
-
-    pub(super) fn check_path_mtu(&mut self, now: Time) {
-        if self.path_mtu.next_timeout() > now {
-            return;
-        }
-        if self.path_mtu.on_timeout(now) {
-            self.use_path_mtu();
-        }
-        if let Some(index) = self.prober() {
-            self.announce(QpSlot(index));
-        }
-    }
-
-    /// Segments are cut as long as the path carries them from now on.
-    fn use_path_mtu(&mut self) {
-        let payload = self.path_mtu.payload();
-        for member in self.members.iter_mut().flatten() {
-            member.qp.use_path_mtu(payload, &self.config);
-        }
-    }
-
-    fn announce(&mut self, slot: QpSlot) {
-        while let Some(kind) = self.path_mtu.news.pop_front() {
-            let qp = self.qp(slot).id();
-            self.events.push_back(Event { slot, qp, kind });
-        }
-    }
-
-    /// The next PROBE or PROBED.
-    pub(super) fn poll_path_mtu(&mut self, now: Time, paths: &mut PathSet) -> Option<Transmit> {
-        while let Some((index, asked)) = self.path_mtu.asked.pop_front() {
-            let answer = Probe { kind: ProbeKind::Probed, ..asked };
-            if let Some(transmit) = self.probe_packet(index, answer, None) {
-                return Some(transmit);
-            }
-        }
-        let index = self.prober()?;
-        let (probe, way) = self.path_mtu.poll_due()?;
-        let qp = self.qp_mut(QpSlot(index));
-        let path = (way == Way::Path).then(|| qp.single_path(now, paths));
-        self.probe_packet(index, probe, path)
-    }
-
-    fn probe_packet(&self, index: u32, probe: Probe, path: Option<PathId>) -> Option<Transmit> {
-        let remote = self.members[index as usize].as_ref()?.qp.remote()?;
-        let probe = Probe { qp: remote.qp, token: remote.token, ..probe };
-        Some(Transmit { slot: QpSlot(index), body: TransmitBody::Probe(probe, path) })
     }
 }

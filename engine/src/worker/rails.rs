@@ -1,0 +1,273 @@
+//! The rails of a worker: a datapath each, on its own address or device.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use braid_lb::RailSet;
+use braid_transport::{Egress, Regions};
+use braid_wire::{QpId, RailId, Routing, Time};
+
+use crate::datapath::{
+    Arrived, Caps, Datapath, JoinError, Losses, Owner, Partner, Room, Taken, Via,
+};
+
+/// By rail; at least one.
+pub(crate) struct LocalRails {
+    list: Vec<Box<dyn Datapath>>,
+    /// Those that had no room when they were last asked.
+    full: RailSet,
+}
+
+impl LocalRails {
+    /// # Panics
+    /// Without any.
+    pub(crate) fn new(list: Vec<Box<dyn Datapath>>) -> Self {
+        assert!(!list.is_empty(), "a worker has a rail");
+        LocalRails { list, full: RailSet::default() }
+    }
+
+    /// Puts another datapath in the place of the first, which it may go on with.
+    #[cfg(test)]
+    pub(crate) fn replace_first(
+        &mut self,
+        replace: impl FnOnce(Box<dyn Datapath>) -> Box<dyn Datapath>,
+    ) {
+        let first = replace(self.list.remove(0));
+        self.list.insert(0, first);
+    }
+
+    /// The one over which connections are set up.
+    pub(crate) fn first(&self) -> &dyn Datapath {
+        &*self.list[0]
+    }
+
+    pub(crate) fn of(&mut self, rail: RailId) -> &mut dyn Datapath {
+        &mut *self.list[rail.get()]
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = RailId> + use<> {
+        (0..self.list.len()).map(RailId::new)
+    }
+
+    /// Where each receives.
+    pub(crate) fn addrs(&self) -> Vec<SocketAddr> {
+        self.list.iter().map(|rail| rail.local_addr()).collect()
+    }
+
+    /// What all of them can do: a connection may use any.
+    pub(crate) fn caps(&self) -> Caps {
+        let all = self.list.iter().map(|rail| rail.caps());
+        all.reduce(|a, b| Caps {
+            batch_segments: a.batch_segments.min(b.batch_segments),
+            batch_bytes: a.batch_bytes.min(b.batch_bytes),
+            joint_batches: a.joint_batches && b.joint_batches,
+            segment: a.segment.min(b.segment),
+            receive_buffer: a.receive_buffer.min(b.receive_buffer),
+            checks_payloads: a.checks_payloads || b.checks_payloads,
+            search_path_mtu: a.search_path_mtu || b.search_path_mtu,
+            direct: a.direct.and(b.direct),
+        })
+        .expect("a worker has a rail")
+    }
+
+    /// Prepares our end of a connection on all of them. Returns how the peer reaches it.
+    pub(crate) fn open(&mut self, owner: Owner) -> Result<Routing, JoinError> {
+        let nic = self.list[0].open(owner)?;
+        for rail in &mut self.list[1..] {
+            rail.open(owner)?;
+        }
+        Ok(Routing { nic, rails: self.addrs().split_off(1) })
+    }
+
+    /// Joins our end with the peer's, which receives there. Returns how many segments may be in flight.
+    pub(crate) fn join(
+        &mut self,
+        id: QpId,
+        partner: Partner,
+        nic: &[u8],
+        addrs: &PeerAddrs,
+    ) -> Result<u32, JoinError> {
+        let mut segments = u32::MAX;
+        for (index, addr) in addrs.iter().enumerate() {
+            let routing = if index == 0 { nic } else { &[] };
+            let partner = Partner { ip: addr.ip(), ..partner };
+            segments = segments.min(self.list[index].join(id, partner, routing)?);
+        }
+        Ok(segments)
+    }
+
+    /// See [`Datapath::retire`].
+    pub(crate) fn retire(&mut self, id: QpId) {
+        self.list.iter_mut().for_each(|rail| rail.retire(id));
+    }
+
+    /// See [`Datapath::close`].
+    pub(crate) fn close(&mut self, id: QpId) {
+        self.list.iter_mut().for_each(|rail| rail.close(id));
+    }
+
+    /// Sends batches that are complete, to have room for another segment: on which rail it leaves is not known. Full: none
+    /// of them has any.
+    pub(crate) fn make_room(&mut self) -> Room {
+        let mut made = Room::Full;
+        self.full = RailSet::default();
+        for (index, rail) in self.list.iter_mut().enumerate() {
+            match (rail.make_room(), made) {
+                (Room::Full, _) => self.full.insert(RailId::new(index)),
+                (Room::Emptied, _) | (Room::Open, Room::Emptied) => made = Room::Emptied,
+                (Room::Open, _) => made = Room::Open,
+            }
+        }
+        made
+    }
+
+    /// Those that had no room when [`LocalRails::make_room`] was last called.
+    pub(crate) fn full(&self) -> RailSet {
+        self.full
+    }
+
+    /// Takes a packet of no connection.
+    pub(crate) fn send_datagram(&mut self, to: &PeerAddrs, egress: Egress, packet: &[u8]) {
+        if let Some(to) = to.on(egress.rail()) {
+            self.of(egress.rail()).send_datagram(to, via(egress), packet);
+        }
+    }
+
+    /// Sends all that was taken; false: some is left on one of them.
+    pub(crate) fn flush(&mut self) -> bool {
+        let flushed = self.list.iter_mut().map(|rail| rail.flush());
+        flushed.filter(|is_empty| !is_empty).count() == 0
+    }
+
+    /// Hands over what has come, see [`Datapath::receive`].
+    pub(crate) fn receive(
+        &mut self,
+        now: Time,
+        regions: &Regions,
+        sink: &mut dyn FnMut(RailId, Arrived<'_>),
+    ) -> io::Result<Taken> {
+        let mut all = Taken::default();
+        for (index, rail) in self.list.iter_mut().enumerate() {
+            let id = RailId::new(index);
+            let taken = rail.receive(now, regions, &mut |arrived| sink(id, arrived))?;
+            all.packets += taken.packets;
+            all.is_more |= taken.is_more;
+        }
+        Ok(all)
+    }
+
+    /// See [`Datapath::forget_memory`].
+    pub(crate) fn forget_memory(&mut self) {
+        self.list.iter_mut().for_each(|rail| rail.forget_memory());
+    }
+
+    /// See [`Datapath::readiness`]. `None`: one of them has to be polled.
+    pub(crate) fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        let each: Option<Vec<_>> = self.list.iter().map(|rail| rail.readiness()).collect();
+        each.map(|each| each.into_iter().flatten().collect())
+    }
+
+    /// See [`Datapath::arm`].
+    pub(crate) fn arm(&mut self) -> bool {
+        self.list.iter_mut().map(|rail| rail.arm()).filter(|has_come| *has_come).count() > 0
+    }
+
+    /// See [`Datapath::next_due`].
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.list.iter().filter_map(|rail| rail.next_due()).min()
+    }
+
+    /// There are connections to this peer: find out which routes lead there.
+    pub(crate) fn watch(&mut self, to: &PeerAddrs) {
+        self.list.iter_mut().zip(to.iter()).for_each(|(rail, to)| rail.watch(to));
+    }
+
+    /// There are none any more.
+    pub(crate) fn unwatch(&mut self, to: &PeerAddrs) {
+        self.list.iter_mut().zip(to.iter()).for_each(|(rail, to)| rail.unwatch(to));
+    }
+
+    /// What they have lost so far.
+    pub(crate) fn losses(&self) -> Losses {
+        self.list.iter().map(|rail| rail.losses()).fold(Losses::default(), |a, b| Losses {
+            overflowed: a.overflowed + b.overflowed,
+            unreachable: a.unreachable + b.unreachable,
+            injected: a.injected + b.injected,
+        })
+    }
+}
+
+/// By which port of its rail a packet leaves.
+pub(crate) fn via(egress: Egress) -> Via {
+    egress.path().map_or(Via::Port, Via::Path)
+}
+
+/// Where a peer receives, by rail of the connection; at least one.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct PeerAddrs(Arc<[SocketAddr]>);
+
+impl From<SocketAddr> for PeerAddrs {
+    /// On one rail.
+    fn from(addr: SocketAddr) -> Self {
+        PeerAddrs(Arc::new([addr]))
+    }
+}
+
+impl PeerAddrs {
+    /// Of a peer that is set up at `first` and offers `further`, where we receive at `ours`: rail n of both ends is one rail
+    /// of the connection, as far as both have it and speak the same IP version.
+    pub(crate) fn agree(first: SocketAddr, further: &[SocketAddr], ours: &[SocketAddr]) -> Self {
+        let matches = |(theirs, ours): &(&SocketAddr, &SocketAddr)| {
+            theirs.ip().to_canonical().is_ipv4() == ours.ip().to_canonical().is_ipv4()
+        };
+        let rails = further.iter().zip(&ours[1..]).take_while(matches);
+        let scoped = rails.map(|(theirs, ours)| with_scope(*theirs, ours));
+        let addrs: Arc<[SocketAddr]> = std::iter::once(first).chain(scoped).collect();
+        if addrs.len() < ours.len().max(further.len() + 1) {
+            tracing::warn!(peer = %first, theirs = ?further, ours = ?&ours[1..], rails = addrs.len(), "the further rails of the two ends do not match: only the first of them are used");
+        }
+        PeerAddrs(addrs)
+    }
+
+    /// Where connections are set up.
+    pub(crate) fn first(&self) -> SocketAddr {
+        self.0[0]
+    }
+
+    /// On this rail, if the connection has it.
+    #[inline]
+    pub(crate) fn on(&self, rail: RailId) -> Option<SocketAddr> {
+        self.0.get(rail.get()).copied()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = SocketAddr> {
+        self.0.iter().copied()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether a packet that has come by this rail from there may be theirs: any port of the host will do, it is that of a
+    /// path. Where the datapath cannot tell the source, the token alone has to do.
+    #[inline]
+    pub(crate) fn may_send(&self, from: Option<SocketAddr>, rail: RailId) -> bool {
+        self.on(rail).is_some_and(|addr| from.is_none_or(|from| from.ip() == addr.ip()))
+    }
+}
+
+/// A link-local address is one of the link that our own one is of.
+fn with_scope(theirs: SocketAddr, ours: &SocketAddr) -> SocketAddr {
+    match (theirs, ours) {
+        (SocketAddr::V6(mut theirs), SocketAddr::V6(ours))
+            if theirs.ip().is_unicast_link_local() =>
+        {
+            theirs.set_scope_id(ours.scope_id());
+            theirs.into()
+        }
+        _ => theirs,
+    }
+}

@@ -1,0 +1,342 @@
+//! Several rails to one peer: the paths of each, and the policy that chooses among the rails.
+//!
+//! A rail is taken out of use, probed and put back by the rules that hold for paths: it loses everything when all of its
+//! paths do. With one rail nothing of this costs anything.
+
+mod choice;
+mod hash;
+mod least_loaded;
+mod proof;
+mod round_robin;
+mod scheme;
+
+use braid_wire::{MAX_RAILS, PathId, RailId, Time};
+
+pub use self::choice::{RailChoice, RailSet};
+pub use self::scheme::{RailPolicy, RailScheme, UnknownRailScheme, rail_scheme_names};
+
+use self::proof::Proof;
+use crate::health::STAMP_UNIT;
+use crate::path_set::PathsError;
+use crate::paths::Paths;
+use crate::{Batch, Order, Outcome, PathReport, PathSet, Requirements, StreamId};
+
+/// The rails to one destination group, shared by all queue pairs that go there. The calls are those of a [`PathSet`]; a
+/// path's name says which rail it is of.
+#[derive(Debug)]
+pub struct Rails {
+    /// Apart, because most destinations have one rail.
+    first: Rail,
+    further: Vec<Rail>,
+    policy: Box<dyn RailPolicy>,
+    /// What is known of each rail, under the path number that its rail number is.
+    known: Paths,
+    /// Rails whose datapaths take nothing more for now.
+    held: RailSet,
+    /// The rail of the next packet that belongs to no stream's chunk.
+    next_single: usize,
+    /// When a path was probed last: a rail's probe has another stamp.
+    path_probed: Option<Time>,
+}
+
+#[derive(Debug)]
+struct Rail {
+    paths: PathSet,
+    proof: Proof,
+}
+
+/// A PING that is to leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RailProbe {
+    /// By this path, ...
+    pub path: PathId,
+    /// ... or from the receiving port of its rail: the ports of paths may be blocked.
+    pub by_port: bool,
+    /// With this stamp.
+    pub stamp: u32,
+}
+
+impl From<PathSet> for Rails {
+    /// A single rail, with these paths.
+    fn from(paths: PathSet) -> Self {
+        let rail = Rail { paths, proof: Proof::not_needed() };
+        Rails {
+            first: rail,
+            further: Vec::new(),
+            policy: RailScheme::default().build(),
+            known: Paths::new(1, Order::None),
+            held: RailSet::default(),
+            next_single: 0,
+            path_probed: None,
+        }
+    }
+}
+
+impl Rails {
+    /// Rail 0 with the paths `first`, and each further rail with its paths. Those are used once the peer has answered a
+    /// PING there with its stamp, the `u32` beside them: a number that nobody else knows, so that no peer can have
+    /// others' addresses flooded by calling them its own (as QUIC's path validation, RFC 9000, section 8.2).
+    ///
+    /// # Panics
+    /// With more than [`MAX_RAILS`] rails.
+    pub fn new(
+        scheme: RailScheme,
+        first: PathSet,
+        further: impl IntoIterator<Item = (PathSet, u32)>,
+    ) -> Self {
+        let mut rails = Rails::from(first);
+        rails.policy = scheme.build();
+        rails.further.extend(
+            further.into_iter().map(|(paths, stamp)| Rail { paths, proof: Proof::needed(stamp) }),
+        );
+        assert!(rails.count() <= MAX_RAILS, "{} rails; at most {MAX_RAILS}", rails.count());
+        rails.known = Paths::new(rails.count(), Order::None);
+        rails.use_proved();
+        rails
+    }
+
+    /// How many there are, whatever their state.
+    pub fn count(&self) -> usize {
+        1 + self.further.len()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Rail> {
+        std::iter::once(&self.first).chain(&self.further)
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Rail> {
+        std::iter::once(&mut self.first).chain(&mut self.further)
+    }
+
+    #[inline]
+    fn at(&self, rail: RailId) -> &Rail {
+        match rail.get() {
+            0 => &self.first,
+            rail => &self.further[rail - 1],
+        }
+    }
+
+    #[inline]
+    fn get_mut(&mut self, rail: RailId) -> Option<&mut Rail> {
+        match rail.get() {
+            0 => Some(&mut self.first),
+            rail => self.further.get_mut(rail - 1),
+        }
+    }
+
+    #[inline]
+    fn at_mut(&mut self, rail: RailId) -> &mut Rail {
+        self.get_mut(rail).expect("a rail of this destination")
+    }
+
+    /// Those in use now; at least one.
+    pub fn live(&self) -> RailSet {
+        let all = (0..self.count()).map(RailId::new);
+        all.filter(|rail| self.known.is_live(as_path(*rail))).collect()
+    }
+
+    /// Whether a rail is in use now.
+    #[inline]
+    pub fn is_live(&self, rail: RailId) -> bool {
+        self.known.is_live(as_path(rail))
+    }
+
+    /// No chunk begins or goes on on these rails, as long as another is in use.
+    pub fn hold(&mut self, rails: RailSet) {
+        self.held = rails;
+    }
+
+    /// Those in use that are not held; all in use if all are held.
+    pub fn open(&self) -> RailSet {
+        let live = self.live();
+        let open: RailSet = live.iter().filter(|rail| !self.held.contains(*rail)).collect();
+        if open.is_empty() { live } else { open }
+    }
+
+    /// What the path policy wants; asked for each segment.
+    #[inline]
+    pub fn requirements(&self) -> &Requirements {
+        self.first.paths.requirements()
+    }
+
+    /// The paths of a rail.
+    ///
+    /// # Panics
+    /// If there is no such rail.
+    pub fn paths_of(&self, rail: RailId) -> &PathSet {
+        &self.at(rail).paths
+    }
+
+    /// A new outgoing stream of a queue pair: what it is called from now on, on all rails.
+    pub fn admit(&mut self) -> StreamId {
+        let stream = self.first.paths.admit();
+        for rail in &mut self.further {
+            assert_eq!(
+                rail.paths.admit(),
+                stream,
+                "path sets of one connection admit and dismiss alike"
+            );
+        }
+        stream
+    }
+
+    /// An admitted stream is gone; call it once, and nothing that names it afterwards.
+    pub fn dismiss(&mut self, stream: StreamId) {
+        self.all_mut().for_each(|rail| rail.paths.dismiss(stream));
+    }
+
+    /// The rail of a stream's next chunk. `open`: those in use that have room for it, at least one. If the rail that is
+    /// returned is none of them, the chunk waits for it.
+    pub fn pick_rail(&mut self, stream: StreamId, open: RailSet) -> RailId {
+        let choice = RailChoice { live: self.live(), open, known: &self.known };
+        let picked = self.policy.pick(stream, &choice);
+        let first_open = || open.iter().next().unwrap_or(picked);
+        if choice.live.contains(picked) { picked } else { first_open() }
+    }
+
+    /// The path of a stream's next batch on a rail: one that is in use and not known to be dead.
+    #[inline]
+    pub fn pick(&mut self, rail: RailId, stream: StreamId, batch: Batch) -> PathId {
+        self.at_mut(rail).paths.pick(stream, batch).on(rail)
+    }
+
+    /// The path of a packet that belongs to no chunk: the rails in use take turns.
+    pub fn pick_single(&mut self, stream: StreamId, batch: Batch) -> PathId {
+        let rail = self.next_live();
+        self.pick(rail, stream, batch)
+    }
+
+    /// The rail of a packet that belongs to no chunk and to no path: those in use take turns.
+    pub fn next_live(&mut self) -> RailId {
+        self.next_single = self.next_single.wrapping_add(1);
+        RailId::new(self.known.at(self.next_single).get().into())
+    }
+
+    /// A segment leaves on a path; once per segment.
+    #[inline]
+    pub fn on_sent(&mut self, path: PathId, retransmission: bool) {
+        let rail = path.rail();
+        if !self.further.is_empty() {
+            self.known.on_sent(as_path(rail), retransmission);
+        }
+        self.at_mut(rail).paths.on_sent(within(path), retransmission);
+    }
+
+    /// What became of packets that a stream sent on `path`. A path that does not exist is ignored: the name may be an echo
+    /// from the network.
+    #[inline]
+    pub fn on_feedback(&mut self, stream: StreamId, now: Time, path: PathId, outcome: Outcome) {
+        let several = !self.further.is_empty();
+        let Some(rail) = self.get_mut(path.rail()) else { return };
+        rail.paths.on_feedback(stream, now, within(path), outcome);
+        if several {
+            self.known.on_feedback(now, as_path(path.rail()), &outcome);
+        }
+    }
+
+    /// A retransmission time-out of this stream: nothing that was in flight has been heard of.
+    pub fn on_timeout(&mut self, stream: StreamId, now: Time) {
+        self.all_mut().for_each(|rail| rail.paths.on_timeout(stream, now));
+    }
+
+    /// Only these paths of a rail from now on, in this order; see [`PathSet::use_paths`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn use_paths(&mut self, rail: RailId, paths: &[PathId]) -> Result<(), PathsError> {
+        self.at_mut(rail).paths.use_paths(paths)
+    }
+
+    /// What is due for a PING: a rail that has to be proved, or is out of use, or a path that is. Call until `None`.
+    ///
+    /// The stamp is the probe's name: no other PING may carry it, or its answer passes for the probe's.
+    pub fn poll_probe(&mut self, now: Time) -> Option<RailProbe> {
+        for id in (0..self.count()).map(RailId::new) {
+            let rail = self.at_mut(id);
+            if let Some((nth, stamp)) = rail.proof.poll(now) {
+                let path = rail.paths.paths.at(nth as usize).on(id);
+                return Some(RailProbe { path, by_port: !nth.is_multiple_of(2), stamp });
+            }
+            if let Some(path) = rail.paths.poll_probe(now) {
+                self.path_probed = Some(now);
+                return Some(RailProbe { path: path.on(id), by_port: false, stamp: now.stamp() });
+            }
+        }
+        self.next_of_rails().filter(|at| *at <= now)?;
+        // The probe of a rail takes another of its paths each time: some may be dead.
+        let rail = RailId::new(self.known.poll_probe(now)?.get().into());
+        let nth = self.known.counters(as_path(rail)).map_or(0, |counters| counters.probes);
+        let path = self.at(rail).paths.paths.at(nth as usize).on(rail);
+        Some(RailProbe { path, by_port: nth.is_multiple_of(2), stamp: now.stamp() })
+    }
+
+    /// A PONG came by `path` and echoes `stamp`. True: it answers a probe, and a rail or a path is in its place by that.
+    pub fn on_probe_answer(&mut self, now: Time, path: PathId, stamp: u32) -> bool {
+        let Some(rail) = self.get_mut(path.rail()) else { return false };
+        if rail.proof.is_open() {
+            let proved = rail.proof.on_answer(stamp);
+            if proved {
+                self.use_proved();
+            }
+            return proved;
+        }
+        let of_path = rail.paths.on_probe_answer(now, stamp);
+        let is_answered = of_path || self.known.awaits(as_path(path.rail()), stamp);
+        if is_answered && !self.is_live(path.rail()) {
+            self.known.bring_back(now, as_path(path.rail()));
+        }
+        is_answered
+    }
+
+    /// When [`Rails::poll_probe`] next has something.
+    #[inline]
+    pub fn next_probe(&self) -> Option<Time> {
+        match self.further.is_empty() {
+            true => self.first.paths.next_probe(),
+            false => self.next_of_several(),
+        }
+    }
+
+    #[inline(never)]
+    fn next_of_several(&self) -> Option<Time> {
+        let of_paths = self.all().flat_map(|rail| [rail.proof.next(), rail.paths.next_probe()]);
+        of_paths.flatten().chain(self.next_of_rails()).min()
+    }
+
+    /// The paths of all rails, as [`PathSet::paths`] has them, but that those of a rail out of use are not live.
+    pub fn paths(&self) -> impl Iterator<Item = PathReport> {
+        self.all().enumerate().flat_map(|(index, rail)| {
+            let id = RailId::new(index);
+            let is_live = self.is_live(id);
+            rail.paths.paths().map(move |report| PathReport {
+                path: report.path.on(id),
+                live: report.live && is_live,
+                ..report
+            })
+        })
+    }
+
+    fn next_of_rails(&self) -> Option<Time> {
+        let due = self.known.next_probe()?;
+        Some(self.path_probed.map_or(due, |at| due.max(at + STAMP_UNIT)))
+    }
+
+    fn use_proved(&mut self) {
+        let proved = self.all().enumerate().filter(|(_, rail)| rail.proof.is_given());
+        let proved: Vec<PathId> = proved.map(|(index, _)| PathId::new(index as u16)).collect();
+        self.known.use_only(&proved);
+    }
+}
+
+/// What a rail is called where `Paths` keeps what is known of it.
+fn as_path(rail: RailId) -> PathId {
+    PathId::new(rail.get() as u16)
+}
+
+/// A path as the path set of its rail knows it.
+fn within(path: PathId) -> PathId {
+    PathId::new(path.get())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::*;
+use crate::LbPolicy;
+
+const RTT: Duration = Duration::from_micros(50);
+const STAMP: u32 = 77;
+
+fn paths() -> PathSet {
+    PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap()
+}
+
+/// So many rails, of which the first alone is proved.
+fn unproved(scheme: RailScheme, count: usize) -> Rails {
+    Rails::new(scheme, paths(), (1..count).map(|_| (paths(), STAMP)))
+}
+
+fn proved(scheme: RailScheme, count: usize) -> Rails {
+    let mut rails = unproved(scheme, count);
+    while let Some(probe) = rails.poll_probe(Time::ZERO) {
+        assert!(rails.on_probe_answer(Time::ZERO, probe.path, probe.stamp));
+    }
+    assert_eq!(rails.live().len(), count);
+    rails
+}
+
+fn ids(rails: &[usize]) -> RailSet {
+    rails.iter().map(|rail| RailId::new(*rail)).collect()
+}
+
+fn path(rail: usize) -> PathId {
+    PathId::new(0).on(RailId::new(rail))
+}
+
+fn lose(rails: &mut Rails, stream: StreamId, now: Time, rail: usize, packets: u32) {
+    rails.on_feedback(stream, now, path(rail), Outcome::Lost { packets });
+}
+
+fn arrive(rails: &mut Rails, stream: StreamId, now: Time, rail: usize) {
+    let arrived = Outcome::Arrived { packets: 1, rtt: RTT, congested: false };
+    rails.on_feedback(stream, now, path(rail), arrived);
+}
+
+#[test]
+fn a_further_rail_is_used_once_its_probe_is_answered_with_its_stamp() {
+    let mut rails = unproved(RailScheme::default(), 2);
+    assert_eq!(rails.live(), ids(&[0]));
+    let probe = rails.poll_probe(Time::ZERO).expect("it is to be proved");
+    assert_eq!((probe.path.rail(), probe.stamp), (RailId::new(1), STAMP));
+    assert_eq!(rails.poll_probe(Time::ZERO), None);
+    assert!(!rails.on_probe_answer(Time::ZERO, probe.path, STAMP + 1));
+    assert!(!rails.on_probe_answer(Time::ZERO, path(0), STAMP), "by another rail");
+    assert_eq!(rails.live(), ids(&[0]));
+    assert!(rails.on_probe_answer(Time::ZERO, probe.path, STAMP));
+    assert_eq!((rails.live(), rails.next_probe()), (ids(&[0, 1]), None));
+}
+
+#[test]
+fn who_guesses_stamps_has_soon_guessed_too_often() {
+    let mut rails = unproved(RailScheme::default(), 2);
+    (0..16).for_each(|guess| {
+        rails.on_probe_answer(Time::ZERO, path(1), guess);
+    });
+    assert!(!rails.on_probe_answer(Time::ZERO, path(1), STAMP));
+    assert_eq!((rails.live(), rails.next_probe()), (ids(&[0]), None));
+}
+
+#[test]
+fn an_unproved_rail_is_asked_ever_more_seldom_and_never_used() {
+    let mut rails = unproved(RailScheme::default(), 2);
+    let stream = rails.admit();
+    let (mut now, mut count) = (Time::ZERO, 0);
+    while now < Time::ZERO + Duration::from_secs(10) {
+        now = rails.next_probe().expect("it is asked for ever");
+        let probe = rails.poll_probe(now).expect("it is due");
+        count += u32::from(probe.path.rail() == RailId::new(1));
+        // What the first rail loses brings no other into use.
+        lose(&mut rails, stream, now, 0, 5);
+        assert_eq!(rails.live(), ids(&[0]));
+    }
+    assert!((40..60).contains(&count), "{count}");
+}
+
+#[test]
+fn a_rail_that_loses_everything_is_left_out_and_comes_back_when_a_probe_is_answered() {
+    let mut rails = proved(RailScheme::default(), 2);
+    let stream = rails.admit();
+    let mut now = Time::ZERO + Duration::from_secs(1);
+    lose(&mut rails, stream, now, 1, 2);
+    arrive(&mut rails, stream, now, 1);
+    now += RTT;
+    lose(&mut rails, stream, now, 1, 2);
+    assert_eq!(rails.live(), ids(&[0, 1]), "something has arrived in between");
+    lose(&mut rails, stream, now, 1, 1);
+    assert_eq!(rails.live(), ids(&[0]));
+    let due = rails.next_probe().expect("it is probed");
+    let probe = rails.poll_probe(due).expect("due");
+    assert_eq!(probe.path.rail(), RailId::new(1));
+    assert!(!rails.on_probe_answer(due, path(0), probe.stamp), "the answer came by another rail");
+    assert!(rails.on_probe_answer(due, probe.path, probe.stamp));
+    assert_eq!(rails.live(), ids(&[0, 1]));
+}
+
+#[test]
+fn the_last_rail_stays() {
+    let mut rails = proved(RailScheme::default(), 3);
+    let stream = rails.admit();
+    let now = Time::ZERO + Duration::from_secs(1);
+    for rail in [0, 2] {
+        lose(&mut rails, stream, now, rail, 3);
+    }
+    assert_eq!(rails.live(), ids(&[1]));
+    lose(&mut rails, stream, now, 1, 3);
+    assert_eq!(rails.live(), ids(&[0, 1, 2]), "nothing says which one is dead");
+}
+
+#[test]
+fn round_robin_goes_round_those_that_are_open() {
+    let mut rails = proved(RailScheme::ROUND_ROBIN, 4);
+    let stream = rails.admit();
+    let picked: Vec<_> = (0..6).map(|_| rails.pick_rail(stream, ids(&[0, 1, 3])).get()).collect();
+    assert_eq!(picked, [0, 1, 3, 0, 1, 3]);
+}
+
+#[test]
+fn hash_spreads_streams_and_keeps_each_on_its_rail_until_that_is_dead() {
+    let mut rails = proved(RailScheme::HASH, 4);
+    let streams: Vec<StreamId> = (0..64).map(|_| rails.admit()).collect();
+    let all = ids(&[0, 1, 2, 3]);
+    let mut pick = |stream, open| rails.pick_rail(stream, open).get();
+    let first: Vec<_> = streams.iter().map(|stream| pick(*stream, all)).collect();
+    assert_eq!(first.iter().collect::<HashSet<_>>().len(), 4);
+    let waiting: Vec<_> = streams.iter().map(|stream| pick(*stream, ids(&[2]))).collect();
+    assert_eq!(waiting, first, "who has no room waits");
+    let now = Time::ZERO + Duration::from_secs(1);
+    lose(&mut rails, streams[0], now, first[0], 3);
+    let live = rails.live();
+    let moved = rails.pick_rail(streams[0], live);
+    assert!(moved.get() != first[0] && live.contains(moved));
+}
+
+#[test]
+fn least_loaded_takes_the_open_rail_with_the_least_under_way() {
+    let mut rails = proved(RailScheme::LEAST_LOADED, 3);
+    let stream = rails.admit();
+    let now = Time::ZERO + Duration::from_secs(1);
+    for (rail, packets) in [(0, 4), (1, 9), (2, 2)] {
+        arrive(&mut rails, stream, now, rail);
+        (0..packets).for_each(|_| rails.on_sent(path(rail), false));
+    }
+    assert_eq!(rails.pick_rail(stream, ids(&[0, 1, 2])), RailId::new(2));
+    assert_eq!(rails.pick_rail(stream, ids(&[0, 1])), RailId::new(0));
+}
+
+#[test]
+fn held_rails_are_not_open_unless_all_are() {
+    let mut rails = proved(RailScheme::default(), 2);
+    rails.hold(ids(&[1]));
+    assert_eq!((rails.live(), rails.open()), (ids(&[0, 1]), ids(&[0])));
+    rails.hold(ids(&[0, 1]));
+    assert_eq!(rails.open(), ids(&[0, 1]));
+}
+
+#[test]
+fn a_scheme_is_found_by_its_name_and_an_unknown_one_lists_them() {
+    for scheme in RailScheme::ALL {
+        assert_eq!(scheme.to_string().parse(), Ok(scheme));
+    }
+    let error = "spray".parse::<RailScheme>().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "no rail policy is called `spray`; there is: least-loaded, round-robin, hash"
+    );
+}
+
+#[test]
+fn paths_are_told_apart_by_their_rails() {
+    let mut rails = proved(RailScheme::default(), 2);
+    rails.on_sent(path(1), false);
+    let sent: Vec<_> = rails.paths().map(|report| (report.path, report.counters.sent)).collect();
+    assert_eq!(sent.len(), 8);
+    assert!(sent.contains(&(path(0), 0)) && sent.contains(&(path(1), 1)), "{sent:?}");
+}

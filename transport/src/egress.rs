@@ -1,0 +1,30 @@
+//! By which local port a packet leaves.
+
+use braid_wire::{PathId, RailId};
+
+/// By which local port a packet leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Egress {
+    /// That of a path.
+    Path(PathId),
+    /// The receiving port of a rail: to it, a peer that does not know the connection any more can answer.
+    Port(RailId),
+}
+
+impl Egress {
+    /// The rail that it leaves by.
+    pub fn rail(self) -> RailId {
+        match self {
+            Egress::Path(path) => path.rail(),
+            Egress::Port(rail) => rail,
+        }
+    }
+
+    /// The path, if it takes one.
+    pub fn path(self) -> Option<PathId> {
+        match self {
+            Egress::Path(path) => Some(path),
+            Egress::Port(_) => None,
+        }
+    }
+}

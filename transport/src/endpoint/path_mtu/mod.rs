@@ -1,0 +1,181 @@
+//! What the paths to the peer carry, searched on each rail by itself. Segments are cut so that every rail in use carries
+//! them: whichever a segment takes first, another may have to take it again.
+
+mod search;
+
+use std::collections::VecDeque;
+
+use braid_lb::{RailSet, Rails};
+use braid_wire::{MAX_RAILS, Probe, ProbeKind, RailId, Time};
+
+use self::search::{PathMtu, Way};
+use super::{Endpoint, Event, QpSlot, Transmit, TransmitBody};
+use crate::Egress;
+
+/// PROBEs that wait for an answer; a try of the peer's is three.
+const MAX_ASKED: usize = 8;
+
+/// The searches of all rails.
+#[derive(Debug)]
+pub(super) struct PathMtus {
+    rails: [PathMtu; MAX_RAILS],
+    /// The rails in use, as far as the endpoint has noticed.
+    live: RailSet,
+    /// The most that a queue pair could use.
+    longest_payload: u16,
+    /// PROBEs of the peer that are to be answered, the queue pairs that they were for, and the rails that they came by.
+    asked: VecDeque<(u32, RailId, Probe)>,
+}
+
+impl PathMtus {
+    /// `searches`: what the paths carry is not known. Otherwise they carry whatever is agreed.
+    pub(super) fn new(searches: bool) -> Self {
+        PathMtus {
+            rails: std::array::from_fn(|_| PathMtu::new(searches)),
+            live: RailSet::default(),
+            longest_payload: 0,
+            asked: VecDeque::new(),
+        }
+    }
+
+    /// A queue pair joins that could use segments of `payload` bytes.
+    pub(super) fn admit(&mut self, now: Time, payload: u16, rails: &Rails) {
+        self.live = rails.live();
+        self.longest_payload = self.longest_payload.max(payload);
+        self.live.iter().for_each(|rail| self.rails[rail.get()].admit(now, payload));
+    }
+
+    fn live(&self) -> impl Iterator<Item = &PathMtu> {
+        self.live.iter().map(|rail| &self.rails[rail.get()])
+    }
+
+    /// Payload bytes of the longest segment that all rails in use carry.
+    pub(super) fn payload(&self) -> u16 {
+        self.live().map(PathMtu::payload).min().unwrap_or(u16::MAX)
+    }
+
+    pub(super) fn next_timeout(&self) -> Time {
+        self.live().map(PathMtu::next_timeout).min().unwrap_or(Time::FAR_FUTURE)
+    }
+}
+
+impl Endpoint {
+    /// A PROBE or PROBED has come in on a rail, for a queue pair.
+    pub fn on_probe(&mut self, now: Time, slot: QpSlot, rail: RailId, probe: &Probe) {
+        if probe.token != self.qp(slot).token() {
+            return;
+        }
+        self.heard();
+        self.control_due = true;
+        match probe.kind {
+            ProbeKind::Probe if self.path_mtu.asked.len() < MAX_ASKED => {
+                self.path_mtu.asked.push_back((slot.0, rail, *probe));
+            }
+            ProbeKind::Probe => {}
+            ProbeKind::Probed => {
+                if self.path_mtu.rails[rail.get()].on_answer(now, probe) {
+                    self.use_path_mtu();
+                }
+            }
+        }
+        self.announce(slot);
+    }
+
+    /// Says how large a datagram the host's route to the peer takes on a rail, as far as the host knows. It is a hint which
+    /// size to try next, and no more: what a host knows of a path, anybody may have told it.
+    pub fn route_takes(&mut self, rail: RailId, datagram: u16) {
+        self.path_mtu.rails[rail.get()].hint = datagram;
+    }
+
+    /// Bytes of the largest datagram (UDP payload) that the paths of all rails in use are known to carry; `None`: it is not
+    /// searched.
+    pub fn path_mtu(&self) -> Option<u16> {
+        let searched = self.path_mtu.live().filter(|search| !search.is_fixed());
+        searched.map(|search| search.current).min()
+    }
+
+    /// Something between here and the peer, as a NAT or a stateful firewall, lets through only what leaves from the
+    /// receiving port of this rail: everything on it has to.
+    #[inline]
+    pub fn paths_are_blocked(&self, rail: RailId) -> bool {
+        self.path_mtu.rails[rail.get()].port_only
+    }
+
+    pub(super) fn suspect_path_mtu(&mut self, now: Time) {
+        for rail in self.path_mtu.live.iter() {
+            self.path_mtu.rails[rail.get()].suspect(now);
+        }
+        self.control_due = true;
+    }
+
+    /// Rails have come into use, or gone out of it.
+    #[inline(never)]
+    pub(super) fn follow_rails(&mut self, now: Time, rails: &Rails) {
+        let live = rails.live();
+        if live != self.path_mtu.live {
+            self.path_mtu.admit(now, self.path_mtu.longest_payload, rails);
+            self.use_path_mtu();
+            self.search_path_mtu(now);
+            self.wake_all();
+            self.control_due = true;
+        }
+    }
+
+    /// Goes on with the searches that are due.
+    pub(super) fn search_path_mtu(&mut self, now: Time) {
+        if self.path_mtu.next_timeout() > now {
+            return;
+        }
+        let mut changed = false;
+        for rail in self.path_mtu.live.iter() {
+            changed |= self.path_mtu.rails[rail.get()].on_timeout(now);
+        }
+        if changed {
+            self.use_path_mtu();
+        }
+        if let Some(index) = self.prober() {
+            self.announce(QpSlot(index));
+        }
+    }
+
+    /// Segments are cut as long as the paths carry them from now on.
+    fn use_path_mtu(&mut self) {
+        let payload = self.path_mtu.payload();
+        for member in self.members.iter_mut().flatten() {
+            member.qp.use_path_mtu(payload, &self.config);
+        }
+    }
+
+    fn announce(&mut self, slot: QpSlot) {
+        let qp = self.qp(slot).id();
+        let news = self.path_mtu.rails.iter_mut().flat_map(|search| search.news.drain(..));
+        self.events.extend(news.map(|kind| Event { slot, qp, kind }));
+    }
+
+    /// The next PROBE or PROBED.
+    pub(super) fn poll_path_mtu(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
+        while let Some((index, rail, asked)) = self.path_mtu.asked.pop_front() {
+            let answer = Probe { kind: ProbeKind::Probed, ..asked };
+            if let Some(transmit) = self.probe_packet(index, answer, Egress::Port(rail)) {
+                return Some(transmit);
+            }
+        }
+        let index = self.prober()?;
+        let mut live = self.path_mtu.live.iter();
+        let (rail, probe, way) = live.find_map(|rail| {
+            let (probe, way) = self.path_mtu.rails[rail.get()].poll_due()?;
+            Some((rail, probe, way))
+        })?;
+        let egress = match way {
+            Way::Path => Egress::Path(self.qp_mut(QpSlot(index)).path_on(now, rail, rails)),
+            Way::Port => Egress::Port(rail),
+        };
+        self.probe_packet(index, probe, egress)
+    }
+
+    fn probe_packet(&self, index: u32, probe: Probe, egress: Egress) -> Option<Transmit> {
+        let remote = self.members[index as usize].as_ref()?.qp.remote()?;
+        let probe = Probe { qp: remote.qp, token: remote.token, ..probe };
+        Some(Transmit { slot: QpSlot(index), body: TransmitBody::Probe(probe, egress) })
+    }
+}

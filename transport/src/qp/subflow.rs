@@ -1,0 +1,74 @@
+//! What a stream has on one rail: its round-trip time, its congestion control, and the turn of the path that it is on
+//! (compare a subflow of MPTCP, RFC 8684, and a path of multipath QUIC).
+
+use braid_wire::{RailId, Time};
+
+use super::congestion::Congestion;
+use super::room::{Block, Need, Room};
+use super::rtt::Rtt;
+use super::train::OpenTurn;
+use super::window::{Segment, Tally};
+use crate::{QpConfig, Remote};
+
+/// A train that is not whole leaves only while fewer than so many are under way: with more, word that lets the rest
+/// of it leave is soon there. (Linux' TCP defers a send likewise, tcp_tso_should_defer.)
+const TRAINS_UNDER_WAY: u64 = 4;
+
+#[derive(Debug)]
+pub(crate) struct Subflow {
+    pub(super) rtt: Rtt,
+    pub(super) cc: Congestion,
+    pub(super) turn: OpenTurn,
+    /// Declared lost on this rail, of which the controller has not heard.
+    pub(super) lost: Tally,
+}
+
+/// A segment that would leave.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub(super) now: Time,
+    /// On the wire.
+    pub(super) bytes: u64,
+    /// Its first transmission.
+    pub(super) is_fresh: bool,
+}
+
+impl Subflow {
+    pub(super) fn new(config: &QpConfig, remote: &Remote) -> Self {
+        Subflow {
+            rtt: Rtt::new(config.min_rto, config.max_rto.min(config.retry_timeout)),
+            cc: Congestion::new(config, remote),
+            turn: OpenTurn::default(),
+            lost: Tally::default(),
+        }
+    }
+
+    /// Whether a segment may leave on this rail, where `in_flight` bytes are, and how much of the budget that takes.
+    #[inline]
+    pub(super) fn takes(
+        &self,
+        rail: RailId,
+        candidate: Candidate,
+        in_flight: u64,
+        room: &Room<'_>,
+    ) -> Result<Need, Block> {
+        let Candidate { now, bytes, is_fresh } = candidate;
+        let waits =
+            is_fresh && self.turn.begins_train() && in_flight >= TRAINS_UNDER_WAY * room.train;
+        let bytes = if waits { bytes.max(room.train) } else { bytes };
+        if !self.cc.has_room(in_flight, bytes) {
+            return Err(Block::Window);
+        }
+        let need = Need::new(rail, bytes);
+        if room.budget.on(rail) < bytes {
+            return Err(Block::Budget(need));
+        }
+        if self.cc.is_open(now) { Ok(need) } else { Err(Block::Rate) }
+    }
+
+    /// A segment was declared lost.
+    pub(super) fn on_lost(&mut self, segment: &Segment) {
+        self.lost.count(segment);
+        self.turn.end(); // perhaps on a path that is dead
+    }
+}
