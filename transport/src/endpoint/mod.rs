@@ -1,6 +1,8 @@
 //! All queue pairs towards one peer, and what they share: the peer's receive buffer, the timers,
 //! and the question whether the peer is alive.
 
+mod arrivals;
+mod handed_out;
 mod in_flight;
 mod liveness;
 mod path_mtu;
@@ -12,22 +14,19 @@ mod turns;
 use std::collections::VecDeque;
 
 use braid_lb::Rails;
-use braid_wire::{
-    Ack, Control, ControlKind, Crc, DataHeader, MAX_DATA_HEADER_LEN, PathId, Probe, QpId, RailId,
-    Stream, Time,
-};
+use braid_wire::{DataHeader, MAX_DATA_HEADER_LEN, RailId, Time};
 
+pub use self::handed_out::{Event, EventKind, Transmit, TransmitBody};
 use self::in_flight::InFlight;
-use self::liveness::{Answer, Liveness};
+use self::liveness::Liveness;
 use self::path_mtu::PathMtus;
 use self::schedule::Turn;
 use self::timers::Timers;
 use self::turns::{Place, Turns, Waiting};
 use crate::qp::{Allowance, Budget, Need, OpenTrain, Outcome, Peak, RailBytes};
 use crate::{
-    Access, Admit, Arrival, Completion, Disconnect, Egress, EndpointConfig, Memory, NicEpoch, PdId,
-    Placement, PostError, QpState, QueuePair, RecvWr, Refusal, Remote, SendWr, SgList, StateError,
-    Status,
+    Completion, Disconnect, EndpointConfig, PostError, QpState, QueuePair, RecvWr, Remote, SendWr,
+    StateError,
 };
 
 /// No segment takes more bytes than this on the wire.
@@ -36,78 +35,6 @@ const LONGEST_SEGMENT: u64 = u16::MAX as u64 + MAX_DATA_HEADER_LEN as u64;
 /// A queue pair's place inside its endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct QpSlot(u32);
-
-/// Something to send to the peer.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Transmit {
-    /// Whose it is.
-    pub slot: QpSlot,
-    /// What it is.
-    pub body: TransmitBody,
-}
-
-/// What is to be sent.
-#[derive(Clone, PartialEq, Debug)]
-// Segments are nearly all there is; boxing them would cost an allocation each.
-#[allow(clippy::large_enum_variant)]
-pub enum TransmitBody {
-    /// A segment of a message.
-    Segment {
-        /// Its header. `payload_crc` is 0: the driver fills it in when `crc` is on.
-        header: DataHeader,
-        /// The local memory that it carries, empty if none.
-        gather: SgList,
-        /// The domain that the memory has to belong to.
-        pd: PdId,
-        /// What the memory has to allow.
-        access: Access,
-        /// The path to take.
-        path: PathId,
-        /// The first of a train: a path was picked for it. The others follow on the same path.
-        train_start: bool,
-        /// Whether the payload carries a check.
-        crc: Crc,
-        /// It is longer than what the path carries by now, and has to leave in parts.
-        oversize: bool,
-        /// Where the payload may go on arrival. [`Placement::Direct`] only with [`EndpointConfig::direct`].
-        placement: Placement,
-    },
-    /// An acknowledgement. It goes out on the path that it echoes: that one works.
-    Ack(Ack),
-    /// What the path carries, asked or answered.
-    Probe(Probe, Egress),
-    /// Tear-down or a sign of life.
-    Control(Control, Egress),
-}
-
-/// Something that happened to a queue pair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Event {
-    /// Its place.
-    pub slot: QpSlot,
-    /// Its number.
-    pub qp: QpId,
-    /// What happened.
-    pub kind: EventKind,
-}
-
-/// What happened to a queue pair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum EventKind {
-    /// It went into ERR by itself.
-    Failed(Status),
-    /// The peer has closed its end; this one is in ERR.
-    Disconnected,
-    /// In SQD: everything that was begun has ended.
-    Drained,
-    /// So many bytes has the largest datagram that the path to the peer carries, for all queue pairs that go there.
-    PathMtu(u16),
-    /// What leaves from the ports of paths does not reach the peer, what leaves from the receiving port does: so does
-    /// everything from now on, of all queue pairs that go there.
-    PathsBlocked,
-    /// It does reach the peer again.
-    PathsOpen,
-}
 
 /// All queue pairs towards one peer; owned by one thread.
 #[derive(Debug)]
@@ -275,121 +202,6 @@ impl Endpoint {
         let changed = self.qp_mut(slot).modify(to);
         self.settle(slot.0);
         changed
-    }
-
-    /// A data packet has come in. On [`Admit::Take`], place the bytes and call [`Endpoint::placed`].
-    pub fn on_arrival<M: Memory>(
-        &mut self,
-        now: Time,
-        slot: QpSlot,
-        arrival: &Arrival<'_>,
-        memory: &M,
-    ) -> Admit {
-        let qp = self.qp_mut(slot);
-        let admit = qp.on_arrival(now, arrival, memory.regions());
-        if !matches!(admit, Admit::Refuse(Refusal::Token | Refusal::Stale)) {
-            self.heard();
-        }
-        if !matches!(admit, Admit::Take(_)) {
-            self.settle(slot.0);
-            if arrival.header.retransmission && admit.repeats_an_answer() {
-                self.suspect_path_mtu(now);
-            }
-        }
-        admit
-    }
-
-    /// The packet taken last is in its place: whatever is complete now takes effect, in order.
-    pub fn placed<M: Memory>(&mut self, now: Time, slot: QpSlot, memory: &M) {
-        self.qp_mut(slot).placed(now, memory);
-        self.settle(slot.0);
-    }
-
-    /// An acknowledgement has come in.
-    pub fn on_ack(&mut self, now: Time, slot: QpSlot, ack: &Ack, rails: &mut Rails) {
-        let qp = self.qp_mut(slot);
-        if ack.token == qp.token() {
-            if qp.on_ack(now, ack, rails) {
-                // With the time that the acknowledgement waited at the peer: a time-out waits for that too.
-                self.round_trips.on_sample(now, now.since_stamp(ack.stamp));
-            }
-            self.heard();
-            self.settle(slot.0);
-        }
-    }
-
-    /// The network itself says that a segment was lost: a switch has sent the header of a trimmed
-    /// packet back, or a model of the network knows. If the segment is in flight, it is sent again.
-    /// `psn`: 24 bits, as in its header; one that is not in flight is ignored.
-    pub fn on_lost(
-        &mut self,
-        now: Time,
-        slot: QpSlot,
-        stream: Stream,
-        psn: u32,
-        rails: &mut Rails,
-    ) {
-        self.qp_mut(slot).on_lost(now, stream, psn, rails);
-        self.settle(slot.0);
-    }
-
-    /// The peer says that it receives what is placed directly on a path in this epoch: those before it are closed. Ignored
-    /// unless that is newer than what is known of the path, so it may come late and more than once. The driver has
-    /// checked that it is the peer who says so.
-    pub fn begin_epoch(&mut self, slot: QpSlot, epoch: NicEpoch) {
-        self.qp_mut(slot).begin_epoch(epoch);
-    }
-
-    /// A control packet other than CONFIRM has come in, by this path. False: it is not of the other end of this queue pair,
-    /// or says what cannot be.
-    pub fn on_control(
-        &mut self,
-        now: Time,
-        slot: QpSlot,
-        control: &Control,
-        path: PathId,
-        rails: &mut Rails,
-    ) -> bool {
-        let qp = self.qp(slot);
-        let Some(remote) = qp.remote().filter(|remote| control.is_from(remote.qp)) else {
-            return false;
-        };
-        let expected = match control.kind {
-            // It returns the token that our own packet carried.
-            ControlKind::Unknown => remote.token,
-            _ => qp.token(),
-        };
-        if expected != control.token {
-            return false;
-        }
-        match control.kind {
-            ControlKind::Confirm => return false,
-            ControlKind::Pong => {
-                self.heard();
-                rails.on_probe_answer(now, path, control.stamp);
-            }
-            ControlKind::Ping => {
-                self.heard();
-                let (index, kind) = (slot.0, self.qp(slot).on_ping());
-                let stamp = control.stamp;
-                self.liveness.answer = Some(Answer { index, kind, stamp, path });
-                self.control_due = true;
-            }
-            ControlKind::Disconnect(last) => {
-                if !self.qp_mut(slot).on_disconnect(last, path) {
-                    return false;
-                }
-                self.heard();
-                self.settle(slot.0);
-            }
-            ControlKind::Unknown => {
-                self.qp_mut(slot).on_unknown();
-                self.settle(slot.0);
-                // Often the whole peer is gone: ask for the next queue pair at once.
-                self.ping_next();
-            }
-        }
-        true
     }
 
     /// The local memory of a segment that [`Endpoint::poll_transmit`] handed out is not there any more.

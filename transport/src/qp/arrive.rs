@@ -2,14 +2,11 @@
 
 use braid_wire::{DataHeader, NakCode, Opcode, PathId, Psn, Stream, Time};
 
-use super::coverage::Contradiction;
 use super::events::{Event, Received};
 use super::incoming::Place;
 use super::responses::Body;
-use super::{LossRecovery, QueuePair, scatter};
-use crate::{
-    Access, AccessError, AtomicOp, Completion, Memory, Regions, SgList, Sge, Status, Work,
-};
+use super::{LossRecovery, QueuePair, Refusal, scatter};
+use crate::{Access, AtomicOp, Completion, Memory, Regions, SgList, Sge, Status, Work};
 
 /// A data packet as the driver hands it in: decoded, and its payload's check made.
 #[derive(Clone, Copy, Debug)]
@@ -50,77 +47,6 @@ pub enum Landing {
     Value(Sge, u64),
     /// There is nothing to place.
     Nothing,
-}
-
-/// Why a packet is not taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Refusal {
-    /// Stale, stray or spoofed.
-    #[error("its token is not the queue pair's")]
-    Token,
-    /// The network has held it back until its PSN came round again.
-    #[error("it was sent before the PSN came round")]
-    Stale,
-    /// The queue pair does not receive.
-    #[error("the queue pair does not receive in its state")]
-    State,
-    /// Beyond what is tracked; it will be resent.
-    #[error("it lies beyond the window")]
-    Window,
-    /// Out of order, which go-back-N does not take; it will be resent.
-    #[error("it is out of order, and go-back-N takes packets in order only")]
-    Order,
-    /// No receive is posted; it will be resent.
-    #[error("no receive work request is posted for it")]
-    NotReady,
-    /// One READ or atomic more than the peer was granted.
-    #[error("more READs and atomics are open than were granted")]
-    TooMany,
-    /// It follows a packet that was refused for good.
-    #[error("a packet before it was refused for good")]
-    Barred,
-    /// It must not touch that memory.
-    #[error(transparent)]
-    Access(#[from] AccessError),
-    /// It must not touch memory in this way through this queue pair.
-    #[error("the queue pair does not allow {0:?}")]
-    Permission(Access),
-    /// An atomic on an address that is not aligned.
-    #[error("an atomic at {0:#x}, not a multiple of 8")]
-    Alignment(u64),
-    /// It contradicts what is posted or asked for.
-    #[error("it contradicts the work requests here")]
-    Malformed,
-    /// A SEND longer than its receive buffer.
-    #[error("it is longer than the receive buffer")]
-    TooLong,
-}
-
-impl Refusal {
-    /// How the peer hears of it, if it is final.
-    fn nak(self) -> Option<NakCode> {
-        match self {
-            Refusal::Token
-            | Refusal::Stale
-            | Refusal::State
-            | Refusal::Window
-            | Refusal::Order
-            | Refusal::NotReady
-            | Refusal::Barred => None,
-            Refusal::Access(_) | Refusal::Permission(_) | Refusal::Alignment(_) => {
-                Some(NakCode::RemoteAccess)
-            }
-            Refusal::Malformed | Refusal::TooLong | Refusal::TooMany => {
-                Some(NakCode::InvalidRequest)
-            }
-        }
-    }
-}
-
-impl From<Contradiction> for Refusal {
-    fn from(_: Contradiction) -> Self {
-        Refusal::Malformed
-    }
 }
 
 type Verdict = Result<(Landing, Option<Event>), Refusal>;

@@ -1,6 +1,6 @@
 //! When a segment asks for an acknowledgement.
 
-use super::window::Segment;
+use super::segment::Segment;
 
 /// Bytes between two of those that ask, at most.
 const MAX_INTERVAL: u64 = 128 << 10;

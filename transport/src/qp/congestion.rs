@@ -8,7 +8,7 @@ use braid_wire::{Psn, Time};
 use super::chunks::{Arrival, Chunks};
 use super::pacer::Pacer;
 use super::room::Block;
-use super::window::Segment;
+use super::segment::Segment;
 use crate::{QpConfig, Remote};
 
 /// Invariant: `window` is what the controller answers now; it is asked only after it was told something.

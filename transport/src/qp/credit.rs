@@ -10,8 +10,8 @@ use super::chunks::Arrival;
 use super::congestion::Congestion;
 use super::marks::HeardMarks;
 use super::per_rail::RailBytes;
+use super::segment::{Echo, Segment};
 use super::subflows::Subflows;
-use super::window::{Echo, Segment};
 
 /// An acknowledgement that has come.
 #[derive(Clone, Copy, Debug)]

@@ -8,9 +8,9 @@ use braid_wire::{PathId, Psn, Time};
 
 use super::chunks::Arrival;
 use super::outgoing::Outgoing;
+use super::segment::{Echo, Segment};
 use super::subflow::Subflow;
 use super::subflows::Subflows;
-use super::window::{Echo, Segment};
 
 impl Outgoing {
     /// Everything up to `psn` has arrived, as something else than an ack has shown. False: it cannot have.

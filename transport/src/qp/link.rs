@@ -11,8 +11,8 @@ use super::direct::Direct;
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
 use super::responses::Responses;
+use super::segment::Segment;
 use super::train::TrainLimit;
-use super::window::Segment;
 use super::withheld::Schedule;
 use crate::{EndpointConfig, QpConfig, Remote};
 

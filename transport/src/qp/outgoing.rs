@@ -3,25 +3,24 @@
 use std::time::Duration;
 
 use braid_lb::{Batch, Outcome, Rails, StreamId};
-use braid_wire::{Ack, PathId, Psn, RailId, Time};
+use braid_wire::{PathId, Psn, RailId, Time};
 
-use super::acks::Lesson;
 use super::ahead::Ahead;
 use super::asks::Asks;
-use super::credit::{Acked, Credit};
 use super::direct::{Direct, Placement};
 use super::marks::HeardMarks;
 use super::paws::Paws;
-use super::recovery::{Detector, PROBES, Report};
+use super::recovery::Detector;
 use super::refusals::Refusals;
 use super::repeats::Repeats;
 use super::room::{Block, Need, Room};
+use super::segment::Segment;
 use super::send_queue::Next;
 use super::subflow::Candidate;
 use super::subflows::Subflows;
 use super::train::{OpenTrain, OpenTurn, TrainLimit};
-use super::window::{Echo, NotTaken, Phase, Segment, Tally, Window};
-use super::withheld::{self, Schedule};
+use super::window::Window;
+use super::withheld::Schedule;
 use crate::{QpConfig, Remote};
 
 #[derive(Debug)]
@@ -29,29 +28,29 @@ pub(crate) struct Outgoing {
     pub(crate) window: Window,
     pub(super) paws: Paws,
     pub(super) subflows: Subflows,
-    detector: Detector,
-    repeats: Repeats,
-    stream: StreamId,
+    pub(super) detector: Detector,
+    pub(super) repeats: Repeats,
+    pub(super) stream: StreamId,
     /// What the path set has still to be told.
     pub(super) untold: Vec<(PathId, Outcome)>,
     /// Time-outs in a row without progress.
-    timeouts: u8,
+    pub(super) timeouts: u8,
     /// How long those have taken.
-    waited: Duration,
-    deadline: Option<Time>,
+    pub(super) waited: Duration,
+    pub(super) deadline: Option<Time>,
     /// Since when that is waited for.
-    waits_since: Time,
+    pub(super) waits_since: Time,
     /// Retransmissions that go out whatever the windows say.
-    probes: usize,
+    pub(super) probes: usize,
     /// "Receiver not ready": nothing goes out before.
-    paused_until: Option<Time>,
+    pub(super) paused_until: Option<Time>,
     /// After that nothing but a probe goes out until something is acknowledged.
-    awaits_receiver: bool,
-    refusals: Refusals,
-    asks: Asks,
+    pub(super) awaits_receiver: bool,
+    pub(super) refusals: Refusals,
+    pub(super) asks: Asks,
     /// Bytes that the peer can hold.
-    peer_bytes: u64,
-    marks: HeardMarks,
+    pub(super) peer_bytes: u64,
+    pub(super) marks: HeardMarks,
     /// Where a NIC may place payloads unseen.
     pub(super) direct: Option<Direct>,
     /// What leaves next.
@@ -63,9 +62,6 @@ pub(crate) struct Outgoing {
 /// After so many time-outs in a row a stream sends nothing but probes, and leaves the peer's receive buffer to other queue
 /// pairs. (TCP's window is one segment after the first, RFC 5681, 3.1; but that one may be spurious.)
 const SILENT: u8 = 2;
-
-/// The shortest wait that a receiver which is not ready can ask for: that of the RNR NAK timer field (IBTA vol. 1, 9.7.5.2.8).
-const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
 
 /// What a time-out means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,7 +144,7 @@ impl Outgoing {
         self.subflows.choose(self.stream, candidate, self.window.in_flight(), room, rails)
     }
 
-    fn is_silent(&self) -> bool {
+    pub(super) fn is_silent(&self) -> bool {
         self.timeouts >= SILENT
     }
 
@@ -312,223 +308,6 @@ impl Outgoing {
     pub(crate) fn on_last(&mut self) {
         self.asks.ask();
         self.subflows.end_train();
-    }
-
-    /// Learns from an acknowledgement of this stream.
-    pub(crate) fn on_ack(
-        &mut self,
-        now: Time,
-        ack: &Ack,
-        rails: &mut Rails,
-    ) -> Result<Lesson, NotTaken> {
-        if self.paws.is_stale(now, ack.stamp) {
-            return Err(NotTaken::Foreign);
-        }
-        let cumulative = Psn::expand(ack.cumulative, self.window.una());
-        let overtaken = cumulative < self.window.una();
-        let delay = Duration::from_nanos(ack.delay_ns.into());
-        let rtt = now.since_stamp(ack.stamp).saturating_sub(delay);
-        let ecn_marks = self.marks.on_report(&ack.marks, self.subflows.count());
-        let echo = Echo { path: ack.path, stamp: ack.stamp };
-        let received = Acked { now, delay, echo, rtt, in_flight: *self.window.in_flight() };
-        let mut credit = Credit::new(&received, &mut self.marks, &mut self.subflows);
-        let acked = if overtaken {
-            Tally::default()
-        } else {
-            self.window.ack(cumulative, ack.bitmap.words(), echo, |psn, segment, certain| {
-                if certain {
-                    self.detector.on_arrival(segment);
-                }
-                if let (false, Some(epoch)) = (segment.again, segment.epoch())
-                    && let Some(direct) = &mut self.direct
-                {
-                    direct.on_arrival(epoch);
-                }
-                credit.take(psn, segment, certain, rails, self.stream);
-            })?
-        };
-        credit.end(&ack.marks, rails, self.stream);
-        if self.window.shows_withheld(withheld::FOLLOWERS) {
-            self.window.release();
-        }
-        let spurious = self.repeats.on_duplicates(ack.duplicates);
-        let mut lost = Tally::default();
-        if !overtaken {
-            let report = Report {
-                now,
-                cumulative,
-                highest: Psn::expand(ack.highest, cumulative),
-                early: acked.early,
-                spurious,
-                rtt,
-                reorder_time: self.subflows.reorder_time(),
-                overdue: self.subflows.overdue(),
-            };
-            lost = self.lose(now, rails, |detector, window, lost| {
-                detector.detect(&report, window, lost);
-            });
-        }
-        if acked.packets > 0 {
-            self.subflows.of(ack.path).into_iter().for_each(|subflow| subflow.rtt.on_sample(rtt));
-            self.on_progress(now);
-        }
-        self.tell_lost(now, lost);
-        let spurious = spurious.into();
-        Ok(Lesson { acked: acked.packets, lost: lost.packets, spurious, ecn_marks })
-    }
-
-    /// The controllers hear of losses, if there are any.
-    fn tell_lost(&mut self, now: Time, lost: Tally) {
-        if lost.packets > 0 {
-            self.subflows.tell_lost(now);
-        }
-        self.follow_window();
-    }
-
-    /// The controllers have been told something, and their windows may have changed.
-    pub(super) fn follow_window(&mut self) {
-        if let Some(window) = self.subflows.ask() {
-            self.asks.set_room(window.min(self.peer_bytes));
-        }
-    }
-
-    /// Has segments declared lost, and the paths hear of it.
-    fn lose(
-        &mut self,
-        now: Time,
-        rails: &mut Rails,
-        declare: impl FnOnce(&mut Detector, &mut Window, &mut dyn FnMut(&Segment)),
-    ) -> Tally {
-        let mut lost = Tally::default();
-        let (stream, subflows) = (self.stream, &mut self.subflows);
-        declare(&mut self.detector, &mut self.window, &mut |segment| {
-            lost.count(segment);
-            subflows.on_lost(segment);
-            rails.on_feedback(stream, now, segment.path, Outcome::Lost { packets: 1 });
-        });
-        lost
-    }
-
-    /// The network says that the segment of this PSN (24 bits) was lost. Returns how many it was.
-    pub(crate) fn on_lost(&mut self, now: Time, psn: u32, rails: &mut Rails) -> u64 {
-        let psn = Psn::expand(psn, self.window.una());
-        let lost = self.lose(now, rails, |_, window, lost| window.lose_one(psn, lost));
-        self.tell_lost(now, lost);
-        lost.packets
-    }
-
-    pub(super) fn on_progress(&mut self, now: Time) {
-        self.forget_timeouts();
-        self.probes = 0;
-        self.awaits_receiver = false;
-        if self.window.is_empty() {
-            self.deadline = None;
-        } else {
-            self.wait(now);
-        }
-    }
-
-    /// The peer has refused a packet for good: it may take long to answer what came before, but it is not silent.
-    pub(crate) fn on_refused(&mut self) {
-        self.forget_timeouts();
-    }
-
-    fn forget_timeouts(&mut self) {
-        (self.timeouts, self.waited) = (0, Duration::ZERO);
-    }
-
-    /// The peer had no receive for the message at `psn`. False: once too often.
-    pub(crate) fn on_receiver_not_ready(
-        &mut self,
-        now: Time,
-        psn: Psn,
-        delay: Duration,
-        retry: Option<u8>,
-    ) -> bool {
-        let segments = [psn, self.window.una()].map(|psn| self.window.get(psn));
-        let [Some(refused), Some(oldest)] = segments else { return true };
-        if matches!(refused.phase, Phase::Acked | Phase::Withheld | Phase::Released) {
-            return true;
-        }
-        // While one is withheld, what follows it may be refused for want of it.
-        let ours = self.window.withheld().is_some_and(|withheld| withheld < psn);
-        let times = if ours { 0 } else { self.refusals.count(refused.source, oldest.source) };
-        if self.paused_until.is_none() {
-            self.paused_until = Some(now + delay.max(SHORTEST_PAUSE));
-            self.forget_timeouts();
-        }
-        retry.is_none_or(|limit| times <= u32::from(limit))
-    }
-
-    /// When [`Outgoing::on_timeout`] wants to be called; [`Time::FAR_FUTURE`]: never.
-    pub(crate) fn next_timeout(&self) -> Time {
-        self.paused_until.or(self.deadline).unwrap_or(Time::FAR_FUTURE)
-    }
-
-    /// From now on the time-out runs.
-    fn wait(&mut self, now: Time) {
-        self.waits_since = now;
-        self.deadline = Some(now + self.rto());
-    }
-
-    /// `longest`: how long acknowledgements have taken of late, those of other queue pairs of the endpoint included. Ours
-    /// may wait in the same queues: it is not late before twice that.
-    pub(crate) fn on_timeout(
-        &mut self,
-        now: Time,
-        longest: Duration,
-        retry_timeout: Duration,
-        rails: &mut Rails,
-    ) -> Timeout {
-        if let Some(until) = self.paused_until {
-            return self.resume(now, until, rails);
-        }
-        if self.deadline.is_none_or(|deadline| now < deadline) {
-            return Timeout::None;
-        }
-        if self.window.is_empty() {
-            self.deadline = None;
-            return Timeout::None;
-        }
-        let patience = (2 * longest).min(self.subflows.longest_patience()).max(self.rto());
-        if now < self.waits_since + patience {
-            self.deadline = Some(self.waits_since + patience);
-            return Timeout::None;
-        }
-        // What was waited for, not what has passed: while the driver does not run, nobody listens.
-        self.waited += patience;
-        self.timeouts = self.timeouts.saturating_add(1);
-        if self.waited >= retry_timeout {
-            return Timeout::GiveUp;
-        }
-        rails.on_timeout(self.stream, now);
-        self.subflows.on_timeout(now, self.window.in_flight());
-        self.follow_window();
-        self.window.release_oldest();
-        let lost =
-            self.lose(now, rails, |detector, window, lost| detector.on_timeout(now, window, lost));
-        self.probes = PROBES;
-        self.wait(now);
-        Timeout::Resend(lost.packets)
-    }
-
-    /// The pause that a "receiver not ready" asked for has ended: what it refused has to go out again, and everything older
-    /// that has not arrived, for nothing else would show that it is lost. The oldest goes alone: if the receiver is not
-    /// ready, or lies, one segment is sent in vain and not a whole window.
-    fn resume(&mut self, now: Time, until: Time, rails: &mut Rails) -> Timeout {
-        if now < until {
-            return Timeout::None;
-        }
-        self.paused_until = None;
-        self.refusals.begin_round();
-        self.window.release_oldest();
-        let lost = self.lose(now, rails, |_, window, lost| {
-            window.lose_from(window.una(), usize::MAX, lost);
-        });
-        self.probes = 1;
-        self.awaits_receiver = !self.window.is_empty();
-        self.wait(now);
-        Timeout::Resend(lost.packets)
     }
 
     /// Gives up everything.

@@ -6,8 +6,8 @@ use braid_wire::{RailId, Time};
 use super::congestion::Congestion;
 use super::room::{Block, Need, Room};
 use super::rtt::Rtt;
+use super::segment::{Segment, Tally};
 use super::train::OpenTurn;
-use super::window::{Segment, Tally};
 use crate::{QpConfig, Remote};
 
 /// A train that is not whole leaves only while fewer than so many are under way: with more, word that lets the rest

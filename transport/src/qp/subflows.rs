@@ -10,8 +10,8 @@ use super::chunks::Arrival;
 use super::per_rail::RailBytes;
 use super::room::{Block, Need, Room};
 use super::rtt::Rtt;
+use super::segment::Segment;
 use super::subflow::{Candidate, Subflow};
-use super::window::Segment;
 use crate::{QpConfig, Remote};
 
 /// Bytes of a chunk: what a stream sends on a rail before another is picked. As much as the largest batch of a datapath, and

@@ -3,7 +3,7 @@
 
 use braid_wire::PathId;
 
-use super::window::Segment;
+use super::segment::Segment;
 use crate::EndpointConfig;
 
 /// What a turn and a train may hold.

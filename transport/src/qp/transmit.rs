@@ -8,9 +8,9 @@ use super::ahead::{Ahead, Choice};
 use super::direct::Placement;
 use super::incoming::Incoming;
 use super::room::{Allowance, Block, Need, Room};
+use super::segment::Segment;
 use super::send_queue::{Limits, Next};
 use super::train::OpenTrain;
-use super::window::Segment;
 use super::{Link, QpState, QueuePair};
 use crate::{Access, QpSlot, Remote, Transmit, TransmitBody};
 

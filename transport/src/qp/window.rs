@@ -8,72 +8,13 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
 
-use braid_wire::{DATA_HEADER_LEN, PathId, Psn, RailId, Time};
+use braid_wire::{PathId, Psn, RailId, Time};
 
 use super::direct::NicEpoch;
 use super::per_rail::RailBytes;
 use super::psn_set::PsnSet;
+use super::segment::{Echo, Phase, Segment, Tally};
 use super::send_queue::Next;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
-    InFlight,
-    Lost,
-    Acked,
-    /// Not sent, so that the peer shows that it knows, see [`super::withheld`]. It counts as in flight: the
-    /// window lets out no more than if it were.
-    Withheld,
-    /// It was withheld, and waits to be sent for the first time.
-    Released,
-}
-
-/// One transmitted segment.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Segment {
-    /// The work request, or response, that it belongs to.
-    pub(crate) source: u64,
-    pub(crate) offset: u32,
-    pub(crate) len: u16,
-    pub(crate) path: PathId,
-    pub(crate) phase: Phase,
-    pub(crate) sent_at: Time,
-    /// Not its first transmission, so an acknowledgement may be for an earlier one; or it was withheld before.
-    pub(crate) again: bool,
-    /// Of all transmissions of the stream.
-    pub(crate) order: u64,
-    /// 1 more than the path that its first transmission was placed directly on, if it was, and in which epoch of that.
-    direct_path: Option<NonZeroU16>,
-    direct_epoch: u32,
-}
-
-/// There are thousands of them, and every acknowledgement goes through some.
-const _: () = assert!(size_of::<Segment>() == 40);
-
-impl Segment {
-    /// In which epoch its first transmission was placed directly, if it was.
-    pub(crate) fn epoch(&self) -> Option<NicEpoch> {
-        let path = PathId::from_bits(self.direct_path?.get() - 1);
-        Some(NicEpoch { path, number: self.direct_epoch })
-    }
-
-    /// Whether its acknowledgement, by an ack with this echo, is for its last transmission and not
-    /// for an earlier one.
-    fn is_certain(&self, echo: Echo) -> bool {
-        !self.again || (self.path, self.sent_at.stamp()) == (echo.path, echo.stamp)
-    }
-
-    /// Bytes it takes on the wire, and so in the window.
-    pub(crate) fn wire_len(len: u16) -> u64 {
-        u64::from(len) + DATA_HEADER_LEN as u64
-    }
-}
-
-/// The packet that an acknowledgement echoes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Echo {
-    pub(crate) path: PathId,
-    pub(crate) stamp: u32,
-}
 
 /// Why an acknowledgement is not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,22 +23,6 @@ pub(crate) enum NotTaken {
     Foreign,
     /// It speaks of a segment that has never left: the peer has made it up.
     Untrue,
-}
-
-/// Segments counted: acknowledged, or lost.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Tally {
-    pub(crate) packets: u64,
-    pub(crate) bytes: u64,
-    /// Acknowledged ahead of the ePSN: they came out of order.
-    pub(crate) early: u64,
-}
-
-impl Tally {
-    pub(crate) fn count(&mut self, segment: &Segment) {
-        self.packets += 1;
-        self.bytes += Segment::wire_len(segment.len);
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -471,114 +396,4 @@ impl Window {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn window(segments: usize) -> Window {
-        let mut window = Window::new(Psn(10));
-        for _ in 0..segments {
-            let next = Next { source: 0, offset: 0, len: 40 };
-            window.push(Time::ZERO, next, PathId::new(0), None);
-        }
-        window
-    }
-
-    fn ack(window: &mut Window, cumulative: u64, ones: &[u64]) -> Result<Tally, NotTaken> {
-        let echo = Echo { path: PathId::new(0), stamp: Time::ZERO.stamp() };
-        let word = ones.iter().fold(0, |word, one| word | 1 << one);
-        window.ack(Psn(cumulative), &[word], echo, |_, _, _| {})
-    }
-
-    fn lose_overtaken_by(window: &mut Window, threshold: u64) -> u64 {
-        let mut count = 0;
-        window.lose_overtaken(&mut |_| count += 1, |_, by| by >= threshold);
-        count
-    }
-
-    #[test]
-    fn a_cumulative_ack_frees_the_front() {
-        let mut window = window(5);
-        assert_eq!(window.in_flight().total(), 500);
-        let acked = ack(&mut window, 13, &[]).unwrap();
-        assert_eq!((acked.packets, acked.bytes), (3, 300));
-        assert_eq!(
-            (window.una(), window.next(), window.in_flight().total()),
-            (Psn(13), Psn(15), 200)
-        );
-    }
-
-    #[test]
-    fn an_ack_of_what_was_never_sent_is_refused() {
-        assert_eq!(ack(&mut window(5), 16, &[]).unwrap_err(), NotTaken::Foreign);
-    }
-
-    #[test]
-    fn a_repeated_ack_counts_nothing_twice() {
-        let mut window = window(5);
-        assert_eq!(ack(&mut window, 10, &[2, 3]).unwrap().packets, 2);
-        assert_eq!(ack(&mut window, 10, &[2, 3]).unwrap().packets, 0);
-        assert_eq!(ack(&mut window, 14, &[]).unwrap().packets, 2);
-    }
-
-    #[test]
-    fn the_front_moves_over_what_an_earlier_bitmap_has_reported() {
-        let mut window = window(4);
-        ack(&mut window, 10, &[2, 3]).unwrap();
-        ack(&mut window, 12, &[]).unwrap();
-        assert_eq!((window.una(), window.in_flight().total()), (Psn(14), 0));
-        assert!(window.is_empty());
-    }
-
-    #[test]
-    fn what_later_packets_overtook_is_lost_and_is_resent_oldest_first() {
-        let mut window = window(6);
-        ack(&mut window, 10, &[1, 4, 5]).unwrap();
-        assert_eq!(lose_overtaken_by(&mut window, 3), 2);
-        let (psn, _) = window.peek_lost().unwrap();
-        assert_eq!(psn, Psn(10));
-        window.resend(Time::ZERO, psn, PathId::new(1));
-        assert_eq!(window.peek_lost().unwrap().0, Psn(12));
-    }
-
-    #[test]
-    fn a_retransmission_is_not_lost_again_by_acks_of_earlier_transmissions() {
-        let mut window = window(6);
-        ack(&mut window, 10, &[5]).unwrap();
-        assert_eq!(lose_overtaken_by(&mut window, 5), 1);
-        window.resend(Time::ZERO, Psn(10), PathId::new(0));
-        ack(&mut window, 10, &[1, 2, 3, 4, 5]).unwrap();
-        assert_eq!(lose_overtaken_by(&mut window, 1), 0);
-    }
-
-    #[test]
-    fn an_ack_that_may_be_for_the_original_proves_nothing_about_what_was_sent_since() {
-        let mut window = window(6);
-        ack(&mut window, 10, &[2]).unwrap();
-        assert_eq!(lose_overtaken_by(&mut window, 2), 1);
-        window.resend(Time::from_nanos(1_000), Psn(10), PathId::new(0));
-        ack(&mut window, 11, &[]).unwrap();
-        assert_eq!(lose_overtaken_by(&mut window, 2), 0, "the echo is not of the retransmission");
-    }
-
-    #[test]
-    fn a_segment_remembers_its_direct_transmission_whatever_path_it_takes_again() {
-        let mut window = window(1);
-        let epoch = NicEpoch { path: PathId::new(4095), number: u32::MAX };
-        let next = Next { source: 0, offset: 0, len: 40 };
-        let psn = window.push(Time::ZERO, next, epoch.path, Some(epoch));
-        window.lose_one(psn, &mut |_| {});
-        window.resend(Time::ZERO, psn, PathId::new(2));
-        assert_eq!(window.get(psn).unwrap().epoch(), Some(epoch));
-        assert_eq!(window.get(Psn(10)).unwrap().epoch(), None);
-    }
-
-    #[test]
-    fn a_late_ack_of_a_lost_segment_cancels_its_retransmission() {
-        let mut window = window(3);
-        window.lose_from(Psn(10), usize::MAX, &mut |_| {});
-        assert_eq!(window.in_flight().total(), 0);
-        ack(&mut window, 12, &[]).unwrap();
-        assert_eq!(window.peek_lost().unwrap().0, Psn(12));
-        assert_eq!(window.in_flight().total(), 0);
-    }
-}
+mod tests;

@@ -18,8 +18,8 @@ use siphasher::sip::SipHasher24;
 use super::LossRecovery;
 use super::ahead::Ahead;
 use super::outgoing::Outgoing;
+use super::segment::Segment;
 use super::send_queue::Next;
-use super::window::Segment;
 use crate::EndpointConfig;
 
 /// As many segments follow a withheld one, all of them acknowledged, before it leaves. Who guesses where it is, and leaves

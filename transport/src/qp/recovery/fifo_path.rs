@@ -7,7 +7,8 @@
 
 use super::Report;
 use crate::qp::per_path::PerPath;
-use crate::qp::window::{Segment, Window};
+use crate::qp::segment::Segment;
+use crate::qp::window::Window;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FifoPath {

@@ -4,7 +4,8 @@
 use braid_wire::Psn;
 
 use super::Report;
-use crate::qp::window::{Segment, Window};
+use crate::qp::segment::Segment;
+use crate::qp::window::Window;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GoBackN {

@@ -21,7 +21,8 @@ use self::go_back_n::GoBackN;
 use self::nic_sr::NicSr;
 use self::ooo_window::OooWindow;
 use self::sack::Sack;
-use super::window::{Segment, Window};
+use super::segment::Segment;
+use super::window::Window;
 use crate::QpConfig;
 
 /// A time-out resends this many of the oldest segments; their acknowledgement tells what else is lost.

@@ -10,7 +10,8 @@ use std::time::Duration;
 use braid_wire::{Psn, Time};
 
 use super::Report;
-use crate::qp::window::{Segment, Window};
+use crate::qp::segment::Segment;
+use crate::qp::window::Window;
 
 const NACK_AGAIN: Duration = Duration::from_micros(500);
 

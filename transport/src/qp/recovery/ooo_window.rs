@@ -12,7 +12,8 @@
 use braid_wire::Time;
 
 use super::{PROBES, Report};
-use crate::qp::window::{Segment, Window};
+use crate::qp::segment::Segment;
+use crate::qp::window::Window;
 
 /// No receiver tracks more packets than this (`QpConfig::window`).
 const WIDEST: u64 = 4096;

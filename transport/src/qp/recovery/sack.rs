@@ -3,7 +3,8 @@
 
 use super::Report;
 use crate::qp::patience::Patience;
-use crate::qp::window::{Segment, Window};
+use crate::qp::segment::Segment;
+use crate::qp::window::Window;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Sack {

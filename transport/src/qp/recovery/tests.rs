@@ -3,8 +3,8 @@
 use braid_wire::PathId;
 
 use super::*;
+use crate::qp::segment::Echo;
 use crate::qp::send_queue::Next;
-use crate::qp::window::Echo;
 
 /// A stream of ten packets, PSN 100 to 109, sent 10 us apart on paths 0, 1, 0, 1, ..., and a method
 /// that watches over it.

@@ -1,0 +1,125 @@
+//! Packets that have come in.
+
+use braid_lb::Rails;
+use braid_wire::{Ack, Control, ControlKind, PathId, Stream, Time};
+
+use super::liveness::Answer;
+use super::{Endpoint, QpSlot};
+use crate::{Admit, Arrival, Memory, NicEpoch, Refusal};
+
+impl Endpoint {
+    /// A data packet has come in. On [`Admit::Take`], place the bytes and call [`Endpoint::placed`].
+    pub fn on_arrival<M: Memory>(
+        &mut self,
+        now: Time,
+        slot: QpSlot,
+        arrival: &Arrival<'_>,
+        memory: &M,
+    ) -> Admit {
+        let qp = self.qp_mut(slot);
+        let admit = qp.on_arrival(now, arrival, memory.regions());
+        if !matches!(admit, Admit::Refuse(Refusal::Token | Refusal::Stale)) {
+            self.heard();
+        }
+        if !matches!(admit, Admit::Take(_)) {
+            self.settle(slot.0);
+            if arrival.header.retransmission && admit.repeats_an_answer() {
+                self.suspect_path_mtu(now);
+            }
+        }
+        admit
+    }
+
+    /// The packet taken last is in its place: whatever is complete now takes effect, in order.
+    pub fn placed<M: Memory>(&mut self, now: Time, slot: QpSlot, memory: &M) {
+        self.qp_mut(slot).placed(now, memory);
+        self.settle(slot.0);
+    }
+
+    /// An acknowledgement has come in.
+    pub fn on_ack(&mut self, now: Time, slot: QpSlot, ack: &Ack, rails: &mut Rails) {
+        let qp = self.qp_mut(slot);
+        if ack.token == qp.token() {
+            if qp.on_ack(now, ack, rails) {
+                // With the time that the acknowledgement waited at the peer: a time-out waits for that too.
+                self.round_trips.on_sample(now, now.since_stamp(ack.stamp));
+            }
+            self.heard();
+            self.settle(slot.0);
+        }
+    }
+
+    /// The network itself says that a segment was lost: a switch has sent the header of a trimmed
+    /// packet back, or a model of the network knows. If the segment is in flight, it is sent again.
+    /// `psn`: 24 bits, as in its header; one that is not in flight is ignored.
+    pub fn on_lost(
+        &mut self,
+        now: Time,
+        slot: QpSlot,
+        stream: Stream,
+        psn: u32,
+        rails: &mut Rails,
+    ) {
+        self.qp_mut(slot).on_lost(now, stream, psn, rails);
+        self.settle(slot.0);
+    }
+
+    /// The peer says that it receives what is placed directly on a path in this epoch: those before it are closed. Ignored
+    /// unless that is newer than what is known of the path, so it may come late and more than once. The driver has
+    /// checked that it is the peer who says so.
+    pub fn begin_epoch(&mut self, slot: QpSlot, epoch: NicEpoch) {
+        self.qp_mut(slot).begin_epoch(epoch);
+    }
+
+    /// A control packet other than CONFIRM has come in, by this path. False: it is not of the other end of this queue pair,
+    /// or says what cannot be.
+    pub fn on_control(
+        &mut self,
+        now: Time,
+        slot: QpSlot,
+        control: &Control,
+        path: PathId,
+        rails: &mut Rails,
+    ) -> bool {
+        let qp = self.qp(slot);
+        let Some(remote) = qp.remote().filter(|remote| control.is_from(remote.qp)) else {
+            return false;
+        };
+        let expected = match control.kind {
+            // It returns the token that our own packet carried.
+            ControlKind::Unknown => remote.token,
+            _ => qp.token(),
+        };
+        if expected != control.token {
+            return false;
+        }
+        match control.kind {
+            ControlKind::Confirm => return false,
+            ControlKind::Pong => {
+                self.heard();
+                rails.on_probe_answer(now, path, control.stamp);
+            }
+            ControlKind::Ping => {
+                self.heard();
+                let (index, kind) = (slot.0, self.qp(slot).on_ping());
+                let stamp = control.stamp;
+                self.liveness.answer = Some(Answer { index, kind, stamp, path });
+                self.control_due = true;
+            }
+            ControlKind::Disconnect(last) => {
+                if !self.qp_mut(slot).on_disconnect(last, path) {
+                    return false;
+                }
+                self.heard();
+                self.settle(slot.0);
+            }
+            ControlKind::Unknown => {
+                self.qp_mut(slot).on_unknown();
+                self.settle(slot.0);
+                // Often the whole peer is gone: ask for the next queue pair at once.
+                self.ping_next();
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,83 @@
+//! One transmitted segment, as its sender remembers it.
+
+use std::num::NonZeroU16;
+
+use braid_wire::{DATA_HEADER_LEN, PathId, Time};
+
+use super::direct::NicEpoch;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    InFlight,
+    Lost,
+    Acked,
+    /// Not sent, so that the peer shows that it knows, see [`super::withheld`]. It counts as in flight: the
+    /// window lets out no more than if it were.
+    Withheld,
+    /// It was withheld, and waits to be sent for the first time.
+    Released,
+}
+
+/// One transmitted segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    /// The work request, or response, that it belongs to.
+    pub(crate) source: u64,
+    pub(crate) offset: u32,
+    pub(crate) len: u16,
+    pub(crate) path: PathId,
+    pub(crate) phase: Phase,
+    pub(crate) sent_at: Time,
+    /// Not its first transmission, so an acknowledgement may be for an earlier one; or it was withheld before.
+    pub(crate) again: bool,
+    /// Of all transmissions of the stream.
+    pub(crate) order: u64,
+    /// 1 more than the path that its first transmission was placed directly on, if it was, and in which epoch of that.
+    pub(super) direct_path: Option<NonZeroU16>,
+    pub(super) direct_epoch: u32,
+}
+
+/// There are thousands of them, and every acknowledgement goes through some.
+const _: () = assert!(size_of::<Segment>() == 40);
+
+impl Segment {
+    /// In which epoch its first transmission was placed directly, if it was.
+    pub(crate) fn epoch(&self) -> Option<NicEpoch> {
+        let path = PathId::from_bits(self.direct_path?.get() - 1);
+        Some(NicEpoch { path, number: self.direct_epoch })
+    }
+
+    /// Whether its acknowledgement, by an ack with this echo, is for its last transmission and not
+    /// for an earlier one.
+    pub(super) fn is_certain(&self, echo: Echo) -> bool {
+        !self.again || (self.path, self.sent_at.stamp()) == (echo.path, echo.stamp)
+    }
+
+    /// Bytes it takes on the wire, and so in the window.
+    pub(crate) fn wire_len(len: u16) -> u64 {
+        u64::from(len) + DATA_HEADER_LEN as u64
+    }
+}
+
+/// The packet that an acknowledgement echoes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Echo {
+    pub(crate) path: PathId,
+    pub(crate) stamp: u32,
+}
+
+/// Segments counted: acknowledged, or lost.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Tally {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    /// Acknowledged ahead of the ePSN: they came out of order.
+    pub(crate) early: u64,
+}
+
+impl Tally {
+    pub(crate) fn count(&mut self, segment: &Segment) {
+        self.packets += 1;
+        self.bytes += Segment::wire_len(segment.len);
+    }
+}

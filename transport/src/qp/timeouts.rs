@@ -1,0 +1,129 @@
+//! Time-outs of an outgoing stream, and the pauses that a receiver asks for which is not ready.
+
+use std::time::Duration;
+
+use braid_lb::Rails;
+use braid_wire::{Psn, Time};
+
+use super::outgoing::{Outgoing, Timeout};
+use super::recovery::PROBES;
+use super::segment::Phase;
+
+/// The shortest wait that a receiver which is not ready can ask for: that of the RNR NAK timer field (IBTA vol. 1, 9.7.5.2.8).
+const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
+
+impl Outgoing {
+    pub(super) fn on_progress(&mut self, now: Time) {
+        self.forget_timeouts();
+        self.probes = 0;
+        self.awaits_receiver = false;
+        if self.window.is_empty() {
+            self.deadline = None;
+        } else {
+            self.wait(now);
+        }
+    }
+
+    /// The peer has refused a packet for good: it may take long to answer what came before, but it is not silent.
+    pub(crate) fn on_refused(&mut self) {
+        self.forget_timeouts();
+    }
+
+    pub(super) fn forget_timeouts(&mut self) {
+        (self.timeouts, self.waited) = (0, Duration::ZERO);
+    }
+
+    /// The peer had no receive for the message at `psn`. False: once too often.
+    pub(crate) fn on_receiver_not_ready(
+        &mut self,
+        now: Time,
+        psn: Psn,
+        delay: Duration,
+        retry: Option<u8>,
+    ) -> bool {
+        let segments = [psn, self.window.una()].map(|psn| self.window.get(psn));
+        let [Some(refused), Some(oldest)] = segments else { return true };
+        if matches!(refused.phase, Phase::Acked | Phase::Withheld | Phase::Released) {
+            return true;
+        }
+        // While one is withheld, what follows it may be refused for want of it.
+        let ours = self.window.withheld().is_some_and(|withheld| withheld < psn);
+        let times = if ours { 0 } else { self.refusals.count(refused.source, oldest.source) };
+        if self.paused_until.is_none() {
+            self.paused_until = Some(now + delay.max(SHORTEST_PAUSE));
+            self.forget_timeouts();
+        }
+        retry.is_none_or(|limit| times <= u32::from(limit))
+    }
+
+    /// When [`Outgoing::on_timeout`] wants to be called; [`Time::FAR_FUTURE`]: never.
+    pub(crate) fn next_timeout(&self) -> Time {
+        self.paused_until.or(self.deadline).unwrap_or(Time::FAR_FUTURE)
+    }
+
+    /// From now on the time-out runs.
+    pub(super) fn wait(&mut self, now: Time) {
+        self.waits_since = now;
+        self.deadline = Some(now + self.rto());
+    }
+
+    /// `longest`: how long acknowledgements have taken of late, those of other queue pairs of the endpoint included. Ours
+    /// may wait in the same queues: it is not late before twice that.
+    pub(crate) fn on_timeout(
+        &mut self,
+        now: Time,
+        longest: Duration,
+        retry_timeout: Duration,
+        rails: &mut Rails,
+    ) -> Timeout {
+        if let Some(until) = self.paused_until {
+            return self.resume(now, until, rails);
+        }
+        if self.deadline.is_none_or(|deadline| now < deadline) {
+            return Timeout::None;
+        }
+        if self.window.is_empty() {
+            self.deadline = None;
+            return Timeout::None;
+        }
+        let patience = (2 * longest).min(self.subflows.longest_patience()).max(self.rto());
+        if now < self.waits_since + patience {
+            self.deadline = Some(self.waits_since + patience);
+            return Timeout::None;
+        }
+        // What was waited for, not what has passed: while the driver does not run, nobody listens.
+        self.waited += patience;
+        self.timeouts = self.timeouts.saturating_add(1);
+        if self.waited >= retry_timeout {
+            return Timeout::GiveUp;
+        }
+        rails.on_timeout(self.stream, now);
+        self.subflows.on_timeout(now, self.window.in_flight());
+        self.follow_window();
+        self.window.release_oldest();
+        let lost =
+            self.lose(now, rails, |detector, window, lost| detector.on_timeout(now, window, lost));
+        self.probes = PROBES;
+        self.wait(now);
+        Timeout::Resend(lost.packets)
+    }
+
+    /// The pause that a "receiver not ready" asked for has ended: what it refused has to go out again, and everything older
+    /// that has not arrived, for nothing else would show that it is lost. The oldest goes alone: if the receiver is not
+    /// ready, or lies, one segment is sent in vain and not a whole window.
+    fn resume(&mut self, now: Time, until: Time, rails: &mut Rails) -> Timeout {
+        if now < until {
+            return Timeout::None;
+        }
+        self.paused_until = None;
+        self.refusals.begin_round();
+        self.window.release_oldest();
+        let lost = self.lose(now, rails, |_, window, lost| {
+            window.lose_from(window.una(), usize::MAX, lost);
+        });
+        self.probes = 1;
+        self.awaits_receiver = !self.window.is_empty();
+        self.wait(now);
+        Timeout::Resend(lost.packets)
+    }
+}
