@@ -28,11 +28,11 @@ macro_rules! counters {
 counters! {
     /// Datagrams handed to the link.
     datagrams_sent,
-    /// Trains handed to the link; over UDP, a system call each.
-    trains_sent,
-    /// Times that the link was full and a train had to wait.
+    /// Batches handed to the link; over UDP, a system call each.
+    batches_sent,
+    /// Times that the link was full and a batch had to wait.
     link_full,
-    /// Trains that the link failed to send, for reasons that the log names.
+    /// Batches that the link failed to send, for reasons that the log names.
     send_errors,
     /// Datagrams received.
     datagrams_received,

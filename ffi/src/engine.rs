@@ -143,7 +143,7 @@ impl From<EngineCounters> for braid_engine_counters {
         braid_engine_counters {
             size: size_of::<Self>(),
             datagrams_sent: from.datagrams_sent,
-            batches_sent: from.trains_sent,
+            batches_sent: from.batches_sent,
             link_full: from.link_full,
             send_errors: from.send_errors,
             datagrams_received: from.datagrams_received,

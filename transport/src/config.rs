@@ -77,13 +77,13 @@ impl Default for QpConfig {
 /// How an endpoint, all queue pairs towards one peer, behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointConfig {
-    /// Most segments that leave on one path before the next is picked; the datapath's train.
-    pub train_segments: u32,
-    /// Most bytes of a train, headers included. New segments wait until a whole train may leave while several
+    /// Most segments that leave on one path before the next is picked; the datapath's batch.
+    pub batch_segments: u32,
+    /// Most bytes of a batch, headers included. New segments wait until a whole batch may leave while several
     /// are under way: it costs the datapath little more than one segment.
-    pub train_bytes: u64,
-    /// Segments of several queue pairs may share a train, and so its path, where the path policy does not mind.
-    pub joint_trains: bool,
+    pub batch_bytes: u64,
+    /// Segments of several queue pairs may share a batch, and so its path, where the path policy does not mind.
+    pub joint_batches: bool,
     /// Bytes that all queue pairs together may have in flight: what the peer's socket can hold.
     pub peer_receive_buffer: u64,
     /// How often the queue pairs, one after the other, ask for a sign of life.
@@ -122,9 +122,9 @@ pub struct DirectConfig {
 impl Default for EndpointConfig {
     fn default() -> Self {
         EndpointConfig {
-            train_segments: 1,
-            train_bytes: u64::MAX,
-            joint_trains: false,
+            batch_segments: 1,
+            batch_bytes: u64::MAX,
+            joint_batches: false,
             peer_receive_buffer: u64::MAX,
             ping_interval: Duration::from_millis(500),
             peer_timeout: Duration::from_secs(3),

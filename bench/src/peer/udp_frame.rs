@@ -9,7 +9,7 @@ use super::{PeerError, WORKING_SET_BYTES};
 pub(crate) const HEADER_BYTES: usize = 60;
 
 /// Payload bytes of one UDP datagram over IPv4 at most, and so of a whole batch.
-const MAX_TRAIN_BYTES: usize = 65_507;
+const MAX_BATCH_BYTES: usize = 65_507;
 
 /// Segments that every kernel with UDP segmentation offload takes in one call.
 const MAX_SEGMENTS: usize = 64;
@@ -91,7 +91,7 @@ impl Cut {
     /// # Errors
     /// When `payload` does not fit into a datagram, or is empty.
     pub(crate) fn new(payload: usize) -> Result<Self, PeerError> {
-        let segments = MAX_SEGMENTS.min(MAX_TRAIN_BYTES / (HEADER_BYTES + payload));
+        let segments = MAX_SEGMENTS.min(MAX_BATCH_BYTES / (HEADER_BYTES + payload));
         if payload == 0 || segments == 0 {
             return Err(PeerError::Usage(format!("a UDP segment cannot carry {payload} bytes")));
         }

@@ -9,18 +9,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
 
-use super::{Link, LinkCaps, LinkLosses, Received, Sent, Train, Via};
+use super::{Batch, Link, LinkCaps, LinkLosses, Received, Sent, Via};
 use crate::event_fd::EventFd;
 use crate::wake::Event;
 
-/// Trains that a port holds before it drops, as a socket does.
+/// Batches that a port holds before it drops, as a socket does.
 const QUEUE_TRAINS: usize = 1024;
-/// What the queue holds when trains carry 4 KiB, a single data packet.
+/// What the queue holds when batches carry 4 KiB, a single data packet.
 const RECEIVE_BUFFER: usize = QUEUE_TRAINS << 12;
-/// Most datagrams of one train.
-const TRAIN_SEGMENTS: usize = 16;
-/// Most bytes of one train, as over UDP.
-const TRAIN_BYTES: usize = 65_507;
+/// Most datagrams of one batch.
+const BATCH_SEGMENTS: usize = 16;
+/// Most bytes of one batch, as over UDP.
+const BATCH_BYTES: usize = 65_507;
 /// Bytes of the largest datagram: an MTU of 9000 less the headers of IPv4 and UDP.
 const MAX_DATAGRAM: usize = 9000 - 20 - 8;
 /// The first port given out for port 0; the range is the one that RFC 6335 calls dynamic.
@@ -30,7 +30,7 @@ const FIRST_FREE_PORT: u16 = 49_152;
 /// choose and mean nothing outside it. Bound to an unspecified IP (`0.0.0.0`, `[::]`), a port
 /// receives what is sent to it at any IP of that kind.
 ///
-/// It loses datagrams only when a receiver lags more than a thousand trains behind, and keeps
+/// It loses datagrams only when a receiver lags more than a thousand batches behind, and keeps
 /// their order.
 #[derive(Clone, Default)]
 pub struct MemFabric {
@@ -86,7 +86,7 @@ fn clash(a: SocketAddr, b: SocketAddr) -> bool {
 /// What a bound address receives into.
 struct Port {
     queue: ArrayQueue<Parcel>,
-    /// Buffers that have been emptied, for the next trains.
+    /// Buffers that have been emptied, for the next batches.
     spare: ArrayQueue<Vec<u8>>,
     /// Readable while something may be in the queue.
     event: EventFd,
@@ -100,7 +100,7 @@ struct Port {
     dropped: AtomicU64,
 }
 
-/// A train on its way.
+/// A batch on its way.
 struct Parcel {
     from: SocketAddr,
     segment_len: usize,
@@ -120,11 +120,11 @@ impl Port {
         })
     }
 
-    fn push(&self, from: SocketAddr, train: &Train<'_>) {
+    fn push(&self, from: SocketAddr, batch: &Batch<'_>) {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
-        train.slices.iter().for_each(|slice| slice.append_to(&mut bytes));
-        let parcel = Parcel { from, segment_len: train.segment_len, bytes };
+        batch.slices.iter().for_each(|slice| slice.append_to(&mut bytes));
+        let parcel = Parcel { from, segment_len: batch.segment_len, bytes };
         if let Err(parcel) = self.queue.push(parcel) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             let _ = self.spare.push(parcel.bytes);
@@ -157,7 +157,7 @@ pub(crate) struct MemLink {
     /// The IP that receivers see.
     ip: IpAddr,
     port: Arc<Port>,
-    /// The last destination, so that a train costs no look-up.
+    /// The last destination, so that a batch costs no look-up.
     peer: Option<(SocketAddr, Arc<Port>)>,
 }
 
@@ -201,8 +201,8 @@ impl Link for MemLink {
 
     fn caps(&self) -> LinkCaps {
         LinkCaps {
-            train_segments: TRAIN_SEGMENTS,
-            train_bytes: TRAIN_BYTES,
+            batch_segments: BATCH_SEGMENTS,
+            batch_bytes: BATCH_BYTES,
             receive_buffer: RECEIVE_BUFFER,
             has_hops: false,
         }
@@ -223,16 +223,16 @@ impl Link for MemLink {
         Ok(())
     }
 
-    fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
-        check(train)?;
-        let from = match train.via {
+    fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
+        check(batch)?;
+        let from = match batch.via {
             Via::Port => self.local.port(),
             Via::Path(path) => path.source_port(),
         };
         let from = SocketAddr::new(self.ip, from);
         // With nobody there it is lost, as on any network.
-        if let Some(port) = self.peer(train.to) {
-            port.push(from, train);
+        if let Some(port) = self.peer(batch.to) {
+            port.push(from, batch);
         }
         Ok(Sent::Gone)
     }
@@ -253,22 +253,22 @@ impl Link for MemLink {
 }
 
 /// Refuses what UDP would refuse too.
-fn check(train: &Train<'_>) -> io::Result<()> {
-    let bytes = train.slices.iter().map(|slice| slice.len()).sum::<usize>();
-    let datagrams = bytes.div_ceil(train.segment_len.max(1));
-    let largest = train.segment_len.min(bytes);
-    let fits = (1..=TRAIN_SEGMENTS).contains(&datagrams)
-        && bytes <= TRAIN_BYTES
+fn check(batch: &Batch<'_>) -> io::Result<()> {
+    let bytes = batch.slices.iter().map(|slice| slice.len()).sum::<usize>();
+    let datagrams = bytes.div_ceil(batch.segment_len.max(1));
+    let largest = batch.segment_len.min(bytes);
+    let fits = (1..=BATCH_SEGMENTS).contains(&datagrams)
+        && bytes <= BATCH_BYTES
         && largest <= MAX_DATAGRAM
-        && train.segment_len > 0;
+        && batch.segment_len > 0;
     if fits {
         return Ok(());
     }
     Err(io::Error::new(
         io::ErrorKind::InvalidInput,
         format!(
-            "a train of {bytes} bytes in {datagrams} datagrams of up to {largest}; \
-             at most {TRAIN_BYTES} in {TRAIN_SEGMENTS} of up to {MAX_DATAGRAM}"
+            "a batch of {bytes} bytes in {datagrams} datagrams of up to {largest}; \
+             at most {BATCH_BYTES} in {BATCH_SEGMENTS} of up to {MAX_DATAGRAM}"
         ),
     ))
 }
@@ -291,8 +291,8 @@ mod tests {
     fn send(link: &mut MemLink, to: SocketAddr, via: Via, segment_len: usize, bytes: &[u8]) {
         let (a, b) = bytes.split_at(bytes.len() / 3);
         let slices = [Slice::new(a), Slice::new(b)];
-        let train = Train { to, via, segment_len, slices: &slices };
-        assert_eq!(link.send(&train).unwrap(), Sent::Gone);
+        let batch = Batch { to, via, segment_len, slices: &slices };
+        assert_eq!(link.send(&batch).unwrap(), Sent::Gone);
     }
 
     fn recv(link: &mut MemLink) -> Vec<(SocketAddr, Vec<u8>)> {
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_arrives_whole_from_the_port_of_its_path() {
+    fn a_batch_arrives_whole_from_the_port_of_its_path() {
         let fabric = MemFabric::new();
         let mut a = MemLink::bind(&fabric, addr("10.0.0.1:4791")).unwrap();
         let mut b = MemLink::bind(&fabric, addr("10.0.0.2:4791")).unwrap();
@@ -362,9 +362,9 @@ mod tests {
         for (segment_len, bytes) in [(0, 1), (10, 0), (10, 161), (9000, 9000), (4096, 65_508)] {
             let bytes = vec![0; bytes];
             let slices = [Slice::new(&bytes)];
-            let train =
-                Train { to: addr("10.0.0.2:1"), via: Via::Port, segment_len, slices: &slices };
-            assert_eq!(a.send(&train).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+            let batch =
+                Batch { to: addr("10.0.0.2:1"), via: Via::Port, segment_len, slices: &slices };
+            assert_eq!(a.send(&batch).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
     }
 
@@ -380,7 +380,7 @@ mod tests {
                 let start = Instant::now();
                 let limit = Duration::from_secs(10);
                 sleep_on(&[link.readiness().unwrap()], Some(limit));
-                assert!(start.elapsed() < limit, "a train came without a signal");
+                assert!(start.elapsed() < limit, "a batch came without a signal");
             }
         }
         let echo = thread::spawn(move || {

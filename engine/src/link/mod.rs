@@ -1,6 +1,6 @@
 //! How datagrams leave and enter: the lowest part of the engine, below the protocol.
 //!
-//! A link moves trains of datagrams and knows nothing of what they say. [`udp`] is the real one,
+//! A link moves batches of datagrams and knows nothing of what they say. [`udp`] is the real one,
 //! [`mem`] joins engines inside one process, [`faults`] stands on top of either and misbehaves.
 
 pub(crate) mod faults;
@@ -21,17 +21,17 @@ pub(crate) use udp::Reach;
 /// What a link can do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkCaps {
-    /// Most datagrams of one train; 1 where the link sends one by one.
-    pub(crate) train_segments: usize,
-    /// Most bytes of one train, all datagrams together.
-    pub(crate) train_bytes: usize,
+    /// Most datagrams of one batch; 1 where the link sends one by one.
+    pub(crate) batch_segments: usize,
+    /// Most bytes of one batch, all datagrams together.
+    pub(crate) batch_bytes: usize,
     /// Bytes of datagrams that the receiving side can hold before it drops.
     pub(crate) receive_buffer: usize,
     /// What lies behind the first hop may carry less than that, or drop what does not leave from the receiving port.
     pub(crate) has_hops: bool,
 }
 
-/// Which local port a train leaves from.
+/// Which local port a batch leaves from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Via {
     /// The source port that names this path.
@@ -42,7 +42,7 @@ pub(crate) enum Via {
 
 /// Datagrams for one destination on one path, all of the same size but the last, which may be
 /// shorter. Over UDP: one GSO call (PRO's batch, section III-A).
-pub(crate) struct Train<'a> {
+pub(crate) struct Batch<'a> {
     /// The receiving port of the peer.
     pub(crate) to: SocketAddr,
     /// The local port.
@@ -53,7 +53,7 @@ pub(crate) struct Train<'a> {
     pub(crate) slices: &'a [Slice<'a>],
 }
 
-/// What became of a train.
+/// What became of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
     /// It is on its way, or lost like any datagram.
@@ -83,7 +83,7 @@ pub(crate) struct LinkLosses {
     pub(crate) injected: u64,
 }
 
-/// Moves trains of datagrams. One thread owns a link.
+/// Moves batches of datagrams. One thread owns a link.
 pub(crate) trait Link: Send {
     /// What it can do.
     fn caps(&self) -> LinkCaps;
@@ -103,8 +103,8 @@ pub(crate) trait Link: Send {
     /// other can be sent on too: an acknowledgement takes the path that the peer chose.
     fn open_paths(&mut self, count: usize) -> io::Result<()>;
 
-    /// Sends a train, without waiting.
-    fn send(&mut self, train: &Train<'_>) -> io::Result<Sent>;
+    /// Sends a batch, without waiting.
+    fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent>;
 
     /// Hands what has arrived to `sink`, at most one kernel batch (64 KiB), without waiting.
     /// Returns how many datagrams that were; 0: nothing is there.

@@ -1,4 +1,4 @@
-//! Bytes of a train, where they lie.
+//! Bytes of a batch, where they lie.
 
 use std::marker::PhantomData;
 use std::ops::Range;

@@ -95,7 +95,7 @@ impl Worker {
                 crc,
                 oversize,
                 placement,
-                train_start: _,
+                batch_start: _,
             } => {
                 let payload = Readable::check(&gather, (pd, access), self.regions.load());
                 let Some(payload) = payload else {

@@ -141,9 +141,9 @@ impl Worker {
         addrs: PeerAddrs,
     ) {
         let config = EndpointConfig {
-            train_segments: self.caps.batch_segments,
-            train_bytes: self.caps.batch_bytes,
-            joint_trains: self.caps.joint_batches,
+            batch_segments: self.caps.batch_segments,
+            batch_bytes: self.caps.batch_bytes,
+            joint_batches: self.caps.joint_batches,
             peer_receive_buffer: theirs.receive_buffer.into(),
             ping_interval: self.plan.ping_interval,
             peer_timeout: self.plan.peer_timeout,

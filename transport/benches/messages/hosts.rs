@@ -16,7 +16,7 @@ use crate::everything::Everything;
 
 const PATHS: usize = 4;
 /// What a GSO call takes of full segments.
-const TRAIN_SEGMENTS: u32 = 15;
+const BATCH_SEGMENTS: u32 = 15;
 const MTU: u16 = 4096;
 /// How long the fastest path takes, and how much slower each is than the one before.
 const DELAY: Duration = Duration::from_micros(10);
@@ -36,7 +36,7 @@ struct Host {
 
 impl Host {
     fn new(now: Time) -> Self {
-        let config = EndpointConfig { train_segments: TRAIN_SEGMENTS, ..EndpointConfig::default() };
+        let config = EndpointConfig { batch_segments: BATCH_SEGMENTS, ..EndpointConfig::default() };
         let mut endpoint = Endpoint::new(now, config);
         let mut rails = Rails::from(PathSet::new(LbPolicy::PRO, PATHS, 1).expect("few paths"));
         let config = QpConfig { recovery: LossRecovery::FifoPath, ..QpConfig::default() };

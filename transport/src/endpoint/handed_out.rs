@@ -31,8 +31,8 @@ pub enum TransmitBody {
         access: Access,
         /// The path to take.
         path: PathId,
-        /// The first of a train: a path was picked for it. The others follow on the same path.
-        train_start: bool,
+        /// The first of a batch: a path was picked for it. The others follow on the same path.
+        batch_start: bool,
         /// Whether the payload carries a check.
         crc: Crc,
         /// It is longer than what the path carries by now, and has to leave in parts.

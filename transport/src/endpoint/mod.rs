@@ -23,7 +23,7 @@ use self::path_mtu::PathMtus;
 use self::schedule::Turn;
 use self::timers::Timers;
 use self::turns::{Place, Turns, Waiting};
-use crate::qp::{Allowance, Budget, Need, OpenTrain, Outcome, Peak, RailBytes};
+use crate::qp::{Allowance, Budget, Need, OpenBatch, Outcome, Peak, RailBytes};
 use crate::{
     Completion, Disconnect, EndpointConfig, PostError, QpState, QueuePair, RecvWr, Remote, SendWr,
     StateError,
@@ -54,7 +54,7 @@ pub struct Endpoint {
     /// timers because it goes off with every burst, and each time a later one would stay behind there.
     paced: Timers,
     /// What is handed out now, while segments of other queue pairs may join it.
-    train: OpenTrain,
+    batch: OpenBatch,
     in_flight: InFlight,
     /// How long acknowledgements take, whichever queue pair they are for: they share the way, and the peer's queue.
     round_trips: Peak,
@@ -95,7 +95,7 @@ impl Endpoint {
             dirty: None,
             timers: Timers::new(),
             paced: Timers::new(),
-            train: OpenTrain::default(),
+            batch: OpenBatch::default(),
             in_flight: InFlight::new(config.peer_receive_buffer),
             round_trips: Peak::default(),
             completions: VecDeque::new(),
@@ -281,14 +281,14 @@ impl Endpoint {
         {
             return Some(transmit);
         }
-        let joins = self.config.joint_trains && rails.requirements().shares_batches;
+        let joins = self.config.joint_batches && rails.requirements().shares_batches;
         while let Some(Turn { index, has_budget, is_shared }) = self.next_turn() {
             if !joins {
-                self.train = OpenTrain::default();
+                self.batch = OpenBatch::default();
             }
             let bytes = if has_budget { self.in_flight.left() } else { &RailBytes::NOTHING };
             let left = Allowance { bytes, spent: Need::NOTHING };
-            let budget = Budget { left, is_shared, train: &mut self.train };
+            let budget = Budget { left, is_shared, batch: &mut self.batch };
             let member = self.members[index as usize].as_mut().expect("only members have turns");
             match member.qp.poll_transmit(now, rails, budget) {
                 Outcome::Packet { packet, yields } => {
@@ -304,7 +304,7 @@ impl Endpoint {
                 }
             }
         }
-        self.train = OpenTrain::default(); // the driver sends it
+        self.batch = OpenBatch::default(); // the driver sends it
         None
     }
 

@@ -11,7 +11,7 @@ use crate::Status;
 
 /// What an acknowledgement has taught.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Lesson {
+pub(crate) struct AckOutcome {
     /// Segments newly acknowledged.
     pub(crate) acked: u64,
     /// Segments newly found lost.
@@ -31,8 +31,8 @@ impl QueuePair {
         let Some(link) = self.link.as_mut() else { return false };
         let Some(outgoing) = link.outgoing(ack.stream) else { return false };
         let una = outgoing.window.una();
-        let lesson = match outgoing.on_ack(now, ack, rails) {
-            Ok(lesson) => lesson,
+        let outcome = match outgoing.on_ack(now, ack, rails) {
+            Ok(outcome) => outcome,
             Err(NotTaken::Foreign) => return false,
             Err(NotTaken::Untrue) => {
                 self.on_untrue_ack();
@@ -40,9 +40,9 @@ impl QueuePair {
             }
         };
         self.counters.acks_received += 1;
-        self.counters.lost += lesson.lost;
-        self.counters.spurious += lesson.spurious;
-        self.counters.ecn_marks += lesson.ecn_marks;
+        self.counters.lost += outcome.lost;
+        self.counters.spurious += outcome.spurious;
+        self.counters.ecn_marks += outcome.ecn_marks;
         match ack.stream {
             Stream::Requests => self.settle_sends(),
             Stream::Responses => {
@@ -55,7 +55,7 @@ impl QueuePair {
         if let Some((code, psn)) = ack.nak {
             self.on_nak(now, ack, code, Psn::expand(psn, una));
         }
-        lesson.acked > 0
+        outcome.acked > 0
     }
 
     /// The peer has acknowledged what was not sent: nothing that it says of arrivals can be believed.

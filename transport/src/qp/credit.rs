@@ -35,7 +35,7 @@ impl Acked {
     }
 }
 
-/// Acknowledged segments of the same path, which come in a row because they left as a train.
+/// Acknowledged segments of the same path, which come in a row because they left as a batch.
 #[derive(Clone, Copy, Default, Debug)]
 struct Run {
     path: PathId,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use braid_lb::{Outcome, Rails};
 use braid_wire::{Ack, Psn, Time};
 
-use super::acks::Lesson;
+use super::acks::AckOutcome;
 use super::credit::{Acked, Credit};
 use super::outgoing::Outgoing;
 use super::recovery::{Detector, Report};
@@ -20,7 +20,7 @@ impl Outgoing {
         now: Time,
         ack: &Ack,
         rails: &mut Rails,
-    ) -> Result<Lesson, NotTaken> {
+    ) -> Result<AckOutcome, NotTaken> {
         if self.paws.is_stale(now, ack.stamp) {
             return Err(NotTaken::Foreign);
         }
@@ -51,7 +51,7 @@ impl Outgoing {
         if self.window.shows_withheld(withheld::FOLLOWERS) {
             self.window.release();
         }
-        let spurious = self.repeats.on_duplicates(ack.duplicates);
+        let spurious = self.spurious.on_duplicates(ack.duplicates);
         let mut lost = Tally::default();
         if !overtaken {
             let report = Report {
@@ -74,7 +74,7 @@ impl Outgoing {
         }
         self.tell_lost(now, lost);
         let spurious = spurious.into();
-        Ok(Lesson { acked: acked.packets, lost: lost.packets, spurious, ecn_marks })
+        Ok(AckOutcome { acked: acked.packets, lost: lost.packets, spurious, ecn_marks })
     }
 
     /// The controllers hear of losses, if there are any.

@@ -10,9 +10,9 @@ use super::ahead::Ahead;
 use super::direct::Direct;
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
+use super::quantum::BatchLimit;
 use super::responses::Responses;
 use super::segment::Segment;
-use super::train::TrainLimit;
 use super::withheld::Schedule;
 use crate::{EndpointConfig, QpConfig, Remote};
 
@@ -21,7 +21,7 @@ pub(super) struct Link {
     pub(super) remote: Remote,
     /// Payload bytes of the longest segment that the path carries.
     pub(super) path_mtu: u16,
-    pub(super) trains: TrainLimit,
+    pub(super) batches: BatchLimit,
     pub(super) requests: Outgoing,
     pub(super) from_requests: Incoming,
     pub(super) answers: Option<Box<Answers>>,
@@ -79,7 +79,7 @@ impl Link {
         requests.schedule = schedule(Stream::Requests);
         Link {
             // The longest there are: later ones may be shorter, see `Direct`.
-            trains: TrainLimit::new(endpoint, requests.write_mtu(Time::ZERO, remote.mtu)),
+            batches: BatchLimit::new(endpoint, requests.write_mtu(Time::ZERO, remote.mtu)),
             requests,
             from_requests: Incoming::new(Stream::Requests, &remote, config),
             answers: None,
@@ -100,7 +100,7 @@ impl Link {
         self.path_mtu = payload;
         self.all_outgoing_mut().for_each(|outgoing| outgoing.ahead = Ahead::Unknown);
         let longest = self.requests.write_mtu(Time::ZERO, self.remote.mtu).min(payload);
-        self.trains = TrainLimit::new(endpoint, longest);
+        self.batches = BatchLimit::new(endpoint, longest);
     }
 
     /// Payload bytes of a full segment.

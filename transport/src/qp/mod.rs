@@ -25,28 +25,28 @@ mod marks;
 mod offer;
 mod outgoing;
 mod pacer;
-mod patience;
 mod paws;
 mod peak;
 mod per_path;
 mod per_rail;
 mod psn_set;
+mod quantum;
 mod recovery;
 mod recv_queue;
 mod refusal;
 mod refusals;
-mod repeats;
+mod reordering_window;
 mod responses;
 mod room;
 mod rtt;
 mod scatter;
 mod segment;
 mod send_queue;
+mod spurious;
 mod state;
 mod subflow;
 mod subflows;
 mod timeouts;
-mod train;
 mod transmit;
 mod window;
 mod withheld;
@@ -63,11 +63,11 @@ pub use direct::{NicEpoch, Placement};
 pub use offer::OfferTerms;
 pub(crate) use peak::Peak;
 pub(crate) use per_rail::RailBytes;
+pub(crate) use quantum::OpenBatch;
 pub use recovery::{LossRecovery, UnknownRecovery};
 pub use refusal::Refusal;
 pub(crate) use room::{Allowance, Need};
 pub use state::QpState;
-pub(crate) use train::OpenTrain;
 pub(crate) use transmit::{Budget, Outcome};
 
 use self::incoming::Incoming;
@@ -390,7 +390,7 @@ impl QueuePair {
         }
     }
 
-    /// The path of a packet that belongs to no train.
+    /// The path of a packet that belongs to no batch.
     pub(crate) fn single_path(&mut self, now: Time, rails: &mut Rails) -> PathId {
         self.link
             .as_mut()

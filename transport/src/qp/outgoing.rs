@@ -10,15 +10,15 @@ use super::asks::Asks;
 use super::direct::{Direct, Placement};
 use super::marks::HeardMarks;
 use super::paws::Paws;
+use super::quantum::{BatchLimit, OpenBatch, Quantum};
 use super::recovery::Detector;
 use super::refusals::Refusals;
-use super::repeats::Repeats;
 use super::room::{Block, Need, Room};
 use super::segment::Segment;
 use super::send_queue::Next;
+use super::spurious::SpuriousDetector;
 use super::subflow::Candidate;
 use super::subflows::Subflows;
-use super::train::{OpenTrain, OpenTurn, TrainLimit};
 use super::window::Window;
 use super::withheld::Schedule;
 use crate::{QpConfig, Remote};
@@ -29,7 +29,7 @@ pub(crate) struct Outgoing {
     pub(super) paws: Paws,
     pub(super) subflows: Subflows,
     pub(super) detector: Detector,
-    pub(super) repeats: Repeats,
+    pub(super) spurious: SpuriousDetector,
     pub(super) stream: StreamId,
     /// What the path set has still to be told.
     pub(super) untold: Vec<(PathId, Outcome)>,
@@ -90,7 +90,7 @@ impl Outgoing {
             paws: Paws::default(),
             subflows,
             detector: Detector::new(config, segments),
-            repeats: Repeats::default(),
+            spurious: SpuriousDetector::default(),
             stream,
             untold: Vec::new(),
             timeouts: 0,
@@ -177,36 +177,36 @@ impl Outgoing {
         self.subflows.opens_at().is_some_and(|at| at - now > self.subflows.rto(0) / 4)
     }
 
-    /// The path of the next segment, with `len` bytes of payload, and whether it begins a train or joins another queue
-    /// pair's; `open`: the train that left last, if it may be joined, and afterwards this segment's.
+    /// The path of the next segment, with `len` bytes of payload, and whether it begins a batch or joins another queue
+    /// pair's; `open`: the batch that left last, if it may be joined, and afterwards this segment's.
     pub(crate) fn take_path(
         &mut self,
         now: Time,
         psn: Psn,
         len: u16,
         rails: &mut Rails,
-        limit: TrainLimit,
-        open: &mut OpenTrain,
+        limit: BatchLimit,
+        open: &mut OpenBatch,
     ) -> (PathId, bool) {
-        let starts = self.turn_has_ended();
+        let starts = self.quantum_has_ended();
         if starts {
             self.tell(now, rails);
             let subflow = self.subflows.current();
             let room = limit.room(subflow.cc.window(), rails.requirements().quanta);
             let batch = Batch { now, psn: psn.wire(), segments: limit.full_segments(room) };
             let path = rails.pick(self.subflows.rail(), self.stream, batch);
-            self.subflows.current_mut().turn = OpenTurn::new(path, limit, room);
+            self.subflows.current_mut().quantum = Quantum::new(path, limit, room);
         }
         let has_moved = self.subflows.on_sent(Segment::wire_len(len));
-        let turn = &mut self.subflows.current_mut().turn;
-        let before = turn.path();
-        turn.share(*open, len);
-        turn.join(len, limit);
-        *open = turn.train();
-        (turn.path(), starts || has_moved || turn.path() != before)
+        let quantum = &mut self.subflows.current_mut().quantum;
+        let before = quantum.path();
+        quantum.share(*open, len);
+        quantum.join(len, limit);
+        *open = quantum.batch();
+        (quantum.path(), starts || has_moved || quantum.path() != before)
     }
 
-    /// The path of a packet that belongs to no train.
+    /// The path of a packet that belongs to no batch.
     pub(crate) fn single_path(&mut self, now: Time, rails: &mut Rails) -> PathId {
         let psn = self.window.next().wire();
         rails.pick_single(self.stream, Batch { now, psn, segments: 1 })
@@ -218,8 +218,8 @@ impl Outgoing {
         rails.pick(rail, self.stream, Batch { now, psn, segments: 1 })
     }
 
-    pub(crate) fn turn_has_ended(&self) -> bool {
-        self.subflows.current().turn.has_ended()
+    pub(crate) fn quantum_has_ended(&self) -> bool {
+        self.subflows.current().quantum.has_ended()
     }
 
     /// Takes a segment's share of the rate; `again`: it is a retransmission; `burst`: segments that may leave at a time.
@@ -285,13 +285,13 @@ impl Outgoing {
     /// `again`: it is a retransmission.
     pub(crate) fn on_sent(&mut self, now: Time, len: u16, again: bool) -> bool {
         if again {
-            self.repeats.on_retransmission();
+            self.spurious.on_retransmission();
         }
         self.asks.count(len);
         // The peer works on the first half of a burst while the second is made.
         let subflow = self.subflows.current_mut();
         if self.asks.ends_small_burst() {
-            subflow.turn.end();
+            subflow.quantum.end();
         }
         let ends_chunk = !again && subflow.cc.ends_chunk();
         let asks = self.probes > 0 || self.asks.is_time() || ends_chunk;
@@ -303,11 +303,11 @@ impl Outgoing {
         asks
     }
 
-    /// Nothing follows for now what was sent last, which asks for an acknowledgement. The path's turn goes on: every path
+    /// Nothing follows for now what was sent last, which asks for an acknowledgement. The path's quantum goes on: every path
     /// gets as many bytes, whatever the window lets out at a time.
     pub(crate) fn on_last(&mut self) {
         self.asks.ask();
-        self.subflows.end_train();
+        self.subflows.end_batch();
     }
 
     /// Gives up everything.

@@ -1,7 +1,7 @@
 //! When the next segment may leave at a given rate.
 //!
-//! Segments leave in bursts of one train, so that a driver can send them with one system call; then
-//! nothing leaves until as much time has passed as the burst takes at that rate. Where a train is one
+//! Segments leave in bursts of one batch, so that a driver can send them with one system call; then
+//! nothing leaves until as much time has passed as the burst takes at that rate. Where a batch is one
 //! segment that is exact spacing. Time is counted in picoseconds: at 800 Gb/s a packet of 4 KiB takes
 //! 41.58 ns, and rounding that would make the rate wrong by one in a hundred.
 
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn trains_leave_whole() {
+    fn batches_leave_whole() {
         let left = departures(&mut Pacer::default(), 8 * GBIT, 4, 0, 9);
         assert_eq!(left, [0, 0, 0, 0, 16_632, 16_632, 16_632, 16_632, 33_264]);
     }

@@ -13,8 +13,8 @@ pub(crate) struct Room<'a> {
     pub(crate) segments: u32,
     /// What the endpoint may still have in flight.
     pub(crate) budget: Allowance<'a>,
-    /// Bytes of a whole train.
-    pub(crate) train: u64,
+    /// Bytes of a whole batch.
+    pub(crate) batch: u64,
 }
 
 /// So much of a rail's budget. It stands in what is handed on for each segment, and is small for that.

@@ -5,12 +5,12 @@ use std::time::Duration;
 /// Before the first sample nothing is known; a connection's first packet waits this long.
 const INITIAL_RTO: Duration = Duration::from_millis(20);
 
-/// The longest round trip is forgotten by this part with each train that is heard of.
+/// The longest round trip is forgotten by this part with each batch that is heard of.
 const PEAK_FADES: u32 = 256;
 
 /// So many of the longest time-out: a queue may be longer than that, but what one round trip has suffered must not hold up
 /// the next for long.
-const PATIENCE: u32 = 2;
+const WAIT_TIMES: u32 = 2;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Rtt {
@@ -67,11 +67,11 @@ impl Rtt {
     }
 
     /// Most that a time-out is put off for round trips that other queue pairs have measured.
-    pub(crate) fn longest_patience(&self) -> Duration {
-        PATIENCE * self.max_rto
+    pub(crate) fn longest_wait(&self) -> Duration {
+        WAIT_TIMES * self.max_rto
     }
 
-    /// A train has taken this long on its path.
+    /// A batch has taken this long on its path.
     pub(crate) fn on_path_sample(&mut self, rtt: Duration) {
         let faded = self.peak - self.peak / PEAK_FADES;
         self.peak = faded.max(rtt);

@@ -1,24 +1,24 @@
-//! What a stream has on one rail: its round-trip time, its congestion control, and the turn of the path that it is on
+//! What a stream has on one rail: its round-trip time, its congestion control, and the quantum of the path that it is on
 //! (compare a subflow of MPTCP, RFC 8684, and a path of multipath QUIC).
 
 use braid_wire::{RailId, Time};
 
 use super::congestion::Congestion;
+use super::quantum::Quantum;
 use super::room::{Block, Need, Room};
 use super::rtt::Rtt;
 use super::segment::{Segment, Tally};
-use super::train::OpenTurn;
 use crate::{QpConfig, Remote};
 
-/// A train that is not whole leaves only while fewer than so many are under way: with more, word that lets the rest
+/// A batch that is not whole leaves only while fewer than so many are under way: with more, word that lets the rest
 /// of it leave is soon there. (Linux' TCP defers a send likewise, tcp_tso_should_defer.)
-const TRAINS_UNDER_WAY: u64 = 4;
+const BATCHES_UNDER_WAY: u64 = 4;
 
 #[derive(Debug)]
 pub(crate) struct Subflow {
     pub(super) rtt: Rtt,
     pub(super) cc: Congestion,
-    pub(super) turn: OpenTurn,
+    pub(super) quantum: Quantum,
     /// Declared lost on this rail, of which the controller has not heard.
     pub(super) lost: Tally,
 }
@@ -38,7 +38,7 @@ impl Subflow {
         Subflow {
             rtt: Rtt::new(config.min_rto, config.max_rto.min(config.retry_timeout)),
             cc: Congestion::new(config, remote),
-            turn: OpenTurn::default(),
+            quantum: Quantum::default(),
             lost: Tally::default(),
         }
     }
@@ -54,8 +54,8 @@ impl Subflow {
     ) -> Result<Need, Block> {
         let Candidate { now, bytes, is_fresh } = candidate;
         let waits =
-            is_fresh && self.turn.begins_train() && in_flight >= TRAINS_UNDER_WAY * room.train;
-        let bytes = if waits { bytes.max(room.train) } else { bytes };
+            is_fresh && self.quantum.begins_batch() && in_flight >= BATCHES_UNDER_WAY * room.batch;
+        let bytes = if waits { bytes.max(room.batch) } else { bytes };
         if !self.cc.has_room(in_flight, bytes) {
             return Err(Block::Window);
         }
@@ -69,6 +69,6 @@ impl Subflow {
     /// A segment was declared lost.
     pub(super) fn on_lost(&mut self, segment: &Segment) {
         self.lost.count(segment);
-        self.turn.end(); // perhaps on a path that is dead
+        self.quantum.end(); // perhaps on a path that is dead
     }
 }

@@ -112,7 +112,8 @@ impl Subflows {
             return self.first.takes(rail, candidate, in_flight[rail], room);
         }
         let open = rails.open();
-        let goes_on = (self.left > 0 || !self.current().turn.begins_train()) && open.contains(rail);
+        let goes_on =
+            (self.left > 0 || !self.current().quantum.begins_batch()) && open.contains(rail);
         if goes_on && let Ok(need) = self.current().takes(rail, candidate, in_flight[rail], room) {
             return Ok(need);
         }
@@ -164,7 +165,7 @@ impl Subflows {
         if rail != self.current {
             // What the driver sends on the other rail is another batch, and what a controller counts has no gaps.
             let before = self.current_mut();
-            before.turn.end_train();
+            before.quantum.end_batch();
             before.cc.end_chunk();
             self.has_moved = true;
         }
@@ -272,9 +273,9 @@ impl Subflows {
         self.longest(Rtt::overdue)
     }
 
-    /// See [`Rtt::longest_patience`].
-    pub(super) fn longest_patience(&self) -> Duration {
-        self.longest(Rtt::longest_patience)
+    /// See [`Rtt::longest_wait`].
+    pub(super) fn longest_wait(&self) -> Duration {
+        self.longest(Rtt::longest_wait)
     }
 
     #[inline(always)] // the time-out is asked for with each segment
@@ -299,7 +300,7 @@ impl Subflows {
     }
 
     /// The next segment begins another batch.
-    pub(super) fn end_train(&mut self) {
-        self.current_mut().turn.end_train();
+    pub(super) fn end_batch(&mut self) {
+        self.current_mut().quantum.end_batch();
     }
 }

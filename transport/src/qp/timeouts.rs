@@ -86,13 +86,13 @@ impl Outgoing {
             self.deadline = None;
             return Timeout::None;
         }
-        let patience = (2 * longest).min(self.subflows.longest_patience()).max(self.rto());
-        if now < self.waits_since + patience {
-            self.deadline = Some(self.waits_since + patience);
+        let wait = (2 * longest).min(self.subflows.longest_wait()).max(self.rto());
+        if now < self.waits_since + wait {
+            self.deadline = Some(self.waits_since + wait);
             return Timeout::None;
         }
         // What was waited for, not what has passed: while the driver does not run, nobody listens.
-        self.waited += patience;
+        self.waited += wait;
         self.timeouts = self.timeouts.saturating_add(1);
         if self.waited >= retry_timeout {
             return Timeout::GiveUp;

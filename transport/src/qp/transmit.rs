@@ -7,17 +7,17 @@ use braid_wire::{Control, ControlKind, DataHeader, Opcode, PathId, Psn, Stream, 
 use super::ahead::{Ahead, Choice};
 use super::direct::Placement;
 use super::incoming::Incoming;
+use super::quantum::OpenBatch;
 use super::room::{Allowance, Block, Need, Room};
 use super::segment::Segment;
 use super::send_queue::{Limits, Next};
-use super::train::OpenTrain;
 use super::{Link, QpState, QueuePair};
 use crate::{Access, QpSlot, Remote, Transmit, TransmitBody};
 
 /// What it came to.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// A packet, for [`QueuePair::describe`]; `yields`: the train it belongs to is full, another queue pair may have
+    /// A packet, for [`QueuePair::describe`]; `yields`: the batch it belongs to is full, another queue pair may have
     /// its turn.
     Packet { packet: Packet, yields: bool },
     /// Nothing until something happens to this queue pair.
@@ -48,7 +48,7 @@ pub(crate) struct Departure {
     /// It asks for an acknowledgement.
     asks: bool,
     path: PathId,
-    train_start: bool,
+    batch_start: bool,
     placement: Placement,
 }
 
@@ -58,8 +58,8 @@ pub(crate) struct Budget<'a> {
     pub(crate) left: Allowance<'a>,
     /// Others wait for it.
     pub(crate) is_shared: bool,
-    /// The train that it may join, and then the one that it has joined or begun.
-    pub(crate) train: &'a mut OpenTrain,
+    /// The batch that it may join, and then the one that it has joined or begun.
+    pub(crate) batch: &'a mut OpenBatch,
 }
 
 impl QueuePair {
@@ -108,11 +108,11 @@ impl QueuePair {
         outcome
     }
 
-    /// The streams take turns train by train. Returns whether this one's train is full.
+    /// The streams take turns batch by batch. Returns whether this one's batch is full.
     fn sent_on(&mut self, now: Time, stream: Stream) -> bool {
         let Some(link) = self.link.as_mut() else { return false };
         link.all_incoming_mut().for_each(|incoming| incoming.on_reply(now));
-        let yields = link.outgoing(stream).is_some_and(|outgoing| outgoing.turn_has_ended());
+        let yields = link.outgoing(stream).is_some_and(|outgoing| outgoing.quantum_has_ended());
         link.turn = if yields { other(stream) } else { stream };
         yields
     }
@@ -137,7 +137,7 @@ impl QueuePair {
     ) -> Result<Departure, Block> {
         let Choice { next, lost, .. } = self.choose(now, stream, budget.left, rails)?;
         let Some(link) = self.link.as_mut() else { return Err(Block::Nothing) };
-        let limit = link.trains;
+        let limit = link.batches;
         let Some(outgoing) = link.outgoing(stream) else { return Err(Block::Nothing) };
         if lost.is_none() && outgoing.withholds_next() {
             self.withhold(now, stream, next);
@@ -146,8 +146,8 @@ impl QueuePair {
         let psn = lost.unwrap_or(outgoing.window.next());
         let released = lost.is_some() && lost == outgoing.window.withheld();
         let again = lost.is_some() && !released;
-        let (path, train_start) =
-            outgoing.take_path(now, psn, next.len, rails, limit, budget.train);
+        let (path, batch_start) =
+            outgoing.take_path(now, psn, next.len, rails, limit, budget.batch);
         rails.on_sent(path, again);
         outgoing.pace(now, next.len, again, limit.segments());
         let writes = || self.sq.writes(next);
@@ -161,7 +161,7 @@ impl QueuePair {
         self.counters.bytes_sent += u64::from(next.len);
         budget.left.spent = Need::new(path.rail(), Segment::wire_len(next.len));
         let asks = self.is_last(now, stream, budget, rails) || asks || released;
-        Ok(Departure { stream, next, psn, again, asks, path, train_start, placement })
+        Ok(Departure { stream, next, psn, again, asks, path, batch_start, placement })
     }
 
     /// A new segment has this PSN.
@@ -198,7 +198,7 @@ impl QueuePair {
         let Some(outgoing) = outgoing else { return true };
         let is_last = match following {
             // The others have their turns first.
-            Ok(_) => budget.is_shared && outgoing.turn_has_ended(),
+            Ok(_) => budget.is_shared && outgoing.quantum_has_ended(),
             Err(Block::Rate) => outgoing.is_held_for_long(now),
             Err(Block::Nothing | Block::Peer | Block::Window | Block::Budget(_)) => true,
         };
@@ -242,7 +242,7 @@ impl QueuePair {
         let candidate = self.candidate(now, stream);
         let link = self.link.as_mut().ok_or(Block::Nothing)?;
         let Remote { window, segments, .. } = link.remote;
-        let room = Room { window, segments, budget, train: link.trains.train() };
+        let room = Room { window, segments, budget, batch: link.batches.batch() };
         let outgoing = link.outgoing(stream).ok_or(Block::Nothing)?;
         let choice = candidate.ok_or(Block::Nothing).and_then(|(next, lost)| {
             let needs = outgoing.may_send(now, next.len, lost, &room, rails)?;
@@ -311,7 +311,7 @@ impl QueuePair {
     }
 
     fn describe_segment(&self, now: Time, slot: QpSlot, departure: &Departure) -> Option<Transmit> {
-        let Departure { stream, next, path, train_start, placement, .. } = *departure;
+        let Departure { stream, next, path, batch_start, placement, .. } = *departure;
         let link = self.link.as_ref()?;
         let mut header = blank(link, now, departure);
         let (gather, access) = match stream {
@@ -329,7 +329,7 @@ impl QueuePair {
             pd: self.config.pd,
             access,
             path,
-            train_start,
+            batch_start,
             crc: link.remote.crc,
             oversize: next.len > link.path_mtu,
             placement,

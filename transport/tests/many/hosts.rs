@@ -34,7 +34,7 @@ impl Default for Settings {
         Settings {
             qps: 1,
             qp: QpConfig::default(),
-            endpoint: EndpointConfig { train_segments: 15, ..EndpointConfig::default() },
+            endpoint: EndpointConfig { batch_segments: 15, ..EndpointConfig::default() },
             bytes_per_us: 10_000,
             delay: Duration::from_micros(5),
         }

@@ -11,7 +11,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn world(qps: usize, peer_receive_buffer: u64, bytes_per_us: u64) -> World {
     let endpoint =
-        EndpointConfig { train_segments: 15, peer_receive_buffer, ..EndpointConfig::default() };
+        EndpointConfig { batch_segments: 15, peer_receive_buffer, ..EndpointConfig::default() };
     World::new(Settings { qps, endpoint, bytes_per_us, ..Settings::default() })
 }
 
@@ -87,9 +87,10 @@ fn queue_pairs_that_are_cut_off_do_not_hold_up_the_others() {
     }
 }
 
-/// How many trains 300 queue pairs send that have one message of one segment each: as many as there are changes of the path.
-fn trains_of_single_segments(joint_trains: bool) -> usize {
-    let endpoint = EndpointConfig { train_segments: 15, joint_trains, ..EndpointConfig::default() };
+/// How many batches 300 queue pairs send that have one message of one segment each: as many as there are changes of the path.
+fn batches_of_single_segments(joint_batches: bool) -> usize {
+    let endpoint =
+        EndpointConfig { batch_segments: 15, joint_batches, ..EndpointConfig::default() };
     let mut world = World::new(Settings { qps: 300, endpoint, ..Settings::default() });
     let write = SendOp::Write { remote: world.memory.remote(), imm: None };
     (0..300).for_each(|qp| world.post(qp, write, LEN));
@@ -97,7 +98,7 @@ fn trains_of_single_segments(joint_trains: bool) -> usize {
         .drain(0)
         .iter()
         .map(|body| match body {
-            TransmitBody::Segment { path, train_start: true, .. } => *path,
+            TransmitBody::Segment { path, batch_start: true, .. } => *path,
             other => panic!("not the beginning of what a queue pair sends: {other:?}"),
         })
         .collect();
@@ -106,7 +107,7 @@ fn trains_of_single_segments(joint_trains: bool) -> usize {
 }
 
 #[test]
-fn queue_pairs_with_little_to_send_share_trains() {
-    assert_eq!(trains_of_single_segments(true), 300 / 15);
-    assert_eq!(trains_of_single_segments(false), 300);
+fn queue_pairs_with_little_to_send_share_batches() {
+    assert_eq!(batches_of_single_segments(true), 300 / 15);
+    assert_eq!(batches_of_single_segments(false), 300);
 }

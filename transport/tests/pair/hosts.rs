@@ -62,8 +62,8 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    pub(crate) fn new(config: QpConfig, train_segments: u32) -> Self {
-        let endpoint = EndpointConfig { train_segments, ..EndpointConfig::default() };
+    pub(crate) fn new(config: QpConfig, batch_segments: u32) -> Self {
+        let endpoint = EndpointConfig { batch_segments, ..EndpointConfig::default() };
         Pair::with(config, endpoint)
     }
 

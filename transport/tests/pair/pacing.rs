@@ -13,12 +13,12 @@ const MS: Duration = Duration::from_millis(1);
 /// Of a full segment on the wire.
 const BITS: u64 = 8 * (MTU as u64 + DATA_HEADER_LEN as u64);
 
-fn paced(cc: CcConfig, train_segments: u32) -> Pair {
-    Pair::new(QpConfig { cc, ask_every: 1, ..QpConfig::default() }, train_segments)
+fn paced(cc: CcConfig, batch_segments: u32) -> Pair {
+    Pair::new(QpConfig { cc, ask_every: 1, ..QpConfig::default() }, batch_segments)
 }
 
-fn at_rate(bits_per_second: u64, train_segments: u32) -> Pair {
-    paced(CcConfig::new(FixedRate { bits_per_second, window: 1 << 30 }), train_segments)
+fn at_rate(bits_per_second: u64, batch_segments: u32) -> Pair {
+    paced(CcConfig::new(FixedRate { bits_per_second, window: 1 << 30 }), batch_segments)
 }
 
 /// Lets `count` segments leave, with when each does.
@@ -69,7 +69,7 @@ fn nothing_is_gained_by_idling_and_nothing_lost_by_posting_late() {
 }
 
 #[test]
-fn trains_leave_whole() {
+fn batches_leave_whole() {
     let mut pair = at_rate(GBIT, 4);
     pair.write(10);
     let start = pair.now;

@@ -26,8 +26,8 @@ pub(crate) struct Link {
     pub(crate) remote: Remote,
     /// `None` once it was released.
     pub(crate) slot: Option<QpSlot>,
-    /// The path and the length of the train under way: of requests, of responses.
-    trains: [(PathId, u32); 2],
+    /// The path and the length of the batch under way: of requests, of responses.
+    batches: [(PathId, u32); 2],
     /// In SQD with nothing under way: no new request may leave.
     pub(crate) quiet: bool,
     /// What has arrived, to tell whether acks say so.
@@ -49,7 +49,7 @@ pub(crate) struct Host {
     replies: Vec<(Control, Egress)>,
     /// Which NIC queue pairs it has made; the peer's queue pair is to hear of it.
     epochs: Vec<(QpId, NicEpoch)>,
-    train_segments: u32,
+    batch_segments: u32,
     peer_receive_buffer: u64,
     /// Some segments leave late.
     withholds: bool,
@@ -66,7 +66,7 @@ impl Link {
             pd,
             remote,
             slot: Some(slot),
-            trains: Default::default(),
+            batches: Default::default(),
             quiet: false,
             arrivals: Arrivals::default(),
             questions: Questions::default(),
@@ -94,7 +94,7 @@ impl Host {
             disconnects,
             replies: Vec::new(),
             epochs: Vec::new(),
-            train_segments: config.train_segments,
+            batch_segments: config.batch_segments,
             peer_receive_buffer: config.peer_receive_buffer,
             withholds: config.withholding_key.is_some(),
             direct: config.direct.map_or(0, |direct| direct.long),
@@ -349,12 +349,12 @@ impl Host {
         let index = self.links.iter().position(|link| link.slot == Some(slot)).expect("a link");
         match transmit.body {
             TransmitBody::Segment {
-                header, gather, pd, access, path, train_start, crc, ..
+                header, gather, pd, access, path, batch_start, crc, ..
             } => {
                 self.last_traffic = now;
                 let link = &mut self.links[index];
-                let train = &mut link.trains[usize::from(header.opcode.is_response())];
-                follow(train, path, train_start, self.train_segments);
+                let batch = &mut link.batches[usize::from(header.opcode.is_response())];
+                follow(batch, path, batch_start, self.batch_segments);
                 link.check_header(&header, access, self.direct);
                 link.questions.ask(&header, link.remote.max_rd_atomic);
                 assert_eq!((pd, crc), (self.links[index].pd, self.links[index].remote.crc));
@@ -440,12 +440,12 @@ impl Link {
     }
 }
 
-/// A path is picked per train, and a train is no longer than the datapath's.
-fn follow(train: &mut (PathId, u32), path: PathId, starts: bool, most: u32) {
-    let (current, length) = *train;
-    assert!(starts || path == current, "a train changes its path");
-    *train = (path, if starts { 1 } else { length + 1 });
-    assert!(train.1 <= most, "a train of {} segments", train.1);
+/// A path is picked per batch, and a batch is no longer than the datapath's.
+fn follow(batch: &mut (PathId, u32), path: PathId, starts: bool, most: u32) {
+    let (current, length) = *batch;
+    assert!(starts || path == current, "a batch changes its path");
+    *batch = (path, if starts { 1 } else { length + 1 });
+    assert!(batch.1 <= most, "a batch of {} segments", batch.1);
 }
 
 /// The shortest time that a turn of a host takes; time has to pass, or nothing ends.

@@ -189,8 +189,8 @@ fn dead(rng: &mut Pcg64Mcg) -> Dead {
 fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
     EndpointConfig {
         search_path_mtu: false,
-        train_segments: pick(rng, &[1, 1, 2, 4, 16]),
-        train_bytes: pick(rng, &[u64::MAX, 3 * u64::from(mtu) + 200, 10_000, 1]),
+        batch_segments: pick(rng, &[1, 1, 2, 4, 16]),
+        batch_bytes: pick(rng, &[u64::MAX, 3 * u64::from(mtu) + 200, 10_000, 1]),
         peer_receive_buffer: match rng.random_range(0..3) {
             0 => u64::from(mtu) * rng.random_range(1..=16),
             _ => u64::MAX,
@@ -200,7 +200,7 @@ fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
         peer_timeout: Duration::from_secs(30),
         direct: None,
         withholding_key: None,
-        joint_trains: mtu.is_multiple_of(2),
+        joint_batches: mtu.is_multiple_of(2),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use crate::link::{Link, LinkCaps, Sent, Slice, Train, Via};
+use crate::link::{Batch, Link, LinkCaps, Sent, Slice, Via};
 
 /// Most slices of one batch: what `sendmsg` takes (`UIO_MAXIOV`), less those of one packet.
 const MAX_SLICES: usize = 1024 - 2 * MAX_PIECES;
@@ -26,7 +26,7 @@ pub(super) struct Shape {
 /// Invariants: `staging` never grows beyond the capacity it was made with, so what points into it
 /// stays valid; every entry of `slices` lies in `staging` or in registered memory, and can be read until the batch is
 /// sent or cleared.
-pub(super) struct Batch {
+pub(super) struct BatchBuilder {
     to: SocketAddr,
     via: Via,
     segment_len: usize,
@@ -42,18 +42,18 @@ pub(super) struct Batch {
 
 // SAFETY: the pointers in `slices` are to memory that any thread may read: the staging buffer,
 // which moves along, and registered memory, which deregistration protects (`Queue::forget_memory`).
-unsafe impl Send for Batch {}
+unsafe impl Send for BatchBuilder {}
 
-impl Batch {
+impl BatchBuilder {
     pub(super) fn new(caps: LinkCaps) -> Self {
-        Batch {
+        BatchBuilder {
             to: SocketAddr::from(([0, 0, 0, 0], 0)),
             via: Via::Port,
             segment_len: 0,
             segments: 0,
             bytes: 0,
             ended: false,
-            staging: Vec::with_capacity(caps.train_bytes),
+            staging: Vec::with_capacity(caps.batch_bytes),
             slices: Vec::with_capacity(64),
             refers: false,
         }
@@ -89,8 +89,8 @@ impl Batch {
                 && packet.to == self.to
                 && packet.via == self.via
                 && packet.len <= self.segment_len
-                && self.segments < caps.train_segments
-                && self.bytes + packet.len <= caps.train_bytes
+                && self.segments < caps.batch_segments
+                && self.bytes + packet.len <= caps.batch_bytes
                 && self.slices.len() <= MAX_SLICES)
     }
 
@@ -139,7 +139,7 @@ impl Batch {
     }
 
     pub(super) fn send(&self, link: &mut dyn Link) -> io::Result<Sent> {
-        link.send(&Train {
+        link.send(&Batch {
             to: self.to,
             via: self.via,
             segment_len: self.segment_len,

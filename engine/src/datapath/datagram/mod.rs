@@ -80,8 +80,8 @@ impl Datapath for DatagramDatapath {
     fn caps(&self) -> Caps {
         let caps = self.link.caps();
         Caps {
-            batch_segments: caps.train_segments as u32,
-            batch_bytes: caps.train_bytes as u64,
+            batch_segments: caps.batch_segments as u32,
+            batch_bytes: caps.batch_bytes as u64,
             joint_batches: true,
             segment: SEGMENT,
             receive_buffer: u32::try_from(caps.receive_buffer).unwrap_or(u32::MAX),

@@ -2,7 +2,7 @@
 
 use braid_wire::{Crc, DataHeader, PART_HEADER_LEN, PART_LEN, Part};
 
-use super::batch::{Batch, MAX_PIECES, Shape};
+use super::batch::{BatchBuilder, MAX_PIECES, Shape};
 use super::queue::Queue;
 use crate::datapath::{Readable, Segment};
 
@@ -42,7 +42,7 @@ pub(super) fn pack_in_parts(queue: &mut Queue, segment: &Segment<'_>, serial: u3
     let count = whole.len().div_ceil(PART_LEN) as u8;
     for (index, bytes) in (0..).zip(whole.chunks(PART_LEN)) {
         let len = PART_HEADER_LEN + bytes.len();
-        let batch: &mut Batch = queue.data(Shape { to: *to, via: *via, len });
+        let batch: &mut BatchBuilder = queue.data(Shape { to: *to, via: *via, len });
         batch.stage(|out| {
             Part { qp, token, serial, index, count }.encode(out);
             out.extend_from_slice(bytes);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::batch::{Batch, Shape};
+use super::batch::{BatchBuilder, Shape};
 use crate::counters::WorkerCounters;
 use crate::link::{Link, LinkCaps, Sent, Via};
 
@@ -17,14 +17,14 @@ const MAX_WAITING: usize = 64;
 /// system call costs.)
 pub(super) struct Queue {
     caps: LinkCaps,
-    data: Box<Batch>,
+    data: Box<BatchBuilder>,
     /// Acknowledgements, control and set-up packets.
-    others: Box<Batch>,
+    others: Box<BatchBuilder>,
     /// Complete batches, oldest first. More than a few only while the link is full.
-    waiting: VecDeque<Box<Batch>>,
+    waiting: VecDeque<Box<BatchBuilder>>,
     // In boxes, because they go round all the time.
     #[allow(clippy::vec_box)]
-    spare: Vec<Box<Batch>>,
+    spare: Vec<Box<BatchBuilder>>,
     counters: Arc<WorkerCounters>,
 }
 
@@ -32,8 +32,8 @@ impl Queue {
     pub(super) fn new(caps: LinkCaps, counters: Arc<WorkerCounters>) -> Self {
         Queue {
             caps,
-            data: Box::new(Batch::new(caps)),
-            others: Box::new(Batch::new(caps)),
+            data: Box::new(BatchBuilder::new(caps)),
+            others: Box::new(BatchBuilder::new(caps)),
             waiting: VecDeque::new(),
             spare: Vec::new(),
             counters,
@@ -41,7 +41,7 @@ impl Queue {
     }
 
     /// A batch that takes this data packet, begun with it.
-    pub(super) fn data(&mut self, packet: Shape) -> &mut Batch {
+    pub(super) fn data(&mut self, packet: Shape) -> &mut BatchBuilder {
         if !self.data.takes(packet, self.caps) {
             self.seal_data();
         }
@@ -102,7 +102,7 @@ impl Queue {
         while let Some(batch) = self.waiting.front() {
             match batch.send(link) {
                 Ok(Sent::Gone) => {
-                    self.counters.trains_sent.add(1);
+                    self.counters.batches_sent.add(1);
                     self.counters.datagrams_sent.add(batch.segments() as u64);
                 }
                 Ok(Sent::Full) => {
@@ -143,11 +143,11 @@ impl Queue {
         self.waiting.push_back(std::mem::replace(&mut self.others, fresh));
     }
 
-    fn fresh(&mut self) -> Box<Batch> {
-        self.spare.pop().unwrap_or_else(|| Box::new(Batch::new(self.caps)))
+    fn fresh(&mut self) -> Box<BatchBuilder> {
+        self.spare.pop().unwrap_or_else(|| Box::new(BatchBuilder::new(self.caps)))
     }
 
-    fn recycle(&mut self, mut batch: Box<Batch>) {
+    fn recycle(&mut self, mut batch: Box<BatchBuilder>) {
         batch.clear();
         if self.spare.len() < 8 {
             self.spare.push(batch);
@@ -163,8 +163,8 @@ mod tests {
 
     fn queue() -> Queue {
         let caps = LinkCaps {
-            train_segments: 64,
-            train_bytes: 65_507,
+            batch_segments: 64,
+            batch_bytes: 65_507,
             receive_buffer: 1 << 20,
             has_hops: true,
         };

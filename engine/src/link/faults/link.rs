@@ -13,7 +13,7 @@ use rand_pcg::Pcg64;
 use super::fate::{Fate, corrupt};
 use super::{Faults, FaultsError};
 use crate::link::udp::cut::Cutter;
-use crate::link::{Link, LinkCaps, LinkLosses, Reach, Received, Sent, Slice, Train, Via};
+use crate::link::{Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent, Slice, Via};
 
 /// Bytes held back at once; with more the link is full. Only a long delay gets there.
 const MAX_HELD: usize = 256 << 20;
@@ -42,13 +42,13 @@ pub(crate) struct FaultyLink {
     /// How many have been held; keeps those that are due together in order.
     holds: u64,
     pub(super) counters: FaultCounters,
-    /// The fates of the train in hand.
+    /// The fates of the batch in hand.
     fates: Vec<Fate>,
-    /// Buffers of released trains, for the next ones.
+    /// Buffers of released batches, for the next ones.
     spare: Vec<Vec<u8>>,
 }
 
-/// A train that is sent when it is due.
+/// A batch that is sent when it is due.
 struct Held {
     due: Instant,
     order: u64,
@@ -118,11 +118,11 @@ impl FaultyLink {
             }
             let Held { to, via, segment_len, .. } = *held;
             let slices = [Slice::new(&held.bytes)];
-            let sent = self.inner.send(&Train { to, via, segment_len, slices: &slices });
+            let sent = self.inner.send(&Batch { to, via, segment_len, slices: &slices });
             if matches!(sent, Ok(Sent::Full)) {
                 return Ok(false);
             }
-            // A train that cannot be sent goes too: it would block the others for ever.
+            // A batch that cannot be sent goes too: it would block the others for ever.
             if let Some(Reverse(held)) = self.held.pop() {
                 self.held_bytes -= held.bytes.len();
                 self.recycle(held.bytes);
@@ -132,22 +132,22 @@ impl FaultyLink {
         Ok(true)
     }
 
-    /// Whether the train in hand passes as it is; draws the fates of its datagrams.
-    fn draw_fates(&mut self, train: &Train<'_>) -> bool {
-        let bytes = train.slices.iter().map(|slice| slice.len()).sum::<usize>();
+    /// Whether the batch in hand passes as it is; draws the fates of its datagrams.
+    fn draw_fates(&mut self, batch: &Batch<'_>) -> bool {
+        let bytes = batch.slices.iter().map(|slice| slice.len()).sum::<usize>();
         self.fates.clear();
-        for _ in 0..bytes.div_ceil(train.segment_len.max(1)) {
+        for _ in 0..bytes.div_ceil(batch.segment_len.max(1)) {
             self.fates.push(Fate::draw(&mut self.rng, &self.faults));
         }
         self.fates.iter().all(Fate::is_none)
     }
 
-    /// Holds back all that is left of a train, each part until it is due: what is neither lost nor
-    /// late stays one train.
-    fn spoil(&mut self, train: &Train<'_>) {
+    /// Holds back all that is left of a batch, each part until it is due: what is neither lost nor
+    /// late stays one batch.
+    fn spoil(&mut self, batch: &Batch<'_>) {
         let due = Instant::now() + self.faults.delay;
         let mut rest = self.buffer();
-        let mut cutter = Cutter::new(train);
+        let mut cutter = Cutter::new(batch);
         for index in 0..self.fates.len() {
             let fate = self.fates[index];
             let start = rest.len();
@@ -165,30 +165,30 @@ impl FaultyLink {
             }
             if let Some(wait) = fate.again {
                 self.counters.duplicated += 1;
-                self.hold_copy(due + wait, train, &rest[start..]);
+                self.hold_copy(due + wait, batch, &rest[start..]);
             }
             if let Some(wait) = fate.late {
                 self.counters.reordered += 1;
-                self.hold_copy(due + wait, train, &rest[start..]);
+                self.hold_copy(due + wait, batch, &rest[start..]);
                 rest.truncate(start);
             }
         }
-        self.hold(due, train, rest);
+        self.hold(due, batch, rest);
     }
 
-    fn hold_copy(&mut self, due: Instant, train: &Train<'_>, datagram: &[u8]) {
+    fn hold_copy(&mut self, due: Instant, batch: &Batch<'_>, datagram: &[u8]) {
         let mut bytes = self.buffer();
         bytes.extend_from_slice(datagram);
-        self.hold(due, train, bytes);
+        self.hold(due, batch, bytes);
     }
 
-    fn hold(&mut self, due: Instant, train: &Train<'_>, bytes: Vec<u8>) {
+    fn hold(&mut self, due: Instant, batch: &Batch<'_>, bytes: Vec<u8>) {
         if bytes.is_empty() {
             self.recycle(bytes);
             return;
         }
         self.held_bytes += bytes.len();
-        let Train { to, via, segment_len, .. } = *train;
+        let Batch { to, via, segment_len, .. } = *batch;
         let order = self.holds;
         self.holds += 1;
         self.held.push(Reverse(Held { due, order, to, via, segment_len, bytes }));
@@ -233,20 +233,20 @@ impl Link for FaultyLink {
         self.inner.open_paths(count)
     }
 
-    fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+    fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
         if !self.release()? || self.held_bytes >= MAX_HELD {
             return Ok(Sent::Full);
         }
         let before = self.rng.clone();
-        if self.draw_fates(train) && self.faults.delay.is_zero() {
-            let sent = self.inner.send(train)?;
+        if self.draw_fates(batch) && self.faults.delay.is_zero() {
+            let sent = self.inner.send(batch)?;
             if sent == Sent::Full {
                 // It will come again, and meet the same fate.
                 self.rng = before;
             }
             return Ok(sent);
         }
-        self.spoil(train);
+        self.spoil(batch);
         self.release()?;
         Ok(Sent::Gone)
     }

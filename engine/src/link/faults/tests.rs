@@ -10,9 +10,9 @@ use braid_wire::PathId;
 use super::fate::FLIPS;
 use super::link::FaultCounters;
 use super::*;
-use crate::link::{Link, LinkCaps, LinkLosses, Received, Sent, Slice, Train, Via};
+use crate::link::{Batch, Link, LinkCaps, LinkLosses, Received, Sent, Slice, Via};
 
-/// Writes down each train that is sent: where to, from where, and its datagrams.
+/// Writes down each batch that is sent: where to, from where, and its datagrams.
 #[derive(Clone, Default)]
 struct Recorder {
     sent: Arc<Mutex<Vec<Vec<Vec<u8>>>>>,
@@ -29,8 +29,8 @@ impl Link for Recorder {
 
     fn caps(&self) -> LinkCaps {
         LinkCaps {
-            train_segments: 16,
-            train_bytes: 65_507,
+            batch_segments: 16,
+            batch_bytes: 65_507,
             receive_buffer: 1 << 20,
             has_hops: false,
         }
@@ -44,14 +44,14 @@ impl Link for Recorder {
     fn open_paths(&mut self, _count: usize) -> io::Result<()> {
         Ok(())
     }
-    fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
+    fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
         if *self.full.lock().unwrap() {
             return Ok(Sent::Full);
         }
-        assert_eq!((train.to, train.via), (TO, Via::Path(PathId::new(3))));
+        assert_eq!((batch.to, batch.via), (TO, Via::Path(PathId::new(3))));
         let mut bytes = Vec::new();
-        train.slices.iter().for_each(|slice| slice.append_to(&mut bytes));
-        let datagrams = bytes.chunks(train.segment_len).map(<[u8]>::to_vec).collect();
+        batch.slices.iter().for_each(|slice| slice.append_to(&mut bytes));
+        let datagrams = bytes.chunks(batch.segment_len).map(<[u8]>::to_vec).collect();
         self.sent.lock().unwrap().push(datagrams);
         Ok(Sent::Gone)
     }
@@ -80,14 +80,14 @@ fn send(link: &mut FaultyLink, numbers: std::ops::Range<u32>) -> Sent {
     let (a, b) = bytes.split_at(10);
     let slices = [Slice::new(a), Slice::new(b)];
     let via = Via::Path(PathId::new(3));
-    link.send(&Train { to: TO, via, segment_len: SEGMENT, slices: &slices }).unwrap()
+    link.send(&Batch { to: TO, via, segment_len: SEGMENT, slices: &slices }).unwrap()
 }
 
-/// Sends `trains` trains of eight, waits for all that is late, and returns what was sent.
-fn run(faults: Faults, trains: u32) -> (Vec<Vec<u8>>, FaultCounters) {
+/// Sends `batches` batches of eight, waits for all that is late, and returns what was sent.
+fn run(faults: Faults, batches: u32) -> (Vec<Vec<u8>>, FaultCounters) {
     let (mut link, recorder) = link(faults);
-    for train in 0..trains {
-        assert_eq!(send(&mut link, train * 8..train * 8 + 8), Sent::Gone);
+    for batch in 0..batches {
+        assert_eq!(send(&mut link, batch * 8..batch * 8 + 8), Sent::Gone);
     }
     drain(&mut link);
     let sent = recorder.sent.lock().unwrap().concat();

@@ -1,10 +1,10 @@
-//! Cuts a train into its datagrams.
+//! Cuts a batch into its datagrams.
 
-use crate::link::{Slice, Train};
+use crate::link::{Batch, Slice};
 
-/// Walks through the datagrams of a train.
+/// Walks through the datagrams of a batch.
 pub(crate) struct Cutter<'a> {
-    train: &'a Train<'a>,
+    batch: &'a Batch<'a>,
     /// The slice that the next datagram begins in, and where in it.
     slice: usize,
     offset: usize,
@@ -12,23 +12,23 @@ pub(crate) struct Cutter<'a> {
 
 impl<'a> Cutter<'a> {
     /// Starts at the first datagram.
-    pub(crate) fn new(train: &'a Train<'a>) -> Self {
-        Cutter { train, slice: 0, offset: 0 }
+    pub(crate) fn new(batch: &'a Batch<'a>) -> Self {
+        Cutter { batch, slice: 0, offset: 0 }
     }
 
-    /// Shows the next datagram's slices, as they lie. Returns its bytes; 0: the train is at its end.
+    /// Shows the next datagram's slices, as they lie. Returns its bytes; 0: the batch is at its end.
     pub(crate) fn next_datagram(&mut self, mut sink: impl FnMut(Slice<'a>)) -> usize {
         let mut len = 0;
-        while let Some(more) = self.take(self.train.segment_len - len) {
+        while let Some(more) = self.take(self.batch.segment_len - len) {
             sink(more);
             len += more.len();
         }
         len
     }
 
-    /// Up to `len` bytes that lie together; `None`: `len` is 0 or the train is at its end.
+    /// Up to `len` bytes that lie together; `None`: `len` is 0 or the batch is at its end.
     fn take(&mut self, len: usize) -> Option<Slice<'a>> {
-        while let Some(slice) = self.train.slices.get(self.slice) {
+        while let Some(slice) = self.batch.slices.get(self.slice) {
             let rest = slice.part(self.offset..slice.len());
             if len > 0 && !rest.is_empty() {
                 let taken = rest.part(0..len.min(rest.len()));
@@ -57,8 +57,8 @@ mod tests {
     fn cut(slices: &[&[u8]], segment_len: usize) -> Vec<Vec<u8>> {
         let slices: Vec<Slice<'_>> = slices.iter().map(|s| Slice::new(s)).collect();
         let to = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        let train = Train { to, via: Via::Port, segment_len, slices: &slices };
-        let (mut cutter, mut datagrams) = (Cutter::new(&train), Vec::new());
+        let batch = Batch { to, via: Via::Port, segment_len, slices: &slices };
+        let (mut cutter, mut datagrams) = (Cutter::new(&batch), Vec::new());
         loop {
             let mut datagram = Vec::new();
             if cutter.next_datagram(|slice| slice.append_to(&mut datagram)) == 0 {

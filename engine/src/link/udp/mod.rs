@@ -1,6 +1,6 @@
 //! The real link: plain UDP sockets, one to receive and one per path to send from.
 //!
-//! A train is one `sendmsg` with `UDP_SEGMENT` (GSO); what the kernel merges on the way in (GRO)
+//! A batch is one `sendmsg` with `UDP_SEGMENT` (GSO); what the kernel merges on the way in (GRO)
 //! comes out of one `recvmsg`. Measured, everything that goes packet by packet is seven to ten
 //! times slower than that.
 
@@ -24,18 +24,18 @@ use self::paths::PathSockets;
 pub(crate) use self::reach::Reach;
 use self::send::{Refusal, send_each, send_once};
 pub(crate) use self::socket::{open_path, set as set_option};
-use super::{Link, LinkCaps, LinkLosses, Received, Sent, Train, Via};
+use super::{Batch, Link, LinkCaps, LinkLosses, Received, Sent, Via};
 
 /// Most segments of one GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024 and take 128
-/// since; 64 it stays, because a virtual machine hands its trains whole to the host, and a host
+/// since; 64 it stays, because a virtual machine hands its batches whole to the host, and a host
 /// that knows 64 drops longer ones without a word (`virtio_net_hdr_to_skb`).
 const MAX_SEGMENTS: usize = 64;
 /// Most bytes of one GSO call over IPv4: what an IP packet leaves after its headers. (IPv6 takes
 /// 20 more, but the link may be both.)
-const MAX_TRAIN: usize = 65_535 - 20 - 8;
+const MAX_BATCH: usize = 65_535 - 20 - 8;
 /// What one receive call takes: the largest UDP payload there is (65,527) and then some.
 const BOUNCE: usize = 1 << 16;
-/// Most slices of one train (`UIO_MAXIOV`).
+/// Most slices of one batch (`UIO_MAXIOV`).
 const MAX_SLICES: usize = 1024;
 
 /// Events of a [`UdpLink`] that its user does not see as errors.
@@ -43,7 +43,7 @@ const MAX_SLICES: usize = 1024;
 pub(crate) struct UdpCounters {
     /// Sends that found no way: no route, no neighbour, a firewall, a closed port.
     pub(crate) unreachable: u64,
-    /// Datagrams lost because the socket filled up in the middle of a train; only where the
+    /// Datagrams lost because the socket filled up in the middle of a batch; only where the
     /// kernel refuses GSO.
     pub(crate) cut_short: u64,
     /// Received batches dropped because they, or the notes about them, were longer than expected.
@@ -85,8 +85,8 @@ impl UdpLink {
         let receiver = socket::open_receiver(canonical(addr), receive_buffer)?;
         let local = socket::local_addr(&receiver)?;
         let caps = LinkCaps {
-            train_segments: if socket::knows_gso(&receiver) { MAX_SEGMENTS } else { 1 },
-            train_bytes: MAX_TRAIN,
+            batch_segments: if socket::knows_gso(&receiver) { MAX_SEGMENTS } else { 1 },
+            batch_bytes: MAX_BATCH,
             // The kernel grants twice the bytes asked for, to account for its own overhead.
             receive_buffer: receiver.recv_buffer_size()? / 2,
             has_hops: true,
@@ -103,19 +103,19 @@ impl UdpLink {
         })
     }
 
-    /// Sends a train, or some of it: `send` gets its socket, and the address unless the socket is connected there.
+    /// Sends a batch, or some of it: `send` gets its socket, and the address unless the socket is connected there.
     fn send_by<T>(
         &mut self,
-        train: &Train<'_>,
+        batch: &Batch<'_>,
         send: impl Fn(RawFd, Option<&SockAddr>) -> io::Result<T>,
     ) -> io::Result<T> {
         let local = self.local;
-        let address = || address(local, train.to);
-        let Via::Path(path) = train.via else {
+        let address = || address(local, batch.to);
+        let Via::Path(path) = batch.via else {
             return send(self.receiver.as_raw_fd(), Some(&address()?));
         };
         let socket = self.paths.get(path)?;
-        let to = socket.aim(train.to, address)?;
+        let to = socket.aim(batch.to, address)?;
         match send(socket.socket().as_raw_fd(), to.as_ref()) {
             // A connected socket is bound to one local address, and fails for what was sent before. A new one
             // starts from nothing.
@@ -129,27 +129,27 @@ impl UdpLink {
 
     /// Refuses what no kernel would take, so that a refusal of the kernel has one meaning.
     /// Returns the number of datagrams.
-    fn check(&self, train: &Train<'_>) -> io::Result<usize> {
-        let bytes = bytes_of(train);
-        let datagrams = bytes.div_ceil(train.segment_len.max(1));
-        let fits = (1..=self.caps.train_segments).contains(&datagrams)
-            && bytes <= self.caps.train_bytes
-            && train.slices.len() <= MAX_SLICES;
-        if fits && train.segment_len > 0 {
+    fn check(&self, batch: &Batch<'_>) -> io::Result<usize> {
+        let bytes = bytes_of(batch);
+        let datagrams = bytes.div_ceil(batch.segment_len.max(1));
+        let fits = (1..=self.caps.batch_segments).contains(&datagrams)
+            && bytes <= self.caps.batch_bytes
+            && batch.slices.len() <= MAX_SLICES;
+        if fits && batch.segment_len > 0 {
             return Ok(datagrams);
         }
         Err(invalid(format!(
-            "a train of {bytes} bytes in {datagrams} datagrams and {} slices; \
+            "a batch of {bytes} bytes in {datagrams} datagrams and {} slices; \
              at most {} in {} and {MAX_SLICES}",
-            train.slices.len(),
-            self.caps.train_bytes,
-            self.caps.train_segments,
+            batch.slices.len(),
+            self.caps.batch_bytes,
+            self.caps.batch_segments,
         )))
     }
 
-    /// Sends a train without GSO.
-    fn send_singly(&mut self, train: &Train<'_>) -> io::Result<Sent> {
-        let (mut cutter, mut slices, mut ends) = (Cutter::new(train), Vec::new(), Vec::new());
+    /// Sends a batch without GSO.
+    fn send_singly(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
+        let (mut cutter, mut slices, mut ends) = (Cutter::new(batch), Vec::new(), Vec::new());
         while cutter.next_datagram(|slice| slices.push(slice)) > 0 {
             ends.push(slices.len());
         }
@@ -157,10 +157,10 @@ impl UdpLink {
         let datagrams: Vec<_> = starts.zip(&ends).map(|(from, to)| &slices[from..*to]).collect();
         let mut gone = 0;
         while gone < datagrams.len() {
-            match self.send_by(train, |fd, to| send_each(fd, to, &datagrams[gone..])) {
+            match self.send_by(batch, |fd, to| send_each(fd, to, &datagrams[gone..])) {
                 Ok(count) => gone += count,
                 Err(error) => {
-                    match self.judge(error, train)? {
+                    match self.judge(error, batch)? {
                         Sent::Full if gone == 0 => return Ok(Sent::Full),
                         // The start is gone and the caller must not send it again.
                         Sent::Full => self.counters.cut_short += 1,
@@ -174,22 +174,22 @@ impl UdpLink {
     }
 
     /// What a refused send means to the caller.
-    fn judge(&mut self, error: io::Error, train: &Train<'_>) -> io::Result<Sent> {
+    fn judge(&mut self, error: io::Error, batch: &Batch<'_>) -> io::Result<Sent> {
         match Refusal::of(&error) {
             Refusal::Full => Ok(Sent::Full),
-            Refusal::Unreachable => Ok(self.lost(&error, train.to)),
-            // Of a train that `check` has passed, this is what a blackhole route says.
+            Refusal::Unreachable => Ok(self.lost(&error, batch.to)),
+            // Of a batch that `check` has passed, this is what a blackhole route says.
             Refusal::Segmentation if error.raw_os_error() == Some(libc::EINVAL) => {
-                Ok(self.lost(&error, train.to))
+                Ok(self.lost(&error, batch.to))
             }
             Refusal::TooLarge => Err(invalid(format!(
                 "a datagram of {} bytes does not fit the MTU towards {}: at most {} do",
-                train.segment_len.min(bytes_of(train)),
-                train.to,
-                self.max_datagram(train.to)?,
+                batch.segment_len.min(bytes_of(batch)),
+                batch.to,
+                self.max_datagram(batch.to)?,
             ))),
             Refusal::Segmentation | Refusal::Other => {
-                Err(io::Error::new(error.kind(), format!("sending to {}: {error}", train.to)))
+                Err(io::Error::new(error.kind(), format!("sending to {}: {error}", batch.to)))
             }
         }
     }
@@ -231,7 +231,7 @@ impl Link for UdpLink {
         address(self.local, to)?;
         let headers = if to.is_ipv4() { 20 + 8 } else { 40 + 8 };
         let mtu = socket::route_mtu(self.local, to)?;
-        Ok(mtu.saturating_sub(headers).min(MAX_TRAIN))
+        Ok(mtu.saturating_sub(headers).min(MAX_BATCH))
     }
 
     fn reach(&self, to: SocketAddr) -> Option<Reach> {
@@ -243,25 +243,25 @@ impl Link for UdpLink {
         self.paths.open_first(count)
     }
 
-    fn send(&mut self, train: &Train<'_>) -> io::Result<Sent> {
-        let datagrams = self.check(train)?;
+    fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
+        let datagrams = self.check(batch)?;
         let alone = datagrams == 1;
-        if !alone && self.without_gso.contains(&train.to.ip()) {
-            return self.send_singly(train);
+        if !alone && self.without_gso.contains(&batch.to.ip()) {
+            return self.send_singly(batch);
         }
-        let segment = (!alone).then_some(train.segment_len as u16);
-        match self.send_by(train, |fd, to| send_once(fd, to, train.slices, segment)) {
+        let segment = (!alone).then_some(batch.segment_len as u16);
+        match self.send_by(batch, |fd, to| send_once(fd, to, batch.slices, segment)) {
             Ok(()) => Ok(Sent::Gone),
             Err(error) if !alone && Refusal::of(&error) == Refusal::Segmentation => {
                 // The same error has other causes; only if single datagrams pass was it GSO.
                 let lost = self.counters.unreachable;
-                let sent = self.send_singly(train)?;
+                let sent = self.send_singly(batch)?;
                 if sent == Sent::Gone && lost == self.counters.unreachable {
-                    self.stop_using_gso(train.to.ip(), &error);
+                    self.stop_using_gso(batch.to.ip(), &error);
                 }
                 Ok(sent)
             }
-            Err(error) => self.judge(error, train),
+            Err(error) => self.judge(error, batch),
         }
     }
 
@@ -302,8 +302,8 @@ fn address(local: SocketAddr, to: SocketAddr) -> io::Result<SockAddr> {
     }
 }
 
-fn bytes_of(train: &Train<'_>) -> usize {
-    train.slices.iter().map(|slice| slice.len()).sum()
+fn bytes_of(batch: &Batch<'_>) -> usize {
+    batch.slices.iter().map(|slice| slice.len()).sum()
 }
 
 /// IPv4 as IPv4, also where it came in IPv6's clothes.

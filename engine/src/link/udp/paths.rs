@@ -10,12 +10,12 @@ use socket2::{SockAddr, Socket};
 use super::socket;
 
 /// Sockets that stay open. With more paths than this in use the oldest are closed and opened again,
-/// which costs less than the train that it is done for; 4096 of them would not pass the limit of
+/// which costs less than the batch that it is done for; 4096 of them would not pass the limit of
 /// open files that most systems have (1024).
 const KEPT: usize = 256;
 
 /// A path's socket. It is connected to whom it sends to twice in a row: the kernel then looks up the route once and
-/// not for every train, which is some 5 % of a short message's way. Another destination can be named all the same.
+/// not for every batch, which is some 5 % of a short message's way. Another destination can be named all the same.
 pub(super) struct PathSocket {
     socket: Socket,
     connected: Option<SocketAddr>,
@@ -31,8 +31,8 @@ impl PathSocket {
         self.connected.is_some()
     }
 
-    /// Prepares for a train to `to`; `address` is the same in the form that the socket takes. Returns what the
-    /// train has to be addressed with.
+    /// Prepares for a batch to `to`; `address` is the same in the form that the socket takes. Returns what the
+    /// batch has to be addressed with.
     pub(super) fn aim(
         &mut self,
         to: SocketAddr,
@@ -43,7 +43,7 @@ impl PathSocket {
             return Ok(None);
         }
         let address = address()?;
-        // Where there is no way just now it stays unconnected: the train will say so.
+        // Where there is no way just now it stays unconnected: the batch will say so.
         if again && self.socket.connect(&address).is_ok() {
             self.connected = Some(to);
             return Ok(None);
@@ -101,7 +101,7 @@ impl PathSockets {
         Ok(())
     }
 
-    /// Closes a path's socket: the next train on it opens another.
+    /// Closes a path's socket: the next batch on it opens another.
     pub(super) fn close(&mut self, path: PathId) {
         if self.sockets.get_mut(usize::from(path.get())).is_some_and(|place| place.take().is_some())
         {

@@ -9,7 +9,7 @@ use socket2::SockAddr;
 
 use crate::link::Slice;
 
-/// Bytes of the one control message that a train needs, with the alignment that the kernel wants.
+/// Bytes of the one control message that a batch needs, with the alignment that the kernel wants.
 #[repr(C, align(8))]
 struct Control([u8; SEGMENT_SPACE]);
 

@@ -23,7 +23,7 @@ fn send(link: &mut UdpLink, to: SocketAddr, via: Via, segment_len: usize, bytes:
     // Cut so that datagrams and slices do not agree.
     let (a, b) = bytes.split_at(bytes.len() / 3);
     let slices = [Slice::new(a), Slice::new(b)];
-    link.send(&Train { to, via, segment_len, slices: &slices }).unwrap()
+    link.send(&Batch { to, via, segment_len, slices: &slices }).unwrap()
 }
 
 struct Got {
@@ -69,7 +69,7 @@ fn ways() -> Vec<(&'static str, &'static str)> {
     ways
 }
 
-/// Sends a train from `a` to `b` at `to` and checks all that arrives.
+/// Sends a batch from `a` to `b` at `to` and checks all that arrives.
 fn exchange(a: &mut UdpLink, b: &mut UdpLink, to: SocketAddr, from_ip: &str) {
     let bytes = pattern(10 * 1000 + 17);
     assert_eq!(send(a, to, path(2), 1000, &bytes), Sent::Gone);
@@ -92,7 +92,7 @@ fn a_port(link: &mut UdpLink, path: u16) -> u16 {
 }
 
 #[test]
-fn a_train_arrives_whole_from_its_port() {
+fn a_batch_arrives_whole_from_its_port() {
     let (mut a, mut b) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
     let to = b.local_addr();
     exchange(&mut a, &mut b, to, "127.0.0.1");
@@ -106,9 +106,9 @@ fn the_largest_trains_pass() {
         let (mut a, mut b) = (bind(bound), bind(bound));
         let caps = a.caps();
         for (segment, len) in
-            [(4156, 15 * 4156), (1024, caps.train_segments * 1024 - 100), (65_000, MAX_TRAIN)]
+            [(4156, 15 * 4156), (1024, caps.batch_segments * 1024 - 100), (65_000, MAX_BATCH)]
         {
-            let len = len.min(caps.train_bytes);
+            let len = len.min(caps.batch_bytes);
             let bytes = pattern(len);
             send(&mut a, at(&b, ip), path(0), segment, &bytes);
             let got = recv(&mut b, len.div_ceil(segment));
@@ -125,7 +125,7 @@ fn ipv6_works() {
     let (mut a, mut b) = (bind("[::1]:0"), bind("[::1]:0"));
     let to = b.local_addr();
     exchange(&mut a, &mut b, to, "::1");
-    let refused = a.send(&Train {
+    let refused = a.send(&Batch {
         to: at(&b, "127.0.0.1"),
         via: Via::Port,
         segment_len: 1,
@@ -152,7 +152,7 @@ fn dual_stack_serves_both_and_shows_plain_addresses() {
 }
 
 #[test]
-fn a_merged_train_comes_in_one_call() {
+fn a_merged_batch_comes_in_one_call() {
     for (bound, ip) in ways() {
         let (mut a, mut b) = (bind(bound), bind(bound));
         send(&mut a, at(&b, ip), path(0), 1000, &pattern(8000));
@@ -208,8 +208,8 @@ fn refusals_are_told_apart() {
         assert_eq!(of(code) == Refusal::Unreachable, code != libc::EINVAL);
         let (mut link, bytes) = (bind("127.0.0.1:0"), [Slice::new(b"x")]);
         let to = link.local_addr();
-        let train = Train { to, via: Via::Port, segment_len: 1, slices: &bytes };
-        let judged = link.judge(io::Error::from_raw_os_error(code), &train);
+        let batch = Batch { to, via: Via::Port, segment_len: 1, slices: &bytes };
+        let judged = link.judge(io::Error::from_raw_os_error(code), &batch);
         assert_eq!(judged.unwrap(), Sent::Gone);
         assert_eq!(link.counters.unreachable, 1);
     }
@@ -274,7 +274,7 @@ fn misfits_are_named() {
     let mut error = |via, segment_len, len| {
         let bytes = vec![0; len];
         let slices = [Slice::new(&bytes)];
-        let error = a.send(&Train { to, via, segment_len, slices: &slices }).unwrap_err();
+        let error = a.send(&Batch { to, via, segment_len, slices: &slices }).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         error.to_string()
     };
@@ -282,8 +282,8 @@ fn misfits_are_named() {
     assert!(error(path(0), 0, 10).contains("10 bytes"));
     assert!(error(path(0), 10, 641).contains("65 datagrams"));
     assert!(error(path(0), 65_535, 65_508).contains("65508 bytes"));
-    let train = Train { to, via: Via::Port, segment_len: 2000, slices: &[Slice::new(&[0; 1600])] };
-    let error = a.judge(io::Error::from_raw_os_error(libc::EMSGSIZE), &train).unwrap_err();
+    let batch = Batch { to, via: Via::Port, segment_len: 2000, slices: &[Slice::new(&[0; 1600])] };
+    let error = a.judge(io::Error::from_raw_os_error(libc::EMSGSIZE), &batch).unwrap_err();
     assert!(error.to_string().contains("a datagram of 1600 bytes does not fit"), "{error}");
 }
 
@@ -291,7 +291,7 @@ fn misfits_are_named() {
 fn mtu_and_buffer_are_known() {
     let a = bind("[::]:0");
     // Loopback has an MTU of 65536.
-    assert_eq!(a.max_datagram("127.0.0.1:9".parse().unwrap()).unwrap(), MAX_TRAIN);
+    assert_eq!(a.max_datagram("127.0.0.1:9".parse().unwrap()).unwrap(), MAX_BATCH);
     if has_ipv6() {
         assert_eq!(a.max_datagram("[::1]:9".parse().unwrap()).unwrap(), 65_536 - 48);
     }
@@ -313,14 +313,14 @@ fn empty_and_single_datagrams_of_strangers_arrive() {
 fn a_mebibyte_of_trains_arrives_without_loss() {
     let (mut a, mut b) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
     let bytes = pattern(15 * 4156);
-    let trains = MIB.min(b.caps().receive_buffer / 2) / bytes.len();
-    for train in 0..trains {
-        assert_eq!(send(&mut a, b.local_addr(), path(train as u16 % 4), 4156, &bytes), Sent::Gone);
+    let batches = MIB.min(b.caps().receive_buffer / 2) / bytes.len();
+    for batch in 0..batches {
+        assert_eq!(send(&mut a, b.local_addr(), path(batch as u16 % 4), 4156, &bytes), Sent::Gone);
     }
-    let got = recv(&mut b, trains * 15);
-    for train in got.chunks(15) {
-        assert!(train.iter().flat_map(|g| &g.bytes).eq(&bytes));
-        assert!(train.iter().all(|g| g.from == train[0].from));
+    let got = recv(&mut b, batches * 15);
+    for batch in got.chunks(15) {
+        assert!(batch.iter().flat_map(|g| &g.bytes).eq(&bytes));
+        assert!(batch.iter().all(|g| g.from == batch[0].from));
     }
     assert_eq!(b.counters, UdpCounters::default());
 }

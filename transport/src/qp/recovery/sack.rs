@@ -2,20 +2,20 @@
 //! threshold is none: then nothing is taken for lost here.
 
 use super::Report;
-use crate::qp::patience::Patience;
+use crate::qp::reordering_window::ReorderingWindow;
 use crate::qp::segment::Segment;
 use crate::qp::window::Window;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Sack {
     threshold: Option<u64>,
-    patience: Patience,
+    window: ReorderingWindow,
 }
 
 impl Sack {
     pub(super) fn new(threshold: u32) -> Self {
         let threshold = (threshold < u32::MAX).then_some(threshold.into());
-        Sack { threshold, patience: Patience::new() }
+        Sack { threshold, window: ReorderingWindow::new() }
     }
 
     pub(super) fn detect(
@@ -26,9 +26,9 @@ impl Sack {
     ) {
         let Some(threshold) = self.threshold else { return };
         if report.spurious > 0 {
-            self.patience.on_spurious(report.now, report.rtt);
+            self.window.on_spurious(report.now, report.rtt);
         }
-        let factor = self.patience.factor();
+        let factor = self.window.factor();
         let (late, threshold) = (report.reorder_time * factor, threshold * u64::from(factor));
         let mut found = false;
         window.lose_overtaken(lost, |segment, by| {
@@ -37,7 +37,7 @@ impl Sack {
             is_lost
         });
         if found {
-            self.patience.on_recovery();
+            self.window.on_recovery();
         }
     }
 }

@@ -55,7 +55,7 @@ impl Attack {
     pub(crate) fn new(choices: &mut impl Choices) -> Self {
         let now = Time::from_nanos(1_000_000_000);
         let endpoint = EndpointConfig {
-            train_segments: choices.pick(&[1, 16]),
+            batch_segments: choices.pick(&[1, 16]),
             peer_receive_buffer: choices.pick(&[16 << 10, 1 << 20, u64::MAX]),
             search_path_mtu: choices.one_in(2),
             withholding_key: choices.one_in(2).then_some([7; 16]),

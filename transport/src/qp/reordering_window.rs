@@ -1,7 +1,7 @@
 //! How long a segment that others overtook may still be late rather than lost.
 //!
 //! As RACK's reordering window (RFC 8985, section 6.2, step 4): duplicates that the peer reports
-//! after retransmissions say that we were too quick, and patience grows, once a round trip; a run of
+//! after retransmissions say that we were too quick, and the window grows, once a round trip; a run of
 //! recoveries without any says that the network has calmed down, and it goes back.
 
 use std::time::Duration;
@@ -10,11 +10,11 @@ use braid_wire::Time;
 
 /// Most that the thresholds are multiplied with.
 const MOST: u32 = 16;
-/// Recoveries without a spurious retransmission after which patience is back to normal (RFC 8985: 16).
+/// Recoveries without a spurious retransmission after which it is back to normal (RFC 8985: 16).
 const CALM_RECOVERIES: u32 = 16;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct ReorderingWindow {
     factor: u32,
     /// No further growth before.
     settled_at: Time,
@@ -22,9 +22,9 @@ pub(crate) struct Patience {
     calm: u32,
 }
 
-impl Patience {
+impl ReorderingWindow {
     pub(crate) fn new() -> Self {
-        Patience { factor: 1, settled_at: Time::ZERO, calm: 0 }
+        ReorderingWindow { factor: 1, settled_at: Time::ZERO, calm: 0 }
     }
 
     /// What reordering thresholds, in packets and in time, are multiplied with: 1 to 16.
@@ -58,24 +58,24 @@ mod tests {
     const RTT: Duration = Duration::from_micros(100);
 
     #[test]
-    fn spurious_retransmissions_teach_patience_once_a_round_trip() {
-        let mut patience = Patience::new();
+    fn spurious_retransmissions_widen_it_once_a_round_trip() {
+        let mut window = ReorderingWindow::new();
         let now = Time::from_nanos(1_000_000);
-        patience.on_spurious(now, RTT);
-        patience.on_spurious(now, RTT);
-        assert_eq!(patience.factor(), 2);
-        patience.on_spurious(now + RTT, RTT);
-        assert_eq!(patience.factor(), 4);
+        window.on_spurious(now, RTT);
+        window.on_spurious(now, RTT);
+        assert_eq!(window.factor(), 2);
+        window.on_spurious(now + RTT, RTT);
+        assert_eq!(window.factor(), 4);
     }
 
     #[test]
     fn calm_recoveries_bring_it_back() {
-        let mut patience = Patience::new();
-        patience.on_spurious(Time::ZERO, RTT);
+        let mut window = ReorderingWindow::new();
+        window.on_spurious(Time::ZERO, RTT);
         for _ in 0..CALM_RECOVERIES {
-            assert_eq!(patience.factor(), 2);
-            patience.on_recovery();
+            assert_eq!(window.factor(), 2);
+            window.on_recovery();
         }
-        assert_eq!(patience.factor(), 1);
+        assert_eq!(window.factor(), 1);
     }
 }

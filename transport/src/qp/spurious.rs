@@ -2,14 +2,14 @@
 
 /// Counts both against each other.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Repeats {
+pub(crate) struct SpuriousDetector {
     /// The peer's count of duplicates, as it said last.
     duplicates: u32,
     /// Retransmissions that a duplicate may be explained by.
     suspects: u32,
 }
 
-impl Repeats {
+impl SpuriousDetector {
     pub(crate) fn on_retransmission(&mut self) {
         self.suspects = self.suspects.saturating_add(1);
     }
@@ -35,17 +35,17 @@ mod tests {
 
     #[test]
     fn duplicates_without_retransmissions_are_the_networks() {
-        let mut repeats = Repeats::default();
-        assert_eq!(repeats.on_duplicates(5), 0);
-        repeats.on_retransmission();
-        assert_eq!(repeats.on_duplicates(7), 1);
-        assert_eq!(repeats.on_duplicates(6), 0, "an overtaken ack");
-        assert_eq!(repeats.on_duplicates(8), 0);
+        let mut detector = SpuriousDetector::default();
+        assert_eq!(detector.on_duplicates(5), 0);
+        detector.on_retransmission();
+        assert_eq!(detector.on_duplicates(7), 1);
+        assert_eq!(detector.on_duplicates(6), 0, "an overtaken ack");
+        assert_eq!(detector.on_duplicates(8), 0);
     }
 
     #[test]
     fn the_count_wraps() {
-        let mut repeats = Repeats { duplicates: u32::MAX, suspects: 3 };
-        assert_eq!(repeats.on_duplicates(1), 2);
+        let mut detector = SpuriousDetector { duplicates: u32::MAX, suspects: 3 };
+        assert_eq!(detector.on_duplicates(1), 2);
     }
 }

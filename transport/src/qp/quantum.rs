@@ -1,0 +1,131 @@
+//! A path's quantum: segments in a row that take it, in one or more batches, each of which the driver sends in
+//! one call.
+
+use braid_wire::PathId;
+
+use super::segment::Segment;
+use crate::EndpointConfig;
+
+/// What a quantum and a batch may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchLimit {
+    segments: u32,
+    /// Wire bytes of a full segment.
+    full_segment: u64,
+    /// Those of a whole batch of them.
+    batch: u64,
+}
+
+impl BatchLimit {
+    /// `mtu`: payload bytes of a full segment.
+    pub(crate) fn new(endpoint: &EndpointConfig, mtu: u16) -> Self {
+        let (segments, full_segment) = (endpoint.batch_segments, Segment::wire_len(mtu));
+        let whole = (endpoint.batch_bytes / full_segment).clamp(1, segments.max(1).into());
+        BatchLimit { segments, full_segment, batch: whole * full_segment }
+    }
+
+    /// Most segments of a quantum.
+    pub(crate) fn segments(self) -> u32 {
+        self.segments
+    }
+
+    /// The wire bytes of a whole batch of full segments.
+    pub(crate) fn batch(self) -> u64 {
+        self.batch
+    }
+
+    /// The bytes of a quantum where `quanta` of them share the window `allowance`: whole batches; a smaller one
+    /// is part of one, and a full segment always fits. A path for each batch would cost an eighth of the
+    /// throughput in cold sockets where the window is large.
+    pub(crate) fn room(self, allowance: u64, quanta: u64) -> u64 {
+        let room = allowance / quanta;
+        let whole = if room >= self.batch { room - room % self.batch } else { room };
+        whole.max(self.full_segment)
+    }
+
+    /// How many full segments those are: what a policy plans with.
+    pub(crate) fn full_segments(self, room: u64) -> u32 {
+        u32::try_from(room / self.full_segment).unwrap_or(u32::MAX).clamp(1, self.segments)
+    }
+}
+
+/// The batch that left last, while others may join it. A default one takes nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OpenBatch {
+    path: PathId,
+    /// Bytes that it still takes.
+    left: u64,
+}
+
+/// The quantum that segments join now. A default one has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Quantum {
+    quantum_path: PathId,
+    /// That of the batch: another queue pair's if it is shared.
+    path: PathId,
+    /// Segments that it still takes; 0: it has ended.
+    left: u32,
+    /// Bytes that it still takes.
+    room: u64,
+    /// Bytes that its batch still takes; 0: the next segment begins one.
+    batch: u64,
+}
+
+impl Quantum {
+    pub(crate) fn new(path: PathId, limit: BatchLimit, room: u64) -> Self {
+        Quantum { quantum_path: path, path, left: limit.segments, room, batch: 0 }
+    }
+
+    /// Of the segment that joined last.
+    pub(crate) fn path(&self) -> PathId {
+        self.path
+    }
+
+    /// The next segment, with `len` bytes of payload, joins a batch of another queue pair if it begins one and fits. With
+    /// many queue pairs that have little to send each, batches would else be as short. The quantum's path stays: those who
+    /// begin batches take different ones.
+    pub(crate) fn share(&mut self, open: OpenBatch, len: u16) {
+        let same_rail = open.path.rail() == self.quantum_path.rail();
+        if self.begins_batch() && same_rail && Segment::wire_len(len) <= open.left {
+            (self.path, self.batch) = (open.path, open.left);
+        }
+    }
+
+    /// What others may join.
+    pub(crate) fn batch(&self) -> OpenBatch {
+        OpenBatch { path: self.path, left: self.batch }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.left == 0
+    }
+
+    /// The next segment will begin another.
+    pub(crate) fn end(&mut self) {
+        (self.left, self.batch) = (0, 0);
+    }
+
+    /// The next segment will begin another batch.
+    pub(crate) fn end_batch(&mut self) {
+        self.batch = 0;
+    }
+
+    pub(crate) fn begins_batch(&self) -> bool {
+        self.batch == 0 || self.has_ended()
+    }
+
+    /// A segment with `len` bytes of payload joins.
+    pub(crate) fn join(&mut self, len: u16, limit: BatchLimit) {
+        let bytes = Segment::wire_len(len);
+        if self.begins_batch() {
+            (self.path, self.batch) = (self.quantum_path, limit.batch);
+        }
+        let rest = self.batch.saturating_sub(bytes);
+        self.batch = if rest < limit.full_segment { 0 } else { rest };
+        self.left -= 1;
+        self.room = self.room.saturating_sub(bytes);
+        if self.room < limit.full_segment {
+            self.end();
+        }
+    }
+}
