@@ -16,6 +16,7 @@ mod backlog;
 mod busy_wait;
 mod clock;
 mod config;
+mod config_check;
 mod connect;
 mod counters;
 mod cq;
@@ -25,10 +26,12 @@ mod doorbell;
 mod engine;
 mod error;
 mod event_fd;
+mod inner;
 mod link;
 mod listener;
 mod memory;
 mod parts;
+mod paths_to;
 mod pd;
 mod qp;
 mod qp_numbers;
@@ -67,7 +70,7 @@ pub use counters::EngineCounters;
 pub use cq::{CompletionQueue, CqError, CreateCqError};
 pub use datapath::JoinError;
 pub use discovery::{DiscoveryConfig, DiscoveryError, PathId, PathMap, Way, discover};
-pub use engine::{Engine, PathsTo};
+pub use engine::Engine;
 pub use error::EngineError;
 pub use link::faults::{Faults, FaultsError};
 pub use link::mem::MemFabric;
@@ -76,6 +79,7 @@ pub use memory::{
     MalformedKey, MemoryError, MemoryRegion, PageSize, REMOTE_REGION_LEN, RegisterError,
     RemoteRegion,
 };
+pub use paths_to::PathsTo;
 pub use pd::ProtectionDomain;
 pub use qp::{CreateQpError, QpOptions, QueuePair};
 pub use verbs::{VerbsOptions, VerbsService, VerbsSetupError};

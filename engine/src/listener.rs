@@ -10,7 +10,7 @@ use braid_wire::RejectReason;
 
 use crate::backlog::{Backlog, Wanted};
 use crate::connect::{ConnectError, check_private_data};
-use crate::engine::EngineInner;
+use crate::inner::EngineInner;
 use crate::qp::QueuePair;
 
 /// Why an engine does not listen.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use braid_transport::{Access, PdId};
 
-use crate::engine::EngineInner;
+use crate::inner::EngineInner;
 use crate::memory::{MemoryRegion, PageSize, RegisterError};
 use crate::qp::{CreateQpError, QpOptions, QueuePair};
 

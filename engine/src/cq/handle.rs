@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use braid_transport::Completion;
 
 use super::shared::CqShared;
-use crate::engine::EngineInner;
+use crate::inner::EngineInner;
 use crate::wake::Interest;
 
 /// Why a completion queue was not created.

@@ -12,7 +12,7 @@ use braid_verbs::{Mr, VerbsError};
 
 use super::mapping::Mapping;
 use super::remote::RemoteRegion;
-use crate::engine::EngineInner;
+use crate::inner::EngineInner;
 use crate::verbs::Device;
 
 /// The pages that a region's own memory is made of.

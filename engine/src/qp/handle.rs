@@ -13,7 +13,7 @@ use super::inline::InlineBuffers;
 use super::options::{MAX_INLINE, MAX_QUEUE, MAX_SGE, QpOptions};
 use super::shared::{PostedSend, QpShared};
 use crate::connect::{ConnectError, Outcome, check_private_data};
-use crate::engine::EngineInner;
+use crate::inner::EngineInner;
 use crate::memory::RegisterError;
 use crate::worker::WorkerCell;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use braid_transport::{Access, PdId, Sge};
 
-use crate::engine::EngineInner;
+use crate::inner::EngineInner;
 use crate::memory::{MemoryRegion, PageSize, RegisterError};
 
 /// One buffer per work request that the send queue holds, in a region of the engine's own. Which

@@ -12,7 +12,7 @@ use super::Worker;
 use super::initiators::abandon;
 use super::qps::{Place, QpEntry};
 use super::rails::PeerAddrs;
-use crate::engine::PathsTo;
+use crate::paths_to::PathsTo;
 use crate::qp::QpShared;
 use crate::random;
 

@@ -9,7 +9,7 @@ use braid_wire::{PathId, RailId, Time};
 
 use super::rails::PeerAddrs;
 use crate::discovery::PathMap;
-use crate::engine::PathsTo;
+use crate::paths_to::PathsTo;
 use crate::random;
 
 /// How paths to a peer are made.

@@ -37,7 +37,7 @@ pub enum TransmitBody {
         crc: Crc,
         /// It is longer than what the path carries by now, and has to leave in parts.
         oversize: bool,
-        /// Where the payload may go on arrival. [`Placement::Direct`] only with [`EndpointConfig::direct`].
+        /// Where the payload may go on arrival. [`Placement::Direct`] only with [`crate::EndpointConfig::direct`].
         placement: Placement,
     },
     /// An acknowledgement. It goes out on the path that it echoes: that one works.

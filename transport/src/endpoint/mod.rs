@@ -213,7 +213,7 @@ impl Endpoint {
         self.settle(slot.0);
     }
 
-    /// A segment that was handed out as [`Placement::Direct`] has gone out staged: the driver knows no key for the
+    /// A segment that was handed out as [`crate::Placement::Direct`] has gone out staged: the driver knows no key for the
     /// NIC, or staging was cheaper. Call at once.
     pub fn staged(&mut self, slot: QpSlot, header: &DataHeader) {
         self.qp_mut(slot).staged(header);

@@ -1,0 +1,54 @@
+//! What a configuration must not say.
+
+use std::net::IpAddr;
+
+use braid_lb::PathSet;
+use braid_wire::MAX_RAILS;
+
+use crate::config::{Datapath, EngineConfig, MAX_WORKERS, Progress};
+use crate::error::EngineError;
+
+/// The number of workers.
+pub(crate) fn check(config: &EngineConfig) -> Result<usize, EngineError> {
+    config.faults.validate()?;
+    PathSet::new(config.lb, config.paths, config.seed)?;
+    if config.discover && !matches!(config.datapath, Datapath::Udp) {
+        return Err(EngineError::Discover);
+    }
+    check_rails(config)?;
+    if config.mtu == Some(0) {
+        return Err(EngineError::Mtu);
+    }
+    match config.progress {
+        Progress::Application => Ok(1),
+        Progress::Threads(count) if (1..=MAX_WORKERS).contains(&count) => Ok(count),
+        Progress::Threads(count) => Err(EngineError::Threads { count }),
+    }
+}
+
+fn check_rails(config: &EngineConfig) -> Result<(), EngineError> {
+    let rails: Vec<IpAddr> =
+        std::iter::once(config.bind.ip()).chain(config.rails.clone()).collect();
+    let refused = |why| Err(EngineError::Rails { rails: rails.clone(), why });
+    if rails.len() == 1 {
+        return Ok(());
+    }
+    if rails.len() > MAX_RAILS {
+        return refused("there are at most 8");
+    }
+    if matches!(config.datapath, Datapath::Verbs(_)) {
+        return refused(
+            "over verbs an engine has one rail, its device; give further rails over UDP only",
+        );
+    }
+    if rails.iter().any(|rail| rail.is_unspecified()) {
+        return refused("each needs an address of its own, `bind` too");
+    }
+    if rails.iter().any(|rail| rail.is_ipv4() != rails[0].is_ipv4()) {
+        return refused("take IPv4 addresses only, or IPv6 addresses only");
+    }
+    if (1..rails.len()).any(|index| rails[..index].contains(&rails[index])) {
+        return refused("each address is one rail");
+    }
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! What an engine consists of, and what everything made with it holds on to.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use braid_wire::QpId;
+
+use crate::attributes::DatapathAttributes;
+use crate::clock::Clock;
+use crate::config::{EngineConfig, Progress};
+use crate::config_check::check;
+use crate::counters::WorkerCounters;
+use crate::datapath::{self, Opening};
+use crate::error::EngineError;
+use crate::memory::RegionTable;
+use crate::qp_numbers::QpNumbers;
+use crate::random;
+use crate::signals::Signals;
+use crate::verbs::Device;
+use crate::worker::{PathPlan, SetUpPlan, WorkerCell, WorkerParts, attend};
+
+/// What everything made with an engine holds on to. Workers and their threads do not, so the last
+/// handle that goes ends them.
+pub(crate) struct EngineInner {
+    pub(crate) regions: RegionTable,
+    clock: Clock,
+    pub(crate) workers: Vec<Arc<WorkerCell>>,
+    pub(crate) counters: Vec<Arc<WorkerCounters>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    stop: Arc<AtomicBool>,
+    progress: Progress,
+    spin: Duration,
+    pub(crate) peer_timeout: Duration,
+    linger: Duration,
+    pub(crate) local_addr: SocketAddr,
+    /// Of its first worker; the others have the same.
+    pub(crate) attributes: DatapathAttributes,
+    pub(crate) next_pd: AtomicU32,
+    next_worker: AtomicUsize,
+    qp_numbers: Mutex<QpNumbers>,
+    /// Of the verbs datapath.
+    device: Option<Arc<Device>>,
+}
+
+impl EngineInner {
+    pub(crate) fn new(config: &EngineConfig) -> Result<Self, EngineError> {
+        let count = check(config)?;
+        let regions = RegionTable::new();
+        let (clock, instance) = (Clock::start(), random::number());
+        let mut engine = EngineInner {
+            clock,
+            workers: Vec::new(),
+            counters: Vec::new(),
+            threads: Mutex::default(),
+            stop: Arc::default(),
+            progress: config.progress,
+            spin: config.spin,
+            peer_timeout: config.peer_timeout,
+            linger: config.linger,
+            local_addr: config.bind,
+            attributes: DatapathAttributes::default(),
+            next_pd: AtomicU32::new(1),
+            next_worker: AtomicUsize::new(0),
+            qp_numbers: Mutex::default(),
+            device: datapath::open_device(config)?,
+            regions,
+        };
+        for index in 0..count {
+            engine.add_worker(config, index, instance)?;
+        }
+        Ok(engine)
+    }
+
+    fn add_worker(
+        &mut self,
+        config: &EngineConfig,
+        index: usize,
+        instance: u64,
+    ) -> Result<(), EngineError> {
+        let counters = Arc::new(WorkerCounters::default());
+        let signals = Arc::new(Signals::new().map_err(EngineError::System)?);
+        let device = self.device.as_ref();
+        let opening =
+            |rail| Opening { config, index, rail, device, counters: &counters, signals: &signals };
+        let rails: Vec<_> = (0..=config.rails.len())
+            .map(|rail| datapath::open(opening(rail)))
+            .collect::<Result<_, _>>()?;
+        if index == 0 {
+            self.local_addr = rails[0].local_addr();
+            self.attributes = rails[0].caps().into();
+        }
+        let parts = WorkerParts {
+            plan: SetUpPlan {
+                instance,
+                mtu: config.mtu.unwrap_or(rails[0].caps().segment),
+                crc: config.crc,
+                ping_interval: config.ping_interval,
+                peer_timeout: config.peer_timeout,
+                withholding_key: random::bytes(),
+            },
+            rails,
+            clock: self.clock,
+            paths: PathPlan {
+                policy: config.lb,
+                rail_policy: config.rail_policy,
+                count: config.paths,
+                seed: config.seed.wrapping_add((index as u64) << 32),
+                discover: config.discover,
+            },
+            signals,
+            counters: counters.clone(),
+            regions: self.regions.cache(),
+        };
+        self.counters.push(counters);
+        self.workers.push(Arc::new(WorkerCell::new(parts)));
+        Ok(())
+    }
+
+    pub(crate) fn start_threads(&self) -> Result<(), EngineError> {
+        for (index, worker) in self.workers.iter().enumerate() {
+            let (worker, stop, spin) = (worker.clone(), self.stop.clone(), self.spin);
+            let stopped = move || stop.load(Ordering::Acquire).then_some(());
+            let run = move || worker.drive(spin, None, stopped).unwrap_or(());
+            let thread = thread::Builder::new().name(format!("braid-{index}")).spawn(run);
+            self.threads().push(thread.map_err(EngineError::System)?);
+        }
+        Ok(())
+    }
+
+    /// Where the application runs the worker, somebody has to while it does not.
+    pub(crate) fn start_attendant(&self) -> Result<(), EngineError> {
+        let (worker, stop) = (self.workers[0].clone(), self.stop.clone());
+        let thread = thread::Builder::new().name("braid-attendant".to_owned());
+        let thread = thread.spawn(move || attend(&worker, &stop)).map_err(EngineError::System)?;
+        self.threads().push(thread);
+        Ok(())
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// That of all its workers.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    pub(crate) fn worker(&self, index: usize) -> &WorkerCell {
+        &self.workers[index]
+    }
+
+    /// The one that listens.
+    pub(crate) fn first_worker(&self) -> &WorkerCell {
+        &self.workers[0]
+    }
+
+    /// The worker for the next queue pair.
+    pub(crate) fn next_worker(&self) -> usize {
+        self.next_worker.fetch_add(1, Ordering::Relaxed) % self.workers.len()
+    }
+
+    pub(crate) fn take_qp_number(&self) -> Option<QpId> {
+        self.qp_numbers().take()
+    }
+
+    pub(crate) fn give_back_qp_number(&self, id: QpId) {
+        self.qp_numbers().give_back(id);
+    }
+
+    fn qp_numbers(&self) -> MutexGuard<'_, QpNumbers> {
+        self.qp_numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn application_drives(&self) -> bool {
+        self.progress == Progress::Application
+    }
+
+    pub(crate) fn progress_if_application(&self) -> bool {
+        self.application_drives() && self.first_worker().try_progress()
+    }
+
+    /// Runs the engine, where the application does, until `done` gives a result or the time is over.
+    pub(crate) fn drive<T>(
+        &self,
+        limit: Option<Duration>,
+        done: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        let until = limit.map(|limit| Instant::now() + limit);
+        self.first_worker().drive(self.spin, until, done)
+    }
+
+    pub(crate) fn device(&self) -> Option<&Arc<Device>> {
+        self.device.as_ref()
+    }
+
+    /// Removes a region; when this returns, nothing of the engine touches its memory.
+    pub(crate) fn deregister(&self, key: u32) {
+        self.regions.remove(key);
+        // A worker uses one snapshot of the table for as long as it is locked, so having been
+        // locked once means having let go of the old one.
+        for worker in &self.workers {
+            worker.control().forget_memory();
+        }
+    }
+
+    /// Waits until the peers know which queue pairs have ended, for a limited time.
+    fn wait_for_peers(&self) {
+        let told = || !self.workers.iter().any(|worker| worker.is_disconnecting());
+        let until = Instant::now() + self.linger;
+        if told() {
+            return;
+        }
+        if self.application_drives() {
+            self.drive(Some(self.linger), || told().then_some(()));
+            return;
+        }
+        while !told() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for EngineInner {
+    fn drop(&mut self) {
+        self.wait_for_peers();
+        self.stop.store(true, Ordering::Release);
+        self.workers.iter().for_each(|worker| worker.signals().wake());
+        for thread in self.threads().drain(..) {
+            thread.thread().unpark();
+            // A worker that panicked has said so already.
+            let _ = thread.join();
+        }
+        tracing::info!(addr = %self.local_addr, "engine stopped");
+    }
+}
