@@ -74,10 +74,11 @@ impl Worker {
     /// Takes the next packet of one peer.
     fn transmit_one(&mut self, now: Time, index: usize) -> Turn {
         let Some((endpoint, rails, to)) = self.peers.parts(index) else { return Turn::Nothing };
+        let full = self.rails.full();
         if rails.count() > 1 {
-            rails.hold(self.rails.full());
+            rails.hold(full);
         }
-        if self.rails.full().contains_all(rails.live()) {
+        if !full.is_empty() && full.contains_all(rails.live()) {
             return Turn::Held;
         }
         let Some(Transmit { slot, body }) = endpoint.poll_transmit(now, rails) else {
