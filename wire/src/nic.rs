@@ -108,7 +108,7 @@ impl NicAddress {
             return Err(DecodeError::Field("credits"));
         }
         let count = usize::from(raw.nic_qps.get());
-        if count < 2 || nic_qps.len() != 3 * count {
+        if !(2..=MAX_NIC_QPS).contains(&count) || nic_qps.len() != 3 * count {
             return Err(DecodeError::Length);
         }
         let number = |nic_qp: &[u8]| u32::from_be_bytes([0, nic_qp[0], nic_qp[1], nic_qp[2]]);
@@ -398,16 +398,13 @@ mod tests {
         assert_eq!(spoiled(0, 9), Err(DecodeError::Version(9)));
         assert_eq!(spoiled(1, 2), Err(DecodeError::Field("service")));
         assert_eq!(spoiled(33, 0), Err(DecodeError::Field("credits")));
-        assert_eq!(
-            spoiled(35, 4),
-            Err(DecodeError::Length),
-            "says more NIC queue pairs than there are"
-        );
-        assert_eq!(
-            spoiled(35, 1),
-            Err(DecodeError::Length),
-            "a path and the safe NIC queue pair at least"
-        );
+        let wrong_length = Err(DecodeError::Length);
+        assert_eq!(spoiled(35, 4), wrong_length, "says more NIC queue pairs than there are");
+        assert_eq!(spoiled(35, 1), wrong_length, "a path and the safe NIC queue pair at least");
+        let mut longest = address(MAX_NIC_QPS).encode();
+        longest[34..36].copy_from_slice(&(MAX_NIC_QPS as u16 + 1).to_be_bytes());
+        longest.extend_from_slice(&[0; 3]);
+        assert_eq!(NicAddress::decode(&longest), wrong_length, "more than can be told");
         for len in 0..good.len() {
             assert!(NicAddress::decode(&good[..len]).is_err(), "{len} bytes of it");
         }
