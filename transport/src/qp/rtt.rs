@@ -15,6 +15,7 @@ const WAIT_TIMES: u32 = 2;
 #[derive(Clone, Debug)]
 pub(crate) struct Rtt {
     smoothed: Option<Duration>,
+    latest: Duration,
     variation: Duration,
     min_rto: Duration,
     max_rto: Duration,
@@ -27,12 +28,14 @@ pub(crate) struct Rtt {
 impl Rtt {
     pub(crate) fn new(min_rto: Duration, max_rto: Duration) -> Self {
         let base_rto = INITIAL_RTO.clamp(min_rto, max_rto);
-        let (smoothed, variation, peak) = (None, Duration::ZERO, Duration::ZERO);
-        Rtt { smoothed, variation, min_rto, max_rto, peak, base_rto }
+        let (smoothed, latest, variation, peak) =
+            (None, Duration::MAX, Duration::ZERO, Duration::ZERO);
+        Rtt { smoothed, latest, variation, min_rto, max_rto, peak, base_rto }
     }
 
     /// RFC 6298, section 2.
     pub(crate) fn on_sample(&mut self, rtt: Duration) {
+        self.latest = rtt;
         let smoothed = match self.smoothed {
             None => {
                 self.variation = rtt / 2;
@@ -61,9 +64,10 @@ impl Rtt {
     }
 
     /// A round trip by which a window smaller than a packet is paced. What one round trip has suffered, a pause of the peer's
-    /// perhaps, must not hold up the next packet for long: it counts for no more than the longest time-out.
+    /// perhaps, must not hold up the next packets for long: it counts for no more than the longest time-out, and not at all
+    /// once another was shorter. (Smoothed alone, and with a packet in ten round trips, it would be felt for 80 of them.)
     pub(crate) fn for_pacing(&self) -> Option<Duration> {
-        self.smoothed.map(|smoothed| smoothed.min(self.max_rto))
+        self.smoothed.map(|smoothed| smoothed.min(self.latest).min(self.max_rto))
     }
 
     /// Most that a time-out is put off for round trips that other queue pairs have measured.
@@ -124,6 +128,18 @@ mod tests {
         assert_eq!(rtt.overdue(), MS);
         rtt.on_path_sample(MS * 1000);
         assert_eq!(rtt.overdue(), MS * 200);
+    }
+
+    #[test]
+    fn a_pause_that_is_over_paces_nothing() {
+        let mut rtt = Rtt::new(MS, MS * 100);
+        assert_eq!(rtt.for_pacing(), None);
+        rtt.on_sample(MS * 400);
+        assert_eq!(rtt.for_pacing(), Some(MS * 100));
+        rtt.on_sample(MS / 100);
+        assert_eq!(rtt.for_pacing(), Some(MS / 100));
+        rtt.on_sample(MS * 400);
+        assert!(rtt.for_pacing().is_some_and(|paced| paced <= MS * 100));
     }
 
     #[test]

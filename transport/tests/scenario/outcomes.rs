@@ -178,10 +178,16 @@ fn check_states(world: &World) {
     }
 }
 
+/// Round trips for which a controller may hold back each segment: the smallest window of one (Swift's) is a tenth of a packet.
+const ROUND_TRIPS_PER_SEGMENT: u32 = 10;
+
 /// How long the rest may take once nothing goes wrong any more.
 fn patience(world: &World) -> Duration {
     let work: usize = world.all_queues().map(|queue| queue.sends.len() + queue.recvs.len()).sum();
-    Duration::from_secs(5) + micros(30_000) * work as u32
+    let Settings { qps, bytes, mtu, .. } = world.settings;
+    let segments = 2 * qps as u32 * (bytes / u64::from(mtu)) as u32;
+    let paced = 2 * world.settings.longest_way() * ROUND_TRIPS_PER_SEGMENT * segments;
+    Duration::from_secs(5) + micros(30_000) * work as u32 + paced
 }
 
 fn deadline(world: &World) -> Time {

@@ -119,6 +119,11 @@ impl Settings {
         self.faults = Faults { loss: [0.0005; 2], duplicate: 0.001, calm_at, ..Faults::NONE };
     }
 
+    /// What a packet takes that nothing befalls, at most.
+    pub(crate) fn longest_way(&self) -> Duration {
+        self.delay + self.rails.longest_delay() + self.skew + self.jitter
+    }
+
     /// Faults go on until the hosts may have found out what the route carries, and nobody gives up so soon.
     pub(crate) fn over(&mut self, route: Route) {
         self.search_until(route.settled_at());
