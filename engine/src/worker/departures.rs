@@ -119,7 +119,7 @@ impl Worker {
             }
             TransmitBody::Ack(ack) => {
                 ack.encode(packet);
-                Egress::Path(ack.path)
+                Egress::Path(rails.of_answer(ack.path))
             }
             TransmitBody::Control(control, egress) => {
                 control.encode(packet);

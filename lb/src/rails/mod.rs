@@ -212,6 +212,15 @@ impl Rails {
         RailId::new(self.known.at(self.next_single).get().into())
     }
 
+    /// The path of an acknowledgement that echoes this one: that one has worked, but where its rail is out of use by now another
+    /// rail's path of the same number is taken.
+    pub fn of_answer(&mut self, echoed: PathId) -> PathId {
+        if self.further.is_empty() || self.is_live(echoed.rail()) {
+            return echoed;
+        }
+        within(echoed).on(self.next_live())
+    }
+
     /// A segment leaves on a path; once per segment.
     #[inline]
     pub fn on_sent(&mut self, path: PathId, retransmission: bool) {

@@ -40,7 +40,7 @@ pub enum TransmitBody {
         /// Where the payload may go on arrival. [`Placement::Direct`] only with [`crate::EndpointConfig::direct`].
         placement: Placement,
     },
-    /// An acknowledgement. It goes out on the path that it echoes: that one works.
+    /// An acknowledgement. It goes out on the path that it echoes, see [`braid_lb::Rails::of_answer`].
     Ack(Ack),
     /// What the path carries, asked or answered.
     Probe(Probe, Egress),

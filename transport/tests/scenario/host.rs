@@ -370,7 +370,7 @@ impl Host {
                 assert_eq!(ack.qp, self.links[index].remote.qp);
                 self.links[index].arrivals.check(&ack, self.links[index].remote.recv_psn);
                 ack.encode(&mut bytes);
-                let path = ack.path;
+                let path = self.rails.of_answer(ack.path);
                 assert_eq!(Packet::decode(&bytes), Ok(Packet::Ack(ack)));
                 Some((bytes, Egress::Path(path)))
             }

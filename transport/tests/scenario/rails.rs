@@ -45,7 +45,10 @@ impl RailSettings {
         }
         let further = (1..count).map(|rail| FurtherRail {
             delay: micros(pick(&mut rng, &[0, 0, 10, 1_000])),
-            route: Route::random(seed.wrapping_add(rail << 32), mtu).unwrap_or_default(),
+            // Where the ports of paths are blocked a further rail is not proved.
+            route: Route::random(seed.wrapping_add(rail << 32), mtu)
+                .unwrap_or_default()
+                .unblocked(),
         });
         let further = further.collect();
         let scheme = pick(&mut rng, &RailScheme::ALL);
