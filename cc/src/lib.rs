@@ -9,6 +9,7 @@
 mod base_rtt;
 mod config;
 mod controller;
+mod cuts;
 mod dcqcn;
 mod fixed_rate;
 mod fixed_window;

@@ -7,6 +7,7 @@ use braid_wire::Time;
 use super::MccConfig;
 use super::bandwidth::Bandwidth;
 use crate::base_rtt::BaseRtt;
+use crate::cuts::Cuts;
 use crate::{AckSample, Chunk, Controller, Loss, Metrics, Subflow};
 
 /// Table 1: 64 us, less the base round trip of figure 1's network with 1 us for each link, 8 us.
@@ -25,9 +26,7 @@ pub struct Mcc {
     window: f64,
     base_rtt: BaseRtt,
     bandwidth: Bandwidth,
-    /// The latest sample.
-    rtt: Duration,
-    last_cut: Option<Time>,
+    cuts: Cuts,
     app_limited: bool,
 }
 
@@ -51,8 +50,7 @@ impl Mcc {
             window: message as f64,
             base_rtt: BaseRtt::new(config.base_rtt),
             bandwidth: Bandwidth::default(),
-            rtt: Duration::ZERO,
-            last_cut: None,
+            cuts: Cuts::new(config.max_cut_percent),
             app_limited: true,
         };
         mcc.set_window(mcc.bandwidth_delay_product());
@@ -113,7 +111,7 @@ impl Mcc {
     /// A window of messages adds about one step, the bandwidth-delay product over the oversubscription (section 4). This crate's
     /// choice: until the first cut one of unknown bandwidth doubles, and a step is never less than that of one message.
     fn grow(&mut self, bytes: u64) {
-        let is_start = self.last_cut.is_none() && self.config.line_bits_per_second.is_none();
+        let is_start = self.cuts.is_none() && self.config.line_bits_per_second.is_none();
         let product = self.bandwidth_delay_product().max(self.message);
         let step = product / f64::from(self.config.oversubscription.max(1));
         let step = if is_start { step.max(self.window) } else { step };
@@ -122,16 +120,9 @@ impl Mcc {
 
     /// Keeps `share` of the window, at most once in a round trip.
     fn cut(&mut self, now: Time, share: f64) {
-        if self.last_cut.is_some_and(|last| now - last < self.rtt) {
-            return;
+        if self.cuts.allow(now) {
+            self.set_window(self.window * share);
         }
-        self.last_cut = Some(now);
-        self.set_window(self.window * share);
-    }
-
-    /// What the deepest cut leaves.
-    fn least_share(&self) -> f64 {
-        1.0 - f64::from(self.config.max_cut_percent.min(100)) / 100.0
     }
 }
 
@@ -139,7 +130,7 @@ impl Controller for Mcc {
     fn on_ack(&mut self, ack: &AckSample) {
         self.app_limited = ack.app_limited;
         if let Some(sample) = ack.rtt {
-            self.rtt = sample.rtt;
+            self.cuts.on_rtt(sample.rtt);
             self.base_rtt.on_sample(ack.now, sample.sent_at, sample.rtt);
         }
         if let Some(base_rtt) = self.base_rtt.get() {
@@ -149,13 +140,13 @@ impl Controller for Mcc {
 
     fn on_loss(&mut self, loss: &Loss) {
         if self.config.cut_on_loss {
-            self.cut(loss.now, self.least_share());
+            self.cut(loss.now, self.cuts.least_share());
         }
     }
 
     /// This crate's choice, that of TCP (RFC 5681, section 3.1): nothing is known any more, one message asks.
     fn on_timeout(&mut self, now: Time) {
-        self.last_cut = Some(now);
+        self.cuts.force(now);
         self.set_window(self.message);
     }
 
@@ -169,7 +160,7 @@ impl Controller for Mcc {
             Some(Congestion::Global { delay, target }) => {
                 let excess = (delay - target).as_secs_f64() / delay.as_secs_f64();
                 let beta = f64::from(self.config.beta_percent.min(100)) / 100.0;
-                self.cut(chunk.last_acked, (1.0 - beta * excess).max(self.least_share()));
+                self.cut(chunk.last_acked, (1.0 - beta * excess).max(self.cuts.least_share()));
             }
             Some(Congestion::None | Congestion::Partial) | None => {}
         }

@@ -6,6 +6,7 @@ use braid_wire::Time;
 
 use super::SwiftConfig;
 use crate::base_rtt::BaseRtt;
+use crate::cuts::Cuts;
 use crate::{AckSample, Controller, Loss, Metrics, RttSample, Subflow};
 
 /// htsim's. This crate's choice: a network whose empty queues take longer gets twice that, else nothing would ever be in time.
@@ -27,9 +28,7 @@ pub struct Swift {
     base_rtt: BaseRtt,
     /// Acknowledged since a round trip was last compared.
     acked: u64,
-    /// The latest sample.
-    rtt: Duration,
-    last_cut: Option<Time>,
+    cuts: Cuts,
     /// Time-outs since anything was acknowledged.
     timeouts: u32,
 }
@@ -46,8 +45,7 @@ impl Swift {
             window: 0.0,
             base_rtt: BaseRtt::new(None),
             acked: 0,
-            rtt: Duration::ZERO,
-            last_cut: None,
+            cuts: Cuts::new(config.max_cut_percent),
             timeouts: 0,
         };
         swift.set_window(start as f64);
@@ -87,7 +85,7 @@ impl Swift {
 
     /// Algorithm 1: `delay` is what is compared with the target, `sample` the round trip that came now.
     pub(crate) fn on_delay(&mut self, ack: &AckSample, delay: Duration, sample: RttSample) {
-        self.rtt = sample.rtt;
+        self.cuts.on_rtt(sample.rtt);
         if self.config.base_target.is_none() {
             self.base_rtt.on_sample(ack.now, sample.sent_at, sample.rtt);
         }
@@ -96,7 +94,7 @@ impl Swift {
         if delay >= target {
             let beta = f64::from(self.config.beta_percent.min(100)) / 100.0;
             let share = 1.0 - beta * (delay - target) / delay;
-            self.cut(ack.now, share.max(self.least_share()));
+            self.cut(ack.now, share.max(self.cuts.least_share()));
         } else if !ack.app_limited {
             let step = f64::from(self.config.increase) * self.packet;
             self.set_window(self.window + step * acked / self.window.max(self.packet));
@@ -111,16 +109,9 @@ impl Swift {
 
     /// Keeps `share` of the window, at most once in a round trip.
     fn cut(&mut self, now: Time, share: f64) {
-        if self.last_cut.is_some_and(|last| now - last < self.rtt) {
-            return;
+        if self.cuts.allow(now) {
+            self.set_window(self.window * share);
         }
-        self.last_cut = Some(now);
-        self.set_window(self.window * share);
-    }
-
-    /// What the deepest cut leaves.
-    fn least_share(&self) -> f64 {
-        1.0 - f64::from(self.config.max_cut_percent.min(100)) / 100.0
     }
 }
 
@@ -134,7 +125,7 @@ impl Controller for Swift {
 
     /// As deep as a cut goes (section 3.4).
     fn on_loss(&mut self, loss: &Loss) {
-        self.cut(loss.now, self.least_share());
+        self.cut(loss.now, self.cuts.least_share());
     }
 
     /// The first ones as losses, later ones leave the smallest window (section 3.4).
@@ -142,7 +133,7 @@ impl Controller for Swift {
         self.timeouts = self.timeouts.saturating_add(1);
         match self.timeouts >= self.config.reset_after {
             true => self.set_window(0.0),
-            false => self.cut(now, self.least_share()),
+            false => self.cut(now, self.cuts.least_share()),
         }
     }
 

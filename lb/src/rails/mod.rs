@@ -1,7 +1,7 @@
 //! Several rails to one peer: the paths of each, and the policy that chooses among the rails.
 //!
 //! A rail is taken out of use, probed and put back by the rules that hold for paths: it loses everything when all of its
-//! paths do. With one rail nothing of this costs anything.
+//! paths do. With one rail nothing is kept of it beside its paths.
 
 mod choice;
 mod hash;
@@ -59,16 +59,7 @@ pub struct RailProbe {
 impl From<PathSet> for Rails {
     /// A single rail, with these paths.
     fn from(paths: PathSet) -> Self {
-        let rail = Rail { paths, proof: Proof::not_needed() };
-        Rails {
-            first: rail,
-            further: Vec::new(),
-            policy: RailScheme::default().build(),
-            known: Paths::new(1, Order::None),
-            held: RailSet::default(),
-            next_single: 0,
-            path_probed: None,
-        }
+        Rails::new(RailScheme::default(), paths, [])
     }
 }
 
@@ -84,13 +75,19 @@ impl Rails {
         first: PathSet,
         further: impl IntoIterator<Item = (PathSet, u32)>,
     ) -> Self {
-        let mut rails = Rails::from(first);
-        rails.policy = scheme.build();
-        rails.further.extend(
-            further.into_iter().map(|(paths, stamp)| Rail { paths, proof: Proof::needed(stamp) }),
-        );
-        assert!(rails.count() <= MAX_RAILS, "{} rails; at most {MAX_RAILS}", rails.count());
-        rails.known = Paths::new(rails.count(), Order::None);
+        let unproved = |(paths, stamp)| Rail { paths, proof: Proof::needed(stamp) };
+        let further: Vec<Rail> = further.into_iter().map(unproved).collect();
+        let count = 1 + further.len();
+        assert!(count <= MAX_RAILS, "{count} rails; at most {MAX_RAILS}");
+        let mut rails = Rails {
+            first: Rail { paths: first, proof: Proof::not_needed() },
+            further,
+            policy: scheme.build(),
+            known: Paths::new(count, Order::None),
+            held: RailSet::default(),
+            next_single: 0,
+            path_probed: None,
+        };
         rails.use_proved();
         rails
     }

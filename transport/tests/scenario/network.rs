@@ -123,6 +123,8 @@ pub(crate) struct Network {
     jitter: Duration,
     /// What the slowest path takes longer than the fastest.
     skew: Duration,
+    /// What a packet takes that nothing befalls, at most.
+    longest_way: Duration,
     crc: Crc,
     pub(crate) cut: Cut,
     wraps: Option<Wraps>,
@@ -141,6 +143,7 @@ impl Network {
             delay,
             jitter,
             skew,
+            longest_way: settings.longest_way(),
             crc,
             cut: Cut::Nothing,
             wraps: settings.wraps.then(|| Wraps::new(seed)),
@@ -278,8 +281,7 @@ impl Network {
 
     /// No datagram takes longer.
     pub(crate) fn longest_flight(&self) -> Duration {
-        let rail = self.rails.longest_delay();
-        self.delay + rail + self.skew + self.jitter + self.faults.late_up_to
+        self.longest_way + self.faults.late_up_to
     }
 
     pub(crate) fn next_arrival(&self) -> Time {
