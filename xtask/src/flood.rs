@@ -23,7 +23,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         "test",
         "--release",
         "-p",
-        "braid",
+        "braid-rdma",
         "--test",
         "hostile",
         "--test",

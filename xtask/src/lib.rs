@@ -17,6 +17,7 @@ pub mod install;
 pub mod layers;
 pub mod lint;
 pub mod loom;
+pub mod package;
 pub mod process;
 pub mod recipe;
 pub mod rustc;

@@ -9,7 +9,7 @@ pub fn run() -> Result<(), Failure> {
         tree::cargo().env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target).args([
             "test",
             "-p",
-            "braid",
+            "braid-rdma",
             "--lib",
             "--release",
             "wake",

@@ -44,8 +44,8 @@ impl Sanitizer {
 
     fn packages(self) -> &'static [&'static str] {
         match self {
-            Sanitizer::Thread => &["braid"],
-            Sanitizer::Address => &["braid", "braid-ffi", "braid-verbs"],
+            Sanitizer::Thread => &["braid-rdma"],
+            Sanitizer::Address => &["braid-rdma", "braid-ffi", "braid-verbs"],
         }
     }
 

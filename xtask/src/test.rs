@@ -20,6 +20,7 @@ const STEPS: &[Step] = &[
     Step { name: "lint", cargo: &["xtask", "lint"] },
     Step { name: "test", cargo: &["test", "--workspace"] },
     Step { name: "recipe", cargo: &["xtask", "recipe"] },
+    Step { name: "package", cargo: &["xtask", "package"] },
     Step { name: "build", cargo: &["build", "--workspace", "--release", "--bins", "--examples"] },
     Step { name: "count", cargo: &["xtask", "count"] },
     Step { name: "e2e", cargo: &["xtask", "e2e"] },
