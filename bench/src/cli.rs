@@ -47,6 +47,10 @@ pub(crate) enum Command {
     ///
     /// Needs root, and `ip`, `tc` and `nft`. Clients run on the first leaf, servers on the second.
     Spray(SprayArgs),
+    /// Congestion controls on emulated bottlenecks: one flow, beside TCP, many to one, unequal paths, ECN.
+    ///
+    /// Needs root and `ip`. The programs that are measured run without privilege.
+    Congestion(crate::congestion::Options),
     /// Braid and its peers on the same wire: not built yet.
     #[command(disable_help_flag = true)]
     Compare(NotBuilt),
@@ -398,7 +402,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "a message has at most 1 GiB".to_owned())
 }
 
-fn parse_seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
         _ => Err("want seconds, more than 0 and at most 86400".to_owned()),

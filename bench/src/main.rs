@@ -1,21 +1,29 @@
 //! `braid-perf`: benchmarks for Braid in the manner of perftest.
 
 mod bandwidth;
+mod capacity;
 mod ceiling;
 mod child;
 mod cli;
+mod columns;
+mod congestion;
 mod control;
 mod failure;
 mod info;
+mod interrupt;
 mod json_file;
 mod latency;
+mod pair;
 mod paths;
 mod pattern;
 mod peer;
 mod plan;
+mod program;
 mod report;
+mod results;
 mod run;
 mod samples;
+mod scratch;
 mod session;
 mod spray;
 mod stdio;
@@ -71,6 +79,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Alltoall(_) => not_built("alltoall"),
         Command::Compare(_) => not_built("compare"),
         Command::Spray(args) => spray::run(&args),
+        Command::Congestion(args) => congestion::run(&args),
         Command::PeerServer(options) => Ok(peer::serve(&options)?),
         Command::TcpSender(options) => Ok(peer::tcp::send(&options, &mut std::io::stdout())?),
         Command::FabricRelay { name } => Ok(braid_lab::relay::main(&name)?),

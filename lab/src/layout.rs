@@ -106,7 +106,8 @@ pub(crate) fn subnet(leaf: usize) -> String {
     format!("10.80.{leaf}.0/24")
 }
 
-fn host_ip(leaf: usize, index: usize) -> Ipv4Addr {
+/// Host `index` of a leaf.
+pub(crate) fn host_ip(leaf: usize, index: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 80, octet(leaf), octet(index + 1))
 }
 

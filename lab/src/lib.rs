@@ -5,6 +5,8 @@
 //! fabric is either this process's, and vanishes with the [`Fabric`] value, or it stands until
 //! somebody takes it down ([`Owner`]). `docs/fabric.md` shows the topology and every command.
 //!
+//! [`emulator`] makes smaller networks whose bottleneck is exact, for congestion control.
+//!
 //! Links with a delay pass through a relay process (this kernel may lack netem). It is the current
 //! executable again, called with [`relay::SUBCOMMAND`] and the fabric's name: a program that plans
 //! delays must answer these arguments with [`relay::main`].
@@ -13,6 +15,7 @@
 
 mod configure;
 mod counters;
+pub mod emulator;
 mod error;
 mod fabric;
 mod layout;

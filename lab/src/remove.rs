@@ -25,8 +25,8 @@ pub fn down(name: &str) -> Result<bool, FabricError> {
     remove(name)
 }
 
-/// Removes every fabric that this process owns or is making. For signal handlers, after which no
-/// [`Fabric`](crate::Fabric) is dropped.
+/// Removes every fabric that this process owns or is making, and every network that it emulates. For signal handlers, after
+/// which no [`Fabric`](crate::Fabric) is dropped.
 pub fn remove_own() {
     let own = std::process::id();
     for name in state::names() {
@@ -35,6 +35,7 @@ pub fn remove_own() {
             let _ = remove(&name);
         }
     }
+    let _ = namespace::remove(&namespace::find(|_, owner| owner == Some(own)));
 }
 
 /// Removes everything that has this name.

@@ -6,7 +6,6 @@
 
 mod lab;
 mod plot;
-mod program;
 mod record;
 mod run;
 mod scenario;
@@ -14,8 +13,6 @@ mod table;
 mod timeline;
 mod trial;
 mod trouble;
-
-use std::path::Path;
 
 use braid_lab::Trouble;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -28,8 +25,8 @@ use self::scenario::Scenario;
 use self::trial::{Braid, Sender};
 use crate::cli::SprayArgs;
 use crate::failure::Failure;
-use crate::json_file::JsonFile;
-use crate::stdio;
+use crate::results::ResultFiles;
+use crate::{interrupt, stdio};
 
 /// Seconds of a run where nothing happens, unless told otherwise.
 const SECONDS: f64 = 2.0;
@@ -46,8 +43,8 @@ struct Results<'a> {
 
 /// Runs all scenarios, prints a table of each, and writes what was asked for.
 pub(crate) fn run(args: &SprayArgs) -> Result<(), Failure> {
-    clean_up_when_interrupted()?;
-    let files = Files::create(args)?;
+    interrupt::take_networks_down()?;
+    let files = ResultFiles::create(args.json.as_ref(), args.out.as_ref())?;
     let scenarios = choose(args)?;
     let mut spray = Spray::new(args, &scenarios);
     if let Some(name) = &args.fabric {
@@ -58,7 +55,13 @@ pub(crate) fn run(args: &SprayArgs) -> Result<(), Failure> {
         }
     }
     spray.progress.finish_and_clear();
-    files.write(&spray.records)
+    let plots = files.folder();
+    files.write(&Results {
+        message_bytes: trial::MESSAGE_BYTES,
+        paths: trial::PATHS,
+        runs: &spray.records,
+    })?;
+    plots.map_or(Ok(()), |folder| plot::all(folder, &spray.records))
 }
 
 fn choose(args: &SprayArgs) -> Result<Vec<Scenario>, Failure> {
@@ -157,44 +160,4 @@ fn describe(scenario: Scenario, sender: &Sender) -> String {
         Sender::Braid(Braid { policy, recovery, .. }) => format!("{name}: {policy}, {recovery}"),
         Sender::Tcp(streams) => format!("{name}: {streams} TCP stream(s)"),
     }
-}
-
-/// Where the results go.
-struct Files<'a> {
-    all: Vec<JsonFile>,
-    plots: Option<&'a Path>,
-}
-
-impl<'a> Files<'a> {
-    fn create(args: &'a SprayArgs) -> Result<Self, Failure> {
-        let mut all: Vec<JsonFile> = JsonFile::asked(args.json.as_ref())?.into_iter().collect();
-        if let Some(folder) = &args.out {
-            make_folder(folder)?;
-            all.push(JsonFile::create(&folder.join("results.json"))?);
-        }
-        Ok(Files { all, plots: args.out.as_deref() })
-    }
-
-    fn write(self, records: &[Record]) -> Result<(), Failure> {
-        let results =
-            Results { message_bytes: trial::MESSAGE_BYTES, paths: trial::PATHS, runs: records };
-        self.all.into_iter().try_for_each(|file| file.write(&results))?;
-        self.plots.map_or(Ok(()), |folder| plot::all(folder, records))
-    }
-}
-
-fn make_folder(folder: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder)
-        .map_err(|why| Failure::Io { what: format!("cannot make {}", folder.display()), why })
-}
-
-/// On SIGINT, SIGTERM and SIGHUP: take the fabric down, with all that runs on it, and leave.
-fn clean_up_when_interrupted() -> Result<(), Failure> {
-    ctrlc::set_handler(|| {
-        braid_lab::remove_own();
-        lab::remove_scratch();
-        stdio::say("interrupted");
-        std::process::exit(130);
-    })
-    .map_err(|why| Failure::Trial(format!("cannot install a signal handler: {why}")))
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 use braid_lab::{Rate, Trouble, Where};
 use serde::Deserialize;
 
-use super::lab::{LISTEN_LIMIT, Lab, Pair};
+use super::lab::Lab;
 use super::record::Record;
 use super::scenario::{MANY_HOSTS, MANY_QPS, Scenario};
 use super::trial::{Amount, Braid, MESSAGE_BYTES, Sender};
 use crate::failure::Failure;
+use crate::pair::{LISTEN_LIMIT, Pair};
 use crate::peer::tcp;
 use crate::report::Row;
 

@@ -6,6 +6,7 @@ use super::lab::Lab;
 use super::record::Record;
 use super::scenario::Scenario;
 use super::trial::{MESSAGE_BYTES, PATHS};
+use crate::columns::aligned;
 
 /// A column: its heading, and what stands in it; empty where it does not apply to any run.
 type Column = (&'static str, fn(&Record) -> Option<String>);
@@ -70,15 +71,7 @@ fn lines(records: &[Record]) -> Vec<String> {
             [(*heading).to_owned()].into_iter().chain(cells).collect()
         })
         .collect();
-    let line = |row: usize| {
-        let cell = |(index, column): (usize, &Vec<String>)| {
-            let width = column.iter().map(String::len).max().unwrap_or(0);
-            let text = &column[row];
-            if index < 2 { format!("{text:<width$}") } else { format!("{text:>width$}") }
-        };
-        columns.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ")
-    };
-    (0..=records.len()).map(|row| line(row).trim_end().to_owned()).collect()
+    aligned(&columns, 2)
 }
 
 #[cfg(test)]

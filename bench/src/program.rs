@@ -1,4 +1,4 @@
-//! A program on a host of the fabric: started, listened to with a limit on every wait, killed when
+//! A program on a host: started, listened to with a limit on every wait, killed when
 //! dropped.
 
 use std::io::{BufRead, BufReader, Read};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
 
-pub(super) struct Program {
+pub(crate) struct Program {
     name: String,
     child: Child,
     lines: Receiver<String>,
@@ -22,7 +22,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 impl Program {
     /// Starts it; `name` is for messages.
-    pub(super) fn start(name: &str, mut command: Command) -> Result<Self, Failure> {
+    pub(crate) fn start(name: &str, mut command: Command) -> Result<Self, Failure> {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -48,7 +48,7 @@ impl Program {
     }
 
     /// Its next line.
-    pub(super) fn line(&mut self, limit: Duration) -> Result<String, Failure> {
+    pub(crate) fn line(&mut self, limit: Duration) -> Result<String, Failure> {
         match self.lines.recv_timeout(limit) {
             Ok(line) => Ok(line),
             Err(RecvTimeoutError::Timeout) => {
@@ -59,7 +59,7 @@ impl Program {
     }
 
     /// What follows `prefix` on its next line.
-    pub(super) fn word(&mut self, prefix: &str, limit: Duration) -> Result<String, Failure> {
+    pub(crate) fn word(&mut self, prefix: &str, limit: Duration) -> Result<String, Failure> {
         let line = self.line(limit)?;
         match line.strip_prefix(prefix) {
             Some(rest) => Ok(rest.to_owned()),
@@ -68,7 +68,7 @@ impl Program {
     }
 
     /// Waits until it has ended, well.
-    pub(super) fn finish(mut self, limit: Duration) -> Result<(), Failure> {
+    pub(crate) fn finish(mut self, limit: Duration) -> Result<(), Failure> {
         let deadline = Instant::now() + limit;
         loop {
             let ended = self.child.try_wait();

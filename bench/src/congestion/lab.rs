@@ -1,0 +1,76 @@
+//! An emulated network to run a case on.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use braid_lab::Host;
+use braid_lab::emulator::{Emulator, Network, Passage};
+
+use crate::failure::Failure;
+use crate::program::Program;
+use crate::scratch::Scratch;
+
+use super::scenario::Case;
+
+const MTU: u32 = 1500;
+/// The user and group without rights, `nobody`.
+const NOBODY: u32 = 65_534;
+
+pub(super) struct Lab {
+    emulator: Emulator,
+    program: PathBuf,
+    scratch: Scratch,
+}
+
+impl Lab {
+    pub(super) fn make(case: &Case) -> Result<Self, Failure> {
+        let network = Network { name: "cc".to_owned(), mtu: MTU, topology: case.topology.clone() };
+        let scratch = Scratch::make()?;
+        let io = |what: &str, why| Failure::Io { what: what.to_owned(), why };
+        // Where nobody may read it, and where no build exchanges it.
+        let program = scratch.path().join("braid-perf");
+        let own = std::env::current_exe().map_err(|why| io("cannot find this program", why))?;
+        std::fs::copy(own, &program).map_err(|why| io("cannot copy this program", why))?;
+        std::os::unix::fs::chown(scratch.path(), Some(NOBODY), Some(NOBODY))
+            .map_err(|why| io("cannot give a folder away", why))?;
+        Ok(Lab { emulator: Emulator::up(network)?, program, scratch })
+    }
+
+    pub(super) fn mtu(&self) -> u32 {
+        self.emulator.network().mtu
+    }
+
+    pub(super) fn host(&self, index: usize) -> &Host {
+        &self.emulator.hosts()[index]
+    }
+
+    /// A file that programs may write, by its name.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// Starts this program on a host, without any privilege.
+    pub(super) fn start(
+        &self,
+        what: &str,
+        host: usize,
+        args: &[String],
+    ) -> Result<Program, Failure> {
+        let host = self.host(host);
+        let mut command = self.emulator.command_on(host, "setpriv".as_ref());
+        command.args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}")]);
+        command.args(["--clear-groups", "--bounding-set=-all", "--no-new-privs"]);
+        command.arg(&self.program).args(args);
+        Program::start(&format!("{what} on {}", host.name), command)
+    }
+
+    /// The time of the trace.
+    pub(super) fn now(&self) -> Duration {
+        self.emulator.now()
+    }
+
+    /// Everything since this was asked last.
+    pub(super) fn take_trace(&mut self) -> Result<Vec<Passage>, Failure> {
+        Ok(self.emulator.take_trace()?)
+    }
+}

@@ -1,0 +1,53 @@
+//! What is measured; the names are those of the JSON, with their units.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// In the order in which tables show them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Metric {
+    /// Payload that has arrived, by payload that the bottleneck carries.
+    GoodputOverCapacity,
+    /// Segments sent again, by segments sent.
+    ResentPercent,
+    /// Segments sent again that had arrived, by segments sent.
+    SpuriousPercent,
+    /// Packets that found the bottleneck's queue full, by packets that came to it.
+    LossPercent,
+    /// Time in the bottleneck's queue: what a round trip takes beyond the one with empty queues.
+    QueueP50Ms,
+    QueueP99Ms,
+    /// Retransmission time-outs.
+    Timeouts,
+    /// How long after its time the emulator has delivered a packet: above the queueing delays that are measured, they mean
+    /// little.
+    EmulatorLateP99Ms,
+}
+
+/// What one run came to.
+pub(super) type Measured = BTreeMap<Metric, f64>;
+
+impl Metric {
+    pub(super) fn heading(self) -> &'static str {
+        match self {
+            Metric::GoodputOverCapacity => "goodput/capacity",
+            Metric::ResentPercent => "resent [%]",
+            Metric::SpuriousPercent => "needlessly [%]",
+            Metric::LossPercent => "loss [%]",
+            Metric::QueueP50Ms => "queue p50 [ms]",
+            Metric::QueueP99Ms => "p99 [ms]",
+            Metric::Timeouts => "time-outs",
+            Metric::EmulatorLateP99Ms => "emulator late p99 [ms]",
+        }
+    }
+
+    pub(super) fn decimals(self) -> usize {
+        match self {
+            Metric::GoodputOverCapacity => 3,
+            Metric::Timeouts => 0,
+            _ => 2,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What people type.
+
+use std::path::PathBuf;
+
+use braid::CcConfig;
+use clap::Args;
+
+use crate::cli::parse_seconds;
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// Controllers, with their parameters: `swift,fixed:256K,dcqcn:line=25G,alpha=1us` [default: the default one, and all that
+    /// need no parameter]
+    #[arg(long, value_name = "POLICY,..", value_parser = parse_controllers)]
+    pub(super) cc: Option<Controllers>,
+    /// Write results.json, tables (Markdown) and plots (SVG) into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    /// A part of the runs, each of them short, and limits that every controller must keep to: under a minute.
+    #[arg(long)]
+    pub(super) quick: bool,
+    /// Only these scenarios, in the usual order; an unknown name lists them all
+    #[arg(long, value_name = "SCENARIO,..", value_delimiter = ',')]
+    pub(super) only: Vec<String>,
+    /// Only cases whose name has this in it.
+    #[arg(long, value_name = "TEXT")]
+    pub(super) case: Option<String>,
+    /// Seconds of a run [default: 5, with --quick 2]
+    #[arg(long, value_parser = parse_seconds)]
+    pub(super) seconds: Option<f64>,
+    /// Rounds; every controller runs once in each, and medians are shown [default: 3, with --quick 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(super) rounds: Option<u32>,
+    /// Write the results there too.
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+}
+
+/// Controllers in the order in which they were named.
+#[derive(Clone, Debug)]
+pub(super) struct Controllers(pub(super) Vec<CcConfig>);
+
+/// A list of controllers. Their parameters have commas, too: what does not begin with a controller's name belongs to the one
+/// before it.
+fn parse_controllers(text: &str) -> Result<Controllers, String> {
+    let is_name = |part: &str| {
+        let name = part.split_once(':').map_or(part, |(name, _)| name);
+        !name.contains('=')
+    };
+    let mut texts: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        match texts.last_mut() {
+            Some(last) if !is_name(part) => last.extend([",", part]),
+            _ => texts.push(part.to_owned()),
+        }
+    }
+    let parsed = texts.iter().map(|text| text.parse::<CcConfig>().map_err(|why| why.to_string()));
+    parsed.collect::<Result<_, _>>().map(Controllers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controllers_keep_their_parameters() {
+        let list = parse_controllers("swift,dcqcn:line=25G,alpha=2us,loss=off,fixed:1M").unwrap();
+        let texts: Vec<String> = list.0.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["swift", "dcqcn:line=25G,alpha=2us,loss=off", "fixed:1M"]);
+        for bad in ["", "swift,", "alpha=1us", "swift,none"] {
+            parse_controllers(bad).expect_err(bad);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! A client of this program and its server, each on a host.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::failure::Failure;
+use crate::program::Program;
+use crate::report::Row;
+
+/// A server listens within so long.
+pub(crate) const LISTEN_LIMIT: Duration = Duration::from_secs(10);
+/// A client connects and begins within so long.
+const BEGIN_LIMIT: Duration = Duration::from_secs(20);
+/// What a run may take beyond the time that it is asked to send for.
+pub(crate) const GRACE: Duration = Duration::from_secs(60);
+
+/// Both at work.
+pub(crate) struct Pair {
+    pub(crate) client: Program,
+    pub(crate) server: Program,
+    /// Where the client writes its results.
+    pub(crate) json: PathBuf,
+    /// Seconds that it is asked to send for.
+    pub(crate) seconds: f64,
+}
+
+/// The part of a client's results that is needed here.
+#[derive(Deserialize)]
+struct Results {
+    rows: Vec<Row>,
+}
+
+impl Pair {
+    /// Waits until the client measures; returns when that was.
+    pub(crate) fn wait_for_begin(&mut self) -> Result<Instant, Failure> {
+        self.client.line(BEGIN_LIMIT)?;
+        Ok(Instant::now())
+    }
+
+    /// Waits for the end and returns what the client has measured.
+    pub(crate) fn finish(self) -> Result<Row, Failure> {
+        self.client.finish(GRACE + Duration::from_secs_f64(self.seconds))?;
+        self.server.finish(GRACE)?;
+        let what = || format!("cannot read {}", self.json.display());
+        let text =
+            std::fs::read_to_string(&self.json).map_err(|why| Failure::Io { what: what(), why })?;
+        let results: Result<Results, _> = serde_json::from_str(&text);
+        let results = results.map_err(|why| Failure::Trial(format!("{}: {why}", what())))?;
+        let first = results.rows.into_iter().next();
+        first.ok_or_else(|| Failure::Trial(format!("{}: no rows", what())))
+    }
+}

@@ -1,0 +1,156 @@
+//! One queue and the wire behind it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::network::{HEADER_BYTES, Link};
+use super::packet;
+
+/// What became of a packet at its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It passed.
+    Passed,
+    /// It passed, with the mark of congestion.
+    Marked,
+    /// The queue was full.
+    Dropped,
+}
+
+/// One packet's way through the emulator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// The link.
+    pub link: u16,
+    /// The host that it comes from.
+    pub from: u16,
+    /// Its length on the link, in bytes.
+    pub bytes: u32,
+    /// When it came, since the network was made.
+    pub at: Duration,
+    /// How long it stood in the queue.
+    pub waited: Duration,
+    /// How long after its time the emulator has delivered it: what it adds to the delay because it had to wait for a processor.
+    pub late: Duration,
+    /// Whether it passed.
+    pub fate: Fate,
+}
+
+/// Its packets leave in the order in which they came, each as long after the one before as the rate wants. Nothing happens when
+/// a packet reaches the head of the queue: when it came, it was known when it would.
+pub(super) struct Line {
+    link: Link,
+    index: u16,
+    /// When the last packet so far has left the queue.
+    free_at: Duration,
+    held: VecDeque<(Duration, Passage, Box<[u8]>)>,
+}
+
+impl Line {
+    pub(super) fn new(index: u16, link: Link) -> Self {
+        Line { link, index, free_at: Duration::ZERO, held: VecDeque::new() }
+    }
+
+    /// Takes a packet; returns it as an entry of the trace if the queue has no room for it.
+    pub(super) fn take(&mut self, now: Duration, from: u16, packet: &mut [u8]) -> Option<Passage> {
+        let bytes = packet.len() as u64 + HEADER_BYTES;
+        let waited = self.free_at.saturating_sub(now);
+        let queued = self.bytes_in(waited);
+        let mut passage = Passage {
+            link: self.index,
+            from,
+            bytes: bytes as u32,
+            at: now,
+            waited,
+            late: Duration::ZERO,
+            fate: Fate::Passed,
+        };
+        if queued + bytes > self.link.queue {
+            passage.fate = Fate::Dropped;
+            return Some(passage);
+        }
+        if self.link.mark.is_some_and(|threshold| queued > threshold) && packet::mark(packet) {
+            passage.fate = Fate::Marked;
+        }
+        self.free_at = self.free_at.max(now) + self.time_of(bytes);
+        self.held.push_back((self.free_at + self.link.delay, passage, (&*packet).into()));
+        None
+    }
+
+    /// The next packet that is due, with its entry for the trace.
+    pub(super) fn pop_due(&mut self, now: Duration) -> Option<(Passage, Box<[u8]>)> {
+        let due = self.next_due().filter(|due| *due <= now)?;
+        let (_, passage, packet) = self.held.pop_front()?;
+        Some((Passage { late: now - due, ..passage }, packet))
+    }
+
+    /// When the next packet is due.
+    pub(super) fn next_due(&self) -> Option<Duration> {
+        self.held.front().map(|(due, ..)| *due)
+    }
+
+    fn time_of(&self, bytes: u64) -> Duration {
+        Duration::from_nanos(bytes * 8 * 1_000_000_000 / self.link.rate.bits())
+    }
+
+    fn bytes_in(&self, time: Duration) -> u64 {
+        (time.as_nanos() * u128::from(self.link.rate.bits()) / 8_000_000_000) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rate;
+
+    /// A packet of 1000 bytes with Ethernet takes 1 ms.
+    const LINK: Link = Link {
+        rate: Rate::from_bits(8_000_000),
+        queue: 3000,
+        delay: Duration::from_millis(10),
+        mark: Some(1500),
+    };
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn capable() -> Vec<u8> {
+        let mut packet = vec![0; 1000 - HEADER_BYTES as usize];
+        packet[..2].copy_from_slice(&[0x45, 2]);
+        packet
+    }
+
+    #[test]
+    fn packets_leave_at_the_rate_and_arrive_after_the_delay() {
+        let mut line = Line::new(0, LINK);
+        for _ in 0..2 {
+            assert_eq!(line.take(ms(5), 7, &mut capable()), None);
+        }
+        assert_eq!(line.next_due(), Some(ms(16)));
+        assert!(line.pop_due(ms(15)).is_none(), "too early");
+        let (first, _) = line.pop_due(ms(16)).expect("it is due");
+        assert_eq!((first.waited, first.late, first.from, first.bytes), (ms(0), ms(0), 7, 1000));
+        let (second, _) = line.pop_due(ms(20)).expect("it is due");
+        assert_eq!((second.waited, second.late), (ms(1), ms(3)));
+        assert!(line.take(ms(30), 7, &mut capable()).is_none());
+        assert_eq!(line.next_due(), Some(ms(41)), "an idle link saves nothing up");
+    }
+
+    #[test]
+    fn the_queue_marks_above_its_threshold_and_drops_at_its_tail() {
+        let mut line = Line::new(0, LINK);
+        let dropped: Vec<_> = (0..5).filter_map(|_| line.take(ms(0), 0, &mut capable())).collect();
+        assert_eq!(dropped.len(), 2);
+        assert!(dropped.iter().all(|passage| passage.fate == Fate::Dropped));
+        let passed: Vec<_> = std::iter::from_fn(|| line.pop_due(ms(100))).collect();
+        let fates = passed.iter().map(|(passage, _)| passage.fate);
+        assert_eq!(fates.collect::<Vec<_>>(), [Fate::Passed, Fate::Passed, Fate::Marked]);
+        assert_eq!([passed[0].1[1], passed[2].1[1]], [2, 3]);
+        // Half of a packet has drained: still no room for a whole one.
+        let mut line = Line::new(0, LINK);
+        (0..3).for_each(|_| assert_eq!(line.take(ms(0), 0, &mut capable()), None));
+        assert!(line.take(Duration::from_micros(500), 0, &mut capable()).is_some());
+        assert!(line.take(ms(1), 0, &mut capable()).is_none());
+    }
+}
