@@ -209,7 +209,7 @@ pub(crate) struct EngineArgs {
     /// have, the first with the first. The server is reached at its first.
     #[arg(long, value_name = "ADDR,..", value_delimiter = ',', conflicts_with = "bind")]
     pub(crate) rails: Vec<IpAddr>,
-    /// Rail policy of what this side sends: least-loaded, round-robin or hash.
+    /// Rail policy of what this side sends: least-loaded, round-robin, hash, lpt or min-rtt.
     #[arg(long, default_value_t, value_name = "POLICY")]
     pub(crate) rail_policy: RailScheme,
     /// Payload bytes of a packet, at most [default: what the path takes, up to 16384]

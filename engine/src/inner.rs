@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use braid_lb::HostLoads;
 use braid_wire::QpId;
 
 use crate::attributes::DatapathAttributes;
@@ -41,6 +42,8 @@ pub(crate) struct EngineInner {
     pub(crate) next_pd: AtomicU32,
     next_worker: AtomicUsize,
     qp_numbers: Mutex<QpNumbers>,
+    /// On each rail, of all workers.
+    host_loads: Arc<HostLoads>,
     /// Of the verbs datapath.
     device: Option<Arc<Device>>,
 }
@@ -65,6 +68,7 @@ impl EngineInner {
             next_pd: AtomicU32::new(1),
             next_worker: AtomicUsize::new(0),
             qp_numbers: Mutex::default(),
+            host_loads: Arc::default(),
             device: datapath::open_device(config)?,
             regions,
         };
@@ -106,6 +110,7 @@ impl EngineInner {
             paths: PathPlan {
                 policy: config.lb,
                 rail_policy: config.rail_policy,
+                host: self.host_loads.clone(),
                 count: config.paths,
                 seed: config.seed.wrapping_add((index as u64) << 32),
                 discover: config.discover,

@@ -43,7 +43,7 @@ fn write_until(pair: &Pair, done: impl Fn(&Pair) -> bool) {
 
 #[test]
 fn all_rails_of_both_ends_carry_data_under_every_policy_that_spreads() {
-    for scheme in [RailScheme::LEAST_LOADED, RailScheme::ROUND_ROBIN] {
+    for scheme in [RailScheme::LEAST_LOADED, RailScheme::ROUND_ROBIN, RailScheme::LPT] {
         for count in [2, 4] {
             let pair = Pair::new(&EngineConfig { rail_policy: scheme, ..rails(count) });
             write_until(&pair, |pair| {

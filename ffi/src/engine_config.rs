@@ -94,7 +94,7 @@ pub struct braid_engine_config {
     /// the first rail's, and then has to be an address, too. A connection uses as many rails as both its ends have, the
     /// first with the first and so on. NULL: one rail. Not with `device`.
     pub rails: *const c_char,
-    /// The rail policy by name: "least-loaded", "round-robin" or "hash". NULL: the default.
+    /// The rail policy by name: "least-loaded", "round-robin", "hash", "lpt" or "min-rtt". NULL: the default.
     pub rail_policy: *const c_char,
 }
 

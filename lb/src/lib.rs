@@ -48,7 +48,9 @@
 use std::time::Duration;
 
 mod health;
+mod load_mse;
 mod lowest;
+mod lpt_round;
 mod path;
 mod path_set;
 mod paths;
@@ -60,6 +62,8 @@ mod slots;
 mod stream;
 
 pub use braid_wire::{PathId, RailId, Time};
+pub use load_mse::LoadMse;
+pub use lpt_round::{Chunk, LptRound};
 pub use path::{PathCounters, PathReport};
 pub use path_set::{PathSet, PathsError};
 pub use paths::Paths;
@@ -67,7 +71,7 @@ pub use policy::{
     LbPolicy, Order, PathPolicy, PathPolicyFactory, Requirements, UnknownPolicy, policy_names,
 };
 pub use rails::{
-    RailChoice, RailPolicy, RailProbe, RailScheme, RailSet, Rails, UnknownRailScheme,
+    HostLoads, RailChoice, RailPolicy, RailProbe, RailScheme, RailSet, Rails, UnknownRailScheme,
     rail_scheme_names,
 };
 pub use rand::RngExt;

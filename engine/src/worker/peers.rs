@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use braid_lb::{LbPolicy, PathSet, RailScheme, Rails};
+use braid_lb::{HostLoads, LbPolicy, PathSet, RailScheme, Rails};
 use braid_transport::{Endpoint, EndpointConfig};
 use braid_wire::{PathId, RailId, Time};
 
@@ -13,10 +14,12 @@ use crate::paths_to::PathsTo;
 use crate::random;
 
 /// How paths to a peer are made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PathPlan {
     pub(crate) policy: LbPolicy,
     pub(crate) rail_policy: RailScheme,
+    /// Of all workers.
+    pub(crate) host: Arc<HostLoads>,
     /// On each rail.
     pub(crate) count: usize,
     pub(crate) seed: u64,
@@ -80,7 +83,8 @@ impl PathPlan {
                 .expect("the number of paths was checked when the engine was made")
         };
         let further = (1..count).map(|rail| (paths(rail), random::number() as u32));
-        Rails::new(self.rail_policy, paths(0), further)
+        let rails = Rails::new(self.rail_policy, paths(0), further);
+        rails.of_host(self.host.clone(), random::number() as usize)
     }
 }
 
@@ -300,6 +304,7 @@ mod tests {
         let plan = PathPlan {
             policy: LbPolicy::default(),
             rail_policy: RailScheme::default(),
+            host: Arc::default(),
             count: 4,
             seed: 1,
             discover: false,

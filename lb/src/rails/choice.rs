@@ -2,7 +2,8 @@
 
 use braid_wire::{MAX_RAILS, RailId};
 
-use super::as_path;
+use super::{HostLoads, as_path};
+use crate::PathCounters;
 use crate::paths::Paths;
 
 /// A set of rails.
@@ -66,6 +67,9 @@ pub struct RailChoice<'a> {
     /// Those of them that have room for the chunk now; at least one.
     pub open: RailSet,
     pub(super) known: &'a Paths,
+    pub(super) host: &'a HostLoads,
+    /// The rail that comes first among equals.
+    pub(super) start: usize,
 }
 
 impl RailChoice<'_> {
@@ -73,5 +77,15 @@ impl RailChoice<'_> {
     /// no round trip is known, the emptiest first; then by the smoothed round-trip time times the packets under way.
     pub fn load(&self, rail: RailId) -> u64 {
         self.known.rank(as_path(rail))
+    }
+
+    /// What has been seen of a rail, over all streams to the destination.
+    pub fn counters(&self, rail: RailId) -> PathCounters {
+        self.known.counters(as_path(rail)).unwrap_or_default()
+    }
+
+    /// How far a rail comes after the one that comes first among equals, which is another for each destination.
+    pub fn turn(&self, rail: RailId) -> usize {
+        (rail.get() + MAX_RAILS - self.start) % MAX_RAILS
     }
 }

@@ -5,14 +5,20 @@
 
 mod choice;
 mod hash;
+mod host_loads;
 mod least_loaded;
+mod lpt;
+mod min_rtt;
 mod proof;
 mod round_robin;
 mod scheme;
 
+use std::sync::Arc;
+
 use braid_wire::{MAX_RAILS, PathId, RailId, Time};
 
 pub use self::choice::{RailChoice, RailSet};
+pub use self::host_loads::HostLoads;
 pub use self::scheme::{RailPolicy, RailScheme, UnknownRailScheme, rail_scheme_names};
 
 use self::proof::Proof;
@@ -29,6 +35,9 @@ pub struct Rails {
     first: Rail,
     further: Vec<Rail>,
     policy: Box<dyn RailPolicy>,
+    host: Arc<HostLoads>,
+    /// The rail that comes first among equals.
+    start: usize,
     /// What is known of each rail, under the path number that its rail number is.
     known: Paths,
     /// Rails whose datapaths take nothing more for now.
@@ -83,6 +92,8 @@ impl Rails {
             first: Rail { paths: first, proof: Proof::not_needed() },
             further,
             policy: scheme.build(),
+            host: Arc::default(),
+            start: 0,
             known: Paths::new(count, Order::None),
             held: RailSet::default(),
             next_single: 0,
@@ -90,6 +101,13 @@ impl Rails {
         };
         rails.use_proved();
         rails
+    }
+
+    /// As one of several destinations of a host, whose loads these are. `turn`: any number that differs from one pair of hosts
+    /// to the next; it says where the rails begin among which the policy finds no difference.
+    pub fn of_host(mut self, host: Arc<HostLoads>, turn: usize) -> Self {
+        (self.host, self.start) = (host, turn % self.count());
+        self
     }
 
     /// How many there are, whatever their state.
@@ -185,7 +203,8 @@ impl Rails {
     /// The rail of a stream's next chunk. `open`: those in use that have room for it, at least one. If the rail that is
     /// returned is none of them, the chunk waits for it.
     pub fn pick_rail(&mut self, stream: StreamId, open: RailSet) -> RailId {
-        let choice = RailChoice { live: self.live(), open, known: &self.known };
+        let (known, host, start) = (&self.known, &*self.host, self.start);
+        let choice = RailChoice { live: self.live(), open, known, host, start };
         let picked = self.policy.pick(stream, &choice);
         let first_open = || open.iter().next().unwrap_or(picked);
         if choice.live.contains(picked) { picked } else { first_open() }
@@ -224,6 +243,7 @@ impl Rails {
         let rail = path.rail();
         if !self.further.is_empty() {
             self.known.on_sent(as_path(rail), retransmission);
+            self.policy.on_sent(rail, &self.host);
         }
         self.at_mut(rail).paths.on_sent(within(path), retransmission);
     }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use braid_wire::RailId;
 
-use super::{RailChoice, hash, least_loaded, round_robin};
+use super::{HostLoads, RailChoice, hash, least_loaded, lpt, min_rtt, round_robin};
 use crate::StreamId;
 
 /// Picks the rail of each chunk of a stream: so many bytes in a row that one rail carries. One is made for each
@@ -14,6 +14,9 @@ pub trait RailPolicy: fmt::Debug + Send {
     /// The rail of the stream's next chunk: one that is [open](RailChoice::open), or one that the chunk is to wait for. In the
     /// place of one that is not in use the first open one is taken.
     fn pick(&mut self, stream: StreamId, rails: &RailChoice<'_>) -> RailId;
+
+    /// A packet leaves on a rail. For policies that keep count of the host's loads, which no other has to.
+    fn on_sent(&mut self, _rail: RailId, _host: &HostLoads) {}
 }
 
 /// Names a rail policy: one of the table ([`RailScheme::ALL`]), or one that a program brings along.
@@ -30,9 +33,14 @@ impl RailScheme {
     pub const ROUND_ROBIN: RailScheme = RailScheme::custom("round-robin", round_robin::build);
     /// One rail per queue pair, by hash, as bonded interfaces do.
     pub const HASH: RailScheme = RailScheme::custom("hash", hash::build);
+    /// The open rail on which the host has sent least (RailS, Algorithm 2).
+    pub const LPT: RailScheme = RailScheme::custom("lpt", lpt::build);
+    /// The open rail with the lowest round-trip time (MPTCP).
+    pub const MIN_RTT: RailScheme = RailScheme::custom("min-rtt", min_rtt::build);
 
     /// Every policy of the table.
-    pub const ALL: [RailScheme; 3] = [Self::LEAST_LOADED, Self::ROUND_ROBIN, Self::HASH];
+    pub const ALL: [RailScheme; 5] =
+        [Self::LEAST_LOADED, Self::ROUND_ROBIN, Self::HASH, Self::LPT, Self::MIN_RTT];
 
     /// A policy of the program's own.
     pub const fn custom(name: &'static str, build: fn() -> Box<dyn RailPolicy>) -> Self {

@@ -14,7 +14,7 @@ use crate::{Failure, process};
 const LINKS: [[&str; 3]; 2] =
     [["braid0", "10.77.0.1", "10.77.0.2"], ["braid1", "10.79.0.1", "10.79.0.2"]];
 const MTU: u32 = 1500;
-const POLICIES: [&str; 3] = ["least-loaded", "round-robin", "hash"];
+const POLICIES: [&str; 5] = ["least-loaded", "round-robin", "hash", "lpt", "min-rtt"];
 
 /// Both namespaces; they vanish with this value.
 struct Rails {
