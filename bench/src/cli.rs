@@ -199,7 +199,7 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_enum, default_value_t = Switch::Off)]
     pub(crate) discover: Switch,
     /// Congestion control of what this side sends: `fixed` or with its window `fixed:512K`; `rate:10G`;
-    /// `dcqcn:line=25G`; `mcc`. Each queue pair has its own.
+    /// `cubic`; `dcqcn:line=25G`; `mcc`. Each queue pair has its own.
     #[arg(long, default_value = "fixed", value_name = "POLICY")]
     pub(crate) cc: CcConfig,
     /// How lost packets are told from late ones; the client's choice holds for both sides.

@@ -9,7 +9,8 @@ use braid_wire::{PathId, Time};
 ///
 /// A subflow is what a stream sends over one rail: each has a controller of its own. Of one acknowledgement a controller
 /// hears in this order: [`Controller::on_ack`] for each path that it speaks of, [`Controller::on_chunk`] for each chunk
-/// that it completes, [`Controller::on_loss`] if it shows losses. Afterwards it is asked for its window. Times never run
+/// that it completes, [`Controller::on_loss`] if it shows losses, [`Controller::on_spurious`] if it shows that some were none.
+/// Afterwards it is asked for its window. Times never run
 /// backwards. Nothing of this may allocate, block or log.
 pub trait Controller: fmt::Debug + Send {
     /// Packets of one path are acknowledged, or reported as marked, or both.
@@ -17,6 +18,9 @@ pub trait Controller: fmt::Debug + Send {
 
     /// Packets were found lost: later ones have arrived, or the network has said so.
     fn on_loss(&mut self, _loss: &Loss) {}
+
+    /// Packets that were declared lost had only come late: what was sent again for them came twice.
+    fn on_spurious(&mut self, _spurious: &Spurious) {}
 
     /// Nothing was heard for the retransmission time-out. What is resent then is a question, not a loss that is known.
     fn on_timeout(&mut self, _now: Time) {}
@@ -35,12 +39,12 @@ pub trait Controller: fmt::Debug + Send {
     fn window(&self) -> u64;
 
     /// Bits per second at which packets may leave from `now` on, headers included; `None`: as fast as the window lets
-    /// them. A controller answers always with a rate or never.
+    /// them. Whether there is a rate changes with what the controller is told only, not with time.
     fn rate(&mut self, _now: Time) -> Option<u64> {
         None
     }
 
-    /// Where it stands, for logs and counters.
+    /// Where it stands: asked after each acknowledgement and time-out, and for logs and counters.
     fn metrics(&self) -> Metrics;
 }
 
@@ -101,6 +105,17 @@ pub struct Loss {
     pub packets: u64,
     /// Their bytes, headers included.
     pub bytes: u64,
+    /// When the latest of them left.
+    pub sent_at: Time,
+}
+
+/// Packets that were declared lost and had only come late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spurious {
+    /// When that was found.
+    pub now: Time,
+    /// How many.
+    pub packets: u64,
 }
 
 /// A chunk whose every packet is acknowledged. It is as long as [`Controller::chunk_bytes`] says, to the next whole packet;

@@ -9,6 +9,7 @@
 mod base_rtt;
 mod config;
 mod controller;
+mod cubic;
 mod cuts;
 mod dcqcn;
 mod fixed_rate;
@@ -24,8 +25,9 @@ mod timely;
 pub use braid_wire::{PathId, Time};
 pub use config::CcConfig;
 pub use controller::{
-    AckSample, Chunk, Controller, ControllerFactory, Loss, Metrics, RttSample, Subflow,
+    AckSample, Chunk, Controller, ControllerFactory, Loss, Metrics, RttSample, Spurious, Subflow,
 };
+pub use cubic::{Cubic, CubicConfig};
 pub use dcqcn::{Dcqcn, DcqcnConfig};
 pub use fixed_rate::FixedRate;
 pub use fixed_window::FixedWindow;

@@ -2,7 +2,9 @@
 
 use std::str::FromStr;
 
-use crate::{CcConfig, UnknownPolicy, dcqcn, fixed_rate, fixed_window, mcc, mswift, swift, timely};
+use crate::{
+    CcConfig, UnknownPolicy, cubic, dcqcn, fixed_rate, fixed_window, mcc, mswift, swift, timely,
+};
 
 /// One congestion control. Everything else that is to be known of it is in its file.
 pub(crate) struct Row {
@@ -17,6 +19,7 @@ pub(crate) struct Row {
 /// In the order in which users are told of them.
 static TABLE: &[Row] = &[
     fixed_window::ROW,
+    cubic::ROW,
     fixed_rate::ROW,
     dcqcn::ROW,
     timely::ROW,
@@ -36,7 +39,8 @@ pub fn controller_examples() -> impl Iterator<Item = &'static str> {
 }
 
 /// A name and its parameters: `fixed`, `fixed:512K`, `rate:100G`, `rate:100G,window=1M`,
-/// `dcqcn:line=100G`, `dcqcn:line=100G,alpha=50us,dec=50us,inc=55us,loss=off`, `timely:line=100G`, `swift`, `mswift`, `mcc`, `mcc:line=100G,ratio=2`. Windows count in powers of
+/// `dcqcn:line=100G`, `dcqcn:line=100G,alpha=50us,dec=50us,inc=55us,loss=off`,
+/// `cubic`, `timely:line=100G`, `swift`, `mswift`, `mcc`, `mcc:line=100G,ratio=2`. Windows count in powers of
 /// 1024, rates in powers of 1000.
 impl FromStr for CcConfig {
     type Err = UnknownPolicy;

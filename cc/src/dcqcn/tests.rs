@@ -28,7 +28,7 @@ fn ack(now: Time, marks: u32) -> AckSample {
 }
 
 fn lose(dcqcn: &mut Dcqcn, now: Time) {
-    dcqcn.on_loss(&Loss { now, packets: 1, bytes: 4096 });
+    dcqcn.on_loss(&Loss { now, packets: 1, bytes: 4096, sent_at: now });
 }
 
 fn dcqcn() -> Dcqcn {

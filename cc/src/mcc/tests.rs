@@ -133,7 +133,7 @@ fn a_window_that_is_not_used_does_not_grow() {
 
 #[test]
 fn a_loss_cuts_to_half_unless_told_otherwise_and_a_time_out_to_a_message() {
-    let loss = Loss { now: at(0), packets: 1, bytes: PACKET };
+    let loss = Loss { now: at(0), packets: 1, bytes: PACKET, sent_at: at(0) };
     for (cut_on_loss, messages) in [(true, 6), (false, 12)] {
         let mut mcc = build(MccConfig { cut_on_loss, ..table_1() });
         mcc.on_loss(&loss);
@@ -192,7 +192,7 @@ fn hear(mcc: &mut Mcc, now: Time, what: &Heard) {
             mcc.on_ack(&ack(now, ns(rtt), bytes, app_limited))
         }
         Heard::Chunk { delay, longest } => mcc.on_chunk(&message(now, ns(delay), longest.map(ns))),
-        Heard::Loss => mcc.on_loss(&Loss { now, packets: 1, bytes: PACKET }),
+        Heard::Loss => mcc.on_loss(&Loss { now, packets: 1, bytes: PACKET, sent_at: now }),
         Heard::TimeOut => mcc.on_timeout(now),
     }
 }

@@ -44,7 +44,7 @@ fn level(packets: u64) -> Swift {
 }
 
 fn lose(swift: &mut Swift, now: Time) {
-    swift.on_loss(&Loss { now, packets: 1, bytes: PACKET });
+    swift.on_loss(&Loss { now, packets: 1, bytes: PACKET, sent_at: now });
 }
 
 /// The window in packets after an acknowledgement of one packet that took so long.
@@ -180,7 +180,7 @@ fn hear(swift: &mut dyn Controller, now: Time, what: &Heard) {
         Heard::Ack { rtt, packets, app_limited } => {
             swift.on_ack(&ack(now, rtt.map(Duration::from_nanos), packets, app_limited));
         }
-        Heard::Loss => swift.on_loss(&Loss { now, packets: 1, bytes: PACKET }),
+        Heard::Loss => swift.on_loss(&Loss { now, packets: 1, bytes: PACKET, sent_at: now }),
         Heard::TimeOut => swift.on_timeout(now),
     }
 }

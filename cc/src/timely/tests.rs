@@ -90,7 +90,7 @@ fn one_round_trip_is_one_update() {
 #[test]
 fn losses_and_time_outs_change_nothing() {
     let mut timely = timely();
-    timely.on_loss(&Loss { now: at(0), packets: 1, bytes: 4096 });
+    timely.on_loss(&Loss { now: at(0), packets: 1, bytes: 4096, sent_at: at(0) });
     timely.on_timeout(at(0));
     assert_eq!(timely.rate(at(0)), Some(LINE));
 }
@@ -128,7 +128,7 @@ proptest! {
         for (ns, rtt, what) in steps {
             now += Duration::from_nanos(ns);
             match what {
-                0 => timely.on_loss(&Loss { now, packets: 1, bytes: 4096 }),
+                0 => timely.on_loss(&Loss { now, packets: 1, bytes: 4096, sent_at: now }),
                 1 => timely.on_timeout(now),
                 _ => timely.on_ack(&ack(now, Duration::from_nanos(rtt))),
             }

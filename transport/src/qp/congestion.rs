@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_cc::{AckSample, Controller, Loss, Subflow};
+use braid_cc::{AckSample, Controller, Loss, Metrics, Spurious, Subflow};
 use braid_wire::{Psn, Time};
 
 use super::chunks::{Arrival, Chunks};
@@ -11,7 +11,12 @@ use super::room::Block;
 use super::segment::Segment;
 use crate::{QpConfig, Remote};
 
-/// Invariant: `window` is what the controller answers now; it is asked only after it was told something.
+/// A rate lets out bursts of at most what it amounts to in this time, or of two packets (Linux' `tcp_tso_autosize`): a long one could
+/// fill the buffer of a slow link. In nanoseconds.
+const BURST_NS: u128 = 1_000_000;
+const LEAST_BURST: u128 = 2;
+
+/// Invariant: `window` and `has_rate` are what the controller answers now; it is asked only after it was told something.
 #[derive(Debug)]
 pub(crate) struct Congestion {
     controller: Box<dyn Controller>,
@@ -30,13 +35,13 @@ pub(crate) struct Congestion {
 impl Congestion {
     pub(crate) fn new(config: &QpConfig, remote: &Remote) -> Self {
         let packet_bytes = Segment::wire_len(remote.mtu);
-        let mut controller = config.cc.build(&Subflow { packet_bytes });
-        let has_rate = controller.rate(Time::ZERO).is_some();
+        let controller = config.cc.build(&Subflow { packet_bytes });
+        let Metrics { window, bits_per_second } = controller.metrics();
         Congestion {
-            window: controller.window(),
+            window,
             packet: packet_bytes,
-            has_rate,
-            pacer: has_rate.then(Box::default),
+            has_rate: bits_per_second.is_some(),
+            pacer: None,
             chunks: controller.chunk_bytes().map(|size| Box::new(Chunks::new(size))),
             controller,
             app_limited: true,
@@ -87,11 +92,17 @@ impl Congestion {
             let slow = bits_per_second(self.window, rtt.unwrap_or_default());
             let rate = self.controller.rate(now).map_or(slow, |rate| rate.min(slow));
             self.pacer.get_or_insert_default().on_sent(now, bytes, rate, 1);
-        } else if let (true, Some(pacer)) = (self.has_rate, &mut self.pacer) {
-            let rate = self.controller.rate(now);
-            let rate = rate.expect("a controller answers always with a rate or never");
-            pacer.on_sent(now, bytes, rate, burst);
+        } else if self.has_rate {
+            self.pace(now, bytes, burst);
         }
+    }
+
+    #[inline(never)] // most have none
+    fn pace(&mut self, now: Time, bytes: u64, burst: u32) {
+        let Some(rate) = self.controller.rate(now) else { return };
+        let packets = u128::from(rate) * BURST_NS / (8_000_000_000 * u128::from(self.packet));
+        let most = u32::try_from(packets.max(LEAST_BURST)).unwrap_or(u32::MAX);
+        self.pacer.get_or_insert_default().on_sent(now, bytes, rate, burst.min(most));
     }
 
     pub(crate) fn follows_chunks(&self) -> bool {
@@ -146,6 +157,10 @@ impl Congestion {
         self.controller.on_loss(loss);
     }
 
+    pub(crate) fn on_spurious(&mut self, spurious: &Spurious) {
+        self.controller.on_spurious(spurious);
+    }
+
     pub(crate) fn on_timeout(&mut self, now: Time) {
         self.controller.on_timeout(now);
     }
@@ -154,14 +169,16 @@ impl Congestion {
         self.app_limited
     }
 
-    /// Asks the controller for its window, after it was told something. Returns whether it has changed.
+    /// Asks the controller where it stands, after it was told something. Returns whether its window has changed.
     pub(crate) fn ask(&mut self) -> bool {
-        let before = std::mem::replace(&mut self.window, self.controller.window());
-        // What left while the window was smaller than a packet need not be waited for any more.
-        if before < self.packet && self.window >= self.packet && !self.has_rate {
+        let Metrics { window, bits_per_second } = self.controller.metrics();
+        let before = std::mem::replace(&mut self.window, window);
+        self.has_rate = bits_per_second.is_some();
+        // What left while there was a rate, or while the window was smaller than a packet, need not be waited for any more.
+        if self.pacer.is_some() && window >= self.packet && !self.has_rate {
             self.pacer = None;
         }
-        before != self.window
+        before != window
     }
 }
 

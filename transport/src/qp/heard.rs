@@ -72,15 +72,18 @@ impl Outgoing {
             self.subflows.of(ack.path).into_iter().for_each(|subflow| subflow.rtt.on_sample(rtt));
             self.on_progress(now);
         }
-        self.tell_lost(now, lost);
+        self.tell_lost(now, lost, spurious);
         let spurious = spurious.into();
         Ok(AckOutcome { acked: acked.packets, lost: lost.packets, spurious, ecn_marks })
     }
 
-    /// The controllers hear of losses, if there are any.
-    pub(super) fn tell_lost(&mut self, now: Time, lost: Tally) {
+    /// The controllers hear of losses, if there are any, and of those that were none.
+    fn tell_lost(&mut self, now: Time, lost: Tally, spurious: u32) {
         if lost.packets > 0 {
             self.subflows.tell_lost(now);
+        }
+        if spurious > 0 {
+            self.subflows.tell_spurious(now, spurious);
         }
         self.follow_window();
     }
@@ -113,7 +116,7 @@ impl Outgoing {
     pub(crate) fn on_lost(&mut self, now: Time, psn: u32, rails: &mut Rails) -> u64 {
         let psn = Psn::expand(psn, self.window.una());
         let lost = self.lose(now, rails, |_, window, lost| window.lose_one(psn, lost));
-        self.tell_lost(now, lost);
+        self.tell_lost(now, lost, 0);
         lost.packets
     }
 }

@@ -1,13 +1,14 @@
 //! What a stream has on one rail: its round-trip time, its congestion control, and the quantum of the path that it is on
 //! (compare a subflow of MPTCP, RFC 8684, and a path of multipath QUIC).
 
+use braid_cc::Loss;
 use braid_wire::{RailId, Time};
 
 use super::congestion::Congestion;
 use super::quantum::Quantum;
 use super::room::{Block, Need, Room};
 use super::rtt::Rtt;
-use super::segment::{Segment, Tally};
+use super::segment::Segment;
 use crate::{QpConfig, Remote};
 
 /// A batch that is not whole leaves only while fewer than so many are under way: with more, word that lets the rest
@@ -20,7 +21,15 @@ pub(crate) struct Subflow {
     pub(super) cc: Congestion,
     pub(super) quantum: Quantum,
     /// Declared lost on this rail, of which the controller has not heard.
-    pub(super) lost: Tally,
+    lost: Option<Lost>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lost {
+    packets: u64,
+    bytes: u64,
+    /// When the latest of them left.
+    sent_at: Time,
 }
 
 /// A segment that would leave.
@@ -39,7 +48,7 @@ impl Subflow {
             rtt: Rtt::new(config.min_rto, config.max_rto.min(config.retry_timeout)),
             cc: Congestion::new(config, remote),
             quantum: Quantum::default(),
-            lost: Tally::default(),
+            lost: None,
         }
     }
 
@@ -68,7 +77,18 @@ impl Subflow {
 
     /// A segment was declared lost.
     pub(super) fn on_lost(&mut self, segment: &Segment) {
-        self.lost.count(segment);
+        let none = Lost { packets: 0, bytes: 0, sent_at: segment.sent_at };
+        let lost = self.lost.get_or_insert(none);
+        lost.packets += 1;
+        lost.bytes += Segment::wire_len(segment.len);
+        lost.sent_at = lost.sent_at.max(segment.sent_at);
         self.quantum.end(); // perhaps on a path that is dead
+    }
+
+    /// The controller hears of losses, if there are any.
+    pub(super) fn tell_lost(&mut self, now: Time) {
+        if let Some(Lost { packets, bytes, sent_at }) = self.lost.take() {
+            self.cc.on_loss(&Loss { now, packets, bytes, sent_at });
+        }
     }
 }

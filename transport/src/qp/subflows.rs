@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_cc::Loss;
+use braid_cc::Spurious;
 use braid_lb::{RailSet, Rails, StreamId};
 use braid_wire::{PathId, Psn, RailId, Time};
 
@@ -220,12 +220,13 @@ impl Subflows {
 
     /// The controllers hear of losses, if there are any.
     pub(super) fn tell_lost(&mut self, now: Time) {
-        for subflow in self.all_mut() {
-            let lost = std::mem::take(&mut subflow.lost);
-            if lost.packets > 0 {
-                subflow.cc.on_loss(&Loss { now, packets: lost.packets, bytes: lost.bytes });
-            }
-        }
+        self.all_mut().for_each(|subflow| subflow.tell_lost(now));
+    }
+
+    /// Segments that were declared lost have come late. By which rail is not known: who has lost nothing of late does not mind.
+    pub(super) fn tell_spurious(&mut self, now: Time, packets: u32) {
+        let spurious = Spurious { now, packets: packets.into() };
+        self.all_mut().for_each(|subflow| subflow.cc.on_spurious(&spurious));
     }
 
     /// A time-out: who has anything in flight hears of it, or, where nobody has, everybody.

@@ -1,0 +1,87 @@
+//! CUBIC (RFC 9438) with HyStart++ (RFC 9406): what TCP has on most hosts, for links that others use too.
+//!
+//! Between losses the window follows a cubic function of time, up to what it was at the last loss quickly, past that slowly at first;
+//! where TCP Reno would grow faster, it grows as Reno does. A mark counts as a loss (RFC 3168) that costs less (RFC 8511).
+//! Losses that turn out to have been none, packets that came late by another path, give the window back (RFC 9438, section 4.9).
+//! Packets leave spread over the round trip where that is long.
+//!
+//! Unlike TCP in RFC 9438 (section 4.8) a first time-out leaves the window alone, as in QUIC (RFC 9002, sections 6.2 and 7.6): it sends
+//! two packets that ask, and what they show to be lost is a loss. The second in a row leaves the smallest window.
+
+use std::fmt;
+
+use crate::parameters::{bytes_of, no_parameter, parameters, percent_of};
+use crate::table::Row;
+use crate::{CcConfig, Controller, ControllerFactory, Subflow, UnknownPolicy, quantity};
+
+mod slow_start;
+mod state;
+
+pub use state::Cubic;
+
+pub(crate) const ROW: Row = Row { name: "cubic", example: "cubic", parse };
+
+const PARAMETERS: &str = "start=BYTES, max=BYTES, beta=N%, mark=N%";
+
+/// CUBIC's parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CubicConfig {
+    /// Bytes of the first window; `None`: ten packets (RFC 6928).
+    pub start_window: Option<u64>,
+    /// Bytes in flight at most, and two packets at least.
+    pub max_window: u64,
+    /// What a loss leaves of the window, in percent, 1 to 100 (RFC 9438, section 4.6).
+    pub beta_percent: u32,
+    /// What a mark leaves of the window, in percent, 1 to 100 (RFC 8511, section 3.1).
+    pub mark_percent: u32,
+}
+
+impl Default for CubicConfig {
+    fn default() -> Self {
+        CubicConfig { start_window: None, max_window: 64 << 20, beta_percent: 70, mark_percent: 85 }
+    }
+}
+
+/// `cubic`, `cubic:max=8M,mark=70%`.
+fn parse(rest: Option<&str>) -> Result<CcConfig, UnknownPolicy> {
+    let mut config = CubicConfig::default();
+    for (key, value) in parameters(rest.unwrap_or("")) {
+        match key {
+            "start" => config.start_window = Some(bytes_of(value)?),
+            "max" => config.max_window = bytes_of(value)?,
+            "beta" => config.beta_percent = percent_of(value)?,
+            "mark" => config.mark_percent = percent_of(value)?,
+            _ => return Err(no_parameter(ROW.name, key, PARAMETERS)),
+        }
+    }
+    match config.start_window {
+        Some(start) if start > config.max_window => {
+            let (low, high) = (quantity::bytes(start), quantity::bytes(config.max_window));
+            Err(UnknownPolicy::Order(format!("start={low}"), format!("max={high}")))
+        }
+        _ => Ok(config.into()),
+    }
+}
+
+/// Where it differs from the defaults.
+impl fmt::Display for CubicConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let usual = CubicConfig::default();
+        let percent = |is: u32, usual: u32| (is != usual).then(|| format!("{is}%"));
+        let max = (self.max_window != usual.max_window).then(|| quantity::bytes(self.max_window));
+        let mut given = quantity::Given::after(f, ROW.name)?;
+        given.write("start", self.start_window.map(quantity::bytes))?;
+        given.write("max", max)?;
+        given.write("beta", percent(self.beta_percent, usual.beta_percent))?;
+        given.write("mark", percent(self.mark_percent, usual.mark_percent))
+    }
+}
+
+impl ControllerFactory for CubicConfig {
+    fn build(&self, subflow: &Subflow) -> Box<dyn Controller> {
+        Box::new(Cubic::new(*self, subflow))
+    }
+}
+
+#[cfg(test)]
+mod tests;
