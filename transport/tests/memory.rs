@@ -75,7 +75,7 @@ impl Side {
                     self.endpoint.placed(now, slot, memory);
                 }
             }
-            TransmitBody::Ack(ack) => {
+            TransmitBody::Ack(ack, _) => {
                 self.endpoint.on_ack(now, self.slot(ack.qp), ack, &mut self.rails);
             }
             TransmitBody::Control(control, egress) => {

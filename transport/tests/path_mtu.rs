@@ -134,7 +134,7 @@ impl Host {
                 TransmitBody::Segment { header, oversize, .. } => {
                     self.segments.push((header.len, oversize));
                 }
-                TransmitBody::Ack(_) | TransmitBody::Control(..) => {}
+                TransmitBody::Ack(..) | TransmitBody::Control(..) => {}
             }
         }
     }

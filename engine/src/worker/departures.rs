@@ -117,9 +117,9 @@ impl Worker {
                 }
                 return Turn::Sent;
             }
-            TransmitBody::Ack(ack) => {
+            TransmitBody::Ack(ack, egress) => {
                 ack.encode(packet);
-                Egress::Path(rails.of_answer(ack.path))
+                egress
             }
             TransmitBody::Control(control, egress) => {
                 control.encode(packet);

@@ -228,9 +228,17 @@ impl Rails {
         RailId::new(self.known.at(self.next_single).get().into())
     }
 
-    /// The path of an acknowledgement that echoes this one: that one has worked, but where its rail is out of use by now another
-    /// rail's path of the same number is taken.
-    pub fn of_answer(&mut self, echoed: PathId) -> PathId {
+    /// The path of an acknowledgement that echoes this one: that one has worked. Where its rail is out of use by now another
+    /// rail's path of the same number is taken. An acknowledgement that says for the `repeats`-th time what those before it have
+    /// said seems not to get through: every second one takes another live path, of each rail in turn, as who sends no data does
+    /// not find out which paths are dead.
+    #[inline]
+    pub fn of_ack(&mut self, echoed: PathId, repeats: u32) -> PathId {
+        if repeats >= 2 && repeats.is_multiple_of(2) {
+            let rail = self.next_live();
+            let round = repeats as usize / 2 / self.count();
+            return self.at(rail).paths.paths.at(round).on(rail);
+        }
         if self.further.is_empty() || self.is_live(echoed.rail()) {
             return echoed;
         }

@@ -288,3 +288,21 @@ fn paths_are_told_apart_by_their_rails() {
     assert_eq!(sent.len(), 8);
     assert!(sent.contains(&(path(0), 0)) && sent.contains(&(path(1), 1)), "{sent:?}");
 }
+
+#[test]
+fn an_acknowledgement_leaves_by_the_path_that_it_echoes_unless_it_does_not_get_through() {
+    let mut rails = proved(RailScheme::default(), 3);
+    let stream = rails.admit();
+    let echoed = PathId::new(2).on(RailId::new(1));
+    let mut of_ack = |repeats| rails.of_ack(echoed, repeats);
+    assert_eq!([0, 1, 3, 5].map(&mut of_ack), [echoed; 4]);
+    let repeated: HashSet<PathId> = (1..=12).map(|n| of_ack(2 * n)).collect();
+    assert_eq!(repeated.len(), 12, "all paths of all rails: {repeated:?}");
+    // With word of no other rail for a round trip, it is dead.
+    lose(&mut rails, stream, Time::ZERO, 1, 3);
+    assert_eq!(rails.live(), ids(&[0, 2]));
+    for repeats in 0..12 {
+        let rail = rails.of_ack(echoed, repeats).rail();
+        assert!(rails.is_live(rail), "repeat {repeats}");
+    }
+}

@@ -115,8 +115,8 @@ impl Hosts {
                 );
                 (Packet { psn: header.psn, path, ..packet }, Body::Data(header, placement))
             }
-            TransmitBody::Ack(ack) => {
-                let (psn, path) = (ack.cumulative, ack.path);
+            TransmitBody::Ack(ack, egress) => {
+                let (psn, path) = (ack.cumulative, egress.path().unwrap_or_default());
                 (Packet { psn, path, ..control() }, Body::Ack(ack))
             }
             TransmitBody::Control(message, egress) => {

@@ -84,7 +84,7 @@ impl Host {
                     endpoint.placed(now, *slot, memory);
                 }
             }
-            TransmitBody::Ack(ack) => endpoint.on_ack(now, *slot, ack, rails),
+            TransmitBody::Ack(ack, _) => endpoint.on_ack(now, *slot, ack, rails),
             TransmitBody::Control(control, _) => {
                 endpoint.on_control(now, *slot, control, path, rails);
             }
@@ -190,10 +190,9 @@ impl Pair {
         while let Some(transmit) = from.endpoint.poll_transmit(self.now, &mut from.rails) {
             let path = match &transmit.body {
                 TransmitBody::Segment { path, .. } => *path,
-                TransmitBody::Ack(ack) => ack.path,
-                TransmitBody::Control(_, egress) | TransmitBody::Probe(_, egress) => {
-                    egress.path().unwrap_or_default()
-                }
+                TransmitBody::Ack(_, egress)
+                | TransmitBody::Control(_, egress)
+                | TransmitBody::Probe(_, egress) => egress.path().unwrap_or_default(),
             };
             if self.loss == 0.0 || !self.dice.random_bool(self.loss) {
                 let at = self.now + DELAY + STEP * path.get().into();

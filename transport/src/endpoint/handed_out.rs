@@ -40,8 +40,8 @@ pub enum TransmitBody {
         /// Where the payload may go on arrival. [`Placement::Direct`] only with [`crate::EndpointConfig::direct`].
         placement: Placement,
     },
-    /// An acknowledgement. It goes out on the path that it echoes, see [`braid_lb::Rails::of_answer`].
-    Ack(Ack),
+    /// An acknowledgement.
+    Ack(Ack, Egress),
     /// What the path carries, asked or answered.
     Probe(Probe, Egress),
     /// Tear-down or a sign of life.

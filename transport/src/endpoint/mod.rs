@@ -294,7 +294,7 @@ impl Endpoint {
                 Outcome::Packet { packet, yields } => {
                     self.in_flight.follow(&member.qp, &mut member.in_flight);
                     self.has_sent(index, yields);
-                    return self.qp_mut(QpSlot(index)).describe(now, QpSlot(index), &packet);
+                    return self.qp_mut(QpSlot(index)).describe(now, QpSlot(index), &packet, rails);
                 }
                 Outcome::NoBudget(needs) => self.starve(index, needs),
                 Outcome::Idle => {

@@ -66,6 +66,10 @@ struct Owed {
     stamp: u32,
     path: PathId,
     arrived: Time,
+    /// What had been taken when the last one left, ...
+    taken: u64,
+    /// ... and how many before it had left when that was as much.
+    repeats: u32,
 }
 
 impl Incoming {
@@ -91,6 +95,8 @@ impl Incoming {
                 stamp: 0,
                 path: PathId::default(),
                 arrived: Time::ZERO,
+                taken: 0,
+                repeats: 0,
             },
             received: 0,
             duplicates: 0,
@@ -290,7 +296,9 @@ impl Incoming {
         let owed = self.owed;
         // What was echoed last stays: an ack that nothing has come before still has a true delay.
         let due = Time::FAR_FUTURE;
-        self.owed = Owed { due, asked: false, replied: false, unacked: 0, ..owed };
+        let taken = self.epsn.0 + u64::from(self.early);
+        let repeats = if taken == owed.taken { owed.repeats.saturating_add(1) } else { 0 };
+        self.owed = Owed { due, asked: false, replied: false, unacked: 0, taken, repeats, ..owed };
         let complaint = self.complaint.take();
         let refusal = self.refusal.filter(|(_, psn)| *psn <= self.epsn);
         let highest = self.highest.unwrap_or(Psn(self.epsn.0.wrapping_sub(1)));
@@ -310,6 +318,11 @@ impl Incoming {
             bitmap: self.bitmap(),
             marks: self.marks.report(),
         }
+    }
+
+    /// How many acknowledgements before the last said as much as that one: what comes shows that they do not get through.
+    pub(crate) fn repeats(&self) -> u32 {
+        self.owed.repeats
     }
 
     /// The ones beyond the ePSN: bit 0 is the ePSN.

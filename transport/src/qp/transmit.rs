@@ -12,7 +12,7 @@ use super::room::{Allowance, Block, Need, Room};
 use super::segment::Segment;
 use super::send_queue::{Limits, Next};
 use super::{Link, QpState, QueuePair};
-use crate::{Access, QpSlot, Remote, Transmit, TransmitBody};
+use crate::{Access, Egress, QpSlot, Remote, Transmit, TransmitBody};
 
 /// What it came to.
 #[derive(Debug)]
@@ -292,22 +292,30 @@ impl QueuePair {
         now: Time,
         slot: QpSlot,
         packet: &Packet,
+        rails: &mut Rails,
     ) -> Option<Transmit> {
         let body = match packet {
             Packet::Segment(departure) => return self.describe_segment(now, slot, departure),
-            Packet::Ack(stream) => self.describe_ack(now, *stream),
+            Packet::Ack(stream) => self.describe_ack(now, *stream, rails),
             Packet::Confirm(path) => self.describe_confirm(*path),
         };
         body.map(|body| Transmit { slot, body })
     }
 
-    fn describe_ack(&mut self, now: Time, stream: Stream) -> Option<TransmitBody> {
+    fn describe_ack(
+        &mut self,
+        now: Time,
+        stream: Stream,
+        rails: &mut Rails,
+    ) -> Option<TransmitBody> {
         let rnr_delay = self.config.rnr_delay;
         let link = self.link.as_mut()?;
         let (qp, token) = (link.remote.qp, link.remote.token);
         self.counters.acks_sent += 1;
-        let ack = link.incoming(stream)?.take_ack(now, qp, token, rnr_delay);
-        Some(TransmitBody::Ack(ack))
+        let incoming = link.incoming(stream)?;
+        let ack = incoming.take_ack(now, qp, token, rnr_delay);
+        let path = rails.of_ack(ack.path, incoming.repeats());
+        Some(TransmitBody::Ack(ack, Egress::Path(path)))
     }
 
     fn describe_segment(&self, now: Time, slot: QpSlot, departure: &Departure) -> Option<Transmit> {

@@ -385,9 +385,9 @@ impl Worker {
                     bytes.extend(memory.gather(&gather));
                     Egress::Path(path)
                 }
-                TransmitBody::Ack(ack) => {
+                TransmitBody::Ack(ack, egress) => {
                     ack.encode(&mut bytes);
-                    Egress::Path(ack.path)
+                    egress
                 }
                 TransmitBody::Control(control, egress) => {
                     control.encode(&mut bytes);

@@ -140,7 +140,7 @@ impl Host {
             TransmitBody::Segment { header, path, .. } => {
                 self.take_segment(now, slot, header, *path, memory);
             }
-            TransmitBody::Ack(ack) => endpoint.on_ack(now, slot, ack, rails),
+            TransmitBody::Ack(ack, _) => endpoint.on_ack(now, slot, ack, rails),
             TransmitBody::Control(control, _) => {
                 endpoint.on_control(now, slot, control, PathId::default(), rails);
             }

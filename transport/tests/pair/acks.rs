@@ -1,6 +1,9 @@
 //! How often acknowledgements are asked for, and that whoever is asked answers.
 
+use std::collections::HashSet;
+
 use braid_transport::QpConfig;
+use braid_wire::PathId;
 
 use crate::hosts::Pair;
 
@@ -33,4 +36,23 @@ fn few_segments_ask_otherwise_but_the_last_one_does() {
     assert_eq!(asking, [7, 15, 19]);
     let acks = sent.iter().filter_map(|sent| pair.arrive(sent)).count();
     assert_eq!(acks, 3);
+}
+
+#[test]
+fn acknowledgements_that_do_not_get_through_take_other_paths() {
+    let mut pair = asking_every(1);
+    pair.write(2);
+    let sent = pair.send();
+    let took = |pair: &mut Pair, index: usize| {
+        pair.arrive(&sent[index]).expect("it asks");
+        pair.ack_path.expect("a path")
+    };
+    assert_eq!(took(&mut pair, 0), sent[0].path);
+    // It comes again and again: nobody hears what is said by its path.
+    let repeated: Vec<PathId> = (0..9).map(|_| took(&mut pair, 0)).collect();
+    let (echoed, others): (Vec<_>, Vec<_>) = (0..9).partition(|nth| nth % 2 == 0);
+    assert!(echoed.iter().all(|nth| repeated[*nth] == sent[0].path), "{repeated:?}");
+    let others: HashSet<PathId> = others.iter().map(|nth| repeated[*nth]).collect();
+    assert_eq!(others.len(), 4, "all paths: {repeated:?}");
+    assert_eq!(took(&mut pair, 1), sent[1].path, "there is something new to say");
 }

@@ -59,6 +59,8 @@ pub(crate) struct Pair {
     posted: usize,
     /// Of the work requests posted, as far as [`Pair::completed`] was asked.
     ended: usize,
+    /// The path that the receiver's last acknowledgement took.
+    pub(crate) ack_path: Option<PathId>,
 }
 
 impl Pair {
@@ -77,6 +79,7 @@ impl Pair {
             memory: Everything::new(),
             posted: 0,
             ended: 0,
+            ack_path: None,
         }
     }
 
@@ -175,7 +178,10 @@ impl Pair {
         let ack = endpoint.poll_transmit(self.now, rails)?;
         assert_eq!(endpoint.poll_transmit(self.now, rails), None, "one ack tells everything");
         match ack.body {
-            TransmitBody::Ack(ack) => Some(ack),
+            TransmitBody::Ack(ack, egress) => {
+                self.ack_path = egress.path();
+                Some(ack)
+            }
             other => panic!("the receiver has nothing to say but acks: {other:?}"),
         }
     }

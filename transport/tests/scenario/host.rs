@@ -365,14 +365,13 @@ impl Host {
                 encode_data(header, &payload, crc, &mut bytes);
                 Some((bytes, Egress::Path(path)))
             }
-            TransmitBody::Ack(ack) => {
+            TransmitBody::Ack(ack, egress) => {
                 self.last_traffic = now;
                 assert_eq!(ack.qp, self.links[index].remote.qp);
                 self.links[index].arrivals.check(&ack, self.links[index].remote.recv_psn);
                 ack.encode(&mut bytes);
-                let path = self.rails.of_answer(ack.path);
                 assert_eq!(Packet::decode(&bytes), Ok(Packet::Ack(ack)));
-                Some((bytes, Egress::Path(path)))
+                Some((bytes, egress))
             }
             TransmitBody::Control(control, egress) => {
                 assert_eq!(control.qp, self.links[index].remote.qp);

@@ -231,7 +231,7 @@ impl Host {
                 bytes.extend(payload);
                 header.qp
             }
-            TransmitBody::Ack(ack) => {
+            TransmitBody::Ack(ack, _) => {
                 ack.encode(&mut bytes);
                 ack.qp
             }
