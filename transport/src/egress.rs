@@ -1,8 +1,8 @@
-//! By which local port a packet leaves.
+//! By which port of its sender a packet leaves.
 
 use braid_wire::{PathId, RailId};
 
-/// By which local port a packet leaves.
+/// By which port of its sender a packet leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Egress {
     /// That of a path.

@@ -80,8 +80,7 @@ impl Side {
             }
             TransmitBody::Control(control, egress) => {
                 let slot = self.slot(control.qp);
-                let path = egress.path().unwrap_or_default();
-                self.endpoint.on_control(now, slot, control, path, &mut self.rails);
+                self.endpoint.on_control(now, slot, control, *egress, &mut self.rails);
             }
             TransmitBody::Probe(..) => panic!("nothing is searched here"),
         }

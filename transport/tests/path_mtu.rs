@@ -4,14 +4,14 @@ mod everything;
 
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet, Rails};
+use braid_lb::{LbPolicy, PathSet, RailScheme, Rails};
 use braid_transport::{
     Access, Admit, Arrival, Egress, Endpoint, EndpointConfig, EventKind, Landing, QpConfig, QpSlot,
     QpState, QueuePair, Refusal, Remote, SendOp, Transmit, TransmitBody,
 };
 use braid_wire::{
-    Ack, BASE_DATAGRAM, Bitmap, Crc, DataHeader, Opcode, PROBE_LEN, PathId, Probe, ProbeKind, QpId,
-    RailId, Stream, Time, Token,
+    Ack, BASE_DATAGRAM, Bitmap, Control, ControlKind, Crc, DataHeader, Opcode, PROBE_LEN, PathId,
+    Probe, ProbeKind, QpId, RailId, Stream, Time, Token,
 };
 
 use everything::Everything;
@@ -47,12 +47,17 @@ struct Host {
     slot: QpSlot,
     memory: Everything,
     network: Network,
-    /// Answers on their way.
-    answers: Vec<(Time, Probe)>,
+    /// Answers on their way: to probes, by rail, and to PINGs on further rails, with how they leave.
+    answers: Vec<(Time, RailId, Probe)>,
+    pongs: Vec<(Time, Egress, Control)>,
     /// Sizes of the probes that were sent.
     probes: Vec<u16>,
     /// Lengths of the segments that were sent, and whether they leave in parts.
     segments: Vec<(u16, bool)>,
+}
+
+fn paths() -> PathSet {
+    PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap()
 }
 
 fn remote(mtu: u16) -> Remote {
@@ -71,6 +76,10 @@ fn remote(mtu: u16) -> Remote {
 
 impl Host {
     fn new(network: Network) -> Self {
+        Host::over(network, Rails::from(paths()))
+    }
+
+    fn over(network: Network, mut rails: Rails) -> Self {
         let now = Time::from_nanos(1_000_000);
         // Nobody here acknowledges or answers anything but probes, and nobody gives up.
         let config = EndpointConfig {
@@ -79,16 +88,15 @@ impl Host {
             ..EndpointConfig::default()
         };
         let mut endpoint = Endpoint::new(now, config);
-        let mut rails = Rails::from(PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap());
         let patient = Duration::from_secs(100_000);
         let access = Access::REMOTE_WRITE;
         let config = QpConfig { access, retry_timeout: patient, ..QpConfig::default() };
         let mut qp = QueuePair::new(QpId::new(2), TOKEN, config);
         qp.modify(QpState::Init).unwrap();
         let slot = endpoint.adopt(now, qp, remote(MTU), &mut rails);
-        let (answers, probes, segments) = Default::default();
+        let (answers, pongs, probes, segments) = Default::default();
         let memory = Everything::new();
-        Host { now, endpoint, rails, slot, memory, network, answers, probes, segments }
+        Host { now, endpoint, rails, slot, memory, network, answers, pongs, probes, segments }
     }
 
     /// Lets so much time pass.
@@ -97,16 +105,22 @@ impl Host {
         loop {
             self.transmit();
             let timeout = self.endpoint.next_timeout(&self.rails).expect("it has a queue pair");
-            let answer = self.answers.first().map_or(Time::FAR_FUTURE, |(at, _)| *at);
-            let next = timeout.min(answer);
+            let answer = self.answers.first().map_or(Time::FAR_FUTURE, |(at, ..)| *at);
+            let pong = self.pongs.first().map_or(Time::FAR_FUTURE, |(at, ..)| *at);
+            let next = timeout.min(answer).min(pong);
             if next > end {
                 self.now = end;
                 return;
             }
             self.now = self.now.max(next);
             if answer <= self.now {
-                let (_, probe) = self.answers.remove(0);
-                self.endpoint.on_probe(self.now, self.slot, RailId::FIRST, &probe);
+                let (_, rail, probe) = self.answers.remove(0);
+                self.endpoint.on_probe(self.now, self.slot, rail, &probe);
+            }
+            if pong <= self.now {
+                let (_, left_by, pong) = self.pongs.remove(0);
+                let Host { endpoint, rails, .. } = self;
+                assert!(endpoint.on_control(self.now, self.slot, &pong, left_by, rails));
             }
             if timeout <= self.now {
                 self.endpoint.on_timeout(self.now, &mut self.rails);
@@ -128,7 +142,14 @@ impl Host {
                         && !is_down
                     {
                         let answer = Probe { kind: ProbeKind::Probed, ..probe };
-                        self.answers.push((self.now + RTT, answer));
+                        self.answers.push((self.now + RTT, egress.rail(), answer));
+                    }
+                }
+                TransmitBody::Control(ping, egress) if egress.rail() != RailId::FIRST => {
+                    if !(self.network.is_stateful && egress.path().is_some()) {
+                        let kind = ControlKind::Pong;
+                        let pong = Control { kind, qp: ping.from, from: ping.qp, ..ping };
+                        self.pongs.push((self.now + RTT, egress, pong));
                     }
                 }
                 TransmitBody::Segment { header, oversize, .. } => {
@@ -303,6 +324,26 @@ fn where_only_the_receiving_port_passes_everything_leaves_from_it() {
         host.run(Duration::from_secs(11));
         assert!(!host.endpoint.paths_are_blocked(RailId::FIRST), "the firewall is gone");
         assert!(host.events().contains(&EventKind::PathsOpen));
+    }
+}
+
+#[test]
+fn a_rail_where_only_the_receiving_port_passes_is_used_from_there() {
+    let rail = RailId::new(1);
+    for is_stateful in [false, true] {
+        let network = Network { is_stateful, ..OPEN };
+        let rails = Rails::new(RailScheme::default(), paths(), [(paths(), 77)]);
+        let mut host = Host::over(network, rails);
+        host.run(ms(10));
+        assert!(host.rails.is_live(rail), "its PING was answered");
+        assert_eq!(host.endpoint.paths_are_blocked(rail), is_stateful, "from the first on");
+        host.run(Duration::from_secs(3));
+        assert_eq!(host.events().contains(&EventKind::PathsBlocked), is_stateful);
+        assert_eq!(host.path_mtu(), FULL);
+
+        host.network.is_stateful = false;
+        host.run(Duration::from_secs(11));
+        assert!(!host.endpoint.paths_are_blocked(rail), "the firewall is gone");
     }
 }
 

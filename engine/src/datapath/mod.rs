@@ -67,8 +67,8 @@ pub(crate) struct Partner {
 pub(crate) struct Received<'a> {
     /// Who sent it; `None`: the datapath cannot tell, and the packet has its token alone to show.
     pub(crate) from: Option<SocketAddr>,
-    /// The path that it took.
-    pub(crate) path: PathId,
+    /// By which of the sender's ports it left.
+    pub(crate) via: Via,
     /// It carries a congestion mark (ECN CE).
     pub(crate) congestion: bool,
     /// The packet.

@@ -15,9 +15,9 @@ use super::listening::Listening;
 use super::outbox::Outbox;
 use super::peers::Peers;
 use super::qps::QpTable;
-use super::rails::PeerAddrs;
+use super::rails::{PeerAddrs, egress};
 use crate::counters::WorkerCounters;
-use crate::datapath::{Arrived, Received};
+use crate::datapath::{Arrived, Received, Via};
 use crate::memory::{Checked, place, place_value};
 
 /// The parts of a worker that arriving datagrams touch; all but the datapath.
@@ -72,12 +72,11 @@ impl Arrivals<'_> {
     }
 
     fn packet(&mut self, received: &Received<'_>) {
-        let Received { from, path, .. } = *received;
-        let path = path.on(self.rail);
+        let Received { from, via, .. } = *received;
         match Packet::decode(received.bytes) {
             Ok(Packet::Data(header, payload)) => self.data(received, &header, payload),
             Ok(Packet::Ack(ack)) => self.ack(from, &ack),
-            Ok(Packet::Control(control)) => self.control(from, path, &control),
+            Ok(Packet::Control(control)) => self.control(from, via, &control),
             Ok(Packet::Setup(setup)) => self.setup(from, &setup),
             Ok(Packet::Probe(probe)) => self.probe(from, &probe),
             Ok(Packet::Part(part, bytes)) => self.part(received, &part, bytes),
@@ -86,8 +85,9 @@ impl Arrivals<'_> {
     }
 
     fn data(&mut self, received: &Received<'_>, header: &DataHeader, payload: &[u8]) {
-        let Received { from, path, congestion, .. } = *received;
-        self.segment(from, path.on(self.rail), congestion, header, Some(payload));
+        let Received { from, via, congestion, .. } = *received;
+        let path = egress(via, self.rail).path().unwrap_or(PathId::default().on(self.rail));
+        self.segment(from, path, congestion, header, Some(payload));
     }
 
     /// A segment; without `payload`, it is in its place already.
@@ -177,7 +177,7 @@ impl Arrivals<'_> {
         }
     }
 
-    fn control(&mut self, from: Option<SocketAddr>, path: PathId, control: &Control) {
+    fn control(&mut self, from: Option<SocketAddr>, via: Via, control: &Control) {
         let entry = match control.kind {
             ControlKind::Confirm => return self.confirm(from, control),
             // It has the token of the peer's queue pair, which the endpoint compares.
@@ -190,7 +190,7 @@ impl Arrivals<'_> {
             Some((Some(_), _, false)) => self.counters.wrong_source.add(1),
             Some((Some((peer, slot)), ..)) => {
                 let Some((endpoint, rails, _)) = self.peers.parts(peer) else { return };
-                let known = endpoint.on_control(self.now, slot, control, path, rails);
+                let known = endpoint.on_control(self.now, slot, control, egress(via, rail), rails);
                 self.counters.refused.add(u64::from(!known));
             }
             // It has been accepted, and the ACCEPT is still to come, or to be repeated. So will this be.

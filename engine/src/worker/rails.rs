@@ -205,6 +205,14 @@ pub(crate) fn via(egress: Egress) -> Via {
     egress.path().map_or(Via::Port, Via::Path)
 }
 
+/// By which port of its sender a packet of this rail has left.
+pub(crate) fn egress(via: Via, rail: RailId) -> Egress {
+    match via {
+        Via::Port => Egress::Port(rail),
+        Via::Path(path) => Egress::Path(path.on(rail)),
+    }
+}
+
 /// Where a peer receives, by rail of the connection; at least one.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct PeerAddrs(Arc<[SocketAddr]>);

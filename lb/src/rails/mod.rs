@@ -52,6 +52,8 @@ pub struct Rails {
 struct Rail {
     paths: PathSet,
     proof: Proof,
+    /// What brought it into use last came from the peer's receiving port.
+    by_port: bool,
 }
 
 /// A PING that is to leave.
@@ -84,12 +86,12 @@ impl Rails {
         first: PathSet,
         further: impl IntoIterator<Item = (PathSet, u32)>,
     ) -> Self {
-        let unproved = |(paths, stamp)| Rail { paths, proof: Proof::needed(stamp) };
+        let unproved = |(paths, stamp)| Rail { paths, proof: Proof::needed(stamp), by_port: false };
         let further: Vec<Rail> = further.into_iter().map(unproved).collect();
         let count = 1 + further.len();
         assert!(count <= MAX_RAILS, "{count} rails; at most {MAX_RAILS}");
         let mut rails = Rails {
-            first: Rail { paths: first, proof: Proof::not_needed() },
+            first: Rail { paths: first, proof: Proof::not_needed(), by_port: false },
             further,
             policy: scheme.build(),
             host: Arc::default(),
@@ -304,9 +306,19 @@ impl Rails {
         Some(RailProbe { path, by_port: nth.is_multiple_of(2), stamp: now.stamp() })
     }
 
-    /// A PONG came by `path` and echoes `stamp`. True: it answers a probe, and a rail or a path is in its place by that.
-    pub fn on_probe_answer(&mut self, now: Time, path: PathId, stamp: u32) -> bool {
-        let Some(rail) = self.get_mut(path.rail()) else { return false };
+    /// A PONG came by this rail, `by_port`: from the peer's receiving port, as does the answer to a PING that left from ours; and
+    /// echoes `stamp`. True: it answers a probe, and a rail or a path is in its place by that.
+    pub fn on_probe_answer(&mut self, now: Time, rail: RailId, by_port: bool, stamp: u32) -> bool {
+        let was_live = self.is_live(rail);
+        let is_answered = self.is_answered(now, rail, stamp);
+        if is_answered && !was_live {
+            self.at_mut(rail).by_port = by_port;
+        }
+        is_answered
+    }
+
+    fn is_answered(&mut self, now: Time, id: RailId, stamp: u32) -> bool {
+        let Some(rail) = self.get_mut(id) else { return false };
         if rail.proof.is_open() {
             let proved = rail.proof.on_answer(stamp);
             if proved {
@@ -315,11 +327,17 @@ impl Rails {
             return proved;
         }
         let of_path = rail.paths.on_probe_answer(now, stamp);
-        let is_answered = of_path || self.known.awaits(as_path(path.rail()), stamp);
-        if is_answered && !self.is_live(path.rail()) {
-            self.known.bring_back(now, as_path(path.rail()));
+        let is_answered = of_path || self.known.awaits(as_path(id), stamp);
+        if is_answered && !self.is_live(id) {
+            self.known.bring_back(now, as_path(id));
         }
         is_answered
+    }
+
+    /// Whether it was an answer from the peer's receiving port that brought this rail into use last: what leaves from the ports of
+    /// its paths may not get through.
+    pub fn came_by_port(&self, rail: RailId) -> bool {
+        self.at(rail).by_port
     }
 
     /// When [`Rails::poll_probe`] next has something.

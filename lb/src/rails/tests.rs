@@ -19,7 +19,7 @@ fn unproved(scheme: RailScheme, count: usize) -> Rails {
 fn proved(scheme: RailScheme, count: usize) -> Rails {
     let mut rails = unproved(scheme, count);
     while let Some(probe) = rails.poll_probe(Time::ZERO) {
-        assert!(rails.on_probe_answer(Time::ZERO, probe.path, probe.stamp));
+        assert!(rails.on_probe_answer(Time::ZERO, probe.path.rail(), false, probe.stamp));
     }
     assert_eq!(rails.live().len(), count);
     rails
@@ -49,10 +49,10 @@ fn a_further_rail_is_used_once_its_probe_is_answered_with_its_stamp() {
     let probe = rails.poll_probe(Time::ZERO).expect("it is to be proved");
     assert_eq!((probe.path.rail(), probe.stamp), (RailId::new(1), STAMP));
     assert_eq!(rails.poll_probe(Time::ZERO), None);
-    assert!(!rails.on_probe_answer(Time::ZERO, probe.path, STAMP + 1));
-    assert!(!rails.on_probe_answer(Time::ZERO, path(0), STAMP), "by another rail");
+    assert!(!rails.on_probe_answer(Time::ZERO, probe.path.rail(), false, STAMP + 1));
+    assert!(!rails.on_probe_answer(Time::ZERO, RailId::new(0), false, STAMP), "by another rail");
     assert_eq!(rails.live(), ids(&[0]));
-    assert!(rails.on_probe_answer(Time::ZERO, probe.path, STAMP));
+    assert!(rails.on_probe_answer(Time::ZERO, probe.path.rail(), false, STAMP));
     assert_eq!((rails.live(), rails.next_probe()), (ids(&[0, 1]), None));
 }
 
@@ -60,9 +60,9 @@ fn a_further_rail_is_used_once_its_probe_is_answered_with_its_stamp() {
 fn who_guesses_stamps_has_soon_guessed_too_often() {
     let mut rails = unproved(RailScheme::default(), 2);
     (0..16).for_each(|guess| {
-        rails.on_probe_answer(Time::ZERO, path(1), guess);
+        rails.on_probe_answer(Time::ZERO, RailId::new(1), false, guess);
     });
-    assert!(!rails.on_probe_answer(Time::ZERO, path(1), STAMP));
+    assert!(!rails.on_probe_answer(Time::ZERO, RailId::new(1), false, STAMP));
     assert_eq!((rails.live(), rails.next_probe()), (ids(&[0]), None));
 }
 
@@ -97,8 +97,11 @@ fn a_rail_that_loses_everything_is_left_out_and_comes_back_when_a_probe_is_answe
     let due = rails.next_probe().expect("it is probed");
     let probe = rails.poll_probe(due).expect("due");
     assert_eq!(probe.path.rail(), RailId::new(1));
-    assert!(!rails.on_probe_answer(due, path(0), probe.stamp), "the answer came by another rail");
-    assert!(rails.on_probe_answer(due, probe.path, probe.stamp));
+    assert!(
+        !rails.on_probe_answer(due, RailId::new(0), false, probe.stamp),
+        "the answer came by another rail"
+    );
+    assert!(rails.on_probe_answer(due, probe.path.rail(), false, probe.stamp));
     assert_eq!(rails.live(), ids(&[0, 1]));
 }
 

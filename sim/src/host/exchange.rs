@@ -1,6 +1,6 @@
 //! What comes in goes to the protocol, and what the protocol makes of it goes out.
 
-use braid_transport::{Admit, Arrival, Completion, Placement, Status};
+use braid_transport::{Admit, Arrival, Completion, Egress, Placement, Status};
 use braid_wire::{DataHeader, PathId, Stream};
 
 use super::memory::message_at;
@@ -57,7 +57,8 @@ impl Hosts {
             Body::Control(control) => {
                 let end = &mut self.ends[id.index()];
                 let set = self.sets.get_mut(end.paths);
-                end.endpoint.on_control(now, end.slot, &control, packet.path, set);
+                let left_by = Egress::Path(packet.path);
+                end.endpoint.on_control(now, end.slot, &control, left_by, set);
             }
             Body::Epoch(epoch) => {
                 let end = &mut self.ends[id.index()];

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
-    Admit, Arrival, Endpoint, EndpointConfig, LossRecovery, QpConfig, QpSlot, QpState, QueuePair,
-    RecvWr, Remote, SendOp, Status, TransmitBody,
+    Admit, Arrival, Egress, Endpoint, EndpointConfig, LossRecovery, QpConfig, QpSlot, QpState,
+    QueuePair, RecvWr, Remote, SendOp, Status, TransmitBody,
 };
 use braid_wire::{Crc, PathId, QpId, RailId, Time, Token};
 use rand::{RngExt, SeedableRng};
@@ -86,7 +86,7 @@ impl Host {
             }
             TransmitBody::Ack(ack, _) => endpoint.on_ack(now, *slot, ack, rails),
             TransmitBody::Control(control, _) => {
-                endpoint.on_control(now, *slot, control, path, rails);
+                endpoint.on_control(now, *slot, control, Egress::Path(path), rails);
             }
             TransmitBody::Probe(probe, _) => endpoint.on_probe(now, *slot, RailId::FIRST, probe),
         }

@@ -1,11 +1,11 @@
 //! Packets that have come in.
 
 use braid_lb::Rails;
-use braid_wire::{Ack, Control, ControlKind, PathId, Stream, Time};
+use braid_wire::{Ack, Control, ControlKind, Stream, Time};
 
 use super::liveness::Answer;
 use super::{Endpoint, QpSlot};
-use crate::{Admit, Arrival, Memory, NicEpoch, Refusal};
+use crate::{Admit, Arrival, Egress, Memory, NicEpoch, Refusal};
 
 impl Endpoint {
     /// A data packet has come in. On [`Admit::Take`], place the bytes and call [`Endpoint::placed`].
@@ -71,14 +71,14 @@ impl Endpoint {
         self.qp_mut(slot).begin_epoch(epoch);
     }
 
-    /// A control packet other than CONFIRM has come in, by this path. False: it is not of the other end of this queue pair,
+    /// A control packet other than CONFIRM has come in, which left the peer by that port. False: it is not of the other end of this queue pair,
     /// or says what cannot be.
     pub fn on_control(
         &mut self,
         now: Time,
         slot: QpSlot,
         control: &Control,
-        path: PathId,
+        left_by: Egress,
         rails: &mut Rails,
     ) -> bool {
         let qp = self.qp(slot);
@@ -97,17 +97,18 @@ impl Endpoint {
             ControlKind::Confirm => return false,
             ControlKind::Pong => {
                 self.heard();
-                rails.on_probe_answer(now, path, control.stamp);
+                let by_port = left_by.path().is_none();
+                rails.on_probe_answer(now, left_by.rail(), by_port, control.stamp);
             }
             ControlKind::Ping => {
                 self.heard();
                 let (index, kind) = (slot.0, self.qp(slot).on_ping());
                 let stamp = control.stamp;
-                self.liveness.answer = Some(Answer { index, kind, stamp, path });
+                self.liveness.answer = Some(Answer { index, kind, stamp, egress: left_by });
                 self.control_due = true;
             }
             ControlKind::Disconnect(last) => {
-                if !self.qp_mut(slot).on_disconnect(last, path) {
+                if !self.qp_mut(slot).on_disconnect(last, left_by) {
                     return false;
                 }
                 self.heard();

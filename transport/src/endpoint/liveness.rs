@@ -1,7 +1,7 @@
 //! Whether the peer is alive, and whether dead paths work again.
 
 use braid_lb::{RailProbe, Rails};
-use braid_wire::{ControlKind, PathId, Time};
+use braid_wire::{ControlKind, Time};
 
 use super::ring::Ring;
 use super::{Endpoint, QpSlot, Transmit, TransmitBody};
@@ -29,13 +29,14 @@ pub(super) struct Liveness {
     pub(super) answer: Option<Answer>,
 }
 
-/// The answer to a PING, on the path that the PING came by.
+/// The answer to a PING. It leaves as the PING did, by the port of a path or by the receiving port: a stateful firewall between the
+/// two lets back what answers, and nothing else.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) index: u32,
     pub(super) kind: ControlKind,
     pub(super) stamp: u32,
-    pub(super) path: PathId,
+    pub(super) egress: Egress,
 }
 
 impl Liveness {
@@ -107,8 +108,8 @@ impl Endpoint {
     }
 
     fn poll_liveness(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
-        if let Some(Answer { index, kind, stamp, path }) = self.liveness.answer.take() {
-            let transmit = self.control(index, kind, stamp, Egress::Path(path));
+        if let Some(Answer { index, kind, stamp, egress }) = self.liveness.answer.take() {
+            let transmit = self.control(index, kind, stamp, egress);
             if transmit.is_some() {
                 return transmit;
             }

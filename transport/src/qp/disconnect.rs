@@ -1,6 +1,6 @@
 //! The end of a connection: what one side says last, and what the other makes of it.
 
-use braid_wire::{Control, ControlKind, FinalAck, PathId, Psn};
+use braid_wire::{Control, ControlKind, FinalAck, Psn};
 
 use super::{Link, QueuePair};
 use crate::endpoint::EventKind;
@@ -39,7 +39,7 @@ impl QueuePair {
 
     /// The peer's queue pair has ended: first ends well what had arrived there, then says the request that was refused
     /// why, then all else is flushed. False: it acknowledges what it cannot.
-    pub(crate) fn on_disconnect(&mut self, last: FinalAck, path: PathId) -> bool {
+    pub(crate) fn on_disconnect(&mut self, last: FinalAck, left_by: Egress) -> bool {
         if self.state.receives() {
             let Some(link) = self.link.as_mut() else { return false };
             // READs and atomics are acknowledged when they arrive, and refused when their turn comes.
@@ -56,7 +56,7 @@ impl QueuePair {
         }
         // There is nobody left to be told.
         self.disconnects = false;
-        self.confirms = Some(path);
+        self.confirms = Some(left_by);
         true
     }
 
@@ -69,10 +69,10 @@ impl QueuePair {
         self.disconnects = false;
     }
 
-    pub(super) fn describe_confirm(&self, path: PathId) -> Option<TransmitBody> {
+    pub(super) fn describe_confirm(&self, egress: Egress) -> Option<TransmitBody> {
         let (qp, from, token) = (self.remote()?.qp, self.id, self.token);
         let confirm = Control { kind: ControlKind::Confirm, qp, from, token, stamp: 0 };
-        Some(TransmitBody::Control(confirm, Egress::Path(path)))
+        Some(TransmitBody::Control(confirm, egress))
     }
 }
 

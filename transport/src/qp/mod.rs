@@ -77,8 +77,8 @@ use self::recv_queue::RecvQueue;
 use self::send_queue::SendQueue;
 use crate::endpoint::EventKind;
 use crate::{
-    Completion, EndpointConfig, PostError, QpConfig, RecvWr, Remote, SendWr, StateError, Status,
-    Work,
+    Completion, Egress, EndpointConfig, PostError, QpConfig, RecvWr, Remote, SendWr, StateError,
+    Status, Work,
 };
 
 /// Entries that a queue keeps room for when it is idle.
@@ -99,8 +99,8 @@ pub struct QueuePair {
     events: VecDeque<EventKind>,
     /// It has ended, and the peer has not been told.
     disconnects: bool,
-    /// A DISCONNECT came by this path, and is to be confirmed.
-    confirms: Option<PathId>,
+    /// A DISCONNECT left the peer by that port, and is to be confirmed by the like.
+    confirms: Option<Egress>,
     /// A SEND was longer than its receive; that receive ends with a length error.
     too_long: bool,
     counters: QpCounters,

@@ -31,8 +31,8 @@ pub(crate) enum Outcome {
 pub(crate) enum Packet {
     /// What has come on this stream is acknowledged.
     Ack(Stream),
-    /// A DISCONNECT that came by this path is confirmed.
-    Confirm(PathId),
+    /// A DISCONNECT is confirmed, by such a port as it left by.
+    Confirm(Egress),
     /// A segment.
     Segment(Departure),
 }
@@ -86,8 +86,8 @@ impl QueuePair {
     fn poll_data(&mut self, now: Time, rails: &mut Rails, budget: &mut Budget<'_>) -> Outcome {
         let sends = matches!(self.state, QpState::ReadyToSend | QpState::SendQueueDrained);
         let Some(first) = self.link.as_ref().filter(|_| sends).map(|link| link.turn) else {
-            return self.confirms.take().map_or(Outcome::Idle, |path| Outcome::Packet {
-                packet: Packet::Confirm(path),
+            return self.confirms.take().map_or(Outcome::Idle, |egress| Outcome::Packet {
+                packet: Packet::Confirm(egress),
                 yields: false,
             });
         };
@@ -297,7 +297,7 @@ impl QueuePair {
         let body = match packet {
             Packet::Segment(departure) => return self.describe_segment(now, slot, departure),
             Packet::Ack(stream) => self.describe_ack(now, *stream, rails),
-            Packet::Confirm(path) => self.describe_confirm(*path),
+            Packet::Confirm(egress) => self.describe_confirm(*egress),
         };
         body.map(|body| Transmit { slot, body })
     }

@@ -11,7 +11,7 @@ use braid_transport::{
 };
 use braid_wire::{
     Connect, Control, ControlKind, Crc, DataHeader, Offer, Packet, PathId, QpId, RailId, Routing,
-    Setup, Time, Token,
+    SOURCE_PORT_BASE, Setup, Time, Token,
 };
 
 use crate::memory::HostMemory;
@@ -258,6 +258,10 @@ impl Worker {
         memory: &mut HostMemory,
     ) {
         let path = PathId::new(from.port());
+        let left_by = match from.port() >= SOURCE_PORT_BASE {
+            true => Egress::Path(path),
+            false => Egress::Port(RailId::FIRST),
+        };
         match packet {
             Packet::Data(header, payload) => self.data(now, from, path, &header, payload, memory),
             Packet::Ack(ack) => {
@@ -266,7 +270,7 @@ impl Worker {
                     endpoint.on_ack(now, slot, &ack, rails);
                 }
             }
-            Packet::Control(control) => self.on_control(now, from, path, &control),
+            Packet::Control(control) => self.on_control(now, from, left_by, &control),
             Packet::Probe(probe) => {
                 if let Some((peer, slot, _)) = self.bound(from, probe.qp, Some(probe.token)) {
                     let peer = self.peers[peer].as_mut().expect("its peer");
@@ -321,7 +325,7 @@ impl Worker {
         endpoint.placed(now, slot, memory);
     }
 
-    fn on_control(&mut self, now: Time, from: SocketAddr, path: PathId, control: &Control) {
+    fn on_control(&mut self, now: Time, from: SocketAddr, left_by: Egress, control: &Control) {
         if control.kind == ControlKind::Confirm {
             self.disconnects.confirm(control, |peer| peer.ip() == from.ip());
             return;
@@ -330,7 +334,7 @@ impl Worker {
         let token = token.filter(|_| control.kind != ControlKind::Unknown);
         if let Some((peer, slot, _)) = self.bound(from, id, token) {
             let Peer { endpoint, rails, .. } = self.peers[peer].as_mut().expect("its peer");
-            endpoint.on_control(now, slot, control, path, rails);
+            endpoint.on_control(now, slot, control, left_by, rails);
             return;
         }
         let is_its = self.entry(id).is_some_and(|entry| token.is_none_or(|t| t == entry.token));

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
-    Admit, Arrival, Endpoint, EndpointConfig, QpConfig, QpCounters, QpSlot, QpState, QueuePair,
-    Refusal, Remote, SendOp, Status, TransmitBody,
+    Admit, Arrival, Egress, Endpoint, EndpointConfig, QpConfig, QpCounters, QpSlot, QpState,
+    QueuePair, Refusal, Remote, SendOp, Status, TransmitBody,
 };
 use braid_wire::{Crc, DATA_HEADER_LEN, DataHeader, PathId, QpId, RailId, Time, Token};
 
@@ -142,7 +142,7 @@ impl Host {
             }
             TransmitBody::Ack(ack, _) => endpoint.on_ack(now, slot, ack, rails),
             TransmitBody::Control(control, _) => {
-                endpoint.on_control(now, slot, control, PathId::default(), rails);
+                endpoint.on_control(now, slot, control, Egress::Port(RailId::FIRST), rails);
             }
             TransmitBody::Probe(probe, _) => endpoint.on_probe(now, slot, RailId::FIRST, probe),
         }

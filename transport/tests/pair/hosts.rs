@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
-    Admit, Arrival, Completion, Disconnect, Endpoint, EndpointConfig, NicEpoch, Placement,
+    Admit, Arrival, Completion, Disconnect, Egress, Endpoint, EndpointConfig, NicEpoch, Placement,
     QpConfig, QpSlot, QpState, QueuePair, Remote, RemoteAddr, SendOp, TransmitBody,
 };
 use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, PathId, QpId, Time, Token};
@@ -215,7 +215,7 @@ impl Pair {
     /// The sender gets a control packet. False: it does not believe it.
     pub(crate) fn control(&mut self, control: &Control) -> bool {
         let Host { endpoint, rails, slot } = &mut self.sender;
-        endpoint.on_control(self.now, *slot, control, PathId::new(1), rails)
+        endpoint.on_control(self.now, *slot, control, Egress::Path(PathId::new(1)), rails)
     }
 
     /// The control packet that the sender has to send, and nothing else.
@@ -243,10 +243,19 @@ impl Pair {
 
     /// What the receiver says to a control packet.
     pub(crate) fn receiver_answers(&mut self, control: &Control) -> Control {
+        self.receiver_answers_to(control, Egress::Path(PathId::new(1))).0
+    }
+
+    /// What it says to one that left by this port, and by which port the answer leaves.
+    pub(crate) fn receiver_answers_to(
+        &mut self,
+        control: &Control,
+        left_by: Egress,
+    ) -> (Control, Egress) {
         let Host { endpoint, rails, slot } = &mut self.receiver;
-        assert!(endpoint.on_control(self.now, *slot, control, PathId::new(1), rails));
+        assert!(endpoint.on_control(self.now, *slot, control, left_by, rails));
         match endpoint.poll_transmit(self.now, rails).expect("an answer").body {
-            TransmitBody::Control(control, _) => control,
+            TransmitBody::Control(control, egress) => (control, egress),
             other => panic!("no answer to a control packet: {other:?}"),
         }
     }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use braid_transport::{EndpointConfig, QpConfig, QpState, Status};
+use braid_transport::{Egress, EndpointConfig, QpConfig, QpState, Status};
+use braid_wire::{Control, ControlKind, FinalAck, PathId, RailId};
 
 use crate::hosts::Pair;
 
@@ -121,5 +122,21 @@ fn a_dead_peer_is_noticed_by_who_is_often_away() {
             times += 1;
             pair.pass(away);
         }
+    }
+}
+
+#[test]
+fn what_asks_is_answered_by_such_a_port_as_it_left_by() {
+    let mut pair = Pair::new(QpConfig::default(), 1);
+    let ping = pair.ping();
+    for left_by in [Egress::Path(PathId::new(3)), Egress::Port(RailId::FIRST)] {
+        let (pong, egress) = pair.receiver_answers_to(&ping, left_by);
+        assert_eq!((pong.kind, egress), (ControlKind::Pong, left_by));
+    }
+    let nothing = FinalAck { requests: 0xFF_FFF0, responses: 0xFF_FFF0, refusal: None };
+    let disconnect = Control { kind: ControlKind::Disconnect(nothing), ..ping };
+    for left_by in [Egress::Port(RailId::FIRST), Egress::Path(PathId::new(3))] {
+        let (confirm, egress) = pair.receiver_answers_to(&disconnect, left_by);
+        assert_eq!((confirm.kind, egress), (ControlKind::Confirm, left_by));
     }
 }

@@ -149,8 +149,8 @@ impl Host {
         assert!(!datagram.damaged, "a damaged packet decodes: {packet:?}");
         match packet {
             Packet::Ack(ack) => self.on_ack(now, &ack),
-            Packet::Control(control) => self.on_control(now, &control, datagram.path),
-            Packet::Probe(probe) => self.on_probe(now, datagram.path.rail(), &probe),
+            Packet::Control(control) => self.on_control(now, &control, datagram.left_by),
+            Packet::Probe(probe) => self.on_probe(now, datagram.left_by.rail(), &probe),
             other => panic!("nobody sends {other:?}"),
         }
     }
@@ -185,7 +185,7 @@ impl Host {
                 What::Note(format!("closed or forbidden: {epoch:?}")),
             );
         }
-        let (path, congestion) = (datagram.path, datagram.marked);
+        let (path, congestion) = (datagram.path(), datagram.marked);
         let arrival = Arrival { header, path, congestion };
         let admit = self.endpoint.on_arrival(now, slot, &arrival, &self.memory);
         if datagram.stale {
@@ -271,18 +271,18 @@ impl Host {
         }
     }
 
-    fn on_control(&mut self, now: Time, control: &Control, path: PathId) {
+    fn on_control(&mut self, now: Time, control: &Control, left_by: Egress) {
         if control.kind == ControlKind::Confirm {
             self.disconnects.confirm(control, |_| true);
             return;
         }
         if let Some((_, slot)) = self.slot_of(control.qp) {
-            self.endpoint.on_control(now, slot, control, path, &mut self.rails);
+            self.endpoint.on_control(now, slot, control, left_by, &mut self.rails);
             return;
         }
         // As the real driver does: only who asks is told that the queue pair is gone.
         let answer = self.disconnects.on_stray(now, control);
-        self.replies.extend(answer.map(|answer| (answer, Egress::Port(path.rail()))));
+        self.replies.extend(answer.map(|answer| (answer, Egress::Port(left_by.rail()))));
     }
 
     /// Lets time pass, if it is time.

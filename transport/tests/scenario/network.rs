@@ -78,7 +78,7 @@ pub(crate) enum Cut {
 
 pub(crate) struct Datagram {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) path: PathId,
+    pub(crate) left_by: Egress,
     pub(crate) marked: bool,
     /// Not what was sent: it has to be refused.
     pub(crate) damaged: bool,
@@ -87,6 +87,13 @@ pub(crate) struct Datagram {
     /// From before the PSN has wrapped: it must not be taken.
     pub(crate) stale: bool,
     pub(crate) kind: Kind,
+}
+
+impl Datagram {
+    /// The path that it takes.
+    pub(crate) fn path(&self) -> PathId {
+        path_of(self.left_by)
+    }
 }
 
 /// What a datagram would be to a driver of NICs.
@@ -168,7 +175,7 @@ impl Network {
         if !route.carries(now, from, bytes.len(), fragments, egress.path().is_none()) {
             return "too large or from a blocked port:";
         }
-        let path = egress.path().unwrap_or(PathId::default().on(egress.rail()));
+        let path = path_of(egress);
         let kind = Kind::Packet(placement);
         let stormy = now < self.faults.calm_at;
         let is_dead = stormy && self.faults.dead.swallows(now, path);
@@ -181,17 +188,18 @@ impl Network {
         let stale = self.wraps.as_mut().and_then(|wraps| wraps.pass(from, bytes));
         if let Some(bytes) = stale {
             let (marked, damaged, forged, stale) = (false, false, false, true);
-            let old = Datagram { bytes, path, marked, damaged, forged, stale, kind: Kind::PLAIN };
+            let (left_by, kind) = (egress, Kind::PLAIN);
+            let old = Datagram { bytes, left_by, marked, damaged, forged, stale, kind };
             self.depart(now, from, old, false);
         }
         let repeats = stormy && self.rng.random_bool(self.faults.duplicate);
         // A NIC would write it twice: direct placement relies on networks that do not do that.
         let copies = if repeats && !kind.is_direct() { 2 } else { 1 };
         for _ in 0..copies {
-            self.launch(now, from, bytes, path, kind, stormy);
+            self.launch(now, from, bytes, egress, kind, stormy);
         }
         if stormy && self.rng.random_bool(self.faults.forge) {
-            self.forge(now, from, bytes, path);
+            self.forge(now, from, bytes, egress);
         }
         if copies == 2 { "repeated" } else { "sent" }
     }
@@ -207,11 +215,12 @@ impl Network {
             return;
         }
         let (marked, damaged, forged) = (false, false, false);
-        let (bytes, path, kind) = (Vec::new(), epoch.path, Kind::Epoch(qp, epoch));
+        let (bytes, kind) = (Vec::new(), Kind::Epoch(qp, epoch));
+        let left_by = Egress::Path(epoch.path);
         self.depart(
             now,
             from,
-            Datagram { bytes, path, marked, damaged, forged, stale: false, kind },
+            Datagram { bytes, left_by, marked, damaged, forged, stale: false, kind },
             stormy,
         );
     }
@@ -226,13 +235,13 @@ impl Network {
         now: Time,
         from: usize,
         bytes: &[u8],
-        path: PathId,
+        left_by: Egress,
         kind: Kind,
         stormy: bool,
     ) {
         let mut datagram = Datagram {
             bytes: bytes.to_vec(),
-            path,
+            left_by,
             marked: self.rng.random_bool(self.faults.mark),
             damaged: stormy && self.rng.random_bool(self.faults.corrupt),
             forged: false,
@@ -245,16 +254,16 @@ impl Network {
         self.depart(now, from, datagram, stormy);
     }
 
-    fn forge(&mut self, now: Time, from: usize, bytes: &[u8], path: PathId) {
+    fn forge(&mut self, now: Time, from: usize, bytes: &[u8], left_by: Egress) {
         let bytes = forgery(bytes, self.rng.random_range(1..=u32::MAX));
         let (marked, damaged, forged, kind) = (false, false, true, Kind::PLAIN);
-        let datagram = Datagram { bytes, path, marked, damaged, forged, stale: false, kind };
+        let datagram = Datagram { bytes, left_by, marked, damaged, forged, stale: false, kind };
         self.depart(now, from, datagram, true);
     }
 
     fn depart(&mut self, now: Time, from: usize, datagram: Datagram, stormy: bool) {
-        let skew = self.skew * u32::from(datagram.path.get() % 4) / 3;
-        let rail = self.rails.delay(datagram.path.rail());
+        let skew = self.skew * u32::from(datagram.path().get() % 4) / 3;
+        let rail = self.rails.delay(datagram.left_by.rail());
         let mut at = now + self.delay + rail + skew + self.jitter.mul_f64(self.rng.random());
         if stormy && self.rng.random_bool(self.faults.late) {
             at += self.faults.late_up_to.mul_f64(self.rng.random());
@@ -292,6 +301,10 @@ impl Network {
     pub(crate) fn arrive(&mut self) -> Option<(usize, Datagram)> {
         self.flights.pop().map(|flight| (flight.0.to, flight.0.datagram))
     }
+}
+
+fn path_of(egress: Egress) -> PathId {
+    egress.path().unwrap_or(PathId::default().on(egress.rail()))
 }
 
 /// A packet with another token that would do harm if it were believed.

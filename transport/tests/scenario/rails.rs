@@ -45,10 +45,7 @@ impl RailSettings {
         }
         let further = (1..count).map(|rail| FurtherRail {
             delay: micros(pick(&mut rng, &[0, 0, 10, 1_000])),
-            // Where the ports of paths are blocked a further rail is not proved.
-            route: Route::random(seed.wrapping_add(rail << 32), mtu)
-                .unwrap_or_default()
-                .unblocked(),
+            route: Route::random(seed.wrapping_add(rail << 32), mtu).unwrap_or_default(),
         });
         let further = further.collect();
         let scheme = pick(&mut rng, &RailScheme::ALL);

@@ -39,11 +39,6 @@ impl Route {
         Some(Route { blocked: [blocked(), blocked()], sizes })
     }
 
-    /// The same with all ports open.
-    pub(crate) fn unblocked(self) -> Route {
-        Route { blocked: [None; 2], ..self }
-    }
-
     /// Whether it carries everything.
     pub(crate) fn is_open(&self) -> bool {
         self.sizes.is_empty() && self.blocked == [None; 2]

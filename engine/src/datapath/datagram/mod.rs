@@ -163,7 +163,7 @@ impl Datapath for DatagramDatapath {
             bytes += received.bytes.len();
             sink(Arrived::Packet(Received {
                 from: Some(received.from),
-                path: path_of(received.from.port()),
+                via: via_of(received.from.port()),
                 congestion: received.congestion,
                 bytes: received.bytes,
             }));
@@ -203,8 +203,8 @@ impl Datapath for DatagramDatapath {
 }
 
 /// The path that a source port names; packets from other ports came by none.
-fn path_of(port: u16) -> PathId {
-    PathId::new(if port >= SOURCE_PORT_BASE { port } else { 0 })
+fn via_of(port: u16) -> Via {
+    if port >= SOURCE_PORT_BASE { Via::Path(PathId::new(port)) } else { Via::Port }
 }
 
 #[cfg(test)]
@@ -213,8 +213,12 @@ mod tests {
 
     #[test]
     fn a_source_port_names_a_path() {
-        assert_eq!(path_of(0xC000 | 77), PathId::new(77));
-        assert_eq!(path_of(0xF000 | 77), PathId::new(77), "taken over from another program");
-        assert_eq!(path_of(4791), PathId::new(0));
+        assert_eq!(via_of(0xC000 | 77), Via::Path(PathId::new(77)));
+        assert_eq!(
+            via_of(0xF000 | 77),
+            Via::Path(PathId::new(77)),
+            "taken over from another program"
+        );
+        assert_eq!(via_of(4791), Via::Port);
     }
 }

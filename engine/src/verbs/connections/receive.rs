@@ -8,7 +8,7 @@ use braid_verbs::{Completion, WcOpcode, WcStatus};
 use braid_wire::{FRAME_LEN, Frame, FrameKind, Note, NoteBody, PathId, QpId, Time};
 
 use super::Connections;
-use crate::datapath::{Arrived, Owner, Received};
+use crate::datapath::{Arrived, Owner, Received, Via};
 use crate::verbs::completion_queues::LOOK;
 use crate::verbs::connection::Connection;
 use crate::verbs::nic_qp::NicQp;
@@ -165,8 +165,8 @@ impl Connections {
             FrameKind::Note => None,
         };
         if let (Some(bytes), Some(far)) = (bytes, &connection.far) {
-            let (from, path) = (Some(far.from(frame.path)), frame.path);
-            sink(Arrived::Packet(Received { from, path, congestion: false, bytes }));
+            let (from, via) = (Some(far.from(frame.path)), Via::Path(frame.path));
+            sink(Arrived::Packet(Received { from, via, congestion: false, bytes }));
         }
     }
 
@@ -230,8 +230,8 @@ impl Connections {
         match frame.kind {
             FrameKind::Packet => {
                 // Whose it is its own token tells.
-                let (from, path) = (None, frame.path);
-                sink(Arrived::Packet(Received { from, path, congestion: false, bytes: rest }));
+                let (from, via) = (None, Via::Path(frame.path));
+                sink(Arrived::Packet(Received { from, via, congestion: false, bytes: rest }));
             }
             FrameKind::Note => {
                 if let Ok(note) = Note::decode(rest) {

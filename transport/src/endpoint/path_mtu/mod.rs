@@ -113,7 +113,13 @@ impl Endpoint {
     pub(super) fn follow_rails(&mut self, now: Time, rails: &Rails) {
         let live = rails.live();
         if live != self.path_mtu.live {
+            let before = self.path_mtu.live;
             self.path_mtu.admit(now, self.path_mtu.longest_payload, rails);
+            for rail in live.iter().filter(|rail| !before.contains(*rail)) {
+                if rails.came_by_port(rail) {
+                    self.path_mtu.rails[rail.get()].suspect_paths(now);
+                }
+            }
             self.use_path_mtu();
             self.search_path_mtu(now);
             self.wake_all();

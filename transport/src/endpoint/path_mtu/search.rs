@@ -67,6 +67,8 @@ pub(super) struct PathMtu {
     pub(super) hint: u16,
     /// Path ports are blocked: everything leaves from the receiving port.
     pub(super) port_only: bool,
+    /// Queue pairs have heard of that.
+    told_blocked: bool,
     round: Option<Round>,
     /// When the next round begins.
     next_at: Time,
@@ -92,6 +94,7 @@ impl PathMtu {
             too_large: u32::from(BASE) + 1,
             hint: 0,
             port_only: false,
+            told_blocked: false,
             round: None,
             next_at: Time::FAR_FUTURE,
             quiet_until: Time::ZERO,
@@ -138,6 +141,15 @@ impl PathMtu {
         }
         self.quiet_until = now + QUIET;
         self.begin(now, self.current);
+    }
+
+    /// The rail is in use, and it was the peer's receiving port that said so: everything leaves from ours until an answer has
+    /// come to what leaves from the port of a path, which is asked at once.
+    pub(super) fn suspect_paths(&mut self, now: Time) {
+        if !self.is_fixed() && !self.port_only {
+            self.port_only = true;
+            self.begin(now, self.current);
+        }
     }
 
     fn begin(&mut self, now: Time, size: u16) {
@@ -204,7 +216,7 @@ impl PathMtu {
         }
         if round.base_by_port && !self.port_only {
             self.port_only = true;
-            self.news.push_back(EventKind::PathsBlocked);
+            self.tell_blocked();
             self.begin(now, round.size);
         } else {
             self.next_at = now + (SILENCE * (1 << self.silent)).min(RAISE);
@@ -216,9 +228,13 @@ impl PathMtu {
     /// What to ask next, now that a round is over.
     fn plan(&mut self, now: Time) {
         let (low, high) = (self.current, self.too_large);
+        let is_found = low >= self.ceiling || u32::from(low) + u32::from(STEP) >= high;
+        if is_found && self.port_only {
+            self.tell_blocked(); // each round has asked by a path, too
+        }
         if low >= self.ceiling && !self.port_only {
             self.next_at = Time::FAR_FUTURE;
-        } else if low >= self.ceiling || u32::from(low) + u32::from(STEP) >= high {
+        } else if is_found {
             let raise = now + RAISE;
             self.next_at = if self.next_at > now { self.next_at.min(raise) } else { raise };
         } else {
@@ -226,6 +242,12 @@ impl PathMtu {
             let middle = low + ((high - u32::from(low)) / 2) as u16;
             let size = if high > self.ceiling.into() { self.ceiling } else { middle };
             self.begin(now, if inside(self.hint) { self.hint } else { size });
+        }
+    }
+
+    fn tell_blocked(&mut self) {
+        if !std::mem::replace(&mut self.told_blocked, true) {
+            self.news.push_back(EventKind::PathsBlocked);
         }
     }
 
@@ -255,7 +277,9 @@ impl PathMtu {
         }
         if way == Way::Path && self.port_only {
             self.port_only = false;
-            self.news.push_back(EventKind::PathsOpen);
+            if std::mem::take(&mut self.told_blocked) {
+                self.news.push_back(EventKind::PathsOpen);
+            }
         }
         let as_data = way == self.way();
         let answers_round = self.round.is_some_and(|round| round.size == probe.size);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use braid_lb::Rails;
 use braid_transport::{
-    Admit, Arrival, Completion, Disconnects, Endpoint, Landing, QpConfig, QpSlot, QpState,
+    Admit, Arrival, Completion, Disconnects, Egress, Endpoint, Landing, QpConfig, QpSlot, QpState,
     QueuePair, RecvWr, Remote, SendOp, SendWr, SgList, Sge, Status, Transmit, TransmitBody, Work,
 };
 use braid_wire::{Control, ControlKind, Packet, PathId, QpId, RailId, Time, Token};
@@ -158,8 +158,8 @@ impl Host {
         if control.kind == ControlKind::Confirm {
             self.disconnects.confirm(control, |_| true);
         } else if let Some(slot) = self.slot_of(control.qp) {
-            let path = PathId::default();
-            self.endpoint.on_control(now, slot, control, path, &mut self.rails);
+            let left_by = Egress::Port(RailId::FIRST);
+            self.endpoint.on_control(now, slot, control, left_by, &mut self.rails);
         } else {
             self.disconnects.on_stray(now, control);
         }
