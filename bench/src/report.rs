@@ -34,6 +34,9 @@ pub(crate) struct Row {
     /// When each queue pair's last message completed, counted from the first message of all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) qp_seconds: Vec<f64>,
+    /// How many messages of each queue pair of the client's had ended when the time was over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) qp_messages: Vec<u64>,
     /// When the first message was posted; other processes' events can be told by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) began_unix_s: Option<f64>,

@@ -280,6 +280,7 @@ fn measure_bandwidth(
         bandwidth: Some(Bandwidth::new(outcome.messages, phase.size, seconds)),
         verified_messages: outcome.verified,
         qp_seconds: outcome.qp_seconds,
+        qp_messages: outcome.qp_messages,
         began_unix_s: Some(outcome.began_unix_s),
         samples: outcome.samples,
         ..Row::default()

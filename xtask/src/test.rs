@@ -27,6 +27,10 @@ const STEPS: &[Step] = &[
     Step { name: "c", cargo: &["xtask", "c"] },
     Step { name: "fabric", cargo: &["xtask", "fabric", "check"] },
     Step { name: "spray", cargo: &["run", "--release", "--bin", "braid-perf", "spray", "--quick"] },
+    Step {
+        name: "congestion",
+        cargo: &["run", "--release", "--bin", "braid-perf", "congestion", "--quick"],
+    },
     Step { name: "flood", cargo: &["xtask", "flood"] },
     Step {
         name: "nccl",

@@ -27,6 +27,8 @@ pub(crate) struct Outcome {
     pub(crate) verified: u64,
     /// When each queue pair had sent (or read) its last message.
     pub(crate) qp_seconds: Vec<f64>,
+    /// How many messages of each had ended after `elapsed`, of this side.
+    pub(crate) qp_messages: Vec<u64>,
     pub(crate) began_unix_s: f64,
     pub(crate) samples: Vec<Sample>,
 }
@@ -46,6 +48,7 @@ pub(crate) fn client(
         run.step()?;
     }
     let own = run.stop();
+    let qp_messages = run.progress.iter().map(|qp| qp.ended).collect();
     let samples = run.sampler.take().map(Sampler::into_samples).unwrap_or_default();
     run.send_rest()?;
     run.session.control.send(&Order::End { sent: run.ended })?;
@@ -67,7 +70,9 @@ pub(crate) fn client(
     let verified = run.verified + report.verified;
     let since = |qp: &Progress| Some(qp.finished?.duration_since(run.began).as_secs_f64());
     let qp_seconds = run.progress.iter().filter_map(since).collect();
-    Ok((Outcome { messages, elapsed, verified, qp_seconds, began_unix_s, samples }, report))
+    let outcome =
+        Outcome { messages, elapsed, verified, qp_seconds, qp_messages, began_unix_s, samples };
+    Ok((outcome, report))
 }
 
 fn unix_seconds() -> f64 {

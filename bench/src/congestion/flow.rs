@@ -1,64 +1,87 @@
-//! Who sends to whom, and the command lines that say so.
+//! Who sends to whom.
 
-use braid::CcConfig;
+use braid::{CcConfig, LbPolicy};
+use braid_lab::Rate;
 
 /// Bytes of a message.
 pub(super) const MESSAGE_BYTES: u64 = 64 << 10;
 const PORT: u16 = 4791;
 
 /// A sender and its receiver, by the numbers of their hosts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) sender: Sender,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum Sender {
-    /// So many queue pairs of one process, each with the controller that is judged.
-    Braid { queue_pairs: u32 },
+    /// One process with the controller that is judged.
+    Braid(Braid),
+    /// One stream with a congestion control of the kernel's.
+    Tcp(&'static str),
+    /// Datagrams at a constant rate, in the second and in the fourth quarter of the time.
+    Udp(Rate),
+}
+
+/// How a process of Braid is set up.
+#[derive(Clone, Debug)]
+pub(super) struct Braid {
+    pub(super) queue_pairs: u32,
+    pub(super) lb: LbPolicy,
+    pub(super) paths: usize,
+}
+
+impl Default for Braid {
+    fn default() -> Self {
+        Braid { queue_pairs: 1, lb: LbPolicy::default(), paths: 16 }
+    }
 }
 
 impl Flow {
     /// One queue pair.
     pub(super) fn braid(from: usize, to: usize) -> Self {
-        Flow { from, to, sender: Sender::Braid { queue_pairs: 1 } }
+        Flow { from, to, sender: Sender::Braid(Braid::default()) }
     }
 }
 
-/// What a client of Braid is told.
-pub(super) struct Client<'a> {
-    pub(super) cc: &'a CcConfig,
-    pub(super) queue_pairs: u32,
+/// What a client of Braid is to send.
+pub(super) struct Work {
     /// Bytes that are posted over all queue pairs.
     pub(super) posted: u64,
     pub(super) seconds: f64,
 }
 
-/// The port of the server of a flow: several may run on one host.
-pub(super) fn port(flow: usize) -> u16 {
-    PORT + flow as u16
-}
+impl Braid {
+    /// The command line of a server. Several may run on one host, so each flow has a port.
+    pub(super) fn server_args(&self, cc: &CcConfig, flow: usize) -> Vec<String> {
+        let mut args = vec!["write-bw".to_owned()];
+        let mut option = |name: &str, value: String| args.extend([name.to_owned(), value]);
+        option("--progress", "thread".to_owned());
+        option("--port", (PORT + flow as u16).to_string());
+        option("--cc", cc.to_string());
+        option("--lb", self.lb.to_string());
+        option("--paths", self.paths.to_string());
+        args
+    }
 
-/// The command line of a server.
-pub(super) fn server_args(cc: &CcConfig, flow: usize) -> Vec<String> {
-    let port = port(flow).to_string();
-    let cc = cc.to_string();
-    ["write-bw", "--progress", "thread", "--port", &port, "--cc", &cc].map(str::to_owned).to_vec()
-}
-
-impl Client<'_> {
     /// The command line of a client of such a server.
-    pub(super) fn args(&self, server: &str, flow: usize, json: &str) -> Vec<String> {
-        let mut args = server_args(self.cc, flow);
+    pub(super) fn client_args(
+        &self,
+        cc: &CcConfig,
+        flow: usize,
+        (server, json): (&str, &str),
+        work: &Work,
+    ) -> Vec<String> {
+        let mut args = self.server_args(cc, flow);
         args.insert(1, server.to_owned());
         let mut option = |name: &str, value: String| args.extend([name.to_owned(), value]);
-        let depth = self.posted.div_ceil(MESSAGE_BYTES * u64::from(self.queue_pairs)).max(2);
+        let depth = work.posted.div_ceil(MESSAGE_BYTES * u64::from(self.queue_pairs)).max(2);
         option("--size", MESSAGE_BYTES.to_string());
         option("--tx-depth", depth.to_string());
         option("--qps", self.queue_pairs.to_string());
-        option("--duration", self.seconds.to_string());
+        option("--duration", work.seconds.to_string());
         option("--json", json.to_owned());
         args
     }
@@ -74,8 +97,9 @@ mod tests {
     #[test]
     fn the_command_lines_are_understood() {
         let cc: CcConfig = "swift".parse().unwrap();
-        let client = Client { cc: &cc, queue_pairs: 8, posted: 8 << 20, seconds: 1.5 };
-        let args = client.args("10.80.0.2", 3, "out.json");
+        let braid = Braid { queue_pairs: 8, lb: LbPolicy::REPS, paths: 64 };
+        let work = Work { posted: 8 << 20, seconds: 1.5 };
+        let args = braid.client_args(&cc, 3, ("10.80.0.2", "out.json"), &work);
         let cli = Cli::try_parse_from(["braid-perf".to_owned()].into_iter().chain(args)).unwrap();
         let Command::WriteBw(test) = cli.command else { panic!("another test") };
         assert_eq!(
@@ -83,5 +107,6 @@ mod tests {
             (Some("10.80.0.2"), 8, Some(16))
         );
         assert_eq!((test.engine.cc, test.engine.port, test.duration), (cc, Some(4794), Some(1.5)));
+        assert_eq!((test.engine.lb, test.engine.paths), (LbPolicy::REPS, 64));
     }
 }

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::program::Program;
 use crate::scratch::Scratch;
 
-use super::scenario::Case;
+use super::case::Case;
 
 const MTU: u32 = 1500;
 /// The user and group without rights, `nobody`.
@@ -27,7 +27,7 @@ impl Lab {
         let network = Network { name: "cc".to_owned(), mtu: MTU, topology: case.topology.clone() };
         let scratch = Scratch::make()?;
         let io = |what: &str, why| Failure::Io { what: what.to_owned(), why };
-        // Where nobody may read it, and where no build exchanges it.
+        // Where `nobody` may read it, and where no build exchanges it.
         let program = scratch.path().join("braid-perf");
         let own = std::env::current_exe().map_err(|why| io("cannot find this program", why))?;
         std::fs::copy(own, &program).map_err(|why| io("cannot copy this program", why))?;
@@ -62,6 +62,28 @@ impl Lab {
         command.args(["--clear-groups", "--bounding-set=-all", "--no-new-privs"]);
         command.arg(&self.program).args(args);
         Program::start(&format!("{what} on {}", host.name), command)
+    }
+
+    /// Starts this program as root: others may not choose the kernel's congestion control.
+    pub(super) fn start_as_root(
+        &self,
+        what: &str,
+        host: usize,
+        args: &[String],
+    ) -> Result<Program, Failure> {
+        let host = self.host(host);
+        let mut command = self.emulator.command_on(host, &self.program);
+        command.args(args);
+        Program::start(&format!("{what} on {}", host.name), command)
+    }
+
+    /// Makes something on a host, such as a socket, which stays there.
+    pub(super) fn on<T: Send>(
+        &self,
+        host: usize,
+        work: impl FnOnce() -> T + Send,
+    ) -> Result<T, Failure> {
+        Ok(self.emulator.on(self.host(host), work)?)
     }
 
     /// The time of the trace.

@@ -10,12 +10,25 @@ use serde::Serialize;
 pub(super) enum Metric {
     /// Payload that has arrived, by payload that the bottleneck carries.
     GoodputOverCapacity,
+    /// What of the bottleneck's rate Braid and TCP have, headers included, after the first third of the run.
+    BraidShare,
+    TcpShare,
+    /// Fairness among queue pairs, of all processes.
+    JainIndex,
+    /// What Braid has of what cross traffic leaves, while there is some and while there is none, headers included.
+    LeftUsedOn,
+    LeftUsedOff,
+    /// What passes the least and the most used link, by its rate, headers included.
+    LinkUseMin,
+    LinkUseMax,
     /// Segments sent again, by segments sent.
     ResentPercent,
     /// Segments sent again that had arrived, by segments sent.
     SpuriousPercent,
     /// Packets that found the bottleneck's queue full, by packets that came to it.
     LossPercent,
+    /// Packets that were marked, by the same.
+    MarkedPercent,
     /// Time in the bottleneck's queue: what a round trip takes beyond the one with empty queues.
     QueueP50Ms,
     QueueP99Ms,
@@ -33,9 +46,17 @@ impl Metric {
     pub(super) fn heading(self) -> &'static str {
         match self {
             Metric::GoodputOverCapacity => "goodput/capacity",
+            Metric::BraidShare => "braid's share",
+            Metric::TcpShare => "TCP's",
+            Metric::JainIndex => "Jain index",
+            Metric::LeftUsedOn => "left, used: cross on",
+            Metric::LeftUsedOff => "cross off",
+            Metric::LinkUseMin => "link use min",
+            Metric::LinkUseMax => "max",
             Metric::ResentPercent => "resent [%]",
             Metric::SpuriousPercent => "needlessly [%]",
             Metric::LossPercent => "loss [%]",
+            Metric::MarkedPercent => "marked [%]",
             Metric::QueueP50Ms => "queue p50 [ms]",
             Metric::QueueP99Ms => "p99 [ms]",
             Metric::Timeouts => "time-outs",
@@ -45,9 +66,15 @@ impl Metric {
 
     pub(super) fn decimals(self) -> usize {
         match self {
-            Metric::GoodputOverCapacity => 3,
             Metric::Timeouts => 0,
-            _ => 2,
+            Metric::ResentPercent
+            | Metric::SpuriousPercent
+            | Metric::LossPercent
+            | Metric::MarkedPercent
+            | Metric::QueueP50Ms
+            | Metric::QueueP99Ms
+            | Metric::EmulatorLateP99Ms => 2,
+            _ => 3,
         }
     }
 }

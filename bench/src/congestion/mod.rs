@@ -4,6 +4,8 @@
 //! read from the emulator's trace, not from the program that is being judged. Every flow is two processes of this executable
 //! on two hosts, without privilege. Controllers take turns, round by round.
 
+mod case;
+mod expect;
 mod flow;
 mod lab;
 mod metric;
@@ -14,6 +16,7 @@ mod run;
 mod scenario;
 mod table;
 mod trace;
+mod udp;
 
 use std::path::Path;
 
@@ -22,16 +25,17 @@ use braid::congestion::controller_names;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use self::case::Case;
 use self::lab::Lab;
 pub(crate) use self::options::Options;
 use self::record::Record;
-use self::scenario::{Case, Scenario};
+use self::scenario::Scenario;
 use crate::failure::Failure;
 use crate::results::ResultFiles;
 use crate::{interrupt, stdio};
 
 const SECONDS: f64 = 5.0;
-const QUICK_SECONDS: f64 = 2.0;
+const QUICK_SECONDS: f64 = 1.5;
 const ROUNDS: u32 = 3;
 
 #[derive(Serialize)]
@@ -63,7 +67,8 @@ pub(crate) fn run(args: &Options) -> Result<(), Failure> {
         run_seconds: bench.seconds,
         cases: &bench.records,
     })?;
-    folder.map_or(Ok(()), |folder| write(folder, &tables, &bench.records))
+    folder.map_or(Ok(()), |folder| write(folder, &tables, &bench.records))?;
+    if args.quick { expect::check(&bench.records) } else { Ok(()) }
 }
 
 fn write(folder: &Path, tables: &[String], records: &[Record]) -> Result<(), Failure> {
@@ -80,8 +85,9 @@ fn choose(args: &Options) -> Result<Vec<(Scenario, Vec<Case>)>, Failure> {
         let text = format!("no scenario is called `{name}`; there is: {}", known.join(", "));
         return Err(Failure::Usage(text));
     }
-    let wanted = |scenario: &Scenario| {
-        args.only.is_empty() || args.only.iter().any(|name| name == scenario.name())
+    let wanted = |scenario: &Scenario| match args.only.is_empty() {
+        true => !args.quick || scenario.in_quick(),
+        false => args.only.iter().any(|name| name == scenario.name()),
     };
     let fits = |case: &Case| args.case.as_ref().is_none_or(|text| case.name.contains(text));
     let with_cases = |scenario: Scenario| {
@@ -104,8 +110,14 @@ fn usual_controllers() -> Vec<CcConfig> {
     all
 }
 
+fn controllers(asked: Option<&Vec<CcConfig>>, case: &Case) -> Vec<CcConfig> {
+    let usual = || usual_controllers().into_iter().chain(case.more_controllers.iter().cloned());
+    asked.map_or_else(|| usual().collect(), Vec::clone)
+}
+
 struct Bench {
-    controllers: Vec<CcConfig>,
+    /// As the command line names them; otherwise the usual ones, and what a case is for.
+    asked: Option<Vec<CcConfig>>,
     seconds: f64,
     rounds: u32,
     records: Vec<Record>,
@@ -114,33 +126,34 @@ struct Bench {
 
 impl Bench {
     fn new(args: &Options, scenarios: &[(Scenario, Vec<Case>)]) -> Self {
-        let controllers = args.cc.as_ref().map_or_else(usual_controllers, |list| list.0.clone());
+        let asked = args.cc.as_ref().map(|list| list.0.clone());
         let rounds = args.rounds.unwrap_or(if args.quick { 1 } else { ROUNDS });
-        let cases: usize = scenarios.iter().map(|(_, cases)| cases.len()).sum();
-        let runs = cases as u64 * controllers.len() as u64 * u64::from(rounds);
+        let cases = scenarios.iter().flat_map(|(_, cases)| cases);
+        let runs: usize = cases.map(|case| controllers(asked.as_ref(), case).len()).sum();
         let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {msg}")
             .expect("the template is constant");
         Bench {
-            controllers,
+            asked,
             seconds: args.seconds.unwrap_or(if args.quick { QUICK_SECONDS } else { SECONDS }),
             rounds,
             records: Vec::new(),
             // It draws when told to, never by itself: a thread that ticks takes time from what is measured.
-            progress: ProgressBar::new(runs).with_style(style),
+            progress: ProgressBar::new(runs as u64 * u64::from(rounds)).with_style(style),
         }
     }
 
     /// Every controller in one case, taking turns.
     fn case(&mut self, case: &Case) -> Result<(), Failure> {
         let mut lab = Lab::make(case)?;
-        let mut records: Vec<Record> =
-            self.controllers.iter().map(|cc| Record::new(case, cc.to_string())).collect();
+        let controllers = controllers(self.asked.as_ref(), case);
+        let mut records: Vec<Record> = controllers.iter().map(|cc| Record::new(case, cc)).collect();
         for _ in 0..self.rounds {
-            for (cc, record) in self.controllers.iter().zip(&mut records) {
+            for (cc, record) in controllers.iter().zip(&mut records) {
                 let what = format!("{}: {}, {cc}", case.scenario.name(), case.name);
                 self.progress.set_message(what.clone());
-                let measured = run::run(&mut lab, case, cc, self.seconds);
-                record.add(&measured.map_err(|why| Failure::Trial(format!("{what}: {why}")))?);
+                let outcome = run::run(&mut lab, case, cc, self.seconds);
+                let outcome = outcome.map_err(|why| Failure::Trial(format!("{what}: {why}")))?;
+                record.add(&outcome.measured, outcome.samples);
                 self.progress.inc(1);
             }
         }

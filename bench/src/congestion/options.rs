@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// Only cases whose name has this in it.
     #[arg(long, value_name = "TEXT")]
     pub(super) case: Option<String>,
-    /// Seconds of a run [default: 5, with --quick 2]
+    /// Seconds of a run [default: 5, with --quick 1.5]
     #[arg(long, value_parser = parse_seconds)]
     pub(super) seconds: Option<f64>,
     /// Rounds; every controller runs once in each, and medians are shown [default: 3, with --quick 1]

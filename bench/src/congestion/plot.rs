@@ -1,11 +1,13 @@
 //! The figures as SVG files.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use braid_charts::{Axis, Figure, Kind, Point, Series, draw};
 
 use super::metric::Metric;
 use super::record::Record;
+use super::trace::Sample;
 use crate::failure::Failure;
 
 /// Bars in groups: a group per case, a bar per controller.
@@ -29,6 +31,36 @@ const BARS: &[Bars] = &[
         title: "Queueing delay, 99th percentile",
         metric: Metric::QueueP99Ms,
     },
+    Bars {
+        scenario: "tcp",
+        id: "tcp-share",
+        title: "What TCP keeps beside one queue pair",
+        metric: Metric::TcpShare,
+    },
+    Bars {
+        scenario: "fairness",
+        id: "fairness",
+        title: "Fairness among eight",
+        metric: Metric::JainIndex,
+    },
+    Bars {
+        scenario: "spines",
+        id: "spines-goodput",
+        title: "Goodput over spines of unequal rates",
+        metric: Metric::GoodputOverCapacity,
+    },
+    Bars {
+        scenario: "incast",
+        id: "incast-loss",
+        title: "Loss at a port that eight hosts send to",
+        metric: Metric::LossPercent,
+    },
+    Bars {
+        scenario: "ecn",
+        id: "ecn-queue",
+        title: "Queueing delay where the queue marks, 99th percentile",
+        metric: Metric::QueueP99Ms,
+    },
 ];
 
 /// Every figure for which there are runs.
@@ -40,7 +72,33 @@ pub(super) fn all(folder: &Path, records: &[Record]) -> Result<(), Failure> {
             draw(&bars.figure(&runs), &folder.join(format!("{}.svg", bars.id)))?;
         }
     }
+    let timelines = records.iter().filter_map(|record| match record.scenario {
+        "cross" => Some(timeline(record, |sample| format!("host {}", sample.from_host))),
+        "spines" => Some(timeline(record, |sample| format!("link {}", sample.link))),
+        _ => None,
+    });
+    for (number, figure) in timelines.enumerate() {
+        draw(&figure, &folder.join(format!("{}-{number}.svg", figure.id)))?;
+    }
     Ok(())
+}
+
+/// What passed over time, in the last round; a curve per host or per link.
+fn timeline(record: &Record, curve: fn(&Sample) -> String) -> Figure {
+    let mut curves: BTreeMap<String, Vec<Point>> = BTreeMap::new();
+    for sample in &record.samples {
+        let point = Point::at(sample.at_ms, &[sample.mbit_s]);
+        curves.entry(curve(sample)).or_default().push(point);
+    }
+    let series = curves.into_iter().map(|(name, points)| Series { name, points });
+    Figure {
+        id: format!("{}-timeline", record.scenario),
+        title: format!("{}, {}", record.congestion_control, record.case),
+        x: Axis::linear("time [ms]"),
+        y: Axis::linear("passed [Mbit/s]"),
+        kind: Kind::Curves { shaded: None },
+        series: series.collect(),
+    }
 }
 
 impl Bars {

@@ -4,19 +4,30 @@ use std::time::Duration;
 
 use braid::CcConfig;
 
-use super::flow::{self, Client, Flow, Sender};
+use super::case::Case;
+use super::flow::{Braid, Flow, Sender, Work};
 use super::lab::Lab;
 use super::metric::{Measured, Metric};
-use super::scenario::Case;
-use super::trace::Trace;
+use super::trace::{Sample, Trace};
+use super::udp::Udp;
 use crate::capacity;
 use crate::failure::Failure;
 use crate::pair::{LISTEN_LIMIT, Pair};
+use crate::peer::tcp;
+use crate::program::Program;
 use crate::report::Row;
 
 /// Bytes posted at a time: twice what the network holds, but neither so little that completions matter nor so much that a run
 /// takes long to end.
 const POSTED: std::ops::RangeInclusive<u64> = 1 << 20..=8 << 20;
+/// A TCP sender is ended when the run is over; until then it has to send.
+const TCP_SECONDS_MORE: f64 = 60.0;
+
+/// What one run came to.
+pub(super) struct Outcome {
+    pub(super) measured: Measured,
+    pub(super) samples: Vec<Sample>,
+}
 
 /// Runs all flows of a case for some seconds.
 pub(super) fn run(
@@ -24,39 +35,66 @@ pub(super) fn run(
     case: &Case,
     cc: &CcConfig,
     seconds: f64,
-) -> Result<Measured, Failure> {
+) -> Result<Outcome, Failure> {
     lab.take_trace()?;
-    let servers = case.flows.iter().enumerate().map(|(index, flow)| server(lab, flow, index, cc));
-    let servers = servers.collect::<Result<Vec<_>, _>>()?;
-    let mut pairs = Vec::new();
-    for (index, (flow, server)) in case.flows.iter().zip(servers).enumerate() {
-        let Sender::Braid { queue_pairs } = flow.sender;
-        let json = lab.file(&format!("{index}.json"));
-        let posted = posted(case);
-        let client = Client { cc, queue_pairs, posted, seconds };
-        let to = lab.host(flow.to).ip.to_string();
-        let args = client.args(&to, index, &json.to_string_lossy());
-        pairs.push(Pair { client: lab.start("client", flow.from, &args)?, server, json, seconds });
-    }
+    let whole = Duration::from_secs_f64(seconds);
+    let others = start_tcp(lab, case, seconds)?;
+    let mut pairs = start_braid(lab, case, cc, seconds)?;
     pairs.iter_mut().try_for_each(|pair| pair.wait_for_begin().map(|_| ()))?;
     let began = lab.now();
+    let cross = start_udp(lab, case, whole)?;
     let rows = pairs.into_iter().map(Pair::finish).collect::<Result<Vec<Row>, _>>()?;
+    drop((others, cross));
     let mut measured = Measured::new();
-    let span = [began, began + Duration::from_secs_f64(seconds)];
-    Trace::of(&lab.take_trace()?, &case.bottlenecks, span).measure(&mut measured);
+    let trace = Trace::of(&lab.take_trace()?, &case.bottlenecks, [began, began + whole]);
+    trace.measure(case, &mut measured);
     of_braid(&rows, capacity::payload_gbps(case.rate(), lab.mtu()), &mut measured);
-    Ok(measured)
+    Ok(Outcome { measured, samples: trace.samples() })
 }
 
-fn server(
-    lab: &Lab,
-    flow: &Flow,
-    index: usize,
-    cc: &CcConfig,
-) -> Result<crate::program::Program, Failure> {
-    let mut server = lab.start("server", flow.to, &flow::server_args(cc, index))?;
-    server.word("listening on ", LISTEN_LIMIT)?;
-    Ok(server)
+fn start_braid(lab: &Lab, case: &Case, cc: &CcConfig, seconds: f64) -> Result<Vec<Pair>, Failure> {
+    let flows = || {
+        case.flows.iter().enumerate().filter_map(|(index, flow)| match &flow.sender {
+            Sender::Braid(braid) => Some((index, flow, braid)),
+            Sender::Tcp(_) | Sender::Udp(_) => None,
+        })
+    };
+    // All servers first, so that the clients begin as near to each other as they can.
+    let server = |(index, flow, braid): (usize, &Flow, &Braid)| {
+        let mut server = lab.start("server", flow.to, &braid.server_args(cc, index))?;
+        server.word("listening on ", LISTEN_LIMIT).map(|_| server)
+    };
+    let servers = flows().map(server).collect::<Result<Vec<_>, Failure>>()?;
+    let work = Work { posted: posted(case) / flows().count() as u64, seconds };
+    let client = |((index, flow, braid), server): ((usize, &Flow, &Braid), Program)| {
+        let (to, json) = (lab.host(flow.to).ip.to_string(), lab.file(&format!("{index}.json")));
+        let args = braid.client_args(cc, index, (&to, &json.to_string_lossy()), &work);
+        Ok(Pair { client: lab.start("client", flow.from, &args)?, server, json, seconds })
+    };
+    flows().zip(servers).map(client).collect()
+}
+
+/// Senders and receivers of TCP, at work until they are dropped.
+fn start_tcp(lab: &Lab, case: &Case, seconds: f64) -> Result<Vec<Program>, Failure> {
+    let mut programs = Vec::new();
+    for flow in &case.flows {
+        let Sender::Tcp(congestion) = flow.sender else { continue };
+        let args = tcp::receiver_args(lab.host(flow.to).ip.into());
+        let mut receiver = lab.start_as_root("TCP receiver", flow.to, &args)?;
+        let address = receiver.word("listening on ", LISTEN_LIMIT)?;
+        let args = tcp::sender_args(&address, seconds + TCP_SECONDS_MORE, congestion);
+        programs.push(lab.start_as_root("TCP sender", flow.from, &args)?);
+        programs.push(receiver);
+    }
+    Ok(programs)
+}
+
+fn start_udp(lab: &Lab, case: &Case, whole: Duration) -> Result<Vec<Udp>, Failure> {
+    let start = |flow: &Flow| match flow.sender {
+        Sender::Udp(rate) => Some(Udp::start(lab, (flow.from, flow.to), rate, whole)),
+        Sender::Braid(_) | Sender::Tcp(_) => None,
+    };
+    case.flows.iter().filter_map(start).collect()
 }
 
 fn posted(case: &Case) -> u64 {
@@ -75,4 +113,27 @@ fn of_braid(rows: &[Row], capacity_gbps: f64, into: &mut Measured) {
     let spurious = percent(sum(|row| row.traffic.spurious_retransmissions));
     into.insert(Metric::SpuriousPercent, spurious);
     into.insert(Metric::Timeouts, sum(|row| row.traffic.timeouts));
+    let messages: Vec<u64> = rows.iter().flat_map(|row| row.qp_messages.iter().copied()).collect();
+    if messages.len() > 1 {
+        into.insert(Metric::JainIndex, jain(&messages));
+    }
+}
+
+/// Jain's index of fairness: 1 when all have the same, 1/n when one has it all (Jain, Chiu, Hawe, DEC-TR-301, 1984).
+fn jain(shares: &[u64]) -> f64 {
+    let sum: f64 = shares.iter().map(|share| *share as f64).sum();
+    let squares: f64 = shares.iter().map(|share| (*share as f64).powi(2)).sum();
+    if squares == 0.0 { 0.0 } else { sum * sum / (squares * shares.len() as f64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fairness_is_between_one_in_all_and_one() {
+        assert_eq!(jain(&[5, 5, 5, 5]), 1.0);
+        assert_eq!(jain(&[8, 0, 0, 0]), 0.25);
+        assert_eq!(jain(&[0, 0]), 0.0);
+    }
 }

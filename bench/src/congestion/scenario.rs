@@ -1,158 +1,242 @@
-//! The scenarios, and the cases of each: a network, and who sends what in it.
+//! The scenarios, and the cases of each.
 
 use std::time::Duration;
 
+use braid::congestion::DcqcnConfig;
+use braid::{CcConfig, LbPolicy};
 use braid_lab::Rate;
-use braid_lab::emulator::{Link, Topology};
+use braid_lab::emulator::Topology;
 
-use super::flow::Flow;
+use super::case::{Case, Port, Queue};
+use super::flow::{Braid, Flow, Sender};
 
-/// A full packet on a link, in bytes.
-const PACKET: u64 = 1514;
-/// The shortest queue: an initial window (RFC 6928).
-const SHORTEST_QUEUE: u64 = 10 * PACKET;
 /// What a port of a small switch has.
-const FIXED_QUEUE: u64 = 250_000;
+const FIXED_QUEUE: Queue = Queue::Bytes(250_000);
+const ONE_PRODUCT: Queue = Queue::Product(100);
+const TENTH_PRODUCT: Queue = Queue::Product(10);
+/// Queue pairs, or processes, that share a bottleneck.
+const MANY: usize = 8;
+/// Of a spine that is as it should be.
+const SPINE_MBIT_S: u64 = 100;
+const SPINE_RTT_MS: u64 = 2;
+const SPINE_PATHS: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scenario {
     /// One flow, one bottleneck.
     Bottleneck,
+    /// One flow beside one of TCP.
+    BesideTcp,
+    /// Many flows alike.
+    Fairness,
+    /// One flow over spines of unequal rates.
+    Spines,
+    /// Many hosts to one.
+    Incast,
+    /// One flow beside one that comes and goes and heeds nothing.
+    CrossTraffic,
+    /// One flow through a queue that marks.
+    Ecn,
 }
 
 /// In the order in which they run.
-pub(super) const ALL: [Scenario; 1] = [Scenario::Bottleneck];
-
-/// A network and its traffic.
-#[derive(Clone, Debug)]
-pub(super) struct Case {
-    pub(super) scenario: Scenario,
-    pub(super) name: String,
-    pub(super) topology: Topology,
-    /// The first are of Braid, by the controller that is judged.
-    pub(super) flows: Vec<Flow>,
-    /// The links whose queues are judged.
-    pub(super) bottlenecks: Vec<usize>,
-    /// The round trip with empty queues.
-    pub(super) rtt: Duration,
-}
+pub(super) const ALL: [Scenario; 7] = {
+    use Scenario::*;
+    [Bottleneck, BesideTcp, Fairness, Spines, Incast, CrossTraffic, Ecn]
+};
 
 impl Scenario {
     pub(super) fn name(self) -> &'static str {
         match self {
             Scenario::Bottleneck => "bottleneck",
+            Scenario::BesideTcp => "tcp",
+            Scenario::Fairness => "fairness",
+            Scenario::Spines => "spines",
+            Scenario::Incast => "incast",
+            Scenario::CrossTraffic => "cross",
+            Scenario::Ecn => "ecn",
         }
     }
 
     pub(super) fn title(self) -> &'static str {
         match self {
             Scenario::Bottleneck => "one queue pair, one bottleneck",
+            Scenario::BesideTcp => "one queue pair beside one TCP stream",
+            Scenario::Fairness => "eight queue pairs at one bottleneck",
+            Scenario::Spines => "one queue pair over spines of unequal rates, 64 paths",
+            Scenario::Incast => "eight hosts to one",
+            Scenario::CrossTraffic => {
+                "UDP at half of the rate in the second and the fourth quarter"
+            }
+            Scenario::Ecn => "one queue pair through a queue that marks",
         }
     }
 
     pub(super) fn cases(self, quick: bool) -> Vec<Case> {
         match self {
             Scenario::Bottleneck => bottleneck(quick),
+            Scenario::BesideTcp => beside_tcp(quick),
+            Scenario::Fairness => fairness(),
+            Scenario::Spines => spines(quick),
+            Scenario::Incast => incast(quick),
+            Scenario::CrossTraffic => cross_traffic(),
+            Scenario::Ecn => ecn(quick),
         }
     }
-}
 
-impl Case {
-    fn links(&self) -> impl Iterator<Item = &Link> {
-        let (Topology::Star(links) | Topology::Parallel(links)) = &self.topology;
-        self.bottlenecks.iter().map(|index| &links[index % links.len()])
+    pub(super) fn in_quick(self) -> bool {
+        !matches!(self, Scenario::Fairness | Scenario::CrossTraffic | Scenario::Ecn)
     }
-
-    /// Of all bottlenecks together.
-    pub(super) fn rate(&self) -> Rate {
-        Rate::from_bits(self.links().map(|link| link.rate.bits()).sum())
-    }
-
-    /// Of the first bottleneck, in bytes.
-    pub(super) fn queue(&self) -> u64 {
-        self.links().next().map_or(0, |link| link.queue)
-    }
-}
-
-/// Bytes of a rate in a time.
-fn product(rate: Rate, time: Duration) -> u64 {
-    (u128::from(rate.bits()) * time.as_nanos() / 8_000_000_000) as u64
-}
-
-/// Every host's port is alike; half of the round trip is spent each way.
-fn port(rate: Rate, rtt: Duration, queue: u64) -> Link {
-    Link { rate, queue: queue.max(SHORTEST_QUEUE), delay: rtt / 2, mark: None }
 }
 
 fn bottleneck(quick: bool) -> Vec<Case> {
-    let mut cases = Vec::new();
-    for (mbits, rtt_ms, queues) in combinations(quick) {
-        let (rate, rtt) = (Rate::from_bits(mbits * 1_000_000), Duration::from_millis(rtt_ms));
-        for (name, queue) in queues.iter().map(|queue| queue(product(rate, rtt))) {
-            let link = port(rate, rtt, queue);
-            cases.push(Case {
-                scenario: Scenario::Bottleneck,
-                name: format!("{mbits} Mbit/s, {rtt_ms} ms, {name}"),
-                topology: Topology::Star(vec![link; 2]),
-                flows: vec![Flow::braid(0, 1)],
-                bottlenecks: vec![1],
-                rtt,
-            });
-        }
-    }
-    cases
+    let all = [10, 200, 500].into_iter().flat_map(|mbit_s| {
+        // Without a delay there is no product to measure a queue by.
+        let of = move |rtt_ms, queue| Port::new(mbit_s, rtt_ms, queue);
+        let long = [20, 50].into_iter();
+        let queues = [ONE_PRODUCT, TENTH_PRODUCT, FIXED_QUEUE];
+        let long = long.flat_map(move |rtt_ms| queues.map(|queue| of(rtt_ms, queue)));
+        [of(0, FIXED_QUEUE)].into_iter().chain(long)
+    });
+    let ports = match quick {
+        true => vec![Port::new(200, 20, ONE_PRODUCT)],
+        false => all.collect(),
+    };
+    let one = |port| Case::to_one(Scenario::Bottleneck, "", port, vec![Flow::braid(0, 1)]);
+    ports.into_iter().map(one).collect()
 }
 
-/// A queue's name and length in bytes, by the bandwidth-delay product.
-type Queue = fn(u64) -> (&'static str, u64);
+fn beside_tcp(quick: bool) -> Vec<Case> {
+    let ports = [
+        Port::new(200, 20, ONE_PRODUCT),
+        Port::new(200, 20, TENTH_PRODUCT),
+        Port::new(10, 50, FIXED_QUEUE),
+    ];
+    let ports = if quick { &ports[..1] } else { &ports[..] };
+    let controls = if quick { vec!["cubic"] } else { kernel_controls() };
+    let one = |port: &Port, control| {
+        let tcp = Flow { from: 1, to: 2, sender: Sender::Tcp(control) };
+        Case::to_one(Scenario::BesideTcp, control, *port, vec![Flow::braid(0, 2), tcp])
+    };
+    let of = |port| controls.iter().map(move |control| one(port, *control));
+    ports.iter().flat_map(of).collect()
+}
 
-const QUEUES: [Queue; 3] = [
-    |product| ("1 BDP", product),
-    |product| ("0.1 BDP", product / 10),
-    |_| ("250 KB", FIXED_QUEUE),
-];
+/// Of TCP, those of interest that this kernel has.
+fn kernel_controls() -> Vec<&'static str> {
+    let known = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let known = std::fs::read_to_string(known).unwrap_or_default();
+    ["cubic", "bbr"]
+        .into_iter()
+        .filter(|name| known.split_whitespace().any(|k| k == *name))
+        .collect()
+}
 
-/// Rates in Mbit/s, round trips in milliseconds, and queues.
-fn combinations(quick: bool) -> Vec<(u64, u64, &'static [Queue])> {
-    if quick {
-        return vec![(10, 20, &QUEUES[2..]), (200, 20, &QUEUES[..1])];
-    }
-    let rates = [10, 200, 500].into_iter();
-    // Without a delay there is no product to measure a queue by.
-    let of = |rate| [(rate, 0, &QUEUES[2..]), (rate, 20, &QUEUES[..]), (rate, 50, &QUEUES[..])];
-    rates.flat_map(of).collect()
+fn fairness() -> Vec<Case> {
+    let port = Port::new(200, 20, ONE_PRODUCT);
+    let queue_pairs = Braid { queue_pairs: MANY as u32, ..Braid::default() };
+    let one = Flow { from: 0, to: 1, sender: Sender::Braid(queue_pairs) };
+    vec![
+        Case::to_one(Scenario::Fairness, "8 queue pairs", port, vec![one]),
+        Case::to_one(Scenario::Fairness, "8 processes", port, many_to_one()),
+    ]
+}
+
+fn many_to_one() -> Vec<Flow> {
+    (0..MANY).map(|from| Flow::braid(from, MANY)).collect()
+}
+
+fn spines(quick: bool) -> Vec<Case> {
+    let whole = SPINE_MBIT_S;
+    let fabrics: [(&str, &[u64]); 2] = [
+        ("4 spines, one at a tenth", &[whole / 10, whole, whole, whole]),
+        ("2 spines, one at half", &[whole / 2, whole]),
+    ];
+    let fabrics = if quick { &fabrics[..1] } else { &fabrics[..] };
+    let one = |name: &str, rates: &[u64], lb: LbPolicy| {
+        let port = |mbit_s: &u64| Port::new(*mbit_s, SPINE_RTT_MS, FIXED_QUEUE).link();
+        let braid = Braid { lb, paths: SPINE_PATHS, ..Braid::default() };
+        Case {
+            scenario: Scenario::Spines,
+            name: format!("{name}, {lb}"),
+            topology: Topology::Parallel(rates.iter().map(port).collect()),
+            flows: vec![Flow { from: 0, to: 1, sender: Sender::Braid(braid) }],
+            bottlenecks: (rates.len()..2 * rates.len()).collect(),
+            rtt: Duration::from_millis(SPINE_RTT_MS),
+            more_controllers: Vec::new(),
+        }
+    };
+    // The default policy, which does not adapt, and one that does.
+    let policies =
+        if quick { vec![LbPolicy::REPS] } else { vec![LbPolicy::default(), LbPolicy::REPS] };
+    let of = |(name, rates): &(&str, &[u64])| {
+        policies.iter().map(|lb| one(name, rates, *lb)).collect::<Vec<_>>()
+    };
+    fabrics.iter().flat_map(of).collect()
+}
+
+fn incast(quick: bool) -> Vec<Case> {
+    let rtts = if quick { &[0][..] } else { &[0, 10][..] };
+    let one = |rtt_ms: &u64| {
+        let port = Port::new(200, *rtt_ms, FIXED_QUEUE);
+        Case::to_one(Scenario::Incast, "8 to 1", port, many_to_one())
+    };
+    rtts.iter().map(one).collect()
+}
+
+fn cross_traffic() -> Vec<Case> {
+    let port = Port::new(200, 20, ONE_PRODUCT);
+    let cross =
+        Flow { from: 1, to: 2, sender: Sender::Udp(Rate::from_bits(port.mbit_s * 500_000)) };
+    vec![Case::to_one(Scenario::CrossTraffic, "", port, vec![Flow::braid(0, 2), cross])]
+}
+
+fn ecn(quick: bool) -> Vec<Case> {
+    // Above what DCTCP needs, a seventh of the product (Alizadeh et al., SIGCOMM 2010, section 3.4).
+    let ports = [
+        Port { mark: Some(100_000), ..Port::new(200, 20, ONE_PRODUCT) },
+        Port { mark: Some(50_000), ..Port::new(200, 0, FIXED_QUEUE) },
+    ];
+    let ports = if quick { &ports[..1] } else { &ports[..] };
+    let one = |port: &Port| {
+        let rate = port.mbit_s * 1_000_000;
+        let more_controllers = vec![CcConfig::new(DcqcnConfig::new(rate))];
+        let flows = vec![Flow::braid(0, 1)];
+        Case { more_controllers, ..Case::to_one(Scenario::Ecn, "", *port, flows) }
+    };
+    ports.iter().map(one).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
-    fn cases_have_names_of_their_own_and_queues_for_a_packet() {
+    fn cases_have_names_of_their_own_and_something_to_judge() {
         for quick in [true, false] {
             let cases: Vec<Case> =
                 ALL.into_iter().flat_map(|scenario| scenario.cases(quick)).collect();
-            let mut names: Vec<_> =
-                cases.iter().map(|case| (case.scenario.name(), case.name.clone())).collect();
-            names.sort();
-            names.dedup();
+            let names: BTreeSet<_> =
+                cases.iter().map(|case| (case.scenario.name(), &case.name)).collect();
             assert_eq!(names.len(), cases.len());
             for case in &cases {
-                let (Topology::Star(links) | Topology::Parallel(links)) = &case.topology;
-                assert!(links.iter().all(|link| link.queue >= SHORTEST_QUEUE), "{}", case.name);
-                assert!(!case.bottlenecks.is_empty() && case.rate().bits() > 0);
+                let is_judged = case
+                    .flows
+                    .iter()
+                    .any(|flow| matches!(flow.sender, Sender::Braid(_)) && case.rate().bits() > 0);
+                assert!(is_judged && case.marks() == (case.scenario == Scenario::Ecn), "{case:?}");
             }
         }
         assert_eq!(Scenario::Bottleneck.cases(false).len(), 3 * (1 + 3 + 3));
     }
 
     #[test]
-    fn a_queue_of_one_product_holds_a_round_trip() {
-        let cases = Scenario::Bottleneck.cases(false);
-        let find = |name: &str| cases.iter().find(|case| case.name == name).expect(name);
-        let Topology::Star(links) = &find("200 Mbit/s, 20 ms, 1 BDP").topology else {
-            panic!("a star")
-        };
-        assert_eq!((links[1].queue, links[1].delay), (500_000, Duration::from_millis(10)));
+    fn the_spines_that_are_judged_lead_to_the_receiver() {
+        let case = &Scenario::Spines.cases(false)[0];
+        let rates: Vec<_> = case.bottleneck_rates().collect();
+        assert_eq!(rates[..2], [(4, 10_000_000), (5, 100_000_000)]);
+        assert_eq!(case.rate().bits(), 310_000_000);
     }
 }

@@ -76,8 +76,10 @@ pub(crate) fn receiver_args(bind: IpAddr) -> Vec<String> {
 }
 
 /// The command line of a sender to it.
-pub(crate) fn sender_args(address: &str, seconds: f64) -> Vec<String> {
-    [SENDER, "--to", address, "--seconds", &seconds.to_string()].map(str::to_owned).to_vec()
+pub(crate) fn sender_args(address: &str, seconds: f64, congestion: &str) -> Vec<String> {
+    let seconds = seconds.to_string();
+    let args = [SENDER, "--to", address, "--seconds", &seconds, "--congestion", congestion];
+    args.map(str::to_owned).to_vec()
 }
 
 /// Sends to a receiver that somebody else has started, and says how it went.

@@ -90,7 +90,11 @@ fn tcp_gbps(lab: &Lab, streams: u32, seconds: f64) -> Result<f64, Failure> {
     for _ in 0..streams {
         let mut server = lab.start("TCP receiver", to, &tcp::receiver_args(to.ip.into()))?;
         let address = server.word("listening on ", LISTEN_LIMIT)?;
-        senders.push(lab.start("TCP sender", from, &tcp::sender_args(&address, seconds))?);
+        senders.push(lab.start(
+            "TCP sender",
+            from,
+            &tcp::sender_args(&address, seconds, tcp::DEFAULT_CONGESTION),
+        )?);
         servers.push(server);
     }
     let mut sum = 0.0;

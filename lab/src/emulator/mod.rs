@@ -83,6 +83,19 @@ impl Emulator {
         tools::inside(&host.netns, program)
     }
 
+    /// Does something on a host, on a thread of its own: sockets that it opens there stay on that host, wherever they are used
+    /// later.
+    ///
+    /// # Errors
+    /// The host's namespace is gone.
+    pub fn on<T: Send>(
+        &self,
+        host: &Host,
+        work: impl FnOnce() -> T + Send,
+    ) -> Result<T, FabricError> {
+        namespace::inside(&host.netns, work)
+    }
+
     /// The time of the [trace](Self::take_trace).
     #[must_use]
     pub fn now(&self) -> Duration {

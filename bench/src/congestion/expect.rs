@@ -1,0 +1,61 @@
+//! What every controller must keep to, however short the run: `--quick` fails where one does not.
+
+use super::metric::Metric;
+use super::record::Record;
+use crate::failure::Failure;
+
+/// Of the capacity. A window that grows by a packet in a round trip takes longer than a short run to fill a long network, but
+/// what stands still is broken.
+const LEAST_GOODPUT: f64 = 0.03;
+/// Of the bottleneck, for TCP beside one flow: a quarter of a fair share.
+const LEAST_TCP_SHARE: f64 = 0.125;
+
+/// # Errors
+/// A limit is not kept; all that are not are named.
+pub(super) fn check(records: &[Record]) -> Result<(), Failure> {
+    let breaches: Vec<String> = records.iter().flat_map(breaches).collect();
+    match breaches.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Trial(breaches.join("\n"))),
+    }
+}
+
+fn breaches(record: &Record) -> Vec<String> {
+    let least = |metric: Metric, limit: f64| {
+        let figure = *record.medians.get(&metric)?;
+        let Record { scenario, case, congestion_control, .. } = record;
+        let heading = metric.heading();
+        let text = format!(
+            "{scenario}: {case}, {congestion_control}: {heading} is {figure:.3}, less than {limit}"
+        );
+        (figure < limit).then_some(text)
+    };
+    let tcp = least(Metric::TcpShare, LEAST_TCP_SHARE).filter(|_| record.heeds_congestion);
+    least(Metric::GoodputOverCapacity, LEAST_GOODPUT).into_iter().chain(tcp).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::metric::Measured;
+    use crate::congestion::scenario::Scenario;
+
+    fn record(controller: &str, figures: &[(Metric, f64)]) -> Record {
+        let mut record =
+            Record::new(&Scenario::BesideTcp.cases(true)[0], &controller.parse().unwrap());
+        record.add(&figures.iter().copied().collect::<Measured>(), Vec::new());
+        record
+    }
+
+    #[test]
+    fn a_controller_that_stands_still_or_starves_tcp_is_named() {
+        let goodput = Metric::GoodputOverCapacity;
+        let good = [(goodput, 0.5), (Metric::TcpShare, 0.4)];
+        check(&[record("swift", &good)]).expect("all is well");
+        let still = check(&[record("swift", &good), record("mcc", &[(goodput, 0.01)])]);
+        assert!(still.unwrap_err().to_string().contains("mcc: goodput/capacity is 0.010"));
+        let greedy = [(goodput, 0.9), (Metric::TcpShare, 0.05)];
+        check(&[record("swift", &greedy)]).expect_err("TCP starves");
+        check(&[record("fixed", &greedy)]).expect("a fixed window heeds nothing");
+    }
+}
