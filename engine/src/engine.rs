@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use braid_transport::PdId;
 
@@ -12,6 +13,7 @@ use crate::config::{EngineConfig, Progress};
 use crate::counters::EngineCounters;
 use crate::cq::{CompletionQueue, CreateCqError};
 use crate::error::EngineError;
+use crate::events::AsyncEvent;
 use crate::inner::EngineInner;
 use crate::listener::{ListenError, Listener};
 use crate::paths_to::PathsTo;
@@ -94,6 +96,21 @@ impl Engine {
     /// there was anything to do. It does not wait.
     pub fn progress(&self) -> bool {
         self.inner.progress_if_application()
+    }
+
+    /// What has happened outside of any completion (`ibv_get_async_event`): the oldest event that nobody has taken.
+    /// Up to 4096 wait; what comes then is counted, see [`AsyncEvent::Missed`].
+    pub fn poll_event(&self) -> Option<AsyncEvent> {
+        self.inner.events.pop()
+    }
+
+    /// As [`Engine::poll_event`], but waits for one. Where the application drives the engine, this does.
+    pub fn wait_event(&self, timeout: Duration) -> Option<AsyncEvent> {
+        let events = &self.inner.events;
+        if self.inner.application_drives() {
+            return self.inner.drive(Some(timeout), || events.pop());
+        }
+        events.wait(timeout)
     }
 
     /// The paths to all destinations that have queue pairs: which of them are in use, and what each

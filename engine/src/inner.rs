@@ -16,6 +16,7 @@ use crate::config_check::check;
 use crate::counters::WorkerCounters;
 use crate::datapath::{self, Opening};
 use crate::error::EngineError;
+use crate::events::AsyncEvents;
 use crate::memory::RegionTable;
 use crate::qp_numbers::QpNumbers;
 use crate::random;
@@ -30,6 +31,7 @@ pub(crate) struct EngineInner {
     clock: Clock,
     pub(crate) workers: Vec<Arc<WorkerCell>>,
     pub(crate) counters: Vec<Arc<WorkerCounters>>,
+    pub(crate) events: Arc<AsyncEvents>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stop: Arc<AtomicBool>,
     progress: Progress,
@@ -57,6 +59,7 @@ impl EngineInner {
             clock,
             workers: Vec::new(),
             counters: Vec::new(),
+            events: Arc::default(),
             threads: Mutex::default(),
             stop: Arc::default(),
             progress: config.progress,
@@ -117,6 +120,7 @@ impl EngineInner {
             },
             signals,
             counters: counters.clone(),
+            events: self.events.clone(),
             regions: self.regions.cache(),
         };
         self.counters.push(counters);

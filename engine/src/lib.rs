@@ -26,6 +26,7 @@ mod doorbell;
 mod engine;
 mod error;
 mod event_fd;
+mod events;
 mod inner;
 mod link;
 mod listener;
@@ -51,9 +52,9 @@ pub use braid_lb::{
     UnknownRailScheme,
 };
 pub use braid_transport::{
-    Access, AccessError, Completion, LossRecovery, MAX_MESSAGE, OooDegrees, PostError, QpConfig,
-    QpCounters, QpState, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge, StateError, Status,
-    UnknownRecovery, Work,
+    Access, AccessError, Completion, EndCause, FailedWork, LossRecovery, MAX_MESSAGE, OooDegrees,
+    PostError, QpConfig, QpCounters, QpError, QpState, RecvWr, RemoteAddr, SendOp, SendWr, SgList,
+    Sge, StateError, Status, UnknownRecovery, Work,
 };
 pub use braid_wire::{Crc, DEFAULT_PORT, MAX_PATHS, MAX_PRIVATE_DATA, QpId, RejectReason};
 
@@ -72,6 +73,7 @@ pub use datapath::JoinError;
 pub use discovery::{DiscoveryConfig, DiscoveryError, PathId, PathMap, Way, discover};
 pub use engine::Engine;
 pub use error::EngineError;
+pub use events::AsyncEvent;
 pub use link::faults::{Faults, FaultsError};
 pub use link::mem::MemFabric;
 pub use listener::{ConnectionRequest, ListenError, Listener};

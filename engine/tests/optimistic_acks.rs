@@ -6,7 +6,7 @@ mod scripted;
 
 use std::thread;
 
-use braid::{QpState, Status, wr};
+use braid::{EndCause, QpState, Status, wr};
 use braid_wire::{Ack, Offer, QpId, Token};
 use pair::{PATIENCE, Side, local};
 use scripted::Scripted;
@@ -56,6 +56,7 @@ fn a_peer_that_acknowledges_optimistically_ends_its_connection() {
     let failed = done.iter().find(|completion| completion.status != Status::Success);
     assert_eq!(failed.map(|completion| completion.status), Some(Status::RemoteOperational));
     assert_eq!((counters.untrue_acks, victim.qp.state()), (1, QpState::Error));
+    assert_eq!(victim.qp.error().map(|error| error.cause), Some(EndCause::PeerUntrue));
 }
 
 /// So many segments have arrived.

@@ -239,6 +239,72 @@
 // The sender has asked for a solicited event.
 #define BRAID_WC_SOLICITED 2
 
+// The queue pair is not in ERR.
+#define BRAID_END_NONE 0
+
+// The application moved it to ERR, or disconnected.
+#define BRAID_END_APPLICATION 1
+
+// A completion queue of its own was full.
+#define BRAID_END_CQ_OVERRUN 2
+
+// What moves its packets is gone: an RDMA device was removed, or has failed.
+#define BRAID_END_DEVICE_GONE 3
+
+// A memory region of its own was closed, or does not allow what a work request needs.
+#define BRAID_END_LOCAL_MEMORY 4
+
+// The peer ended the connection, and refused nothing.
+#define BRAID_END_PEER 5
+
+// Nothing came from the peer in time.
+#define BRAID_END_PEER_SILENT 6
+
+// The peer has no such queue pair any more: it was restarted, or has let go of it unheard.
+#define BRAID_END_PEER_UNKNOWN 7
+
+// The peer posted no receive in time.
+#define BRAID_END_PEER_NOT_READY 8
+
+// The peer refused a work request of this end; `status` says how.
+#define BRAID_END_REFUSED_BY_PEER 9
+
+// This end refused what the peer asked for: `status` is BRAID_WC_REM_ACCESS_ERR where the peer may not,
+// BRAID_WC_LOC_LEN_ERR where its message was longer than the receive.
+#define BRAID_END_REFUSED_HERE 10
+
+// The peer acknowledged what it never received, or does not keep to the protocol otherwise.
+#define BRAID_END_PEER_UNTRUE 11
+
+// A cause that this version of the C API has no number for: see the text of the log.
+#define BRAID_END_OTHER 12
+
+// Nothing has happened.
+#define BRAID_EVENT_NONE 0
+
+// A queue pair is in BRAID_QP_ERR, and not because the application moved it there; `cause` and `status` say why, and
+// braid_qp_query_error which work request.
+#define BRAID_EVENT_QP_ENDED 1
+
+// In BRAID_QP_SQD: everything that was begun has ended.
+#define BRAID_EVENT_SQ_DRAINED 2
+
+// The largest datagram that reaches the peer, `value` bytes, for all queue pairs that go there.
+#define BRAID_EVENT_PATH_MTU 3
+
+// What leaves from the ports of paths does not reach the peer (a NAT or firewall): all leaves from the receiving
+// port, on one path, for all queue pairs that go there.
+#define BRAID_EVENT_PATHS_BLOCKED 4
+
+// It does reach the peer again.
+#define BRAID_EVENT_PATHS_OPEN 5
+
+// More happened than the 4096 events that wait: `value` are missing here.
+#define BRAID_EVENT_MISSED 6
+
+// Something that this version of the C API has no number for.
+#define BRAID_EVENT_OTHER 7
+
 // A completion queue: where work requests end. Its queue pairs must not have more work requests
 // outstanding than it has room for.
 typedef struct braid_cq braid_cq;
@@ -586,6 +652,38 @@ typedef struct braid_recv_wr {
     // How many there are.
     uint32_t sge_count;
 } braid_recv_wr;
+
+// Why a queue pair is in BRAID_QP_ERR.
+typedef struct braid_qp_error {
+    // Set it to sizeof(braid_qp_error).
+    size_t size;
+    // BRAID_END_NONE and so on.
+    int cause;
+    // How it was refused, or how the work request ended: BRAID_WC_SUCCESS where neither is the case.
+    int status;
+    // Whether a work request of its own failed, 0 or 1: the two below are valid then.
+    int has_work;
+    // BRAID_WC_SEND and so on.
+    uint32_t opcode;
+    // Its id.
+    uint64_t wr_id;
+} braid_qp_error;
+
+// What happened outside of any completion (`ibv_get_async_event`).
+typedef struct braid_event {
+    // Set it to sizeof(braid_event).
+    size_t size;
+    // BRAID_EVENT_QP_ENDED and so on.
+    int kind;
+    // Of the queue pair; 0 with BRAID_EVENT_MISSED.
+    uint32_t qp_num;
+    // What `kind` says, or else 0.
+    uint64_t value;
+    // BRAID_END_PEER and so on; BRAID_END_NONE where no queue pair has ended.
+    int cause;
+    // As in braid_qp_error.
+    int status;
+} braid_event;
 
 // One path to one destination, as one thread of the engine sees it.
 typedef struct braid_path_report {
@@ -976,6 +1074,25 @@ int braid_qp_post_recv(struct braid_qp *qp,
                        const struct braid_recv_wr *wrs,
                        size_t count,
                        size_t *posted);
+
+// Reads why the queue pair is in BRAID_QP_ERR: who or what ended it, and the work request that failed.
+//
+// Threads: any.
+int braid_qp_query_error(const struct braid_qp *qp,
+                         struct braid_qp_error *error);
+
+// The meaning of a `cause`, in one phrase; never NULL, whatever the number.
+//
+// Threads: any. The text is constant.
+const char *braid_end_cause_str(int cause);
+
+// Takes the oldest event that nobody has taken, waiting up to `timeout_us` microseconds for one; 0 does not wait.
+// Returns 1, or 0 if there is none, with BRAID_EVENT_NONE in `event`. Where the application drives the engine, waiting does so too.
+//
+// Threads: any; each event goes to one of them.
+int braid_engine_wait_event(struct braid_engine *engine,
+                            struct braid_event *event,
+                            uint64_t timeout_us);
 
 // The meaning of a `status` of a completion, in one phrase; never NULL, whatever the number.
 //

@@ -50,6 +50,10 @@ mod wr;
 mod post;
 mod wc;
 
+mod qp_error;
+
+mod event;
+
 mod names;
 mod ooo;
 mod paths;
@@ -62,6 +66,7 @@ pub use discovery::*;
 pub use engine::*;
 pub use engine_config::*;
 pub use error::*;
+pub use event::*;
 pub use fabric::*;
 pub use listener::*;
 pub use mr::*;
@@ -71,6 +76,7 @@ pub use paths::*;
 pub use pd::*;
 pub use post::*;
 pub use qp::*;
+pub use qp_error::*;
 pub use qp_options::*;
 pub use remote::*;
 pub use version::*;

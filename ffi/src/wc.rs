@@ -36,6 +36,12 @@ pub(crate) const STATUSES: [Status; 9] = [
     Status::RnrRetryExceeded,
 ];
 
+/// The number of a status.
+pub(crate) fn status(of: Status) -> c_int {
+    let number = STATUSES.iter().position(|status| *status == of);
+    number.expect("every status has a number") as c_int
+}
+
 /// A SEND, with or without immediate data.
 pub const BRAID_WC_SEND: u32 = 0;
 /// A WRITE, with or without immediate data.
@@ -61,6 +67,12 @@ pub(crate) const WORKS: [(Work, &str); 7] = [
     (Work::Recv, "RECV"),
     (Work::RecvWriteImm, "RECV_WRITE_IMM"),
 ];
+
+/// The number of a kind of work.
+pub(crate) fn opcode(of: Work) -> u32 {
+    let number = WORKS.iter().position(|(work, _)| *work == of);
+    number.expect("every kind of work has a number") as u32
+}
 
 /// The completion carries immediate data.
 pub const BRAID_WC_WITH_IMM: u32 = 1;
@@ -89,15 +101,13 @@ pub struct braid_wc {
 
 impl From<Completion> for braid_wc {
     fn from(from: Completion) -> Self {
-        let status = STATUSES.iter().position(|status| *status == from.status);
-        let opcode = WORKS.iter().position(|(work, _)| *work == from.work);
         let with_imm = if from.imm.is_some() { BRAID_WC_WITH_IMM } else { 0 };
         let solicited = if from.solicited { BRAID_WC_SOLICITED } else { 0 };
         braid_wc {
             wr_id: from.wr_id,
             qp_num: from.qp.get(),
-            status: status.expect("every status has a number") as c_int,
-            opcode: opcode.expect("every kind of work has a number") as u32,
+            status: status(from.status),
+            opcode: opcode(from.work),
             byte_len: from.len,
             imm: from.imm.unwrap_or(0),
             flags: with_imm | solicited,

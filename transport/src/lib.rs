@@ -14,6 +14,7 @@
 mod config;
 mod disconnects;
 mod egress;
+mod end;
 mod endpoint;
 mod error;
 mod protection;
@@ -26,6 +27,7 @@ mod wr;
 pub use config::{DirectConfig, EndpointConfig, QpConfig, Remote};
 pub use disconnects::{Confirmation, Disconnect, Disconnects, DueDisconnect};
 pub use egress::Egress;
+pub use end::{EndCause, FailedWork, QpError};
 pub use endpoint::{Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};
 pub use error::{PostError, StateError};
 pub use protection::{Access, AccessError, AtomicOp, Memory, PdId};

@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use braid_transport::{
-    AttemptId, OooDegrees, PdId, PostError, QpCounters, QpState, RecvWr, SendWr, StateError,
+    AttemptId, OooDegrees, PdId, PostError, QpCounters, QpError, QpState, RecvWr, SendWr,
+    StateError,
 };
 use braid_wire::{Crc, QpId};
 
@@ -110,6 +111,11 @@ impl QueuePair {
     /// Its state.
     pub fn state(&self) -> QpState {
         self.shared.state()
+    }
+
+    /// Why it is in ERR: who or what ended it, and the work request that failed. `None` in any other state.
+    pub fn error(&self) -> Option<QpError> {
+        self.shared.error()
     }
 
     /// Changes the state: INIT to post receives before connecting, SQD to let the send queue drain,

@@ -1,9 +1,9 @@
 //! What the posting threads and the worker of a queue pair share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use braid_transport::{PdId, PostError, QpState, RecvWr, SendWr};
+use braid_transport::{PdId, PostError, QpError, QpState, RecvWr, SendWr};
 use braid_wire::QpId;
 
 use super::options::QpOptions;
@@ -57,6 +57,8 @@ pub(crate) struct QpShared {
     /// What other threads ask the worker to do with it: see [`Asked`].
     asked: AtomicU8,
     state: AtomicU8,
+    /// Why it is in ERR.
+    error: Mutex<Option<QpError>>,
     /// Inline buffers that no outstanding work request uses.
     pub(crate) free_inline: Ring<u32>,
 }
@@ -83,6 +85,7 @@ impl QpShared {
             recv_cq: options.recv_cq.shared().clone(),
             asked: AtomicU8::new(0),
             state: AtomicU8::new(QpState::Reset as u8),
+            error: Mutex::default(),
             free_inline,
         }
     }
@@ -113,8 +116,14 @@ impl QpShared {
         QpState::from_u8(self.state.load(Ordering::Acquire)).unwrap_or(QpState::Error)
     }
 
-    pub(crate) fn set_state(&self, state: QpState) {
+    /// Who sees ERR sees also why.
+    pub(crate) fn set_state(&self, state: QpState, error: Option<QpError>) {
+        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error;
         self.state.store(state as u8, Ordering::Release);
+    }
+
+    pub(crate) fn error(&self) -> Option<QpError> {
+        *self.error.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -77,7 +77,7 @@ impl Worker {
         self.leave_peer(index);
         let entry = self.qps.at(index)?;
         self.rails.close(entry.shared.id);
-        entry.shared.set_state(QpState::Reset);
+        entry.shared.set_state(QpState::Reset, None);
         entry.forget_posts();
         if let Place::Unbound(qp) = &mut entry.place {
             let next = fresh(qp.id(), qp.config().clone());

@@ -1,6 +1,7 @@
 //! A worker: its rails, the endpoints and queue pairs that use them, and the loop that drives them.
 
 mod accepting;
+mod announce;
 mod arrivals;
 mod attendant;
 mod cell;
@@ -21,9 +22,10 @@ mod tests;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use braid_transport::{Disconnects, EventKind, Initiators};
+use braid_transport::{Disconnects, EndCause, EventKind, Initiators};
 use braid_wire::{QpId, RailId, Time};
 
+use self::announce::announce;
 use self::arrivals::Arrivals;
 use self::initiators::Asking;
 use self::listening::Listening;
@@ -34,6 +36,7 @@ use self::rails::{LocalRails, PeerAddrs};
 use crate::clock::Clock;
 use crate::counters::WorkerCounters;
 use crate::datapath::{Caps, Datapath, Taken};
+use crate::events::AsyncEvents;
 use crate::memory::{Checked, RegionCache};
 use crate::qp::Asked;
 use crate::signals::Signals;
@@ -54,6 +57,8 @@ pub(crate) struct Worker {
     plan: SetUpPlan,
     signals: Arc<Signals>,
     counters: Arc<WorkerCounters>,
+    /// The engine's.
+    events: Arc<AsyncEvents>,
     regions: RegionCache,
     qps: QpTable,
     peers: Peers,
@@ -81,6 +86,7 @@ pub(crate) struct WorkerParts {
     pub(crate) paths: PathPlan,
     pub(crate) signals: Arc<Signals>,
     pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) events: Arc<AsyncEvents>,
     pub(crate) regions: RegionCache,
 }
 
@@ -96,6 +102,7 @@ impl Worker {
             signals: parts.signals,
             outbox: Outbox::default(),
             counters: parts.counters,
+            events: parts.events,
             regions: parts.regions,
             qps: QpTable::default(),
             disconnects: Disconnects::new(parts.paths.count),
@@ -177,12 +184,12 @@ impl Worker {
     }
 
     /// The datapath has failed: so does every queue pair, and whatever is outstanding with it.
-    fn fail_all(&mut self, now: Time) {
+    fn fail_all(&mut self) {
         let all: Vec<QpId> = self.qps.iter().map(|entry| entry.shared.id).collect();
         for id in all {
             self.rails.retire(id);
             if let Some(entry) = self.qps.get(id) {
-                entry.enter_error(now, &mut self.peers);
+                entry.end(&mut self.peers, &self.events, EndCause::DeviceGone);
                 entry.check_attempt(&mut self.initiators);
                 entry.deliver_unbound();
             }
@@ -192,7 +199,7 @@ impl Worker {
     fn take_posts(&mut self, now: Time) -> bool {
         let mut worked = false;
         let (qps, peers, outbox) = (&mut self.qps, &mut self.peers, &mut self.outbox);
-        let initiators = &mut self.initiators;
+        let (initiators, events) = (&mut self.initiators, &self.events);
         self.signals.doorbells().answer(|index| {
             worked = true;
             if let Some(entry) = qps.at(index) {
@@ -201,7 +208,7 @@ impl Worker {
                     entry.answer_connect(outbox);
                 }
                 if asked.is_for(Asked::Overrun) {
-                    entry.enter_error(now, peers);
+                    entry.end(peers, events, EndCause::CompletionQueueOverrun);
                     entry.check_attempt(initiators);
                 }
                 entry.take_posts(now, peers);
@@ -237,7 +244,7 @@ impl Worker {
             });
             worked |= packets > 0;
             if arrivals.has_failed {
-                self.fail_all(now);
+                self.fail_all();
                 return true;
             }
             if !is_more {
@@ -267,8 +274,8 @@ impl Worker {
                 self.disconnects.insert(self.clock.now(), to.clone(), disconnect);
             }
             while let Some(event) = endpoint.poll_event() {
-                let state = endpoint.qp(event.slot).state();
-                log_event(event.qp, event.kind);
+                let qp = endpoint.qp(event.slot);
+                let (state, error) = (qp.state(), qp.error());
                 if event.kind == EventKind::PathsBlocked {
                     self.counters.paths_blocked.add(1);
                 }
@@ -277,8 +284,10 @@ impl Worker {
                     self.rails.retire(event.qp);
                 }
                 if let Some(entry) = self.qps.get(event.qp) {
-                    entry.shared.set_state(state);
+                    entry.shared.set_state(state, error);
                 }
+                // Who hears of it finds the queue pair so.
+                announce(&self.events, event.qp, event.kind);
             }
             while let Some(completion) = endpoint.poll_completion() {
                 match self.qps.get(completion.qp) {
@@ -287,23 +296,5 @@ impl Worker {
                 }
             }
         }
-    }
-}
-
-fn log_event(qp: braid_wire::QpId, kind: EventKind) {
-    match kind {
-        EventKind::Failed(status) => tracing::warn!(%qp, %status, "queue pair failed"),
-        EventKind::Disconnected => tracing::info!(%qp, "peer disconnected"),
-        EventKind::PathMtu(datagram) => {
-            tracing::info!(%qp, datagram, "the path carries datagrams of this size");
-        }
-        EventKind::PathsBlocked => tracing::warn!(
-            %qp,
-            "what leaves from the ports of paths does not reach the peer (a NAT or firewall?): all leaves from the receiving port, on one path"
-        ),
-        EventKind::PathsOpen => {
-            tracing::info!(%qp, "what leaves from the ports of paths reaches the peer again");
-        }
-        EventKind::Drained => tracing::debug!(%qp, "send queue drained"),
     }
 }

@@ -5,15 +5,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_transport::{
-    Accepted, Completion, PostError, QpCounters, QpSlot, QpState, QueuePair, RecvWr, Remote,
+    Accepted, Completion, EndCause, PostError, QpCounters, QpSlot, QueuePair, RecvWr, Remote,
     SendWr, Status,
 };
 use braid_wire::{Crc, Part, QpId, RailId, Time, Token};
 
+use super::announce::announce_end;
 use super::peers::Peers;
 use super::rails::PeerAddrs;
 use super::reassembly::Reassembly;
 use crate::cq::CqShared;
+use crate::events::AsyncEvents;
 use crate::qp::{Asked, QpShared};
 
 /// By index, the low 16 bits of the number.
@@ -164,7 +166,8 @@ impl QpEntry {
 
     /// Makes the core's state known to the posting threads.
     pub(crate) fn mirror_state(&self, peers: &Peers) {
-        self.shared.set_state(self.core(peers).state());
+        let core = self.core(peers);
+        self.shared.set_state(core.state(), core.error());
     }
 
     /// Hands over what has been posted.
@@ -206,18 +209,20 @@ impl QpEntry {
         }
     }
 
-    pub(crate) fn enter_error(&mut self, now: Time, peers: &mut Peers) {
-        let moved = match &mut self.place {
-            Place::Unbound(qp) => qp.modify(QpState::Error),
+    /// Moves it to ERR, because of something that the engine has found.
+    pub(crate) fn end(&mut self, peers: &mut Peers, events: &AsyncEvents, cause: EndCause) {
+        // Only an endpoint hands out events.
+        let is_silent = match &mut self.place {
+            Place::Unbound(qp) => qp.end(cause),
             Place::Bound { peer, slot } => {
-                peers.endpoint_mut(*peer).modify(now, *slot, QpState::Error)
+                peers.endpoint_mut(*peer).end(*slot, cause);
+                false
             }
         };
-        match moved {
-            Ok(()) => tracing::warn!(qp = %self.shared.id, "its completion queue has overrun: ERR"),
-            Err(error) => tracing::debug!(qp = %self.shared.id, %error, "stays as it is"),
-        }
         self.mirror_state(peers);
+        if is_silent {
+            announce_end(events, self.shared.id, cause.into());
+        }
     }
 
     /// Delivers what an unconnected queue pair has flushed.

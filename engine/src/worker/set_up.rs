@@ -93,7 +93,7 @@ impl Worker {
         let Place::Unbound(qp) = &mut entry.place else { return Err(not_now) };
         let (token, psn) = (Token(random::number() as u32), random::number() as u32);
         let offer = qp.offer(token, psn, &terms).map_err(|_| not_now)?;
-        entry.shared.set_state(qp.state());
+        entry.shared.set_state(qp.state(), None);
         entry.token = token;
         let config = qp.config();
         let (pd, access) = (config.pd, config.access);

@@ -3,7 +3,7 @@
 use braid_wire::{Ack, Control, Crc, DataHeader, PathId, Probe, QpId};
 
 use super::QpSlot;
-use crate::{Access, Egress, PdId, Placement, SgList, Status};
+use crate::{Access, Egress, PdId, Placement, QpError, SgList};
 
 /// Something to send to the peer.
 #[derive(Clone, PartialEq, Debug)]
@@ -62,10 +62,8 @@ pub struct Event {
 /// What happened to a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventKind {
-    /// It went into ERR by itself.
-    Failed(Status),
-    /// The peer has closed its end; this one is in ERR.
-    Disconnected,
+    /// It is in ERR, not by its own application; see also [`crate::QueuePair::error`].
+    Ended(QpError),
     /// In SQD: everything that was begun has ended.
     Drained,
     /// So many bytes has the largest datagram that the path to the peer carries, for all queue pairs that go there.

@@ -5,7 +5,7 @@ use braid_wire::{ControlKind, Time};
 
 use super::ring::Ring;
 use super::{Endpoint, QpSlot, Transmit, TransmitBody};
-use crate::{Egress, Status};
+use crate::{Egress, EndCause};
 
 /// Who comes back listens for this part of an interval before it judges: until then it has taken in what came while it
 /// was away.
@@ -83,7 +83,7 @@ impl Endpoint {
         while let Some(index) = self.liveness.ring.first() {
             self.liveness.ring.remove(index);
             if let Some(member) = self.members[index as usize].as_mut() {
-                member.qp.give_up(Status::RetryExceeded);
+                member.qp.give_up(EndCause::PeerSilent);
                 self.settle(index);
             }
         }

@@ -25,8 +25,8 @@ use self::timers::Timers;
 use self::turns::{Place, Turns, Waiting};
 use crate::qp::{Allowance, Budget, Need, OpenBatch, Outcome, Peak, RailBytes};
 use crate::{
-    Completion, Disconnect, EndpointConfig, PostError, QpState, QueuePair, RecvWr, Remote, SendWr,
-    StateError,
+    Completion, Disconnect, EndCause, EndpointConfig, PostError, QpState, QueuePair, RecvWr,
+    Remote, SendWr, StateError,
 };
 
 /// No segment takes more bytes than this on the wire.
@@ -202,6 +202,12 @@ impl Endpoint {
         let changed = self.qp_mut(slot).modify(to);
         self.settle(slot.0);
         changed
+    }
+
+    /// Moves a connected queue pair to ERR, because of something that the driver has found.
+    pub fn end(&mut self, slot: QpSlot, cause: EndCause) {
+        self.qp_mut(slot).end(cause);
+        self.settle(slot.0);
     }
 
     /// The local memory of a segment that [`Endpoint::poll_transmit`] handed out is not there any more.

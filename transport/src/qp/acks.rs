@@ -7,7 +7,7 @@ use braid_wire::{Ack, NakCode, Psn, Stream, Time};
 
 use super::QueuePair;
 use super::window::NotTaken;
-use crate::Status;
+use crate::{EndCause, Status};
 
 /// What an acknowledgement has taught.
 #[derive(Clone, Copy, Default, Debug)]
@@ -61,7 +61,7 @@ impl QueuePair {
     /// The peer has acknowledged what was not sent: nothing that it says of arrivals can be believed.
     pub(super) fn on_untrue_ack(&mut self) {
         self.counters.untrue_acks += 1;
-        self.give_up(Status::RemoteOperational);
+        self.give_up(EndCause::PeerUntrue);
     }
 
     /// The network says that a segment was lost.
@@ -74,7 +74,7 @@ impl QueuePair {
     fn on_nak(&mut self, now: Time, ack: &Ack, code: NakCode, psn: Psn) {
         if ack.stream == Stream::Responses {
             // The peer cannot place what it asked for: it has failed, and we fail with it.
-            self.give_up(Status::RemoteOperational);
+            self.give_up(EndCause::RefusedByPeer(Status::RemoteOperational));
             return;
         }
         if code != NakCode::ReceiverNotReady {

@@ -6,7 +6,7 @@ use super::events::{Event, Received};
 use super::incoming::Place;
 use super::responses::Body;
 use super::{LossRecovery, QueuePair, Refusal, scatter};
-use crate::{Access, AtomicOp, Completion, Memory, Regions, SgList, Sge, Status, Work};
+use crate::{Access, AtomicOp, Completion, EndCause, Memory, Regions, SgList, Sge, Status, Work};
 
 /// A data packet as the driver hands it in: decoded, and its payload's check made.
 #[derive(Clone, Copy, Debug)]
@@ -310,7 +310,7 @@ impl QueuePair {
         }
         let Some(wr) = self.rq.take(received.seq) else {
             // Numbers that do not count up: the peer does not keep to the protocol.
-            self.give_up(Status::RemoteOperational);
+            self.give_up(EndCause::PeerUntrue);
             return;
         };
         self.completions.push_back(Completion {

@@ -3,8 +3,7 @@
 use braid_wire::{Control, ControlKind, FinalAck, Psn};
 
 use super::{Link, QueuePair};
-use crate::endpoint::EventKind;
-use crate::{Disconnect, Egress, Status, TransmitBody};
+use crate::{Disconnect, Egress, EndCause, TransmitBody};
 
 impl QueuePair {
     /// What the peer has to be told, once, after ERR was entered.
@@ -49,10 +48,7 @@ impl QueuePair {
             if let Some(code) = last.refusal {
                 self.on_refusal(code, requests);
             }
-            if self.state.receives() {
-                self.enter_error();
-                self.events.push_back(EventKind::Disconnected);
-            }
+            self.fail(EndCause::Peer.into());
         }
         // There is nobody left to be told.
         self.disconnects = false;
@@ -62,10 +58,7 @@ impl QueuePair {
 
     /// The peer does not know this queue pair: there is nobody to be told of its end.
     pub(crate) fn on_unknown(&mut self) {
-        if self.state.receives() {
-            self.give_up(Status::RetryExceeded);
-            self.events.push_back(EventKind::Disconnected);
-        }
+        self.give_up(EndCause::PeerUnknown);
         self.disconnects = false;
     }
 

@@ -4,18 +4,26 @@ use braid_wire::{NakCode, Psn, Stream};
 
 use super::{QpState, QueuePair};
 use crate::endpoint::EventKind;
-use crate::{Status, Work};
+use crate::{EndCause, FailedWork, QpError, Status, Work};
 
 impl QueuePair {
     /// Completes what has ended at the front of the send queue; a failure among it takes the queue
     /// pair down.
     pub(super) fn settle_sends(&mut self) {
+        self.settle_sends_because(None);
+    }
+
+    /// The same where it is known why: else the failed work request's status says so.
+    fn settle_sends_because(&mut self, cause: Option<EndCause>) {
         let Some(link) = &self.link else { return };
         let una = link.requests.window.una();
         while let Some((entry, status)) = self.sq.pop_ended(una) {
             if status != Status::Success {
-                self.complete(entry.wr.id, entry.wr.op.work(), status, 0);
-                self.fail(status);
+                let (wr_id, work) = (entry.wr.id, entry.wr.op.work());
+                self.complete(wr_id, work, status, 0);
+                let cause = cause.unwrap_or(status.into());
+                let failed = FailedWork { wr_id, work, status };
+                self.fail(QpError { cause, work: Some(failed) });
                 return;
             }
             if entry.wr.signalled {
@@ -32,14 +40,14 @@ impl QueuePair {
         }
     }
 
-    /// The peer does not answer: the oldest work request says why, the rest is flushed.
-    pub(crate) fn give_up(&mut self, status: Status) {
+    /// The connection cannot go on: the oldest work request says why, the rest is flushed.
+    pub(crate) fn give_up(&mut self, cause: EndCause) {
         if !self.state.receives() {
             return;
         }
-        self.sq.fail_oldest(status);
-        self.settle_sends();
-        self.fail(status);
+        self.sq.fail_oldest(cause.status());
+        self.settle_sends_because(Some(cause));
+        self.fail(cause.into());
     }
 
     /// The peer refused the packet at `psn` of our requests.
@@ -69,26 +77,27 @@ impl QueuePair {
         }
         let refusal = link.from_requests.due_refusal().filter(|_| link.owed() == 0);
         let Some(code) = refusal else { return };
-        self.fail(match code {
+        let status = match code {
             NakCode::InvalidRequest => Status::LocalLength,
             _ => Status::RemoteAccess,
-        });
+        };
+        self.fail(EndCause::RefusedHere(status).into());
     }
 
     /// The answer to the oldest READ or atomic cannot be taken: that work request says why. It shows
     /// also that all requests up to its own have arrived.
     fn fail_answer(&mut self, code: NakCode) {
-        let status = match code {
-            NakCode::RemoteAccess => Status::LocalProtection,
-            _ => Status::RemoteOperational,
+        let cause = match code {
+            NakCode::RemoteAccess => EndCause::LocalMemory,
+            _ => EndCause::PeerUntrue,
         };
         let Some(link) = self.link.as_mut() else { return };
         if let Some((seq, request)) = self.sq.oldest_unanswered() {
             link.requests.on_final_ack(request.plus(1));
-            self.sq.fail_source(seq, status);
-            self.settle_sends();
+            self.sq.fail_source(seq, cause.status());
+            self.settle_sends_because(Some(cause));
         }
-        self.fail(status);
+        self.fail(cause.into());
     }
 
     /// Local memory that a segment needs is gone.
@@ -114,10 +123,10 @@ impl QueuePair {
         }
     }
 
-    pub(super) fn fail(&mut self, status: Status) {
+    pub(super) fn fail(&mut self, error: QpError) {
         if self.state.receives() {
-            self.enter_error();
-            self.events.push_back(EventKind::Failed(status));
+            self.enter_error(error);
+            self.events.push_back(EventKind::Ended(error));
         }
     }
 
@@ -132,11 +141,12 @@ impl QueuePair {
     }
 
     /// ERR: both queues are flushed in order, nothing is sent any more but refusals, and the peer is told.
-    pub(super) fn enter_error(&mut self) {
+    pub(super) fn enter_error(&mut self, error: QpError) {
         if self.state == QpState::Error {
             return;
         }
         self.state = QpState::Error;
+        self.error = Some(error);
         self.disconnects = self.link.is_some();
         self.blame_receive();
         while let Some(entry) = self.sq.pop() {

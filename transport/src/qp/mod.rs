@@ -77,8 +77,8 @@ use self::recv_queue::RecvQueue;
 use self::send_queue::SendQueue;
 use crate::endpoint::EventKind;
 use crate::{
-    Completion, Egress, EndpointConfig, PostError, QpConfig, RecvWr, Remote, SendWr, StateError,
-    Status, Work,
+    Completion, Egress, EndCause, EndpointConfig, PostError, QpConfig, QpError, RecvWr, Remote,
+    SendWr, StateError, Status, Work,
 };
 
 /// Entries that a queue keeps room for when it is idle.
@@ -97,6 +97,8 @@ pub struct QueuePair {
     rq: RecvQueue,
     completions: VecDeque<Completion>,
     events: VecDeque<EventKind>,
+    /// Why it is in ERR.
+    error: Option<QpError>,
     /// It has ended, and the peer has not been told.
     disconnects: bool,
     /// A DISCONNECT left the peer by that port, and is to be confirmed by the like.
@@ -179,6 +181,7 @@ impl QueuePair {
             rq: RecvQueue::default(),
             completions: VecDeque::new(),
             events: VecDeque::new(),
+            error: None,
             disconnects: false,
             confirms: None,
             too_long: false,
@@ -200,6 +203,11 @@ impl QueuePair {
     /// Its state.
     pub fn state(&self) -> QpState {
         self.state
+    }
+
+    /// Why it is in ERR; `None` in any other state.
+    pub fn error(&self) -> Option<QpError> {
+        self.error
     }
 
     /// How it was told to behave.
@@ -244,7 +252,7 @@ impl QueuePair {
             QpState::Reset => {
                 *self = QueuePair::new(self.id, self.token, self.config.clone());
             }
-            QpState::Error => self.enter_error(),
+            QpState::Error => self.enter_error(EndCause::Application.into()),
             QpState::SendQueueDrained => {
                 self.state = to;
                 self.announce_drained();
@@ -252,6 +260,16 @@ impl QueuePair {
             _ => self.state = to,
         }
         Ok(())
+    }
+
+    /// ERR, because of something that the driver has found. False: it may not go there, or is there.
+    pub fn end(&mut self, cause: EndCause) -> bool {
+        if self.state == QpState::Error || !self.state.may_become(QpState::Error) {
+            return false;
+        }
+        self.enter_error(cause.into());
+        self.events.push_back(EventKind::Ended(cause.into()));
+        true
     }
 
     /// Connects to the other end: RTS.
@@ -349,7 +367,7 @@ impl QueuePair {
             }
         }
         if gives_up {
-            self.give_up(Status::RetryExceeded);
+            self.give_up(EndCause::PeerSilent);
         }
         self.trim();
         self.counters.timeouts > before

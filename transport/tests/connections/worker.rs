@@ -408,7 +408,7 @@ impl Worker {
             self.disconnects.insert(now, *addr, disconnect);
         }
         while let Some(event) = endpoint.poll_event() {
-            if matches!(event.kind, EventKind::Failed(_) | EventKind::Disconnected) {
+            if matches!(event.kind, EventKind::Ended(_)) {
                 self.failed.push(event.qp);
             }
         }

@@ -132,12 +132,8 @@ impl World {
         match event.kind {
             EventKind::PathMtu(_) | EventKind::PathsBlocked | EventKind::PathsOpen => {}
             EventKind::Drained => self.on_drained(host, qp),
-            EventKind::Failed(status) => {
-                assert_eq!(self.queues[host][qp].fate, Fate::Dies, "QP {qp} fails: {status}");
-                self.plan_destruction(host, qp);
-            }
-            EventKind::Disconnected => {
-                assert_eq!(self.queues[host][qp].fate, Fate::Dies, "QP {qp} is disconnected");
+            EventKind::Ended(error) => {
+                assert_eq!(self.queues[host][qp].fate, Fate::Dies, "QP {qp} ends: {error}");
                 self.plan_destruction(host, qp);
             }
         }

@@ -1,0 +1,130 @@
+//! What happens to an engine outside of any completion, and the threads that wait for it.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use braid_transport::QpError;
+use braid_wire::QpId;
+
+/// Events that wait for the application at most.
+pub(crate) const MAX_WAITING: usize = 4096;
+
+/// What happened outside of any completion (`ibv_get_async_event`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum AsyncEvent {
+    /// A queue pair is in ERR, and not because its application moved it there.
+    QpEnded {
+        /// Its number.
+        qp: QpId,
+        /// Why.
+        error: QpError,
+    },
+    /// In SQD: everything that was begun has ended.
+    SendQueueDrained {
+        /// Its number.
+        qp: QpId,
+    },
+    /// What the path to the peer of a queue pair carries has changed, for all queue pairs that go there.
+    PathMtu {
+        /// Its number.
+        qp: QpId,
+        /// The largest datagram, UDP payload bytes.
+        datagram: u16,
+    },
+    /// What leaves from the ports of paths does not reach the peer of a queue pair (a NAT or firewall): all leaves from
+    /// the receiving port, on one path, for all queue pairs that go there.
+    PathsBlocked {
+        /// Its number.
+        qp: QpId,
+    },
+    /// It does reach the peer again.
+    PathsOpen {
+        /// Its number.
+        qp: QpId,
+    },
+    /// More happened than the 4096 events that wait for the application: so many are not in the stream.
+    Missed(u64),
+}
+
+/// The events that wait. Worker threads add, any thread takes.
+#[derive(Default)]
+pub(crate) struct AsyncEvents {
+    waiting: Mutex<Waiting>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    events: VecDeque<AsyncEvent>,
+    missed: u64,
+}
+
+impl Waiting {
+    /// What was missed came after all that waits.
+    fn pop(&mut self) -> Option<AsyncEvent> {
+        let missed = || match std::mem::take(&mut self.missed) {
+            0 => None,
+            missed => Some(AsyncEvent::Missed(missed)),
+        };
+        self.events.pop_front().or_else(missed)
+    }
+}
+
+impl AsyncEvents {
+    pub(crate) fn push(&self, event: AsyncEvent) {
+        let mut waiting = self.waiting();
+        // Whoever has missed something is told so before anything that came later.
+        if waiting.missed > 0 || waiting.events.len() == MAX_WAITING {
+            waiting.missed += 1;
+        } else {
+            waiting.events.push_back(event);
+        }
+        self.arrived.notify_one();
+    }
+
+    pub(crate) fn pop(&self) -> Option<AsyncEvent> {
+        self.waiting().pop()
+    }
+
+    /// As [`AsyncEvents::pop`], but waits until there is one.
+    pub(crate) fn wait(&self, limit: Duration) -> Option<AsyncEvent> {
+        let start = Instant::now();
+        let mut waiting = self.waiting();
+        loop {
+            if let Some(event) = waiting.pop() {
+                return Some(event);
+            }
+            let left = limit.checked_sub(start.elapsed())?;
+            let woken = self.arrived.wait_timeout(waiting, left);
+            waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(qp: u32) -> AsyncEvent {
+        AsyncEvent::PathsOpen { qp: QpId::new(qp) }
+    }
+
+    #[test]
+    fn who_does_not_look_is_told_how_much_was_missed_and_hears_of_what_follows() {
+        let events = AsyncEvents::default();
+        (1..=MAX_WAITING as u32 + 3).for_each(|qp| events.push(open(qp)));
+        for qp in 1..=MAX_WAITING as u32 {
+            assert_eq!(events.pop(), Some(open(qp)));
+        }
+        assert_eq!(events.pop(), Some(AsyncEvent::Missed(3)));
+        assert_eq!(events.pop(), None);
+        events.push(open(7));
+        assert_eq!(events.wait(Duration::ZERO), Some(open(7)));
+    }
+}

@@ -1,0 +1,43 @@
+//! What happens to queue pairs outside of any completion, for the log and for the application's event stream.
+
+use braid_transport::{EndCause, EventKind, QpError};
+use braid_wire::QpId;
+
+use crate::events::{AsyncEvent, AsyncEvents};
+
+/// Tells of something that the core says of a queue pair.
+pub(super) fn announce(events: &AsyncEvents, qp: QpId, kind: EventKind) {
+    let event = match kind {
+        EventKind::Ended(error) => return announce_end(events, qp, error),
+        EventKind::Drained => {
+            tracing::debug!(%qp, "send queue drained");
+            AsyncEvent::SendQueueDrained { qp }
+        }
+        EventKind::PathMtu(datagram) => {
+            tracing::info!(%qp, datagram, "the path carries datagrams of this size");
+            AsyncEvent::PathMtu { qp, datagram }
+        }
+        EventKind::PathsBlocked => {
+            tracing::warn!(
+                %qp,
+                "what leaves from the ports of paths does not reach the peer (a NAT or firewall?): all leaves from the receiving port, on one path"
+            );
+            AsyncEvent::PathsBlocked { qp }
+        }
+        EventKind::PathsOpen => {
+            tracing::info!(%qp, "what leaves from the ports of paths reaches the peer again");
+            AsyncEvent::PathsOpen { qp }
+        }
+    };
+    events.push(event);
+}
+
+/// Tells that a queue pair has ended, and why.
+pub(super) fn announce_end(events: &AsyncEvents, qp: QpId, error: QpError) {
+    match error.cause {
+        // What every connection comes to.
+        EndCause::Peer => tracing::info!(%qp, %error, "queue pair ended"),
+        _ => tracing::warn!(%qp, %error, "queue pair ended"),
+    }
+    events.push(AsyncEvent::QpEnded { qp, error });
+}

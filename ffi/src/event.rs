@@ -1,0 +1,113 @@
+//! What happens outside of any completion.
+
+use std::ffi::c_int;
+
+use braid::{AsyncEvent, QpId};
+
+use crate::arguments::patience;
+use crate::boundary::enter;
+use crate::braid_engine;
+use crate::growing::{self, Growing};
+use crate::handle::find;
+use crate::qp_error::{BRAID_END_NONE, braid_qp_error};
+use crate::wc::BRAID_WC_SUCCESS;
+
+/// Nothing has happened.
+pub const BRAID_EVENT_NONE: c_int = 0;
+/// A queue pair is in BRAID_QP_ERR, and not because the application moved it there; `cause` and `status` say why, and
+/// braid_qp_query_error which work request.
+pub const BRAID_EVENT_QP_ENDED: c_int = 1;
+/// In BRAID_QP_SQD: everything that was begun has ended.
+pub const BRAID_EVENT_SQ_DRAINED: c_int = 2;
+/// The largest datagram that reaches the peer, `value` bytes, for all queue pairs that go there.
+pub const BRAID_EVENT_PATH_MTU: c_int = 3;
+/// What leaves from the ports of paths does not reach the peer (a NAT or firewall): all leaves from the receiving
+/// port, on one path, for all queue pairs that go there.
+pub const BRAID_EVENT_PATHS_BLOCKED: c_int = 4;
+/// It does reach the peer again.
+pub const BRAID_EVENT_PATHS_OPEN: c_int = 5;
+/// More happened than the 4096 events that wait: `value` are missing here.
+pub const BRAID_EVENT_MISSED: c_int = 6;
+/// Something that this version of the C API has no number for.
+pub const BRAID_EVENT_OTHER: c_int = 7;
+
+/// What happened outside of any completion (`ibv_get_async_event`).
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct braid_event {
+    /// Set it to sizeof(braid_event).
+    pub size: usize,
+    /// BRAID_EVENT_QP_ENDED and so on.
+    pub kind: c_int,
+    /// Of the queue pair; 0 with BRAID_EVENT_MISSED.
+    pub qp_num: u32,
+    /// What `kind` says, or else 0.
+    pub value: u64,
+    /// BRAID_END_PEER and so on; BRAID_END_NONE where no queue pair has ended.
+    pub cause: c_int,
+    /// As in braid_qp_error.
+    pub status: c_int,
+}
+
+// SAFETY: `repr(C)`, `size` first, numbers only.
+unsafe impl Growing for braid_event {
+    const NAME: &'static str = "braid_event";
+}
+
+impl braid_event {
+    const NONE: braid_event = braid_event {
+        size: size_of::<braid_event>(),
+        kind: BRAID_EVENT_NONE,
+        qp_num: 0,
+        value: 0,
+        cause: BRAID_END_NONE,
+        status: BRAID_WC_SUCCESS,
+    };
+}
+
+impl From<AsyncEvent> for braid_event {
+    fn from(event: AsyncEvent) -> Self {
+        let of = |qp: QpId, kind| braid_event { kind, qp_num: qp.get(), ..Self::NONE };
+        match event {
+            AsyncEvent::QpEnded { qp, error } => {
+                let braid_qp_error { cause, status, .. } = Some(error).into();
+                braid_event { cause, status, ..of(qp, BRAID_EVENT_QP_ENDED) }
+            }
+            AsyncEvent::SendQueueDrained { qp } => of(qp, BRAID_EVENT_SQ_DRAINED),
+            AsyncEvent::PathMtu { qp, datagram } => {
+                braid_event { value: datagram.into(), ..of(qp, BRAID_EVENT_PATH_MTU) }
+            }
+            AsyncEvent::PathsBlocked { qp } => of(qp, BRAID_EVENT_PATHS_BLOCKED),
+            AsyncEvent::PathsOpen { qp } => of(qp, BRAID_EVENT_PATHS_OPEN),
+            AsyncEvent::Missed(value) => {
+                braid_event { kind: BRAID_EVENT_MISSED, value, ..Self::NONE }
+            }
+            _ => braid_event { kind: BRAID_EVENT_OTHER, ..Self::NONE },
+        }
+    }
+}
+
+/// Takes the oldest event that nobody has taken, waiting up to `timeout_us` microseconds for one; 0 does not wait.
+/// Returns 1, or 0 if there is none, with BRAID_EVENT_NONE in `event`. Where the application drives the engine, waiting does so too.
+///
+/// Threads: any; each event goes to one of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_engine_wait_event(
+    engine: *mut braid_engine,
+    event: *mut braid_event,
+    timeout_us: u64,
+) -> c_int {
+    enter(|| {
+        // Before anything is taken: it may turn out that there is no room for it.
+        // SAFETY: the caller's promise.
+        unsafe { growing::write(event, braid_event::NONE) }?;
+        let engine = find(engine)?;
+        let taken = match timeout_us {
+            0 => engine.engine.poll_event(),
+            _ => engine.engine.wait_event(patience(timeout_us)),
+        };
+        let Some(taken) = taken else { return Ok(0) };
+        // SAFETY: the caller's promise.
+        unsafe { growing::write(event, taken.into()) }.map(|()| 1)
+    })
+}
