@@ -3,6 +3,7 @@
 //! All of it is the library's, `braid_lab`; here are its command line and its tables.
 
 mod check;
+mod emulator;
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;

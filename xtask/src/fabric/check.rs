@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use braid_lab::{Fabric, Host, Owner, Plan, Rate, Trouble, Where, median};
 use nix::sys::socket::{setsockopt, sockopt};
 
+use super::emulator;
 use crate::Failure;
 
 const SPINES: usize = 4;
@@ -18,7 +19,7 @@ const DELAY: Duration = Duration::from_millis(2);
 const PAYLOAD: usize = 1400;
 const ON_LINK: usize = PAYLOAD + 42;
 /// Without another datagram for so long, no more will come.
-const SILENCE: Duration = Duration::from_millis(200);
+pub(super) const SILENCE: Duration = Duration::from_millis(200);
 /// Some 430 datagrams at the usual rate.
 const SLICE: Duration = Duration::from_millis(25);
 /// Holds all that arrives while the receiving thread waits for its turn.
@@ -26,9 +27,10 @@ const RECEIVE_BUFFER: usize = 32 << 20;
 /// What is sent to see where it goes: it fits a socket's default buffer.
 const FEW: usize = 60;
 
-/// Builds a fabric with one delayed spine, checks rates, ways, troubles and the delay, and takes it
-/// down.
+/// Builds a fabric with one delayed spine, checks rates, ways, troubles and the delay, and takes it down; an emulated
+/// network first.
 pub fn check() -> Result<(), Failure> {
+    emulator::check()?;
     let delay = (0..SPINES).map(|s| if s == DELAYED { DELAY } else { Duration::ZERO });
     let name = format!("check{}", std::process::id());
     let plan = Plan { name, spines: SPINES, delay: delay.collect(), ..Plan::default() };
@@ -226,7 +228,7 @@ fn usual_rate(arrivals: &[Instant]) -> f64 {
 }
 
 /// When each datagram arrives, until no more do.
-fn arrivals(socket: &UdpSocket) -> Result<Vec<Instant>, Failure> {
+pub(super) fn arrivals(socket: &UdpSocket) -> Result<Vec<Instant>, Failure> {
     let mut times = Vec::new();
     let mut buffer = [0; PAYLOAD];
     loop {
@@ -239,19 +241,19 @@ fn arrivals(socket: &UdpSocket) -> Result<Vec<Instant>, Failure> {
     }
 }
 
-fn address(socket: &UdpSocket) -> Result<std::net::SocketAddr, Failure> {
+pub(super) fn address(socket: &UdpSocket) -> Result<std::net::SocketAddr, Failure> {
     socket.local_addr().map_err(network)
 }
 
-fn network(error: io::Error) -> Failure {
+pub(super) fn network(error: io::Error) -> Failure {
     Failure::new(format!("a socket on the fabric failed: {error}"))
 }
 
-fn expect(what: &str, found: usize, low: usize, high: usize) -> Result<(), Failure> {
+pub(super) fn expect(what: &str, found: usize, low: usize, high: usize) -> Result<(), Failure> {
     within(what, found as f64, low as f64, high as f64)
 }
 
-fn within(what: &str, found: f64, low: f64, high: f64) -> Result<(), Failure> {
+pub(super) fn within(what: &str, found: f64, low: f64, high: f64) -> Result<(), Failure> {
     if (low..=high).contains(&found) {
         return Ok(());
     }
