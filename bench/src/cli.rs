@@ -206,7 +206,8 @@ pub(crate) struct EngineArgs {
     #[arg(long, default_value_t, value_name = "METHOD")]
     pub(crate) loss_recovery: LossRecovery,
     /// Local addresses, one rail each, in the order in which the other side names its own: a connection uses as many as both
-    /// have, the first with the first. The server is reached at its first.
+    /// have, the first with the first. The server is reached at its first. Over verbs `-d` names the first one's device, and
+    /// the others are the devices that have these addresses.
     #[arg(long, value_name = "ADDR,..", value_delimiter = ',', conflicts_with = "bind")]
     pub(crate) rails: Vec<IpAddr>,
     /// Rail policy of what this side sends: least-loaded, round-robin, hash, lpt or min-rtt.

@@ -24,6 +24,9 @@ pub struct DatapathAttributes {
     pub payload_crc: bool,
     /// Whether the MTU of the path is searched for.
     pub path_mtu_search: bool,
+    /// Whether congestion marks (ECN CE) of packets that have come are known. A congestion control that relies on them has
+    /// nothing to go by otherwise.
+    pub congestion_marks: bool,
 }
 
 impl From<Caps> for DatapathAttributes {
@@ -37,6 +40,7 @@ impl From<Caps> for DatapathAttributes {
             receive_buffer: Some(caps.receive_buffer).filter(|bytes| *bytes < u32::MAX),
             payload_crc: caps.checks_payloads,
             path_mtu_search: caps.search_path_mtu,
+            congestion_marks: caps.congestion_marks,
         }
     }
 }

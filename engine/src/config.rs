@@ -19,7 +19,7 @@ pub enum Datapath {
     Udp,
     /// A network inside this process, for tests: engines with clones of one fabric reach each other.
     Mem(MemFabric),
-    /// A port of an RDMA device, Soft-RoCE included. Connections are set up over a UDP socket; payloads are checked by
+    /// A port of an RDMA device, Soft-RoCE included, and of one more for each further rail. Connections are set up over a UDP socket; payloads are checked by
     /// the NIC (the ICRC of RoCEv2), so [`EngineConfig::crc`] is ignored. See docs/verbs.md.
     Verbs(VerbsOptions),
 }
@@ -52,7 +52,7 @@ pub struct EngineConfig {
     pub bind: SocketAddr,
     /// The addresses of this host's further rails, in the order in which the peers name theirs, at most 7: rail 0 is `bind`'s. A
     /// connection uses as many rails as both its ends have, the first with the first and so on; connections are set up over
-    /// rail 0. Over UDP and in memory only.
+    /// rail 0. Over verbs each is the address of an RDMA device's port, as a GID of RoCE v2, and that device is the rail's.
     pub rails: Vec<IpAddr>,
     /// How a rail is picked for each 64 KiB of a stream.
     pub rail_policy: RailScheme,

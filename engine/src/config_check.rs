@@ -36,11 +36,6 @@ fn check_rails(config: &EngineConfig) -> Result<(), EngineError> {
     if rails.len() > MAX_RAILS {
         return refused("there are at most 8");
     }
-    if matches!(config.datapath, Datapath::Verbs(_)) {
-        return refused(
-            "over verbs an engine has one rail, its device; give further rails over UDP only",
-        );
-    }
     if rails.iter().any(|rail| rail.is_unspecified()) {
         return refused("each needs an address of its own, `bind` too");
     }

@@ -22,7 +22,7 @@ use crate::qp_numbers::QpNumbers;
 use crate::random;
 use crate::signals::Signals;
 use crate::verbs::Device;
-use crate::worker::{PathPlan, SetUpPlan, WorkerCell, WorkerParts, attend};
+use crate::worker::{LocalRails, PathPlan, SetUpPlan, WorkerCell, WorkerParts, attend};
 
 /// What everything made with an engine holds on to. Workers and their threads do not, so the last
 /// handle that goes ends them.
@@ -46,8 +46,8 @@ pub(crate) struct EngineInner {
     qp_numbers: Mutex<QpNumbers>,
     /// On each rail, of all workers.
     host_loads: Arc<HostLoads>,
-    /// Of the verbs datapath.
-    device: Option<Arc<Device>>,
+    /// Of the verbs datapath, by rail.
+    devices: Vec<Arc<Device>>,
 }
 
 impl EngineInner {
@@ -72,7 +72,7 @@ impl EngineInner {
             next_worker: AtomicUsize::new(0),
             qp_numbers: Mutex::default(),
             host_loads: Arc::default(),
-            device: datapath::open_device(config)?,
+            devices: datapath::open_devices(config)?,
             regions,
         };
         for index in 0..count {
@@ -89,20 +89,20 @@ impl EngineInner {
     ) -> Result<(), EngineError> {
         let counters = Arc::new(WorkerCounters::default());
         let signals = Arc::new(Signals::new().map_err(EngineError::System)?);
-        let device = self.device.as_ref();
+        let devices = &self.devices;
         let opening =
-            |rail| Opening { config, index, rail, device, counters: &counters, signals: &signals };
-        let rails: Vec<_> = (0..=config.rails.len())
-            .map(|rail| datapath::open(opening(rail)))
-            .collect::<Result<_, _>>()?;
+            |rail| Opening { config, index, rail, devices, counters: &counters, signals: &signals };
+        let rails = (0..=config.rails.len()).map(|rail| datapath::open(opening(rail)));
+        let rails = LocalRails::new(rails.collect::<Result<_, _>>()?);
+        let caps = rails.caps();
         if index == 0 {
-            self.local_addr = rails[0].local_addr();
-            self.attributes = rails[0].caps().into();
+            self.local_addr = rails.first().local_addr();
+            self.attributes = caps.into();
         }
         let parts = WorkerParts {
             plan: SetUpPlan {
                 instance,
-                mtu: config.mtu.unwrap_or(rails[0].caps().segment),
+                mtu: config.mtu.unwrap_or(caps.segment),
                 crc: config.crc,
                 ping_interval: config.ping_interval,
                 peer_timeout: config.peer_timeout,
@@ -205,8 +205,9 @@ impl EngineInner {
         self.first_worker().drive(self.spin, until, done)
     }
 
-    pub(crate) fn device(&self) -> Option<&Arc<Device>> {
-        self.device.as_ref()
+    /// The RDMA devices that move payloads, by rail; none over a datapath without.
+    pub(crate) fn devices(&self) -> &[Arc<Device>] {
+        &self.devices
     }
 
     /// Removes a region; when this returns, nothing of the engine touches its memory.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use braid::{
     ConnectError, EngineConfig, Listener, Progress, QpOptions, QpState, QueuePair, RemoteAddr, wr,
 };
-use braid_wire::{Connect, Packet, QpId, RejectReason, Setup, Token};
+use braid_wire::{Connect, FurtherRail, Packet, QpId, RejectReason, Setup, Token};
 use pair::{PATIENCE, Side, local};
 use scripted::{Heard, Scripted};
 
@@ -83,7 +83,9 @@ fn data_goes_where_the_connect_came_from_whatever_else_it_names() {
     let side = Side::new(&local(), |_| {});
     let (initiator, other) = (Scripted::new(), Scripted::new());
     let listener = side.engine.listen(8).unwrap();
-    let named = |connect: &mut Connect| connect.routing.rails.push(other.addr());
+    let named = |connect: &mut Connect| {
+        connect.routing.rails.push(FurtherRail { addr: other.addr(), nic: Vec::new() })
+    };
     let connect = initiator.connect_with(listener.local_addr(), 5, THEIRS, TOKEN, named);
     assert_eq!(connect.offer.token, TOKEN);
     accept(&listener, &side.qp);

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use braid::{Engine, EngineConfig, EngineError, PathsTo, RailScheme, wr};
-use braid_wire::{Control, ControlKind, Offer, Packet, QpId, Setup, Token};
+use braid_wire::{Control, ControlKind, FurtherRail, Offer, Packet, QpId, Setup, Token};
 use pair::{MEMORY, PATIENCE, Pair, Side, connect, local};
 use scripted::Scripted;
 
@@ -100,9 +100,9 @@ impl Named {
             scope.spawn(move || qp.connect(addr, &[], PATIENCE).unwrap());
             let connect = peer.hear_connect();
             let mut accept = scripted::answer(connect.what.nonce, 0, QpId::new(9), Token(5));
-            accept.routing.rails = vec![named.addr()];
+            accept.routing.rails = vec![FurtherRail { addr: named.addr(), nic: Vec::new() }];
             peer.send_setup(connect.from, &Setup::Accept(accept));
-            (connect.what.offer, connect.what.routing.rails[0])
+            (connect.what.offer, connect.what.routing.rails[0].addr)
         });
         for id in 0..16 {
             let all = side.memory.slice(..).unwrap();

@@ -406,7 +406,8 @@ typedef struct braid_engine_config {
     int64_t gid_index;
     // The addresses of this host's further rails, with commas between them, such as `10.1.0.1,10.2.0.1`; at most seven. `bind` is
     // the first rail's, and then has to be an address, too. A connection uses as many rails as both its ends have, the
-    // first with the first and so on. NULL: one rail. Not with `device`.
+    // first with the first and so on. NULL: one rail. With `device`, which is the first rail's, each is the address of an RDMA
+    // device, too.
     const char *rails;
     // The rail policy by name: "least-loaded", "round-robin", "hash", "lpt" or "min-rtt". NULL: the default.
     const char *rail_policy;

@@ -92,7 +92,8 @@ pub struct braid_engine_config {
     pub gid_index: i64,
     /// The addresses of this host's further rails, with commas between them, such as `10.1.0.1,10.2.0.1`; at most seven. `bind` is
     /// the first rail's, and then has to be an address, too. A connection uses as many rails as both its ends have, the
-    /// first with the first and so on. NULL: one rail. Not with `device`.
+    /// first with the first and so on. NULL: one rail. With `device`, which is the first rail's, each is the address of an RDMA
+    /// device, too.
     pub rails: *const c_char,
     /// The rail policy by name: "least-loaded", "round-robin", "hash", "lpt" or "min-rtt". NULL: the default.
     pub rail_policy: *const c_char,

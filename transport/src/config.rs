@@ -92,7 +92,8 @@ pub struct EndpointConfig {
     /// did not for more than an interval costs up to an eighth of one more.
     pub peer_timeout: Duration,
     /// What the path carries is searched, from [`braid_wire::BASE_DATAGRAM`], which set-up has proved, up to what the
-    /// longest segments agreed on take, and followed as it changes (RFC 8899). Otherwise it carries whatever is agreed.
+    /// longest segments agreed on take, and followed as it changes (RFC 8899). Otherwise it carries whatever is agreed, by every port of a path as by the receiving
+    /// port, and rails are probed by their paths alone.
     pub search_path_mtu: bool,
     /// The peer's NIC can write payloads where they belong before software sees them: first
     /// transmissions of WRITEs ask for it, see [`crate::Placement`]. The network must not repeat what is placed so, and the

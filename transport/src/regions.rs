@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use braid_wire::RailId;
+
 use crate::region_keys::RegionKeys;
 use crate::{Access, AccessError, PdId};
 
@@ -12,7 +14,7 @@ const CHUNK: usize = 64;
 const GROUP: usize = 256;
 
 /// A registered piece of memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Region {
     /// Its domain.
     pub pd: PdId,
@@ -22,8 +24,15 @@ pub struct Region {
     pub len: u64,
     /// What is allowed.
     pub access: Access,
-    /// By what a NIC that moves payloads by itself knows it; `None`: there is none.
-    pub nic: Option<NicKeys>,
+    /// By what the NICs that move payloads by themselves know it, by rail; `None`: there are none.
+    pub nics: Option<Arc<[NicKeys]>>,
+}
+
+impl Region {
+    /// By what the NIC of this rail knows it, if that moves payloads by itself.
+    pub fn nic(&self, rail: RailId) -> Option<NicKeys> {
+        self.nics.as_ref()?.get(rail.get()).copied()
+    }
 }
 
 /// A NIC's own keys for a region.
@@ -52,7 +61,7 @@ pub struct Regions {
 type Group = Vec<Arc<Chunk>>;
 type Chunk = [Slot; CHUNK];
 
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 struct Slot {
     /// 0: it is free.
     key: u32,
@@ -157,14 +166,14 @@ impl Regions {
         self.mask = slots as u32 - 1;
         let all = before.iter().flat_map(|group| group.iter()).flat_map(|chunk| chunk.iter());
         for slot in all.filter(|slot| slot.key != 0) {
-            *self.slot_mut(slot.key) = *slot;
+            *self.slot_mut(slot.key) = slot.clone();
         }
     }
 }
 
 /// So many free slots.
 fn empty(slots: usize) -> Vec<Arc<Group>> {
-    let chunk = Arc::new([Slot::default(); CHUNK]);
+    let chunk = Arc::new(std::array::from_fn(|_| Slot::default()));
     let group = Arc::new(vec![chunk; (slots / CHUNK).min(GROUP)]);
     vec![group; slots.div_ceil(CHUNK * GROUP)]
 }
@@ -179,7 +188,7 @@ mod tests {
 
     fn region(addr: u64) -> Region {
         let (pd, access) = (PdId(1), Access::REMOTE_READ);
-        Region { pd, addr, len: 100, access, nic: None }
+        Region { pd, addr, len: 100, access, nics: None }
     }
 
     #[test]
@@ -260,7 +269,7 @@ mod tests {
                     }
                     _ => {
                         let region = region(number as u64);
-                        let key = regions.insert(region).unwrap();
+                        let key = regions.insert(region.clone()).unwrap();
                         prop_assert!(all.insert(key), "a key comes back");
                         known.push(key);
                         model.insert(key, region);

@@ -33,15 +33,15 @@ pub use error::DecodeError;
 pub use ids::{MAX_PATHS, MAX_RAILS, PathId, QpId, RailId, SOURCE_PORT_BASE, Token};
 pub use marks::{MAX_MARKED_PATHS, Marks, PathMarks};
 pub use nic::{
-    FRAME_LEN, Frame, FrameKind, MAX_HEADERS, MAX_NIC_QPS, NOTE_LEN, NicAddress, Note, NoteBody,
-    Service,
+    FRAME_LEN, Frame, FrameKind, MAX_HEADERS, NOTE_LEN, NicAddress, Note, NoteBody, Service,
+    max_nic_qps,
 };
 pub use opcode::Opcode;
 pub use packet::Packet;
 pub use part::{PART_HEADER_LEN, PART_LEN, Part};
 pub use probe::{PROBE_LEN, Probe, ProbeKind};
 pub use psn::{PSN_BITS, Psn};
-pub use routing::{MAX_ROUTING_LEN, Routing};
+pub use routing::{FurtherRail, MAX_ROUTING_LEN, Routing};
 pub use setup::{
     BASE_DATAGRAM, Connect, HELLO_LEN, Hello, MAX_PRIVATE_DATA, MAX_SETUP_LEN, Offer, Reject,
     RejectReason, Setup,

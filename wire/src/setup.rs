@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::ack::strip_check;
 use crate::bth::Bth;
 use crate::check::header_crc;
-use crate::routing::{MAX_ROUTING_LEN, RAIL_LEN};
+use crate::routing::MAX_ROUTING_LEN;
 use crate::{Crc, DecodeError, Opcode, QpId, Routing, Token, VERSION};
 
 /// Bytes of the largest datagram (UDP payload) that every path has to carry, either way: RFC 8899's BASE_PLPMTU, and
@@ -286,17 +286,16 @@ impl Connect {
             .map_err(|_| DecodeError::Short { have: body.len(), need: size_of::<RawConnect>() })?;
         let private_len = usize::from(raw.private_len.get());
         let nic_len = usize::from(raw.nic_len.get());
-        let routing_len = nic_len + usize::from(raw.rails) * RAIL_LEN;
-        if private_len > MAX_PRIVATE_DATA || rest.len() != private_len + routing_len {
+        if private_len > MAX_PRIVATE_DATA {
             return Err(DecodeError::Length);
         }
-        let (private, routing) = rest.split_at(private_len);
+        let (private, routing) = rest.split_at_checked(private_len).ok_or(DecodeError::Length)?;
         Ok(Connect {
             nonce: raw.short.nonce.get(),
             cookie: raw.short.cookie.get(),
             offer: raw.offer()?,
             private_data: private.to_vec(),
-            routing: Routing::decode(routing, nic_len)?,
+            routing: Routing::decode(routing, nic_len, raw.rails.into())?,
         })
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct Offers {
     pub(super) payload_crc: bool,
     /// Whether the MTU of the path is searched for.
     pub(super) path_mtu_search: bool,
+    /// Whether ECN marks of packets that have come are known.
+    pub(super) congestion_marks: bool,
     /// Of UDP alone.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(super) udp: Option<UdpOffers>,
@@ -97,6 +99,7 @@ fn offers(found: &DatapathAttributes, is_udp: bool) -> Offers {
         receive_buffer_bytes: found.receive_buffer,
         payload_crc: found.payload_crc,
         path_mtu_search: found.path_mtu_search,
+        congestion_marks: found.congestion_marks,
         udp: is_udp.then(|| UdpOffers {
             gso: found.batch_segments > 1,
             gro: knows_gro(),

@@ -101,7 +101,9 @@ fn lines(offers: &Offers, system: &System) -> Vec<String> {
     ));
     let check = if offers.payload_crc { "with a CRC of Braid's" } else { "checked by the medium" };
     let mtu = if offers.path_mtu_search { ", path MTU searched for" } else { "" };
-    lines.push(format!("payloads {check}{mtu}"));
+    let marks = if offers.congestion_marks { "known" } else { "not told" };
+    lines
+        .push(format!("payloads {check}{mtu}; congestion marks (ECN) of arriving packets {marks}"));
     if let Some(granted) = offers.receive_buffer_bytes {
         let asked = offers.udp.map(|udp| udp.receive_buffer_asked_bytes);
         lines.push(match asked.filter(|asked| *asked > granted as usize) {

@@ -50,6 +50,14 @@ pub enum JoinError {
         /// The peer's.
         theirs: usize,
     },
+    /// A rail beside the first.
+    #[error("rail {rail}: {source}")]
+    Rail {
+        /// Its number, from 1.
+        rail: usize,
+        /// What is wrong there.
+        source: Box<JoinError>,
+    },
     /// The device refused.
     #[error(transparent)]
     Verbs(#[from] VerbsError),

@@ -21,12 +21,12 @@ use braid_wire::{DataHeader, PathId, QpId, Time, Token};
 use crate::discovery::PathMap;
 
 pub use self::error::JoinError;
-pub(crate) use self::open::{Opening, open, open_device};
+pub(crate) use self::open::{Opening, open, open_devices};
 pub(crate) use self::segment::{Readable, Segment};
 pub(crate) use crate::link::{LinkLosses as Losses, Reach, Via};
 
 /// What a datapath can do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Caps {
     /// Most packets of one batch; 1: they leave one by one.
     pub(crate) batch_segments: u32,
@@ -42,8 +42,32 @@ pub(crate) struct Caps {
     pub(crate) checks_payloads: bool,
     /// Whether the path may carry less than the host's own link, so that its MTU has to be searched for.
     pub(crate) search_path_mtu: bool,
+    /// Whether it tells which packets that have come carry a congestion mark (ECN CE).
+    pub(crate) congestion_marks: bool,
     /// Present where the receiving NIC places payloads before software has seen them.
     pub(crate) direct: Option<DirectConfig>,
+}
+
+impl Caps {
+    /// What two rails of one connection can do, which may use either for anything.
+    pub(crate) fn and(self, other: Caps) -> Caps {
+        let shorter = |a: DirectConfig, b: DirectConfig| DirectConfig {
+            long: a.long.min(b.long),
+            short: a.short.min(b.short),
+            hold_down: a.hold_down.max(b.hold_down),
+        };
+        Caps {
+            batch_segments: self.batch_segments.min(other.batch_segments),
+            batch_bytes: self.batch_bytes.min(other.batch_bytes),
+            joint_batches: self.joint_batches && other.joint_batches,
+            segment: self.segment.min(other.segment),
+            receive_buffer: self.receive_buffer.min(other.receive_buffer),
+            checks_payloads: self.checks_payloads || other.checks_payloads,
+            search_path_mtu: self.search_path_mtu || other.search_path_mtu,
+            congestion_marks: self.congestion_marks && other.congestion_marks,
+            direct: self.direct.zip(other.direct).map(|(a, b)| shorter(a, b)),
+        }
+    }
 }
 
 /// Our end of a connection.
@@ -71,6 +95,8 @@ pub(crate) struct Received<'a> {
     pub(crate) via: Via,
     /// It carries a congestion mark (ECN CE).
     pub(crate) congestion: bool,
+    /// What has to be closed on another rail of this queue pair's connection before the packet may be taken.
+    pub(crate) closes: Option<(QpId, NicEpoch)>,
     /// The packet.
     pub(crate) bytes: &'a [u8],
 }
@@ -91,6 +117,17 @@ pub(crate) enum Arrived<'a> {
     Routes(&'a PathMap),
     /// The device is gone, and every connection with it.
     Failed,
+}
+
+/// What the request to close an epoch has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Closing {
+    /// Nothing lands any more that was sent to the epoch.
+    Done,
+    /// It might: the device does not close it.
+    NotYet,
+    /// Nobody was told of such an epoch.
+    Refused,
 }
 
 /// What a look at what has come amounted to.
@@ -157,6 +194,12 @@ pub(crate) trait Datapath: Send {
 
     /// Ends the connection of this queue pair.
     fn close(&mut self, id: QpId);
+
+    /// Sees to it that nothing lands any more that was sent to an epoch of one of its paths, and tells the peer of the next.
+    /// Asked when another rail's packet has said so, see [`Received::closes`].
+    fn close_epoch(&mut self, _: Time, _: QpId, _: NicEpoch) -> Closing {
+        Closing::Refused
+    }
 
     /// Sends batches that are complete, to have room for another segment.
     fn make_room(&mut self) -> Room;

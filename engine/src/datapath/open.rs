@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use braid_wire::{RailId, max_nic_qps};
+
 use super::datagram::DatagramDatapath;
 use crate::config::{Datapath, EngineConfig};
 use crate::counters::WorkerCounters;
@@ -20,21 +22,25 @@ pub(crate) struct Opening<'a> {
     pub(crate) index: usize,
     /// Which of its rails.
     pub(crate) rail: usize,
-    /// What [`open_device`] has returned.
-    pub(crate) device: Option<&'a Arc<Device>>,
+    /// What [`open_devices`] has returned.
+    pub(crate) devices: &'a [Arc<Device>],
     pub(crate) counters: &'a Arc<WorkerCounters>,
     pub(crate) signals: &'a Arc<Signals>,
 }
 
 /// Opens it.
 pub(crate) fn open(opening: Opening<'_>) -> Result<Box<dyn super::Datapath>, EngineError> {
-    let Opening { config, index, rail, device, counters, signals } = opening;
+    let Opening { config, index, rail, devices, counters, signals } = opening;
+    let device = devices.get(rail);
     // A device has queue pairs for the paths; the sockets carry only what has no path.
     let sockets = if device.is_some() { 0 } else { config.paths };
     let link = open_link(config, index, rail, sockets)?;
     let datagrams = DatagramDatapath::new(link, counters.clone());
     Ok(match device {
-        Some(device) => Box::new(VerbsDatapath::open(datagrams, device, config, counters.clone())?),
+        Some(device) => {
+            let rail = RailId::new(rail);
+            Box::new(VerbsDatapath::open(datagrams, device, rail, config, counters.clone())?)
+        }
         None if config.discover => {
             Box::new(datagrams.with_discovery(config.paths, signals.clone()))
         }
@@ -42,14 +48,22 @@ pub(crate) fn open(opening: Opening<'_>) -> Result<Box<dyn super::Datapath>, Eng
     })
 }
 
-/// Opens the RDMA device that the workers of an engine share, if its datapath has one.
-pub(crate) fn open_device(config: &EngineConfig) -> Result<Option<Arc<Device>>, EngineError> {
-    let Datapath::Verbs(options) = &config.datapath else { return Ok(None) };
+/// Opens the RDMA devices that the workers of an engine share, by rail; none if its datapath has none.
+pub(crate) fn open_devices(config: &EngineConfig) -> Result<Vec<Arc<Device>>, EngineError> {
+    let Datapath::Verbs(options) = &config.datapath else { return Ok(Vec::new()) };
     if !config.faults.is_none() {
         return Err(VerbsSetupError::Faults.into());
     }
+    let rails = 1 + config.rails.len();
+    let max = max_nic_qps(rails) - 1;
+    if config.paths > max {
+        return Err(VerbsSetupError::Paths { paths: config.paths, rails, max }.into());
+    }
     let ip = Some(config.bind.ip()).filter(|ip| !ip.is_unspecified());
-    Ok(Some(Arc::new(Device::open(options, ip)?)))
+    let first = Device::open(options, ip);
+    let further = config.rails.iter().map(|ip| Device::find(options.service, *ip));
+    let all = std::iter::once(first).chain(further);
+    Ok(all.map(|device| device.map(Arc::new)).collect::<Result<_, _>>()?)
 }
 
 /// Each worker has a receiving port of its own on each rail; only the first one's on the first is known in advance.

@@ -205,6 +205,7 @@ impl Link for MemLink {
             batch_bytes: BATCH_BYTES,
             receive_buffer: RECEIVE_BUFFER,
             has_hops: false,
+            congestion_marks: false,
         }
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct LinkCaps {
     pub(crate) receive_buffer: usize,
     /// What lies behind the first hop may carry less than that, or drop what does not leave from the receiving port.
     pub(crate) has_hops: bool,
+    /// Whether it tells which datagrams that have arrived carry a congestion mark (ECN CE).
+    pub(crate) congestion_marks: bool,
 }
 
 /// Which local port a batch leaves from.

@@ -60,8 +60,8 @@ pub enum RegisterError {
         /// What the system said.
         source: io::Error,
     },
-    /// The RDMA device refuses.
-    #[error("the RDMA device does not take the memory: {0}")]
+    /// An RDMA device refuses.
+    #[error("an RDMA device does not take the memory: {0}")]
     Device(#[from] VerbsError),
     /// All keys are in use.
     #[error("2^23 memory regions exist already; deregister some")]
@@ -112,8 +112,8 @@ pub struct MemoryRegion {
     start: NonNull<u8>,
     len: usize,
     key: u32,
-    /// Its registration with the RDMA device. Before the mapping: the device lets go of the memory first.
-    _mr: Option<Mr>,
+    /// Its registrations with the RDMA devices. Before the mapping: the devices let go of the memory first.
+    _mrs: Vec<Mr>,
     /// The memory, where it is the region's own. After the fields above only for reading ease:
     /// `Drop` deregisters before any field goes.
     _mapping: Option<Mapping>,
@@ -175,11 +175,12 @@ impl MemoryRegion {
         // SAFETY: the memory stays mapped until the region is dropped, by the mapping or by the promise given to
         // `register`, and access to it goes by raw copies and atomics.
         let mr = |device: &Arc<Device>| unsafe { device.register(pd, start.as_ptr(), len, access) };
-        let mr = engine.device().map(mr).transpose()?;
-        let nic = mr.as_ref().map(|mr| NicKeys { lkey: mr.lkey(), rkey: mr.rkey() });
-        let region = Region { pd, addr, len: bytes, access, nic };
+        let mrs: Vec<Mr> = engine.devices().iter().map(mr).collect::<Result<_, _>>()?;
+        let keys = mrs.iter().map(|mr| NicKeys { lkey: mr.lkey(), rkey: mr.rkey() });
+        let nics = (!mrs.is_empty()).then(|| keys.collect());
+        let region = Region { pd, addr, len: bytes, access, nics };
         let key = engine.regions.insert(region).ok_or(RegisterError::TooMany)?;
-        Ok(MemoryRegion { engine, start, len, key, _mr: mr, _mapping: mapping })
+        Ok(MemoryRegion { engine, start, len, key, _mrs: mrs, _mapping: mapping })
     }
 
     /// The address of its first byte.

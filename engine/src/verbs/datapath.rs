@@ -7,8 +7,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use braid_transport::Regions;
-use braid_wire::{QpId, Time};
+use braid_transport::{NicEpoch, Regions};
+use braid_wire::{QpId, RailId, Time};
 
 use super::connections::Connections;
 use super::device::Device;
@@ -18,8 +18,8 @@ use crate::config::EngineConfig;
 use crate::counters::WorkerCounters;
 use crate::datapath::datagram::DatagramDatapath;
 use crate::datapath::{
-    Arrived, Caps, Datapath, JoinError, Losses, Owner, Partner, Reach, Room, Segment, Sent, Taken,
-    Via,
+    Arrived, Caps, Closing, Datapath, JoinError, Losses, Owner, Partner, Reach, Room, Segment,
+    Sent, Taken, Via,
 };
 
 /// Segments that share the work requests of a NIC queue pair, and a message for their headers.
@@ -45,15 +45,16 @@ pub(crate) struct VerbsDatapath {
 }
 
 impl VerbsDatapath {
-    /// Over `device`, with connections set up over `socket`.
+    /// Over `device`, which is this rail's, with connections set up over `socket`.
     pub(crate) fn open(
         socket: DatagramDatapath,
         device: &Arc<Device>,
+        rail: RailId,
         config: &EngineConfig,
         counters: Arc<WorkerCounters>,
     ) -> Result<Self, VerbsSetupError> {
         let segments = Segments::new(device.mtu as u16, config.mtu);
-        let connections = Connections::new(device.clone(), config.paths, segments)?;
+        let connections = Connections::new(device.clone(), rail, config.paths, segments)?;
         Ok(VerbsDatapath { socket, connections, segments, counters, without_socket: 0, shipped: 0 })
     }
 
@@ -89,6 +90,8 @@ impl Datapath for VerbsDatapath {
             receive_buffer: u32::MAX,
             checks_payloads: false,
             search_path_mtu: false,
+            // Neither libibverbs nor rxe tells of them.
+            congestion_marks: false,
             direct: Some(self.segments.direct),
             ..self.socket.caps()
         }
@@ -124,6 +127,10 @@ impl Datapath for VerbsDatapath {
 
     fn close(&mut self, id: QpId) {
         self.connections.close(id);
+    }
+
+    fn close_epoch(&mut self, now: Time, id: QpId, epoch: NicEpoch) -> Closing {
+        self.connections.close_epoch(now, id, epoch)
     }
 
     fn make_room(&mut self) -> Room {
@@ -169,7 +176,10 @@ impl Datapath for VerbsDatapath {
         sink: &mut dyn FnMut(Arrived<'_>),
     ) -> io::Result<Taken> {
         if self.connections.has_lost_device() {
-            tracing::error!("the RDMA device is gone; its queue pairs go into ERR");
+            tracing::error!(
+                "an RDMA device is gone; queue pairs whose only rail it was go into ERR"
+            );
+            self.connections.retire_all();
             sink(Arrived::Failed);
         }
         let set_up = self.receive_set_up(now, regions, sink)?;

@@ -37,6 +37,25 @@ impl Device {
         Device::of(Context::open(&options.device)?, options, ip)
     }
 
+    /// Finds the one that has this address on one of its ports, and opens it there.
+    pub(crate) fn find(service: VerbsService, ip: IpAddr) -> Result<Self, VerbsSetupError> {
+        let devices = braid_verbs::device_names()?;
+        let mut silent = None;
+        for device in &devices {
+            match Context::open(device).and_then(|context| locate(context, ip)) {
+                Ok(Some((context, port, gid_index))) => {
+                    let (device, gid_index) = (device.clone(), Some(gid_index));
+                    let options = VerbsOptions { device, port, gid_index, service };
+                    return Device::of(context, &options, Some(ip));
+                }
+                Ok(None) => {}
+                // It may be of no account.
+                Err(error) => silent = silent.or(Some(error)),
+            }
+        }
+        Err(silent.map_or(VerbsSetupError::NoRail { ip, devices }, VerbsSetupError::Verbs))
+    }
+
     fn of(
         context: Context,
         options: &VerbsOptions,
@@ -147,6 +166,16 @@ impl Device {
     }
 }
 
+/// The port of a device that has this address, and the entry of its GID table.
+fn locate(context: Context, ip: IpAddr) -> Result<Option<(Context, u8, u32)>, VerbsError> {
+    for port in 1..=context.attributes()?.ports {
+        if let Some(index) = context.gid_for_ip(port, ip)? {
+            return Ok(Some((context, port, index)));
+        }
+    }
+    Ok(None)
+}
+
 fn find_gid(
     context: &Context,
     options: &VerbsOptions,
@@ -169,4 +198,23 @@ fn find_gid(
     };
     let (device, port) = (options.device.clone(), options.port);
     found.ok_or(VerbsSetupError::NoGid { device, port, of: ip })
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_verbs::fake;
+
+    use super::*;
+
+    #[test]
+    fn a_device_is_found_by_the_address_of_one_of_its_ports() {
+        let fake = fake::Device::new();
+        let found = |ip: &str| {
+            let ip: IpAddr = ip.parse().expect("an address");
+            let found = locate(fake.open(), ip).expect("it answers");
+            found.map(|(_, port, index)| (port, index))
+        };
+        assert_eq!(found("10.0.0.1"), Some((1, 2)), "the entry of RoCE v2");
+        assert_eq!(found("10.0.0.2"), None);
+    }
 }

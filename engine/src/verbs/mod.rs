@@ -5,6 +5,9 @@
 //! for each path and a last one, the safe one, for what must not be placed directly. Acknowledgements and
 //! notes are datagrams of a control queue pair.
 //!
+//! All of this is of one rail: an engine with several has a device, and each of its workers a datapath, for each of them. Only
+//! the request to close what was sent to another rail's NIC queue pair crosses them, by way of the worker.
+//!
 //! A first transmission of a WRITE is a header, gathered with others in one message, and an RDMA
 //! WRITE_WITH_IMM from the sender's memory to the receiver's; everything else is *staged*: one message of header
 //! and payload into a buffer, from where the worker copies it, as it does with datagrams. What makes that
@@ -24,6 +27,8 @@ mod nic_qp;
 mod options;
 mod pool;
 mod segments;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use datapath::VerbsDatapath;
 pub(crate) use device::Device;

@@ -19,7 +19,8 @@ pub enum VerbsService {
 /// An RDMA device and how it is used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerbsOptions {
-    /// Its name, as `ibv_devices` or `rdma link` tell it.
+    /// Its name, as `ibv_devices` or `rdma link` tell it. It is the first rail's: those of further rails are found by the
+    /// addresses in [`crate::EngineConfig::rails`].
     pub device: String,
     /// Its port, from 1.
     pub port: u8,
@@ -70,11 +71,25 @@ pub enum VerbsSetupError {
         /// The address that was looked for.
         of: Option<IpAddr>,
     },
+    /// No device for a further rail.
+    #[error(
+        "no RDMA device of this machine has the RoCE v2 address {ip}, which is to be a rail; there are {devices:?}: give the network interface of one the address, and bring it up"
+    )]
+    NoRail {
+        /// The rail's address.
+        ip: IpAddr,
+        /// The devices that there are.
+        devices: Vec<String>,
+    },
     /// More paths than a connection has NIC queue pairs.
-    #[error("{paths} paths are more than the {max} of a queue pair over verbs; take fewer `paths`")]
+    #[error(
+        "{paths} paths on each of {rails} rails are more than a connection over verbs can name: at most {max} with as many rails; take fewer `paths`"
+    )]
     Paths {
         /// What was asked for.
         paths: usize,
+        /// On so many rails.
+        rails: usize,
         /// How many there can be.
         max: usize,
     },

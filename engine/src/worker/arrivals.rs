@@ -33,7 +33,7 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) disconnects: &'a mut Disconnects<PeerAddrs>,
     pub(crate) memory: Checked<'a>,
     pub(crate) counters: &'a WorkerCounters,
-    /// The datapath has failed.
+    /// A rail has failed.
     pub(crate) has_failed: bool,
 }
 
@@ -59,7 +59,9 @@ impl Arrivals<'_> {
                 }
             }
             Arrived::Room(id) => {
-                if let Some((peer, slot)) = self.place_of(id) {
+                let Some(entry) = self.qps.get(id) else { return };
+                entry.full_rails.remove(rail);
+                if let (true, Some((peer, slot))) = (entry.full_rails.is_empty(), entry.bound()) {
                     self.peers.endpoint_mut(peer).resume(slot);
                 }
             }

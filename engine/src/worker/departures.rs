@@ -114,6 +114,8 @@ impl Worker {
                 }
                 if sent.is_full {
                     endpoint.pause(slot);
+                    let entry = self.qps.get(id);
+                    entry.into_iter().for_each(|entry| entry.full_rails.insert(rail));
                 }
                 return Turn::Sent;
             }

@@ -31,11 +31,10 @@ use self::initiators::Asking;
 use self::listening::Listening;
 use self::outbox::Outbox;
 use self::peers::Peers;
-use self::qps::QpTable;
-use self::rails::{LocalRails, PeerAddrs};
+use self::qps::{QpEntry, QpTable};
 use crate::clock::Clock;
 use crate::counters::WorkerCounters;
-use crate::datapath::{Caps, Datapath, Taken};
+use crate::datapath::{Caps, Taken};
 use crate::events::AsyncEvents;
 use crate::memory::{Checked, RegionCache};
 use crate::qp::Asked;
@@ -44,6 +43,7 @@ use crate::signals::Signals;
 pub(crate) use attendant::attend;
 pub(crate) use cell::WorkerCell;
 pub(crate) use peers::PathPlan;
+pub(crate) use rails::{LocalRails, PeerAddrs};
 pub(crate) use set_up::SetUpPlan;
 
 /// Batches of arrivals, 64 KiB each, that are taken before the worker sends again.
@@ -79,8 +79,7 @@ pub(crate) struct Worker {
 
 /// What a worker is made of.
 pub(crate) struct WorkerParts {
-    /// By rail; at least one.
-    pub(crate) rails: Vec<Box<dyn Datapath>>,
+    pub(crate) rails: LocalRails,
     pub(crate) clock: Clock,
     pub(crate) plan: SetUpPlan,
     pub(crate) paths: PathPlan,
@@ -92,11 +91,10 @@ pub(crate) struct WorkerParts {
 
 impl Worker {
     pub(crate) fn new(parts: WorkerParts) -> Self {
-        let rails = LocalRails::new(parts.rails);
         Worker {
             rounds: 0,
-            caps: rails.caps(),
-            rails,
+            caps: parts.rails.caps(),
+            rails: parts.rails,
             clock: parts.clock,
             plan: parts.plan,
             signals: parts.signals,
@@ -183,10 +181,15 @@ impl Worker {
         self.rails.arm() && self.progress()
     }
 
-    /// The datapath has failed: so does every queue pair, and whatever is outstanding with it.
-    fn fail_all(&mut self) {
-        let all: Vec<QpId> = self.qps.iter().map(|entry| entry.shared.id).collect();
-        for id in all {
+    /// A rail has failed: so does every queue pair that has no other, and whatever is outstanding with it.
+    fn fail_lost(&mut self) {
+        let is_lost = |entry: &&QpEntry| {
+            let rails = entry.remote_addrs.as_ref().map(PeerAddrs::len);
+            self.rails.have_failed(rails)
+        };
+        let lost: Vec<QpId> =
+            self.qps.iter().filter(is_lost).map(|entry| entry.shared.id).collect();
+        for id in lost {
             self.rails.retire(id);
             if let Some(entry) = self.qps.get(id) {
                 entry.end(&mut self.peers, &self.events, EndCause::DeviceGone);
@@ -244,7 +247,7 @@ impl Worker {
             });
             worked |= packets > 0;
             if arrivals.has_failed {
-                self.fail_all();
+                self.fail_lost();
                 return true;
             }
             if !is_more {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use braid_lb::RailSet;
 use braid_transport::{
     Accepted, Completion, EndCause, PostError, QpCounters, QpSlot, QueuePair, RecvWr, Remote,
     SendWr, Status,
@@ -37,6 +38,8 @@ pub(crate) struct QpEntry {
     pub(crate) crc: Crc,
     /// Where the other end receives, once connected.
     pub(crate) remote_addrs: Option<PeerAddrs>,
+    /// The rails of its connection that take none of its segments for now.
+    pub(crate) full_rails: RailSet,
     /// What it was accepted for.
     pub(crate) accepted: Option<Accepted>,
     sends: VecDeque<Outstanding>,
@@ -123,6 +126,7 @@ impl QpEntry {
             shared,
             crc: Crc::On,
             remote_addrs: None,
+            full_rails: RailSet::default(),
             accepted: None,
             sends: VecDeque::new(),
             recvs: 0,

@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use braid_lb::RailSet;
 use braid_transport::{Egress, Regions};
-use braid_wire::{QpId, RailId, Routing, Time};
+use braid_wire::{FurtherRail, QpId, RailId, Routing, Time};
 
 use crate::datapath::{
-    Arrived, Caps, Datapath, JoinError, Losses, Owner, Partner, Room, Taken, Via,
+    Arrived, Caps, Closing, Datapath, JoinError, Losses, Owner, Partner, Received, Room, Taken, Via,
 };
 
 /// By rail; at least one.
@@ -19,6 +19,8 @@ pub(crate) struct LocalRails {
     list: Vec<Box<dyn Datapath>>,
     /// Those that had no room when they were last asked.
     full: RailSet,
+    /// Those whose devices are gone.
+    failed: RailSet,
 }
 
 impl LocalRails {
@@ -26,17 +28,18 @@ impl LocalRails {
     /// Without any.
     pub(crate) fn new(list: Vec<Box<dyn Datapath>>) -> Self {
         assert!(!list.is_empty(), "a worker has a rail");
-        LocalRails { list, full: RailSet::default() }
+        LocalRails { list, full: RailSet::default(), failed: RailSet::default() }
     }
 
-    /// Puts another datapath in the place of the first, which it may go on with.
+    /// Puts another datapath in the place of a rail's, which it may go on with.
     #[cfg(test)]
-    pub(crate) fn replace_first(
+    pub(crate) fn replace(
         &mut self,
+        rail: RailId,
         replace: impl FnOnce(Box<dyn Datapath>) -> Box<dyn Datapath>,
     ) {
-        let first = replace(self.list.remove(0));
-        self.list.insert(0, first);
+        let other = replace(self.list.remove(rail.get()));
+        self.list.insert(rail.get(), other);
     }
 
     /// The one over which connections are set up.
@@ -60,42 +63,57 @@ impl LocalRails {
     /// What all of them can do: a connection may use any.
     pub(crate) fn caps(&self) -> Caps {
         let all = self.list.iter().map(|rail| rail.caps());
-        all.reduce(|a, b| Caps {
-            batch_segments: a.batch_segments.min(b.batch_segments),
-            batch_bytes: a.batch_bytes.min(b.batch_bytes),
-            joint_batches: a.joint_batches && b.joint_batches,
-            segment: a.segment.min(b.segment),
-            receive_buffer: a.receive_buffer.min(b.receive_buffer),
-            checks_payloads: a.checks_payloads || b.checks_payloads,
-            search_path_mtu: a.search_path_mtu || b.search_path_mtu,
-            direct: a.direct.and(b.direct),
-        })
-        .expect("a worker has a rail")
+        all.reduce(Caps::and).expect("a worker has a rail")
     }
 
-    /// Prepares our end of a connection on all of them. Returns how the peer reaches it.
+    /// Prepares our end of a connection on all of them. Returns how the peer reaches it. After an error it is closed.
     pub(crate) fn open(&mut self, owner: Owner) -> Result<Routing, JoinError> {
-        let nic = self.list[0].open(owner)?;
-        for rail in &mut self.list[1..] {
-            rail.open(owner)?;
-        }
-        Ok(Routing { nic, rails: self.addrs().split_off(1) })
+        self.open_each(owner).inspect_err(|_| self.close(owner.id))
     }
 
-    /// Joins our end with the peer's, which receives there. Returns how many segments may be in flight.
+    fn open_each(&mut self, owner: Owner) -> Result<Routing, JoinError> {
+        let (first, further) = self.list.split_first_mut().expect("a worker has a rail");
+        let nic = first.open(owner)?;
+        let further = further.iter_mut().map(|rail| {
+            let addr = rail.local_addr();
+            rail.open(owner).map(|nic| FurtherRail { addr, nic })
+        });
+        Ok(Routing { nic, rails: further.collect::<Result<_, _>>()? })
+    }
+
+    /// Joins our end with the peer's, which receives there. Returns how many segments may be in flight: they may all take
+    /// one rail. After an error it is closed, on all of them.
     pub(crate) fn join(
         &mut self,
         id: QpId,
         partner: Partner,
-        nic: &[u8],
+        theirs: &Routing,
         addrs: &PeerAddrs,
     ) -> Result<u32, JoinError> {
+        self.join_each(id, partner, theirs, addrs).inspect_err(|_| self.close(id))
+    }
+
+    fn join_each(
+        &mut self,
+        id: QpId,
+        partner: Partner,
+        theirs: &Routing,
+        addrs: &PeerAddrs,
+    ) -> Result<u32, JoinError> {
+        let further = theirs.rails.iter().map(|rail| &rail.nic);
+        let nics = std::iter::once(&theirs.nic).chain(further);
         let mut segments = u32::MAX;
-        for (index, addr) in addrs.iter().enumerate() {
-            let routing = if index == 0 { nic } else { &[] };
+        for (rail, (addr, nic)) in addrs.iter().zip(nics).enumerate() {
             let partner = Partner { ip: addr.ip(), ..partner };
-            segments = segments.min(self.list[index].join(id, partner, routing)?);
+            let joined = self.list[rail].join(id, partner, nic);
+            let on_rail = |source| match rail {
+                0 => source,
+                rail => JoinError::Rail { rail, source: Box::new(source) },
+            };
+            segments = segments.min(joined.map_err(on_rail)?);
         }
+        // The connection does not have these.
+        self.list[addrs.len()..].iter_mut().for_each(|rail| rail.close(id));
         Ok(segments)
     }
 
@@ -129,6 +147,12 @@ impl LocalRails {
         self.full
     }
 
+    /// Whether a connection over the first so many of them has none left; `None`: whether there is none left at all.
+    pub(crate) fn have_failed(&self, connection: Option<usize>) -> bool {
+        let mut all = self.ids().take(connection.unwrap_or(self.list.len()));
+        all.all(|rail| self.failed.contains(rail))
+    }
+
     /// Takes a packet of no connection.
     pub(crate) fn send_datagram(&mut self, to: &PeerAddrs, egress: Egress, packet: &[u8]) {
         if let Some(to) = to.on(egress.rail()) {
@@ -150,9 +174,19 @@ impl LocalRails {
         sink: &mut dyn FnMut(RailId, Arrived<'_>),
     ) -> io::Result<Taken> {
         let mut all = Taken::default();
-        for (index, rail) in self.list.iter_mut().enumerate() {
-            let id = RailId::new(index);
-            let taken = rail.receive(now, regions, &mut |arrived| sink(id, arrived))?;
+        for index in 0..self.list.len() {
+            let (before, rest) = self.list.split_at_mut(index);
+            let Some((rail, after)) = rest.split_first_mut() else { break };
+            let mut others = Others { before, after };
+            let (id, failed) = (RailId::new(index), &mut self.failed);
+            let taken = rail.receive(now, regions, &mut |arrived| {
+                if matches!(arrived, Arrived::Failed) {
+                    failed.insert(id);
+                }
+                if let Some(arrived) = others.close_for(now, arrived) {
+                    sink(id, arrived);
+                }
+            })?;
             all.packets += taken.packets;
             all.is_more |= taken.is_more;
         }
@@ -200,6 +234,33 @@ impl LocalRails {
     }
 }
 
+/// All rails but the one that something comes by.
+struct Others<'a> {
+    before: &'a mut [Box<dyn Datapath>],
+    after: &'a mut [Box<dyn Datapath>],
+}
+
+impl Others<'_> {
+    /// Closes what has to be closed on them before the packet is taken. Returns what is to be taken.
+    fn close_for<'a>(&mut self, now: Time, arrived: Arrived<'a>) -> Option<Arrived<'a>> {
+        let Arrived::Packet(Received { closes: Some((id, epoch)), .. }) = arrived else {
+            return Some(arrived);
+        };
+        let rail = epoch.path.rail().get();
+        let own = self.before.len();
+        let other = match rail < own {
+            true => self.before.get_mut(rail),
+            // The one that it has come by closes its own.
+            false => rail.checked_sub(own + 1).and_then(|place| self.after.get_mut(place)),
+        };
+        match other.map_or(Closing::Refused, |other| other.close_epoch(now, id, epoch)) {
+            Closing::Done => Some(arrived),
+            Closing::NotYet => None,
+            Closing::Refused => Some(Arrived::Refused),
+        }
+    }
+}
+
 /// By which port of its rail a packet leaves.
 pub(crate) fn via(egress: Egress) -> Via {
     egress.path().map_or(Via::Port, Via::Path)
@@ -227,15 +288,16 @@ impl From<SocketAddr> for PeerAddrs {
 impl PeerAddrs {
     /// Of a peer that is set up at `first` and offers `further`, where we receive at `ours`: rail n of both ends is one rail
     /// of the connection, as far as both have it and speak the same IP version.
-    pub(crate) fn agree(first: SocketAddr, further: &[SocketAddr], ours: &[SocketAddr]) -> Self {
-        let matches = |(theirs, ours): &(&SocketAddr, &SocketAddr)| {
-            theirs.ip().to_canonical().is_ipv4() == ours.ip().to_canonical().is_ipv4()
+    pub(crate) fn agree(first: SocketAddr, further: &[FurtherRail], ours: &[SocketAddr]) -> Self {
+        let matches = |(theirs, ours): &(&FurtherRail, &SocketAddr)| {
+            theirs.addr.ip().to_canonical().is_ipv4() == ours.ip().to_canonical().is_ipv4()
         };
         let rails = further.iter().zip(&ours[1..]).take_while(matches);
-        let scoped = rails.map(|(theirs, ours)| with_scope(*theirs, ours));
+        let scoped = rails.map(|(theirs, ours)| with_scope(theirs.addr, ours));
         let addrs: Arc<[SocketAddr]> = std::iter::once(first).chain(scoped).collect();
         if addrs.len() < ours.len().max(further.len() + 1) {
-            tracing::warn!(peer = %first, theirs = ?further, ours = ?&ours[1..], rails = addrs.len(), "the further rails of the two ends do not match: only the first of them are used");
+            let theirs: Vec<SocketAddr> = further.iter().map(|rail| rail.addr).collect();
+            tracing::warn!(peer = %first, ?theirs, ours = ?&ours[1..], rails = addrs.len(), "the further rails of the two ends do not match: only the first of them are used");
         }
         PeerAddrs(addrs)
     }

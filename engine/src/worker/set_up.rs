@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use braid_lb::RailSet;
 use braid_transport::{Attempt, EndpointConfig, Initiator, OfferTerms, QueuePair, Remote, decline};
 use braid_wire::{
     BASE_DATAGRAM, Connect, Crc, DATA_HEADER_LEN, Offer, QpId, RailId, Routing, Time, Token,
@@ -114,7 +115,7 @@ impl Worker {
         let Some(entry) = self.qps.at(index) else { return Ok((u32::MAX, addrs)) };
         let Offer { qp: id, token, .. } = theirs.offer;
         let partner = Partner { id, token, ip: from.ip() };
-        let segments = self.rails.join(entry.shared.id, partner, &theirs.routing.nic, &addrs)?;
+        let segments = self.rails.join(entry.shared.id, partner, &theirs.routing, &addrs)?;
         Ok((segments, addrs))
     }
 
@@ -165,6 +166,7 @@ impl Worker {
         entry.crc = remote.crc;
         let (addr, rails) = (addrs.first(), addrs.len());
         entry.remote_addrs = Some(addrs);
+        entry.full_rails = RailSet::default();
         entry.mirror_state(&self.peers);
         tracing::info!(qp = %entry.shared.id, %addr, remote = %theirs.qp, mtu = remote.mtu, rails, "connected");
         let id = entry.shared.id;

@@ -1,7 +1,7 @@
 //! A worker over a datapath that has no room for a connection's segments.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use braid_transport::{Access, Regions, Status};
-use braid_wire::{QpId, Time};
+use braid_wire::{QpId, RailId, Time};
 
 use crate::config::{Datapath as Named, EngineConfig};
 use crate::datapath::{
@@ -104,10 +104,12 @@ struct Side {
 }
 
 impl Side {
-    fn new(fabric: &MemFabric) -> Self {
+    /// An engine with a second rail, if that has an address.
+    fn new(fabric: &MemFabric, second: Option<IpAddr>) -> Self {
         let bind = "127.0.0.1:0".parse().expect("an address");
         let datapath = Named::Mem(fabric.clone());
-        let config = EngineConfig { datapath, bind, ..EngineConfig::default() };
+        let rails = second.into_iter().collect();
+        let config = EngineConfig { datapath, bind, rails, ..EngineConfig::default() };
         let engine = Engine::new(config).expect("an engine");
         let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64).expect("a queue"));
         let memory = pd.alloc_mr(LEN, Access::ALL).expect("memory");
@@ -116,11 +118,11 @@ impl Side {
         Side { engine, cq, memory, qps }
     }
 
-    /// Puts a datapath in the place of its own that is full for `id` while it is `shut`.
-    fn fill(&self, id: QpId, shut: &Arc<AtomicBool>) {
+    /// Puts a datapath in the place of a rail's own that is full for `id` while it is `shut`.
+    fn fill(&self, rail: RailId, id: QpId, shut: &Arc<AtomicBool>) {
         let full = |inner| Box::new(Full { inner, id, shut: shut.clone(), is_full: false });
         let mut worker = self.cq.engine().first_worker().control();
-        worker.rails.replace_first(|inner| full(inner));
+        worker.rails.replace(rail, |inner| full(inner));
     }
 
     fn write(&self, qp: usize, to: &RemoteRegion) {
@@ -143,24 +145,49 @@ fn accept(listener: &Listener, side: &Side) {
     }
 }
 
-#[test]
-fn who_has_no_room_waits_until_there_is_and_holds_up_nobody() {
-    let fabric = MemFabric::new();
-    let (a, b) = (Side::new(&fabric), Side::new(&fabric));
+/// Both queue pairs of the first are connected with the second's. Returns its memory.
+fn connect(a: &Side, b: &Side) -> RemoteRegion {
     let listener = b.engine.listen(2).expect("nobody else listens");
-    let remote = thread::scope(|scope| {
-        scope.spawn(|| accept(&listener, &b));
+    thread::scope(|scope| {
+        scope.spawn(|| accept(&listener, b));
         let [_, key] = [0, 1].map(|qp| {
             a.qps[qp].connect(b.engine.local_addr(), b"", PATIENCE).expect("it is accepted")
         });
         RemoteRegion::from_bytes(&key).expect("a key")
-    });
+    })
+}
+
+#[test]
+fn who_has_no_room_waits_until_there_is_and_holds_up_nobody() {
+    let fabric = MemFabric::new();
+    let (a, b) = (Side::new(&fabric, None), Side::new(&fabric, None));
+    let remote = connect(&a, &b);
     let shut = Arc::new(AtomicBool::new(true));
-    a.fill(a.qps[0].number(), &shut);
+    a.fill(RailId::FIRST, a.qps[0].number(), &shut);
     a.write(0, &remote);
     a.write(1, &remote);
     assert_eq!(a.next(PATIENCE), Some(1), "the other goes on");
     assert_eq!(a.next(Duration::from_millis(50)), None, "it waits");
     shut.store(false, Ordering::Relaxed);
     assert_eq!(a.next(PATIENCE), Some(0));
+}
+
+/// [`Full`] sees to it: it takes no segment while it is.
+#[test]
+fn no_segment_goes_to_a_rail_without_room_because_another_has_some() {
+    let fabric = MemFabric::new();
+    let second = |last| Some(IpAddr::from([127, 0, 0, last]));
+    let (a, b) = (Side::new(&fabric, second(2)), Side::new(&fabric, second(3)));
+    let remote = connect(&a, &b);
+    let shut = [true, false].map(|shut| Arc::new(AtomicBool::new(shut)));
+    for (rail, shut) in shut.iter().enumerate() {
+        a.fill(RailId::new(rail), a.qps[0].number(), shut);
+    }
+    for _ in 0..20 {
+        a.write(0, &remote);
+        shut[0].store(true, Ordering::Relaxed);
+        thread::sleep(Duration::from_millis(5));
+        shut[0].store(false, Ordering::Relaxed);
+        assert_eq!(a.next(PATIENCE), Some(0));
+    }
 }

@@ -30,6 +30,11 @@ impl RailSet {
         self.0 |= 1 << rail.get();
     }
 
+    /// Takes a rail out.
+    pub fn remove(&mut self, rail: RailId) {
+        self.0 &= !(1 << rail.get());
+    }
+
     /// How many are in it.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize

@@ -16,7 +16,7 @@ impl GhostMemory {
     pub(crate) fn new() -> Self {
         let mut regions = Regions::new([0; 16]);
         let region =
-            Region { pd: PdId::default(), addr: 0, len: 1 << 63, access: Access::ALL, nic: None };
+            Region { pd: PdId::default(), addr: 0, len: 1 << 63, access: Access::ALL, nics: None };
         let key = regions.insert(region).expect("room for one region");
         GhostMemory { regions, key }
     }

@@ -134,7 +134,11 @@ impl Endpoint {
         rails.next_probe().filter(|at| *at <= now)?;
         let index = self.prober()?;
         let RailProbe { path, by_port, stamp } = rails.poll_probe(now)?;
-        let egress = if by_port { Egress::Port(path.rail()) } else { Egress::Path(path) };
+        // Where the ports of paths cannot be blocked, what the receiving port reaches says nothing of where data goes.
+        let egress = match by_port && self.config.search_path_mtu {
+            true => Egress::Port(path.rail()),
+            false => Egress::Path(path),
+        };
         self.control(index, ControlKind::Ping, stamp, egress)
     }
 

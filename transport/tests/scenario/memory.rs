@@ -110,7 +110,7 @@ impl HostMemory {
             for usage in USES {
                 let base = (memory.blocks.len() as u64 + 1) << BLOCK_SHIFT | (odd & 0xFFF);
                 let region =
-                    Region { pd, addr: base, len: REGION_LEN, access: usage.access(), nic: None };
+                    Region { pd, addr: base, len: REGION_LEN, access: usage.access(), nics: None };
                 let key = memory.regions.insert(region).expect("a free key");
                 memory.blocks.push(Block::new(base, key, pd));
             }

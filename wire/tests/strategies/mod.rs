@@ -155,13 +155,16 @@ pub(crate) fn any_setup() -> impl Strategy<Value = Setup> {
 
 fn any_connect() -> impl Strategy<Value = Connect> {
     let private = prop::collection::vec(any::<u8>(), 0..=MAX_PRIVATE_DATA);
-    let nic = prop::collection::vec(any::<u8>(), 0..=MAX_ROUTING_LEN - 7 * 18);
+    // Eight of them, and 20 bytes before all but the first.
+    let nic = || prop::collection::vec(any::<u8>(), 0..=(MAX_ROUTING_LEN - 7 * 20) / 8);
     let ip = prop_oneof![
         (1..0xDFFF_FFFF_u32).prop_map(|ip| IpAddr::from(Ipv4Addr::from(ip))),
         (1..0xFEFF_u128 << 112).prop_map(|ip| Ipv6Addr::from(ip).to_canonical()),
     ];
-    let rails = prop::collection::vec((ip, 1..=u16::MAX).prop_map(SocketAddr::from), 0..MAX_RAILS);
-    let routing = (nic, rails).prop_map(|(nic, rails)| Routing { nic, rails });
+    let addr = (ip, 1..=u16::MAX).prop_map(SocketAddr::from);
+    let rail = (addr, nic()).prop_map(|(addr, nic)| FurtherRail { addr, nic });
+    let rails = prop::collection::vec(rail, 0..MAX_RAILS);
+    let routing = (nic(), rails).prop_map(|(nic, rails)| Routing { nic, rails });
     let sizes = (1..=u16::MAX, 1..=u16::MAX, 1..=u8::MAX, any::<bool>());
     (any::<[u64; 3]>(), any::<[u32; 4]>(), sizes, (private, routing)).prop_map(
         |(

@@ -87,6 +87,7 @@ impl Datapath for DatagramDatapath {
             receive_buffer: u32::try_from(caps.receive_buffer).unwrap_or(u32::MAX),
             checks_payloads: true,
             search_path_mtu: caps.has_hops,
+            congestion_marks: caps.congestion_marks,
             direct: None,
         }
     }
@@ -165,6 +166,7 @@ impl Datapath for DatagramDatapath {
                 from: Some(received.from),
                 via: via_of(received.from.port()),
                 congestion: received.congestion,
+                closes: None,
                 bytes: received.bytes,
             }));
         })?;

@@ -167,6 +167,7 @@ mod tests {
             batch_bytes: 65_507,
             receive_buffer: 1 << 20,
             has_hops: true,
+            congestion_marks: true,
         };
         Queue::new(caps, Arc::default())
     }

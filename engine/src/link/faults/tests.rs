@@ -33,6 +33,7 @@ impl Link for Recorder {
             batch_bytes: 65_507,
             receive_buffer: 1 << 20,
             has_hops: false,
+            congestion_marks: false,
         }
     }
     fn local_addr(&self) -> SocketAddr {

@@ -90,6 +90,7 @@ impl UdpLink {
             // The kernel grants twice the bytes asked for, to account for its own overhead.
             receive_buffer: receiver.recv_buffer_size()? / 2,
             has_hops: true,
+            congestion_marks: true,
         };
         Ok(UdpLink {
             receiver,

@@ -1,4 +1,4 @@
-//! A worker's side of the device: all its connections, and what moves on them.
+//! A worker's side of a device: all its connections, as far as they use this rail, and what moves on them.
 
 mod receive;
 mod send;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use braid_verbs::CompletionChannel;
 use braid_wire::{
-    FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, MAX_NIC_QPS, NicAddress, NoteBody, PathId, QpId,
+    FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, NicAddress, NoteBody, PathId, QpId, RailId,
 };
 use rustc_hash::FxHashMap;
 
@@ -38,6 +38,8 @@ const LOOK_AFTER: Duration = Duration::from_millis(20);
 /// See the module. One thread at a time owns it.
 pub(crate) struct Connections {
     device: Arc<Device>,
+    /// Which rail's it is: by that regions have their keys.
+    rail: RailId,
     batch: Batch,
     connections: FxHashMap<QpId, Connection>,
     /// By NIC queue pair number.
@@ -61,12 +63,10 @@ pub(crate) struct Connections {
 impl Connections {
     pub(crate) fn new(
         device: Arc<Device>,
+        rail: RailId,
         paths: usize,
         segments: Segments,
     ) -> Result<Self, VerbsSetupError> {
-        if paths >= MAX_NIC_QPS {
-            return Err(VerbsSetupError::Paths { paths, max: MAX_NIC_QPS - 1 });
-        }
         let channel = device.context.create_channel()?;
         let mut queues = CompletionQueues::default();
         let datagrams = (control::SENDS as usize, control::RECEIVES as usize);
@@ -82,6 +82,7 @@ impl Connections {
         }
         Ok(Connections {
             device,
+            rail,
             batch: Batch::default(),
             connections: FxHashMap::default(),
             nic_qps: FxHashMap::default(),
@@ -196,6 +197,12 @@ impl Connections {
             }
             self.queues.release(nic_qp.room);
         }
+    }
+
+    /// As [`Connections::retire`], all of them: the device is gone.
+    pub(crate) fn retire_all(&mut self) {
+        let all: Vec<QpId> = self.connections.keys().copied().collect();
+        all.into_iter().for_each(|id| self.retire(id));
     }
 
     /// Ends a connection.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use braid_transport::{Access, NicEpoch, Regions};
 use braid_verbs::{Completion, WcOpcode, WcStatus};
-use braid_wire::{FRAME_LEN, Frame, FrameKind, Note, NoteBody, PathId, QpId, Time};
+use braid_wire::{FRAME_LEN, Frame, FrameKind, Note, NoteBody, PathId, QpId, RailId, Time};
 
 use super::Connections;
-use crate::datapath::{Arrived, Owner, Received, Via};
+use crate::datapath::{Arrived, Closing, Owner, Received, Via};
 use crate::verbs::completion_queues::LOOK;
 use crate::verbs::connection::Connection;
 use crate::verbs::nic_qp::NicQp;
@@ -19,16 +19,6 @@ const LOOKS: usize = 8;
 /// queue pairs is dear. One that keeps to the rules of `braid_transport::Placement` rests for 200 ms between two
 /// losses.
 const SETTLE: Duration = Duration::from_millis(100);
-
-/// What the request to close an epoch has come to.
-enum Shut {
-    /// Nothing lands any more that was sent to its epoch.
-    Yes,
-    /// It might: the device does not close it.
-    NotYet,
-    /// Nobody was told of such a epoch.
-    Never,
-}
 
 impl Connections {
     /// Takes what has come, within a budget. Returns how many messages that were.
@@ -143,10 +133,15 @@ impl Connections {
             Frame::decode(bytes).ok().map(|(frame, _)| frame)
         };
         let Some(frame) = self.nic_qp(id, index).and_then(frame) else { return };
-        match frame.closes.map(|epoch| self.shut(now, id, epoch)) {
-            None | Some(Shut::Yes) => {}
-            Some(Shut::NotYet) => return,
-            Some(Shut::Never) => return sink(Arrived::Refused),
+        let closes = frame.closes.map(|(path, number)| NicEpoch { path, number });
+        let (ours, elsewhere) = match closes {
+            Some(epoch) if epoch.path.rail() != self.rail => (None, Some((id, epoch))),
+            ours => (ours, None),
+        };
+        match ours.map(|epoch| self.close_epoch(now, id, epoch)) {
+            None | Some(Closing::Done) => {}
+            Some(Closing::NotYet) => return,
+            Some(Closing::Refused) => return sink(Arrived::Refused),
         }
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let Some(nic_qp) = connection.nic_qps.get_mut(index) else { return };
@@ -166,7 +161,8 @@ impl Connections {
         };
         if let (Some(bytes), Some(far)) = (bytes, &connection.far) {
             let (from, via) = (Some(far.from(frame.path)), Via::Path(frame.path));
-            sink(Arrived::Packet(Received { from, via, congestion: false, bytes }));
+            let (congestion, closes) = (false, elsewhere);
+            sink(Arrived::Packet(Received { from, via, congestion, closes, bytes }));
         }
     }
 
@@ -191,15 +187,19 @@ impl Connections {
 
     /// Makes sure that nothing lands any more that was sent to this epoch of a path. The peer is told of the next
     /// one, in which only those are: a NIC queue pair that is closed again too soon stays so for a while.
-    fn shut(&mut self, now: Time, id: QpId, (path, epoch): (PathId, u32)) -> Shut {
-        let index = usize::from(path.get());
-        let Some(connection) = self.connections.get(&id) else { return Shut::Never };
+    pub(crate) fn close_epoch(&mut self, now: Time, id: QpId, epoch: NicEpoch) -> Closing {
+        let index = usize::from(epoch.path.get());
+        let Some(connection) = self.connections.get(&id) else { return Closing::Refused };
+        if connection.nic_qps.is_empty() {
+            // The device is gone, or nothing is received any more.
+            return Closing::Done;
+        }
         let is_path = index < connection.safe();
         let Some(nic_qp) = connection.nic_qps.get(index).filter(|_| is_path) else {
-            return Shut::Never;
+            return Closing::Refused;
         };
-        match epoch.cmp(&nic_qp.epoch) {
-            Ordering::Greater => return Shut::Never,
+        match epoch.number.cmp(&nic_qp.epoch) {
+            Ordering::Greater => return Closing::Refused,
             Ordering::Less => self.tell_renewed(id, index),
             Ordering::Equal => {
                 let is_settled = has_settled(now, nic_qp.renewed);
@@ -207,7 +207,7 @@ impl Connections {
                     self.flush();
                 }
                 if !self.close_nic_qp(id, index) {
-                    return Shut::NotYet;
+                    return Closing::NotYet;
                 }
                 if is_settled {
                     self.nic_qp(id, index).map(|nic_qp| nic_qp.renewed.replace(now));
@@ -215,7 +215,7 @@ impl Connections {
                 }
             }
         }
-        Shut::Yes
+        Closing::Done
     }
 
     fn take_datagram(
@@ -231,7 +231,8 @@ impl Connections {
             FrameKind::Packet => {
                 // Whose it is its own token tells.
                 let (from, via) = (None, Via::Path(frame.path));
-                sink(Arrived::Packet(Received { from, via, congestion: false, bytes: rest }));
+                let (congestion, closes) = (false, None);
+                sink(Arrived::Packet(Received { from, via, congestion, closes, bytes: rest }));
             }
             FrameKind::Note => {
                 if let Ok(note) = Note::decode(rest) {
@@ -259,7 +260,7 @@ impl Connections {
                 far.regions.learn(rkey, nic_rkey, addr, len);
             }
             NoteBody::Ask { rkey } => {
-                let body = tell(owner, rkey, regions);
+                let body = tell(owner, rkey, regions, self.rail);
                 self.control.answer(far.control(), Frame::note(), &far.note(body).encode());
             }
             NoteBody::NewEpoch { path, epoch, nic_qp } => {
@@ -310,15 +311,40 @@ fn has_settled(now: Time, last: Option<Time>) -> bool {
 }
 
 /// The answer to [`NoteBody::Ask`].
-fn tell(owner: Owner, rkey: u32, regions: &Regions) -> NoteBody {
+fn tell(owner: Owner, rkey: u32, regions: &Regions, rail: RailId) -> NoteBody {
     let region = regions.get(rkey).filter(|region| {
         let allowed = region.access.allows(Access::REMOTE_WRITE);
         allowed && owner.access.allows(Access::REMOTE_WRITE) && region.pd == owner.pd
     });
-    match region.and_then(|region| region.nic.map(|nic| (region, nic))) {
+    match region.and_then(|region| region.nic(rail).map(|nic| (region, nic))) {
         Some((region, nic)) => {
             NoteBody::Tell { rkey, nic_rkey: nic.rkey, addr: region.addr, len: region.len }
         }
         None => NoteBody::Tell { rkey, nic_rkey: 0, addr: 0, len: 0 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_transport::{NicKeys, PdId, Region};
+    use braid_wire::Token;
+
+    use super::*;
+
+    #[test]
+    fn each_rail_tells_the_key_of_its_own_nic() {
+        let (pd, access) = (PdId(1), Access::ALL);
+        let nics = [3, 4].map(|rkey| NicKeys { lkey: 0, rkey });
+        let region = Region { pd, addr: 4096, len: 64, access, nics: Some(nics.into()) };
+        let mut regions = Regions::new([0; 16]);
+        let rkey = regions.insert(region).expect("there is room");
+        let owner = Owner { id: QpId::new(5), token: Token(7), pd, access };
+        let told = |rail, owner| match tell(owner, rkey, &regions, RailId::new(rail)) {
+            NoteBody::Tell { nic_rkey, len, .. } => (nic_rkey, len),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((told(0, owner), told(1, owner)), ((3, 64), (4, 64)));
+        assert_eq!(told(2, owner), (0, 0), "no such NIC");
+        assert_eq!(told(1, Owner { pd: PdId(2), ..owner }), (0, 0), "another domain");
     }
 }

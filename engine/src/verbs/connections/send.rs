@@ -1,7 +1,7 @@
 //! Segments, acknowledgements and control packets that leave.
 
 use braid_transport::{NicEpoch, Placement};
-use braid_wire::{FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, NoteBody, PathId, QpId, Time};
+use braid_wire::{FRAME_LEN, Frame, MAX_DATA_HEADER_LEN, NoteBody, PathId, QpId, RailId, Time};
 
 use super::Connections;
 use crate::datapath::{Readable, Segment, Sent};
@@ -14,9 +14,9 @@ use crate::verbs::nic_qp::MAX_PIECES;
 const DIRECT_FROM: u16 = 1024;
 
 /// The NIC's view of a segment's pieces of memory; `None`: some of it is not registered with the NIC.
-fn entries(payload: &Readable<'_>) -> Option<Entries> {
+fn entries(payload: &Readable<'_>, rail: RailId) -> Option<Entries> {
     let entry = |piece: &braid_transport::Sge| {
-        let lkey = payload.regions().get(piece.lkey)?.nic?.lkey;
+        let lkey = payload.regions().get(piece.lkey)?.nic(rail)?.lkey;
         Some(braid_verbs::Sge { addr: piece.addr, len: piece.len, lkey })
     };
     payload.pieces().iter().map(entry).collect()
@@ -66,7 +66,7 @@ impl Connections {
         if header.len < DIRECT_FROM || payload.pieces().len() > MAX_PIECES {
             return false;
         }
-        let Some(entries) = entries(payload) else { return false };
+        let Some(entries) = entries(payload, self.rail) else { return false };
         let addr = header.address.wrapping_add(header.offset.into());
         let Some(nic_rkey) = self.nic_rkey(now, id, header.rkey, addr, header.len) else {
             return false;
@@ -107,7 +107,8 @@ impl Connections {
             Placement::Direct(_) => None,
         };
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        if let Some((path, epoch)) = closes {
+        // One of another rail is shut as soon as that rail stages on the path: the core has this close it, too.
+        if let Some((path, epoch)) = closes.filter(|(path, _)| path.rail() == self.rail) {
             let nic_qp = connection.nic_qps.get_mut(usize::from(path.get()));
             if let Some(nic_qp) = nic_qp.filter(|nic_qp| nic_qp.remote_epoch == epoch) {
                 nic_qp.is_shut = true;
@@ -131,7 +132,7 @@ impl Connections {
         if !self.batch.takes(at) {
             self.flush();
         }
-        let entries = entries(payload).filter(|entries| entries.len() <= MAX_PIECES);
+        let entries = entries(payload, self.rail).filter(|entries| entries.len() <= MAX_PIECES);
         let Some(Connection { pool, .. }) = self.connections.get_mut(&id) else { return };
         let mut staged = Vec::with_capacity(FRAME_LEN + MAX_DATA_HEADER_LEN);
         staged.extend_from_slice(&Frame::packet(path, closes).encode());

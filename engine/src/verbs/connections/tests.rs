@@ -7,8 +7,8 @@ use std::time::Duration;
 use braid_transport::{Access, PdId, Placement, Regions, SgList};
 use braid_verbs::fake;
 use braid_wire::{
-    Crc, DataHeader, FRAME_LEN, Frame, NicAddress, Note, NoteBody, Opcode, PathId, QpId, Time,
-    Token,
+    Crc, DataHeader, FRAME_LEN, Frame, NicAddress, Note, NoteBody, Opcode, PathId, QpId, RailId,
+    Time, Token,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
@@ -41,8 +41,8 @@ impl Host {
     fn new(paths: usize) -> Self {
         let fake = fake::Device::new();
         let device = Arc::new(Device::fake(&fake));
-        let connections =
-            Connections::new(device, paths, Segments::new(MTU, None)).expect("it refuses nothing");
+        let connections = Connections::new(device, RailId::FIRST, paths, Segments::new(MTU, None))
+            .expect("it refuses nothing");
         Host { connections, fake, now: Time::from_nanos(1 << 40) }
     }
 

@@ -58,7 +58,7 @@ impl HostMemory {
         let mut register = |pd, len, access| {
             let addr = end + GAP;
             end = addr + len;
-            let key = regions.insert(Region { pd, addr, len, access, nic: None }).expect("room");
+            let key = regions.insert(Region { pd, addr, len, access, nics: None }).expect("room");
             Piece { addr, len, key }
         };
         let target = register(PD, TARGET, Access::ALL);
