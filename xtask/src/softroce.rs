@@ -18,6 +18,7 @@ mod pair;
 mod perftest;
 mod probe;
 mod programs;
+mod rails;
 mod ratios;
 mod report;
 mod server;

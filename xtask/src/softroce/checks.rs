@@ -7,7 +7,7 @@ use super::braid::{Datapath, Run, TESTS};
 use super::pair::Pair;
 use super::perftest::{self, Figure, Perftest};
 use super::trouble::{self, Trouble};
-use super::{breach, late, server, users};
+use super::{breach, late, rails, server, users};
 use crate::Failure;
 
 /// How soon a transfer must end when its device has gone.
@@ -69,6 +69,12 @@ impl Checks {
     /// What only devices can do to a transfer.
     pub(super) fn devices(&mut self, pair: &Pair) {
         self.check("verbs: both devices at once", || both_devices(pair));
+        self.check("verbs: two rails", || rails::verified(pair));
+        for link in [0, 1] {
+            let name = format!("verbs: two rails, link {link} cut in mid-transfer");
+            self.check(name, || rails::cut(pair, link));
+        }
+        self.check("verbs: two rails, rxe1 deleted in mid-transfer", || rails::deleted(pair));
         self.check("verbs: a program in C", || users::c_program(pair));
         self.check("verbs: NCCL's plugin", || users::nccl_plugin(pair));
         self.check("verbs: WRITEs that are not allowed", || breach::check(pair));
