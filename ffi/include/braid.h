@@ -557,7 +557,7 @@ typedef struct braid_qp_options {
     uint64_t reply_hold_us;
     // How lost packets are told from late ones, by name, such as "fifo-path". NULL: the default.
     const char *recovery;
-    // The congestion control, by name and parameters, such as "fixed:2M" or "rate:10G". NULL: the default.
+    // The congestion control, by name and parameters, such as "cubic", "fixed:2M" or "rate:10G". NULL: the default.
     const char *cc;
 } braid_qp_options;
 

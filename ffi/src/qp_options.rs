@@ -58,7 +58,7 @@ pub struct braid_qp_options {
     pub reply_hold_us: u64,
     /// How lost packets are told from late ones, by name, such as "fifo-path". NULL: the default.
     pub recovery: *const c_char,
-    /// The congestion control, by name and parameters, such as "fixed:2M" or "rate:10G". NULL: the default.
+    /// The congestion control, by name and parameters, such as "cubic", "fixed:2M" or "rate:10G". NULL: the default.
     pub cc: *const c_char,
 }
 

@@ -84,7 +84,8 @@ pub struct EndpointConfig {
     pub batch_bytes: u64,
     /// Segments of several queue pairs may share a batch, and so its path, where the path policy does not mind.
     pub joint_batches: bool,
-    /// Bytes that all queue pairs together may have in flight: what the peer's socket can hold.
+    /// Bytes that the peer's socket can hold: where the wire is short, all that the queue pairs together may have in flight. See
+    /// [`crate::Endpoint::most_in_flight`].
     pub peer_receive_buffer: u64,
     /// How often the queue pairs, one after the other, ask for a sign of life.
     pub ping_interval: Duration,

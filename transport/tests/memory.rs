@@ -8,6 +8,7 @@ use std::alloc::System;
 use std::mem::size_of;
 use std::time::Duration;
 
+use braid_cc::CubicConfig;
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
     Admit, Arrival, Endpoint, EndpointConfig, QpConfig, QpSlot, QpState, QueuePair, RecvWr, Remote,
@@ -45,7 +46,9 @@ impl Side {
 
     fn connect(&mut self, index: usize) {
         let id = QpId::new(index as u32 + 2);
-        let mut qp = QueuePair::new(id, Token(7), QpConfig::default());
+        // The usual controller, but no time passes here for its window to grow in.
+        let cc = CubicConfig { start_window: Some(64 << 20), ..CubicConfig::default() }.into();
+        let mut qp = QueuePair::new(id, Token(7), QpConfig { cc, ..QpConfig::default() });
         qp.modify(QpState::Init).unwrap();
         let remote = Remote {
             qp: id,

@@ -7,8 +7,9 @@ use braid_wire::Time;
 
 use crate::RttSample;
 
-/// RFC 9406, section 4.3, with two exceptions. An acknowledgement is asked for four times in a small window, so four samples have to do
-/// where the RFC has eight. And where round trips are shorter than its least increase, 4 ms, they are that themselves: in a data
+/// RFC 9406, section 4.3, but for its eight samples that a round trip is judged by: an acknowledgement is asked for four times in a
+/// small window. They are the latest four, not the first of the round trip, because packets leave spread over it, and those at its end
+/// are the first to meet a queue. And where round trips are shorter than the least increase, 4 ms, it is one of them: in a data
 /// centre nothing would ever be late.
 const SAMPLES: u32 = 4;
 const MIN_INCREASE: Duration = Duration::from_millis(4);
@@ -21,17 +22,19 @@ const CONSERVATIVE_ROUNDS: u32 = 5;
 #[derive(Clone, Debug, Default)]
 pub(super) struct SlowStart {
     began: Time,
-    samples: u32,
     /// The shortest round trip of this round, and of the one before.
     shortest: Option<Duration>,
     before: Option<Duration>,
+    /// Samples in a row that were late, and the shortest of them.
+    late: u32,
+    shortest_late: Duration,
     conservative: Option<Conservative>,
 }
 
 /// Growth is slow, until it is known whether round trips stay longer.
 #[derive(Clone, Copy, Debug)]
 struct Conservative {
-    /// The shortest round trip of the round that began it.
+    /// A shorter round trip ends it.
     baseline: Duration,
     rounds: u32,
 }
@@ -47,7 +50,6 @@ impl SlowStart {
         if sample.sent_at >= self.began {
             self.began = now;
             self.before = self.shortest.take();
-            self.samples = 0;
             if let Some(conservative) = &mut self.conservative {
                 conservative.rounds += 1;
                 if conservative.rounds > CONSERVATIVE_ROUNDS {
@@ -55,28 +57,29 @@ impl SlowStart {
                 }
             }
         }
-        self.samples += 1;
         let shortest = self.shortest.map_or(sample.rtt, |shortest| shortest.min(sample.rtt));
         self.shortest = Some(shortest);
-        if self.samples >= SAMPLES {
-            self.judge(shortest);
+        match self.conservative {
+            Some(Conservative { baseline, .. }) if sample.rtt < baseline => {
+                (self.conservative, self.late) = (None, 0);
+            }
+            None => self.look_for_queue(sample.rtt),
+            Some(_) => {}
         }
         false
     }
 
-    fn judge(&mut self, shortest: Duration) {
-        match (self.conservative, self.before) {
-            (Some(Conservative { baseline, .. }), _) if shortest < baseline => {
-                self.conservative = None;
-            }
-            (None, Some(before)) => {
-                let least = MIN_INCREASE.min(before);
-                let increase = (before / INCREASE_DIVISOR).clamp(least, MAX_INCREASE);
-                if shortest >= before.saturating_add(increase) {
-                    self.conservative = Some(Conservative { baseline: shortest, rounds: 0 });
-                }
-            }
-            _ => {}
+    fn look_for_queue(&mut self, rtt: Duration) {
+        let Some(before) = self.before else { return };
+        let increase = (before / INCREASE_DIVISOR).clamp(MIN_INCREASE.min(before), MAX_INCREASE);
+        if rtt < before.saturating_add(increase) {
+            self.late = 0;
+            return;
+        }
+        self.shortest_late = if self.late == 0 { rtt } else { self.shortest_late.min(rtt) };
+        self.late += 1;
+        if self.late >= SAMPLES {
+            self.conservative = Some(Conservative { baseline: self.shortest_late, rounds: 0 });
         }
     }
 }

@@ -25,9 +25,10 @@ const PACED_FROM: Duration = Duration::from_millis(1);
 /// A window of more than [`DEFAULT_WINDOW`] grows while a round trip takes at most so many of the shortest: more would only wait
 /// in queues, and on a fast network in the peer's receive buffer, which loses nothing for long.
 const MOST_ROUND_TRIPS: u32 = 4;
-/// How much faster than a window in a round trip packets leave: in slow start and after it (Linux' `tcp_pacing_ss_ratio`;
-/// RFC 9002, section 7.7).
-const START_GAIN: f64 = 2.0;
+/// How much faster than a window in a round trip packets leave. After slow start: RFC 9002, section 7.7. In slow start 2 ln 2 = 1.39 is
+/// what a window leaves at that doubles in a round trip. More would only bunch packets together (Linux has 2), and a short
+/// queue would lose some of them long before the link is full.
+const START_GAIN: f64 = 1.5;
 const GAIN: f64 = 1.25;
 
 /// The state of one subflow. Invariant: two packets `<= window <= max`.

@@ -216,7 +216,7 @@ fn packets_are_spread_over_long_round_trips_only() {
     };
     assert_eq!(rate(0.9, false), None);
     let window = (100 * PACKET * 8) as f64;
-    assert_near(rate(10.0, false).unwrap(), 2.0 * window / 0.01, 1.0);
+    assert_near(rate(10.0, false).unwrap(), 1.5 * window / 0.01, 1.0);
     assert_near(rate(10.0, true).unwrap(), 1.25 * 0.7 * window / 0.01, 1.0);
 }
 

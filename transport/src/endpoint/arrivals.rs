@@ -1,5 +1,7 @@
 //! Packets that have come in.
 
+use std::time::Duration;
+
 use braid_lb::Rails;
 use braid_wire::{Ack, Control, ControlKind, Stream, Time};
 
@@ -42,7 +44,11 @@ impl Endpoint {
         if ack.token == qp.token() {
             if qp.on_ack(now, ack, rails) {
                 // With the time that the acknowledgement waited at the peer: a time-out waits for that too.
-                self.round_trips.on_sample(now, now.since_stamp(ack.stamp));
+                let round_trip = now.since_stamp(ack.stamp);
+                self.round_trips.on_sample(now, round_trip);
+                let waited = Duration::from_nanos(ack.delay_ns.into());
+                let round_trip = round_trip.saturating_sub(waited);
+                self.in_flight.on_round_trip(now, ack.path.rail(), round_trip);
             }
             self.heard();
             self.settle(slot.0);

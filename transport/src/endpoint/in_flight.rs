@@ -1,32 +1,61 @@
 //! What is on its way to the peer, and what its sockets can still hold.
+//!
+//! What the wire holds is not in the peer's socket. It is about what is in flight, times the share that the wire's delay has in the
+//! round trip. On a short wire that is nothing: there a socket that is full loses a whole window at once. On a long one it is
+//! counted several times, because the round trip is longer than the wire where others fill a queue, too, and that is the
+//! controllers' affair.
 
-use braid_wire::RailId;
+use std::time::Duration;
+
+use braid_wire::{MAX_RAILS, RailId, Time};
 
 use super::LONGEST_SEGMENT;
 use crate::qp::{QueuePair, RailBytes};
 
-/// Bytes by rail, of all queue pairs. Invariant: `left` follows from `bytes` and `buffer`.
+/// A round trip without the wire: both hosts, the peer's thread perhaps asleep.
+const HOSTS: Duration = Duration::from_micros(250);
+/// Queues may be so many times as long as the wire before they count as the peer's.
+const MOST_QUEUES: u32 = 4;
+
+/// Bytes by rail, of all queue pairs. Invariant: `left` follows from `bytes`, `buffer` and `wire`.
 #[derive(Debug)]
 pub(super) struct InFlight {
     bytes: RailBytes,
     left: RailBytes,
     /// What the peer's socket of each rail holds.
     buffer: u64,
+    /// What the wire holds, as far as it counts.
+    wire: RailBytes,
+    rounds: [Round; MAX_RAILS],
     rails: usize,
+}
+
+/// What was in flight at its begin has arrived when something that left then is acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// The shortest round trip of all.
+    shortest: Duration,
+    began: Time,
+    in_flight: u64,
+}
+
+impl Round {
+    const FIRST: Round = Round { shortest: Duration::MAX, began: Time::ZERO, in_flight: 0 };
 }
 
 impl InFlight {
     /// `buffer`: bytes that the peer's socket of each rail holds.
     pub(super) fn new(buffer: u64) -> Self {
-        let mut empty =
-            InFlight { bytes: RailBytes::default(), left: RailBytes::default(), buffer, rails: 0 };
+        let none = RailBytes::NOTHING;
+        let rounds = [Round::FIRST; MAX_RAILS];
+        let mut empty = InFlight { bytes: none, left: none, buffer, wire: none, rounds, rails: 0 };
         empty.use_rails(1);
         empty
     }
 
     pub(super) fn use_rails(&mut self, count: usize) {
         for rail in (self.rails..count).map(RailId::new) {
-            self.left[rail] = self.left_of(0);
+            self.left[rail] = self.left_of(rail, 0);
         }
         self.rails = self.rails.max(count);
     }
@@ -44,11 +73,37 @@ impl InFlight {
 
     /// An idle socket takes one segment, however small its buffer is.
     #[inline]
-    fn left_of(&self, in_flight: u64) -> u64 {
+    fn left_of(&self, rail: RailId, in_flight: u64) -> u64 {
         match in_flight {
-            0 => self.buffer.max(LONGEST_SEGMENT),
-            in_flight => self.buffer.saturating_sub(in_flight),
+            0 => self.most_on(rail).max(LONGEST_SEGMENT),
+            in_flight => self.most_on(rail).saturating_sub(in_flight),
         }
+    }
+
+    /// What the peer's socket and the wire hold.
+    #[inline]
+    pub(super) fn most_on(&self, rail: RailId) -> u64 {
+        self.buffer.saturating_add(self.wire[rail])
+    }
+
+    /// A packet has taken so long to the peer and back, without what the peer waited.
+    #[inline]
+    pub(super) fn on_round_trip(&mut self, now: Time, rail: RailId, round_trip: Duration) {
+        let round = &mut self.rounds[rail.get()];
+        round.shortest = round.shortest.min(round_trip);
+        if round.shortest > HOSTS && now - round.began >= round_trip {
+            self.end_round(now, rail, round_trip);
+        }
+    }
+
+    #[inline(never)] // the wire is short, or it is once in a round trip
+    fn end_round(&mut self, now: Time, rail: RailId, round_trip: Duration) {
+        let Round { shortest, in_flight, .. } = self.rounds[rail.get()];
+        let delay = shortest.saturating_sub(HOSTS).saturating_mul(MOST_QUEUES);
+        let wire = u128::from(in_flight) * delay.as_nanos() / round_trip.as_nanos().max(1);
+        self.wire[rail] = u64::try_from(wire).unwrap_or(u64::MAX);
+        self.left[rail] = self.left_of(rail, self.bytes[rail]);
+        self.rounds[rail.get()] = Round { shortest, began: now, in_flight: self.bytes[rail] };
     }
 
     /// Follows a queue pair, whose `share` of it was that before.
@@ -71,8 +126,59 @@ impl InFlight {
     fn change(&mut self, rail: RailId, share: &mut u64, now: u64) {
         if *share != now {
             self.bytes[rail] = self.bytes[rail] + now - *share;
-            self.left[rail] = self.left_of(self.bytes[rail]);
+            self.left[rail] = self.left_of(rail, self.bytes[rail]);
             *share = now;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUFFER: u64 = 200_000;
+    const RAIL: RailId = RailId::FIRST;
+
+    /// What may be in flight after ten round trips of that length in which all of that was used.
+    fn after(round_trip: Duration, shortest: Duration) -> u64 {
+        let mut in_flight = InFlight::new(BUFFER);
+        let mut now = Time::from_nanos(1_000_000_000);
+        in_flight.on_round_trip(now, RAIL, shortest);
+        for _ in 0..10 {
+            in_flight.bytes[RAIL] = in_flight.most_on(RAIL).min(10_000_000);
+            now += round_trip;
+            in_flight.on_round_trip(now, RAIL, round_trip);
+        }
+        in_flight.most_on(RAIL)
+    }
+
+    #[test]
+    fn on_a_short_wire_the_buffer_is_all() {
+        for round_trip in [20, 250, 5_000].map(Duration::from_micros) {
+            assert_eq!(after(round_trip, Duration::from_micros(250)), BUFFER);
+        }
+    }
+
+    #[test]
+    fn a_long_wire_holds_more_until_queues_are_much_longer() {
+        let ms = Duration::from_millis;
+        assert!(after(ms(50), ms(50)) > 10_000_000);
+        assert!(after(ms(100), ms(50)) > 10_000_000, "others have filled a queue");
+        let bounded = after(ms(400), ms(50));
+        assert!((BUFFER..3 * BUFFER).contains(&bounded), "{bounded}");
+    }
+
+    #[test]
+    fn it_is_what_was_in_flight_a_round_trip_ago_that_has_arrived() {
+        let mut in_flight = InFlight::new(BUFFER);
+        let (ms, began) = (Duration::from_millis, Time::from_nanos(1_000_000_000));
+        in_flight.bytes[RAIL] = BUFFER;
+        in_flight.on_round_trip(began, RAIL, ms(10));
+        assert_eq!(in_flight.most_on(RAIL), BUFFER, "nothing is known of a round trip before");
+        in_flight.bytes[RAIL] = 0;
+        in_flight.on_round_trip(began + ms(9), RAIL, ms(10));
+        assert_eq!(in_flight.most_on(RAIL), BUFFER);
+        in_flight.on_round_trip(began + ms(10), RAIL, ms(10));
+        assert!(in_flight.most_on(RAIL) > 4 * BUFFER);
     }
 }

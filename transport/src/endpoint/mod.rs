@@ -168,6 +168,11 @@ impl Endpoint {
         self.in_flight.on(rail)
     }
 
+    /// What may be: what the peer's socket holds, and on a long wire what that holds, too.
+    pub fn most_in_flight(&self, rail: RailId) -> u64 {
+        self.in_flight.most_on(rail)
+    }
+
     /// The queue pair in a place.
     ///
     /// # Panics

@@ -15,6 +15,8 @@ use crate::{QpConfig, Remote};
 /// fill the buffer of a slow link. In nanoseconds.
 const BURST_NS: u128 = 1_000_000;
 const LEAST_BURST: u128 = 2;
+/// 32 batches of a UDP datapath, which is how many quanta path policies ask for at most.
+const LARGE_WINDOW: u64 = 2 << 20;
 
 /// Invariant: `window` and `has_rate` are what the controller answers now; it is asked only after it was told something.
 #[derive(Debug)]
@@ -51,6 +53,12 @@ impl Congestion {
     /// Bytes that may be in flight.
     pub(crate) fn window(&self) -> u64 {
         self.window
+    }
+
+    /// The window that quanta are a part of. One that the stream does not fill says nothing of what it will send next: quanta are
+    /// then as long as of a large one.
+    pub(crate) fn window_in_use(&self) -> u64 {
+        if self.app_limited { self.window.max(LARGE_WINDOW) } else { self.window }
     }
 
     /// Whether the window has room for so many bytes. A segment always fits an empty window, however small that is: what

@@ -192,7 +192,7 @@ impl Outgoing {
         if starts {
             self.tell(now, rails);
             let subflow = self.subflows.current();
-            let room = limit.room(subflow.cc.window(), rails.requirements().quanta);
+            let room = limit.room(subflow.cc.window_in_use(), rails.requirements().quanta);
             let batch = Batch { now, psn: psn.wire(), segments: limit.full_segments(room) };
             let path = rails.pick(self.subflows.rail(), self.stream, batch);
             self.subflows.current_mut().quantum = Quantum::new(path, limit, room);

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use braid_transport::QpConfig;
 use braid_wire::PathId;
 
-use crate::hosts::Pair;
+use crate::hosts::{Pair, wide};
 
 fn asking_every(ask_every: u32) -> Pair {
-    Pair::new(QpConfig { ask_every, ..QpConfig::default() }, 1)
+    Pair::new(QpConfig { ask_every, ..wide() }, 1)
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use braid_transport::{DirectConfig, EndpointConfig, NicEpoch, Placement, QpConfig, SendOp};
 use braid_wire::{Ack, PathId};
 
-use crate::hosts::{MTU, Pair, Sent};
+use crate::hosts::{MTU, Pair, Sent, wide};
 
 const REST: Duration = Duration::from_millis(200);
 const PLAIN: Placement = Placement::Staged { closes: None };
@@ -14,7 +14,7 @@ const PLAIN: Placement = Placement::Staged { closes: None };
 fn direct_pair() -> Pair {
     let direct = Some(DirectConfig { long: MTU, short: MTU, hold_down: REST });
     let endpoint = EndpointConfig { direct, ..EndpointConfig::default() };
-    Pair::with(QpConfig { ask_every: 1, ..QpConfig::default() }, endpoint)
+    Pair::with(QpConfig { ask_every: 1, ..wide() }, endpoint)
 }
 
 fn epoch_of(sent: &Sent) -> NicEpoch {
@@ -85,7 +85,7 @@ fn a_late_original_does_not_touch_the_buffer_that_its_retransmission_completed()
 
 #[test]
 fn nothing_is_placed_directly_unless_asked_for() {
-    let mut pair = Pair::new(QpConfig::default(), 1);
+    let mut pair = Pair::new(wide(), 1);
     pair.write(8);
     let sent = pair.send();
     pair.lose(sent[3].header.psn);

@@ -9,12 +9,12 @@ use braid_wire::{Ack, Bitmap, Control, ControlKind, FinalAck, NakCode, PathId, Q
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::hosts::Pair;
+use crate::hosts::{Pair, wide};
 
 const SEEDS: u64 = 2000;
 
 fn pair() -> Pair {
-    Pair::new(QpConfig::default(), 1)
+    Pair::new(wide(), 1)
 }
 
 fn repeated(pair: &Pair, disconnect: Disconnect) -> Disconnects<()> {
@@ -121,7 +121,7 @@ fn the_reason_of_a_refusal_comes_with_the_end() {
 
 #[test]
 fn an_end_that_cannot_be_true_changes_nothing() {
-    let mut pair = Pair::new(QpConfig { ask_every: 1, ..QpConfig::default() }, 1);
+    let mut pair = Pair::new(QpConfig { ask_every: 1, ..wide() }, 1);
     pair.write(4);
     let sent = pair.send();
     let ack = pair.arrive(&sent[0]).expect("it asks");
@@ -198,7 +198,7 @@ fn only_the_queue_pair_that_asked_can_be_told_that_the_other_is_unknown() {
 #[test]
 fn an_end_is_told_by_all_ways_ever_more_seldom_and_not_for_ever() {
     let limit = Duration::from_secs(1);
-    let mut pair = Pair::new(QpConfig { retry_timeout: limit, ..QpConfig::default() }, 1);
+    let mut pair = Pair::new(QpConfig { retry_timeout: limit, ..wide() }, 1);
     let start = pair.now;
     let disconnect = pair.end_receiver();
     let mut disconnects = repeated(&pair, disconnect);

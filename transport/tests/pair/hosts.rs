@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use braid_cc::FixedWindow;
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
     Admit, Arrival, Completion, Disconnect, Egress, Endpoint, EndpointConfig, NicEpoch, Placement,
@@ -14,6 +15,11 @@ use crate::everything::Everything;
 /// Payload bytes of a full segment.
 pub(crate) const MTU: u16 = 4096;
 const TOKEN: Token = Token(7);
+
+/// For what is not about congestion control: a window that holds nothing back.
+pub(crate) fn wide() -> QpConfig {
+    QpConfig { cc: FixedWindow { window: 64 << 20 }.into(), ..QpConfig::default() }
+}
 
 struct Host {
     endpoint: Endpoint,

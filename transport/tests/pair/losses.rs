@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use braid_transport::{LossRecovery, QpConfig};
 
-use crate::hosts::Pair;
+use crate::hosts::{Pair, wide};
 
 /// Nothing is found lost here but by time-outs and by word of the network.
 fn told_only() -> Pair {
     let (recovery, reorder_threshold) = (LossRecovery::Sack, u32::MAX);
-    Pair::new(QpConfig { recovery, reorder_threshold, ask_every: 1, ..QpConfig::default() }, 1)
+    Pair::new(QpConfig { recovery, reorder_threshold, ask_every: 1, ..wide() }, 1)
 }
 
 #[test]

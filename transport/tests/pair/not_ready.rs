@@ -5,10 +5,10 @@ use std::time::Duration;
 use braid_transport::{QpConfig, Status};
 use braid_wire::{Ack, NakCode};
 
-use crate::hosts::{Pair, Sent};
+use crate::hosts::{Pair, Sent, wide};
 
 fn pair(rnr_retry: u8) -> Pair {
-    let config = QpConfig { rnr_retry: Some(rnr_retry), ask_every: 1, ..QpConfig::default() };
+    let config = QpConfig { rnr_retry: Some(rnr_retry), ask_every: 1, ..wide() };
     Pair::new(config, 1)
 }
 
@@ -86,7 +86,7 @@ fn refusals_of_messages_that_arrived_then_do_not_count_for_the_next() {
 
 #[test]
 fn a_refusal_costs_one_segment_until_an_acknowledgement_shows_that_the_receiver_is_ready() {
-    let mut pair = Pair::new(QpConfig { rnr_retry: None, ..QpConfig::default() }, 1);
+    let mut pair = Pair::new(QpConfig { rnr_retry: None, ..wide() }, 1);
     pair.write(100);
     let sent = pair.send();
     let ack = nothing(&mut pair, &sent);

@@ -14,7 +14,7 @@ use braid_wire::{
 };
 
 use crate::end::End;
-use crate::hosts::{MTU, Pair, Sent};
+use crate::hosts::{MTU, Pair, Sent, wide};
 
 /// Segments that may be in flight.
 const IN_FLIGHT: u32 = 64;
@@ -28,7 +28,7 @@ const SEEDS: u8 = 40;
 fn pair(withholding_key: Option<[u8; 16]>, recovery: LossRecovery) -> Pair {
     let window = u64::from(IN_FLIGHT) * (u64::from(MTU) + 60);
     let cc = CcConfig::new(FixedWindow { window });
-    let config = QpConfig { recovery, cc, ..QpConfig::default() };
+    let config = QpConfig { recovery, cc, ..wide() };
     Pair::with(config, EndpointConfig { withholding_key, ..EndpointConfig::default() })
 }
 
@@ -132,7 +132,7 @@ fn who_guesses_what_is_withheld_is_soon_wrong() {
 fn end(seed: u8) -> End {
     let endpoint =
         EndpointConfig { withholding_key: Some([seed; 16]), ..EndpointConfig::default() };
-    End::within(FIRST, QpConfig::default(), endpoint)
+    End::within(FIRST, wide(), endpoint)
 }
 
 /// Whoever asks for more than it was granted says that it has the oldest answer.

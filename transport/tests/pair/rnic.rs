@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use braid_transport::{LossRecovery, QpConfig};
 
-use crate::hosts::{Pair, Sent};
+use crate::hosts::{Pair, Sent, wide};
 
 fn rnic(recovery: LossRecovery) -> Pair {
-    Pair::new(QpConfig { recovery, ask_every: 1, ..QpConfig::default() }, 1)
+    Pair::new(QpConfig { recovery, ask_every: 1, ..wide() }, 1)
 }
 
 /// A segment arrives, its acknowledgement too; returns which segments of `sent` go out again.

@@ -50,7 +50,6 @@ pub(crate) struct Host {
     /// Which NIC queue pairs it has made; the peer's queue pair is to hear of it.
     epochs: Vec<(QpId, NicEpoch)>,
     batch_segments: u32,
-    peer_receive_buffer: u64,
     /// Some segments leave late.
     withholds: bool,
     /// Payload bytes of a segment placed directly, at most; 0: there are none.
@@ -95,7 +94,6 @@ impl Host {
             replies: Vec::new(),
             epochs: Vec::new(),
             batch_segments: config.batch_segments,
-            peer_receive_buffer: config.peer_receive_buffer,
             withholds: config.withholding_key.is_some(),
             direct: config.direct.map_or(0, |direct| direct.long),
             last_traffic: Time::ZERO,
@@ -336,7 +334,8 @@ impl Host {
     /// transmission of what was withheld.
     fn check_budget(&self, slot: QpSlot, body: &TransmitBody) {
         let TransmitBody::Segment { header, path, .. } = body else { return };
-        let most = self.peer_receive_buffer.max(u64::from(header.len) + DATA_HEADER_LEN as u64);
+        let most = self.endpoint.most_in_flight(path.rail());
+        let most = most.max(u64::from(header.len) + DATA_HEADER_LEN as u64);
         let in_flight = self.endpoint.in_flight(path.rail());
         let may_probe = self.withholds && self.endpoint.qp(slot).counters().timeouts > 0;
         let fits = header.retransmission || may_probe || in_flight <= most;
