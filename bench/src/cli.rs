@@ -34,9 +34,8 @@ pub(crate) enum Command {
     SendLat(TestArgs),
     /// Latency of atomics, the whole operation.
     AtomicLat(TestArgs),
-    /// All-to-all over rails: not built yet.
-    #[command(disable_help_flag = true)]
-    Alltoall(NotBuilt),
+    /// An all-to-all between many ranks, with the traffic matrices of RailS.
+    Alltoall(crate::alltoall::AllToAllArgs),
     /// Braid beside the raw limits of this machine, interleaved, as ratios.
     Ceiling(CeilingArgs),
     /// Which source ports take which way to a host, by probing.
@@ -386,7 +385,7 @@ pub(crate) fn address_text(addr: SocketAddr) -> String {
 }
 
 /// Bytes: a number, with K, M or G for the powers of 1024.
-fn parse_size(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.to_ascii_uppercase().strip_suffix(['K', 'M', 'G']) {
         None => (text.to_owned(), 0),
         Some(digits) => {

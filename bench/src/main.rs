@@ -1,5 +1,6 @@
 //! `braid-perf`: benchmarks for Braid in the manner of perftest.
 
+mod alltoall;
 mod bandwidth;
 mod capacity;
 mod ceiling;
@@ -76,7 +77,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Ceiling(args) => ceiling::run(&args),
         Command::Paths(args) => paths::run(&args),
         Command::Info(args) => info::run(&args),
-        Command::Alltoall(_) => not_built("alltoall"),
+        Command::Alltoall(args) => alltoall::run(&args),
         Command::Compare(_) => not_built("compare"),
         Command::Spray(args) => spray::run(&args),
         Command::Congestion(args) => congestion::run(&args),

@@ -34,6 +34,11 @@ pub(crate) fn inside<T: Send>(
     })
 }
 
+/// Whether there is one of this name.
+pub(crate) fn exists(namespace: &str) -> bool {
+    Path::new(FOLDER).join(namespace).exists()
+}
+
 /// The namespaces of all fabrics that `whose` says yes to, by name and owner.
 pub(crate) fn find(mut whose: impl FnMut(&str, Option<u32>) -> bool) -> Vec<String> {
     let Ok(entries) = fs::read_dir(FOLDER) else { return Vec::new() };

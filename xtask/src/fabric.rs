@@ -7,11 +7,12 @@ mod emulator;
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use braid_lab::{
-    Fabric, FabricError, LinkCount, Owner, Plan, Rate, Routing, Traffic, Trouble, Where,
-    parse_delay,
+    Fabric, FabricError, LinkCount, Owner, Plan, RailFabric, RailPlan, Rate, Routing, Traffic,
+    Trouble, Where, command_on_domain, parse_delay,
 };
 use clap::{Args, Subcommand};
 
@@ -37,6 +38,14 @@ enum Verb {
     Status,
     /// Take the fabric down, with everything that runs on it
     Down,
+    /// Let a rail of a fabric of rails swallow everything; with --mend no more
+    CutRail {
+        /// From 0.
+        rail: usize,
+        /// Everything passes again
+        #[arg(long)]
+        mend: bool,
+    },
     /// Run a program on a host: exec h0 -- ping 10.80.1.1
     Exec {
         /// h0, h1, ...
@@ -78,6 +87,15 @@ struct Place {
 
 #[derive(Args)]
 struct Shape {
+    /// A fabric of rails in place of leaves and spines: every host has an interface on each rail, each rail a switch of its own
+    #[arg(long, conflicts_with_all = ["leaves", "spines", "hosts", "routing", "delay"])]
+    rail: bool,
+    /// Hosts of a fabric of rails, 2 to 32
+    #[arg(long, default_value_t = 4, requires = "rail")]
+    domains: usize,
+    /// Its rails, 1 to 8
+    #[arg(long, default_value_t = 4, requires = "rail")]
+    rails: usize,
     /// Leaf switches, 2 to 32
     #[arg(long, default_value_t = 2)]
     leaves: usize,
@@ -108,10 +126,12 @@ struct Shape {
 pub fn run(options: &Options) -> Result<(), Failure> {
     let name = options.name.as_str();
     match &options.verb {
+        Verb::Up(shape) if shape.rail => up_rails(shape.rail_plan(name)),
         Verb::Up(shape) => up(shape.plan(name)),
+        Verb::CutRail { rail, mend } => Ok(braid_lab::cut_rail(name, *rail, !mend)?),
         Verb::Status => status(&find(name)?),
         Verb::Down => down(name),
-        Verb::Exec { host, command } => exec(&find(name)?, host, command),
+        Verb::Exec { host, command } => exec(name, host, command),
         Verb::Cut(at) => trouble(name, at, Trouble::Cut),
         Verb::Blackhole(at) => trouble(name, at, Trouble::Blackhole),
         Verb::Lossy { place, percent } => trouble(name, place, Trouble::Lossy(*percent)),
@@ -127,6 +147,12 @@ pub fn relay(name: &str) -> Result<(), Failure> {
 }
 
 impl Shape {
+    fn rail_plan(&self, name: &str) -> RailPlan {
+        let Self { domains, rails, rate, mtu, .. } = *self;
+        let queue = self.queue.unwrap_or_else(|| Plan::queue_for(rate));
+        RailPlan { name: name.to_owned(), domains, rails, rate, mtu, queue }
+    }
+
     fn plan(&self, name: &str) -> Plan {
         Plan {
             name: name.to_owned(),
@@ -151,6 +177,21 @@ fn up(plan: Plan) -> Result<(), Failure> {
     Ok(())
 }
 
+fn up_rails(plan: RailPlan) -> Result<(), Failure> {
+    let (rails, rate, queue, mtu) = (plan.rails, plan.rate, plan.queue, plan.mtu);
+    println!(
+        "fabric {}: {rails} rails, {rate} per interface, {queue} B queues, MTU {mtu}\n",
+        plan.name
+    );
+    let fabric = RailFabric::up(plan)?;
+    println!("{:<5} {:<28} addresses", "host", "namespace");
+    for (domain, netns) in fabric.domains().iter().enumerate() {
+        let addresses: Vec<_> = fabric.addresses(domain).iter().map(ToString::to_string).collect();
+        println!("{:<5} {netns:<28} {}", format!("h{domain}"), addresses.join(","));
+    }
+    Ok(())
+}
+
 fn down(name: &str) -> Result<(), Failure> {
     let gone = if braid_lab::down(name)? { "is down" } else { "was not up" };
     println!("fabric {name} {gone}");
@@ -158,14 +199,24 @@ fn down(name: &str) -> Result<(), Failure> {
 }
 
 /// Becomes the program, so that signals and the exit status are its own.
-fn exec(fabric: &Fabric, host: &str, command: &[String]) -> Result<(), Failure> {
+fn exec(name: &str, host: &str, command: &[String]) -> Result<(), Failure> {
+    let (program, arguments) = command.split_first().expect("clap requires one word");
+    let domain = host.strip_prefix('h').and_then(|number| number.parse().ok());
+    let on_rails = domain.map(|domain| command_on_domain(name, domain, Path::new(program)));
+    let mut command = match (Fabric::find(name)?, on_rails.transpose()?.flatten()) {
+        (None, Some(command)) => command,
+        _ => on_host(&find(name)?, host, Path::new(program))?,
+    };
+    let error = command.args(arguments).exec();
+    Err(Failure::new(format!("cannot start `ip`: {error}")))
+}
+
+fn on_host(fabric: &Fabric, host: &str, program: &Path) -> Result<Command, Failure> {
     let on = fabric.hosts().iter().find(|known| known.name == host).ok_or_else(|| {
         let last = fabric.hosts().len() - 1;
         Failure::new(format!("there is no host {host}")).remedy(format!("h0 to h{last}"))
     })?;
-    let (program, arguments) = command.split_first().expect("clap requires one word");
-    let error = fabric.command_on(on, Path::new(program)).args(arguments).exec();
-    Err(Failure::new(format!("cannot start `ip`: {error}")))
+    Ok(fabric.command_on(on, program))
 }
 
 fn trouble(name: &str, at: &Place, what: Trouble) -> Result<(), Failure> {

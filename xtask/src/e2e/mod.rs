@@ -4,6 +4,7 @@
 //! namespaces joined by a veth pair, at the MTUs of plain Ethernet and of jumbo frames; then through a router whose links carry
 //! less, or less from one moment to the next, or that translates addresses.
 
+mod all_to_all;
 mod cases;
 mod namespaces;
 mod peers;
@@ -33,7 +34,8 @@ pub fn run() -> Result<(), Failure> {
         between_namespaces(&braid_perf, mtu)?;
     }
     routed::run(&braid_perf)?;
-    rails::run(&braid_perf)
+    rails::run(&braid_perf)?;
+    all_to_all::run(&braid_perf)
 }
 
 fn between_namespaces(braid_perf: &Path, mtu: u32) -> Result<(), Failure> {

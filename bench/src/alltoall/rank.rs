@@ -1,0 +1,181 @@
+//! One rank of the benchmark.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use braid::{Access, AllToAllV, Engine, Group, GroupConfig, MemoryRegion};
+use serde::{Deserialize, Serialize};
+
+use super::args::AllToAllArgs;
+use super::matrix::Workload;
+use crate::failure::{Attempt, Failure};
+use crate::{pattern, session};
+
+/// How long a round may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What a rank has seen of one workload.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Seen {
+    /// Seconds of each round.
+    pub(super) seconds: Vec<f64>,
+    /// Packets that it has sent in all rounds, by rail.
+    pub(super) sent: Vec<u64>,
+    /// Packets of it that have arrived, by the address of the receiver's rail.
+    pub(super) arrived: Vec<(std::net::IpAddr, u64)>,
+}
+
+pub(super) struct Rank {
+    pub(super) engine: Engine,
+    pub(super) group: Group,
+}
+
+/// Where each rank's part stands in a region.
+fn ranges(counts: impl Iterator<Item = u64>) -> Vec<Range<usize>> {
+    let mut end = 0;
+    counts
+        .map(|count| {
+            let start = end;
+            end += count as usize;
+            start..end
+        })
+        .collect()
+}
+
+impl Rank {
+    /// Finds the others.
+    pub(super) fn join(args: &AllToAllArgs) -> Result<Rank, Failure> {
+        let usage = |error: braid::GroupError| Failure::Usage(error.to_string());
+        let mut config = GroupConfig::from_env().map_err(usage)?;
+        config.cc = args.engine.cc.clone();
+        let port = args.engine.port.unwrap_or(config.port());
+        let engine = Engine::new(session::engine_config(&args.engine, port, None)?);
+        let engine = engine.attempt("engine")?;
+        let group = Group::join(&engine, &config).attempt("join the group")?;
+        Ok(Rank { engine, group })
+    }
+
+    fn region(&self, bytes: usize, access: Access) -> Result<Arc<MemoryRegion>, Failure> {
+        Ok(Arc::new(self.group.pd().alloc_mr(bytes.max(1), access).attempt("memory")?))
+    }
+
+    /// Runs one workload.
+    pub(super) fn run(&self, workload: &Workload, args: &AllToAllArgs) -> Result<Seen, Failure> {
+        let (own, size) = (self.group.rank(), self.group.size());
+        let matrix = workload.matrix(size, args.size, args.engine.seed);
+        let sends = ranges((0..size).map(|to| matrix[own][to]));
+        let receives = ranges((0..size).map(|from| matrix[from][own]));
+        let end = |ranges: &[Range<usize>]| ranges.last().map_or(0, |range| range.end);
+        let send = self.region(end(&sends), Access::NONE)?;
+        let recv = self.region(end(&receives), Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
+        let operation = AllToAllV { send, sends, recv, receives };
+        let before = self.packets();
+        let mut seconds = Vec::new();
+        for round in 0..=args.rounds {
+            if args.verify {
+                self.fill(&operation, round.into())?;
+            }
+            self.barrier()?;
+            let began = Instant::now();
+            let started = self.group.start(operation.clone()).attempt("start a round")?;
+            started.wait(PATIENCE).attempt("a round")?;
+            seconds.push(began.elapsed().as_secs_f64());
+            if args.verify {
+                self.check(&operation, round.into())?;
+            }
+        }
+        self.barrier()?;
+        seconds.remove(0);
+        Ok(self.packets().since(&before, seconds))
+    }
+
+    /// All ranks are here.
+    fn barrier(&self) -> Result<(), Failure> {
+        let nothing = self.region(1, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
+        let empty = AllToAllV::even(nothing.clone(), nothing, self.group.size(), 0);
+        self.group.start(empty).and_then(|round| round.wait(PATIENCE)).attempt("a barrier")
+    }
+
+    fn fill(&self, operation: &AllToAllV, round: u64) -> Result<(), Failure> {
+        let (own, size) = (self.group.rank(), self.group.size());
+        for (to, range) in operation.sends.iter().enumerate() {
+            let mut bytes = vec![0; range.len()];
+            pattern::fill(&mut bytes, own * size + to, round);
+            operation.send.write_at(range.start, &bytes).attempt("fill")?;
+        }
+        // What was there before must not pass for what is to come.
+        operation.recv.write_at(0, &vec![0; operation.recv.len()]).attempt("clear")
+    }
+
+    fn check(&self, operation: &AllToAllV, round: u64) -> Result<(), Failure> {
+        let (own, size) = (self.group.rank(), self.group.size());
+        let mut expected = Vec::new();
+        for (from, range) in operation.receives.iter().enumerate() {
+            let mut bytes = vec![0; range.len()];
+            operation.recv.read_at(range.start, &mut bytes).attempt("check")?;
+            pattern::check(&bytes, &mut expected, from * size + own, round)?;
+        }
+        Ok(())
+    }
+
+    /// Counters of the engine so far.
+    fn packets(&self) -> Seen {
+        let (mut sent, mut arrived) = (Vec::new(), Vec::new());
+        for to in self.engine.paths() {
+            sent.resize(sent.len().max(to.rail + 1), 0);
+            sent[to.rail] += to.paths.iter().map(|path| path.counters.sent).sum::<u64>();
+            arrived.push((to.ip, to.paths.iter().map(|path| path.counters.arrived).sum()));
+        }
+        Seen { seconds: Vec::new(), sent, arrived }
+    }
+
+    /// What every rank has to tell rank 0, by rank; the others get nothing.
+    pub(super) fn gather(&self, told: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+        let (own, size) = (self.group.rank(), self.group.size());
+        let lengths = self.to_rank_0(&(told.len() as u64).to_le_bytes(), &vec![8; size])?;
+        let length =
+            |bytes: &Vec<u8>| bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        let lengths: Vec<u64> = match own {
+            0 => lengths.iter().map(length).collect(),
+            _ => vec![told.len() as u64; size],
+        };
+        self.to_rank_0(told, &lengths)
+    }
+
+    fn to_rank_0(&self, told: &[u8], lengths: &[u64]) -> Result<Vec<Vec<u8>>, Failure> {
+        let (own, size) = (self.group.rank(), self.group.size());
+        let none = vec![0..0; size - 1];
+        let sends = [vec![0..told.len()], none].concat();
+        let receives = match own {
+            0 => ranges(lengths.iter().copied()),
+            _ => vec![0..0; size],
+        };
+        let total = receives.last().map_or(0, |range| range.end);
+        let send = self.region(told.len(), Access::NONE)?;
+        send.write_at(0, told).attempt("results")?;
+        let recv = self.region(total, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
+        let operation = AllToAllV { send, sends, recv: recv.clone(), receives: receives.clone() };
+        let round = self.group.start(operation).attempt("results")?;
+        round.wait(PATIENCE).attempt("results")?;
+        let part = |range: Range<usize>| {
+            let mut bytes = vec![0; range.len()];
+            recv.read_at(range.start, &mut bytes).attempt("results").map(|()| bytes)
+        };
+        receives.into_iter().map(part).collect()
+    }
+}
+
+impl Seen {
+    /// What has come since, with the seconds of the rounds.
+    fn since(mut self, before: &Seen, seconds: Vec<f64>) -> Seen {
+        for (rail, sent) in self.sent.iter_mut().enumerate() {
+            *sent -= before.sent.get(rail).copied().unwrap_or(0);
+        }
+        for (ip, arrived) in &mut self.arrived {
+            let known = before.arrived.iter().find(|(other, _)| other == ip);
+            *arrived -= known.map_or(0, |(_, count)| *count);
+        }
+        Seen { seconds, ..self }
+    }
+}

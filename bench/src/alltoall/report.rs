@@ -1,0 +1,135 @@
+//! What rank 0 makes of what all ranks have seen.
+
+use std::net::IpAddr;
+
+use braid::paths::LoadMse;
+use serde::Serialize;
+
+use super::args::AllToAllArgs;
+use super::rank::Seen;
+
+/// The results of one workload.
+#[derive(Serialize)]
+pub(super) struct Report {
+    workload: String,
+    rail_policy: String,
+    ranks: usize,
+    rails: usize,
+    /// Bytes between ranks in a round.
+    bytes: u64,
+    /// Seconds until a round is over at the last rank: the mean over rounds, and over all ranks and rounds the rest.
+    cct: f64,
+    mean: f64,
+    p80: f64,
+    p95: f64,
+    p99: f64,
+    /// Bytes per second and rank: (bytes of all ranks / ranks / CCT) x (ranks - 1) / ranks.
+    bus_bandwidth: f64,
+    /// Seconds that no schedule can beat, at the rate that was given: max(row sum, column sum) / (rails x rate).
+    bound: Option<f64>,
+    /// Packets in all rounds, by rank and rail.
+    sent: Vec<Vec<u64>>,
+    received: Vec<Vec<u64>>,
+    send_mse: Option<Mse>,
+    receive_mse: Option<Mse>,
+}
+
+/// Of the rank with the most uneven rails, of those that have enough packets.
+#[derive(Serialize)]
+struct Mse {
+    of_max: f64,
+    of_mean: f64,
+}
+
+/// Packets of a rank and rail and round below which one more or less is not a matter of balance.
+const FEW: u64 = 64;
+
+impl Mse {
+    /// `None`: nobody has enough.
+    fn of(loads: &[Vec<u64>], rounds: u64) -> Option<Mse> {
+        let enough =
+            |rails: &&Vec<u64>| rails.iter().sum::<u64>() >= FEW * rounds * rails.len() as u64;
+        let mse = |rails: &Vec<u64>| LoadMse::of(rails.iter().map(|load| *load as f64));
+        let worst = |a: LoadMse, b: LoadMse| if a.of_mean > b.of_mean { a } else { b };
+        let LoadMse { of_max, of_mean } = loads.iter().filter(enough).map(mse).reduce(worst)?;
+        Some(Mse { of_max, of_mean })
+    }
+}
+
+impl Report {
+    /// `rails`: the addresses of each rank, by rail.
+    pub(super) fn new(
+        workload: String,
+        args: &AllToAllArgs,
+        matrix: &[Vec<u64>],
+        seen: &[Seen],
+        rails: &[Vec<IpAddr>],
+    ) -> Report {
+        let (ranks, rounds) = (matrix.len(), seen[0].seconds.len());
+        let last = |round: usize| seen.iter().map(|rank| rank.seconds[round]).fold(0., f64::max);
+        let cct = (0..rounds).map(last).sum::<f64>() / rounds as f64;
+        let mut all: Vec<f64> = seen.iter().flat_map(|rank| rank.seconds.iter().copied()).collect();
+        all.sort_by(f64::total_cmp);
+        let quantile =
+            |share: f64| all[((all.len() as f64 * share).ceil() as usize).clamp(1, all.len()) - 1];
+        let bytes: u64 = matrix.iter().flatten().sum();
+        let count = rails.first().map_or(1, Vec::len);
+        let sent: Vec<Vec<u64>> = seen.iter().map(|rank| rank.sent.clone()).collect();
+        let arrived = |ip: &IpAddr| {
+            let at = seen.iter().flat_map(|rank| &rank.arrived).filter(|(to, _)| to == ip);
+            at.map(|(_, packets)| packets).sum::<u64>()
+        };
+        let received: Vec<Vec<u64>> =
+            rails.iter().map(|rails| rails.iter().map(arrived).collect()).collect();
+        let bound =
+            args.rate.map(|rate| busiest(matrix) as f64 * 8. / (count as f64 * rate.bits() as f64));
+        let share = (ranks.saturating_sub(1)) as f64 / ranks as f64;
+        Report {
+            workload,
+            rail_policy: args.engine.rail_policy.to_string(),
+            ranks,
+            rails: count,
+            bytes,
+            cct,
+            mean: all.iter().sum::<f64>() / all.len() as f64,
+            p80: quantile(0.80),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+            bus_bandwidth: bytes as f64 / ranks as f64 / cct * share,
+            bound,
+            send_mse: Mse::of(&sent, rounds as u64 + 1),
+            receive_mse: Mse::of(&received, rounds as u64 + 1),
+            sent,
+            received,
+        }
+    }
+
+    pub(super) const HEAD: &str = "workload             CCT ms  /bound  mean ms   p80 ms   p95 ms   p99 ms  bus MB/s  MSE send  MSE recv";
+
+    pub(super) fn line(&self) -> String {
+        let ms = |seconds: f64| format!("{:8.2}", seconds * 1e3);
+        let bound = self.bound.map_or("-".to_owned(), |bound| format!("{:.3}", self.cct / bound));
+        let mse = |mse: &Option<Mse>| {
+            mse.as_ref().map_or("-".to_owned(), |mse| format!("{:.4}", mse.of_mean))
+        };
+        format!(
+            "{:<18} {} {bound:>7} {} {} {} {} {:9.2} {:>9} {:>9}",
+            self.workload,
+            ms(self.cct),
+            ms(self.mean),
+            ms(self.p80),
+            ms(self.p95),
+            ms(self.p99),
+            self.bus_bandwidth / 1e6,
+            mse(&self.send_mse),
+            mse(&self.receive_mse),
+        )
+    }
+}
+
+/// The most bytes that a rank sends or receives.
+fn busiest(matrix: &[Vec<u64>]) -> u64 {
+    let rows = matrix.iter().map(|row| row.iter().sum::<u64>());
+    let columns = (0..matrix.len()).map(|to| matrix.iter().map(|row| row[to]).sum());
+    rows.chain(columns).max().unwrap_or(0)
+}

@@ -1,0 +1,167 @@
+//! Who is in a group, as each rank has to say it.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use braid_cc::CcConfig;
+
+use super::error::GroupError;
+
+/// Most ranks of a group.
+pub(super) const MAX_SIZE: usize = 4096;
+/// How long all ranks together have to find each other, unless told otherwise.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Who this process is in a group, and where the others are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupConfig {
+    /// This process, 0 to `size - 1`.
+    pub rank: usize,
+    /// How many there are, at most 4096.
+    pub size: usize,
+    /// Where the others are.
+    pub members: Members,
+    /// How long to wait until all are there.
+    pub timeout: Duration,
+    /// Congestion control of what this rank sends, to each other rank on each rail.
+    pub cc: CcConfig,
+}
+
+/// Where the ranks of a group are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Members {
+    /// Rank 0 is here and tells each rank where the others are.
+    Root(SocketAddr),
+    /// Each rank's address, the same list at all of them.
+    Listed(Vec<SocketAddr>),
+}
+
+impl GroupConfig {
+    /// Rank 0 receives at `root`, and the others find each other through it.
+    pub fn with_root(rank: usize, size: usize, root: SocketAddr) -> Self {
+        Self::new(rank, size, Members::Root(root))
+    }
+
+    /// The ranks receive at these addresses.
+    pub fn listed(rank: usize, addresses: Vec<SocketAddr>) -> Self {
+        let size = addresses.len();
+        Self::new(rank, size, Members::Listed(addresses))
+    }
+
+    fn new(rank: usize, size: usize, members: Members) -> Self {
+        GroupConfig { rank, size, members, timeout: TIMEOUT, cc: CcConfig::default() }
+    }
+
+    /// The port that this rank's engine has to be bound to; 0: any.
+    pub fn port(&self) -> u16 {
+        self.address().map_or(0, |addr| addr.port())
+    }
+
+    /// Where the others look for this rank, where they know that beforehand.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.members {
+            Members::Root(root) => (self.rank == 0).then_some(*root),
+            Members::Listed(addresses) => addresses.get(self.rank).copied(),
+        }
+    }
+
+    /// Where rank 0 is.
+    pub(super) fn root(&self) -> SocketAddr {
+        match &self.members {
+            Members::Root(root) => *root,
+            Members::Listed(addresses) => addresses[0],
+        }
+    }
+
+    /// Refuses what cannot be, for an engine that receives at `local`.
+    pub(super) fn check(&self, local: SocketAddr) -> Result<(), GroupError> {
+        let GroupConfig { rank, size, .. } = self;
+        if !(1..=MAX_SIZE).contains(size) {
+            let why = format!("a group of {size} ranks cannot be; take 1 to {MAX_SIZE}");
+            return Err(GroupError::Config(why));
+        }
+        if rank >= size {
+            let why = format!("rank {rank} is not in a group of {size}; ranks are counted from 0");
+            return Err(GroupError::Config(why));
+        }
+        if let Members::Listed(addresses) = &self.members {
+            check_list(addresses, *size)?;
+        }
+        match self.address() {
+            Some(addr) if !receives_at(local, addr) => {
+                Err(GroupError::NotOurs { rank: *rank, addr, local })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_list(addresses: &[SocketAddr], size: usize) -> Result<(), GroupError> {
+    if addresses.len() != size {
+        let why = format!("{} addresses for {size} ranks; name one for each", addresses.len());
+        return Err(GroupError::Config(why));
+    }
+    for (rank, addr) in addresses.iter().enumerate() {
+        if addr.port() == 0 || addr.ip().is_unspecified() {
+            let why = format!("rank {rank} cannot be reached at {addr}; name its IP and port");
+            return Err(GroupError::Config(why));
+        }
+        if let Some(other) = addresses[..rank].iter().position(|other| other == addr) {
+            let why = format!("ranks {other} and {rank} have the same address, {addr}");
+            return Err(GroupError::Config(why));
+        }
+    }
+    Ok(())
+}
+
+/// Whether who is bound to `local` hears what goes to `addr`.
+fn receives_at(local: SocketAddr, addr: SocketAddr) -> bool {
+    let is_here = || UdpSocket::bind((addr.ip(), 0)).is_ok();
+    local.port() == addr.port()
+        && (local.ip() == addr.ip() || local.ip().is_unspecified() && is_here())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addr(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    fn refusal(config: &GroupConfig, local: &str) -> String {
+        config.check(addr(local)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_values() {
+        let root = addr("127.0.0.1:4000");
+        let with = |rank, size| GroupConfig::with_root(rank, size, root);
+        assert!(refusal(&with(0, 0), "127.0.0.1:4000").contains("0 ranks"));
+        assert!(refusal(&with(0, 4097), "127.0.0.1:4000").contains("1 to 4096"));
+        assert!(refusal(&with(3, 3), "127.0.0.1:4000").contains("rank 3 is not in a group of 3"));
+        let listed = |addresses: &[&str]| {
+            GroupConfig::listed(0, addresses.iter().map(|text| addr(text)).collect())
+        };
+        let twice = listed(&["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:1"]);
+        assert!(refusal(&twice, "127.0.0.1:1").contains("ranks 0 and 2"));
+        assert!(refusal(&listed(&["127.0.0.1:1", "0.0.0.0:2"]), "127.0.0.1:1").contains("rank 1"));
+    }
+
+    #[test]
+    fn an_address_of_another_host_is_refused() {
+        for (to, local) in [
+            ("192.0.2.1:4000", "0.0.0.0:4000"),
+            ("192.0.2.1:4000", "127.0.0.1:4000"),
+            ("127.0.0.1:4000", "127.0.0.1:4001"),
+        ] {
+            let refused = refusal(&GroupConfig::with_root(0, 2, addr(to)), local);
+            assert!(refused.contains(to) && refused.contains(local), "{refused}");
+        }
+        let here = GroupConfig::with_root(0, 2, addr("127.0.0.1:4000"));
+        assert!(here.check(addr("0.0.0.0:4000")).is_ok());
+        // Where the others are is not this rank's to judge.
+        let elsewhere = GroupConfig::with_root(1, 2, addr("192.0.2.1:4000"));
+        assert!(elsewhere.check(addr("0.0.0.0:9")).is_ok());
+    }
+}

@@ -1,0 +1,96 @@
+//! What a rank says when it connects: the private data of the connection.
+
+const MAGIC: [u8; 4] = *b"BRDG";
+const VERSION: u8 = 1;
+
+/// Who connects, and what for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Hello {
+    /// To rank 0, to hear where the others are.
+    Come {
+        size: u32,
+        rank: u32,
+        /// Where it listens, at the address that it connects from.
+        port: u16,
+        /// Of the list of addresses; 0: it has none.
+        list: u64,
+    },
+    /// To another rank, to exchange data.
+    Join {
+        /// The number that rank 0 has given the group.
+        group: u64,
+        from: u32,
+        to: u32,
+    },
+}
+
+impl Hello {
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = [&MAGIC[..], &[VERSION]].concat();
+        match self {
+            Hello::Come { size, rank, port, list } => {
+                bytes.push(0);
+                bytes.extend([size.to_be_bytes(), rank.to_be_bytes()].concat());
+                bytes.extend(port.to_be_bytes());
+                bytes.extend(list.to_be_bytes());
+            }
+            Hello::Join { group, from, to } => {
+                bytes.push(1);
+                bytes.extend(group.to_be_bytes());
+                bytes.extend([from.to_be_bytes(), to.to_be_bytes()].concat());
+            }
+        }
+        bytes
+    }
+
+    /// `None`: it is no rank that connects.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let rest = bytes.strip_prefix(&MAGIC)?.strip_prefix(&[VERSION])?;
+        let (kind, mut rest) = rest.split_first()?;
+        let hello = match kind {
+            0 => Hello::Come {
+                size: u32::from_be_bytes(take(&mut rest)?),
+                rank: u32::from_be_bytes(take(&mut rest)?),
+                port: u16::from_be_bytes(take(&mut rest)?),
+                list: u64::from_be_bytes(take(&mut rest)?),
+            },
+            1 => Hello::Join {
+                group: u64::from_be_bytes(take(&mut rest)?),
+                from: u32::from_be_bytes(take(&mut rest)?),
+                to: u32::from_be_bytes(take(&mut rest)?),
+            },
+            _ => return None,
+        };
+        rest.is_empty().then_some(hello)
+    }
+}
+
+/// The next bytes, which `bytes` then lacks.
+pub(super) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (first, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn survives_the_journey_and_nothing_else_passes() {
+        let come = Hello::Come { size: 7, rank: 3, port: 4791, list: u64::MAX };
+        for hello in [come, Hello::Join { group: 9, from: 2, to: 1 }] {
+            let bytes = hello.to_bytes();
+            assert_eq!(Hello::from_bytes(&bytes), Some(hello));
+            for cut in 0..bytes.len() {
+                assert_eq!(Hello::from_bytes(&bytes[..cut]), None);
+            }
+            assert_eq!(Hello::from_bytes(&[&bytes[..], &[0]].concat()), None);
+            for at in 0..6 {
+                let mut other = bytes.clone();
+                other[at] ^= 0x80;
+                assert_eq!(Hello::from_bytes(&other), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What one round exchanges.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::error::GroupError;
+use crate::memory::MemoryRegion;
+
+/// An all-to-all with counts by peer, as `MPI_Alltoallv`: what each rank sends to each other, and where it receives.
+///
+/// Both regions are registered once, with the group's protection domain ([`super::Group::pd`]), and serve as many rounds as
+/// are wanted. The one that receives allows [`braid_transport::Access::REMOTE_WRITE`]: the peers write to it, whenever they are
+/// ready, from the start of the round to its end, and who has been told of it once could do so at any time.
+#[derive(Clone, Debug)]
+pub struct AllToAllV {
+    /// What is sent from.
+    pub send: Arc<MemoryRegion>,
+    /// The bytes of `send` for each rank; empty ranges send nothing.
+    pub sends: Vec<Range<usize>>,
+    /// What is received into.
+    pub recv: Arc<MemoryRegion>,
+    /// Where in `recv` the bytes of each rank go; as long as what that rank sends here. They do not overlap.
+    pub receives: Vec<Range<usize>>,
+}
+
+impl AllToAllV {
+    /// The same number of bytes for each of `size` ranks, those of rank 0 first: `MPI_Alltoall`.
+    pub fn even(
+        send: Arc<MemoryRegion>,
+        recv: Arc<MemoryRegion>,
+        size: usize,
+        bytes: usize,
+    ) -> Self {
+        let ranges: Vec<_> = (0..size).map(|rank| rank * bytes..(rank + 1) * bytes).collect();
+        AllToAllV { send, sends: ranges.clone(), recv, receives: ranges }
+    }
+
+    pub(super) fn check(&self, size: usize, own: usize) -> Result<(), GroupError> {
+        let wrong = |why: String| Err(GroupError::Operation(why));
+        for (what, ranges, region) in
+            [("sends", &self.sends, &self.send), ("receives", &self.receives, &self.recv)]
+        {
+            if ranges.len() != size {
+                let count = ranges.len();
+                return wrong(format!(
+                    "`{what}` has {count} ranges for {size} ranks; give each one"
+                ));
+            }
+            let out = |range: &Range<usize>| range.start > range.end || range.end > region.len();
+            if let Some(rank) = ranges.iter().position(out) {
+                let (range, len) = (&ranges[rank], region.len());
+                return wrong(format!(
+                    "`{what}` has {range:?} for rank {rank}, in a region of {len} bytes"
+                ));
+            }
+        }
+        let [sent, received] = [&self.sends[own], &self.receives[own]].map(|range| range.len());
+        if sent != received {
+            return wrong(format!(
+                "rank {own} sends {sent} bytes to itself and expects {received}"
+            ));
+        }
+        match overlap(&self.receives) {
+            Some([a, b]) => wrong(format!("what ranks {a} and {b} send goes to the same bytes")),
+            None => Ok(()),
+        }
+    }
+
+    /// What a rank has for itself.
+    pub(super) fn copy_own(&self, own: usize) -> Result<(), GroupError> {
+        let (from, to) = (self.sends[own].clone(), self.receives[own].start);
+        let mut piece = vec![0; from.len().min(1 << 16)];
+        for at in from.clone().step_by(1 << 16) {
+            let piece = &mut piece[..(from.end - at).min(1 << 16)];
+            let copied = self.send.read_at(at, piece);
+            let copied = copied.and_then(|()| self.recv.write_at(to + at - from.start, piece));
+            copied.map_err(|why| GroupError::Operation(why.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Two ranks whose ranges share a byte.
+fn overlap(ranges: &[Range<usize>]) -> Option<[usize; 2]> {
+    let mut order: Vec<usize> =
+        (0..ranges.len()).filter(|rank| !ranges[*rank].is_empty()).collect();
+    order.sort_unstable_by_key(|rank| ranges[*rank].start);
+    let crosses = |pair: &&[usize]| ranges[pair[0]].end > ranges[pair[1]].start;
+    order.windows(2).find(crosses).map(|pair| [pair[0], pair[1]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Access, Engine, EngineConfig};
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let bind = "127.0.0.1:0".parse().unwrap();
+        let engine = Engine::new(EngineConfig { bind, ..EngineConfig::default() }).unwrap();
+        let pd = engine.alloc_pd();
+        let region = || Arc::new(pd.alloc_mr(100, Access::ALL).unwrap());
+        let good = AllToAllV::even(region(), region(), 3, 30);
+        assert!(good.check(3, 1).is_ok());
+        let refused = |change: fn(&mut AllToAllV)| {
+            let mut changed = good.clone();
+            change(&mut changed);
+            changed.check(3, 1).unwrap_err().to_string()
+        };
+        assert!(good.check(4, 1).unwrap_err().to_string().contains("3 ranges for 4 ranks"));
+        assert!(refused(|op| op.sends[2] = 90..101).contains("90..101 for rank 2"));
+        #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
+        let reversed = refused(|op| op.receives[0] = 9..8);
+        assert!(reversed.contains("9..8"));
+        assert!(refused(|op| op.sends[1] = 0..1).contains("to itself"));
+        assert!(refused(|op| op.receives[2] = 29..59).contains("ranks 0 and 2"));
+    }
+}

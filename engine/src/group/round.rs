@@ -1,0 +1,67 @@
+//! A round in flight, as one rank sees it.
+
+use super::notice::Begin;
+use super::operation::AllToAllV;
+
+/// Bytes of a WRITE: what the transport sends on a rail before it picks another.
+pub(super) const CHUNK: usize = 64 << 10;
+
+pub(super) struct RoundState {
+    pub(super) number: u64,
+    pub(super) operation: AllToAllV,
+    /// By rank; that of this rank is over from the start.
+    pub(super) exchanges: Vec<Exchange>,
+}
+
+/// What passes between this rank and another.
+#[derive(Clone, Default)]
+pub(super) struct Exchange {
+    /// What the other has said about the round.
+    pub(super) begin: Option<Begin>,
+    /// Bytes posted.
+    pub(super) posted: usize,
+    /// Chunks posted that have not completed.
+    pub(super) open: usize,
+    /// All that the other sends is here.
+    pub(super) has_arrived: bool,
+    /// It is over, whatever the above says.
+    pub(super) is_over: bool,
+}
+
+impl RoundState {
+    pub(super) fn new(number: u64, operation: AllToAllV, own: usize) -> Self {
+        let exchanges = operation
+            .receives
+            .iter()
+            .map(|range| Exchange { has_arrived: range.is_empty(), ..Exchange::default() });
+        let mut exchanges: Vec<_> = exchanges.collect();
+        exchanges[own].is_over = true;
+        RoundState { number, operation, exchanges }
+    }
+
+    /// Bytes for a rank that are not posted yet.
+    pub(super) fn unposted(&self, rank: usize) -> usize {
+        self.operation.sends[rank].len() - self.exchanges[rank].posted
+    }
+
+    /// Whether a chunk for that rank can leave.
+    pub(super) fn can_send(&self, rank: usize) -> bool {
+        let exchange = &self.exchanges[rank];
+        exchange.begin.is_some() && !exchange.is_over && self.unposted(rank) > 0
+    }
+
+    pub(super) fn is_over_with(&self, rank: usize) -> bool {
+        let Exchange { begin, open, has_arrived, is_over, .. } = &self.exchanges[rank];
+        let has_sent = begin.is_some() && *open == 0 && self.unposted(rank) == 0;
+        *is_over || has_sent && *has_arrived
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.waits_for().next().is_none()
+    }
+
+    /// Ranks with which it is not over.
+    pub(super) fn waits_for(&self) -> impl Iterator<Item = usize> {
+        (0..self.exchanges.len()).filter(|rank| !self.is_over_with(*rank))
+    }
+}

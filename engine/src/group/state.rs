@@ -1,0 +1,314 @@
+//! What a rank knows of its group and its rounds, and what it does about each completion.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use braid_transport::{Completion, QpState, Status, Work};
+use braid_wire::QpId;
+
+use super::error::{Blame, GroupError};
+use super::notice::{Begin, Notice};
+use super::operation::AllToAllV;
+use super::peer::{BEGIN, LAST, Peer, WINDOW};
+use super::round::RoundState;
+
+/// Most rounds in flight.
+pub(super) const MAX_ROUNDS: usize = 8;
+/// How long the others have to confirm that they have heard of the end.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+pub(super) struct State {
+    rank: usize,
+    /// By rank; this one has none.
+    peers: Vec<Option<Peer>>,
+    by_qp: HashMap<QpId, usize>,
+    /// In flight, in their order; those before have ended well.
+    rounds: VecDeque<RoundState>,
+    /// Rounds begun.
+    started: u64,
+    /// Why there will be no more, and until when the others are waited for.
+    ending: Option<(GroupError, Instant)>,
+    ended: Option<GroupError>,
+}
+
+impl State {
+    pub(super) fn new(rank: usize, peers: Vec<Option<Peer>>) -> Self {
+        let numbered = peers.iter().enumerate();
+        let by_qp = numbered
+            .filter_map(|(rank, peer)| Some((peer.as_ref()?.qp().number(), rank)))
+            .collect();
+        let (rounds, started) = (VecDeque::new(), 0);
+        State { rank, peers, by_qp, rounds, started, ending: None, ended: None }
+    }
+
+    fn all_peers(&mut self) -> impl Iterator<Item = (usize, &mut Peer)> {
+        let numbered = self.peers.iter_mut().enumerate();
+        numbered.filter_map(|(rank, peer)| Some((rank, peer.as_mut()?)))
+    }
+
+    fn peer(&mut self, rank: usize) -> &mut Peer {
+        self.peers[rank].as_mut().expect("completions come from other ranks")
+    }
+
+    /// Why there will be no more rounds.
+    pub(super) fn end(&self) -> Option<&GroupError> {
+        self.ended.as_ref()
+    }
+
+    /// Begins a round. What this rank has for itself is copied already.
+    pub(super) fn start(&mut self, operation: AllToAllV) -> Result<u64, GroupError> {
+        if let Some(why) = self.ended.as_ref().or(self.ending.as_ref().map(|(why, _)| why)) {
+            return Err(why.clone());
+        }
+        if self.rounds.len() >= MAX_ROUNDS {
+            return Err(GroupError::TooManyRounds { max: MAX_ROUNDS });
+        }
+        let (number, own) = (self.started, self.rank);
+        self.started += 1;
+        let recv = operation.recv.clone();
+        let round = RoundState::new(number, operation, own);
+        let size = self.peers.len();
+        // Not all ranks tell the same one first.
+        for rank in (1..size).map(|step| (own + step) % size) {
+            let (sends, receives) = (&round.operation.sends[rank], &round.operation.receives[rank]);
+            let begin = Begin {
+                round: number,
+                sends: sends.len() as u64,
+                expects: receives.len() as u64,
+                addr: recv.addr() + receives.start as u64,
+                rkey: recv.rkey(),
+            };
+            if self.peer(rank).tell(BEGIN, Notice::Begin(begin)).is_err() {
+                self.fail(Blame::Dead { rank }, None);
+            }
+        }
+        self.rounds.push_back(round);
+        for rank in (0..size).filter(|rank| *rank != own) {
+            if self.peer(rank).left.is_some() {
+                self.fail(Blame::Left { rank }, None);
+            }
+            if let Some(begin) = self.peer(rank).early.pop_front() {
+                self.on_begun(rank, begin);
+            }
+        }
+        self.advance();
+        Ok(number)
+    }
+
+    /// Whether a round has ended well.
+    ///
+    /// # Errors
+    /// It has ended otherwise.
+    pub(super) fn is_over(&self, number: u64) -> Result<bool, GroupError> {
+        match self.rounds.iter().find(|round| round.number == number) {
+            Some(round) if round.is_over() => Ok(true),
+            Some(_) => self.ended.clone().map_or(Ok(false), Err),
+            None => Ok(true),
+        }
+    }
+
+    /// The ranks that a round waits for.
+    pub(super) fn waits_for(&self, number: u64) -> Vec<usize> {
+        let round = self.rounds.iter().find(|round| round.number == number);
+        round.into_iter().flat_map(RoundState::waits_for).collect()
+    }
+
+    /// The group ends: because this rank wants to, or has cancelled a round that is not over.
+    pub(super) fn leave(&mut self) {
+        if let Some(round) = self.rounds.iter().find(|round| !round.is_over()) {
+            let (rank, round) = (self.rank, round.number);
+            return self.fail(Blame::Cancelled { rank, round }, None);
+        }
+        if self.ending.is_none() && self.ended.is_none() {
+            let rounds = self.started;
+            self.tell_all(Notice::Bye { rounds });
+            let why = GroupError::Failed { blame: Blame::Left { rank: self.rank }, told_by: None };
+            self.ending = Some((why, Instant::now() + FAREWELL));
+        }
+    }
+
+    /// If a round is not over, nothing of the group is any more.
+    pub(super) fn cancel(&mut self, number: u64) {
+        if self.is_over(number).is_ok_and(|over| !over) {
+            self.fail(Blame::Cancelled { rank: self.rank, round: number }, None);
+        }
+    }
+
+    /// One or more rounds end badly, and with them the group. All are told: who hears it from another hears whose fault it is
+    /// before that one's queue pairs fail.
+    pub(super) fn fail(&mut self, blame: Blame, told_by: Option<usize>) {
+        if self.ending.is_some() || self.ended.is_some() {
+            return;
+        }
+        self.tell_all(Notice::Failed(blame));
+        let why = GroupError::Failed { blame, told_by };
+        self.ending = Some((why, Instant::now() + FAREWELL));
+    }
+
+    fn tell_all(&mut self, notice: Notice) {
+        for (_, peer) in self.all_peers().filter(|(_, peer)| !peer.is_gone && peer.left.is_none()) {
+            peer.is_told = peer.tell(LAST, notice).is_ok();
+        }
+    }
+
+    /// Takes what has completed.
+    pub(super) fn on_completions(&mut self, done: &[Completion]) {
+        for completion in done {
+            if let Some(rank) = self.by_qp.get(&completion.qp).copied() {
+                self.on_completion(rank, completion);
+            }
+        }
+        self.advance();
+    }
+
+    fn on_completion(&mut self, rank: usize, done: &Completion) {
+        if done.status != Status::Success {
+            return self.on_gone(rank);
+        }
+        match done.work {
+            Work::Recv => {
+                let size = self.peers.len();
+                match self.peer(rank).take(done.wr_id, done.len, size) {
+                    Some(notice) => self.on_notice(rank, notice),
+                    None => self.fail(Blame::Malformed { rank }, None),
+                }
+            }
+            Work::RecvWriteImm => {
+                self.peer(rank).free(done.wr_id);
+                self.on_data(rank, done.imm);
+            }
+            Work::Write => {
+                self.peer(rank).open -= 1;
+                let number = done.wr_id;
+                if let Some(round) = self.rounds.iter_mut().find(|round| round.number == number) {
+                    round.exchanges[rank].open -= 1;
+                }
+            }
+            _ if done.wr_id == LAST => self.peer(rank).is_told = false,
+            _ => {}
+        }
+    }
+
+    fn on_notice(&mut self, rank: usize, notice: Notice) {
+        match notice {
+            Notice::Begin(begin) => {
+                let (started, peer) = (self.started, self.peer(rank));
+                let is_next = begin.round == peer.begun && peer.early.len() < MAX_ROUNDS;
+                peer.begun += 1;
+                match begin.round < started {
+                    _ if !is_next || peer.left.is_some() => {
+                        self.fail(Blame::Malformed { rank }, None);
+                    }
+                    true => self.on_begun(rank, begin),
+                    false => peer.early.push_back(begin),
+                }
+            }
+            Notice::Bye { rounds } => {
+                self.peer(rank).left = Some(rounds);
+                if self.started > rounds {
+                    self.fail(Blame::Left { rank }, None);
+                }
+            }
+            Notice::Failed(blame) => self.fail(blame, Some(rank)),
+        }
+    }
+
+    /// Both have begun a round; do they mean the same?
+    fn on_begun(&mut self, rank: usize, begin: Begin) {
+        let own = self.rank;
+        let found = self.rounds.iter_mut().find(|round| round.number == begin.round);
+        let Some(round) = found else { return self.fail(Blame::Malformed { rank }, None) };
+        let operation = &round.operation;
+        let sent = operation.sends[rank].len() as u64;
+        let expected = operation.receives[rank].len() as u64;
+        let differs = |sender, receiver, sent, expected| {
+            let round = begin.round;
+            (sent != expected).then_some(Blame::Counts { round, sender, receiver, sent, expected })
+        };
+        let first = differs(own, rank, sent, begin.expects);
+        match first.or_else(|| differs(rank, own, begin.sends, expected)) {
+            None => round.exchanges[rank].begin = Some(begin),
+            Some(blame) => self.fail(blame, None),
+        }
+    }
+
+    /// All that a rank sends in a round is here, says its immediate data.
+    fn on_data(&mut self, rank: usize, imm: Option<u32>) {
+        let awaited = self.rounds.iter_mut().find(|round| !round.exchanges[rank].has_arrived);
+        match awaited {
+            Some(round) if imm == Some(round.number as u32) => {
+                round.exchanges[rank].has_arrived = true;
+            }
+            _ => self.fail(Blame::Malformed { rank }, None),
+        }
+    }
+
+    /// The queue pair of a rank has failed. One that has left had all that this rank sent, and has sent all: what is not
+    /// acknowledged any more has arrived.
+    fn on_gone(&mut self, rank: usize) {
+        let peer = self.peer(rank);
+        (peer.is_gone, peer.is_told) = (true, false);
+        if peer.left.is_none() {
+            return self.fail(Blame::Dead { rank }, None);
+        }
+        for round in &mut self.rounds {
+            let exchange = &mut round.exchanges[rank];
+            exchange.is_over |= exchange.begin.is_some() && exchange.has_arrived;
+        }
+    }
+
+    /// Posts what can be posted, and forgets what is over.
+    pub(super) fn advance(&mut self) {
+        if self.ending.is_none() {
+            for index in 0..self.rounds.len() {
+                while let Some(rank) = self.next_to_send(index) {
+                    self.send_chunk(index, rank);
+                }
+            }
+        }
+        while self.rounds.front().is_some_and(RoundState::is_over) {
+            self.rounds.pop_front();
+        }
+        let all_told = self.peers.iter().flatten().all(|peer| !peer.is_told);
+        let is_due = |(_, until): &mut (GroupError, Instant)| all_told || Instant::now() > *until;
+        if let Some((why, _)) = self.ending.take_if(is_due) {
+            // From here on nobody touches the memory of the rounds.
+            for (_, peer) in self.all_peers() {
+                let end = peer.qp().modify(QpState::Error);
+                end.expect("any connected queue pair can go to ERR");
+            }
+            self.ended = Some(why);
+        }
+    }
+
+    /// The rank with the longest part of a round left, of those that can be sent to; among equals the next after this one.
+    fn next_to_send(&self, index: usize) -> Option<usize> {
+        let (round, size) = (&self.rounds[index], self.peers.len());
+        let has_room = |rank: &usize| {
+            let peer = self.peers[*rank].as_ref();
+            round.can_send(*rank) && peer.is_some_and(|peer| peer.open < WINDOW)
+        };
+        let turn = |rank: usize| Reverse((rank + size - self.rank) % size);
+        (0..size).filter(has_room).max_by_key(|rank| (round.unposted(*rank), turn(*rank)))
+    }
+
+    fn send_chunk(&mut self, index: usize, rank: usize) {
+        let round = &mut self.rounds[index];
+        let unposted = round.unposted(rank);
+        let exchange = &mut round.exchanges[rank];
+        let peer = self.peers[rank].as_mut().expect("it is another rank");
+        let begin = exchange.begin.expect("it has begun the round");
+        let (send, at) = (&round.operation.send, round.operation.sends[rank].start);
+        match peer.write(&begin, send, at + exchange.posted, exchange.posted, unposted) {
+            Ok(len) => {
+                exchange.posted += len;
+                exchange.open += 1;
+            }
+            Err(_) => {
+                exchange.is_over = true; // nothing more is tried
+                self.fail(Blame::Memory { rank: self.rank }, None);
+            }
+        }
+    }
+}

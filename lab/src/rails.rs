@@ -1,0 +1,191 @@
+//! A rail-optimised fabric: hosts ("domains") with an interface on each rail, and a switch for each rail. No switch knows
+//! another, so that rail `r` of a host reaches rail `r` of all others and nothing else (RailS, section IV-A).
+//!
+//! Host `d` is `10.90.r.(d+1)` on rail `r`, by its device `rail{r}`.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Command;
+
+use crate::layout::Layout;
+use crate::{FabricError, Plan, Rate, configure, namespace, plan, remove, tools};
+
+const MAX_DOMAINS: usize = 32;
+const MAX_RAILS: usize = 8;
+
+/// What a fabric of rails is to be.
+#[derive(Clone, Debug)]
+pub struct RailPlan {
+    /// Up to 12 lower-case letters and digits, a letter first.
+    pub name: String,
+    /// Hosts, 2 to 32.
+    pub domains: usize,
+    /// 1 to 8.
+    pub rails: usize,
+    /// Of each interface of a host, each way, Ethernet headers included.
+    pub rate: Rate,
+    /// Of every link, in bytes.
+    pub mtu: u32,
+    /// Bytes that each end of a link queues before it drops.
+    pub queue: u64,
+}
+
+/// A fabric of rails that stands until [`down`](crate::down) is called with its name.
+#[derive(Clone, Debug)]
+pub struct RailFabric {
+    layout: Layout,
+    plan: RailPlan,
+}
+
+impl RailFabric {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// The plan cannot be, something of that name stands already, or the system refuses; then nothing is left of it.
+    pub fn up(plan: RailPlan) -> Result<Self, FabricError> {
+        plan.check()?;
+        tools::need()?;
+        if !namespace::find(|name, _| name == plan.name).is_empty() {
+            return Err(FabricError::IsUp { name: plan.name });
+        }
+        let fabric = Self { layout: Layout::new(&plan.name, None), plan };
+        fabric.make().inspect_err(|_| drop(remove::down(&fabric.plan.name)))?;
+        Ok(fabric)
+    }
+
+    /// The namespaces of the hosts, by number.
+    #[must_use]
+    pub fn domains(&self) -> Vec<String> {
+        (0..self.plan.domains).map(|domain| self.layout.host(domain)).collect()
+    }
+
+    /// The addresses of a host, by rail.
+    #[must_use]
+    pub fn addresses(&self, domain: usize) -> Vec<Ipv4Addr> {
+        (0..self.plan.rails).map(|rail| address(rail, domain)).collect()
+    }
+
+    fn make(&self) -> Result<(), FabricError> {
+        let Self { layout, plan } = self;
+        let mut text = String::new();
+        let switches = (0..plan.rails).map(|rail| layout.spine(rail));
+        for name in switches.chain(self.domains()) {
+            text += &format!("netns add {name}\n");
+        }
+        tools::ip(&text)?;
+        let mut veths = String::new();
+        let mtu = plan.mtu;
+        for rail in 0..plan.rails {
+            for (domain, host) in self.domains().iter().enumerate() {
+                let switch = layout.spine(rail);
+                let line = format!(
+                    "link add rail{rail} mtu {mtu} netns {host} type veth peer name h{domain} mtu {mtu} netns {switch}\n"
+                );
+                veths += &line;
+            }
+        }
+        tools::ip(&veths)?;
+        (0..plan.rails).try_for_each(|rail| self.make_switch(rail))?;
+        (0..plan.domains).try_for_each(|domain| self.make_host(domain))
+    }
+
+    fn make_switch(&self, rail: usize) -> Result<(), FabricError> {
+        let (switch, plan) = (self.layout.spine(rail), &self.plan);
+        let mut text =
+            format!("link add br0 mtu {} type bridge stp_state 0\nlink set br0 up\n", plan.mtu);
+        let mut shape = String::new();
+        for domain in 0..plan.domains {
+            let device = format!("h{domain}");
+            text += &format!("link set {device} master br0 up\n");
+            shape += &configure::shape(&device, plan.rate, plan.queue);
+        }
+        tools::ip_in(&switch, &text)?;
+        tools::tc_in(&switch, &shape)
+    }
+
+    fn make_host(&self, domain: usize) -> Result<(), FabricError> {
+        let (host, plan) = (self.layout.host(domain), &self.plan);
+        let mut text = String::from("link set lo up\n");
+        let mut shape = String::new();
+        for rail in 0..plan.rails {
+            let device = format!("rail{rail}");
+            let addr = address(rail, domain);
+            text += &format!("address add {addr}/24 dev {device}\nlink set {device} up\n");
+            shape += &configure::shape(&device, plan.rate, plan.queue);
+        }
+        tools::ip_in(&host, &text)?;
+        tools::tc_in(&host, &shape)
+    }
+}
+
+/// A program on host `domain` of a standing fabric of rails, whose exit is the caller's to wait for; `None`: there is no such host.
+///
+/// # Errors
+/// The name cannot be.
+pub fn command_on_domain(
+    name: &str,
+    domain: usize,
+    program: &Path,
+) -> Result<Option<Command>, FabricError> {
+    plan::check_name(name)?;
+    let host = Layout::new(name, None).host(domain);
+    let stands = namespace::exists(&host);
+    Ok(stands.then(|| tools::inside(&host, program)))
+}
+
+/// Nothing passes a rail any more, or all does again. No interface says so: its switch drops in silence.
+///
+/// # Errors
+/// There is no such rail, or the system refuses.
+pub fn cut_rail(name: &str, rail: usize, cut: bool) -> Result<(), FabricError> {
+    plan::check_name(name)?;
+    let switch = Layout::new(name, None).spine(rail);
+    if !namespace::exists(&switch) {
+        return Err(FabricError::argument("rail", rail, format!("a rail of the fabric {name}")));
+    }
+    tools::ip_in(&switch, &format!("link set br0 {}\n", if cut { "down" } else { "up" }))
+}
+
+impl RailPlan {
+    fn check(&self) -> Result<(), FabricError> {
+        plan::check_name(&self.name)?;
+        for (what, value, max, min) in
+            [("domains", self.domains, MAX_DOMAINS, 2), ("rails", self.rails, MAX_RAILS, 1)]
+        {
+            if !(min..=max).contains(&value) {
+                return Err(FabricError::argument(what, value, format!("{min} to {max}")));
+            }
+        }
+        // Rate, MTU and queue are judged as those of any fabric.
+        let Self { name, rate, mtu, queue, .. } = self.clone();
+        Plan { name, rate, mtu, queue, ..Plan::default() }.check()
+    }
+}
+
+fn address(rail: usize, domain: usize) -> Ipv4Addr {
+    let octet = |value: usize| u8::try_from(value).expect("RailPlan::check keeps it small");
+    Ipv4Addr::new(10, 90, octet(rail), octet(domain + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_is_refused_with_what_can() {
+        let good = RailPlan {
+            name: "rails".into(),
+            domains: 4,
+            rails: 4,
+            rate: Rate::from_bits(100_000_000),
+            mtu: 1500,
+            queue: 1 << 17,
+        };
+        good.check().expect("four domains and rails");
+        let refused = |plan: RailPlan| plan.check().expect_err("it cannot be").to_string();
+        assert!(refused(RailPlan { domains: 33, ..good.clone() }).contains("2 to 32"));
+        assert!(refused(RailPlan { rails: 9, ..good.clone() }).contains("1 to 8"));
+        assert!(refused(RailPlan { mtu: 100, ..good.clone() }).contains("mtu"));
+        assert_eq!(address(3, 1), Ipv4Addr::new(10, 90, 3, 2));
+    }
+}
