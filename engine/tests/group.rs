@@ -348,13 +348,9 @@ fn who_starts_a_round_with_one_that_has_left_hears_so() {
     drop(groups.pop());
     let buffers = Buffers::new(&groups[0], 100);
     let began = Instant::now();
-    let error = loop {
-        let operation = buffers.operation(0, &[vec![1, 1], vec![1, 1]], 0);
-        match groups[0].start(operation).and_then(|round| round.wait(PATIENCE)) {
-            Ok(()) => panic!("there is nobody to exchange with"),
-            Err(error) => break error,
-        }
-    };
+    let operation = buffers.operation(0, &[vec![1, 1], vec![1, 1]], 0);
+    let ended = groups[0].start(operation).and_then(|round| round.wait(PATIENCE));
+    let error = ended.expect_err("there is nobody to exchange with");
     assert_eq!(blame(error), Blame::Left { rank: 1 });
     assert!(began.elapsed() < DEATH);
 }

@@ -145,8 +145,8 @@ impl Rank {
 
     fn to_rank_0(&self, told: &[u8], lengths: &[u64]) -> Result<Vec<Vec<u8>>, Failure> {
         let (own, size) = (self.group.rank(), self.group.size());
-        let none = vec![0..0; size - 1];
-        let sends = [vec![0..told.len()], none].concat();
+        let mut sends = vec![0..0; size];
+        sends[0] = 0..told.len();
         let receives = match own {
             0 => ranges(lengths.iter().copied()),
             _ => vec![0..0; size],
