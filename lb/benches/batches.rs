@@ -66,6 +66,7 @@ impl Sender {
 #[bench::round_robin(Sender::warm(LbPolicy::ROUND_ROBIN))]
 #[bench::oblivious(Sender::warm(LbPolicy::OBLIVIOUS))]
 #[bench::pro(Sender::warm(LbPolicy::PRO))]
+#[bench::adaptive(Sender::warm(LbPolicy::ADAPTIVE))]
 #[bench::psn(Sender::warm(LbPolicy::PSN))]
 #[bench::dr(Sender::warm(LbPolicy::DR))]
 #[bench::reps(Sender::warm(LbPolicy::REPS))]

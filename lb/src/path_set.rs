@@ -1,5 +1,7 @@
 //! The paths to one destination group, and the policy that chooses among them.
 
+use std::num::NonZeroU32;
+
 use braid_wire::{MAX_PATHS, PathId, Time};
 use rand::SeedableRng;
 
@@ -113,6 +115,13 @@ impl PathSet {
         self.paths.on_pick(batch);
         let path = self.policy.pick(stream, batch, &self.paths, &mut self.rng);
         if self.paths.is_live(path) { path } else { self.paths.at(index(path)) }
+    }
+
+    /// The most segments that the batch just picked for may have, where its path is to carry less than others; such a
+    /// batch is not for other queue pairs to join.
+    #[inline]
+    pub fn most_segments(&self) -> Option<NonZeroU32> {
+        self.policy.most_segments()
     }
 
     /// What became of packets that a stream sent on `path`. A path that does not exist is ignored: the

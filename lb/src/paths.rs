@@ -84,6 +84,11 @@ impl Paths {
         self.states.get(index(path)).map(Path::counters)
     }
 
+    /// Segments that have left on a path and have neither arrived nor been declared lost.
+    pub(crate) fn in_flight(&self, path: PathId) -> u32 {
+        self.states[index(path)].in_flight
+    }
+
     /// The live path with the lowest rank, the lowest number among equals; any under an order other than
     /// [`Order::Rank`].
     pub fn best(&self) -> PathId {

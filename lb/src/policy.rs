@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use braid_wire::{PathId, Time};
@@ -26,6 +27,11 @@ pub trait PathPolicy: fmt::Debug + Send {
 
     /// The path of the stream's next batch: a live one. In the place of one that is not, the path set takes one that is.
     fn pick(&mut self, stream: StreamId, batch: Batch, paths: &Paths, rng: &mut PathRng) -> PathId;
+
+    /// The most segments that the batch just picked for may have, where its path is to carry less than others.
+    fn most_segments(&self) -> Option<NonZeroU32> {
+        None
+    }
 
     /// What became of packets that the stream sent on `path`, which the path set has; `paths` has taken it into account.
     fn on_feedback(
@@ -121,9 +127,9 @@ impl LbPolicy {
 }
 
 impl Default for LbPolicy {
-    /// [`LbPolicy::PRO`].
+    /// [`LbPolicy::ADAPTIVE`]: [`LbPolicy::PRO`] as long as the paths are equal.
     fn default() -> Self {
-        LbPolicy::PRO
+        LbPolicy::ADAPTIVE
     }
 }
 

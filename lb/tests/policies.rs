@@ -67,7 +67,7 @@ fn single_path_policies_stay_and_spraying_ones_reach_every_path() {
     reaches(1, &[LbPolicy::ECMP, LbPolicy::PLB, LbPolicy::MIN_RTT]);
     reaches(4, &[LbPolicy::SUBFLOW]);
     reaches(8, &[LbPolicy::ROUND_ROBIN, LbPolicy::OBLIVIOUS, LbPolicy::PRO, LbPolicy::PSN]);
-    reaches(8, &[LbPolicy::DR, LbPolicy::REPS, LbPolicy::TWO_CHOICE]);
+    reaches(8, &[LbPolicy::DR, LbPolicy::REPS, LbPolicy::TWO_CHOICE, LbPolicy::ADAPTIVE]);
 }
 
 #[test]

@@ -166,9 +166,9 @@ fn spines(quick: bool) -> Vec<Case> {
             more_controllers: Vec::new(),
         }
     };
-    // The default policy, which does not adapt, and one that does.
-    let policies =
-        if quick { vec![LbPolicy::REPS] } else { vec![LbPolicy::default(), LbPolicy::REPS] };
+    // The default policy, one that does not adapt, and another that does.
+    let all = [LbPolicy::default(), LbPolicy::PRO, LbPolicy::REPS];
+    let policies = if quick { &all[..1] } else { &all[..] };
     let of = |(name, rates): &(&str, &[u64])| {
         policies.iter().map(|lb| one(name, rates, *lb)).collect::<Vec<_>>()
     };

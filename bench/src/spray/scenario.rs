@@ -155,7 +155,13 @@ fn clean(quick: bool) -> Vec<Sender> {
 /// PLB keeps a queue pair on one path, so it needs several to use them all, each with a window that can
 /// fill a good part of a link.
 fn slow(quick: bool) -> Vec<Sender> {
-    let adaptive = [LbPolicy::REPS, LbPolicy::PLB, LbPolicy::MIN_RTT, LbPolicy::TWO_CHOICE];
+    let adaptive = [
+        LbPolicy::ADAPTIVE,
+        LbPolicy::REPS,
+        LbPolicy::PLB,
+        LbPolicy::MIN_RTT,
+        LbPolicy::TWO_CHOICE,
+    ];
     let one = |policy, window| Braid::new(policy, LossRecovery::FifoPath, window);
     let policies = LbPolicy::ALL.into_iter().filter(|policy| !quick || adaptive.contains(policy));
     let plb = one(LbPolicy::PLB, PLB_QPS / 4 * WINDOW_BYTES);
@@ -183,8 +189,8 @@ mod tests {
 
     #[test]
     fn the_whole_runs_every_policy_with_every_recovery_and_tcp_beside_them() {
-        assert_eq!(Scenario::Clean.senders(false).len(), 11 * 5 + 2);
-        assert_eq!(Scenario::Clean.senders(true).len(), 11 + 4 + 2);
-        assert_eq!(Scenario::Slow.senders(false).len(), 11 + 1);
+        assert_eq!(Scenario::Clean.senders(false).len(), 12 * 5 + 2);
+        assert_eq!(Scenario::Clean.senders(true).len(), 12 + 4 + 2);
+        assert_eq!(Scenario::Slow.senders(false).len(), 12 + 1);
     }
 }

@@ -1,5 +1,6 @@
 //! The path policies: a file each, and a row each in the table below, which is all that names them.
 
+mod adaptive;
 mod dr;
 mod ecmp;
 mod min_rtt;
@@ -38,6 +39,8 @@ table! {
     /// Orchestrated round robin (PRO, Alg. 1, with its batch form): every queue pair goes round all paths,
     /// staggered against the others.
     PRO = pro::Factory;
+    /// PRO's order, with a window for each path that falls behind the others.
+    ADAPTIVE = adaptive::Factory;
     /// The path follows from the packet sequence number (Themis, Eq. 1).
     PSN = psn::Factory;
     /// Destination rotation in its host form (OFAN, section 6.1): one pointer per destination, from a random

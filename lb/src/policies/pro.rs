@@ -30,15 +30,22 @@ impl PathPolicyFactory for Factory {
     }
 
     fn build(&self, _: &Paths, _: &mut PathRng) -> Box<dyn PathPolicy> {
-        Box::new(Pro { shared: Shared::new(), turns: PerStream::default() })
+        Box::new(Pro::new())
     }
 }
 
+/// The order of all queue pairs of a path set.
 #[derive(Debug)]
-struct Pro {
+pub(super) struct Pro {
     shared: Shared,
     /// `None`: not invited yet.
     turns: PerStream<Option<Turn>>,
+}
+
+impl Pro {
+    pub(super) fn new() -> Self {
+        Pro { shared: Shared::new(), turns: PerStream::default() }
+    }
 }
 
 impl PathPolicy for Pro {

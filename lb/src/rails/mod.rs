@@ -13,6 +13,7 @@ mod proof;
 mod round_robin;
 mod scheme;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use braid_wire::{MAX_RAILS, PathId, RailId, Time};
@@ -216,6 +217,12 @@ impl Rails {
     #[inline]
     pub fn pick(&mut self, rail: RailId, stream: StreamId, batch: Batch) -> PathId {
         self.at_mut(rail).paths.pick(stream, batch).on(rail)
+    }
+
+    /// What [`PathSet::most_segments`] says of the batch just picked for on a rail.
+    #[inline]
+    pub fn most_segments(&self, rail: RailId) -> Option<NonZeroU32> {
+        self.at(rail).paths.most_segments()
     }
 
     /// The path of a packet that belongs to no chunk: the rails in use take turns.

@@ -194,8 +194,12 @@ impl Outgoing {
             let subflow = self.subflows.current();
             let room = limit.room(subflow.cc.window_in_use(), rails.requirements().quanta);
             let batch = Batch { now, psn: psn.wire(), segments: limit.full_segments(room) };
-            let path = rails.pick(self.subflows.rail(), self.stream, batch);
-            self.subflows.current_mut().quantum = Quantum::new(path, limit, room);
+            let rail = self.subflows.rail();
+            let path = rails.pick(rail, self.stream, batch);
+            self.subflows.current_mut().quantum = match rails.most_segments(rail) {
+                Some(most) => Quantum::short(path, limit, room, most),
+                None => Quantum::new(path, limit, room),
+            };
         }
         let has_moved = self.subflows.on_sent(Segment::wire_len(len));
         let quantum = &mut self.subflows.current_mut().quantum;

@@ -1,6 +1,8 @@
 //! A path's quantum: segments in a row that take it, in one or more batches, each of which the driver sends in
 //! one call.
 
+use std::num::NonZeroU32;
+
 use braid_wire::PathId;
 
 use super::segment::Segment;
@@ -69,11 +71,20 @@ pub(crate) struct Quantum {
     room: u64,
     /// Bytes that its batch still takes; 0: the next segment begins one.
     batch: u64,
+    /// Its path takes less than others do: it is nobody else's batch, and joins none.
+    is_short: bool,
 }
 
 impl Quantum {
     pub(crate) fn new(path: PathId, limit: BatchLimit, room: u64) -> Self {
-        Quantum { quantum_path: path, path, left: limit.segments, room, batch: 0 }
+        let left = limit.segments;
+        Quantum { quantum_path: path, path, left, room, batch: 0, is_short: false }
+    }
+
+    /// One of at most so many segments.
+    pub(crate) fn short(path: PathId, limit: BatchLimit, room: u64, most: NonZeroU32) -> Self {
+        let left = limit.segments.min(most.get());
+        Quantum { left, is_short: true, ..Quantum::new(path, limit, room) }
     }
 
     /// Of the segment that joined last.
@@ -86,14 +97,15 @@ impl Quantum {
     /// begin batches take different ones.
     pub(crate) fn share(&mut self, open: OpenBatch, len: u16) {
         let same_rail = open.path.rail() == self.quantum_path.rail();
-        if self.begins_batch() && same_rail && Segment::wire_len(len) <= open.left {
+        if !self.is_short && self.begins_batch() && same_rail && Segment::wire_len(len) <= open.left
+        {
             (self.path, self.batch) = (open.path, open.left);
         }
     }
 
     /// What others may join.
     pub(crate) fn batch(&self) -> OpenBatch {
-        OpenBatch { path: self.path, left: self.batch }
+        OpenBatch { path: self.path, left: if self.is_short { 0 } else { self.batch } }
     }
 
     pub(crate) fn has_ended(&self) -> bool {

@@ -1,0 +1,183 @@
+//! What `adaptive` promises, on links with queues in front of them.
+
+use std::time::Duration;
+
+use braid_lb::{Batch, LbPolicy, Outcome, PathSet, StreamId};
+use braid_wire::{PathId, Time};
+use proptest::prelude::*;
+
+/// A round trip without queues, apart from the time that segments take.
+const BASE: Duration = Duration::from_micros(200);
+/// What a segment takes on a fast link.
+const FAST: Duration = Duration::from_micros(60);
+
+#[derive(Clone, Copy)]
+struct Link {
+    /// What a segment takes.
+    segment: Duration,
+    /// When its queue is empty.
+    free_at: Time,
+    carried: u32,
+}
+
+/// A batch on its way.
+struct Sent {
+    at: Time,
+    back_at: Time,
+    path: PathId,
+    segments: u32,
+}
+
+/// A sender that has a window of segments in flight over links side by side; path `i` takes link `i` modulo their number.
+struct Fabric {
+    paths: PathSet,
+    stream: StreamId,
+    now: Time,
+    links: Vec<Link>,
+    sent: Vec<Sent>,
+    window: u32,
+    batch: u32,
+    picks: Vec<PathId>,
+    rtts: Vec<Duration>,
+}
+
+impl Fabric {
+    /// `slowness`: how many times as long as on a fast link a segment takes.
+    fn new(policy: LbPolicy, paths: usize, slowness: &[u32], window: u32, batch: u32) -> Self {
+        let mut paths = PathSet::new(policy, paths, 5).unwrap();
+        let link =
+            |slowness: &u32| Link { segment: FAST * *slowness, free_at: Time::ZERO, carried: 0 };
+        Fabric {
+            stream: paths.admit(),
+            paths,
+            now: Time::ZERO,
+            links: slowness.iter().map(link).collect(),
+            sent: Vec::new(),
+            window,
+            batch,
+            picks: Vec::new(),
+            rtts: Vec::new(),
+        }
+    }
+
+    /// One at a tenth of the others' rate; 64 KiB in flight, in batches of an eighth of that.
+    fn with_a_slow_link(policy: LbPolicy) -> Self {
+        Fabric::new(policy, 64, &[10, 1, 1, 1], 43, 5)
+    }
+
+    fn send(&mut self) {
+        let planned = Batch { now: self.now, psn: 0, segments: self.batch };
+        let path = self.paths.pick(self.stream, planned);
+        let segments = self.paths.most_segments().map_or(self.batch, |most| most.get());
+        assert!((1..=self.batch).contains(&segments));
+        (0..segments).for_each(|_| self.paths.on_sent(path, false));
+        let count = self.links.len();
+        let link = &mut self.links[usize::from(path.get()) % count];
+        link.free_at = link.free_at.max(self.now) + link.segment * segments;
+        link.carried += segments;
+        let back_at = link.free_at + BASE;
+        self.sent.push(Sent { at: self.now, back_at, path, segments });
+        self.picks.push(path);
+    }
+
+    fn hear(&mut self) {
+        let first = (0..self.sent.len()).min_by_key(|i| self.sent[*i].back_at).unwrap();
+        let Sent { at, back_at, path, segments } = self.sent.swap_remove(first);
+        self.now = back_at;
+        let outcome = Outcome::Arrived { packets: segments, rtt: back_at - at, congested: false };
+        self.paths.on_feedback(self.stream, back_at, path, outcome);
+        self.rtts.push(back_at - at);
+    }
+
+    /// Sends for so long. Returns what left, as a part of what the links can carry.
+    fn run(&mut self, ms: u64) -> f64 {
+        self.links.iter_mut().for_each(|link| link.carried = 0);
+        (self.rtts, self.picks) = (Vec::new(), Vec::new());
+        let (begin, end) = (self.now, self.now + Duration::from_millis(ms));
+        while self.now < end {
+            while self.sent.iter().map(|sent| sent.segments).sum::<u32>() + self.batch
+                <= self.window
+            {
+                self.send();
+            }
+            self.hear();
+        }
+        let seconds = (self.now - begin).as_secs_f64();
+        let can: f64 = self.links.iter().map(|link| seconds / link.segment.as_secs_f64()).sum();
+        self.links.iter().map(|link| f64::from(link.carried)).sum::<f64>() / can
+    }
+
+    fn p99(&mut self) -> Duration {
+        self.rtts.sort_unstable();
+        self.rtts[self.rtts.len() * 99 / 100]
+    }
+}
+
+#[test]
+fn a_slow_link_holds_up_neither_the_others_nor_its_own_packets() {
+    let mut pro = Fabric::with_a_slow_link(LbPolicy::PRO);
+    assert!(pro.run(1000) < 0.2, "this fabric does not show the trouble");
+    let mut adaptive = Fabric::with_a_slow_link(LbPolicy::ADAPTIVE);
+    adaptive.run(200);
+    let share = adaptive.run(1000);
+    assert!(share > 0.95, "{share}");
+    // Three equal links with the same window: what a round trip is where nothing is slow.
+    let mut equal = Fabric::new(LbPolicy::PRO, 63, &[1, 1, 1], 43, 5);
+    equal.run(1000);
+    let (p99, usual) = (adaptive.p99(), equal.p99());
+    assert!(p99 < 3 * usual, "{p99:?} against {usual:?}");
+}
+
+#[test]
+fn a_link_that_becomes_fast_is_used_again_within_a_second() {
+    for slowness in [2, 10, 100] {
+        let mut fabric = Fabric::new(LbPolicy::ADAPTIVE, 64, &[slowness, 1, 1, 1], 43, 5);
+        fabric.run(3000);
+        fabric.links[0] = Link { segment: FAST, free_at: fabric.now, carried: 0 };
+        fabric.run(1000);
+        let share = fabric.run(500);
+        assert!(share > 0.9, "{share} after a link of 1/{slowness}");
+    }
+}
+
+#[test]
+fn no_path_is_left_out_for_longer_than_half_a_second() {
+    let mut fabric = Fabric::new(LbPolicy::ADAPTIVE, 64, &[200, 1, 1, 1], 43, 5);
+    fabric.run(5000);
+    for _ in 0..4 {
+        fabric.run(500);
+        let missing = (0..64).map(PathId::new).find(|path| !fabric.picks.contains(path));
+        assert_eq!(missing, None);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// However fast the links, however many paths over each.
+    #[test]
+    fn every_link_is_used(
+        slowness in prop::collection::vec(1_u32..=20, 2..5), paths_per_link in 1_usize..20, batch in 1_u32..=16,
+    ) {
+        let window = 60 * slowness.len() as u32;
+        let paths = slowness.len() * paths_per_link;
+        let mut fabric = Fabric::new(LbPolicy::ADAPTIVE, paths, &slowness, window, batch);
+        fabric.run(4000);
+        let share = fabric.run(2000);
+        prop_assert!(share > 0.9, "{}", share);
+    }
+
+    /// While no path falls behind, every batch takes the path that Algorithm 1 gives it, and is whole.
+    #[test]
+    fn among_equal_links_the_order_is_that_of_pro(
+        links in 1_usize..6, paths_per_link in 1_usize..20, batch in 1_u32..=16, batches in 8_u32..40,
+    ) {
+        let picks = |policy| {
+            let window = batch * batches * links as u32;
+            let mut fabric = Fabric::new(policy, links * paths_per_link, &vec![1; links], window, batch);
+            fabric.run(100);
+            fabric.picks
+        };
+        prop_assert!(picks(LbPolicy::ADAPTIVE) == picks(LbPolicy::PRO));
+    }
+}
