@@ -9,8 +9,10 @@ pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(crate) fn make() -> Result<Self, Failure> {
+        sweep();
         let path = path();
-        let made = std::fs::create_dir_all(&path);
+        // One that is there is not ours, whoever made it: others may write into the system's folder, too.
+        let made = std::fs::create_dir(&path);
         made.map_err(|why| Failure::Io { what: format!("cannot make {}", path.display()), why })?;
         Ok(Scratch(path))
     }
@@ -26,12 +28,47 @@ impl Drop for Scratch {
     }
 }
 
+const PREFIX: &str = "braid-perf-";
+
 fn path() -> PathBuf {
-    std::env::temp_dir().join(format!("braid-perf-{}", std::process::id()))
+    std::env::temp_dir().join(format!("{PREFIX}{}", std::process::id()))
+}
+
+/// Removes what killed processes have left, and what one left that had our number.
+fn sweep() {
+    remove();
+    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // Somebody else's stays: the system refuses.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// For signal handlers, after which nothing is dropped.
 pub(crate) fn remove() {
     // It may be gone already, which is just as well.
     let _ = std::fs::remove_dir_all(path());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_dead_have_left_goes_and_what_the_living_use_stays() {
+        let folder = |pid: u32| std::env::temp_dir().join(format!("{PREFIX}{pid}"));
+        let (dead, living) = (folder(u32::MAX), folder(1));
+        for path in [&dead, &living] {
+            std::fs::create_dir_all(path).expect("a folder for the test");
+        }
+        let ours = Scratch::make().expect("a folder of our own");
+        assert!(!dead.exists() && living.exists() && ours.path().exists());
+        std::fs::remove_dir(&living).expect("it is the test's");
+        drop(ours);
+        assert!(!path().exists());
+    }
 }

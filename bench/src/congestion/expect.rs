@@ -4,23 +4,24 @@ use super::metric::Metric;
 use super::record::Record;
 use crate::failure::Failure;
 
-/// Of the capacity. A window that grows by a packet in a round trip takes longer than a short run to fill a long network, but
-/// what stands still is broken.
-const LEAST_GOODPUT: f64 = 0.03;
+/// Of the capacity, where nobody else sends. A window that grows by a packet in a round trip takes longer than a short run to
+/// fill a long network, but what stands still is broken. Beside TCP's full queue, a controller that keeps queues short has next
+/// to nothing, and is right.
+const LEAST_GOODPUT: f64 = 0.02;
 /// Of the bottleneck, for TCP beside one flow: a quarter of a fair share.
 const LEAST_TCP_SHARE: f64 = 0.125;
 
 /// # Errors
 /// A limit is not kept; all that are not are named.
 pub(super) fn check(records: &[Record]) -> Result<(), Failure> {
-    let breaches: Vec<String> = records.iter().flat_map(breaches).collect();
+    let breaches: Vec<String> = records.iter().filter_map(breach).collect();
     match breaches.is_empty() {
         true => Ok(()),
         false => Err(Failure::Trial(breaches.join("\n"))),
     }
 }
 
-fn breaches(record: &Record) -> Vec<String> {
+fn breach(record: &Record) -> Option<String> {
     let least = |metric: Metric, limit: f64| {
         let figure = *record.medians.get(&metric)?;
         let Record { scenario, case, congestion_control, .. } = record;
@@ -30,8 +31,11 @@ fn breaches(record: &Record) -> Vec<String> {
         );
         (figure < limit).then_some(text)
     };
-    let tcp = least(Metric::TcpShare, LEAST_TCP_SHARE).filter(|_| record.heeds_congestion);
-    least(Metric::GoodputOverCapacity, LEAST_GOODPUT).into_iter().chain(tcp).collect()
+    let beside_tcp = record.medians.contains_key(&Metric::TcpShare);
+    match beside_tcp {
+        true => least(Metric::TcpShare, LEAST_TCP_SHARE).filter(|_| record.heeds_congestion),
+        false => least(Metric::GoodputOverCapacity, LEAST_GOODPUT),
+    }
 }
 
 #[cfg(test)]
@@ -54,6 +58,8 @@ mod tests {
         check(&[record("swift", &good)]).expect("all is well");
         let still = check(&[record("swift", &good), record("mcc", &[(goodput, 0.01)])]);
         assert!(still.unwrap_err().to_string().contains("mcc: goodput/capacity is 0.010"));
+        let modest = [(goodput, 0.01), (Metric::TcpShare, 0.9)];
+        check(&[record("swift", &modest)]).expect("TCP fills the queue");
         let greedy = [(goodput, 0.9), (Metric::TcpShare, 0.05)];
         check(&[record("swift", &greedy)]).expect_err("TCP starves");
         check(&[record("fixed", &greedy)]).expect("a fixed window heeds nothing");

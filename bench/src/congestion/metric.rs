@@ -8,7 +8,8 @@ use serde::Serialize;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Metric {
-    /// Payload that has arrived, by payload that the bottleneck carries.
+    /// Payload that has arrived, by payload that the bottleneck carries. The sum over processes, whose times do not quite
+    /// coincide, may pass 1 by a few percent.
     GoodputOverCapacity,
     /// What of the bottleneck's rate Braid and TCP have, headers included, after the first third of the run.
     BraidShare,
