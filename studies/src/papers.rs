@@ -9,8 +9,15 @@ use crate::{mcc, ofan, pro, themis};
 pub struct Paper {
     /// What it is called on the command line.
     pub name: &'static str,
-    /// Runs it.
-    pub study: fn(&Effort) -> Study,
+    study: fn(&Effort) -> Study,
+}
+
+impl Paper {
+    /// Runs it. What small runs do not show is not judged.
+    pub fn study(&self, effort: &Effort) -> Study {
+        let study = (self.study)(effort);
+        if effort.quick { study.of_small_runs() } else { study }
+    }
 }
 
 /// All of them.

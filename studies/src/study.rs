@@ -41,6 +41,8 @@ pub enum Verdict {
     Differs(String),
     /// What was run cannot tell: why.
     NotJudged(String),
+    /// Nothing was run for it: why.
+    NotTested(String),
 }
 
 impl Verdict {
@@ -50,9 +52,79 @@ impl Verdict {
     }
 }
 
+impl Claim {
+    /// What a paper says and nothing here measures.
+    pub(crate) fn untested(figure: &str, says: &str, why: &str) -> Claim {
+        Claim {
+            figure: figure.into(),
+            says: says.into(),
+            measured: "nothing".into(),
+            verdict: Verdict::NotTested(why.into()),
+        }
+    }
+}
+
 impl Study {
+    /// Small runs may show what large ones would; that they do not shows nothing.
+    pub(crate) fn of_small_runs(mut self) -> Study {
+        for claim in &mut self.claims {
+            if let Verdict::Differs(_) = claim.verdict {
+                let why = "the sizes of --quick are too small to say that it does not come out";
+                claim.verdict = Verdict::NotJudged(why.into());
+            }
+        }
+        self
+    }
+
+    /// How many claims come out, differ, cannot be judged, were not tested.
+    pub(crate) fn counted(&self) -> String {
+        let count = |is: fn(&Verdict) -> bool| {
+            self.claims.iter().filter(|claim| is(&claim.verdict)).count()
+        };
+        format!(
+            "{} claims: {} reproduced, {} differ, {} not judged, {} not tested",
+            self.claims.len(),
+            count(|verdict| matches!(verdict, Verdict::Reproduced)),
+            count(|verdict| matches!(verdict, Verdict::Differs(_))),
+            count(|verdict| matches!(verdict, Verdict::NotJudged(_))),
+            count(|verdict| matches!(verdict, Verdict::NotTested(_)))
+        )
+    }
+
     /// A figure by its id.
     pub fn figure(&self, id: &str) -> Option<&Figure> {
         self.figures.iter().find(|figure| figure.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(verdict: Verdict) -> Claim {
+        let (figure, says, measured) = ("fig01".into(), "it grows".into(), "by 3".into());
+        Claim { figure, says, measured, verdict }
+    }
+
+    #[test]
+    fn a_small_run_can_show_something_but_not_refute_it() {
+        let claims = vec![
+            claim(Verdict::Reproduced),
+            claim(Verdict::Differs("no".into())),
+            claim(Verdict::NotJudged("too short".into())),
+            Claim::untested("fig02", "it works", "no chip"),
+        ];
+        let study = Study {
+            paper: "paper",
+            title: "A paper".into(),
+            figures: Vec::new(),
+            claims,
+            choices: Vec::new(),
+        };
+        assert_eq!(study.counted(), "4 claims: 1 reproduced, 1 differ, 1 not judged, 1 not tested");
+        let small = study.of_small_runs();
+        assert_eq!(small.counted(), "4 claims: 1 reproduced, 0 differ, 2 not judged, 1 not tested");
+        let Verdict::NotJudged(why) = &small.claims[1].verdict else { panic!("{small:?}") };
+        assert!(why.contains("--quick"), "{why}");
     }
 }

@@ -37,24 +37,24 @@ pub fn print(study: &Study) {
             Kind::Lines | Kind::Bars => println!("{}", aligned(&table(figure))),
         }
     }
-    let mut reproduced = 0;
     for claim in &study.claims {
         let verdict = match &claim.verdict {
             Verdict::Reproduced => "reproduced",
             Verdict::Differs(_) => "differs",
             Verdict::NotJudged(_) => "not judged",
+            Verdict::NotTested(_) => "not tested",
         };
         println!("{:<8} {verdict}", claim.figure);
         println!("         paper     {}", claim.says);
         println!("         measured  {}", claim.measured);
         match &claim.verdict {
-            Verdict::Reproduced => reproduced += 1,
-            Verdict::Differs(why) | Verdict::NotJudged(why) => {
+            Verdict::Reproduced => {}
+            Verdict::Differs(why) | Verdict::NotJudged(why) | Verdict::NotTested(why) => {
                 println!("         because   {why}");
             }
         }
     }
-    println!("\n{reproduced} of {} claims reproduced", study.claims.len());
+    println!("\n{}", study.counted());
 }
 
 /// Writes `<paper>.json`, `<paper>.md` and an SVG per figure; the folder is made if it is missing.
@@ -151,8 +151,10 @@ fn aligned(rows: &[Vec<String>]) -> String {
 
 fn markdown(study: &Study) -> String {
     let mut text = format!(
-        "# {}\n\nWritten by `braid-sim reproduce {} --out DIR`.\n\n## Claims\n\n",
-        study.title, study.paper
+        "# {}\n\nWritten by `braid-sim reproduce {} --out DIR`.\n\n## Claims\n\n{}.\n\n",
+        study.title,
+        study.paper,
+        study.counted()
     );
     text += "| | paper | measured | verdict |\n|---|---|---|---|\n";
     for claim in &study.claims {
@@ -160,6 +162,7 @@ fn markdown(study: &Study) -> String {
             Verdict::Reproduced => "reproduced".to_owned(),
             Verdict::Differs(why) => format!("differs: {why}"),
             Verdict::NotJudged(why) => format!("not judged: {why}"),
+            Verdict::NotTested(why) => format!("not tested: {why}"),
         };
         let _ = writeln!(
             text,

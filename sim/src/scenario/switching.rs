@@ -47,7 +47,10 @@ pub const SWITCH_POLICIES: &[(&str, &str)] = &[
     ("drill", "the shortest of samples=2 random queues and the best remembered"),
     ("ofan", "a pointer per destination edge or pod, data and control apart"),
     ("conweave", "flows move away from slow paths, and edges put them back in order"),
-    ("themis", "sprays by PSN, holds back NACKs that prove no loss; ring=100 PSNs, look-back=on"),
+    (
+        "themis",
+        "sprays by PSN, holds back NACKs that prove no loss; ring=100 PSNs, look-back=on, compensate=on",
+    ),
 ];
 
 impl SwitchPolicy {
@@ -102,6 +105,7 @@ impl FromStr for SwitchPolicy {
             "themis" => Kind::Plain(Policy::Themis {
                 ring: given.take("ring").map_or(Ok(RING), count)?,
                 look_back: given.take("look-back").map_or(Ok(true), on_or_off)?,
+                compensate: given.take("compensate").map_or(Ok(true), on_or_off)?,
             }),
             "round-robin" => {
                 let permute = given.take("permute").map(count).transpose()?;
@@ -219,7 +223,8 @@ mod tests {
     fn parameters_are_read() {
         assert_eq!(policy("round-robin"), Policy::RoundRobin { permute: None });
         assert_eq!(policy("round-robin:permute=5"), Policy::RoundRobin { permute: Some(5) });
-        assert_eq!(policy("themis:look-back=off"), Policy::Themis { ring: 100, look_back: false });
+        let without = Policy::Themis { ring: 100, look_back: false, compensate: true };
+        assert_eq!(policy("themis:look-back=off"), without);
         assert_eq!(
             policy("pro:every=2us"),
             Policy::SourceOrLeastLoaded { every: Ps::from_micros(2) }

@@ -6,8 +6,8 @@ use super::quantity::{Bytes, Said, Text, by_name};
 use crate::time::Ps;
 use crate::topology::Topology;
 use crate::workload::{
-    Fsdp, Groups, Pairs, Start, StartOrder, Workload, WorkloadError, all_to_all, incast,
-    permutation, ring, ring_all_reduce, tree, tree_all_reduce,
+    Forwarding, Fsdp, Groups, Pairs, Start, StartOrder, Workload, WorkloadError, all_to_all,
+    incast, permutation, ring, ring_all_reduce, tree, tree_all_reduce,
 };
 
 /// One pattern, and who takes part.
@@ -213,7 +213,9 @@ impl WorkloadKeys {
             WorkloadKeys { ring_all_reduce: Some(keys), .. } => {
                 ring_all_reduce(&groups, keys.bytes.0.0)
             }
-            WorkloadKeys { tree: Some(keys), .. } => tree(&groups, keys.bytes.0.0),
+            WorkloadKeys { tree: Some(keys), .. } => {
+                tree(&groups, keys.bytes.0.0, Forwarding::None)
+            }
             WorkloadKeys { tree_all_reduce: Some(keys), .. } => {
                 tree_all_reduce(&groups, keys.bytes.0.0, keys.chunk.0.0)
             }

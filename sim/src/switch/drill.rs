@@ -1,6 +1,9 @@
-//! DRILL(d, 1): the shortest of d random queues and the best one remembered (Ghorbani et al., SIGCOMM 2017).
+//! DRILL(d, 1): the shortest of d different random queues and the best one remembered (Ghorbani et al., SIGCOMM
+//! 2017); one is remembered per destination, as in the simulator of ConWeave's authors.
 
-use rand::RngExt;
+use std::collections::HashMap;
+
+use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
 
 use super::Offer;
@@ -9,37 +12,36 @@ use crate::topology::PortId;
 #[derive(Clone, Debug)]
 pub(crate) struct Drill {
     samples: u32,
-    /// The port that was taken last.
-    best: Option<PortId>,
+    /// By destination: the port that was taken last.
+    best: HashMap<u32, PortId>,
+    /// The packet's ports, to draw from.
+    ports: Vec<PortId>,
 }
 
 impl Drill {
     pub(crate) fn new(samples: u32) -> Self {
-        Drill { samples, best: None }
+        Drill { samples, best: HashMap::new(), ports: Vec::new() }
     }
 
     pub(crate) fn choose(&mut self, offer: &Offer<'_>, rng: &mut Pcg64Mcg) -> PortId {
-        let remembered = self.best.filter(|best| offer.ports.contains(best));
-        let first = remembered.unwrap_or_else(|| sample(offer.ports, rng));
-        let (mut best, mut shortest) = (first, offer.queued(first));
-        for _ in 0..self.samples {
-            let port = sample(offer.ports, rng);
-            let queued = offer.queued(port);
-            if queued < shortest {
-                (best, shortest) = (port, queued);
-            }
-        }
-        self.best = Some(best);
+        let dst = offer.packet.dst;
+        self.ports.clear();
+        self.ports.extend_from_slice(offer.ports);
+        let (sampled, _) = self.ports.partial_shuffle(rng, self.samples as usize);
+        let remembered = self.best.get(&dst).copied().filter(|best| offer.ports.contains(best));
+        let best = remembered
+            .into_iter()
+            .chain(sampled.iter().copied())
+            // The first among equals: what is remembered stays.
+            .min_by_key(|port| offer.queued(*port))
+            .unwrap_or(offer.ports[0]);
+        self.best.insert(dst, best);
         best
     }
 
     pub(crate) fn on_routes_changed(&mut self) {
-        self.best = None;
+        self.best.clear();
     }
-}
-
-fn sample(ports: &[PortId], rng: &mut Pcg64Mcg) -> PortId {
-    ports[rng.random_range(0..ports.len())]
 }
 
 #[cfg(test)]
@@ -78,9 +80,40 @@ mod tests {
         let mut rng = Pcg64Mcg::seed_from_u64(1);
         let gone = trial.uplinks()[2];
         trial.cut(gone);
-        drill.best = Some(gone);
+        drill.best.insert(127, gone);
         for _ in 0..30 {
             assert_ne!(trial.offer(127, Data, |offer| drill.choose(offer, &mut rng)), gone);
+        }
+    }
+
+    #[test]
+    fn what_is_best_for_one_destination_is_not_remembered_for_another() {
+        let mut trial = Trial::new();
+        let mut drill = Drill::new(1);
+        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let uplinks = trial.uplinks();
+        uplinks.iter().for_each(|port| trial.queues[port.index()].bytes = 5000);
+        drill.best.insert(127, uplinks[2]);
+        let mut taken = |dst: u32| trial.offer(dst, Data, |offer| drill.choose(offer, &mut rng));
+        assert_eq!([(); 9].map(|()| taken(127)), [uplinks[2]; 9], "equals do not move it");
+        // All samples for another destination fall on that port once in 4^9.
+        let others: Vec<PortId> = (100..109).map(&mut taken).collect();
+        assert!(others.iter().any(|port| *port != uplinks[2]), "{others:?}");
+    }
+
+    #[test]
+    fn as_many_samples_as_ports_find_the_shortest_queue_at_once() {
+        let mut trial = Trial::new();
+        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let uplinks = trial.uplinks();
+        uplinks.iter().for_each(|port| trial.queues[port.index()].bytes = 5000);
+        trial.queues[uplinks[3].index()].bytes = 0;
+        for samples in [4, 9] {
+            for dst in 100..127 {
+                let mut drill = Drill::new(samples);
+                let taken = trial.offer(dst, Data, |offer| drill.choose(offer, &mut rng));
+                assert_eq!(taken, uplinks[3], "{samples} samples of 4 without replacement");
+            }
         }
     }
 }

@@ -74,7 +74,7 @@ pub enum Policy {
         /// How old the queue lengths may be.
         age: Ps,
     },
-    /// The shortest of `samples` random queues and the best `memory` remembered (DRILL, 2017).
+    /// The shortest of `samples` different random queues and the best one remembered per destination (DRILL, 2017).
     Drill {
         /// Fresh samples per packet.
         samples: u32,
@@ -91,6 +91,8 @@ pub enum Policy {
         /// Before it takes an expected packet for missing, an edge switch looks whether it has passed
         /// since the packet that triggered the NACK. The paper does not say that it does.
         look_back: bool,
+        /// A blocked NACK is sent after all once a later packet of the same route proves the loss (section 3.4).
+        compensate: bool,
     },
 }
 

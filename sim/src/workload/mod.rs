@@ -23,7 +23,7 @@ pub use groups::Groups;
 pub use incast::incast;
 pub use permutation::{Pairs, permutation};
 pub use ring::ring;
-pub use tree::{tree, tree_all_reduce};
+pub use tree::{Forwarding, Pipeline, tree, tree_all_reduce};
 
 use error::{possible_count, possible_length};
 

@@ -13,7 +13,7 @@ mod targets;
 mod tests;
 mod trace;
 
-use super::{Claim, Effort, Study, Verdict};
+use super::{Claim, Effort, Study};
 use runs::Runs;
 use scale::Scale;
 use setup::Scheme;
@@ -70,12 +70,7 @@ fn choices(runs: &Runs) -> Vec<String> {
 
 /// What the paper states and these runs cannot show.
 fn untested() -> Vec<Claim> {
-    let claim = |says: &str, why: &str| Claim {
-        figure: "text".to_owned(),
-        says: says.to_owned(),
-        measured: "not measured".to_owned(),
-        verdict: Verdict::NotJudged(why.to_owned()),
-    };
+    let claim = |says: &str, why: &str| Claim::untested("text", says, why);
     vec![
         claim(
             "ECMP collides, flowlets and more queue pairs do not mend it (section 2.1)",

@@ -76,6 +76,8 @@ pub(super) struct Outcome {
     pub(super) max_queue: f64,
     /// By [`LAYERS`]: what the fullest link carried over what it would have with perfect balance, minus 1.
     pub(super) overload: [f64; 4],
+    /// Packets that were acknowledged as marked.
+    pub(super) marks: f64,
     /// The part of what was sent that had been sent before.
     pub(super) resent: f64,
 }
@@ -146,6 +148,7 @@ impl Setup {
             whole_bound,
             max_queue: self.max_queue(&run),
             overload: LAYERS.map(|(_, layer)| overload(&run, layer)),
+            marks: counters.ecn_marks as f64,
             resent: counters.retransmitted as f64 / counters.segments_sent as f64,
         }
     }

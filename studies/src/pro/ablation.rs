@@ -26,7 +26,7 @@ pub(super) fn add(effort: &Effort, study: &mut Study) {
     let (tree_bytes, all_bytes) =
         if effort.quick { (200_000, 8_000) } else { (4_000_000, 130_000) };
     let seed = effort.first_seed;
-    let tree = Pattern::Tree.workload(&topology, tree_bytes, seed);
+    let tree = Pattern::TREE.workload(&topology, tree_bytes, seed);
     let all = Groups::strided(topology.hosts(), GROUPS)
         .and_then(|groups| all_to_all(&groups, all_bytes, StartOrder::Rotated))
         .expect("the groups divide the hosts");

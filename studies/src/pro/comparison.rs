@@ -33,7 +33,7 @@ impl Comparison {
         let mut cases = Vec::new();
         // Long runs first, so that the cores end together.
         for bytes in sizes.iter().copied().rev() {
-            for pattern in [Pattern::Tree, Pattern::Ring] {
+            for pattern in [Pattern::TREE, Pattern::Ring] {
                 for scheme in Scheme::COMPARED {
                     let seeds = effort.seeds(3);
                     cases.extend(seeds.map(|seed| Case { pattern, bytes, scheme, seed }));

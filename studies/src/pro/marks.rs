@@ -87,9 +87,10 @@ fn adaptive(counts: [f64; 3]) -> Claim {
 }
 
 fn drill(counts: [f64; 3]) -> Claim {
-    let only_down = counts[1] > 0.0 && (counts[0] - counts[2]) * 10.0 < counts[1];
+    let only_down = counts[1] > 0.0 && counts[0] * 10.0 < counts[1];
     let says = "DRILL: marks by aggregation switches (218), none by ToR switches: its downlinks are imbalanced";
-    let otherwise = "the message is too short for a queue of 100 KB, or its uplinks mark as well";
+    let otherwise = "those of ToR switches are on links to hosts, where packets meet that took paths of different \
+                     length";
     claim(says, said(counts), Verdict::of(only_down, otherwise))
 }
 

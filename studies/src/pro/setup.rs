@@ -1,8 +1,9 @@
 //! What the paper's simulations have in common (PRO, section VI-A).
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use braid_cc::{CcConfig, DcqcnConfig};
+use braid_cc::{CcConfig, DcqcnConfig, FixedWindow};
 use braid_lb::LbPolicy;
 use braid_transport::LossRecovery;
 
@@ -13,7 +14,9 @@ use braid_sim::simulation::{Change, Plan};
 use braid_sim::switch::Policy;
 use braid_sim::time::{Ps, Rate};
 use braid_sim::topology::{LeafSpine, Tier, Topology};
-use braid_sim::workload::{Groups, Workload, WorkloadError, bounds, ring, tree};
+use braid_sim::workload::{
+    Forwarding, Groups, Pipeline, Workload, WorkloadError, bounds, ring, tree,
+};
 
 /// Of every link.
 const RATE: Rate = Rate::from_gbps(200);
@@ -36,6 +39,11 @@ const RTO: Duration = Duration::from_micros(80);
 pub(super) const MESSAGE: u64 = 16_000_000;
 /// A run that takes longer has failed: a hundred times what the default message takes.
 const LIMIT: Ps = Ps::from_micros(100_000);
+
+/// Of a tree's edges. A child's buffer holds what fills the time from its parent to its children and back, 9 us,
+/// at half a link's rate, and little enough that a parent who fills it at once marks nothing.
+pub(super) const PIPELINE: Pipeline =
+    Pipeline { chunk_bytes: 16_000, ahead: NonZeroU32::new(8).unwrap() };
 
 /// What is compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,14 +104,17 @@ pub(super) enum Pattern {
     /// Everybody to a random next one, in one cycle.
     Ring,
     /// Everybody to its children in two random binary trees.
-    Tree,
+    Tree(Forwarding),
 }
 
 impl Pattern {
+    /// The tree whose roots are no faster than those they send to can pass on.
+    pub(super) const TREE: Pattern = Pattern::Tree(Forwarding::PacedRoots(PIPELINE));
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Pattern::Ring => "ring",
-            Pattern::Tree => "double binary tree",
+            Pattern::Tree(_) => "double binary tree",
         }
     }
 
@@ -115,7 +126,7 @@ impl Pattern {
         let groups = Groups::all(hosts)?.shuffled(seed);
         match self {
             Pattern::Ring => ring(&groups, bytes),
-            Pattern::Tree => tree(&groups, bytes),
+            Pattern::Tree(forwarding) => tree(&groups, bytes, forwarding),
         }
     }
 }
@@ -139,11 +150,6 @@ pub(super) fn paper_fabric() -> Topology {
     fabric(16, 8, 8)
 }
 
-/// No fabric at all: the same servers on one switch.
-pub(super) fn one_switch() -> Topology {
-    fabric(1, 128, 1)
-}
-
 /// One run.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
@@ -154,6 +160,8 @@ pub(super) struct Setup {
     pub(super) cc: CcConfig,
     /// Given, it is used instead of the scheme's own.
     pub(super) policy: Option<Policy>,
+    /// Switches hash control packets, as conweave-ns3 does, whatever they do with data.
+    pub(super) control_hashed: bool,
     pub(super) changes: Vec<(Ps, Change)>,
     pub(super) seed: u64,
 }
@@ -166,6 +174,7 @@ impl Setup {
             reorder_threshold: 0,
             cc: CcConfig::new(dcqcn()),
             policy: None,
+            control_hashed: false,
             changes: Vec::new(),
             seed,
         }
@@ -188,6 +197,7 @@ impl Setup {
         let network = NetworkConfig {
             marking: Some(MARKING),
             pause: Some(PAUSE),
+            control_hashed: self.control_hashed,
             ..NetworkConfig::plain(FRAMES, BUFFER, policy)
         };
         let (topology, changes, seed) = (topology.clone(), self.changes.clone(), self.seed);
@@ -198,6 +208,11 @@ impl Setup {
 /// DCQCN without a window, and without cuts by losses, as in the simulator that the authors started from.
 pub(super) fn dcqcn() -> DcqcnConfig {
     DcqcnConfig { window: 1 << 30, cut_on_loss: false, ..DcqcnConfig::new(RATE.bps()) }
+}
+
+/// Nobody is ever slowed down.
+pub(super) fn uncontrolled() -> CcConfig {
+    CcConfig::new(FixedWindow { window: 1 << 30 })
 }
 
 /// The time of a workload without any contention in the fabric: as a permutation in which everybody sends and

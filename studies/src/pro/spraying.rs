@@ -1,8 +1,6 @@
 //! Figure 2: the queues of one ToR switch under random spraying and under round robin.
 
-use braid_cc::{CcConfig, FixedWindow};
-
-use super::setup::{MESSAGE, Scheme, Setup, fabric, ideal};
+use super::setup::{MESSAGE, Scheme, Setup, fabric, ideal, uncontrolled};
 use super::trace::peaks;
 use crate::{Axis, Claim, Effort, Figure, Kind, Series, Study, Verdict, run_all};
 use braid_sim::probe::{self, Probe, Quantity};
@@ -85,7 +83,7 @@ impl Case {
         let ports = topology.uplinks(0).collect();
         let mut setup = Setup { policy: Some(policy), ..Setup::new(Scheme::Ecmp, seed) };
         if !self.controlled {
-            setup.cc = CcConfig::new(FixedWindow { window: 1 << 30 });
+            setup.cc = uncontrolled();
         }
         let mut simulation = Simulation::new(setup.plan(&topology, Case::workload(bytes)));
         let mut queues = Queues::new();

@@ -4,7 +4,7 @@ use crate::Verdict;
 /// What must hold even in small runs.
 const ROBUST: [(&str, &str); 5] = [
     ("fig02", "ideal round robin"),
-    ("theorem 1", "bounded"),
+    ("theorem 1", "full load (ring)"),
     ("tab02", "PRO: no marks"),
     ("fig11a", "grow and grow"),
     ("fig12", "PRO: 4 packets"),

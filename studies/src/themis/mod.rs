@@ -1,6 +1,7 @@
 //! "Enabling Packet Spraying over Commodity RNICs with In-Network Support" (Themis, APNet 2025).
 
 mod collectives;
+mod failures;
 mod outcome;
 mod setup;
 mod spurious;
@@ -21,7 +22,33 @@ pub fn study(effort: &Effort) -> Study {
     spurious::add(&mut study, effort);
     collectives::add(&mut study, effort);
     study.claims.push(memory());
+    failures::add(&mut study, effort);
+    study.claims.extend(untested());
     study
+}
+
+/// What the paper states and these runs cannot show.
+fn untested() -> [Claim; 5] {
+    let claim = |says, why| Claim::untested("text", says, why);
+    [
+        claim(
+            "in three tiers edge switches alone choose the route, by the linearity of the hashes above (section 3.2)",
+            "here the switches above read the route off the packet, which comes to the same",
+        ),
+        claim("0.2 MB is 0.6 % of a Tofino's memory (section 4)", "that needs the chip"),
+        claim(
+            "go-back-N drops what comes out of order, and is worse (section 1)",
+            "RNICs here are those with selective repeat, which the paper compares",
+        ),
+        claim(
+            "reordering in switches and flowlets cannot spray packets (section 2.3)",
+            "it is an argument, not a measurement",
+        ),
+        claim(
+            "a cut after a NACK is a slow start (section 2.2)",
+            "the RNICs' own control is not public",
+        ),
+    ]
 }
 
 /// Where both figures are silent.
@@ -84,10 +111,12 @@ mod tests {
                 "fig01d",
                 "fig01-variations",
                 "fig01-rate",
+                "fig01-payload",
                 "fig05a",
                 "fig05b",
                 "fig05-schemes",
-                "fig05-size"
+                "fig05-size",
+                "failures"
             ]
         );
         let variations = study.figure("fig01-variations").unwrap();
@@ -96,8 +125,10 @@ mod tests {
             let is_themis = point.label.as_deref().is_some_and(|name| name.starts_with("Themis"));
             assert_eq!(point.y.max == 0.0, is_themis, "{point:?}");
         }
-        let by_rate = values(&study, "fig01-rate", "random spraying");
-        assert!(by_rate.windows(2).all(|two| two[0].mean < two[1].mean), "{by_rate:?}");
+        for payload in ["1000 B", "1500 B", "4096 B"] {
+            let by_rate = values(&study, "fig01-rate", payload);
+            assert!(by_rate.windows(2).all(|two| two[0].mean < two[1].mean), "{by_rate:?}");
+        }
         for figure in ["fig05a", "fig05b"] {
             let themis = values(&study, figure, "Themis");
             for other in ["ECMP", "adaptive routing"] {
@@ -113,5 +144,7 @@ mod tests {
         assert_eq!(verdict("table 1"), [true]);
         assert_eq!((verdict("fig01").len(), verdict("fig01")[0]), (5, true));
         assert_eq!((verdict("fig05a").len(), verdict("fig05b").len()), (4, 4));
+        assert_eq!(verdict("section 3.4"), [true]);
+        assert_eq!(verdict("section 6"), [true]);
     }
 }

@@ -16,6 +16,12 @@ pub(super) struct Outcome {
     pub(super) throughput: f64,
     /// Packets lost.
     pub(super) drops: u64,
+    /// Pause frames.
+    pub(super) pauses: u64,
+    /// Retransmission time-outs.
+    pub(super) timeouts: u64,
+    /// Packets sent again.
+    pub(super) again: u64,
     /// Packets with a congestion mark.
     pub(super) marks: u64,
     /// Packets sent.
@@ -58,6 +64,9 @@ pub(super) fn measure(plan: Plan, rate: Rate, packet: u32, interval: Option<Ps>)
         sending_rate: sent / busy,
         throughput: (sent - again) / busy,
         drops: run.fabric.ledger.losses(),
+        pauses: run.fabric.ledger.pauses,
+        timeouts: counters.timeouts,
+        again: counters.retransmitted,
         marks: counters.ecn_marks,
         packets: counters.segments_sent,
         trace: trace.samples,

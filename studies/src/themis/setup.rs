@@ -6,7 +6,7 @@ use braid_cc::{CcConfig, DcqcnConfig, FixedRate};
 use braid_lb::LbPolicy;
 use braid_transport::LossRecovery;
 
-use braid_sim::fabric::{Buffer, Marking, NetworkConfig, When};
+use braid_sim::fabric::{Buffer, Marking, NetworkConfig, Pause, When};
 use braid_sim::frames::Frames;
 use braid_sim::host::{HostConfig, Paths, Recovery};
 use braid_sim::simulation::Plan;
@@ -15,7 +15,7 @@ use braid_sim::time::{Ps, Rate};
 use braid_sim::topology::LeafSpine;
 use braid_sim::workload::Workload;
 
-/// Payload of a full packet; the paper does not say.
+/// Payload of a full packet where nothing else is said; the paper does not say.
 pub(super) const PAYLOAD: u16 = 4096;
 /// Headers of a data frame, as in the other studies.
 const HEADER: u32 = 62;
@@ -24,6 +24,8 @@ const ACK: u32 = 64;
 pub(super) const DELAY: Ps = Ps::from_micros(1);
 /// Of a switch (Themis, section 5).
 const SWITCH_BUFFER: u64 = 64_000_000;
+/// Links are stopped by the dynamic threshold of the shared buffer alone.
+const PAUSE: Pause = Pause { stop: u64::MAX, go: u64::MAX };
 /// Kmin, Kmax for each Gb/s of a link: 1.6 MB and 6.4 MB at 400 Gb/s.
 const MARKING_PER_GBPS: (u64, u64) = (4_000, 16_000);
 const MARKING_MOST: f64 = 0.2;
@@ -47,6 +49,8 @@ pub(super) enum Scheme {
     Themis,
     /// Themis that asks its ring before it takes an expected packet for missing.
     ThemisLooksBack,
+    /// The same, but a NACK that is blocked stays so.
+    ThemisUncompensated,
     /// Themis-S alone: spraying by PSN, NACKs as they come.
     PsnSpraying,
 }
@@ -60,6 +64,7 @@ impl Scheme {
             Scheme::Shortest => "shortest queue",
             Scheme::Themis => "Themis",
             Scheme::ThemisLooksBack => "Themis, looks back",
+            Scheme::ThemisUncompensated => "Themis, no compensation",
             Scheme::PsnSpraying => "Themis-S alone",
         }
     }
@@ -139,6 +144,7 @@ impl Setup {
         let buffer = Buffer::Shared { bytes: SWITCH_BUFFER, alpha: 1.0 };
         NetworkConfig {
             marking: Some(Marking { low, high, most: MARKING_MOST, when: When::Leaving, of: None }),
+            pause: Some(PAUSE),
             ..NetworkConfig::plain(frames, buffer, self.policy())
         }
     }
@@ -158,8 +164,11 @@ impl Setup {
                 let share = |percent: u64| SWITCH_BUFFER / 32 / 100 * percent;
                 Policy::Adaptive { bins: [5, 10, 20].map(share).to_vec(), age: ADAPTIVE_AGE }
             }
-            Scheme::Themis => Policy::Themis { ring, look_back: false },
-            Scheme::ThemisLooksBack => Policy::Themis { ring, look_back: true },
+            Scheme::Themis => Policy::Themis { ring, look_back: false, compensate: true },
+            Scheme::ThemisLooksBack => Policy::Themis { ring, look_back: true, compensate: true },
+            Scheme::ThemisUncompensated => {
+                Policy::Themis { ring, look_back: true, compensate: false }
+            }
             Scheme::PsnSpraying => Policy::Source,
         }
     }

@@ -18,7 +18,9 @@ const FABRIC: LeafSpine = LeafSpine {
     fabric_rate: RATE,
     delay: DELAY,
 };
-const SEEDS: u32 = 5;
+const SEEDS: u32 = 3;
+/// NS-3's default, the payload of table 1's packets, and that of the other studies.
+const PAYLOADS: [u16; 3] = [1000, 1500, PAYLOAD];
 
 /// What is run.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -38,10 +40,10 @@ impl Case {
             Control::Dcqcn(timers) => timers.name(),
             Control::Constant(percent) => format!("{percent} %"),
         };
-        match (self.scheme, self.payload) {
-            (Scheme::Random, PAYLOAD) => control,
-            (Scheme::Random, payload) => format!("{payload} B"),
-            (scheme, _) => scheme.name().to_owned(),
+        match (self.scheme, self.control, self.payload) {
+            (Scheme::Random, Control::Dcqcn(_), PAYLOAD) => control,
+            (Scheme::Random, _, payload) => format!("{payload} B"),
+            (scheme, ..) => scheme.name().to_owned(),
         }
     }
 
@@ -89,10 +91,15 @@ pub(super) fn add(study: &mut Study, effort: &Effort) {
     let recommended = Case::spraying(Control::Dcqcn(Timers::RECOMMENDED));
     let mut cases: Vec<Case> =
         grid(effort).into_iter().map(|timers| Case::spraying(Control::Dcqcn(timers))).collect();
-    cases.push(Case { payload: 1000, ..recommended });
+    for payload in PAYLOADS.into_iter().filter(|payload| *payload != PAYLOAD) {
+        cases.push(Case { payload, ..recommended });
+    }
     cases.push(Case { scheme: Scheme::Themis, ..recommended });
     cases.push(Case { scheme: Scheme::ThemisLooksBack, ..recommended });
-    cases.extend(CONSTANT.map(|percent| Case::spraying(Control::Constant(percent))));
+    for payload in PAYLOADS {
+        let case = |percent| Case { payload, ..Case::spraying(Control::Constant(percent)) };
+        cases.extend(CONSTANT.map(case));
+    }
     let measured = run(&cases, effort);
     let traced = of_kind(&measured, Case::is_traced);
     study.figures.push(over_time(&traced, "fig01b", "retransmissions [% of packets]", |sample| {
@@ -108,6 +115,11 @@ pub(super) fn add(study: &mut Study, effort: &Effort) {
         "Timers 900/4: random spraying, with smaller packets, and Themis",
     ));
     study.figures.push(by_rate(&of_kind(&measured, |case| !is_dcqcn(case))));
+    study.figures.push(shares(
+        &of_kind(&measured, is_at_papers_rate),
+        "fig01-payload",
+        "Random spraying at a constant 86 % of the line rate, by payload",
+    ));
     study.claims.extend(claims(&measured));
     study.choices.extend(choices(&measured));
 }
@@ -115,6 +127,10 @@ pub(super) fn add(study: &mut Study, effort: &Effort) {
 /// Constant rates, in percent of the line's; one is that of the paper.
 const CONSTANT: [u64; 6] = [50, 70, 80, 86, 92, 98];
 const PAPERS_RATE: u64 = 86;
+
+fn is_at_papers_rate(case: Case) -> bool {
+    case.control == Control::Constant(PAPERS_RATE)
+}
 
 fn grid(effort: &Effort) -> Vec<Timers> {
     match effort.quick {
@@ -193,51 +209,78 @@ fn shares(measured: &[&Measured], id: &str, title: &str) -> Figure {
 
 /// Retransmissions alone, without a rate that follows from them.
 fn by_rate(measured: &[&Measured]) -> Figure {
-    let points = measured.iter().filter_map(|measured| match measured.case.control {
-        Control::Constant(percent) => {
-            Some(Point::at(percent as f64, &measured.percent(|run| run.resent)))
-        }
-        Control::Dcqcn(_) => None,
-    });
+    let line = |payload| {
+        let points = measured.iter().filter(|measured| measured.case.payload == payload);
+        let points = points.filter_map(|measured| match measured.case.control {
+            Control::Constant(percent) => {
+                Some(Point::at(percent as f64, &measured.percent(|run| run.resent)))
+            }
+            Control::Dcqcn(_) => None,
+        });
+        Series { name: format!("{payload} B"), points: points.collect() }
+    };
     Figure {
         id: "fig01-rate".to_owned(),
         title: "Random spraying at a constant rate".to_owned(),
         x: Axis::linear("sending rate [% of the line's]"),
         y: Axis::linear("retransmissions [% of packets]"),
         kind: Kind::Lines,
-        series: vec![Series { name: "random spraying".to_owned(), points: points.collect() }],
+        series: PAYLOADS.map(line).into(),
     }
 }
 
 /// A share this near to the paper's, in points of a hundred, is the same.
-const NEAR: f64 = 3.0;
+const NEAR: f64 = 2.0;
 
-/// One of the numbers that the figure is quoted for.
+/// One of the numbers that the figure is quoted for. The three belong together (71 % = 86 % of 84 %), but the paper
+/// does not give this figure's timers: at a rate of 86 % it can be seen whether the others follow.
 struct Share {
     says: &'static str,
     percent: f64,
     of: fn(&Outcome) -> f64,
-    /// What else is to be said about it.
-    besides: String,
 }
 
 impl Share {
-    fn claim(self, recommended: &Measured, of_grid: &[&Measured]) -> Claim {
-        let Share { says, percent, of, besides } = self;
-        let mean = recommended.mean(of);
-        let all = of_grid.iter().map(|measured| measured.mean(of)).collect::<Vec<f64>>();
-        let Spread { min, max, .. } = Spread::of(&all);
+    fn claim(self, at_papers_rate: &[&Measured], of_grid: &[&Measured]) -> Claim {
+        let Share { says, percent, of } = self;
+        let by_payload: Vec<String> = at_papers_rate
+            .iter()
+            .map(|measured| format!("{:.1} % with {} B", measured.mean(of), measured.case.payload))
+            .collect();
+        let (min, max) = range(of_grid, of);
         let text = format!(
-            "{mean:.1} % with the recommended timers 900/4; {min:.1} to {max:.1} % over the grid{besides}"
+            "at a constant {PAPERS_RATE} % of the line rate {}; under DCQCN {min:.1} to {max:.1} % over the grid of \
+             timers with {PAYLOAD} B",
+            by_payload.join(", ")
         );
-        let inside = if (min..=max).contains(&percent) { "within" } else { "outside" };
-        let why = format!(
-            "the paper does not give this figure's timers, and they decide: the more often a NACK may cut \
-             and the slower the rate recovers, the lower the load, and with it reordering; {percent} % is \
-             {inside} the grid's range"
-        );
-        claim(says, text, Verdict::of((mean - percent).abs() <= NEAR, why))
+        let near = (at_papers_rate[0].mean(of) - percent).abs() <= NEAR;
+        claim(says, text, Verdict::of(near, "packets overtake each other less or more often here"))
     }
+}
+
+/// Least and most of the means.
+fn range(measured: &[&Measured], of: fn(&Outcome) -> f64) -> (f64, f64) {
+    let all = measured.iter().map(|measured| measured.mean(of)).collect::<Vec<f64>>();
+    let Spread { min, max, .. } = Spread::of(&all);
+    (min, max)
+}
+
+/// The rate follows from timers that the paper does not give.
+fn rate(of_grid: &[&Measured]) -> Claim {
+    let recommended = of_grid[0].mean(|run| run.sending_rate);
+    let (min, max) = range(of_grid, |run| run.sending_rate);
+    let percent = PAPERS_RATE as f64;
+    let why = format!(
+        "the paper does not give this figure's timers, and they decide: the more often a NACK may cut and the slower \
+         the rate recovers, the lower the load, and with it reordering. {percent} % is {} the grid's range",
+        if (min..=max).contains(&percent) { "within" } else { "outside" }
+    );
+    let text = format!(
+        "{recommended:.1} % with the recommended timers 900/4; {min:.1} to {max:.1} % over the grid"
+    );
+    let near = (recommended - percent).abs() <= NEAR;
+    let verdict = if near { Verdict::Reproduced } else { Verdict::NotJudged(why) };
+    claim("DCQCN, cut by NACKs, lets flows send at 86 % of the line rate", text, verdict)
 }
 
 fn claims(measured: &[Measured]) -> Vec<Claim> {
@@ -250,32 +293,21 @@ fn claims(measured: &[Measured]) -> Vec<Claim> {
         format!("{drops} packets lost in all runs; {resent:.2} % of packets retransmitted"),
         Verdict::of(drops == 0 && resent > 0.0, "packets are lost, or none is retransmitted"),
     )];
-    let at_papers_rate =
-        of_kind(measured, |case| case.control == Control::Constant(PAPERS_RATE))[0];
+    let at_papers_rate = of_kind(measured, is_at_papers_rate);
     let shares = [
         Share {
-            says: "16 % of packets are spurious retransmissions",
+            says: "where flows send at 86 % of the line rate, 16 % of packets are spurious retransmissions",
             percent: 16.0,
             of: |run| run.resent,
-            besides: format!(
-                "; at a constant {PAPERS_RATE} % of the line rate, without cuts, {:.1} %",
-                at_papers_rate.mean(|run| run.resent)
-            ),
         },
         Share {
-            says: "flows send at 86 % of the line rate",
-            percent: PAPERS_RATE as f64,
-            of: |run| run.sending_rate,
-            besides: String::new(),
-        },
-        Share {
-            says: "throughput is 71 % of the ideal",
+            says: "where flows send at 86 % of the line rate, throughput is 71 % of the ideal",
             percent: 71.0,
             of: |run| run.throughput,
-            besides: String::new(),
         },
     ];
-    claims.extend(shares.into_iter().map(|share| share.claim(recommended, &of_grid)));
+    claims.extend(shares.into_iter().map(|share| share.claim(&at_papers_rate, &of_grid)));
+    claims.push(rate(&of_grid));
     claims.push(cause(recommended));
     claims
 }
@@ -296,17 +328,17 @@ fn cause(recommended: &Measured) -> Claim {
 }
 
 fn choices(measured: &[Measured]) -> Vec<String> {
-    let small = of_kind(measured, |case| case.payload != PAYLOAD)[0];
-    let small = format!(
-        "with 1000 B and the recommended timers {:.2} % of packets are retransmitted, the rate is {:.1} % and \
-         the throughput {:.1} % of the line's",
-        small.mean(|run| run.resent),
-        small.mean(|run| run.sending_rate),
-        small.mean(|run| run.throughput)
-    );
+    let small = of_kind(measured, |case| is_dcqcn(case) && case.payload == PAYLOADS[0])[0];
     vec![
         "Fig. 1: four leaves of two hosts, two spines; the paper shows eight nodes and no switches"
             .into(),
-        format!("Fig. 1: payload of 4096 B per packet, header 62 B, ACK 64 B; {small}"),
+        format!(
+            "Fig. 1: header 62 B, ACK 64 B; the payload is 4096 B where nothing else is said, which the paper does not \
+             state (its table 1 has an MTU of 1500 B, NS-3's default is 1000 B). With 1000 B and the recommended timers \
+             {:.2} % of packets are retransmitted, the rate is {:.1} % and the throughput {:.1} % of the line's",
+            small.mean(|run| run.resent),
+            small.mean(|run| run.sending_rate),
+            small.mean(|run| run.throughput)
+        ),
     ]
 }

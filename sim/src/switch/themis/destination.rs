@@ -21,6 +21,7 @@ pub(crate) struct Destination {
     /// PSNs that a ring holds.
     ring: usize,
     look_back: bool,
+    compensate: bool,
     /// By the sending end.
     flows: HashMap<u32, Flow>,
 }
@@ -64,9 +65,9 @@ enum Judgement {
 }
 
 impl Destination {
-    pub(crate) fn new(topology: &Topology, ring: u32, look_back: bool) -> Self {
+    pub(crate) fn new(topology: &Topology, ring: u32, look_back: bool, compensate: bool) -> Self {
         let routes = EqualCostRoutes::new(topology);
-        Destination { routes, ring: ring as usize, look_back, flows: HashMap::new() }
+        Destination { routes, ring: ring as usize, look_back, compensate, flows: HashMap::new() }
     }
 
     pub(crate) fn on_packet(&mut self, packet: Packet, context: &mut GateContext<'_>) -> Pass {
@@ -83,7 +84,9 @@ impl Destination {
     fn on_data(&mut self, packet: &Packet, context: &mut GateContext<'_>) {
         let count = self.routes.between(context.topology, packet.src, packet.dst);
         let flow = self.flows.entry(EndId(packet.end).peer().0).or_default();
-        if let Some(blocked) = flow.compensate(packet.psn, count) {
+        if self.compensate
+            && let Some(blocked) = flow.compensate(packet.psn, count)
+        {
             context.actions.push(Action::Send(blocked.packet, Body::Ack(blocked.nack)));
         }
         let queue = context.ports.first().map(|port| &context.queues[port.index()]);

@@ -59,7 +59,7 @@ fn uneven() -> Topology {
 }
 
 fn themis(look_back: bool) -> Policy {
-    Policy::Themis { ring: 10, look_back }
+    Policy::Themis { ring: 10, look_back, compensate: true }
 }
 
 #[test]
@@ -71,17 +71,33 @@ fn reordering_alone_makes_nobody_retransmit() {
     assert!(counters.retransmitted > 100, "without Themis: {counters:?}");
 }
 
+/// The link up to a spine is cut for 3 us.
+fn gap(topology: &Topology, spine: u32) -> Vec<(Ps, Change)> {
+    let is_it = |cable: &crate::topology::Cable| cable.high == Node::Switch(spine);
+    let cable = topology.cables.iter().position(is_it).unwrap() as u32;
+    let cut = |up| Change::Cable { cable, up };
+    vec![(Ps::from_micros(50), cut(false)), (Ps::from_micros(53), cut(true))]
+}
+
 #[test]
 fn what_is_lost_is_retransmitted_before_a_time_out() {
     let topology = uneven();
-    let route = topology.cables.iter().position(|cable| cable.high == Node::Switch(3)).unwrap();
-    let cut = |up| Change::Cable { cable: route as u32, up };
-    let changes = vec![(Ps::from_micros(50), cut(false)), (Ps::from_micros(53), cut(true))];
-    for look_back in [false, true] {
-        let (counters, _) = run(themis(look_back), topology.clone(), changes.clone());
+    for (look_back, spine) in [(false, 2), (false, 3), (true, 2), (true, 3)] {
+        let (counters, _) = run(themis(look_back), topology.clone(), gap(&topology, spine));
         let lost = counters.segments_sent - counters.segments_received;
         assert!(lost > 3, "{lost} packets lost");
         assert!(counters.retransmitted >= lost, "{counters:?}");
-        assert_eq!(counters.timeouts, 0, "look back: {look_back}, {counters:?}");
+        assert_eq!(counters.timeouts, 0, "look back: {look_back}, spine {spine}, {counters:?}");
+    }
+}
+
+/// What goes over spine 3 is faster: its packets trigger the NACKs for what spine 2 has lost, and those are blocked.
+#[test]
+fn without_compensation_what_the_slower_route_loses_waits_for_a_time_out() {
+    let topology = uneven();
+    for look_back in [false, true] {
+        let policy = Policy::Themis { ring: 10, look_back, compensate: false };
+        let (counters, _) = run(policy, topology.clone(), gap(&topology, 2));
+        assert!(counters.timeouts > 0, "look back: {look_back}, {counters:?}");
     }
 }

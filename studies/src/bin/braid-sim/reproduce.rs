@@ -39,7 +39,7 @@ impl Reproduce {
             eprintln!("braid-sim: {}", self.unknown());
             return ExitCode::from(2);
         };
-        let study = (paper.study)(&self.effort());
+        let study = paper.study(&self.effort());
         print(&study);
         let written = || -> Result<(), WriteError> {
             self.out.as_deref().map_or(Ok(()), |dir| write(&study, dir))?;

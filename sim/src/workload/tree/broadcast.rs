@@ -1,0 +1,208 @@
+//! The way down a double binary tree.
+
+use std::num::NonZeroU32;
+
+use super::super::error::{possible_count, possible_length};
+use super::super::{Groups, Message, Start, Workload, WorkloadError};
+use super::shape::Tree;
+use crate::time::Ps;
+
+/// How a message is cut and forwarded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pipeline {
+    /// Bytes of a chunk; the last may be shorter.
+    pub chunk_bytes: u64,
+    /// So many chunks of its own may a child have that it has not passed on to all its children: the slots of its
+    /// buffer, as in NCCL, whose sender waits for a free one.
+    pub ahead: NonZeroU32,
+}
+
+/// What a parent waits for before it sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Forwarding {
+    /// For nothing: everybody holds all data from the start. A root with one child sends twice as fast as that
+    /// child can pass on.
+    None,
+    /// A root for its children's buffers: it sends as fast as they pass on. The others for nothing.
+    PacedRoots(Pipeline),
+    /// For nothing, and the two roots, who would send and receive less than the others, send to each other too.
+    JoinedRoots,
+    /// Everybody for the chunk to have come from its own parent, and for the child's buffer.
+    Strict(Pipeline),
+}
+
+/// One broadcast along a double binary tree: in both trees every parent sends `bytes` to each of its children.
+/// With [`Groups::shuffled`] parents and children are random (PRO, section VI).
+///
+/// PRO says neither which route messages go nor what waits for what. We take the way down, since the paper
+/// speaks of one sender with two receivers. No member sends more than twice: whoever has children in one tree is a
+/// leaf of the other.
+///
+/// # Errors
+/// An impossible length, also of a chunk, or too many messages.
+pub fn tree(
+    groups: &Groups,
+    bytes: u64,
+    forwarding: Forwarding,
+) -> Result<Workload, WorkloadError> {
+    possible_length(bytes)?;
+    let chunks = match forwarding {
+        Forwarding::None | Forwarding::JoinedRoots => 1,
+        Forwarding::PacedRoots(Pipeline { chunk_bytes, .. })
+        | Forwarding::Strict(Pipeline { chunk_bytes, .. }) => {
+            possible_length(chunk_bytes)?;
+            bytes.div_ceil(chunk_bytes)
+        }
+    };
+    possible_count(groups.messages(|n| (2 * n).saturating_mul(chunks)))?;
+    let mut messages = Vec::new();
+    for (group, members) in groups.iter() {
+        let trees = Tree::double(members.len());
+        for (queue, tree) in (0..).zip(&trees) {
+            let link = |from: usize, to: usize, bytes: u64| Message {
+                queue,
+                ..Message::at_once(members[from], members[to], bytes, group)
+            };
+            send_down(tree, bytes, forwarding, link, &mut messages);
+        }
+        if forwarding == Forwarding::JoinedRoots {
+            let [first, second] = trees.map(|tree| members[tree.root()]);
+            messages.push(Message::at_once(first, second, bytes, group));
+            messages.push(Message::at_once(second, first, bytes, group));
+        }
+    }
+    Ok(Workload { messages })
+}
+
+/// All messages of one tree.
+fn send_down(
+    tree: &Tree,
+    bytes: u64,
+    forwarding: Forwarding,
+    link: impl Fn(usize, usize, u64) -> Message,
+    messages: &mut Vec<Message>,
+) {
+    let (pipeline, strict) = match forwarding {
+        Forwarding::None | Forwarding::JoinedRoots => {
+            let whole = tree.links().map(|(parent, child)| link(parent, child, bytes));
+            return messages.extend(whole);
+        }
+        Forwarding::PacedRoots(pipeline) => (pipeline, false),
+        Forwarding::Strict(pipeline) => (pipeline, true),
+    };
+    let root = tree.root();
+    // What no root waits for need not be cut.
+    let cut = |parent: usize| strict || parent == root || tree.parent(parent) == Some(root);
+    // By chunk and rank: the message that brings it.
+    let mut brings: Vec<Vec<Option<u32>>> = Vec::new();
+    for (chunk, begin) in (0..bytes).step_by(pipeline.chunk_bytes as usize).enumerate() {
+        let len = pipeline.chunk_bytes.min(bytes - begin);
+        let freed = chunk.checked_sub(pipeline.ahead.get() as usize);
+        brings.push(vec![None; tree.ranks()]);
+        for (parent, child) in tree.links().filter(|(parent, _)| cut(*parent) || chunk == 0) {
+            let mut after = Vec::new();
+            if strict {
+                after.extend(brings[chunk][parent]);
+            }
+            if let Some(freed) = freed.filter(|_| strict || parent == root) {
+                after.extend(tree.children(child).filter_map(|next| brings[freed][next]));
+            }
+            let start = match after.is_empty() {
+                true => Start::At(Ps::ZERO),
+                false => Start::After { messages: after, pause: Ps::ZERO },
+            };
+            brings[chunk][child] = Some(messages.len() as u32);
+            let len = if cut(parent) { len } else { bytes };
+            messages.push(Message { start, ..link(parent, child, len) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: u64 = 1_000_500;
+    const PIPELINE: Pipeline =
+        Pipeline { chunk_bytes: 100_000, ahead: NonZeroU32::new(3).unwrap() };
+
+    fn of(forwarding: Forwarding) -> Workload {
+        let workload = tree(&Groups::all(128).unwrap().shuffled(4), BYTES, forwarding).unwrap();
+        workload.check(128).unwrap();
+        workload
+    }
+
+    /// Bytes sent and received by each member.
+    fn load(workload: &Workload) -> [Vec<u64>; 2] {
+        let mut load = [vec![0; 128], vec![0; 128]];
+        for message in &workload.messages {
+            load[0][message.src as usize] += message.bytes;
+            load[1][message.dst as usize] += message.bytes;
+        }
+        load
+    }
+
+    fn waits(message: &Message) -> &[u32] {
+        match &message.start {
+            Start::At(_) => &[],
+            Start::After { messages, .. } => messages,
+        }
+    }
+
+    #[test]
+    fn whatever_waits_the_same_bytes_go_the_same_ways() {
+        let at_once = load(&of(Forwarding::None));
+        let [sent, came] = &at_once;
+        assert!(sent.iter().all(|bytes| *bytes <= 2 * BYTES));
+        assert_eq!(came.iter().filter(|bytes| **bytes == 2 * BYTES).count(), 126);
+        assert_eq!(load(&of(Forwarding::PacedRoots(PIPELINE))), at_once);
+        assert_eq!(load(&of(Forwarding::Strict(PIPELINE))), at_once);
+    }
+
+    #[test]
+    fn joined_roots_send_and_receive_as_much_as_the_others() {
+        let all_alike = vec![2 * BYTES; 128];
+        assert_eq!(load(&of(Forwarding::JoinedRoots)), [all_alike.clone(), all_alike]);
+    }
+
+    /// A root of 128 has one child, which has two: of eleven chunks the fourth waits for both to have the first.
+    #[test]
+    fn a_paced_root_is_no_further_ahead_than_its_childs_buffer() {
+        let workload = of(Forwarding::PacedRoots(PIPELINE));
+        let waiting: Vec<&Message> =
+            workload.messages.iter().filter(|message| !waits(message).is_empty()).collect();
+        assert_eq!(waiting.len(), 2 * (11 - 3));
+        for message in waiting {
+            let freed: Vec<&Message> =
+                waits(message).iter().map(|on| &workload.messages[*on as usize]).collect();
+            assert_eq!(freed.len(), 2);
+            assert!(freed.iter().all(|on| (on.src, on.queue) == (message.dst, message.queue)));
+            assert_ne!(freed[0].dst, freed[1].dst);
+        }
+    }
+
+    #[test]
+    fn nobody_passes_on_what_has_not_come() {
+        let workload = of(Forwarding::Strict(PIPELINE));
+        assert_eq!(workload.messages.len(), 2 * 127 * 11);
+        let mut roots: Vec<u32> = Vec::new();
+        for message in &workload.messages {
+            let from = waits(message).iter().map(|on| &workload.messages[*on as usize]);
+            let mut came = from.filter(|on| (on.dst, on.queue) == (message.src, message.queue));
+            match came.next() {
+                Some(chunk) => assert_eq!(chunk.bytes, message.bytes),
+                None => roots.push(message.src),
+            }
+        }
+        roots.sort_unstable();
+        roots.dedup();
+        assert_eq!(roots.len(), 2);
+    }
+
+    #[test]
+    fn chunks_of_nothing_are_refused() {
+        let forwarding = Forwarding::Strict(Pipeline { chunk_bytes: 0, ..PIPELINE });
+        let refused = tree(&Groups::all(4).unwrap(), 9, forwarding);
+        assert_eq!(refused, Err(WorkloadError::Bytes { bytes: 0 }));
+    }
+}

@@ -1,0 +1,112 @@
+//! Collectives along a double binary tree.
+
+mod broadcast;
+mod shape;
+
+pub use broadcast::{Forwarding, Pipeline, tree};
+
+use self::shape::Tree;
+use super::error::{possible_count, possible_length};
+use super::{Groups, Message, Start, Workload, WorkloadError};
+use crate::time::Ps;
+
+/// AllReduce along a double binary tree, pipelined: each tree takes half of `bytes`, cut into chunks of
+/// `chunk_bytes`. A chunk goes up when it has come from all children, and from the root down again, on
+/// by every parent to whom it has come. Messages between the same two in different trees have different
+/// queues.
+///
+/// # Errors
+/// Fewer than 2 bytes, a chunk of an impossible length, or too many messages.
+pub fn tree_all_reduce(
+    groups: &Groups,
+    bytes: u64,
+    chunk_bytes: u64,
+) -> Result<Workload, WorkloadError> {
+    possible_length(chunk_bytes)?;
+    if bytes < 2 {
+        return Err(WorkloadError::TooFewBytes { bytes, parts: 2 });
+    }
+    let halves = [bytes.div_ceil(2), bytes / 2];
+    let chunks: u64 = halves.iter().map(|half| half.div_ceil(chunk_bytes)).sum();
+    possible_count(groups.messages(|n| (2 * (n - 1)).saturating_mul(chunks)))?;
+    let mut messages = Vec::new();
+    for (group, members) in groups.iter() {
+        let trees = (0..).zip(Tree::double(members.len())).zip(halves);
+        for ((queue, tree), half) in trees {
+            for begin in (0..half).step_by(chunk_bytes as usize) {
+                let bytes = chunk_bytes.min(half - begin);
+                let link = |from: usize, to: usize| Message {
+                    queue,
+                    ..Message::at_once(members[from], members[to], bytes, group)
+                };
+                reduce_and_broadcast(&tree, link, &mut messages);
+            }
+        }
+    }
+    Ok(Workload { messages })
+}
+
+/// One chunk's route up and down.
+fn reduce_and_broadcast(
+    tree: &Tree,
+    link: impl Fn(usize, usize) -> Message,
+    messages: &mut Vec<Message>,
+) {
+    let after = |came: &[u32]| match came {
+        [] => Start::At(Ps::ZERO),
+        _ => Start::After { messages: came.to_vec(), pause: Ps::ZERO },
+    };
+    let mut came = vec![Vec::new(); tree.ranks()];
+    for (parent, child) in tree.links().rev() {
+        let start = after(&came[child]);
+        came[parent].push(messages.len() as u32);
+        messages.push(Message { start, ..link(child, parent) });
+    }
+    for (parent, child) in tree.links() {
+        let start = after(&came[parent]);
+        came[child] = vec![messages.len() as u32];
+        messages.push(Message { start, ..link(parent, child) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Summing up what each message may contain: at the end everybody holds everybody's part.
+    #[test]
+    fn a_pipelined_all_reduce_brings_every_part_to_everybody() {
+        let workload = tree_all_reduce(&Groups::all(7).unwrap().shuffled(2), 1001, 100).unwrap();
+        workload.check(7).unwrap();
+        let sent: u64 = workload.messages.iter().map(|message| message.bytes).sum();
+        assert_eq!(sent, 1001 * 2 * 6);
+        for chunk in workload.messages.chunks(12) {
+            let first = workload.messages.iter().position(|m| std::ptr::eq(m, &chunk[0])).unwrap();
+            let mut carries: Vec<u32> = Vec::new();
+            let mut holds: Vec<u32> = (0..7).map(|node| 1 << node).collect();
+            for message in chunk {
+                let waits: &[u32] = match &message.start {
+                    Start::At(_) => &[],
+                    Start::After { messages, .. } => messages,
+                };
+                let own = 1 << message.src;
+                let all = waits.iter().fold(own, |all, on| all | carries[*on as usize - first]);
+                carries.push(all);
+                holds[message.dst as usize] |= all;
+            }
+            assert!(holds.iter().all(|parts| *parts == (1 << 7) - 1), "{holds:?}");
+        }
+    }
+
+    #[test]
+    fn impossible_lengths_are_refused() {
+        let groups = Groups::all(4).unwrap();
+        let at_once = tree(&groups, 0, Forwarding::None);
+        assert_eq!(at_once, Err(WorkloadError::Bytes { bytes: 0 }));
+        assert_eq!(tree_all_reduce(&groups, 9, 0), Err(WorkloadError::Bytes { bytes: 0 }));
+        let refused = tree_all_reduce(&groups, 1, 1).unwrap_err();
+        assert_eq!(refused, WorkloadError::TooFewBytes { bytes: 1, parts: 2 });
+        let refused = tree_all_reduce(&groups, u64::MAX, 1).unwrap_err();
+        assert!(matches!(refused, WorkloadError::TooMany { .. }), "{refused}");
+    }
+}
