@@ -130,7 +130,7 @@ impl Runs {
 
 fn compensation(runs: &Runs) -> Claim {
     let schemes = [Scheme::Themis, Scheme::ThemisLooksBack, Scheme::ThemisUncompensated];
-    let [_, with, without] = schemes.map(|scheme| runs.of(Failure::Flapping, scheme));
+    let [with, _, without] = schemes.map(|scheme| runs.of(Failure::Flapping, scheme));
     Claim {
         figure: "section 3.4".into(),
         says: "what is lost after its NACK was blocked waits for a time-out, unless the switch sends the NACK later"

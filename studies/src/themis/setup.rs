@@ -49,7 +49,7 @@ pub(super) enum Scheme {
     Themis,
     /// Themis that asks its ring before it takes an expected packet for missing.
     ThemisLooksBack,
-    /// The same, but a NACK that is blocked stays so.
+    /// Themis as the paper has it, but a NACK that is blocked stays so.
     ThemisUncompensated,
     /// Themis-S alone: spraying by PSN, NACKs as they come.
     PsnSpraying,
@@ -167,7 +167,7 @@ impl Setup {
             Scheme::Themis => Policy::Themis { ring, look_back: false, compensate: true },
             Scheme::ThemisLooksBack => Policy::Themis { ring, look_back: true, compensate: true },
             Scheme::ThemisUncompensated => {
-                Policy::Themis { ring, look_back: true, compensate: false }
+                Policy::Themis { ring, look_back: false, compensate: false }
             }
             Scheme::PsnSpraying => Policy::Source,
         }
