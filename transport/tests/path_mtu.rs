@@ -30,15 +30,17 @@ fn ms(ms: u64) -> Duration {
 /// What the network does.
 #[derive(Clone, Copy)]
 struct Network {
-    /// Bytes of the largest datagram that it carries.
+    /// Bytes of the largest datagram that it carries, on the first rail and on others.
     carries: u16,
+    further: u16,
     /// Drops what does not leave from the receiving port.
     is_stateful: bool,
     /// Drops everything.
     is_down: bool,
 }
 
-const OPEN: Network = Network { carries: u16::MAX, is_stateful: false, is_down: false };
+const OPEN: Network =
+    Network { carries: u16::MAX, further: u16::MAX, is_stateful: false, is_down: false };
 
 struct Host {
     now: Time,
@@ -52,8 +54,9 @@ struct Host {
     pongs: Vec<(Time, Egress, Control)>,
     /// Sizes of the probes that were sent.
     probes: Vec<u16>,
-    /// Lengths of the segments that were sent, and whether they leave in parts.
+    /// Lengths of the segments that were sent, and whether they leave in parts; and the rails that they took.
     segments: Vec<(u16, bool)>,
+    took: Vec<RailId>,
 }
 
 fn paths() -> PathSet {
@@ -94,9 +97,9 @@ impl Host {
         let mut qp = QueuePair::new(QpId::new(2), TOKEN, config);
         qp.modify(QpState::Init).unwrap();
         let slot = endpoint.adopt(now, qp, remote(MTU), &mut rails);
-        let (answers, pongs, probes, segments) = Default::default();
+        let (answers, pongs, probes, segments, took) = Default::default();
         let memory = Everything::new();
-        Host { now, endpoint, rails, slot, memory, network, answers, pongs, probes, segments }
+        Host { now, endpoint, rails, slot, memory, network, answers, pongs, probes, segments, took }
     }
 
     /// Lets so much time pass.
@@ -136,7 +139,8 @@ impl Host {
                 TransmitBody::Probe(probe, egress) => {
                     assert_eq!(probe.kind, ProbeKind::Probe);
                     self.probes.push(probe.size);
-                    let Network { carries, is_stateful, is_down } = self.network;
+                    let Network { carries, further, is_stateful, is_down } = self.network;
+                    let carries = if egress.rail() == RailId::FIRST { carries } else { further };
                     if probe.size <= carries
                         && !(is_stateful && egress.path().is_some())
                         && !is_down
@@ -152,8 +156,9 @@ impl Host {
                         self.pongs.push((self.now + RTT, egress, pong));
                     }
                 }
-                TransmitBody::Segment { header, oversize, .. } => {
+                TransmitBody::Segment { header, oversize, path, .. } => {
                     self.segments.push((header.len, oversize));
+                    self.took.push(path.rail());
                 }
                 TransmitBody::Ack(..) | TransmitBody::Control(..) => {}
             }
@@ -324,6 +329,27 @@ fn where_only_the_receiving_port_passes_everything_leaves_from_it() {
         host.run(Duration::from_secs(11));
         assert!(!host.endpoint.paths_are_blocked(RailId::FIRST), "the firewall is gone");
         assert!(host.events().contains(&EventKind::PathsOpen));
+    }
+}
+
+#[test]
+fn segments_are_as_long_as_their_own_rail_carries() {
+    let rails = Rails::new("round-robin".parse().unwrap(), paths(), [(paths(), 77)]);
+    let mut host = Host::over(Network { further: 1452, ..OPEN }, rails);
+    host.run(2 * RTT);
+    assert_eq!(host.endpoint.qp(host.slot).segment_payload(), Some(MTU), "the second is new");
+    host.run(Duration::from_secs(3));
+    host.write(1 << 20);
+    host.transmit();
+    for (index, longest) in [(0, MTU..=MTU), (1, 1376..=1392)] {
+        let sent = host.segments.iter().zip(&host.took);
+        let lens = sent.filter(|(_, rail)| rail.get() == index).map(|((len, oversize), _)| {
+            assert!(!oversize, "{len} bytes on rail {index}");
+            *len
+        });
+        let lens: Vec<u16> = lens.collect();
+        let short = lens.iter().filter(|len| !longest.contains(len)).count();
+        assert!(lens.len() > 4 && short <= 1, "rail {index}: {short} of {} short", lens.len());
     }
 }
 

@@ -118,7 +118,7 @@ impl Endpoint {
         self.in_flight.use_rails(rails.count());
         qp.connect(remote, &self.config, rails);
         self.path_mtu.admit(now, remote.mtu, rails);
-        qp.use_path_mtu(self.path_mtu.payload(), &self.config);
+        qp.use_path_mtu(self.path_mtu.payloads(), &self.config);
         if self.is_empty() {
             self.heard();
             self.liveness.check_at = now + self.config.ping_interval;

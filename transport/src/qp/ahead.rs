@@ -4,6 +4,7 @@
 use braid_wire::Psn;
 
 use super::room::{Block, Need};
+use super::segment::Segment;
 use super::send_queue::Next;
 
 /// The segment that goes out next.
@@ -14,6 +15,18 @@ pub(crate) struct Choice {
     pub(crate) lost: Option<Psn>,
     /// The budget that it takes to send it.
     pub(crate) needs: Need,
+}
+
+impl Choice {
+    /// The rail that was chosen for it carries so many payload bytes. What has a PSN keeps its length.
+    #[inline]
+    pub(crate) fn cut_to(mut self, most: u16) -> Self {
+        if self.next.len > most && self.lost.is_none() {
+            self.next.len = most;
+            self.needs = Need::new(self.needs.rail(), Segment::wire_len(most));
+        }
+        self
+    }
 }
 
 /// What is known.

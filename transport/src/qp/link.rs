@@ -10,6 +10,7 @@ use super::ahead::Ahead;
 use super::direct::Direct;
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
+use super::per_rail::RailPayloads;
 use super::quantum::BatchLimit;
 use super::responses::Responses;
 use super::segment::Segment;
@@ -19,8 +20,8 @@ use crate::{EndpointConfig, QpConfig, Remote};
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) remote: Remote,
-    /// Payload bytes of the longest segment that the path carries.
-    pub(super) path_mtu: u16,
+    /// Payload bytes of the longest segment that the paths carry.
+    pub(super) path_mtu: RailPayloads,
     pub(super) batches: BatchLimit,
     pub(super) requests: Outgoing,
     pub(super) from_requests: Incoming,
@@ -84,7 +85,7 @@ impl Link {
             from_requests: Incoming::new(Stream::Requests, &remote, config),
             answers: None,
             from_responses: None,
-            path_mtu: u16::MAX,
+            path_mtu: RailPayloads::ANY,
             turn: Stream::Requests,
             is_paused: false,
             answer_stream: rails.admit(),
@@ -95,17 +96,18 @@ impl Link {
         }
     }
 
-    /// The path carries segments with so many payload bytes.
-    pub(super) fn use_path_mtu(&mut self, payload: u16, endpoint: &EndpointConfig) {
-        self.path_mtu = payload;
+    /// The paths carry segments with so many payload bytes.
+    pub(super) fn use_path_mtu(&mut self, payloads: RailPayloads, endpoint: &EndpointConfig) {
+        self.path_mtu = payloads;
         self.all_outgoing_mut().for_each(|outgoing| outgoing.ahead = Ahead::Unknown);
-        let longest = self.requests.write_mtu(Time::ZERO, self.remote.mtu).min(payload);
+        let longest = self.requests.write_mtu(Time::ZERO, self.remote.mtu);
+        let longest = longest.min(payloads.longest());
         self.batches = BatchLimit::new(endpoint, longest);
     }
 
-    /// Payload bytes of a full segment.
+    /// Payload bytes of a full segment, on the rail in use that carries most.
     pub(super) fn mtu(&self) -> u16 {
-        self.remote.mtu.min(self.path_mtu)
+        self.remote.mtu.min(self.path_mtu.longest())
     }
 
     /// An outgoing stream; `None`: nothing was ever to be sent on it.

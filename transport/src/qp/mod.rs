@@ -62,7 +62,7 @@ pub use degrees::OooDegrees;
 pub use direct::{NicEpoch, Placement};
 pub use offer::OfferTerms;
 pub(crate) use peak::Peak;
-pub(crate) use per_rail::RailBytes;
+pub(crate) use per_rail::{RailBytes, RailPayloads};
 pub(crate) use quantum::OpenBatch;
 pub use recovery::{LossRecovery, UnknownRecovery};
 pub use refusal::Refusal;
@@ -220,7 +220,8 @@ impl QueuePair {
         self.link.as_ref().map(|link| &link.remote)
     }
 
-    /// Payload bytes of a full segment, as agreed and as the path carries by now; `None` before it is connected.
+    /// Payload bytes of a full segment, as agreed and as the paths carry by now: on the rail in use that carries most; `None` before
+    /// it is connected.
     pub fn segment_payload(&self) -> Option<u16> {
         self.link.as_ref().map(|link| link.mtu())
     }
@@ -373,10 +374,10 @@ impl QueuePair {
         self.counters.timeouts > before
     }
 
-    /// No segment that is sent for the first time holds more than `payload` bytes from now on.
-    pub(crate) fn use_path_mtu(&mut self, payload: u16, endpoint: &EndpointConfig) {
+    /// No segment that is sent for the first time on a rail holds more than `payloads` say from now on.
+    pub(crate) fn use_path_mtu(&mut self, payloads: RailPayloads, endpoint: &EndpointConfig) {
         if let Some(link) = self.link.as_mut() {
-            link.use_path_mtu(payload, endpoint);
+            link.use_path_mtu(payloads, endpoint);
         }
     }
 

@@ -1,7 +1,8 @@
-//! Bytes by rail.
+//! Bytes by rail, and how long segments are on each.
 
 use std::ops::{Index, IndexMut};
 
+use braid_lb::RailSet;
 use braid_wire::{MAX_RAILS, RailId};
 
 /// So many bytes on each rail.
@@ -30,5 +31,35 @@ impl IndexMut<RailId> for RailBytes {
     #[inline]
     fn index_mut(&mut self, rail: RailId) -> &mut u64 {
         &mut self.0[rail.get()]
+    }
+}
+
+/// Payload bytes of the longest segment that each rail carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RailPayloads {
+    by_rail: [u16; MAX_RAILS],
+    /// Of the rails in use.
+    longest: u16,
+}
+
+impl RailPayloads {
+    /// Every rail carries whatever is agreed.
+    pub(crate) const ANY: RailPayloads =
+        RailPayloads { by_rail: [u16::MAX; MAX_RAILS], longest: u16::MAX };
+
+    /// `live`: the rails in use.
+    pub(crate) fn new(by_rail: [u16; MAX_RAILS], live: RailSet) -> Self {
+        let longest = live.iter().map(|rail| by_rail[rail.get()]).max();
+        RailPayloads { by_rail, longest: longest.unwrap_or(u16::MAX) }
+    }
+
+    #[inline]
+    pub(crate) fn on(&self, rail: RailId) -> u16 {
+        self.by_rail[rail.get()]
+    }
+
+    #[inline]
+    pub(crate) fn longest(&self) -> u16 {
+        self.longest
     }
 }

@@ -243,10 +243,15 @@ impl QueuePair {
         let link = self.link.as_mut().ok_or(Block::Nothing)?;
         let Remote { window, segments, .. } = link.remote;
         let room = Room { window, segments, budget, batch: link.batches.batch() };
+        let by_rail = (rails.count() > 1).then_some(link.path_mtu);
         let outgoing = link.outgoing(stream).ok_or(Block::Nothing)?;
         let choice = candidate.ok_or(Block::Nothing).and_then(|(next, lost)| {
             let needs = outgoing.may_send(now, next.len, lost, &room, rails)?;
-            Ok(Choice { next, lost, needs })
+            let choice = Choice { next, lost, needs };
+            Ok(match by_rail {
+                Some(payloads) => choice.cut_to(payloads.on(outgoing.subflows.rail())),
+                None => choice, // it is cut to the one that there is
+            })
         });
         outgoing.ahead = Ahead::new(choice);
         if let Err(block) = choice
@@ -339,7 +344,7 @@ impl QueuePair {
             path,
             batch_start,
             crc: link.remote.crc,
-            oversize: next.len > link.path_mtu,
+            oversize: next.len > link.path_mtu.on(path.rail()),
             placement,
         };
         Some(Transmit { slot, body })

@@ -1,5 +1,5 @@
-//! What the paths to the peer carry, searched on each rail by itself. Segments are cut so that every rail in use carries
-//! them: whichever a segment takes first, another may have to take it again.
+//! What the paths to the peer carry, searched on each rail by itself. A segment is cut as long as the rail carries that it
+//! takes first; where another that carries less has to take it again, it leaves in parts.
 
 mod search;
 
@@ -11,6 +11,7 @@ use braid_wire::{MAX_RAILS, Probe, ProbeKind, RailId, Time};
 use self::search::{PathMtu, Way};
 use super::{Endpoint, Event, QpSlot, Transmit, TransmitBody};
 use crate::Egress;
+use crate::qp::RailPayloads;
 
 /// PROBEs that wait for an answer; a try of the peer's is three.
 const MAX_ASKED: usize = 8;
@@ -49,9 +50,9 @@ impl PathMtus {
         self.live.iter().map(|rail| &self.rails[rail.get()])
     }
 
-    /// Payload bytes of the longest segment that all rails in use carry.
-    pub(super) fn payload(&self) -> u16 {
-        self.live().map(PathMtu::payload).min().unwrap_or(u16::MAX)
+    /// Payload bytes of the longest segment that each rail carries.
+    pub(super) fn payloads(&self) -> RailPayloads {
+        RailPayloads::new(self.rails.each_ref().map(PathMtu::payload), self.live)
     }
 
     pub(super) fn next_timeout(&self) -> Time {
@@ -146,9 +147,9 @@ impl Endpoint {
 
     /// Segments are cut as long as the paths carry them from now on.
     fn use_path_mtu(&mut self) {
-        let payload = self.path_mtu.payload();
+        let payloads = self.path_mtu.payloads();
         for member in self.members.iter_mut().flatten() {
-            member.qp.use_path_mtu(payload, &self.config);
+            member.qp.use_path_mtu(payloads, &self.config);
         }
     }
 
