@@ -36,8 +36,12 @@ fn remember(failure: Failure) {
     let _ = LAST_ERROR.try_with(|last| last.borrow_mut().failure = Some(failure));
 }
 
-/// The text of the last failure, which stays where it is until the next call.
-pub(crate) fn last_error() -> *const c_char {
+/// What went wrong in the last call of this thread that failed: which argument, which value, what to
+/// do. Never NULL; empty before the first failure. A call that succeeds leaves it alone.
+///
+/// Threads: each has its own. The text is valid until the thread ends or calls this again.
+#[unsafe(no_mangle)]
+pub extern "C" fn braid_last_error() -> *const c_char {
     let text = LAST_ERROR.try_with(|last| {
         let mut last = last.borrow_mut();
         if let Some(failure) = last.failure.take() {
@@ -67,7 +71,7 @@ mod tests {
 
     fn text() -> String {
         // SAFETY: the text is valid until the next call, and ends with NUL.
-        unsafe { CStr::from_ptr(last_error()) }.to_str().unwrap().to_owned()
+        unsafe { CStr::from_ptr(braid_last_error()) }.to_str().unwrap().to_owned()
     }
 
     #[test]

@@ -2,8 +2,6 @@
 
 use std::ffi::{c_char, c_int};
 
-use crate::boundary;
-
 /// All went well.
 pub const BRAID_OK: c_int = 0;
 /// A pointer that is needed is NULL.
@@ -65,13 +63,4 @@ pub extern "C" fn braid_strerror(code: c_int) -> *const c_char {
         _ => c"unknown error code",
     };
     text.as_ptr()
-}
-
-/// What went wrong in the last call of this thread that failed: which argument, which value, what to
-/// do. Never NULL; empty before the first failure. A call that succeeds leaves it alone.
-///
-/// Threads: each has its own. The text is valid until the thread ends or calls this again.
-#[unsafe(no_mangle)]
-pub extern "C" fn braid_last_error() -> *const c_char {
-    boundary::last_error()
 }

@@ -15,7 +15,6 @@
 mod address;
 mod answer;
 mod arguments;
-mod boundary;
 mod failure;
 mod growing;
 mod handle;
@@ -25,6 +24,8 @@ mod handle;
 mod version;
 
 mod error;
+
+mod boundary;
 
 mod fabric;
 
@@ -61,6 +62,7 @@ mod paths;
 mod discovery;
 
 pub use address::BRAID_ADDR_LEN;
+pub use boundary::braid_last_error;
 pub use cq::*;
 pub use discovery::*;
 pub use engine::*;

@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use smallvec::SmallVec;
 
 use crate::bth::Bth;
-use crate::check::header_crc;
+use crate::check::{CHECK_LEN, header_crc, strip_check};
 use crate::marks::{MAX_MARKED_PATHS, Marks};
 use crate::{DecodeError, Opcode, PathId, QpId, Token, VERSION};
 
@@ -16,7 +16,6 @@ pub const MAX_BITMAP_WORDS: usize = 64;
 pub const MAX_ACK_LEN: usize = FIXED_LEN + 8 * MAX_BITMAP_WORDS + 4 * MAX_MARKED_PATHS + CHECK_LEN;
 
 const FIXED_LEN: usize = size_of::<Raw>();
-const CHECK_LEN: usize = 4;
 
 /// Why the responder refuses a packet. The codes are those of IBTA's AETH syndromes (vol. 1, 9.7.5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -229,17 +228,4 @@ impl Raw {
             marks,
         })
     }
-}
-
-/// Takes off and verifies the check at the end of a packet of at least `min` bytes before it.
-pub(crate) fn strip_check(bytes: &[u8], min: usize) -> Result<&[u8], DecodeError> {
-    let short = DecodeError::Short { have: bytes.len(), need: min + CHECK_LEN };
-    let (body, check) = bytes.split_last_chunk::<CHECK_LEN>().ok_or(short)?;
-    if body.len() < min {
-        return Err(short);
-    }
-    if header_crc(body, &[]) != u32::from_be_bytes(*check) {
-        return Err(DecodeError::HeaderCheck);
-    }
-    Ok(body)
 }

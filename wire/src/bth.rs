@@ -3,7 +3,7 @@
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::ack::strip_check;
+use crate::check::strip_check;
 use crate::{DecodeError, Opcode, QpId, VERSION};
 
 /// IBTA vol. 1, 9.2: the first 12 bytes of a RoCEv2 datagram.

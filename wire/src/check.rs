@@ -4,6 +4,11 @@ use std::sync::LazyLock;
 
 use crc32fast::Hasher;
 
+use crate::DecodeError;
+
+/// Bytes of a check at the end of a packet.
+pub(crate) const CHECK_LEN: usize = 4;
+
 /// A hasher that nothing has gone into. To copy one is cheaper than to find out anew what this processor can do,
 /// which takes half as long as to check a header.
 static FRESH: LazyLock<Hasher> = LazyLock::new(Hasher::new);
@@ -35,4 +40,17 @@ pub(crate) fn header_crc(head: &[u8], rest: &[u8]) -> u32 {
         hasher.update(rest);
     }
     hasher.finalize()
+}
+
+/// Takes off and verifies the check at the end of a packet of at least `min` bytes before it.
+pub(crate) fn strip_check(bytes: &[u8], min: usize) -> Result<&[u8], DecodeError> {
+    let short = DecodeError::Short { have: bytes.len(), need: min + CHECK_LEN };
+    let (body, check) = bytes.split_last_chunk::<CHECK_LEN>().ok_or(short)?;
+    if body.len() < min {
+        return Err(short);
+    }
+    if header_crc(body, &[]) != u32::from_be_bytes(*check) {
+        return Err(DecodeError::HeaderCheck);
+    }
+    Ok(body)
 }

@@ -3,9 +3,8 @@
 use zerocopy::byteorder::big_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::ack::strip_check;
 use crate::bth::Bth;
-use crate::check::header_crc;
+use crate::check::{header_crc, strip_check};
 use crate::{DecodeError, NakCode, Opcode, QpId, Token, VERSION};
 
 /// Bytes of every control packet, so that no answer is longer than its question.

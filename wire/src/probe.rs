@@ -3,15 +3,12 @@
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::ack::strip_check;
 use crate::bth::Bth;
-use crate::check::header_crc;
+use crate::check::{CHECK_LEN, header_crc, strip_check};
 use crate::{DecodeError, Opcode, QpId, Token, VERSION};
 
 /// Bytes of a PROBED, and of the smallest PROBE.
 pub const PROBE_LEN: usize = size_of::<Raw>() + CHECK_LEN;
-
-const CHECK_LEN: usize = 4;
 
 /// What a probe packet says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,9 +8,8 @@ use std::fmt;
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::ack::strip_check;
 use crate::bth::Bth;
-use crate::check::header_crc;
+use crate::check::{CHECK_LEN, header_crc, strip_check};
 use crate::routing::MAX_ROUTING_LEN;
 use crate::{Crc, DecodeError, Opcode, QpId, Routing, Token, VERSION};
 
@@ -26,7 +25,6 @@ pub const MAX_SETUP_LEN: usize = BASE_DATAGRAM;
 
 const LONGEST_OFFER: usize =
     size_of::<RawConnect>() + MAX_PRIVATE_DATA + MAX_ROUTING_LEN + CHECK_LEN;
-const CHECK_LEN: usize = 4;
 const _: () = assert!(LONGEST_OFFER <= BASE_DATAGRAM);
 
 /// A step of connection set-up.

@@ -5,4 +5,4 @@ mod shared;
 
 pub use handle::{CompletionQueue, CqError, CreateCqError};
 
-pub(crate) use shared::CqShared;
+pub(crate) use shared::{Attached, CqShared};

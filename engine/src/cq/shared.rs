@@ -9,7 +9,6 @@ use braid_transport::{Completion, Status};
 
 use crate::busy_wait::BusyWait;
 use crate::event_fd::EventFd;
-use crate::qp::QpShared;
 use crate::ring::Ring;
 use crate::wake::{Arming, Event, Interest, Waiters};
 
@@ -26,7 +25,13 @@ pub(crate) struct CqShared {
     /// Of those who poll while threads of the engine make progress.
     busy_wait: BusyWait,
     /// Whom an overrun concerns.
-    attached: Mutex<Vec<Weak<QpShared>>>,
+    attached: Mutex<Vec<Weak<dyn Attached>>>,
+}
+
+/// Whose completions come to a queue.
+pub(crate) trait Attached: Send + Sync {
+    /// The queue has overrun: no completion comes any more.
+    fn on_overrun(&self);
 }
 
 impl CqShared {
@@ -101,7 +106,7 @@ impl CqShared {
     }
 
     /// A queue pair's completions come here from now on.
-    pub(crate) fn attach(&self, qp: Weak<QpShared>) {
+    pub(crate) fn attach(&self, qp: Weak<dyn Attached>) {
         let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
         // Not each time: with thousands of queue pairs most of the time to make one would go here.
         if attached.len() == attached.capacity() {
@@ -112,9 +117,9 @@ impl CqShared {
         attached.push(qp);
     }
 
-    /// Every queue pair whose completions come here shall go to ERR, says the caller.
-    pub(crate) fn for_attached(&self, mut condemn: impl FnMut(&QpShared)) {
+    /// Tells every queue pair whose completions come here that the queue has overrun.
+    pub(crate) fn tell_overrun(&self) {
         let attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
-        attached.iter().filter_map(Weak::upgrade).for_each(|qp| condemn(&qp));
+        attached.iter().filter_map(Weak::upgrade).for_each(|qp| qp.on_overrun());
     }
 }

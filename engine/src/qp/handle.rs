@@ -1,7 +1,7 @@
 //! The application's side of a queue pair.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use braid_transport::{
@@ -80,7 +80,8 @@ impl QueuePair {
         let signals = engine.worker(worker).signals().clone();
         let shared = Arc::new(QpShared::new(id, pd, signals, &options));
         for cq in queues {
-            cq.shared().attach(Arc::downgrade(&shared));
+            let attached: Weak<QpShared> = Arc::downgrade(&shared);
+            cq.shared().attach(attached);
         }
         let config = braid_transport::QpConfig { pd, ..options.config };
         engine.worker(worker).control().create(shared.clone(), config);

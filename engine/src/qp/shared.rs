@@ -7,7 +7,7 @@ use braid_transport::{PdId, PostError, QpError, QpState, RecvWr, SendWr};
 use braid_wire::QpId;
 
 use super::options::QpOptions;
-use crate::cq::CqShared;
+use crate::cq::{Attached, CqShared};
 use crate::ring::Ring;
 use crate::signals::Signals;
 
@@ -124,6 +124,12 @@ impl QpShared {
 
     pub(crate) fn error(&self) -> Option<QpError> {
         *self.error.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Attached for QpShared {
+    fn on_overrun(&self) {
+        self.ask(Asked::Overrun);
     }
 }
 

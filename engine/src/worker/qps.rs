@@ -17,7 +17,7 @@ use super::rails::PeerAddrs;
 use super::reassembly::Reassembly;
 use crate::cq::CqShared;
 use crate::events::AsyncEvents;
-use crate::qp::{Asked, QpShared};
+use crate::qp::QpShared;
 
 /// By index, the low 16 bits of the number.
 #[derive(Default)]
@@ -258,7 +258,7 @@ impl QpEntry {
     /// of them can keep the promise of one completion for each work request.
     fn tell(&self, cq: &CqShared, completion: Completion) {
         if !self.muted && !cq.push(completion) {
-            cq.for_attached(|qp| qp.ask(Asked::Overrun));
+            cq.tell_overrun();
         }
     }
 
