@@ -93,7 +93,9 @@ impl Scheme {
             Scheme::Pro => (LbPolicy::PRO, Paths::Source, Sharing::Edge),
             Scheme::NicRoundRobin => (LbPolicy::ROUND_ROBIN, Paths::Source, Sharing::Interface),
             Scheme::QpRoundRobin => (LbPolicy::ROUND_ROBIN, Paths::Source, Sharing::Nothing),
-            _ => (LbPolicy::ECMP, Paths::Hashed(4096), Sharing::Edge),
+            Scheme::Ecmp | Scheme::ConWeave | Scheme::Adaptive | Scheme::Drill => {
+                (LbPolicy::ECMP, Paths::Hashed(4096), Sharing::Edge)
+            }
         }
     }
 }

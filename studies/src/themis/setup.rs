@@ -176,7 +176,13 @@ impl Setup {
     fn host(self) -> HostConfig {
         let (lb, paths) = match self.scheme {
             Scheme::PsnSpraying => (LbPolicy::PSN, Paths::Source),
-            _ => (LbPolicy::ECMP, Paths::Hashed(256)),
+            Scheme::Ecmp
+            | Scheme::Random
+            | Scheme::Shortest
+            | Scheme::Adaptive
+            | Scheme::Themis
+            | Scheme::ThemisLooksBack
+            | Scheme::ThemisUncompensated => (LbPolicy::ECMP, Paths::Hashed(256)),
         };
         HostConfig {
             lb,
