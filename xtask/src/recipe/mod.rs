@@ -1,5 +1,5 @@
-//! `cargo xtask recipe`: CONTRIBUTING.md says how a path policy is added; here that is done, word for word, in a copy of
-//! the sources, and the copy's tests must pass.
+//! `cargo xtask recipe`: CONTRIBUTING.md says how a path policy and a controller are added; here that is done, word for word, in a copy
+//! of the sources, and the copy's tests must pass.
 
 use std::fs;
 use std::path::Path;
@@ -7,79 +7,127 @@ use std::process::Command;
 
 use crate::{Failure, process, tree};
 
-/// Where the recipe stands.
-const RECIPE: &str = "CONTRIBUTING.md";
-const HEADING: &str = "## Adding a path policy";
-/// What it says to write, and what to change.
-const POLICY: &str = "lb/src/policies/last.rs";
-const TABLE: &str = "lb/src/policies/mod.rs";
+/// Where the recipes stand.
+const RECIPES: &str = "CONTRIBUTING.md";
 /// The crates that the copy consists of.
-const CRATES: [&str; 2] = ["wire", "lb"];
-/// Asks the copy for the policy by its name, and looks which path is picked.
-const CHECK: &str = include_str!("check.rs");
+const CRATES: [&str; 3] = ["wire", "lb", "cc"];
 
-/// Follows the recipe in a copy of the crates, and runs the tests of that.
+/// What one of them says to write, and what to change.
+struct Recipe {
+    heading: &'static str,
+    /// The new file.
+    file: &'static str,
+    /// Where it is declared, before the first that is.
+    declared_in: &'static str,
+    /// Where its row comes last, and what ends the table there.
+    table: &'static str,
+    end: &'static str,
+    /// The crate's folder, and a test that asks the copy for what was added by its name.
+    folder: &'static str,
+    check: &'static str,
+}
+
+static ALL: [Recipe; 2] = [
+    Recipe {
+        heading: "## Adding a path policy",
+        file: "lb/src/policies/last.rs",
+        declared_in: "lb/src/policies/mod.rs",
+        table: "lb/src/policies/mod.rs",
+        end: "\n}\n",
+        folder: "lb",
+        check: include_str!("path_policy.rs"),
+    },
+    Recipe {
+        heading: "## Adding a controller",
+        file: "cc/src/stop_and_wait.rs",
+        declared_in: "cc/src/lib.rs",
+        table: "cc/src/table.rs",
+        end: "\n];\n",
+        folder: "cc",
+        check: include_str!("controller.rs"),
+    },
+];
+
+/// Follows the recipes in a copy of the crates, and runs the tests of that.
 ///
 /// # Errors
 ///
-/// The recipe does not say what it should, or a policy that was made by it does not compile, is not found by its name, is not
-/// the one that runs, or breaks a test.
+/// A recipe does not say what it should, or what was made by it does not compile, is not found by its name, is not what runs, or
+/// breaks a test.
 pub fn run() -> Result<(), Failure> {
-    let steps = Steps::read(&read(&tree::root().join(RECIPE))?)?;
+    let contributing = read(&tree::root().join(RECIPES))?;
     // Cargo tells crates apart by their places within the workspace, so the copy must not be built where the original is.
     let folder = tree::target()?.join("recipe");
     let (copy, build) = (folder.join("copy"), folder.join("build"));
     copy_crates(&copy)?;
-    write(&copy.join(POLICY), &steps.policy)?;
-    let table = copy.join(TABLE);
-    write(&table, &steps.change(&read(&table)?)?)?;
-    write(&copy.join("lb/tests/recipe.rs"), CHECK)?;
+    for recipe in &ALL {
+        recipe.follow(&contributing, &copy)?;
+    }
     let mut test = tree::cargo();
     test.current_dir(&copy).env("CARGO_TARGET_DIR", build).env("RUSTFLAGS", "-D warnings");
-    process::run(test.args(["test", "--quiet", "--offline", "--package", "braid-lb"])).map_err(
-        |failure| {
+    process::run(test.args(["test", "--quiet", "--offline", "-p", "braid-lb", "-p", "braid-cc"]))
+        .map_err(|failure| {
             failure.remedy(format!(
-                "the copy is in {}; repair what the compiler or the test names, or {RECIPE}",
+                "the copy is in {}; repair what the compiler or the test names, or {RECIPES}",
                 copy.display()
             ))
-        },
-    )
+        })
 }
 
-/// The code blocks of the recipe, in their order.
+/// The code blocks of a recipe, in their order.
 #[derive(PartialEq, Eq, Debug)]
 struct Steps {
-    /// The policy's file.
-    policy: String,
-    /// Its declaration and its row.
+    file: String,
     declaration: String,
     row: String,
 }
 
-impl Steps {
-    fn read(contributing: &str) -> Result<Steps, Failure> {
-        let recipe = section(contributing, HEADING)
-            .ok_or_else(|| Failure::new(format!("{RECIPE} has no section `{HEADING}`")))?;
-        if let Some(missing) = [POLICY, TABLE].into_iter().find(|file| !recipe.contains(file)) {
-            return Err(Failure::new(format!("`{HEADING}` in {RECIPE} does not name {missing}")));
+impl Recipe {
+    fn follow(&self, contributing: &str, copy: &Path) -> Result<(), Failure> {
+        let steps = self.steps(contributing)?;
+        write(&copy.join(self.file), &steps.file)?;
+        let declared_in = copy.join(self.declared_in);
+        write(&declared_in, &self.declare(&read(&declared_in)?, &steps)?)?;
+        let table = copy.join(self.table);
+        write(&table, &self.list(&read(&table)?, &steps)?)?;
+        let tests = copy.join(self.folder).join("tests");
+        fs::create_dir_all(&tests).map_err(|e| cannot("make", &tests, &e))?;
+        write(&tests.join("recipe.rs"), self.check)
+    }
+
+    fn steps(&self, contributing: &str) -> Result<Steps, Failure> {
+        let heading = self.heading;
+        let recipe = section(contributing, heading)
+            .ok_or_else(|| Failure::new(format!("{RECIPES} has no section `{heading}`")))?;
+        let files = [self.file, self.declared_in, self.table];
+        if let Some(missing) = files.into_iter().find(|file| !recipe.contains(file)) {
+            return Err(Failure::new(format!("`{heading}` in {RECIPES} does not name {missing}")));
         }
         let blocks = code_blocks(recipe);
         let found = blocks.len();
-        let [policy, declaration, row] = blocks.try_into().map_err(|_| {
+        let [file, declaration, row] = blocks.try_into().map_err(|_| {
             Failure::new(format!(
-                "`{HEADING}` in {RECIPE} has {found} blocks of code instead of 3: the file, its declaration, its row"
+                "`{heading}` in {RECIPES} has {found} blocks of code instead of 3: the file, its declaration, its row"
             ))
         })?;
-        Ok(Steps { policy, declaration, row })
+        Ok(Steps { file, declaration, row })
     }
 
-    /// The table's file with the policy in it: declared where the first is, and as the last row.
-    fn change(&self, table: &str) -> Result<String, Failure> {
-        let cannot = |what: &str| Failure::new(format!("{TABLE} has no {what}"));
-        let first = table.find("\nmod ").ok_or_else(|| cannot("declaration"))? + 1;
-        let end = table.rfind("\n}").ok_or_else(|| cannot("table at its end"))? + 1;
-        let (head, modules, rest) = (&table[..first], &table[first..end], &table[end..]);
-        Ok(format!("{head}{}{modules}{}{rest}", self.declaration, self.row))
+    /// The file with the declaration in it, before the first.
+    fn declare(&self, text: &str, steps: &Steps) -> Result<String, Failure> {
+        let first = text.find("\nmod ");
+        let first = first
+            .ok_or_else(|| Failure::new(format!("{} has no declaration", self.declared_in)))?;
+        let (head, modules) = text.split_at(first + 1);
+        Ok(format!("{head}{}{modules}", steps.declaration))
+    }
+
+    /// The file with the row in its table, as the last.
+    fn list(&self, text: &str, steps: &Steps) -> Result<String, Failure> {
+        let end = text.rfind(self.end);
+        let end = end.ok_or_else(|| Failure::new(format!("{} has no table", self.table)))?;
+        let (rows, rest) = text.split_at(end + 1);
+        Ok(format!("{rows}{}{rest}", steps.row))
     }
 }
 
@@ -153,12 +201,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contributing_holds_a_recipe_that_can_be_followed() {
-        let text = read(&tree::root().join(RECIPE)).unwrap();
-        let steps = Steps::read(&text).unwrap();
-        let table = steps.change(&read(&tree::root().join(TABLE)).unwrap()).unwrap();
-        assert!(table.contains("\nmod last;\nmod dr;"), "{table}");
-        assert!(table.ends_with("LAST = last::Factory;\n}\n"), "{table}");
+    fn contributing_holds_recipes_that_can_be_followed() {
+        let contributing = read(&tree::root().join(RECIPES)).unwrap();
+        let texts = |recipe: &Recipe| {
+            let steps = recipe.steps(&contributing).unwrap();
+            let text = |file| read(&tree::root().join(file)).unwrap();
+            let declared = recipe.declare(&text(recipe.declared_in), &steps).unwrap();
+            (declared, recipe.list(&text(recipe.table), &steps).unwrap())
+        };
+        let (declared, listed) = texts(&ALL[0]);
+        assert!(declared.contains("\nmod last;\nmod adaptive;"), "{declared}");
+        assert!(listed.contains("LAST = last::Factory;\n}\n"), "{listed}");
+        let (declared, listed) = texts(&ALL[1]);
+        assert!(declared.contains("\nmod stop_and_wait;\nmod base_rtt;"), "{declared}");
+        assert!(listed.contains("crate::stop_and_wait::ROW,\n];\n"), "{listed}");
     }
 
     #[test]
@@ -169,12 +225,14 @@ mod tests {
 
     #[test]
     fn a_recipe_that_lacks_a_block_or_a_file_is_refused() {
-        let refused = |text: &str| Steps::read(text).unwrap_err().to_string();
-        assert!(refused("# Other\n").contains(HEADING));
-        let head = format!("# A\n\n{HEADING}\n\n");
-        assert!(refused(&head).contains(POLICY));
+        let recipe = &ALL[0];
+        let refused = |text: &str| recipe.steps(text).unwrap_err().to_string();
+        assert!(refused("# Other\n").contains(recipe.heading));
+        let head = format!("# A\n\n{}\n\n", recipe.heading);
+        assert!(refused(&head).contains(recipe.file));
         let error = refused(&format!(
-            "{head}`{POLICY}` `{TABLE}`\n```rust\na\n```\n\n## Next\n```rust\nb\n```\n"
+            "{head}`{}` `{}`\n```rust\na\n```\n\n## Next\n```rust\nb\n```\n",
+            recipe.file, recipe.table
         ));
         assert!(error.contains("1 blocks of code instead of 3"), "{error}");
     }
