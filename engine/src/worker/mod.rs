@@ -48,6 +48,9 @@ pub(crate) use set_up::SetUpPlan;
 
 /// Batches of arrivals, 64 KiB each, that are taken before the worker sends again.
 const BATCHES: usize = 4;
+/// After so many packets in a round their acknowledgement does not wait for the application, which may take long over what
+/// they complete: meanwhile the peer makes its next messages.
+const MANY_ARRIVALS: usize = 16;
 
 /// Everything that one thread at a time owns. Whoever holds the lock of its [`WorkerCell`] runs it.
 pub(crate) struct Worker {
@@ -118,7 +121,7 @@ impl Worker {
     ///
     /// Sending comes first and not last: what a round receives completes before the next round
     /// spends time on acknowledging it, and an answer that the application posts right away leaves
-    /// together with the acknowledgement.
+    /// together with the acknowledgement. Only what acknowledges many packets leaves at once.
     pub(crate) fn progress(&mut self) -> bool {
         self.rounds += 1;
         let now = self.clock.now();
@@ -126,7 +129,11 @@ impl Worker {
         worked |= self.transmit(now);
         // Reading the clock costs as much as a look at everything else.
         let now = if worked { self.clock.now() } else { now };
-        worked |= self.receive(now);
+        let arrived = self.receive(now);
+        worked |= arrived > 0;
+        if arrived >= MANY_ARRIVALS {
+            self.transmit(self.clock.now());
+        }
         worked |= self.run_timers(now);
         self.settle();
         self.peers.end_turn();
@@ -221,8 +228,9 @@ impl Worker {
         worked
     }
 
-    fn receive(&mut self, now: Time) -> bool {
-        let mut worked = false;
+    /// Takes in what has arrived, within a budget. Returns how many packets that were.
+    fn receive(&mut self, now: Time) -> usize {
+        let mut arrived = 0;
         for batch in 0..BATCHES {
             let now = if batch == 0 { now } else { self.clock.now() };
             let regions = self.regions.load();
@@ -245,16 +253,16 @@ impl Worker {
                 tracing::warn!(%error, "receiving failed");
                 Taken::default()
             });
-            worked |= packets > 0;
+            arrived += packets;
             if arrivals.has_failed {
                 self.fail_lost();
-                return true;
+                return arrived.max(1);
             }
             if !is_more {
                 break;
             }
         }
-        worked
+        arrived
     }
 
     fn run_timers(&mut self, now: Time) -> bool {

@@ -65,6 +65,12 @@ impl InFlight {
         self.bytes[rail]
     }
 
+    /// Whether a queue pair's `share` is all of it.
+    #[inline]
+    pub(super) fn is_all(&self, share: &RailBytes) -> bool {
+        (0..self.rails).map(RailId::new).all(|rail| self.bytes[rail] == share[rail])
+    }
+
     /// What each rail can still take.
     #[inline]
     pub(super) fn left(&self) -> &RailBytes {

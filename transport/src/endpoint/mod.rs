@@ -299,8 +299,9 @@ impl Endpoint {
             }
             let bytes = if has_budget { self.in_flight.left() } else { &RailBytes::NOTHING };
             let left = Allowance { bytes, spent: Need::NOTHING };
-            let budget = Budget { left, is_shared, batch: &mut self.batch };
             let member = self.members[index as usize].as_mut().expect("only members have turns");
+            let is_alone = self.in_flight.is_all(&member.in_flight);
+            let budget = Budget { left, is_shared, is_alone, batch: &mut self.batch };
             match member.qp.poll_transmit(now, rails, budget) {
                 Outcome::Packet { packet, yields } => {
                     self.in_flight.follow(&member.qp, &mut member.in_flight);
@@ -366,9 +367,7 @@ impl Endpoint {
         let member = self.members[index as usize].as_mut().expect("nobody leaves unsettled");
         member.is_dirty = false;
         self.dirty = member.next_dirty;
-        while let Some(completion) = member.qp.poll_completion() {
-            self.completions.push_back(completion);
-        }
+        member.qp.hand_over_completions(&mut self.completions);
         let (slot, qp) = (QpSlot(index), member.qp.id());
         while let Some(kind) = member.qp.poll_event() {
             self.events.push_back(Event { slot, qp, kind });

@@ -4,9 +4,9 @@ use super::segment::Segment;
 
 /// Bytes between two of those that ask, at most.
 const MAX_INTERVAL: u64 = 128 << 10;
-/// A burst of small messages: so many segments without one that asks, and no more bytes than that.
-const BURST_SEGMENTS: u32 = 32;
-const BURST_BYTES: u64 = 16 << 10;
+/// Half of a burst of small messages: at least so many segments, and at most so many bytes.
+const HALF_SEGMENTS: u32 = 16;
+const HALF_BYTES: u64 = 16 << 10;
 
 /// Counts what has left since a segment asked.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +38,14 @@ impl Asks {
         self.segments += 1;
     }
 
-    pub(crate) fn ends_small_burst(&self) -> bool {
-        self.segments == BURST_SEGMENTS && self.bytes <= BURST_BYTES
+    /// Whether half of a burst of small messages has left, of which nothing had left before: `flying` segments are in
+    /// flight, and so many more messages are `left`. The peer works on the first half while the second is made; in one batch,
+    /// both ends would work in turn. Who has more than a batch to send, or one under way, has two of them anyway.
+    #[inline]
+    pub(crate) fn halves_burst(&self, flying: u32, left: usize) -> bool {
+        let is_half = self.segments >= HALF_SEGMENTS && self.bytes <= HALF_BYTES;
+        let sent = self.segments as usize;
+        is_half && self.segments == flying && (sent - 1..=sent).contains(&left)
     }
 
     pub(crate) fn is_time(&self) -> bool {

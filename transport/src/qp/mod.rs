@@ -321,6 +321,11 @@ impl QueuePair {
         self.completions.pop_front()
     }
 
+    /// The same of all that there are, at once.
+    pub(crate) fn hand_over_completions(&mut self, to: &mut VecDeque<Completion>) {
+        to.append(&mut self.completions);
+    }
+
     pub(crate) fn poll_event(&mut self) -> Option<EventKind> {
         self.events.pop_front()
     }

@@ -19,6 +19,7 @@ use super::send_queue::Next;
 use super::spurious::SpuriousDetector;
 use super::subflow::Candidate;
 use super::subflows::Subflows;
+use super::transmit::Budget;
 use super::window::Window;
 use super::withheld::Schedule;
 use crate::{QpConfig, Remote};
@@ -286,19 +287,27 @@ impl Outgoing {
     }
 
     /// Keeps the books of a segment that goes out. Returns whether it asks for an acknowledgement, whatever follows it;
-    /// `again`: it is a retransmission.
-    pub(crate) fn on_sent(&mut self, now: Time, len: u16, again: bool) -> bool {
+    /// `again`: it is a retransmission; so many more messages are `left` to send; `budget`: what it leaves with.
+    pub(crate) fn on_sent(
+        &mut self,
+        now: Time,
+        len: u16,
+        again: bool,
+        left: usize,
+        budget: &mut Budget<'_>,
+    ) -> bool {
         if again {
             self.spurious.on_retransmission();
         }
         self.asks.count(len);
-        // The peer works on the first half of a burst while the second is made.
+        let halves = budget.is_alone && self.asks.halves_burst(self.window.flying(), left);
         let subflow = self.subflows.current_mut();
-        if self.asks.ends_small_burst() {
+        if halves {
             subflow.quantum.end();
+            *budget.batch = OpenBatch::default();
         }
         let ends_chunk = !again && subflow.cc.ends_chunk();
-        let asks = self.probes > 0 || self.asks.is_time() || ends_chunk;
+        let asks = self.probes > 0 || self.asks.is_time() || ends_chunk || halves;
         if asks {
             self.asks.ask();
         }

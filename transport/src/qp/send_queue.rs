@@ -63,6 +63,12 @@ impl SendQueue {
         self.entries.len()
     }
 
+    /// Work requests that have not been sent whole.
+    #[inline]
+    pub(crate) fn unsent(&self) -> usize {
+        self.entries.len() - (self.cursor - self.base) as usize
+    }
+
     /// Whether work requests have been begun and not completed.
     pub(crate) fn is_busy(&self) -> bool {
         self.cursor > self.base || self.offset > 0

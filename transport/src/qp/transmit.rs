@@ -58,6 +58,8 @@ pub(crate) struct Budget<'a> {
     pub(crate) left: Allowance<'a>,
     /// Others wait for it.
     pub(crate) is_shared: bool,
+    /// No other queue pair has anything in flight.
+    pub(crate) is_alone: bool,
     /// The batch that it may join, and then the one that it has joined or begun.
     pub(crate) batch: &'a mut OpenBatch,
 }
@@ -91,11 +93,11 @@ impl QueuePair {
                 yields: false,
             });
         };
-        let mut outcome = Outcome::Idle;
         if self.link.as_ref().is_some_and(|link| link.is_paused) {
-            return outcome;
+            return Outcome::Idle;
         }
-        for stream in [first, other(first)] {
+        let (mut outcome, mut stream) = (Outcome::Idle, first);
+        loop {
             match self.poll_stream(now, stream, rails, budget) {
                 Ok(departure) => {
                     let yields = self.sent_on(now, stream);
@@ -104,8 +106,11 @@ impl QueuePair {
                 Err(Block::Budget(needs)) => outcome = outcome.or_needs(needs),
                 Err(Block::Nothing | Block::Peer | Block::Window | Block::Rate) => {}
             }
+            stream = other(stream);
+            if stream == first {
+                return outcome;
+            }
         }
-        outcome
     }
 
     /// The streams take turns batch by batch. Returns whether this one's batch is full.
@@ -152,7 +157,9 @@ impl QueuePair {
         outgoing.pace(now, next.len, again, limit.segments());
         let writes = || self.sq.writes(next);
         let (psn, placement) = outgoing.enter(now, next, lost, path, writes);
-        let asks = outgoing.on_sent(now, next.len, again);
+        let is_request = lost.is_none() && stream == Stream::Requests;
+        let left = if is_request { self.sq.unsent() - 1 } else { 0 };
+        let asks = outgoing.on_sent(now, next.len, again, left, budget);
         if lost.is_none() {
             self.advance(stream, next, psn);
         }

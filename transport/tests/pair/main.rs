@@ -1,6 +1,7 @@
 //! A sender and a receiver whose packets the test carries by hand, in virtual time.
 
 mod acks;
+mod bursts;
 mod controller;
 mod direct;
 mod disconnect;
