@@ -17,10 +17,11 @@ impl Signals {
         Ok(Signals { doorbells: Doorbells::new(), sleepers: Sleepers::new()? })
     }
 
-    /// Queue pair `index` has something in its rings.
+    /// Queue pair `index` has something in its rings. Whoever rings first for it wakes who sleeps.
     pub(crate) fn ring(&self, index: usize) {
-        self.doorbells.ring(index);
-        self.wake();
+        if self.doorbells.ring(index) {
+            self.wake();
+        }
     }
 
     /// Wakes who sleeps, for what the caller has just changed.

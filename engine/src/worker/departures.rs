@@ -86,10 +86,11 @@ impl Worker {
         };
         let (id, packet) = (endpoint.qp(slot).id(), &mut self.scratch);
         packet.clear();
+        // It is long: what is in it stays where it is.
         let egress = match body {
             TransmitBody::Segment {
-                header,
-                gather,
+                ref header,
+                ref gather,
                 pd,
                 access,
                 path,
@@ -98,13 +99,13 @@ impl Worker {
                 placement,
                 batch_start: _,
             } => {
-                let payload = Readable::check(&gather, (pd, access), self.regions.load());
+                let payload = Readable::check(gather, (pd, access), self.regions.load());
                 let Some(payload) = payload else {
-                    endpoint.unreadable(now, slot, &header);
+                    endpoint.unreadable(now, slot, header);
                     return Turn::Sent;
                 };
                 let egress = allowed(endpoint, Egress::Path(path));
-                let (rail, via, header) = (egress.rail(), via(egress), &header);
+                let (rail, via) = (egress.rail(), via(egress));
                 let Some(to) = to.on(rail) else { return Turn::Sent };
                 let segment =
                     Segment { id, header, payload, to, path, via, crc, oversize, placement };

@@ -4,7 +4,21 @@ use crate::{SgList, Sge};
 
 /// The pieces of `sges` that bytes `offset .. offset + len` of the message occupy.
 /// `None` if the message is shorter than that.
+#[inline]
 pub(crate) fn slice(sges: &[Sge], offset: u32, len: u32) -> Option<SgList> {
+    match *sges {
+        // Most messages are one piece.
+        [sge] if len > 0 => {
+            let inside = u64::from(offset) + u64::from(len) <= u64::from(sge.len);
+            let addr = sge.addr.wrapping_add(offset.into());
+            inside.then(|| SgList::from_buf_and_len([Sge { addr, len, ..sge }; 2], 1))
+        }
+        _ => slice_pieces(sges, offset, len),
+    }
+}
+
+#[inline(never)]
+fn slice_pieces(sges: &[Sge], offset: u32, len: u32) -> Option<SgList> {
     let (mut skip, mut want) = (u64::from(offset), u64::from(len));
     let mut pieces = SgList::new();
     for sge in sges {
