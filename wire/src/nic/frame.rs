@@ -18,7 +18,7 @@ pub enum FrameKind {
     Packet = 1,
     /// The headers of segments whose payloads the NIC places.
     Headers = 2,
-    /// A [`Note`].
+    /// A [`Note`](super::Note).
     Note = 3,
     /// A part of a packet, of [`Frame::part_len`] bytes but for the last.
     Part = 4,
