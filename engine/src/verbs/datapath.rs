@@ -179,7 +179,7 @@ impl Datapath for VerbsDatapath {
             tracing::error!(
                 "an RDMA device is gone; queue pairs whose only rail it was go into ERR"
             );
-            self.connections.retire_all();
+            self.connections.abandon();
             sink(Arrived::Failed);
         }
         let set_up = self.receive_set_up(now, regions, sink)?;

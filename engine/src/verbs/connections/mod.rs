@@ -199,10 +199,12 @@ impl Connections {
         }
     }
 
-    /// As [`Connections::retire`], all of them: the device is gone.
-    pub(crate) fn retire_all(&mut self) {
+    /// Nothing comes or goes any more for any of them: the device is gone. It may still work until it is let go of, but
+    /// must not answer then: what is asked whether the rail does would put it back in use.
+    pub(crate) fn abandon(&mut self) {
         let all: Vec<QpId> = self.connections.keys().copied().collect();
         all.into_iter().for_each(|id| self.retire(id));
+        self.connections.values_mut().for_each(|connection| connection.far = None);
     }
 
     /// Ends a connection.

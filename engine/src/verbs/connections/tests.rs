@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use braid_transport::{Access, PdId, Placement, Regions, SgList};
+use braid_transport::{Access, NicEpoch, PdId, Placement, Regions, SgList};
 use braid_verbs::fake;
 use braid_wire::{
     Crc, DataHeader, FRAME_LEN, Frame, NicAddress, Note, NoteBody, Opcode, PathId, QpId, RailId,
@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 
 use super::Connections;
-use crate::datapath::{Arrived, Owner, Partner, Readable, Segment, Via};
+use crate::datapath::{Arrived, Closing, Owner, Partner, Readable, Segment, Via};
 use crate::verbs::device::Device;
 use crate::verbs::segments::Segments;
 
@@ -326,6 +326,22 @@ fn a_full_connection_is_named_once_it_takes_segments_again() {
     host.fill(5, PathId::new(0), false);
     host.connections.close(QpId::new(5));
     assert_eq!(host.poll(), [], "it has ended");
+}
+
+#[test]
+fn a_device_that_is_gone_says_nothing_although_it_still_could() {
+    let mut host = Host::new(2);
+    let address = host.join(5);
+    host.connections.abandon();
+    let before = host.fake.took("post_send");
+    host.connections.note(QpId::new(5), PathId::new(0), b"a sign of life");
+    assert_eq!(host.note(&address, 5, NoteBody::Ask { rkey: 1 }), []);
+    assert!(host.ship(5, PathId::new(0), false), "it is lost, and sent again by another rail");
+    host.connections.flush();
+    assert_eq!(host.fake.took("post_send"), before);
+    let epoch = NicEpoch { path: PathId::new(0), number: 0 };
+    let closed = host.connections.close_epoch(host.now, QpId::new(5), epoch);
+    assert_eq!(closed, Closing::Done, "nothing lands there");
 }
 
 /// A peer that has been let in and sends whatever it likes, with all checks right.
