@@ -11,7 +11,7 @@ use crate::process::Group;
 const CASES: [(&str, &str, &[&str]); 3] = [
     ("5", "1", &["-s", "10000", "--rounds", "3"]),
     ("4", "3", &["-s", "200000", "--rounds", "2", "--rail-policy", "lpt", "--drop", "0.01"]),
-    ("64", "1", &["-s", "4000", "--rounds", "1", "--matrix", "uniform,zipf-receivers"]),
+    ("32", "1", &["-s", "4000", "--rounds", "1", "--matrix", "uniform,zipf-receivers"]),
 ];
 const LIMIT: Duration = Duration::from_secs(120);
 
