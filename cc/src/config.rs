@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Controller, ControllerFactory, FixedWindow, Subflow};
+use crate::{Controller, ControllerFactory, CubicConfig, Subflow};
 
 /// Names a congestion control and its parameters: one of the table, by its name (`"dcqcn:line=100G".parse()`) or from its
 /// parameters (`DcqcnConfig::new(..).into()`), or one from elsewhere, by its factory.
@@ -31,10 +31,10 @@ impl<F: ControllerFactory + 'static> From<F> for CcConfig {
     }
 }
 
-/// A window of 2 MiB.
+/// CUBIC: of those here the one that neither fills a bottleneck with what it has to send again nor drives others from it.
 impl Default for CcConfig {
     fn default() -> Self {
-        FixedWindow::default().into()
+        CubicConfig::default().into()
     }
 }
 

@@ -14,6 +14,7 @@ use crate::parameters::{bytes_of, no_parameter, parameters, percent_of};
 use crate::table::Row;
 use crate::{CcConfig, Controller, ControllerFactory, Subflow, UnknownPolicy, quantity};
 
+mod delivered;
 mod slow_start;
 mod state;
 

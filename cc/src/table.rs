@@ -108,7 +108,7 @@ mod tests {
         let usual = FixedWindow::default().window;
         for (text, config) in [
             ("fixed:1500", CcConfig::from(FixedWindow { window: 1500 })),
-            ("fixed:2M", CcConfig::default()),
+            ("fixed:2M", FixedWindow::default().into()),
             ("rate:2500M", FixedRate { bits_per_second, window: usual }.into()),
             ("rate:2500M,window=512K", FixedRate { bits_per_second, window }.into()),
             ("dcqcn:line=100G", dcqcn.into()),
@@ -117,7 +117,8 @@ mod tests {
             assert_eq!(text.parse(), Ok(config.clone()));
             assert_eq!(config.to_string(), text);
         }
-        assert_eq!("fixed".parse(), Ok(CcConfig::default()));
+        assert_eq!("fixed".parse(), Ok(CcConfig::from(FixedWindow::default())));
+        assert_eq!("cubic".parse(), Ok(CcConfig::default()));
     }
 
     #[test]

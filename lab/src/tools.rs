@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use crate::FabricError;
 
 /// The programs that a fabric is made with, and the Debian packages that bring them.
-const NEEDED: [(&str, &str); 3] = [("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables")];
+const NEEDED: [(&str, &str); 4] =
+    [("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables"), ("chrt", "util-linux")];
 
 /// Fails where we are not root or a program is missing.
 pub(crate) fn need() -> Result<(), FabricError> {
@@ -44,6 +45,12 @@ pub(crate) fn tc_in(namespace: &str, lines: &str) -> Result<(), FabricError> {
 /// A rule set for `nft` inside a namespace, taken as a whole or not at all.
 pub(crate) fn nft_in(namespace: &str, rules: &str) -> Result<(), FabricError> {
     run(Command::new("ip").args(["netns", "exec", namespace, "nft", "-f", "-"]), rules)
+}
+
+/// Has the calling thread run before all that are no real-time threads (SCHED_FIFO, the lowest priority).
+pub(crate) fn run_first() -> Result<(), FabricError> {
+    let thread = nix::unistd::gettid().to_string();
+    run(Command::new("chrt").args(["--fifo", "--pid", "1", &thread]), "")
 }
 
 /// A program in a namespace; `ip netns exec` replaces itself by it, so it is the caller's child.

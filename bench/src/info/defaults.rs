@@ -113,6 +113,6 @@ mod tests {
         assert_eq!(of("progress"), (json!("the application"), "braid-perf"));
         assert_eq!(of("bind"), (json!("[::]:4791"), "braid-perf"));
         assert_eq!(of("paths"), (json!(16), "EngineConfig"));
-        assert_eq!(of("cc"), (json!("fixed:2M"), "QpConfig"));
+        assert_eq!(of("cc"), (json!("cubic"), "QpConfig"));
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use braid_wire::Time;
 
 use super::CubicConfig;
+use super::delivered::Delivered;
 use super::slow_start::SlowStart;
 use crate::parameters::DEFAULT_WINDOW;
 use crate::{AckSample, Controller, Loss, Metrics, RttSample, Spurious, Subflow};
@@ -17,6 +18,10 @@ const MIN_PACKETS: f64 = 2.0;
 const C: f64 = 0.4;
 /// How much larger the window may become in a round trip (RFC 9438, section 4.2).
 const MAX_GROWTH: f64 = 1.5;
+/// What a loss leaves of a window that has doubled since the lost packet left: what it was then (RFC 5681, section 3.1).
+const DOUBLED: f64 = 0.5;
+/// What slow start that overshot leaves of what the network carries, for queues to drain.
+const DRAINED: f64 = 0.85;
 /// Time-outs in a row that leave the smallest window (RFC 9002, section 7.6.1: about two probe time-outs).
 const RESET_AFTER: u32 = 2;
 /// Where the shortest round trip is at least this long, packets leave spread over it. Where it is shorter, acknowledgements keep
@@ -51,6 +56,9 @@ pub struct Cubic {
     cut_at: Option<Time>,
     /// Something that left before is still on its way.
     recovering: bool,
+    delivered: Delivered,
+    /// When a loss ended slow start, for a round trip.
+    overshot_at: Option<Time>,
     undo: Option<Undo>,
     timeouts: u32,
     smoothed: Option<Duration>,
@@ -111,6 +119,8 @@ impl Cubic {
             curve: None,
             cut_at: None,
             recovering: false,
+            delivered: Delivered::default(),
+            overshot_at: None,
             undo: None,
             timeouts: 0,
             smoothed: None,
@@ -122,7 +132,7 @@ impl Cubic {
         cubic
     }
 
-    fn set_window(&mut self, bytes: f64) {
+    pub(super) fn set_window(&mut self, bytes: f64) {
         let least = MIN_PACKETS * self.packet;
         self.window = bytes.clamp(least, least.max(self.config.max_window as f64));
     }
@@ -152,6 +162,18 @@ impl Cubic {
             self.threshold = self.window;
             (self.max_before, self.before) = (self.window, self.window);
         }
+    }
+
+    /// Slow start has ended by a loss. A window that doubles in a round trip overshoots by anything up to a factor of two, so that
+    /// what it was says nothing about the network; how fast packets were delivered does, up to a round trip after the cut. That is the
+    /// plateau now (TCP Westwood, Mascolo et al., MobiCom 2001, section 3), and the window not far below.
+    fn end_overshoot(&mut self) {
+        let carried = self.delivered.within(self.shortest).min(self.before);
+        self.overshot_at = None;
+        self.set_window(self.window.max(DRAINED * carried));
+        self.threshold = self.threshold.min(self.window);
+        let plateau = self.window.max(carried);
+        (self.max_before, self.before) = (plateau, plateau);
     }
 
     fn grow(&mut self, now: Time, bytes: u64) {
@@ -199,6 +221,7 @@ impl Cubic {
         self.set_window(self.window * share);
         self.threshold = self.window;
         (self.curve, self.undo, self.cut_at, self.recovering) = (None, None, Some(now), true);
+        self.overshot_at = None;
     }
 
     fn on_marks(&mut self, ack: &AckSample) {
@@ -228,6 +251,12 @@ impl Controller for Cubic {
         if ack.packets > 0 {
             self.timeouts = 0;
         }
+        if self.is_slow_start() || self.overshot_at.is_some() {
+            self.delivered.on_ack(ack.now, ack.bytes, self.shortest);
+        }
+        if self.overshot_at.is_some_and(|at| ack.now - at >= self.shortest) {
+            self.end_overshoot();
+        }
         if let Some(sample) = ack.rtt {
             self.on_rtt(ack.now, sample);
         }
@@ -250,8 +279,10 @@ impl Controller for Cubic {
             return;
         }
         let memory = self.memory(loss.packets);
-        self.cut(loss.now, self.beta());
+        let ends_slow_start = self.is_slow_start();
+        self.cut(loss.now, if ends_slow_start { DOUBLED.min(self.beta()) } else { self.beta() });
         self.undo = Some(memory);
+        self.overshot_at = ends_slow_start.then_some(loss.now);
     }
 
     fn on_spurious(&mut self, spurious: &Spurious) {
@@ -262,6 +293,7 @@ impl Controller for Cubic {
             self.set_window(window.max(self.window));
             (self.threshold, self.max_before, self.before) = (threshold, max_before, before);
             (self.curve, self.undo, self.recovering) = (curve, None, false);
+            self.overshot_at = None;
         }
     }
 
@@ -272,8 +304,10 @@ impl Controller for Cubic {
             self.cut(now, self.beta());
             self.undo = Some(memory);
             self.set_window(0.0);
+            self.overshot_at = None;
             // The network may be another one.
             (self.shortest, self.slow_start) = (Duration::MAX, SlowStart::default());
+            self.delivered = Delivered::default();
         }
     }
 

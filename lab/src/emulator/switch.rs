@@ -16,7 +16,7 @@ use tun_rs::SyncDevice;
 use super::line::{Line, Passage};
 use super::network::Network;
 use super::packet::Packet;
-use crate::FabricError;
+use crate::{FabricError, tools};
 
 /// Packets that are read from a host in one go before what is due is sent.
 const BATCH: usize = 64;
@@ -43,6 +43,8 @@ pub(super) struct Switch {
 impl Switch {
     /// Forwards until it is told to stop.
     pub(super) fn run(&self, shared: &Shared) -> Result<(), FabricError> {
+        // Packets that wait for this thread would come to the queue all at once, which loses some of them where it is short.
+        tools::run_first()?;
         // The default slack, 50 us, would be added to every delay.
         nix::sys::prctl::set_timerslack(1).map_err(FabricError::system("set the timer slack"))?;
         let links = self.network.links();

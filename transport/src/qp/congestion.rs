@@ -11,9 +11,9 @@ use super::room::Block;
 use super::segment::Segment;
 use crate::{QpConfig, Remote};
 
-/// A rate lets out bursts of at most what it amounts to in this time, or of two packets (Linux' `tcp_tso_autosize`): a long one could
-/// fill the buffer of a slow link. In nanoseconds.
-const BURST_NS: u128 = 1_000_000;
+/// A rate lets out bursts of at most what it amounts to in this time, or of two packets. Linux has 1 ms (`tcp_tso_autosize`), which with
+/// what a late driver makes up for is the whole of a queue of 2 ms; a quarter costs 4,000 system calls a second. In nanoseconds.
+const BURST_NS: u128 = 250_000;
 const LEAST_BURST: u128 = 2;
 /// 32 batches of a UDP datapath, which is how many quanta path policies ask for at most.
 const LARGE_WINDOW: u64 = 2 << 20;

@@ -1,5 +1,6 @@
 //! Which segments leave together.
 
+use braid_cc::FixedWindow;
 use braid_transport::{EndpointConfig, QpConfig, SendOp};
 use braid_wire::PathId;
 
@@ -9,7 +10,9 @@ use crate::hosts::Pair;
 fn batches(count: usize, len: u32) -> Vec<usize> {
     let endpoint =
         EndpointConfig { batch_segments: 64, joint_batches: true, ..EndpointConfig::default() };
-    let mut pair = Pair::with(QpConfig { ask_every: 64, ..QpConfig::default() }, endpoint);
+    // A window of 2 MiB, so that it decides nothing here.
+    let cc = FixedWindow::default().into();
+    let mut pair = Pair::with(QpConfig { ask_every: 64, cc, ..QpConfig::default() }, endpoint);
     for _ in 0..count {
         pair.post(SendOp::Write { remote: pair.remote(), imm: None }, len);
     }
