@@ -1,17 +1,20 @@
-//! The devices that NCCL sees: one per usable network interface, or one per address asked for.
+//! The devices that NCCL sees: a network interface, an address of one, or several of them as rails.
 
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, Weak};
 
-use braid::{Datapath, EngineConfig, VerbsOptions};
+use braid::{Datapath, EngineConfig};
 
 use crate::config::{Carrier, Config};
+use crate::device_context::DeviceContext;
 use crate::error::Error;
-use crate::interfaces::{self, Interface};
-use crate::rdma;
+use crate::interfaces::Interface;
+
+/// Most rails of a device.
+pub(crate) const MAX_RAILS: usize = 8;
 
 /// What NCCL takes a network for whose speed the system does not know, in Mbit/s; as its own sockets.
 const UNKNOWN_SPEED: i32 = 10_000;
@@ -24,33 +27,47 @@ const VERBS_PATHS: usize = 4;
 /// Bytes of a packet that are not payload, without IP: UDP, and Braid's data header (`docs/wire.md`).
 const HEADERS: usize = 8 + 60;
 
-/// One network interface.
+/// See the module.
 pub(crate) struct Device {
     pub(crate) index: usize,
+    /// The numbers of the devices that NCCL has made it of; its own, if NCCL has not made it.
+    pub(crate) members: Vec<usize>,
     pub(crate) name: &'static CStr,
-    /// In /sys; `None`: it is no PCI device.
+    /// In /sys; `None`: it is no PCI device. Of several rails that of the first.
     pub(crate) pci_path: Option<&'static CStr>,
     pub(crate) guid: u64,
-    /// Mbit/s.
+    /// Mbit/s, of all rails.
     pub(crate) speed: i32,
+    /// Of the first rail.
     pub(crate) addr: SocketAddr,
+    pub(crate) further_rails: Vec<IpAddr>,
+    /// Over verbs it names the first rail's RDMA device; the engine finds the others' by their addresses.
     pub(crate) datapath: Datapath,
     /// Most payload bytes of a packet; `None`: the RDMA device knows.
     pub(crate) mtu: Option<u16>,
+    /// Present while it has communicators.
+    pub(crate) context: Mutex<Weak<DeviceContext>>,
 }
 
 impl Device {
-    fn new(index: usize, interface: &Interface, datapath: Datapath, config: &Config) -> Self {
+    pub(crate) fn new(
+        index: usize,
+        interface: &Interface,
+        datapath: Datapath,
+        config: &Config,
+    ) -> Self {
         let sys = Path::new("/sys/class/net").join(&interface.name);
         let pci = fs::canonicalize(sys.join("device")).ok();
         let shown = format!("{}:{}", interface.name, interface.addr.ip());
         Device {
             index,
+            members: vec![index],
             name: keep(&shown),
             pci_path: pci.map(|path| keep(&path.to_string_lossy())),
             guid: guid(&sys, index, &shown),
             speed: speed(&sys, interface.loopback),
             addr: interface.addr,
+            further_rails: Vec::new(),
             mtu: match config.carrier {
                 Carrier::Udp => {
                     let asked = config.mtu.unwrap_or(DEFAULT_PAYLOAD);
@@ -59,7 +76,51 @@ impl Device {
                 Carrier::Verbs => config.mtu,
             },
             datapath,
+            context: Mutex::default(),
         }
+    }
+
+    /// One device that has the rails of all these, in their order.
+    ///
+    /// # Errors
+    /// There are none or too many, or a connection cannot have them all.
+    pub(crate) fn combined(index: usize, members: &[&Device]) -> Result<Self, Error> {
+        let names: Vec<_> = members.iter().map(|member| member.name.to_string_lossy()).collect();
+        let apart = |why| Error::Apart { devices: names.join(", "), why };
+        let [first, ..] = members else { return Err(apart("there has to be one at least")) };
+        let rails: Vec<IpAddr> = members.iter().flat_map(|member| member.addresses()).collect();
+        check_rails(&rails).map_err(apart)?;
+        Ok(Device {
+            index,
+            members: members.iter().map(|member| member.index).collect(),
+            name: keep(&names.join("+")),
+            pci_path: first.pci_path,
+            guid: numbered(first.guid, index),
+            speed: members.iter().fold(0, |sum, member| member.speed.saturating_add(sum)),
+            addr: first.addr,
+            further_rails: rails[1..].to_vec(),
+            datapath: first.datapath.clone(),
+            // What every rail carries whole.
+            mtu: members.iter().filter_map(|member| member.mtu).min(),
+            context: Mutex::default(),
+        })
+    }
+
+    fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        std::iter::once(self.addr.ip()).chain(self.further_rails.iter().copied())
+    }
+
+    /// Says in the log what it is.
+    pub(crate) fn announce(&self) {
+        tracing::info!(
+            "device {} {:?}, {} rails, {} Mbit/s, guid {:#x}, {}",
+            self.index,
+            self.name,
+            1 + self.further_rails.len(),
+            self.speed,
+            self.guid,
+            self.pci_path.map_or("no PCI device".into(), |path| path.to_string_lossy()),
+        );
     }
 
     /// How many paths a connection has.
@@ -71,92 +132,25 @@ impl Device {
     }
 }
 
-/// The devices that the configuration asks for.
-///
-/// # Errors
-/// There are none, or the system does not tell.
-pub(crate) fn find(config: &Config) -> Result<Vec<Device>, Error> {
-    let all = interfaces::list().map_err(Error::Interfaces)?;
-    let mut devices = Vec::new();
-    for interface in choose(&all, config)? {
-        if let Some(datapath) = datapath(interface, config)? {
-            devices.push(Device::new(devices.len(), interface, datapath, config));
-        }
+/// What the engine would refuse when the first communicator comes, or what would leave a rail idle.
+fn check_rails(rails: &[IpAddr]) -> Result<(), &'static str> {
+    let is_link_local =
+        |rail: &IpAddr| matches!(rail, IpAddr::V6(ip) if ip.is_unicast_link_local());
+    if rails.len() > MAX_RAILS {
+        return Err("a device has 8 rails at most");
     }
-    if devices.is_empty() {
-        return Err(Error::NoInterface(format!(
-            "none of this host's has an RDMA device; {HOW_TO_RDMA}"
-        )));
+    if rails.iter().any(|rail| rail.is_ipv4() != rails[0].is_ipv4()) {
+        return Err(
+            "the addresses of its rails have to be IPv4 addresses, or IPv6 addresses, all of them",
+        );
     }
-    Ok(devices)
-}
-
-const HOW_TO_RDMA: &str = "load the driver of the NIC, or make a Soft-RoCE device (`rdma link add rxe0 type rxe netdev IF`), \
-     or set BRAID_DATAPATH=udp";
-
-/// What carries the packets of an interface. `None`: it has no RDMA device, and nobody has asked for this one.
-fn datapath(interface: &Interface, config: &Config) -> Result<Option<Datapath>, Error> {
-    if config.carrier == Carrier::Udp {
-        return Ok(Some(Datapath::Udp));
+    if rails.len() > 1 && rails.iter().any(is_link_local) {
+        return Err("link-local addresses cannot be rails");
     }
-    let named = config.interfaces.is_some() || !config.addresses.is_empty();
-    match rdma::port_of(&interface.name) {
-        Some(rdma::Port { device, number }) => {
-            let options = VerbsOptions::new(device);
-            let service = config.service;
-            Ok(Some(Datapath::Verbs(VerbsOptions { port: number, service, ..options })))
-        }
-        None if named => {
-            let text = format!("{} has no RDMA device; {HOW_TO_RDMA}", interface.name);
-            Err(Error::NoInterface(text))
-        }
-        None => Ok(None),
+    if (1..rails.len()).any(|index| rails[..index].contains(&rails[index])) {
+        return Err("each address is one rail");
     }
-}
-
-fn choose<'a>(all: &'a [Interface], config: &Config) -> Result<Vec<&'a Interface>, Error> {
-    if !config.addresses.is_empty() {
-        return config.addresses.iter().map(|ip| with_address(all, *ip)).collect();
-    }
-    let selected = |interface: &&Interface| {
-        config.interfaces.as_ref().is_none_or(|pattern| pattern.selects(&interface.name))
-    };
-    let selected: Vec<_> = all.iter().filter(selected).collect();
-    // On a host with nothing else, processes can still talk to each other.
-    let want_loopback = config.interfaces.is_some() || selected.iter().all(|i| i.loopback);
-    let mut chosen: Vec<&Interface> = Vec::new();
-    for interface in selected.into_iter().filter(|i| want_loopback || !i.loopback) {
-        match chosen.iter_mut().find(|known| known.name == interface.name) {
-            Some(known) if rank(interface) < rank(known) => *known = interface,
-            Some(_) => {}
-            None => chosen.push(interface),
-        }
-    }
-    if chosen.is_empty() {
-        let names = all.iter().map(|i| format!("{} ({})", i.name, i.addr.ip()));
-        let names = names.collect::<Vec<_>>().join(", ");
-        return Err(Error::NoInterface(format!(
-            "BRAID_IFNAME selects none of those that are up: {names}"
-        )));
-    }
-    Ok(chosen)
-}
-
-fn with_address(all: &[Interface], ip: IpAddr) -> Result<&Interface, Error> {
-    let found = all.iter().find(|interface| interface.addr.ip() == ip);
-    found.ok_or_else(|| {
-        let known = all.iter().map(|i| i.addr.ip().to_string()).collect::<Vec<_>>().join(", ");
-        Error::NoInterface(format!("BRAID_ADDR names {ip}, this host has {known}"))
-    })
-}
-
-/// Which of an interface's addresses is taken: IPv4, then global IPv6, then link-local.
-fn rank(interface: &Interface) -> u8 {
-    match interface.addr.ip() {
-        IpAddr::V4(_) => 0,
-        IpAddr::V6(ip) if ip.is_unicast_link_local() => 2,
-        IpAddr::V6(_) => 1,
-    }
+    Ok(())
 }
 
 /// No larger than asked for, in whole 8-byte words: GPUs look at words while they land, so no packet
@@ -180,8 +174,12 @@ fn guid(sys: &Path, index: usize, name: &str) -> u64 {
     let mac = u64::from_str_radix(&mac.trim().replace(':', ""), 16).unwrap_or(0);
     let name =
         name.bytes().fold(0u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-    let low = if mac == 0 { name } else { mac };
-    (low & 0xFFFF_FFFF_FFFF) | (index as u64) << 48
+    numbered(if mac == 0 { name } else { mac }, index)
+}
+
+/// A guid of the same interface for a device of another number.
+fn numbered(guid: u64, index: usize) -> u64 {
+    (guid & 0xFFFF_FFFF_FFFF) | (index as u64) << 48
 }
 
 fn read<T: std::str::FromStr>(file: &PathBuf) -> Option<T> {
@@ -205,50 +203,45 @@ fn keep(text: &str) -> &'static CStr {
 mod tests {
     use super::*;
 
-    fn interface(name: &str, addr: &str) -> Interface {
-        let addr = SocketAddr::new(addr.parse().unwrap(), 0);
-        Interface { name: name.to_owned(), addr, loopback: name == "lo" }
-    }
-
-    fn host() -> Vec<Interface> {
-        vec![
-            interface("lo", "127.0.0.1"),
-            interface("eth1", "fe80::1"),
-            interface("eth1", "fd00::1"),
-            interface("eth0", "fd00::2"),
-            interface("eth0", "10.0.0.2"),
-        ]
-    }
-
-    fn chosen(config: &Config) -> Vec<String> {
-        let host = host();
-        let chosen = choose(&host, config).unwrap();
-        chosen.iter().map(|i| format!("{} {}", i.name, i.addr.ip())).collect()
+    fn device(index: usize, addr: &str) -> Device {
+        let interface = Interface {
+            name: format!("eth{index}"),
+            addr: SocketAddr::new(addr.parse().unwrap(), 0),
+            loopback: false,
+        };
+        Device::new(index, &interface, Datapath::Udp, &Config::default())
     }
 
     #[test]
-    fn each_interface_is_a_device_with_its_best_address() {
-        assert_eq!(chosen(&Config::default()), ["eth1 fd00::1", "eth0 10.0.0.2"]);
+    fn a_combined_device_has_the_rails_and_the_speed_of_all() {
+        let both = [device(0, "10.0.0.1"), device(1, "10.1.0.1")];
+        let combined = Device::combined(2, &[&both[0], &both[1]]).unwrap();
+        assert_eq!(combined.name.to_str(), Ok("eth0:10.0.0.1+eth1:10.1.0.1"));
+        assert_eq!(combined.members, [0, 1]);
+        assert_eq!(combined.speed, both[0].speed + both[1].speed);
+        assert_eq!(combined.addr, both[0].addr);
+        assert_eq!(combined.further_rails, [both[1].addr.ip()]);
+        assert!(both.iter().all(|one| one.guid != combined.guid));
+        let all = Device::combined(3, &[&combined, &device(4, "10.2.0.1")]).unwrap();
+        assert_eq!(all.further_rails.len(), 2);
     }
 
     #[test]
-    fn interfaces_and_addresses_can_be_asked_for() {
-        let interfaces = "lo,eth1".parse().ok();
-        let config = Config { interfaces, ..Config::default() };
-        assert_eq!(chosen(&config), ["lo 127.0.0.1", "eth1 fd00::1"]);
-        let addresses = vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()];
-        let config = Config { addresses, ..Config::default() };
-        assert_eq!(chosen(&config), ["eth0 10.0.0.2", "eth0 fd00::2"]);
-    }
-
-    #[test]
-    fn what_does_not_exist_is_named() {
-        let config = Config { interfaces: "ib".parse().ok(), ..Config::default() };
-        let error = choose(&host(), &config).unwrap_err().to_string();
-        assert!(error.contains("BRAID_IFNAME") && error.contains("eth0 (10.0.0.2)"), "{error}");
-        let config = Config { addresses: vec!["10.9.9.9".parse().unwrap()], ..Config::default() };
-        let error = choose(&host(), &config).unwrap_err().to_string();
-        assert!(error.contains("10.9.9.9") && error.contains("10.0.0.2"), "{error}");
+    fn what_cannot_be_one_device_is_named() {
+        let refused = |addresses: &[&str], why: &str| {
+            let devices: Vec<_> =
+                addresses.iter().enumerate().map(|(index, addr)| device(index, addr)).collect();
+            let devices: Vec<_> = devices.iter().collect();
+            let error = Device::combined(9, &devices).err().unwrap().to_string();
+            assert!(error.contains(why), "{error}");
+            assert!(addresses.iter().all(|addr| error.contains(addr)), "{error}");
+        };
+        refused(&[], "one at least");
+        refused(&["10.0.0.1", "fd00::1"], "IPv4");
+        refused(&["10.0.0.1", "10.0.0.1"], "each address");
+        refused(&["fe80::1", "fe80::2"], "link-local");
+        let nine: Vec<_> = (0..9).map(|host| format!("10.0.0.{host}")).collect();
+        refused(&nine.iter().map(String::as_str).collect::<Vec<_>>(), "8 rails");
     }
 
     #[test]

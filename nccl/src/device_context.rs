@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use braid::{
     CompletionQueue, ConnectionRequest, Engine, EngineConfig, Listener, Progress, ProtectionDomain,
-    QpOptions, QpState, QueuePair, RailScheme,
+    QpOptions, QpState, QueuePair,
 };
 
 use crate::config::Config;
@@ -51,9 +51,8 @@ impl DeviceContext {
         let engine = Engine::new(EngineConfig {
             datapath: device.datapath.clone(),
             bind: device.addr,
-            // Each device is one interface.
-            rails: Vec::new(),
-            rail_policy: RailScheme::default(),
+            rails: device.further_rails.clone(),
+            rail_policy: config.rail_policy,
             progress,
             paths: device.paths(config),
             lb: config.lb,

@@ -22,6 +22,16 @@ pub(crate) enum Error {
     Argument { name: &'static str, value: i64, accepted: &'static str },
     #[error("there is no device {index}, only 0 to {last}", last = count - 1)]
     Device { index: c_int, count: usize },
+    #[error(
+        "device {index} is not one of the {count} that the plugin has found, of which others are made"
+    )]
+    NotPhysical { index: c_int, count: usize },
+    #[error("a device of {count} others; this version of the table has room for {most}")]
+    TooManyMembers { count: usize, most: usize },
+    #[error("there are {most} devices already, no more can be made")]
+    TooManyDevices { most: usize },
+    #[error("{devices} cannot be one device: {why}")]
+    Apart { devices: String, why: &'static str },
     #[error("the plugin has not been initialised; call `init` first")]
     NotInitialised,
     #[error(
@@ -75,7 +85,13 @@ impl Error {
             | Error::WrongComm { .. }
             | Error::StaleRequest
             | Error::Handle(_) => code::INVALID_ARGUMENT,
-            Error::Config(_) | Error::NotInitialised => code::INVALID_USAGE,
+            // NCCL's own InfiniBand plugin has this code for devices that it does not combine, and NCCL goes on without.
+            Error::NotPhysical { .. }
+            | Error::TooManyMembers { .. }
+            | Error::TooManyDevices { .. }
+            | Error::Apart { .. }
+            | Error::Config(_)
+            | Error::NotInitialised => code::INVALID_USAGE,
             Error::Greeting { .. } => code::REMOTE_ERROR,
             Error::Connect(error) => connect_code(error),
             Error::Broken(broken) => broken.code(),

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //!   abi/v6 .. v12       layouts, C types, errors as codes; nothing else
-//!   plugin, device      what init finds: the configuration and the network interfaces
+//!   plugin, selection   what init finds: the configuration and the network interfaces
+//!   device              one of them, or several as its rails
 //!   device_context      a device in use: one engine, its listener and its memory
 //!   progress_thread     who drives that engine while NCCL does not
 //!   listen, connect     how a communicator comes to be, without ever blocking
@@ -36,3 +37,4 @@ mod profiler;
 mod progress_thread;
 mod rdma;
 mod result_code;
+mod selection;

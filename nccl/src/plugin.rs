@@ -4,21 +4,26 @@
 //! process. All contexts that live at the same time share one [`Plugin`].
 
 use std::ffi::c_int;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::config::Config;
 use crate::connect::Attempts;
-use crate::device::{self, Device};
+use crate::device::Device;
 use crate::device_context::DeviceContext;
 use crate::error::Error;
 use crate::profiler;
+use crate::selection;
+
+/// Most devices, made ones included: as many as NCCL's own InfiniBand plugin has (`MAX_IB_VDEVS`).
+const MAX_DEVICES: usize = 256;
 
 /// See the module.
 pub(crate) struct Plugin {
     pub(crate) config: Config,
-    pub(crate) devices: Vec<Device>,
-    /// By device: present while it has communicators.
-    contexts: Vec<Mutex<Weak<DeviceContext>>>,
+    /// Those that the configuration asks for.
+    physical: usize,
+    /// They, then those that NCCL has made of them. None goes, so a number means one device for good.
+    devices: Mutex<Vec<Arc<Device>>>,
     pub(crate) attempts: Attempts,
 }
 
@@ -87,31 +92,58 @@ fn registry() -> std::sync::MutexGuard<'static, Registry> {
 impl Plugin {
     fn new() -> Result<Self, Error> {
         let config = Config::read()?;
-        let devices = device::find(&config)?;
-        for device in &devices {
-            tracing::info!(
-                "device {} {:?}, {} Mbit/s, guid {:#x}, {}",
-                device.index,
-                device.name,
-                device.speed,
-                device.guid,
-                device.pci_path.map_or("no PCI device".into(), |path| path.to_string_lossy()),
-            );
-        }
+        let devices = selection::devices(&config)?;
+        devices.iter().for_each(Device::announce);
         if !config.faults.is_none() {
             tracing::warn!("faults are injected below the protocol: {:?}", config.faults);
         }
-        let contexts = devices.iter().map(|_| Mutex::default()).collect();
-        Ok(Plugin { config, devices, contexts, attempts: Attempts::default() })
+        let devices: Vec<_> = devices.into_iter().map(Arc::new).collect();
+        let physical = devices.len();
+        let devices = Mutex::new(devices);
+        Ok(Plugin { config, physical, devices, attempts: Attempts::default() })
+    }
+
+    /// How many devices there are, those included that NCCL has made.
+    pub(crate) fn device_count(&self) -> usize {
+        self.devices().len()
     }
 
     /// The device of this number.
     ///
     /// # Errors
     /// There is none.
-    pub(crate) fn device(&self, index: c_int) -> Result<&Device, Error> {
-        let found = usize::try_from(index).ok().and_then(|index| self.devices.get(index));
-        found.ok_or(Error::Device { index, count: self.devices.len() })
+    pub(crate) fn device(&self, index: c_int) -> Result<Arc<Device>, Error> {
+        let devices = self.devices();
+        let found = usize::try_from(index).ok().and_then(|index| devices.get(index));
+        found.cloned().ok_or(Error::Device { index, count: devices.len() })
+    }
+
+    /// Makes a device of several that the configuration asks for, whose rails it has; its number. They stay, and may
+    /// be a part of others as well.
+    ///
+    /// # Errors
+    /// There is no such device, they do not go together, or there are too many.
+    pub(crate) fn combine(&self, members: &[c_int]) -> Result<usize, Error> {
+        let mut devices = self.devices();
+        let member = |index: &c_int| {
+            let known = usize::try_from(*index).ok().filter(|index| *index < self.physical);
+            let known = known.ok_or(Error::NotPhysical { index: *index, count: self.physical })?;
+            Ok::<_, Error>(devices[known].clone())
+        };
+        let members = members.iter().map(member).collect::<Result<Vec<_>, _>>()?;
+        let index = devices.len();
+        if index >= MAX_DEVICES {
+            return Err(Error::TooManyDevices { most: MAX_DEVICES });
+        }
+        let members: Vec<&Device> = members.iter().map(|member| &**member).collect();
+        let device = Device::combined(index, &members)?;
+        device.announce();
+        devices.push(Arc::new(device));
+        Ok(index)
+    }
+
+    fn devices(&self) -> MutexGuard<'_, Vec<Arc<Device>>> {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A device in use; its engine is started if it has no communicator yet.
@@ -119,8 +151,7 @@ impl Plugin {
     /// # Errors
     /// The engine cannot be started.
     pub(crate) fn open(&self, device: &Device) -> Result<Arc<DeviceContext>, Error> {
-        let mut current =
-            self.contexts[device.index].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = device.context.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(context) = current.upgrade() {
             return Ok(context);
         }

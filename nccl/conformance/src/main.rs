@@ -76,6 +76,10 @@ struct Args {
     /// The network interface that both ends use.
     #[arg(long, value_name = "IF", default_value = "lo")]
     ifname: String,
+    /// Interfaces or addresses that are the rails of one device, with commas between them, in the place of `--ifname`. Checks
+    /// that pick devices themselves are left out.
+    #[arg(long, value_name = "IF,..", conflicts_with_all = ["ifname", "serve", "against", "speed"])]
+    rails: Option<String>,
     /// What carries the packets. Over verbs, checks that inject faults or take addresses of the loopback are left out.
     #[arg(long, value_enum, default_value = "udp")]
     datapath: Datapath,
@@ -136,8 +140,13 @@ fn run(args: &Args) -> Result<bool, String> {
     if args.check.is_some() || args.victim.is_some() || args.measure {
         return in_this_process(args, plugin);
     }
-    let subject = Subject { plugin: &plugin, ifname: &args.ifname, datapath: args.datapath };
-    let partly = args.quick || args.no_speed || !args.only.is_empty();
+    let subject = Subject {
+        plugin: &plugin,
+        ifname: &args.ifname,
+        rails: args.rails.as_deref(),
+        datapath: args.datapath,
+    };
+    let partly = args.quick || args.no_speed || args.rails.is_some() || !args.only.is_empty();
     let measures = args.speed || !partly;
     if measures && (subject.ifname != "lo" || subject.datapath != Datapath::Udp) {
         return Err("speed is measured over UDP on lo only; give --no-speed".to_owned());
@@ -228,11 +237,15 @@ fn conform(args: &Args, subject: Subject<'_>, report: &mut Report) -> Result<(),
     let named = |check: &&Check| {
         args.only.is_empty() || args.only.iter().any(|words| check.name.contains(words))
     };
-    let suits = |check: &&Check| subject.datapath == Datapath::Udp || !check.udp_only;
+    let over_verbs = subject.datapath == Datapath::Verbs;
+    let suits = |check: &&Check| {
+        !(over_verbs && check.udp_only || subject.rails.is_some() && check.picks_devices)
+    };
     let unsuited: Vec<&str> =
         checks::all().filter(named).filter(|c| !suits(c)).map(|c| c.name).collect();
     if !unsuited.is_empty() {
-        println!("left out, because they are about UDP: {}\n", unsuited.join(", "));
+        let names = unsuited.join(", ");
+        println!("left out, because they are about UDP or pick devices themselves: {names}\n");
     }
     let wanted = |check: &&Check| named(check) && suits(check);
     let mut versions = args.versions.clone();

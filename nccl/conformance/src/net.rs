@@ -130,6 +130,27 @@ impl Net {
         }
     }
 
+    /// Makes a device of others; `count` is how many the structure says that there are.
+    pub(crate) fn make_virtual(&self, count: c_int, members: &[c_int]) -> Result<c_int, Code> {
+        let mut props = [0; 9];
+        props[0] = count;
+        props[1..=members.len()].copy_from_slice(members);
+        let (mut device, props) = (-1, props.as_mut_ptr());
+        let code = call!(self, "makeVDevice", fn(*mut c_int, *mut c_int), &raw mut device, props);
+        if code == SUCCESS { Ok(device) } else { Err(code) }
+    }
+
+    /// `makeVDevice` without one of its places.
+    pub(crate) fn make_virtual_nowhere(&self, has_props: bool) -> Code {
+        let (mut device, mut props) = (-1, [1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let nowhere = ptr::null_mut();
+        let (device, props) = match has_props {
+            true => (nowhere, props.as_mut_ptr()),
+            false => (&raw mut device, nowhere),
+        };
+        call!(self, "makeVDevice", fn(*mut c_int, *mut c_int), device, props)
+    }
+
     pub(crate) fn listen(
         &self,
         ctx: Opaque,

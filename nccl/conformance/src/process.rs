@@ -34,6 +34,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) plugin: &'a Path,
     /// `BRAID_IFNAME`.
     pub(crate) ifname: &'a str,
+    /// `BRAID_RAILS`; `None`: the interface is the device.
+    pub(crate) rails: Option<&'a str>,
     /// `BRAID_DATAPATH`.
     pub(crate) datapath: Datapath,
 }
@@ -107,6 +109,7 @@ fn myself(subject: Subject<'_>) -> Result<Command, String> {
         }
     }
     command.env("BRAID_IFNAME", subject.ifname).env("BRAID_DATAPATH", subject.datapath.name());
+    command.envs(subject.rails.map(|rails| ("BRAID_RAILS", rails)));
     command.arg("--plugin").arg(subject.plugin);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)

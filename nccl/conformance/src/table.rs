@@ -37,6 +37,11 @@ pub(crate) fn member(version: u32, name: &str) -> Option<usize> {
     known.flat_map(|(_, names)| names.iter()).position(|known| *known == name)
 }
 
+/// Most devices that a device is made of.
+pub(crate) fn most_members(version: u32) -> usize {
+    if version >= 12 { 8 } else { 4 }
+}
+
 /// What `getProperties` filled in.
 #[derive(Debug)]
 pub(crate) struct Properties(Vec<(&'static str, Value)>);
@@ -73,7 +78,6 @@ impl Kind {
 
 /// The fields of a version, in order.
 fn fields(version: u32) -> Vec<(&'static str, Kind)> {
-    let most_devices = if version >= 12 { 8 } else { 4 };
     let all = [
         (6, "name", Kind::Text),
         (6, "pciPath", Kind::Text),
@@ -89,7 +93,7 @@ fn fields(version: u32) -> Vec<(&'static str, Kind)> {
         (7, "netDeviceType", Kind::Int),
         (7, "netDeviceVersion", Kind::Int),
         (9, "vProps.ndevs", Kind::Int),
-        (9, "vProps.devs", Kind::Ints(most_devices)),
+        (9, "vProps.devs", Kind::Ints(most_members(version))),
         (9, "maxP2pBytes", Kind::Size),
         (9, "maxCollBytes", Kind::Size),
         (11, "maxMultiRequestSize", Kind::Int),

@@ -4,7 +4,6 @@ use std::ffi::{c_char, c_int};
 use std::ptr;
 
 use crate::comm::MAX_RECVS;
-use crate::device::Device;
 use crate::error::Error;
 use crate::memory::HOST_MEMORY;
 use crate::plugin;
@@ -22,7 +21,7 @@ pub(super) struct Properties {
     pub(super) latency: f32,
     pub(super) max_comms: c_int,
     pub(super) max_recvs: c_int,
-    pub(super) device: c_int,
+    pub(super) members: Vec<usize>,
     pub(super) rail: i16,
 }
 
@@ -32,7 +31,7 @@ pub(super) struct Properties {
 /// There is none, or `init` has not been called.
 pub(super) fn properties(index: c_int) -> Result<Properties, Error> {
     let plugin = plugin::current()?;
-    let device: &Device = plugin.device(index)?;
+    let device = plugin.device(index)?;
     Ok(Properties {
         name: device.name.as_ptr().cast_mut(),
         pci_path: device.pci_path.map_or(ptr::null_mut(), |path| path.as_ptr().cast_mut()),
@@ -44,7 +43,7 @@ pub(super) fn properties(index: c_int) -> Result<Properties, Error> {
         latency: 0.0,
         max_comms: 65_534,
         max_recvs: MAX_RECVS as c_int,
-        device: index,
+        members: device.members.clone(),
         // Devices of the same number are on the same rail on every host.
         rail: device.index as i16,
     })

@@ -8,6 +8,7 @@
 mod boundary;
 mod calls;
 mod describe;
+mod virtual_device;
 
 pub mod v10;
 pub mod v11;
@@ -19,6 +20,7 @@ pub mod v9;
 
 use std::ffi::{c_char, c_int};
 
+pub use self::virtual_device::VirtualDevice;
 pub use crate::log::Logger;
 pub use crate::profiler::{Callback as ProfilerCallback, Description, PLUGIN_ID};
 

@@ -5,19 +5,13 @@ use std::ffi::{c_char, c_int, c_void};
 use super::boundary::{boundary, place};
 use super::calls::{self, profiled};
 use super::describe::{MAX_BYTES, properties};
+use super::virtual_device::make_v_device;
 use super::{
     Code, CommConfig, DEVICE_HOST, DEVICE_VERSION, Logger, NAME, ProfilerCallback, export,
 };
 
-/// `ncclNetVDeviceProps_v12_t`: the devices that a device is made of.
-#[repr(C)]
-#[derive(Debug)]
-pub struct VirtualDevice {
-    /// How many.
-    pub ndevs: c_int,
-    /// Their numbers.
-    pub devs: [c_int; 8],
-}
+/// `ncclNetVDeviceProps_v12_t`.
+pub type VirtualDevice = super::VirtualDevice<8>;
 
 /// `ncclNetProperties_v12_t`.
 #[repr(C)]
@@ -49,7 +43,7 @@ pub struct Properties {
     pub net_device_type: c_int,
     /// 0: none.
     pub net_device_version: c_int,
-    /// What it is made of: itself.
+    /// What it is made of; itself alone, unless `makeVDevice` made it.
     pub v_props: VirtualDevice,
     /// Longest message between two ranks.
     pub max_p2p_bytes: usize,
@@ -163,7 +157,7 @@ pub static ncclNetPlugin_v12: Net = Net {
     close_listen: calls::close_listen,
     get_device_mr: None,
     irecv_consumed: None,
-    make_v_device: None,
+    make_v_device: Some(make_v_device),
     finalize: calls::finalize,
     set_net_attr: None,
 };
@@ -172,8 +166,6 @@ unsafe extern "C" fn get_properties(dev: c_int, props: *mut Properties) -> Code 
     boundary("getProperties", || {
         let props = place(props, "props")?;
         let known = properties(dev)?;
-        let mut devs = [0; 8];
-        devs[0] = known.device;
         let filled = Properties {
             name: known.name,
             pci_path: known.pci_path,
@@ -188,7 +180,7 @@ unsafe extern "C" fn get_properties(dev: c_int, props: *mut Properties) -> Code 
             max_recvs: known.max_recvs,
             net_device_type: DEVICE_HOST,
             net_device_version: DEVICE_VERSION,
-            v_props: VirtualDevice { ndevs: 1, devs },
+            v_props: VirtualDevice::of(&known.members)?,
             max_p2p_bytes: MAX_BYTES,
             max_coll_bytes: MAX_BYTES,
             max_multi_request_size: 1,

@@ -6,17 +6,11 @@ use std::ptr;
 use super::boundary::{boundary, place};
 use super::calls::{self, profiled};
 use super::describe::{MAX_BYTES, properties};
+use super::virtual_device::make_v_device;
 use super::{Code, DEVICE_HOST, DEVICE_VERSION, Logger, NAME, export};
 
-/// `ncclNetVDeviceProps_v9_t`: the devices that a device is made of.
-#[repr(C)]
-#[derive(Debug)]
-pub struct VirtualDevice {
-    /// How many.
-    pub ndevs: c_int,
-    /// Their numbers.
-    pub devs: [c_int; 4],
-}
+/// `ncclNetVDeviceProps_v9_t`.
+pub type VirtualDevice = super::VirtualDevice<4>;
 
 /// `ncclNetProperties_v9_t`.
 #[repr(C)]
@@ -48,7 +42,7 @@ pub struct Properties {
     pub net_device_type: c_int,
     /// 0: none.
     pub net_device_version: c_int,
-    /// What it is made of: itself.
+    /// What it is made of; itself alone, unless `makeVDevice` made it.
     pub v_props: VirtualDevice,
     /// Longest message between two ranks.
     pub max_p2p_bytes: usize,
@@ -141,7 +135,7 @@ pub static ncclNetPlugin_v9: Net = Net {
     close_listen: calls::close_listen,
     get_device_mr: None,
     irecv_consumed: None,
-    make_v_device: None,
+    make_v_device: Some(make_v_device),
 };
 
 unsafe extern "C" fn init(logger: Option<Logger>) -> Code {
@@ -152,8 +146,6 @@ unsafe extern "C" fn get_properties(dev: c_int, props: *mut Properties) -> Code 
     boundary("getProperties", || {
         let props = place(props, "props")?;
         let known = properties(dev)?;
-        let mut devs = [0; 4];
-        devs[0] = known.device;
         let filled = Properties {
             name: known.name,
             pci_path: known.pci_path,
@@ -168,7 +160,7 @@ unsafe extern "C" fn get_properties(dev: c_int, props: *mut Properties) -> Code 
             max_recvs: known.max_recvs,
             net_device_type: DEVICE_HOST,
             net_device_version: DEVICE_VERSION,
-            v_props: VirtualDevice { ndevs: 1, devs },
+            v_props: VirtualDevice::of(&known.members)?,
             max_p2p_bytes: MAX_BYTES,
             max_coll_bytes: MAX_BYTES,
         };

@@ -8,7 +8,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use braid::{CcConfig, Crc, EngineConfig, Faults, LbPolicy, LossRecovery, VerbsService};
+use braid::{
+    CcConfig, Crc, EngineConfig, Faults, LbPolicy, LossRecovery, RailScheme, VerbsService,
+};
 
 use crate::interfaces::Pattern;
 
@@ -42,6 +44,9 @@ pub(crate) struct Config {
     pub(crate) interfaces: Option<Pattern>,
     /// Which addresses become devices, in this order. Empty: one of each interface.
     pub(crate) addresses: Vec<IpAddr>,
+    /// What becomes one device each, as its rails: interfaces or addresses. Empty: each interface is a device.
+    pub(crate) rails: Vec<Vec<String>>,
+    pub(crate) rail_policy: RailScheme,
     pub(crate) carrier: Carrier,
     /// Over verbs: what carries the paths.
     pub(crate) service: VerbsService,
@@ -73,6 +78,8 @@ impl Default for Config {
         Config {
             interfaces: None,
             addresses: Vec::new(),
+            rails: Vec::new(),
+            rail_policy: engine.rail_policy,
             carrier: Carrier::Udp,
             service: VerbsService::default(),
             threads: 0,

@@ -7,6 +7,7 @@
 mod all_to_all;
 mod cases;
 mod namespaces;
+mod nccl;
 mod peers;
 mod rails;
 mod routed;
@@ -35,7 +36,8 @@ pub fn run() -> Result<(), Failure> {
     }
     routed::run(&braid_perf)?;
     rails::run(&braid_perf)?;
-    all_to_all::run(&braid_perf)
+    all_to_all::run(&braid_perf)?;
+    nccl::run()
 }
 
 fn between_namespaces(braid_perf: &Path, mtu: u32) -> Result<(), Failure> {

@@ -20,11 +20,14 @@ pub(super) const CHECKS: &[Check] = &[
         .with(&[("BRAID_DROP", "2")]),
     Check::new("missing file", |s| refused(s, &["BRAID_CONFIG", "/nonexistent/braid.toml"]))
         .with(&[("BRAID_CONFIG", "/nonexistent/braid.toml")]),
-    Check::new("file", file).udp_only(),
-    Check::new("no such interface", no_such_interface).with(&[("BRAID_IFNAME", "nosuch")]),
+    Check::new("file", file).udp_only().picks_devices(),
+    Check::new("no such interface", no_such_interface)
+        .with(&[("BRAID_IFNAME", "nosuch")])
+        .picks_devices(),
     Check::new("several devices", several_devices)
         .with(&[("BRAID_ADDR", "127.0.0.1,::1")])
-        .udp_only(),
+        .udp_only()
+        .picks_devices(),
 ];
 
 /// `init` fails, and the log has all of the words in one warning.

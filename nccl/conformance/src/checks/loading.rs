@@ -22,12 +22,12 @@ pub(super) const CHECKS: &[Check] = &[
 fn table(stage: &Stage) -> Verdict {
     let net = &stage.net;
     ensure!(net.name() == "Braid", "the name is {}", net.name());
-    let optional = ["regMrDmaBuf", "getDeviceMr", "irecvConsumed", "makeVDevice", "setNetAttr"];
+    let optional = ["regMrDmaBuf", "getDeviceMr", "irecvConsumed", "setNetAttr"];
     for name in optional {
         let promised = net.pointer(name).is_some_and(|pointer| !pointer.is_null());
         ensure!(!promised, "{name} is there, but nothing in the properties promises it");
     }
-    for name in ["init", "devices", "getProperties", "closeListen", "finalize"] {
+    for name in ["init", "devices", "getProperties", "closeListen", "makeVDevice", "finalize"] {
         ensure!(net.pointer(name).is_none_or(|pointer| !pointer.is_null()), "{name} is NULL");
     }
     Ok(())

@@ -8,6 +8,7 @@ mod groups;
 mod loading;
 mod messages;
 mod observers;
+mod rails;
 mod set_up;
 
 use std::path::PathBuf;
@@ -30,12 +31,14 @@ pub(crate) struct Check {
     pub(crate) env: &'static [(&'static str, &'static str)],
     /// It injects faults into datagrams, or takes addresses of the loopback.
     pub(crate) udp_only: bool,
+    /// It says itself which devices there are.
+    pub(crate) picks_devices: bool,
     pub(crate) run: fn(&Stage) -> Verdict,
 }
 
 impl Check {
     const fn new(name: &'static str, run: fn(&Stage) -> Verdict) -> Self {
-        Check { name, since: 6, env: &[], udp_only: false, run }
+        Check { name, since: 6, env: &[], udp_only: false, picks_devices: false, run }
     }
 
     const fn with(mut self, env: &'static [(&'static str, &'static str)]) -> Self {
@@ -48,6 +51,11 @@ impl Check {
         self
     }
 
+    const fn picks_devices(mut self) -> Self {
+        self.picks_devices = true;
+        self
+    }
+
     const fn since(mut self, version: u32) -> Self {
         self.since = version;
         self
@@ -56,13 +64,14 @@ impl Check {
 
 /// All checks, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Check> {
-    let groups: [&[Check]; 9] = [
+    let groups: [&[Check]; 10] = [
         loading::CHECKS,
         configuration::CHECKS,
         set_up::CHECKS,
         arguments::CHECKS,
         messages::CHECKS,
         groups::CHECKS,
+        rails::CHECKS,
         closing::CHECKS,
         failures::CHECKS,
         observers::CHECKS,

@@ -56,7 +56,7 @@ pub(in crate::abi) unsafe extern "C" fn finalize(ctx: *mut c_void) -> Code {
 pub(in crate::abi) unsafe extern "C" fn devices(ndev: *mut c_int) -> Code {
     boundary("devices", || {
         let ndev = place(ndev, "ndev")?;
-        let count = plugin::current()?.devices.len();
+        let count = plugin::current()?.device_count();
         // SAFETY: the caller vouches for the place.
         unsafe { ndev.write(count as c_int) };
         Ok(())
@@ -104,7 +104,7 @@ unsafe fn listen_with(
 ) -> Result<(), Error> {
     let handle = place(handle.cast::<[u8; HANDLE_LEN]>(), "handle")?;
     let comm = place(comm, "listenComm")?;
-    let context = plugin.open(plugin.device(dev)?)?;
+    let context = plugin.open(&*plugin.device(dev)?)?;
     let (listener, bytes) = ListenComm::new(context);
     // SAFETY: the caller vouches for both places.
     unsafe {
@@ -164,7 +164,7 @@ unsafe fn connect_with(
     let device = plugin.device(dev)?;
     // SAFETY: as above; NCCL does not touch the handle during the call.
     let handle = unsafe { &mut *handle };
-    let connected = plugin.attempts.connect(|| plugin.open(device), handle)?;
+    let connected = plugin.attempts.connect(|| plugin.open(&device), handle)?;
     // SAFETY: as above.
     unsafe { hand_over(connected, comm) };
     Ok(())

@@ -1,0 +1,116 @@
+//! The NCCL plugin over two rails: all tables and checks on the loopback; then between two namespaces, over one rail of
+//! 100 Mbit/s and over two: how much more two carry.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::namespaces::{self, address, inside};
+use crate::process::Group;
+use crate::{Failure, process, tree};
+
+/// By rail: the device, and the addresses of both ends.
+const LINKS: [[&str; 3]; 2] =
+    [["braid0", "10.77.0.1", "10.77.0.2"], ["braid1", "10.79.0.1", "10.79.0.2"]];
+const MTU: u32 = 9000;
+/// Each rail's, both ways: a token bucket whose queue holds what the window below allows.
+const LINK: &str = "tbf rate 100mbit burst 64k latency 100ms";
+const CC: &str = "fixed:1M";
+const SERVER: &str = "10.77.0.1:47920";
+/// How much more two rails carry than one.
+const LEAST: f64 = 1.9;
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// Checks, measures both, and compares.
+pub(super) fn run() -> Result<(), Failure> {
+    process::run(tree::cargo().args(["build", "--release", "--bin", "nccl-conformance"]))?;
+    let program = tree::target()?.join("release/nccl-conformance");
+    let mut conformance = Command::new(&program);
+    Group::start(conformance.args(["--rails", "127.0.0.1,127.0.0.2"]))?.wait(LIMIT)?;
+    let [[first, ..], [second, ..]] = LINKS;
+    let links = Links::new()?;
+    let one = links.measure(&program, first)?;
+    let two = links.measure(&program, &format!("{first},{second}"))?;
+    let ratio = two / one;
+    println!(
+        "NCCL plugin, rails of 100 Mbit/s: one {one:.1} Mbit/s, two {two:.1} Mbit/s, ratio {ratio:.2}"
+    );
+    match ratio >= LEAST {
+        true => Ok(()),
+        false => Err(Failure::new(format!(
+            "over two rails the NCCL plugin carries {ratio:.2} times as much as over one, not {LEAST} times"
+        ))),
+    }
+}
+
+/// Both namespaces; they vanish with this value.
+struct Links {
+    server: String,
+    client: String,
+    results: PathBuf,
+}
+
+impl Links {
+    fn new() -> Result<Self, Failure> {
+        let results = tree::target()?.join(format!("xtask/nccl-rails-{}.json", std::process::id()));
+        let links = Self { server: namespaces::own("a-"), client: namespaces::own("b-"), results };
+        let hosts = [&links.server, &links.client];
+        hosts.into_iter().try_for_each(|host| namespaces::make(host))?;
+        for (rail, [device, server, client]) in LINKS.into_iter().enumerate() {
+            namespaces::join([&links.server, &links.client], device, MTU)?;
+            address(&links.server, device, server, &format!("fd77:{rail}::1"))?;
+            address(&links.client, device, client, &format!("fd77:{rail}::2"))?;
+            for host in hosts {
+                let mut tc = inside(host, Path::new("tc"));
+                tc.args(["qdisc", "add", "dev", device, "root"]).args(LINK.split(' '));
+                process::run(tc.stdin(Stdio::null()))?;
+            }
+        }
+        Ok(links)
+    }
+
+    /// Mbit/s of the plugin over these rails.
+    fn measure(&self, program: &Path, rails: &str) -> Result<f64, Failure> {
+        let mut server = Group::start(
+            at(&self.server, program, rails).args(["--serve", SERVER]).stdout(Stdio::piped()),
+        )?;
+        let mut said = BufReader::new(server.child.stdout.take().expect("a pipe was asked for"));
+        let mut line = String::new();
+        let heard = said.read_line(&mut line);
+        if heard.is_err() || !line.starts_with("listening on ") {
+            return Err(Failure::new(format!("the server says `{}`", line.trim())));
+        }
+        let mut client = at(&self.client, program, rails);
+        client.args(["--against", SERVER, "--rounds", "5", "--seconds", "1", "--json"]);
+        Group::start(client.arg(&self.results))?.wait(LIMIT)?;
+        server.wait(LIMIT)?;
+        self.read()
+    }
+
+    fn read(&self) -> Result<f64, Failure> {
+        let wrong = |why: String| Failure::new(format!("{}: {why}", self.results.display()));
+        let text = fs::read_to_string(&self.results).map_err(|error| wrong(error.to_string()))?;
+        let json: serde_json::Value =
+            serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let rate = json["plugin_gbytes_per_s"].as_f64().filter(|rate| *rate > 0.0);
+        rate.map(|rate| rate * 8e3).ok_or_else(|| wrong("it has no rate".to_owned()))
+    }
+}
+
+/// The program in a namespace, with these interfaces as the rails of one device.
+fn at(namespace: &str, program: &Path, rails: &str) -> Command {
+    let mut command = inside(namespace, program);
+    command.env("BRAID_RAILS", rails).env("BRAID_CC", CC).stdin(Stdio::null());
+    command
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        // It is there only if something was measured.
+        let _ = fs::remove_file(&self.results);
+        namespaces::delete(&self.server);
+        namespaces::delete(&self.client);
+    }
+}
