@@ -113,6 +113,12 @@ impl Engine {
         events.wait(timeout)
     }
 
+    /// Has `told` called after each event, by whoever runs the engine, with its lock held: it must not use the engine. Only
+    /// the first call counts.
+    pub fn on_event(&self, told: impl Fn() + Send + Sync + 'static) {
+        self.inner.events.tell(Box::new(told));
+    }
+
     /// The paths to all destinations that have queue pairs: which of them are in use, and what each
     /// has carried. A destination appears once per rail, and per worker that sends to it.
     pub fn paths(&self) -> Vec<PathsTo> {

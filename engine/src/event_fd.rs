@@ -31,9 +31,17 @@ impl Event for EventFd {
     }
 
     fn clear(&self) {
+        self.take();
+    }
+}
+
+impl EventFd {
+    /// Clears it, and returns whether it was raised. Of several threads at it one is told so.
+    pub(crate) fn take(&self) -> bool {
         let mut count = 0u64;
         // SAFETY: the kernel writes the 8 bytes of `count`. Failure means that it was clear.
-        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+        let read = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+        read == 8
     }
 }
 

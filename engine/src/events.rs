@@ -1,7 +1,7 @@
 //! What happens to an engine outside of any completion, and the threads that wait for it.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use braid_transport::QpError;
@@ -44,6 +44,11 @@ pub enum AsyncEvent {
         /// Its number.
         qp: QpId,
     },
+    /// A shared receive queue holds fewer receives than its limit.
+    ReceivesLow {
+        /// Its number.
+        srq: u32,
+    },
     /// More happened than the 4096 events that wait for the application: so many are not in the stream.
     Missed(u64),
 }
@@ -53,7 +58,11 @@ pub enum AsyncEvent {
 pub(crate) struct AsyncEvents {
     waiting: Mutex<Waiting>,
     arrived: Condvar,
+    told: OnceLock<Told>,
 }
+
+/// Whom the application has told to look for events.
+type Told = Box<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
 struct Waiting {
@@ -82,6 +91,15 @@ impl AsyncEvents {
             waiting.events.push_back(event);
         }
         self.arrived.notify_one();
+        drop(waiting);
+        if let Some(told) = self.told.get() {
+            told();
+        }
+    }
+
+    /// Who is called after each event from now on, unless somebody is already.
+    pub(crate) fn tell(&self, told: Told) {
+        let _ = self.told.set(told);
     }
 
     pub(crate) fn pop(&self) -> Option<AsyncEvent> {

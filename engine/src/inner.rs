@@ -42,6 +42,7 @@ pub(crate) struct EngineInner {
     /// Of its first worker; the others have the same.
     pub(crate) attributes: DatapathAttributes,
     pub(crate) next_pd: AtomicU32,
+    next_srq: AtomicU32,
     next_worker: AtomicUsize,
     qp_numbers: Mutex<QpNumbers>,
     /// On each rail, of all workers.
@@ -69,6 +70,7 @@ impl EngineInner {
             local_addr: config.bind,
             attributes: DatapathAttributes::default(),
             next_pd: AtomicU32::new(1),
+            next_srq: AtomicU32::new(1),
             next_worker: AtomicUsize::new(0),
             qp_numbers: Mutex::default(),
             host_loads: Arc::default(),
@@ -173,6 +175,10 @@ impl EngineInner {
     /// The worker for the next queue pair.
     pub(crate) fn next_worker(&self) -> usize {
         self.next_worker.fetch_add(1, Ordering::Relaxed) % self.workers.len()
+    }
+
+    pub(crate) fn take_srq_number(&self) -> u32 {
+        self.next_srq.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn take_qp_number(&self) -> Option<QpId> {

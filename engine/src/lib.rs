@@ -40,6 +40,7 @@ mod qp_numbers;
 mod random;
 mod ring;
 mod signals;
+mod srq;
 mod verbs;
 mod wake;
 mod worker;
@@ -54,8 +55,8 @@ pub use braid_lb::{
 };
 pub use braid_transport::{
     Access, AccessError, Completion, EndCause, FailedWork, LossRecovery, MAX_MESSAGE, OooDegrees,
-    PostError, QpConfig, QpCounters, QpError, QpState, RecvWr, RemoteAddr, SendOp, SendWr, SgList,
-    Sge, StateError, Status, UnknownRecovery, Work,
+    PostError, QpAttributes, QpConfig, QpCounters, QpError, QpState, RecvWr, RemoteAddr, SendOp,
+    SendWr, SgList, Sge, StateError, Status, UnknownRecovery, Work,
 };
 pub use braid_wire::{Crc, DEFAULT_PORT, MAX_PATHS, MAX_PRIVATE_DATA, QpId, RejectReason};
 
@@ -86,4 +87,5 @@ pub use memory::{
 pub use paths_to::PathsTo;
 pub use pd::ProtectionDomain;
 pub use qp::{CreateQpError, QpOptions, QueuePair};
+pub use srq::{CreateSrqError, SharedReceiveQueue};
 pub use verbs::{VerbsOptions, VerbsService, VerbsSetupError};

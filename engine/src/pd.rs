@@ -8,6 +8,7 @@ use braid_transport::{Access, PdId};
 use crate::inner::EngineInner;
 use crate::memory::{MemoryRegion, PageSize, RegisterError};
 use crate::qp::{CreateQpError, QpOptions, QueuePair};
+use crate::srq::{CreateSrqError, SharedReceiveQueue};
 
 /// Queue pairs and memory regions of different domains do not meet. Clones are handles of the same
 /// domain.
@@ -56,6 +57,18 @@ impl ProtectionDomain {
         access: Access,
     ) -> Result<MemoryRegion, RegisterError> {
         MemoryRegion::adopt(self.engine.clone(), self.id, start, len, access)
+    }
+
+    /// Creates a shared receive queue for `max_wr` receives of up to `max_sge` pieces.
+    ///
+    /// # Errors
+    /// See [`CreateSrqError`].
+    pub fn create_srq(
+        &self,
+        max_wr: u32,
+        max_sge: usize,
+    ) -> Result<SharedReceiveQueue, CreateSrqError> {
+        SharedReceiveQueue::new(self.engine.clone(), self.id, max_wr, max_sge)
     }
 
     /// Creates a queue pair in RESET.

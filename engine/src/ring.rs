@@ -19,6 +19,10 @@ impl<T> Ring<T> {
         self.0.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Gives the element back if there is no room.
     pub(crate) fn push(&self, element: T) -> Result<(), T> {
         self.0.push(element)

@@ -74,6 +74,19 @@ impl Default for QpConfig {
     }
 }
 
+/// What of a [`QpConfig`] may change while its queue pair exists; the fields are those of the same names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QpAttributes {
+    /// Holds for requests that arrive from now on.
+    pub access: Access,
+    /// Counts from the last progress on.
+    pub retry_timeout: Duration,
+    /// Counts from the next answer on.
+    pub rnr_retry: Option<u8>,
+    /// What the next answer says.
+    pub rnr_delay: Duration,
+}
+
 /// How an endpoint, all queue pairs towards one peer, behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointConfig {

@@ -24,7 +24,7 @@ mod regions;
 mod setup;
 mod wr;
 
-pub use config::{DirectConfig, EndpointConfig, QpConfig, Remote};
+pub use config::{DirectConfig, EndpointConfig, QpAttributes, QpConfig, Remote};
 pub use disconnects::{Confirmation, Disconnect, Disconnects, DueDisconnect};
 pub use egress::Egress;
 pub use end::{EndCause, FailedWork, QpError};

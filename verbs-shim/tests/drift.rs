@@ -8,8 +8,8 @@ use std::process::Command;
 use std::{env, fs};
 
 use braid_verbs::abi::{
-    CONSTANTS, CType, EXPRESSIONS, Extent, FUNCTIONS, Function, LAYOUTS, MODIFY_SPORT_IN_C, PollCq,
-    PostRecv, PostSend, PostSrqRecv, QueryPort, ReqNotifyCq,
+    CONSTANTS, CType, EXPRESSIONS, EXTENDED_LAYOUTS, Extent, FUNCTIONS, Function, LAYOUTS,
+    MODIFY_SPORT_IN_C, PollCq, PostRecv, PostSend, PostSrqRecv, QueryPort, ReqNotifyCq,
 };
 
 const KEPT: &str = include_str!("rdma-core-44.txt");
@@ -18,7 +18,7 @@ const HEADERS: &str = "/usr/include/infiniband";
 /// C expressions that are integers, and what is declared here.
 fn declared() -> Vec<(String, usize)> {
     let mut all: Vec<(String, usize)> = Vec::new();
-    for layout in LAYOUTS {
+    for layout in LAYOUTS.iter().chain(EXTENDED_LAYOUTS) {
         let name = layout.name;
         if layout.extent == Extent::Whole {
             all.push((format!("sizeof({name})"), layout.size));

@@ -13,7 +13,7 @@ pub const LAYERS: &[&[&str]] = &[
     &["transport"],
     &["verbs-shim"],
     &["engine", "sim"],
-    &["ffi"],
+    &["ffi", "ibverbs"],
     &["nccl"],
     &["bench", "studies", "examples"],
 ];
@@ -22,8 +22,11 @@ pub const LAYERS: &[&[&str]] = &[
 pub const UNUSED: &[&str] = &["xtask", "fuzz", "ci-softroce"];
 
 /// Crates that only some folders may use, and those folders.
-const RESERVED: &[(&str, &[&str])] =
-    &[("verbs-shim", &["engine"]), ("lab", &["bench", "xtask"]), ("charts", &["bench", "studies"])];
+const RESERVED: &[(&str, &[&str])] = &[
+    ("verbs-shim", &["engine", "ibverbs"]),
+    ("lab", &["bench", "xtask"]),
+    ("charts", &["bench", "studies"]),
+];
 
 /// A crate of the workspace and the folders it uses, dev- and build-dependencies included.
 #[derive(Clone, Debug)]

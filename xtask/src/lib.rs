@@ -6,6 +6,7 @@
 pub mod bench;
 pub mod c_examples;
 pub mod count;
+pub mod drop_in;
 pub mod e2e;
 pub mod fabric;
 pub mod failure;

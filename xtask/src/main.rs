@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    Failure, bench, c_examples, count, e2e, fabric, flood, fmt, fuzz, install, lint, loom, package,
-    process, recipe, sanitize, soak, softroce, test, tidy, tools,
+    Failure, bench, c_examples, count, drop_in, e2e, fabric, flood, fmt, fuzz, install, lint, loom,
+    package, process, recipe, sanitize, soak, softroce, test, tidy, tools,
 };
 
 /// Every chore of the project in one command.
@@ -62,6 +62,8 @@ enum Chore {
     C,
     /// Install the C library: libbraid.so, libbraid.a, braid.h, for pkg-config and CMake
     Install(install::Options),
+    /// The drop-in libibverbs, and braid-run
+    DropIn,
     /// The crates as the registry would get them, each built out of its archive
     Package,
     /// Install the programs that the checks need
@@ -105,6 +107,7 @@ fn start() -> Result<(), Failure> {
         Chore::FabricRelay { name } => fabric::relay(&name),
         Chore::C => c_examples::run(),
         Chore::Install(options) => install::run(&options),
+        Chore::DropIn => drop_in::run(),
         Chore::Package => package::run(),
         Chore::Tools => tools::run(),
     }

@@ -146,7 +146,39 @@ impl CompletionQueue {
     ///
     /// Where the application makes progress the descriptor says nothing while nobody drives the engine.
     pub fn notify(&self, solicited_only: bool) {
+        self.clear_event();
+        self.request_event(solicited_only);
+    }
+
+    /// As [`CompletionQueue::notify`], but leaves the descriptor as it is: what has gone off and was not looked at
+    /// stays to be seen, until [`CompletionQueue::clear_event`].
+    pub fn request_event(&self, solicited_only: bool) {
         self.shared.arm(if solicited_only { Interest::Solicited } else { Interest::Any });
+    }
+
+    /// Makes the descriptor unreadable, and returns whether it was readable.
+    pub fn clear_event(&self) -> bool {
+        self.shared.event().take()
+    }
+
+    /// Whether completions are lost, see [`CqError::Overrun`].
+    pub fn has_overrun(&self) -> bool {
+        self.shared.has_overrun()
+    }
+
+    /// Adds a completion of the application's own, such as that of a work request which it has not handed to the engine: it
+    /// takes a place, and tells who waits, as any other does.
+    ///
+    /// # Errors
+    /// [`CqError::Overrun`]: there is no room. The queue pairs that use the queue go to ERR.
+    pub fn push(&self, completion: Completion) -> Result<(), CqError> {
+        if !self.shared.push(completion) {
+            self.shared.tell_overrun();
+        }
+        match self.shared.has_overrun() {
+            true => Err(CqError::Overrun { capacity: self.capacity() }),
+            false => Ok(()),
+        }
     }
 }
 

@@ -94,9 +94,8 @@ impl CqShared {
         !first
     }
 
-    /// Clears the descriptor; the next completion of interest makes it readable.
+    /// The next completion of interest makes the descriptor readable.
     pub(crate) fn arm(&self, interest: Interest) {
-        self.event.clear();
         self.arming.arm(interest);
     }
 

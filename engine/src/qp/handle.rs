@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use braid_transport::{
-    AttemptId, OooDegrees, PdId, PostError, QpCounters, QpError, QpState, RecvWr, SendWr,
-    StateError,
+    AttemptId, OooDegrees, PdId, PostError, QpAttributes, QpCounters, QpError, QpState, RecvWr,
+    SendWr, StateError,
 };
 use braid_wire::{Crc, QpId};
 
@@ -39,6 +39,11 @@ pub enum CreateQpError {
         "a queue pair and its completion queues must be of one engine; create the completion queue with the engine of the protection domain"
     )]
     OtherEngine,
+    /// A shared receive queue of another protection domain, or engine.
+    #[error(
+        "a queue pair and its shared receive queue must be of one protection domain; create both with the same one"
+    )]
+    OtherDomain,
     /// All numbers are taken.
     #[error("this engine has 65,534 queue pairs already; drop some, or make another engine")]
     TooMany,
@@ -68,12 +73,18 @@ impl QueuePair {
     pub(crate) fn create(
         engine: Arc<EngineInner>,
         pd: PdId,
-        options: QpOptions,
+        mut options: QpOptions,
     ) -> Result<Self, CreateQpError> {
         check(&options)?;
         let queues = [&options.send_cq, &options.recv_cq];
         if queues.iter().any(|cq| !Arc::ptr_eq(cq.engine(), &engine)) {
             return Err(CreateQpError::OtherEngine);
+        }
+        if let Some(srq) = &options.srq {
+            if srq.shared().pd() != pd || !Arc::ptr_eq(srq.engine(), &engine) {
+                return Err(CreateQpError::OtherDomain);
+            }
+            options.config.max_recv_wr = srq.shared().capacity();
         }
         let id = engine.take_qp_number().ok_or(CreateQpError::TooMany)?;
         let worker = engine.next_worker();
@@ -203,10 +214,9 @@ impl QueuePair {
         private_data: &[u8],
         timeout: Duration,
     ) -> Result<Vec<u8>, ConnectError> {
-        check_private_data(private_data)?;
         let outcome = Arc::new(Outcome::default());
         let begun = outcome.clone();
-        self.worker().control().begin_connect(self.index(), addr, private_data, timeout, begun)?;
+        self.begin_connect(addr, private_data, timeout, move |ended| begun.set(ended))?;
         // The worker ends every attempt in time; the rest is for a machine that is very busy.
         let limit = timeout + Duration::from_secs(5);
         let ended = if self.engine.application_drives() {
@@ -215,6 +225,29 @@ impl QueuePair {
             outcome.wait(limit)
         };
         ended.unwrap_or(Err(ConnectError::TimedOut { addr }))
+    }
+
+    /// As [`QueuePair::connect`], but does not wait: `done` is called with the outcome, by whoever runs the engine, with its
+    /// lock held: it must not use the engine. It is not called if the engine ends before.
+    ///
+    /// # Errors
+    /// The attempt was not begun, and `done` is not called: [`ConnectError::State`], [`ConnectError::AlreadyConnecting`],
+    /// [`ConnectError::PrivateData`], [`ConnectError::PathMtu`], [`ConnectError::Unreachable`], [`ConnectError::Join`].
+    pub fn begin_connect(
+        &self,
+        addr: SocketAddr,
+        private_data: &[u8],
+        timeout: Duration,
+        done: impl FnOnce(Result<Vec<u8>, ConnectError>) + Send + 'static,
+    ) -> Result<(), ConnectError> {
+        check_private_data(private_data)?;
+        let (index, done) = (self.index(), Box::new(done));
+        self.worker().control().begin_connect(index, addr, private_data, timeout, done)
+    }
+
+    /// Changes what of its options may change while it exists (`ibv_modify_qp`), in any state.
+    pub fn set_attributes(&self, attributes: QpAttributes) {
+        self.worker().control().set_attributes(self.index(), attributes);
     }
 
     /// Tells the peer that this is the end: both sides go to ERR and flush what is outstanding.

@@ -9,4 +9,5 @@ mod shared;
 pub use handle::{CreateQpError, QueuePair};
 pub use options::QpOptions;
 
-pub(crate) use shared::{Asked, QpShared};
+pub(crate) use options::{MAX_QUEUE, MAX_SGE};
+pub(crate) use shared::{Asked, Depth, QpShared};

@@ -2,7 +2,7 @@
 
 use braid_transport::QpConfig;
 
-use crate::CompletionQueue;
+use crate::{CompletionQueue, SharedReceiveQueue};
 
 /// How a queue pair is created.
 #[derive(Clone)]
@@ -11,6 +11,8 @@ pub struct QpOptions {
     pub send_cq: CompletionQueue,
     /// Where completions of receives go. May be the same.
     pub recv_cq: CompletionQueue,
+    /// Where its receives come from, if not from a queue of its own; then `max_recv_wr` is that queue's.
+    pub srq: Option<SharedReceiveQueue>,
     /// Most scatter/gather elements of a work request.
     pub max_sge: usize,
     /// Most bytes of [`crate::QueuePair::post_send_inline`].
@@ -22,7 +24,7 @@ pub struct QpOptions {
 /// More elements than this per work request have no user.
 pub(crate) const MAX_SGE: usize = 256;
 /// Inline data is copied twice; registered memory is the better way long before this.
-pub(crate) const MAX_INLINE: usize = 4096;
+pub(crate) const MAX_INLINE: usize = 8192;
 /// Longest queue.
 pub(crate) const MAX_QUEUE: u32 = 1 << 20;
 
@@ -33,6 +35,7 @@ impl QpOptions {
         QpOptions {
             send_cq: send_cq.clone(),
             recv_cq: recv_cq.clone(),
+            srq: None,
             max_sge: 16,
             max_inline: 256,
             config: QpConfig {

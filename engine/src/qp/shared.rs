@@ -10,6 +10,7 @@ use super::options::QpOptions;
 use crate::cq::{Attached, CqShared};
 use crate::ring::Ring;
 use crate::signals::Signals;
+use crate::srq::SrqShared;
 
 /// A work request on its way from the posting thread to the worker.
 #[derive(Debug)]
@@ -50,6 +51,8 @@ pub(crate) struct QpShared {
     pub(crate) recv_ring: Ring<RecvWr>,
     pub(crate) sends: Depth,
     pub(crate) recvs: Depth,
+    /// Where its receives come from, if not from `recv_ring`.
+    pub(crate) srq: Option<Arc<SrqShared>>,
     /// The worker's.
     pub(crate) signals: Arc<Signals>,
     pub(crate) send_cq: Arc<CqShared>,
@@ -77,9 +80,11 @@ impl QpShared {
             max_sge: options.max_sge,
             max_inline: options.max_inline,
             send_ring: Ring::new(sends as usize),
-            recv_ring: Ring::new(recvs as usize),
+            // What stays empty needs no room.
+            recv_ring: Ring::new(if options.srq.is_some() { 1 } else { recvs as usize }),
             sends: Depth::new("send", sends),
             recvs: Depth::new("recv", recvs),
+            srq: options.srq.as_ref().map(|srq| srq.shared().clone()),
             signals,
             send_cq: options.send_cq.shared().clone(),
             recv_cq: options.recv_cq.shared().clone(),
@@ -87,6 +92,14 @@ impl QpShared {
             state: AtomicU8::new(QpState::Reset as u8),
             error: Mutex::default(),
             free_inline,
+        }
+    }
+
+    /// So many receives have ended.
+    pub(crate) fn release_recvs(&self, count: u32) {
+        match &self.srq {
+            Some(srq) => srq.release(count),
+            None => self.recvs.release(count),
         }
     }
 
@@ -142,7 +155,7 @@ pub(crate) struct Depth {
 }
 
 impl Depth {
-    fn new(queue: &'static str, capacity: u32) -> Self {
+    pub(crate) fn new(queue: &'static str, capacity: u32) -> Self {
         Depth { queue, capacity, outstanding: AtomicU32::new(0) }
     }
 

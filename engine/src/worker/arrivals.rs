@@ -18,6 +18,7 @@ use super::qps::QpTable;
 use super::rails::{PeerAddrs, egress};
 use crate::counters::WorkerCounters;
 use crate::datapath::{Arrived, Received, Via};
+use crate::events::AsyncEvents;
 use crate::memory::{Checked, place, place_value};
 
 /// The parts of a worker that arriving datagrams touch; all but the datapath.
@@ -33,6 +34,7 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) disconnects: &'a mut Disconnects<PeerAddrs>,
     pub(crate) memory: Checked<'a>,
     pub(crate) counters: &'a WorkerCounters,
+    pub(crate) events: &'a AsyncEvents,
     /// A rail has failed.
     pub(crate) has_failed: bool,
 }
@@ -112,6 +114,9 @@ impl Arrivals<'_> {
         let spoiled = |payload: &[u8]| header.check_payload(payload).is_err();
         if entry.crc == Crc::On && payload.is_some_and(spoiled) {
             return self.counters.payload_check.add(1);
+        }
+        if entry.shared.srq.is_some() {
+            entry.take_shared_receives(self.now, header, self.peers, self.events);
         }
         let arrival = Arrival { header, path, congestion };
         let endpoint = self.peers.endpoint_mut(peer);

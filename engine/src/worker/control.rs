@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_transport::{
-    AttemptId, OooDegrees, QpConfig, QpCounters, QpState, QueuePair, Remote, StateError,
+    AttemptId, OooDegrees, QpAttributes, QpConfig, QpCounters, QpState, QueuePair, Remote,
+    StateError,
 };
 use braid_wire::{QpId, Token};
 
@@ -69,6 +70,17 @@ impl Worker {
         self.retire(index);
         self.progress();
         changed
+    }
+
+    /// Changes what of its configuration may change while it exists.
+    pub(crate) fn set_attributes(&mut self, index: usize, attributes: QpAttributes) {
+        let Some(entry) = self.qps.at(index) else { return };
+        match &mut entry.place {
+            Place::Unbound(qp) => qp.set_attributes(attributes),
+            Place::Bound { peer, slot } => {
+                self.peers.endpoint_mut(*peer).set_attributes(*slot, attributes);
+            }
+        }
     }
 
     /// Back to the beginning, with a new token: packets of the old connection find nobody. Returns the attempt that it

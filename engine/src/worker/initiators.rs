@@ -1,7 +1,6 @@
 //! The attempts to connect that a worker's queue pairs make.
 
 use std::io;
-use std::sync::Arc;
 
 use braid_transport::{Attempt, ConnectError as SetupError, Initiators, Step};
 use braid_wire::{BASE_DATAGRAM, Connect, QpId, Setup, Time};
@@ -9,14 +8,14 @@ use braid_wire::{BASE_DATAGRAM, Connect, QpId, Setup, Time};
 use super::Worker;
 use super::qps::QpEntry;
 use super::reachability::Reachability;
-use crate::connect::{ConnectError, Outcome};
+use crate::connect::{ConnectError, Done};
 
 /// What a worker keeps with an attempt.
 pub(crate) struct Asking {
     /// What is known of the responder, until it has answered.
     pub(crate) reach: Reachability,
-    /// Where the application waits.
-    pub(crate) outcome: Arc<Outcome>,
+    /// Whom the application has told to wait for how it ends.
+    pub(crate) done: Done,
 }
 
 /// How an attempt has ended.
@@ -30,7 +29,7 @@ pub(crate) enum Ended {
 /// Its queue pair is not to be connected any more: it was reset, disconnected or moved to ERR.
 pub(super) fn abandon(initiators: &mut Initiators<Asking>, qp: QpId) {
     if let Some(attempt) = initiators.cancel(qp) {
-        attempt.driver.outcome.set(Err(ConnectError::Cancelled { addr: attempt.to }));
+        (attempt.driver.done)(Err(ConnectError::Cancelled { addr: attempt.to }));
     }
 }
 
@@ -58,7 +57,7 @@ impl Worker {
                     }
                 }
                 Step::Ended(attempt, outcome) => {
-                    self.end_attempt(now, &attempt, Ended::Answered(outcome));
+                    self.end_attempt(now, *attempt, Ended::Answered(outcome));
                 }
             }
         }
@@ -79,14 +78,14 @@ impl Worker {
 
     fn end_unreachable(&mut self, now: Time, qp: QpId, why: io::Error) {
         if let Some(attempt) = self.initiators.cancel(qp) {
-            self.end_attempt(now, &attempt, Ended::Unreachable(why));
+            self.end_attempt(now, attempt, Ended::Unreachable(why));
         }
     }
 
-    fn end_attempt(&mut self, now: Time, attempt: &Attempt<Asking>, ended: Ended) {
+    fn end_attempt(&mut self, now: Time, attempt: Attempt<Asking>, ended: Ended) {
         let addr = attempt.to;
         let ended_with = match ended {
-            Ended::Answered(Ok(accept)) => self.complete(now, attempt, accept),
+            Ended::Answered(Ok(accept)) => self.complete(now, &attempt, accept),
             Ended::Answered(Err(SetupError::TimedOut)) => Err(ConnectError::TimedOut { addr }),
             Ended::Answered(Err(SetupError::Rejected(reason))) => {
                 Err(ConnectError::Rejected { addr, reason })
@@ -97,6 +96,6 @@ impl Worker {
             }
             Ended::Unreachable(source) => Err(ConnectError::Unreachable { addr, source }),
         };
-        attempt.driver.outcome.set(ended_with);
+        (attempt.driver.done)(ended_with);
     }
 }

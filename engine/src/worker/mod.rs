@@ -245,6 +245,7 @@ impl Worker {
                 disconnects: &mut self.disconnects,
                 memory: Checked { regions },
                 counters: &self.counters,
+                events: &self.events,
                 has_failed: false,
             };
             let taken =

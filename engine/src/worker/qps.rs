@@ -9,7 +9,7 @@ use braid_transport::{
     Accepted, Completion, EndCause, PostError, QpCounters, QpSlot, QueuePair, RecvWr, Remote,
     SendWr, Status,
 };
-use braid_wire::{Crc, Part, QpId, RailId, Time, Token};
+use braid_wire::{Crc, DataHeader, Part, QpId, RailId, Time, Token};
 
 use super::announce::announce_end;
 use super::peers::Peers;
@@ -199,6 +199,25 @@ impl QpEntry {
         }
     }
 
+    /// Takes the receives from its shared queue, if it has one, that this segment needs.
+    pub(crate) fn take_shared_receives(
+        &mut self,
+        now: Time,
+        header: &DataHeader,
+        peers: &mut Peers,
+        events: &AsyncEvents,
+    ) {
+        let shared = self.shared.clone();
+        let (Some(srq), Some((peer, slot))) = (&shared.srq, self.bound()) else { return };
+        for _ in 0..peers.endpoint(peer).qp(slot).missing_receives(header) {
+            let Some(wr) = srq.take(events) else { return };
+            match self.post_recv(now, peers, wr) {
+                Ok(()) => self.recvs += 1,
+                Err(_) => srq.release(1),
+            }
+        }
+    }
+
     fn post_recv(&mut self, now: Time, peers: &mut Peers, wr: RecvWr) -> Result<(), PostError> {
         match &mut self.place {
             Place::Unbound(qp) => qp.post_recv(wr),
@@ -242,7 +261,7 @@ impl QpEntry {
     pub(crate) fn deliver(&mut self, completion: Completion) {
         if completion.work.is_recv() {
             self.recvs -= 1;
-            self.shared.recvs.release(1);
+            self.shared.release_recvs(1);
             return self.tell(&self.shared.recv_cq, completion);
         }
         let outstanding = self.sends.pop_front();
@@ -276,7 +295,7 @@ impl QpEntry {
         while shared.recv_ring.pop().is_some() {
             self.recvs += 1;
         }
-        shared.recvs.release(std::mem::take(&mut self.recvs));
+        shared.release_recvs(std::mem::take(&mut self.recvs));
         while let Some(posted) = shared.send_ring.pop() {
             self.sends.push_back(Outstanding { signalled: false, inline: posted.inline });
         }

@@ -1,7 +1,6 @@
 //! Connecting queue pairs: what both sides do, and the side that asks.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use braid_lb::RailSet;
@@ -15,7 +14,7 @@ use super::initiators::Asking;
 use super::qps::{Place, index_of};
 use super::rails::PeerAddrs;
 use super::reachability::Reachability;
-use crate::connect::{ConnectError, Outcome};
+use crate::connect::{ConnectError, Done};
 use crate::datapath::{JoinError, Owner, Partner};
 use crate::random;
 
@@ -34,20 +33,20 @@ pub(crate) struct SetUpPlan {
 }
 
 impl Worker {
-    /// Starts to connect queue pair `index`. How it ends goes to `outcome`.
+    /// Starts to connect queue pair `index`. `done` hears how it ends.
     pub(crate) fn begin_connect(
         &mut self,
         index: usize,
         to: SocketAddr,
         private_data: &[u8],
         timeout: Duration,
-        outcome: Arc<Outcome>,
+        done: Done,
     ) -> Result<(), ConnectError> {
         let (ours, routing) = self.offer(index, to)?;
         let (now, nonce) = (self.clock.now(), random::number());
         let initiator =
             Initiator::new(now, nonce, ours, private_data.to_vec(), timeout).with_routing(routing);
-        let asking = Asking { reach: Reachability::default(), outcome };
+        let asking = Asking { reach: Reachability::default(), done };
         let attempt = Attempt::new(now, ours, to, initiator, random::number(), asking);
         self.initiators.begin(attempt);
         self.progress();

@@ -25,8 +25,8 @@ use self::timers::Timers;
 use self::turns::{Place, Turns, Waiting};
 use crate::qp::{Allowance, Budget, Need, OpenBatch, Outcome, Peak, RailBytes};
 use crate::{
-    Completion, Disconnect, EndCause, EndpointConfig, PostError, QpState, QueuePair, RecvWr,
-    Remote, SendWr, StateError,
+    Completion, Disconnect, EndCause, EndpointConfig, PostError, QpAttributes, QpState, QueuePair,
+    RecvWr, Remote, SendWr, StateError,
 };
 
 /// No segment takes more bytes than this on the wire.
@@ -207,6 +207,11 @@ impl Endpoint {
         let changed = self.qp_mut(slot).modify(to);
         self.settle(slot.0);
         changed
+    }
+
+    /// Changes what of a queue pair's configuration may change while it is connected.
+    pub fn set_attributes(&mut self, slot: QpSlot, attributes: QpAttributes) {
+        self.qp_mut(slot).set_attributes(attributes);
     }
 
     /// Moves a connected queue pair to ERR, because of something that the driver has found.

@@ -146,6 +146,21 @@ impl QueuePair {
         Admit::Refuse(refusal)
     }
 
+    /// Receives to post before this packet can be taken: the one that its message consumes, and those of the messages before
+    /// it. 0 where more would be needed than packets can be on their way.
+    pub fn missing_receives(&self, header: &DataHeader) -> usize {
+        let consumes = match header.opcode {
+            Opcode::Send | Opcode::SendImm => true,
+            Opcode::WriteImm => header.last,
+            _ => false,
+        };
+        if !consumes || !self.state.receives() {
+            return 0;
+        }
+        let missing = self.rq.missing(header.number);
+        if missing > self.config.window.into() { 0 } else { missing as usize }
+    }
+
     /// Whether the packet may be taken, where it lands, and what its message sets off.
     fn admit(&mut self, header: &DataHeader, regions: &Regions) -> Verdict {
         match header.opcode {

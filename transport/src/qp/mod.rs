@@ -8,6 +8,7 @@ mod acks;
 mod ahead;
 mod arrive;
 mod asks;
+mod attributes;
 mod chunks;
 mod congestion;
 mod coverage;

@@ -50,6 +50,12 @@ impl RecvQueue {
         (ahead <= u32::MAX / 2).then(|| self.head + u64::from(ahead))
     }
 
+    /// Receives to post before there is one of this number.
+    pub(crate) fn missing(&self, number: u32) -> u64 {
+        let posted = self.head + self.posted.len() as u64;
+        self.expand(number).map_or(0, |seq| (seq + 1).saturating_sub(posted))
+    }
+
     pub(crate) fn get(&self, seq: u64) -> Option<&Posted> {
         self.posted.get(usize::try_from(seq.checked_sub(self.head)?).ok()?)
     }

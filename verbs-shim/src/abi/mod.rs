@@ -9,11 +9,14 @@
 
 mod c_type;
 mod constants;
+mod declare;
+mod extended;
 mod functions;
 mod structs;
 
 pub use c_type::{CType, Extent, Layout};
 pub use constants::*;
+pub use extended::*;
 pub use functions::{FUNCTIONS, Function, Symbols};
 pub use structs::*;
 

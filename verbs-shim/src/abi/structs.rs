@@ -3,65 +3,12 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::{offset_of, size_of};
 
+use super::declare::{opaque, structs};
+use super::extended::{ibv_ah, ibv_device, ibv_pd, verbs_context};
 use super::{CType, Extent, Layout};
 use crate::Sge;
 
-/// Types that are only pointed to.
-macro_rules! opaque {
-    ($($name:ident),*) => {
-        $(
-            /// Never looked into.
-            #[repr(C)]
-            #[allow(non_camel_case_types)]
-            pub struct $name {
-                _private: [u8; 0],
-            }
-
-            impl CType for $name {
-                fn declare(inner: &str) -> String {
-                    format!("struct {} {inner}", stringify!($name))
-                }
-            }
-        )*
-    };
-}
-
-/// Structs with the size they have on x86-64, and the table of them.
-macro_rules! structs {
-    ($($(#[$attribute:meta])* $name:ident ($kind:ident $extent:ident $size:literal) {
-        $($field:ident: $type:ty),* $(,)?
-    })*) => {
-        $(
-            #[doc = concat!("`", stringify!($kind), " ", stringify!($name), "`.")]
-            #[repr(C)]
-            $(#[$attribute])*
-            #[derive(Clone, Copy)]
-            #[allow(non_camel_case_types, missing_docs)]
-            pub $kind $name {
-                $(pub $field: $type),*
-            }
-
-            impl CType for $name {
-                fn declare(inner: &str) -> String {
-                    format!("{} {} {inner}", stringify!($kind), stringify!($name))
-                }
-            }
-
-            #[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
-            const _: () = assert!(size_of::<$name>() == $size);
-        )*
-
-        /// Every struct that C has a name for.
-        pub const LAYOUTS: &[Layout] = &[$(Layout {
-            name: concat!(stringify!($kind), " ", stringify!($name)),
-            extent: Extent::$extent,
-            size: size_of::<$name>(),
-            fields: &[$((stringify!($field), offset_of!($name, $field), size_of::<$type>())),*],
-        }),*];
-    };
-}
-
-opaque! { ibv_device, ibv_pd, ibv_ah, _compat_ibv_port_attr }
+opaque! { _compat_ibv_port_attr }
 
 /// `ibv_context_ops.poll_cq`.
 pub type PollCq = unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int;
@@ -80,6 +27,8 @@ pub type PostRecv =
 pub type QueryPort = unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr, usize) -> c_int;
 
 structs! {
+    LAYOUTS:
+
     // C's other member is two 64-bit numbers.
     #[repr(align(8))]
     ibv_gid (union Whole 16) { raw: [u8; 16] }
@@ -392,18 +341,6 @@ pub struct Ud {
     pub ah: *mut ibv_ah,
     pub remote_qpn: u32,
     pub remote_qkey: u32,
-}
-
-/// What an `ibv_context` is part of where its `abi_compat` is all ones. It grows at its front, so only
-/// distances from its end mean anything, and `sz` says how many bytes of it there are.
-#[repr(C)]
-#[allow(non_camel_case_types, missing_docs)]
-pub struct verbs_context {
-    pub query_port: Option<QueryPort>,
-    pub between: [Slot; 37],
-    pub _abi_placeholder3: u64,
-    pub sz: usize,
-    pub context: ibv_context,
 }
 
 /// What no single field's offset says: C expressions and their values.

@@ -32,7 +32,7 @@ pub(super) unsafe extern "C" fn ibv_open_device(_: *mut ibv_device) -> *mut ibv_
     whole.query_port = Some(query_port);
     whole.sz = size_of::<verbs_context>()
         - match extension {
-            Extension::Short => offset_of!(verbs_context, between),
+            Extension::Short => offset_of!(verbs_context, advise_mr),
             Extension::Full | Extension::None => 0,
         };
     if extension != Extension::None {

@@ -1,0 +1,78 @@
+//! `braid-run PROGRAM ..`: starts an unmodified verbs program on the drop-in libibverbs.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "\
+Usage: braid-run [--quiet] PROGRAM [ARGUMENT ..]
+
+Starts PROGRAM with Braid's libibverbs.so.1 in place of the system's: every network interface of this
+machine is an RDMA device, braid0, braid1 and so on. No RDMA NIC, no kernel module, no root.
+
+What is set for PROGRAM, and for what it starts:
+  LD_LIBRARY_PATH   begins with the folder of the library, which is `drop-in` beside braid-run
+BRAID_* variables are settings of the library; docs/libibverbs.md has them all.
+";
+
+/// The library that a program needs.
+const LIBRARY: &str = "libibverbs.so.1";
+
+fn main() -> ExitCode {
+    let mut arguments: Vec<OsString> = env::args_os().skip(1).collect();
+    let is_quiet = arguments.first().is_some_and(|first| first == "--quiet");
+    if is_quiet {
+        arguments.remove(0);
+    }
+    match arguments.first() {
+        None => {
+            // Nothing can be done where even that cannot be said.
+            let _ = io::stderr().write_all(USAGE.as_bytes());
+            ExitCode::from(2)
+        }
+        Some(first) if first == "--help" || first == "-h" => {
+            let _ = io::stdout().write_all(USAGE.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Some(program) => {
+            let error = start(program, &arguments[1..], is_quiet);
+            let _ = writeln!(io::stderr(), "braid-run: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Becomes the program, or says why not.
+fn start(program: &OsString, arguments: &[OsString], is_quiet: bool) -> String {
+    let folder = match folder() {
+        Ok(folder) => folder,
+        Err(error) => return error,
+    };
+    let before = env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
+    let paths = [folder.clone()].into_iter().chain(before.iter().flat_map(env::split_paths));
+    let Ok(path) = env::join_paths(paths) else {
+        return format!("{} cannot be in LD_LIBRARY_PATH: it has a colon in it", folder.display());
+    };
+    if !is_quiet {
+        let shown = path.to_string_lossy();
+        let _ = writeln!(io::stderr(), "braid-run: LD_LIBRARY_PATH={shown}");
+    }
+    let error = Command::new(program).args(arguments).env("LD_LIBRARY_PATH", path).exec();
+    format!("cannot start {}: {error}", program.to_string_lossy())
+}
+
+/// Where the library is.
+fn folder() -> Result<PathBuf, String> {
+    let own = env::current_exe().map_err(|error| format!("where am I? {error}"))?;
+    let folder = own.with_file_name("drop-in");
+    let library = folder.join(LIBRARY);
+    match library.is_file() {
+        true => Ok(folder),
+        false => {
+            Err(format!("{} is not there; build it with `cargo xtask drop-in`", library.display()))
+        }
+    }
+}

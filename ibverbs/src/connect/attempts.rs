@@ -1,0 +1,195 @@
+//! The attempts to connect that are under way, the requests that came too early, and when to look again.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use braid::{ConnectionRequest, Status};
+use braid_verbs::abi::ibv_gid;
+
+use super::{Message, hello::Hello};
+use crate::gid;
+use crate::numbers;
+use crate::qp::{Peer, QueuePair};
+use crate::running::Running;
+
+/// How long one attempt asks.
+const ATTEMPT: Duration = Duration::from_secs(2);
+/// How long a request that came too early is worth answering: its end must still be asking.
+const KEPT: Duration = Duration::from_millis(1500);
+/// How long to wait before asking again, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LAST_PAUSE: Duration = Duration::from_millis(200);
+
+#[derive(Default)]
+pub(super) struct Attempts {
+    /// Requests whose queue pair is not in RTR yet, by its number.
+    early: HashMap<u32, (Instant, ConnectionRequest)>,
+    /// Queue pairs that will ask again.
+    pausing: HashMap<u32, Pause>,
+    /// When sends that are held have waited long enough.
+    deadlines: HashMap<u32, Instant>,
+}
+
+struct Pause {
+    until: Instant,
+    attempt: u64,
+    length: Duration,
+}
+
+impl Attempts {
+    /// When there is something to do.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let pauses = self.pausing.values().map(|pause| pause.until);
+        pauses.chain(self.deadlines.values().copied()).min()
+    }
+
+    /// The queue pair is in RTR.
+    pub(super) fn begin(&mut self, running: &Arc<Running>, number: u32, attempt: u64) {
+        let Some((qp, hello)) = named(running, number, attempt) else { return };
+        if hello.from < hello.to {
+            return self.ask(&qp, &hello, attempt, FIRST_PAUSE);
+        }
+        match self.early.remove(&number) {
+            Some((since, request)) if since.elapsed() < KEPT => answer(&qp, &hello, request),
+            _ => {}
+        }
+    }
+
+    /// Asks the other end; how that ends is told to the thread.
+    fn ask(&mut self, qp: &Arc<QueuePair>, hello: &Hello, attempt: u64, pause: Duration) {
+        let number = qp.number;
+        let again = Pause { until: Instant::now() + pause, attempt, length: pause };
+        self.pausing.insert(number, again);
+        let Some(to) = address(&hello.to) else { return };
+        let control = qp.running.control();
+        let begun = qp.engine.begin_connect(to, &hello.encode(), ATTEMPT, move |ended| {
+            let is_connected = ended.is_ok();
+            // The thread ends only when the device is closed.
+            let _ = control.send(Message::Ended { number, attempt, is_connected });
+        });
+        match begun {
+            // Nothing to do before it has ended.
+            Ok(()) => self.asks(number),
+            Err(error) => tracing::debug!(qp = number, %to, %error, "asking again later"),
+        }
+    }
+
+    /// It asks just now.
+    fn asks(&mut self, number: u32) {
+        if let Some(pause) = self.pausing.get_mut(&number) {
+            pause.until = Instant::now() + 2 * ATTEMPT;
+        }
+    }
+
+    pub(super) fn ended(
+        &mut self,
+        running: &Arc<Running>,
+        number: u32,
+        attempt: u64,
+        is_connected: bool,
+    ) {
+        let Some((qp, _)) = named(running, number, attempt) else { return };
+        if is_connected {
+            self.pausing.remove(&number);
+            self.deadlines.remove(&number);
+            return qp.connected();
+        }
+        if let Some(pause) = self.pausing.get_mut(&number) {
+            pause.until = Instant::now() + pause.length;
+        }
+    }
+
+    pub(super) fn arrived(&mut self, running: &Arc<Running>, request: ConnectionRequest) {
+        let Some(hello) = Hello::decode(request.private_data()) else { return request.reject() };
+        let Some(qp) = running.qp(hello.to.number) else { return request.reject() };
+        let (ends, attempt) = {
+            let link = qp.link();
+            (link.ends, link.attempt)
+        };
+        match ends {
+            None => {
+                self.early.insert(qp.number, (Instant::now(), request));
+            }
+            Some(_) => {
+                if let Some((qp, ours)) = named(running, qp.number, attempt) {
+                    answer(&qp, &ours, request);
+                    self.deadlines.remove(&qp.number);
+                }
+            }
+        }
+    }
+
+    /// It holds sends: they fail if it is not connected in time.
+    pub(super) fn watch(&mut self, running: &Running, number: u32) {
+        let deadline = running.qp(number).and_then(|qp| qp.link().deadline);
+        if let Some(deadline) = deadline {
+            self.deadlines.insert(number, deadline);
+        }
+    }
+
+    pub(super) fn forget(&mut self, number: u32) {
+        self.early.remove(&number);
+        self.pausing.remove(&number);
+        self.deadlines.remove(&number);
+    }
+
+    /// Does what is due.
+    pub(super) fn run_due(&mut self, running: &Arc<Running>) {
+        let now = Instant::now();
+        self.early.retain(|_, (since, _)| since.elapsed() < KEPT);
+        let due = |until: &Instant| *until <= now;
+        let late: Vec<u32> =
+            self.deadlines.iter().filter(|(_, at)| due(at)).map(|(number, _)| *number).collect();
+        for number in late {
+            self.forget(number);
+            if let Some(qp) = running.qp(number).filter(|qp| !qp.link().is_connected) {
+                tracing::info!(qp = number, "the other end was not found in time");
+                qp.fail_held(Status::RetryExceeded);
+            }
+        }
+        let again: Vec<(u32, u64, Duration)> = self
+            .pausing
+            .iter()
+            .filter(|(_, pause)| due(&pause.until))
+            .map(|(number, pause)| (*number, pause.attempt, pause.length))
+            .collect();
+        for (number, attempt, length) in again {
+            match named(running, number, attempt) {
+                Some((qp, hello)) => self.ask(&qp, &hello, attempt, (2 * length).min(LAST_PAUSE)),
+                None => self.forget(number),
+            }
+        }
+    }
+}
+
+/// The queue pair of a number, if it has not begun anew since, and who it is for whom.
+fn named(running: &Arc<Running>, number: u32, attempt: u64) -> Option<(Arc<QueuePair>, Hello)> {
+    let qp = running.qp(number)?;
+    let ends = {
+        let link = qp.link();
+        link.ends.filter(|_| link.attempt == attempt)
+    };
+    let (from, to) = ends?;
+    Some((qp, Hello { from, to }))
+}
+
+/// Where the other end's process receives; `None`: nobody has such a number.
+fn address(peer: &Peer) -> Option<SocketAddr> {
+    let host = gid::address(&ibv_gid { raw: peer.gid })?;
+    numbers::owner(peer.number, host)
+}
+
+/// Connects if it is the other end that asks; `ours` is what we would ask.
+fn answer(qp: &Arc<QueuePair>, ours: &Hello, request: ConnectionRequest) {
+    let is_other_end = Hello::decode(request.private_data())
+        .is_some_and(|hello| hello.from == ours.to && hello.to == ours.from);
+    if !is_other_end {
+        return request.reject();
+    }
+    match request.accept(&qp.engine, &[]) {
+        Ok(()) => qp.connected(),
+        Err(error) => tracing::debug!(qp = qp.number, %error, "not connected"),
+    }
+}

@@ -1,0 +1,129 @@
+//! The extended form of completion queues, `ibv_cq_ex`: programs read one completion after the other through functions.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::mem;
+use std::ptr;
+
+use braid_verbs::abi::{ibv_context, ibv_cq, ibv_cq_init_attr_ex, ibv_wc};
+
+use crate::cq::{self, Cq};
+use crate::errno::{self, Errno};
+use crate::poll;
+
+/// What `ibv_cq_ex` has after `ibv_cq`, and the completion that is being read.
+#[repr(C)]
+pub(crate) struct Extension {
+    comp_mask: u32,
+    status: c_uint,
+    wr_id: u64,
+    /// In the order of `ibv_cq_ex`, from `start_poll` to `read_completion_wallclock_ns`.
+    functions: [*const (); 18],
+    current: ibv_wc,
+}
+
+/// What [`create_cq_ex`] can be asked for: byte length, immediate data, numbers of queue pairs, SLID, SL, path bits.
+const KNOWN_FIELDS: u64 = 0x7F;
+/// `IBV_CQ_INIT_ATTR_MASK_FLAGS`, and the only flag that is taken: `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`.
+const MASK_FLAGS: u32 = 1;
+const SINGLE_THREADED: u32 = 1;
+
+impl Default for Extension {
+    fn default() -> Self {
+        // SAFETY: it consists of numbers.
+        let current = unsafe { mem::zeroed() };
+        Extension { comp_mask: 0, status: 0, wr_id: 0, functions: [ptr::null(); 18], current }
+    }
+}
+
+const FUNCTIONS: [*const (); 18] = [
+    start_poll as *const (),
+    next_poll as *const (),
+    end_poll as *const (),
+    read_opcode as *const (),
+    read_vendor_err as *const (),
+    read_byte_len as *const (),
+    read_imm_data as *const (),
+    read_qp_num as *const (),
+    read_src_qp as *const (),
+    read_wc_flags as *const (),
+    read_slid as *const (),
+    read_sl as *const (),
+    read_dlid_path_bits as *const (),
+    // Time stamps, VLANs, flow tags and tag matching: no queue is made that has them.
+    ptr::null(),
+    ptr::null(),
+    ptr::null(),
+    ptr::null(),
+    ptr::null(),
+];
+
+/// `verbs_context.create_cq_ex`. `EOPNOTSUPP`: fields, flags or a parent domain that there are not.
+pub(crate) unsafe extern "C" fn create_cq_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_cq_init_attr_ex,
+) -> *mut ibv_cq {
+    errno::pointer(|| {
+        // SAFETY: by the caller's promise.
+        let attr = unsafe { attr.as_ref() }.ok_or(Errno::INVALID)?;
+        let flags = if attr.comp_mask & MASK_FLAGS != 0 { attr.flags } else { 0 };
+        if attr.wc_flags & !KNOWN_FIELDS != 0
+            || attr.comp_mask & !MASK_FLAGS != 0
+            || flags & !SINGLE_THREADED != 0
+        {
+            return Err(Errno::UNSUPPORTED);
+        }
+        let cqe = c_int::try_from(attr.cqe).map_err(|_| Errno::INVALID)?;
+        let vector = c_int::try_from(attr.comp_vector).map_err(|_| Errno::INVALID)?;
+        // SAFETY: as above.
+        let cq = unsafe { cq::create(context, cqe, attr.cq_context, attr.channel, vector) }?;
+        // SAFETY: it has just been made.
+        unsafe { (*cq).extension.functions = FUNCTIONS };
+        Ok(cq.cast())
+    })
+}
+
+/// 0, or `ENOENT`: nothing has completed.
+unsafe extern "C" fn start_poll(cq: *mut ibv_cq, _attr: *mut c_void) -> c_int {
+    // SAFETY: by the caller's promise.
+    unsafe { next_poll(cq) }
+}
+
+unsafe extern "C" fn next_poll(cq: *mut ibv_cq) -> c_int {
+    // SAFETY: by the caller's promise; who polls in this form does so alone, or locks.
+    let queue = unsafe { &mut *Cq::of(cq) };
+    // SAFETY: one completion has room.
+    match unsafe { poll::poll_cq(cq, 1, &raw mut queue.extension.current) } {
+        1 => {
+            let Extension { status, wr_id, current, .. } = &mut queue.extension;
+            (*status, *wr_id) = (current.status, current.wr_id);
+            0
+        }
+        0 => libc::ENOENT,
+        _ => libc::EIO,
+    }
+}
+
+unsafe extern "C" fn end_poll(_cq: *mut ibv_cq) {}
+
+/// Defines what reads one field of the current completion.
+macro_rules! readers {
+    ($($name:ident: $field:ident as $type:ty;)*) => {
+        $(unsafe extern "C" fn $name(cq: *mut ibv_cq) -> $type {
+            // SAFETY: by the caller's promise.
+            <$type>::from(unsafe { (*Cq::of(cq)).extension.current.$field })
+        })*
+    };
+}
+
+readers! {
+    read_opcode: opcode as c_uint;
+    read_vendor_err: vendor_err as u32;
+    read_byte_len: byte_len as u32;
+    read_imm_data: imm_data as u32;
+    read_qp_num: qp_num as u32;
+    read_src_qp: src_qp as u32;
+    read_wc_flags: wc_flags as c_uint;
+    read_slid: slid as u32;
+    read_sl: sl as u8;
+    read_dlid_path_bits: dlid_path_bits as u8;
+}

@@ -1,0 +1,146 @@
+//! The devices: one for each network interface, `braid0`, `braid1` and so on in the system's order.
+
+use std::collections::HashMap;
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use braid_verbs::abi::{ibv_device, ibv_gid};
+
+use crate::errno::{self, Errno};
+use crate::gid;
+use crate::interfaces::{self, Interface};
+
+/// `IBV_NODE_CA` and `IBV_TRANSPORT_IB`: what a RoCE device is.
+const NODE_CA: c_int = 1;
+const TRANSPORT_IB: c_int = 0;
+
+/// A device as programs hold it. Providers look for their own table behind `ibv_device`, to tell whether a device is theirs.
+#[repr(C)]
+pub(crate) struct Device {
+    base: ibv_device,
+    providers_table: *mut c_void,
+    pub(crate) interface: Interface,
+    index: usize,
+}
+
+// SAFETY: it never changes once it is made.
+unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
+
+impl Device {
+    fn new(index: usize, interface: Interface) -> Self {
+        let mut base = ibv_device {
+            _ops: [ptr::null_mut(); 2],
+            node_type: NODE_CA,
+            transport_type: TRANSPORT_IB,
+            name: [0; 64],
+            dev_name: [0; 64],
+            dev_path: [0; 256],
+            ibdev_path: [0; 256],
+        };
+        write(&mut base.name, &format!("braid{index}"));
+        write(&mut base.dev_name, &format!("uverbs-braid{index}"));
+        write(&mut base.dev_path, &format!("/sys/class/infiniband_verbs/uverbs-braid{index}"));
+        write(&mut base.ibdev_path, &format!("/sys/class/infiniband/braid{index}"));
+        Device { base, providers_table: ptr::null_mut(), interface, index }
+    }
+
+    /// The only entry of its GID table.
+    pub(crate) fn gid(&self) -> ibv_gid {
+        gid::of(self.interface.addr)
+    }
+
+    /// Network byte order: the last half of its GID, and what sets devices of one address apart.
+    pub(crate) fn guid(&self) -> u64 {
+        // SAFETY: both members of the union are plain bytes.
+        let raw = unsafe { self.gid().raw };
+        let mut guid: [u8; 8] = raw[8..].try_into().expect("eight bytes");
+        // A locally administered EUI-64, with the interface's index in it.
+        guid[0] = 0x02;
+        guid[1] = self.interface.index as u8;
+        u64::from_ne_bytes(guid)
+    }
+
+    /// # Safety
+    /// The pointer is null, or one that [`ibv_get_device_list`] has given.
+    pub(crate) unsafe fn of(device: *mut ibv_device) -> Result<&'static Device, Errno> {
+        // SAFETY: by the caller's promise; devices are never freed.
+        unsafe { device.cast::<Device>().as_ref() }.ok_or(Errno::INVALID)
+    }
+}
+
+fn write(place: &mut [c_char], text: &str) {
+    let room = place.len() - 1;
+    place.iter_mut().zip(text.bytes().take(room)).for_each(|(to, from)| *to = from as c_char);
+}
+
+/// The devices that programs have been told of. They are never freed: a program may use one after it has freed the list.
+/// An interface that comes back, or whose address changes, is a new device.
+fn known() -> &'static Mutex<HashMap<(usize, String), Vec<&'static Device>>> {
+    static KNOWN: OnceLock<Mutex<HashMap<(usize, String), Vec<&'static Device>>>> = OnceLock::new();
+    KNOWN.get_or_init(Mutex::default)
+}
+
+fn device(index: usize, interface: Interface) -> &'static Device {
+    let mut known = known().lock().unwrap_or_else(PoisonError::into_inner);
+    let devices = known.entry((index, interface.name.clone())).or_default();
+    if let Some(device) = devices.iter().find(|device| device.interface == interface) {
+        return device;
+    }
+    let device: &'static Device = Box::leak(Box::new(Device::new(index, interface)));
+    devices.push(device);
+    device
+}
+
+/// The devices, as an array that ends with NULL; `count` may be NULL. NULL with `errno` where the system lists no interfaces.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
+    errno::pointer(|| {
+        let found = interfaces::list().map_err(|e| Errno(e.raw_os_error().unwrap_or(libc::EIO)))?;
+        let devices = found.into_iter().enumerate().map(|(index, at)| device(index, at));
+        let mut list: Vec<*mut ibv_device> =
+            devices.map(|device| ptr::from_ref(device).cast_mut().cast()).collect();
+        if !count.is_null() {
+            // SAFETY: by the caller's promise.
+            unsafe { *count = list.len() as c_int };
+        }
+        list.push(ptr::null_mut());
+        // By malloc, as some programs free it themselves.
+        let bytes = list.len() * size_of::<*mut ibv_device>();
+        // SAFETY: the copy is as long as what was allocated.
+        unsafe {
+            let array: *mut *mut ibv_device = libc::malloc(bytes).cast();
+            if array.is_null() {
+                return Err(Errno::NO_MEMORY);
+            }
+            ptr::copy_nonoverlapping(list.as_ptr(), array, list.len());
+            Ok(array)
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
+    // SAFETY: by the caller's promise.
+    unsafe { libc::free(list.cast()) };
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
+    // SAFETY: by the caller's promise.
+    unsafe { Device::of(device) }.map_or(ptr::null(), |device| device.base.name.as_ptr())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
+    // SAFETY: by the caller's promise.
+    unsafe { Device::of(device) }.map_or(0, Device::guid)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
+    // SAFETY: by the caller's promise.
+    unsafe { Device::of(device) }.map_or(-1, |device| device.index as c_int)
+}

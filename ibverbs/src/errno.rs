@@ -1,0 +1,58 @@
+//! How functions of C report failures: as an errno value, or as NULL or -1 with `errno` set. No panic gets out.
+
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+/// A value of `errno.h`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Errno(pub(crate) c_int);
+
+impl Errno {
+    pub(crate) const INVALID: Errno = Errno(libc::EINVAL);
+    pub(crate) const BUSY: Errno = Errno(libc::EBUSY);
+    pub(crate) const NO_MEMORY: Errno = Errno(libc::ENOMEM);
+    pub(crate) const UNSUPPORTED: Errno = Errno(libc::EOPNOTSUPP);
+
+    /// What the system has just said.
+    pub(crate) fn last() -> Errno {
+        Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    }
+
+    pub(crate) fn set(self) {
+        // SAFETY: it points to this thread's errno.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
+}
+
+/// The body of a function that returns 0 or an errno value.
+pub(crate) fn code(body: impl FnOnce() -> Result<(), Errno>) -> c_int {
+    match caught(body) {
+        Ok(()) => 0,
+        Err(errno) => {
+            errno.set();
+            errno.0
+        }
+    }
+}
+
+/// The body of a function that returns NULL and sets `errno`.
+pub(crate) fn pointer<T>(body: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T {
+    caught(body).unwrap_or_else(|errno| {
+        errno.set();
+        ptr::null_mut()
+    })
+}
+
+/// The body of a function that returns a number, or -1 and sets `errno`.
+pub(crate) fn number(body: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
+    caught(body).unwrap_or_else(|errno| {
+        errno.set();
+        -1
+    })
+}
+
+/// A panic is a bug of ours: what it leaves half done stays behind poisoned locks.
+fn caught<T>(body: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Errno(libc::EIO)))
+}

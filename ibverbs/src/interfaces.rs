@@ -1,0 +1,62 @@
+//! The network interfaces of this host: each that is up and has an address is a device.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::net::if_::{InterfaceFlags, if_nametoindex};
+
+/// An interface with the address that its device is known by.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Interface {
+    pub(crate) name: String,
+    pub(crate) index: u32,
+    pub(crate) addr: IpAddr,
+    /// Bytes of the largest IP packet.
+    pub(crate) mtu: u32,
+}
+
+/// All interfaces that are up, in the system's order: by the first IPv4 address, or else by the first IPv6 address that
+/// is not link-local, which would mean nothing without the interface that it is used on.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn list() -> io::Result<Vec<Interface>> {
+    let mut found: Vec<Interface> = Vec::new();
+    for entry in getifaddrs()? {
+        let Some((name, addr)) = named_address(&entry) else { continue };
+        match found.iter_mut().find(|interface| interface.name == name) {
+            Some(known) if known.addr.is_ipv6() && addr.is_ipv4() => known.addr = addr,
+            Some(_) => {}
+            None => {
+                let index = if_nametoindex(name_of(&name)?.as_c_str()).unwrap_or(0);
+                let mtu = mtu(&name);
+                found.push(Interface { name, index, addr, mtu });
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn name_of(name: &str) -> io::Result<CString> {
+    CString::new(name).map_err(io::Error::other)
+}
+
+fn named_address(entry: &InterfaceAddress) -> Option<(String, IpAddr)> {
+    let running = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
+    let address = entry.address.as_ref().filter(|_| entry.flags.contains(running))?;
+    let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
+    let v6 = || {
+        let v6 = address.as_sockaddr_in6()?.ip();
+        (!v6.is_unicast_link_local()).then_some(IpAddr::V6(v6))
+    };
+    Some((entry.interface_name.clone(), v4.or_else(v6)?))
+}
+
+/// Where the system does not say: what Ethernet has.
+fn mtu(name: &str) -> u32 {
+    let text = fs::read_to_string(format!("/sys/class/net/{name}/mtu"));
+    text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(1500)
+}

@@ -1,0 +1,51 @@
+//! The drop-in libibverbs: `libibverbs.so.1` on Braid's engine, which `cargo xtask drop-in` makes of this. See `docs/libibverbs.md`.
+//!
+//! It is a thin layer: every object of verbs is one of the engine's, and no packet is made here. Objects are boxes that
+//! programs hold pointers to, each of which begins with the structure of `infiniband/verbs.h`.
+//!
+//! # The caller's promise
+//!
+//! A pointer that is not NULL points to what the man page of the function says, for as long as that says: an object is one
+//! that this library has made, and that was not destroyed. The SAFETY comments rely on that and on nothing else.
+#![allow(clippy::missing_safety_doc, reason = "it is the caller's promise, above, for all of them")]
+#![allow(
+    missing_docs,
+    reason = "the functions are those of the man pages; here stands what they leave open"
+)]
+
+mod acknowledgements;
+mod ah;
+mod async_events;
+mod channel;
+mod connect;
+mod context;
+mod cq;
+mod cq_ex;
+mod device;
+mod errno;
+mod gid;
+mod interfaces;
+mod memory;
+mod names;
+mod numbers;
+mod poll;
+mod post;
+mod qp;
+mod query;
+mod running;
+mod settings;
+mod srq;
+mod unsupported;
+
+pub use self::ah::*;
+pub use self::async_events::*;
+pub use self::channel::*;
+pub use self::context::*;
+pub use self::cq::*;
+pub use self::device::*;
+pub use self::memory::*;
+pub use self::names::*;
+pub use self::qp::*;
+pub use self::query::*;
+pub use self::srq::*;
+pub use self::unsupported::*;

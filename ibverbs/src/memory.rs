@@ -1,0 +1,255 @@
+//! Protection domains and memory regions.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use braid::{Access, MemoryRegion, ProtectionDomain, RegisterError};
+use braid_verbs::abi::{
+    IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_READ,
+    IBV_ACCESS_REMOTE_WRITE, ibv_context, ibv_mr, ibv_pd,
+};
+
+use crate::context::Context;
+use crate::errno::{self, Errno};
+use crate::running::Running;
+
+/// `IBV_ACCESS_HUGETLB`, which changes nothing here, and the flags that a device may leave out of account.
+const IGNORED_ACCESS: u32 = 1 << 7 | 0x3FF0_0000;
+
+/// A protection domain as programs hold it.
+#[repr(C)]
+pub(crate) struct Pd {
+    pub(crate) base: ibv_pd,
+    pub(crate) shared: Arc<Domain>,
+}
+
+/// What is made in a domain holds on to it.
+pub(crate) struct Domain {
+    pub(crate) engine: ProtectionDomain,
+    pub(crate) running: Arc<Running>,
+    users: AtomicU32,
+}
+
+impl Domain {
+    /// One more object belongs to it.
+    pub(crate) fn enter(&self) {
+        self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn leave(&self) {
+        self.users.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Pd {
+    /// The domain that a program names.
+    pub(crate) unsafe fn of<'a>(pd: *mut ibv_pd) -> Result<&'a Pd, Errno> {
+        // SAFETY: by the caller's promise it was made by `ibv_alloc_pd`.
+        unsafe { pd.cast::<Pd>().as_ref() }.ok_or(Errno::INVALID)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+    errno::pointer(|| {
+        // SAFETY: by the caller's promise.
+        let running = unsafe { Context::of(context) }?.open.running()?;
+        let engine = running.engine.alloc_pd();
+        let shared = Arc::new(Domain { engine, running, users: AtomicU32::new(0) });
+        let base = ibv_pd { context, handle: 0 };
+        Ok(Box::into_raw(Box::new(Pd { base, shared })).cast())
+    })
+}
+
+/// `EBUSY`: something that belongs to it exists.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
+    errno::code(|| {
+        // SAFETY: by the caller's promise.
+        let domain = unsafe { Pd::of(pd) }?;
+        if domain.shared.users.load(Ordering::Acquire) > 0 {
+            return Err(Errno::BUSY);
+        }
+        // SAFETY: it was made by `ibv_alloc_pd` and is not used any more.
+        drop(unsafe { Box::from_raw(pd.cast::<Pd>()) });
+        Ok(())
+    })
+}
+
+/// A memory region as programs hold it.
+#[repr(C)]
+struct Mr {
+    base: ibv_mr,
+    _region: MemoryRegion,
+    domain: Arc<Domain>,
+}
+
+impl Drop for Mr {
+    fn drop(&mut self) {
+        self.domain.leave();
+    }
+}
+
+fn register(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_uint,
+) -> Result<*mut ibv_mr, Errno> {
+    // SAFETY: by the caller's promise.
+    let domain = unsafe { Pd::of(pd) }?;
+    let allowed = allowed(access)?;
+    if iova != addr as u64 {
+        return Err(Errno::UNSUPPORTED);
+    }
+    if addr.is_null() || length == 0 {
+        return Err(Errno::INVALID);
+    }
+    populate(addr, length, allowed != Access::NONE)?;
+    // SAFETY: it is mapped, as has just been found, and by the caller's promise stays so until it is deregistered.
+    let region = unsafe { domain.shared.engine.register(addr.cast(), length, allowed) };
+    let region = region.map_err(|error| match error {
+        RegisterError::Empty | RegisterError::Wraps { .. } => Errno::INVALID,
+        _ => Errno::NO_MEMORY,
+    })?;
+    domain.shared.enter();
+    let base = ibv_mr {
+        context: domain.base.context,
+        pd,
+        addr,
+        length,
+        handle: 0,
+        lkey: region.lkey(),
+        rkey: region.lkey(),
+    };
+    let domain = domain.shared.clone();
+    Ok(Box::into_raw(Box::new(Mr { base, _region: region, domain })).cast())
+}
+
+/// What a region allows. Remote writes and atomics need local ones (IBTA vol. 1, 10.6.3.1).
+fn allowed(access: c_uint) -> Result<Access, Errno> {
+    let bits = [
+        (IBV_ACCESS_LOCAL_WRITE, Access::LOCAL_WRITE),
+        (IBV_ACCESS_REMOTE_WRITE, Access::REMOTE_WRITE),
+        (IBV_ACCESS_REMOTE_READ, Access::REMOTE_READ),
+        (IBV_ACCESS_REMOTE_ATOMIC, Access::REMOTE_ATOMIC),
+    ];
+    let known = bits.iter().fold(IGNORED_ACCESS, |all, (bit, _)| all | bit);
+    if access & !known != 0 {
+        return Err(Errno::UNSUPPORTED);
+    }
+    let changes = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) != 0;
+    if changes && access & IBV_ACCESS_LOCAL_WRITE == 0 {
+        return Err(Errno::INVALID);
+    }
+    let set = bits.into_iter().filter(|(bit, _)| access & bit != 0);
+    Ok(set.fold(Access::NONE, |all, (_, access)| all | access))
+}
+
+/// Brings the memory in, as pinning it would.
+///
+/// # Errors
+/// `EFAULT`: part of it is not mapped, or may not be accessed so.
+fn populate(addr: *mut c_void, length: usize, for_writing: bool) -> Result<(), Errno> {
+    /// Linux 5.14.
+    const MADV_POPULATE_READ: c_int = 22;
+    const MADV_POPULATE_WRITE: c_int = 23;
+    // SAFETY: no pointers are passed.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    let start = addr as usize / page * page;
+    let end = (addr as usize).checked_add(length).ok_or(Errno::INVALID)?;
+    let start_page = ptr::without_provenance_mut::<c_void>(start);
+    let advice = if for_writing { MADV_POPULATE_WRITE } else { MADV_POPULATE_READ };
+    // SAFETY: it changes nothing in the memory.
+    if unsafe { libc::madvise(start_page, end - start, advice) } == 0 {
+        return Ok(());
+    }
+    match Errno::last() {
+        // An older kernel: at least it can tell whether all of it is mapped.
+        // SAFETY: as above.
+        Errno::INVALID => match unsafe { libc::msync(start_page, end - start, libc::MS_ASYNC) } {
+            0 => Ok(()),
+            _ => Err(Errno(libc::EFAULT)),
+        },
+        Errno::NO_MEMORY | Errno(libc::EFAULT) => Err(Errno(libc::EFAULT)),
+        other => Err(other),
+    }
+}
+
+/// NULL with `errno`: `EFAULT` for memory that is not mapped or may not be written, `EINVAL` for no memory or remote writing
+/// without local, `EOPNOTSUPP` for on-demand paging, zero-based regions and memory windows.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> *mut ibv_mr {
+    errno::pointer(|| register(pd, addr, length, addr as u64, access as c_uint))
+}
+
+/// As [`ibv_reg_mr`]; `EOPNOTSUPP` for an `iova` other than the address.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr_iova(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_int,
+) -> *mut ibv_mr {
+    errno::pointer(|| register(pd, addr, length, iova, access as c_uint))
+}
+
+/// As [`ibv_reg_mr_iova`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr_iova2(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_uint,
+) -> *mut ibv_mr {
+    errno::pointer(|| register(pd, addr, length, iova, access))
+}
+
+/// `EOPNOTSUPP`: there is no device that could reach such memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_reg_dmabuf_mr(
+    _pd: *mut ibv_pd,
+    _offset: u64,
+    _length: usize,
+    _iova: u64,
+    _fd: c_int,
+    _access: c_int,
+) -> *mut ibv_mr {
+    errno::pointer(|| Err(Errno::UNSUPPORTED))
+}
+
+/// `EOPNOTSUPP`; -1 as `IBV_REREG_MR_ERR_INPUT` says: the region is as it was.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_rereg_mr(
+    _mr: *mut ibv_mr,
+    _flags: c_int,
+    _pd: *mut ibv_pd,
+    _addr: *mut c_void,
+    _length: usize,
+    _access: c_int,
+) -> c_int {
+    errno::number(|| Err(Errno::UNSUPPORTED))
+}
+
+/// Once it returns, nothing touches the memory any more. Work requests that use it fail.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
+    errno::code(|| {
+        if mr.is_null() {
+            return Err(Errno::INVALID);
+        }
+        // SAFETY: by the caller's promise it was made by `register` and is not used any more.
+        drop(unsafe { Box::from_raw(mr.cast::<Mr>()) });
+        Ok(())
+    })
+}

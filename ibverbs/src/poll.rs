@@ -1,0 +1,102 @@
+//! `ibv_poll_cq` and `ibv_req_notify_cq`, which programs call through the context's table.
+
+use std::ffi::{c_int, c_uint};
+use std::mem;
+
+use braid::{Completion, Status, Work};
+use braid_verbs::abi::{
+    IBV_WC_LOC_LEN_ERR, IBV_WC_LOC_PROT_ERR, IBV_WC_RECV, IBV_WC_RECV_RDMA_WITH_IMM,
+    IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_OP_ERR, IBV_WC_RETRY_EXC_ERR,
+    IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_SEND, IBV_WC_SUCCESS, IBV_WC_WITH_IMM, IBV_WC_WR_FLUSH_ERR,
+    ibv_cq, ibv_wc,
+};
+
+use crate::cq::{CompletionQueue, Cq};
+
+/// Takes up to `count` completions. Negative: the queue has overrun, and what it held is taken.
+pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc) -> c_int {
+    // SAFETY: by the caller's promise.
+    let queue = unsafe { &(*Cq::of(cq)).shared };
+    let mut taken = 0;
+    while taken < count {
+        match queue.engine.poll_one() {
+            Ok(None) => break,
+            Ok(Some(completion)) => {
+                let Some(translated) = translate(queue, completion) else { continue };
+                // SAFETY: as above, there is room for `count`.
+                unsafe { wc.add(taken as usize).write(translated) };
+                taken += 1;
+            }
+            Err(_) if taken > 0 => break,
+            Err(_) => return -libc::EOVERFLOW,
+        }
+    }
+    taken
+}
+
+/// A completion as programs see it; `None`: it is not for them, or not yet.
+fn translate(queue: &CompletionQueue, completion: Completion) -> Option<ibv_wc> {
+    let running = &queue.running;
+    let route = running.routes.get(completion.qp);
+    let completion = match completion.status {
+        Status::Success => completion,
+        _ => match running.qp(route.number) {
+            Some(qp) => qp.on_failure(completion)?,
+            // Its queue pair is destroyed.
+            None => return None,
+        },
+    };
+    // SAFETY: it consists of numbers.
+    let mut wc: ibv_wc = unsafe { mem::zeroed() };
+    wc.wr_id = completion.wr_id;
+    wc.qp_num = route.number;
+    wc.opcode = opcode(completion.work);
+    wc.status = status(completion.status);
+    if completion.status == Status::Success {
+        wc.byte_len = completion.len;
+    }
+    if let Some(imm) = completion.imm {
+        wc.imm_data = imm.to_be();
+        wc.wc_flags = IBV_WC_WITH_IMM;
+    }
+    Some(wc)
+}
+
+fn opcode(work: Work) -> c_uint {
+    /// Of `enum ibv_wc_opcode`.
+    const READ: c_uint = 2;
+    const COMPARE_SWAP: c_uint = 3;
+    const FETCH_ADD: c_uint = 4;
+    match work {
+        Work::Send => IBV_WC_SEND,
+        Work::Write => braid_verbs::abi::IBV_WC_RDMA_WRITE,
+        Work::Read => READ,
+        Work::CompareSwap => COMPARE_SWAP,
+        Work::FetchAdd => FETCH_ADD,
+        Work::Recv => IBV_WC_RECV,
+        Work::RecvWriteImm => IBV_WC_RECV_RDMA_WITH_IMM,
+    }
+}
+
+fn status(status: Status) -> c_uint {
+    match status {
+        Status::Success => IBV_WC_SUCCESS,
+        Status::LocalLength => IBV_WC_LOC_LEN_ERR,
+        Status::LocalProtection => IBV_WC_LOC_PROT_ERR,
+        Status::Flushed => IBV_WC_WR_FLUSH_ERR,
+        Status::RemoteInvalidRequest => IBV_WC_REM_INV_REQ_ERR,
+        Status::RemoteAccess => IBV_WC_REM_ACCESS_ERR,
+        Status::RemoteOperational => IBV_WC_REM_OP_ERR,
+        Status::RetryExceeded => IBV_WC_RETRY_EXC_ERR,
+        Status::RnrRetryExceeded => IBV_WC_RNR_RETRY_EXC_ERR,
+    }
+}
+
+/// An event with the next completion, or with the next that failed or was solicited. What has completed before counts as
+/// little as with a NIC: poll once more afterwards.
+pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    // SAFETY: by the caller's promise.
+    let queue = unsafe { &(*Cq::of(cq)).shared };
+    queue.engine.request_event(solicited_only != 0);
+    0
+}

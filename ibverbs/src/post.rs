@@ -1,0 +1,165 @@
+//! `ibv_post_send` and `ibv_post_recv`, which programs call through the context's table.
+
+use std::ffi::c_int;
+use std::slice;
+
+use braid::{PostError, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge};
+use braid_verbs::abi::{
+    IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, IBV_WR_RDMA_WRITE,
+    IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, ibv_qp, ibv_recv_wr,
+    ibv_send_wr,
+};
+
+use crate::errno::Errno;
+use crate::qp::{Qp, QueuePair};
+use crate::query::MAX_INLINE;
+
+/// Of `enum ibv_wr_opcode`.
+const IBV_WR_RDMA_READ: u32 = 4;
+const IBV_WR_ATOMIC_CMP_AND_SWP: u32 = 5;
+const IBV_WR_ATOMIC_FETCH_AND_ADD: u32 = 6;
+/// Of `enum ibv_send_flags`.
+const IBV_SEND_FENCE: u32 = 1;
+const KNOWN_FLAGS: u32 = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+
+/// Posts a list of sends. The first that is not taken, and with it those behind it, is `*bad`, and the result says why:
+/// `ENOMEM` where the queue is full, `EOPNOTSUPP` for an operation that there is not, else `EINVAL`.
+pub(crate) unsafe extern "C" fn post_send(
+    qp: *mut ibv_qp,
+    mut wr: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: by the caller's promise, for all of the list.
+    unsafe {
+        let qp = &(*Qp::of(qp)).shared;
+        while let Some(next) = wr.as_ref() {
+            if let Err(errno) = send(qp, next) {
+                *bad = wr;
+                return errno.0;
+            }
+            wr = next.next;
+        }
+    }
+    0
+}
+
+unsafe fn send(qp: &QueuePair, wr: &ibv_send_wr) -> Result<(), Errno> {
+    // SAFETY: by the caller's promise.
+    let op = unsafe { operation(wr) }?;
+    if wr.send_flags & !KNOWN_FLAGS != 0 {
+        return Err(Errno::UNSUPPORTED);
+    }
+    let has = |flag| wr.send_flags & flag != 0;
+    let mut send = SendWr {
+        id: wr.wr_id,
+        op,
+        sges: SgList::new(),
+        signalled: qp.signals_all || has(IBV_SEND_SIGNALED),
+        solicited: has(IBV_SEND_SOLICITED),
+        fence: has(IBV_SEND_FENCE),
+    };
+    // SAFETY: as above.
+    let pieces = unsafe { pieces(wr.sg_list, wr.num_sge) }?;
+    if has(IBV_SEND_INLINE) {
+        // SAFETY: as above.
+        return unsafe { send_inline(qp, send, pieces) };
+    }
+    send.sges = pieces.iter().map(engine_sge).collect();
+    qp.post(send, None).map_err(errno_of)
+}
+
+/// Copies the data, which need not be registered.
+unsafe fn send_inline(
+    qp: &QueuePair,
+    send: SendWr,
+    pieces: &[braid_verbs::Sge],
+) -> Result<(), Errno> {
+    let mut data = [0; MAX_INLINE as usize];
+    let mut len = 0;
+    for piece in pieces {
+        let end = len + piece.len as usize;
+        let place = data.get_mut(len..end).filter(|_| end <= qp.limits.inline as usize);
+        let place = place.ok_or(Errno::INVALID)?;
+        // SAFETY: by the caller's promise the piece can be read.
+        unsafe {
+            std::ptr::copy_nonoverlapping(piece.addr as *const u8, place.as_mut_ptr(), place.len());
+        }
+        len = end;
+    }
+    qp.post(send, Some(&data[..len])).map_err(errno_of)
+}
+
+unsafe fn operation(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
+    let imm = Some(u32::from_be(wr.imm_data));
+    // SAFETY: the opcode says which member of the union it is; all of them are numbers.
+    let (rdma, atomic) = unsafe { (wr.wr.rdma, wr.wr.atomic) };
+    let remote = RemoteAddr { addr: rdma.remote_addr, rkey: rdma.rkey };
+    let word = RemoteAddr { addr: atomic.remote_addr, rkey: atomic.rkey };
+    Ok(match wr.opcode {
+        IBV_WR_SEND => SendOp::Send { imm: None },
+        IBV_WR_SEND_WITH_IMM => SendOp::Send { imm },
+        IBV_WR_RDMA_WRITE => SendOp::Write { remote, imm: None },
+        IBV_WR_RDMA_WRITE_WITH_IMM => SendOp::Write { remote, imm },
+        IBV_WR_RDMA_READ => SendOp::Read { remote },
+        IBV_WR_ATOMIC_CMP_AND_SWP => {
+            SendOp::CompareSwap { remote: word, compare: atomic.compare_add, swap: atomic.swap }
+        }
+        IBV_WR_ATOMIC_FETCH_AND_ADD => SendOp::FetchAdd { remote: word, add: atomic.compare_add },
+        _ => return Err(Errno::UNSUPPORTED),
+    })
+}
+
+/// The pieces of a work request.
+pub(crate) unsafe fn pieces<'a>(
+    list: *mut braid_verbs::Sge,
+    count: c_int,
+) -> Result<&'a [braid_verbs::Sge], Errno> {
+    match usize::try_from(count) {
+        Ok(0) => Ok(&[]),
+        // SAFETY: by the caller's promise.
+        Ok(count) if !list.is_null() => Ok(unsafe { slice::from_raw_parts(list, count) }),
+        _ => Err(Errno::INVALID),
+    }
+}
+
+pub(crate) fn engine_sge(piece: &braid_verbs::Sge) -> Sge {
+    Sge { addr: piece.addr, len: piece.len, lkey: piece.lkey }
+}
+
+/// Posts a list of receives; `*bad` and the result as for [`post_send`].
+pub(crate) unsafe extern "C" fn post_recv(
+    qp: *mut ibv_qp,
+    mut wr: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: by the caller's promise, for all of the list.
+    unsafe {
+        let qp = &(*Qp::of(qp)).shared;
+        if qp.srq.is_some() {
+            *bad = wr;
+            return libc::EINVAL;
+        }
+        while let Some(next) = wr.as_ref() {
+            let posted = receive(next).and_then(|wr| qp.engine.post_recv(wr).map_err(errno_of));
+            if let Err(errno) = posted {
+                *bad = wr;
+                return errno.0;
+            }
+            wr = next.next;
+        }
+    }
+    0
+}
+
+pub(crate) unsafe fn receive(wr: &ibv_recv_wr) -> Result<RecvWr, Errno> {
+    // SAFETY: by the caller's promise.
+    let pieces = unsafe { pieces(wr.sg_list, wr.num_sge) }?;
+    Ok(RecvWr { id: wr.wr_id, sges: pieces.iter().map(engine_sge).collect() })
+}
+
+pub(crate) fn errno_of(error: PostError) -> Errno {
+    match error {
+        PostError::QueueFull { .. } => Errno::NO_MEMORY,
+        _ => Errno::INVALID,
+    }
+}

@@ -1,0 +1,138 @@
+//! What `ibv_modify_qp` has set, and what of it the engine is told.
+
+use std::mem;
+use std::time::Duration;
+
+use braid::{Access, QpAttributes};
+use braid_verbs::abi::{
+    IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, IBV_QP_ACCESS_FLAGS,
+    IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_MAX_QP_RD_ATOMIC,
+    IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_QKEY,
+    IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_RQ_PSN, IBV_QP_SQ_PSN, IBV_QP_TIMEOUT, ibv_qp_attr,
+};
+
+/// No peer is given up sooner: its process may have been paused, which a NIC's answers do not depend on.
+const LEAST_PATIENCE: Duration = Duration::from_secs(3);
+/// What a time-out of 0, which means none, comes to.
+const MOST_PATIENCE: Duration = Duration::from_secs(3600);
+/// `rnr_retry` that means no limit.
+const RETRY_FOR_EVER: u8 = 7;
+/// Delays of `min_rnr_timer`, in units of 10 us (IBTA vol. 1, table 46).
+const RNR_DELAYS: [u32; 32] = [
+    65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536,
+    2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+];
+
+/// The state that the program has asked for, and all else that it has set.
+#[derive(Clone, Copy)]
+pub(super) struct Attributes {
+    pub(super) state: u32,
+    pub(super) given: ibv_qp_attr,
+}
+
+impl Attributes {
+    pub(super) fn new() -> Self {
+        // SAFETY: it consists of numbers.
+        Attributes { state: 0, given: unsafe { mem::zeroed() } }
+    }
+
+    /// Takes over what the mask names.
+    pub(super) fn merge(&mut self, new: &ibv_qp_attr, mask: u32) {
+        let given = &mut self.given;
+        macro_rules! take {
+            ($($bit:ident: $($field:ident),*;)*) => {
+                $(if mask & $bit != 0 { $(given.$field = new.$field;)* })*
+            };
+        }
+        take! {
+            IBV_QP_ACCESS_FLAGS: qp_access_flags;
+            IBV_QP_PKEY_INDEX: pkey_index;
+            IBV_QP_PORT: port_num;
+            IBV_QP_QKEY: qkey;
+            IBV_QP_AV: ah_attr;
+            IBV_QP_PATH_MTU: path_mtu;
+            IBV_QP_TIMEOUT: timeout;
+            IBV_QP_RETRY_CNT: retry_cnt;
+            IBV_QP_RNR_RETRY: rnr_retry;
+            IBV_QP_RQ_PSN: rq_psn;
+            IBV_QP_SQ_PSN: sq_psn;
+            IBV_QP_MAX_QP_RD_ATOMIC: max_rd_atomic;
+            IBV_QP_MAX_DEST_RD_ATOMIC: max_dest_rd_atomic;
+            IBV_QP_MIN_RNR_TIMER: min_rnr_timer;
+            IBV_QP_DEST_QPN: dest_qp_num;
+        }
+    }
+
+    pub(super) fn engine(&self) -> QpAttributes {
+        QpAttributes {
+            access: access(self.given.qp_access_flags),
+            retry_timeout: self.patience(),
+            rnr_retry: Some(self.given.rnr_retry).filter(|retries| *retries < RETRY_FOR_EVER),
+            rnr_delay: rnr_delay(self.given.min_rnr_timer),
+        }
+    }
+
+    /// How long a peer may be without an answer. A NIC waits up to four times the local ack timeout before each try (IBTA
+    /// vol. 1, 9.7.6.1.3).
+    pub(super) fn patience(&self) -> Duration {
+        let exponent = u32::from(self.given.timeout & 31);
+        if exponent == 0 {
+            return MOST_PATIENCE;
+        }
+        let timeout = Duration::from_nanos(4096 << exponent);
+        let tries = u32::from(self.given.retry_cnt) + 1;
+        (4 * tries * timeout).clamp(LEAST_PATIENCE, MOST_PATIENCE)
+    }
+}
+
+/// What a peer may do, by `qp_access_flags`.
+fn access(flags: u32) -> Access {
+    let bits = [
+        (IBV_ACCESS_REMOTE_WRITE, Access::REMOTE_WRITE),
+        (IBV_ACCESS_REMOTE_READ, Access::REMOTE_READ),
+        (IBV_ACCESS_REMOTE_ATOMIC, Access::REMOTE_ATOMIC),
+    ];
+    let set = bits.into_iter().filter(|(bit, _)| flags & bit != 0);
+    set.fold(Access::LOCAL_WRITE, |all, (_, access)| all | access)
+}
+
+fn rnr_delay(timer: u8) -> Duration {
+    Duration::from_micros(10 * u64::from(RNR_DELAYS[usize::from(timer & 31)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(timeout: u8, retry_cnt: u8) -> Attributes {
+        let mut attributes = Attributes::new();
+        (attributes.given.timeout, attributes.given.retry_cnt) = (timeout, retry_cnt);
+        attributes
+    }
+
+    #[test]
+    fn patience_follows_the_timeout_within_bounds() {
+        assert_eq!(with(0, 7).patience(), MOST_PATIENCE);
+        assert_eq!(with(1, 0).patience(), LEAST_PATIENCE);
+        assert_eq!(with(31, 7).patience(), MOST_PATIENCE);
+        assert_eq!(with(18, 7).patience(), 32 * Duration::from_nanos(4096 << 18));
+    }
+
+    #[test]
+    fn receiver_not_ready_delays_are_those_of_the_table() {
+        assert_eq!(rnr_delay(0), Duration::from_micros(655_360));
+        assert_eq!(rnr_delay(1), Duration::from_micros(10));
+        assert_eq!(rnr_delay(12), Duration::from_micros(640));
+        assert_eq!(rnr_delay(31), Duration::from_micros(491_520));
+    }
+
+    #[test]
+    fn only_what_the_mask_names_is_taken_over() {
+        let mut attributes = Attributes::new();
+        let mut new = attributes.given;
+        (new.timeout, new.retry_cnt, new.qkey) = (14, 3, 5);
+        attributes.merge(&new, IBV_QP_TIMEOUT | IBV_QP_QKEY);
+        let given = attributes.given;
+        assert_eq!((given.timeout, given.retry_cnt, given.qkey), (14, 0, 5));
+    }
+}

@@ -1,0 +1,137 @@
+//! The connection of a queue pair, and the sends that wait for it.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use braid::{Completion, PostError, QpState, SendWr, Status};
+use braid_verbs::abi::ibv_gid;
+
+use super::{QueuePair, Sends};
+use crate::connect::Message;
+
+/// The queue pair at the other end, as the program has named it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Peer {
+    pub(crate) gid: [u8; 16],
+    pub(crate) number: u32,
+}
+
+impl Peer {
+    pub(crate) fn new(gid: &ibv_gid, number: u32) -> Self {
+        // SAFETY: both members of the union are plain bytes.
+        Peer { gid: unsafe { gid.raw }, number }
+    }
+}
+
+/// A send that waits. `inline`: its data, which is the program's no more.
+pub(crate) struct Held {
+    pub(crate) wr: SendWr,
+    pub(crate) inline: Option<Vec<u8>>,
+}
+
+/// Invariant: nothing is held once the engine takes sends.
+#[derive(Default)]
+pub(crate) struct Link {
+    /// Both ends as the program has named them, from RTR on: this one, and the other.
+    pub(crate) ends: Option<(Peer, Peer)>,
+    pub(crate) is_connected: bool,
+    /// Counts what has begun anew: what an attempt of before says does not count.
+    pub(crate) attempt: u64,
+    held: VecDeque<Held>,
+    /// When the sends that are held have waited long enough.
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl QueuePair {
+    /// Takes a send, which was checked as far as that is possible without the engine.
+    ///
+    /// # Errors
+    /// The engine's, or that the queue is full.
+    pub(crate) fn post(&self, wr: SendWr, inline: Option<&[u8]>) -> Result<(), PostError> {
+        match self.sends() {
+            Sends::Posted => self.hand_over(wr, inline),
+            Sends::Refused => Err(PostError::State { state: self.engine.state(), queue: "send" }),
+            Sends::Held => self.hold(wr, inline),
+        }
+    }
+
+    fn hand_over(&self, wr: SendWr, inline: Option<&[u8]>) -> Result<(), PostError> {
+        match inline {
+            Some(data) => self.engine.post_send_inline(wr, data),
+            None => self.engine.post_send(wr),
+        }
+    }
+
+    fn hold(&self, wr: SendWr, inline: Option<&[u8]>) -> Result<(), PostError> {
+        let patience = self.attributes().patience();
+        let mut link = self.link();
+        // It may have been connected meanwhile.
+        if self.sends() != Sends::Held {
+            drop(link);
+            return self.post(wr, inline);
+        }
+        let capacity = self.limits.send_wr;
+        if link.held.len() as u32 == capacity {
+            return Err(PostError::QueueFull { capacity, queue: "send" });
+        }
+        link.held.push_back(Held { wr, inline: inline.map(<[u8]>::to_vec) });
+        if link.deadline.is_none() {
+            link.deadline = Some(Instant::now() + patience);
+            self.running.tell(Message::Held(self.number));
+        }
+        Ok(())
+    }
+
+    /// It is connected, or the program has moved it to RTS: if both, the engine takes sends from now on.
+    pub(super) fn post_held(&self, link: &mut Link) {
+        if !link.is_connected || self.sends() != Sends::Held {
+            return;
+        }
+        link.deadline = None;
+        for Held { wr, inline } in link.held.drain(..) {
+            let (wr_id, work) = (wr.id, wr.op.work());
+            if let Err(error) = self.hand_over(wr, inline.as_deref()) {
+                tracing::warn!(qp = self.number, %error, "a send that was held cannot be posted");
+                self.complete(wr_id, work, Status::LocalProtection);
+            }
+        }
+        self.set_sends(Sends::Posted);
+    }
+
+    /// The control thread has connected it.
+    pub(crate) fn connected(&self) {
+        let mut link = self.link();
+        link.is_connected = true;
+        self.post_held(&mut link);
+    }
+
+    /// The peer was not found in time: the oldest send says so, the others are flushed.
+    pub(crate) fn fail_held(&self, first: Status) {
+        let mut link = self.link();
+        link.deadline = None;
+        let held = std::mem::take(&mut link.held);
+        self.set_sends(Sends::Posted);
+        // Receives that it has are flushed, and so is what is posted from now on.
+        let _ = self.engine.modify(QpState::Error);
+        let mut status = first;
+        for Held { wr, .. } in held {
+            self.complete(wr.id, wr.op.work(), status);
+            status = Status::Flushed;
+        }
+    }
+
+    /// Everything that waits is forgotten: it begins anew.
+    pub(super) fn forget_link(&self) {
+        let mut link = self.link();
+        let attempt = link.attempt + 1;
+        *link = Link { attempt, ..Link::default() };
+    }
+
+    fn complete(&self, wr_id: u64, work: braid::Work, status: Status) {
+        let qp = self.engine.number();
+        let completion =
+            Completion { qp, wr_id, work, status, len: 0, imm: None, solicited: false };
+        // A queue that has overrun is reported as such.
+        let _ = self.send_cq.engine.push(completion);
+    }
+}

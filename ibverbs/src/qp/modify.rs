@@ -1,0 +1,149 @@
+//! `ibv_modify_qp`, `ibv_query_qp`.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use braid::{QpState, Status};
+use braid_verbs::abi::{
+    IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_STATE,
+    IBV_QPS_ERR, IBV_QPS_INIT, IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD, ibv_qp,
+    ibv_qp_attr, ibv_qp_init_attr,
+};
+
+use super::attributes::Attributes;
+use super::link::Peer;
+use super::transition::{self, CUR_STATE};
+use super::{Qp, QueuePair, Sends};
+use crate::connect::Message;
+use crate::errno::{self, Errno};
+use crate::gid;
+
+/// Queue pair numbers have 24 bits.
+const MAX_NUMBER: u32 = (1 << 24) - 1;
+
+/// `EINVAL`: the state machine has no such transition, or attributes are missing, too many or out of range. Nothing is
+/// changed then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_modify_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    mask: c_int,
+) -> c_int {
+    errno::code(|| {
+        // SAFETY: by the caller's promise.
+        let (object, attr) = unsafe { (Qp::of(qp).as_mut(), attr.as_ref()) };
+        let (object, attr) = (object.ok_or(Errno::INVALID)?, attr.ok_or(Errno::INVALID)?);
+        object.base.state = modify(&object.shared, attr, mask as u32)?;
+        Ok(())
+    })
+}
+
+/// Returns the state that it is in now.
+fn modify(qp: &Arc<QueuePair>, new: &ibv_qp_attr, mask: u32) -> Result<u32, Errno> {
+    let mut attributes = qp.attributes();
+    let from = qp.state_seen(attributes.state);
+    if mask & CUR_STATE != 0 && new.cur_qp_state != from {
+        return Err(Errno::INVALID);
+    }
+    let to = if mask & IBV_QP_STATE != 0 { new.qp_state } else { from };
+    transition::check(qp.service, from, to, mask)?;
+    check_values(qp, new, mask)?;
+    let mut changed = *attributes;
+    changed.merge(new, mask);
+    changed.state = to;
+    qp.engine.set_attributes(changed.engine());
+    apply(qp, &changed, from, to)?;
+    *attributes = changed;
+    Ok(to)
+}
+
+fn check_values(qp: &QueuePair, new: &ibv_qp_attr, mask: u32) -> Result<(), Errno> {
+    let has = |bit| mask & bit != 0;
+    let route = &new.ah_attr.grh;
+    let is_refused = (has(IBV_QP_PORT) && new.port_num != 1)
+        || (has(IBV_QP_PKEY_INDEX) && new.pkey_index != 0)
+        || (has(IBV_QP_PATH_MTU) && !(1..=5).contains(&new.path_mtu))
+        || (has(IBV_QP_AV)
+            && (new.ah_attr.is_global == 0
+                || new.ah_attr.port_num != 1
+                || route.sgid_index != 0
+                || gid::address(&route.dgid).is_none()))
+        || (has(IBV_QP_DEST_QPN) && (new.dest_qp_num > MAX_NUMBER || new.dest_qp_num == qp.number));
+    if is_refused { Err(Errno::INVALID) } else { Ok(()) }
+}
+
+/// Carries the change out. The engine is in INIT until it is connected, which it does by itself from RTR on.
+fn apply(qp: &Arc<QueuePair>, new: &Attributes, from: u32, to: u32) -> Result<(), Errno> {
+    let engine = |state| qp.engine.modify(state).map_err(|_| Errno::INVALID);
+    match (from, to) {
+        (_, IBV_QPS_RESET) => {
+            qp.set_sends(Sends::Refused);
+            qp.running.tell(Message::Forget(qp.number));
+            qp.forget_link();
+            engine(QpState::Reset)?;
+            qp.forget_failures();
+        }
+        (_, IBV_QPS_ERR) => {
+            qp.fail_held(Status::Flushed);
+            qp.failed_by_program();
+        }
+        (IBV_QPS_RESET, IBV_QPS_INIT) => engine(QpState::Init)?,
+        (IBV_QPS_INIT, IBV_QPS_RTR) => begin(qp, new),
+        (IBV_QPS_RTR, IBV_QPS_RTS) => {
+            let mut link = qp.link();
+            qp.set_sends(Sends::Held);
+            qp.post_held(&mut link);
+        }
+        (IBV_QPS_RTS, IBV_QPS_SQD) if qp.sends() == Sends::Posted => {
+            engine(QpState::SendQueueDrained)?;
+        }
+        (IBV_QPS_SQD, IBV_QPS_RTS) if qp.engine.state() == QpState::SendQueueDrained => {
+            engine(QpState::ReadyToSend)?;
+        }
+        // What it changes is in the attributes.
+        _ => {}
+    }
+    Ok(())
+}
+
+/// RTR: both ends are known, and the control thread brings them together.
+fn begin(qp: &Arc<QueuePair>, new: &Attributes) {
+    let ours = Peer::new(&gid::of(qp.running.host), qp.number);
+    let theirs = Peer::new(&new.given.ah_attr.grh.dgid, new.given.dest_qp_num);
+    let mut link = qp.link();
+    link.ends = Some((ours, theirs));
+    qp.running.tell(Message::Connect(qp.number, link.attempt));
+}
+
+/// What was set, the state as it is now, and what it was created with; the mask is a hint, and all is given.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    _mask: c_int,
+    init: *mut ibv_qp_init_attr,
+) -> c_int {
+    errno::code(|| {
+        // SAFETY: by the caller's promise.
+        let (object, attr) = unsafe { (Qp::of(qp).as_mut(), attr.as_mut()) };
+        let (object, attr) = (object.ok_or(Errno::INVALID)?, attr.ok_or(Errno::INVALID)?);
+        let shared = &object.shared;
+        let attributes = *shared.attributes();
+        let state = shared.state_seen(attributes.state);
+        *attr = attributes.given;
+        (attr.qp_state, attr.cur_qp_state) = (state, state);
+        attr.cap = shared.limits.to_c();
+        let is_draining = shared.engine.state() == QpState::SendQueueDrained;
+        attr.sq_draining = u8::from(is_draining && shared.engine.outstanding().0 > 0);
+        object.base.state = state;
+        // SAFETY: as above.
+        if let Some(init) = unsafe { init.as_mut() } {
+            init.qp_context = object.base.qp_context;
+            (init.send_cq, init.recv_cq) = (object.base.send_cq, object.base.recv_cq);
+            (init.srq, init.cap) = (object.base.srq, attr.cap);
+            init.qp_type = object.base.qp_type;
+            init.sq_sig_all = shared.signals_all.into();
+        }
+        Ok(())
+    })
+}

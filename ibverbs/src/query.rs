@@ -1,0 +1,273 @@
+//! What a device and its port are: `ibv_query_device`, `ibv_query_port`, GIDs and P_Keys.
+
+use std::ffi::{c_int, c_void};
+use std::mem;
+
+use braid_verbs::abi::{
+    _compat_ibv_port_attr, IBV_LINK_LAYER_ETHERNET, IBV_PORT_ACTIVE, ibv_context, ibv_device_attr,
+    ibv_device_attr_ex, ibv_gid, ibv_gid_entry, ibv_port_attr,
+};
+
+use crate::context::Context;
+use crate::cq::MAX_CQE;
+use crate::device::Device;
+use crate::errno::{self, Errno};
+use crate::numbers::MAX_QPS;
+
+/// Most work requests of a queue, elements of a work request, bytes of inline data.
+pub(crate) const MAX_WR: u32 = 1 << 16;
+pub(crate) const MAX_SGE: u32 = 32;
+pub(crate) const MAX_INLINE: u32 = 1024;
+/// READs and atomics that are open at a time.
+const MAX_RD_ATOMIC: c_int = 16;
+/// The longest message.
+const MAX_MESSAGE: u32 = 1 << 30;
+/// The default P_Key of a port: a full member of the default partition.
+const P_KEY: u16 = 0xFFFF;
+/// Of `enum ibv_gid_type`.
+const IBV_GID_TYPE_ROCE_V2: u32 = 2;
+/// `IBV_ATOMIC_HCA`: atomic towards all other atomics of the device.
+const ATOMIC_HCA: u32 = 1;
+/// `IBV_DEVICE_RC_RNR_NAK_GEN`, `IBV_DEVICE_SYS_IMAGE_GUID`.
+const CAPABILITIES: u32 = 1 << 11 | 1 << 12;
+/// Bytes of an IP packet that are not payload, as a port's MTU counts: IPv6, UDP, and Braid's longest header.
+const HEADERS: u32 = 128;
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_device(
+    context: *mut ibv_context,
+    attr: *mut ibv_device_attr,
+) -> c_int {
+    errno::code(|| {
+        // SAFETY: by the caller's promise.
+        let (context, attr) = unsafe { (Context::of(context)?, attr.as_mut()) };
+        *attr.ok_or(Errno::INVALID)? = attributes(context.open.device);
+        Ok(())
+    })
+}
+
+fn attributes(device: &Device) -> ibv_device_attr {
+    // SAFETY: it consists of numbers.
+    let mut attr: ibv_device_attr = unsafe { mem::zeroed() };
+    let version = env!("CARGO_PKG_VERSION").bytes();
+    attr.fw_ver.iter_mut().zip(version).for_each(|(to, from)| *to = from as _);
+    (attr.node_guid, attr.sys_image_guid) = (device.guid(), device.guid());
+    attr.max_mr_size = u64::MAX;
+    attr.page_size_cap = 4096;
+    attr.max_qp = MAX_QPS as c_int;
+    attr.max_qp_wr = MAX_WR as c_int;
+    attr.device_cap_flags = CAPABILITIES;
+    (attr.max_sge, attr.max_sge_rd) = (MAX_SGE as c_int, MAX_SGE as c_int);
+    (attr.max_cq, attr.max_cqe) = (1 << 16, MAX_CQE);
+    (attr.max_mr, attr.max_pd) = (1 << 23, 1 << 24);
+    (attr.max_qp_rd_atom, attr.max_qp_init_rd_atom) = (MAX_RD_ATOMIC, MAX_RD_ATOMIC);
+    attr.max_res_rd_atom = MAX_RD_ATOMIC * MAX_QPS as c_int;
+    (attr.max_srq, attr.max_srq_wr) = (1 << 16, MAX_WR as c_int);
+    attr.max_srq_sge = MAX_SGE as c_int;
+    attr.atomic_cap = ATOMIC_HCA;
+    attr.max_ah = 1 << 16;
+    attr.max_pkeys = 1;
+    attr.local_ca_ack_delay = 15;
+    attr.phys_port_cnt = 1;
+    attr
+}
+
+/// `verbs_context.query_device_ex`: nothing beyond [`ibv_query_device`], the rest is 0.
+pub(crate) unsafe extern "C" fn query_device_ex(
+    context: *mut ibv_context,
+    input: *const u32,
+    attr: *mut ibv_device_attr_ex,
+    size: usize,
+) -> c_int {
+    errno::code(|| {
+        // SAFETY: by the caller's promise.
+        let (context, input) = unsafe { (Context::of(context)?, input.as_ref()) };
+        let is_known = input.is_none_or(|mask| *mask == 0);
+        if attr.is_null() || size < size_of::<ibv_device_attr>() || !is_known {
+            return Err(Errno::INVALID);
+        }
+        // SAFETY: it consists of numbers.
+        let mut whole: ibv_device_attr_ex = unsafe { mem::zeroed() };
+        whole.orig_attr = attributes(context.open.device);
+        whole.phys_port_cnt_ex = 1;
+        // SAFETY: as above, `size` bytes may be written.
+        unsafe { put(&whole, attr.cast(), size) };
+        Ok(())
+    })
+}
+
+/// Writes `size` bytes: the value, and zeroes where the caller knows of more.
+unsafe fn put<T>(value: &T, to: *mut u8, size: usize) {
+    let known = size.min(size_of::<T>());
+    // SAFETY: by the caller's promise.
+    unsafe {
+        to.write_bytes(0, size);
+        std::ptr::copy_nonoverlapping(std::ptr::from_ref(value).cast(), to, known);
+    }
+}
+
+/// `verbs_context.query_port`.
+pub(crate) unsafe extern "C" fn query_port(
+    context: *mut ibv_context,
+    port: u8,
+    attr: *mut ibv_port_attr,
+    size: usize,
+) -> c_int {
+    errno::code(|| {
+        // SAFETY: by the caller's promise.
+        let context = unsafe { Context::of(context) }?;
+        if port != 1 || attr.is_null() {
+            return Err(Errno::INVALID);
+        }
+        // SAFETY: as above.
+        unsafe { put(&port_attributes(context.open.device), attr.cast(), size) };
+        Ok(())
+    })
+}
+
+/// What programs call that know no longer form of the structure: it ends before `port_cap_flags2`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_port(
+    context: *mut ibv_context,
+    port: u8,
+    attr: *mut _compat_ibv_port_attr,
+) -> c_int {
+    let size = mem::offset_of!(ibv_port_attr, link_layer) + 1;
+    // SAFETY: by the caller's promise.
+    unsafe { query_port(context, port, attr.cast(), size.next_multiple_of(4)) }
+}
+
+fn port_attributes(device: &Device) -> ibv_port_attr {
+    /// `IB_PORT_CM_SUP` and `IB_PORT_IP_BASED_GIDS`.
+    const PORT_CAPABILITIES: u32 = 1 << 16 | 1 << 26;
+    /// `enum ibv_port_phys_state`: the link is up.
+    const LINK_UP: u8 = 5;
+    // SAFETY: it consists of numbers.
+    let mut attr: ibv_port_attr = unsafe { mem::zeroed() };
+    let mtu = path_mtu(device.interface.mtu);
+    attr.state = IBV_PORT_ACTIVE;
+    (attr.max_mtu, attr.active_mtu) = (5, mtu);
+    attr.gid_tbl_len = 1;
+    attr.port_cap_flags = PORT_CAPABILITIES;
+    attr.max_msg_sz = MAX_MESSAGE;
+    attr.pkey_tbl_len = 1;
+    attr.max_vl_num = 1;
+    // Four lanes of EDR: a rate has to be named, and programs size their tables by it.
+    (attr.active_width, attr.active_speed) = (2, 32);
+    attr.phys_state = LINK_UP;
+    attr.link_layer = IBV_LINK_LAYER_ETHERNET as u8;
+    attr
+}
+
+/// The largest MTU of RoCE that packets of an interface hold, as `enum ibv_mtu`; Braid's own packets may be larger.
+fn path_mtu(interface: u32) -> u32 {
+    let payload = interface.saturating_sub(HEADERS);
+    (1..=5).rev().find(|mtu| 128 << mtu <= payload).unwrap_or(1)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_gid(
+    context: *mut ibv_context,
+    port: u8,
+    index: c_int,
+    gid: *mut ibv_gid,
+) -> c_int {
+    errno::number(|| {
+        // SAFETY: by the caller's promise.
+        let (context, gid) = unsafe { (Context::of(context)?, gid.as_mut()) };
+        if port != 1 || index != 0 {
+            return Err(Errno::INVALID);
+        }
+        *gid.ok_or(Errno::INVALID)? = context.open.device.gid();
+        Ok(0)
+    })
+}
+
+fn gid_entry(device: &Device) -> ibv_gid_entry {
+    ibv_gid_entry {
+        gid: device.gid(),
+        gid_index: 0,
+        port_num: 1,
+        gid_type: IBV_GID_TYPE_ROCE_V2,
+        ndev_ifindex: device.interface.index,
+    }
+}
+
+/// `ENODATA`: there is no such entry.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ibv_query_gid_ex(
+    context: *mut ibv_context,
+    port: u32,
+    index: u32,
+    entry: *mut ibv_gid_entry,
+    flags: u32,
+    size: usize,
+) -> c_int {
+    errno::code(|| {
+        // SAFETY: by the caller's promise.
+        let context = unsafe { Context::of(context) }?;
+        if port != 1 || flags != 0 || entry.is_null() {
+            return Err(Errno::INVALID);
+        }
+        if index != 0 {
+            return Err(Errno(libc::ENODATA));
+        }
+        // SAFETY: as above.
+        unsafe { put(&gid_entry(context.open.device), entry.cast(), size) };
+        Ok(())
+    })
+}
+
+/// How many entries there are, or a negative errno value.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ibv_query_gid_table(
+    context: *mut ibv_context,
+    entries: *mut ibv_gid_entry,
+    count: usize,
+    flags: u32,
+    size: usize,
+) -> isize {
+    let code = errno::code(|| {
+        // SAFETY: by the caller's promise.
+        let context = unsafe { Context::of(context) }?;
+        if flags != 0 || entries.is_null() || count == 0 {
+            return Err(Errno::INVALID);
+        }
+        // SAFETY: as above.
+        unsafe { put(&gid_entry(context.open.device), entries.cast(), size) };
+        Ok(())
+    });
+    if code == 0 { 1 } else { -(code as isize) }
+}
+
+/// Of the port's only entry, in network byte order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_pkey(
+    _context: *mut ibv_context,
+    port: u8,
+    index: c_int,
+    pkey: *mut u16,
+) -> c_int {
+    errno::number(|| {
+        // SAFETY: by the caller's promise.
+        let pkey = unsafe { pkey.as_mut() }.ok_or(Errno::INVALID)?;
+        if port != 1 || index != 0 {
+            return Err(Errno::INVALID);
+        }
+        *pkey = P_KEY.to_be();
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_get_pkey_index(_context: *mut ibv_context, port: u8, pkey: u16) -> c_int {
+    errno::number(|| match (port, u16::from_be(pkey)) {
+        (1, P_KEY) => Ok(0),
+        _ => Err(Errno::INVALID),
+    })
+}
+
+/// `verbs_context.query_rt_values`: there is no clock of a device.
+pub(crate) extern "C" fn query_rt_values(_: *mut ibv_context, _: *mut c_void) -> c_int {
+    errno::code(|| Err(Errno::UNSUPPORTED))
+}

@@ -1,0 +1,188 @@
+//! The engine of an open device, which starts with the first object that needs it.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::thread::{self, JoinHandle};
+
+use braid::{Engine, QpId};
+use braid_verbs::abi::ibv_srq;
+
+use crate::async_events::{AsyncEvents, Element};
+use crate::connect::{self, Message};
+use crate::device::Device;
+use crate::errno::Errno;
+use crate::numbers::{self, Numbers};
+use crate::qp::QueuePair;
+use crate::settings::Settings;
+
+/// Connection requests that wait for the control thread.
+const BACKLOG: usize = 4096;
+
+/// An engine, its queue pairs by number, and the thread that connects them.
+pub(crate) struct Running {
+    pub(crate) engine: Engine,
+    pub(crate) host: IpAddr,
+    pub(crate) settings: Settings,
+    pub(crate) events: Arc<AsyncEvents>,
+    pub(crate) routes: Routes,
+    pub(crate) srqs: Srqs,
+    numbers: Mutex<Numbers>,
+    qps: RwLock<HashMap<u32, Weak<QueuePair>>>,
+    control: Sender<Message>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Running {
+    /// # Errors
+    /// `EADDRINUSE`: all ports are taken; `EIO`: what the log says.
+    pub(crate) fn start(
+        device: &Device,
+        settings: Settings,
+        events: Arc<AsyncEvents>,
+    ) -> Result<Arc<Self>, Errno> {
+        let host = device.interface.addr;
+        let (engine, slot) = numbers::claim(&settings.engine, host).map_err(|error| {
+            tracing::error!(%error, "no engine for this device");
+            Errno(libc::EIO)
+        })?;
+        let (control, messages) = mpsc::channel();
+        let arrived = control.clone();
+        let listener = engine.listen_for(BACKLOG, move |_| {
+            // The thread looks for it a moment later; it ends after the engine.
+            let _ = arrived.send(Message::Arrived);
+            true
+        });
+        let listener = listener.map_err(|error| {
+            tracing::error!(%error, "no connection can reach this device");
+            Errno(libc::EIO)
+        })?;
+        let happened = control.clone();
+        engine.on_event(move || {
+            let _ = happened.send(Message::Happened);
+        });
+        let running = Arc::new(Running {
+            engine,
+            host,
+            settings,
+            events,
+            routes: Routes::new(),
+            srqs: Srqs::default(),
+            numbers: Mutex::new(Numbers::new(slot)),
+            qps: RwLock::default(),
+            control,
+            thread: Mutex::default(),
+        });
+        let of = Arc::downgrade(&running);
+        let thread = thread::Builder::new().name("braid-verbs".to_owned());
+        let thread = thread.spawn(move || connect::run(&of, &listener, &messages));
+        *running.thread() = Some(thread.map_err(|_| Errno::NO_MEMORY)?);
+        Ok(running)
+    }
+
+    pub(crate) fn tell(&self, message: Message) {
+        // The thread ends only after this has been dropped.
+        let _ = self.control.send(message);
+    }
+
+    pub(crate) fn control(&self) -> Sender<Message> {
+        self.control.clone()
+    }
+
+    pub(crate) fn take_number(&self) -> Option<u32> {
+        self.numbers().take()
+    }
+
+    pub(crate) fn give_back(&self, number: u32) {
+        self.qps.write().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        self.numbers().give_back(number);
+    }
+
+    pub(crate) fn enter(&self, qp: &Arc<QueuePair>) {
+        let mut qps = self.qps.write().unwrap_or_else(PoisonError::into_inner);
+        qps.insert(qp.number, Arc::downgrade(qp));
+    }
+
+    pub(crate) fn qp(&self, number: u32) -> Option<Arc<QueuePair>> {
+        self.qps.read().unwrap_or_else(PoisonError::into_inner).get(&number)?.upgrade()
+    }
+
+    fn numbers(&self) -> MutexGuard<'_, Numbers> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.tell(Message::Close);
+        let Some(thread) = self.thread().take() else { return };
+        if thread.thread().id() != thread::current().id() {
+            // One that has panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The shared receive queues that exist, by the engine's numbers of them.
+#[derive(Default)]
+pub(crate) struct Srqs(Mutex<HashMap<u32, Element>>);
+
+// SAFETY: the pointers are only handed to the program, while the queues exist.
+unsafe impl Send for Srqs {}
+// SAFETY: as above, and behind a lock.
+unsafe impl Sync for Srqs {}
+
+impl Srqs {
+    pub(crate) fn enter(&self, number: u32, srq: *mut ibv_srq) {
+        self.all().insert(number, Element::Srq(srq));
+    }
+
+    pub(crate) fn leave(&self, number: u32) {
+        self.all().remove(&number);
+    }
+
+    /// Tells the program that this has happened to it, unless it is being destroyed.
+    pub(crate) fn happened(&self, number: u32, event: u32, events: &AsyncEvents) {
+        if let Some(element) = self.all().get(&number) {
+            events.push(event, *element);
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<u32, Element>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the program knows the engine's queue pairs as, by their index.
+pub(crate) struct Routes(Box<[AtomicU64]>);
+
+/// Whose completion it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Route {
+    /// Of the queue pair of this end.
+    pub(crate) number: u32,
+}
+
+impl Routes {
+    fn new() -> Self {
+        Routes((0..=usize::from(u16::MAX)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    fn at(&self, id: QpId) -> &AtomicU64 {
+        &self.0[id.get() as usize & 0xFFFF]
+    }
+
+    pub(crate) fn set(&self, id: QpId, route: Route) {
+        self.at(id).store(route.number.into(), Ordering::Release);
+    }
+
+    pub(crate) fn get(&self, id: QpId) -> Route {
+        Route { number: self.at(id).load(Ordering::Acquire) as u32 }
+    }
+}

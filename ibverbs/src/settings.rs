@@ -1,0 +1,134 @@
+//! What the environment says: `BRAID_*` variables. One that cannot be is named in the log, and no device is opened.
+
+use std::env;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+use braid::{CcConfig, Crc, EngineConfig, LossRecovery, Progress};
+
+/// All that the library can be told.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    /// Of every engine; `bind` is set by who makes one.
+    pub(crate) engine: EngineConfig,
+    pub(crate) cc: CcConfig,
+    pub(crate) recovery: LossRecovery,
+}
+
+/// A variable that cannot be.
+#[derive(Debug, thiserror::Error)]
+#[error("{name} is `{value}`: {reason}")]
+pub(crate) struct SettingError {
+    name: String,
+    value: String,
+    reason: String,
+}
+
+/// Changes the settings, or says what would be accepted instead.
+type Apply = fn(&mut Settings, &str) -> Result<(), String>;
+
+/// By the name of the variable.
+const SETTINGS: &[(&str, Apply)] = &[
+    ("BRAID_PATHS", |s, v| set(&mut s.engine.paths, number(v, 1..=braid::MAX_PATHS))),
+    ("BRAID_LB", |s, v| set(&mut s.engine.lb, parsed(v))),
+    ("BRAID_CC", |s, v| set(&mut s.cc, parsed(v))),
+    ("BRAID_LOSS_RECOVERY", |s, v| set(&mut s.recovery, parsed(v))),
+    ("BRAID_MTU", |s, v| set(&mut s.engine.mtu, number(v, 8..=65_400).map(Some))),
+    ("BRAID_CRC", |s, v| set(&mut s.engine.crc, crc(v))),
+    ("BRAID_RECEIVE_BUFFER", |s, v| set(&mut s.engine.receive_buffer, number(v, 65_536..=1 << 30))),
+    ("BRAID_SPIN_US", |s, v| {
+        set(&mut s.engine.spin, number(v, 0..=1_000_000).map(Duration::from_micros))
+    }),
+    ("BRAID_PEER_TIMEOUT_MS", |s, v| {
+        set(&mut s.engine.peer_timeout, number(v, 10..=3_600_000).map(Duration::from_millis))
+    }),
+    ("BRAID_DROP", |s, v| set(&mut s.engine.faults.drop, number(v, 0.0..=1.0))),
+    ("BRAID_REORDER", |s, v| set(&mut s.engine.faults.reorder, number(v, 0.0..=1.0))),
+    ("BRAID_DUPLICATE", |s, v| set(&mut s.engine.faults.duplicate, number(v, 0.0..=1.0))),
+    ("BRAID_CORRUPT", |s, v| set(&mut s.engine.faults.corrupt, number(v, 0.0..=1.0))),
+    ("BRAID_SEED", |s, v| set(&mut s.engine.faults.seed, number(v, 0..=u64::MAX))),
+];
+
+/// The names of all variables.
+#[cfg(test)]
+fn names() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().map(|(name, _)| *name)
+}
+
+impl Settings {
+    /// What the environment says.
+    ///
+    /// # Errors
+    /// The first variable that cannot be.
+    pub(crate) fn read() -> Result<Self, SettingError> {
+        Self::from_variables(|name| env::var(name).ok())
+    }
+
+    fn from_variables(value: impl Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
+        let engine = EngineConfig { progress: Progress::Threads(1), ..EngineConfig::default() };
+        let (cc, recovery) = (CcConfig::default(), LossRecovery::default());
+        let mut settings = Settings { engine, cc, recovery };
+        for (name, apply) in SETTINGS {
+            let Some(value) = value(name) else { continue };
+            apply(&mut settings, value.trim()).map_err(|reason| SettingError {
+                name: (*name).to_owned(),
+                value,
+                reason,
+            })?;
+        }
+        Ok(settings)
+    }
+}
+
+fn set<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
+    *place = value?;
+    Ok(())
+}
+
+fn parsed<T: FromStr<Err: Display>>(value: &str) -> Result<T, String> {
+    value.parse().map_err(|error: T::Err| error.to_string())
+}
+
+fn number<T: FromStr + PartialOrd + Display>(
+    value: &str,
+    range: RangeInclusive<T>,
+) -> Result<T, String> {
+    let number = value.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("accepted: a number from {} to {}", range.start(), range.end()))
+}
+
+fn crc(value: &str) -> Result<Crc, String> {
+    match value {
+        "on" => Ok(Crc::On),
+        "off" => Ok(Crc::Off),
+        _ => Err("accepted: on, off".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variable_names_itself_and_what_is_accepted() {
+        for name in names() {
+            let wrong = |asked: &str| (asked == name).then(|| "no such thing".to_owned());
+            let error = Settings::from_variables(wrong).err().expect("it cannot be").to_string();
+            assert!(error.starts_with(&format!("{name} is `no such thing`: ")), "{error}");
+        }
+    }
+
+    #[test]
+    fn variables_are_obeyed() {
+        let given = |name: &str| match name {
+            "BRAID_DROP" => Some("0.25".to_owned()),
+            "BRAID_CRC" => Some("off".to_owned()),
+            _ => None,
+        };
+        let settings = Settings::from_variables(given).expect("both can be");
+        assert_eq!(settings.engine.faults.drop, 0.25);
+        assert_eq!(settings.engine.crc, Crc::Off);
+    }
+}

@@ -1,0 +1,190 @@
+//! Shared receive queues.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use braid::SharedReceiveQueue;
+use braid_verbs::abi::{
+    ibv_context, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr,
+};
+
+use crate::acknowledgements::Acknowledgements;
+use crate::async_events::Element;
+use crate::errno::{self, Errno};
+use crate::memory::{Domain, Pd};
+use crate::post::{errno_of, receive};
+use crate::query::{MAX_SGE, MAX_WR};
+
+/// Of `enum ibv_srq_attr_mask`.
+const IBV_SRQ_MAX_WR: u32 = 1;
+const IBV_SRQ_LIMIT: u32 = 2;
+
+/// A shared receive queue as programs hold it.
+#[repr(C)]
+pub(crate) struct Srq {
+    context: *mut ibv_context,
+    srq_context: *mut c_void,
+    pd: *mut ibv_pd,
+    handle: u32,
+    /// `mutex`, `cond` and the count of events, which are libibverbs' own.
+    reserved: [u64; 12],
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) acknowledgements: Acknowledgements,
+    max_sge: u32,
+}
+
+/// What queue pairs hold on to.
+pub(crate) struct Shared {
+    pub(crate) engine: SharedReceiveQueue,
+    domain: Arc<Domain>,
+    users: AtomicU32,
+}
+
+impl Shared {
+    /// One more queue pair takes receives from it.
+    pub(crate) fn enter(self: &Arc<Self>) -> Arc<Self> {
+        self.users.fetch_add(1, Ordering::AcqRel);
+        self.clone()
+    }
+
+    pub(crate) fn leave(&self) {
+        self.users.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Srq {
+    /// The queue that a program names; null stays null.
+    pub(crate) fn of(srq: *mut ibv_srq) -> *mut Srq {
+        srq.cast()
+    }
+
+    unsafe fn get<'a>(srq: *mut ibv_srq) -> Result<&'a Srq, Errno> {
+        // SAFETY: by the caller's promise it was made by `ibv_create_srq`.
+        unsafe { Srq::of(srq).as_ref() }.ok_or(Errno::INVALID)
+    }
+
+    /// What a queue pair needs of the queue that a program names; `None` for null.
+    pub(crate) unsafe fn shared(srq: *mut ibv_srq) -> Option<Arc<Shared>> {
+        // SAFETY: by the caller's promise.
+        unsafe { Srq::of(srq).as_ref() }.map(|srq| srq.shared.clone())
+    }
+}
+
+/// NULL with `errno`: `EINVAL` for limits beyond the device's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_srq(
+    pd: *mut ibv_pd,
+    attr: *mut ibv_srq_init_attr,
+) -> *mut ibv_srq {
+    errno::pointer(|| {
+        // SAFETY: by the caller's promise.
+        let (domain, attr) = unsafe { (Pd::of(pd)?, attr.as_mut().ok_or(Errno::INVALID)?) };
+        let (max_wr, max_sge) = (attr.attr.max_wr.max(1), attr.attr.max_sge.max(1));
+        if max_wr > MAX_WR || max_sge > MAX_SGE {
+            return Err(Errno::INVALID);
+        }
+        let engine = domain.shared.engine.create_srq(max_wr, max_sge as usize);
+        let engine = engine.map_err(|_| Errno::INVALID)?;
+        (attr.attr.max_wr, attr.attr.max_sge) = (max_wr, max_sge);
+        domain.shared.enter();
+        let number = engine.number();
+        let running = domain.shared.running.clone();
+        let users = AtomicU32::new(0);
+        let shared = Arc::new(Shared { engine, domain: domain.shared.clone(), users });
+        let srq: *mut ibv_srq = Box::into_raw(Box::new(Srq {
+            context: domain.base.context,
+            srq_context: attr.srq_context,
+            pd,
+            handle: 0,
+            reserved: [0; 12],
+            shared,
+            acknowledgements: Acknowledgements::default(),
+            max_sge,
+        }))
+        .cast();
+        running.srqs.enter(number, srq);
+        Ok(srq)
+    })
+}
+
+/// `EBUSY`: queue pairs use it. Waits until all events about it are acknowledged.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
+    errno::code(|| {
+        // SAFETY: by the caller's promise.
+        let queue = unsafe { Srq::get(srq) }?;
+        if queue.shared.users.load(Ordering::Acquire) > 0 {
+            return Err(Errno::BUSY);
+        }
+        let domain = &queue.shared.domain;
+        domain.running.srqs.leave(queue.shared.engine.number());
+        domain.running.events.forget(Element::Srq(srq));
+        queue.acknowledgements.wait();
+        domain.leave();
+        // SAFETY: as above, and nothing leads to it any more.
+        drop(unsafe { Box::from_raw(Srq::of(srq)) });
+        Ok(())
+    })
+}
+
+/// Arms the limit, once; `EOPNOTSUPP` for another size, `EINVAL` for a limit beyond the size.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_modify_srq(
+    srq: *mut ibv_srq,
+    attr: *mut ibv_srq_attr,
+    mask: c_int,
+) -> c_int {
+    errno::code(|| {
+        // SAFETY: by the caller's promise.
+        let (queue, attr) = unsafe { (Srq::get(srq)?, attr.as_ref().ok_or(Errno::INVALID)?) };
+        let mask = mask as u32;
+        if mask & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0 {
+            return Err(Errno::INVALID);
+        }
+        if mask & IBV_SRQ_MAX_WR != 0 {
+            return Err(Errno::UNSUPPORTED);
+        }
+        if mask & IBV_SRQ_LIMIT != 0 {
+            if attr.srq_limit > queue.shared.engine.capacity() {
+                return Err(Errno::INVALID);
+            }
+            queue.shared.engine.set_limit(attr.srq_limit);
+        }
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
+    errno::code(|| {
+        // SAFETY: by the caller's promise.
+        let (queue, attr) = unsafe { (Srq::get(srq)?, attr.as_mut().ok_or(Errno::INVALID)?) };
+        let engine = &queue.shared.engine;
+        (attr.max_wr, attr.max_sge) = (engine.capacity(), queue.max_sge);
+        attr.srq_limit = engine.limit();
+        Ok(())
+    })
+}
+
+/// Posts a list of receives; `*bad` and the result as for `ibv_post_recv`.
+pub(crate) unsafe extern "C" fn post_srq_recv(
+    srq: *mut ibv_srq,
+    mut wr: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: by the caller's promise, for all of the list.
+    unsafe {
+        let object = &*Srq::of(srq);
+        let queue = &object.shared.engine;
+        while let Some(next) = wr.as_ref() {
+            let posted = receive(next).and_then(|wr| queue.post_recv(wr).map_err(errno_of));
+            if let Err(errno) = posted {
+                *bad = wr;
+                return errno.0;
+            }
+            wr = next.next;
+        }
+    }
+    0
+}
