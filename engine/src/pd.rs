@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use braid_transport::{Access, PdId};
+use braid_transport::{Access, AccessError, PdId, Sge};
 
 use crate::inner::EngineInner;
 use crate::memory::{MemoryRegion, PageSize, RegisterError};
@@ -57,6 +57,15 @@ impl ProtectionDomain {
         access: Access,
     ) -> Result<MemoryRegion, RegisterError> {
         MemoryRegion::adopt(self.engine.clone(), self.id, start, len, access)
+    }
+
+    /// Whether this piece is memory of the domain, registered for this use.
+    ///
+    /// # Errors
+    /// See [`AccessError`].
+    pub fn check(&self, piece: Sge, needed: Access) -> Result<(), AccessError> {
+        let Sge { addr, len, lkey } = piece;
+        self.engine.regions.load().check(self.id, lkey, addr, len.into(), needed)
     }
 
     /// Creates a shared receive queue for `max_wr` receives of up to `max_sge` pieces.

@@ -116,6 +116,13 @@ impl SharedReceiveQueue {
         Ok(())
     }
 
+    /// Takes back the oldest receive that no message has begun to fill.
+    pub fn take_back(&self) -> Option<RecvWr> {
+        let taken = self.shared.ring.pop();
+        self.shared.release(taken.is_some().into());
+        taken
+    }
+
     /// Asks for an [`AsyncEvent::ReceivesLow`], once, when it holds fewer receives than this that no message has begun to
     /// fill; 0: none.
     pub fn set_limit(&self, limit: u32) {

@@ -12,10 +12,13 @@ use crate::memory::Pd;
 #[repr(C)]
 pub(crate) struct Ah {
     base: ibv_ah,
+    pub(crate) gid: ibv_gid,
 }
 
-/// Where in a GRH the source's GID stands (IBTA vol. 1, 8.3).
+/// Bytes of a GRH, and where in it the two GIDs stand (IBTA vol. 1, 8.3).
+pub(crate) const GRH_LEN: usize = 40;
 const GRH_SOURCE: usize = 8;
+const GRH_DESTINATION: usize = 24;
 
 /// `EINVAL`: it has no GRH, as RoCE needs, or names another port, or a GID that is no host's address.
 #[unsafe(no_mangle)]
@@ -29,7 +32,7 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) 
         }
         domain.shared.enter();
         let base = ibv_ah { context: domain.base.context, pd, handle: 0 };
-        Ok(Box::into_raw(Box::new(Ah { base })).cast())
+        Ok(Box::into_raw(Box::new(Ah { base, gid: attr.grh.dgid })).cast())
     })
 }
 
@@ -89,5 +92,35 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
             0 => ibv_create_ah(pd, &raw mut attr),
             _ => std::ptr::null_mut(),
         }
+    }
+}
+
+/// A GRH of RoCE v2, as a receiver finds it before a datagram's payload: version 6, next header 0x1B, hop limit 255.
+pub(crate) fn grh(source: &[u8; 16], destination: &[u8; 16], payload: usize) -> [u8; GRH_LEN] {
+    let mut grh = [0; GRH_LEN];
+    grh[0] = 6 << 4;
+    grh[4..6].copy_from_slice(&(payload as u16).to_be_bytes());
+    (grh[6], grh[7]) = (0x1B, u8::MAX);
+    grh[GRH_SOURCE..GRH_DESTINATION].copy_from_slice(source);
+    grh[GRH_DESTINATION..].copy_from_slice(destination);
+    grh
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_back_leads_to_the_source() {
+        let mut grh = grh(&[1; 16], &[2; 16], 300);
+        assert_eq!((grh[0] >> 4, &grh[4..6]), (6, &[1, 44][..]));
+        // SAFETY: it consists of numbers.
+        let mut attr: ibv_ah_attr = unsafe { std::mem::zeroed() };
+        let null = std::ptr::null_mut();
+        // SAFETY: both point to what they should.
+        let done =
+            unsafe { ibv_init_ah_from_wc(null, 1, null.cast(), grh.as_mut_ptr(), &raw mut attr) };
+        // SAFETY: both members of the union are plain bytes.
+        assert_eq!((done, attr.is_global, unsafe { attr.grh.dgid.raw }), (0, 1, [1; 16]));
     }
 }

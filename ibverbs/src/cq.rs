@@ -14,6 +14,8 @@ use crate::cq_ex::Extension;
 use crate::errno::{self, Errno};
 use crate::running::Running;
 
+/// Room that every queue has: programs count on NICs' granting more than they ask for.
+const LEAST_CQE: c_int = 256;
 /// Most completions of a queue.
 pub(crate) const MAX_CQE: c_int = 1 << 22;
 
@@ -95,6 +97,7 @@ pub(crate) unsafe fn create(
     }
     // SAFETY: by the caller's promise.
     let running = unsafe { Context::of(context) }?.open.running()?;
+    let cqe = cqe.max(LEAST_CQE);
     let engine = running.engine.create_cq(cqe as usize).map_err(|_| Errno::NO_MEMORY)?;
     // SAFETY: as above.
     let members = unsafe { Channel::members(channel) };

@@ -21,6 +21,7 @@ mod connect;
 mod context;
 mod cq;
 mod cq_ex;
+mod datagram;
 mod device;
 mod errno;
 mod gid;

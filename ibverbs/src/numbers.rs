@@ -7,6 +7,10 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 
 use braid::{Engine, EngineConfig, EngineError};
+use braid_verbs::abi::ibv_gid;
+
+use crate::gid;
+use crate::qp::Peer;
 
 /// The port of number 0, which nobody has. They lie below those that Linux hands out to sockets without a port of their own.
 const FIRST_PORT: u16 = 20480;
@@ -16,9 +20,14 @@ const COUNT: u32 = 1 << 12;
 pub(crate) const MAX_QPS: u32 = COUNT - 1;
 
 /// Where the owner of a queue pair number receives, on a host of this address; `None`: no such number is given.
-pub(crate) fn owner(number: u32, host: IpAddr) -> Option<SocketAddr> {
+fn owner(number: u32, host: IpAddr) -> Option<SocketAddr> {
     let slot = number >> 12;
     (1..COUNT).contains(&slot).then(|| SocketAddr::new(host, FIRST_PORT + slot as u16))
+}
+
+/// Where the process of the other end receives; `None`: nobody has such a number.
+pub(crate) fn address(peer: &Peer) -> Option<SocketAddr> {
+    owner(peer.number, gid::address(&ibv_gid { raw: peer.gid })?)
 }
 
 /// Starts an engine at a port that no other process has, and returns it with the port's number. The search begins at random,

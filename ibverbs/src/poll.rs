@@ -5,13 +5,14 @@ use std::mem;
 
 use braid::{Completion, Status, Work};
 use braid_verbs::abi::{
-    IBV_WC_LOC_LEN_ERR, IBV_WC_LOC_PROT_ERR, IBV_WC_RECV, IBV_WC_RECV_RDMA_WITH_IMM,
+    IBV_WC_GRH, IBV_WC_LOC_LEN_ERR, IBV_WC_LOC_PROT_ERR, IBV_WC_RECV, IBV_WC_RECV_RDMA_WITH_IMM,
     IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_OP_ERR, IBV_WC_RETRY_EXC_ERR,
     IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_SEND, IBV_WC_SUCCESS, IBV_WC_WITH_IMM, IBV_WC_WR_FLUSH_ERR,
     ibv_cq, ibv_wc,
 };
 
 use crate::cq::{CompletionQueue, Cq};
+use crate::running::Route;
 
 /// Takes up to `count` completions. Negative: the queue has overrun, and what it held is taken.
 pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc) -> c_int {
@@ -38,18 +39,29 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut 
 fn translate(queue: &CompletionQueue, completion: Completion) -> Option<ibv_wc> {
     let running = &queue.running;
     let route = running.routes.get(completion.qp);
-    let completion = match completion.status {
-        Status::Success => completion,
-        _ => match running.qp(route.number) {
-            Some(qp) => qp.on_failure(completion)?,
-            // Its queue pair is destroyed.
-            None => return None,
-        },
-    };
+    match route {
+        Route::Own { .. } if completion.status == Status::Success => Some(wc(route, completion)),
+        // Of a queue pair that is destroyed there are none.
+        Route::Own { number } => Some(wc(route, running.qp(number)?.on_failure(completion)?)),
+        Route::Outgoing { .. } => {
+            let flow = running.flows.get(completion.qp.get())?;
+            Some(wc(route, flow.translate(completion)?))
+        }
+        Route::Incoming { number, source } => {
+            let received = running.qp(number)?.on_datagram(completion)?;
+            let mut wc = wc(route, received);
+            wc.src_qp = source;
+            wc.wc_flags |= IBV_WC_GRH;
+            Some(wc)
+        }
+    }
+}
+
+fn wc(route: Route, completion: Completion) -> ibv_wc {
     // SAFETY: it consists of numbers.
     let mut wc: ibv_wc = unsafe { mem::zeroed() };
     wc.wr_id = completion.wr_id;
-    wc.qp_num = route.number;
+    wc.qp_num = route.number();
     wc.opcode = opcode(completion.work);
     wc.status = status(completion.status);
     if completion.status == Status::Success {
@@ -59,7 +71,7 @@ fn translate(queue: &CompletionQueue, completion: Completion) -> Option<ibv_wc> 
         wc.imm_data = imm.to_be();
         wc.wc_flags = IBV_WC_WITH_IMM;
     }
-    Some(wc)
+    wc
 }
 
 fn opcode(work: Work) -> c_uint {

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::slice;
 
-use braid::{PostError, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge};
+use braid::{PostError, QpState, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge};
 use braid_verbs::abi::{
     IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, IBV_WR_RDMA_WRITE,
     IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, ibv_qp, ibv_recv_wr,
@@ -11,7 +11,7 @@ use braid_verbs::abi::{
 };
 
 use crate::errno::Errno;
-use crate::qp::{Qp, QueuePair};
+use crate::qp::{Qp, QueuePair, Sends};
 use crate::query::MAX_INLINE;
 
 /// Of `enum ibv_wr_opcode`.
@@ -33,7 +33,11 @@ pub(crate) unsafe extern "C" fn post_send(
     unsafe {
         let qp = &(*Qp::of(qp)).shared;
         while let Some(next) = wr.as_ref() {
-            if let Err(errno) = send(qp, next) {
+            let posted = match &qp.datagrams {
+                Some(datagrams) if qp.sends() == Sends::Posted => qp.send_datagram(datagrams, next),
+                _ => send(qp, next),
+            };
+            if let Err(errno) = posted {
                 *bad = wr;
                 return errno.0;
             }
@@ -45,27 +49,35 @@ pub(crate) unsafe extern "C" fn post_send(
 
 unsafe fn send(qp: &QueuePair, wr: &ibv_send_wr) -> Result<(), Errno> {
     // SAFETY: by the caller's promise.
+    let (mut send, pieces) = unsafe { (send_wr(qp, wr)?, pieces(wr.sg_list, wr.num_sge)?) };
+    if is_inline(wr) {
+        // SAFETY: as above.
+        return unsafe { send_inline(qp, send, pieces) };
+    }
+    send.sges = pieces.iter().map(engine_sge).collect();
+    qp.post(send, None).map_err(errno_of)
+}
+
+pub(crate) fn is_inline(wr: &ibv_send_wr) -> bool {
+    wr.send_flags & IBV_SEND_INLINE != 0
+}
+
+/// A send without its memory.
+pub(crate) unsafe fn send_wr(qp: &QueuePair, wr: &ibv_send_wr) -> Result<SendWr, Errno> {
+    // SAFETY: by the caller's promise.
     let op = unsafe { operation(wr) }?;
     if wr.send_flags & !KNOWN_FLAGS != 0 {
         return Err(Errno::UNSUPPORTED);
     }
     let has = |flag| wr.send_flags & flag != 0;
-    let mut send = SendWr {
+    Ok(SendWr {
         id: wr.wr_id,
         op,
         sges: SgList::new(),
         signalled: qp.signals_all || has(IBV_SEND_SIGNALED),
         solicited: has(IBV_SEND_SOLICITED),
         fence: has(IBV_SEND_FENCE),
-    };
-    // SAFETY: as above.
-    let pieces = unsafe { pieces(wr.sg_list, wr.num_sge) }?;
-    if has(IBV_SEND_INLINE) {
-        // SAFETY: as above.
-        return unsafe { send_inline(qp, send, pieces) };
-    }
-    send.sges = pieces.iter().map(engine_sge).collect();
-    qp.post(send, None).map_err(errno_of)
+    })
 }
 
 /// Copies the data, which need not be registered.
@@ -140,7 +152,7 @@ pub(crate) unsafe extern "C" fn post_recv(
             return libc::EINVAL;
         }
         while let Some(next) = wr.as_ref() {
-            let posted = receive(next).and_then(|wr| qp.engine.post_recv(wr).map_err(errno_of));
+            let posted = receive(next).and_then(|wr| qp.post_receive(wr));
             if let Err(errno) = posted {
                 *bad = wr;
                 return errno.0;
@@ -149,6 +161,28 @@ pub(crate) unsafe extern "C" fn post_recv(
         }
     }
     0
+}
+
+impl QueuePair {
+    fn post_receive(&self, wr: RecvWr) -> Result<(), Errno> {
+        let kept = self.datagrams.as_ref().and_then(|datagrams| {
+            datagrams.posted.as_ref().map(|posted| (&datagrams.receives, posted))
+        });
+        match (kept, self.engine.state()) {
+            // The engine flushes what is posted in ERR, and refuses it in RESET.
+            (None, _) | (_, QpState::Reset | QpState::Error) => {
+                self.engine.post_recv(wr).map_err(errno_of)
+            }
+            (Some((receives, posted)), _) => {
+                let wr = posted.keep(wr);
+                let id = wr.id;
+                receives.post_recv(wr).map_err(|error| {
+                    posted.take(id);
+                    errno_of(error)
+                })
+            }
+        }
+    }
 }
 
 pub(crate) unsafe fn receive(wr: &ibv_recv_wr) -> Result<RecvWr, Errno> {

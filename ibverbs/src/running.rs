@@ -12,8 +12,10 @@ use braid_verbs::abi::ibv_srq;
 
 use crate::async_events::{AsyncEvents, Element};
 use crate::connect::{self, Message};
+use crate::datagram::Flow;
 use crate::device::Device;
 use crate::errno::Errno;
+use crate::gid;
 use crate::numbers::{self, Numbers};
 use crate::qp::QueuePair;
 use crate::settings::Settings;
@@ -24,11 +26,12 @@ const BACKLOG: usize = 4096;
 /// An engine, its queue pairs by number, and the thread that connects them.
 pub(crate) struct Running {
     pub(crate) engine: Engine,
-    pub(crate) host: IpAddr,
+    host: IpAddr,
     pub(crate) settings: Settings,
     pub(crate) events: Arc<AsyncEvents>,
     pub(crate) routes: Routes,
     pub(crate) srqs: Srqs,
+    pub(crate) flows: Flows,
     numbers: Mutex<Numbers>,
     qps: RwLock<HashMap<u32, Weak<QueuePair>>>,
     control: Sender<Message>,
@@ -70,6 +73,7 @@ impl Running {
             events,
             routes: Routes::new(),
             srqs: Srqs::default(),
+            flows: Flows::default(),
             numbers: Mutex::new(Numbers::new(slot)),
             qps: RwLock::default(),
             control,
@@ -89,6 +93,12 @@ impl Running {
 
     pub(crate) fn control(&self) -> Sender<Message> {
         self.control.clone()
+    }
+
+    /// The GID of its device.
+    pub(crate) fn gid(&self) -> [u8; 16] {
+        // SAFETY: both members of the union are plain bytes.
+        unsafe { gid::of(self.host).raw }
     }
 
     pub(crate) fn take_number(&self) -> Option<u32> {
@@ -162,11 +172,45 @@ impl Srqs {
 /// What the program knows the engine's queue pairs as, by their index.
 pub(crate) struct Routes(Box<[AtomicU64]>);
 
-/// Whose completion it is.
+/// Whose completion it is. Numbers are those that programs know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Route {
-    /// Of the queue pair of this end.
-    pub(crate) number: u32,
+pub(crate) enum Route {
+    /// Of the queue pair itself.
+    Own { number: u32 },
+    /// Of a flow of its datagrams.
+    Outgoing { number: u32 },
+    /// Of the far end of a flow, whose datagrams `source` sends.
+    Incoming { number: u32, source: u32 },
+}
+
+impl Route {
+    /// The queue pair's.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Route::Own { number } | Route::Outgoing { number } | Route::Incoming { number, .. } => {
+                number
+            }
+        }
+    }
+
+    /// 24 bits of the number, as many of the source, and the kind.
+    fn pack(self) -> u64 {
+        let number = u64::from(self.number());
+        match self {
+            Route::Own { .. } => number,
+            Route::Outgoing { .. } => number | 1 << 48,
+            Route::Incoming { source, .. } => number | u64::from(source) << 24 | 2 << 48,
+        }
+    }
+
+    fn unpack(packed: u64) -> Self {
+        let number = packed as u32 & 0xFF_FFFF;
+        match packed >> 48 {
+            0 => Route::Own { number },
+            1 => Route::Outgoing { number },
+            _ => Route::Incoming { number, source: (packed >> 24) as u32 & 0xFF_FFFF },
+        }
+    }
 }
 
 impl Routes {
@@ -179,10 +223,46 @@ impl Routes {
     }
 
     pub(crate) fn set(&self, id: QpId, route: Route) {
-        self.at(id).store(route.number.into(), Ordering::Release);
+        self.at(id).store(route.pack(), Ordering::Release);
     }
 
     pub(crate) fn get(&self, id: QpId) -> Route {
-        Route { number: self.at(id).load(Ordering::Acquire) as u32 }
+        Route::unpack(self.at(id).load(Ordering::Acquire))
+    }
+}
+
+/// The flows of datagrams, by the engine's numbers of them.
+#[derive(Default)]
+pub(crate) struct Flows(RwLock<HashMap<u32, Weak<Flow>>>);
+
+impl Flows {
+    pub(crate) fn enter(&self, flow: &Arc<Flow>) {
+        let mut flows = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if flows.len() == flows.capacity() {
+            flows.retain(|_, flow| flow.strong_count() > 0);
+        }
+        flows.insert(flow.id(), Arc::downgrade(flow));
+    }
+
+    pub(crate) fn get(&self, id: u32) -> Option<Arc<Flow>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&id)?.upgrade()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_come_back() {
+        let (number, source) = (0xAB_CDEF, 0xFF_FFFF);
+        for route in [
+            Route::Own { number },
+            Route::Outgoing { number },
+            Route::Incoming { number, source },
+            Route::Incoming { number: 1, source: 0 },
+        ] {
+            assert_eq!(Route::unpack(route.pack()), route);
+        }
     }
 }

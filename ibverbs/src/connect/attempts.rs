@@ -1,17 +1,14 @@
 //! The attempts to connect that are under way, the requests that came too early, and when to look again.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use braid::{ConnectionRequest, Status};
-use braid_verbs::abi::ibv_gid;
 
-use super::{Message, hello::Hello};
-use crate::gid;
+use super::{Hello, Message};
 use crate::numbers;
-use crate::qp::{Peer, QueuePair};
+use crate::qp::QueuePair;
 use crate::running::Running;
 
 /// How long one attempt asks.
@@ -62,7 +59,7 @@ impl Attempts {
         let number = qp.number;
         let again = Pause { until: Instant::now() + pause, attempt, length: pause };
         self.pausing.insert(number, again);
-        let Some(to) = address(&hello.to) else { return };
+        let Some(to) = numbers::address(&hello.to) else { return };
         let control = qp.running.control();
         let begun = qp.engine.begin_connect(to, &hello.encode(), ATTEMPT, move |ended| {
             let is_connected = ended.is_ok();
@@ -104,6 +101,9 @@ impl Attempts {
     pub(super) fn arrived(&mut self, running: &Arc<Running>, request: ConnectionRequest) {
         let Some(hello) = Hello::decode(request.private_data()) else { return request.reject() };
         let Some(qp) = running.qp(hello.to.number) else { return request.reject() };
+        if let Some(datagrams) = &qp.datagrams {
+            return qp.take_flow(datagrams, &hello, request);
+        }
         let (ends, attempt) = {
             let link = qp.link();
             (link.ends, link.attempt)
@@ -172,19 +172,13 @@ fn named(running: &Arc<Running>, number: u32, attempt: u64) -> Option<(Arc<Queue
         link.ends.filter(|_| link.attempt == attempt)
     };
     let (from, to) = ends?;
-    Some((qp, Hello { from, to }))
-}
-
-/// Where the other end's process receives; `None`: nobody has such a number.
-fn address(peer: &Peer) -> Option<SocketAddr> {
-    let host = gid::address(&ibv_gid { raw: peer.gid })?;
-    numbers::owner(peer.number, host)
+    Some((qp, Hello { from, to, key: None }))
 }
 
 /// Connects if it is the other end that asks; `ours` is what we would ask.
 fn answer(qp: &Arc<QueuePair>, ours: &Hello, request: ConnectionRequest) {
     let is_other_end = Hello::decode(request.private_data())
-        .is_some_and(|hello| hello.from == ours.to && hello.to == ours.from);
+        .is_some_and(|hello| (hello.from, hello.to, hello.key) == (ours.to, ours.from, None));
     if !is_other_end {
         return request.reject();
     }

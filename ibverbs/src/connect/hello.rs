@@ -3,28 +3,37 @@
 use crate::qp::Peer;
 
 const MAGIC: [u8; 4] = *b"BrVb";
-const LEN: usize = 44;
+const LEN: usize = 49;
+/// What it is for: one connection, or datagrams.
+const CONNECTED: u8 = 0;
+const DATAGRAMS: u8 = 1;
 
 /// Who asks, and for whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Hello {
-    pub(super) from: Peer,
-    pub(super) to: Peer,
+pub(crate) struct Hello {
+    pub(crate) from: Peer,
+    pub(crate) to: Peer,
+    /// Of datagrams: the Q_Key.
+    pub(crate) key: Option<u32>,
 }
 
 impl Hello {
-    pub(super) fn encode(&self) -> [u8; LEN] {
+    pub(crate) fn encode(&self) -> [u8; LEN] {
         let mut bytes = [0; LEN];
         bytes[..4].copy_from_slice(&MAGIC);
         for (start, peer) in [(4, &self.from), (24, &self.to)] {
             bytes[start..start + 16].copy_from_slice(&peer.gid);
             bytes[start + 16..start + 20].copy_from_slice(&peer.number.to_be_bytes());
         }
+        if let Some(key) = self.key {
+            bytes[44] = DATAGRAMS;
+            bytes[45..].copy_from_slice(&key.to_be_bytes());
+        }
         bytes
     }
 
     /// `None`: whoever that is, it is no queue pair of a program on this library.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; LEN] = bytes.try_into().ok()?;
         let peer = |start: usize| {
             let gid = bytes[start..start + 16].try_into().ok()?;
@@ -32,7 +41,12 @@ impl Hello {
             Some(Peer { gid, number: u32::from_be_bytes(number) })
         };
         (bytes[..4] == MAGIC).then_some(())?;
-        Some(Hello { from: peer(4)?, to: peer(24)? })
+        let key = match bytes[44] {
+            CONNECTED => None,
+            DATAGRAMS => Some(u32::from_be_bytes(bytes[45..].try_into().ok()?)),
+            _ => return None,
+        };
+        Some(Hello { from: peer(4)?, to: peer(24)?, key })
     }
 }
 
@@ -42,13 +56,16 @@ mod tests {
 
     #[test]
     fn what_is_said_is_heard_and_anything_else_is_not() {
-        let hello = Hello {
-            from: Peer { gid: [1; 16], number: 0x12_3456 },
-            to: Peer { gid: [2; 16], number: 7 },
-        };
-        let bytes = hello.encode();
-        assert_eq!(Hello::decode(&bytes), Some(hello));
+        let (from, to) =
+            (Peer { gid: [1; 16], number: 0x12_3456 }, Peer { gid: [2; 16], number: 7 });
+        for key in [None, Some(0), Some(0x8765_4321)] {
+            let hello = Hello { from, to, key };
+            assert_eq!(Hello::decode(&hello.encode()), Some(hello));
+        }
+        let mut bytes = Hello { from, to, key: None }.encode();
         assert_eq!(Hello::decode(&bytes[1..]), None);
+        bytes[44] = 2;
+        assert_eq!(Hello::decode(&bytes), None);
         assert_eq!(Hello::decode(&[0; LEN]), None);
         assert_eq!(Hello::decode(&[]), None);
     }

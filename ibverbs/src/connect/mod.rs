@@ -7,19 +7,22 @@
 mod attempts;
 mod hello;
 
-use std::sync::Weak;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use braid::{AsyncEvent, EndCause, Listener, Status};
 use braid_verbs::abi::{
-    IBV_EVENT_CQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_FATAL, IBV_EVENT_QP_LAST_WQE_REACHED,
+    IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_FATAL, IBV_EVENT_QP_LAST_WQE_REACHED,
     IBV_EVENT_QP_REQ_ERR, IBV_EVENT_SQ_DRAINED,
 };
 
+pub(crate) use self::hello::Hello;
+
 use self::attempts::Attempts;
 use crate::async_events::IBV_EVENT_SRQ_LIMIT_REACHED;
-use crate::running::Running;
+use crate::qp::QueuePair;
+use crate::running::{Route, Running};
 
 /// What the thread is told. Queue pairs go by their numbers.
 pub(crate) enum Message {
@@ -29,6 +32,8 @@ pub(crate) enum Message {
     Arrived,
     /// An attempt has ended, well or not.
     Ended { number: u32, attempt: u64, is_connected: bool },
+    /// The attempt to connect a flow of datagrams has ended; the engine's number of it.
+    Flow { id: u32, is_connected: bool },
     /// It holds sends, which do not wait for ever.
     Held(u32),
     /// It is destroyed, or reset.
@@ -62,6 +67,11 @@ pub(crate) fn run(of: &Weak<Running>, listener: &Listener, messages: &Receiver<M
             Ok(Message::Ended { number, attempt, is_connected }) => {
                 attempts.ended(&running, number, attempt, is_connected);
             }
+            Ok(Message::Flow { id, is_connected }) => {
+                if let Some(flow) = running.flows.get(id) {
+                    if is_connected { flow.connected() } else { flow.end() }
+                }
+            }
             Ok(Message::Held(number)) => attempts.watch(&running, number),
             Ok(Message::Forget(number)) => attempts.forget(number),
             Ok(Message::Happened) => {
@@ -77,29 +87,48 @@ pub(crate) fn run(of: &Weak<Running>, listener: &Listener, messages: &Receiver<M
 
 /// What the engine tells becomes what a NIC's driver would.
 fn tell(running: &Running, event: AsyncEvent) {
-    let (id, kind) = match event {
+    match event {
         AsyncEvent::ReceivesLow { srq } => {
-            return running.srqs.happened(srq, IBV_EVENT_SRQ_LIMIT_REACHED, &running.events);
+            running.srqs.happened(srq, IBV_EVENT_SRQ_LIMIT_REACHED, &running.events);
         }
-        AsyncEvent::SendQueueDrained { qp } => (qp, IBV_EVENT_SQ_DRAINED),
-        AsyncEvent::QpEnded { qp, error } => match error.cause {
-            EndCause::RefusedHere(Status::RemoteAccess) => (qp, IBV_EVENT_QP_ACCESS_ERR),
-            EndCause::RefusedHere(_) => (qp, IBV_EVENT_QP_REQ_ERR),
-            EndCause::CompletionQueueOverrun => (qp, IBV_EVENT_CQ_ERR),
-            EndCause::DeviceGone | EndCause::PeerUntrue => (qp, IBV_EVENT_QP_FATAL),
-            _ if running.qp(running.routes.get(qp).number).is_some_and(|qp| qp.srq.is_some()) => {
-                (qp, IBV_EVENT_QP_LAST_WQE_REACHED)
+        AsyncEvent::SendQueueDrained { qp } => {
+            if let Some(qp) = running.qp(running.routes.get(qp).number()) {
+                qp.happened(IBV_EVENT_SQ_DRAINED);
             }
-            _ => return,
+        }
+        AsyncEvent::QpEnded { qp: id, error } => match running.routes.get(id) {
+            Route::Own { number } => {
+                if let Some(qp) = running.qp(number) {
+                    tell_end(&qp, error.cause);
+                }
+            }
+            // What it has not delivered is lost; the next datagram begins a new one.
+            Route::Outgoing { .. } => {
+                if let Some(flow) = running.flows.get(id.get()) {
+                    flow.end();
+                }
+            }
+            Route::Incoming { .. } => {}
         },
-        _ => return,
-    };
-    let Some(qp) = running.qp(running.routes.get(id).number) else { return };
-    if kind != IBV_EVENT_CQ_ERR {
-        return qp.happened(kind);
+        _ => {}
     }
-    for cq in [&qp.send_cq, &qp.recv_cq] {
-        cq.overran();
+}
+
+fn tell_end(qp: &QueuePair, cause: EndCause) {
+    match cause {
+        EndCause::RefusedHere(Status::RemoteAccess) => qp.happened(IBV_EVENT_QP_ACCESS_ERR),
+        EndCause::RefusedHere(_) => qp.happened(IBV_EVENT_QP_REQ_ERR),
+        EndCause::CompletionQueueOverrun => {
+            qp.send_cq.overran();
+            if !Arc::ptr_eq(&qp.send_cq, &qp.recv_cq) {
+                qp.recv_cq.overran();
+            }
+            qp.happened(IBV_EVENT_QP_FATAL);
+        }
+        EndCause::DeviceGone | EndCause::PeerUntrue => qp.happened(IBV_EVENT_QP_FATAL),
+        _ => {}
     }
-    qp.happened(IBV_EVENT_QP_FATAL);
+    if qp.srq.is_some() {
+        qp.happened(IBV_EVENT_QP_LAST_WQE_REACHED);
+    }
 }

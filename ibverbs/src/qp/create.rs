@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use braid::{CreateQpError, QpOptions};
 use braid_verbs::abi::{
-    IBV_QPS_RESET, IBV_QPT_RC, IBV_QPT_UC, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr,
+    IBV_QPS_RESET, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr,
 };
 
 use super::{Attributes, Failures, Link, Qp, QueuePair, Service};
@@ -14,11 +14,16 @@ use crate::acknowledgements::Acknowledgements;
 use crate::async_events::Element;
 use crate::connect::Message;
 use crate::cq::Cq;
+use crate::datagram::Datagrams;
 use crate::errno::{self, Errno};
 use crate::memory::Pd;
 use crate::query::{MAX_INLINE, MAX_SGE, MAX_WR};
 use crate::running::Route;
-use crate::srq::Srq;
+use crate::srq::{self, Srq};
+
+/// Sends that every queue pair may have outstanding: programs that ask for one count on the handful that NICs grant, and post the next when
+/// they have its answer, not its completion.
+const LEAST_SEND_WR: u32 = 64;
 
 /// What its queues hold.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +43,7 @@ impl Limits {
             return Err(Errno::INVALID);
         }
         Ok(Limits {
-            send_wr: asked.max_send_wr.max(1),
+            send_wr: asked.max_send_wr.max(LEAST_SEND_WR),
             recv_wr: asked.max_recv_wr.max(1),
             sge: sge.max(1),
             inline: asked.max_inline_data,
@@ -95,6 +100,7 @@ unsafe fn create(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Err
     let service = match attr.qp_type {
         IBV_QPT_RC => Service::Connected { reliable: true },
         IBV_QPT_UC => Service::Connected { reliable: false },
+        IBV_QPT_UD => Service::Datagrams,
         _ => return Err(Errno::UNSUPPORTED),
     };
     let limits = Limits::granted(&attr.cap)?;
@@ -115,11 +121,16 @@ unsafe fn create(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Err
         }
         _ => Errno::NO_MEMORY,
     })?;
+    let datagrams = match service {
+        Service::Datagrams => Some(datagrams(pd, srq.as_deref(), limits)?),
+        Service::Connected { .. } => None,
+    };
     let number = running.take_number().ok_or(Errno::NO_MEMORY)?;
-    running.routes.set(engine.number(), Route { number });
+    running.routes.set(engine.number(), Route::Own { number });
     let shared = Arc::new(QueuePair {
         number,
         engine,
+        datagrams,
         send_cq: send_cq.enter(),
         recv_cq: recv_cq.enter(),
         srq: srq.map(|srq| srq.enter()),
@@ -137,6 +148,19 @@ unsafe fn create(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Err
     Ok(shared)
 }
 
+/// A shared queue of the program's, or one that only this queue pair has.
+fn datagrams(pd: &Pd, srq: Option<&srq::Shared>, limits: Limits) -> Result<Datagrams, Errno> {
+    let domain = pd.shared.clone();
+    let receives = match srq {
+        Some(srq) => srq.engine.clone(),
+        None => {
+            let own = domain.engine.create_srq(limits.recv_wr, limits.sge as usize);
+            own.map_err(|_| Errno::INVALID)?
+        }
+    };
+    Ok(Datagrams::new(domain, receives, srq.is_none()))
+}
+
 /// Waits until all asynchronous events about it are acknowledged. What is outstanding has no completions any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
@@ -150,6 +174,7 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         object.acknowledgements.wait();
         running.tell(Message::Forget(shared.number));
         shared.forget_link();
+        shared.datagrams.iter().for_each(Datagrams::clear);
         // SAFETY: as above: the domain outlives its queue pairs.
         unsafe { Pd::of(object.base.pd) }?.shared.leave();
         // SAFETY: it was made by `ibv_create_qp`, and nothing leads to it any more.

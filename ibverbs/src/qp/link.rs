@@ -3,14 +3,15 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use braid::{Completion, PostError, QpState, SendWr, Status};
+use braid::{Completion, PostError, QpState, SendWr, Status, Work};
 use braid_verbs::abi::ibv_gid;
 
 use super::{QueuePair, Sends};
 use crate::connect::Message;
+use crate::cq::CompletionQueue;
 
 /// The queue pair at the other end, as the program has named it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Peer {
     pub(crate) gid: [u8; 16],
     pub(crate) number: u32,
@@ -127,11 +128,16 @@ impl QueuePair {
         *link = Link { attempt, ..Link::default() };
     }
 
-    fn complete(&self, wr_id: u64, work: braid::Work, status: Status) {
+    /// Completes a send that the engine does not know.
+    pub(crate) fn complete(&self, wr_id: u64, work: Work, status: Status) {
+        self.push(&self.send_cq, wr_id, work, status);
+    }
+
+    pub(super) fn push(&self, cq: &CompletionQueue, wr_id: u64, work: Work, status: Status) {
         let qp = self.engine.number();
         let completion =
             Completion { qp, wr_id, work, status, len: 0, imm: None, solicited: false };
         // A queue that has overrun is reported as such.
-        let _ = self.send_cq.engine.push(completion);
+        let _ = cq.engine.push(completion);
     }
 }

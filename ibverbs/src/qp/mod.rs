@@ -17,6 +17,7 @@ use self::failure::Failures;
 use crate::acknowledgements::Acknowledgements;
 use crate::async_events::Element;
 use crate::cq::CompletionQueue;
+use crate::datagram::Datagrams;
 use crate::running::Running;
 use crate::srq;
 
@@ -48,6 +49,8 @@ impl Qp {
 pub(crate) enum Service {
     /// RC, and UC, which is served as if it were RC.
     Connected { reliable: bool },
+    /// UD.
+    Datagrams,
 }
 
 /// Who takes sends.
@@ -67,7 +70,9 @@ pub(crate) enum Sends {
 /// Locks are taken in this order: `attributes`, `link`, `failures`.
 pub(crate) struct QueuePair {
     pub(crate) number: u32,
+    /// Of type UD: only what the program posts in ERR, and what is flushed, goes by it.
     pub(crate) engine: braid::QueuePair,
+    pub(crate) datagrams: Option<Datagrams>,
     pub(crate) running: Arc<Running>,
     pub(crate) send_cq: Arc<CompletionQueue>,
     pub(crate) recv_cq: Arc<CompletionQueue>,

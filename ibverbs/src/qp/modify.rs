@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use braid::{QpState, Status};
+use braid::{QpState, RecvWr, Status, Work};
 use braid_verbs::abi::{
     IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_STATE,
     IBV_QPS_ERR, IBV_QPS_INIT, IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD, ibv_qp,
@@ -80,15 +80,18 @@ fn apply(qp: &Arc<QueuePair>, new: &Attributes, from: u32, to: u32) -> Result<()
             qp.set_sends(Sends::Refused);
             qp.running.tell(Message::Forget(qp.number));
             qp.forget_link();
+            qp.stop_datagrams(false);
             engine(QpState::Reset)?;
             qp.forget_failures();
         }
         (_, IBV_QPS_ERR) => {
             qp.fail_held(Status::Flushed);
+            qp.stop_datagrams(true);
             qp.failed_by_program();
         }
         (IBV_QPS_RESET, IBV_QPS_INIT) => engine(QpState::Init)?,
-        (IBV_QPS_INIT, IBV_QPS_RTR) => begin(qp, new),
+        (IBV_QPS_INIT, IBV_QPS_RTR) if qp.datagrams.is_none() => begin(qp, new),
+        (IBV_QPS_RTR, IBV_QPS_RTS) if qp.datagrams.is_some() => qp.set_sends(Sends::Posted),
         (IBV_QPS_RTR, IBV_QPS_RTS) => {
             let mut link = qp.link();
             qp.set_sends(Sends::Held);
@@ -106,9 +109,35 @@ fn apply(qp: &Arc<QueuePair>, new: &Attributes, from: u32, to: u32) -> Result<()
     Ok(())
 }
 
+impl QueuePair {
+    /// Whether datagrams for it may come.
+    pub(crate) fn takes_datagrams(&self) -> bool {
+        matches!(self.attributes().state, IBV_QPS_RTR | IBV_QPS_RTS)
+    }
+
+    pub(crate) fn q_key(&self) -> u32 {
+        self.attributes().given.qkey
+    }
+
+    /// Nothing is sent or received any more; what is posted is flushed, if the program shall see that.
+    fn stop_datagrams(&self, is_seen: bool) {
+        let Some(datagrams) = &self.datagrams else { return };
+        if is_seen {
+            datagrams.flush();
+        }
+        datagrams.clear();
+        let Some(posted) = &datagrams.posted else { return };
+        while let Some(wr) = datagrams.receives.take_back() {
+            if let Some(RecvWr { id, .. }) = posted.take(wr.id).filter(|_| is_seen) {
+                self.push(&self.recv_cq, id, Work::Recv, Status::Flushed);
+            }
+        }
+    }
+}
+
 /// RTR: both ends are known, and the control thread brings them together.
 fn begin(qp: &Arc<QueuePair>, new: &Attributes) {
-    let ours = Peer::new(&gid::of(qp.running.host), qp.number);
+    let ours = Peer { gid: qp.running.gid(), number: qp.number };
     let theirs = Peer::new(&new.given.ah_attr.grh.dgid, new.given.dest_qp_num);
     let mut link = qp.link();
     link.ends = Some((ours, theirs));

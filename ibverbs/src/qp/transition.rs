@@ -36,7 +36,7 @@ fn masks(service: Service, from: u32, to: u32) -> Option<Masks> {
     let identity = IBV_QP_PKEY_INDEX | IBV_QP_PORT;
     let access = IBV_QP_ACCESS_FLAGS;
     let masks = |needed, allowed| Some(Masks { needed, allowed });
-    let Service::Connected { reliable } = service;
+    let Service::Connected { reliable } = service else { return datagram_masks(from, to) };
     let if_reliable = |mask| if reliable { mask } else { 0 };
     match (from, to) {
         (_, IBV_QPS_RESET | IBV_QPS_ERR) => masks(0, 0),
@@ -74,6 +74,22 @@ fn masks(service: Service, from: u32, to: u32) -> Option<Masks> {
                         | IBV_QP_MAX_DEST_RD_ATOMIC,
                 ),
         ),
+        _ => None,
+    }
+}
+
+/// Of type UD, which has no peer.
+fn datagram_masks(from: u32, to: u32) -> Option<Masks> {
+    let identity = IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+    let key = IBV_QP_QKEY;
+    let masks = |needed, allowed| Some(Masks { needed, allowed });
+    match (from, to) {
+        (_, IBV_QPS_RESET | IBV_QPS_ERR) => masks(0, 0),
+        (IBV_QPS_RESET, IBV_QPS_INIT) => masks(identity | key, 0),
+        (IBV_QPS_INIT, IBV_QPS_INIT) => masks(0, identity | key),
+        (IBV_QPS_INIT, IBV_QPS_RTR) => masks(0, IBV_QP_PKEY_INDEX | key),
+        (IBV_QPS_RTR, IBV_QPS_RTS) => masks(IBV_QP_SQ_PSN, key),
+        (IBV_QPS_RTS, IBV_QPS_RTS) => masks(0, key),
         _ => None,
     }
 }

@@ -1,0 +1,161 @@
+//! The way from a queue pair to one destination.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use braid::{Completion, SendWr, Status, Work};
+
+use crate::errno::Errno;
+use crate::post::errno_of;
+use crate::qp::QueuePair;
+
+/// A datagram as it leaves: the work request, and the GRH with the payload.
+pub(crate) struct Datagram {
+    pub(crate) wr: SendWr,
+    pub(crate) bytes: Vec<u8>,
+}
+
+pub(crate) struct Flow {
+    pub(crate) engine: braid::QueuePair,
+    of: Weak<QueuePair>,
+    state: Mutex<State>,
+}
+
+/// Invariant: `outstanding` are those that the engine has, in posting order; the engine knows each by how many were before it,
+/// and `first` is the number of the first.
+struct State {
+    stage: Stage,
+    outstanding: VecDeque<Sent>,
+    first: u64,
+}
+
+enum Stage {
+    /// With what waits for it.
+    Connecting(Vec<Datagram>),
+    Connected,
+    Ended,
+}
+
+/// What the program knows a send as.
+#[derive(Clone, Copy)]
+struct Sent {
+    wr_id: u64,
+    signalled: bool,
+}
+
+impl Flow {
+    pub(crate) fn new(engine: braid::QueuePair, of: &Arc<QueuePair>) -> Self {
+        let stage = Stage::Connecting(Vec::new());
+        let state = State { stage, outstanding: VecDeque::new(), first: 0 };
+        Flow { engine, of: Arc::downgrade(of), state: Mutex::new(state) }
+    }
+
+    /// The engine's number of it.
+    pub(crate) fn id(&self) -> u32 {
+        self.engine.number().get()
+    }
+
+    /// # Errors
+    /// `ENOMEM`: as many are outstanding as the queue holds.
+    pub(crate) fn send(&self, datagram: Datagram) -> Result<(), Errno> {
+        let mut state = self.state();
+        match &mut state.stage {
+            Stage::Connected => self.post(&mut state, &datagram),
+            Stage::Connecting(waiting) => {
+                let room = self.of.upgrade().map_or(0, |qp| qp.limits.send_wr as usize);
+                if waiting.len() >= room {
+                    return Err(Errno::NO_MEMORY);
+                }
+                waiting.push(datagram);
+                Ok(())
+            }
+            Stage::Ended => {
+                self.complete(&[Sent::of(&datagram)]);
+                Ok(())
+            }
+        }
+    }
+
+    fn post(&self, state: &mut State, datagram: &Datagram) -> Result<(), Errno> {
+        let number = state.first + state.outstanding.len() as u64;
+        let wr = SendWr { id: number, ..datagram.wr.clone() };
+        self.engine.post_send_inline(wr, &datagram.bytes).map_err(errno_of)?;
+        state.outstanding.push_back(Sent::of(datagram));
+        Ok(())
+    }
+
+    /// It is connected: what has waited leaves.
+    pub(crate) fn connected(&self) {
+        let mut state = self.state();
+        let Stage::Connecting(waiting) = &mut state.stage else { return };
+        let waiting = std::mem::take(waiting);
+        state.stage = Stage::Connected;
+        for datagram in waiting {
+            if self.post(&mut state, &datagram).is_err() {
+                self.complete(&[Sent::of(&datagram)]);
+            }
+        }
+    }
+
+    /// The destination is not there, or not any more: what has waited is lost, which a sender of datagrams does not hear of.
+    pub(crate) fn end(&self) {
+        let mut state = self.state();
+        if let Stage::Connecting(waiting) = &state.stage {
+            let lost: Vec<Sent> = waiting.iter().map(Sent::of).collect();
+            self.complete(&lost);
+        }
+        state.stage = Stage::Ended;
+    }
+
+    /// The queue pair goes to ERR: what has not ended is flushed.
+    pub(crate) fn flush(&self) {
+        let mut state = self.state();
+        let mut flushed: Vec<Sent> = state.outstanding.drain(..).collect();
+        if let Stage::Connecting(waiting) = &state.stage {
+            flushed.extend(waiting.iter().map(Sent::of));
+        }
+        state.stage = Stage::Ended;
+        drop(state);
+        let Some(qp) = self.of.upgrade() else { return };
+        flushed.iter().for_each(|sent| qp.complete(sent.wr_id, Work::Send, Status::Flushed));
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.state().stage, Stage::Ended)
+    }
+
+    pub(crate) fn has_outstanding(&self) -> bool {
+        !self.state().outstanding.is_empty()
+    }
+
+    /// A completion of the engine's, as the program shall see it; `None`: it did not ask for one. A datagram that did not
+    /// arrive was sent well all the same.
+    pub(crate) fn translate(&self, completion: Completion) -> Option<Completion> {
+        let mut state = self.state();
+        // Those before it were not signalled, and have ended.
+        let before = completion.wr_id.checked_sub(state.first)? as usize;
+        let known = before.min(state.outstanding.len());
+        state.outstanding.drain(..known);
+        let sent = state.outstanding.pop_front()?;
+        state.first = completion.wr_id + 1;
+        let (wr_id, status) = (sent.wr_id, Status::Success);
+        sent.signalled.then_some(Completion { wr_id, status, ..completion })
+    }
+
+    fn complete(&self, lost: &[Sent]) {
+        let Some(qp) = self.of.upgrade() else { return };
+        for sent in lost.iter().filter(|sent| sent.signalled) {
+            qp.complete(sent.wr_id, Work::Send, Status::Success);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sent {
+    fn of(datagram: &Datagram) -> Self {
+        Sent { wr_id: datagram.wr.id, signalled: datagram.wr.signalled }
+    }
+}

@@ -1,0 +1,224 @@
+//! UD: datagrams between any two queue pairs.
+//!
+//! Each destination of a queue pair has a flow: one of the engine's queue pairs, connected with the first datagram, whose
+//! far end takes its receives from the queue of the destination. The 40 bytes of GRH that a receiver finds before the payload
+//! travel as part of the message. So datagrams between two queue pairs are neither lost nor reordered while both are there; they are
+//! lost, as on a NIC, where the destination is not, is not ready, or has another Q_Key.
+
+mod flow;
+mod receives;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use braid::{Completion, ConnectionRequest, QpOptions, SharedReceiveQueue, Status};
+use braid_verbs::abi::ibv_send_wr;
+
+use crate::ah::{self, Ah, GRH_LEN};
+use crate::connect::{Hello, Message};
+use crate::errno::Errno;
+use crate::memory::Domain;
+use crate::numbers;
+use crate::post;
+use crate::qp::{Peer, QueuePair};
+use crate::running::Route;
+
+pub(crate) use self::flow::{Datagram, Flow};
+pub(crate) use self::receives::Receives;
+
+/// Bytes of a datagram, without the GRH: the largest MTU of RoCE.
+pub(crate) const MAX_DATAGRAM: usize = 4096;
+/// How long a flow tries to reach its destination before what waits for it is lost.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a queue pair of type UD has besides.
+pub(crate) struct Datagrams {
+    domain: Arc<Domain>,
+    /// Its receives, or the program's shared queue.
+    pub(crate) receives: SharedReceiveQueue,
+    /// `None`: the program posts to the shared queue itself.
+    pub(crate) posted: Option<Receives>,
+    flows: Mutex<Flows>,
+}
+
+/// Invariant: a flow that has ended is in no map, but stays in `ended` until all its completions are polled.
+#[derive(Default)]
+struct Flows {
+    /// By destination and Q_Key.
+    outgoing: HashMap<(Peer, u32), Arc<Flow>>,
+    /// Connections that others have made, by the engine's numbers.
+    incoming: HashMap<u32, braid::QueuePair>,
+    ended: Vec<Arc<Flow>>,
+}
+
+impl Datagrams {
+    pub(crate) fn new(domain: Arc<Domain>, receives: SharedReceiveQueue, own: bool) -> Self {
+        let posted = own.then(Receives::default);
+        Datagrams { domain, receives, posted, flows: Mutex::default() }
+    }
+
+    fn flows(&self) -> MutexGuard<'_, Flows> {
+        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is on its way is flushed.
+    pub(crate) fn flush(&self) {
+        self.flows().outgoing.values().for_each(|flow| flow.flush());
+    }
+
+    /// Nothing is on its way any more.
+    pub(crate) fn clear(&self) {
+        *self.flows() = Flows::default();
+    }
+}
+
+impl QueuePair {
+    /// Posts a send of type UD.
+    pub(crate) unsafe fn send_datagram(
+        self: &Arc<Self>,
+        datagrams: &Datagrams,
+        wr: &ibv_send_wr,
+    ) -> Result<(), Errno> {
+        // SAFETY: by the caller's promise: the queue pair's type says which member of the union it is.
+        let to = unsafe { wr.wr.ud };
+        // SAFETY: as above.
+        let handle = unsafe { to.ah.cast::<Ah>().as_ref() }.ok_or(Errno::INVALID)?;
+        // SAFETY: as above.
+        let send = unsafe { post::send_wr(self, wr) }?;
+        if !matches!(send.op, braid::SendOp::Send { .. }) || to.remote_qpn > 0xFF_FFFF {
+            return Err(Errno::INVALID);
+        }
+        let peer = Peer::new(&handle.gid, to.remote_qpn);
+        // SAFETY: as above.
+        let bytes = unsafe { self.gather(datagrams, wr, &peer) }?;
+        let flow = self.flow(datagrams, peer, to.remote_qkey)?;
+        flow.send(Datagram { wr: send, bytes })
+    }
+
+    /// The GRH and the payload.
+    unsafe fn gather(
+        &self,
+        datagrams: &Datagrams,
+        wr: &ibv_send_wr,
+        to: &Peer,
+    ) -> Result<Vec<u8>, Errno> {
+        // SAFETY: by the caller's promise.
+        let pieces = unsafe { post::pieces(wr.sg_list, wr.num_sge) }?;
+        let len = pieces.iter().map(|piece| piece.len as usize).sum::<usize>();
+        if len > MAX_DATAGRAM {
+            return Err(Errno::INVALID);
+        }
+        let mut bytes = Vec::with_capacity(GRH_LEN + len);
+        bytes.extend_from_slice(&ah::grh(&self.running.gid(), &to.gid, len));
+        for piece in pieces {
+            if !post::is_inline(wr) {
+                let piece = post::engine_sge(piece);
+                let checked = datagrams.domain.engine.check(piece, braid::Access::NONE);
+                checked.map_err(|_| Errno::INVALID)?;
+            }
+            let (start, len) = (bytes.len(), piece.len as usize);
+            bytes.resize(start + len, 0);
+            // SAFETY: it is registered, or else the program promises that it can be read.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    piece.addr as *const u8,
+                    bytes[start..].as_mut_ptr(),
+                    len,
+                );
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// The flow to a destination, which is set up if there is none, or has ended.
+    fn flow(
+        self: &Arc<Self>,
+        datagrams: &Datagrams,
+        peer: Peer,
+        key: u32,
+    ) -> Result<Arc<Flow>, Errno> {
+        let mut flows = datagrams.flows();
+        if let Some(flow) = flows.outgoing.get(&(peer, key)) {
+            if !flow.has_ended() {
+                return Ok(flow.clone());
+            }
+            let ended = flow.clone();
+            flows.ended.retain(|flow| flow.has_outstanding());
+            flows.ended.push(ended);
+        }
+        let engine = self.engine_qp(datagrams)?;
+        self.running.routes.set(engine.number(), Route::Outgoing { number: self.number });
+        let flow = Arc::new(Flow::new(engine, self));
+        self.running.flows.enter(&flow);
+        flows.outgoing.insert((peer, key), flow.clone());
+        drop(flows);
+        let from = Peer { gid: self.running.gid(), number: self.number };
+        self.connect_flow(&flow, &Hello { from, to: peer, key: Some(key) });
+        Ok(flow)
+    }
+
+    fn connect_flow(&self, flow: &Arc<Flow>, hello: &Hello) {
+        let Some(to) = numbers::address(&hello.to) else { return flow.end() };
+        let (control, id) = (self.running.control(), flow.id());
+        let begun = flow.engine.begin_connect(to, &hello.encode(), PATIENCE, move |ended| {
+            // The thread ends only when the device is closed.
+            let _ = control.send(Message::Flow { id, is_connected: ended.is_ok() });
+        });
+        if let Err(error) = begun {
+            tracing::debug!(qp = self.number, %to, %error, "datagrams are lost");
+            flow.end();
+        }
+    }
+
+    /// One of the engine's queue pairs for a flow, or for the far end of one.
+    fn engine_qp(&self, datagrams: &Datagrams) -> Result<braid::QueuePair, Errno> {
+        let mut options = QpOptions::new(&self.send_cq.engine, &self.recv_cq.engine);
+        options = options.queues(self.limits.send_wr, 1);
+        options.max_inline = GRH_LEN + MAX_DATAGRAM;
+        options.max_sge = self.limits.sge as usize;
+        options.srq = Some(datagrams.receives.clone());
+        options.config.access = braid::Access::NONE;
+        options.config.cc = self.running.settings.cc.clone();
+        options.config.recovery = self.running.settings.recovery;
+        datagrams.domain.engine.create_qp(options).map_err(|_| Errno::NO_MEMORY)
+    }
+
+    /// A receive has ended: as the program shall see it; `None`: its sender is gone, and it takes another datagram.
+    pub(crate) fn on_datagram(&self, completion: Completion) -> Option<Completion> {
+        let datagrams = self.datagrams.as_ref()?;
+        let Some(posted) = &datagrams.posted else { return Some(completion) };
+        let wr = posted.take(completion.wr_id)?;
+        if completion.status == Status::Flushed && self.takes_datagrams() {
+            let again = posted.keep(wr);
+            // There is room: it has just been given back.
+            let _ = datagrams.receives.post_recv(again);
+            return None;
+        }
+        Some(Completion { wr_id: wr.id, ..completion })
+    }
+
+    /// Somebody has datagrams for this queue pair.
+    pub(crate) fn take_flow(
+        &self,
+        datagrams: &Datagrams,
+        hello: &Hello,
+        request: ConnectionRequest,
+    ) {
+        if hello.key != Some(self.q_key()) || !self.takes_datagrams() {
+            return request.reject();
+        }
+        let Ok(engine) = self.engine_qp(datagrams) else { return request.reject() };
+        let (number, source) = (self.number, hello.from.number);
+        self.running.routes.set(engine.number(), Route::Incoming { number, source });
+        match request.accept(&engine, &[]) {
+            Ok(()) => {
+                let mut flows = datagrams.flows();
+                // Those of peers that are gone.
+                flows.incoming.retain(|_, other| other.state() != braid::QpState::Error);
+                flows.incoming.insert(engine.number().get(), engine);
+            }
+            Err(error) => tracing::debug!(qp = number, %error, "no datagrams from there"),
+        }
+    }
+}
