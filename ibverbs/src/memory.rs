@@ -167,14 +167,19 @@ fn populate(addr: *mut c_void, length: usize, for_writing: bool) -> Result<(), E
     if unsafe { libc::madvise(start_page, end - start, advice) } == 0 {
         return Ok(());
     }
-    match Errno::last() {
+    let errno = Errno::last();
+    // SAFETY: as above, of no page.
+    let is_known = unsafe { libc::madvise(start_page, 0, advice) } == 0;
+    match errno {
         // An older kernel: at least it can tell whether all of it is mapped.
         // SAFETY: as above.
-        Errno::INVALID => match unsafe { libc::msync(start_page, end - start, libc::MS_ASYNC) } {
-            0 => Ok(()),
-            _ => Err(Errno(libc::EFAULT)),
-        },
-        Errno::NO_MEMORY | Errno(libc::EFAULT) => Err(Errno(libc::EFAULT)),
+        Errno::INVALID if !is_known => {
+            match unsafe { libc::msync(start_page, end - start, libc::MS_ASYNC) } {
+                0 => Ok(()),
+                _ => Err(Errno(libc::EFAULT)),
+            }
+        }
+        Errno::INVALID | Errno::NO_MEMORY | Errno(libc::EFAULT) => Err(Errno(libc::EFAULT)),
         other => Err(other),
     }
 }

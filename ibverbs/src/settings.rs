@@ -1,4 +1,7 @@
-//! What the environment says: `BRAID_*` variables. One that cannot be is named in the log, and no device is opened.
+//! What the environment says: `BRAID_*` variables. One that cannot be is named on the error output, and no device is opened.
+//!
+//! Programs count on a later WRITE's landing after an earlier one (IBTA vol. 1, 9.5, and 10.8.3.3), and look at memory to see what has come. So
+//! there is one path, and nothing lands before what was sent before it, unless the program's user says that it does not matter.
 
 use std::env;
 use std::fmt::Display;
@@ -67,8 +70,9 @@ impl Settings {
     }
 
     fn from_variables(value: impl Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
-        let engine = EngineConfig { progress: Progress::Threads(1), ..EngineConfig::default() };
-        let (cc, recovery) = (CcConfig::default(), LossRecovery::default());
+        let progress = Progress::Threads(1);
+        let engine = EngineConfig { progress, paths: 1, ..EngineConfig::default() };
+        let (cc, recovery) = (CcConfig::default(), LossRecovery::GoBackN);
         let mut settings = Settings { engine, cc, recovery };
         for (name, apply) in SETTINGS {
             let Some(value) = value(name) else { continue };

@@ -45,7 +45,7 @@ impl Attempts {
     /// The queue pair is in RTR.
     pub(super) fn begin(&mut self, running: &Arc<Running>, number: u32, attempt: u64) {
         let Some((qp, hello)) = named(running, number, attempt) else { return };
-        if hello.from < hello.to {
+        if hello.from <= hello.to {
             return self.ask(&qp, &hello, attempt, FIRST_PAUSE);
         }
         match self.early.remove(&number) {
@@ -182,7 +182,14 @@ fn answer(qp: &Arc<QueuePair>, ours: &Hello, request: ConnectionRequest) {
     if !is_other_end {
         return request.reject();
     }
-    match request.accept(&qp.engine, &[]) {
+    // Connected to itself: it asks, and a second queue pair of the engine's answers.
+    let twin = qp.link().twin.take();
+    let accepted = match &twin {
+        Some(twin) => request.accept(twin, &[]),
+        None => request.accept(&qp.engine, &[]),
+    };
+    match accepted {
+        Ok(()) if twin.is_some() => qp.link().twin = twin,
         Ok(()) => qp.connected(),
         Err(error) => tracing::debug!(qp = qp.number, %error, "not connected"),
     }

@@ -13,10 +13,10 @@ use super::{Attributes, Failures, Link, Qp, QueuePair, Service};
 use crate::acknowledgements::Acknowledgements;
 use crate::async_events::Element;
 use crate::connect::Message;
-use crate::cq::Cq;
+use crate::cq::{CompletionQueue, Cq};
 use crate::datagram::Datagrams;
 use crate::errno::{self, Errno};
-use crate::memory::Pd;
+use crate::memory::{Domain, Pd};
 use crate::query::{MAX_INLINE, MAX_SGE, MAX_WR};
 use crate::running::Route;
 use crate::srq::{self, Srq};
@@ -109,18 +109,8 @@ unsafe fn create(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Err
     // SAFETY: as above.
     let srq = unsafe { Srq::shared(attr.srq) };
     let running = pd.shared.running.clone();
-    let mut options = QpOptions::new(&send_cq.engine, &recv_cq.engine);
-    (options.max_sge, options.max_inline) = (limits.sge as usize, limits.inline as usize);
-    options = options.queues(limits.send_wr, limits.recv_wr);
-    options.srq = srq.as_ref().map(|srq| srq.engine.clone());
-    options.config.cc = running.settings.cc.clone();
-    options.config.recovery = running.settings.recovery;
-    let engine = pd.shared.engine.create_qp(options).map_err(|error| match error {
-        CreateQpError::OtherEngine | CreateQpError::OtherDomain | CreateQpError::Option { .. } => {
-            Errno::INVALID
-        }
-        _ => Errno::NO_MEMORY,
-    })?;
+    let queues = (&*send_cq, &*recv_cq, srq.as_deref());
+    let engine = engine_qp(&pd.shared, queues, limits)?;
     let datagrams = match service {
         Service::Datagrams => Some(datagrams(pd, srq.as_deref(), limits)?),
         Service::Connected { .. } => None,
@@ -131,6 +121,7 @@ unsafe fn create(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Err
         number,
         engine,
         datagrams,
+        domain: pd.shared.clone(),
         send_cq: send_cq.enter(),
         recv_cq: recv_cq.enter(),
         srq: srq.map(|srq| srq.enter()),
@@ -146,6 +137,38 @@ unsafe fn create(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Err
     });
     shared.running.enter(&shared);
     Ok(shared)
+}
+
+/// The engine's queue pair, with what the environment says.
+fn engine_qp(
+    domain: &Domain,
+    (send_cq, recv_cq, srq): (&CompletionQueue, &CompletionQueue, Option<&srq::Shared>),
+    limits: Limits,
+) -> Result<braid::QueuePair, Errno> {
+    let settings = &domain.running.settings;
+    let mut options = QpOptions::new(&send_cq.engine, &recv_cq.engine);
+    (options.max_sge, options.max_inline) = (limits.sge as usize, limits.inline as usize);
+    options = options.queues(limits.send_wr, limits.recv_wr);
+    options.srq = srq.map(|srq| srq.engine.clone());
+    options.config.cc = settings.cc.clone();
+    options.config.recovery = settings.recovery;
+    domain.engine.create_qp(options).map_err(|error| match error {
+        CreateQpError::OtherEngine | CreateQpError::OtherDomain | CreateQpError::Option { .. } => {
+            Errno::INVALID
+        }
+        _ => Errno::NO_MEMORY,
+    })
+}
+
+impl QueuePair {
+    /// A queue pair of the engine's like its own.
+    pub(super) fn make_twin(&self, new: &Attributes) -> Result<braid::QueuePair, Errno> {
+        let queues = (&*self.send_cq, &*self.recv_cq, self.srq.as_deref());
+        let twin = engine_qp(&self.domain, queues, self.limits)?;
+        twin.set_attributes(new.engine());
+        self.running.routes.set(twin.number(), Route::Own { number: self.number });
+        Ok(twin)
+    }
 }
 
 /// A shared queue of the program's, or one that only this queue pair has.

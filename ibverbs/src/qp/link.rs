@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use braid::{Completion, PostError, QpState, SendWr, Status, Work};
+use braid::{Access, Completion, PostError, QpState, SendWr, Status, Work};
 use braid_verbs::abi::ibv_gid;
 
 use super::{QueuePair, Sends};
@@ -36,6 +36,8 @@ pub(crate) struct Link {
     /// Both ends as the program has named them, from RTR on: this one, and the other.
     pub(crate) ends: Option<(Peer, Peer)>,
     pub(crate) is_connected: bool,
+    /// Where its sends arrive if it is connected to itself.
+    pub(crate) twin: Option<braid::QueuePair>,
     /// Counts what has begun anew: what an attempt of before says does not count.
     pub(crate) attempt: u64,
     held: VecDeque<Held>,
@@ -64,6 +66,7 @@ impl QueuePair {
     }
 
     fn hold(&self, wr: SendWr, inline: Option<&[u8]>) -> Result<(), PostError> {
+        self.check(&wr)?;
         let patience = self.attributes().patience();
         let mut link = self.link();
         // It may have been connected meanwhile.
@@ -79,6 +82,20 @@ impl QueuePair {
         if link.deadline.is_none() {
             link.deadline = Some(Instant::now() + patience);
             self.running.tell(Message::Held(self.number));
+        }
+        Ok(())
+    }
+
+    /// What the engine would refuse.
+    fn check(&self, wr: &SendWr) -> Result<(), PostError> {
+        let (count, max) = (wr.sges.len(), self.limits.sge as usize);
+        if count > max {
+            return Err(PostError::TooManySges { count, max });
+        }
+        wr.check()?;
+        let needed = if wr.op.needs_response() { Access::LOCAL_WRITE } else { Access::NONE };
+        for piece in &wr.sges {
+            self.domain.engine.check(*piece, needed)?;
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ use crate::acknowledgements::Acknowledgements;
 use crate::async_events::Element;
 use crate::cq::CompletionQueue;
 use crate::datagram::Datagrams;
+use crate::memory::Domain;
 use crate::running::Running;
 use crate::srq;
 
@@ -73,6 +74,7 @@ pub(crate) struct QueuePair {
     /// Of type UD: only what the program posts in ERR, and what is flushed, goes by it.
     pub(crate) engine: braid::QueuePair,
     pub(crate) datagrams: Option<Datagrams>,
+    domain: Arc<Domain>,
     pub(crate) running: Arc<Running>,
     pub(crate) send_cq: Arc<CompletionQueue>,
     pub(crate) recv_cq: Arc<CompletionQueue>,

@@ -68,8 +68,13 @@ fn check_values(qp: &QueuePair, new: &ibv_qp_attr, mask: u32) -> Result<(), Errn
                 || new.ah_attr.port_num != 1
                 || route.sgid_index != 0
                 || gid::address(&route.dgid).is_none()))
-        || (has(IBV_QP_DEST_QPN) && (new.dest_qp_num > MAX_NUMBER || new.dest_qp_num == qp.number));
-    if is_refused { Err(Errno::INVALID) } else { Ok(()) }
+        || (has(IBV_QP_DEST_QPN) && new.dest_qp_num > MAX_NUMBER);
+    if is_refused {
+        return Err(Errno::INVALID);
+    }
+    // Its receives would have to be those of the other end.
+    let is_own = has(IBV_QP_DEST_QPN) && new.dest_qp_num == qp.number;
+    if is_own && qp.srq.is_none() { Err(Errno::UNSUPPORTED) } else { Ok(()) }
 }
 
 /// Carries the change out. The engine is in INIT until it is connected, which it does by itself from RTR on.
@@ -90,7 +95,7 @@ fn apply(qp: &Arc<QueuePair>, new: &Attributes, from: u32, to: u32) -> Result<()
             qp.failed_by_program();
         }
         (IBV_QPS_RESET, IBV_QPS_INIT) => engine(QpState::Init)?,
-        (IBV_QPS_INIT, IBV_QPS_RTR) if qp.datagrams.is_none() => begin(qp, new),
+        (IBV_QPS_INIT, IBV_QPS_RTR) if qp.datagrams.is_none() => begin(qp, new)?,
         (IBV_QPS_RTR, IBV_QPS_RTS) if qp.datagrams.is_some() => qp.set_sends(Sends::Posted),
         (IBV_QPS_RTR, IBV_QPS_RTS) => {
             let mut link = qp.link();
@@ -135,13 +140,16 @@ impl QueuePair {
     }
 }
 
-/// RTR: both ends are known, and the control thread brings them together.
-fn begin(qp: &Arc<QueuePair>, new: &Attributes) {
+/// RTR: both ends are known, and the control thread brings them together. If they are one, what it sends arrives at a second
+/// queue pair of the engine's.
+fn begin(qp: &Arc<QueuePair>, new: &Attributes) -> Result<(), Errno> {
     let ours = Peer { gid: qp.running.gid(), number: qp.number };
     let theirs = Peer::new(&new.given.ah_attr.grh.dgid, new.given.dest_qp_num);
+    let twin = if ours == theirs { Some(qp.make_twin(new)?) } else { None };
     let mut link = qp.link();
-    link.ends = Some((ours, theirs));
+    (link.ends, link.twin) = (Some((ours, theirs)), twin);
     qp.running.tell(Message::Connect(qp.number, link.attempt));
+    Ok(())
 }
 
 /// What was set, the state as it is now, and what it was created with; the mask is a hint, and all is given.

@@ -1,0 +1,160 @@
+//! Completion queues, their channels, shared receive queues and memory.
+
+mod loopback;
+
+use std::ffi::c_void;
+use std::ptr;
+
+use braid_ibverbs::*;
+use braid_verbs::abi::*;
+
+use self::loopback::*;
+
+#[test]
+fn no_wake_up_is_lost_between_asking_and_sleeping() {
+    let side = Side::open();
+    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    unsafe {
+        let channel = ibv_create_comp_channel(side.context);
+        let mark = 0x77 as *mut c_void;
+        let cq = ibv_create_cq(side.context, 64, mark, channel, 0);
+        let other_cq = side.cq(64);
+        let (one, other) = (side.qp(other_cq, IBV_QPT_RC, 8, 8), side.qp(cq, IBV_QPT_RC, 8, 8));
+        connect(&side, one, other);
+        let notify = (*side.context).ops.req_notify_cq.expect("it is set");
+        for id in 0..300 {
+            assert_eq!(notify(cq, 0), 0);
+            assert_eq!(post_recv(other, id, side.sge(64, 8)), 0);
+            let mut piece = side.sge(0, 8);
+            assert_eq!(post_send(one, &mut send_wr(id, &mut piece)).0, 0);
+            let (mut of, mut context) = (ptr::null_mut(), ptr::null_mut());
+            assert_eq!(ibv_get_cq_event(channel, &raw mut of, &raw mut context), 0);
+            assert_eq!((of, context), (cq, mark));
+            ibv_ack_cq_events(cq, 1);
+            assert_eq!((poll(cq).wr_id, poll(other_cq).wr_id), (id, id));
+        }
+        assert_eq!(ibv_destroy_comp_channel(channel), libc::EBUSY);
+        libc::fcntl((*channel).fd, libc::F_SETFL, libc::O_NONBLOCK);
+        let (mut of, mut context) = (ptr::null_mut(), ptr::null_mut());
+        assert_eq!(ibv_get_cq_event(channel, &raw mut of, &raw mut context), -1);
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EAGAIN));
+        assert_eq!((ibv_destroy_qp(one), ibv_destroy_qp(other)), (0, 0));
+        assert_eq!((ibv_destroy_cq(cq), ibv_destroy_comp_channel(channel)), (0, 0));
+    }
+}
+
+#[test]
+fn an_event_that_nobody_has_taken_outlives_asking_again() {
+    let side = Side::open();
+    // SAFETY: as above.
+    unsafe {
+        let channel = ibv_create_comp_channel(side.context);
+        let cq = ibv_create_cq(side.context, 64, ptr::null_mut(), channel, 0);
+        let (one, other) = (side.qp(cq, IBV_QPT_RC, 8, 8), side.qp(cq, IBV_QPT_RC, 8, 8));
+        connect(&side, one, other);
+        let notify = (*side.context).ops.req_notify_cq.expect("it is set");
+        assert_eq!(notify(cq, 0), 0);
+        assert_eq!(to_state(one, IBV_QPS_ERR), 0);
+        let mut piece = side.sge(0, 8);
+        assert_eq!(post_send(one, &mut send_wr(1, &mut piece)).0, 0);
+        assert_eq!(poll(cq).wr_id, 1);
+        assert_eq!(notify(cq, 0), 0);
+        let (mut of, mut context) = (ptr::null_mut(), ptr::null_mut());
+        assert_eq!(ibv_get_cq_event(channel, &raw mut of, &raw mut context), 0);
+        ibv_ack_cq_events(cq, 1);
+    }
+}
+
+#[test]
+fn a_shared_receive_queue_serves_all_and_tells_when_it_runs_low() {
+    let side = Side::open();
+    // SAFETY: as above.
+    unsafe {
+        let attr = ibv_srq_attr { max_wr: 16, max_sge: 1, srq_limit: 0 };
+        let mut init = ibv_srq_init_attr { srq_context: ptr::null_mut(), attr };
+        let srq = ibv_create_srq(side.pd, &raw mut init);
+        assert!(!srq.is_null());
+        let (cq, srq_cq) = (side.cq(64), side.cq(64));
+        let pairs: Vec<_> = (0..3)
+            .map(|_| {
+                let mut attr = init_attr(srq_cq, IBV_QPT_RC, 4, 4);
+                attr.srq = srq;
+                let other = ibv_create_qp(side.pd, &raw mut attr);
+                assert!(!other.is_null());
+                (side.qp(cq, IBV_QPT_RC, 4, 4), other)
+            })
+            .collect();
+        assert_eq!(ibv_destroy_srq(srq), libc::EBUSY);
+        assert_eq!(post_recv(pairs[0].1, 1, side.sge(0, 8)), libc::EINVAL, "it has no queue");
+        let post = (*side.context).ops.post_srq_recv.expect("it is set");
+        for id in 0..6 {
+            let mut piece = side.sge(64 * id, 64);
+            let mut wr: ibv_recv_wr = std::mem::zeroed();
+            (wr.wr_id, wr.sg_list, wr.num_sge) = (id as u64, &raw mut piece, 1);
+            let mut bad = ptr::null_mut();
+            assert_eq!(post(srq, &raw mut wr, &raw mut bad), 0);
+        }
+        let mut limit = ibv_srq_attr { max_wr: 0, max_sge: 0, srq_limit: 4 };
+        assert_eq!(ibv_modify_srq(srq, &raw mut limit, 2), 0);
+        let mut seen = Vec::new();
+        for (one, other) in &pairs {
+            connect(&side, *one, *other);
+            let mut piece = side.sge(4096, 8);
+            assert_eq!(post_send(*one, &mut send_wr(1, &mut piece)).0, 0);
+            let wc = poll(srq_cq);
+            assert_eq!((wc.status, wc.qp_num), (IBV_WC_SUCCESS, number(*other)));
+            seen.push(wc.wr_id);
+        }
+        assert_eq!(seen, [0, 1, 2], "in posting order, whoever takes them");
+        let mut event: ibv_async_event = std::mem::zeroed();
+        assert_eq!(ibv_get_async_event(side.context, &raw mut event), 0);
+        assert_eq!((event.event_type, event.element.srq), (15, srq));
+        ibv_ack_async_event(&raw mut event);
+        assert_eq!(ibv_query_srq(srq, &raw mut limit), 0);
+        assert_eq!((limit.max_wr, limit.srq_limit), (16, 0), "it is told once");
+        for (one, other) in pairs {
+            assert_eq!((ibv_destroy_qp(one), ibv_destroy_qp(other)), (0, 0));
+        }
+        assert_eq!(ibv_destroy_srq(srq), 0);
+    }
+}
+
+#[test]
+fn memory_that_is_not_there_is_refused() {
+    let side = Side::open();
+    // SAFETY: what is refused is not touched.
+    unsafe {
+        let nowhere = 0x1000 as *mut c_void;
+        assert!(ibv_reg_mr(side.pd, nowhere, 4096, ALL).is_null());
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EFAULT));
+        // Code may be read, not written.
+        let code = poll as *const () as *mut c_void;
+        assert!(ibv_reg_mr(side.pd, code, 64, ALL).is_null());
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EFAULT));
+        let readable = ibv_reg_mr(side.pd, code, 64, 0);
+        assert!(!readable.is_null());
+        assert_eq!(ibv_dereg_mr(readable), 0);
+        // Remote writing needs local writing.
+        assert!(ibv_reg_mr(side.pd, side.memory.as_ptr() as *mut c_void, 64, 2).is_null());
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINVAL));
+    }
+}
+
+#[test]
+fn foreign_memory_is_refused_in_work_requests() {
+    let (side, foreign) = (Side::open(), Side::open());
+    let cq = side.cq(64);
+    let (one, other) = (side.qp(cq, IBV_QPT_RC, 8, 8), side.qp(cq, IBV_QPT_RC, 8, 8));
+    connect(&side, one, other);
+    let mut piece = foreign.sge(0, 8);
+    let mut wr = send_wr(1, &mut piece);
+    let (code, bad) = post_send(one, &mut wr);
+    assert_eq!((code, bad), (libc::EINVAL, &raw mut wr));
+    assert_eq!(post_recv(one, 1, foreign.sge(0, 8)), libc::EINVAL);
+    wr.send_flags |= IBV_SEND_INLINE;
+    assert_eq!(post_recv(other, 2, side.sge(64, 8)), 0);
+    assert_eq!(post_send(one, &mut wr).0, 0, "inline data needs no region");
+    let mut statuses = [poll(cq), poll(cq)].map(|wc| (wc.wr_id, wc.status));
+    statuses.sort_unstable();
+    assert_eq!(statuses, [(1, IBV_WC_SUCCESS), (2, IBV_WC_SUCCESS)]);
+}
