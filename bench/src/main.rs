@@ -54,7 +54,9 @@ fn main() -> ExitCode {
 }
 
 fn program() -> ExitCode {
-    match dispatch(Cli::parse().command) {
+    let command = Cli::parse().command;
+    let log = braid_log::from_environment().map_err(|error| Failure::Usage(error.to_string()));
+    match log.and_then(|()| dispatch(command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.is_no_news() {

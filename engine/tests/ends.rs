@@ -1,18 +1,48 @@
-//! Each way in which a queue pair can end: the queue pair and the event stream say the same.
+//! Each way in which a queue pair can end: the queue pair, the event stream and the log say the same. What C says is in
+//! `ffi/tests/ends.rs`; an RDMA device that goes, in `engine/src/worker/tests.rs`; a peer that acknowledges what it has not
+//! received, in `optimistic_acks.rs`.
 
 mod pair;
 mod scripted;
 
+use std::sync::{Mutex, Once, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use braid::{
-    AsyncEvent, EndCause, EngineConfig, FailedWork, QpError, QpOptions, QpState, RemoteAddr,
-    Status, Work, wr,
+    AsyncEvent, ConnectError, EndCause, EngineConfig, FailedWork, QpError, QpOptions, QpState,
+    RejectReason, RemoteAddr, Status, Work, wr,
 };
 use braid_wire::{Control, ControlKind, Offer, QpId, Token};
 use pair::{PATIENCE, Pair, Side, everywhere, local};
 use scripted::Scripted;
+
+/// What the log has said since the first test asked.
+static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn log() -> std::sync::MutexGuard<'static, Vec<String>> {
+    LOG.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From here on.
+fn listen_to_log() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let hear = |record: &braid_log::Record| log().push(record.text.clone());
+        braid_log::show("info".parse().unwrap(), hear).unwrap();
+    });
+}
+
+/// The log says of the queue pair what it says itself.
+fn check_log(side: &Side, error: QpError) {
+    check_log_of(side.qp.number(), error);
+}
+
+fn check_log_of(qp: QpId, error: QpError) {
+    let line = format!("queue pair ended qp={qp} error={error}");
+    let log = log();
+    assert!(log.contains(&line), "no `{line}` among {log:?}");
+}
 
 /// What the queue pair says, after its event stream has said it.
 fn end_of(p: &Pair, side: &Side) -> QpError {
@@ -24,6 +54,7 @@ fn end_of(p: &Pair, side: &Side) -> QpError {
     let error = side.qp.error().expect("it is in ERR");
     assert_eq!(said, Some(AsyncEvent::QpEnded { qp: side.qp.number(), error }));
     assert_eq!(side.qp.state(), QpState::Error);
+    check_log(side, error);
     error
 }
 
@@ -33,6 +64,7 @@ fn wait_for_end(side: &Side) -> QpError {
         match side.engine.wait_event(PATIENCE).expect("an event") {
             AsyncEvent::QpEnded { qp, error } => {
                 assert_eq!((qp, side.qp.error()), (side.qp.number(), Some(error)));
+                check_log(side, error);
                 return error;
             }
             _ => continue,
@@ -46,10 +78,12 @@ fn failed(wr_id: u64, work: Work, status: Status) -> Option<FailedWork> {
 
 #[test]
 fn ended_by_the_application_and_so_by_the_peer() {
+    listen_to_log();
     everywhere(|p| {
         assert_eq!(p.a.qp.error(), None);
         p.a.qp.disconnect();
         assert_eq!(p.a.qp.error(), Some(EndCause::Application.into()));
+        check_log(&p.a, EndCause::Application.into());
         assert_eq!(end_of(p, &p.b), EndCause::Peer.into());
         assert_eq!(p.a.engine.poll_event().filter(is_end), None, "it knows that itself");
         p.b.qp.modify(QpState::Reset).unwrap();
@@ -63,6 +97,7 @@ fn is_end(event: &AsyncEvent) -> bool {
 
 #[test]
 fn an_access_that_is_not_allowed_is_named_at_both_ends() {
+    listen_to_log();
     everywhere(|p| {
         let piece = p.a.memory.slice(..64).unwrap();
         let wrong = RemoteAddr { rkey: p.remote.rkey ^ 0x155, ..p.remote.at(0) };
@@ -78,6 +113,7 @@ fn an_access_that_is_not_allowed_is_named_at_both_ends() {
 
 #[test]
 fn a_message_longer_than_its_receive_is_named_at_both_ends() {
+    listen_to_log();
     everywhere(|p| {
         p.b.post_recv(1, 0..10);
         p.a.qp.post_send(wr::send(2, [p.a.memory.slice(..11).unwrap()])).unwrap();
@@ -90,6 +126,7 @@ fn a_message_longer_than_its_receive_is_named_at_both_ends() {
 
 #[test]
 fn no_receive_in_time() {
+    listen_to_log();
     let p = Pair::with(&local(), |options| {
         options.config.rnr_retry = Some(2);
         options.config.rnr_delay = Duration::from_micros(10);
@@ -102,6 +139,7 @@ fn no_receive_in_time() {
 
 #[test]
 fn memory_that_is_gone() {
+    listen_to_log();
     everywhere(|p| {
         // No receive: what is to be sent stays, and its memory goes.
         let region = p.a.pd.alloc_mr(1 << 16, braid::Access::NONE).unwrap();
@@ -117,6 +155,7 @@ fn memory_that_is_gone() {
 
 #[test]
 fn a_completion_queue_that_overruns() {
+    listen_to_log();
     everywhere(|p| {
         let small = p.a.engine.create_cq(2).unwrap();
         let qp = p.a.pd.create_qp(QpOptions::new(&small, &small)).unwrap();
@@ -127,13 +166,21 @@ fn a_completion_queue_that_overruns() {
         for id in 0..8 {
             qp.post_send_inline(wr::write(id, [], p.remote.at(0)), b"x").unwrap();
         }
-        p.until("ERR", || qp.state() == QpState::Error);
-        assert_eq!(qp.error(), Some(EndCause::CompletionQueueOverrun.into()));
+        let mut said = None;
+        p.until("event", || {
+            said = p.a.engine.poll_event().or(said);
+            matches!(said, Some(AsyncEvent::QpEnded { .. }))
+        });
+        let error = QpError::from(EndCause::CompletionQueueOverrun);
+        assert_eq!(said, Some(AsyncEvent::QpEnded { qp: qp.number(), error }));
+        assert_eq!((qp.state(), qp.error()), (QpState::Error, Some(error)));
+        check_log_of(qp.number(), error);
     });
 }
 
 /// A victim that is connected with a peer of ours, and what both agreed on.
 fn with_scripted(config: EngineConfig) -> (Side, Scripted, Offer) {
+    listen_to_log();
     let victim = Side::new(&config, |options| {
         options.config.retry_timeout = Duration::from_millis(300);
     });
@@ -178,4 +225,28 @@ fn a_peer_that_has_let_go_of_the_connection() {
     };
     peer.send_control(victim.engine.local_addr(), unknown);
     assert_eq!(wait_for_end(&victim), EndCause::PeerUnknown.into());
+}
+
+#[test]
+fn a_connection_that_does_not_come_about_says_why_and_so_does_the_log() {
+    listen_to_log();
+    let (side, nobody) = (Side::new(&local(), |_| {}), Side::new(&local(), |_| {}));
+    let error = side.qp.connect(nobody.engine.local_addr(), &[], PATIENCE).unwrap_err();
+    assert!(error.to_string().contains("nobody listens"), "{error}");
+    let line = format!("not connected qp={} error={error}", side.qp.number());
+    assert!(log().contains(&line), "no `{line}`");
+}
+
+#[test]
+fn a_listener_that_has_no_room_says_that_it_is_busy() {
+    let (side, busy) = (Side::new(&local(), |_| {}), Side::new(&local(), |_| {}));
+    let _listener = busy.engine.listen(1).unwrap();
+    let waits = Scripted::at("127.0.0.2:0".parse().unwrap());
+    waits.connect(busy.engine.local_addr(), 1, QpId::new(9), Token(5));
+    // The one that waits is not repeated, and after two seconds not wanted any more.
+    let limit = Duration::from_millis(500);
+    let error = side.qp.connect(busy.engine.local_addr(), &[], limit).unwrap_err();
+    let reason = RejectReason::Busy;
+    assert!(matches!(error, ConnectError::Rejected { reason: r, .. } if r == reason), "{error}");
+    assert!(busy.engine.counters().setup_busy > 0);
 }

@@ -4,9 +4,10 @@
 mod pair;
 mod scripted;
 
+use std::sync::Mutex;
 use std::thread;
 
-use braid::{EndCause, QpState, Status, wr};
+use braid::{AsyncEvent, EndCause, QpState, Status, wr};
 use braid_wire::{Ack, Offer, QpId, Token};
 use pair::{PATIENCE, Side, local};
 use scripted::Scripted;
@@ -20,6 +21,9 @@ const BOUND: u64 = 64 * 1024 + (1 << 20) + (64 << 10);
 
 #[test]
 fn a_peer_that_acknowledges_optimistically_ends_its_connection() {
+    static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let hear = |record: &braid_log::Record| LOG.lock().unwrap().push(record.text.clone());
+    braid_log::show("warn".parse().unwrap(), hear).unwrap();
     let victim = Side::new(&local(), |_| {});
     let listener = victim.engine.listen(1).unwrap();
     let target = victim.engine.local_addr();
@@ -56,7 +60,16 @@ fn a_peer_that_acknowledges_optimistically_ends_its_connection() {
     let failed = done.iter().find(|completion| completion.status != Status::Success);
     assert_eq!(failed.map(|completion| completion.status), Some(Status::RemoteOperational));
     assert_eq!((counters.untrue_acks, victim.qp.state()), (1, QpState::Error));
-    assert_eq!(victim.qp.error().map(|error| error.cause), Some(EndCause::PeerUntrue));
+    let error = victim.qp.error().expect("it has ended");
+    assert_eq!(error.cause, EndCause::PeerUntrue);
+    let line = format!("queue pair ended qp={} error={error}", victim.qp.number());
+    assert!(LOG.lock().unwrap().contains(&line), "no `{line}`");
+    loop {
+        let event = victim.engine.wait_event(PATIENCE).expect("an event");
+        if let AsyncEvent::QpEnded { qp, error: told } = event {
+            break assert_eq!((qp, told), (victim.qp.number(), error));
+        }
+    }
 }
 
 /// So many segments have arrived.

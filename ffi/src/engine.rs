@@ -10,6 +10,7 @@ use crate::braid_engine_config;
 use crate::failure::Failure;
 use crate::growing::{self, Growing};
 use crate::handle::{Child, Children, find, hand_out, object, take};
+use crate::log;
 
 /// One user of the network: protection domains, completion queues and listeners are made with it.
 pub struct braid_engine {
@@ -40,6 +41,7 @@ pub unsafe extern "C" fn braid_engine_create(
         let (out, config) =
             unsafe { (Out::new(engine, "engine")?, braid_engine_config::read(config)?) };
         let (config, fabric) = config;
+        log::begin()?;
         let (engine, children) = (Engine::new(config)?, Children::default());
         out.set(hand_out(braid_engine { engine, children, _fabric: fabric })?);
         Ok(0)

@@ -50,6 +50,10 @@ pub(crate) enum Failure {
     #[error("nobody connected in time")]
     NobodyCame,
     #[error(transparent)]
+    LogFilter(#[from] braid_log::FilterError),
+    #[error(transparent)]
+    LogTaken(#[from] braid_log::Taken),
+    #[error(transparent)]
     Engine(#[from] EngineError),
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -90,7 +94,9 @@ impl Failure {
         match self {
             Failure::Null(_) => BRAID_ERR_NULL,
             Failure::Handle { .. } => BRAID_ERR_HANDLE,
-            Failure::InCall { .. } | Failure::HasChildren { .. } => BRAID_ERR_BUSY,
+            Failure::InCall { .. } | Failure::HasChildren { .. } | Failure::LogTaken(_) => {
+                BRAID_ERR_BUSY
+            }
             Failure::Handles { .. } => BRAID_ERR_EXHAUSTED,
             Failure::Newer { .. } => BRAID_ERR_UNSUPPORTED,
             Failure::NobodyCame => BRAID_ERR_TIMED_OUT,
@@ -115,6 +121,7 @@ impl Failure {
             | Failure::Room { .. }
             | Failure::Address { .. }
             | Failure::Size { .. }
+            | Failure::LogFilter(_)
             | Failure::Listen(_)
             | Failure::CreateCq(_)
             | Failure::Memory(_)

@@ -27,6 +27,8 @@ mod error;
 
 mod boundary;
 
+mod log;
+
 mod fabric;
 
 mod engine_config;
@@ -71,6 +73,7 @@ pub use error::*;
 pub use event::*;
 pub use fabric::*;
 pub use listener::*;
+pub use log::*;
 pub use mr::*;
 pub use names::*;
 pub use ooo::*;

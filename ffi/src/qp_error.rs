@@ -145,3 +145,40 @@ pub extern "C" fn braid_end_cause_str(cause: c_int) -> *const c_char {
     };
     text.as_ptr()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    use super::*;
+
+    /// Those that need a peer of their own, or a device, are ended so in `engine/tests`: C says the same of all.
+    #[test]
+    fn every_cause_has_a_number_whose_text_is_its_own() {
+        use EndCause::*;
+        let access = Status::RemoteAccess;
+        let causes = [
+            Application,
+            CompletionQueueOverrun,
+            DeviceGone,
+            LocalMemory,
+            Peer,
+            PeerSilent,
+            PeerUnknown,
+            PeerNotReady,
+            RefusedByPeer(access),
+            RefusedHere(access),
+            PeerUntrue,
+        ];
+        for (cause, expected) in causes.into_iter().zip(BRAID_END_APPLICATION..) {
+            let error = braid_qp_error::from(Some(QpError::from(cause)));
+            assert_eq!(error.cause, expected);
+            // SAFETY: never NULL, and constant.
+            let text = unsafe { CStr::from_ptr(braid_end_cause_str(expected)) }.to_str().unwrap();
+            match cause {
+                RefusedByPeer(_) | RefusedHere(_) => assert_eq!(error.status, wc::status(access)),
+                cause => assert_eq!(cause.to_string(), text),
+            }
+        }
+    }
+}

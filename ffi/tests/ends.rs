@@ -1,8 +1,9 @@
-//! Why a queue pair has ended, as a C program is told.
+//! Why a queue pair has ended, as a C program is told: by the queue pair, by an event and by the log.
 
 mod pair;
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use braid_ffi::*;
@@ -11,6 +12,66 @@ use pair::{PATIENCE_US, Pair, Side, everywhere, ok, queried, wr};
 fn error_of(side: &Side) -> braid_qp_error {
     // SAFETY: the handle is open, and the struct has the size that it says.
     queried(|error| unsafe { braid_qp_query_error(side.qp, error) })
+}
+
+static LOG: Mutex<Vec<(c_int, String)>> = Mutex::new(Vec::new());
+
+unsafe extern "C" fn hear(
+    user: *mut c_void,
+    level: c_int,
+    target: *const c_char,
+    text: *const c_char,
+) {
+    // SAFETY: texts that last as long as the call, and what was given with the callback.
+    let (target, text) = unsafe {
+        assert_eq!(user.cast::<u8>().read(), 7);
+        (CStr::from_ptr(target), CStr::from_ptr(text))
+    };
+    assert!(target.to_bytes().starts_with(b"braid::"));
+    let text = text.to_str().unwrap().to_owned();
+    LOG.lock().unwrap_or_else(PoisonError::into_inner).push((level, text));
+}
+
+fn listen_to_log() {
+    static ONCE: Once = Once::new();
+    static USER: u8 = 7;
+    ONCE.call_once(|| {
+        let user = (&raw const USER).cast_mut().cast();
+        // SAFETY: the text is a string, and the callback as the header says.
+        ok(unsafe { braid_set_log_callback(c"info".as_ptr(), Some(hear), user) });
+    });
+}
+
+fn cause_text(cause: c_int) -> String {
+    // SAFETY: never NULL, and constant.
+    unsafe { CStr::from_ptr(braid_end_cause_str(cause)) }.to_str().unwrap().to_owned()
+}
+
+/// Queue pair, event and log say that it ended so; `work`: the id of the work request that failed.
+#[track_caller]
+fn check_end(pair: &Pair, side: &Side, cause: c_int, status: c_int, work: Option<u64>) {
+    let ended = event(pair, side, BRAID_EVENT_QP_ENDED);
+    assert_eq!((ended.cause, ended.status), (cause, status));
+    let error = error_of(side);
+    assert_eq!((error.cause, error.status), (cause, status));
+    assert_eq!((error.has_work == 1).then_some(error.wr_id), work);
+    check_log(ended.qp_num, cause, work);
+}
+
+/// What the log says begins as the cause in words does, and names the work request.
+#[track_caller]
+fn check_log(qp_num: u32, cause: c_int, work: Option<u64>) {
+    let log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let in_order = [BRAID_END_APPLICATION, BRAID_END_PEER].contains(&cause);
+    let level = if in_order { BRAID_LOG_INFO } else { BRAID_LOG_WARN };
+    let words = cause_text(cause);
+    let start = words.split(" a work request").next().unwrap().to_owned();
+    let says = |(at, text): &(c_int, String)| {
+        let named = work.is_none_or(|id| text.contains(&format!("work request {id},")));
+        let ended = text.starts_with(&format!("queue pair ended qp={qp_num:#x} error={start}"));
+        *at == level && ended && named
+    };
+    assert!(log.iter().any(says), "no `{start}` of {qp_num:#x} among {log:?}");
 }
 
 /// The next event of this kind; others are passed over.
@@ -36,32 +97,54 @@ fn event(pair: &Pair, side: &Side, kind: i32) -> braid_event {
 
 #[test]
 fn a_refused_access_is_named_at_both_ends() {
+    listen_to_log();
     everywhere(|pair| {
         assert_eq!(error_of(&pair.a).cause, BRAID_END_NONE);
         let mut write = wr(77, BRAID_WR_WRITE, &[pair.a.sge(0, 8)]);
         let remote = pair.b.remote();
         (write.remote_addr, write.rkey) = (remote.addr, remote.rkey ^ 0x155);
         pair.a.post_send(write);
-        let ended = event(pair, &pair.a, BRAID_EVENT_QP_ENDED);
-        let expected = (BRAID_END_REFUSED_BY_PEER, BRAID_WC_REM_ACCESS_ERR);
-        assert_eq!((ended.cause, ended.status), expected);
-        let error = error_of(&pair.a);
-        assert_eq!((error.cause, error.status), expected);
-        assert_eq!((error.has_work, error.opcode, error.wr_id), (1, BRAID_WC_WRITE, 77));
-        let ended = event(pair, &pair.b, BRAID_EVENT_QP_ENDED);
-        assert_eq!((ended.cause, ended.status), (BRAID_END_REFUSED_HERE, BRAID_WC_REM_ACCESS_ERR));
-        assert_eq!(error_of(&pair.b).has_work, 0);
+        let access = BRAID_WC_REM_ACCESS_ERR;
+        check_end(pair, &pair.a, BRAID_END_REFUSED_BY_PEER, access, Some(77));
+        assert_eq!(error_of(&pair.a).opcode, BRAID_WC_WRITE);
+        check_end(pair, &pair.b, BRAID_END_REFUSED_HERE, access, None);
+    });
+}
+
+#[test]
+fn a_message_longer_than_its_receive_is_named_at_both_ends() {
+    listen_to_log();
+    everywhere(|pair| {
+        pair.b.post_recv(1, &[pair.b.sge(0, 10)]);
+        pair.a.post_send(wr(2, BRAID_WR_SEND, &[pair.a.sge(0, 11)]));
+        let invalid = BRAID_WC_REM_INV_REQ_ERR;
+        check_end(pair, &pair.a, BRAID_END_REFUSED_BY_PEER, invalid, Some(2));
+        check_end(pair, &pair.b, BRAID_END_REFUSED_HERE, BRAID_WC_LOC_LEN_ERR, None);
     });
 }
 
 #[test]
 fn a_polite_end_is_told_apart_from_a_failure() {
+    listen_to_log();
     everywhere(|pair| {
         // SAFETY: as in `error_of`.
         ok(unsafe { braid_qp_disconnect(pair.a.qp) });
         assert_eq!(error_of(&pair.a).cause, BRAID_END_APPLICATION);
-        assert_eq!(event(pair, &pair.b, BRAID_EVENT_QP_ENDED).cause, BRAID_END_PEER);
+        check_end(pair, &pair.b, BRAID_END_PEER, BRAID_WC_SUCCESS, None);
+        // SAFETY: as in `error_of`.
+        let info: braid_qp_info = queried(|info| unsafe { braid_qp_query(pair.a.qp, info) });
+        check_log(info.qp_num, BRAID_END_APPLICATION, None);
     });
+}
+
+#[test]
+fn a_bad_filter_is_refused_with_what_to_write() {
+    // SAFETY: the text is a string.
+    let refused =
+        unsafe { braid_set_log_callback(c"loud".as_ptr(), Some(hear), std::ptr::null_mut()) };
+    assert_eq!(refused, BRAID_ERR_INVALID);
+    let why = pair::last_error();
+    assert!(why.contains("`loud`") && why.contains("such as info"), "{why}");
 }
 
 #[test]
@@ -79,11 +162,10 @@ fn nothing_has_happened() {
 
 #[test]
 fn every_cause_has_a_text_of_its_own() {
-    // SAFETY: never NULL, and constant.
-    let text = |cause| unsafe { CStr::from_ptr(braid_end_cause_str(cause)) };
+    let text = cause_text;
     for cause in BRAID_END_NONE..BRAID_END_OTHER {
         assert!((BRAID_END_NONE..cause).all(|other| text(other) != text(cause)), "{cause}");
-        assert_ne!(text(cause), c"unknown");
+        assert_ne!(text(cause), "unknown");
     }
-    assert_eq!(text(-1), c"unknown");
+    assert_eq!(text(-1), "unknown");
 }

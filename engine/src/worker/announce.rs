@@ -32,12 +32,17 @@ pub(super) fn announce(events: &AsyncEvents, qp: QpId, kind: EventKind) {
     events.push(event);
 }
 
-/// Tells that a queue pair has ended, and why.
-pub(super) fn announce_end(events: &AsyncEvents, qp: QpId, error: QpError) {
+/// Tells the log that a queue pair has ended, and why.
+pub(super) fn log_end(qp: QpId, error: QpError) {
     match error.cause {
         // What every connection comes to.
-        EndCause::Peer => tracing::info!(%qp, %error, "queue pair ended"),
+        EndCause::Application | EndCause::Peer => tracing::info!(%qp, %error, "queue pair ended"),
         _ => tracing::warn!(%qp, %error, "queue pair ended"),
     }
+}
+
+/// Tells also the application, which has not ended it.
+pub(super) fn announce_end(events: &AsyncEvents, qp: QpId, error: QpError) {
+    log_end(qp, error);
     events.push(AsyncEvent::QpEnded { qp, error });
 }

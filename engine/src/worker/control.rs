@@ -10,6 +10,7 @@ use braid_transport::{
 use braid_wire::{QpId, Token};
 
 use super::Worker;
+use super::announce::log_end;
 use super::initiators::abandon;
 use super::qps::{Place, QpEntry};
 use super::rails::PeerAddrs;
@@ -46,6 +47,7 @@ impl Worker {
             let changed = endpoint.modify(now, slot, QpState::Error);
             changed.expect("a queue pair that receives can go to ERR");
             self.mirror_state(index);
+            self.log_own_end(index);
         }
         self.retire(index);
         // What the peer is told does not need the queue pair.
@@ -58,6 +60,7 @@ impl Worker {
     pub(crate) fn modify(&mut self, index: usize, to: QpState) -> Result<(), StateError> {
         let now = self.clock.now();
         let Some(entry) = self.qps.at(index) else { return Ok(()) };
+        let was_ended = entry.shared.state() == QpState::Error;
         // Work requests that were posted before take part in the change.
         entry.take_posts(now, &mut self.peers);
         let changed = match &mut entry.place {
@@ -67,6 +70,9 @@ impl Worker {
         entry.mirror_state(&self.peers);
         entry.check_attempt(&mut self.initiators);
         entry.deliver_unbound();
+        if to == QpState::Error && !was_ended {
+            self.log_own_end(index);
+        }
         self.retire(index);
         self.progress();
         changed
@@ -118,6 +124,14 @@ impl Worker {
         let unused = self.peers.remove_if_empty(peer);
         if let Some(addr) = unused {
             self.rails.unwatch(&addr);
+        }
+    }
+
+    /// The application has ended it, which needs no event.
+    fn log_own_end(&mut self, index: usize) {
+        let shared = self.qps.at(index).map(|entry| &entry.shared);
+        if let Some((shared, error)) = shared.and_then(|shared| Some((shared, shared.error()?))) {
+            log_end(shared.id, error);
         }
     }
 

@@ -96,6 +96,9 @@ impl Worker {
             }
             Ended::Unreachable(source) => Err(ConnectError::Unreachable { addr, source }),
         };
+        if let Err(error) = &ended_with {
+            tracing::info!(qp = %attempt.ours.qp, %error, "not connected");
+        }
         (attempt.driver.done)(ended_with);
     }
 }

@@ -3,12 +3,12 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use braid_transport::{Access, Regions, Status};
+use braid_transport::{Access, EndCause, QpError, Regions, Status};
 use braid_wire::{QpId, RailId, Time};
 
 use crate::config::{Datapath as Named, EngineConfig};
@@ -17,8 +17,8 @@ use crate::datapath::{
     Via,
 };
 use crate::{
-    CompletionQueue, Engine, Listener, MemFabric, MemoryRegion, QpOptions, QpState, QueuePair,
-    RemoteRegion, wr,
+    AsyncEvent, CompletionQueue, Engine, Listener, MemFabric, MemoryRegion, QpOptions, QpState,
+    QueuePair, RemoteRegion, wr,
 };
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -32,6 +32,8 @@ struct Full {
     shut: Arc<AtomicBool>,
     /// It was said that it is full, and not that it is no more.
     is_full: bool,
+    /// Its device is to be gone, of which it tells once.
+    is_gone: bool,
 }
 
 macro_rules! as_the_other {
@@ -87,6 +89,9 @@ impl Datapath for Full {
         regions: &Regions,
         sink: &mut dyn FnMut(Arrived<'_>),
     ) -> io::Result<Taken> {
+        if std::mem::take(&mut self.is_gone) {
+            sink(Arrived::Failed);
+        }
         if self.is_full && !self.shut.load(Ordering::Relaxed) {
             self.is_full = false;
             sink(Arrived::Room(self.id));
@@ -120,9 +125,30 @@ impl Side {
 
     /// Puts a datapath in the place of a rail's own that is full for `id` while it is `shut`.
     fn fill(&self, rail: RailId, id: QpId, shut: &Arc<AtomicBool>) {
-        let full = |inner| Box::new(Full { inner, id, shut: shut.clone(), is_full: false });
+        self.replace(rail, |inner| Full {
+            inner,
+            id,
+            shut: shut.clone(),
+            is_full: false,
+            is_gone: false,
+        });
+    }
+
+    /// The device of its first rail is gone.
+    fn lose_device(&self) {
+        let (id, shut) = (QpId::default(), Arc::default());
+        self.replace(RailId::FIRST, |inner| Full {
+            inner,
+            id,
+            shut,
+            is_full: false,
+            is_gone: true,
+        });
+    }
+
+    fn replace(&self, rail: RailId, full: impl FnOnce(Box<dyn Datapath>) -> Full) {
         let mut worker = self.cq.engine().first_worker().control();
-        worker.rails.replace(rail, |inner| full(inner));
+        worker.rails.replace(rail, |inner| Box::new(full(inner)));
     }
 
     fn write(&self, qp: usize, to: &RemoteRegion) {
@@ -189,5 +215,35 @@ fn no_segment_goes_to_a_rail_without_room_because_another_has_some() {
         thread::sleep(Duration::from_millis(5));
         shut[0].store(false, Ordering::Relaxed);
         assert_eq!(a.next(PATIENCE), Some(0));
+    }
+}
+
+/// The other reasons are in `engine/tests/ends.rs`, which has no device to lose.
+#[test]
+fn a_device_that_is_gone_ends_its_queue_pairs_and_everybody_says_so() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let log = heard.clone();
+    let hear = move |record: &braid_log::Record| {
+        log.lock().expect("nobody panics").push(record.text.clone());
+    };
+    braid_log::show("warn".parse().expect("a filter"), hear).expect("nobody else listens");
+    let fabric = MemFabric::new();
+    let (a, b) = (Side::new(&fabric, None), Side::new(&fabric, None));
+    connect(&a, &b);
+    a.lose_device();
+    let error = QpError::from(EndCause::DeviceGone);
+    let mut told = Vec::new();
+    while told.len() < 2 {
+        match a.engine.wait_event(PATIENCE).expect("an event") {
+            AsyncEvent::QpEnded { qp, error: why } if why == error => told.push(qp),
+            AsyncEvent::QpEnded { error, .. } => panic!("{error}"),
+            _ => {}
+        }
+    }
+    for qp in &a.qps {
+        assert_eq!((qp.state(), qp.error()), (QpState::Error, Some(error)));
+        assert!(told.contains(&qp.number()));
+        let line = format!("queue pair ended qp={} error={error}", qp.number());
+        assert!(heard.lock().expect("nobody panics").contains(&line), "no `{line}`");
     }
 }

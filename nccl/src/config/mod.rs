@@ -19,6 +19,8 @@ pub(crate) use settings::names;
 /// A setting that cannot be.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
+    #[error(transparent)]
+    Log(#[from] braid_log::FilterError),
     #[error("{setting} is `{value}`: {reason}")]
     Value { setting: String, value: String, reason: String },
     #[error("there is no setting `{name}` in {file}; there are: {known}")]

@@ -24,6 +24,7 @@ const NCCL_INTERFACES: &str = "NCCL_SOCKET_IFNAME";
 
 /// NCCL's own, the file's, then the variables: later ones win.
 pub(super) fn from_environment() -> Result<Vec<Given>, ConfigError> {
+    braid_log::Filter::from_environment()?;
     let mut given = Vec::from_iter(variable("ifname", NCCL_INTERFACES.to_owned()));
     if let Some(file) = env::var_os(FILE).filter(|file| !file.is_empty()) {
         let file = Path::new(&file);
@@ -45,7 +46,10 @@ fn variable(name: &str, variable: String) -> Option<Given> {
 
 /// Other programs of Braid's have variables, too, so one that is not ours is no error.
 fn tell_of_strangers() {
-    let ours = |name: &str| name == FILE || names().any(|known| name[6..] == known.to_uppercase());
+    let ours = |name: &str| {
+        let is_setting = || names().any(|known| name[6..] == known.to_uppercase());
+        name == FILE || name == braid_log::VARIABLE || is_setting()
+    };
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with(PREFIX) && !ours(&name) {

@@ -45,6 +45,7 @@ fn run_one(
     let plan = scenario.plan(seed)?;
     let bound = lower_bound(&plan);
     let mut run = Simulation::new(plan);
+    tracing::debug!(scenario = scenario.name, seed, messages = run.unfinished(), "a run begins");
     let named = |why| RunFailure::Run { scenario: scenario.name.clone(), seed, why };
     while !run.is_done() {
         let before = run.unfinished();
@@ -59,6 +60,7 @@ fn run_one(
     // Nothing is left to do; this looks whether anything is left behind.
     run.run().map_err(named)?;
     let measured = Measured::new(&run, seed, bound, thread_cpu_time() - started);
+    tracing::info!(scenario = scenario.name, seed, cpu = ?thread_cpu_time() - started, "a run has ended");
     out.map_or(Ok(()), |out| files::write_messages(out, seed, &run))?;
     Ok(measured)
 }

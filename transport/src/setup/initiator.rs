@@ -29,6 +29,8 @@ pub struct Initiator {
     short_is_due: bool,
     /// A short HELLO was answered.
     carries_short: bool,
+    /// CONNECTs sent since the responder said that it has no room; `None`: it has not.
+    sent_since_busy: Option<u32>,
     deadline: Time,
     retry_at: Time,
     retry_after: Duration,
@@ -54,6 +56,7 @@ impl Initiator {
             hellos: 0,
             short_is_due: false,
             carries_short: false,
+            sent_since_busy: None,
             deadline: now + timeout,
             retry_at: now,
             retry_after: FIRST_RETRY,
@@ -69,7 +72,7 @@ impl Initiator {
     /// Begins again, for the same deadline, with another nonce: with another responder than the one that has seen the
     /// first.
     pub fn restart(&mut self, now: Time, nonce: u64) {
-        (self.nonce, self.cookie) = (nonce, None);
+        (self.nonce, self.cookie, self.sent_since_busy) = (nonce, None, None);
         (self.hellos, self.short_is_due, self.carries_short) = (0, false, false);
         (self.retry_at, self.retry_after) = (now, FIRST_RETRY);
     }
@@ -111,7 +114,7 @@ impl Initiator {
     fn on_reject(&mut self, reject: &Reject) {
         match reject.reason {
             // Another try, a little later, may be luckier.
-            RejectReason::Busy => {}
+            RejectReason::Busy => self.sent_since_busy = Some(0),
             RejectReason::Cookie => self.cookie = None,
             reason => self.outcome = Some(Err(ConnectError::Rejected(reason))),
         }
@@ -132,6 +135,7 @@ impl Initiator {
         self.retry_at = now + self.retry_after;
         self.retry_after = (self.retry_after * 2).min(LAST_RETRY);
         let Some(cookie) = self.cookie else { return self.hello() };
+        self.sent_since_busy.iter_mut().for_each(|sent| *sent += 1);
         Some(Setup::Connect(Connect {
             nonce,
             cookie,
@@ -163,7 +167,14 @@ impl Initiator {
             Some(Err(error)) => Some(Err(*error)),
             None if now < self.deadline => None,
             None if self.carries_short && self.cookie.is_none() => Some(Err(ConnectError::PathMtu)),
+            None if self.is_busy() => Some(Err(ConnectError::Rejected(RejectReason::Busy))),
             None => Some(Err(ConnectError::TimedOut)),
         }
+    }
+
+    /// The responder had no room when it was last heard: the answer to the last CONNECT may be under way. With more of them
+    /// unanswered the request waits there.
+    fn is_busy(&self) -> bool {
+        self.sent_since_busy.is_some_and(|sent| sent <= 1)
     }
 }

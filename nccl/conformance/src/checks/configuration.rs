@@ -18,6 +18,8 @@ pub(super) const CHECKS: &[Check] = &[
         .with(&[("BRAID_CRC", "maybe")]),
     Check::new("wrong probability", |s| refused(s, &["BRAID_DROP", "`2`", "0 to 1"]))
         .with(&[("BRAID_DROP", "2")]),
+    Check::new("wrong log filter", |s| refused(s, &["BRAID_LOG", "`verbose`", "such as info"]))
+        .with(&[("BRAID_LOG", "verbose")]),
     Check::new("missing file", |s| refused(s, &["BRAID_CONFIG", "/nonexistent/braid.toml"]))
         .with(&[("BRAID_CONFIG", "/nonexistent/braid.toml")]),
     Check::new("file", file).udp_only().picks_devices(),

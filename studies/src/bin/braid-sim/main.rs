@@ -13,7 +13,12 @@ use clap::Parser;
 use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    let command = Cli::parse().command;
+    if let Err(error) = braid_log::from_environment() {
+        eprintln!("braid-sim: {error}");
+        return ExitCode::from(2);
+    }
+    match command {
         Command::List => list::list(),
         Command::Run(args) => run::run_scenarios(&args),
         Command::Matrix(args) => run::run_matrices(&args),

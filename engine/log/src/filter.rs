@@ -1,0 +1,110 @@
+//! Which events are shown.
+
+use std::env;
+use std::str::FromStr;
+
+use tracing::level_filters::LevelFilter;
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::Targets;
+
+/// The environment variable that says which events are shown.
+pub const VARIABLE: &str = "BRAID_LOG";
+
+/// What the targets of all events begin with.
+const PARTS: [&str; 2] = ["braid", "nccl_net_braid"];
+
+/// Which events are shown: directives with commas between them, each a level or `TARGET=LEVEL`, as those of the crate
+/// `tracing-subscriber`. Of several that fit an event the one with the longest target decides. A target alone shows
+/// everything that begins with it.
+#[derive(Clone, Debug)]
+pub struct Filter(Targets);
+
+/// A filter that cannot be.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "{name} is `{text}`, which is no filter for the log: {why}; write a level (off, error, warn, info, debug, trace), or TARGET=LEVEL, with commas between them, such as info,braid::verbs=debug"
+)]
+pub struct FilterError {
+    /// What was set to it.
+    name: &'static str,
+    text: String,
+    why: String,
+}
+
+impl Filter {
+    /// What [`VARIABLE`] says; `None`: it is not set, or empty.
+    ///
+    /// # Errors
+    /// It says what cannot be.
+    pub fn from_environment() -> Result<Option<Self>, FilterError> {
+        match env::var_os(VARIABLE) {
+            Some(text) if !text.is_empty() => {
+                let named = |error: FilterError| FilterError { name: VARIABLE, ..error };
+                text.to_string_lossy().parse().map(Some).map_err(named)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// All events of this level and above.
+    pub fn level(level: Level) -> Self {
+        Filter(Targets::new().with_default(level))
+    }
+
+    pub(crate) fn shows(&self, event: &Metadata<'_>) -> bool {
+        self.0.would_enable(event.target(), event.level())
+    }
+
+    pub(crate) fn most(&self) -> LevelFilter {
+        let levels = self.0.iter().map(|(_, level)| level);
+        levels.chain(self.0.default_level()).max().unwrap_or(LevelFilter::OFF)
+    }
+}
+
+impl FromStr for Filter {
+    type Err = FilterError;
+
+    fn from_str(text: &str) -> Result<Self, FilterError> {
+        let refused = |why: String| FilterError { name: "the filter", text: text.to_owned(), why };
+        // The parser takes an empty directive for `error`.
+        if text.split(',').any(|directive| directive.trim().is_empty()) {
+            return Err(refused("a directive is empty".to_owned()));
+        }
+        let targets: Targets = text.parse().map_err(|why| refused(format!("{why}")))?;
+        let is_ours = |target: &str| PARTS.iter().any(|part| target.starts_with(part));
+        match targets.iter().find(|(target, _)| !is_ours(target)) {
+            Some((target, _)) => {
+                Err(refused(format!("`{target}` is neither a level nor a part of Braid")))
+            }
+            None => Ok(Filter(targets)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn most(text: &str) -> LevelFilter {
+        text.parse::<Filter>().unwrap_or_else(|error| panic!("{error}")).most()
+    }
+
+    #[test]
+    fn levels_and_targets_are_understood() {
+        assert_eq!(most("warn"), LevelFilter::WARN);
+        assert_eq!(most("off"), LevelFilter::OFF);
+        assert_eq!(most("info,braid::verbs=debug"), LevelFilter::DEBUG);
+        assert_eq!(most("nccl_net_braid=error,braid_verbs=off"), LevelFilter::ERROR);
+        assert_eq!(most("braid::worker"), LevelFilter::TRACE);
+    }
+
+    #[test]
+    fn what_shows_nothing_by_mistake_is_refused_in_one_line() {
+        for text in ["verbose", "info,tokio=debug", "braid=loud", "braid=debug=info", "=", "info,,"]
+        {
+            let error = text.parse::<Filter>().expect_err(text).to_string();
+            assert!(error.contains(&format!("`{text}`")) && error.contains("such as"), "{error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Events as lines on standard error.
+
+use std::io::{self, Write};
+
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+
+use crate::{Filter, FilterError, Record, show};
+
+/// Shows on standard error what the environment asks for, and nothing where it asks for nothing.
+///
+/// # Errors
+/// It asks for what cannot be.
+pub fn from_environment() -> Result<(), FilterError> {
+    Filter::from_environment().map(|filter| filter.map_or((), to_stderr))
+}
+
+/// Shows the events that pass the filter on standard error: the time (UTC), the level, the target, what is said. Of a
+/// program with a `tracing` subscriber of its own the events stay there.
+pub fn to_stderr(filter: Filter) {
+    // Taken: they are shown already.
+    let _ = show(filter, |record| {
+        // One call, so that lines of several processes do not mix; nobody is told if standard error is closed.
+        let _ = io::stderr().write_all(line(record).as_bytes());
+    });
+}
+
+fn line(Record { level, target, text, .. }: &Record) -> String {
+    let mut time = String::new();
+    // A clock that cannot be read leaves the time out.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    format!("{time} {level:>5} {target}: {text}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn a_line_says_when_how_bad_and_who() {
+        let record = Record {
+            level: Level::WARN,
+            target: "braid::worker",
+            text: "queue pair ended qp=3".into(),
+            file: "",
+            line: 0,
+        };
+        let line = line(&record);
+        let (time, rest) = line.split_once(' ').expect("blanks");
+        assert!(time.starts_with("20") && time.ends_with('Z'), "{line}");
+        assert_eq!(rest, " WARN braid::worker: queue pair ended qp=3\n");
+    }
+}
