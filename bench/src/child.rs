@@ -6,8 +6,9 @@ use std::process::{self, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use crate::cli::{EngineArgs, ProgressKind, Switch, Test, TestArgs, address_text};
+use crate::cli::{EngineArgs, ProgressKind, Switch, Test, TestArgs};
 use crate::failure::Failure;
+use crate::quantities::address_text;
 
 const START: Duration = Duration::from_secs(10);
 const FINISH: Duration = Duration::from_secs(10);

@@ -1,18 +1,22 @@
 //! What people type.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use braid::{CcConfig, LbPolicy, LossRecovery, RailScheme};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use crate::perftest::PerftestOptions;
+use crate::quantities::{local_address, parse_seconds, parse_size};
+use crate::table::Unit;
+
 /// Benchmarks for Braid in the manner of perftest.
 ///
 /// Without HOST a test is the server: it waits for one client, serves it and exits. The client
 /// decides what is measured. `--loopback` runs both ends on this machine, in two processes.
 #[derive(Parser, Debug)]
-#[command(name = "braid-perf", version, max_term_width = 100)]
+#[command(name = "braid-perf", version, propagate_version = true, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -50,28 +54,21 @@ pub(crate) enum Command {
     ///
     /// Needs root and `ip`. The programs that are measured run without privilege.
     Congestion(crate::congestion::Options),
-    /// Braid and its peers on the same wire: not built yet.
-    #[command(disable_help_flag = true)]
-    Compare(NotBuilt),
     /// The other process of a raw peer; `ceiling` starts it.
     #[command(hide = true)]
     PeerServer(crate::peer::ServeOptions),
     /// A TCP sender to one of these; `spray` starts it.
     #[command(name = crate::peer::tcp::SENDER, hide = true)]
     TcpSender(crate::peer::tcp::SendOptions),
+    /// Man pages and completions; the installation writes them.
+    #[command(name = braid_pages::COMMAND, hide = true)]
+    WritePages(braid_pages::Options),
     /// The process that delays links of a fabric; the fabric starts it.
     #[command(name = braid_lab::relay::SUBCOMMAND, hide = true)]
     FabricRelay {
         /// The fabric's name.
         name: String,
     },
-}
-
-/// Takes whatever is there, to say that the command does not exist yet.
-#[derive(Args, Debug)]
-pub(crate) struct NotBuilt {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-    pub(crate) rest: Vec<String>,
 }
 
 /// The test of a command.
@@ -124,7 +121,7 @@ pub(crate) struct TestArgs {
     #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) iters: Option<u64>,
     /// Queue pairs.
-    #[arg(short = 'q', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16384))]
+    #[arg(short = 'q', long, alias = "qp", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16384))]
     pub(crate) qps: u32,
     /// All sizes from 2 bytes to 8 MiB.
     #[arg(short = 'a', long, conflicts_with = "size")]
@@ -139,7 +136,7 @@ pub(crate) struct TestArgs {
     #[arg(short = 't', long, value_parser = clap::value_parser!(u32).range(1..=8192))]
     pub(crate) tx_depth: Option<u32>,
     /// Atomic operation (atomic-lat).
-    #[arg(short = 'A', long, value_enum, default_value_t = AtomicKind::FetchAndAdd)]
+    #[arg(short = 'A', long, alias = "atomic_type", value_enum, default_value_t = AtomicKind::FetchAndAdd)]
     pub(crate) atomic: AtomicKind,
     /// Both ends on this machine, in two processes (one with `--datapath mem`).
     #[arg(long, conflicts_with = "host")]
@@ -150,14 +147,36 @@ pub(crate) struct TestArgs {
     /// Check every byte.
     #[arg(long)]
     pub(crate) verify: bool,
-    /// Milliseconds between samples of the goodput, which `--json` keeps (bandwidth tests).
+    /// Milliseconds between samples of the goodput, which `--json` keeps; with -D those of 100 ms and more are also printed as
+    /// they come (bandwidth tests).
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub(crate) interval: Option<u64>,
-    /// Write the results there too.
+    /// 10^9 bits a second instead of MiB a second in the table (bandwidth tests).
+    #[arg(long = "report_gbits")]
+    pub(crate) report_gbits: bool,
+    /// Do not look for the peak: it is looked for in one direction, in up to 20000 messages, without -D (bandwidth tests).
+    #[arg(short = 'N', long = "no-peak", alias = "noPeak")]
+    pub(crate) no_peak: bool,
+    /// Print the time of every message, the shortest first (latency tests).
+    #[arg(short = 'H', long, alias = "report-histogrm", conflicts_with = "duration")]
+    pub(crate) report_histogram: bool,
+    /// Print the time of every message as they came (latency tests).
+    #[arg(short = 'U', long, conflicts_with = "duration")]
+    pub(crate) report_unsorted: bool,
+    /// Write the results there too, as JSON; `-` is standard output, and the table then goes to standard error.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
+    #[command(flatten)]
+    pub(crate) perftest: PerftestOptions,
+}
+
+impl TestArgs {
+    /// Of the bandwidths in the table.
+    pub(crate) fn unit(&self) -> Unit {
+        if self.report_gbits { Unit::Gbits } else { Unit::Mib }
+    }
 }
 
 /// How the engine runs; every test and `ceiling` take these.
@@ -167,10 +186,10 @@ pub(crate) struct EngineArgs {
     #[arg(short = 'p', long)]
     pub(crate) port: Option<u16>,
     /// Local address to receive on; a link-local one with its device, `fe80::1%eth0` [default: all]
-    #[arg(long, value_name = "ADDR", value_parser = local_address)]
+    #[arg(long, aliases = ["source_ip", "bind_source_ip"], value_name = "ADDR", value_parser = local_address)]
     pub(crate) bind: Option<SocketAddr>,
     /// RDMA device, as `rdma link` names it; implies `--datapath verbs`.
-    #[arg(short = 'd', long, value_name = "DEV")]
+    #[arg(short = 'd', long, alias = "ib-dev", value_name = "DEV")]
     pub(crate) dev: Option<String>,
     /// Its port.
     #[arg(short = 'i', long, value_name = "PORT", default_value_t = 1, requires = "dev")]
@@ -178,9 +197,9 @@ pub(crate) struct EngineArgs {
     /// Entry of the port's GID table [default: the one of `--bind`, or else the first of RoCE v2 with an IPv4 address]
     #[arg(short = 'x', long, value_name = "INDEX", requires = "dev")]
     pub(crate) gid_index: Option<u32>,
-    /// Service of the NIC that carries the paths.
-    #[arg(short = 'c', long, value_enum, ignore_case = true, default_value_t = Service::Uc, requires = "dev")]
-    pub(crate) connection: Service,
+    /// Service of the NIC that carries the paths [default: UC]; over UDP `RC` alone, which Braid's queue pairs are
+    #[arg(short = 'c', long, value_enum, ignore_case = true)]
+    pub(crate) connection: Option<Service>,
     /// What carries the packets [default: udp, or verbs with `-d`]
     #[arg(long, value_enum)]
     pub(crate) datapath: Option<DatapathKind>,
@@ -213,7 +232,7 @@ pub(crate) struct EngineArgs {
     #[arg(long, default_value_t, value_name = "POLICY")]
     pub(crate) rail_policy: RailScheme,
     /// Payload bytes of a packet, at most [default: what the path takes, up to 16384]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(64..))]
+    #[arg(short = 'm', long, value_parser = clap::value_parser!(u16).range(64..))]
     pub(crate) mtu: Option<u16>,
     /// Whether payloads carry a CRC end to end.
     #[arg(long, value_enum, default_value_t = Switch::On)]
@@ -263,7 +282,7 @@ pub(crate) struct CeilingArgs {
     /// Seconds that each contestant is measured for in a round.
     #[arg(long, default_value_t = 0.5, value_parser = parse_seconds)]
     pub(crate) seconds: f64,
-    /// Write the results there too.
+    /// Write the results there too; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Path policy.
@@ -287,7 +306,7 @@ pub(crate) struct PathsArgs {
     /// Paths to probe, 1 to 4096; each is a UDP source port.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=braid::MAX_PATHS as i64))]
     pub(crate) paths: u16,
-    /// Write the map there too.
+    /// Write the map there too; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
@@ -295,8 +314,8 @@ pub(crate) struct PathsArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InfoArgs {
     /// Write all of it as JSON: into FILE besides the text, or without FILE to standard output in its place
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<Option<PathBuf>>,
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -317,7 +336,7 @@ pub(crate) struct SprayArgs {
     /// each scenario needs]
     #[arg(long, value_name = "NAME")]
     pub(crate) fabric: Option<String>,
-    /// Write the results there too.
+    /// Write the results there too; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
@@ -366,70 +385,9 @@ pub(crate) enum AtomicKind {
     CmpAndSwap,
 }
 
-/// An address of this machine; the system knows the devices that link-local ones are told apart by.
-fn local_address(text: &str) -> Result<SocketAddr, String> {
-    let (ip, _) = text.split_once('%').unwrap_or((text, ""));
-    ip.parse::<IpAddr>().map_err(|error| error.to_string())?;
-    let found = (text, 0).to_socket_addrs().map_err(|error| error.to_string())?.next();
-    found.ok_or_else(|| format!("no address is called `{text}`"))
-}
-
-/// As [`local_address`] takes it.
-pub(crate) fn address_text(addr: SocketAddr) -> String {
-    match addr {
-        SocketAddr::V6(addr) if addr.scope_id() != 0 => {
-            format!("{}%{}", addr.ip(), addr.scope_id())
-        }
-        addr => addr.ip().to_string(),
-    }
-}
-
-/// Bytes: a number, with K, M or G for the powers of 1024.
-pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
-    let (digits, shift) = match text.to_ascii_uppercase().strip_suffix(['K', 'M', 'G']) {
-        None => (text.to_owned(), 0),
-        Some(digits) => {
-            let shift = match text.chars().last().map(|c| c.to_ascii_uppercase()) {
-                Some('K') => 10,
-                Some('M') => 20,
-                _ => 30,
-            };
-            (digits.to_owned(), shift)
-        }
-    };
-    let number: u64 = digits.parse().map_err(|_| "want bytes, as in 8, 64K or 1M".to_owned())?;
-    let bytes = number.checked_mul(1 << shift).filter(|bytes| *bytes <= braid::MAX_MESSAGE);
-    bytes.ok_or_else(|| "a message has at most 1 GiB".to_owned())
-}
-
-pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
-        _ => Err("want seconds, more than 0 and at most 86400".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_bytes_with_binary_suffixes() {
-        assert_eq!(parse_size("8"), Ok(8));
-        assert_eq!(parse_size("64K"), Ok(65536));
-        assert_eq!(parse_size("1m"), Ok(1 << 20));
-        assert_eq!(parse_size("1G"), Ok(1 << 30));
-        assert!(parse_size("2G").is_err() && parse_size("x").is_err() && parse_size("").is_err());
-    }
-
-    #[test]
-    fn a_local_address_keeps_its_scope() {
-        for text in ["10.0.0.1", "fd77::1", "fe80::1%1", "::"] {
-            assert_eq!(local_address(text).map(address_text), Ok(text.to_owned()));
-        }
-        assert_eq!(local_address("fe80::1%lo").map(address_text), Ok("fe80::1%1".to_owned()));
-        assert!(local_address("localhost").is_err() && local_address("fe80::1%none").is_err());
-    }
 
     #[test]
     fn the_command_line_is_sound() {

@@ -25,6 +25,8 @@ const CLOCK_EVERY: u32 = 4096;
 pub(crate) struct Outcome {
     /// Nanoseconds of each message.
     pub(crate) times: Histogram<u64>,
+    /// The same one by one, where they are kept.
+    pub(crate) each: Vec<u64>,
     pub(crate) verified: u64,
 }
 
@@ -41,14 +43,19 @@ struct Run<'s> {
     buffer: Vec<u8>,
 }
 
-/// Measures one phase from the client's side.
+/// Measures one phase from the client's side. `keep`: each time.
 pub(crate) fn client(
     session: &mut Session,
     phase: Phase,
+    keep: bool,
 ) -> Result<(Outcome, SideReport), Failure> {
     let mut run = Run::new(session, phase)?;
     run.session.control.begin(phase, STALL)?;
     let mut times = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("sound bounds");
+    let mut each = Vec::new();
+    if let (true, Extent::Messages(count)) = (keep, phase.extent) {
+        each.reserve_exact(count as usize);
+    }
     let begin = Instant::now();
     let mut sent = 0;
     let is_over = |sent| match phase.extent {
@@ -58,7 +65,11 @@ pub(crate) fn client(
     while !is_over(sent) {
         let started = Instant::now();
         run.client_turn(sent)?;
-        times.saturating_record(started.elapsed().as_nanos() as u64);
+        let took = started.elapsed().as_nanos() as u64;
+        times.saturating_record(took);
+        if keep {
+            each.push(took);
+        }
         sent += 1;
     }
     run.drain()?;
@@ -67,7 +78,7 @@ pub(crate) fn client(
     let Answer::Report(report) = run.session.control.receive(STALL)? else {
         return Err(Failure::Peer("answered out of turn".to_owned()));
     };
-    Ok((Outcome { times, verified: run.verified + report.verified }, report))
+    Ok((Outcome { times, each, verified: run.verified + report.verified }, report))
 }
 
 /// Serves one phase; the order to begin it has come.

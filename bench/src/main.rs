@@ -1,5 +1,6 @@
 //! `braid-perf`: benchmarks for Braid in the manner of perftest.
 
+mod about;
 mod alltoall;
 mod bandwidth;
 mod capacity;
@@ -10,6 +11,7 @@ mod columns;
 mod congestion;
 mod control;
 mod failure;
+mod header;
 mod info;
 mod interrupt;
 mod json_file;
@@ -18,22 +20,26 @@ mod pair;
 mod paths;
 mod pattern;
 mod peer;
+mod perftest;
 mod plan;
 mod program;
+mod quantities;
 mod report;
 mod results;
 mod run;
 mod samples;
 mod scratch;
+mod server;
 mod session;
 mod spray;
 mod stdio;
+mod table;
 mod traffic;
 
 use std::process::ExitCode;
 use std::{panic, thread};
 
-use clap::Parser;
+use clap::CommandFactory;
 
 use crate::cli::{Cli, Command, Test};
 use crate::failure::Failure;
@@ -54,7 +60,7 @@ fn main() -> ExitCode {
 }
 
 fn program() -> ExitCode {
-    let command = Cli::parse().command;
+    let command = braid_pages::parse::<Cli>().command;
     let log = braid_log::from_environment().map_err(|error| Failure::Usage(error.to_string()));
     match log.and_then(|()| dispatch(command)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -80,15 +86,16 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Paths(args) => paths::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Alltoall(args) => alltoall::run(&args),
-        Command::Compare(_) => not_built("compare"),
         Command::Spray(args) => spray::run(&args),
         Command::Congestion(args) => congestion::run(&args),
         Command::PeerServer(options) => Ok(peer::serve(&options)?),
         Command::TcpSender(options) => Ok(peer::tcp::send(&options, &mut std::io::stdout())?),
+        Command::WritePages(options) => {
+            braid_pages::write(Cli::command(), &options).map_err(|why| Failure::Io {
+                what: format!("cannot write into {}", options.prefix.display()),
+                why,
+            })
+        }
         Command::FabricRelay { name } => Ok(braid_lab::relay::main(&name)?),
     }
-}
-
-fn not_built(what: &str) -> Result<(), Failure> {
-    Err(Failure::Usage(format!("`{what}` is not built yet; `braid-perf --help` lists what is")))
 }

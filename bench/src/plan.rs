@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::{AtomicKind, Test};
 use crate::failure::Failure;
+use crate::report::Figures;
 use crate::traffic::{OutOfOrder, Traffic};
 
 /// The whole run, told with the first connection.
@@ -89,6 +90,8 @@ pub(crate) enum Order {
     Begin(Phase),
     /// That was all: so many messages were sent to you, over all queue pairs. Report when you have them.
     End { sent: u64 },
+    /// That is what the phase has come to, to be shown.
+    Show(Figures),
     /// No more phases.
     Quit,
 }

@@ -1,24 +1,29 @@
-//! Results: perftest's columns for people, the same numbers with units in their names for programs.
+//! Results: the numbers with units in their names, for programs; and what happened besides, for people.
 
-use std::io::{self, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::Test;
 use crate::samples::Sample;
 use crate::traffic::{OutOfOrder, Traffic};
 
-/// One line of the result.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Row {
+/// What a line of the table shows.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Figures {
     pub(crate) bytes: u64,
     pub(crate) iterations: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bandwidth: Option<Bandwidth>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) latency: Option<Latency>,
+}
+
+/// The result of one size.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Row {
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
     /// Messages whose every byte was checked, on either side.
     pub(crate) verified_messages: u64,
     /// Of both sides.
@@ -50,6 +55,9 @@ pub(crate) struct Bandwidth {
     pub(crate) goodput_gbps: f64,
     pub(crate) goodput_gbytes_s: f64,
     pub(crate) rate_mmsgs: f64,
+    /// The most in any span from the post of a message to the completion of a later one; absent where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) peak_gbps: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -61,12 +69,15 @@ pub(crate) struct Latency {
     pub(crate) p99_us: f64,
     pub(crate) p999_us: f64,
     pub(crate) max_us: f64,
+    /// Round trips, or whole operations.
+    pub(crate) transactions_per_s: f64,
 }
 
 /// The whole result.
 #[derive(Debug, Serialize)]
 pub(crate) struct Results {
     pub(crate) test: &'static str,
+    pub(crate) hosts: Hosts,
     pub(crate) queue_pairs: u32,
     pub(crate) paths: usize,
     pub(crate) path_policy: String,
@@ -81,6 +92,22 @@ pub(crate) struct Results {
     pub(crate) rows: Vec<Row>,
 }
 
+/// Who has measured.
+#[derive(Debug, Serialize)]
+pub(crate) struct Hosts {
+    pub(crate) client: Host,
+    pub(crate) server: Host,
+}
+
+/// One of them.
+#[derive(Debug, Serialize)]
+pub(crate) struct Host {
+    /// As the kernel has it, or as it was typed.
+    pub(crate) name: String,
+    /// Where its engine receives.
+    pub(crate) address: SocketAddr,
+}
+
 /// What has left on a rail.
 #[derive(Debug, Serialize)]
 pub(crate) struct RailUse {
@@ -93,9 +120,11 @@ pub(crate) struct RailUse {
 }
 
 impl Bandwidth {
-    pub(crate) fn new(messages: u64, bytes: u64, seconds: f64) -> Self {
+    /// `peak`: messages a second.
+    pub(crate) fn new(messages: u64, bytes: u64, seconds: f64, peak: Option<f64>) -> Self {
         let total = messages as f64 * bytes as f64;
         Bandwidth {
+            peak_gbps: peak.map(|per_second| per_second * bytes as f64 * 8e-9),
             goodput_gbps: total * 8e-9 / seconds,
             goodput_gbytes_s: total * 1e-9 / seconds,
             rate_mmsgs: messages as f64 * 1e-6 / seconds,
@@ -116,94 +145,42 @@ impl Latency {
             p99_us: at(0.99),
             p999_us: at(0.999),
             max_us: us(times.max() as f64),
+            transactions_per_s: 1e9 / times.mean(),
         }
     }
 }
 
-/// The line above the rows.
-pub(crate) fn heading(out: &mut impl Write, test: Test) -> io::Result<()> {
-    if test.is_latency() {
-        writeln!(
-            out,
-            " {:>10} {:>11} {:>10} {:>14} {:>10} {:>10} {:>10} {:>10} {:>12}",
-            "#bytes",
-            "#iterations",
-            "t_min[us]",
-            "t_typical[us]",
-            "t_avg[us]",
-            "t_stdev",
-            "99%[us]",
-            "99.9%[us]",
-            "t_max[us]"
-        )
-    } else {
-        writeln!(
-            out,
-            " {:>10} {:>11} {:>18} {:>18} {:>15}",
-            "#bytes", "#iterations", "BW avg[Gb/s]", "BW avg[GB/s]", "MsgRate[Mpps]"
-        )
-    }
-}
-
-/// The figures of one size.
-pub(crate) fn row(out: &mut impl Write, row: &Row) -> io::Result<()> {
-    if let Some(l) = &row.latency {
-        writeln!(
-            out,
-            " {:>10} {:>11} {:>10.2} {:>14.2} {:>10.2} {:>10.2} {:>10.2} {:>10.2} {:>12.2}",
-            row.bytes,
-            row.iterations,
-            l.min_us,
-            l.p50_us,
-            l.avg_us,
-            l.stdev_us,
-            l.p99_us,
-            l.p999_us,
-            l.max_us
-        )?;
-    }
-    if let Some(b) = &row.bandwidth {
-        writeln!(
-            out,
-            " {:>10} {:>11} {:>18.2} {:>18.3} {:>15.6}",
-            row.bytes, row.iterations, b.goodput_gbps, b.goodput_gbytes_s, b.rate_mmsgs
-        )?;
-    }
-    Ok(())
-}
-
-/// What happened besides.
-pub(crate) fn summary(out: &mut impl Write, results: &Results) -> io::Result<()> {
-    let sum = |field: fn(&Row) -> u64| results.rows.iter().map(field).sum::<u64>();
-    writeln!(
-        out,
-        " {} queue pair(s), {} path(s) by {}, packets of {} bytes, crc {}, {}",
-        results.queue_pairs,
-        results.paths,
-        results.path_policy,
+/// What happened besides, in lines.
+pub(crate) fn summary(results: &Results) -> String {
+    let all = results.rows.iter().map(|row| row.traffic);
+    let mut text = format!(
+        " packets of {} bytes, crc {}\n{}",
         results.packet_payload_bytes,
         if results.crc { "on" } else { "off" },
-        results.loss_recovery,
-    )?;
-    writeln!(
-        out,
-        " {} segments sent, {} declared lost, {} sent again ({} of them needlessly), {} damaged datagrams dropped",
-        sum(|row| row.traffic.segments_sent),
-        sum(|row| row.traffic.lost_segments),
-        sum(|row| row.traffic.retransmitted_segments),
-        sum(|row| row.traffic.spurious_retransmissions),
-        sum(|row| row.traffic.corrupted_dropped),
-    )?;
-    if results.rails.len() > 1 {
-        let all: u64 = results.rails.iter().map(|rail| rail.packets).sum();
-        for RailUse { rail, to, packets, lost } in &results.rails {
-            let share = *packets as f64 * 100.0 / all.max(1) as f64;
-            writeln!(out, " rail {rail} to {to}: {packets} packets ({share:.0} %), {lost} lost")?;
-        }
+        traffic(&all.fold(Traffic::default(), Traffic::and)),
+    );
+    let packets: u64 = results.rails.iter().map(|rail| rail.packets).sum();
+    for RailUse { rail, to, packets: own, lost } in
+        results.rails.iter().filter(|_| results.rails.len() > 1)
+    {
+        let share = *own as f64 * 100.0 / packets.max(1) as f64;
+        text += &format!(" rail {rail} to {to}: {own} packets ({share:.0} %), {lost} lost\n");
     }
     if results.verify {
-        let verified = sum(|row| row.verified_messages);
-        writeln!(out, " verified: every byte of {verified} messages is right")?;
+        let verified: u64 = results.rows.iter().map(|row| row.verified_messages).sum();
+        text += &format!(" verified: every byte of {verified} messages is right\n");
     }
-    Ok(())
+    text
+}
+
+/// What segments became of messages, as a line.
+pub(crate) fn traffic(all: &Traffic) -> String {
+    format!(
+        " {} segments sent, {} declared lost, {} sent again ({} of them needlessly), {} damaged datagrams dropped\n",
+        all.segments_sent,
+        all.lost_segments,
+        all.retransmitted_segments,
+        all.spurious_retransmissions,
+        all.corrupted_dropped,
+    )
 }

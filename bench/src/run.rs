@@ -1,30 +1,31 @@
-//! One test from the command line to its result: client, server, or both.
+//! One test from the command line to its result: the client, or both sides.
 
 use std::io::Write;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use braid::{Listener, MemFabric};
+use braid::MemFabric;
 
-use crate::bandwidth;
+use crate::about::host_name;
+use crate::bandwidth::{self, Watch};
 use crate::child::Child;
 use crate::cli::{DatapathKind, Switch, Test, TestArgs};
-use crate::failure::{Attempt, Failure};
+use crate::failure::Failure;
 use crate::json_file::JsonFile;
-use crate::latency;
 use crate::peer::{WORKING_SET_BYTES, cpu_seconds};
 use crate::plan::{Extent, Order, Phase, Plan, SideReport};
-use crate::report::{self, Bandwidth, Latency, Results, Row};
+use crate::report::{self, Bandwidth, Figures, Host, Hosts, Latency, Results, Row};
 use crate::session::{self, Session, Side};
-use crate::stdio;
+use crate::table::{self, RULE, Table};
+use crate::{header, latency, server, stdio};
 
 /// Bytes that one queue pair keeps outstanding unless told otherwise.
 const OUTSTANDING_BYTES: u64 = 8 << 20;
-/// Connections that may wait to be accepted: a client opens one after the other.
-const BACKLOG: usize = 64;
-/// How long a client may take for its next order.
-const ORDER: Duration = Duration::from_secs(60);
+/// Samples of shorter intervals are not printed as they come: that would disturb what is measured.
+const SHOWN_INTERVAL: Duration = Duration::from_millis(100);
+/// Messages whose times are kept one by one, at most.
+const MOST_TIMES: u64 = 10_000_000;
 /// The longest message of `-a`.
 const LARGEST_OF_ALL: u64 = 8 << 20;
 
@@ -46,7 +47,7 @@ pub(crate) fn run(test: Test, args: &TestArgs) -> Result<(), Failure> {
             let address = session::resolve(host, args.engine.port())?;
             client(test, args, Side::new(&args.engine, 0, None)?, address)
         }
-        (None, ..) => serve(args),
+        (None, ..) => server::run(args),
     }
 }
 
@@ -65,6 +66,16 @@ fn check(test: Test, args: &TestArgs) -> Result<(), Failure> {
     if test.is_latency() && args.interval.is_some() {
         return usage("samples are of goodput: --interval is for the bandwidth tests");
     }
+    let every_time = args.report_histogram || args.report_unsorted;
+    if !test.is_latency() && every_time {
+        return usage("-H and -U print the time of each message: they are for the latency tests");
+    }
+    if every_time && args.iters.is_some_and(|iters| iters > MOST_TIMES) {
+        return usage("-H and -U keep the time of each message: at most -n 10000000");
+    }
+    if test.is_latency() && args.report_gbits {
+        return usage("--report_gbits is for the bandwidth tests");
+    }
     if test.is_latency() && args.size == Some(0) {
         return usage("a latency test needs messages of at least 1 byte: -s 1");
     }
@@ -77,58 +88,9 @@ fn both_in_one_process(test: Test, args: &TestArgs) -> Result<(), Failure> {
     let side = Side::new(&args.engine, 0, Some(&fabric))?;
     let address = server.engine.local_addr();
     // If the client fails, nobody waits for it: it ends with the process.
-    let serving = thread::spawn(move || serve_one(server, true));
+    let serving = thread::spawn(move || server::run_silently(server));
     client(test, args, side, address)?;
     serving.join().map_err(|_| Failure::Peer("panicked".to_owned()))?
-}
-
-fn serve(args: &TestArgs) -> Result<(), Failure> {
-    match serve_one(Side::new(&args.engine, args.engine.port(), None)?, args.once) {
-        Err(failure) if args.once && failure.is_end_of_connection() => Err(Failure::Abandoned),
-        done => done,
-    }
-}
-
-/// Waits for a client, does what it says, and ends with it. `once`: there is only one.
-fn serve_one(side: Side, once: bool) -> Result<(), Failure> {
-    let listener = side.engine.listen(BACKLOG).attempt("listen")?;
-    stdio::print(|out| writeln!(out, "listening on {}", side.engine.local_addr()))?;
-    let (mut session, mut order) = loop {
-        match next_client(&side, &listener) {
-            Ok(begun) => break begun,
-            Err((_, failure)) if once => return Err(failure),
-            Err((from, failure)) => {
-                stdio::say(format_args!("{from}: {failure}; waiting for a client"));
-            }
-        }
-    };
-    while let Order::Begin(phase) = order {
-        if session.plan.test.is_latency() {
-            latency::server(&mut session, phase)?;
-        } else {
-            bandwidth::server(&mut session, phase)?;
-        }
-        order = session.control.receive(ORDER)?;
-    }
-    session.control.linger(Duration::from_millis(200));
-    Ok(())
-}
-
-/// Waits until somebody connects, as long as it takes, and gives a first order; or turns out to be no braid-perf, or goes away
-/// before that.
-fn next_client(
-    side: &Side,
-    listener: &Listener,
-) -> Result<(Session, Order), (SocketAddr, Failure)> {
-    loop {
-        let Some(request) = listener.accept(Duration::from_secs(3600)) else { continue };
-        let from = request.peer_addr();
-        let begun = Session::accept(side.clone(), listener, request).and_then(|session| {
-            let order = session.control.receive(ORDER)?;
-            Ok((session, order))
-        });
-        return begun.map_err(|failure| (from, failure));
-    }
 }
 
 /// One loopback measurement, for those who print it themselves.
@@ -147,32 +109,44 @@ fn client(test: Test, args: &TestArgs, side: Side, server: SocketAddr) -> Result
     let json = JsonFile::asked(args.json.as_ref())?;
     let sizes = sizes(test, args);
     let mut session = connect(test, args, side, server, &sizes)?;
-    let mut results = Results {
+    let table = Table::new(test, &phase(test, args, sizes[0]), args.unit());
+    stdio::print(|out| {
+        header::print(out, &session, &args.engine)?;
+        table.heading(out)
+    })?;
+    let mut rows = Vec::new();
+    for size in sizes {
+        let row = measure(&mut session, test, args, size)?;
+        stdio::print(|out| table.row(out, &row.figures))?;
+        session.control.send(&Order::Show(row.figures))?;
+        rows.push(row);
+    }
+    stdio::print(|out| writeln!(out, "{RULE}"))?;
+    let results = results(test, args, &session, rows);
+    session.control.flush(&Order::Quit)?;
+    stdio::note(report::summary(&results));
+    json.map_or(Ok(()), |json| json.write(&results))
+}
+
+/// As everything is by now: what the paths carry is found out while packets flow.
+fn results(test: Test, args: &TestArgs, session: &Session, rows: Vec<Row>) -> Results {
+    let client = Host { name: host_name(), address: session.engine.local_addr() };
+    let name = args.host.clone().unwrap_or_else(host_name);
+    Results {
         test: test.name(),
+        hosts: Hosts { client, server: Host { name, address: session.peer() } },
         queue_pairs: args.qps,
         paths: args.engine.paths,
         path_policy: args.engine.lb.to_string(),
         loss_recovery: args.engine.loss_recovery.name(),
         congestion_control: args.engine.cc.to_string(),
-        packet_payload_bytes: 0,
+        packet_payload_bytes: session.qps[0].packet_payload().unwrap_or(0),
         crc: session.qps[0].payload_crc() == Some(braid::Crc::On),
         verify: args.verify,
         rail_policy: args.engine.rail_policy.to_string(),
-        rails: Vec::new(),
-        rows: Vec::new(),
-    };
-    stdio::print(|out| report::heading(out, test))?;
-    for size in sizes {
-        let row = measure(&mut session, test, args, size)?;
-        stdio::print(|out| report::row(out, &row))?;
-        results.rows.push(row);
+        rails: session.rails(),
+        rows,
     }
-    // As it is by now: what the paths carry is found out while packets flow.
-    results.packet_payload_bytes = session.qps[0].packet_payload().unwrap_or(0);
-    results.rails = session.rails();
-    session.control.flush(&Order::Quit)?;
-    stdio::print(|out| report::summary(out, &results))?;
-    json.map_or(Ok(()), |json| json.write(&results))
 }
 
 fn connect(
@@ -242,20 +216,20 @@ fn default_iters(test: Test, args: &TestArgs, size: u64) -> u64 {
     }
 }
 
-fn measure(session: &mut Session, test: Test, args: &TestArgs, size: u64) -> Result<Row, Failure> {
+fn phase(test: Test, args: &TestArgs, size: u64) -> Phase {
     let iters = args.iters.unwrap_or_else(|| default_iters(test, args, size));
-    let extent = args
-        .duration
-        .map_or(Extent::Messages(iters), |seconds| Extent::Time(Duration::from_secs_f64(seconds)));
-    let phase = Phase { size, extent, depth: depth(args, size) };
+    let limit = args.duration.map(|seconds| Extent::Time(Duration::from_secs_f64(seconds)));
+    Phase { size, extent: limit.unwrap_or(Extent::Messages(iters)), depth: depth(args, size) }
+}
+
+fn measure(session: &mut Session, test: Test, args: &TestArgs, size: u64) -> Result<Row, Failure> {
+    let phase = phase(test, args, size);
     let (cpu, before) = (cpu_seconds(), session.traffic());
-    let (mut row, report) = if test.is_latency() {
-        measure_latency(session, phase)?
-    } else {
-        let interval = args.interval.map(Duration::from_millis);
-        measure_bandwidth(session, phase, interval)?
+    let (mut row, report) = match test.is_latency() {
+        true => measure_latency(session, phase, args)?,
+        false => measure_bandwidth(session, phase, args)?,
     };
-    row.bytes = size;
+    row.figures.bytes = size;
     row.client_cpu_s = cpu_seconds() - cpu;
     row.server_cpu_s = report.cpu_s;
     row.traffic = session.traffic().since(before).and(report.traffic);
@@ -271,13 +245,23 @@ fn measure(session: &mut Session, test: Test, args: &TestArgs, size: u64) -> Res
 fn measure_bandwidth(
     session: &mut Session,
     phase: Phase,
-    interval: Option<Duration>,
+    args: &TestArgs,
 ) -> Result<(Row, SideReport), Failure> {
-    let (outcome, report) = bandwidth::client(session, phase, interval)?;
+    let interval = args.interval.map(Duration::from_millis);
+    let is_timed = matches!(phase.extent, Extent::Time(_));
+    let shown = interval.is_some_and(|interval| is_timed && interval >= SHOWN_INTERVAL);
+    let table = Table::new(session.plan.test, &phase, args.unit());
+    let peak = !args.no_peak && !args.bidirectional;
+    let watch = Watch { interval, lines: shown.then_some(table), peak };
+    let (outcome, report) = bandwidth::client(session, phase, watch)?;
     let seconds = outcome.elapsed.as_secs_f64();
+    let bandwidth = Bandwidth::new(outcome.messages, phase.size, seconds, outcome.peak);
     let row = Row {
-        iterations: outcome.messages,
-        bandwidth: Some(Bandwidth::new(outcome.messages, phase.size, seconds)),
+        figures: Figures {
+            iterations: outcome.messages,
+            bandwidth: Some(bandwidth),
+            ..Figures::default()
+        },
         verified_messages: outcome.verified,
         qp_seconds: outcome.qp_seconds,
         qp_messages: outcome.qp_messages,
@@ -288,12 +272,28 @@ fn measure_bandwidth(
     Ok((row, report))
 }
 
-fn measure_latency(session: &mut Session, phase: Phase) -> Result<(Row, SideReport), Failure> {
+fn measure_latency(
+    session: &mut Session,
+    phase: Phase,
+    args: &TestArgs,
+) -> Result<(Row, SideReport), Failure> {
     let halves = matches!(session.plan.test, Test::WriteLat | Test::SendLat);
-    let (outcome, report) = latency::client(session, phase)?;
+    let divisor = if halves { 2.0 } else { 1.0 };
+    let keep = args.report_histogram || args.report_unsorted;
+    let (mut outcome, report) = latency::client(session, phase, keep)?;
+    if args.report_unsorted {
+        stdio::print(|out| table::times(out, &outcome.each, divisor))?;
+    }
+    if args.report_histogram {
+        outcome.each.sort_unstable();
+        stdio::print(|out| table::times(out, &outcome.each, divisor))?;
+    }
     let row = Row {
-        iterations: outcome.times.len(),
-        latency: Some(Latency::new(&outcome.times, if halves { 2.0 } else { 1.0 })),
+        figures: Figures {
+            iterations: outcome.times.len(),
+            latency: Some(Latency::new(&outcome.times, divisor)),
+            ..Figures::default()
+        },
         verified_messages: outcome.verified,
         ..Row::default()
     };

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::report::{Bandwidth, Figures};
+
 /// The goodput of one interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Sample {
@@ -18,32 +20,37 @@ pub(crate) struct Sampler {
     every: Duration,
     began: Instant,
     cut: Instant,
-    bytes: u64,
+    /// Of a message.
+    size: u64,
+    messages: u64,
     samples: Vec<Sample>,
 }
 
 impl Sampler {
-    pub(crate) fn new(every: Duration, began: Instant) -> Self {
-        Sampler { every, began, cut: began, bytes: 0, samples: Vec::new() }
+    pub(crate) fn new(every: Duration, began: Instant, size: u64) -> Self {
+        Sampler { every, began, cut: began, size, messages: 0, samples: Vec::new() }
     }
 
-    /// So many payload bytes have been completed.
-    pub(crate) fn add(&mut self, bytes: u64) {
-        self.bytes += bytes;
+    /// A message has been completed.
+    pub(crate) fn add(&mut self) {
+        self.messages += 1;
     }
 
-    /// A look at the clock.
-    pub(crate) fn tick(&mut self, now: Instant) {
+    /// A look at the clock. Returns what an interval that is over came to.
+    pub(crate) fn tick(&mut self, now: Instant) -> Option<Figures> {
         let took = now.duration_since(self.cut);
         if took < self.every {
-            return;
+            return None;
         }
+        let (bytes, iterations) = (self.size, self.messages);
+        let bandwidth = Bandwidth::new(iterations, bytes, took.as_secs_f64(), None);
         self.samples.push(Sample {
             at_ms: now.duration_since(self.began).as_secs_f64() * 1e3,
-            goodput_gbps: self.bytes as f64 * 8e-9 / took.as_secs_f64(),
+            goodput_gbps: bandwidth.goodput_gbps,
         });
         self.cut = now;
-        self.bytes = 0;
+        self.messages = 0;
+        Some(Figures { bytes, iterations, bandwidth: Some(bandwidth), latency: None })
     }
 
     pub(crate) fn into_samples(self) -> Vec<Sample> {
@@ -59,9 +66,9 @@ mod tests {
     fn an_interval_is_as_long_as_it_really_took() {
         let began = Instant::now();
         let at = |us: u64| began + Duration::from_micros(us);
-        let mut sampler = Sampler::new(Duration::from_millis(1), began);
-        for (us, bytes) in [(300, 500), (1000, 500), (3000, 1000), (3500, 1000)] {
-            sampler.add(bytes);
+        let mut sampler = Sampler::new(Duration::from_millis(1), began, 500);
+        for (us, messages) in [(300, 1), (1000, 1), (3000, 2), (3500, 2)] {
+            (0..messages).for_each(|_| sampler.add());
             sampler.tick(at(us));
         }
         let samples = sampler.into_samples();

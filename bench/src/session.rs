@@ -117,8 +117,8 @@ fn verbs(args: &EngineArgs) -> Result<VerbsOptions, Failure> {
     let device =
         args.dev.clone().ok_or_else(|| usage("`--datapath verbs` needs a device: `-d DEV`"))?;
     let service = match args.connection {
-        Service::Uc => VerbsService::Uc,
-        Service::Rc => VerbsService::Rc,
+        Some(Service::Rc) => VerbsService::Rc,
+        Some(Service::Uc) | None => VerbsService::Uc,
     };
     Ok(VerbsOptions { device, port: args.ib_port, gid_index: args.gid_index, service })
 }
@@ -140,6 +140,9 @@ pub(crate) fn check(args: &EngineArgs) -> Result<(), Failure> {
         (DatapathKind::Verbs, None) => verbs(args).map(drop)?,
         (DatapathKind::Udp | DatapathKind::Mem, Some(_)) => {
             return Err(usage("`-d` names an RDMA device: it goes with `--datapath verbs`"));
+        }
+        (DatapathKind::Udp | DatapathKind::Mem, None) if args.connection == Some(Service::Uc) => {
+            return Err(usage("`-c UC` is a service of RDMA devices: it goes with `-d DEV`"));
         }
         _ => {}
     }
@@ -198,6 +201,11 @@ impl Session {
             parts.qps.push(qp);
         }
         parts.finish(client, (remote, remote_credits), false)
+    }
+
+    /// Where the other side is.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.peer
     }
 
     /// What has failed on a queue pair.

@@ -35,5 +35,5 @@ pub use mcc::{Mcc, MccConfig};
 pub use mswift::{MSwift, MSwiftConfig};
 pub use parameters::UnknownPolicy;
 pub use swift::{Swift, SwiftConfig};
-pub use table::{controller_examples, controller_names};
+pub use table::{controller_examples, controller_names, parse_controllers};
 pub use timely::{Timely, TimelyConfig};

@@ -33,6 +33,26 @@ pub fn controller_names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|row| row.name)
 }
 
+/// A list of controllers, with commas between them. Their parameters have commas, too: what does not begin with a controller's
+/// name belongs to the one before it.
+///
+/// # Errors
+/// One of them is none.
+pub fn parse_controllers(text: &str) -> Result<Vec<CcConfig>, UnknownPolicy> {
+    let is_name = |part: &str| {
+        let name = part.split_once(':').map_or(part, |(name, _)| name);
+        !name.contains('=')
+    };
+    let mut texts: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        match texts.last_mut() {
+            Some(last) if !is_name(part) => last.extend([",", part]),
+            _ => texts.push(part.to_owned()),
+        }
+    }
+    texts.iter().map(|text| text.parse()).collect()
+}
+
 /// Of each a text that names it, with the parameters that it cannot do without.
 pub fn controller_examples() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|row| row.example)

@@ -8,7 +8,7 @@ use crate::{Failure, tree};
 
 /// The top-level folders from the lowest layer up; those of one row share a layer.
 pub const LAYERS: &[&[&str]] = &[
-    &["wire", "lab", "charts"],
+    &["wire", "lab", "charts", "pages"],
     &["lb", "cc"],
     &["transport"],
     &["verbs-shim"],
@@ -26,6 +26,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("verbs-shim", &["engine", "ibverbs"]),
     ("lab", &["bench", "xtask"]),
     ("charts", &["bench", "studies"]),
+    ("pages", &["bench", "studies"]),
 ];
 
 /// A crate of the workspace and the folders it uses, dev- and build-dependencies included.

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::matrix::Workload;
-use crate::cli::{EngineArgs, parse_size};
+use crate::cli::EngineArgs;
+use crate::quantities::parse_size;
 
 /// Rails of a rank on this machine: 127.20.0.0/16 and so on, one address of each for each rank.
 const FIRST_LOOPBACK: u8 = 20;

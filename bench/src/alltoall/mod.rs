@@ -27,6 +27,12 @@ struct Told {
     seen: Vec<Seen>,
 }
 
+/// What the file for results gets.
+#[derive(Serialize)]
+struct Results {
+    matrices: Vec<Report>,
+}
+
 /// All ranks, or the one that the environment says.
 pub(crate) fn run(args: &AllToAllArgs) -> Result<(), Failure> {
     session::check(&args.engine)?;
@@ -62,5 +68,5 @@ fn run_rank(args: &AllToAllArgs) -> Result<(), Failure> {
         stdio::print(|out| writeln!(out, "{}", report.line()))?;
         reports.push(report);
     }
-    file.map_or(Ok(()), |file| file.write(&reports))
+    file.map_or(Ok(()), |file| file.write(&Results { matrices: reports }))
 }

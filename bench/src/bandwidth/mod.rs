@@ -4,6 +4,7 @@
 //! receives keeps receives posted and, with `--verify`, checks every byte before it lets the slot be
 //! used again: by reposting the receive (SEND), or by a credit word written back (WRITE).
 
+mod peak;
 mod receive;
 mod run;
 mod transmit;
@@ -16,6 +17,7 @@ use crate::peer::cpu_seconds;
 use crate::plan::{Answer, Extent, Order, Phase, SideReport};
 use crate::samples::{Sample, Sampler};
 use crate::session::Session;
+use crate::table::Table;
 
 /// What a phase came to, as the client sees it.
 #[derive(Clone, Debug)]
@@ -31,19 +33,31 @@ pub(crate) struct Outcome {
     pub(crate) qp_messages: Vec<u64>,
     pub(crate) began_unix_s: f64,
     pub(crate) samples: Vec<Sample>,
+    /// Messages a second, the most in any span.
+    pub(crate) peak: Option<f64>,
+}
+
+/// What to look at while a phase runs.
+pub(crate) struct Watch {
+    /// Between samples of the goodput.
+    pub(crate) interval: Option<Duration>,
+    /// Shows each sample as it comes.
+    pub(crate) lines: Option<Table>,
+    /// Looks for the peak, where perftest does.
+    pub(crate) peak: bool,
 }
 
 /// Measures one phase from the client's side.
 pub(crate) fn client(
     session: &mut Session,
     phase: Phase,
-    interval: Option<Duration>,
+    watch: Watch,
 ) -> Result<(Outcome, SideReport), Failure> {
     let mut run = Run::new(session, phase)?;
     run.session.control.begin(phase, STALL)?;
     let began_unix_s = unix_seconds();
     run.began = Instant::now();
-    run.sampler = interval.map(|every| Sampler::new(every, run.began));
+    run.look(&watch);
     while !run.is_over() {
         run.step()?;
     }
@@ -51,6 +65,7 @@ pub(crate) fn client(
     let qp_messages = run.progress.iter().map(|qp| qp.ended).collect();
     let samples = run.sampler.take().map(Sampler::into_samples).unwrap_or_default();
     run.send_rest()?;
+    let peak = run.peak.take().and_then(|peak| peak.messages_per_second());
     run.session.control.send(&Order::End { sent: run.ended })?;
     let report = loop {
         run.step()?;
@@ -70,8 +85,16 @@ pub(crate) fn client(
     let verified = run.verified + report.verified;
     let since = |qp: &Progress| Some(qp.finished?.duration_since(run.began).as_secs_f64());
     let qp_seconds = run.progress.iter().filter_map(since).collect();
-    let outcome =
-        Outcome { messages, elapsed, verified, qp_seconds, qp_messages, began_unix_s, samples };
+    let outcome = Outcome {
+        messages,
+        elapsed,
+        verified,
+        qp_seconds,
+        qp_messages,
+        began_unix_s,
+        samples,
+        peak,
+    };
     Ok((outcome, report))
 }
 

@@ -4,12 +4,16 @@ use std::time::{Duration, Instant};
 
 use braid::{Completion, Status, Work};
 
+use super::Watch;
+use super::peak::{MOST_MESSAGES, Peak};
 use crate::cli::Test;
 use crate::failure::{Attempt, Failure};
 use crate::pattern;
 use crate::plan::{Extent, Phase};
 use crate::samples::Sampler;
 use crate::session::Session;
+use crate::stdio;
+use crate::table::Table;
 
 /// Nothing at all happened for so long: something is broken.
 pub(super) const STALL: Duration = Duration::from_secs(20);
@@ -63,6 +67,8 @@ pub(super) struct Run<'s> {
     /// Whether something is bound to happen: a server waits as long as its client likes.
     pub(super) expects: bool,
     pub(super) sampler: Option<Sampler>,
+    pub(super) lines: Option<Table>,
+    pub(super) peak: Option<Peak>,
 }
 
 /// What a side that transmits had sent when its part of a phase was over.
@@ -105,12 +111,27 @@ impl<'s> Run<'s> {
             idle_since: Instant::now(),
             expects: true,
             sampler: None,
+            lines: None,
+            peak: None,
             phase,
             began: Instant::now(),
             session,
         };
         run.prepare()?;
         Ok(run)
+    }
+
+    /// From its beginning on.
+    pub(super) fn look(&mut self, watch: &Watch) {
+        self.lines = watch.lines;
+        self.sampler = watch.interval.map(|every| Sampler::new(every, self.began, self.phase.size));
+        self.peak = match self.phase.extent {
+            Extent::Messages(count) if watch.peak => {
+                let messages = count.saturating_mul(self.session.plan.qps.into());
+                (messages <= MOST_MESSAGES).then(|| Peak::new(self.began, messages as usize))
+            }
+            _ => None,
+        };
     }
 
     fn prepare(&mut self) -> Result<(), Failure> {
@@ -202,7 +223,10 @@ impl<'s> Run<'s> {
         }
         self.completions = completions;
         if let Some(sampler) = &mut self.sampler {
-            sampler.tick(Instant::now());
+            let interval = sampler.tick(Instant::now());
+            if let (Some(figures), Some(table)) = (interval, self.lines) {
+                stdio::print(|out| table.row(out, &figures))?;
+            }
         }
         if self.receives && self.session.uses_credits() {
             for qp in 0..self.progress.len() {

@@ -61,6 +61,9 @@ impl Run<'_> {
             _ if plan.verify => wr::write_imm(id, [piece], remote, message as u32),
             _ => wr::write(id, [piece], remote),
         };
+        if let Some(peak) = &mut self.peak {
+            peak.on_post();
+        }
         self.session.qps[qp].post_send(work).attempt("post")
     }
 
@@ -76,7 +79,10 @@ impl Run<'_> {
             self.with_room.push(qp);
         }
         if let Some(sampler) = &mut self.sampler {
-            sampler.add(self.phase.size);
+            sampler.add();
+        }
+        if let Some(peak) = &mut self.peak {
+            peak.on_completion();
         }
     }
 }

@@ -17,13 +17,13 @@ use serde::Serialize;
 use self::interleave::{Contestant, interleave};
 use self::report::Report;
 use crate::cli::{
-    AtomicKind, CeilingArgs, DatapathKind, EngineArgs, ProgressKind, Service, Switch, Test,
-    TestArgs,
+    AtomicKind, CeilingArgs, DatapathKind, EngineArgs, ProgressKind, Switch, Test, TestArgs,
 };
 use crate::failure::{Attempt, Failure};
 use crate::json_file::JsonFile;
 use crate::peer::metrics::{GOODPUT, Metrics, ONE_WAY_P50, ONE_WAY_P99};
 use crate::peer::{Timing, ping_pong, tcp, udp_gso};
+use crate::perftest::PerftestOptions;
 use crate::report::Row;
 use crate::run;
 use crate::stdio;
@@ -214,8 +214,8 @@ fn latency_contestants(args: &CeilingArgs, timing: Timing) -> Vec<Contestant<'_>
 }
 
 fn bulk_metrics(row: &Row) -> Metrics {
-    let Some(bandwidth) = row.bandwidth else { return Metrics::new() };
-    let gigabytes = row.bytes as f64 * row.iterations as f64 * 1e-9;
+    let Some(bandwidth) = row.figures.bandwidth else { return Metrics::new() };
+    let gigabytes = row.figures.bytes as f64 * row.figures.iterations as f64 * 1e-9;
     Metrics::from([
         (GOODPUT, bandwidth.goodput_gbytes_s),
         (RATE, bandwidth.rate_mmsgs),
@@ -224,7 +224,7 @@ fn bulk_metrics(row: &Row) -> Metrics {
 }
 
 fn latency_metrics(row: &Row) -> Metrics {
-    let Some(latency) = row.latency else { return Metrics::new() };
+    let Some(latency) = row.figures.latency else { return Metrics::new() };
     Metrics::from([(ONE_WAY_P50, latency.p50_us), (ONE_WAY_P99, latency.p99_us)])
 }
 
@@ -248,8 +248,13 @@ fn braid_args(
         once: false,
         verify: false,
         interval: None,
+        report_gbits: false,
+        no_peak: true,
+        report_histogram: false,
+        report_unsorted: false,
         json: None,
         engine: engine_args(args, crc),
+        perftest: PerftestOptions,
     }
 }
 
@@ -261,7 +266,7 @@ fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
         datapath: Some(DatapathKind::Udp),
         ib_port: 1,
         gid_index: None,
-        connection: Service::Uc,
+        connection: None,
         progress: ProgressKind::Poll,
         paths: args.paths,
         lb: args.lb,

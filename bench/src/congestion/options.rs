@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 
 use braid::CcConfig;
+use braid::congestion::parse_controllers;
 use clap::Args;
 
-use crate::cli::parse_seconds;
+use crate::quantities::parse_seconds;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     /// Controllers, with their parameters: `swift,fixed:256K,dcqcn:line=25G,alpha=1us` [default: the default one, and all that
     /// need no parameter]
-    #[arg(long, value_name = "POLICY,..", value_parser = parse_controllers)]
+    #[arg(long, value_name = "POLICY,..", value_parser = controllers)]
     pub(super) cc: Option<Controllers>,
     /// Write results.json, tables (Markdown) and plots (SVG) into this folder.
     #[arg(long, value_name = "DIR")]
@@ -40,35 +41,6 @@ pub(crate) struct Options {
 #[derive(Clone, Debug)]
 pub(super) struct Controllers(pub(super) Vec<CcConfig>);
 
-/// A list of controllers. Their parameters have commas, too: what does not begin with a controller's name belongs to the one
-/// before it.
-fn parse_controllers(text: &str) -> Result<Controllers, String> {
-    let is_name = |part: &str| {
-        let name = part.split_once(':').map_or(part, |(name, _)| name);
-        !name.contains('=')
-    };
-    let mut texts: Vec<String> = Vec::new();
-    for part in text.split(',') {
-        match texts.last_mut() {
-            Some(last) if !is_name(part) => last.extend([",", part]),
-            _ => texts.push(part.to_owned()),
-        }
-    }
-    let parsed = texts.iter().map(|text| text.parse::<CcConfig>().map_err(|why| why.to_string()));
-    parsed.collect::<Result<_, _>>().map(Controllers)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn controllers_keep_their_parameters() {
-        let list = parse_controllers("swift,dcqcn:line=25G,alpha=2us,loss=off,fixed:1M").unwrap();
-        let texts: Vec<String> = list.0.iter().map(ToString::to_string).collect();
-        assert_eq!(texts, ["swift", "dcqcn:line=25G,alpha=2us,loss=off", "fixed:1M"]);
-        for bad in ["", "swift,", "alpha=1us", "swift,none"] {
-            parse_controllers(bad).expect_err(bad);
-        }
-    }
+fn controllers(text: &str) -> Result<Controllers, String> {
+    parse_controllers(text).map(Controllers).map_err(|why| why.to_string())
 }

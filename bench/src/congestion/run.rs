@@ -104,7 +104,8 @@ fn posted(case: &Case) -> u64 {
 
 /// What Braid's clients say of themselves.
 fn of_braid(rows: &[Row], capacity_gbps: f64, into: &mut Measured) {
-    let goodput: f64 = rows.iter().filter_map(|row| row.bandwidth).map(|b| b.goodput_gbps).sum();
+    let goodput: f64 =
+        rows.iter().filter_map(|row| row.figures.bandwidth).map(|b| b.goodput_gbps).sum();
     into.insert(Metric::GoodputOverCapacity, goodput / capacity_gbps);
     let sum = |field: fn(&Row) -> u64| rows.iter().map(field).sum::<u64>() as f64;
     let percent = |part: f64| part * 100.0 / sum(|row| row.traffic.segments_sent).max(1.0);

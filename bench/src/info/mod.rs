@@ -7,8 +7,6 @@ mod policies;
 mod rdma_devices;
 mod text;
 
-use std::fs;
-use std::io::Write;
 use std::path::Path;
 use std::thread;
 
@@ -19,6 +17,7 @@ use self::defaults::Setting;
 use self::interfaces::Interface;
 use self::policies::Choice;
 use self::rdma_devices::RdmaDevice;
+use crate::about::kernel_says;
 use crate::cli::InfoArgs;
 use crate::failure::{Attempt, Failure};
 use crate::json_file::JsonFile;
@@ -62,14 +61,11 @@ struct System {
 /// # Errors
 /// The interfaces cannot be listed, or nobody can be told.
 pub(crate) fn run(args: &InfoArgs) -> Result<(), Failure> {
-    let file = args.json.as_ref().and_then(Option::as_ref);
-    let file = JsonFile::asked(file)?;
+    let file = JsonFile::asked(args.json.as_ref())?;
     let info = gather()?;
-    if let (Some(_), None) = (&args.json, &file) {
-        let json = serde_json::to_string_pretty(&info).expect("plain data has a JSON form");
-        return stdio::print(|out| writeln!(out, "{json}"));
+    if !file.as_ref().is_some_and(JsonFile::is_standard_output) {
+        stdio::print(|out| text::print(out, &info))?;
     }
-    stdio::print(|out| text::print(out, &info))?;
     file.map_or(Ok(()), |file| file.write(&info))
 }
 
@@ -96,10 +92,4 @@ fn gather() -> Result<Info, Failure> {
         loss_recoveries: policies::of_losses(),
         defaults: defaults::all()?,
     })
-}
-
-/// What stands in a file below `/proc/sys`.
-fn kernel_says(name: &str) -> Option<String> {
-    let text = fs::read_to_string(Path::new("/proc/sys").join(name)).ok()?;
-    Some(text.trim_end().to_owned())
 }

@@ -85,7 +85,9 @@ impl Record {
         self.discovery = braid.discover;
         self.queue_pairs = braid.queue_pairs * rows.len() as u32;
         self.window_bytes = Some(braid.window);
-        self.goodput(rows.iter().filter_map(|row| row.bandwidth).map(|b| b.goodput_gbps).sum());
+        self.goodput(
+            rows.iter().filter_map(|row| row.figures.bandwidth).map(|b| b.goodput_gbps).sum(),
+        );
         let sum = |field: fn(&Row) -> u64| rows.iter().map(field).sum::<u64>();
         let sent = sum(|row| row.traffic.segments_sent).max(1) as f64;
         self.retransmit_ratio = Some(sum(|row| row.traffic.retransmitted_segments) as f64 / sent);

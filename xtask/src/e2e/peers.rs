@@ -215,9 +215,9 @@ fn is_result(line: &str, size: u32) -> bool {
         && words.next().is_some_and(|iterations| iterations.parse::<u64>().is_ok_and(|n| n > 0))
 }
 
-/// What `--verify` adds below the table, if it has checked anything.
+/// What `--verify` says on standard error, if it has checked anything.
 fn is_verified(line: &str) -> bool {
-    let count = line.strip_prefix("out:").and_then(|line| {
+    let count = line.strip_prefix("err:").and_then(|line| {
         line.trim_start().strip_prefix("verified: every byte of ")?.split_whitespace().next()
     });
     count.is_some_and(|count| count.parse::<u64>().is_ok_and(|n| n > 0))
@@ -238,8 +238,8 @@ mod tests {
 
     #[test]
     fn a_check_of_nothing_does_not_count() {
-        assert!(is_verified("out:  verified: every byte of 5000 messages is right"));
-        assert!(!is_verified("out:  verified: every byte of 0 messages is right"));
-        assert!(!is_verified("err:  verified: every byte of 5000 messages is right"));
+        assert!(is_verified("err:  verified: every byte of 5000 messages is right"));
+        assert!(!is_verified("err:  verified: every byte of 0 messages is right"));
+        assert!(!is_verified("out:  verified: every byte of 5000 messages is right"));
     }
 }

@@ -1,0 +1,64 @@
+//! What is about to be measured, above the table, in perftest's manner.
+
+use std::io::{self, Write};
+
+use crate::cli::{DatapathKind, EngineArgs, Service, Switch, Test};
+use crate::session::Session;
+use crate::table::RULE;
+
+/// Test, device, peer and parameters of this side.
+pub(crate) fn print(out: &mut impl Write, session: &Session, args: &EngineArgs) -> io::Result<()> {
+    writeln!(out, "{RULE}\n{:20}{}", "", title(session.plan.test, session.plan.bidirectional))?;
+    for [(left, value), (right, beside)] in parameters(session, args) {
+        writeln!(out, " {left:<15} : {value:<21} {right:<15} : {beside}")?;
+    }
+    writeln!(out, " local address: {}", session.engine.local_addr())?;
+    writeln!(out, " remote address: {}\n{RULE}", session.peer())
+}
+
+fn title(test: Test, bidirectional: bool) -> String {
+    let verb = match test {
+        Test::WriteBw | Test::WriteLat => "RDMA_Write",
+        Test::ReadBw | Test::ReadLat => "RDMA_Read",
+        Test::SendBw | Test::SendLat => "Send",
+        Test::AtomicLat => "Atomic",
+    };
+    let both = if bidirectional { "Bidirectional " } else { "" };
+    format!("{verb} {both}{} Test", if test.is_latency() { "Latency" } else { "BW" })
+}
+
+type Parameter = (&'static str, String);
+
+fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
+    let plan = &session.plan;
+    let on = |yes| if yes { "ON" } else { "OFF" }.to_owned();
+    let payload = session.qps[0].packet_payload();
+    let payload = payload.map_or_else(|| "unknown".to_owned(), |bytes| format!("{bytes}[B]"));
+    [
+        [("Device", device(args)), ("Peer", session.peer().to_string())],
+        [("Number of qps", plan.qps.to_string()), ("Connection type", connection(args).to_owned())],
+        [("TX depth", plan.sends.to_string()), ("Packet payload", payload)],
+        [("Paths", args.paths.to_string()), ("Path policy", args.lb.to_string())],
+        [("Rails", args.rails.len().max(1).to_string()), ("Congestion", args.cc.to_string())],
+        [
+            ("Payload CRC", on(args.crc == Switch::On)),
+            ("Loss recovery", plan.loss_recovery.name().to_owned()),
+        ],
+    ]
+}
+
+fn device(args: &EngineArgs) -> String {
+    match args.datapath() {
+        DatapathKind::Udp => "UDP sockets".to_owned(),
+        DatapathKind::Mem => "memory".to_owned(),
+        DatapathKind::Verbs => args.dev.clone().unwrap_or_default(),
+    }
+}
+
+fn connection(args: &EngineArgs) -> &'static str {
+    match (args.datapath(), args.connection) {
+        (DatapathKind::Verbs, Some(Service::Rc)) => "RC over RC",
+        (DatapathKind::Verbs, _) => "RC over UC",
+        _ => "RC",
+    }
+}

@@ -1,0 +1,100 @@
+//! The server of a test: it waits for a client, does what it says, shows what it has measured, and ends with it.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use braid::Listener;
+
+use crate::cli::TestArgs;
+use crate::failure::{Attempt, Failure};
+use crate::plan::Order;
+use crate::session::{Session, Side};
+use crate::table::{RULE, Table};
+use crate::{bandwidth, header, latency, report, stdio};
+
+/// Connections that may wait to be accepted: a client opens one after the other.
+const BACKLOG: usize = 64;
+/// How long a client may take for its next order.
+const ORDER: Duration = Duration::from_secs(60);
+
+/// On the port that the command line says.
+pub(crate) fn run(args: &TestArgs) -> Result<(), Failure> {
+    let side = Side::new(&args.engine, args.engine.port(), None)?;
+    let listener = side.engine.listen(BACKLOG).attempt("listen")?;
+    stdio::print(|out| writeln!(out, "listening on {}", side.engine.local_addr()))?;
+    let begun = loop {
+        match next_client(&side, &listener) {
+            Ok(begun) => break Ok(begun),
+            Err((_, failure)) if args.once => break Err(failure),
+            Err((from, failure)) => {
+                stdio::say(format_args!("{from}: {failure}; waiting for a client"));
+            }
+        }
+    };
+    match begun.and_then(|(session, order)| serve(session, order, Some(args))) {
+        Err(failure) if args.once && failure.is_end_of_connection() => Err(Failure::Abandoned),
+        done => done,
+    }
+}
+
+/// For a client in this process, which shows everything.
+pub(crate) fn run_silently(side: Side) -> Result<(), Failure> {
+    let listener = side.engine.listen(BACKLOG).attempt("listen")?;
+    let (session, order) = next_client(&side, &listener).map_err(|(_, failure)| failure)?;
+    serve(session, order, None)
+}
+
+/// Does all that the client orders. `shown`: how to show it.
+fn serve(mut session: Session, mut order: Order, shown: Option<&TestArgs>) -> Result<(), Failure> {
+    let test = session.plan.test;
+    if let Some(args) = shown {
+        stdio::print(|out| header::print(out, &session, &args.engine))?;
+    }
+    let mut table = None;
+    loop {
+        match order {
+            Order::Begin(phase) => {
+                if let (Some(args), None) = (shown, table) {
+                    let table = table.insert(Table::new(test, &phase, args.unit()));
+                    stdio::print(|out| table.heading(out))?;
+                }
+                match test.is_latency() {
+                    true => latency::server(&mut session, phase)?,
+                    false => bandwidth::server(&mut session, phase)?,
+                }
+            }
+            Order::Show(figures) => {
+                table.map_or(Ok(()), |table| stdio::print(|out| table.row(out, &figures)))?;
+            }
+            Order::End { .. } => return Err(Failure::Peer("ended what never began".to_owned())),
+            Order::Quit => break,
+        }
+        order = session.control.receive(ORDER)?;
+    }
+    session.control.linger(Duration::from_millis(200));
+    let Some(args) = shown else { return Ok(()) };
+    stdio::print(|out| writeln!(out, "{RULE}"))?;
+    // The client of `--loopback` counts for both.
+    if !args.once {
+        stdio::note(report::traffic(&session.traffic()));
+    }
+    Ok(())
+}
+
+/// Waits until somebody connects, as long as it takes, and gives a first order; or turns out to be no braid-perf, or goes away
+/// before that.
+fn next_client(
+    side: &Side,
+    listener: &Listener,
+) -> Result<(Session, Order), (SocketAddr, Failure)> {
+    loop {
+        let Some(request) = listener.accept(Duration::from_secs(3600)) else { continue };
+        let from = request.peer_addr();
+        let begun = Session::accept(side.clone(), listener, request).and_then(|session| {
+            let order = session.control.receive(ORDER)?;
+            Ok((session, order))
+        });
+        return begun.map_err(|failure| (from, failure));
+    }
+}
