@@ -1,5 +1,7 @@
 //! Connection requests that wait for the application, and the threads that wait for them.
 
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -7,19 +9,36 @@ use braid_transport::{Backlog as Waiting, Request};
 use braid_wire::Time;
 
 use crate::clock::Clock;
+use crate::event_fd::EventFd;
+use crate::wake::Event;
 
 /// Says by its private data whether a connection is wanted.
 pub(crate) type Wanted = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
+/// Invariant: whenever `waiting` is unlocked and a request waits there, `event` is readable; `is_raised` says whether it is,
+/// and changes under that lock only.
 pub(crate) struct Backlog {
     wanted: Wanted,
     waiting: Mutex<Waiting>,
     arrived: Condvar,
+    event: EventFd,
+    is_raised: AtomicBool,
 }
 
 impl Backlog {
-    pub(crate) fn new(capacity: usize, wanted: Wanted) -> Self {
-        Backlog { wanted, waiting: Mutex::new(Waiting::new(capacity)), arrived: Condvar::new() }
+    pub(crate) fn new(capacity: usize, wanted: Wanted) -> io::Result<Self> {
+        Ok(Backlog {
+            wanted,
+            waiting: Mutex::new(Waiting::new(capacity)),
+            arrived: Condvar::new(),
+            event: EventFd::new()?,
+            is_raised: AtomicBool::new(false),
+        })
+    }
+
+    /// Readable while requests wait.
+    pub(crate) fn event(&self) -> &EventFd {
+        &self.event
     }
 
     /// Whether the application may want it.
@@ -27,14 +46,25 @@ impl Backlog {
         (self.wanted)(private_data)
     }
 
-    /// Another request waits.
+    /// Another request waits. Comes before the lock is let go of under which it was added.
     pub(crate) fn tell(&self) {
         self.arrived.notify_one();
+        if !self.is_raised.swap(true, Ordering::Relaxed) {
+            self.event.raise();
+        }
+    }
+
+    fn take(&self, waiting: &mut Waiting, now: Time) -> Option<Request> {
+        let taken = waiting.pop(now);
+        if taken.is_none() && self.is_raised.swap(false, Ordering::Relaxed) {
+            self.event.clear();
+        }
+        taken
     }
 
     /// The oldest request that is still wanted.
     pub(crate) fn pop(&self, now: Time) -> Option<Request> {
-        self.waiting().pop(now)
+        self.take(&mut self.waiting(), now)
     }
 
     /// As [`Backlog::pop`], but waits until there is one.
@@ -42,7 +72,7 @@ impl Backlog {
         let start = Instant::now();
         let mut waiting = self.waiting();
         loop {
-            if let Some(request) = waiting.pop(clock.now()) {
+            if let Some(request) = self.take(&mut waiting, clock.now()) {
                 return Some(request);
             }
             let left = limit.checked_sub(start.elapsed())?;

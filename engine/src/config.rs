@@ -8,6 +8,7 @@ use braid_wire::Crc;
 
 use crate::link::faults::Faults;
 use crate::link::mem::MemFabric;
+use crate::observe::MetricsEndpoint;
 use crate::verbs::VerbsOptions;
 
 /// What carries the packets.
@@ -89,6 +90,8 @@ pub struct EngineConfig {
     /// How long an engine that ends waits at most for its peers to confirm that its queue pairs have ended. What the peers
     /// have sent, and what has arrived here, they count as failed if they never hear of that.
     pub linger: Duration,
+    /// Where its metrics can be read from outside the process.
+    pub metrics: MetricsEndpoint,
 }
 
 impl Default for EngineConfig {
@@ -111,6 +114,7 @@ impl Default for EngineConfig {
             ping_interval: Duration::from_millis(500),
             peer_timeout: Duration::from_secs(3),
             linger: Duration::from_millis(500),
+            metrics: MetricsEndpoint::default(),
         }
     }
 }

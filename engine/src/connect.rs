@@ -9,6 +9,8 @@ use braid_transport::QpState;
 use braid_wire::{BASE_DATAGRAM, MAX_PRIVATE_DATA, QpId, RejectReason};
 
 use crate::datapath::JoinError;
+use crate::event_fd::EventFd;
+use crate::wake::Event;
 
 /// Why a queue pair was not connected.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +93,11 @@ pub enum ConnectError {
         /// Why.
         source: JoinError,
     },
+    /// No descriptor to tell of the outcome.
+    #[error(
+        "no event descriptor for an attempt to connect: {0}; raise the limit of open files (`ulimit -n`)"
+    )]
+    Event(#[source] io::Error),
     /// The queue pair was reset, disconnected or moved to ERR meanwhile.
     #[error(
         "connecting to {addr} was given up, because the queue pair was reset, disconnected or moved to ERR"
@@ -115,12 +122,24 @@ pub(crate) type Done = Box<dyn FnOnce(Result<Vec<u8>, ConnectError>) + Send>;
 pub(crate) struct Outcome {
     value: Mutex<Option<Result<Vec<u8>, ConnectError>>>,
     changed: Condvar,
+    /// Of who does not wait: readable once there is an outcome.
+    event: Option<EventFd>,
 }
 
 impl Outcome {
+    /// With a descriptor.
+    pub(crate) fn with_event() -> io::Result<Self> {
+        Ok(Outcome { event: Some(EventFd::new()?), ..Outcome::default() })
+    }
+
+    pub(crate) fn event(&self) -> Option<&EventFd> {
+        self.event.as_ref()
+    }
+
     pub(crate) fn set(&self, value: Result<Vec<u8>, ConnectError>) {
         *self.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
         self.changed.notify_all();
+        self.event.iter().for_each(Event::raise);
     }
 
     pub(crate) fn take(&self) -> Option<Result<Vec<u8>, ConnectError>> {

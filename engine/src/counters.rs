@@ -17,6 +17,13 @@ macro_rules! counters {
             $(pub(crate) $name: Counter,)+
         }
 
+        impl EngineCounters {
+            /// Name, meaning and value of each.
+            pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+                [$((stringify!($name), concat!($($doc),+).trim_ascii(), self.$name)),+].into_iter()
+            }
+        }
+
         impl WorkerCounters {
             pub(crate) fn add_to(&self, sum: &mut EngineCounters) {
                 $(sum.$name += self.$name.get();)+

@@ -1,10 +1,11 @@
 //! The engine: what verbs call a context.
 
-use std::fmt;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use std::{fmt, io};
 
 use braid_transport::PdId;
 
@@ -16,6 +17,7 @@ use crate::error::EngineError;
 use crate::events::AsyncEvent;
 use crate::inner::EngineInner;
 use crate::listener::{ListenError, Listener};
+use crate::metrics::EngineMetrics;
 use crate::paths_to::PathsTo;
 use crate::pd::ProtectionDomain;
 use crate::worker::WorkerCell;
@@ -119,11 +121,34 @@ impl Engine {
         self.inner.events.tell(Box::new(told));
     }
 
+    /// A descriptor that is readable while events wait, for poll, epoll and the like: then [`Engine::poll_event`] has one. Where the
+    /// application drives the engine, it says nothing while nobody does.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub fn event_fd(&self) -> io::Result<BorrowedFd<'_>> {
+        self.inner.events.descriptor().map(AsFd::as_fd)
+    }
+
     /// The paths to all destinations that have queue pairs: which of them are in use, and what each
     /// has carried. A destination appears once per rail, and per worker that sends to it.
     pub fn paths(&self) -> Vec<PathsTo> {
         let sets = |worker: &Arc<WorkerCell>| worker.control().path_sets().collect::<Vec<_>>();
         self.inner.workers.iter().flat_map(sets).collect()
+    }
+
+    /// A snapshot of its queue pairs, paths and counters. It is not of one instant: each worker is read between two of its
+    /// turns, 64 queue pairs at a time. Nothing is counted for it that is not counted anyway.
+    ///
+    /// # Panics
+    /// If a worker has panicked.
+    pub fn metrics(&self) -> EngineMetrics {
+        self.inner.observed().read().expect("the engine's worker panicked earlier")
+    }
+
+    /// Where its metrics are served by HTTP, if they are ([`MetricsEndpoint`](crate::MetricsEndpoint)).
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.inner.shown.as_ref()?.addr
     }
 
     /// What it has seen.

@@ -7,6 +7,7 @@ use braid_lb::PathsError;
 
 use crate::config::MAX_WORKERS;
 use crate::link::faults::FaultsError;
+use crate::observe::EndpointError;
 use crate::verbs::VerbsSetupError;
 
 /// Why an engine was not made.
@@ -63,6 +64,9 @@ pub enum EngineError {
     /// Faults that cannot be.
     #[error(transparent)]
     Faults(#[from] FaultsError),
+    /// Where its metrics are to be read.
+    #[error(transparent)]
+    Metrics(#[from] EndpointError),
     /// The RDMA device.
     #[error(transparent)]
     Verbs(#[from] VerbsSetupError),

@@ -1,11 +1,15 @@
 //! What happens to an engine outside of any completion, and the threads that wait for it.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use braid_transport::QpError;
 use braid_wire::QpId;
+
+use crate::event_fd::EventFd;
+use crate::wake::Event;
 
 /// Events that wait for the application at most.
 pub(crate) const MAX_WAITING: usize = 4096;
@@ -54,11 +58,15 @@ pub enum AsyncEvent {
 }
 
 /// The events that wait. Worker threads add, any thread takes.
+///
+/// Invariant: the descriptor, once somebody has asked for it, is readable whenever `waiting` is unlocked and holds something,
+/// and only then.
 #[derive(Default)]
 pub(crate) struct AsyncEvents {
     waiting: Mutex<Waiting>,
     arrived: Condvar,
     told: OnceLock<Told>,
+    descriptor: OnceLock<EventFd>,
 }
 
 /// Whom the application has told to look for events.
@@ -71,6 +79,10 @@ struct Waiting {
 }
 
 impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.missed == 0
+    }
+
     /// What was missed came after all that waits.
     fn pop(&mut self) -> Option<AsyncEvent> {
         let missed = || match std::mem::take(&mut self.missed) {
@@ -84,6 +96,9 @@ impl Waiting {
 impl AsyncEvents {
     pub(crate) fn push(&self, event: AsyncEvent) {
         let mut waiting = self.waiting();
+        if waiting.is_empty() {
+            self.descriptor.get().into_iter().for_each(Event::raise);
+        }
         // Whoever has missed something is told so before anything that came later.
         if waiting.missed > 0 || waiting.events.len() == MAX_WAITING {
             waiting.missed += 1;
@@ -103,7 +118,28 @@ impl AsyncEvents {
     }
 
     pub(crate) fn pop(&self) -> Option<AsyncEvent> {
-        self.waiting().pop()
+        self.take(&mut self.waiting())
+    }
+
+    fn take(&self, waiting: &mut Waiting) -> Option<AsyncEvent> {
+        let event = waiting.pop();
+        if event.is_some() && waiting.is_empty() {
+            self.descriptor.get().into_iter().for_each(Event::clear);
+        }
+        event
+    }
+
+    /// Readable while something waits.
+    pub(crate) fn descriptor(&self) -> io::Result<&EventFd> {
+        let waiting = self.waiting();
+        if let Some(descriptor) = self.descriptor.get() {
+            return Ok(descriptor);
+        }
+        let made = EventFd::new()?;
+        if !waiting.is_empty() {
+            made.raise();
+        }
+        Ok(self.descriptor.get_or_init(|| made))
     }
 
     /// As [`AsyncEvents::pop`], but waits until there is one.
@@ -111,7 +147,7 @@ impl AsyncEvents {
         let start = Instant::now();
         let mut waiting = self.waiting();
         loop {
-            if let Some(event) = waiting.pop() {
+            if let Some(event) = self.take(&mut waiting) {
                 return Some(event);
             }
             let left = limit.checked_sub(start.elapsed())?;

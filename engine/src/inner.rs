@@ -18,6 +18,8 @@ use crate::datapath::{self, Opening};
 use crate::error::EngineError;
 use crate::events::AsyncEvents;
 use crate::memory::RegionTable;
+use crate::metrics::Observed;
+use crate::observe::{self, Registration};
 use crate::qp_numbers::QpNumbers;
 use crate::random;
 use crate::signals::Signals;
@@ -47,6 +49,8 @@ pub(crate) struct EngineInner {
     qp_numbers: Mutex<QpNumbers>,
     /// On each rail, of all workers.
     host_loads: Arc<HostLoads>,
+    /// Where it can be seen from outside.
+    pub(crate) shown: Option<Registration>,
     /// Of the verbs datapath, by rail.
     devices: Vec<Arc<Device>>,
 }
@@ -74,12 +78,14 @@ impl EngineInner {
             next_worker: AtomicUsize::new(0),
             qp_numbers: Mutex::default(),
             host_loads: Arc::default(),
+            shown: None,
             devices: datapath::open_devices(config)?,
             regions,
         };
         for index in 0..count {
             engine.add_worker(config, index, instance)?;
         }
+        engine.shown = observe::register(config.metrics, || engine.observed())?;
         Ok(engine)
     }
 
@@ -167,6 +173,16 @@ impl EngineInner {
         &self.workers[index]
     }
 
+    /// What others may look at.
+    pub(crate) fn observed(&self) -> Observed {
+        Observed {
+            local_addr: self.local_addr,
+            clock: self.clock,
+            workers: self.workers.clone(),
+            counters: self.counters.clone(),
+        }
+    }
+
     /// The one that listens.
     pub(crate) fn first_worker(&self) -> &WorkerCell {
         &self.workers[0]
@@ -245,6 +261,7 @@ impl EngineInner {
 
 impl Drop for EngineInner {
     fn drop(&mut self) {
+        self.shown = None;
         self.wait_for_peers();
         self.stop.store(true, Ordering::Release);
         self.workers.iter().for_each(|worker| worker.signals().wake());

@@ -32,6 +32,8 @@ mod inner;
 mod link;
 mod listener;
 mod memory;
+mod metrics;
+mod observe;
 mod parts;
 mod paths_to;
 mod pd;
@@ -56,9 +58,11 @@ pub use braid_lb::{
 pub use braid_transport::{
     Access, AccessError, Completion, EndCause, FailedWork, LossRecovery, MAX_MESSAGE, OooDegrees,
     PostError, QpAttributes, QpConfig, QpCounters, QpError, QpState, RecvWr, RemoteAddr, SendOp,
-    SendWr, SgList, Sge, StateError, Status, UnknownRecovery, Work,
+    SendWr, SgList, Sge, StateError, Status, SubflowMetrics, UnknownRecovery, Work,
 };
-pub use braid_wire::{Crc, DEFAULT_PORT, MAX_PATHS, MAX_PRIVATE_DATA, QpId, RejectReason};
+pub use braid_wire::{
+    Crc, DEFAULT_PORT, MAX_PATHS, MAX_PRIVATE_DATA, QpId, RailId, RejectReason, Stream,
+};
 
 /// What fuzz targets reach of the parsers in here; no part of the API.
 #[cfg(fuzzing)]
@@ -84,8 +88,10 @@ pub use memory::{
     MalformedKey, MemoryError, MemoryRegion, PageSize, REMOTE_REGION_LEN, RegisterError,
     RemoteRegion,
 };
+pub use metrics::{EngineMetrics, QpMetrics};
+pub use observe::{EndpointError, MetricsEndpoint, UnknownEndpoint};
 pub use paths_to::PathsTo;
 pub use pd::ProtectionDomain;
-pub use qp::{CreateQpError, QpOptions, QueuePair};
+pub use qp::{Connecting, CreateQpError, QpOptions, QueuePair};
 pub use srq::{CreateSrqError, SharedReceiveQueue};
 pub use verbs::{VerbsOptions, VerbsService, VerbsSetupError};

@@ -1,9 +1,10 @@
 //! The accepting side of connections, as the application sees it.
 
-use std::fmt;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use braid_transport::Request;
 use braid_wire::RejectReason;
@@ -28,6 +29,15 @@ pub enum ListenError {
     /// No room for anybody.
     #[error("a backlog of 0 takes nobody; give it at least 1")]
     Backlog,
+    /// No descriptor for its events.
+    #[error(
+        "no event descriptor for a listener: {}; raise the limit of open files (`ulimit -n`)",
+        io::Error::from_raw_os_error(*errno)
+    )]
+    Event {
+        /// What the system said.
+        errno: i32,
+    },
 }
 
 /// Takes connections. They come to the engine's first port; [`Listener::local_addr`].
@@ -47,7 +57,9 @@ impl Listener {
         if capacity == 0 {
             return Err(ListenError::Backlog);
         }
-        let backlog = Arc::new(Backlog::new(capacity, wanted));
+        let refused =
+            |error: io::Error| ListenError::Event { errno: error.raw_os_error().unwrap_or(0) };
+        let backlog = Arc::new(Backlog::new(capacity, wanted).map_err(refused)?);
         if !engine.first_worker().control().listen(backlog.clone()) {
             return Err(ListenError::AlreadyListening { addr: engine.local_addr() });
         }
@@ -61,6 +73,10 @@ impl Listener {
 
     /// Waits for a connection, at most as long as `timeout`; `None`: none came. Any thread may call
     /// it, and each connection goes to one of them.
+    ///
+    /// With no time to wait it asks: the listener's descriptor ([`AsFd`]) is readable while requests wait, until one such call
+    /// finds none. A request that is withdrawn in between makes it readable for nothing. Where the application drives the
+    /// engine, the descriptor says nothing while nobody does.
     pub fn accept(&self, timeout: Duration) -> Option<ConnectionRequest> {
         let clock = self.engine.clock();
         let request = if self.engine.application_drives() {
@@ -82,6 +98,18 @@ impl Drop for Listener {
         while let Some(request) = self.backlog.pop(self.engine.clock().now()) {
             drop(self.request(request));
         }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.backlog.event().as_fd()
+    }
+}
+
+impl AsRawFd for Listener {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
     }
 }
 

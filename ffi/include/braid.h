@@ -89,6 +89,21 @@
 // A bug of Braid. The engine it concerns should be closed.
 #define BRAID_ERR_INTERNAL -16
 
+// Something has failed that somebody has to look after.
+#define BRAID_LOG_ERROR 1
+
+// Something is not as it should be, and goes on.
+#define BRAID_LOG_WARN 2
+
+// What happens to engines, connections and paths.
+#define BRAID_LOG_INFO 3
+
+// Details of that.
+#define BRAID_LOG_DEBUG 4
+
+// Everything.
+#define BRAID_LOG_TRACE 5
+
 // The UDP port of Braid, unless a program is told another.
 #define BRAID_DEFAULT_PORT 4791
 
@@ -305,6 +320,15 @@
 // Something that this version of the C API has no number for.
 #define BRAID_EVENT_OTHER 7
 
+// What the queue pair has sent as requests: SENDs, WRITEs, READs and atomics.
+#define BRAID_STREAM_REQUESTS 0
+
+// What it has sent as responses to its peer's READs and atomics.
+#define BRAID_STREAM_RESPONSES 1
+
+// An attempt to connect.
+typedef struct braid_connecting braid_connecting;
+
 // A completion queue: where work requests end. Its queue pairs must not have more work requests
 // outstanding than it has room for.
 typedef struct braid_cq braid_cq;
@@ -318,6 +342,10 @@ typedef struct braid_fabric braid_fabric;
 
 // Takes connections at the address of its engine.
 typedef struct braid_listener braid_listener;
+
+// A snapshot of an engine. Rates are for the program to compute: of two snapshots, the difference of a counter by that of
+// `uptime_ns`.
+typedef struct braid_metrics braid_metrics;
 
 // A memory region: memory that work requests and peers may name.
 typedef struct braid_mr braid_mr;
@@ -341,6 +369,11 @@ typedef struct braid_qp braid_qp;
 
 // Somebody who wants to connect.
 typedef struct braid_request braid_request;
+
+// Is told of an event: how bad it is (BRAID_LOG_ERROR and so on), the part of Braid that says it, and what it says with its
+// fields behind it, ` name=value` each. The texts last as long as the call. Any thread may call it, several at the same
+// time, inside any function of this library, with locks of the engine held: it must call none of them, and not wait.
+typedef void (*braid_log_callback)(void *user, int level, const char *target, const char *text);
 
 // How an engine behaves. Filled by braid_engine_config_init.
 typedef struct braid_engine_config {
@@ -411,6 +444,10 @@ typedef struct braid_engine_config {
     const char *rails;
     // The rail policy by name: "least-loaded", "round-robin", "hash", "lpt" or "min-rtt". NULL: the default.
     const char *rail_policy;
+    // Where the engine's metrics can be read from outside the process: `off`; `local`, by `braid-perf top PID` of the same user; an
+    // address such as `127.0.0.1:9464`, there by HTTP too, as Prometheus does. NULL: what the environment variable BRAID_METRICS says,
+    // or else `off`.
+    const char *metrics;
 } braid_engine_config;
 
 // Events since the engine was made.
@@ -714,6 +751,60 @@ typedef struct braid_path_report {
     uint64_t probes;
 } braid_path_report;
 
+// An engine at one moment.
+typedef struct braid_engine_metrics {
+    // Set it to sizeof(braid_engine_metrics).
+    size_t size;
+    // Where it receives.
+    char local_addr[BRAID_ADDR_LEN];
+    // Nanoseconds since it was made.
+    uint64_t uptime_ns;
+    // Queue pairs that it has.
+    uint64_t queue_pairs;
+} braid_engine_metrics;
+
+// A queue pair at one moment.
+typedef struct braid_qp_metrics {
+    // Set it to sizeof(braid_qp_metrics).
+    size_t size;
+    // Its number, 24 bits.
+    uint32_t qp_num;
+    // BRAID_QP_RESET and so on.
+    int state;
+    // Why it is in BRAID_QP_ERR: BRAID_END_PEER and so on, or else BRAID_END_NONE.
+    int cause;
+    // As in braid_qp_error.
+    int status;
+    // Sends that are posted and have not ended.
+    uint32_t outstanding_sends;
+    // Receives that are posted and have not ended.
+    uint32_t outstanding_recvs;
+    // Payload bytes of a full packet; 0: it is not connected.
+    uint32_t packet_payload;
+    // Its subflows, see braid_metrics_get_subflow.
+    uint32_t subflows;
+    // Where its peer receives; empty: it is not connected.
+    char peer[BRAID_ADDR_LEN];
+} braid_qp_metrics;
+
+// A subflow at one moment: what a queue pair sends of one stream over one rail.
+typedef struct braid_subflow_metrics {
+    // Set it to sizeof(braid_subflow_metrics).
+    size_t size;
+    // BRAID_STREAM_REQUESTS or BRAID_STREAM_RESPONSES.
+    int stream;
+    // Its rail, from 0.
+    uint32_t rail;
+    // Round-trip time, smoothed, in nanoseconds; 0: not measured yet.
+    uint64_t rtt_ns;
+    // Bytes that its congestion control lets be in flight, headers included.
+    uint64_t window;
+    // Bits per second at which it lets packets leave; 0: it has no rate.
+    uint64_t bits_per_second;
+    // Bytes in flight, headers included.
+    uint64_t in_flight;
+} braid_subflow_metrics;
+
 // How to find out. Filled by braid_discovery_config_init.
 typedef struct braid_discovery_config {
     // Set by braid_discovery_config_init.
@@ -771,6 +862,18 @@ const char *braid_strerror(int code);
 //
 // Threads: each has its own. The text is valid until the thread ends or calls this again.
 const char *braid_last_error(void);
+
+// Hands the log of all engines of this process to `callback` from now on, with `user`, and to nobody else. NULL: it goes
+// nowhere any more; a thread that is inside the last callback just now may still be. Without this call the log goes where the
+// environment variable BRAID_LOG says when the first engine is made: unset, nowhere, else to standard error.
+//
+// `filter` says which events: levels (off, error, warn, info, debug, trace), or TARGET=LEVEL, with commas between them, such as
+// `info,braid::verbs=debug`. NULL: what BRAID_LOG says, or else `info`. The events are listed in docs/logs.md.
+//
+// Threads: any.
+int braid_set_log_callback(const char *filter,
+                           braid_log_callback callback,
+                           void *user);
 
 // Makes a network with nobody on it.
 //
@@ -1001,6 +1104,37 @@ int braid_qp_query(const struct braid_qp *qp, struct braid_qp_info *info);
 // Threads: any.
 int braid_qp_query_counters(const struct braid_qp *qp, struct braid_qp_counters *counters);
 
+// As braid_qp_connect, but does not wait for the other side: what comes of it is told by `connecting`, which is closed in the
+// end. Names are looked up first, which takes as long as it takes.
+//
+// Threads: any, one at a time for a queue pair; another gets BRAID_ERR_STATE.
+int braid_qp_connect_begin(struct braid_qp *qp,
+                           const char *addr,
+                           const void *data,
+                           size_t len,
+                           uint64_t timeout_us,
+                           struct braid_connecting **connecting);
+
+// The descriptor that becomes readable once the attempt has ended, and stays so; for poll, epoll and the like. It stays the
+// attempt's: do not read or close it. Where the application makes progress, it says nothing while nobody drives the engine.
+//
+// Threads: any.
+int braid_connecting_fd(const struct braid_connecting *connecting);
+
+// How the attempt has ended: 1, the queue pair is connected, and `reply` is written as by braid_qp_connect; 0, it has not ended
+// yet; an error as of braid_qp_connect, after which the queue pair is in INIT. 1 and errors are told once. Does not wait; where the
+// application makes progress, this runs the engine once.
+//
+// Threads: any.
+int braid_connecting_result(struct braid_connecting *connecting,
+                            void *reply,
+                            size_t *reply_len);
+
+// Closes an attempt, and gives it up if it has not ended.
+//
+// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
+int braid_connecting_close(struct braid_connecting *connecting);
+
 // Takes connections at the engine's address from now on. Up to `backlog` of them wait to be accepted;
 // those beyond it are told to try again, which they do until their time-out. An engine has one listener
 // at a time.
@@ -1022,6 +1156,13 @@ int braid_listener_close(struct braid_listener *listener);
 int braid_listener_accept(struct braid_listener *listener,
                           uint64_t timeout_us,
                           struct braid_request **request);
+
+// The descriptor that is readable while requests wait, until a braid_listener_accept without time to wait finds none; for poll,
+// epoll and the like. It stays the listener's: do not read or close it. Where the application makes progress, it says nothing while
+// nobody drives the engine.
+//
+// Threads: any.
+int braid_listener_fd(const struct braid_listener *listener);
 
 // Writes where the request comes from into `text` of `size` bytes; BRAID_ADDR_LEN suffice.
 //
@@ -1086,6 +1227,12 @@ int braid_qp_query_error(const struct braid_qp *qp,
 //
 // Threads: any. The text is constant.
 const char *braid_end_cause_str(int cause);
+
+// The descriptor that is readable while events wait, for poll, epoll and the like. It stays the engine's: do not read or close it.
+// Where the application makes progress, it says nothing while nobody drives the engine.
+//
+// Threads: any.
+int braid_engine_event_fd(const struct braid_engine *engine);
 
 // Takes the oldest event that nobody has taken, waiting up to `timeout_us` microseconds for one; 0 does not wait.
 // Returns 1, or 0 if there is none, with BRAID_EVENT_NONE in `event`. Where the application drives the engine, waiting does so too.
@@ -1162,6 +1309,51 @@ int braid_paths_count(const struct braid_paths *paths, size_t *count);
 int braid_paths_get(const struct braid_paths *paths,
                     size_t index,
                     struct braid_path_report *report);
+
+// Makes a snapshot of an engine: each of its threads is read between two of its turns. Close it in the end.
+//
+// Threads: any.
+int braid_engine_query_metrics(const struct braid_engine *engine,
+                               struct braid_metrics **metrics);
+
+// Closes a snapshot.
+//
+// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
+int braid_metrics_close(struct braid_metrics *metrics);
+
+// Reads what the snapshot says of the engine itself, and how many queue pairs are in it.
+//
+// Threads: any.
+int braid_metrics_get_engine(const struct braid_metrics *metrics,
+                             struct braid_engine_metrics *engine);
+
+// Reads what the engine had seen.
+//
+// Threads: any.
+int braid_metrics_get_counters(const struct braid_metrics *metrics,
+                               struct braid_engine_counters *counters);
+
+// Reads the queue pair at `index`, from 0 on, of the snapshot.
+//
+// Threads: any.
+int braid_metrics_get_qp(const struct braid_metrics *metrics,
+                         size_t index,
+                         struct braid_qp_metrics *qp);
+
+// Reads what the queue pair at `index` of the snapshot had seen.
+//
+// Threads: any.
+int braid_metrics_get_qp_counters(const struct braid_metrics *metrics,
+                                  size_t index,
+                                  struct braid_qp_counters *counters);
+
+// Reads the subflow at `subflow_index`, from 0 on, of the queue pair at `index` of the snapshot.
+//
+// Threads: any.
+int braid_metrics_get_subflow(const struct braid_metrics *metrics,
+                              size_t index,
+                              size_t subflow_index,
+                              struct braid_subflow_metrics *subflow);
 
 // Fills `config` with the defaults; `size` is sizeof(braid_discovery_config).
 //

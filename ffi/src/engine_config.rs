@@ -97,6 +97,10 @@ pub struct braid_engine_config {
     pub rails: *const c_char,
     /// The rail policy by name: "least-loaded", "round-robin", "hash", "lpt" or "min-rtt". NULL: the default.
     pub rail_policy: *const c_char,
+    /// Where the engine's metrics can be read from outside the process: `off`; `local`, by `braid-perf top PID` of the same user; an
+    /// address such as `127.0.0.1:9464`, there by HTTP too, as Prometheus does. NULL: what the environment variable BRAID_METRICS says,
+    /// or else `off`.
+    pub metrics: *const c_char,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers and raw pointers only.
@@ -138,6 +142,7 @@ impl Default for braid_engine_config {
             gid_index: -1,
             rails: ptr::null(),
             rail_policy: ptr::null(),
+            metrics: ptr::null(),
         }
     }
 }
@@ -153,13 +158,14 @@ impl braid_engine_config {
         let config = unsafe { growing::read(config, Self::default()) }?;
         let mut checked = config.numbers()?;
         // SAFETY: the strings are covered by the promise.
-        let [bind, lb, device, rails, rail_policy] = unsafe {
+        let [bind, lb, device, rails, rail_policy, metrics] = unsafe {
             [
                 optional_text(config.bind, "bind")?,
                 optional_text(config.lb, "lb")?,
                 optional_text(config.device, "device")?,
                 optional_text(config.rails, "rails")?,
                 optional_text(config.rail_policy, "rail_policy")?,
+                optional_text(config.metrics, "metrics")?,
             ]
         };
         if let Some(bind) = bind {
@@ -173,6 +179,9 @@ impl braid_engine_config {
         }
         if let Some(policy) = rail_policy {
             checked.rail_policy = policy.parse()?;
+        }
+        if let Some(metrics) = metrics {
+            checked.metrics = metrics.parse()?;
         }
         let mut child = None;
         match (config.fabric.is_null(), device) {
@@ -190,13 +199,15 @@ impl braid_engine_config {
 
     /// All fields are named, so that one that is new to the engine is not forgotten here.
     fn numbers(&self) -> Result<EngineConfig, Failure> {
-        let EngineConfig { datapath, bind, rails, rail_policy, lb, .. } = EngineConfig::default();
+        let EngineConfig { datapath, bind, rails, rail_policy, lb, metrics, .. } =
+            EngineConfig::default();
         Ok(EngineConfig {
             datapath,
             bind,
             rails,
             rail_policy,
             lb,
+            metrics,
             progress: match self.threads {
                 0 => Progress::Application,
                 count => Progress::Threads(count as usize),

@@ -1,12 +1,14 @@
 //! What happens outside of any completion.
 
 use std::ffi::c_int;
+use std::os::fd::AsRawFd;
 
 use braid::{AsyncEvent, QpId};
 
 use crate::arguments::patience;
 use crate::boundary::enter;
 use crate::braid_engine;
+use crate::failure::Failure;
 use crate::growing::{self, Growing};
 use crate::handle::find;
 use crate::qp_error::{BRAID_END_NONE, braid_qp_error};
@@ -85,6 +87,15 @@ impl From<AsyncEvent> for braid_event {
             _ => braid_event { kind: BRAID_EVENT_OTHER, ..Self::NONE },
         }
     }
+}
+
+/// The descriptor that is readable while events wait, for poll, epoll and the like. It stays the engine's: do not read or close it.
+/// Where the application makes progress, it says nothing while nobody drives the engine.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_engine_event_fd(engine: *const braid_engine) -> c_int {
+    enter(|| Ok(find(engine)?.engine.event_fd().map_err(Failure::Descriptor)?.as_raw_fd()))
 }
 
 /// Takes the oldest event that nobody has taken, waiting up to `timeout_us` microseconds for one; 0 does not wait.

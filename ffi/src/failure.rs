@@ -3,9 +3,10 @@
 use std::ffi::c_int;
 
 use braid::{
-    ConnectError, CqError, CreateCqError, CreateQpError, DiscoveryError, EngineError, ListenError,
-    MalformedKey, MemoryError, PostError, RegisterError, StateError, UnknownCc, UnknownLb,
-    UnknownRailScheme, UnknownRecovery, VerbsError, VerbsSetupError,
+    ConnectError, CqError, CreateCqError, CreateQpError, DiscoveryError, EndpointError,
+    EngineError, ListenError, MalformedKey, MemoryError, PostError, RegisterError, StateError,
+    UnknownCc, UnknownEndpoint, UnknownLb, UnknownRailScheme, UnknownRecovery, VerbsError,
+    VerbsSetupError,
 };
 
 use crate::error::*;
@@ -47,12 +48,16 @@ pub(crate) enum Failure {
         "{name} of {size} bytes has fields set that this library, which knows {known} bytes, has not; use a newer library"
     )]
     Newer { name: &'static str, size: usize, known: usize },
+    #[error("no descriptor: {0}; raise the limit of open files (`ulimit -n`)")]
+    Descriptor(#[source] std::io::Error),
     #[error("nobody connected in time")]
     NobodyCame,
     #[error(transparent)]
     LogFilter(#[from] braid_log::FilterError),
     #[error(transparent)]
     LogTaken(#[from] braid_log::Taken),
+    #[error(transparent)]
+    Endpoint(#[from] UnknownEndpoint),
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error(transparent)]
@@ -105,7 +110,10 @@ impl Failure {
             Failure::Panicked(_) => BRAID_ERR_INTERNAL,
             Failure::Engine(error) => engine_code(error),
             Failure::Listen(ListenError::AlreadyListening { .. }) => BRAID_ERR_BUSY,
-            Failure::CreateCq(CreateCqError::Event(_)) => BRAID_ERR_SYSTEM,
+            Failure::CreateCq(CreateCqError::Event(_))
+            | Failure::Listen(ListenError::Event { .. })
+            | Failure::Connect(ConnectError::Event(_))
+            | Failure::Descriptor(_) => BRAID_ERR_SYSTEM,
             Failure::CreateQp(error) => create_qp_code(error),
             Failure::Register(error) => register_code(error),
             Failure::Post(error) => post_code(error),
@@ -122,6 +130,7 @@ impl Failure {
             | Failure::Address { .. }
             | Failure::Size { .. }
             | Failure::LogFilter(_)
+            | Failure::Endpoint(_)
             | Failure::Listen(_)
             | Failure::CreateCq(_)
             | Failure::Memory(_)
@@ -142,6 +151,8 @@ fn engine_code(error: &EngineError) -> c_int {
         EngineError::Bind { .. } | EngineError::Paths { .. } | EngineError::System(_) => {
             BRAID_ERR_SYSTEM
         }
+        EngineError::Metrics(EndpointError::Unknown(_)) => BRAID_ERR_INVALID,
+        EngineError::Metrics(_) => BRAID_ERR_SYSTEM,
         EngineError::Verbs(error) => verbs_code(error),
         _ => BRAID_ERR_INVALID,
     }

@@ -46,6 +46,8 @@ mod qp_options;
 
 mod qp;
 
+mod connecting;
+
 mod listener;
 
 mod wr;
@@ -61,10 +63,13 @@ mod names;
 mod ooo;
 mod paths;
 
+mod metrics;
+
 mod discovery;
 
 pub use address::BRAID_ADDR_LEN;
 pub use boundary::braid_last_error;
+pub use connecting::*;
 pub use cq::*;
 pub use discovery::*;
 pub use engine::*;
@@ -74,6 +79,7 @@ pub use event::*;
 pub use fabric::*;
 pub use listener::*;
 pub use log::*;
+pub use metrics::*;
 pub use mr::*;
 pub use names::*;
 pub use ooo::*;

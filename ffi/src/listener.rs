@@ -1,6 +1,7 @@
 //! The accepting side of connections.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::os::fd::AsRawFd;
 
 use braid::{ConnectionRequest, Listener};
 
@@ -74,6 +75,16 @@ pub unsafe extern "C" fn braid_listener_accept(
         out.set(hand_out(braid_request { request, _engine: listener.engine.clone() })?);
         Ok(0)
     })
+}
+
+/// The descriptor that is readable while requests wait, until a braid_listener_accept without time to wait finds none; for poll,
+/// epoll and the like. It stays the listener's: do not read or close it. Where the application makes progress, it says nothing while
+/// nobody drives the engine.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_listener_fd(listener: *const braid_listener) -> c_int {
+    enter(|| Ok(find(listener)?.listener.as_raw_fd()))
 }
 
 /// Writes where the request comes from into `text` of `size` bytes; BRAID_ADDR_LEN suffice.

@@ -11,7 +11,7 @@ use crate::arguments::{Out, patience, private_data, text};
 use crate::boundary::enter;
 use crate::failure::Failure;
 use crate::growing::{self, Growing};
-use crate::handle::{Child, find, hand_out, object, take};
+use crate::handle::{Child, Children, find, hand_out, object, take};
 use crate::{braid_pd, braid_qp_options};
 
 /// Takes nothing.
@@ -37,12 +37,20 @@ pub struct braid_qp {
     pub(crate) qp: QueuePair,
     pub(crate) max_inline: usize,
     /// Where the engine receives.
-    ours: IpAddr,
+    pub(crate) ours: IpAddr,
+    pub(crate) children: Children,
     _pd: Child,
     _queues: [Child; 2],
 }
 
-object!(braid_qp, 6, "queue pair");
+object!(
+    braid_qp,
+    6,
+    "queue pair",
+    fn may_close(&self) -> Result<(), Failure> {
+        self.children.none("queue pair")
+    }
+);
 
 /// Creates a queue pair in RESET.
 ///
@@ -62,6 +70,7 @@ pub unsafe extern "C" fn braid_qp_create(
             qp: pd.pd.create_qp(options)?,
             max_inline,
             ours: pd.ours,
+            children: Children::default(),
             _pd: pd.children.add(),
             _queues: queues,
         })?);

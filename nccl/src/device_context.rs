@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use braid::{
-    CompletionQueue, ConnectionRequest, Engine, EngineConfig, Listener, Progress, ProtectionDomain,
-    QpOptions, QpState, QueuePair,
+    CompletionQueue, ConnectionRequest, Engine, EngineConfig, Listener, MetricsEndpoint, Progress,
+    ProtectionDomain, QpOptions, QpState, QueuePair,
 };
 
 use crate::config::Config;
@@ -66,6 +66,8 @@ impl DeviceContext {
             ping_interval: config.ping_interval,
             peer_timeout: config.peer_timeout,
             linger: config.linger,
+            // As the environment says.
+            metrics: MetricsEndpoint::default(),
         })?;
         let listening: Arc<Mutex<HashSet<u64>>> = Arc::default();
         let open = listening.clone();

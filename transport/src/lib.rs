@@ -33,7 +33,7 @@ pub use error::{PostError, StateError};
 pub use protection::{Access, AccessError, AtomicOp, Memory, PdId};
 pub use qp::{
     Admit, Arrival, Landing, LossRecovery, NicEpoch, OfferTerms, OooDegrees, Placement, QpCounters,
-    QpState, QueuePair, Refusal, UnknownRecovery,
+    QpState, QueuePair, Refusal, SubflowMetrics, UnknownRecovery,
 };
 pub use regions::{NicKeys, Region, Regions};
 pub use setup::{

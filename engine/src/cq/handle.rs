@@ -1,7 +1,7 @@
 //! The application's side of a completion queue.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -185,6 +185,12 @@ impl CompletionQueue {
 impl AsFd for CompletionQueue {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.shared.event().as_fd()
+    }
+}
+
+impl AsRawFd for CompletionQueue {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
     }
 }
 

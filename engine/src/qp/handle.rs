@@ -10,6 +10,7 @@ use braid_transport::{
 };
 use braid_wire::{Crc, QpId};
 
+use super::connecting::Connecting;
 use super::inline::InlineBuffers;
 use super::options::{MAX_INLINE, MAX_QUEUE, MAX_SGE, QpOptions};
 use super::shared::{PostedSend, QpShared};
@@ -216,7 +217,7 @@ impl QueuePair {
     ) -> Result<Vec<u8>, ConnectError> {
         let outcome = Arc::new(Outcome::default());
         let begun = outcome.clone();
-        self.begin_connect(addr, private_data, timeout, move |ended| begun.set(ended))?;
+        self.connect_then(addr, private_data, timeout, move |ended| begun.set(ended))?;
         // The worker ends every attempt in time; the rest is for a machine that is very busy.
         let limit = timeout + Duration::from_secs(5);
         let ended = if self.engine.application_drives() {
@@ -227,19 +228,48 @@ impl QueuePair {
         ended.unwrap_or(Err(ConnectError::TimedOut { addr }))
     }
 
+    /// As [`QueuePair::connect`], but does not wait: what comes of it is told by the attempt, whose descriptor is for poll, epoll
+    /// and the like.
+    ///
+    /// # Errors
+    /// It cannot even begin; see [`ConnectError`].
+    pub fn begin_connect(
+        &self,
+        addr: SocketAddr,
+        private_data: &[u8],
+        timeout: Duration,
+    ) -> Result<Connecting, ConnectError> {
+        let outcome = Arc::new(Outcome::with_event().map_err(ConnectError::Event)?);
+        let begun = outcome.clone();
+        let attempt = self.ask(addr, private_data, timeout, move |ended| begun.set(ended))?;
+        let (engine, qp) = (self.engine.clone(), self.shared.clone());
+        Ok(Connecting::new(engine, qp, self.worker, attempt, addr, outcome))
+    }
+
     /// As [`QueuePair::connect`], but does not wait: `done` is called with the outcome, by whoever runs the engine, with its
     /// lock held: it must not use the engine. It is not called if the engine ends before.
     ///
     /// # Errors
     /// The attempt was not begun, and `done` is not called: [`ConnectError::State`], [`ConnectError::AlreadyConnecting`],
     /// [`ConnectError::PrivateData`], [`ConnectError::PathMtu`], [`ConnectError::Unreachable`], [`ConnectError::Join`].
-    pub fn begin_connect(
+    pub fn connect_then(
         &self,
         addr: SocketAddr,
         private_data: &[u8],
         timeout: Duration,
         done: impl FnOnce(Result<Vec<u8>, ConnectError>) + Send + 'static,
     ) -> Result<(), ConnectError> {
+        self.ask(addr, private_data, timeout, done).map(|_| ())
+    }
+
+    /// Begins an attempt, and returns its number.
+    fn ask(
+        &self,
+        addr: SocketAddr,
+        private_data: &[u8],
+        timeout: Duration,
+        done: impl FnOnce(Result<Vec<u8>, ConnectError>) + Send + 'static,
+    ) -> Result<u64, ConnectError> {
         check_private_data(private_data)?;
         let (index, done) = (self.index(), Box::new(done));
         self.worker().control().begin_connect(index, addr, private_data, timeout, done)

@@ -1,11 +1,13 @@
 //! Queue pairs, as the application holds them.
 
+mod connecting;
 mod handle;
 mod inline;
 mod options;
 mod post;
 mod shared;
 
+pub use connecting::Connecting;
 pub use handle::{CreateQpError, QueuePair};
 pub use options::QpOptions;
 

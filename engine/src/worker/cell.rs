@@ -80,6 +80,12 @@ impl WorkerCell {
         Control { worker, signals: &self.signals }
     }
 
+    /// As [`WorkerCell::control`]; `None`: the worker has panicked.
+    pub(crate) fn try_control(&self) -> Option<Control<'_>> {
+        let worker = Some(self.lock_for_control().ok()?);
+        Some(Control { worker, signals: &self.signals })
+    }
+
     /// Runs one round, unless somebody else is driving just now. Returns whether there was anything
     /// to do.
     pub(crate) fn try_progress(&self) -> bool {

@@ -14,6 +14,8 @@ use crate::connect::{ConnectError, Done};
 pub(crate) struct Asking {
     /// What is known of the responder, until it has answered.
     pub(crate) reach: Reachability,
+    /// Which attempt it is, for who gives it up.
+    pub(crate) number: u64,
     /// Whom the application has told to wait for how it ends.
     pub(crate) done: Done,
 }
@@ -43,6 +45,14 @@ impl QpEntry {
 }
 
 impl Worker {
+    /// Nobody wants to hear of this attempt any more, if it is under way.
+    pub(crate) fn give_up_connect(&mut self, qp: QpId, number: u64) {
+        let attempt = self.initiators.get_mut(qp);
+        if attempt.is_some_and(|attempt| attempt.driver.number == number) {
+            abandon(&mut self.initiators, qp);
+        }
+    }
+
     pub(super) fn run_initiators(&mut self, now: Time) -> bool {
         let mut worked = false;
         while let Some(step) = self.initiators.poll(now) {

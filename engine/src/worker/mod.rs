@@ -9,6 +9,7 @@ mod control;
 mod departures;
 mod initiators;
 mod listening;
+mod metrics;
 mod outbox;
 mod peers;
 mod qps;
@@ -41,7 +42,7 @@ use crate::qp::Asked;
 use crate::signals::Signals;
 
 pub(crate) use attendant::attend;
-pub(crate) use cell::WorkerCell;
+pub(crate) use cell::{Control, WorkerCell};
 pub(crate) use peers::PathPlan;
 pub(crate) use rails::{LocalRails, PeerAddrs};
 pub(crate) use set_up::SetUpPlan;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 
 use braid_lb::RailSet;
@@ -113,6 +114,17 @@ impl QpTable {
         self.reassembly.forget(id);
     }
 
+    /// Places, taken or not.
+    pub(crate) fn slots(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Those in these places.
+    pub(crate) fn within(&self, slots: Range<usize>) -> impl Iterator<Item = &QpEntry> {
+        let end = slots.end.min(self.entries.len());
+        self.entries[slots.start.min(end)..end].iter().filter_map(|entry| entry.as_deref())
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &QpEntry> {
         self.entries.iter().filter_map(|entry| entry.as_deref())
     }
@@ -161,7 +173,7 @@ impl QpEntry {
         self.core(peers).segment_payload()
     }
 
-    fn core<'a>(&'a self, peers: &'a Peers) -> &'a QueuePair {
+    pub(super) fn core<'a>(&'a self, peers: &'a Peers) -> &'a QueuePair {
         match &self.place {
             Place::Unbound(qp) => qp,
             Place::Bound { peer, slot } => peers.endpoint(*peer).qp(*slot),

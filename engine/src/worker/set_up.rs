@@ -33,7 +33,7 @@ pub(crate) struct SetUpPlan {
 }
 
 impl Worker {
-    /// Starts to connect queue pair `index`. `done` hears how it ends.
+    /// Starts to connect queue pair `index`. `done` hears how it ends. Returns the number of the attempt.
     pub(crate) fn begin_connect(
         &mut self,
         index: usize,
@@ -41,16 +41,17 @@ impl Worker {
         private_data: &[u8],
         timeout: Duration,
         done: Done,
-    ) -> Result<(), ConnectError> {
+    ) -> Result<u64, ConnectError> {
         let (ours, routing) = self.offer(index, to)?;
         let (now, nonce) = (self.clock.now(), random::number());
         let initiator =
             Initiator::new(now, nonce, ours, private_data.to_vec(), timeout).with_routing(routing);
-        let asking = Asking { reach: Reachability::default(), done };
+        let number = random::number();
+        let asking = Asking { reach: Reachability::default(), number, done };
         let attempt = Attempt::new(now, ours, to, initiator, random::number(), asking);
         self.initiators.begin(attempt);
         self.progress();
-        Ok(())
+        Ok(number)
     }
 
     /// The peer has accepted. Returns its application's data.

@@ -61,7 +61,7 @@ impl Attempts {
         self.pausing.insert(number, again);
         let Some(to) = numbers::address(&hello.to) else { return };
         let control = qp.running.control();
-        let begun = qp.engine.begin_connect(to, &hello.encode(), ATTEMPT, move |ended| {
+        let begun = qp.engine.connect_then(to, &hello.encode(), ATTEMPT, move |ended| {
             let is_connected = ended.is_ok();
             // The thread ends only when the device is closed.
             let _ = control.send(Message::Ended { number, attempt, is_connected });

@@ -161,7 +161,7 @@ impl QueuePair {
     fn connect_flow(&self, flow: &Arc<Flow>, hello: &Hello) {
         let Some(to) = numbers::address(&hello.to) else { return flow.end() };
         let (control, id) = (self.running.control(), flow.id());
-        let begun = flow.engine.begin_connect(to, &hello.encode(), PATIENCE, move |ended| {
+        let begun = flow.engine.connect_then(to, &hello.encode(), PATIENCE, move |ended| {
             // The thread ends only when the device is closed.
             let _ = control.send(Message::Flow { id, is_connected: ended.is_ok() });
         });

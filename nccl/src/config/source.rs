@@ -19,6 +19,9 @@ const PREFIX: &str = "BRAID_";
 /// Names the file; no setting itself.
 const FILE: &str = "BRAID_CONFIG";
 
+/// The engine's.
+const METRICS: &str = "BRAID_METRICS";
+
 /// What NCCL itself is told about interfaces holds unless the plugin is told otherwise.
 const NCCL_INTERFACES: &str = "NCCL_SOCKET_IFNAME";
 
@@ -48,7 +51,7 @@ fn variable(name: &str, variable: String) -> Option<Given> {
 fn tell_of_strangers() {
     let ours = |name: &str| {
         let is_setting = || names().any(|known| name[6..] == known.to_uppercase());
-        name == FILE || name == braid_log::VARIABLE || is_setting()
+        [FILE, braid_log::VARIABLE, METRICS].contains(&name) || is_setting()
     };
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy();

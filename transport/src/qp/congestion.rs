@@ -50,6 +50,11 @@ impl Congestion {
         }
     }
 
+    /// Where the controller stands.
+    pub(crate) fn metrics(&self) -> Metrics {
+        self.controller.metrics()
+    }
+
     /// Bytes that may be in flight.
     pub(crate) fn window(&self) -> u64 {
         self.window

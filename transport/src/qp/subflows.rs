@@ -56,12 +56,16 @@ impl Subflows {
         std::iter::once(&self.first).chain(&self.further)
     }
 
+    pub(super) fn by_rail(&self) -> impl Iterator<Item = (RailId, &Subflow)> {
+        self.all().enumerate().map(|(index, subflow)| (RailId::new(index), subflow))
+    }
+
     fn all_mut(&mut self) -> impl Iterator<Item = &mut Subflow> {
         std::iter::once(&mut self.first).chain(&mut self.further)
     }
 
     #[inline]
-    fn at(&self, rail: RailId) -> &Subflow {
+    pub(super) fn at(&self, rail: RailId) -> &Subflow {
         match rail.get() {
             0 => &self.first,
             rail => &self.further[rail - 1],

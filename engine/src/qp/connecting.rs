@@ -1,0 +1,71 @@
+//! An attempt to connect that nobody waits for.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
+
+use super::shared::QpShared;
+use crate::connect::{ConnectError, Outcome};
+use crate::inner::EngineInner;
+
+/// An attempt to connect, see [`crate::QueuePair::begin_connect`]. Its descriptor ([`AsFd`]) becomes readable once it has ended,
+/// and stays so. Where the application drives the engine, nothing ends while nobody does. Dropping it gives the attempt up.
+pub struct Connecting {
+    engine: Arc<EngineInner>,
+    qp: Arc<QpShared>,
+    worker: usize,
+    /// The attempt's number.
+    attempt: u64,
+    addr: SocketAddr,
+    outcome: Arc<Outcome>,
+}
+
+impl Connecting {
+    pub(super) fn new(
+        engine: Arc<EngineInner>,
+        qp: Arc<QpShared>,
+        worker: usize,
+        attempt: u64,
+        addr: SocketAddr,
+        outcome: Arc<Outcome>,
+    ) -> Self {
+        Connecting { engine, qp, worker, attempt, addr, outcome }
+    }
+
+    /// How it has ended, as [`crate::QueuePair::connect`] returns it; `None`: it has not, or this was asked before. Does not
+    /// wait; where the application drives the engine, this runs it once.
+    pub fn result(&self) -> Option<Result<Vec<u8>, ConnectError>> {
+        self.engine.progress_if_application();
+        self.outcome.take()
+    }
+
+    /// Whom it is to reach.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+}
+
+impl AsFd for Connecting {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.outcome.event().expect("it was made with one").as_fd()
+    }
+}
+
+impl AsRawFd for Connecting {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+impl Drop for Connecting {
+    fn drop(&mut self) {
+        self.engine.worker(self.worker).control().give_up_connect(self.qp.id, self.attempt);
+    }
+}
+
+impl fmt::Debug for Connecting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connecting").field("qp", &self.qp.id).field("addr", &self.addr).finish()
+    }
+}

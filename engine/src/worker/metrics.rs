@@ -1,0 +1,35 @@
+//! What is told of queue pairs to those who look from outside. Whoever calls this holds the worker's lock.
+
+use std::ops::Range;
+
+use super::Worker;
+use super::qps::QpEntry;
+use super::rails::PeerAddrs;
+use crate::metrics::QpMetrics;
+
+impl Worker {
+    /// Places of its table of queue pairs.
+    pub(crate) fn qp_slots(&self) -> usize {
+        self.qps.slots()
+    }
+
+    /// The queue pairs in these places.
+    pub(crate) fn qp_metrics(&self, slots: Range<usize>) -> impl Iterator<Item = QpMetrics> {
+        self.qps.within(slots).map(|entry| self.metrics_of(entry))
+    }
+
+    fn metrics_of(&self, entry: &QpEntry) -> QpMetrics {
+        let (shared, core) = (&entry.shared, entry.core(&self.peers));
+        QpMetrics {
+            number: shared.id,
+            state: core.state(),
+            error: core.error(),
+            peer: entry.remote_addrs.as_ref().map(PeerAddrs::first),
+            packet_payload: core.segment_payload(),
+            outstanding_sends: shared.sends.outstanding(),
+            outstanding_recvs: shared.recvs.outstanding(),
+            counters: core.counters(),
+            subflows: core.subflows().collect(),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Attempts to connect that nobody waits for.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::os::fd::AsRawFd;
+
+use braid::Connecting;
+
+use crate::address::resolve;
+use crate::answer::Answer;
+use crate::arguments::{Out, patience, private_data, text};
+use crate::boundary::enter;
+use crate::braid_qp;
+use crate::handle::{Child, find, hand_out, object, take};
+
+/// An attempt to connect.
+pub struct braid_connecting {
+    attempt: Connecting,
+    _qp: Child,
+}
+
+object!(braid_connecting, 13, "attempt to connect");
+
+/// As braid_qp_connect, but does not wait for the other side: what comes of it is told by `connecting`, which is closed in the
+/// end. Names are looked up first, which takes as long as it takes.
+///
+/// Threads: any, one at a time for a queue pair; another gets BRAID_ERR_STATE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_qp_connect_begin(
+    qp: *mut braid_qp,
+    addr: *const c_char,
+    data: *const c_void,
+    len: usize,
+    timeout_us: u64,
+    connecting: *mut *mut braid_connecting,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let (addr, data, out) = unsafe {
+            (text(addr, "addr")?, private_data(data, len)?, Out::new(connecting, "connecting")?)
+        };
+        let qp = find(qp)?;
+        let addr = resolve(&addr, qp.ours)?;
+        let attempt = qp.qp.begin_connect(addr, data, patience(timeout_us))?;
+        out.set(hand_out(braid_connecting { attempt, _qp: qp.children.add() })?);
+        Ok(0)
+    })
+}
+
+/// The descriptor that becomes readable once the attempt has ended, and stays so; for poll, epoll and the like. It stays the
+/// attempt's: do not read or close it. Where the application makes progress, it says nothing while nobody drives the engine.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_connecting_fd(connecting: *const braid_connecting) -> c_int {
+    enter(|| Ok(find(connecting)?.attempt.as_raw_fd()))
+}
+
+/// How the attempt has ended: 1, the queue pair is connected, and `reply` is written as by braid_qp_connect; 0, it has not ended
+/// yet; an error as of braid_qp_connect, after which the queue pair is in INIT. 1 and errors are told once. Does not wait; where the
+/// application makes progress, this runs the engine once.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_connecting_result(
+    connecting: *mut braid_connecting,
+    reply: *mut c_void,
+    reply_len: *mut usize,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let answer = unsafe { Answer::new(reply, reply_len, "reply_len") }?;
+        let connecting = find(connecting)?;
+        let Some(result) = connecting.attempt.result() else { return Ok(0) };
+        answer.set(&result?);
+        Ok(1)
+    })
+}
+
+/// Closes an attempt, and gives it up if it has not ended.
+///
+/// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_connecting_close(connecting: *mut braid_connecting) -> c_int {
+    enter(|| take(connecting).map(|_| 0))
+}

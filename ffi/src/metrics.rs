@@ -1,0 +1,255 @@
+//! Snapshots of an engine: its queue pairs, and what they send over each rail.
+
+use std::ffi::{c_char, c_int};
+
+use braid::{EngineMetrics, QpMetrics, Stream, SubflowMetrics};
+
+use crate::address::{BRAID_ADDR_LEN, NO_ADDRESS, to_text};
+use crate::arguments::{Out, element};
+use crate::boundary::enter;
+use crate::growing::{self, Growing};
+use crate::handle::{find, hand_out, object, take};
+use crate::qp_error::braid_qp_error;
+use crate::{braid_engine, braid_engine_counters, braid_qp_counters};
+
+/// A snapshot of an engine. Rates are for the program to compute: of two snapshots, the difference of a counter by that of
+/// `uptime_ns`.
+pub struct braid_metrics {
+    metrics: EngineMetrics,
+}
+
+object!(braid_metrics, 12, "metrics");
+
+/// What the queue pair has sent as requests: SENDs, WRITEs, READs and atomics.
+pub const BRAID_STREAM_REQUESTS: c_int = 0;
+/// What it has sent as responses to its peer's READs and atomics.
+pub const BRAID_STREAM_RESPONSES: c_int = 1;
+
+/// An engine at one moment.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct braid_engine_metrics {
+    /// Set it to sizeof(braid_engine_metrics).
+    pub size: usize,
+    /// Where it receives.
+    pub local_addr: [c_char; BRAID_ADDR_LEN],
+    /// Nanoseconds since it was made.
+    pub uptime_ns: u64,
+    /// Queue pairs that it has.
+    pub queue_pairs: u64,
+}
+
+// SAFETY: `repr(C)`, `size` first, numbers and an array of them only.
+unsafe impl Growing for braid_engine_metrics {
+    const NAME: &'static str = "braid_engine_metrics";
+}
+
+/// A queue pair at one moment.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct braid_qp_metrics {
+    /// Set it to sizeof(braid_qp_metrics).
+    pub size: usize,
+    /// Its number, 24 bits.
+    pub qp_num: u32,
+    /// BRAID_QP_RESET and so on.
+    pub state: c_int,
+    /// Why it is in BRAID_QP_ERR: BRAID_END_PEER and so on, or else BRAID_END_NONE.
+    pub cause: c_int,
+    /// As in braid_qp_error.
+    pub status: c_int,
+    /// Sends that are posted and have not ended.
+    pub outstanding_sends: u32,
+    /// Receives that are posted and have not ended.
+    pub outstanding_recvs: u32,
+    /// Payload bytes of a full packet; 0: it is not connected.
+    pub packet_payload: u32,
+    /// Its subflows, see braid_metrics_get_subflow.
+    pub subflows: u32,
+    /// Where its peer receives; empty: it is not connected.
+    pub peer: [c_char; BRAID_ADDR_LEN],
+}
+
+// SAFETY: `repr(C)`, `size` first, numbers and an array of them only.
+unsafe impl Growing for braid_qp_metrics {
+    const NAME: &'static str = "braid_qp_metrics";
+}
+
+/// A subflow at one moment: what a queue pair sends of one stream over one rail.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct braid_subflow_metrics {
+    /// Set it to sizeof(braid_subflow_metrics).
+    pub size: usize,
+    /// BRAID_STREAM_REQUESTS or BRAID_STREAM_RESPONSES.
+    pub stream: c_int,
+    /// Its rail, from 0.
+    pub rail: u32,
+    /// Round-trip time, smoothed, in nanoseconds; 0: not measured yet.
+    pub rtt_ns: u64,
+    /// Bytes that its congestion control lets be in flight, headers included.
+    pub window: u64,
+    /// Bits per second at which it lets packets leave; 0: it has no rate.
+    pub bits_per_second: u64,
+    /// Bytes in flight, headers included.
+    pub in_flight: u64,
+}
+
+// SAFETY: `repr(C)`, `size` first, numbers only.
+unsafe impl Growing for braid_subflow_metrics {
+    const NAME: &'static str = "braid_subflow_metrics";
+}
+
+impl From<&EngineMetrics> for braid_engine_metrics {
+    fn from(from: &EngineMetrics) -> Self {
+        braid_engine_metrics {
+            size: size_of::<Self>(),
+            local_addr: to_text(from.local_addr),
+            uptime_ns: from.uptime.as_nanos() as u64,
+            queue_pairs: from.queue_pairs.len() as u64,
+        }
+    }
+}
+
+impl From<&QpMetrics> for braid_qp_metrics {
+    fn from(from: &QpMetrics) -> Self {
+        let braid_qp_error { cause, status, .. } = from.error.into();
+        braid_qp_metrics {
+            size: size_of::<Self>(),
+            qp_num: from.number.get(),
+            state: from.state as c_int,
+            cause,
+            status,
+            outstanding_sends: from.outstanding_sends,
+            outstanding_recvs: from.outstanding_recvs,
+            packet_payload: from.packet_payload.map_or(0, u32::from),
+            subflows: from.subflows.len() as u32,
+            peer: from.peer.map_or(NO_ADDRESS, to_text),
+        }
+    }
+}
+
+impl From<&SubflowMetrics> for braid_subflow_metrics {
+    fn from(from: &SubflowMetrics) -> Self {
+        braid_subflow_metrics {
+            size: size_of::<Self>(),
+            stream: match from.stream {
+                Stream::Requests => BRAID_STREAM_REQUESTS,
+                Stream::Responses => BRAID_STREAM_RESPONSES,
+            },
+            rail: from.rail.get() as u32,
+            rtt_ns: from.rtt.map_or(0, |rtt| rtt.as_nanos() as u64),
+            window: from.window,
+            bits_per_second: from.bits_per_second.unwrap_or(0),
+            in_flight: from.in_flight,
+        }
+    }
+}
+
+/// Makes a snapshot of an engine: each of its threads is read between two of its turns. Close it in the end.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_engine_query_metrics(
+    engine: *const braid_engine,
+    metrics: *mut *mut braid_metrics,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(metrics, "metrics") }?;
+        let metrics = find(engine)?.engine.metrics();
+        out.set(hand_out(braid_metrics { metrics })?);
+        Ok(0)
+    })
+}
+
+/// Closes a snapshot.
+///
+/// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_metrics_close(metrics: *mut braid_metrics) -> c_int {
+    enter(|| take(metrics).map(|_| 0))
+}
+
+/// Reads what the snapshot says of the engine itself, and how many queue pairs are in it.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_metrics_get_engine(
+    metrics: *const braid_metrics,
+    engine: *mut braid_engine_metrics,
+) -> c_int {
+    enter(|| {
+        let found = find(metrics)?;
+        // SAFETY: the caller's promise.
+        unsafe { growing::write(engine, (&found.metrics).into()) }.map(|()| 0)
+    })
+}
+
+/// Reads what the engine had seen.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_metrics_get_counters(
+    metrics: *const braid_metrics,
+    counters: *mut braid_engine_counters,
+) -> c_int {
+    enter(|| {
+        let found = find(metrics)?;
+        // SAFETY: the caller's promise.
+        unsafe { growing::write(counters, found.metrics.counters.into()) }.map(|()| 0)
+    })
+}
+
+/// Reads the queue pair at `index`, from 0 on, of the snapshot.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_metrics_get_qp(
+    metrics: *const braid_metrics,
+    index: usize,
+    qp: *mut braid_qp_metrics,
+) -> c_int {
+    enter(|| {
+        let metrics = find(metrics)?;
+        let found = element(&metrics.metrics.queue_pairs, index, "index")?;
+        // SAFETY: the caller's promise.
+        unsafe { growing::write(qp, found.into()) }.map(|()| 0)
+    })
+}
+
+/// Reads what the queue pair at `index` of the snapshot had seen.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_metrics_get_qp_counters(
+    metrics: *const braid_metrics,
+    index: usize,
+    counters: *mut braid_qp_counters,
+) -> c_int {
+    enter(|| {
+        let metrics = find(metrics)?;
+        let found = element(&metrics.metrics.queue_pairs, index, "index")?;
+        // SAFETY: the caller's promise.
+        unsafe { growing::write(counters, found.counters.into()) }.map(|()| 0)
+    })
+}
+
+/// Reads the subflow at `subflow_index`, from 0 on, of the queue pair at `index` of the snapshot.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_metrics_get_subflow(
+    metrics: *const braid_metrics,
+    index: usize,
+    subflow_index: usize,
+    subflow: *mut braid_subflow_metrics,
+) -> c_int {
+    enter(|| {
+        let metrics = find(metrics)?;
+        let qp = element(&metrics.metrics.queue_pairs, index, "index")?;
+        let found = element(&qp.subflows, subflow_index, "subflow_index")?;
+        // SAFETY: the caller's promise.
+        unsafe { growing::write(subflow, found.into()) }.map(|()| 0)
+    })
+}
