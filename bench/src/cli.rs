@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use braid::{CcConfig, LbPolicy, LossRecovery, RailScheme};
+use braid::{CcConfig, LbPolicy, LossRecovery, MetricsEndpoint, RailScheme};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Paths(PathsArgs),
     /// Version, interfaces, RDMA devices, what each datapath offers here, policies, and defaults with where they come from.
     Info(InfoArgs),
+    /// What the engines of a running program do: queue pairs, rails, paths, rates, losses.
+    Top(crate::top::TopArgs),
     /// Path policies and loss recoveries on a leaf-spine fabric of network namespaces, where links fail.
     ///
     /// Needs root, and `ip`, `tc` and `nft`. Clients run on the first leaf, servers on the second.
@@ -255,6 +257,9 @@ pub(crate) struct EngineArgs {
     /// Where the random choices start.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Where the metrics of this side can be read meanwhile: `local` for `braid-perf top PID`, an address for Prometheus too.
+    #[arg(long, value_name = "local|ADDR")]
+    pub(crate) metrics: Option<MetricsEndpoint>,
 }
 
 /// Where perftest listens too.

@@ -34,6 +34,7 @@ mod session;
 mod spray;
 mod stdio;
 mod table;
+mod top;
 mod traffic;
 
 use std::process::ExitCode;
@@ -85,6 +86,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Ceiling(args) => ceiling::run(&args),
         Command::Paths(args) => paths::run(&args),
         Command::Info(args) => info::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Alltoall(args) => alltoall::run(&args),
         Command::Spray(args) => spray::run(&args),
         Command::Congestion(args) => congestion::run(&args),

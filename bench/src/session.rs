@@ -109,6 +109,7 @@ pub(crate) fn engine_config(
         crc: if args.crc == Switch::On { Crc::On } else { Crc::Off },
         seed: args.seed,
         faults: faults(args),
+        metrics: args.metrics.unwrap_or_default(),
         ..EngineConfig::default()
     })
 }

@@ -283,5 +283,6 @@ fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
         corrupt: 0.0,
         delay: 0,
         seed: 1,
+        metrics: None,
     }
 }
