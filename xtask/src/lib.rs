@@ -30,5 +30,6 @@ pub mod test;
 pub mod tidy;
 pub mod tools;
 pub mod tree;
+pub mod verbs_programs;
 
 pub use failure::Failure;

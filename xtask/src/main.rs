@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use xtask::{
     Failure, bench, c_examples, count, drop_in, e2e, fabric, flood, fmt, fuzz, install, lint, loom,
-    package, process, recipe, sanitize, soak, softroce, test, tidy, tools,
+    package, process, recipe, sanitize, soak, softroce, test, tidy, tools, verbs_programs,
 };
 
 /// Every chore of the project in one command.
@@ -64,6 +64,8 @@ enum Chore {
     Install(install::Options),
     /// The drop-in libibverbs, and braid-run
     DropIn,
+    /// Unmodified verbs programs on the drop-in libibverbs: perftest, pingpongs, UCX, Open MPI
+    VerbsPrograms,
     /// The crates as the registry would get them, each built out of its archive
     Package,
     /// Install the programs that the checks need
@@ -108,6 +110,7 @@ fn start() -> Result<(), Failure> {
         Chore::C => c_examples::run(),
         Chore::Install(options) => install::run(&options),
         Chore::DropIn => drop_in::run(),
+        Chore::VerbsPrograms => verbs_programs::run(),
         Chore::Package => package::run(),
         Chore::Tools => tools::run(),
     }

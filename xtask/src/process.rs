@@ -89,6 +89,13 @@ impl Group {
         }
     }
 
+    /// Kills the whole group at once, as a crash would.
+    pub fn kill(&mut self) {
+        // It may be gone already.
+        let _ = killpg(Pid::from_raw(pid_of(&self.child)), Signal::SIGKILL);
+        let _ = self.child.wait();
+    }
+
     /// Kills the whole group now, after a grace period for those that clean up.
     pub fn stop(&mut self) {
         end(&[pid_of(&self.child)]);

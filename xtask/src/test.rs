@@ -25,6 +25,7 @@ const STEPS: &[Step] = &[
     Step { name: "count", cargo: &["xtask", "count"] },
     Step { name: "e2e", cargo: &["xtask", "e2e"] },
     Step { name: "c", cargo: &["xtask", "c"] },
+    Step { name: "programs", cargo: &["xtask", "verbs-programs"] },
     Step { name: "fabric", cargo: &["xtask", "fabric", "check"] },
     Step { name: "spray", cargo: &["run", "--release", "--bin", "braid-perf", "spray", "--quick"] },
     Step {

@@ -58,6 +58,11 @@ const TOOLS: &[Tool] = &[
         needed_for: "comparing our verbs ABI with its headers",
     },
     Tool {
+        what: What::Program("ib_write_bw"),
+        package: "perftest ibverbs-utils ucx-utils openmpi-bin libopenmpi-dev",
+        needed_for: "programs on the drop-in libibverbs",
+    },
+    Tool {
         what: What::File("/etc/libibverbs.d/rxe.driver"),
         package: "libibverbs1 ibverbs-providers",
         needed_for: "the verbs datapath",

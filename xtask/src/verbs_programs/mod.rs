@@ -1,0 +1,94 @@
+//! `cargo xtask verbs-programs`: unmodified verbs programs of Debian's packages, on the drop-in libibverbs and the loopback device.
+//!
+//! Every program has to end with exit code 0 on both ends; those that check what has arrived are told to.
+
+mod pair;
+mod table;
+mod trouble;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Failure, drop_in, process, tools, tree};
+
+pub use self::pair::Pair;
+use self::table::{Case, PROGRAMS};
+
+/// UCX takes a device for one only if a device file of its name can be opened.
+const DEVICE_FILE: &str = "/dev/infiniband/uverbs-braid0";
+
+/// Runs all of them and prints a row for each.
+pub fn run() -> Result<(), Failure> {
+    for program in ["ib_write_bw", "ibv_rc_pingpong", "ucx_perftest", "mpirun", "mpicc"] {
+        tools::need(program)?;
+    }
+    drop_in::build()?;
+    let braid_run = drop_in::braid_run()?;
+    let logs = tree::target()?.join("xtask/verbs-programs");
+    fs::create_dir_all(&logs)
+        .map_err(|e| Failure::new(format!("cannot make {}: {e}", logs.display())))?;
+    let _device_file = DeviceFile::make()?;
+    println!("{:<14} {:<34} {:<22} {:>6}", "program", "options", "settings", "s");
+    for case in PROGRAMS {
+        run_case(case, &braid_run, &logs)?;
+    }
+    allreduce(&braid_run, &logs)?;
+    trouble::killed_and_restarted(&braid_run, &logs)
+}
+
+fn run_case(case: &Case, braid_run: &Path, logs: &Path) -> Result<(), Failure> {
+    let pair = Pair::new(braid_run, case, logs);
+    let seconds = pair.run()?;
+    let settings: Vec<String> = case.settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    let settings = settings.join(" ");
+    println!("{:<14} {:<34} {settings:<22} {seconds:>6.1}", case.program, case.options);
+    Ok(())
+}
+
+/// Open MPI over UCX over the drop-in: sums that the program checks.
+fn allreduce(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
+    let program = logs.join("allreduce");
+    let source = tree::root().join("ibverbs/tests/allreduce.c");
+    process::run(Command::new("mpicc").arg("-O1").arg(source).arg("-o").arg(&program))?;
+    let mut mpirun = Command::new(braid_run);
+    mpirun
+        .args(["--quiet", "mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2"])
+        .args(["--mca", "pml", "ucx", "-x", "LD_LIBRARY_PATH", "-x", "UCX_NET_DEVICES=braid0:1"])
+        .args(["-x", "UCX_TLS=rc_v,ud_v,self"])
+        .arg(program);
+    let said = process::output(&mut mpirun)?;
+    if !said.contains("allreduce of 2 ranks ok") {
+        return Err(Failure::new(format!("mpirun: no word of success in:\n{said}")));
+    }
+    println!("{:<14} {:<34}", "mpirun", "allreduce over UCX rc_v,ud_v");
+    Ok(())
+}
+
+/// Makes the file, unless there is one, and removes it again.
+struct DeviceFile(Option<PathBuf>);
+
+impl DeviceFile {
+    fn make() -> Result<Self, Failure> {
+        let file = Path::new(DEVICE_FILE);
+        if file.exists() {
+            return Ok(DeviceFile(None));
+        }
+        let cannot = |e| {
+            Failure::new(format!("cannot make {DEVICE_FILE}: {e}")).remedy("run it as root, once")
+        };
+        fs::create_dir_all(file.parent().unwrap_or(file)).map_err(cannot)?;
+        symlink("/dev/null", file).map_err(cannot)?;
+        Ok(DeviceFile(Some(file.to_owned())))
+    }
+}
+
+impl Drop for DeviceFile {
+    fn drop(&mut self) {
+        if let Some(file) = &self.0 {
+            // What is left behind does no harm.
+            let _ = fs::remove_file(file);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A program at both ends of the loopback.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::table::Case;
+use crate::Failure;
+use crate::process::Group;
+
+/// No case takes a tenth of this on an idle machine.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Where programs exchange what they need to connect, over TCP.
+pub const PORT: u16 = 18_615;
+/// `TCP_LISTEN`, as the kernel prints it.
+const LISTEN: &str = "0A";
+
+/// Both ends of a case.
+pub struct Pair<'a> {
+    braid_run: &'a Path,
+    case: &'a Case,
+    logs: &'a Path,
+}
+
+impl<'a> Pair<'a> {
+    /// Starts nothing yet.
+    pub fn new(braid_run: &'a Path, case: &'a Case, logs: &'a Path) -> Self {
+        Pair { braid_run, case, logs }
+    }
+
+    /// Runs both ends. Returns how many seconds that took.
+    pub fn run(&self) -> Result<f64, Failure> {
+        let start = Instant::now();
+        let mut server = self.start(None, "server")?;
+        wait_for_listener()?;
+        let mut client = self.start(Some("127.0.0.1"), "client")?;
+        let ended = client.wait(LIMIT).and_then(|()| server.wait(LIMIT));
+        ended.map_err(|failure| self.story(&failure))?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+
+    /// One end: the client, if there is somebody to connect to.
+    pub fn start(&self, host: Option<&str>, end: &str) -> Result<Group, Failure> {
+        let cannot = |e| Failure::new(format!("cannot write {}: {e}", self.log(end).display()));
+        let log = File::create(self.log(end)).map_err(cannot)?;
+        let mut command = Command::new(self.braid_run);
+        command
+            .arg(self.case.program)
+            .args(self.case.options.split_whitespace())
+            .args(["-p", &PORT.to_string()])
+            .args(host)
+            .envs(self.case.settings.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().map_err(cannot)?)
+            .stderr(log);
+        Group::start(&mut command)
+    }
+
+    fn log(&self, end: &str) -> PathBuf {
+        self.logs.join(format!("{}.{end}.log", self.case.program))
+    }
+
+    /// What failed, and what both ends have said.
+    fn story(&self, failure: &Failure) -> Failure {
+        let mut text = failure.to_string();
+        for end in ["server", "client"] {
+            let said = fs::read_to_string(self.log(end)).unwrap_or_default();
+            text.push_str(&format!("\n--- {end}:\n{}", said.trim_end()));
+        }
+        Failure::new(text)
+    }
+}
+
+/// Until the server can be connected to. Trying would take its only connection.
+pub fn wait_for_listener() -> Result<(), Failure> {
+    let until = Instant::now() + LIMIT;
+    while Instant::now() < until {
+        if is_listening() {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(20));
+    }
+    Err(Failure::new(format!("the server does not listen at TCP port {PORT}")))
+}
+
+fn is_listening() -> bool {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
+    tables.iter().any(|table| listens(&fs::read_to_string(table).unwrap_or_default(), PORT))
+}
+
+/// Whether the kernel's table has a listener at this port, of whatever address.
+fn listens(table: &str, port: u16) -> bool {
+    let port = format!(":{port:04X}");
+    table.lines().any(|line| {
+        let mut columns = line.split_whitespace().skip(1);
+        let local = columns.next().is_some_and(|local| local.ends_with(&port));
+        local && columns.nth(1) == Some(LISTEN)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_is_told_from_a_connection() {
+        let table = |state| {
+            format!(
+                "  sl  local_address rem_address   st tx_queue\n   0: 0100007F:48B7 00000000:0000 {state} 0:0\n"
+            )
+        };
+        assert!(listens(&table("0A"), 0x48B7));
+        assert!(!listens(&table("01"), 0x48B7));
+        assert!(!listens(&table("0A"), 0x48B8));
+    }
+}
