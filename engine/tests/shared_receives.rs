@@ -69,7 +69,8 @@ fn places_of_a_shared_queue_come_back() {
     let side = Side::new(&local(), |_| {});
     let srq = side.pd.create_srq(2, 1).unwrap();
     let post = |id| srq.post_recv(wr::recv(id, [side.memory.slice(0..8).unwrap()]));
-    (post(1).unwrap(), post(2).unwrap());
+    post(1).unwrap();
+    post(2).unwrap();
     assert!(matches!(post(3), Err(PostError::QueueFull { capacity: 2, .. })));
     assert_eq!(srq.take_back().map(|wr| wr.id), Some(1));
     post(4).unwrap();
@@ -141,6 +142,7 @@ fn completions_of_the_application_are_like_any_other() {
     assert!(readable(&cq), "asking again takes nothing away");
     assert!(cq.clear_event() && !cq.clear_event() && !readable(&cq));
     assert_eq!(cq.poll_one().unwrap(), Some(own));
-    (cq.push(own).unwrap(), cq.push(own).unwrap());
+    cq.push(own).unwrap();
+    cq.push(own).unwrap();
     assert!(cq.push(own).is_err() && cq.has_overrun());
 }

@@ -566,7 +566,7 @@ typedef struct braid_qp_options {
     uint32_t max_recv_wr;
     // Most elements of a work request, up to BRAID_MAX_SGE.
     uint32_t max_sge;
-    // Most bytes of inline data, up to 4096.
+    // Most bytes of inline data, up to 8192.
     uint32_t max_inline;
     // What the peer may do through it, whatever the memory region allows: BRAID_ACCESS_*.
     uint32_t access;

@@ -30,7 +30,7 @@ pub struct braid_qp_options {
     pub max_recv_wr: u32,
     /// Most elements of a work request, up to BRAID_MAX_SGE.
     pub max_sge: u32,
-    /// Most bytes of inline data, up to 4096.
+    /// Most bytes of inline data, up to 8192.
     pub max_inline: u32,
     /// What the peer may do through it, whatever the memory region allows: BRAID_ACCESS_*.
     pub access: u32,

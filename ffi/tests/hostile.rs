@@ -268,7 +268,7 @@ fn bad_queue_pair_options_are_named() {
         (braid_qp_options { max_send_wr: 0, ..good }, "`max_send_wr`"),
         (braid_qp_options { max_recv_wr: u32::MAX, ..good }, "`max_recv_wr`"),
         (braid_qp_options { max_sge: 257, ..good }, "`max_sge`"),
-        (braid_qp_options { max_inline: 4097, ..good }, "`max_inline`"),
+        (braid_qp_options { max_inline: 8193, ..good }, "`max_inline`"),
         (braid_qp_options { window: 4097, ..good }, "`window`"),
         (braid_qp_options { max_rd_atomic: 256, ..good }, "`max_rd_atomic`"),
         (braid_qp_options { rnr_retry: -2, ..good }, "`rnr_retry`"),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
+use std::net::IpAddr;
 use std::ptr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -71,6 +72,13 @@ impl Device {
     }
 }
 
+/// The device of a host's address.
+pub(crate) fn by_address(addr: IpAddr) -> Option<&'static Device> {
+    let mut found = interfaces::list().ok()?.into_iter().enumerate();
+    let (index, interface) = found.find(|(_, interface)| interface.addr == addr)?;
+    Some(device(index, interface))
+}
+
 fn write(place: &mut [c_char], text: &str) {
     let room = place.len() - 1;
     place.iter_mut().zip(text.bytes().take(room)).for_each(|(to, from)| *to = from as c_char);
@@ -78,8 +86,10 @@ fn write(place: &mut [c_char], text: &str) {
 
 /// The devices that programs have been told of. They are never freed: a program may use one after it has freed the list.
 /// An interface that comes back, or whose address changes, is a new device.
-fn known() -> &'static Mutex<HashMap<(usize, String), Vec<&'static Device>>> {
-    static KNOWN: OnceLock<Mutex<HashMap<(usize, String), Vec<&'static Device>>>> = OnceLock::new();
+type Known = HashMap<(usize, String), Vec<&'static Device>>;
+
+fn known() -> &'static Mutex<Known> {
+    static KNOWN: OnceLock<Mutex<Known>> = OnceLock::new();
     KNOWN.get_or_init(Mutex::default)
 }
 

@@ -170,16 +170,15 @@ fn populate(addr: *mut c_void, length: usize, for_writing: bool) -> Result<(), E
     let errno = Errno::last();
     // SAFETY: as above, of no page.
     let is_known = unsafe { libc::madvise(start_page, 0, advice) } == 0;
+    let denied = Errno(libc::EFAULT);
     match errno {
-        // An older kernel: at least it can tell whether all of it is mapped.
-        // SAFETY: as above.
         Errno::INVALID if !is_known => {
-            match unsafe { libc::msync(start_page, end - start, libc::MS_ASYNC) } {
-                0 => Ok(()),
-                _ => Err(Errno(libc::EFAULT)),
-            }
+            // An older kernel: at least it can tell whether all of it is mapped.
+            // SAFETY: as above.
+            let mapped = unsafe { libc::msync(start_page, end - start, libc::MS_ASYNC) } == 0;
+            if mapped { Ok(()) } else { Err(denied) }
         }
-        Errno::INVALID | Errno::NO_MEMORY | Errno(libc::EFAULT) => Err(Errno(libc::EFAULT)),
+        Errno::INVALID | Errno::NO_MEMORY => Err(denied),
         other => Err(other),
     }
 }

@@ -62,7 +62,7 @@ enum Chore {
     C,
     /// Install the C library: libbraid.so, libbraid.a, braid.h, for pkg-config and CMake
     Install(install::Options),
-    /// The drop-in libibverbs, and braid-run
+    /// The drop-in libibverbs and librdmacm, and braid-run
     DropIn,
     /// Unmodified verbs programs on the drop-in libibverbs: perftest, pingpongs, UCX, Open MPI
     VerbsPrograms,

@@ -59,7 +59,7 @@ const TOOLS: &[Tool] = &[
     },
     Tool {
         what: What::Program("ib_write_bw"),
-        package: "perftest ibverbs-utils ucx-utils openmpi-bin libopenmpi-dev",
+        package: "perftest ibverbs-utils rdmacm-utils ucx-utils openmpi-bin libopenmpi-dev",
         needed_for: "programs on the drop-in libibverbs",
     },
     Tool {

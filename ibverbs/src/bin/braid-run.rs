@@ -10,16 +10,16 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "\
 Usage: braid-run [--quiet] PROGRAM [ARGUMENT ..]
 
-Starts PROGRAM with Braid's libibverbs.so.1 in place of the system's: every network interface of this
+Starts PROGRAM with Braid's libibverbs.so.1 and librdmacm.so.1 in place of the system's: every network interface of this
 machine is an RDMA device, braid0, braid1 and so on. No RDMA NIC, no kernel module, no root.
 
 What is set for PROGRAM, and for what it starts:
-  LD_LIBRARY_PATH   begins with the folder of the library, which is `drop-in` beside braid-run
+  LD_LIBRARY_PATH   begins with the folder of the two libraries, which is `drop-in` beside braid-run
 BRAID_* variables are settings of the library; docs/libibverbs.md has them all.
 ";
 
-/// The library that a program needs.
-const LIBRARY: &str = "libibverbs.so.1";
+/// The libraries that a program needs.
+const LIBRARIES: [&str; 2] = ["libibverbs.so.1", "librdmacm.so.1"];
 
 fn main() -> ExitCode {
     let mut arguments: Vec<OsString> = env::args_os().skip(1).collect();
@@ -64,15 +64,15 @@ fn start(program: &OsString, arguments: &[OsString], is_quiet: bool) -> String {
     format!("cannot start {}: {error}", program.to_string_lossy())
 }
 
-/// Where the library is.
+/// Where the libraries are.
 fn folder() -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| format!("where am I? {error}"))?;
     let folder = own.with_file_name("drop-in");
-    let library = folder.join(LIBRARY);
-    match library.is_file() {
-        true => Ok(folder),
-        false => {
-            Err(format!("{} is not there; build it with `cargo xtask drop-in`", library.display()))
-        }
+    match LIBRARIES.iter().find(|library| !folder.join(library).is_file()) {
+        None => Ok(folder),
+        Some(missing) => Err(format!(
+            "{} is not there; build it with `cargo xtask drop-in`",
+            folder.join(missing).display()
+        )),
     }
 }

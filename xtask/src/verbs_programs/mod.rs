@@ -13,7 +13,7 @@ use std::process::Command;
 
 use crate::{Failure, drop_in, process, tools, tree};
 
-pub use self::pair::Pair;
+use self::pair::Pair;
 use self::table::{Case, PROGRAMS};
 
 /// UCX takes a device for one only if a device file of its name can be opened.
@@ -21,7 +21,7 @@ const DEVICE_FILE: &str = "/dev/infiniband/uverbs-braid0";
 
 /// Runs all of them and prints a row for each.
 pub fn run() -> Result<(), Failure> {
-    for program in ["ib_write_bw", "ibv_rc_pingpong", "ucx_perftest", "mpirun", "mpicc"] {
+    for program in ["ib_write_bw", "ibv_rc_pingpong", "rping", "ucx_perftest", "mpirun", "mpicc"] {
         tools::need(program)?;
     }
     drop_in::build()?;

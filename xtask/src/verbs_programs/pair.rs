@@ -13,12 +13,12 @@ use crate::process::Group;
 /// No case takes a tenth of this on an idle machine.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Where programs exchange what they need to connect, over TCP.
-pub const PORT: u16 = 18_615;
+pub(super) const PORT: u16 = 18_615;
 /// `TCP_LISTEN`, as the kernel prints it.
 const LISTEN: &str = "0A";
 
 /// Both ends of a case.
-pub struct Pair<'a> {
+pub(super) struct Pair<'a> {
     braid_run: &'a Path,
     case: &'a Case,
     logs: &'a Path,
@@ -26,23 +26,23 @@ pub struct Pair<'a> {
 
 impl<'a> Pair<'a> {
     /// Starts nothing yet.
-    pub fn new(braid_run: &'a Path, case: &'a Case, logs: &'a Path) -> Self {
+    pub(super) fn new(braid_run: &'a Path, case: &'a Case, logs: &'a Path) -> Self {
         Pair { braid_run, case, logs }
     }
 
     /// Runs both ends. Returns how many seconds that took.
-    pub fn run(&self) -> Result<f64, Failure> {
+    pub(super) fn run(&self) -> Result<f64, Failure> {
         let start = Instant::now();
-        let mut server = self.start(None, "server")?;
+        let mut server = self.start(self.case.ends.0, "server")?;
         wait_for_listener()?;
-        let mut client = self.start(Some("127.0.0.1"), "client")?;
+        let mut client = self.start(self.case.ends.1, "client")?;
         let ended = client.wait(LIMIT).and_then(|()| server.wait(LIMIT));
         ended.map_err(|failure| self.story(&failure))?;
         Ok(start.elapsed().as_secs_f64())
     }
 
-    /// One end: the client, if there is somebody to connect to.
-    pub fn start(&self, host: Option<&str>, end: &str) -> Result<Group, Failure> {
+    /// One end, with the options that only it has.
+    pub(super) fn start(&self, own: &str, end: &str) -> Result<Group, Failure> {
         let cannot = |e| Failure::new(format!("cannot write {}: {e}", self.log(end).display()));
         let log = File::create(self.log(end)).map_err(cannot)?;
         let mut command = Command::new(self.braid_run);
@@ -50,7 +50,7 @@ impl<'a> Pair<'a> {
             .arg(self.case.program)
             .args(self.case.options.split_whitespace())
             .args(["-p", &PORT.to_string()])
-            .args(host)
+            .args(own.split_whitespace())
             .envs(self.case.settings.iter().copied())
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(cannot)?)
@@ -74,7 +74,7 @@ impl<'a> Pair<'a> {
 }
 
 /// Until the server can be connected to. Trying would take its only connection.
-pub fn wait_for_listener() -> Result<(), Failure> {
+pub(super) fn wait_for_listener() -> Result<(), Failure> {
     let until = Instant::now() + LIMIT;
     while Instant::now() < until {
         if is_listening() {

@@ -1,11 +1,13 @@
 //! The programs, and with which options they run.
 
 /// A program at both ends.
-pub struct Case {
-    pub program: &'static str,
-    pub options: &'static str,
+pub(super) struct Case {
+    pub(super) program: &'static str,
+    pub(super) options: &'static str,
+    /// What each end has besides: the server, and the client.
+    pub(super) ends: (&'static str, &'static str),
     /// Variables of the environment.
-    pub settings: &'static [(&'static str, &'static str)],
+    pub(super) settings: &'static [(&'static str, &'static str)],
 }
 
 /// One datagram in a hundred is lost, in both directions.
@@ -14,42 +16,52 @@ const LOSS: &[(&str, &str)] = &[("BRAID_DROP", "0.01")];
 const RC_UCX: &[(&str, &str)] = &[("UCX_NET_DEVICES", "braid0:1"), ("UCX_TLS", "rc_v,ud_v")];
 const UD_UCX: &[(&str, &str)] = &[("UCX_NET_DEVICES", "braid0:1"), ("UCX_TLS", "ud_v")];
 
+/// The client is told where the server is; rping and ucmatose in their own ways.
+pub(super) const HOST: (&str, &str) = ("", "127.0.0.1");
+const RPING: (&str, &str) = ("-s -a 127.0.0.1", "-c -a 127.0.0.1");
+const UCMATOSE: (&str, &str) = ("", "-s 127.0.0.1");
+
 macro_rules! cases {
-    ($($program:literal $options:literal $settings:expr;)*) => {
-        &[$(Case { program: $program, options: $options, settings: $settings }),*]
+    ($($program:literal $options:literal $ends:ident $settings:expr;)*) => {
+        &[$(Case { program: $program, options: $options, ends: $ends, settings: $settings }),*]
     };
 }
 
-pub const PROGRAMS: &[Case] = cases! {
-    "ibv_rc_pingpong" "-d braid0 -g 0 -n 200 -c" &[];
-    "ibv_rc_pingpong" "-d braid0 -g 0 -n 200 -c -e" &[];
-    "ibv_rc_pingpong" "-d braid0 -g 0 -n 200 -c" LOSS;
-    "ibv_uc_pingpong" "-d braid0 -g 0 -n 200 -c" &[];
-    "ibv_ud_pingpong" "-d braid0 -g 0 -n 200 -c" &[];
-    "ibv_srq_pingpong" "-d braid0 -g 0 -n 200 -c" &[];
-    "ib_write_bw" "-d braid0 -a -n 50" &[];
-    "ib_write_bw" "-d braid0 -b -n 200" &[];
-    "ib_write_bw" "-d braid0 -q 16 -n 50" &[];
-    "ib_write_bw" "-d braid0 -n 200" LOSS;
-    "ib_write_bw" "-d braid0 -c UC -n 200" &[];
-    "ib_write_lat" "-d braid0 -n 100" &[];
-    "ib_write_lat" "-d braid0 -I 64 -n 100" &[];
-    "ib_read_bw" "-d braid0 -n 200" &[];
-    "ib_read_lat" "-d braid0 -n 100" &[];
-    "ib_send_bw" "-d braid0 -a -n 50" &[];
-    "ib_send_bw" "-d braid0 -b -e -n 200" &[];
-    "ib_send_bw" "-d braid0 --use-srq -q 4 -r 64 -n 100" &[];
-    "ib_send_bw" "-d braid0 -n 200" LOSS;
-    "ib_send_bw" "-d braid0 -c UD -n 200" &[];
-    "ib_send_bw" "-d braid0 -c UD -q 4 -n 100" LOSS;
-    "ib_send_lat" "-d braid0 -n 100" &[];
-    "ib_send_lat" "-d braid0 -e -n 100" &[];
-    "ib_send_lat" "-d braid0 -c UD -n 100" &[];
-    "ib_atomic_bw" "-d braid0 -n 200" &[];
-    "ib_atomic_lat" "-d braid0 -A CMP_AND_SWAP -n 100" &[];
-    "ucx_perftest" "-t tag_bw -n 300 -s 4096" RC_UCX;
-    "ucx_perftest" "-t tag_bw -n 100 -s 100000" RC_UCX;
-    "ucx_perftest" "-t ucp_put_bw -n 300 -s 4096" RC_UCX;
-    "ucx_perftest" "-t ucp_get -n 100 -s 4096" RC_UCX;
-    "ucx_perftest" "-t tag_lat -n 100" UD_UCX;
+pub(super) const PROGRAMS: &[Case] = cases! {
+    "ibv_rc_pingpong" "-d braid0 -g 0 -n 200 -c" HOST &[];
+    "ibv_rc_pingpong" "-d braid0 -g 0 -n 200 -c -e" HOST &[];
+    "ibv_rc_pingpong" "-d braid0 -g 0 -n 200 -c" HOST LOSS;
+    "ibv_uc_pingpong" "-d braid0 -g 0 -n 200 -c" HOST &[];
+    "ibv_ud_pingpong" "-d braid0 -g 0 -n 200 -c" HOST &[];
+    "ibv_srq_pingpong" "-d braid0 -g 0 -n 200 -c" HOST &[];
+    "ib_write_bw" "-d braid0 -a -n 50" HOST &[];
+    "ib_write_bw" "-d braid0 -b -n 200" HOST &[];
+    "ib_write_bw" "-d braid0 -q 16 -n 50" HOST &[];
+    "ib_write_bw" "-d braid0 -n 200" HOST LOSS;
+    "ib_write_bw" "-d braid0 -c UC -n 200" HOST &[];
+    "ib_write_lat" "-d braid0 -n 100" HOST &[];
+    "ib_write_lat" "-d braid0 -I 64 -n 100" HOST &[];
+    "ib_read_bw" "-d braid0 -n 200" HOST &[];
+    "ib_read_lat" "-d braid0 -n 100" HOST &[];
+    "ib_send_bw" "-d braid0 -a -n 50" HOST &[];
+    "ib_send_bw" "-d braid0 -b -e -n 200" HOST &[];
+    "ib_send_bw" "-d braid0 --use-srq -q 4 -r 64 -n 100" HOST &[];
+    "ib_send_bw" "-d braid0 -n 200" HOST LOSS;
+    "ib_send_bw" "-d braid0 -c UD -n 200" HOST &[];
+    "ib_send_bw" "-d braid0 -c UD -q 4 -n 100" HOST LOSS;
+    "ib_send_lat" "-d braid0 -n 100" HOST &[];
+    "ib_send_lat" "-d braid0 -e -n 100" HOST &[];
+    "ib_send_lat" "-d braid0 -c UD -n 100" HOST &[];
+    "ib_atomic_bw" "-d braid0 -n 200" HOST &[];
+    "ib_atomic_lat" "-d braid0 -A CMP_AND_SWAP -n 100" HOST &[];
+    "ib_write_bw" "-d braid0 -R -n 200" HOST &[];
+    "ib_send_lat" "-d braid0 -R -n 50" HOST &[];
+    "rping" "-C 20 -V" RPING &[];
+    "rping" "-C 20 -V" RPING LOSS;
+    "ucmatose" "-C 20 -S 4096" UCMATOSE &[];
+    "ucx_perftest" "-t tag_bw -n 300 -s 4096" HOST RC_UCX;
+    "ucx_perftest" "-t tag_bw -n 100 -s 100000" HOST RC_UCX;
+    "ucx_perftest" "-t ucp_put_bw -n 300 -s 4096" HOST RC_UCX;
+    "ucx_perftest" "-t ucp_get -n 100 -s 4096" HOST RC_UCX;
+    "ucx_perftest" "-t tag_lat -n 100" HOST UD_UCX;
 };

@@ -5,24 +5,24 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::pair::{Pair, wait_for_listener};
-use super::table::Case;
+use super::table::{Case, HOST};
 use crate::Failure;
 
 /// Each end is killed half as often.
 const KILLS: u64 = 10;
 /// It would take minutes.
 const ENDLESS: Case =
-    Case { program: "ib_write_bw", options: "-d braid0 -D 60 -s 4096", settings: &[] };
+    Case { program: "ib_write_bw", options: "-d braid0 -D 60 -s 4096", ends: HOST, settings: &[] };
 const SHORT: Case =
-    Case { program: "ib_write_bw", options: "-d braid0 -n 100 -s 4096", settings: &[] };
+    Case { program: "ib_write_bw", options: "-d braid0 -n 100 -s 4096", ends: HOST, settings: &[] };
 
 /// One end is killed, then the other, in turn; each time a new pair has to find its ports and addresses, and to finish.
-pub fn killed_and_restarted(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
+pub(super) fn killed_and_restarted(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
     for round in 0..KILLS {
         let pair = Pair::new(braid_run, &ENDLESS, logs);
-        let mut server = pair.start(None, "killed-server")?;
+        let mut server = pair.start(HOST.0, "killed-server")?;
         wait_for_listener()?;
-        let mut client = pair.start(Some("127.0.0.1"), "killed-client")?;
+        let mut client = pair.start(HOST.1, "killed-client")?;
         sleep(Duration::from_millis(300 + 20 * round));
         let (first, second) =
             if round % 2 == 0 { (&mut server, &mut client) } else { (&mut client, &mut server) };

@@ -1,0 +1,113 @@
+//! Names and services become addresses.
+
+use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::mem;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::ptr;
+
+use braid_verbs::abi::IBV_QPT_RC;
+
+use super::id::to_c;
+use super::structs::rdma_addrinfo;
+use crate::errno::{self, Errno};
+
+/// `RAI_PASSIVE`: the address is to be listened at.
+const PASSIVE: c_int = 1;
+const RDMA_PS_TCP: c_int = 0x0106;
+
+/// An answer, with what it points to.
+#[repr(C)]
+struct Answer {
+    base: rdma_addrinfo,
+    addr: libc::sockaddr_storage,
+    /// Where the hints named one.
+    source: libc::sockaddr_storage,
+}
+
+/// One address: the first that the name has. -1 with `errno`: `ENODATA` for a name or service that nobody knows.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_getaddrinfo(
+    node: *const c_char,
+    service: *const c_char,
+    hints: *const rdma_addrinfo,
+    result: *mut *mut rdma_addrinfo,
+) -> c_int {
+    errno::number(|| {
+        // SAFETY: by the caller's promise.
+        let (hints, result) = unsafe { (hints.as_ref(), result.as_mut()) };
+        let result = result.ok_or(Errno::INVALID)?;
+        let flags = hints.map_or(0, |hints| hints.ai_flags);
+        // SAFETY: as above.
+        let (node, service) = unsafe { (text(node)?, text(service)?) };
+        let addr = resolve(node, service, flags & PASSIVE != 0).ok_or(Errno(libc::ENODATA))?;
+        // SAFETY: it consists of numbers and pointers.
+        let mut answer: Box<Answer> = Box::new(unsafe { mem::zeroed() });
+        answer.addr = to_c(addr);
+        let place: *mut libc::sockaddr = (&raw mut answer.addr).cast();
+        let (family, len) = match addr {
+            SocketAddr::V4(_) => (libc::AF_INET, size_of::<libc::sockaddr_in>()),
+            SocketAddr::V6(_) => (libc::AF_INET6, size_of::<libc::sockaddr_in6>()),
+        };
+        let source: *mut libc::sockaddr = (&raw mut answer.source).cast();
+        let base = &mut answer.base;
+        (base.ai_flags, base.ai_family) = (flags, family);
+        let kind = hints.map(|hints| hints.ai_qp_type).filter(|kind| *kind != 0);
+        let space = hints.map(|hints| hints.ai_port_space).filter(|space| *space != 0);
+        base.ai_qp_type = kind.unwrap_or(IBV_QPT_RC as c_int);
+        base.ai_port_space = space.unwrap_or(RDMA_PS_TCP);
+        if flags & PASSIVE != 0 {
+            (base.ai_src_addr, base.ai_src_len) = (place, len as c_uint);
+        } else {
+            (base.ai_dst_addr, base.ai_dst_len) = (place, len as c_uint);
+            let known = hints.filter(|hints| !hints.ai_src_addr.is_null());
+            if let Some(hints) = known {
+                let len = (hints.ai_src_len as usize).min(size_of::<libc::sockaddr_storage>());
+                // SAFETY: by the caller's promise, and there is room for every kind of address.
+                unsafe {
+                    ptr::copy_nonoverlapping(hints.ai_src_addr.cast::<u8>(), source.cast(), len)
+                };
+                (base.ai_src_addr, base.ai_src_len) = (source, len as c_uint);
+            }
+        }
+        *result = Box::into_raw(answer).cast();
+        Ok(0)
+    })
+}
+
+unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>, Errno> {
+    if text.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: by the caller's promise it ends with NUL.
+    unsafe { CStr::from_ptr(text) }.to_str().map(Some).map_err(|_| Errno::INVALID)
+}
+
+fn resolve(node: Option<&str>, service: Option<&str>, is_passive: bool) -> Option<SocketAddr> {
+    let port = service.unwrap_or("0").parse::<u16>().ok()?;
+    let default = if is_passive { "0.0.0.0" } else { "127.0.0.1" };
+    let found: Vec<SocketAddr> = (node.unwrap_or(default), port).to_socket_addrs().ok()?.collect();
+    // A device has an IPv4 address wherever its interface has one.
+    found.iter().find(|addr| addr.is_ipv4()).or_else(|| found.first()).copied()
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_freeaddrinfo(answer: *mut rdma_addrinfo) {
+    if !answer.is_null() {
+        // SAFETY: by the caller's promise `rdma_getaddrinfo` has given it.
+        drop(unsafe { Box::from_raw(answer.cast::<Answer>()) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_understood_and_nonsense_is_not() {
+        let addr = |text: &str| text.parse::<SocketAddr>().ok();
+        assert_eq!(resolve(Some("127.0.0.1"), Some("7471"), false), addr("127.0.0.1:7471"));
+        assert_eq!(resolve(Some("::1"), Some("1"), false), addr("[::1]:1"));
+        assert_eq!(resolve(None, Some("9"), true), addr("0.0.0.0:9"));
+        assert_eq!(resolve(Some("127.0.0.1"), Some("no service"), false), None);
+    }
+}

@@ -1,0 +1,201 @@
+//! Event channels, and the events of connections.
+
+use std::collections::VecDeque;
+use std::ffi::{CStr, c_char, c_int};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::id::Id;
+use super::message::Message;
+use super::structs::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
+use crate::errno::{self, Errno};
+
+/// `enum rdma_cm_event_type`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub(super) enum Kind {
+    AddrResolved = 0,
+    AddrError = 1,
+    RouteResolved = 2,
+    ConnectRequest = 4,
+    ConnectError = 6,
+    Unreachable = 7,
+    Rejected = 8,
+    Established = 9,
+    Disconnected = 10,
+}
+
+const NAMES: [&CStr; 16] = [
+    c"RDMA_CM_EVENT_ADDR_RESOLVED",
+    c"RDMA_CM_EVENT_ADDR_ERROR",
+    c"RDMA_CM_EVENT_ROUTE_RESOLVED",
+    c"RDMA_CM_EVENT_ROUTE_ERROR",
+    c"RDMA_CM_EVENT_CONNECT_REQUEST",
+    c"RDMA_CM_EVENT_CONNECT_RESPONSE",
+    c"RDMA_CM_EVENT_CONNECT_ERROR",
+    c"RDMA_CM_EVENT_UNREACHABLE",
+    c"RDMA_CM_EVENT_REJECTED",
+    c"RDMA_CM_EVENT_ESTABLISHED",
+    c"RDMA_CM_EVENT_DISCONNECTED",
+    c"RDMA_CM_EVENT_DEVICE_REMOVAL",
+    c"RDMA_CM_EVENT_MULTICAST_JOIN",
+    c"RDMA_CM_EVENT_MULTICAST_ERROR",
+    c"RDMA_CM_EVENT_ADDR_CHANGE",
+    c"RDMA_CM_EVENT_TIMEWAIT_EXIT",
+];
+
+/// An event, as the program holds it until it acknowledges it.
+#[repr(C)]
+struct Event {
+    base: rdma_cm_event,
+    /// What `base.conn.private_data` points to.
+    private_data: Vec<u8>,
+}
+
+/// A channel as programs hold it.
+#[repr(C)]
+pub(super) struct Channel {
+    base: rdma_event_channel,
+    pub(super) shared: Arc<Waiting>,
+}
+
+/// The events that nobody has taken. The descriptor counts them.
+pub(super) struct Waiting {
+    count: OwnedFd,
+    events: Mutex<VecDeque<Box<Event>>>,
+}
+
+// SAFETY: the pointers in the events are only used while the identifiers exist: who destroys one forgets its events first.
+unsafe impl Send for Waiting {}
+// SAFETY: as above, and behind a lock.
+unsafe impl Sync for Waiting {}
+
+impl Waiting {
+    fn new() -> Result<Self, Errno> {
+        // SAFETY: no pointers are passed.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_SEMAPHORE | libc::EFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(Errno::last());
+        }
+        // SAFETY: it is open and nobody else knows it.
+        Ok(Waiting { count: unsafe { OwnedFd::from_raw_fd(fd) }, events: Mutex::default() })
+    }
+
+    /// Adds an event of an identifier, with what the other end has said.
+    pub(super) fn push(
+        &self,
+        (id, listener): (*mut rdma_cm_id, *mut rdma_cm_id),
+        kind: Kind,
+        status: c_int,
+        said: Option<Message>,
+    ) {
+        let conn = rdma_conn_param {
+            private_data: ptr::null(),
+            private_data_len: 0,
+            responder_resources: said.as_ref().map_or(0, |said| said.responder_resources),
+            initiator_depth: said.as_ref().map_or(0, |said| said.initiator_depth),
+            flow_control: 0,
+            retry_count: 7,
+            rnr_retry_count: said.as_ref().map_or(0, |said| said.rnr_retry_count),
+            srq: 0,
+            qp_num: said.as_ref().map_or(0, |said| said.queue_pair.number),
+        };
+        let private_data = said.map(|said| said.private_data).unwrap_or_default();
+        let event = kind as c_int;
+        let base = rdma_cm_event { id, listen_id: listener, event, status, conn, rest: [0; 4] };
+        let mut event = Box::new(Event { base, private_data });
+        if !event.private_data.is_empty() {
+            event.base.conn.private_data = event.private_data.as_ptr().cast();
+            event.base.conn.private_data_len = event.private_data.len() as u8;
+        }
+        self.events().push_back(event);
+        let one = 1u64;
+        // SAFETY: the kernel reads the 8 bytes of `one`.
+        unsafe { libc::write(self.count.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+
+    /// What is to be destroyed has no events any more. Returns the connections that have come to it and that nobody knows.
+    pub(super) fn forget(&self, id: *mut rdma_cm_id) -> Vec<*mut rdma_cm_id> {
+        let mut events = self.events();
+        let of = |event: &Event| event.base.id == id || event.base.listen_id == id;
+        let unknown = events.iter().filter(|event| event.base.listen_id == id);
+        let unknown = unknown.map(|event| event.base.id).collect();
+        events.retain(|event| !of(event));
+        unknown
+    }
+
+    /// Waits for one, unless the program has made the descriptor a non-blocking one.
+    fn take(&self) -> Result<*mut rdma_cm_event, Errno> {
+        loop {
+            let mut count = 0u64;
+            // SAFETY: the kernel writes the 8 bytes of `count`.
+            if unsafe { libc::read(self.count.as_raw_fd(), (&raw mut count).cast(), 8) } != 8 {
+                return Err(Errno::last());
+            }
+            let mut events = self.events();
+            // It counts more where an identifier was destroyed.
+            let Some(event) = events.pop_front() else { continue };
+            // SAFETY: it waits, so its identifier is not destroyed while the lock is held.
+            unsafe { Id::of(event.base.id) }?.events.expect();
+            return Ok(Box::into_raw(event).cast());
+        }
+    }
+
+    fn events(&self) -> MutexGuard<'_, VecDeque<Box<Event>>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
+    errno::pointer(|| {
+        let shared = Arc::new(Waiting::new()?);
+        let base = rdma_event_channel { fd: shared.count.as_raw_fd() };
+        Ok(Box::into_raw(Box::new(Channel { base, shared })).cast())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_channel) {
+    if !channel.is_null() {
+        // SAFETY: by the caller's promise it was made by `rdma_create_event_channel` and is not used any more.
+        drop(unsafe { Box::from_raw(channel.cast::<Channel>()) });
+    }
+}
+
+/// Waits for the next event. -1 with `errno`, `EAGAIN` among them where the program has made the descriptor non-blocking.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_get_cm_event(
+    channel: *mut rdma_event_channel,
+    event: *mut *mut rdma_cm_event,
+) -> c_int {
+    errno::number(|| {
+        // SAFETY: by the caller's promise.
+        let (channel, event) = unsafe { (channel.cast::<Channel>().as_ref(), event.as_mut()) };
+        let event = event.ok_or(Errno::INVALID)?;
+        *event = channel.ok_or(Errno::INVALID)?.shared.take()?;
+        Ok(0)
+    })
+}
+
+/// The event is not valid any more; what it is about may be destroyed once all its events are acknowledged.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
+    errno::number(|| {
+        if event.is_null() {
+            return Err(Errno::INVALID);
+        }
+        // SAFETY: by the caller's promise `rdma_get_cm_event` has given it, and it was not acknowledged.
+        let event = unsafe { Box::from_raw(event.cast::<Event>()) };
+        // SAFETY: what it is about exists until it is acknowledged.
+        unsafe { Id::of(event.base.id) }?.events.take(1);
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn rdma_event_str(event: c_int) -> *const c_char {
+    let known = usize::try_from(event).ok().and_then(|event| NAMES.get(event));
+    known.copied().unwrap_or(c"UNKNOWN EVENT").as_ptr()
+}

@@ -1,0 +1,100 @@
+//! Listening.
+
+use std::ffi::{c_int, c_void};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use super::connection::Connection;
+use super::events::Waiting;
+use super::id::{Id, Shared, rdma_destroy_id, to_c};
+use super::message::{Kind, Message};
+use super::structs::{rdma_cm_id, rdma_event_channel};
+use crate::errno::{self, Errno};
+use crate::gid;
+
+/// How long who has connected may take to say why.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What connections that come inherit from their listener.
+#[derive(Clone)]
+struct Heritage {
+    channel: *mut rdma_event_channel,
+    waiting: Arc<Waiting>,
+    context: *mut c_void,
+    ps: c_int,
+}
+
+// SAFETY: the pointers are only handed on to the program.
+unsafe impl Send for Heritage {}
+
+/// Takes connections from now on: `RDMA_CM_EVENT_CONNECT_REQUEST` for each. `EADDRINUSE`: the TCP port is taken.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, _backlog: c_int) -> c_int {
+    errno::number(|| {
+        // SAFETY: by the caller's promise.
+        let object = unsafe { Id::of(id) }?;
+        let addr = object.source().ok_or(Errno::INVALID)?;
+        let errno = |e: std::io::Error| Errno(e.raw_os_error().unwrap_or(libc::EIO));
+        let listener = TcpListener::bind(addr).map_err(errno)?;
+        object.base.src_addr = to_c(listener.local_addr().map_err(errno)?);
+        let copy = listener.try_clone().map_err(errno)?;
+        *object.shared.connection() = Connection::Listening(copy);
+        let heritage = Heritage {
+            channel: object.base.channel,
+            waiting: object.shared.channel.clone(),
+            context: object.base.context,
+            ps: object.base.ps,
+        };
+        let shared = object.shared.clone();
+        let run = move || accept(&listener, &shared, &heritage);
+        let thread = thread::Builder::new().name("braid-cm-listen".to_owned()).spawn(run);
+        thread.map(|_| 0).map_err(|_| Errno::NO_MEMORY)
+    })
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>, heritage: &Heritage) {
+    loop {
+        match listener.accept() {
+            Ok((stream, from)) => {
+                let (shared, heritage) = (shared.clone(), heritage.clone());
+                let hear = move || hear(stream, from, &shared, heritage);
+                // Without a thread for it, who has connected sees the end of the connection.
+                let _ = thread::Builder::new().name("braid-cm".to_owned()).spawn(hear);
+            }
+            Err(_) if matches!(*shared.connection(), Connection::Listening(_)) => {
+                // Such as a limit of open files: it passes.
+                thread::sleep(Duration::from_millis(10));
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+/// Makes an identifier of who has said what it wants.
+fn hear(mut stream: TcpStream, from: SocketAddr, shared: &Shared, heritage: Heritage) {
+    let _ = stream.set_nodelay(true);
+    if stream.set_read_timeout(Some(PATIENCE)).is_err() {
+        return;
+    }
+    let (Ok(request), Ok(local)) = (Message::read(&mut stream), stream.local_addr()) else {
+        return;
+    };
+    if request.kind != Kind::Request || stream.set_read_timeout(None).is_err() {
+        return;
+    }
+    let Heritage { channel, waiting, context, ps } = heritage;
+    let id = Id::make(channel, waiting, context, ps);
+    // SAFETY: it has just been made.
+    let is_known = unsafe { Id::of(id) }.is_ok_and(|object| {
+        object.base.dst_addr = to_c(from);
+        object.base.dgid = gid::of(from.ip());
+        *object.shared.connection() = Connection::Asked(stream, request.queue_pair);
+        object.bind_to(local).is_ok() && shared.arrived(id, request)
+    });
+    if !is_known {
+        // SAFETY: as above, and nobody else knows it.
+        unsafe { rdma_destroy_id(id) };
+    }
+}

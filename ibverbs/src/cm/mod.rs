@@ -1,0 +1,34 @@
+//! librdmacm: connections by IP address and port, with events. `librdmacm.so.1` has the names only; the functions are here, so that both
+//! libraries are one.
+//!
+//! A listener's port is a TCP port. Over a TCP connection both ends exchange what programs otherwise exchange by themselves, the
+//! GID and number of their queue pairs, and their private data; it stays open until one end disconnects. The queue pairs then find
+//! each other as any others do, see [`crate::connect`].
+
+mod addrinfo;
+mod connection;
+mod devices;
+mod events;
+mod id;
+mod listener;
+mod message;
+mod queue_pair;
+mod structs;
+mod unsupported;
+
+pub use self::addrinfo::{rdma_freeaddrinfo, rdma_getaddrinfo};
+pub use self::connection::{rdma_accept, rdma_connect, rdma_disconnect, rdma_reject};
+pub use self::events::{
+    rdma_ack_cm_event, rdma_create_event_channel, rdma_destroy_event_channel, rdma_event_str,
+    rdma_get_cm_event,
+};
+pub use self::id::{
+    rdma_bind_addr, rdma_create_id, rdma_destroy_id, rdma_get_dst_port, rdma_get_src_port,
+    rdma_resolve_addr, rdma_resolve_route, rdma_set_option,
+};
+pub use self::listener::rdma_listen;
+pub use self::queue_pair::{rdma_create_qp, rdma_destroy_qp};
+pub use self::structs::{
+    rdma_addrinfo, rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel,
+};
+pub use self::unsupported::*;

@@ -1,0 +1,141 @@
+//! The queue pairs of connections.
+
+use std::ffi::c_int;
+use std::mem;
+
+use braid_verbs::abi::*;
+
+use super::id::Id;
+use super::message::Message;
+use super::structs::{rdma_cm_id, rdma_conn_param};
+use crate::errno::{self, Errno};
+use crate::qp::{Peer, ibv_create_qp, ibv_destroy_qp, ibv_modify_qp};
+
+/// What a peer may do.
+const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
+    | IBV_ACCESS_REMOTE_WRITE
+    | IBV_ACCESS_REMOTE_READ
+    | IBV_ACCESS_REMOTE_ATOMIC;
+/// The local ack timeout of connections: 4.096 us * 2^18, about a second.
+const TIMEOUT: u8 = 18;
+/// `min_rnr_timer`: 0.64 ms, as the kernel's.
+const RNR_TIMER: u8 = 12;
+
+fn modify(qp: *mut ibv_qp, mut attr: ibv_qp_attr, mask: u32) -> Result<(), Errno> {
+    // SAFETY: the queue pair exists: who calls has it of an identifier that does.
+    match unsafe { ibv_modify_qp(qp, &raw mut attr, mask as c_int) } {
+        0 => Ok(()),
+        errno => Err(Errno(errno)),
+    }
+}
+
+fn attributes(state: u32) -> ibv_qp_attr {
+    // SAFETY: it consists of numbers.
+    let mut attr: ibv_qp_attr = unsafe { mem::zeroed() };
+    attr.qp_state = state;
+    attr
+}
+
+/// Moves a queue pair to RTS, towards the one that the other end has named.
+pub(super) fn connect(qp: *mut ibv_qp, peer: &Peer, param: &Message) -> Result<(), Errno> {
+    let mut attr = attributes(IBV_QPS_RTR);
+    (attr.path_mtu, attr.dest_qp_num, attr.min_rnr_timer) = (IBV_MTU_4096, peer.number, RNR_TIMER);
+    attr.max_dest_rd_atomic = param.responder_resources;
+    (attr.ah_attr.is_global, attr.ah_attr.port_num) = (1, 1);
+    attr.ah_attr.grh.dgid = ibv_gid { raw: peer.gid };
+    let mask = IBV_QP_STATE
+        | IBV_QP_AV
+        | IBV_QP_PATH_MTU
+        | IBV_QP_DEST_QPN
+        | IBV_QP_RQ_PSN
+        | IBV_QP_MAX_DEST_RD_ATOMIC
+        | IBV_QP_MIN_RNR_TIMER;
+    modify(qp, attr, mask)?;
+    let mut attr = attributes(IBV_QPS_RTS);
+    (attr.timeout, attr.retry_cnt, attr.rnr_retry) = (TIMEOUT, 7, param.rnr_retry_count.min(7));
+    attr.max_rd_atomic = param.initiator_depth;
+    let mask = IBV_QP_STATE
+        | IBV_QP_TIMEOUT
+        | IBV_QP_RETRY_CNT
+        | IBV_QP_RNR_RETRY
+        | IBV_QP_SQ_PSN
+        | IBV_QP_MAX_QP_RD_ATOMIC;
+    modify(qp, attr, mask)
+}
+
+/// Flushes what is posted.
+pub(super) fn fail(qp: *mut ibv_qp) -> Result<(), Errno> {
+    modify(qp, attributes(IBV_QPS_ERR), IBV_QP_STATE)
+}
+
+/// What this end says of its queue pair.
+pub(super) fn message(
+    id: &Id,
+    kind: super::message::Kind,
+    param: Option<&rdma_conn_param>,
+) -> Message {
+    // SAFETY: both members of the union are plain bytes.
+    let gid = unsafe { id.base.sgid.raw };
+    // SAFETY: the queue pair exists, if there is one.
+    let number = unsafe { id.base.qp.as_ref() }.map_or(0, |qp| qp.qp_num);
+    let private_data = param.filter(|param| !param.private_data.is_null()).map(|param| {
+        let len = usize::from(param.private_data_len);
+        // SAFETY: by the caller's promise.
+        unsafe { std::slice::from_raw_parts(param.private_data.cast::<u8>(), len) }.to_vec()
+    });
+    Message {
+        kind,
+        queue_pair: Peer { gid, number },
+        responder_resources: param.map_or(0, |param| param.responder_resources),
+        initiator_depth: param.map_or(0, |param| param.initiator_depth),
+        rnr_retry_count: param.map_or(7, |param| param.rnr_retry_count),
+        private_data: private_data.unwrap_or_default(),
+    }
+}
+
+/// Creates a queue pair in INIT, so that receives can be posted. NULL as protection domain: one of the device's own. `EINVAL` also
+/// without completion queues.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_create_qp(
+    id: *mut rdma_cm_id,
+    pd: *mut ibv_pd,
+    init: *mut ibv_qp_init_attr,
+) -> c_int {
+    errno::number(|| {
+        // SAFETY: by the caller's promise.
+        let object = unsafe { Id::of(id) }?;
+        if object.base.verbs.is_null() || !object.base.qp.is_null() {
+            return Err(Errno::INVALID);
+        }
+        let pd = if pd.is_null() { object.base.pd } else { pd };
+        // SAFETY: as above.
+        let qp = unsafe { ibv_create_qp(pd, init) };
+        if qp.is_null() {
+            return Err(Errno::last());
+        }
+        let mut attr = attributes(IBV_QPS_INIT);
+        (attr.port_num, attr.qp_access_flags) = (1, ACCESS);
+        let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+        if let Err(errno) = modify(qp, attr, mask) {
+            // SAFETY: it has just been made.
+            unsafe { ibv_destroy_qp(qp) };
+            return Err(errno);
+        }
+        (object.base.qp, object.base.pd) = (qp, pd);
+        object.shared.set_queue_pair(qp);
+        // SAFETY: as above.
+        let init = unsafe { &*init };
+        (object.base.send_cq, object.base.recv_cq) = (init.send_cq, init.recv_cq);
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
+    // SAFETY: by the caller's promise.
+    let Ok(object) = (unsafe { Id::of(id) }) else { return };
+    let qp = mem::replace(&mut object.base.qp, std::ptr::null_mut());
+    object.shared.set_queue_pair(std::ptr::null_mut());
+    // SAFETY: it exists, or is null, which is refused.
+    unsafe { ibv_destroy_qp(qp) };
+}
