@@ -199,7 +199,7 @@ mod tests {
         for user in ["ffi", "bench", "nccl", "sim"] {
             let found = breaches(&[(user, "verbs-shim")]);
             assert_eq!(found.len(), 1, "{user}");
-            assert!(found[0].contains("only engine/ may use"), "{found:?}");
+            assert!(found[0].contains("only engine/ and ibverbs/ may use"), "{found:?}");
         }
         let found = breaches(&[("nccl", "lab")]);
         assert!(found[0].contains("only bench/ and xtask/ may use"), "{found:?}");
