@@ -80,7 +80,7 @@ pub use discovery::{DiscoveryConfig, DiscoveryError, PathId, PathMap, Way, disco
 pub use engine::Engine;
 pub use error::EngineError;
 pub use events::AsyncEvent;
-pub use group::{AllToAllV, Blame, Group, GroupConfig, GroupError, Members, Round};
+pub use group::{AllToAllV, Blame, Group, GroupConfig, GroupError, MAX_RANKS, Members, Round};
 pub use link::faults::{Faults, FaultsError};
 pub use link::mem::MemFabric;
 pub use listener::{ConnectionRequest, ListenError, Listener};

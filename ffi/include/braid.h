@@ -89,6 +89,9 @@
 // A bug of Braid. The engine it concerns should be closed.
 #define BRAID_ERR_INTERNAL -16
 
+// The group has ended because of what a rank did: braid_group_query_end says of which.
+#define BRAID_ERR_GROUP -17
+
 // Something has failed that somebody has to look after.
 #define BRAID_LOG_ERROR 1
 
@@ -320,6 +323,33 @@
 // Something that this version of the C API has no number for.
 #define BRAID_EVENT_OTHER 7
 
+// Most ranks of a group.
+#define BRAID_MAX_RANKS 4096
+
+// The group has not ended.
+#define BRAID_BLAME_NONE 0
+
+// A rank has died, or cannot be reached any more.
+#define BRAID_BLAME_DEAD 1
+
+// Two ranks do not agree on how many bytes one sends to the other.
+#define BRAID_BLAME_COUNTS 2
+
+// A rank sent what no rank sends.
+#define BRAID_BLAME_MALFORMED 3
+
+// A rank has cancelled a round, or closed its group before it was over.
+#define BRAID_BLAME_CANCELLED 4
+
+// A rank has left the group while others had more rounds.
+#define BRAID_BLAME_LEFT 5
+
+// The memory of a rank is not of the group's protection domain, or does not allow this.
+#define BRAID_BLAME_MEMORY 6
+
+// What this version of the C API has no number for: see the text.
+#define BRAID_BLAME_OTHER 7
+
 // What the queue pair has sent as requests: SENDs, WRITEs, READs and atomics.
 #define BRAID_STREAM_REQUESTS 0
 
@@ -339,6 +369,9 @@ typedef struct braid_engine braid_engine;
 // A network inside this process, for tests: the engines made with it reach each other, at addresses
 // that are free to choose.
 typedef struct braid_fabric braid_fabric;
+
+// A rank's membership of a group: an all-to-all with counts by peer, as MPI_Alltoallv.
+typedef struct braid_group braid_group;
 
 // Takes connections at the address of its engine.
 typedef struct braid_listener braid_listener;
@@ -369,6 +402,9 @@ typedef struct braid_qp braid_qp;
 
 // Somebody who wants to connect.
 typedef struct braid_request braid_request;
+
+// A round in flight. It goes on without being asked, and after it is closed.
+typedef struct braid_round braid_round;
 
 // Is told of an event: how bad it is (BRAID_LOG_ERROR and so on), the part of Braid that says it, and what it says with its
 // fields behind it, ` name=value` each. The texts last as long as the call. Any thread may call it, several at the same
@@ -723,6 +759,54 @@ typedef struct braid_event {
     int status;
 } braid_event;
 
+// Who this process is in a group, and where the others are: `root` or `addresses`. Filled by braid_group_config_init, or
+// by braid_group_config_from_env with what a launcher has left in the environment.
+typedef struct braid_group_config {
+    // Set by braid_group_config_init.
+    size_t size;
+    // This process, 0 to `ranks` - 1.
+    uint32_t rank;
+    // How many there are, at most BRAID_MAX_RANKS.
+    uint32_t ranks;
+    // Where rank 0 is, which tells each rank where the others are: `10.0.0.1:4791`, or a name and a port. Empty: see
+    // `addresses`.
+    char root[BRAID_ADDR_LEN];
+    // `ranks` addresses, that of each rank, the same at all of them. NULL: see `root`.
+    const char *const *addresses;
+    // How long to wait until all are there, in microseconds; a day at most.
+    uint64_t timeout_us;
+    // Congestion control of what this rank sends, by name, to each other rank on each rail. NULL: the default.
+    const char *cc;
+} braid_group_config;
+
+// Why a group has ended.
+typedef struct braid_group_end {
+    // Set it to sizeof(braid_group_end).
+    size_t size;
+    // BRAID_BLAME_NONE and so on.
+    int blame;
+    // The rank that it ended by; with BRAID_BLAME_COUNTS the one that sends. -1: none.
+    int32_t rank;
+    // With BRAID_BLAME_COUNTS: the rank that receives. Otherwise -1.
+    int32_t receiver;
+    // The rank that has noticed it. -1: this one.
+    int32_t told_by;
+    // The round, with BRAID_BLAME_COUNTS and BRAID_BLAME_CANCELLED.
+    uint64_t round;
+    // Bytes, says the rank that sends, with BRAID_BLAME_COUNTS,
+    uint64_t sent;
+    // and the rank that receives.
+    uint64_t expected;
+} braid_group_end;
+
+// A part of a memory region.
+typedef struct braid_range {
+    // Bytes before it.
+    size_t offset;
+    // Its bytes; 0: nothing.
+    size_t len;
+} braid_range;
+
 // One path to one destination, as one thread of the engine sees it.
 typedef struct braid_path_report {
     // Set it to sizeof(braid_path_report).
@@ -954,7 +1038,7 @@ int braid_mr_register(struct braid_pd *pd,
 // Deregisters a region: when this returns 0, neither the engine nor a peer touches the memory, and
 // what braid_mr_alloc has allocated is gone. Work requests that still use it fail.
 //
-// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
+// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it, or a round of a group that is not over uses it.
 int braid_mr_close(struct braid_mr *mr);
 
 // Reads where a region is, and its keys.
@@ -1241,6 +1325,113 @@ int braid_engine_event_fd(const struct braid_engine *engine);
 int braid_engine_wait_event(struct braid_engine *engine,
                             struct braid_event *event,
                             uint64_t timeout_us);
+
+// Finds the other ranks and connects with each. The engine must not listen while it joins; it may afterwards. It can be in
+// several groups.
+//
+// Every rank has an error within `timeout_us` and a few seconds if any is missing or says something else than the others:
+// BRAID_ERR_REJECTED with the same text at all, BRAID_ERR_UNREACHABLE where rank 0, or another, was not reached.
+//
+// Threads: any. It waits.
+int braid_group_join(struct braid_engine *engine,
+                     const struct braid_group_config *config,
+                     struct braid_group **group);
+
+// Leaves the group. The other ranks are told; a round that is not over ends there with an error that names this rank. When
+// this returns 0, nobody touches the memory of its rounds any more.
+//
+// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it, or a round of it has not been closed.
+int braid_group_close(struct braid_group *group);
+
+// This process's number in the group, from 0.
+//
+// Threads: any.
+int braid_group_rank(const struct braid_group *group);
+
+// How many ranks there are.
+//
+// Threads: any.
+int braid_group_size(const struct braid_group *group);
+
+// Makes a handle of the protection domain that the memory of the group's rounds is registered with. It is closed as any other,
+// after its regions, and may outlast the group.
+//
+// Threads: any.
+int braid_group_pd(const struct braid_group *group,
+                   struct braid_pd **pd);
+
+// Fills `config` with the defaults; `size` is sizeof(braid_group_config). `rank`, `ranks`, and `root` or `addresses` have to be
+// set.
+//
+// Threads: any.
+int braid_group_config_init(struct braid_group_config *config,
+                            size_t size);
+
+// As braid_group_config_init, with `rank`, `ranks` and `root` from the environment: RANK and WORLD_SIZE (PyTorch), or
+// OMPI_COMM_WORLD_RANK and _SIZE, or PMI_RANK and PMI_SIZE (mpirun), or SLURM_PROCID and SLURM_NTASKS (srun); MASTER_ADDR, and MASTER_PORT (4791).
+// BRAID_ERR_INVALID names the variable that is missing or cannot be.
+//
+// Threads: any, while none changes the environment.
+int braid_group_config_from_env(struct braid_group_config *config,
+                                size_t size);
+
+// Writes where this rank's engine has to be bound into `text` of `size` bytes, for `bind` of braid_engine_config;
+// BRAID_ADDR_LEN suffice. That is its own address where the others know it beforehand, or else any port.
+//
+// Threads: any.
+int braid_group_config_bind(const struct braid_group_config *config,
+                            char *text,
+                            size_t size);
+
+// Reads why the group has ended, and by which rank.
+//
+// Threads: any.
+int braid_group_query_end(const struct braid_group *group, struct braid_group_end *end);
+
+// The meaning of a `blame`, in one phrase; never NULL, whatever the number.
+//
+// Threads: any. The text is constant.
+const char *braid_blame_str(int blame);
+
+// Starts a round and returns at once, but for copying what this rank has for itself. `sends` are the parts of `send` for each of
+// the `ranks` ranks, `receives` where in `recv` what they send goes, as long as what they send here; these do not overlap. All
+// ranks start the same rounds in the same order; at most 8 are in flight, or this is BRAID_ERR_FULL.
+//
+// The regions are of the group's protection domain (braid_group_pd), and `recv` allows BRAID_ACCESS_LOCAL_WRITE and
+// BRAID_ACCESS_REMOTE_WRITE. Until the round is over, what is sent must not change, and what is received belongs to the
+// peers; they are closed afterwards.
+//
+// Threads: any; those that start rounds of one group take turns.
+int braid_group_start(struct braid_group *group,
+                      const struct braid_mr *send,
+                      const struct braid_range *sends,
+                      const struct braid_mr *recv,
+                      const struct braid_range *receives,
+                      size_t ranks,
+                      struct braid_round **round);
+
+// Returns 1 if the round is over, or else 0: all that this rank receives is here, and all that it sends is at its peers.
+// BRAID_ERR_GROUP: the group has ended before; then nobody touches the memory any more, and braid_group_query_end says why.
+//
+// Threads: any.
+int braid_round_test(const struct braid_round *round);
+
+// Waits until the round is over. As braid_round_test on errors; BRAID_ERR_TIMED_OUT after `timeout_us`, with the ranks that are
+// waited for in the text: it goes on, and can be waited for again.
+//
+// Threads: any.
+int braid_round_wait(const struct braid_round *round,
+                     uint64_t timeout_us);
+
+// Gives the round up, and closes it: if it is not over, the group ends at all ranks with an error that names this one.
+//
+// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
+int braid_round_cancel(struct braid_round *round);
+
+// Closes the handle; the round goes on.
+//
+// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
+int braid_round_close(struct braid_round *round);
 
 // The meaning of a `status` of a completion, in one phrase; never NULL, whatever the number.
 //

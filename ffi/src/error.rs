@@ -36,6 +36,8 @@ pub const BRAID_ERR_CANCELLED: c_int = -14;
 pub const BRAID_ERR_UNSUPPORTED: c_int = -15;
 /// A bug of Braid. The engine it concerns should be closed.
 pub const BRAID_ERR_INTERNAL: c_int = -16;
+/// The group has ended because of what a rank did: braid_group_query_end says of which.
+pub const BRAID_ERR_GROUP: c_int = -17;
 
 /// What an error code means, in one phrase; never NULL, whatever the number.
 ///
@@ -59,6 +61,7 @@ pub extern "C" fn braid_strerror(code: c_int) -> *const c_char {
         BRAID_ERR_CANCELLED => c"the attempt was given up",
         BRAID_ERR_UNSUPPORTED => c"this library is too old for what is asked",
         BRAID_ERR_INTERNAL => c"a bug of Braid; please report it",
+        BRAID_ERR_GROUP => c"the group has ended because of what a rank did",
         0.. => c"success",
         _ => c"unknown error code",
     };

@@ -4,9 +4,9 @@ use std::ffi::c_int;
 
 use braid::{
     ConnectError, CqError, CreateCqError, CreateQpError, DiscoveryError, EndpointError,
-    EngineError, ListenError, MalformedKey, MemoryError, PostError, RegisterError, StateError,
-    UnknownCc, UnknownEndpoint, UnknownLb, UnknownRailScheme, UnknownRecovery, VerbsError,
-    VerbsSetupError,
+    EngineError, GroupError, ListenError, MalformedKey, MemoryError, PostError, RegisterError,
+    StateError, UnknownCc, UnknownEndpoint, UnknownLb, UnknownRailScheme, UnknownRecovery,
+    VerbsError, VerbsSetupError,
 };
 
 use crate::error::*;
@@ -50,6 +50,18 @@ pub(crate) enum Failure {
     Newer { name: &'static str, size: usize, known: usize },
     #[error("no descriptor: {0}; raise the limit of open files (`ulimit -n`)")]
     Descriptor(#[source] std::io::Error),
+    #[error(
+        "a round that is not over uses the memory region; wait for it, or close the group first"
+    )]
+    InRound,
+    #[error(
+        "`root` is empty and `addresses` is NULL; say in one of them where the ranks of the group are"
+    )]
+    NoMembers,
+    #[error(
+        "`root` and `addresses` are both set; say in one of them where the ranks of the group are"
+    )]
+    TwoMembers,
     #[error("nobody connected in time")]
     NobodyCame,
     #[error(transparent)]
@@ -81,6 +93,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error(transparent)]
+    Group(#[from] GroupError),
+    #[error(transparent)]
     Discovery(#[from] DiscoveryError),
     #[error(transparent)]
     Lb(#[from] UnknownLb),
@@ -99,9 +113,10 @@ impl Failure {
         match self {
             Failure::Null(_) => BRAID_ERR_NULL,
             Failure::Handle { .. } => BRAID_ERR_HANDLE,
-            Failure::InCall { .. } | Failure::HasChildren { .. } | Failure::LogTaken(_) => {
-                BRAID_ERR_BUSY
-            }
+            Failure::InCall { .. }
+            | Failure::HasChildren { .. }
+            | Failure::InRound
+            | Failure::LogTaken(_) => BRAID_ERR_BUSY,
             Failure::Handles { .. } => BRAID_ERR_EXHAUSTED,
             Failure::Newer { .. } => BRAID_ERR_UNSUPPORTED,
             Failure::NobodyCame => BRAID_ERR_TIMED_OUT,
@@ -119,12 +134,15 @@ impl Failure {
             Failure::Post(error) => post_code(error),
             Failure::Connect(error) => connect_code(error),
             Failure::Discovery(error) => discovery_code(error),
+            Failure::Group(error) => crate::group::code(error),
             Failure::Range { .. }
             | Failure::Share { .. }
             | Failure::Index { .. }
             | Failure::Constant { .. }
             | Failure::Bits { .. }
             | Failure::TwoDatapaths
+            | Failure::NoMembers
+            | Failure::TwoMembers
             | Failure::Text { .. }
             | Failure::Room { .. }
             | Failure::Address { .. }

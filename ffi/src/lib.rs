@@ -59,6 +59,8 @@ mod qp_error;
 
 mod event;
 
+mod group;
+
 mod names;
 mod ooo;
 mod paths;
@@ -77,6 +79,7 @@ pub use engine_config::*;
 pub use error::*;
 pub use event::*;
 pub use fabric::*;
+pub use group::*;
 pub use listener::*;
 pub use log::*;
 pub use metrics::*;

@@ -1,6 +1,7 @@
 //! Memory regions.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use braid::{Access, MemoryRegion};
 
@@ -26,11 +27,19 @@ pub const BRAID_ACCESS_ALL: u32 = 15;
 
 /// A memory region: memory that work requests and peers may name.
 pub struct braid_mr {
-    mr: MemoryRegion,
+    pub(crate) mr: Arc<MemoryRegion>,
     _pd: Child,
 }
 
-object!(braid_mr, 4, "memory region");
+object!(
+    braid_mr,
+    4,
+    "memory region",
+    fn may_close(&self) -> Result<(), Failure> {
+        // Rounds in flight hold it as well.
+        if Arc::strong_count(&self.mr) > 1 { Err(Failure::InRound) } else { Ok(()) }
+    }
+);
 
 /// What a memory region is.
 #[derive(Clone, Copy)]
@@ -88,7 +97,7 @@ pub unsafe extern "C" fn braid_mr_alloc(
             true => pd.pd.alloc_mr_huge(len, access),
             false => pd.pd.alloc_mr(len, access),
         }?;
-        out.set(hand_out(braid_mr { mr, _pd: pd.children.add() })?);
+        out.set(hand_out(braid_mr { mr: Arc::new(mr), _pd: pd.children.add() })?);
         Ok(0)
     })
 }
@@ -115,7 +124,7 @@ pub unsafe extern "C" fn braid_mr_register(
         // SAFETY: the caller keeps the bytes mapped until `braid_mr_close`, as said above; C code
         // holds no Rust references to them.
         let mr = unsafe { pd.pd.register(start.cast(), len, access) }?;
-        out.set(hand_out(braid_mr { mr, _pd: pd.children.add() })?);
+        out.set(hand_out(braid_mr { mr: Arc::new(mr), _pd: pd.children.add() })?);
         Ok(0)
     })
 }
@@ -123,7 +132,7 @@ pub unsafe extern "C" fn braid_mr_register(
 /// Deregisters a region: when this returns 0, neither the engine nor a peer touches the memory, and
 /// what braid_mr_alloc has allocated is gone. Work requests that still use it fail.
 ///
-/// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
+/// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it, or a round of a group that is not over uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_mr_close(mr: *mut braid_mr) -> c_int {
     enter(|| take(mr).map(|_| 0))

@@ -29,6 +29,13 @@ object!(
     }
 );
 
+impl braid_pd {
+    /// That of a group, for an engine that receives at `ours`.
+    pub(crate) fn of_group(pd: &ProtectionDomain, ours: IpAddr, engine: Child) -> Self {
+        braid_pd { pd: pd.clone(), children: Children::default(), ours, _engine: engine }
+    }
+}
+
 /// Makes a protection domain.
 ///
 /// Threads: any.

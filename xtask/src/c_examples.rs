@@ -93,6 +93,13 @@ const EXAMPLES: &[Example] = &[
         client: &["send", "ADDR", "FOLDER/file"],
         client_says: "sent 3000001 bytes",
     },
+    Example {
+        program: "all_to_all",
+        server: &["0", "2", "ADDR"],
+        server_says: "rank 0 of 2: 3 rounds, 0 wrong bytes",
+        client: &["1", "2", "ADDR"],
+        client_says: "rank 1 of 2: 3 rounds, 0 wrong bytes",
+    },
 ];
 
 /// Installs the library into the build output and tries everything there.

@@ -29,7 +29,7 @@ pub(crate) struct TopArgs {
     #[arg(long)]
     json: bool,
     /// Seconds between two looks; rates are of the time between them.
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = crate::cli::parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = crate::quantities::parse_seconds)]
     interval: f64,
 }
 

@@ -8,7 +8,7 @@ use braid_cc::CcConfig;
 use super::error::GroupError;
 
 /// Most ranks of a group.
-pub(super) const MAX_SIZE: usize = 4096;
+pub const MAX_SIZE: usize = 4096;
 /// How long all ranks together have to find each other, unless told otherwise.
 const TIMEOUT: Duration = Duration::from_secs(30);
 

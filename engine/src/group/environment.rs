@@ -5,17 +5,19 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use super::config::GroupConfig;
 use super::error::GroupError;
 
-/// Rank and size, by launcher: that of PyTorch, OpenMPI's, Slurm's. The first of which either is set counts.
-const NAMES: [[&str; 2]; 3] = [
+/// Rank and size, by launcher: that of PyTorch, `mpirun` of OpenMPI and of MPICH or Intel MPI, Slurm's. The first of which
+/// either is set counts: an `mpirun` inside of a Slurm job comes before the job's own.
+const NAMES: [[&str; 2]; 4] = [
     ["RANK", "WORLD_SIZE"],
     ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"],
+    ["PMI_RANK", "PMI_SIZE"],
     ["SLURM_PROCID", "SLURM_NTASKS"],
 ];
 const ROOT: [&str; 2] = ["MASTER_ADDR", "MASTER_PORT"];
 
 impl GroupConfig {
-    /// Rank and size from `RANK` and `WORLD_SIZE`, or `OMPI_COMM_WORLD_RANK` and `.._SIZE`, or `SLURM_PROCID` and
-    /// `SLURM_NTASKS`; rank 0's address from `MASTER_ADDR`, a name or an address, and `MASTER_PORT` (default: 4791).
+    /// Rank and size from `RANK` and `WORLD_SIZE`, or `OMPI_COMM_WORLD_RANK` and `.._SIZE`, or `PMI_RANK` and `PMI_SIZE`, or
+    /// `SLURM_PROCID` and `SLURM_NTASKS`; rank 0's address from `MASTER_ADDR`, a name or an address, and `MASTER_PORT` (default: 4791).
     ///
     /// # Errors
     /// [`GroupError::Environment`], with the variable's name and value.
@@ -79,6 +81,16 @@ mod tests {
         }
         let both = [("RANK", "2"), ("WORLD_SIZE", "5"), ("SLURM_PROCID", "4"), addr[0], addr[1]];
         assert_eq!(read(&both).unwrap(), expected);
+        // As they are where a launcher runs inside of another one's job.
+        let nested = [
+            ("OMPI_COMM_WORLD_RANK", "2"),
+            ("OMPI_COMM_WORLD_SIZE", "5"),
+            ("SLURM_PROCID", "0"),
+            ("SLURM_NTASKS", "1"),
+            addr[0],
+            addr[1],
+        ];
+        assert_eq!(read(&nested).unwrap(), expected);
         let plain = read(&[("RANK", "0"), ("WORLD_SIZE", "1"), addr[0]]).unwrap();
         assert_eq!(plain.port(), braid_wire::DEFAULT_PORT);
     }

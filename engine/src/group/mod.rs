@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-pub use self::config::{GroupConfig, Members};
+pub use self::config::{GroupConfig, MAX_SIZE as MAX_RANKS, Members};
 pub use self::error::{Blame, GroupError};
 pub use self::operation::AllToAllV;
 
@@ -118,6 +118,11 @@ impl Group {
     /// The protection domain that memory for its rounds is registered with.
     pub fn pd(&self) -> &ProtectionDomain {
         &self.pd
+    }
+
+    /// Why it has ended; `None`: it has not. From then on nobody touches the memory of its rounds.
+    pub fn end(&self) -> Option<GroupError> {
+        self.driver.state().end().cloned()
     }
 
     /// Starts a round and returns at once, but for copying what this rank has for itself. From now on the bytes that are

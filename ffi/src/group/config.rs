@@ -1,0 +1,165 @@
+//! Who is in a group, as each rank has to say it.
+
+use std::ffi::{c_char, c_int};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ptr;
+
+use braid::{GroupConfig, Members};
+
+use crate::address::{self, BRAID_ADDR_LEN, NO_ADDRESS};
+use crate::arguments::{Array, micros, optional_text, put_text, text, timer};
+use crate::boundary::enter;
+use crate::failure::Failure;
+use crate::growing::{self, Growing};
+
+/// Most ranks of a group.
+pub const BRAID_MAX_RANKS: usize = 4096;
+const _: () = assert!(BRAID_MAX_RANKS == braid::MAX_RANKS);
+
+/// Who this process is in a group, and where the others are: `root` or `addresses`. Filled by braid_group_config_init, or
+/// by braid_group_config_from_env with what a launcher has left in the environment.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct braid_group_config {
+    /// Set by braid_group_config_init.
+    pub size: usize,
+    /// This process, 0 to `ranks` - 1.
+    pub rank: u32,
+    /// How many there are, at most BRAID_MAX_RANKS.
+    pub ranks: u32,
+    /// Where rank 0 is, which tells each rank where the others are: `10.0.0.1:4791`, or a name and a port. Empty: see
+    /// `addresses`.
+    pub root: [c_char; BRAID_ADDR_LEN],
+    /// `ranks` addresses, that of each rank, the same at all of them. NULL: see `root`.
+    pub addresses: *const *const c_char,
+    /// How long to wait until all are there, in microseconds; a day at most.
+    pub timeout_us: u64,
+    /// Congestion control of what this rank sends, by name, to each other rank on each rail. NULL: the default.
+    pub cc: *const c_char,
+}
+
+// SAFETY: `repr(C)`, `size` first, numbers, raw pointers and an array of numbers only.
+unsafe impl Growing for braid_group_config {
+    const NAME: &'static str = "braid_group_config";
+}
+
+impl Default for braid_group_config {
+    fn default() -> Self {
+        let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let defaults = GroupConfig::with_root(0, 1, nowhere);
+        braid_group_config {
+            size: size_of::<Self>(),
+            rank: 0,
+            ranks: 0,
+            root: NO_ADDRESS,
+            addresses: ptr::null(),
+            timeout_us: micros(defaults.timeout),
+            cc: ptr::null(),
+        }
+    }
+}
+
+impl braid_group_config {
+    /// # Safety
+    /// The caller's promise, for the struct, its strings and addresses.
+    pub(super) unsafe fn read(config: *const Self) -> Result<GroupConfig, Failure> {
+        // SAFETY: as the caller promises.
+        let given = unsafe { growing::read(config, Self::default()) }?;
+        let (rank, ranks) = (given.rank as usize, given.ranks as usize);
+        if !(1..=BRAID_MAX_RANKS).contains(&ranks) {
+            let (name, value, max) = ("ranks", given.ranks.into(), BRAID_MAX_RANKS as u64);
+            return Err(Failure::Range { name, value, min: 1, max });
+        }
+        let mut config = match (given.addresses.is_null(), given.root[0] == 0) {
+            (true, true) => return Err(Failure::NoMembers),
+            (false, false) => return Err(Failure::TwoMembers),
+            (true, false) => GroupConfig::with_root(rank, ranks, given.root()?),
+            (false, true) => {
+                // SAFETY: as the caller promises.
+                let addresses = unsafe { given.listed() }?;
+                GroupConfig { rank, size: ranks, ..GroupConfig::listed(rank, addresses) }
+            }
+        };
+        config.timeout = timer(given.timeout_us, "timeout_us")?;
+        // SAFETY: as the caller promises.
+        if let Some(cc) = unsafe { optional_text(given.cc, "cc") }? {
+            config.cc = cc.parse()?;
+        }
+        Ok(config)
+    }
+
+    fn root(&self) -> Result<SocketAddr, Failure> {
+        let bytes: Vec<u8> = self.root.iter().map(|byte| *byte as u8).collect();
+        let (name, why) = ("root", "it has no NUL");
+        let end = bytes.iter().position(|byte| *byte == 0).ok_or(Failure::Text { name, why })?;
+        let text = std::str::from_utf8(&bytes[..end]);
+        let text = text.map_err(|_| Failure::Text { name, why: "it is not UTF-8" })?;
+        address::resolve(text, IpAddr::V6(Ipv6Addr::UNSPECIFIED))
+    }
+
+    /// # Safety
+    /// The caller's promise, with `ranks` strings at `addresses`.
+    unsafe fn listed(&self) -> Result<Vec<SocketAddr>, Failure> {
+        // SAFETY: as the caller promises.
+        let all = unsafe { Array::new(self.addresses, self.ranks as usize, "addresses") }?;
+        // SAFETY: as the caller promises.
+        all.iter().map(|one| address::parse(&unsafe { text(one, "addresses") }?)).collect()
+    }
+}
+
+/// Fills `config` with the defaults; `size` is sizeof(braid_group_config). `rank`, `ranks`, and `root` or `addresses` have to be
+/// set.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_group_config_init(
+    config: *mut braid_group_config,
+    size: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    enter(|| unsafe { growing::init(config, size, Default::default()) }.map(|()| 0))
+}
+
+/// As braid_group_config_init, with `rank`, `ranks` and `root` from the environment: RANK and WORLD_SIZE (PyTorch), or
+/// OMPI_COMM_WORLD_RANK and _SIZE, or PMI_RANK and PMI_SIZE (mpirun), or SLURM_PROCID and SLURM_NTASKS (srun); MASTER_ADDR, and MASTER_PORT (4791).
+/// BRAID_ERR_INVALID names the variable that is missing or cannot be.
+///
+/// Threads: any, while none changes the environment.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_group_config_from_env(
+    config: *mut braid_group_config,
+    size: usize,
+) -> c_int {
+    enter(|| {
+        let GroupConfig { rank, size: ranks, members, .. } = GroupConfig::from_env()?;
+        let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let (rank, ranks) = (narrow(rank), narrow(ranks));
+        let root = match members {
+            Members::Root(root) => address::to_text(root),
+            Members::Listed(_) => NO_ADDRESS,
+        };
+        let found = braid_group_config { rank, ranks, root, ..Default::default() };
+        // SAFETY: the caller's promise.
+        unsafe { growing::init(config, size, found) }.map(|()| 0)
+    })
+}
+
+/// Writes where this rank's engine has to be bound into `text` of `size` bytes, for `bind` of braid_engine_config;
+/// BRAID_ADDR_LEN suffice. That is its own address where the others know it beforehand, or else any port.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_group_config_bind(
+    config: *const braid_group_config,
+    text: *mut c_char,
+    size: usize,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let config = unsafe { braid_group_config::read(config) }?;
+        let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+        let bind = config.address().unwrap_or(any).to_string();
+        // SAFETY: the caller's promise.
+        unsafe { put_text(&bind, text, size, "text") }.map(|()| 0)
+    })
+}

@@ -1,0 +1,124 @@
+//! Why groups have ended, and by which rank.
+
+use std::ffi::{c_char, c_int};
+
+use braid::{Blame, GroupError};
+
+use super::braid_group;
+use crate::boundary::enter;
+use crate::growing::{self, Growing};
+use crate::handle::find;
+
+/// The group has not ended.
+pub const BRAID_BLAME_NONE: c_int = 0;
+/// A rank has died, or cannot be reached any more.
+pub const BRAID_BLAME_DEAD: c_int = 1;
+/// Two ranks do not agree on how many bytes one sends to the other.
+pub const BRAID_BLAME_COUNTS: c_int = 2;
+/// A rank sent what no rank sends.
+pub const BRAID_BLAME_MALFORMED: c_int = 3;
+/// A rank has cancelled a round, or closed its group before it was over.
+pub const BRAID_BLAME_CANCELLED: c_int = 4;
+/// A rank has left the group while others had more rounds.
+pub const BRAID_BLAME_LEFT: c_int = 5;
+/// The memory of a rank is not of the group's protection domain, or does not allow this.
+pub const BRAID_BLAME_MEMORY: c_int = 6;
+/// What this version of the C API has no number for: see the text.
+pub const BRAID_BLAME_OTHER: c_int = 7;
+
+/// Why a group has ended.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct braid_group_end {
+    /// Set it to sizeof(braid_group_end).
+    pub size: usize,
+    /// BRAID_BLAME_NONE and so on.
+    pub blame: c_int,
+    /// The rank that it ended by; with BRAID_BLAME_COUNTS the one that sends. -1: none.
+    pub rank: i32,
+    /// With BRAID_BLAME_COUNTS: the rank that receives. Otherwise -1.
+    pub receiver: i32,
+    /// The rank that has noticed it. -1: this one.
+    pub told_by: i32,
+    /// The round, with BRAID_BLAME_COUNTS and BRAID_BLAME_CANCELLED.
+    pub round: u64,
+    /// Bytes, says the rank that sends, with BRAID_BLAME_COUNTS,
+    pub sent: u64,
+    /// and the rank that receives.
+    pub expected: u64,
+}
+
+// SAFETY: `repr(C)`, `size` first, numbers only.
+unsafe impl Growing for braid_group_end {
+    const NAME: &'static str = "braid_group_end";
+}
+
+impl From<Option<GroupError>> for braid_group_end {
+    fn from(end: Option<GroupError>) -> Self {
+        let none = braid_group_end {
+            size: size_of::<Self>(),
+            blame: BRAID_BLAME_NONE,
+            rank: -1,
+            receiver: -1,
+            told_by: -1,
+            round: 0,
+            sent: 0,
+            expected: 0,
+        };
+        let Some(GroupError::Failed { blame, told_by }) = end else { return none };
+        let number = |rank: usize| i32::try_from(rank).unwrap_or(-1);
+        let told_by = told_by.map_or(-1, number);
+        let ended = braid_group_end { rank: number(blame.rank()), told_by, ..none };
+        let by = |blame| braid_group_end { blame, ..ended };
+        match blame {
+            Blame::Dead { .. } => by(BRAID_BLAME_DEAD),
+            Blame::Counts { round, receiver, sent, expected, .. } => braid_group_end {
+                receiver: number(receiver),
+                round,
+                sent,
+                expected,
+                ..by(BRAID_BLAME_COUNTS)
+            },
+            Blame::Malformed { .. } => by(BRAID_BLAME_MALFORMED),
+            Blame::Cancelled { round, .. } => {
+                braid_group_end { round, ..by(BRAID_BLAME_CANCELLED) }
+            }
+            Blame::Left { .. } => by(BRAID_BLAME_LEFT),
+            Blame::Memory { .. } => by(BRAID_BLAME_MEMORY),
+            _ => by(BRAID_BLAME_OTHER),
+        }
+    }
+}
+
+/// Reads why the group has ended, and by which rank.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_group_query_end(
+    group: *const braid_group,
+    end: *mut braid_group_end,
+) -> c_int {
+    enter(|| {
+        let why = find(group)?.group.end();
+        // SAFETY: the caller's promise.
+        unsafe { growing::write(end, why.into()) }.map(|()| 0)
+    })
+}
+
+/// The meaning of a `blame`, in one phrase; never NULL, whatever the number.
+///
+/// Threads: any. The text is constant.
+#[unsafe(no_mangle)]
+pub extern "C" fn braid_blame_str(blame: c_int) -> *const c_char {
+    let text = match blame {
+        BRAID_BLAME_NONE => c"the group has not ended",
+        BRAID_BLAME_DEAD => c"the rank has died or cannot be reached",
+        BRAID_BLAME_COUNTS => c"two ranks do not agree on how many bytes one sends to the other",
+        BRAID_BLAME_MALFORMED => c"the rank sent what no rank of a group sends",
+        BRAID_BLAME_CANCELLED => c"the rank has cancelled a round",
+        BRAID_BLAME_LEFT => c"the rank has left the group",
+        BRAID_BLAME_MEMORY => c"the memory of the rank cannot be used",
+        _ => c"unknown",
+    };
+    text.as_ptr()
+}
