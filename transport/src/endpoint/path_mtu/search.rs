@@ -2,10 +2,11 @@
 //! (DPLPMTUD, RFC 8899). What set-up has proved is [`BASE_DATAGRAM`]; more is believed only once a probe of that size was
 //! answered, and what the network says by itself (ICMP) is but a hint which size to try.
 //!
-//! All is asked in rounds: a probe of one size, sent up to [`TRIES`] times, from the second try on with small ones
-//! beside it. Those tell a size that does not pass from a path that does not, or a peer that is slow. The search
+//! All is asked in rounds: a probe of one size, then small ones, up to [`TRIES`] times; once a small one was answered,
+//! the size again, up to [`TRIES`] times. They tell a size that does not pass from a path that does not, or a peer that is
+//! slow, whose receive buffer more long probes would only fill: it may be that of many who are waited for. The search
 //! halves the interval between what passes and what does not. A time-out of a queue pair starts a round for the size in use,
-//! so a path whose MTU has shrunk is found out while small packets still pass (RFC 8899, section 4.3). So does a
+//! which begins with the small ones: a peer that does not run is the likelier cause, and asking it costs two short packets. So a path whose MTU has shrunk is found out while small packets still pass (RFC 8899, section 4.3). So does a
 //! retransmission of what was answered before: the time-out was the peer's, and it is our answers that may not pass.
 
 use std::collections::VecDeque;
@@ -19,9 +20,10 @@ const BASE: u16 = BASE_DATAGRAM as u16;
 /// Probes of a size; RFC 8899 has three (MAX_PROBES). One more makes it unlikely that congestion, which drops long
 /// packets first, passes for a smaller MTU.
 const TRIES: u32 = 4;
-/// How long the first try of a round waits for an answer; every further one waits twice as long. Answers that come
-/// later count all the same.
+/// How long the first try of a round waits for an answer; the next waits twice as long, further ones four times. Answers
+/// that come later count all the same.
 const PATIENCE: Duration = Duration::from_millis(10);
+const DOUBLINGS: u32 = 2;
 /// Sizes closer together than this are not told apart.
 const STEP: u16 = 16;
 /// How long a size that is below what the first hop takes stays before more is tried. RFC 8899 has ten minutes
@@ -30,6 +32,8 @@ const STEP: u16 = 16;
 const RAISE: Duration = Duration::from_secs(10);
 /// When a peer that has answered nothing is asked again; twice as late each further time, up to [`RAISE`].
 const SILENCE: Duration = Duration::from_millis(500);
+/// How long the small probes of a round that a time-out has started wait for an answer.
+const HEARING: Duration = Duration::from_millis(150);
 /// For how long time-outs, ours and the peer's, do not ask for the size in use again.
 const QUIET: Duration = Duration::from_millis(250);
 
@@ -45,12 +49,30 @@ pub(super) enum Way {
 #[derive(Clone, Copy, Debug)]
 struct Round {
     size: u16,
+    /// A time-out has started it.
+    is_suspicion: bool,
+    /// How often anything was asked, and how often the size itself.
     tries: u32,
+    asked: u32,
     /// When it tries again, or ends.
     until: Time,
     /// Small probes that were answered in this round, by how they left.
     base_by_path: bool,
     base_by_port: bool,
+}
+
+impl Round {
+    /// The peer is there, and something gets through.
+    fn is_heard(&self) -> bool {
+        self.base_by_path || self.base_by_port
+    }
+
+    fn is_over(&self) -> bool {
+        match self.is_heard() {
+            true => self.asked >= TRIES,
+            false => self.tries >= if self.is_suspicion { 1 } else { TRIES },
+        }
+    }
 }
 
 /// Invariants: `BASE <= current < too_large`, and `current <= ceiling`, where there is something to search; else `current`
@@ -140,7 +162,7 @@ impl PathMtu {
             return;
         }
         self.quiet_until = now + QUIET;
-        self.begin(now, self.current);
+        self.begin_round(now, self.current, true);
     }
 
     /// The rail is in use, and it was the peer's receiving port that said so: everything leaves from ours until an answer has
@@ -153,8 +175,19 @@ impl PathMtu {
     }
 
     fn begin(&mut self, now: Time, size: u16) {
-        let (base_by_path, base_by_port) = (false, false);
-        self.round = Some(Round { size, tries: 0, until: now, base_by_path, base_by_port });
+        self.begin_round(now, size, false);
+    }
+
+    fn begin_round(&mut self, now: Time, size: u16, is_suspicion: bool) {
+        self.round = Some(Round {
+            size,
+            is_suspicion,
+            tries: 0,
+            asked: 0,
+            until: now,
+            base_by_path: false,
+            base_by_port: false,
+        });
         self.advance(now);
     }
 
@@ -162,7 +195,7 @@ impl PathMtu {
     pub(super) fn on_timeout(&mut self, now: Time) -> bool {
         match self.round {
             Some(round) if now < round.until => false,
-            Some(round) if round.tries == TRIES => self.end(now, round),
+            Some(round) if round.is_over() => self.end(now, round),
             Some(_) => {
                 self.advance(now);
                 false
@@ -182,17 +215,25 @@ impl PathMtu {
         let way = self.way();
         let Some(round) = &mut self.round else { return };
         self.due.clear();
-        self.due.push((round.size, way));
+        let is_first = round.tries == 0;
+        if round.is_heard() || is_first && !round.is_suspicion {
+            self.due.push((round.size, way));
+            round.asked += 1;
+        }
         if self.port_only {
             self.due.push((BASE, Way::Path)); // perhaps it passes by now
         }
-        if round.tries > 0 {
+        if !is_first || round.is_suspicion {
             if way == Way::Path && round.size > BASE {
                 self.due.push((BASE, Way::Path));
             }
             self.due.push((BASE, Way::Port));
         }
-        round.until = now + PATIENCE * (1 << round.tries);
+        round.until = now
+            + match is_first && round.is_suspicion {
+                true => HEARING,
+                false => PATIENCE * (1 << round.tries.min(DOUBLINGS)),
+            };
         round.tries += 1;
     }
 
@@ -218,6 +259,8 @@ impl PathMtu {
             self.port_only = true;
             self.tell_blocked();
             self.begin(now, round.size);
+        } else if self.current >= self.ceiling && !self.port_only {
+            self.next_at = Time::FAR_FUTURE; // the next time-out asks again
         } else {
             self.next_at = now + (SILENCE * (1 << self.silent)).min(RAISE);
             self.silent = (self.silent + 1).min(8);
@@ -273,6 +316,9 @@ impl PathMtu {
             match way {
                 Way::Path => round.base_by_path = true,
                 Way::Port => round.base_by_port = true,
+            }
+            if round.is_suspicion && round.asked == 0 {
+                self.advance(now); // it is there: now the size
             }
         }
         if way == Way::Path && self.port_only {
