@@ -110,7 +110,7 @@ pub fn run() -> Result<(), Failure> {
     let folder = tree::target()?.join("xtask/c");
     let _ = fs::remove_dir_all(&folder);
     let prefix = folder.join("prefix");
-    install::into(&prefix)?;
+    install::library_into(&prefix)?;
     check_header(&prefix)?;
     check_symbols(&prefix)?;
     let bytes: Vec<u8> = (0..FILE_LEN).map(|i| ((i * i) >> 7) as u8).collect();

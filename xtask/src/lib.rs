@@ -6,6 +6,8 @@
 pub mod bench;
 pub mod c_examples;
 pub mod count;
+pub mod deb;
+pub mod dependencies;
 pub mod drop_in;
 pub mod e2e;
 pub mod fabric;

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    Failure, bench, c_examples, count, drop_in, e2e, fabric, flood, fmt, fuzz, install, lint, loom,
-    package, process, recipe, sanitize, soak, softroce, test, tidy, tools, verbs_programs,
+    Failure, bench, c_examples, count, deb, dependencies, drop_in, e2e, fabric, flood, fmt, fuzz,
+    install, lint, loom, package, process, recipe, sanitize, soak, softroce, test, tidy, tools,
+    verbs_programs,
 };
 
 /// Every chore of the project in one command.
@@ -60,12 +61,16 @@ enum Chore {
     },
     /// The C library as it is installed, and the C examples under ASan and valgrind
     C,
-    /// Install the C library: libbraid.so, libbraid.a, braid.h, for pkg-config and CMake
+    /// Install the C library for pkg-config and CMake, the NCCL plugin, and the programs with their pages
     Install(install::Options),
     /// The drop-in libibverbs and librdmacm, and braid-run
     DropIn,
     /// Unmodified verbs programs on the drop-in libibverbs: perftest, pingpongs, UCX, Open MPI
     VerbsPrograms,
+    /// A Debian package of what is installed
+    Deb(deb::Options),
+    /// Licences, sources and versions of the crates that this is built of
+    Dependencies,
     /// The crates as the registry would get them, each built out of its archive
     Package,
     /// Install the programs that the checks need
@@ -111,6 +116,8 @@ fn start() -> Result<(), Failure> {
         Chore::Install(options) => install::run(&options),
         Chore::DropIn => drop_in::run(),
         Chore::VerbsPrograms => verbs_programs::run(),
+        Chore::Deb(options) => deb::run(&options),
+        Chore::Dependencies => dependencies::run(),
         Chore::Package => package::run(),
         Chore::Tools => tools::run(),
     }

@@ -37,7 +37,7 @@ pub(super) fn build(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     tools::need("gcc")?;
     process::run(tree::cargo().args(RUST))?;
     let prefix = folder.join("prefix");
-    install::into(&prefix)?;
+    install::library_into(&prefix)?;
     let c = folder.join("c");
     std::fs::create_dir_all(&c)
         .map_err(|e| Failure::new(format!("cannot make {}: {e}", c.display())))?;

@@ -1,35 +1,19 @@
-//! `cargo xtask install`: the C library with its header, for pkg-config and CMake.
+//! The C library with its header, for pkg-config and CMake.
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use super::cannot;
 use crate::{Failure, process, tree};
-
-/// Where to.
-#[derive(clap::Args)]
-pub struct Options {
-    /// Installs into PREFIX/include, PREFIX/lib and PREFIX/share
-    #[arg(long, default_value = "/usr/local")]
-    prefix: PathBuf,
-}
 
 /// `BRAID_ABI_VERSION` of `ffi/src/version.rs`, and the name of the symbol version in `ffi/braid.map`.
 const ABI: &str = "0";
 /// What Rust's standard library needs of the system: `rustc --print native-static-libs`.
 pub(crate) const STATIC_LIBS: &str = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc";
 
-/// Builds the library and installs it.
-pub fn run(options: &Options) -> Result<(), Failure> {
-    let prefix = std::path::absolute(&options.prefix)
-        .map_err(|e| Failure::new(format!("--prefix {}: {e}", options.prefix.display())))?;
-    into(&prefix)?;
-    println!("installed in {}; docs/c-api.md says how to use it", prefix.display());
-    Ok(())
-}
-
-/// Installs into a folder, which need not exist.
+/// Builds it and installs it into a folder, which need not exist.
 pub fn into(prefix: &Path) -> Result<(), Failure> {
     // As the only crate type, so that it is optimised as a whole.
     let library = ["--package", "braid-ffi", "--lib", "--crate-type", "staticlib"];
@@ -56,7 +40,7 @@ pub fn into(prefix: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn version() -> Result<String, Failure> {
+pub(crate) fn version() -> Result<String, Failure> {
     let metadata = tree::metadata()?;
     let package = metadata.packages.iter().find(|package| package.name.as_str() == "braid-ffi");
     let version = package.map(|package| package.version.to_string());
@@ -108,14 +92,4 @@ fn fill(template: &Path, target: &Path, version: &str) -> Result<(), Failure> {
     ];
     let text = values.into_iter().fold(text, |text, (name, value)| text.replace(name, value));
     fs::write(target, text).map_err(|e| cannot("write", target, &e))
-}
-
-fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> Failure {
-    let failure = Failure::new(format!("cannot {verb} {}: {error}", path.display()));
-    match error.kind() {
-        std::io::ErrorKind::PermissionDenied => {
-            failure.remedy("choose a --prefix that you may write to, or run it as root")
-        }
-        _ => failure,
-    }
 }

@@ -1,0 +1,99 @@
+//! `cargo xtask install`: the C library, the NCCL plugin and the programs, with man pages and completions.
+
+mod library;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Failure, process, tree};
+
+pub use library::into as library_into;
+pub(crate) use library::{STATIC_LIBS, version};
+
+/// Where to.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Installs into PREFIX/bin, PREFIX/include, PREFIX/lib and PREFIX/share
+    #[arg(long, default_value = "/usr/local")]
+    prefix: PathBuf,
+}
+
+/// The programs and the packages that they are of.
+const PROGRAMS: [(&str, &str); 2] = [("braid-perf", "braid-bench"), ("braid-sim", "braid-studies")];
+/// What cargo calls the NCCL plugin, and what NCCL looks for by `NCCL_NET_PLUGIN=braid`.
+const PLUGIN: (&str, &str) = ("libnccl_net_braid.so", "libnccl-net-braid.so");
+
+/// Builds everything and installs it.
+pub fn run(options: &Options) -> Result<(), Failure> {
+    let prefix = std::path::absolute(&options.prefix)
+        .map_err(|e| Failure::new(format!("--prefix {}: {e}", options.prefix.display())))?;
+    into(&prefix)?;
+    println!("installed in {}:", prefix.display());
+    for (file, bytes) in files(&prefix)? {
+        println!("  {bytes:>10}  {}", file.display());
+    }
+    println!("docs/installing.md says how each is used");
+    Ok(())
+}
+
+/// Builds everything and installs it into a folder, which need not exist.
+pub fn into(prefix: &Path) -> Result<(), Failure> {
+    library::into(prefix)?;
+    let mut build = tree::cargo();
+    build.args(["build", "--release", "--package", "braid-nccl", "--lib"]);
+    for (program, package) in PROGRAMS {
+        build.args(["--package", package, "--bin", program]);
+    }
+    process::run(&mut build)?;
+    let built = tree::target()?.join("release");
+    stripped(&built.join(PLUGIN.0), &prefix.join("lib"), PLUGIN.1, 0o644)?;
+    for (program, _) in PROGRAMS {
+        let folder = prefix.join("bin");
+        stripped(&built.join(program), &folder, program, 0o755)?;
+        process::run(Command::new(folder.join(program)).arg("write-pages").arg(prefix))?;
+    }
+    Ok(())
+}
+
+/// Copies a program or library without its debug information.
+fn stripped(from: &Path, folder: &Path, name: &str, mode: u32) -> Result<(), Failure> {
+    fs::create_dir_all(folder).map_err(|e| cannot("make", folder, &e))?;
+    let to = folder.join(name);
+    process::run(Command::new("objcopy").arg("--strip-debug").arg(from).arg(&to))?;
+    fs::set_permissions(&to, fs::Permissions::from_mode(mode))
+        .map_err(|e| cannot("change", &to, &e))
+}
+
+/// All files of ours below a prefix, with their bytes: those whose path says whose they are.
+pub(crate) fn files(prefix: &Path) -> Result<Vec<(PathBuf, u64)>, Failure> {
+    let mut found = Vec::new();
+    let mut folders = vec![prefix.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let unreadable = |e| cannot("list", &folder, &e);
+        for entry in fs::read_dir(&folder).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            let inside = path.strip_prefix(prefix).unwrap_or(&path).to_owned();
+            let metadata = path.symlink_metadata().map_err(unreadable)?;
+            if metadata.is_dir() {
+                folders.push(path);
+            } else if inside.to_string_lossy().contains("braid") {
+                found.push((inside, metadata.len()));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> Failure {
+    let failure = Failure::new(format!("cannot {verb} {}: {error}", path.display()));
+    match error.kind() {
+        ErrorKind::PermissionDenied => {
+            failure.remedy("choose a --prefix that you may write to, or run it as root")
+        }
+        _ => failure,
+    }
+}
