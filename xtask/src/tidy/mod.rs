@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: style as a test, in the manner of TigerBeetle's `tidy.zig`.
 
 mod layout;
+mod links;
 mod source;
 mod text;
 
@@ -51,10 +52,12 @@ pub fn run() -> Result<(), Failure> {
 /// Every breach under `root` but those of the layers.
 pub fn check(root: &Path) -> Result<Vec<Breach>, Failure> {
     let mut breaches = layout::check_forbids(root)?;
-    for file in files(root)? {
-        let text = read(&root.join(&file))?;
-        breaches.extend(check_file(&file, &text));
+    let files = files(root)?;
+    for file in &files {
+        let text = read(&root.join(file))?;
+        breaches.extend(check_file(file, &text));
     }
+    breaches.extend(links::check(root, &files));
     Ok(breaches)
 }
 
