@@ -218,9 +218,9 @@ pub(crate) struct EngineArgs {
     /// networks whose switches hash.
     #[arg(long, value_enum, default_value_t = Switch::Off)]
     pub(crate) discover: Switch,
-    /// Congestion control of what this side sends: `fixed` or with its window `fixed:512K`; `rate:10G`;
-    /// `cubic`; `dcqcn:line=25G`; `mcc`. Each queue pair has its own.
-    #[arg(long, default_value = "fixed", value_name = "POLICY")]
+    /// Congestion control of what this side sends: `cubic`; `fixed` or with its window `fixed:512K`; `rate:10G`;
+    /// `dcqcn:line=25G`; `mcc`. Each queue pair has its own.
+    #[arg(long, default_value_t, value_name = "POLICY")]
     pub(crate) cc: CcConfig,
     /// How lost packets are told from late ones; the client's choice holds for both sides.
     #[arg(long, default_value_t, value_name = "METHOD")]

@@ -72,9 +72,10 @@ fn refusals_say_why() {
         });
 
         // The backlog of one is taken by an attempt that nobody answers; the next is put off
-        // until its time is over.
+        // until its time is over, and then knows why.
         assert!(matches!(rejected(Duration::from_millis(100)), ConnectError::TimedOut { .. }));
-        assert!(matches!(rejected(Duration::from_millis(100)), ConnectError::TimedOut { .. }));
+        let (error, busy) = (rejected(Duration::from_millis(100)), RejectReason::Busy);
+        assert!(matches!(error, ConnectError::Rejected { reason, .. } if reason == busy));
         assert!(b.engine.counters().setup_busy > 0);
         drop(listener);
         assert!(b.engine.listen(1).is_ok());
