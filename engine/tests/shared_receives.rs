@@ -89,14 +89,14 @@ fn connecting_tells_without_waiting() {
     let done = move |outcome: Result<Vec<u8>, braid::ConnectError>| {
         told.send(outcome.ok()).unwrap();
     };
-    a.qp.begin_connect(b.engine.local_addr(), b"who", PATIENCE, done).unwrap();
+    a.qp.connect_then(b.engine.local_addr(), b"who", PATIENCE, done).unwrap();
     assert!(ended.try_recv().is_err(), "nobody has accepted");
     let request = listener.accept(PATIENCE).unwrap();
     assert_eq!(request.private_data(), b"who");
     request.accept(&b.qp, b"me").unwrap();
     assert_eq!(ended.recv_timeout(PATIENCE).unwrap().as_deref(), Some(&b"me"[..]));
     assert_eq!(a.qp.state(), QpState::ReadyToSend);
-    let again = a.qp.begin_connect(b.engine.local_addr(), b"", PATIENCE, |_| {});
+    let again = a.qp.connect_then(b.engine.local_addr(), b"", PATIENCE, |_| {});
     assert!(again.is_err(), "it is connected");
 }
 
