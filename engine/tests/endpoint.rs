@@ -114,7 +114,7 @@ fn an_address_in_use_is_named() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = other.local_addr().unwrap();
     let config = EngineConfig { metrics: MetricsEndpoint::Http(addr), ..local() };
-    let error = Engine::new(config).err().expect("it is in use").to_string();
+    let error = Engine::new(config).expect_err("it is in use").to_string();
     assert!(error.contains(&addr.to_string()) && error.contains("port 0"), "{error}");
     assert!(!error.contains('\n'));
     assert!(local_socket().is_err(), "nothing is left");
