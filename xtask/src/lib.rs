@@ -33,5 +33,6 @@ pub mod tidy;
 pub mod tools;
 pub mod tree;
 pub mod verbs_programs;
+pub mod wireshark;
 
 pub use failure::Failure;

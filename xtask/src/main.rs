@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use xtask::{
     Failure, bench, c_examples, count, deb, dependencies, drop_in, e2e, fabric, flood, fmt, fuzz,
     install, lint, loom, package, process, recipe, sanitize, soak, softroce, test, tidy, tools,
-    verbs_programs,
+    verbs_programs, wireshark,
 };
 
 /// Every chore of the project in one command.
@@ -73,6 +73,8 @@ enum Chore {
     Dependencies,
     /// The crates as the registry would get them, each built out of its archive
     Package,
+    /// What tshark says of captured packets, with wire/wireshark/braid.lua (needs root)
+    Wireshark,
     /// Install the programs that the checks need
     Tools,
 }
@@ -119,6 +121,7 @@ fn start() -> Result<(), Failure> {
         Chore::Deb(options) => deb::run(&options),
         Chore::Dependencies => dependencies::run(),
         Chore::Package => package::run(),
+        Chore::Wireshark => wireshark::run(),
         Chore::Tools => tools::run(),
     }
 }

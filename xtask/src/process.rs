@@ -183,7 +183,7 @@ fn groups<T>(change: impl FnOnce(&mut BTreeSet<i32>) -> T) -> T {
     change(&mut GROUPS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn pid_of(child: &Child) -> i32 {
+pub(crate) fn pid_of(child: &Child) -> i32 {
     i32::try_from(child.id()).expect("Linux process ids fit an i32")
 }
 

@@ -25,6 +25,7 @@ const STEPS: &[Step] = &[
     Step { name: "build", cargo: &["build", "--workspace", "--release", "--bins", "--examples"] },
     Step { name: "count", cargo: &["xtask", "count"] },
     Step { name: "e2e", cargo: &["xtask", "e2e"] },
+    Step { name: "wireshark", cargo: &["xtask", "wireshark"] },
     Step { name: "c", cargo: &["xtask", "c"] },
     Step { name: "programs", cargo: &["xtask", "verbs-programs"] },
     Step { name: "deb", cargo: &["xtask", "deb", "--check"] },

@@ -52,6 +52,12 @@ const TOOLS: &[Tool] = &[
         package: "valgrind libc6-dbg",
         needed_for: "the C examples, and counting instructions",
     },
+    // Brings dumpcap, too.
+    Tool {
+        what: What::Program("tshark"),
+        package: "tshark",
+        needed_for: "reading captured packets as Wireshark does",
+    },
     Tool {
         what: What::File("/usr/include/infiniband/verbs.h"),
         package: "libibverbs-dev",

@@ -6,7 +6,7 @@
 
 mod all_to_all;
 mod cases;
-mod namespaces;
+pub(crate) mod namespaces;
 mod nccl;
 mod peers;
 mod rails;

@@ -45,7 +45,7 @@ pub(super) struct Pair {
 }
 
 /// Fails where namespaces cannot be made; removes what dead runs left.
-pub(super) fn need() -> Result<(), Failure> {
+pub(crate) fn need() -> Result<(), Failure> {
     tools::need("ip")?;
     if !nix::unistd::geteuid().is_root() {
         return Err(Failure::new("network namespaces need root")
@@ -104,12 +104,12 @@ impl Drop for Pair {
 }
 
 /// The name of a namespace of this process.
-pub(super) fn own(role: &str) -> String {
+pub(crate) fn own(role: &str) -> String {
     format!("{PREFIX}{role}{}", std::process::id())
 }
 
 /// Makes a namespace with a loopback device.
-pub(super) fn make(namespace: &str) -> Result<(), Failure> {
+pub(crate) fn make(namespace: &str) -> Result<(), Failure> {
     ip(&["netns", "add", namespace])?;
     ip(&["-n", namespace, "link", "set", "lo", "up"])
 }
@@ -124,7 +124,7 @@ pub(super) fn join([a, b]: [&str; 2], device: &str, mtu: u32) -> Result<(), Fail
 }
 
 /// `ip netns exec` replaces itself by the program, so the program is our child.
-pub(super) fn inside(namespace: &str, program: &Path) -> Command {
+pub(crate) fn inside(namespace: &str, program: &Path) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", namespace]).arg(program);
     command
@@ -166,7 +166,7 @@ fn alive(pid: u32) -> bool {
 }
 
 /// Deletes a namespace and ends whoever is still in it; there is nothing to do if it is gone.
-pub(super) fn delete(namespace: &str) {
+pub(crate) fn delete(namespace: &str) {
     let quietly = |arguments: &[&str]| {
         Command::new("ip").args(arguments).stderr(Stdio::null()).output().map(|o| o.stdout)
     };
