@@ -8,7 +8,7 @@ use crate::{Failure, tree};
 
 /// The top-level folders from the lowest layer up; those of one row share a layer.
 pub const LAYERS: &[&[&str]] = &[
-    &["wire", "lab", "charts", "pages"],
+    &["wire", "lab", "charts", "pages", "traffic"],
     &["lb", "cc"],
     &["transport"],
     &["verbs-shim"],
@@ -27,6 +27,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("lab", &["bench", "xtask"]),
     ("charts", &["bench", "studies"]),
     ("pages", &["bench", "studies"]),
+    ("traffic", &["bench", "studies"]),
 ];
 
 /// A crate of the workspace and the folders it uses, dev- and build-dependencies included.

@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
+use braid_traffic::Workload;
 use clap::Args;
 
-use super::matrix::Workload;
 use crate::cli::EngineArgs;
 use crate::quantities::parse_size;
 

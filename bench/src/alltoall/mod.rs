@@ -2,7 +2,6 @@
 
 mod args;
 mod launch;
-mod matrix;
 mod rank;
 mod report;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use braid::{Access, AllToAllV, Engine, Group, GroupConfig, MemoryRegion};
+use braid_traffic::Workload;
 use serde::{Deserialize, Serialize};
 
 use super::args::AllToAllArgs;
-use super::matrix::Workload;
 use crate::failure::{Attempt, Failure};
 use crate::{pattern, session};
 

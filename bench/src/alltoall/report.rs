@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use braid::paths::LoadMse;
+use braid_traffic::busiest;
 use serde::Serialize;
 
 use super::args::AllToAllArgs;
@@ -125,11 +126,4 @@ impl Report {
             mse(&self.receive_mse),
         )
     }
-}
-
-/// The most bytes that a rank sends or receives.
-fn busiest(matrix: &[Vec<u64>]) -> u64 {
-    let rows = matrix.iter().map(|row| row.iter().sum::<u64>());
-    let columns = (0..matrix.len()).map(|to| matrix.iter().map(|row| row[to]).sum());
-    rows.chain(columns).max().unwrap_or(0)
 }

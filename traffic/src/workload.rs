@@ -6,47 +6,46 @@ use std::str::FromStr;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// The exponent of the Zipf distributions, which the paper does not state.
-const ZIPF: f64 = 1.2;
+use crate::Phase;
+
+/// The exponent of the Zipf distributions where none is named: the paper does not state it.
+pub const ZIPF: f64 = 1.2;
 /// Experts that a token goes to.
 const TOP: usize = 2;
 /// Tokens of each rank under Top-2: the finer, the more even its receivers.
 const TOKENS: usize = 256;
-/// How unevenly experts are liked in the phases of a training, as exponents of Zipf, in the place of Mixtral's traces, which are
-/// not public: from the start, where gates are untrained, to the stable phase.
-const PHASES: [(&str, f64); 4] = [("start", 0.9), ("early", 0.3), ("mid", 0.6), ("stable", 0.75)];
 
 /// A workload by its name.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Workload {
+pub enum Workload {
     /// Everybody sends as much to everybody.
     Uniform,
     /// Each token goes to two of the receivers; this share of them gets nothing.
     Sparse(f64),
-    /// What ranks send falls as Zipf says; each spreads it evenly.
-    ZipfSenders,
-    /// What ranks receive falls as Zipf says.
-    ZipfReceivers,
+    /// What ranks send falls as Zipf with this exponent says; each spreads it evenly.
+    ZipfSenders(f64),
+    /// What ranks receive falls so.
+    ZipfReceivers(f64),
     /// All ranks send to experts that are liked unevenly, each by its own order.
-    MoeDense(usize),
+    MoeDense(Phase),
     /// One rank sends to such experts.
-    MoeSparse(usize),
+    MoeSparse(Phase),
 }
 
 impl Workload {
     /// All of the paper's.
-    pub(crate) fn all() -> Vec<Workload> {
-        let phases = |kind: fn(usize) -> Workload| (0..PHASES.len()).map(kind);
+    pub fn all() -> Vec<Workload> {
+        let phases = |kind: fn(Phase) -> Workload| Phase::ALL.into_iter().map(kind);
         let mut all = vec![Workload::Uniform];
         all.extend([0.6, 0.4, 0.2, 0.].map(Workload::Sparse));
-        all.extend([Workload::ZipfSenders, Workload::ZipfReceivers]);
+        all.extend([Workload::ZipfSenders(ZIPF), Workload::ZipfReceivers(ZIPF)]);
         all.extend(phases(Workload::MoeDense).chain(phases(Workload::MoeSparse)));
         all
     }
 
     /// Bytes by sender and receiver, the same wherever it is computed: `mean` for each pair of ranks on average. What a rank has
     /// for itself is nothing.
-    pub(crate) fn matrix(&self, size: usize, mean: u64, seed: u64) -> Vec<Vec<u64>> {
+    pub fn matrix(&self, size: usize, mean: u64, seed: u64) -> Vec<Vec<u64>> {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let row = |from: usize| {
             let mut row = self.row(from, size, &mut rng);
@@ -64,8 +63,8 @@ impl Workload {
         let zipf = |place: usize, exponent: f64| ((place + 1) as f64).powf(-exponent);
         match *self {
             Workload::Uniform => vec![1.; size],
-            Workload::ZipfSenders => vec![zipf(from, ZIPF); size],
-            Workload::ZipfReceivers => (0..size).map(|to| zipf(to, ZIPF)).collect(),
+            Workload::ZipfSenders(exponent) => vec![zipf(from, exponent); size],
+            Workload::ZipfReceivers(exponent) => (0..size).map(|to| zipf(to, exponent)).collect(),
             Workload::Sparse(share) => {
                 let active = size - (share * size as f64).round() as usize;
                 top_two(from, size, active.max(1), rng)
@@ -74,7 +73,7 @@ impl Workload {
             Workload::MoeDense(phase) | Workload::MoeSparse(phase) => {
                 let mut order: Vec<usize> = (0..size).collect();
                 shuffle(&mut order, rng);
-                order.into_iter().map(|place| zipf(place, PHASES[phase].1)).collect()
+                order.into_iter().map(|place| zipf(place, phase.exponent())).collect()
             }
         }
     }
@@ -91,6 +90,13 @@ fn top_two(from: usize, size: usize, active: usize, rng: &mut Pcg64Mcg) -> Vec<f
     tokens
 }
 
+/// The most bytes that a rank sends or receives.
+pub fn busiest(matrix: &[Vec<u64>]) -> u64 {
+    let rows = matrix.iter().map(|row| row.iter().sum::<u64>());
+    let columns = (0..matrix.len()).map(|to| matrix.iter().map(|row| row[to]).sum());
+    rows.chain(columns).max().unwrap_or(0)
+}
+
 fn shuffle(order: &mut [usize], rng: &mut Pcg64Mcg) {
     for last in (1..order.len()).rev() {
         order.swap(last, rng.random_range(0..=last));
@@ -102,10 +108,12 @@ impl fmt::Display for Workload {
         match self {
             Workload::Uniform => f.write_str("uniform"),
             Workload::Sparse(share) => write!(f, "sparse:{share}"),
-            Workload::ZipfSenders => f.write_str("zipf-senders"),
-            Workload::ZipfReceivers => f.write_str("zipf-receivers"),
-            Workload::MoeDense(phase) => write!(f, "moe-dense:{}", PHASES[*phase].0),
-            Workload::MoeSparse(phase) => write!(f, "moe-sparse:{}", PHASES[*phase].0),
+            Workload::ZipfSenders(ZIPF) => f.write_str("zipf-senders"),
+            Workload::ZipfReceivers(ZIPF) => f.write_str("zipf-receivers"),
+            Workload::ZipfSenders(exponent) => write!(f, "zipf-senders:{exponent}"),
+            Workload::ZipfReceivers(exponent) => write!(f, "zipf-receivers:{exponent}"),
+            Workload::MoeDense(phase) => write!(f, "moe-dense:{}", phase.name()),
+            Workload::MoeSparse(phase) => write!(f, "moe-sparse:{}", phase.name()),
         }
     }
 }
@@ -115,12 +123,16 @@ impl FromStr for Workload {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, argument) = text.split_once(':').unwrap_or((text, ""));
-        let phase = || PHASES.iter().position(|(phase, _)| *phase == argument);
+        let phase = || Phase::ALL.into_iter().find(|phase| phase.name() == argument);
+        let exponent = || match argument {
+            "" => Some(ZIPF),
+            given => given.parse().ok().filter(|exponent| (0.0..=10.0).contains(exponent)),
+        };
         let share = || argument.parse().ok().filter(|share| (0.0..1.0).contains(share));
         let found = match name {
             "uniform" if argument.is_empty() => Some(Workload::Uniform),
-            "zipf-senders" if argument.is_empty() => Some(Workload::ZipfSenders),
-            "zipf-receivers" if argument.is_empty() => Some(Workload::ZipfReceivers),
+            "zipf-senders" => exponent().map(Workload::ZipfSenders),
+            "zipf-receivers" => exponent().map(Workload::ZipfReceivers),
             "sparse" => share().map(Workload::Sparse),
             "moe-dense" => phase().map(Workload::MoeDense),
             "moe-sparse" => phase().map(Workload::MoeSparse),
@@ -154,6 +166,9 @@ mod tests {
             assert!(total.abs_diff(8 * 7 * 100_000) < 64, "{name}: {total}");
             assert!((0..8).all(|rank| matrix[rank][rank] == 0));
         }
+        let steeper = "zipf-senders:1.5";
+        assert_eq!(steeper.parse::<Workload>().unwrap().to_string(), steeper);
+        assert!("zipf-senders:x".parse::<Workload>().is_err());
         assert!("sparse:1".parse::<Workload>().is_err());
         assert!("zipf".parse::<Workload>().unwrap_err().contains("moe-sparse:stable"));
     }
