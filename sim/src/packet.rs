@@ -167,6 +167,12 @@ impl Bodies {
         }
     }
 
+    /// What a packet under way carries, if that is data.
+    pub(crate) fn data(&self, packet: &Packet) -> Option<&(DataHeader, Placement)> {
+        let shelf = (packet.class == Class::Data).then_some(&self.data)?;
+        shelf.bodies.get(packet.body.0 as usize)?.as_ref()
+    }
+
     /// The acknowledgement that a packet carries, for switches that read them; `None`: it carries something else.
     pub fn ack(&self, packet: &Packet) -> Option<&Ack> {
         match self.other.bodies.get(packet.body.0 as usize) {

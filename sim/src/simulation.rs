@@ -204,8 +204,14 @@ impl Simulation {
             },
             Event::Arrived { packet } => match fabric.on_arrived(&packet, events) {
                 Step::Under => {}
-                Step::Reached { nic } => self.receive(nic, &packet)?,
+                Step::Reached { nic } => {
+                    match self.hosts.on_its_way(&packet, fabric, events.now()) {
+                        Some(at) => events.at(at, Event::Entered { packet }),
+                        None => self.receive(nic, &packet)?,
+                    }
+                }
             },
+            Event::Entered { packet } => self.receive(packet.dst, &packet)?,
             Event::Pause { port, stop } => {
                 fabric.on_pause(port, stop, events);
                 if let Node::Nic(nic) = fabric.ports[port.index()].from {

@@ -20,6 +20,11 @@ pub enum Event {
         /// The packet, which knows the link.
         packet: Packet,
     },
+    /// A packet that its interface has received is where it belongs.
+    Entered {
+        /// The packet.
+        packet: Packet,
+    },
     /// A pause frame reaches the sending end of a link.
     Pause {
         /// The port that is told.

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use braid_cc::{CcConfig, FixedWindow};
-use braid_lb::LbPolicy;
+use braid_lb::{LbPolicy, RailScheme};
 use braid_transport::LossRecovery;
+
+use super::data_path::DataPath;
+use super::nvlink::NvLink;
 
 /// What a path's number means to the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +45,14 @@ pub enum Recovery {
 pub struct HostConfig {
     /// The path policy.
     pub lb: LbPolicy,
+    /// Which interfaces a queue pair uses.
+    pub data_path: DataPath,
+    /// Which of them each chunk takes, where there are several.
+    pub rail_scheme: RailScheme,
+    /// Where there are several: an interface that has so many bytes of data waiting for its link is given no further ones.
+    pub send_queue: u64,
+    /// The links between the GPUs of a host; `None`: without limit.
+    pub nvlink: Option<NvLink>,
     /// What paths are.
     pub paths: Paths,
     /// Who shares them.
@@ -75,6 +86,10 @@ impl Default for HostConfig {
     fn default() -> Self {
         HostConfig {
             lb: LbPolicy::default(),
+            data_path: DataPath::Own,
+            rail_scheme: RailScheme::default(),
+            send_queue: 256 << 10,
+            nvlink: None,
             paths: Paths::Source,
             sharing: Sharing::Edge,
             health: true,

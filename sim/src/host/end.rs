@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use braid_lb::Rails;
+use braid_lb::{RailSet, Rails};
 use braid_transport::{
     DirectConfig, Endpoint, EndpointConfig, LossRecovery, QpConfig, QpSlot, QpState, QueuePair,
     RecvWr, Remote, RemoteAddr, SendOp, SendWr, SgList, Sge,
 };
 use braid_wire::{Crc, QpId, Time, Token};
 
+use super::data_path::Interfaces;
 use super::memory::{GhostMemory, address_of};
 use super::paths::{ANSWERING, PathSets};
 use super::{HostConfig, Recovery};
@@ -27,16 +28,13 @@ pub struct End {
     /// The protocol.
     pub(crate) endpoint: Endpoint,
     pub(crate) slot: QpSlot,
-    /// Its interface.
-    pub(crate) nic: u32,
-    /// The other end's.
-    pub(crate) peer_nic: u32,
+    pub(crate) interfaces: Interfaces,
     /// Its path set.
     pub(crate) paths: u32,
     /// When the earliest timer event comes that was scheduled for it.
     pub(crate) armed: Ps,
-    /// It stands in its interface's list.
-    pub(crate) queued: bool,
+    /// The rails in whose interfaces' lists it stands.
+    pub(crate) queued: RailSet,
     /// What it sends from and into.
     key: u32,
 }
@@ -44,7 +42,7 @@ pub struct End {
 impl End {
     fn new(
         now: Time,
-        place: (u32, u32),
+        interfaces: Interfaces,
         qp: (QueuePair, Remote),
         paths: u32,
         rails: &mut Rails,
@@ -56,8 +54,8 @@ impl End {
         let config = EndpointConfig { ping_interval, direct, ..EndpointConfig::default() };
         let mut endpoint = Endpoint::new(now, config);
         let slot = endpoint.adopt(now, qp.0, qp.1, rails);
-        let (nic, peer_nic) = place;
-        End { endpoint, slot, nic, peer_nic, paths, armed: Ps::NEVER, queued: false, key }
+        let (armed, queued) = (Ps::NEVER, RailSet::default());
+        End { endpoint, slot, interfaces, paths, armed, queued, key }
     }
 
     /// Hands a message to the protocol.
@@ -110,13 +108,16 @@ pub(crate) fn connect(
         let qp_config = qp_config(config, messages.len() as u32);
         let pair = |end: u32| queue_pair(&qp_config, end, mtu);
         let (now, key) = (Time::ZERO, memory.key());
-        let paths = sets.find(topology, src, dst);
+        let interfaces = Interfaces::of_sender(config.data_path, topology, src, dst);
+        let reversed = interfaces.reversed();
+        let paths = sets.find(topology, &interfaces);
         let set = sets.get_mut(paths);
         let direct =
             config.direct.then_some(DirectConfig { long: mtu, short: mtu, hold_down: REST });
-        ends.push(End::new(now, (src, dst), pair(first), paths, set, key, direct));
+        ends.push(End::new(now, interfaces, pair(first), paths, set, key, direct));
         let set = sets.get_mut(ANSWERING);
-        let mut receiver = End::new(now, (dst, src), pair(first + 1), ANSWERING, set, key, direct);
+        let qp = pair(first + 1);
+        let mut receiver = End::new(now, reversed, qp, ANSWERING, set, key, direct);
         messages.iter().for_each(|number| receiver.expect(now, *number));
         ends.push(receiver);
     }

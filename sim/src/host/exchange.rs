@@ -1,7 +1,7 @@
 //! What comes in goes to the protocol, and what the protocol makes of it goes out.
 
 use braid_transport::{Admit, Arrival, Completion, Egress, Placement, Status};
-use braid_wire::{DataHeader, PathId, Stream};
+use braid_wire::{DataHeader, PathId, RailId, Stream};
 
 use super::memory::message_at;
 use super::{Failed, Hosts, News};
@@ -24,7 +24,7 @@ impl Hosts {
         self.deliveries.post(number);
         self.ends[end.index()].post(events.now().to_time(), number, message);
         self.enlist(end);
-        self.kick(message.src, fabric, events);
+        self.kick_interfaces(end, fabric, events);
     }
 
     /// A packet has reached its interface.
@@ -87,6 +87,7 @@ impl Hosts {
         let admit = end.endpoint.on_arrival(now.to_time(), end.slot, &arrival, &self.memory);
         if let Admit::Take(_) = admit {
             self.deliveries.place(message, header.len);
+            self.nics[packet.dst as usize].load.received += u64::from(header.len);
             end.endpoint.placed(now.to_time(), end.slot, &self.memory);
         }
     }
@@ -158,8 +159,7 @@ impl Hosts {
         }
         if id.sends() {
             self.enlist(id);
-            let nic = self.ends[id.index()].nic;
-            self.kick(nic, fabric, events);
+            self.kick_interfaces(id, fabric, events);
         } else {
             self.answer(id, fabric, events);
         }
@@ -194,8 +194,8 @@ impl Hosts {
     }
 
     fn failed(&self, id: EndId, why: String, at: Ps) -> Failed {
-        let end = &self.ends[id.index()];
-        let (src, dst) = if id.sends() { (end.nic, end.peer_nic) } else { (end.peer_nic, end.nic) };
+        let (own, far) = self.ends[id.index()].interfaces.of(RailId::FIRST);
+        let (src, dst) = if id.sends() { (own, far) } else { (far, own) };
         Failed { src, dst, at, why }
     }
 
@@ -205,7 +205,7 @@ impl Hosts {
         let Some(at) = end.endpoint.next_timeout(self.sets.get_mut(end.paths)) else { return };
         let at = Ps::from_time(at);
         // What is due already waits for the interface, which will ask.
-        if at <= events.now() && end.queued {
+        if at <= events.now() && !end.queued.is_empty() {
             return;
         }
         let at = at.max(events.now());

@@ -5,25 +5,32 @@
 //! free: nothing waits in front of a link that the protocol could still have held back.
 
 mod config;
+mod data_path;
 mod direct;
 mod end;
 mod exchange;
 mod memory;
 mod nic;
+mod nvlink;
 mod oracle;
 mod paths;
 
 pub use config::{HostConfig, Paths, Recovery, Sharing};
+pub use data_path::DataPath;
 pub use end::End;
 pub use memory::GhostMemory;
+pub use nic::NicLoad;
+pub use nvlink::NvLink;
 
 use braid_transport::{OooDegrees, QpCounters};
 
 use self::direct::NicQps;
 use self::nic::Nic;
+use self::nvlink::NvLinks;
 use self::oracle::Deliveries;
 use self::paths::PathSets;
-use crate::packet::EndId;
+use crate::fabric::Fabric;
+use crate::packet::{EndId, Packet};
 use crate::time::Ps;
 use crate::topology::Topology;
 use crate::workload::Workload;
@@ -39,6 +46,7 @@ pub struct Hosts {
     sets: PathSets,
     memory: GhostMemory,
     nic_qps: NicQps,
+    nvlinks: Option<NvLinks>,
     pub(crate) deliveries: Deliveries,
     /// What has come about since the driver asked last.
     pub(crate) news: Vec<News>,
@@ -85,7 +93,19 @@ impl Hosts {
         let nics = nic::all(topology);
         let deliveries = Deliveries::new(workload);
         let (nic_qps, news) = (NicQps::default(), Vec::new());
-        Hosts { config, ends, nics, end_of, sets, memory, nic_qps, deliveries, news }
+        let nvlinks = config.nvlink.as_ref().map(|plan| NvLinks::new(plan, workload));
+        Hosts { config, ends, nics, end_of, sets, memory, nic_qps, nvlinks, deliveries, news }
+    }
+
+    /// Bytes of payload that each interface has sent and received, by its number.
+    pub fn nic_loads(&self) -> impl Iterator<Item = NicLoad> + '_ {
+        self.nics.iter().map(|nic| nic.load)
+    }
+
+    /// When a packet that has come to an interface is where it belongs; `None`: it is.
+    pub(crate) fn on_its_way(&mut self, packet: &Packet, fabric: &Fabric, now: Ps) -> Option<Ps> {
+        let (header, _) = fabric.bodies.data(packet)?;
+        self.nvlinks.as_mut()?.enter(now, packet, header)
     }
 
     /// The counters of all queue pairs, senders' and receivers', added up.

@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 
+use braid_lb::RailSet;
 use braid_transport::{Transmit, TransmitBody};
+use braid_wire::RailId;
 
-use super::Hosts;
+use super::memory::message_at;
+use super::{End, Hosts};
 use crate::events::{Event, Events};
 use crate::fabric::Fabric;
 use crate::packet::{Body, Class, EndId, Packet};
@@ -21,11 +24,22 @@ pub(crate) struct Nic {
     next_data: Ps,
     /// When it will be woken.
     wake: Ps,
+    pub(crate) load: NicLoad,
+}
+
+/// What an interface has carried, in bytes of payload.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct NicLoad {
+    /// Sent, also again.
+    pub sent: u64,
+    /// Received for the first time.
+    pub received: u64,
 }
 
 impl Nic {
     pub(crate) fn new(port: PortId) -> Nic {
-        Nic { port, ready: VecDeque::new(), next_data: Ps::ZERO, wake: Ps::NEVER }
+        let load = NicLoad::default();
+        Nic { port, ready: VecDeque::new(), next_data: Ps::ZERO, wake: Ps::NEVER, load }
     }
 }
 
@@ -43,11 +57,37 @@ pub(crate) fn all(topology: &Topology) -> Vec<Nic> {
 impl Hosts {
     /// An end may have something to send.
     pub(crate) fn enlist(&mut self, end: EndId) {
-        let it = &mut self.ends[end.index()];
-        if !it.queued {
-            it.queued = true;
-            self.nics[it.nic as usize].ready.push_back(end);
+        let End { interfaces, queued, .. } = &mut self.ends[end.index()];
+        for (rail, (nic, _)) in interfaces.iter() {
+            if !queued.contains(rail) {
+                queued.insert(rail);
+                self.nics[nic as usize].ready.push_back(end);
+            }
         }
+    }
+
+    /// As [`Hosts::kick`], all interfaces of an end.
+    pub(crate) fn kick_interfaces(
+        &mut self,
+        id: EndId,
+        fabric: &mut Fabric,
+        events: &mut Events<Event>,
+    ) {
+        for rail in (0..self.ends[id.index()].interfaces.count()).map(RailId::new) {
+            let (nic, _) = self.ends[id.index()].interfaces.of(rail);
+            self.kick(nic, fabric, events);
+        }
+    }
+
+    /// The rails of an end whose interfaces have enough to send, or may not send now.
+    fn full_rails(&self, id: EndId, fabric: &Fabric, now: Ps) -> RailSet {
+        let is_full = |nic: u32| {
+            let it = &self.nics[nic as usize];
+            let waiting = fabric.ports[it.port.index()].bytes;
+            waiting >= self.config.send_queue || it.next_data > now
+        };
+        let rails = self.ends[id.index()].interfaces.iter();
+        rails.filter(|(_, (nic, _))| is_full(*nic)).map(|(rail, _)| rail).collect()
     }
 
     /// The interface's link may be free: it sends what comes next.
@@ -79,14 +119,17 @@ impl Hosts {
     fn pull(&mut self, nic: u32, fabric: &mut Fabric, events: &mut Events<Event>) {
         let Some(id) = self.nics[nic as usize].ready.pop_front() else { return };
         let now = events.now().to_time();
+        let full = self.full_rails(id, fabric, events.now());
         let set = self.sets.get_mut(self.ends[id.index()].paths);
+        set.hold(full);
         match self.ends[id.index()].endpoint.poll_transmit(now, set) {
             Some(transmit) => {
                 self.nics[nic as usize].ready.push_back(id);
                 self.send(id, transmit, fabric, events);
             }
             None => {
-                self.ends[id.index()].queued = false;
+                let End { interfaces, queued, .. } = &mut self.ends[id.index()];
+                queued.remove(interfaces.rail_of(nic));
                 self.rearm(id, events);
             }
         }
@@ -100,19 +143,19 @@ impl Hosts {
         fabric: &mut Fabric,
         events: &mut Events<Event>,
     ) {
-        let end = &self.ends[id.index()];
-        let (src, dst, port) = (end.nic, end.peer_nic, self.nics[end.nic as usize].port);
+        let rail = rail_of(&transmit.body);
+        let (src, dst) = self.ends[id.index()].interfaces.of(rail);
+        let port = self.nics[src as usize].port;
         let frames = fabric.config.frames;
         let control = || Packet::new(src, dst, id.peer().0, Class::Control, frames.ack);
         let (packet, body) = match transmit.body {
             TransmitBody::Segment { header, path, placement, .. } => {
                 let bytes = u32::from(header.len) + frames.header;
                 let packet = Packet::new(src, dst, id.peer().0, Class::Data, bytes);
-                self.pace(
-                    src,
-                    fabric.ports[port.index()].rate.time_for(bytes + frames.gap),
-                    events,
-                );
+                let wire = fabric.ports[port.index()].rate.time_for(bytes + frames.gap);
+                self.pace(src, wire, events);
+                self.read(src, message_at(header.address), bytes, events);
+                self.nics[src as usize].load.sent += u64::from(header.len);
                 (Packet { psn: header.psn, path, ..packet }, Body::Data(header, placement))
             }
             TransmitBody::Ack(ack, egress) => {
@@ -127,6 +170,14 @@ impl Hosts {
         };
         let packet = fabric.bodies.load(packet, body);
         fabric.join(port, &packet, events);
+    }
+
+    /// An interface reads a packet from its GPU's memory, which another interface may be nearer to.
+    fn read(&mut self, nic: u32, message: u32, bytes: u32, events: &Events<Event>) {
+        let Some(links) = &mut self.nvlinks else { return };
+        let next = links.leave(events.now(), nic, message, bytes);
+        let it = &mut self.nics[nic as usize];
+        it.next_data = it.next_data.max(next);
     }
 
     /// Gives a trimmed segment back to who sent it.
@@ -150,5 +201,15 @@ impl Hosts {
             let span = Ps((wire.0 as f64 / self.config.share) as u64);
             self.nics[nic as usize].next_data = events.now() + span;
         }
+    }
+}
+
+/// The rail that a packet leaves by.
+fn rail_of(body: &TransmitBody) -> RailId {
+    match body {
+        TransmitBody::Segment { path, .. } => path.rail(),
+        TransmitBody::Ack(_, egress)
+        | TransmitBody::Control(_, egress)
+        | TransmitBody::Probe(_, egress) => egress.rail(),
     }
 }

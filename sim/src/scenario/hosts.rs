@@ -123,6 +123,10 @@ impl HostKeys {
         };
         let host = HostConfig {
             lb: self.lb.map_or(model.lb, |Said(lb)| lb),
+            data_path: model.data_path,
+            rail_scheme: model.rail_scheme,
+            send_queue: model.send_queue,
+            nvlink: model.nvlink,
             paths: self.paths.map_or(fitting_paths(model.paths, source), |Said(paths)| paths.0),
             sharing: self.sharing.map_or(model.sharing, |Said(sharing)| sharing),
             health: self.health.unwrap_or(model.health),

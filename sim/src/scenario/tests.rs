@@ -124,6 +124,7 @@ fn every_key_arrives_in_the_plan() {
         retry_timeout: std::time::Duration::from_millis(7),
         window: 512,
         direct: false,
+        ..HostConfig::default()
     };
     assert_eq!(host, expected);
     assert_eq!(workload.messages.len(), 8 + 2 * 4 * 3);

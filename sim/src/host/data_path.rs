@@ -1,0 +1,93 @@
+//! Hosts with several interfaces: which of them a queue pair uses at either end.
+
+use braid_lb::RailId;
+use smallvec::SmallVec;
+
+use crate::topology::Topology;
+
+/// Which interfaces of its two hosts a queue pair uses. Each of the sender's is a rail.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum DataPath {
+    /// Those that the message names, at both ends.
+    #[default]
+    Own,
+    /// All of the sending host's; at the receiver the one that the message names.
+    AnySender,
+    /// All of both hosts: rail r of one leads to rail r of the other.
+    Aligned,
+}
+
+/// The interfaces of an end, by rail, and those at the other end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Interfaces(SmallVec<[(u32, u32); 1]>);
+
+impl Interfaces {
+    /// Those of the sending end, for a message from interface `src` to `dst`.
+    pub(crate) fn of_sender(data_path: DataPath, topology: &Topology, src: u32, dst: u32) -> Self {
+        let all = |nic: u32| {
+            let host = topology.nics[nic as usize].host;
+            (0..).zip(&topology.nics).filter(move |(_, spec)| spec.host == host).map(|(nic, _)| nic)
+        };
+        Interfaces(match data_path {
+            DataPath::Own => [(src, dst)].into_iter().collect(),
+            DataPath::AnySender => all(src).map(|nic| (nic, dst)).collect(),
+            DataPath::Aligned => all(src).zip(all(dst)).collect(),
+        })
+    }
+
+    /// As the other end has them.
+    pub(crate) fn reversed(&self) -> Self {
+        Interfaces(self.0.iter().map(|(own, far)| (*far, *own)).collect())
+    }
+
+    /// How many rails there are.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The interface of a rail here, and the one at the other end.
+    pub(crate) fn of(&self, rail: RailId) -> (u32, u32) {
+        self.0[rail.get()]
+    }
+
+    /// Each rail with its interfaces.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (RailId, (u32, u32))> + '_ {
+        self.0.iter().enumerate().map(|(rail, pair)| (RailId::new(rail), *pair))
+    }
+
+    /// The rail that leaves by this interface.
+    pub(crate) fn rail_of(&self, nic: u32) -> RailId {
+        let found = self.0.iter().position(|(own, _)| *own == nic);
+        RailId::new(found.expect("an end waits at its own interfaces only"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::{Ps, Rate};
+    use crate::topology::RailOptimised;
+
+    #[test]
+    fn rails_lead_where_the_data_path_says() {
+        let rate = Rate::from_gbps(100);
+        let plan = RailOptimised {
+            hosts: 3,
+            rails: 2,
+            hosts_per_leaf: 3,
+            spines: 1,
+            links_per_spine: 1,
+            host_rate: rate,
+            fabric_rate: rate,
+            delay: Ps::from_micros(1),
+        };
+        let topology = plan.build().unwrap();
+        let of = |data_path| Interfaces::of_sender(data_path, &topology, 1, 4).0.to_vec();
+        assert_eq!(of(DataPath::Own), [(1, 4)]);
+        assert_eq!(of(DataPath::AnySender), [(0, 4), (1, 4)]);
+        assert_eq!(of(DataPath::Aligned), [(0, 4), (1, 5)]);
+        let aligned = Interfaces::of_sender(DataPath::Aligned, &topology, 1, 4);
+        assert_eq!(aligned.rail_of(1), RailId::new(1));
+        assert_eq!(aligned.reversed().of(RailId::new(1)), (5, 1));
+    }
+}
