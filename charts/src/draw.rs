@@ -9,6 +9,8 @@ use plotters::prelude::*;
 use crate::{Axis, Figure, Kind, Point};
 
 const SIZE: (u32, u32) = (900, 440);
+/// Of each where several stand in one file.
+const PANEL_HEIGHT: u32 = 260;
 /// The names of the series stand right of the plot.
 const LEGEND_WIDTH: u32 = 190;
 const FONT: &str = "sans-serif";
@@ -52,18 +54,42 @@ fn into_file(figure: &Figure, path: &Path) -> Drawn {
     let area = SVGBackend::new(path, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
     let (plot, legend) = area.split_horizontally(SIZE.0 - LEGEND_WIDTH);
+    panel(&plot, figure)?;
+    names(&legend, figure)?;
+    Ok(area.present()?)
+}
+
+/// Draws figures that have the same series into one file, one below the other, with one legend.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn draw_all(figures: &[Figure], path: &Path) -> Result<(), DrawError> {
+    all_into_file(figures, path)
+        .map_err(|why| DrawError { path: path.to_owned(), why: why.to_string() })
+}
+
+fn all_into_file(figures: &[Figure], path: &Path) -> Drawn {
+    let Some(first) = figures.first() else { return Ok(()) };
+    let size = (SIZE.0, PANEL_HEIGHT * figures.len() as u32);
+    let area = SVGBackend::new(path, size).into_drawing_area();
+    area.fill(&WHITE)?;
+    let (plots, legend) = area.split_horizontally(SIZE.0 - LEGEND_WIDTH);
+    for (plot, figure) in plots.split_evenly((figures.len(), 1)).iter().zip(figures) {
+        panel(plot, figure)?;
+    }
+    names(&legend, first)?;
+    Ok(area.present()?)
+}
+
+fn panel(plot: &Area<'_>, figure: &Figure) -> Drawn {
     let ((left, right), (low, high)) = (across(figure), up(figure));
     // Each kind of axis is a type of its own.
     match (figure.x.log, figure.y.log) {
-        (false, false) => inside(&plot, figure, left..right, low..high)?,
-        (false, true) => inside(&plot, figure, left..right, (low..high).log_scale())?,
-        (true, false) => inside(&plot, figure, (left..right).log_scale(), low..high)?,
-        (true, true) => {
-            inside(&plot, figure, (left..right).log_scale(), (low..high).log_scale())?;
-        }
+        (false, false) => inside(plot, figure, left..right, low..high),
+        (false, true) => inside(plot, figure, left..right, (low..high).log_scale()),
+        (true, false) => inside(plot, figure, (left..right).log_scale(), low..high),
+        (true, true) => inside(plot, figure, (left..right).log_scale(), (low..high).log_scale()),
     }
-    names(&legend, figure)?;
-    Ok(area.present()?)
 }
 
 fn points(figure: &Figure) -> impl Iterator<Item = &Point> + Clone {

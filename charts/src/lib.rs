@@ -4,5 +4,5 @@
 mod draw;
 mod figure;
 
-pub use draw::{DrawError, draw};
+pub use draw::{DrawError, draw, draw_all};
 pub use figure::{Axis, Figure, Kind, Point, Series, Spread};

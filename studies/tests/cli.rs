@@ -64,6 +64,8 @@ fn results(args: &[&str], folder: &Path) -> Value {
     let json = folder.join("results.json");
     let done = braid_sim(&[args, &["--json", text(&json)]].concat());
     assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(said.lines().all(|line| line.chars().count() <= 100), "{args:?}:\n{said}");
     let read = fs::read_to_string(&json).expect("--json writes the file");
     serde_json::from_str(&read).expect("--json writes JSON")
 }

@@ -104,3 +104,12 @@ fn a_run_that_does_not_end_is_exit_1() {
         "{said}"
     );
 }
+
+#[test]
+fn an_unknown_command_is_answered_with_those_there_are() {
+    let done = Command::new(env!("CARGO_BIN_EXE_braid-sim")).arg("simulate").output();
+    let done = done.expect("braid-sim starts");
+    let said = String::from_utf8(done.stderr).expect("text");
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    assert!(said.contains("list, run, matrix, compare, reproduce"), "{said}");
+}

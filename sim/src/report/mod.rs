@@ -13,7 +13,7 @@ pub use files::{make_folder, write_json, write_text};
 pub use measured::{Drops, GroupTimes, Measured, MessageTimes};
 pub use resources::{peak_rss_mb, thread_cpu_time};
 pub use runs::run_scenario;
-pub use table::table;
+pub use table::{aligned, table, wrapped};
 
 use serde::Serialize;
 use serde_json::{Map, Value};

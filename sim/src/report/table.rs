@@ -44,21 +44,63 @@ pub fn table(reports: &[Report]) -> String {
     text
 }
 
-/// Columns as wide as their widest text; the first to the left, numbers to the right.
-fn aligned(rows: &[Vec<String>]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..COLUMNS.len()).map(width).collect();
+/// Columns of a terminal; no table is wider.
+const WIDTH: usize = 100;
+const GAP: &str = "  ";
+
+/// Columns as wide as their widest text; the first to the left, numbers to the right. Those that do not fit beside the others
+/// follow below, with the first one again.
+pub fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..columns).filter_map(width).collect();
     let mut text = String::new();
-    for row in rows {
-        let cells =
-            row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
-                0 => format!("{cell:<width$}"),
-                _ => format!("{cell:>width$}"),
+    for block in blocks(&widths) {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        for row in rows {
+            let cells = block.iter().map(|&column| match (&row[column], widths[column]) {
+                (cell, width) if column == 0 => format!("{cell:<width$}"),
+                (cell, width) => format!("{cell:>width$}"),
             });
-        text += cells.collect::<Vec<_>>().join("  ").trim_end();
-        text.push('\n');
+            text += cells.collect::<Vec<_>>().join(GAP).trim_end();
+            text.push('\n');
+        }
     }
     text
+}
+
+/// The columns that stand side by side, block by block.
+fn blocks(widths: &[usize]) -> Vec<Vec<usize>> {
+    let mut blocks = vec![vec![0]];
+    let mut taken = widths.first().copied().unwrap_or(0);
+    for (column, width) in widths.iter().enumerate().skip(1) {
+        taken += GAP.len() + width;
+        if let (true, [_, _, ..]) = (taken > WIDTH, &blocks[blocks.len() - 1][..]) {
+            blocks.push(vec![0]);
+            taken = widths[0] + GAP.len() + width;
+        }
+        blocks.last_mut().expect("there is one").push(column);
+    }
+    blocks
+}
+
+/// Words in lines that begin at a column and end at the hundredth, the first without its indentation.
+pub fn wrapped(text: &str, indent: usize) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("there is one");
+        if !last.is_empty() && indent + last.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push(word.to_owned());
+            continue;
+        }
+        if !last.is_empty() {
+            last.push(' ');
+        }
+        last.push_str(word);
+    }
+    lines.join(&format!("\n{:indent$}", ""))
 }
 
 /// What a scenario is, then what its runs have in common.
@@ -66,7 +108,9 @@ fn details(report: &Report) -> String {
     let mut text = String::new();
     let lines = set_up_lines(report).into_iter().chain(run_lines(report));
     for (what, said) in lines {
-        writeln!(text, "  {what:<16} {said}").expect("a string takes all that is written to it");
+        let said = wrapped(&said, 19.max(what.chars().count() + 3));
+        let line = format!("  {what:<16} {said}");
+        writeln!(text, "{}", line.trim_end()).expect("a string takes all that is written to it");
     }
     text
 }
@@ -164,4 +208,27 @@ fn range(report: &Report, of: fn(&Measured) -> f64) -> [f64; 2] {
 fn count(report: &Report, of: fn(&Measured) -> u64) -> String {
     let sum: u64 = report.runs.iter().map(of).sum();
     format!("{:.0}", sum as f64 / report.runs.len().max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_beside_stands_below() {
+        let row = |cell: &str| vec![cell.to_owned(); 12];
+        let text = aligned(&[row("0123456789"), row("1")]);
+        assert!(text.lines().all(|line| line.len() <= WIDTH), "{text}");
+        let words = text.split_whitespace().filter(|word| *word == "0123456789").count();
+        assert_eq!(words, 13, "all twelve, and the first once more:\n{text}");
+        assert_eq!(aligned(&[vec!["a".into(), "b".into()]]), "a  b\n");
+    }
+
+    #[test]
+    fn long_lines_are_wrapped_where_they_began() {
+        let text = wrapped(&"word ".repeat(40), 19);
+        assert!(text.lines().all(|line| line.len() <= WIDTH && !line.ends_with(' ')), "{text}");
+        assert!(text.lines().skip(1).all(|line| line.starts_with(&" ".repeat(19))), "{text}");
+        assert_eq!(text.split_whitespace().count(), 40);
+    }
 }

@@ -30,6 +30,17 @@ pub(super) struct HostKeys {
     direct: Option<bool>,
 }
 
+/// What is compared.
+#[derive(Clone, Debug)]
+pub struct Policies {
+    /// How senders choose paths.
+    pub lb: LbPolicy,
+    /// How much may be under way.
+    pub cc: CcConfig,
+    /// How losses are found.
+    pub recovery: Recovery,
+}
+
 /// Paths as they are typed: `source`, `hashed:256`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct PathsName(Paths);
@@ -114,6 +125,13 @@ impl HostKeys {
             cc: cc.map(Said),
             ..HostKeys::default()
         }
+    }
+
+    /// Other policies than before.
+    pub(super) fn set(&mut self, policies: Policies) {
+        self.lb = Some(Said(policies.lb));
+        self.cc = Some(Said(policies.cc));
+        self.recovery = Some(Said(policies.recovery));
     }
 
     /// The model's hosts with what the scenario changes; `source`: switches route by paths.

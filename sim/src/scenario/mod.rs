@@ -17,7 +17,7 @@ mod switching;
 mod traffic;
 
 pub use error::ScenarioError;
-pub use hosts::{parse_paths, parse_recovery};
+pub use hosts::{Policies, parse_paths, parse_recovery};
 pub use matrix::MatrixOptions;
 pub use model::{MODELS, Model};
 pub use read::OpenFile;
@@ -112,6 +112,14 @@ impl Scenario {
             seed,
             limit: self.keys.limit.map_or(Ps::from_micros(10_000_000), |Said(limit)| limit),
         })
+    }
+
+    /// The same, with other policies of its hosts.
+    pub fn with_policies(&self, policies: Policies) -> Scenario {
+        let mut other = self.clone();
+        let none = || Spanned::new(0..0, HostKeys::default());
+        other.keys.hosts.get_or_insert_with(none).get_mut().set(policies);
+        other
     }
 
     /// The seeds of its runs.

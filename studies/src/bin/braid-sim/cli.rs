@@ -8,13 +8,14 @@ use braid_sim::host::{Paths, Recovery};
 use braid_sim::scenario::{MatrixOptions, Model, SwitchPolicy, parse_paths, parse_recovery};
 use clap::{Args, Parser, Subcommand};
 
+use crate::compare::CompareArgs;
 use crate::reproduce::Reproduce;
 
 /// A packet-level simulator that drives the shipped protocol in virtual time.
 ///
 /// Exit 0: done; 1: a run failed; 2: bad usage, or something wrong in a scenario or matrix.
 #[derive(Parser, Debug)]
-#[command(name = "braid-sim", version, max_term_width = 100)]
+#[command(name = "braid-sim", version, propagate_version = true, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -28,8 +29,13 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Run connection matrices, `Nodes N`, `Connections M`, lines `src->dst start T size S`.
     Matrix(MatrixArgs),
+    /// One scenario under several path policies and congestion controls, side by side, with the loss recovery that ships.
+    Compare(CompareArgs),
     /// A paper's figures again, claim by claim.
     Reproduce(Reproduce),
+    /// Man pages and completions; the installation writes them.
+    #[command(name = braid_pages::COMMAND, hide = true)]
+    WritePages(braid_pages::Options),
 }
 
 /// Where results go beside stdout.

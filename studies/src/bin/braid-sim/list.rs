@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use braid_sim::report::wrapped;
 use braid_sim::scenario::{MODELS, SWITCH_POLICIES, Scenario};
 use braid_studies::PAPERS;
 
@@ -51,5 +52,5 @@ fn scenarios_in(folder: &Path) -> Vec<PathBuf> {
 
 fn print_lines<'a>(lines: impl Iterator<Item = (&'a str, &'a str)> + Clone) {
     let width = lines.clone().map(|(name, _)| name.len()).max().unwrap_or(0);
-    lines.for_each(|(name, about)| println!("  {name:<width$}  {about}"));
+    lines.for_each(|(name, about)| println!("  {name:<width$}  {}", wrapped(about, width + 4)));
 }

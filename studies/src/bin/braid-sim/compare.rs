@@ -1,0 +1,258 @@
+//! `braid-sim compare`: one scenario under several policies, side by side.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use braid_cc::{CcConfig, parse_controllers};
+use braid_charts::{Axis, DrawError, Figure, Kind, Point, Series, draw_all};
+use braid_lb::LbPolicy;
+use braid_sim::host::Recovery;
+use braid_sim::report::{
+    Measured, Report, RunFailure, aligned, make_folder, run_scenario, wrapped, write_json,
+    write_text,
+};
+use braid_sim::scenario::{Policies, Scenario};
+use braid_transport::LossRecovery;
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::progress;
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CompareArgs {
+    /// A scenario; docs/simulator.md lists the keys.
+    #[arg(value_name = "SCENARIO.toml")]
+    file: PathBuf,
+    /// Path policies.
+    #[arg(long, value_name = "POLICY,..", value_delimiter = ',', required = true)]
+    lb: Vec<LbPolicy>,
+    /// Congestion controls, with their parameters: `fixed:1M,dcqcn:line=100G` [default: the library's]
+    #[arg(long, value_name = "POLICY,..", value_parser = controllers, default_value_t, hide_default_value = true)]
+    cc: Controllers,
+    /// The first run's seed, instead of the scenario's.
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Runs of each, instead of the scenario's; the seeds count up.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    runs: Option<u32>,
+    /// Write the results there too.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write report.json, table.txt and compare.svg there.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// In the order in which they were named.
+#[derive(Clone, Debug)]
+struct Controllers(Vec<CcConfig>);
+
+impl Default for Controllers {
+    fn default() -> Self {
+        Controllers(vec![CcConfig::default()])
+    }
+}
+
+impl std::fmt::Display for Controllers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&names.join(","))
+    }
+}
+
+fn controllers(text: &str) -> Result<Controllers, String> {
+    parse_controllers(text).map(Controllers).map_err(|why| why.to_string())
+}
+
+#[derive(Debug, thiserror::Error)]
+enum CompareError {
+    #[error(transparent)]
+    Run(#[from] RunFailure),
+    #[error(transparent)]
+    Draw(#[from] DrawError),
+}
+
+/// Runs it.
+pub(crate) fn compare(args: &CompareArgs) -> ExitCode {
+    match run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("braid-sim: {failure}");
+            match failure {
+                CompareError::Run(RunFailure::Scenario(_)) => ExitCode::from(2),
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+fn run(args: &CompareArgs) -> Result<(), CompareError> {
+    let mut scenario = Scenario::read(&args.file).map_err(RunFailure::from)?;
+    scenario.seed = args.seed.unwrap_or(scenario.seed);
+    scenario.runs = args.runs.unwrap_or(scenario.runs);
+    args.out.as_deref().map_or(Ok(()), make_folder)?;
+    let mut reports = Vec::new();
+    for lb in &args.lb {
+        for cc in &args.cc.0 {
+            // Whatever the scenario says: what is compared is what would run.
+            let recovery = Recovery::Protocol(LossRecovery::default());
+            let policies = Policies { lb: *lb, cc: cc.clone(), recovery };
+            reports.push(run_one(&scenario.with_policies(policies))?);
+        }
+    }
+    let text = format!("{}\n{}", head(&scenario, &reports), table(&reports));
+    print!("{text}");
+    let json = json(&scenario, &reports);
+    if let Some(folder) = &args.out {
+        write_json(&folder.join("report.json"), &json)?;
+        write_text(&folder.join("table.txt"), &text)?;
+        draw_all(&figures(&reports), &folder.join("compare.svg"))?;
+    }
+    Ok(args.json.as_deref().map_or(Ok(()), |file: &Path| write_json(file, &json))?)
+}
+
+fn run_one(scenario: &Scenario) -> Result<Report, RunFailure> {
+    let messages = scenario.plan(scenario.seed)?.workload.messages.len() as u64;
+    let bar = progress::bar(&scenario.name, messages * u64::from(scenario.runs));
+    let report = run_scenario(scenario, None, &|finished| bar.inc(finished));
+    bar.finish_and_clear();
+    report
+}
+
+fn head(scenario: &Scenario, reports: &[Report]) -> String {
+    let Some(Report { set_up, .. }) = reports.first() else { return String::new() };
+    let about = format!("{}: {}", scenario.name, scenario.about);
+    let what = format!(
+        "{} hosts, {} switches, switch {}, paths {}, recovery {}, {} run(s) from seed {}",
+        set_up.hosts,
+        set_up.switches,
+        set_up.switch,
+        set_up.paths,
+        set_up.recovery,
+        scenario.runs,
+        scenario.seed
+    );
+    format!("{}\n{}\n", wrapped(&about, 0), wrapped(&what, 0))
+}
+
+/// A quantity of a run: the heading in the table, what a figure says of it, and the number.
+struct Quantity {
+    heading: &'static str,
+    label: &'static str,
+    of: fn(&Measured) -> f64,
+    decimals: usize,
+}
+
+const QUANTITIES: [Quantity; 7] = [
+    Quantity {
+        heading: "slowdown",
+        label: "completion time by its lower bound",
+        of: |run| run.slowdown,
+        decimals: 3,
+    },
+    Quantity {
+        heading: "cct[us]",
+        label: "completion time [us]",
+        of: |run| run.cct_us,
+        decimals: 1,
+    },
+    Quantity {
+        heading: "message p99[us]",
+        label: "messages, 99 of 100 [us]",
+        of: |run| run.message_us.p99,
+        decimals: 1,
+    },
+    Quantity {
+        heading: "max queue[pkt]",
+        label: "longest queue [packets]",
+        of: |run| f64::from(run.max_queue_packets),
+        decimals: 0,
+    },
+    Quantity {
+        heading: "resent",
+        label: "packets sent again",
+        of: |run| run.retransmissions as f64,
+        decimals: 0,
+    },
+    Quantity {
+        heading: "spurious[%]",
+        label: "sent again needlessly [%]",
+        of: |run| 100.0 * run.spurious_share,
+        decimals: 2,
+    },
+    Quantity {
+        heading: "drops",
+        label: "packets lost",
+        of: |run| run.drops.total as f64,
+        decimals: 0,
+    },
+];
+
+/// Those that have a figure.
+const DRAWN: [usize; 4] = [0, 2, 3, 4];
+
+fn values(report: &Report, of: fn(&Measured) -> f64) -> Vec<f64> {
+    report.runs.iter().map(of).collect()
+}
+
+/// Means over the runs.
+fn table(reports: &[Report]) -> String {
+    // In one column: both names stand again where the table goes on below.
+    let width = reports.iter().map(|report| report.set_up.lb.chars().count()).max().unwrap_or(0);
+    let pair = |lb: &str, cc: &str| format!("{lb:<width$}  {cc}");
+    let headings = QUANTITIES.iter().map(|each| each.heading.to_owned());
+    let mut rows = vec![std::iter::once(pair("lb", "cc")).chain(headings).collect::<Vec<_>>()];
+    for Report { set_up, runs } in reports {
+        let numbers = QUANTITIES.iter().map(|each| {
+            let mean = runs.iter().map(each.of).sum::<f64>() / runs.len().max(1) as f64;
+            format!("{mean:.*}", each.decimals)
+        });
+        rows.push(std::iter::once(pair(&set_up.lb, &set_up.cc)).chain(numbers).collect());
+    }
+    aligned(&rows)
+}
+
+fn json(scenario: &Scenario, reports: &[Report]) -> Value {
+    json!({
+        "scenario": scenario.name,
+        "about": scenario.about,
+        "seed": scenario.seed,
+        "runs": scenario.runs,
+        "compared": reports.iter().map(Report::to_json).collect::<Vec<_>>(),
+    })
+}
+
+/// One below the other: a group of bars per path policy, a bar per congestion control.
+fn figures(reports: &[Report]) -> Vec<Figure> {
+    DRAWN.iter().map(|index| figure(reports, &QUANTITIES[*index])).collect()
+}
+
+fn figure(reports: &[Report], quantity: &Quantity) -> Figure {
+    let mut groups: Vec<&str> = Vec::new();
+    let mut series: Vec<Series> = Vec::new();
+    for report in reports {
+        let (lb, cc) = (&report.set_up.lb, &report.set_up.cc);
+        let group = groups.iter().position(|name| name == lb).unwrap_or_else(|| {
+            groups.push(lb);
+            groups.len() - 1
+        });
+        let point = Point::bar(group, lb, &values(report, quantity.of));
+        match series.iter_mut().find(|series| series.name == *cc) {
+            Some(series) => series.points.push(point),
+            None => series.push(Series { name: cc.clone(), points: vec![point] }),
+        }
+    }
+    let points = || series.iter().flat_map(|series| &series.points);
+    let least = points().map(|point| point.y.min).fold(f64::INFINITY, f64::min);
+    let most = points().map(|point| point.y.max).fold(0.0, f64::max);
+    // What differs by more than this cannot be read off equal steps.
+    let is_wide = least > 0.0 && most / least > 20.0;
+    Figure {
+        id: quantity.heading.to_owned(),
+        title: quantity.label.to_owned(),
+        x: Axis::linear(""),
+        y: Axis { label: quantity.heading.to_owned(), log: is_wide },
+        kind: Kind::Bars,
+        series,
+    }
+}
