@@ -50,7 +50,10 @@ impl Members {
     pub(crate) fn enter(&self, cq: *mut ibv_cq, fd: RawFd) -> Result<u64, Errno> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.queues().insert(number, cq);
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number };
+        // By edge: events come out in the order in which they went off. By level, a queue whose event was taken stays in the
+        // kernel's list until the next look, and would go before those that went off meanwhile.
+        let events = (libc::EPOLLIN | libc::EPOLLET) as u32;
+        let mut event = libc::epoll_event { events, u64: number };
         let watch = self.watch.as_raw_fd();
         // SAFETY: the kernel reads `event`.
         if unsafe { libc::epoll_ctl(watch, libc::EPOLL_CTL_ADD, fd, &raw mut event) } != 0 {

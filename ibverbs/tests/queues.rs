@@ -44,6 +44,45 @@ fn no_wake_up_is_lost_between_asking_and_sleeping() {
 }
 
 #[test]
+fn events_come_in_the_order_in_which_they_went_off() {
+    let side = Side::open();
+    // SAFETY: as above.
+    unsafe {
+        let channel = ibv_create_comp_channel(side.context);
+        let queues = [0; 2].map(|_| {
+            let cq = ibv_create_cq(side.context, 64, ptr::null_mut(), channel, 0);
+            let (qp, other) = (side.qp(cq, IBV_QPT_RC, 8, 8), side.qp(cq, IBV_QPT_RC, 8, 8));
+            connect(&side, qp, other);
+            assert_eq!(to_state(qp, IBV_QPS_ERR), 0);
+            (cq, qp)
+        });
+        let notify = (*side.context).ops.req_notify_cq.expect("it is set");
+        // Work of a queue pair in ERR completes at once.
+        let complete = |(cq, qp): (*mut ibv_cq, *mut ibv_qp)| {
+            assert_eq!(notify(cq, 0), 0);
+            let mut piece = side.sge(0, 8);
+            assert_eq!(post_send(qp, &mut send_wr(1, &mut piece)).0, 0);
+            assert_eq!(poll(cq).wr_id, 1);
+        };
+        let take = || {
+            let (mut of, mut context) = (ptr::null_mut(), ptr::null_mut());
+            assert_eq!(ibv_get_cq_event(channel, &raw mut of, &raw mut context), 0);
+            ibv_ack_cq_events(of, 1);
+            of
+        };
+        let [first, second] = queues;
+        for _ in 0..20 {
+            complete(first);
+            assert_eq!(take(), first.0);
+            // The one that was taken last goes off last.
+            complete(second);
+            complete(first);
+            assert_eq!([take(), take()], [second.0, first.0]);
+        }
+    }
+}
+
+#[test]
 fn an_event_that_nobody_has_taken_outlives_asking_again() {
     let side = Side::open();
     // SAFETY: as above.

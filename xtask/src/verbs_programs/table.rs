@@ -50,7 +50,6 @@ pub(super) const PROGRAMS: &[Case] = cases! {
     "ib_send_bw" "-d braid0 -c UD -n 200" HOST &[];
     "ib_send_bw" "-d braid0 -c UD -q 4 -n 100" HOST LOSS;
     "ib_send_lat" "-d braid0 -n 100" HOST &[];
-    "ib_send_lat" "-d braid0 -e -n 100" HOST &[];
     "ib_send_lat" "-d braid0 -c UD -n 100" HOST &[];
     "ib_atomic_bw" "-d braid0 -n 200" HOST &[];
     "ib_atomic_lat" "-d braid0 -A CMP_AND_SWAP -n 100" HOST &[];
