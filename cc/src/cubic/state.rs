@@ -304,7 +304,6 @@ impl Controller for Cubic {
             self.cut(now, self.beta());
             self.undo = Some(memory);
             self.set_window(0.0);
-            self.overshot_at = None;
             // The network may be another one.
             (self.shortest, self.slow_start) = (Duration::MAX, SlowStart::default());
             self.delivered = Delivered::default();

@@ -125,8 +125,10 @@ fn slow_start_that_overshoots_leaves_what_was_delivered_meanwhile() {
     assert_near(packets(&slow_start_ends(80)), 80.0, 0.01);
     assert_near(packets(&slow_start_ends(1000)), 136.0, 0.01);
     // Losses after slow start leave seven tenths.
+    let before = packets(&cubic);
     lose(&mut cubic, at(now), at(now - 1.0), 1);
     let left = packets(&cubic);
+    assert_near(left, 0.7 * before, 0.01);
     round_trip(&mut cubic, now + 1.0, 50.0, 4);
     assert_near(packets(&cubic), left, 2.0);
 }
