@@ -5,6 +5,8 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::{Failure, process, tools};
 
@@ -16,6 +18,8 @@ pub(super) const SERVER_V6: &str = "fd77::1";
 pub(super) const SERVER_LINK_LOCAL: &str = "fe80::77:1%braid0";
 
 const PREFIX: &str = "braid-";
+/// How long a device may take to be in operation.
+const UP_LIMIT: Duration = Duration::from_secs(10);
 /// What a namespace is for: server, client, router between them.
 const ROLES: [&str; 3] = ["a-", "b-", "r-"];
 
@@ -137,6 +141,22 @@ pub(super) fn address(namespace: &str, device: &str, v4: &str, v6: &str) -> Resu
     // nodad: the address is to work now, not when duplicate address detection is done.
     on(&["address", "add", &format!("{v6}/64"), "dev", device, "nodad"])?;
     on(&["link", "set", device, "up"])
+}
+
+/// Waits until a device that was set up is in operation (RFC 2863), for programs that use no other: the kernel looks at links once
+/// a second.
+pub(super) fn wait_until_up(namespace: &str, device: &str) -> Result<(), Failure> {
+    let deadline = Instant::now() + UP_LIMIT;
+    let look = ["-n", namespace, "-oneline", "link", "show", "dev", device];
+    while !process::output(Command::new("ip").args(look))?.contains(" state UP ") {
+        if Instant::now() > deadline {
+            return Err(Failure::new(format!(
+                "{device} in {namespace} is not up after {UP_LIMIT:?}"
+            )));
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
 }
 
 pub(super) fn ip(arguments: &[&str]) -> Result<(), Failure> {

@@ -68,6 +68,9 @@ impl Links {
                 process::run(tc.stdin(Stdio::null()))?;
             }
         }
+        for host in hosts {
+            LINKS.iter().try_for_each(|[device, ..]| namespaces::wait_until_up(host, device))?;
+        }
         Ok(links)
     }
 
