@@ -100,7 +100,8 @@ fn a_refused_access_is_named_at_both_ends() {
     listen_to_log();
     everywhere(|pair| {
         assert_eq!(error_of(&pair.a).cause, BRAID_END_NONE);
-        let mut write = wr(77, BRAID_WR_WRITE, &[pair.a.sge(0, 8)]);
+        let pieces = [pair.a.sge(0, 8)];
+        let mut write = wr(77, BRAID_WR_WRITE, &pieces);
         let remote = pair.b.remote();
         (write.remote_addr, write.rkey) = (remote.addr, remote.rkey ^ 0x155);
         pair.a.post_send(write);

@@ -8,7 +8,8 @@ use pair::{everywhere, made, ok, queried, text, wr};
 #[test]
 fn a_snapshot_has_what_the_queue_pair_says_itself() {
     everywhere(|pair| {
-        let mut write = wr(1, BRAID_WR_WRITE, &[pair.a.sge(0, 100_000)]);
+        let pieces = [pair.a.sge(0, 100_000)];
+        let mut write = wr(1, BRAID_WR_WRITE, &pieces);
         let remote = pair.b.remote();
         (write.remote_addr, write.rkey) = (remote.addr, remote.rkey);
         pair.a.post_send(write);
