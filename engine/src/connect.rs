@@ -114,9 +114,6 @@ pub(crate) fn check_private_data(data: &[u8]) -> Result<(), ConnectError> {
     if len > MAX_PRIVATE_DATA { Err(ConnectError::PrivateData { len }) } else { Ok(()) }
 }
 
-/// Takes the outcome of an attempt. Whoever runs the engine calls it, with the worker's lock held.
-pub(crate) type Done = Box<dyn FnOnce(Result<Vec<u8>, ConnectError>) + Send>;
-
 /// Where the outcome of an attempt is put and the application waits for it.
 #[derive(Default)]
 pub(crate) struct Outcome {

@@ -115,12 +115,6 @@ impl Engine {
         events.wait(timeout)
     }
 
-    /// Has `told` called after each event, by whoever runs the engine, with its lock held: it must not use the engine. Only
-    /// the first call counts.
-    pub fn on_event(&self, told: impl Fn() + Send + Sync + 'static) {
-        self.inner.events.tell(Box::new(told));
-    }
-
     /// A descriptor that is readable while events wait, for poll, epoll and the like: then [`Engine::poll_event`] has one. Where the
     /// application drives the engine, it says nothing while nobody does.
     ///

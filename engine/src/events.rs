@@ -65,12 +65,8 @@ pub enum AsyncEvent {
 pub(crate) struct AsyncEvents {
     waiting: Mutex<Waiting>,
     arrived: Condvar,
-    told: OnceLock<Told>,
     descriptor: OnceLock<EventFd>,
 }
-
-/// Whom the application has told to look for events.
-type Told = Box<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
 struct Waiting {
@@ -106,15 +102,6 @@ impl AsyncEvents {
             waiting.events.push_back(event);
         }
         self.arrived.notify_one();
-        drop(waiting);
-        if let Some(told) = self.told.get() {
-            told();
-        }
-    }
-
-    /// Who is called after each event from now on, unless somebody is already.
-    pub(crate) fn tell(&self, told: Told) {
-        let _ = self.told.set(told);
     }
 
     pub(crate) fn pop(&self) -> Option<AsyncEvent> {

@@ -35,6 +35,8 @@ fn a_listener_and_an_attempt_are_readable_when_their_turn_has_come() {
     assert!(readable(attempt.as_fd(), PATIENCE));
     assert_eq!(attempt.result().expect("it has ended").unwrap(), b"welcome");
     assert!(attempt.result().is_none());
+    let again = a.qp.begin_connect(listener.local_addr(), &[], PATIENCE);
+    assert!(matches!(again, Err(ConnectError::State { .. })), "it is connected");
 }
 
 #[test]

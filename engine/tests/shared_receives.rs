@@ -82,25 +82,6 @@ fn places_of_a_shared_queue_come_back() {
 }
 
 #[test]
-fn connecting_tells_without_waiting() {
-    let (a, b) = (Side::new(&local(), |_| {}), Side::new(&local(), |_| {}));
-    let listener = b.engine.listen(8).unwrap();
-    let (told, ended) = mpsc::channel();
-    let done = move |outcome: Result<Vec<u8>, braid::ConnectError>| {
-        told.send(outcome.ok()).unwrap();
-    };
-    a.qp.connect_then(b.engine.local_addr(), b"who", PATIENCE, done).unwrap();
-    assert!(ended.try_recv().is_err(), "nobody has accepted");
-    let request = listener.accept(PATIENCE).unwrap();
-    assert_eq!(request.private_data(), b"who");
-    request.accept(&b.qp, b"me").unwrap();
-    assert_eq!(ended.recv_timeout(PATIENCE).unwrap().as_deref(), Some(&b"me"[..]));
-    assert_eq!(a.qp.state(), QpState::ReadyToSend);
-    let again = a.qp.connect_then(b.engine.local_addr(), b"", PATIENCE, |_| {});
-    assert!(again.is_err(), "it is connected");
-}
-
-#[test]
 fn attributes_hold_from_when_they_are_set() {
     let p = Pair::new(&local());
     let piece = || [p.a.memory.slice(0..8).unwrap()];

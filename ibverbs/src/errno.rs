@@ -25,6 +25,12 @@ impl Errno {
     }
 }
 
+impl From<nix::Error> for Errno {
+    fn from(error: nix::Error) -> Self {
+        Errno(error as c_int)
+    }
+}
+
 /// The body of a function that returns 0 or an errno value.
 pub(crate) fn code(body: impl FnOnce() -> Result<(), Errno>) -> c_int {
     match caught(body) {

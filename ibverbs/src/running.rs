@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::thread::{self, JoinHandle};
 
@@ -11,7 +10,7 @@ use braid::{Engine, QpId};
 use braid_verbs::abi::ibv_srq;
 
 use crate::async_events::{AsyncEvents, Element};
-use crate::connect::{self, Message};
+use crate::connect::{self, Inbox, Message, Watch};
 use crate::datagram::Flow;
 use crate::device::Device;
 use crate::errno::Errno;
@@ -34,7 +33,7 @@ pub(crate) struct Running {
     pub(crate) flows: Flows,
     numbers: Mutex<Numbers>,
     qps: RwLock<HashMap<u32, Weak<QueuePair>>>,
-    control: Sender<Message>,
+    control: Arc<Inbox>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -51,21 +50,15 @@ impl Running {
             tracing::error!(%error, "no engine for this device");
             Errno(libc::EIO)
         })?;
-        let (control, messages) = mpsc::channel();
-        let arrived = control.clone();
-        let listener = engine.listen_for(BACKLOG, move |_| {
-            // The thread looks for it a moment later; it ends after the engine.
-            let _ = arrived.send(Message::Arrived);
-            true
-        });
-        let listener = listener.map_err(|error| {
+        let listener = engine.listen(BACKLOG).map_err(|error| {
             tracing::error!(%error, "no connection can reach this device");
             Errno(libc::EIO)
         })?;
-        let happened = control.clone();
-        engine.on_event(move || {
-            let _ = happened.send(Message::Happened);
-        });
+        let control = Arc::new(Inbox::new()?);
+        let watch = Watch::new()?;
+        watch.add(&*control)?;
+        watch.add(&listener)?;
+        watch.add(engine.event_fd().map_err(|_| Errno::NO_MEMORY)?)?;
         let running = Arc::new(Running {
             engine,
             host,
@@ -76,23 +69,18 @@ impl Running {
             flows: Flows::default(),
             numbers: Mutex::new(Numbers::new(slot)),
             qps: RwLock::default(),
-            control,
+            control: control.clone(),
             thread: Mutex::default(),
         });
         let of = Arc::downgrade(&running);
         let thread = thread::Builder::new().name("braid-verbs".to_owned());
-        let thread = thread.spawn(move || connect::run(&of, &listener, &messages));
+        let thread = thread.spawn(move || connect::run(&of, &listener, &control, watch));
         *running.thread() = Some(thread.map_err(|_| Errno::NO_MEMORY)?);
         Ok(running)
     }
 
     pub(crate) fn tell(&self, message: Message) {
-        // The thread ends only after this has been dropped.
-        let _ = self.control.send(message);
-    }
-
-    pub(crate) fn control(&self) -> Sender<Message> {
-        self.control.clone()
+        self.control.push(message);
     }
 
     /// The GID of its device.

@@ -41,6 +41,6 @@ pub use setup::{
     Request, Responder, Step, Use, decline,
 };
 pub use wr::{
-    Completion, MAX_MESSAGE, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge, Status, Work,
+    Completion, Ended, MAX_MESSAGE, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge, Status, Work,
     message_len,
 };

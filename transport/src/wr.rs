@@ -250,3 +250,19 @@ pub struct Completion {
     /// The sender asked for a solicited event, receives only.
     pub solicited: bool,
 }
+
+/// A work request that has ended, which gives its place in its queue back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// How.
+    pub completion: Completion,
+    /// The application is to have the completion; not that of an unsignalled work request that ended well.
+    pub is_reported: bool,
+}
+
+impl Ended {
+    /// The completion, if the application is to have it.
+    pub fn reported(self) -> Option<Completion> {
+        self.is_reported.then_some(self.completion)
+    }
+}

@@ -216,8 +216,7 @@ impl QueuePair {
         timeout: Duration,
     ) -> Result<Vec<u8>, ConnectError> {
         let outcome = Arc::new(Outcome::default());
-        let begun = outcome.clone();
-        self.connect_then(addr, private_data, timeout, move |ended| begun.set(ended))?;
+        self.ask(addr, private_data, timeout, outcome.clone())?;
         // The worker ends every attempt in time; the rest is for a machine that is very busy.
         let limit = timeout + Duration::from_secs(5);
         let ended = if self.engine.application_drives() {
@@ -232,7 +231,8 @@ impl QueuePair {
     /// and the like.
     ///
     /// # Errors
-    /// It cannot even begin; see [`ConnectError`].
+    /// It cannot even begin: [`ConnectError::State`], [`ConnectError::AlreadyConnecting`], [`ConnectError::PrivateData`],
+    /// [`ConnectError::PathMtu`], [`ConnectError::Unreachable`], [`ConnectError::Join`], [`ConnectError::Event`].
     pub fn begin_connect(
         &self,
         addr: SocketAddr,
@@ -240,39 +240,21 @@ impl QueuePair {
         timeout: Duration,
     ) -> Result<Connecting, ConnectError> {
         let outcome = Arc::new(Outcome::with_event().map_err(ConnectError::Event)?);
-        let begun = outcome.clone();
-        let attempt = self.ask(addr, private_data, timeout, move |ended| begun.set(ended))?;
+        let attempt = self.ask(addr, private_data, timeout, outcome.clone())?;
         let (engine, qp) = (self.engine.clone(), self.shared.clone());
         Ok(Connecting::new(engine, qp, self.worker, attempt, addr, outcome))
     }
 
-    /// As [`QueuePair::connect`], but does not wait: `done` is called with the outcome, by whoever runs the engine, with its
-    /// lock held: it must not use the engine. It is not called if the engine ends before.
-    ///
-    /// # Errors
-    /// The attempt was not begun, and `done` is not called: [`ConnectError::State`], [`ConnectError::AlreadyConnecting`],
-    /// [`ConnectError::PrivateData`], [`ConnectError::PathMtu`], [`ConnectError::Unreachable`], [`ConnectError::Join`].
-    pub fn connect_then(
-        &self,
-        addr: SocketAddr,
-        private_data: &[u8],
-        timeout: Duration,
-        done: impl FnOnce(Result<Vec<u8>, ConnectError>) + Send + 'static,
-    ) -> Result<(), ConnectError> {
-        self.ask(addr, private_data, timeout, done).map(|_| ())
-    }
-
-    /// Begins an attempt, and returns its number.
+    /// Begins an attempt whose end is put into `outcome`, and returns its number.
     fn ask(
         &self,
         addr: SocketAddr,
         private_data: &[u8],
         timeout: Duration,
-        done: impl FnOnce(Result<Vec<u8>, ConnectError>) + Send + 'static,
+        outcome: Arc<Outcome>,
     ) -> Result<u64, ConnectError> {
         check_private_data(private_data)?;
-        let (index, done) = (self.index(), Box::new(done));
-        self.worker().control().begin_connect(index, addr, private_data, timeout, done)
+        self.worker().control().begin_connect(self.index(), addr, private_data, timeout, outcome)
     }
 
     /// Changes what of its options may change while it exists (`ibv_modify_qp`), in any state.

@@ -12,4 +12,4 @@ pub use handle::{CreateQpError, QueuePair};
 pub use options::QpOptions;
 
 pub(crate) use options::{MAX_QUEUE, MAX_SGE};
-pub(crate) use shared::{Asked, Depth, QpShared};
+pub(crate) use shared::{Asked, Depth, PostedSend, QpShared};

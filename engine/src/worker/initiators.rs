@@ -1,6 +1,7 @@
 //! The attempts to connect that a worker's queue pairs make.
 
 use std::io;
+use std::sync::Arc;
 
 use braid_transport::{Attempt, ConnectError as SetupError, Initiators, Step};
 use braid_wire::{BASE_DATAGRAM, Connect, QpId, Setup, Time};
@@ -8,7 +9,7 @@ use braid_wire::{BASE_DATAGRAM, Connect, QpId, Setup, Time};
 use super::Worker;
 use super::qps::QpEntry;
 use super::reachability::Reachability;
-use crate::connect::{ConnectError, Done};
+use crate::connect::{ConnectError, Outcome};
 
 /// What a worker keeps with an attempt.
 pub(crate) struct Asking {
@@ -16,8 +17,8 @@ pub(crate) struct Asking {
     pub(crate) reach: Reachability,
     /// Which attempt it is, for who gives it up.
     pub(crate) number: u64,
-    /// Whom the application has told to wait for how it ends.
-    pub(crate) done: Done,
+    /// Where the application finds how it has ended.
+    pub(crate) outcome: Arc<Outcome>,
 }
 
 /// How an attempt has ended.
@@ -31,7 +32,7 @@ pub(crate) enum Ended {
 /// Its queue pair is not to be connected any more: it was reset, disconnected or moved to ERR.
 pub(super) fn abandon(initiators: &mut Initiators<Asking>, qp: QpId) {
     if let Some(attempt) = initiators.cancel(qp) {
-        (attempt.driver.done)(Err(ConnectError::Cancelled { addr: attempt.to }));
+        attempt.driver.outcome.set(Err(ConnectError::Cancelled { addr: attempt.to }));
     }
 }
 
@@ -109,6 +110,6 @@ impl Worker {
         if let Err(error) = &ended_with {
             tracing::info!(qp = %attempt.ours.qp, %error, "not connected");
         }
-        (attempt.driver.done)(ended_with);
+        attempt.driver.outcome.set(ended_with);
     }
 }

@@ -302,10 +302,10 @@ impl Worker {
                 // Who hears of it finds the queue pair so.
                 announce(&self.events, event.qp, event.kind);
             }
-            while let Some(completion) = endpoint.poll_completion() {
-                match self.qps.get(completion.qp) {
-                    Some(entry) => entry.deliver(completion),
-                    None => debug_assert!(false, "a completion for no queue pair: {completion:?}"),
+            while let Some(ended) = endpoint.poll_ended() {
+                match self.qps.get(ended.completion.qp) {
+                    Some(entry) => entry.deliver(ended),
+                    None => debug_assert!(false, "work of no queue pair: {ended:?}"),
                 }
             }
         }

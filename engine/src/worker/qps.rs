@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use braid_lb::RailSet;
 use braid_transport::{
-    Accepted, Completion, EndCause, PostError, QpCounters, QpSlot, QueuePair, RecvWr, Remote,
-    SendWr, Status,
+    Accepted, Completion, EndCause, Ended, PostError, QpCounters, QpSlot, QueuePair, RecvWr,
+    Remote, SendWr,
 };
 use braid_wire::{Crc, DataHeader, Part, QpId, RailId, Time, Token};
 
@@ -18,7 +18,7 @@ use super::rails::PeerAddrs;
 use super::reassembly::Reassembly;
 use crate::cq::CqShared;
 use crate::events::AsyncEvents;
-use crate::qp::QpShared;
+use crate::qp::{PostedSend, QpShared};
 
 /// By index, the low 16 bits of the number.
 #[derive(Default)]
@@ -43,7 +43,8 @@ pub(crate) struct QpEntry {
     pub(crate) full_rails: RailSet,
     /// What it was accepted for.
     pub(crate) accepted: Option<Accepted>,
-    sends: VecDeque<Outstanding>,
+    /// The buffers of the inline data of sends that have not ended.
+    sends: VecDeque<Option<u32>>,
     recvs: u32,
     /// What ends from now on is forgotten: it is being reset or destroyed.
     pub(crate) muted: bool,
@@ -55,13 +56,6 @@ pub(crate) enum Place {
     Unbound(Box<QueuePair>),
     /// Inside the endpoint of a peer.
     Bound { peer: usize, slot: QpSlot },
-}
-
-/// What the engine has to remember of a send. The core is asked for a completion of every one, so
-/// that unsignalled ones free their place in the queue as soon as they have ended.
-struct Outstanding {
-    signalled: bool,
-    inline: Option<u32>,
 }
 
 /// Where the queue pair of this number is in the table.
@@ -199,13 +193,12 @@ impl QpEntry {
             }
         }
         while let Some(posted) = self.shared.send_ring.pop() {
-            let outstanding = Outstanding { signalled: posted.wr.signalled, inline: posted.inline };
-            let wr = SendWr { signalled: true, ..posted.wr };
+            let PostedSend { wr, inline } = posted;
             match self.post_send(now, peers, wr) {
-                Ok(()) => self.sends.push_back(outstanding),
+                Ok(()) => self.sends.push_back(inline),
                 Err(error) => {
                     tracing::debug!(qp = %self.shared.id, %error, "a send was dropped");
-                    self.retire(&outstanding);
+                    self.retire(inline);
                 }
             }
         }
@@ -263,24 +256,24 @@ impl QpEntry {
     /// Delivers what an unconnected queue pair has flushed.
     pub(crate) fn deliver_unbound(&mut self) {
         while let Place::Unbound(qp) = &mut self.place {
-            let Some(completion) = qp.poll_completion() else { break };
-            self.deliver(completion);
+            let Some(ended) = qp.poll_ended() else { break };
+            self.deliver(ended);
         }
     }
 
-    /// Puts a completion into its queue. The place in the work queue is free before anybody can
-    /// see the completion, so that whoever sees it can post again.
-    pub(crate) fn deliver(&mut self, completion: Completion) {
-        if completion.work.is_recv() {
+    /// Puts a completion into its queue, if the application is to have it. The place in the work queue is free before
+    /// anybody can see the completion, so that whoever sees it can post again.
+    pub(crate) fn deliver(&mut self, ended: Ended) {
+        if ended.completion.work.is_recv() {
             self.recvs -= 1;
             self.shared.release_recvs(1);
-            return self.tell(&self.shared.recv_cq, completion);
+            return self.tell(&self.shared.recv_cq, ended.completion);
         }
-        let outstanding = self.sends.pop_front();
-        debug_assert!(outstanding.is_some(), "a completion without a work request: {completion:?}");
-        let Some(outstanding) = outstanding else { return };
-        self.retire(&outstanding);
-        if outstanding.signalled || completion.status != Status::Success {
+        let inline = self.sends.pop_front();
+        debug_assert!(inline.is_some(), "nothing was posted that could have ended: {ended:?}");
+        let Some(inline) = inline else { return };
+        self.retire(inline);
+        if let Some(completion) = ended.reported() {
             self.tell(&self.shared.send_cq, completion);
         }
     }
@@ -293,8 +286,9 @@ impl QpEntry {
         }
     }
 
-    fn retire(&self, outstanding: &Outstanding) {
-        if let Some(inline) = outstanding.inline {
+    /// A send has ended, whose inline data are in this buffer.
+    fn retire(&self, inline: Option<u32>) {
+        if let Some(inline) = inline {
             // Cannot fail: there are as many places as buffers.
             let _ = self.shared.free_inline.push(inline);
         }
@@ -309,10 +303,10 @@ impl QpEntry {
         }
         shared.release_recvs(std::mem::take(&mut self.recvs));
         while let Some(posted) = shared.send_ring.pop() {
-            self.sends.push_back(Outstanding { signalled: false, inline: posted.inline });
+            self.sends.push_back(posted.inline);
         }
-        while let Some(outstanding) = self.sends.pop_front() {
-            self.retire(&outstanding);
+        while let Some(inline) = self.sends.pop_front() {
+            self.retire(inline);
         }
     }
 }

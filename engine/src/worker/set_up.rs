@@ -1,6 +1,7 @@
 //! Connecting queue pairs: what both sides do, and the side that asks.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use braid_lb::RailSet;
@@ -14,7 +15,7 @@ use super::initiators::Asking;
 use super::qps::{Place, index_of};
 use super::rails::PeerAddrs;
 use super::reachability::Reachability;
-use crate::connect::{ConnectError, Done};
+use crate::connect::{ConnectError, Outcome};
 use crate::datapath::{JoinError, Owner, Partner};
 use crate::random;
 
@@ -33,21 +34,21 @@ pub(crate) struct SetUpPlan {
 }
 
 impl Worker {
-    /// Starts to connect queue pair `index`. `done` hears how it ends. Returns the number of the attempt.
+    /// Starts to connect queue pair `index`. How it ends is put into `outcome`. Returns the number of the attempt.
     pub(crate) fn begin_connect(
         &mut self,
         index: usize,
         to: SocketAddr,
         private_data: &[u8],
         timeout: Duration,
-        done: Done,
+        outcome: Arc<Outcome>,
     ) -> Result<u64, ConnectError> {
         let (ours, routing) = self.offer(index, to)?;
         let (now, nonce) = (self.clock.now(), random::number());
         let initiator =
             Initiator::new(now, nonce, ours, private_data.to_vec(), timeout).with_routing(routing);
         let number = random::number();
-        let asking = Asking { reach: Reachability::default(), number, done };
+        let asking = Asking { reach: Reachability::default(), number, outcome };
         let attempt = Attempt::new(now, ours, to, initiator, random::number(), asking);
         self.initiators.begin(attempt);
         self.progress();

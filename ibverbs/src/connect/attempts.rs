@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use braid::{ConnectionRequest, Status};
+use braid::{Connecting, ConnectionRequest, Status};
 
-use super::{Hello, Message};
+use super::Hello;
+use super::watch::{Asker, Watch};
 use crate::numbers;
 use crate::qp::QueuePair;
 use crate::running::Running;
@@ -19,8 +20,8 @@ const KEPT: Duration = Duration::from_millis(1500);
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LAST_PAUSE: Duration = Duration::from_millis(200);
 
-#[derive(Default)]
 pub(super) struct Attempts {
+    watch: Watch,
     /// Requests whose queue pair is not in RTR yet, by its number.
     early: HashMap<u32, (Instant, ConnectionRequest)>,
     /// Queue pairs that will ask again.
@@ -36,10 +37,16 @@ struct Pause {
 }
 
 impl Attempts {
-    /// When there is something to do.
-    pub(super) fn next_due(&self) -> Option<Instant> {
+    pub(super) fn new(watch: Watch) -> Self {
+        let (early, pausing, deadlines) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Attempts { watch, early, pausing, deadlines }
+    }
+
+    /// Waits until there is something to do. Returns the attempts that have ended, and whether well.
+    pub(super) fn wait(&mut self) -> Vec<(Asker, bool)> {
         let pauses = self.pausing.values().map(|pause| pause.until);
-        pauses.chain(self.deadlines.values().copied()).min()
+        let due = pauses.chain(self.deadlines.values().copied()).min();
+        self.watch.wait(due)
     }
 
     /// The queue pair is in RTR.
@@ -54,22 +61,28 @@ impl Attempts {
         }
     }
 
-    /// Asks the other end; how that ends is told to the thread.
+    /// Asks the other end.
     fn ask(&mut self, qp: &Arc<QueuePair>, hello: &Hello, attempt: u64, pause: Duration) {
         let number = qp.number;
         let again = Pause { until: Instant::now() + pause, attempt, length: pause };
         self.pausing.insert(number, again);
         let Some(to) = numbers::address(&hello.to) else { return };
-        let control = qp.running.control();
-        let begun = qp.engine.connect_then(to, &hello.encode(), ATTEMPT, move |ended| {
-            let is_connected = ended.is_ok();
-            // The thread ends only when the device is closed.
-            let _ = control.send(Message::Ended { number, attempt, is_connected });
-        });
-        match begun {
+        let begun = match qp.engine.begin_connect(to, &hello.encode(), ATTEMPT) {
+            Ok(begun) => begun,
+            Err(error) => return tracing::debug!(qp = number, %to, %error, "asking again later"),
+        };
+        match self.watch.await_end(Asker::QueuePair { number, attempt }, begun) {
             // Nothing to do before it has ended.
             Ok(()) => self.asks(number),
             Err(error) => tracing::debug!(qp = number, %to, %error, "asking again later"),
+        }
+    }
+
+    /// A flow of datagrams asks.
+    pub(super) fn await_flow(&mut self, running: &Running, id: u32, attempt: Connecting) {
+        if let Err(error) = self.watch.await_end(Asker::Flow(id), attempt) {
+            tracing::debug!(%error, "datagrams are lost");
+            end_flow(running, id, false);
         }
     }
 
@@ -80,13 +93,11 @@ impl Attempts {
         }
     }
 
-    pub(super) fn ended(
-        &mut self,
-        running: &Arc<Running>,
-        number: u32,
-        attempt: u64,
-        is_connected: bool,
-    ) {
+    pub(super) fn ended(&mut self, running: &Arc<Running>, asker: Asker, is_connected: bool) {
+        let (number, attempt) = match asker {
+            Asker::QueuePair { number, attempt } => (number, attempt),
+            Asker::Flow(id) => return end_flow(running, id, is_connected),
+        };
         let Some((qp, _)) = named(running, number, attempt) else { return };
         if is_connected {
             self.pausing.remove(&number);
@@ -122,7 +133,7 @@ impl Attempts {
     }
 
     /// It holds sends: they fail if it is not connected in time.
-    pub(super) fn watch(&mut self, running: &Running, number: u32) {
+    pub(super) fn hold(&mut self, running: &Running, number: u32) {
         let deadline = running.qp(number).and_then(|qp| qp.link().deadline);
         if let Some(deadline) = deadline {
             self.deadlines.insert(number, deadline);
@@ -133,6 +144,7 @@ impl Attempts {
         self.early.remove(&number);
         self.pausing.remove(&number);
         self.deadlines.remove(&number);
+        self.watch.give_up(number);
     }
 
     /// Does what is due.
@@ -161,6 +173,13 @@ impl Attempts {
                 None => self.forget(number),
             }
         }
+    }
+}
+
+/// The attempt to connect a flow of datagrams has ended.
+fn end_flow(running: &Running, id: u32, is_connected: bool) {
+    if let Some(flow) = running.flows.get(id) {
+        if is_connected { flow.connected() } else { flow.end() }
     }
 }
 

@@ -6,10 +6,11 @@
 
 mod attempts;
 mod hello;
+mod inbox;
+mod watch;
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use braid::{AsyncEvent, EndCause, Listener, Status};
 use braid_verbs::abi::{
@@ -18,68 +19,37 @@ use braid_verbs::abi::{
 };
 
 pub(crate) use self::hello::Hello;
+pub(crate) use self::inbox::{Inbox, Message};
+pub(crate) use self::watch::Watch;
 
 use self::attempts::Attempts;
 use crate::async_events::IBV_EVENT_SRQ_LIMIT_REACHED;
 use crate::qp::QueuePair;
 use crate::running::{Route, Running};
 
-/// What the thread is told. Queue pairs go by their numbers.
-pub(crate) enum Message {
-    /// It is in RTR. With the count of its attempts.
-    Connect(u32, u64),
-    /// Somebody wants to connect.
-    Arrived,
-    /// An attempt has ended, well or not.
-    Ended { number: u32, attempt: u64, is_connected: bool },
-    /// The attempt to connect a flow of datagrams has ended; the engine's number of it.
-    Flow { id: u32, is_connected: bool },
-    /// It holds sends, which do not wait for ever.
-    Held(u32),
-    /// It is destroyed, or reset.
-    Forget(u32),
-    /// The engine has something to tell.
-    Happened,
-    /// The device is closed.
-    Close,
-}
-
-/// How long a request may take from when the engine has said that it comes until it is there.
-const ARRIVAL: Duration = Duration::from_millis(20);
-
 /// The thread.
-pub(crate) fn run(of: &Weak<Running>, listener: &Listener, messages: &Receiver<Message>) {
-    let mut attempts = Attempts::default();
+pub(crate) fn run(of: &Weak<Running>, listener: &Listener, inbox: &Inbox, watch: Watch) {
+    let mut attempts = Attempts::new(watch);
     loop {
-        let message = match attempts.next_due() {
-            None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(due) => messages.recv_timeout(due.saturating_duration_since(Instant::now())),
-        };
+        let ended = attempts.wait();
         let Some(running) = of.upgrade() else { return };
-        match message {
-            Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => return,
-            Ok(Message::Connect(number, attempt)) => attempts.begin(&running, number, attempt),
-            Ok(Message::Arrived) => {
-                if let Some(request) = listener.accept(ARRIVAL) {
-                    attempts.arrived(&running, request);
-                }
+        for (asker, is_connected) in ended {
+            attempts.ended(&running, asker, is_connected);
+        }
+        for message in inbox.take() {
+            match message {
+                Message::Close => return,
+                Message::Connect(number, attempt) => attempts.begin(&running, number, attempt),
+                Message::Flow(id, attempt) => attempts.await_flow(&running, id, attempt),
+                Message::Held(number) => attempts.hold(&running, number),
+                Message::Forget(number) => attempts.forget(number),
             }
-            Ok(Message::Ended { number, attempt, is_connected }) => {
-                attempts.ended(&running, number, attempt, is_connected);
-            }
-            Ok(Message::Flow { id, is_connected }) => {
-                if let Some(flow) = running.flows.get(id) {
-                    if is_connected { flow.connected() } else { flow.end() }
-                }
-            }
-            Ok(Message::Held(number)) => attempts.watch(&running, number),
-            Ok(Message::Forget(number)) => attempts.forget(number),
-            Ok(Message::Happened) => {
-                while let Some(event) = running.engine.poll_event() {
-                    tell(&running, event);
-                }
-            }
-            Err(RecvTimeoutError::Timeout) => {}
+        }
+        while let Some(request) = listener.accept(Duration::ZERO) {
+            attempts.arrived(&running, request);
+        }
+        while let Some(event) = running.engine.poll_event() {
+            tell(&running, event);
         }
         attempts.run_due(&running);
     }

@@ -160,14 +160,12 @@ impl QueuePair {
 
     fn connect_flow(&self, flow: &Arc<Flow>, hello: &Hello) {
         let Some(to) = numbers::address(&hello.to) else { return flow.end() };
-        let (control, id) = (self.running.control(), flow.id());
-        let begun = flow.engine.connect_then(to, &hello.encode(), PATIENCE, move |ended| {
-            // The thread ends only when the device is closed.
-            let _ = control.send(Message::Flow { id, is_connected: ended.is_ok() });
-        });
-        if let Err(error) = begun {
-            tracing::debug!(qp = self.number, %to, %error, "datagrams are lost");
-            flow.end();
+        match flow.engine.begin_connect(to, &hello.encode(), PATIENCE) {
+            Ok(attempt) => self.running.tell(Message::Flow(flow.id(), attempt)),
+            Err(error) => {
+                tracing::debug!(qp = self.number, %to, %error, "datagrams are lost");
+                flow.end();
+            }
         }
     }
 

@@ -25,8 +25,8 @@ use self::timers::Timers;
 use self::turns::{Place, Turns, Waiting};
 use crate::qp::{Allowance, Budget, Need, OpenBatch, Outcome, Peak, RailBytes};
 use crate::{
-    Completion, Disconnect, EndCause, EndpointConfig, PostError, QpAttributes, QpState, QueuePair,
-    RecvWr, Remote, SendWr, StateError,
+    Completion, Disconnect, EndCause, Ended, EndpointConfig, PostError, QpAttributes, QpState,
+    QueuePair, RecvWr, Remote, SendWr, StateError,
 };
 
 /// No segment takes more bytes than this on the wire.
@@ -58,7 +58,7 @@ pub struct Endpoint {
     in_flight: InFlight,
     /// How long acknowledgements take, whichever queue pair they are for: they share the way, and the peer's queue.
     round_trips: Peak,
-    completions: VecDeque<Completion>,
+    ended: VecDeque<Ended>,
     events: VecDeque<Event>,
     disconnects: VecDeque<Disconnect>,
     liveness: Liveness,
@@ -98,7 +98,7 @@ impl Endpoint {
             batch: OpenBatch::default(),
             in_flight: InFlight::new(config.peer_receive_buffer),
             round_trips: Peak::default(),
-            completions: VecDeque::new(),
+            ended: VecDeque::new(),
             events: VecDeque::new(),
             disconnects: VecDeque::new(),
             liveness: Liveness::new(now + config.ping_interval),
@@ -195,7 +195,7 @@ impl Endpoint {
     /// Queues a receive.
     pub fn post_recv(&mut self, _now: Time, slot: QpSlot, wr: RecvWr) -> Result<(), PostError> {
         let posted = self.qp_mut(slot).post_recv(wr);
-        if self.qp(slot).has_completions() {
+        if self.qp(slot).has_ended_work() {
             self.settle(slot.0);
         }
         posted
@@ -325,10 +325,15 @@ impl Endpoint {
         None
     }
 
-    /// The next completion; those of one queue come in posting order.
-    pub fn poll_completion(&mut self) -> Option<Completion> {
+    /// The next work request that has ended; those of one queue come in posting order.
+    pub fn poll_ended(&mut self) -> Option<Ended> {
         self.settle_all();
-        self.completions.pop_front()
+        self.ended.pop_front()
+    }
+
+    /// The same for a driver that has no places to free: the next completion that the application is to have.
+    pub fn poll_completion(&mut self) -> Option<Completion> {
+        std::iter::from_fn(|| self.poll_ended()).find_map(Ended::reported)
     }
 
     /// The next event.
@@ -372,7 +377,7 @@ impl Endpoint {
         let member = self.members[index as usize].as_mut().expect("nobody leaves unsettled");
         member.is_dirty = false;
         self.dirty = member.next_dirty;
-        member.qp.hand_over_completions(&mut self.completions);
+        member.qp.hand_over_ended(&mut self.ended);
         let (slot, qp) = (QpSlot(index), member.qp.id());
         while let Some(kind) = member.qp.poll_event() {
             self.events.push_back(Event { slot, qp, kind });

@@ -6,7 +6,9 @@ use super::events::{Event, Received};
 use super::incoming::Place;
 use super::responses::Body;
 use super::{LossRecovery, QueuePair, Refusal, scatter};
-use crate::{Access, AtomicOp, Completion, EndCause, Memory, Regions, SgList, Sge, Status, Work};
+use crate::{
+    Access, AtomicOp, Completion, EndCause, Ended, Memory, Regions, SgList, Sge, Status, Work,
+};
 
 /// A data packet as the driver hands it in: decoded, and its payload's check made.
 #[derive(Clone, Copy, Debug)]
@@ -328,7 +330,7 @@ impl QueuePair {
             self.give_up(EndCause::PeerUntrue);
             return;
         };
-        self.completions.push_back(Completion {
+        let completion = Completion {
             qp: self.id,
             wr_id: wr.id,
             work: if received.is_write { Work::RecvWriteImm } else { Work::Recv },
@@ -336,7 +338,8 @@ impl QueuePair {
             len: received.len,
             imm: received.imm,
             solicited: received.solicited,
-        });
+        };
+        self.ended.push_back(Ended { completion, is_reported: true });
     }
 
     /// Owes the peer an answer, unless the memory was deregistered since the request arrived, or the peer has more

@@ -20,15 +20,13 @@ impl QueuePair {
         while let Some((entry, status)) = self.sq.pop_ended(una) {
             if status != Status::Success {
                 let (wr_id, work) = (entry.wr.id, entry.wr.op.work());
-                self.complete(wr_id, work, status, 0);
+                self.complete_failed(wr_id, work, status);
                 let cause = cause.unwrap_or(status.into());
                 let failed = FailedWork { wr_id, work, status };
                 self.fail(QpError { cause, work: Some(failed) });
                 return;
             }
-            if entry.wr.signalled {
-                self.complete(entry.wr.id, entry.wr.op.work(), Status::Success, entry.len);
-            }
+            self.complete_send(&entry.wr, entry.len);
             self.announce_drained();
         }
     }
@@ -136,7 +134,7 @@ impl QueuePair {
         let due = self.link.as_ref().and_then(|link| link.from_requests.due_refusal());
         let to_blame = due == Some(NakCode::InvalidRequest) && std::mem::take(&mut self.too_long);
         if to_blame && let Some(wr) = self.rq.pop() {
-            self.complete(wr.id, Work::Recv, Status::LocalLength, 0);
+            self.complete_failed(wr.id, Work::Recv, Status::LocalLength);
         }
     }
 

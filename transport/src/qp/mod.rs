@@ -80,8 +80,8 @@ use self::recv_queue::RecvQueue;
 use self::send_queue::SendQueue;
 use crate::endpoint::EventKind;
 use crate::{
-    Completion, Egress, EndCause, EndpointConfig, PostError, QpConfig, QpError, RecvWr, Remote,
-    SendWr, StateError, Status, Work,
+    Completion, Egress, EndCause, Ended, EndpointConfig, PostError, QpConfig, QpError, RecvWr,
+    Remote, SendWr, StateError, Status, Work,
 };
 
 /// Entries that a queue keeps room for when it is idle.
@@ -98,7 +98,7 @@ pub struct QueuePair {
     link: Option<Box<Link>>,
     sq: SendQueue,
     rq: RecvQueue,
-    completions: VecDeque<Completion>,
+    ended: VecDeque<Ended>,
     events: VecDeque<EventKind>,
     /// Why it is in ERR.
     error: Option<QpError>,
@@ -182,7 +182,7 @@ impl QueuePair {
             link: None,
             sq: SendQueue::default(),
             rq: RecvQueue::default(),
-            completions: VecDeque::new(),
+            ended: VecDeque::new(),
             events: VecDeque::new(),
             error: None,
             disconnects: false,
@@ -319,22 +319,22 @@ impl QueuePair {
         Ok(())
     }
 
-    /// The next completion, in order for each of the two queues.
-    pub fn poll_completion(&mut self) -> Option<Completion> {
-        self.completions.pop_front()
+    /// The next work request that has ended, in order for each of the two queues.
+    pub fn poll_ended(&mut self) -> Option<Ended> {
+        self.ended.pop_front()
     }
 
     /// The same of all that there are, at once.
-    pub(crate) fn hand_over_completions(&mut self, to: &mut VecDeque<Completion>) {
-        to.append(&mut self.completions);
+    pub(crate) fn hand_over_ended(&mut self, to: &mut VecDeque<Ended>) {
+        to.append(&mut self.ended);
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<EventKind> {
         self.events.pop_front()
     }
 
-    pub(crate) fn has_completions(&self) -> bool {
-        !self.completions.is_empty()
+    pub(crate) fn has_ended_work(&self) -> bool {
+        !self.ended.is_empty()
     }
 
     /// Bytes in flight that the peer's receive buffer of a rail may hold, both streams.
@@ -398,7 +398,7 @@ impl QueuePair {
             link.trim();
             self.sq.trim();
             self.rq.trim();
-            self.completions.shrink_to(KEPT);
+            self.ended.shrink_to(KEPT);
         }
     }
 
@@ -437,13 +437,22 @@ impl QueuePair {
         }
     }
 
-    fn complete(&mut self, wr_id: u64, work: Work, status: Status, len: u32) {
-        let qp = self.id;
-        let (imm, solicited) = (None, status != Status::Success);
-        self.completions.push_back(Completion { qp, wr_id, work, status, len, imm, solicited });
+    /// A send has ended well.
+    fn complete_send(&mut self, wr: &SendWr, len: u32) {
+        let (qp, wr_id, work) = (self.id, wr.id, wr.op.work());
+        let (status, imm, solicited) = (Status::Success, None, false);
+        let completion = Completion { qp, wr_id, work, status, len, imm, solicited };
+        self.ended.push_back(Ended { completion, is_reported: wr.signalled });
+    }
+
+    /// It did not end well, which is always reported.
+    fn complete_failed(&mut self, wr_id: u64, work: Work, status: Status) {
+        let (qp, len, imm, solicited) = (self.id, 0, None, true);
+        let completion = Completion { qp, wr_id, work, status, len, imm, solicited };
+        self.ended.push_back(Ended { completion, is_reported: true });
     }
 
     fn flush(&mut self, wr_id: u64, work: Work) {
-        self.complete(wr_id, work, Status::Flushed, 0);
+        self.complete_failed(wr_id, work, Status::Flushed);
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
-    Accepted, Admit, Arrival, Attempt, Completion, ConnectError, Disconnects, Egress, Endpoint,
-    EndpointConfig, EventKind, Initiator, Initiators, Landing, OfferTerms, QpConfig, QpSlot,
-    QpState, QueuePair, RecvWr, Remote, Request, SendWr, Step, TransmitBody, Use,
+    Accepted, Admit, Arrival, Attempt, Completion, ConnectError, Disconnects, Egress, Ended,
+    Endpoint, EndpointConfig, EventKind, Initiator, Initiators, Landing, OfferTerms, QpConfig,
+    QpSlot, QpState, QueuePair, RecvWr, Remote, Request, SendWr, Step, TransmitBody, Use,
 };
 use braid_wire::{
     Connect, Control, ControlKind, Crc, DataHeader, Offer, Packet, PathId, QpId, RailId, Routing,
@@ -237,12 +237,13 @@ impl Worker {
             }
             self.completions.extend(std::iter::from_fn(|| endpoint.poll_completion()));
             let mut qp = endpoint.release(now, slot, rails);
-            assert_eq!(qp.poll_completion(), None, "a completion is left behind");
+            assert_eq!(qp.poll_ended(), None, "a completion is left behind");
             let is_empty = endpoint.is_empty();
             self.peers[peer].take_if(|_| is_empty);
         } else if let Place::Unbound(qp) = &mut self.known(id).place {
             qp.modify(QpState::Error).expect("every queue pair can go to ERR");
-            let flushed: Vec<Completion> = std::iter::from_fn(|| qp.poll_completion()).collect();
+            let flushed: Vec<Completion> =
+                std::iter::from_fn(|| qp.poll_ended()).filter_map(Ended::reported).collect();
             self.completions.extend(flushed);
         }
         let index = self.entries.iter().position(|entry| entry.id == id).expect("it was there");

@@ -171,7 +171,7 @@ impl World {
         let target = &mut self.hosts[host];
         let mut queue_pair = target.endpoint.release(now, slot, &mut target.rails);
         assert_eq!(queue_pair.state(), QpState::Error);
-        assert_eq!(queue_pair.poll_completion(), None, "a completion is left behind");
+        assert_eq!(queue_pair.poll_ended(), None, "a completion is left behind");
         queue_pair.modify(QpState::Reset).expect("every queue pair can be reset");
         self.hosts[host].links[qp].slot = None;
         let queue = &mut self.queues[host][qp];
