@@ -1,5 +1,6 @@
 //! What `adaptive` promises, on links with queues in front of them.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use braid_lb::{Batch, LbPolicy, Outcome, PathSet, StreamId};
@@ -65,7 +66,8 @@ impl Fabric {
         Fabric::new(policy, 64, &[10, 1, 1, 1], 43, 5)
     }
 
-    fn send(&mut self) {
+    /// Returns how many segments left.
+    fn send(&mut self) -> u32 {
         let planned = Batch { now: self.now, psn: 0, segments: self.batch };
         let path = self.paths.pick(self.stream, planned);
         let segments = self.paths.most_segments().map_or(self.batch, |most| most.get());
@@ -78,6 +80,7 @@ impl Fabric {
         let back_at = link.free_at + BASE;
         self.sent.push(Sent { at: self.now, back_at, path, segments });
         self.picks.push(path);
+        segments
     }
 
     fn hear(&mut self) {
@@ -129,6 +132,21 @@ fn a_slow_link_holds_up_neither_the_others_nor_its_own_packets() {
 }
 
 #[test]
+fn a_window_that_doubles_does_not_fill_the_queue_of_a_slow_link() {
+    let queue = |policy| {
+        let mut fabric = Fabric::new(policy, 64, &[10, 1, 1, 1], 10, 1);
+        while fabric.window < 640 {
+            fabric.batch = (fabric.window / 8).max(1);
+            fabric.run(1);
+            fabric.window *= 2;
+        }
+        fabric.links[0].free_at - fabric.now
+    };
+    let (pro, adaptive) = (queue(LbPolicy::PRO), queue(LbPolicy::ADAPTIVE));
+    assert!(4 * adaptive < pro, "{adaptive:?} against {pro:?}");
+}
+
+#[test]
 fn a_link_that_becomes_fast_is_used_again_within_a_second() {
     for slowness in [2, 10, 100] {
         let mut fabric = Fabric::new(LbPolicy::ADAPTIVE, 64, &[slowness, 1, 1, 1], 43, 5);
@@ -167,17 +185,22 @@ proptest! {
         prop_assert!(share > 0.9, "{}", share);
     }
 
-    /// While no path falls behind, every batch takes the path that Algorithm 1 gives it, and is whole.
+    /// While no path falls behind, every batch is whole, and paths take turns as Algorithm 1 has it: each in every round.
     #[test]
-    fn among_equal_links_the_order_is_that_of_pro(
+    fn equal_links_are_used_as_by_pro_once_each_path_has_been_tried(
         links in 1_usize..6, paths_per_link in 1_usize..20, batch in 1_u32..=16, batches in 8_u32..40,
     ) {
-        let picks = |policy| {
-            let window = batch * batches * links as u32;
-            let mut fabric = Fabric::new(policy, links * paths_per_link, &vec![1; links], window, batch);
-            fabric.run(100);
-            fabric.picks
-        };
-        prop_assert!(picks(LbPolicy::ADAPTIVE) == picks(LbPolicy::PRO));
+        let (count, window) = (links * paths_per_link, batch * batches * links as u32);
+        let mut fabric = Fabric::new(LbPolicy::ADAPTIVE, count, &vec![1; links], window, batch);
+        fabric.run(500);
+        fabric.picks.clear();
+        for _ in 0..4 * count {
+            prop_assert_eq!(fabric.send(), batch);
+            fabric.hear();
+        }
+        for round in fabric.picks.chunks(count) {
+            let different: HashSet<_> = round.iter().collect();
+            prop_assert_eq!(different.len(), count);
+        }
     }
 }

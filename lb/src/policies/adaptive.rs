@@ -1,9 +1,12 @@
-//! PRO's order (`pro.rs`), with a window for each path that falls behind the others. It assumes neither that paths are
+//! PRO's order (`pro.rs`), with a window for each path that falls behind the others, or is new. It assumes neither that paths are
 //! equally fast nor that switches mark, only that a queue shows in the round trip.
 //!
 //! Equal shares suit equal paths. Where one path takes less than others, its queue grows until it holds the whole window
 //! of the sender, and every path carries what that one does. Here:
 //!
+//! - A path is on **trial** at first: it has a window of one segment, which doubles in every round trip that was in time, and
+//!   ends as others do. Else a sender with many paths, whose own window doubles in every round trip, fills the queue of a slow
+//!   link before it hears of that.
 //! - A batch is **late** if one that left after more than half of its round trip had passed has come back before it. That
 //!   compares with what other paths do now: a busy receiver, or a host that stood still, is on all of them. So round trips
 //!   are kept within a factor of two of each other, which for paths of about the same length is Wardrop's equilibrium:
@@ -54,7 +57,7 @@ impl PathPolicyFactory for Factory {
     }
 
     fn build(&self, paths: &Paths, _: &mut PathRng) -> Box<dyn PathPolicy> {
-        let windows = vec![Window::default(); paths.len()];
+        let windows = vec![Window::trial(); paths.len()];
         Box::new(Adaptive { order: Pro::new(), windows, most: None, newest: Time::ZERO })
     }
 }
@@ -143,8 +146,8 @@ impl Adaptive {
     }
 }
 
-/// What may be in flight on a path that has fallen behind.
-#[derive(Clone, Copy, Debug, Default)]
+/// What may be in flight on a path that is on trial, or has fallen behind.
+#[derive(Clone, Copy, Debug)]
 struct Window {
     /// In parts of a segment, [`SEGMENT`] each; 0: there is no window.
     size: u64,
@@ -155,9 +158,22 @@ struct Window {
     left_at: Time,
     /// It has held something back since it changed.
     holds: bool,
+    /// Everything has been in time so far.
+    is_trial: bool,
 }
 
 impl Window {
+    fn trial() -> Self {
+        Window {
+            size: SEGMENT,
+            rtt: 0,
+            changed_at: Time::ZERO,
+            left_at: Time::ZERO,
+            holds: false,
+            is_trial: true,
+        }
+    }
+
     /// So many segments may leave now; none is held back by a full batch.
     fn take(&mut self, batch: Batch, in_flight: u32) -> u32 {
         let room = if self.size >= SEGMENT {
@@ -188,13 +204,15 @@ impl Window {
         if left_at < self.changed_at {
             return;
         }
-        let grown = self.size.saturating_add((self.size / GROWTH).max(1));
-        let grown = if self.holds { grown } else { 0 };
-        self.change(now, grown, rtt);
+        let more = if self.is_trial { self.size } else { (self.size / GROWTH).max(1) };
+        let (is_trial, holds) = (self.is_trial, self.holds);
+        self.change(now, if holds { self.size.saturating_add(more) } else { 0 }, rtt);
+        self.is_trial = is_trial && holds;
     }
 
     fn change(&mut self, now: Time, size: u64, rtt: u64) {
-        (self.size, self.rtt, self.changed_at, self.holds) = (size, rtt, now, false);
+        (self.size, self.rtt, self.changed_at) = (size, rtt, now);
+        (self.holds, self.is_trial) = (false, false);
     }
 
     fn double(&mut self) {
