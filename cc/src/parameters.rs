@@ -17,6 +17,7 @@ const MAX_INTERVAL_MS: u128 = 1000;
 
 /// A congestion control that there is not.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum UnknownPolicy {
     /// No policy has this name.
     #[error("no congestion control is called `{0}`; there is: {names}", names = controller_names().collect::<Vec<_>>().join(", "))]

@@ -58,6 +58,7 @@ mod policies;
 mod policy;
 mod rails;
 mod rank;
+mod rng;
 mod slots;
 mod stream;
 
@@ -74,11 +75,8 @@ pub use rails::{
     HostLoads, RailChoice, RailPolicy, RailProbe, RailScheme, RailSet, Rails, UnknownRailScheme,
     rail_scheme_names,
 };
-pub use rand::RngExt;
+pub use rng::PathRng;
 pub use stream::{PerStream, StreamId};
-
-/// The generator of a path set, from its seed; [`RngExt`] draws from it.
-pub type PathRng = rand_pcg::Pcg64Mcg;
 
 /// Segments of one stream that are about to leave on one path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,7 +3,6 @@
 use std::num::NonZeroU32;
 
 use braid_wire::{MAX_PATHS, PathId, Time};
-use rand::SeedableRng;
 
 use crate::slots::index;
 use crate::stream::StreamIds;
@@ -13,6 +12,7 @@ use crate::{
 
 /// Paths that cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PathsError {
     /// There are too few or too many.
     #[error("{0} paths cannot be used; take 1 to {MAX_PATHS}")]
@@ -54,7 +54,7 @@ impl PathSet {
         if !(1..=MAX_PATHS).contains(&count) {
             return Err(PathsError::Count(count));
         }
-        let mut rng = PathRng::seed_from_u64(seed);
+        let mut rng = PathRng::from_seed(seed);
         let factory = policy.factory();
         let wanted = factory.requirements();
         let requirements = Requirements { quanta: wanted.quanta.max(1), ..wanted };

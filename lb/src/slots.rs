@@ -1,7 +1,6 @@
 //! The live paths in their order.
 
 use braid_wire::PathId;
-use rand::RngExt;
 
 use crate::PathRng;
 
@@ -57,7 +56,7 @@ impl Slots {
     }
 
     pub(crate) fn random(&self, rng: &mut PathRng) -> PathId {
-        self.live[rng.random_range(0..self.live.len())]
+        self.live[rng.below(self.live.len())]
     }
 
     /// A random live path that is none of the `taken` (a handful), if there is one.

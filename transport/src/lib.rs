@@ -22,6 +22,7 @@ mod qp;
 mod region_keys;
 mod regions;
 mod setup;
+mod sg_list;
 mod wr;
 
 pub use config::{DirectConfig, EndpointConfig, QpAttributes, QpConfig, Remote};
@@ -40,7 +41,8 @@ pub use setup::{
     Accepted, Attempt, AttemptId, Backlog, ConnectError, CookieJar, Initiator, Initiators, Reply,
     Request, Responder, Step, Use, decline,
 };
+pub use sg_list::SgList;
 pub use wr::{
-    Completion, Ended, MAX_MESSAGE, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge, Status, Work,
+    Completion, Ended, MAX_MESSAGE, RecvWr, RemoteAddr, SendOp, SendWr, Sge, Status, Work,
     message_len,
 };

@@ -45,6 +45,7 @@ impl BitOr for Access {
 
 /// Why an access is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AccessError {
     /// No region has this key.
     #[error("no memory region has the key {key:#x}; it was never registered, or is deregistered")]

@@ -1,9 +1,8 @@
 //! Work requests and completions: what goes into a queue pair and what comes out (IBTA vol. 1, 11.4).
 
 use braid_wire::QpId;
-use smallvec::SmallVec;
 
-use crate::PostError;
+use crate::{PostError, SgList};
 
 /// The longest message, in bytes: 1 GiB.
 pub const MAX_MESSAGE: u64 = 1 << 30;
@@ -18,9 +17,6 @@ pub struct Sge {
     /// The key of the memory region that it lies in.
     pub lkey: u32,
 }
-
-/// Pieces of local memory, in message order. Up to two need no allocation.
-pub type SgList = SmallVec<[Sge; 2]>;
 
 /// Memory of the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -29,6 +29,7 @@ pub struct GroupConfig {
 
 /// Where the ranks of a group are.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Members {
     /// Rank 0 is here and tells each rank where the others are.
     Root(SocketAddr),

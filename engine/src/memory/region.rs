@@ -17,6 +17,7 @@ use crate::verbs::Device;
 
 /// The pages that a region's own memory is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum PageSize {
     /// The system's, 4 KiB.
     #[default]
@@ -70,6 +71,7 @@ pub enum RegisterError {
 
 /// Why a region cannot be accessed as asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MemoryError {
     /// Outside the region.
     #[error("{len} bytes at offset {offset} are not inside a memory region of {region_len} bytes")]

@@ -8,6 +8,7 @@ use super::buffers::BuffersError;
 
 /// Which service of the NIC carries a queue pair's paths (IBTA vol. 1, 9.7 and 9.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum VerbsService {
     /// Unreliable connection: what is lost is resent by Braid, on whatever path is good.
     #[default]

@@ -136,7 +136,8 @@ pub unsafe extern "C" fn braid_group_config_from_env(
         let (rank, ranks) = (narrow(rank), narrow(ranks));
         let root = match members {
             Members::Root(root) => address::to_text(root),
-            Members::Listed(_) => NO_ADDRESS,
+            // The environment lists no addresses.
+            _ => NO_ADDRESS,
         };
         let found = braid_group_config { rank, ranks, root, ..Default::default() };
         // SAFETY: the caller's promise.

@@ -1,8 +1,6 @@
 //! Destination rotation in its host form (OFAN, section 6.1): round robin with a pointer per destination that begins
 //! anywhere, so that senders to one destination do not take the same paths at once. It assumes equivalent paths.
 
-use rand::RngExt;
-
 use super::round_robin::RoundRobin;
 use crate::{PathPolicy, PathPolicyFactory, PathRng, Paths, Requirements};
 
@@ -18,6 +16,6 @@ impl PathPolicyFactory for Factory {
     }
 
     fn build(&self, paths: &Paths, rng: &mut PathRng) -> Box<dyn PathPolicy> {
-        Box::new(RoundRobin::from(rng.random_range(0..paths.len())))
+        Box::new(RoundRobin::from(rng.below(paths.len())))
     }
 }

@@ -2,7 +2,6 @@
 //! avoid collisions: two queue pairs with the same hash share a path while others idle.
 
 use braid_wire::PathId;
-use rand::RngExt;
 
 use crate::{Batch, PathPolicy, PathPolicyFactory, PathRng, Paths, PerStream, StreamId};
 
@@ -25,7 +24,7 @@ struct Ecmp {
 
 impl PathPolicy for Ecmp {
     fn admit(&mut self, stream: StreamId, rng: &mut PathRng) {
-        self.flows.admit(stream, Flow { hash: rng.random(), at: None });
+        self.flows.admit(stream, Flow { hash: rng.number(), at: None });
     }
 
     fn pick(&mut self, stream: StreamId, _: Batch, paths: &Paths, _: &mut PathRng) -> PathId {

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use braid_wire::{PathId, Time};
-use rand::RngExt;
 
 use crate::{
     Batch, Order, Outcome, PathPolicy, PathPolicyFactory, PathRng, Paths, PerStream, Requirements,
@@ -161,15 +160,12 @@ impl Flow {
     /// the connection.
     fn on_timeout(&mut self, now: Time, paths: &Paths, rng: &mut PathRng) {
         self.leave(paths, rng);
-        self.suspended_until = now + SUSPEND.mul_f64(rng.random_range(1.0..2.0));
+        self.suspended_until = now + SUSPEND.mul_f64(rng.within(1.0..2.0));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
-    use rand_pcg::Pcg64Mcg;
-
     use super::*;
 
     const RTT: Duration = Duration::from_micros(100);
@@ -177,14 +173,14 @@ mod tests {
     struct Setting {
         flow: Flow,
         paths: Paths,
-        rng: Pcg64Mcg,
+        rng: PathRng,
         now: Time,
     }
 
     impl Setting {
         fn new() -> Self {
             let paths = Paths::all_live(16);
-            let mut rng = Pcg64Mcg::seed_from_u64(7);
+            let mut rng = PathRng::from_seed(7);
             let mut it =
                 Setting { flow: Flow::new(&paths, &mut rng), paths, rng, now: Time::from_nanos(1) };
             it.acknowledged(1, 0); // begins the first round

@@ -3,7 +3,6 @@
 //! It assumes equivalent paths.
 
 use braid_wire::PathId;
-use rand::RngExt;
 
 use crate::{Batch, PathPolicy, PathPolicyFactory, PathRng, Paths, PerStream, StreamId};
 
@@ -26,7 +25,7 @@ struct BySequence {
 
 impl PathPolicy for BySequence {
     fn admit(&mut self, stream: StreamId, rng: &mut PathRng) {
-        self.bases.admit(stream, rng.random());
+        self.bases.admit(stream, rng.number());
     }
 
     fn pick(&mut self, stream: StreamId, batch: Batch, paths: &Paths, _: &mut PathRng) -> PathId {

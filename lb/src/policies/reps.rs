@@ -181,15 +181,13 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
-    use rand_pcg::Pcg64Mcg;
 
     use super::*;
 
     struct Setting {
         ring: Ring,
         paths: Paths,
-        rng: Pcg64Mcg,
+        rng: PathRng,
     }
 
     impl Setting {
@@ -197,7 +195,7 @@ mod tests {
         fn new(clean: &[u16]) -> Self {
             let paths = Paths::all_live(64);
             let mut it =
-                Setting { ring: Ring::new(paths.len()), paths, rng: Pcg64Mcg::seed_from_u64(3) };
+                Setting { ring: Ring::new(paths.len()), paths, rng: PathRng::from_seed(3) };
             it.pick(MAX_EXPLORE);
             clean.iter().for_each(|path| it.ring.on_clean(PathId::new(*path), 1));
             it
@@ -226,7 +224,7 @@ mod tests {
     #[test]
     fn exploring_ignores_what_is_known() {
         let paths = Paths::all_live(4);
-        let mut rng = Pcg64Mcg::seed_from_u64(5);
+        let mut rng = PathRng::from_seed(5);
         let mut ring = Ring::new(paths.len());
         ring.on_clean(PathId::new(2), 1);
         let explored: Vec<u16> = (0..8).map(|_| ring.pick(&paths, 1, &mut rng).get()).collect();

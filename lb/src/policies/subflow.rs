@@ -74,14 +74,11 @@ impl Subflows {
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
-    use rand_pcg::Pcg64Mcg;
-
     use super::*;
 
     #[test]
     fn four_distinct_paths_one_after_the_other_and_the_dead_are_replaced() {
-        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let mut rng = PathRng::from_seed(1);
         let mut paths = Paths::all_live(16);
         let mut flows = Subflows::new(&paths, &mut rng);
         let mut round = |paths: &Paths| [(); 4].map(|()| flows.pick(paths, &mut rng));
@@ -100,7 +97,7 @@ mod tests {
 
     #[test]
     fn fewer_live_paths_than_subflows_are_shared() {
-        let mut rng = Pcg64Mcg::seed_from_u64(2);
+        let mut rng = PathRng::from_seed(2);
         let mut paths = Paths::all_live(4);
         let mut flows = Subflows::new(&paths, &mut rng);
         paths.without(&[1, 3]);

@@ -66,7 +66,7 @@ impl End {
         let wr = SendWr {
             id: number.into(),
             op: SendOp::Write { remote, imm: Some(number) },
-            sges: SgList::from_slice(&[Sge { addr, len, lkey: self.key }]),
+            sges: SgList::from([Sge { addr, len, lkey: self.key }]),
             signalled: true,
             solicited: false,
             fence: false,

@@ -11,7 +11,7 @@ pub(crate) fn slice(sges: &[Sge], offset: u32, len: u32) -> Option<SgList> {
         [sge] if len > 0 => {
             let inside = u64::from(offset) + u64::from(len) <= u64::from(sge.len);
             let addr = sge.addr.wrapping_add(offset.into());
-            inside.then(|| SgList::from_buf_and_len([Sge { addr, len, ..sge }; 2], 1))
+            inside.then(|| SgList::of(Sge { addr, len, ..sge }))
         }
         _ => slice_pieces(sges, offset, len),
     }

@@ -31,6 +31,7 @@ pub(crate) const PROBES: usize = 2;
 /// How a queue pair tells a lost packet from a late one. What arrives out of order is placed at once
 /// and completes in order under each of them, but for [`LossRecovery::GoBackN`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum LossRecovery {
     /// An out-of-order window that grows by one with each spurious retransmission and halves with
     /// each time-out: what falls out of it is lost (PRO, Algorithm 2).
