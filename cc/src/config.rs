@@ -10,6 +10,15 @@ use crate::{Controller, ControllerFactory, CubicConfig, Subflow};
 ///
 /// The factory is shared by reference count. A `&'static` one would make this type `Copy`, but parameters are known at run
 /// time only, each queue pair can have its own, and every one of them would have to be leaked.
+///
+/// ```
+/// use braid_cc::CcConfig;
+///
+/// let typed: CcConfig = "fixed:512K".parse().unwrap();
+/// assert_eq!(typed.to_string(), "fixed:524288".parse::<CcConfig>().unwrap().to_string());
+/// assert!(CcConfig::default().to_string().starts_with("cubic"));
+/// assert!("reno".parse::<CcConfig>().unwrap_err().to_string().contains("there is: "));
+/// ```
 #[derive(Clone)]
 pub struct CcConfig(Arc<dyn ControllerFactory>);
 

@@ -26,6 +26,20 @@ use crate::worker::WorkerCell;
 /// are handles of the same engine; it ends when they and everything made with them are dropped,
 /// which takes up to [`EngineConfig::linger`] if a peer does not confirm that a queue pair has ended.
 /// Every method may be called from any thread.
+///
+/// ```
+/// use braid::{Engine, EngineConfig, QpOptions};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// let (pd, cq) = (engine.alloc_pd(), engine.create_cq(1024)?);
+/// let qp = pd.create_qp(QpOptions::new(&cq, &cq))?;
+/// println!("receives at {}; {:?}", engine.local_addr(), engine.datapath_attributes());
+/// drop((qp, cq, pd));
+/// assert_eq!(engine.metrics().queue_pairs.len(), 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<EngineInner>,

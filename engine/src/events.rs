@@ -15,6 +15,35 @@ use crate::wake::Event;
 pub(crate) const MAX_WAITING: usize = 4096;
 
 /// What happened outside of any completion (`ibv_get_async_event`).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use braid::{AsyncEvent, EndCause, Engine, EngineConfig, QpOptions};
+///
+/// const PATIENCE: Duration = Duration::from_secs(10);
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64)?);
+/// # let [a, b] = [(); 2].map(|()| pd.create_qp(QpOptions::new(&cq, &cq)).unwrap());
+/// # let listener = engine.listen(1)?;
+/// # std::thread::scope(|scope| {
+/// #     scope.spawn(|| listener.accept(PATIENCE).unwrap().accept(&b, b"").unwrap());
+/// #     a.connect(engine.local_addr(), b"", PATIENCE)
+/// # })?;
+///
+/// b.disconnect();
+/// let event = engine.wait_event(PATIENCE).ok_or("nothing happened")?;
+/// match event {
+///     AsyncEvent::QpEnded { qp, error } => {
+///         assert_eq!((qp, error.cause), (a.number(), EndCause::Peer));
+///     }
+///     other => println!("{other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AsyncEvent {

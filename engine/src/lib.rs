@@ -9,7 +9,49 @@
 //! and connected to a [`Listener`]; work requests (made by [`wr`]) are posted to it and end in a
 //! [`CompletionQueue`].
 //!
-//! `examples/first.rs` shows all of it in one page.
+//! ```
+//! use std::thread;
+//! use std::time::Duration;
+//!
+//! use braid::{Access, Engine, EngineConfig, QpOptions, RemoteRegion, wr};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! const PATIENCE: Duration = Duration::from_secs(10);
+//! let bind = "127.0.0.1:0".parse()?; // here both ends are in one process
+//!
+//! // One end hands out the key of its memory, and does no more.
+//! let server = Engine::new(EngineConfig { bind, ..Default::default() })?;
+//! let (pd, cq) = (server.alloc_pd(), server.create_cq(16)?);
+//! let board = pd.alloc_mr(4096, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
+//! let accepted = pd.create_qp(QpOptions::new(&cq, &cq))?;
+//! let listener = server.listen(1)?;
+//!
+//! // The other writes into it.
+//! let client = Engine::new(EngineConfig { bind, ..Default::default() })?;
+//! let (pd, cq) = (client.alloc_pd(), client.create_cq(16)?);
+//! let text = pd.alloc_mr(4096, Access::NONE)?;
+//! text.write_at(0, b"placed by the network")?;
+//! let qp = pd.create_qp(QpOptions::new(&cq, &cq))?;
+//! let key = thread::scope(|scope| {
+//!     scope.spawn(|| {
+//!         let request = listener.accept(PATIENCE).expect("the client comes");
+//!         request.accept(&accepted, &board.remote().to_bytes()).expect("the queue pair is new");
+//!     });
+//!     qp.connect(server.local_addr(), b"", PATIENCE)
+//! })?;
+//! qp.post_send(wr::write(1, [text.slice(..21)?], RemoteRegion::from_bytes(&key)?.at(0)))?;
+//! for done in cq.wait(PATIENCE)? {
+//!     println!("{:?} {}", done.work, done.status);
+//! }
+//!
+//! let mut placed = [0; 21];
+//! board.read_at(0, &mut placed)?;
+//! assert_eq!(&placed, b"placed by the network");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `examples/first.rs` has messages, too; the repository's `docs/` has the rest, by task.
 
 mod attributes;
 mod backlog;

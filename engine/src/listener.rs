@@ -43,6 +43,36 @@ pub enum ListenError {
 /// Takes connections. They come to the engine's first port; [`Listener::local_addr`].
 ///
 /// Dropping it turns down those that wait and ends the listening; accepted connections stay.
+///
+/// ```
+/// use std::thread;
+/// use std::time::Duration;
+///
+/// use braid::{ConnectError, Engine, EngineConfig, QpOptions};
+///
+/// const PATIENCE: Duration = Duration::from_secs(10);
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64)?);
+/// let listener = engine.listen(16)?;
+/// assert!(listener.accept(Duration::ZERO).is_none(), "nobody has come");
+///
+/// let client = pd.create_qp(QpOptions::new(&cq, &cq))?;
+/// thread::scope(|scope| {
+///     scope.spawn(|| {
+///         let request = listener.accept(PATIENCE).unwrap();
+///         match request.private_data() {
+///             b"friend" => request.accept(&pd.create_qp(QpOptions::new(&cq, &cq)).unwrap(), b"").unwrap(),
+///             _ => request.reject(),
+///         }
+///     });
+///     let refused = client.connect(listener.local_addr(), b"stranger", PATIENCE);
+///     assert!(matches!(refused, Err(ConnectError::Rejected { .. })), "{refused:?}");
+/// });
+/// # Ok(())
+/// # }
+/// ```
 pub struct Listener {
     engine: Arc<EngineInner>,
     backlog: Arc<Backlog>,

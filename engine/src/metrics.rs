@@ -17,6 +17,34 @@ const SLOTS_AT_ONCE: usize = 64;
 
 /// An engine at one moment; see [`crate::Engine::metrics`]. Rates are for readers to compute: of two snapshots, the difference
 /// of a counter by that of `uptime`.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use braid::{Engine, EngineConfig, QpOptions};
+///
+/// const PATIENCE: Duration = Duration::from_secs(10);
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64)?);
+/// # let [a, b] = [(); 2].map(|()| pd.create_qp(QpOptions::new(&cq, &cq)).unwrap());
+/// # let listener = engine.listen(1)?;
+/// # std::thread::scope(|scope| {
+/// #     scope.spawn(|| listener.accept(PATIENCE).unwrap().accept(&b, b"").unwrap());
+/// #     a.connect(engine.local_addr(), b"", PATIENCE)
+/// # })?;
+///
+/// let metrics = engine.metrics();
+/// for qp in &metrics.queue_pairs {
+///     let in_flight: u64 = qp.subflows.iter().map(|subflow| subflow.in_flight).sum();
+///     println!("{} {:?} to {:?}: {in_flight} bytes in flight", qp.number, qp.state, qp.peer);
+/// }
+/// assert_eq!(metrics.queue_pairs.len(), 2);
+/// assert!(metrics.counters.datagrams_sent > 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EngineMetrics {

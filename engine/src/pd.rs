@@ -12,6 +12,22 @@ use crate::srq::{CreateSrqError, SharedReceiveQueue};
 
 /// Queue pairs and memory regions of different domains do not meet. Clones are handles of the same
 /// domain.
+///
+/// ```
+/// use braid::{Access, Engine, EngineConfig};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// let pd = engine.alloc_pd();
+/// let region = pd.alloc_mr(1 << 20, Access::LOCAL_WRITE | Access::REMOTE_READ)?;
+///
+/// let piece = region.slice(4096..8192)?;
+/// pd.check(piece, Access::REMOTE_READ)?;
+/// assert!(pd.check(piece, Access::REMOTE_WRITE).is_err());
+/// assert!(engine.alloc_pd().check(piece, Access::NONE).is_err(), "another domain");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ProtectionDomain {
     engine: Arc<EngineInner>,

@@ -26,6 +26,28 @@ pub struct CreateSrqError {
 /// A queue of receives for any number of queue pairs of its protection domain (IBTA vol. 1, 10.2.9); which those are
 /// [`crate::QpOptions::srq`] says. A receive belongs to the queue pair whose message begins to arrive in it, and completes, or
 /// is flushed, there. Clones are handles of the same queue; any thread may post.
+///
+/// ```
+/// use braid::{Access, Engine, EngineConfig, QpOptions, wr};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// let (pd, cq) = (engine.alloc_pd(), engine.create_cq(1024)?);
+/// let memory = pd.alloc_mr(1 << 20, Access::LOCAL_WRITE)?;
+/// let srq = pd.create_srq(256, 1)?;
+/// for id in 0..256 {
+///     let start = 4096 * id as usize;
+///     srq.post_recv(wr::recv(id, [memory.slice(start..start + 4096)?]))?;
+/// }
+/// srq.set_limit(32); // AsyncEvent::ReceivesLow, once fewer are left
+///
+/// let mut options = QpOptions::new(&cq, &cq);
+/// options.srq = Some(srq.clone());
+/// let qps = [pd.create_qp(options.clone())?, pd.create_qp(options)?];
+/// assert!(qps[0].post_recv(wr::recv(0, [])).is_err(), "its receives come from the shared queue");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct SharedReceiveQueue {
     engine: Arc<EngineInner>,

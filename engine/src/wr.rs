@@ -2,6 +2,20 @@
 //!
 //! The first argument is always the id that comes back in the completion; pieces of local memory
 //! come from [`crate::MemoryRegion::slice`], places in the peer's from [`crate::RemoteRegion::at`].
+//!
+//! ```
+//! use braid::wr::{self, SendWrExt};
+//! use braid::{RemoteRegion, SendOp, Sge};
+//!
+//! let piece = Sge { addr: 0x1000, len: 64, lkey: 3 }; // as `region.slice(..64)?` makes it
+//! let board = RemoteRegion { addr: 0x8000, len: 4096, rkey: 9 };
+//! let write = wr::write(1, [piece], board.at(128)).unsignalled();
+//! assert_eq!(write.op, SendOp::Write { remote: board.at(128), imm: None });
+//! let read = wr::read(2, [piece], board.at(0)).fenced();
+//! assert!(read.fence && read.signalled && !write.signalled);
+//! let count = wr::fetch_add(3, Sge { len: 8, ..piece }, board.at(0), 1);
+//! assert!(count.check().is_ok());
+//! ```
 
 use braid_transport::{RecvWr, RemoteAddr, SendOp, SendWr, Sge};
 

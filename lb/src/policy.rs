@@ -106,6 +106,15 @@ pub enum Order {
 ///
 /// It refers to a factory that lives as long as the program, so it is a plain value in every configuration. A factory whose
 /// parameters are known only at run time is leaked once, with [`Box::leak`]. Two are equal if they have the same name.
+///
+/// ```
+/// use braid_lb::LbPolicy;
+///
+/// let policy: LbPolicy = "pro".parse().unwrap();
+/// assert_eq!(policy, LbPolicy::PRO);
+/// let unknown = "spray".parse::<LbPolicy>().unwrap_err();
+/// assert!(unknown.to_string().contains("there is: "), "{unknown}"); // and names them
+/// ```
 #[derive(Clone, Copy)]
 pub struct LbPolicy(&'static dyn PathPolicyFactory);
 

@@ -8,46 +8,66 @@ use braid_wire::{Crc, Offer, QpId, Token};
 use crate::{Access, LossRecovery, PdId};
 
 /// How a queue pair behaves.
+///
+/// More fields may come: write `..QpConfig::default()`.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use braid_transport::{LossRecovery, QpConfig};
+///
+/// let config = QpConfig {
+///     max_send_wr: 1024,
+///     recovery: LossRecovery::Sack,
+///     rnr_retry: Some(7),
+///     rnr_delay: Duration::from_millis(1),
+///     cc: "fixed:512K".parse().unwrap(),
+///     ..QpConfig::default()
+/// };
+/// assert_eq!(config.retry_timeout, Duration::from_secs(3));
+/// ```
 #[derive(Clone, Debug)]
 pub struct QpConfig {
-    /// Its protection domain.
+    /// Its protection domain. Default: number 0.
     pub pd: PdId,
-    /// What the peer may do through it, whatever the region allows.
+    /// What the peer may do through it, whatever the region allows. Default: [`Access::ALL`].
     pub access: Access,
-    /// Work requests that its send queue holds.
+    /// Work requests that its send queue holds, 1 to 1,048,576. Default: 128.
     pub max_send_wr: u32,
-    /// Work requests that its receive queue holds.
+    /// Work requests that its receive queue holds, 1 to 1,048,576. Default: 512.
     pub max_recv_wr: u32,
-    /// Packets beyond the ePSN that it tracks, at most 4096; more are refused.
+    /// Packets beyond the ePSN that it tracks, 1 to 4096; more are refused. Default: 4096.
     pub window: u16,
-    /// READs and atomics that it serves at a time.
+    /// READs and atomics that it serves at a time, 1 to 255. Default: 16.
     pub max_rd_atomic: u8,
     /// How long it tries without any progress before it gives up with `RetryExceeded`, up to one time-out longer; time in
     /// which its driver did not run is not counted, nor is a wait for room in the peer's receive buffer, which a queue
     /// pair leaves to others after two time-outs. Also how long it tells the peer that it has ended.
+    /// Default: 3 s.
     pub retry_timeout: Duration,
     /// Times that the peer may answer "receiver not ready" to one message, the oldest that it has no receive for; `None`:
-    /// no limit.
+    /// no limit. Default: `None`.
     pub rnr_retry: Option<u8>,
-    /// How long a peer is told to wait when no receive is posted.
+    /// How long a peer is told to wait when no receive is posted. Default: 100 us.
     pub rnr_delay: Duration,
-    /// Shortest retransmission time-out.
+    /// Shortest retransmission time-out. Default: 4 ms.
     pub min_rto: Duration,
-    /// Longest; twice that where other queue pairs of the endpoint measure round trips as long.
+    /// Longest; twice that where other queue pairs of the endpoint measure round trips as long. Default: 300 ms.
     pub max_rto: Duration,
-    /// How lost packets are told from late ones.
+    /// How lost packets are told from late ones. Default: [`LossRecovery::FifoPath`].
     pub recovery: LossRecovery,
     /// Packets sent later that must have arrived before one counts as lost, with
     /// [`LossRecovery::Sack`]. `u32::MAX`: however many have, and however long ago; then only time-outs
-    /// and [`crate::Endpoint::on_lost`] tell.
+    /// and [`crate::Endpoint::on_lost`] tell. Default: 48.
     pub reorder_threshold: u32,
     /// Segments after which the next acknowledgement is asked for; sooner where the window is small,
     /// and whenever nothing follows. 1: every segment asks, as the packets of RNICs do.
+    /// Default: 32.
     pub ask_every: u32,
     /// How long the acknowledgement of a message waits once data has gone the other way: a request
-    /// that was replied to needs no haste, and one ack then does for several.
+    /// that was replied to needs no haste, and one ack then does for several. Default: 50 us.
     pub reply_hold: Duration,
-    /// How much may be in flight.
+    /// How much may be in flight. Default: `cubic`.
     pub cc: CcConfig,
 }
 

@@ -13,6 +13,14 @@ use crate::Regions;
 pub struct PdId(pub u32);
 
 /// What a region or a queue pair allows. Reading by the owner is always allowed.
+///
+/// ```
+/// use braid_transport::Access;
+///
+/// let inbox = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+/// assert!(inbox.allows(Access::REMOTE_WRITE) && !inbox.allows(Access::REMOTE_READ));
+/// assert!(inbox.allows(Access::NONE) && Access::ALL.allows(inbox));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Access(u8);
 

@@ -51,6 +51,33 @@ const WAIT_BATCH: usize = 64;
 /// of the same queue; any thread may poll, and each completion goes to one of them.
 ///
 /// Its queue pairs must not have more work requests outstanding than it has room for.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use braid::{Engine, EngineConfig, QpOptions, QpState, Status, wr};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// let cq = engine.create_cq(64)?;
+/// let qp = engine.alloc_pd().create_qp(QpOptions::new(&cq, &cq))?;
+/// qp.modify(QpState::Init)?;
+/// for id in 0..3 {
+///     qp.post_recv(wr::recv(id, []))?;
+/// }
+/// assert_eq!(cq.poll_one()?, None, "nothing has ended");
+///
+/// qp.modify(QpState::Error)?; // flushes what is outstanding
+/// let mut ended = Vec::new();
+/// while ended.len() < 3 {
+///     ended.extend(cq.wait(Duration::from_secs(10))?);
+/// }
+/// let ids: Vec<u64> = ended.iter().map(|done| done.wr_id).collect();
+/// assert_eq!(ids, [0, 1, 2]);
+/// assert!(ended.iter().all(|done| done.status == Status::Flushed));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct CompletionQueue {
     engine: Arc<EngineInner>,

@@ -16,6 +16,22 @@ pub struct Way {
 }
 
 /// Which paths to a destination take which way.
+///
+/// ```no_run
+/// use braid::{DiscoveryConfig, PathId, discover};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let paths = (0..64).map(PathId::new);
+/// let map = discover("192.0.2.7:4791".parse()?, "0.0.0.0".parse()?, paths, DiscoveryConfig::default())?;
+/// for way in &map.ways {
+///     println!("{} source ports by {:?}", way.ports.len(), way.hops);
+/// }
+/// if let Some(even) = map.balanced(16) {
+///     println!("as many of each way: {even:?}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathMap {
     /// The destination.

@@ -46,17 +46,17 @@ const HOPELESS: Duration = Duration::from_secs(4);
 /// How to ask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiscoveryConfig {
-    /// Most hops that are followed.
+    /// Most hops that are followed. Default: 16.
     pub max_ttl: u8,
-    /// How long to wait for an answer; less once it is known how long answers take.
+    /// How long to wait for an answer; less once it is known how long answers take. Default: 200 ms.
     pub timeout: Duration,
-    /// How often to ask a hop that does not answer.
+    /// How often to ask a hop that does not answer. Default: 3.
     pub tries: u32,
     /// Least time between two probes. They may all end at the same router, whose answers cost it
-    /// time (and are limited: a Linux router sends 1000 to 10,000 a second in all).
+    /// time (and are limited: a Linux router sends 1000 to 10,000 a second in all). Default: 1 ms.
     pub spacing: Duration,
     /// How long in all to ask again for hops that tell ways apart, where routers limit their
-    /// answers.
+    /// answers. Default: 10 s.
     pub patience: Duration,
 }
 

@@ -12,7 +12,19 @@ pub const MAX_SIZE: usize = 4096;
 /// How long all ranks together have to find each other, unless told otherwise.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Who this process is in a group, and where the others are.
+/// Who this process is in a group, and where the others are. [`super::Group`] shows its use.
+///
+/// More fields may come: begin with [`GroupConfig::with_root`], [`GroupConfig::listed`] or [`GroupConfig::from_env`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use braid::GroupConfig;
+///
+/// let mut config = GroupConfig::with_root(3, 8, "192.0.2.1:4791".parse().unwrap());
+/// config.timeout = Duration::from_secs(120);
+/// assert_eq!((config.rank, config.size, config.port()), (3, 8, 0)); // only rank 0 has a port that is known
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupConfig {
     /// This process, 0 to `size - 1`.
@@ -21,9 +33,9 @@ pub struct GroupConfig {
     pub size: usize,
     /// Where the others are.
     pub members: Members,
-    /// How long to wait until all are there.
+    /// How long to wait until all are there. Default: 30 s.
     pub timeout: Duration,
-    /// Congestion control of what this rank sends, to each other rank on each rail.
+    /// Congestion control of what this rank sends, to each other rank on each rail. Default: `cubic`.
     pub cc: CcConfig,
 }
 

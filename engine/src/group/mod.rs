@@ -45,6 +45,39 @@ use self::state::State;
 use crate::{Engine, ProtectionDomain};
 
 /// A rank's membership. Dropping it tells the others; rounds of it that are not over are cancelled.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::thread;
+/// use std::time::Duration;
+///
+/// use braid::{Access, AllToAllV, Engine, EngineConfig, Group, GroupConfig};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let bind = "127.0.0.1:0".parse()?;
+/// let engines = [(); 2].map(|()| Engine::new(EngineConfig { bind, ..Default::default() }).unwrap());
+/// let root = engines[0].local_addr();
+/// thread::scope(|scope| {
+///     for (rank, engine) in engines.iter().enumerate() {
+///         scope.spawn(move || {
+///             let group = Group::join(engine, &GroupConfig::with_root(rank, 2, root)).unwrap();
+///             let send = Arc::new(group.pd().alloc_mr(16, Access::NONE).unwrap());
+///             let landing = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+///             let recv = Arc::new(group.pd().alloc_mr(16, landing).unwrap());
+///             send.write_at(0, &[rank as u8 + 1; 16]).unwrap();
+///
+///             // 8 bytes from each rank to each.
+///             let round = group.start(AllToAllV::even(send, recv.clone(), 2, 8)).unwrap();
+///             round.wait(Duration::from_secs(10)).unwrap();
+///             let mut bytes = [0; 16];
+///             recv.read_at(0, &mut bytes).unwrap();
+///             assert_eq!(bytes, [1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2]);
+///         });
+///     }
+/// });
+/// # Ok(())
+/// # }
+/// ```
 pub struct Group {
     driver: Arc<Driver>,
     thread: Option<JoinHandle<()>>,

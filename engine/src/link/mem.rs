@@ -32,6 +32,22 @@ const FIRST_FREE_PORT: u16 = 49_152;
 ///
 /// It loses datagrams only when a receiver lags more than a thousand batches behind, and keeps
 /// their order.
+///
+/// ```
+/// use braid::{Datapath, Engine, EngineConfig, MemFabric};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let fabric = MemFabric::new();
+/// let at = |addr: &str| -> Result<Engine, Box<dyn std::error::Error>> {
+///     let datapath = Datapath::Mem(fabric.clone());
+///     Ok(Engine::new(EngineConfig { datapath, bind: addr.parse()?, ..Default::default() })?)
+/// };
+/// let (server, client) = (at("10.0.0.1:4791")?, at("10.0.0.2:4791")?);
+/// assert_ne!(server.local_addr(), client.local_addr());
+/// assert!(at("10.0.0.1:4791").is_err(), "the address is taken");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Default)]
 pub struct MemFabric {
     ports: Arc<Mutex<HashMap<SocketAddr, Arc<Port>>>>,

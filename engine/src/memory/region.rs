@@ -109,6 +109,28 @@ pub enum MemoryError {
 ///
 /// Dropping it deregisters it: once `drop` returns, neither the engine nor any peer touches the
 /// memory. Work requests that still use it fail with a protection error.
+///
+/// ```
+/// use braid::{Access, Engine, EngineConfig};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// let region = engine.alloc_pd().alloc_mr(4096, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
+/// region.write_at(16, b"braid")?;
+/// let mut text = [0; 5];
+/// region.read_at(16, &mut text)?;
+/// assert_eq!(&text, b"braid");
+///
+/// region.store_u64(64, 7)?; // whole, whatever peers do at the time
+/// assert_eq!(region.load_u64(64)?, 7);
+///
+/// let piece = region.slice(16..21)?; // for a work request
+/// assert_eq!((piece.addr, piece.len), (region.addr() + 16, 5));
+/// let key = region.remote().to_bytes(); // for the peer
+/// assert_eq!(key.len(), braid::REMOTE_REGION_LEN);
+/// # Ok(())
+/// # }
+/// ```
 pub struct MemoryRegion {
     engine: Arc<EngineInner>,
     start: NonNull<u8>,

@@ -7,6 +7,16 @@ pub const REMOTE_REGION_LEN: usize = 20;
 
 /// A memory region as its owner hands it to a peer, for example as private data of
 /// [`crate::QueuePair::connect`].
+///
+/// ```
+/// use braid::RemoteRegion;
+///
+/// let region = RemoteRegion { addr: 0x7F00_0000_0000, len: 4096, rkey: 9 };
+/// let private_data = region.to_bytes(); // travels to the peer
+/// let known = RemoteRegion::from_bytes(&private_data).unwrap();
+/// assert_eq!(known.at(64).addr, 0x7F00_0000_0040);
+/// assert!(RemoteRegion::from_bytes(b"short").is_err());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteRegion {
     /// Its first byte, an address of the owner's.

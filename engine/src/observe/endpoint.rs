@@ -8,6 +8,17 @@ use std::str::FromStr;
 const VARIABLE: &str = "BRAID_METRICS";
 
 /// Where the metrics of an engine can be read from outside its process.
+///
+/// ```
+/// use braid::{Engine, EngineConfig, MetricsEndpoint};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let metrics: MetricsEndpoint = "127.0.0.1:0".parse()?;
+/// let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, metrics, ..Default::default() })?;
+/// println!("curl http://{}/metrics", engine.metrics_addr().ok_or("it is not served")?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum MetricsEndpoint {

@@ -11,6 +11,37 @@ use crate::inner::EngineInner;
 
 /// An attempt to connect, see [`crate::QueuePair::begin_connect`]. Its descriptor ([`AsFd`]) becomes readable once it has ended,
 /// and stays so. Where the application drives the engine, nothing ends while nobody does. Dropping it gives the attempt up.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use braid::{Engine, EngineConfig, QpOptions};
+///
+/// const PATIENCE: Duration = Duration::from_secs(10);
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64)?);
+/// # let (a, b) = (pd.create_qp(QpOptions::new(&cq, &cq))?, pd.create_qp(QpOptions::new(&cq, &cq))?);
+/// let listener = engine.listen(1)?;
+/// let attempt = a.begin_connect(engine.local_addr(), b"who", PATIENCE)?;
+///
+/// // One thread can be both ends, because neither waits for the other.
+/// let request = listener.accept(PATIENCE).ok_or("nobody came")?;
+/// assert_eq!(request.private_data(), b"who");
+/// request.accept(&b, b"me")?;
+///
+/// let answer = loop {
+///     // A program that has other things to do waits for `attempt.as_fd()` among its descriptors.
+///     match attempt.result() {
+///         Some(result) => break result?,
+///         None => std::thread::yield_now(),
+///     }
+/// };
+/// assert_eq!(answer, b"me");
+/// # Ok(())
+/// # }
+/// ```
 pub struct Connecting {
     engine: Arc<EngineInner>,
     qp: Arc<QpShared>,

@@ -61,6 +61,44 @@ pub enum CreateQpError {
 ///
 /// Dropping it tells the peer, forgets what is outstanding without completions, and lets go of the
 /// memory; [`QueuePair::disconnect`] first where the completions matter.
+///
+/// ```
+/// use std::thread;
+/// use std::time::Duration;
+///
+/// use braid::{Access, Engine, EngineConfig, QpOptions, QpState, Status, wr};
+///
+/// const PATIENCE: Duration = Duration::from_secs(10);
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64)?);
+/// let memory = pd.alloc_mr(4096, Access::LOCAL_WRITE)?;
+/// let (a, b) = (pd.create_qp(QpOptions::new(&cq, &cq))?, pd.create_qp(QpOptions::new(&cq, &cq))?);
+///
+/// // A receive has to be there before the peer may send.
+/// b.modify(QpState::Init)?;
+/// b.post_recv(wr::recv(1, [memory.slice(..)?]))?;
+/// let listener = engine.listen(1)?;
+/// thread::scope(|scope| {
+///     scope.spawn(|| listener.accept(PATIENCE).unwrap().accept(&b, b"welcome").unwrap());
+///     assert_eq!(a.connect(engine.local_addr(), b"hello", PATIENCE)?, b"welcome");
+///     a.post_send_inline(wr::send(2, []), b"message")
+///         .map_err(Box::<dyn std::error::Error>::from)
+/// })?;
+///
+/// let mut ended = Vec::new();
+/// while ended.len() < 2 {
+///     ended.extend(cq.wait(PATIENCE)?);
+/// }
+/// assert!(ended.iter().all(|done| done.status == Status::Success));
+/// let mut text = [0; 7];
+/// memory.read_at(0, &mut text)?;
+/// assert_eq!(&text, b"message");
+/// a.disconnect();
+/// # Ok(())
+/// # }
+/// ```
 pub struct QueuePair {
     engine: Arc<EngineInner>,
     shared: Arc<QpShared>,

@@ -5,19 +5,41 @@ use braid_transport::QpConfig;
 use crate::{CompletionQueue, SharedReceiveQueue};
 
 /// How a queue pair is created.
+///
+/// More fields may come: begin with [`QpOptions::new`], and change what is to be otherwise.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use braid::{Engine, EngineConfig, QpOptions};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// let cq = engine.create_cq(2048)?;
+/// let mut options = QpOptions::new(&cq, &cq).queues(1024, 1024);
+/// options.max_inline = 0;
+/// options.config.cc = "swift".parse()?;
+/// options.config.recovery = "ooo-window".parse()?;
+/// options.config.retry_timeout = Duration::from_secs(1);
+/// let qp = engine.alloc_pd().create_qp(options)?;
+/// assert_eq!(qp.outstanding(), (0, 0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct QpOptions {
     /// Where completions of sends go.
     pub send_cq: CompletionQueue,
     /// Where completions of receives go. May be the same.
     pub recv_cq: CompletionQueue,
-    /// Where its receives come from, if not from a queue of its own; then `max_recv_wr` is that queue's.
+    /// Where its receives come from, if not from a queue of its own; then `max_recv_wr` is that queue's. Default: `None`.
     pub srq: Option<SharedReceiveQueue>,
-    /// Most scatter/gather elements of a work request.
+    /// Most scatter/gather elements of a work request, 1 to 256. Default: 16.
     pub max_sge: usize,
-    /// Most bytes of [`crate::QueuePair::post_send_inline`].
+    /// Most bytes of [`crate::QueuePair::post_send_inline`], up to 8192. Default: 256.
     pub max_inline: usize,
-    /// Queue lengths, windows, timers. Its `pd` is set to the domain that creates the queue pair.
+    /// Queue lengths, windows, timers. Its `pd` is set to the domain that creates the queue pair. Default: that of [`QpConfig`], but for
+    /// `retry_timeout`, which is the engine's `peer_timeout`.
     pub config: QpConfig,
 }
 

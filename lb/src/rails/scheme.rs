@@ -20,6 +20,13 @@ pub trait RailPolicy: fmt::Debug + Send {
 }
 
 /// Names a rail policy: one of the table ([`RailScheme::ALL`]), or one that a program brings along.
+///
+/// ```
+/// use braid_lb::RailScheme;
+///
+/// let policy: RailScheme = "round-robin".parse().unwrap();
+/// assert_eq!(policy, RailScheme::ROUND_ROBIN);
+/// ```
 #[derive(Clone, Copy)]
 pub struct RailScheme {
     name: &'static str,

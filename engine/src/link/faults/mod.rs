@@ -17,20 +17,31 @@ const MAX_DELAY: Duration = Duration::from_secs(10);
 ///
 /// Faults are made where datagrams leave, below the protocol: data, acknowledgements and
 /// connection set-up alike. The same seed and the same datagrams meet the same faults.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use braid::{Engine, EngineConfig, Faults};
+///
+/// let faults = Faults { drop: 0.01, delay: Duration::from_millis(5), seed: 7, ..Faults::default() };
+/// let engine = Engine::new(EngineConfig { faults, ..EngineConfig::default() });
+/// assert!(engine.is_ok());
+/// assert!(Faults { drop: 1.5, ..faults }.validate().is_err());
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Faults {
-    /// Probability that a datagram is lost.
+    /// Probability that a datagram is lost. Default: 0.
     pub drop: f64,
-    /// Probability that a datagram is sent 100 us to 2 ms late, so that later ones pass it.
+    /// Probability that a datagram is sent 100 us to 2 ms late, so that later ones pass it. Default: 0.
     pub reorder: f64,
     /// Probability that a datagram is sent twice: the second time at once or, every other time,
-    /// 100 us to 2 ms late.
+    /// 100 us to 2 ms late. Default: 0.
     pub duplicate: f64,
-    /// Probability that one to four bits of a datagram are flipped.
+    /// Probability that one to four bits of a datagram are flipped. Default: 0.
     pub corrupt: f64,
-    /// Added to the way of every datagram; at most 10 s.
+    /// Added to the way of every datagram; at most 10 s. Default: 0.
     pub delay: Duration,
-    /// Where the random numbers start.
+    /// Where the random numbers start. Default: 0.
     pub seed: u64,
 }
 
