@@ -1,0 +1,84 @@
+//! A program outside of this tree, as a user of the registry would write it, on the archives alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cargo_metadata::Package;
+
+use crate::{Failure, process, tree};
+
+/// The program, and what it has to say.
+const PROGRAM: &str = "examples/first.rs";
+const SAYS: &str = "server: on the board: \"placed by the network\"";
+
+/// A folder of ours that goes with this value.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left of it does no harm.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Unpacks the archives of the crates, and builds and runs the program against them.
+pub(super) fn run(packages: &[&Package]) -> Result<(), Failure> {
+    let name = format!("braid-outside-{}", std::process::id());
+    let folder = Folder(std::env::temp_dir().join(name));
+    let target = tree::target()?;
+    write(&folder.0.join("src/main.rs"), &read(&tree::root().join(PROGRAM))?)?;
+    // The versions that everything else here is tested with, none of which has to be fetched.
+    write(&folder.0.join("Cargo.lock"), &read(&tree::root().join("Cargo.lock"))?)?;
+    write(&folder.0.join("Cargo.toml"), &manifest(packages))?;
+    for package in packages {
+        let archive = target.join("package").join(format!("{}.crate", place(package)));
+        let mut unpack = Command::new("tar");
+        process::run(unpack.arg("xzf").arg(archive).arg("-C").arg(&folder.0))?;
+    }
+    let mut cargo = tree::cargo();
+    cargo.current_dir(&folder.0).env("CARGO_TARGET_DIR", target.join("xtask/outside"));
+    let said = process::output(cargo.args(["run", "--offline", "--quiet"]))?;
+    match said.contains(SAYS) {
+        true => {
+            println!("a program outside of this tree runs on the archives: {SAYS}");
+            Ok(())
+        }
+        false => {
+            Err(Failure::new(format!("{PROGRAM} on the archives did not say `{SAYS}`:\n{said}")))
+        }
+    }
+}
+
+/// It names the version, as users do; in the place of the registry stand the archives.
+fn manifest(packages: &[&Package]) -> String {
+    let engine = packages.iter().find(|package| package.name.as_str() == "braid-rdma");
+    let version = engine.map(|package| package.version.to_string()).unwrap_or_default();
+    let archives: Vec<String> = packages
+        .iter()
+        .map(|package| format!("{} = {{ path = \"{}\" }}\n", package.name, place(package)))
+        .collect();
+    format!(
+        "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
+         [dependencies]\nbraid = {{ package = \"braid-rdma\", version = \"{version}\" }}\n\n\
+         [patch.crates-io]\n{}",
+        archives.concat()
+    )
+}
+
+/// The archive's name without its ending, and the folder in it.
+fn place(package: &Package) -> String {
+    format!("{}-{}", package.name, package.version)
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path)
+        .map_err(|e| Failure::new(format!("cannot read {}: {e}", path.display())))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(path, text))
+        .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))
+}
