@@ -12,7 +12,7 @@ use crate::device::Device;
 use crate::errno::{self, Errno};
 use crate::running::Running;
 use crate::settings::Settings;
-use crate::{cq_ex, poll, post, query, srq};
+use crate::{cq_ex, poll, post, query, srq, work_requests};
 
 /// A context as programs hold it: they have a pointer to `verbs.context`.
 #[repr(C)]
@@ -65,6 +65,7 @@ fn verbs(device: &'static Device, async_fd: c_int) -> verbs_context {
     verbs.query_port = Some(query::query_port);
     verbs.query_device_ex = query::query_device_ex as *const () as *mut c_void;
     verbs.query_rt_values = query::query_rt_values as *const () as *mut c_void;
+    verbs.create_qp_ex = work_requests::create_qp_ex as *const () as *mut c_void;
     verbs.create_cq_ex = cq_ex::create_cq_ex as *const () as *mut c_void;
     let context = &mut verbs.context;
     context.device = ptr::from_ref(device).cast_mut().cast();

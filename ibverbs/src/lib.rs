@@ -38,6 +38,7 @@ mod running;
 mod settings;
 mod srq;
 mod unsupported;
+mod work_requests;
 
 pub use self::ah::*;
 pub use self::async_events::*;
@@ -52,3 +53,4 @@ pub use self::qp::*;
 pub use self::query::*;
 pub use self::srq::*;
 pub use self::unsupported::*;
+pub use self::work_requests::ibv_qp_to_qp_ex;

@@ -83,6 +83,7 @@ pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
 struct Mr {
     base: ibv_mr,
     _region: MemoryRegion,
+    access: c_uint,
     domain: Arc<Domain>,
 }
 
@@ -126,7 +127,7 @@ fn register(
         rkey: region.lkey(),
     };
     let domain = domain.shared.clone();
-    Ok(Box::into_raw(Box::new(Mr { base, _region: region, domain })).cast())
+    Ok(Box::into_raw(Box::new(Mr { base, _region: region, access, domain })).cast())
 }
 
 /// What a region allows. Remote writes and atomics need local ones (IBTA vol. 1, 10.6.3.1).
@@ -232,17 +233,40 @@ pub extern "C" fn ibv_reg_dmabuf_mr(
     errno::pointer(|| Err(Errno::UNSUPPORTED))
 }
 
-/// `EOPNOTSUPP`; -1 as `IBV_REREG_MR_ERR_INPUT` says: the region is as it was.
+/// Of `enum ibv_rereg_mr_flags`.
+const CHANGE_TRANSLATION: c_int = 1 << 0;
+const CHANGE_PD: c_int = 1 << 1;
+const CHANGE_ACCESS: c_int = 1 << 2;
+
+/// Registers anew what the flags name, by new keys, and lets go of what was before: work requests with the old keys fail.
+/// -1 with `errno`, as `IBV_REREG_MR_ERR_INPUT` says: the region is as it was.
 #[unsafe(no_mangle)]
-pub extern "C" fn ibv_rereg_mr(
-    _mr: *mut ibv_mr,
-    _flags: c_int,
-    _pd: *mut ibv_pd,
-    _addr: *mut c_void,
-    _length: usize,
-    _access: c_int,
+pub unsafe extern "C" fn ibv_rereg_mr(
+    mr: *mut ibv_mr,
+    flags: c_int,
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
 ) -> c_int {
-    errno::number(|| Err(Errno::UNSUPPORTED))
+    errno::number(|| {
+        // SAFETY: by the caller's promise it was made by `register`.
+        let old = unsafe { mr.cast::<Mr>().as_mut() }.ok_or(Errno::INVALID)?;
+        if flags == 0 || flags & !(CHANGE_TRANSLATION | CHANGE_PD | CHANGE_ACCESS) != 0 {
+            return Err(Errno::INVALID);
+        }
+        let has = |flag| flags & flag != 0;
+        let pd = if has(CHANGE_PD) { pd } else { old.base.pd };
+        let access = if has(CHANGE_ACCESS) { access as c_uint } else { old.access };
+        let (addr, length) =
+            if has(CHANGE_TRANSLATION) { (addr, length) } else { (old.base.addr, old.base.length) };
+        let new = register(pd, addr, length, addr as u64, access)?.cast::<Mr>();
+        // SAFETY: it has just been made.
+        let mut new = unsafe { Box::from_raw(new) };
+        // The program's pointer leads to the new one from now on; the old one goes with the box.
+        std::mem::swap(old, &mut new);
+        Ok(0)
+    })
 }
 
 /// Once it returns, nothing touches the memory any more. Work requests that use it fail.

@@ -15,9 +15,9 @@ use crate::qp::{Qp, QueuePair, Sends};
 use crate::query::MAX_INLINE;
 
 /// Of `enum ibv_wr_opcode`.
-const IBV_WR_RDMA_READ: u32 = 4;
-const IBV_WR_ATOMIC_CMP_AND_SWP: u32 = 5;
-const IBV_WR_ATOMIC_FETCH_AND_ADD: u32 = 6;
+pub(crate) const IBV_WR_RDMA_READ: u32 = 4;
+pub(crate) const IBV_WR_ATOMIC_CMP_AND_SWP: u32 = 5;
+pub(crate) const IBV_WR_ATOMIC_FETCH_AND_ADD: u32 = 6;
 /// Of `enum ibv_send_flags`.
 const IBV_SEND_FENCE: u32 = 1;
 const KNOWN_FLAGS: u32 = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
@@ -56,6 +56,20 @@ unsafe fn send(qp: &QueuePair, wr: &ibv_send_wr) -> Result<(), Errno> {
     }
     send.sges = pieces.iter().map(engine_sge).collect();
     qp.post(send, None).map_err(errno_of)
+}
+
+/// Refuses what would be refused when it is posted, as far as that is known before.
+pub(crate) unsafe fn check(qp: &QueuePair, wr: &ibv_send_wr) -> Result<(), Errno> {
+    // SAFETY: by the caller's promise.
+    let (mut send, pieces) = unsafe { (send_wr(qp, wr)?, pieces(wr.sg_list, wr.num_sge)?) };
+    if !is_inline(wr) {
+        send.sges = pieces.iter().map(engine_sge).collect();
+        return qp.check(&send).map_err(errno_of);
+    }
+    match send.op {
+        SendOp::Send { .. } | SendOp::Write { .. } => Ok(()),
+        _ => Err(Errno::INVALID),
+    }
 }
 
 pub(crate) fn is_inline(wr: &ibv_send_wr) -> bool {

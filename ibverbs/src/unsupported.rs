@@ -59,12 +59,6 @@ pub extern "C" fn ibv_unimport_mr(_mr: *mut ibv_mr) {}
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_unimport_dm(_dm: *mut c_void) {}
 
-/// No queue pair is one: programs ask before they use the extended form of sends.
-#[unsafe(no_mangle)]
-pub extern "C" fn ibv_qp_to_qp_ex(_qp: *mut ibv_qp) -> *mut c_void {
-    errno::pointer(|| Err(Errno::UNSUPPORTED))
-}
-
 /// 0: data may land in any order.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_query_qp_data_in_order(_qp: *mut ibv_qp, _op: c_int, _flags: u32) -> c_int {

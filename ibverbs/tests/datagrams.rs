@@ -10,31 +10,10 @@ use braid_verbs::abi::*;
 
 use self::loopback::*;
 
-const KEY: u32 = 0x1234;
-
 fn ready(side: &Side, cq: *mut ibv_cq) -> *mut ibv_qp {
     let qp = side.qp(cq, IBV_QPT_UD, 16, 16);
-    // SAFETY: it consists of numbers.
-    let mut attr: ibv_qp_attr = unsafe { std::mem::zeroed() };
-    (attr.qp_state, attr.port_num, attr.qkey) = (IBV_QPS_INIT, 1, KEY);
-    let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
-    assert_eq!(modify(qp, &attr, mask), 0);
-    assert_eq!(to_state(qp, IBV_QPS_RTR), 0);
-    attr.qp_state = IBV_QPS_RTS;
-    assert_eq!(modify(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+    take_datagrams(qp);
     qp
-}
-
-fn handle(side: &Side) -> *mut ibv_ah {
-    // SAFETY: it consists of numbers.
-    let mut attr: ibv_ah_attr = unsafe { std::mem::zeroed() };
-    // SAFETY: the domain exists.
-    assert!(unsafe { ibv_create_ah(side.pd, &raw mut attr) }.is_null(), "RoCE needs a GRH");
-    (attr.is_global, attr.port_num, attr.grh.dgid) = (1, 1, side.gid());
-    // SAFETY: as above.
-    let ah = unsafe { ibv_create_ah(side.pd, &raw mut attr) };
-    assert!(!ah.is_null());
-    ah
 }
 
 fn send(qp: *mut ibv_qp, id: u64, piece: &mut braid_verbs::Sge, to: Ud) -> i32 {

@@ -66,7 +66,7 @@ enum Chore {
     /// The drop-in libibverbs and librdmacm, and braid-run
     DropIn,
     /// Unmodified verbs programs on the drop-in libibverbs: perftest, pingpongs, UCX, Open MPI
-    VerbsPrograms,
+    VerbsPrograms(verbs_programs::Options),
     /// A Debian package of what is installed
     Deb(deb::Options),
     /// Licences, sources and versions of the crates that this is built of
@@ -117,7 +117,7 @@ fn start() -> Result<(), Failure> {
         Chore::C => c_examples::run(),
         Chore::Install(options) => install::run(&options),
         Chore::DropIn => drop_in::run(),
-        Chore::VerbsPrograms => verbs_programs::run(),
+        Chore::VerbsPrograms(options) => verbs_programs::run(&options),
         Chore::Deb(options) => deb::run(&options),
         Chore::Dependencies => dependencies::run(),
         Chore::Package => package::run(),

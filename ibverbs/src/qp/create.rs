@@ -20,6 +20,7 @@ use crate::memory::{Domain, Pd};
 use crate::query::{MAX_INLINE, MAX_SGE, MAX_WR};
 use crate::running::Route;
 use crate::srq::{self, Srq};
+use crate::work_requests::Extension;
 
 /// Sends that every queue pair may have outstanding: programs that ask for one count on the handful that NICs grant, and post the next when
 /// they have its answer, not its completion.
@@ -68,35 +69,43 @@ pub unsafe extern "C" fn ibv_create_qp(
     pd: *mut ibv_pd,
     attr: *mut ibv_qp_init_attr,
 ) -> *mut ibv_qp {
-    errno::pointer(|| {
-        // SAFETY: by the caller's promise.
-        let (pd, attr) = unsafe { (Pd::of(pd)?, attr.as_mut().ok_or(Errno::INVALID)?) };
-        // SAFETY: as above.
-        let shared = unsafe { create(pd, attr) }?;
-        attr.cap = shared.limits.to_c();
-        let base = ibv_qp {
-            context: pd.base.context,
-            qp_context: attr.qp_context,
-            pd: std::ptr::from_ref(pd).cast_mut().cast(),
-            send_cq: attr.send_cq,
-            recv_cq: attr.recv_cq,
-            srq: attr.srq,
-            handle: 0,
-            qp_num: shared.number,
-            state: IBV_QPS_RESET,
-            qp_type: attr.qp_type,
-        };
-        let acknowledgements = Acknowledgements::default();
-        pd.shared.enter();
-        let qp = Box::new(Qp { base, reserved: [0; 12], shared, acknowledgements });
-        let qp = Box::into_raw(qp);
-        // SAFETY: it has just been made.
-        unsafe { *(*qp).shared.handle() = Some(Element::Qp(qp.cast())) };
-        Ok(qp.cast())
-    })
+    // SAFETY: by the caller's promise.
+    errno::pointer(|| unsafe { create(pd, attr, Extension::none()) })
 }
 
-unsafe fn create(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Errno> {
+/// Makes a queue pair; both forms of `ibv_create_qp` come here.
+pub(crate) unsafe fn create(
+    pd: *mut ibv_pd,
+    attr: *mut ibv_qp_init_attr,
+    extension: Extension,
+) -> Result<*mut ibv_qp, Errno> {
+    // SAFETY: by the caller's promise.
+    let (pd, attr) = unsafe { (Pd::of(pd)?, attr.as_mut().ok_or(Errno::INVALID)?) };
+    // SAFETY: as above.
+    let shared = unsafe { make(pd, attr) }?;
+    attr.cap = shared.limits.to_c();
+    let base = ibv_qp {
+        context: pd.base.context,
+        qp_context: attr.qp_context,
+        pd: std::ptr::from_ref(pd).cast_mut().cast(),
+        send_cq: attr.send_cq,
+        recv_cq: attr.recv_cq,
+        srq: attr.srq,
+        handle: 0,
+        qp_num: shared.number,
+        state: IBV_QPS_RESET,
+        qp_type: attr.qp_type,
+    };
+    let acknowledgements = Acknowledgements::default();
+    pd.shared.enter();
+    let qp = Box::new(Qp { base, reserved: [0; 12], extension, shared, acknowledgements });
+    let qp = Box::into_raw(qp);
+    // SAFETY: it has just been made.
+    unsafe { *(*qp).shared.handle() = Some(Element::Qp(qp.cast())) };
+    Ok(qp.cast())
+}
+
+unsafe fn make(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Errno> {
     let service = match attr.qp_type {
         IBV_QPT_RC => Service::Connected { reliable: true },
         IBV_QPT_UC => Service::Connected { reliable: false },

@@ -86,8 +86,17 @@ impl QueuePair {
         Ok(())
     }
 
+    /// Sends that there is room for.
+    pub(crate) fn room(&self) -> u32 {
+        let taken = match self.sends() {
+            Sends::Held => self.link().held.len() as u32,
+            Sends::Refused | Sends::Posted => self.engine.outstanding().0,
+        };
+        self.limits.send_wr.saturating_sub(taken)
+    }
+
     /// What the engine would refuse.
-    fn check(&self, wr: &SendWr) -> Result<(), PostError> {
+    pub(crate) fn check(&self, wr: &SendWr) -> Result<(), PostError> {
         let (count, max) = (wr.sges.len(), self.limits.sge as usize);
         if count > max {
             return Err(PostError::TooManySges { count, max });

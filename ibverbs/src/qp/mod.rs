@@ -7,10 +7,11 @@ mod link;
 mod modify;
 mod transition;
 
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use braid_verbs::abi::ibv_qp;
+use braid_verbs::abi::{ibv_qp, ibv_qp_ex};
 
 use self::attributes::Attributes;
 use self::failure::Failures;
@@ -21,11 +22,12 @@ use crate::datagram::Datagrams;
 use crate::memory::Domain;
 use crate::running::Running;
 use crate::srq;
+use crate::work_requests::Extension;
 
 pub use self::create::{ibv_create_qp, ibv_destroy_qp};
 pub use self::modify::{ibv_modify_qp, ibv_query_qp};
 
-pub(crate) use self::create::Limits;
+pub(crate) use self::create::{Limits, create};
 pub(crate) use self::link::{Link, Peer};
 
 /// A queue pair as programs hold it.
@@ -34,9 +36,13 @@ pub(crate) struct Qp {
     pub(crate) base: ibv_qp,
     /// `mutex`, `cond` and the count of events, which are libibverbs' own.
     reserved: [u64; 12],
+    /// An `ibv_qp_ex` goes on with this.
+    pub(crate) extension: Extension,
     pub(crate) shared: Arc<QueuePair>,
     pub(crate) acknowledgements: Acknowledgements,
 }
+
+const _: () = assert!(offset_of!(Qp, extension) == offset_of!(ibv_qp_ex, comp_mask));
 
 impl Qp {
     /// The queue pair that a program names; null stays null.

@@ -27,9 +27,17 @@ impl Side {
             let mut count = 0;
             let list = ibv_get_device_list(&raw mut count);
             assert!(!list.is_null() && count > 0, "the loopback is a device");
-            let context = ibv_open_device(*list);
-            assert!(!context.is_null());
+            let side = Side::on(*list);
             ibv_free_device_list(list);
+            side
+        }
+    }
+
+    pub fn on(device: *mut ibv_device) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let context = ibv_open_device(device);
+            assert!(!context.is_null());
             let pd = ibv_alloc_pd(context);
             assert!(!pd.is_null());
             let mut memory = vec![0u8; 1 << 20];
@@ -151,6 +159,32 @@ pub fn connect(side: &Side, one: *mut ibv_qp, other: *mut ibv_qp) {
         to_rtr(qp, side.gid(), number(peer));
         to_rts(qp, 7);
     }
+}
+
+/// The Q_Key of all queue pairs of type UD.
+pub const KEY: u32 = 0x1234;
+
+/// Brings one of type UD to RTS.
+pub fn take_datagrams(qp: *mut ibv_qp) {
+    let mut attr: ibv_qp_attr = zeroed();
+    (attr.qp_state, attr.port_num, attr.qkey) = (IBV_QPS_INIT, 1, KEY);
+    let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+    assert_eq!(modify(qp, &attr, mask), 0);
+    assert_eq!(to_state(qp, IBV_QPS_RTR), 0);
+    attr.qp_state = IBV_QPS_RTS;
+    assert_eq!(modify(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+}
+
+/// The device itself as a destination of datagrams.
+pub fn handle(side: &Side) -> *mut ibv_ah {
+    let mut attr: ibv_ah_attr = zeroed();
+    // SAFETY: the domain exists.
+    assert!(unsafe { ibv_create_ah(side.pd, &raw mut attr) }.is_null(), "RoCE needs a GRH");
+    (attr.is_global, attr.port_num, attr.grh.dgid) = (1, 1, side.gid());
+    // SAFETY: as above.
+    let ah = unsafe { ibv_create_ah(side.pd, &raw mut attr) };
+    assert!(!ah.is_null());
+    ah
 }
 
 pub fn state(qp: *mut ibv_qp) -> u32 {

@@ -85,6 +85,35 @@ structs! {
         source_qpn: u32,
         send_ops_flags: u64,
     }
+
+    // `qp_base` is an `ibv_qp` with all that is libibverbs' own.
+    ibv_qp_ex (struct Prefix 352) {
+        qp_base: [u64; 20],
+        comp_mask: u64,
+        wr_id: u64,
+        wr_flags: c_uint,
+        wr_atomic_cmp_swp: Slot,
+        wr_atomic_fetch_add: Slot,
+        wr_bind_mw: Slot,
+        wr_local_inv: Slot,
+        wr_rdma_read: Slot,
+        wr_rdma_write: Slot,
+        wr_rdma_write_imm: Slot,
+        wr_send: Slot,
+        wr_send_imm: Slot,
+        wr_send_inv: Slot,
+        wr_send_tso: Slot,
+        wr_set_ud_addr: Slot,
+        wr_set_xrc_srqn: Slot,
+        wr_set_inline_data: Slot,
+        wr_set_inline_data_list: Slot,
+        wr_set_sge: Slot,
+        wr_set_sge_list: Slot,
+        wr_start: Slot,
+        wr_complete: Slot,
+        wr_abort: Slot,
+        wr_atomic_write: Slot,
+    }
 }
 
 /// What an `ibv_context` is part of where its `abi_compat` is all ones. It grows at its front, so only

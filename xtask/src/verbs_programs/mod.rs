@@ -19,8 +19,16 @@ use self::table::{Case, PROGRAMS};
 /// UCX takes a device for one only if a device file of its name can be opened.
 const DEVICE_FILE: &str = "/dev/infiniband/uverbs-braid0";
 
+/// How much of it.
+#[derive(clap::Args)]
+pub struct Options {
+    /// So many times a process is killed in the middle of a transfer, each end in turn, and a new pair started
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    kills: u64,
+}
+
 /// Runs all of them and prints a row for each.
-pub fn run() -> Result<(), Failure> {
+pub fn run(options: &Options) -> Result<(), Failure> {
     for program in ["ib_write_bw", "ibv_rc_pingpong", "rping", "ucx_perftest", "mpirun", "mpicc"] {
         tools::need(program)?;
     }
@@ -35,7 +43,7 @@ pub fn run() -> Result<(), Failure> {
         run_case(case, &braid_run, &logs)?;
     }
     allreduce(&braid_run, &logs)?;
-    trouble::killed_and_restarted(&braid_run, &logs)
+    trouble::killed_and_restarted(options.kills, &braid_run, &logs)
 }
 
 fn run_case(case: &Case, braid_run: &Path, logs: &Path) -> Result<(), Failure> {
