@@ -144,6 +144,17 @@ fn hash_spreads_streams_and_keeps_each_on_its_rail_until_that_is_dead() {
 }
 
 #[test]
+fn hash_spreads_the_first_streams_to_different_destinations() {
+    let first = |turn| {
+        let mut rails = proved(RailScheme::HASH, 4).of_host(Arc::default(), turn);
+        let stream = rails.admit();
+        rails.pick_rail(stream, ids(&[0, 1, 2, 3]))
+    };
+    let picked: HashSet<RailId> = (0..4).map(first).collect();
+    assert_eq!(picked.len(), 4, "{picked:?}");
+}
+
+#[test]
 fn least_loaded_takes_the_open_rail_with_the_least_under_way() {
     let mut rails = proved(RailScheme::LEAST_LOADED, 3);
     let stream = rails.admit();
