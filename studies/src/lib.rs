@@ -10,6 +10,8 @@ pub mod mcc;
 pub mod ofan;
 mod papers;
 pub mod pro;
+pub mod rails;
+mod runs;
 mod study;
 pub mod themis;
 mod write;

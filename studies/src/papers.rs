@@ -2,7 +2,7 @@
 
 use crate::batch::Effort;
 use crate::study::Study;
-use crate::{mcc, ofan, pro, themis};
+use crate::{mcc, ofan, pro, rails, themis};
 
 /// A paper that can be reproduced.
 #[derive(Clone, Copy, Debug)]
@@ -25,5 +25,6 @@ pub const PAPERS: &[Paper] = &[
     Paper { name: "mcc", study: mcc::study },
     Paper { name: "ofan", study: ofan::study },
     Paper { name: "pro", study: pro::study },
+    Paper { name: "rails", study: rails::study },
     Paper { name: "themis", study: themis::study },
 ];

@@ -16,7 +16,7 @@ const TOP: usize = 2;
 const TOKENS: usize = 256;
 
 /// A workload by its name.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Workload {
     /// Everybody sends as much to everybody.
     Uniform,
@@ -159,7 +159,7 @@ mod tests {
     fn every_workload_has_its_name_and_its_volume() {
         for workload in Workload::all() {
             let name = workload.to_string();
-            assert_eq!(name.parse(), Ok(workload.clone()));
+            assert_eq!(name.parse(), Ok(workload));
             let matrix = workload.matrix(8, 100_000, 3);
             assert_eq!(matrix, workload.matrix(8, 100_000, 3), "all ranks compute the same");
             let total: u64 = matrix.iter().flatten().sum();

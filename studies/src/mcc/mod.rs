@@ -14,7 +14,8 @@ mod tests;
 mod trace;
 
 use super::{Claim, Effort, Study};
-use runs::Runs;
+use outcome::measure;
+use runs::{Runs, SEEDS};
 use scale::Scale;
 use setup::Scheme;
 
@@ -22,7 +23,7 @@ use setup::Scheme;
 pub fn study(effort: &Effort) -> Study {
     let scale = Scale::of(effort);
     let setups = [sizes::setups(&scale), targets::setups(&scale), causes::setups(&scale)].concat();
-    let runs = Runs::make(setups, effort);
+    let runs = Runs::make("mcc", setups, effort.seeds(SEEDS), measure);
     let mut study = Study {
         paper: "mcc",
         title: "Congestion Control for AI Workloads with Message-Level Signaling (MCC)".into(),

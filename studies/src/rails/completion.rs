@@ -1,0 +1,170 @@
+//! Figures 8 and 9: when flows complete under uniform and sparse loads.
+
+use super::bandwidth::loads;
+use super::causes;
+use super::load::Load;
+use super::outcome::Outcome;
+use super::results::{Results, bars, claim, is_near, is_within, listed, range};
+use super::scheme::Scheme;
+use crate::{Axis, Figure, Kind, Point, Series, Study, Verdict};
+
+/// Of a curve.
+const STEPS: u32 = 20;
+/// PLB's total over RailS', and over ECMP's; MinRTT's over RailS'.
+const PAPERS_PLB: [f64; 2] = [1.18, 0.89];
+const PAPERS_MIN_RTT: f64 = 1.04;
+/// A mean of so much of the total is very close to it.
+const CLOSE: f64 = 0.9;
+const SPARSEST_SOONER: f64 = 1.5;
+const SOONER: [f64; 2] = [17.0, 78.0];
+
+/// Under its name in the figures.
+pub(super) type Quantity = (&'static str, fn(&Outcome) -> f64);
+
+const QUANTITIES: [Quantity; 5] = [
+    ("mean", Outcome::mean_us),
+    ("p80", |run| run.percentile_us(80.0)),
+    ("p95", |run| run.percentile_us(95.0)),
+    ("p99", |run| run.percentile_us(99.0)),
+    ("total", Outcome::total_us),
+];
+
+pub(super) fn add(results: &Results, study: &mut Study) {
+    for (letter, (name, load)) in ('a'..).zip(loads()) {
+        study.figures.push(curve(results, &format!("fig08{letter}"), name, load));
+    }
+    for (letter, (name, load)) in ('a'..).zip(loads()) {
+        let base = (Scheme::RAILS, Outcome::total_us as fn(&Outcome) -> f64);
+        study.figures.push(bars(
+            [
+                &format!("fig09{letter}"),
+                &format!("Completion times of flows, {name}"),
+                "over RailS' last flow",
+            ],
+            &QUANTITIES,
+            &Scheme::COMPARED,
+            |scheme, of| results.over((scheme, of), base, load),
+        ));
+    }
+    uniform(results, study);
+    sparse(results, study);
+}
+
+/// How many flows are delivered by when, over RailS' last one.
+pub(super) fn curve(results: &Results, id: &str, name: &str, load: Load) -> Figure {
+    let last = results.mean(Scheme::RAILS, load, Outcome::total_us);
+    let series = Scheme::COMPARED.map(|scheme| {
+        let points = (1..=STEPS).map(|step| {
+            let percent = 100.0 * f64::from(step) / f64::from(STEPS);
+            let runs = results.of(scheme, load).iter();
+            let times: Vec<f64> = runs.map(|run| run.percentile_us(percent) / last).collect();
+            Point::at(percent, &times)
+        });
+        Series { name: scheme.name.to_owned(), points: points.collect() }
+    });
+    Figure {
+        id: id.to_owned(),
+        title: format!("Flows completed, {name}"),
+        x: Axis::linear("flows [%]"),
+        y: Axis::linear("completed after [times RailS' last]"),
+        kind: Kind::Lines,
+        series: series.into(),
+    }
+}
+
+fn uniform(results: &Results, study: &mut Study) {
+    let load = Load::UNIFORM;
+    let total_over = |scheme, base| results.times(base, scheme, load);
+    let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+    let reps = total_over(Scheme::REPS, Scheme::RAILS);
+    study.claims.push(claim(
+        "fig08a, fig09a",
+        "REPS completes as RailS does",
+        format!("{:+.1} %", percent(reps)),
+        Verdict::of(is_near(reps, 1.0), causes::collisions()),
+    ));
+    let mean = |scheme| results.mean(scheme, load, Outcome::mean_us);
+    let min_rtt = total_over(Scheme::MIN_RTT, Scheme::RAILS);
+    let is_lowest = Scheme::COMPARED.iter().all(|other| mean(Scheme::MIN_RTT) <= mean(*other));
+    study.claims.push(claim(
+        "fig08a, fig09a",
+        "MinRTT has the lowest mean completion time, and 4 % more in total than RailS",
+        format!(
+            "means: {}; MinRTT {:+.1} % in total",
+            listed(&Scheme::COMPARED, |scheme| format!("{:.0} us", mean(scheme))),
+            percent(min_rtt)
+        ),
+        Verdict::of(
+            is_lowest && is_near(min_rtt, PAPERS_MIN_RTT),
+            "the order in which a host serves its flows decides the mean, and the paper does not say it: here all in turn, \
+             so that none ends early",
+        ),
+    ));
+    let plb = [Scheme::RAILS, Scheme::ECMP].map(|base| total_over(Scheme::PLB, base));
+    study.claims.push(claim(
+        "fig09a",
+        "PLB takes 18 % more than RailS, and 11 % less than ECMP",
+        format!("{:+.1} % and {:+.1} %", percent(plb[0]), percent(plb[1])),
+        Verdict::of(
+            is_near(plb[0], PAPERS_PLB[0]) && is_near(plb[1], PAPERS_PLB[1]),
+            causes::collisions(),
+        ),
+    ));
+    let share = |scheme| mean(scheme) / results.mean(scheme, load, Outcome::total_us);
+    study.claims.push(claim(
+        "fig09a",
+        "RailS' mean and tail percentiles are very close",
+        format!(
+            "means over totals: {}",
+            listed(&Scheme::COMPARED, |scheme| format!("{:.0} %", 100.0 * share(scheme)))
+        ),
+        Verdict::of(share(Scheme::RAILS) >= CLOSE, "flows of RailS do not end together"),
+    ));
+}
+
+fn sparse(results: &Results, study: &mut Study) {
+    let sooner = Load::SPARSE.map(|(_, idle)| results.sooner(&Scheme::OTHERS, Load::sparse(idle)));
+    let times = 1.0 / (1.0 - sooner[0][0] / 100.0);
+    study.claims.push(claim(
+        "fig08b, fig09b",
+        "at a sparsity of 0.6 the total improves by more than 1.5 times",
+        format!("{times:.2} times at least"),
+        Verdict::of(times > SPARSEST_SOONER, causes::idle_receivers()),
+    ));
+    let others = range(sooner[1..].iter().flatten().copied());
+    study.claims.push(claim(
+        "fig08c-e, fig09c-e",
+        "at the other sparsities the total improves by 17 to 78 %",
+        format!("{:.1} to {:.1} % less time", others[0], others[1]),
+        Verdict::of(is_within(others, SOONER), causes::idle_receivers()),
+    ));
+    let lost = behind(results);
+    study.claims.push(claim(
+        "fig09b-e",
+        "RailS has the best mean and every best percentile",
+        match lost.is_empty() {
+            true => "in all comparisons".to_owned(),
+            false => format!("but for {}", lost.join(", ")),
+        },
+        Verdict::of(
+            lost.is_empty(),
+            "all flows of RailS end at about the same time, as figure 9a has them, so that its mean is close to its total; \
+             other schemes complete flows of idle interfaces early",
+        ),
+    ));
+}
+
+/// Where another scheme is better than RailS.
+fn behind(results: &Results) -> Vec<String> {
+    let mut lost = Vec::new();
+    for (sparsity, idle) in Load::SPARSE {
+        let load = Load::sparse(idle);
+        for (name, of) in QUANTITIES {
+            let ours = results.mean(Scheme::RAILS, load, of);
+            let better =
+                Scheme::OTHERS.iter().filter(|other| results.mean(**other, load, of) < ours);
+            lost.extend(better.map(|other| format!("the {name} of {} at {sparsity}", other.name)));
+        }
+    }
+    lost
+}

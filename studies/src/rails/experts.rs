@@ -1,0 +1,141 @@
+//! Figures 12 and 13: a mixture of experts.
+
+use braid_traffic::Phase;
+
+use super::causes;
+use super::load::Load;
+use super::outcome::Outcome;
+use super::results::{Results, bars, claim, is_within, range};
+use super::scale::Scale;
+use super::scheme::Scheme;
+use super::setup::Setup;
+use crate::{Study, Verdict};
+
+/// By phase: how much sooner RailS completes than the others, in percent.
+const DENSE_SOONER: [[f64; 2]; 4] = [[19.5, 34.9], [8.9, 19.2], [25.3, 31.2], [17.9, 44.3]];
+const SPARSE_SOONER: [[f64; 2]; 4] = [[66.1, 69.2], [75.1, 80.4], [75.1, 76.8], [73.9, 75.7]];
+/// Of an iteration's time, in percent.
+const DENSE_ITERATION: f64 = 18.0;
+const SPARSE_ITERATION: f64 = 40.0;
+/// Of an iteration the all-to-all takes 40 to 60 % (figure 2): ECMP's here.
+const PARTS: [f64; 2] = [0.4, 0.6];
+
+/// One of the two figures.
+struct Mode {
+    figure: &'static str,
+    data: &'static str,
+    load: fn(Phase) -> Load,
+    sooner: [[f64; 2]; 4],
+}
+
+const DENSE: Mode = Mode {
+    figure: "fig12",
+    data: "data on all GPUs of a domain",
+    load: Load::Dense,
+    sooner: DENSE_SOONER,
+};
+const SPARSE: Mode =
+    Mode { figure: "fig13", data: "data on one GPU", load: Load::Sparse, sooner: SPARSE_SOONER };
+
+pub(super) fn setups(scale: &Scale) -> Vec<Setup> {
+    let loads = [DENSE, SPARSE].into_iter().flat_map(|mode| Phase::ALL.map(mode.load));
+    loads.flat_map(|load| scale.compared(load)).collect()
+}
+
+pub(super) fn add(results: &Results, study: &mut Study) {
+    figures(results, study, &DENSE);
+    figures(results, study, &SPARSE);
+    phases(results, study, &DENSE, causes::collisions());
+    dense_iteration(results, study);
+    phases(results, study, &SPARSE, &causes::nvlink(results));
+    sparse_iteration(results, study);
+}
+
+fn figures(results: &Results, study: &mut Study, mode: &Mode) {
+    let phases = Phase::ALL.map(|phase| (phase.name(), (mode.load)(phase)));
+    let base = (Scheme::ECMP, Outcome::total_us as fn(&Outcome) -> f64);
+    let over = |scheme, load| results.over((scheme, Outcome::total_us), base, load);
+    study.figures.push(bars(
+        [
+            &format!("{}a", mode.figure),
+            &format!("All-to-all of a mixture of experts, {}", mode.data),
+            "completion time over ECMP's",
+        ],
+        &phases,
+        &Scheme::COMPARED,
+        over,
+    ));
+    let part = PARTS[1];
+    study.figures.push(bars(
+        [
+            &format!("{}b", mode.figure),
+            &format!(
+                "Iteration of which ECMP's all-to-all is {:.0} %, {}",
+                100.0 * part,
+                mode.data
+            ),
+            "iteration over ECMP's",
+        ],
+        &phases,
+        &Scheme::COMPARED,
+        |scheme, load| over(scheme, load).into_iter().map(|ratio| iteration(part, ratio)).collect(),
+    ));
+}
+
+/// An iteration over ECMP's, whose all-to-all is this part of it, if the all-to-all takes so many times ECMP's.
+fn iteration(part: f64, ratio: f64) -> f64 {
+    1.0 - part + part * ratio
+}
+
+fn phases(results: &Results, study: &mut Study, mode: &Mode, why: &str) {
+    for (phase, papers) in Phase::ALL.into_iter().zip(mode.sooner) {
+        let sooner = results.sooner(&Scheme::OTHERS, (mode.load)(phase));
+        study.claims.push(claim(
+            &format!("{}a", mode.figure),
+            &format!(
+                "in the phase `{}` RailS completes {} to {} % sooner",
+                phase.name(),
+                papers[0],
+                papers[1]
+            ),
+            format!("{:.1} to {:.1} % sooner", sooner[0], sooner[1]),
+            Verdict::of(is_within(sooner, papers), why),
+        ));
+    }
+}
+
+/// How much shorter RailS' iteration is than others', in percent: the least and the most over phases and schemes.
+fn shorter(results: &Results, mode: &Mode, part: f64) -> [f64; 2] {
+    let of_phase = |phase| {
+        let load = (mode.load)(phase);
+        let of = move |scheme| iteration(part, results.times(Scheme::ECMP, scheme, load));
+        Scheme::OTHERS.map(|other| 100.0 * (1.0 - of(Scheme::RAILS) / of(other)))
+    };
+    range(Phase::ALL.into_iter().flat_map(of_phase))
+}
+
+fn dense_iteration(results: &Results, study: &mut Study) {
+    let most = PARTS.map(|part| shorter(results, &DENSE, part)[1]);
+    study.claims.push(claim(
+        "fig12b",
+        "an iteration is up to 18 % shorter",
+        format!(
+            "up to {:.1} % where ECMP's all-to-all is 40 % of it, up to {:.1} % where it is 60 %",
+            most[0], most[1]
+        ),
+        Verdict::of(is_within([most[1]; 2], [DENSE_ITERATION; 2]), causes::collisions()),
+    ));
+}
+
+fn sparse_iteration(results: &Results, study: &mut Study) {
+    let least = PARTS.map(|part| shorter(results, &SPARSE, part)[0]);
+    study.claims.push(claim(
+        "fig13b",
+        "an iteration is at least 40 % shorter",
+        format!(
+            "at least {:.1} % where ECMP's all-to-all is 40 % of it, {:.1} % where it is 60 %",
+            least[0], least[1]
+        ),
+        Verdict::of(least[1] >= SPARSE_ITERATION, causes::nvlink(results)),
+    ));
+}

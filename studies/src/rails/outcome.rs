@@ -1,0 +1,133 @@
+//! What is measured in a run.
+
+use braid_lb::LoadMse;
+use braid_sim::simulation::Simulation;
+use braid_sim::time::{Ps, Rate};
+
+use super::load::{Flow, RAILS};
+use super::setup::{FRAMES, RATE_GBPS, Setup};
+
+/// What is measured in a run.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    /// When each flow was delivered, in microseconds, ascending.
+    pub(super) flows_us: Vec<f64>,
+    /// T*: what the busiest domain sends or receives, headers included, over N R2.
+    pub(super) bound_us: f64,
+    /// Bytes of all flows for each GPU.
+    pub(super) gpu_bytes: f64,
+    pub(super) domains: usize,
+    /// Bytes by domain and interface.
+    pub(super) sent: Vec<Vec<u64>>,
+    pub(super) received: Vec<Vec<u64>>,
+    pub(super) lost: u64,
+}
+
+impl Outcome {
+    /// Until the last flow is delivered.
+    pub(super) fn total_us(&self) -> f64 {
+        self.flows_us.last().copied().unwrap_or(0.0)
+    }
+
+    pub(super) fn mean_us(&self) -> f64 {
+        self.flows_us.iter().sum::<f64>() / self.flows_us.len() as f64
+    }
+
+    /// So many of 100 flows are delivered by then.
+    pub(super) fn percentile_us(&self, percent: f64) -> f64 {
+        let nth = (percent / 100.0 * self.flows_us.len() as f64).ceil() as usize;
+        self.flows_us[nth.clamp(1, self.flows_us.len()) - 1]
+    }
+
+    pub(super) fn over_bound(&self) -> f64 {
+        self.total_us() / self.bound_us
+    }
+
+    /// In Gb/s for each GPU: (bytes / T) (M - 1) / M.
+    pub(super) fn bus_gbps(&self) -> f64 {
+        let domains = self.domains as f64;
+        self.gpu_bytes * 8.0 / (self.total_us() * 1e3) * (domains - 1.0) / domains
+    }
+
+    /// Of the domain that sends most.
+    pub(super) fn send_mse(&self) -> LoadMse {
+        mse(busiest(&self.sent))
+    }
+
+    /// Of the domain that receives most.
+    pub(super) fn receive_mse(&self) -> LoadMse {
+        mse(busiest(&self.received))
+    }
+}
+
+fn mse(loads: &[u64]) -> LoadMse {
+    LoadMse::of(loads.iter().map(|load| *load as f64))
+}
+
+pub(super) fn busiest(domains: &[Vec<u64>]) -> &[u64] {
+    let most = domains.iter().max_by_key(|loads| loads.iter().sum::<u64>());
+    most.expect("there is a domain")
+}
+
+/// Runs it.
+///
+/// # Panics
+/// If the run fails.
+pub(super) fn measure(setup: &Setup, seed: u64) -> Outcome {
+    let flows = setup.flows();
+    let mut run = Simulation::new(setup.plan(&flows, seed));
+    run.run().unwrap_or_else(|error| panic!("{setup:?}, seed {seed}: {error}"));
+    let mut ends = vec![Ps::ZERO; flows.len()];
+    for (message, span) in run.workload().messages.iter().zip(run.spans()) {
+        let end = &mut ends[message.group as usize];
+        *end = span.delivered.max(*end);
+    }
+    let mut flows_us: Vec<f64> = ends.into_iter().map(Ps::as_micros_f64).collect();
+    flows_us.sort_by(f64::total_cmp);
+    let loads: Vec<_> = run.hosts.nic_loads().collect();
+    let by_domain = |of: fn(&braid_sim::host::NicLoad) -> u64| -> Vec<Vec<u64>> {
+        loads.chunks(RAILS).map(|domain| domain.iter().map(of).collect()).collect()
+    };
+    let bytes: u64 = flows.iter().map(|flow| flow.bytes).sum();
+    Outcome {
+        flows_us,
+        bound_us: bound(&flows, setup.domains).as_micros_f64(),
+        gpu_bytes: bytes as f64 / (setup.domains * RAILS) as f64,
+        domains: setup.domains,
+        sent: by_domain(|load| load.sent),
+        received: by_domain(|load| load.received),
+        lost: run.fabric.ledger.losses(),
+    }
+}
+
+fn bound(flows: &[Flow], domains: usize) -> Ps {
+    let (mut rows, mut columns) = (vec![0; domains], vec![0; domains]);
+    for flow in flows {
+        let wire = flow.bytes + FRAMES.packets(flow.bytes) * u64::from(FRAMES.header);
+        rows[flow.source()] += wire;
+        columns[flow.destination()] += wire;
+    }
+    let most = rows.into_iter().chain(columns).max().unwrap_or(0);
+    Rate::from_gbps(RATE_GBPS * RAILS as u64).time_for_long(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load::Load;
+    use super::super::scheme::Scheme;
+    use super::*;
+
+    #[test]
+    fn nothing_is_faster_than_the_bound_and_everything_is_counted() {
+        for scheme in [Scheme::ECMP, Scheme::MIN_RTT, Scheme::RAILS] {
+            let outcome = measure(&Setup::new(scheme, Load::skewed_receivers(1.2), 200_000), 1);
+            assert!(outcome.over_bound() >= 1.0, "{}: {}", scheme.name, outcome.over_bound());
+            let sum = |loads: &[Vec<u64>]| loads.iter().flatten().sum::<u64>() as f64;
+            assert_eq!(sum(&outcome.sent), outcome.gpu_bytes * 64.0);
+            assert_eq!(sum(&outcome.received), outcome.gpu_bytes * 64.0);
+            assert_eq!(outcome.lost, 0);
+            assert_eq!(outcome.percentile_us(100.0), outcome.total_us());
+            assert!(outcome.percentile_us(50.0) <= outcome.percentile_us(80.0));
+        }
+    }
+}

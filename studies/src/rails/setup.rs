@@ -1,0 +1,157 @@
+//! A run: RailS says little of its network, and nothing of its numbers.
+
+use std::time::Duration;
+
+use braid_cc::CcConfig;
+use braid_lb::RailScheme;
+
+use braid_sim::fabric::{Buffer, Marking, NetworkConfig, When};
+use braid_sim::frames::Frames;
+use braid_sim::host::{DataPath, HostConfig, NvLink, Paths, Recovery};
+use braid_sim::simulation::Plan;
+use braid_sim::switch::Policy;
+use braid_sim::time::{Ps, Rate};
+use braid_sim::topology::{RailOptimised, Topology};
+use braid_sim::workload::{Message, Start, Workload};
+
+use super::load::{Flow, Load, RAILS};
+use super::rounds::{CHUNK, shares};
+use super::scheme::{Scheme, Spraying};
+
+/// Of every link: R2.
+pub(super) const RATE_GBPS: u64 = 400;
+const DELAY: Ps = Ps::from_micros(1);
+pub(super) const FRAMES: Frames = Frames { payload: 4096, header: 62, ack: 64, gap: 0 };
+/// PLB and REPS need marks.
+const MARKED_FROM: u64 = 400_000;
+const ALL_MARKED: Marking =
+    Marking { low: MARKED_FROM, high: MARKED_FROM, most: 1.0, when: When::Leaving, of: None };
+/// A round trip over a spine at R2 is 8.4 us: 420 KB.
+pub(super) const WINDOW: &str = "fixed:400K";
+pub(super) const SEND_QUEUE: u64 = 256 << 10;
+
+/// One run but for its seed: each field is an assumption.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Setup {
+    pub(super) scheme: Scheme,
+    pub(super) load: Load,
+    /// What a GPU sends on average, in bytes.
+    pub(super) mean: u64,
+    pub(super) domains: usize,
+    /// Spines, each with a link to each leaf.
+    pub(super) spines: usize,
+    /// Of each subflow, as users type it.
+    pub(super) cc: &'static str,
+    /// Longest chunk of those that are planned, in bytes.
+    pub(super) chunk: u64,
+    /// How much may wait for an interface before it takes no further chunk, in bytes.
+    pub(super) send_queue: u64,
+    /// R1 over R2; `None`: without limit.
+    pub(super) nvlink: Option<u64>,
+}
+
+impl Setup {
+    pub(super) fn new(scheme: Scheme, load: Load, mean: u64) -> Setup {
+        Setup {
+            scheme,
+            load,
+            mean,
+            domains: 8,
+            spines: 8,
+            cc: WINDOW,
+            chunk: CHUNK,
+            send_queue: SEND_QUEUE,
+            nvlink: None,
+        }
+    }
+
+    pub(super) fn flows(&self) -> Vec<Flow> {
+        self.load.flows(self.domains, self.mean)
+    }
+
+    pub(super) fn plan(&self, flows: &[Flow], seed: u64) -> Plan {
+        Plan {
+            topology: self.topology(),
+            network: NetworkConfig {
+                marking: Some(ALL_MARKED),
+                ..NetworkConfig::plain(FRAMES, Buffer::PerPort { bytes: 1 << 40 }, Policy::Source)
+            },
+            host: self.host(flows),
+            workload: self.workload(flows),
+            changes: Vec::new(),
+            seed,
+            limit: Ps::from_micros(10_000_000),
+        }
+    }
+
+    fn topology(&self) -> Topology {
+        let (hosts, rate) = (self.domains as u32, Rate::from_gbps(RATE_GBPS));
+        let plan = RailOptimised {
+            hosts,
+            rails: RAILS as u32,
+            hosts_per_leaf: hosts,
+            spines: self.spines as u32,
+            links_per_spine: 1,
+            host_rate: rate,
+            fabric_rate: rate,
+            delay: DELAY,
+        };
+        plan.build().expect("the study's fabrics can be built")
+    }
+
+    fn host(&self, flows: &[Flow]) -> HostConfig {
+        let (data_path, rail_scheme) = match self.scheme.spraying {
+            Spraying::ByHosts(data_path, rails) => (data_path, rails),
+            Spraying::Planned(_) => (DataPath::Own, RailScheme::default()),
+        };
+        let nvlink = self.nvlink.map(|times| NvLink {
+            rate: Rate::from_gbps(times * RATE_GBPS),
+            flows: flows.iter().map(|flow| (flow.from as u32, flow.to as u32)).collect(),
+        });
+        HostConfig {
+            lb: self.scheme.lb,
+            data_path,
+            rail_scheme,
+            send_queue: self.send_queue,
+            nvlink,
+            paths: Paths::Source,
+            health: false,
+            recovery: Recovery::Ideal,
+            cc: self.cc.parse::<CcConfig>().expect("the study's controllers exist"),
+            min_rto: Duration::from_millis(100),
+            max_rto: Duration::from_secs(1),
+            ..HostConfig::default()
+        }
+    }
+
+    /// A message's group is its flow. Each has a queue pair of its own on each rail that it takes.
+    fn workload(&self, flows: &[Flow]) -> Workload {
+        let message = |flow: usize, src: usize, dst: usize, bytes: u64| Message {
+            src: src as u32,
+            dst: dst as u32,
+            bytes,
+            start: Start::At(Ps::ZERO),
+            queue: flow as u32,
+            group: flow as u32,
+        };
+        let numbered = || flows.iter().enumerate();
+        let messages = match self.scheme.spraying {
+            Spraying::ByHosts(..) => numbered()
+                .map(|(number, flow)| message(number, flow.from, flow.to, flow.bytes))
+                .collect(),
+            Spraying::Planned(ties) => shares(flows, self.domains, ties, self.chunk)
+                .into_iter()
+                .map(|share| {
+                    let flow = flows[share.flow];
+                    let nic = |domain: usize| domain * RAILS + share.rail;
+                    let (src, dst) = (nic(flow.source()), nic(flow.destination()));
+                    message(share.flow, src, dst, share.bytes)
+                })
+                .collect(),
+        };
+        let workload = Workload { messages };
+        let nics = (self.domains * RAILS) as u32;
+        workload.check(nics).expect("the study's loads can be sent");
+        workload
+    }
+}
