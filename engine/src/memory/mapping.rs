@@ -5,6 +5,9 @@ use std::ptr::NonNull;
 
 /// Bytes of a huge page.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
+/// Bytes that are made resident at a time. Meanwhile no other thread of the process can map memory, as allocators do: on a machine
+/// with more threads than processors the engine's would stand still until all of a long region is there, and be taken for dead.
+const PIECE: usize = HUGE_PAGE;
 
 /// Pages that nobody else owns, zeroed, resident from the start.
 #[derive(Debug)]
@@ -24,7 +27,7 @@ impl Mapping {
         let page = if huge { HUGE_PAGE } else { 4096 };
         let len = len.checked_next_multiple_of(page).ok_or(io::ErrorKind::OutOfMemory)?;
         let huge_flags = if huge { libc::MAP_HUGETLB | libc::MAP_HUGE_2MB } else { 0 };
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE | huge_flags;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | huge_flags;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new private mapping at an address of the kernel's choice touches no memory
         // that exists already.
@@ -33,7 +36,24 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Mapping { start, len })
+        let mapping = Mapping { start, len };
+        mapping.populate()?;
+        Ok(mapping)
+    }
+
+    fn populate(&self) -> io::Result<()> {
+        for at in (0..self.len).step_by(PIECE) {
+            let (piece, advice) = (PIECE.min(self.len - at), libc::MADV_POPULATE_WRITE);
+            // SAFETY: a part of our own mapping, whose pages are made as a write to them would.
+            let made = unsafe { libc::madvise(self.start.as_ptr().add(at).cast(), piece, advice) };
+            if made == 0 {
+                continue;
+            }
+            let why = io::Error::last_os_error();
+            // Linux before 5.14 has no such advice, and makes pages as they are used first.
+            return if why.raw_os_error() == Some(libc::EINVAL) { Ok(()) } else { Err(why) };
+        }
+        Ok(())
     }
 
     pub(crate) fn start(&self) -> NonNull<u8> {
