@@ -123,7 +123,8 @@ impl Group {
         let mut inboxes = inboxes.into_iter();
         let mut peer = |qp| Some(Peer::new(qp, inboxes.next()?));
         let peers = qps.into_iter().map(|qp| qp.and_then(&mut peer)).collect();
-        let driver = Arc::new(Driver::new(State::new(rank, peers), cq));
+        let window = peer::window(engine.datapath_attributes().receive_buffer, size);
+        let driver = Arc::new(Driver::new(State::new(rank, peers, window), cq));
         let thread = thread::Builder::new().name("braid-group".to_owned()).spawn({
             let driver = driver.clone();
             move || driver.run()

@@ -10,7 +10,7 @@ use braid_wire::QpId;
 use super::error::{Blame, GroupError};
 use super::notice::{Begin, Notice};
 use super::operation::AllToAllV;
-use super::peer::{BEGIN, LAST, Peer, WINDOW};
+use super::peer::{BEGIN, LAST, Peer};
 use super::round::RoundState;
 
 /// Most rounds in flight.
@@ -20,6 +20,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 pub(super) struct State {
     rank: usize,
+    /// Chunks on their way to one rank at a time, at most.
+    window: usize,
     /// By rank; this one has none.
     peers: Vec<Option<Peer>>,
     by_qp: HashMap<QpId, usize>,
@@ -33,13 +35,13 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(rank: usize, peers: Vec<Option<Peer>>) -> Self {
+    pub(super) fn new(rank: usize, peers: Vec<Option<Peer>>, window: usize) -> Self {
         let numbered = peers.iter().enumerate();
         let by_qp = numbered
             .filter_map(|(rank, peer)| Some((peer.as_ref()?.qp().number(), rank)))
             .collect();
         let (rounds, started) = (VecDeque::new(), 0);
-        State { rank, peers, by_qp, rounds, started, ending: None, ended: None }
+        State { rank, window, peers, by_qp, rounds, started, ending: None, ended: None }
     }
 
     fn all_peers(&mut self) -> impl Iterator<Item = (usize, &mut Peer)> {
@@ -287,7 +289,7 @@ impl State {
         let (round, size) = (&self.rounds[index], self.peers.len());
         let has_room = |rank: &usize| {
             let peer = self.peers[*rank].as_ref();
-            round.can_send(*rank) && peer.is_some_and(|peer| peer.open < WINDOW)
+            round.can_send(*rank) && peer.is_some_and(|peer| peer.open < self.window)
         };
         let turn = |rank: usize| Reverse((rank + size - self.rank) % size);
         (0..size).filter(has_room).max_by_key(|rank| (round.unposted(*rank), turn(*rank)))
