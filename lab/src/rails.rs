@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::layout::Layout;
-use crate::{FabricError, Plan, Rate, configure, namespace, plan, remove, tools};
+use crate::{FabricError, Owner, Plan, Rate, configure, namespace, plan, remove, tools};
 
 const MAX_DOMAINS: usize = 32;
 const MAX_RAILS: usize = 8;
@@ -30,11 +30,21 @@ pub struct RailPlan {
     pub queue: u64,
 }
 
-/// A fabric of rails that stands until [`down`](crate::down) is called with its name.
-#[derive(Clone, Debug)]
+/// A fabric of rails that is up.
+#[derive(Debug)]
 pub struct RailFabric {
     layout: Layout,
     plan: RailPlan,
+    owner: Owner,
+}
+
+impl Drop for RailFabric {
+    fn drop(&mut self) {
+        if self.owner == Owner::Process {
+            // What cannot be removed now is removed by the next fabric that is made.
+            let _ = remove::remove(&self.plan.name);
+        }
+    }
 }
 
 impl RailFabric {
@@ -42,13 +52,15 @@ impl RailFabric {
     ///
     /// # Errors
     /// The plan cannot be, something of that name stands already, or the system refuses; then nothing is left of it.
-    pub fn up(plan: RailPlan) -> Result<Self, FabricError> {
+    pub fn up(plan: RailPlan, owner: Owner) -> Result<Self, FabricError> {
         plan.check()?;
         tools::need()?;
+        remove::sweep()?;
         if !namespace::find(|name, _| name == plan.name).is_empty() {
             return Err(FabricError::IsUp { name: plan.name });
         }
-        let fabric = Self { layout: Layout::new(&plan.name, None), plan };
+        let pid = (owner == Owner::Process).then(std::process::id);
+        let fabric = Self { layout: Layout::new(&plan.name, pid), plan, owner };
         fabric.make().inspect_err(|_| drop(remove::down(&fabric.plan.name)))?;
         Ok(fabric)
     }
@@ -65,8 +77,22 @@ impl RailFabric {
         (0..self.plan.rails).map(|rail| address(rail, domain)).collect()
     }
 
+    /// A program on a host. What still runs when the fabric goes down is killed.
+    #[must_use]
+    pub fn command_on(&self, domain: usize, program: &Path) -> Command {
+        tools::inside(&self.layout.host(domain), program)
+    }
+
+    /// Nothing passes a rail any more, or all does again. No interface says so: its switch drops in silence.
+    ///
+    /// # Errors
+    /// There is no such rail, or the system refuses.
+    pub fn cut(&self, rail: usize, cut: bool) -> Result<(), FabricError> {
+        cut_switch(&self.layout.spine(rail), &self.plan.name, rail, cut)
+    }
+
     fn make(&self) -> Result<(), FabricError> {
-        let Self { layout, plan } = self;
+        let Self { layout, plan, .. } = self;
         let mut text = String::new();
         let switches = (0..plan.rails).map(|rail| layout.spine(rail));
         for name in switches.chain(self.domains()) {
@@ -133,17 +159,20 @@ pub fn command_on_domain(
     Ok(stands.then(|| tools::inside(&host, program)))
 }
 
-/// Nothing passes a rail any more, or all does again. No interface says so: its switch drops in silence.
+/// As [`RailFabric::cut`], of a standing fabric.
 ///
 /// # Errors
-/// There is no such rail, or the system refuses.
+/// As there.
 pub fn cut_rail(name: &str, rail: usize, cut: bool) -> Result<(), FabricError> {
     plan::check_name(name)?;
-    let switch = Layout::new(name, None).spine(rail);
-    if !namespace::exists(&switch) {
+    cut_switch(&Layout::new(name, None).spine(rail), name, rail, cut)
+}
+
+fn cut_switch(switch: &str, name: &str, rail: usize, cut: bool) -> Result<(), FabricError> {
+    if !namespace::exists(switch) {
         return Err(FabricError::argument("rail", rail, format!("a rail of the fabric {name}")));
     }
-    tools::ip_in(&switch, &format!("link set br0 {}\n", if cut { "down" } else { "up" }))
+    tools::ip_in(switch, &format!("link set br0 {}\n", if cut { "down" } else { "up" }))
 }
 
 impl RailPlan {

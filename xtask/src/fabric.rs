@@ -183,7 +183,7 @@ fn up_rails(plan: RailPlan) -> Result<(), Failure> {
         "fabric {}: {rails} rails, {rate} per interface, {queue} B queues, MTU {mtu}\n",
         plan.name
     );
-    let fabric = RailFabric::up(plan)?;
+    let fabric = RailFabric::up(plan, Owner::Standing)?;
     println!("{:<5} {:<28} addresses", "host", "namespace");
     for (domain, netns) in fabric.domains().iter().enumerate() {
         let addresses: Vec<_> = fabric.addresses(domain).iter().map(ToString::to_string).collect();

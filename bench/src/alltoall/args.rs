@@ -3,9 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
+use braid::RailScheme;
 use braid_traffic::Workload;
 use clap::Args;
 
+use super::fabric::Shape;
 use crate::cli::EngineArgs;
 use crate::quantities::parse_size;
 
@@ -25,6 +27,17 @@ pub(crate) struct AllToAllArgs {
     #[arg(long, value_name = "COUNT", requires = "loopback", conflicts_with = "rails",
           value_parser = clap::value_parser!(u8).range(1..=8))]
     pub(crate) loopback_rails: Option<u8>,
+    /// Makes a fabric of so many hosts and rails in network namespaces, with a rank on each host, and runs every matrix with every
+    /// rail policy, and with MPI_Alltoallv of Open MPI over TCP beside it. Needs root, `ip`, `tc`, `nft`, `mpicc` and `mpirun`
+    #[arg(long, value_name = "DOMAINSxRAILS", num_args = 0..=1, default_missing_value = "4x4", require_equals = true,
+          conflicts_with_all = ["loopback", "rails", "bind", "rail_policy"])]
+    pub(crate) fabric: Option<Shape>,
+    /// Rail policies with --fabric [default: all]
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',', requires = "fabric")]
+    pub(crate) rail_policies: Vec<RailScheme>,
+    /// With --fabric: a folder for results and the table in Markdown.
+    #[arg(long, value_name = "DIR", requires = "fabric")]
+    pub(crate) out: Option<PathBuf>,
     /// Traffic matrices, one after the other; an unknown name lists them all [default: all of RailS]
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub(crate) matrix: Vec<Workload>,
@@ -34,7 +47,7 @@ pub(crate) struct AllToAllArgs {
     /// Rounds of each matrix that are measured, after one that is not.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rounds: u32,
-    /// What a rail carries, as in 100mbit: the results then say how far they are from the bound.
+    /// What a rail carries, as in 100mbit: the results then say how far they are from the bound [with --fabric: 100mbit]
     #[arg(long)]
     pub(crate) rate: Option<braid_lab::Rate>,
     /// Check every byte of every round.
@@ -53,6 +66,14 @@ impl AllToAllArgs {
         match self.matrix.is_empty() {
             true => Workload::all(),
             false => self.matrix.clone(),
+        }
+    }
+
+    /// The rail policies of a fabric.
+    pub(super) fn policies(&self) -> Vec<RailScheme> {
+        match self.rail_policies.is_empty() {
+            true => RailScheme::ALL.to_vec(),
+            false => self.rail_policies.clone(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The ranks of `--loopback`: this same program, once for each.
 
 use std::env;
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 
 use super::args::{AllToAllArgs, loopback_address};
@@ -30,11 +30,9 @@ pub(super) fn run(args: &AllToAllArgs) -> Result<(), Failure> {
         let addresses = (0..rails).map(|rail| loopback_address(rail, rank).to_string());
         let mut command = Command::new(&program);
         command
-            .args(arguments())
+            .args(arguments(&OF_LOOPBACK))
             .args(["--rails", &addresses.collect::<Vec<_>>().join(",")])
-            .env("RANK", rank.to_string())
-            .env("WORLD_SIZE", count.to_string())
-            .env("MASTER_ADDR", root.to_string())
+            .envs(variables(rank.into(), count.into(), root))
             .env("MASTER_PORT", port.to_string())
             .stdin(Stdio::null());
         if rank > 0 {
@@ -51,27 +49,61 @@ pub(super) fn run(args: &AllToAllArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ours, but for what is the launcher's.
-fn arguments() -> Vec<String> {
-    let mut ours = env::args().skip(1);
+/// A rank's place in its group, for its environment.
+pub(super) fn variables(rank: usize, count: usize, root: IpAddr) -> [(&'static str, String); 3] {
+    [
+        ("RANK", rank.to_string()),
+        ("WORLD_SIZE", count.to_string()),
+        ("MASTER_ADDR", root.to_string()),
+    ]
+}
+
+/// An option, and whether its value can be an argument of its own.
+pub(super) type Dropped = (&'static str, bool);
+
+const OF_LOOPBACK: [Dropped; 4] =
+    [("--loopback", false), ("-n", true), ("--ranks", true), ("--loopback-rails", true)];
+
+/// Our arguments without these options.
+pub(super) fn arguments(dropped: &[Dropped]) -> Vec<String> {
+    without(env::args().skip(1), dropped)
+}
+
+fn without(mut arguments: impl Iterator<Item = String>, dropped: &[Dropped]) -> Vec<String> {
     let mut kept = Vec::new();
-    while let Some(argument) = ours.next() {
-        match argument.as_str() {
-            "--loopback" => {}
-            "-n" | "--ranks" | "--loopback-rails" => drop(ours.next()),
-            own if ["-n", "--ranks=", "--loopback-rails="].iter().any(|it| own.starts_with(it)) => {
-            }
-            _ => kept.push(argument),
+    while let Some(argument) = arguments.next() {
+        let is_joined = |name: &str| {
+            let rest = argument.strip_prefix(name);
+            // `-n4`, or `--ranks=4`.
+            rest.is_some_and(|rest| rest.starts_with('=') || name.len() == 2 && !rest.is_empty())
+        };
+        match dropped.iter().find(|(name, _)| argument == *name) {
+            Some((_, true)) => drop(arguments.next()),
+            Some(_) => {}
+            None if dropped.iter().any(|(name, _)| is_joined(name)) => {}
+            None => kept.push(argument),
         }
     }
     kept
 }
 
-fn free_port(ip: std::net::IpAddr) -> Result<u16, Failure> {
+fn free_port(ip: IpAddr) -> Result<u16, Failure> {
     let port = UdpSocket::bind((ip, 0)).and_then(|socket| socket.local_addr());
     Ok(port.map_err(|why| io("find a free port", why))?.port())
 }
 
 fn io(what: &str, why: std::io::Error) -> Failure {
     Failure::Io { what: format!("cannot {what}"), why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_told_all_but_what_is_the_launchers() {
+        let given = "alltoall --loopback -n 4 --ranks=3 -n5 --loopback-rails 2 -s 1M --verify";
+        let kept = without(given.split(' ').map(str::to_owned), &OF_LOOPBACK);
+        assert_eq!(kept.join(" "), "alltoall -s 1M --verify");
+    }
 }

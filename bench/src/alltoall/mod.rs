@@ -1,6 +1,7 @@
 //! `braid-perf alltoall`: an all-to-all of many ranks, with the traffic matrices of RailS.
 
 mod args;
+mod fabric;
 mod launch;
 mod rank;
 mod report;
@@ -35,7 +36,11 @@ struct Results {
 /// All ranks, or the one that the environment says.
 pub(crate) fn run(args: &AllToAllArgs) -> Result<(), Failure> {
     session::check(&args.engine)?;
-    if args.loopback { launch::run(args) } else { run_rank(args) }
+    match args.fabric {
+        Some(shape) => fabric::run(args, shape),
+        None if args.loopback => launch::run(args),
+        None => run_rank(args),
+    }
 }
 
 fn run_rank(args: &AllToAllArgs) -> Result<(), Failure> {
@@ -45,7 +50,7 @@ fn run_rank(args: &AllToAllArgs) -> Result<(), Failure> {
         _ => None,
     };
     let workloads = args.workloads();
-    let seen = workloads.iter().map(|workload| rank.run(workload, args));
+    let seen = workloads.iter().map(|workload| rank.run(*workload, args));
     let seen = seen.collect::<Result<Vec<_>, _>>()?;
     let told = to_json(&Told { rails: args.engine.rails.clone(), seen });
     let told = rank.gather(&told)?;
@@ -59,11 +64,12 @@ fn run_rank(args: &AllToAllArgs) -> Result<(), Failure> {
     let rails = rails.into_iter().zip(addresses);
     let rails: Vec<_> = rails.map(|(own, one)| if own.is_empty() { one } else { own }).collect();
     let mut reports = Vec::new();
-    stdio::print(|out| writeln!(out, "{}", Report::HEAD))?;
+    stdio::print(|out| writeln!(out, "{}", Report::head()))?;
     for (index, workload) in workloads.iter().enumerate() {
         let seen: Vec<Seen> = told.iter().map(|told| told.seen[index].clone()).collect();
         let matrix = workload.matrix(rank.group.size(), args.size, args.engine.seed);
-        let report = Report::new(workload.to_string(), args, &matrix, &seen, &rails);
+        let policy = args.engine.rail_policy.name();
+        let report = Report::new(*workload, policy, args, &matrix, &seen, &rails);
         stdio::print(|out| writeln!(out, "{}", report.line()))?;
         reports.push(report);
     }

@@ -61,7 +61,7 @@ impl Rank {
     }
 
     /// Runs one workload.
-    pub(super) fn run(&self, workload: &Workload, args: &AllToAllArgs) -> Result<Seen, Failure> {
+    pub(super) fn run(&self, workload: Workload, args: &AllToAllArgs) -> Result<Seen, Failure> {
         let (own, size) = (self.group.rank(), self.group.size());
         let matrix = workload.matrix(size, args.size, args.engine.seed);
         let sends = ranges((0..size).map(|to| matrix[own][to]));
@@ -167,6 +167,11 @@ impl Rank {
 }
 
 impl Seen {
+    /// Of a rank before its first round.
+    pub(super) fn of_rails(count: usize) -> Seen {
+        Seen { seconds: Vec::new(), sent: vec![0; count], arrived: Vec::new() }
+    }
+
     /// What has come since, with the seconds of the rounds.
     fn since(mut self, before: &Seen, seconds: Vec<f64>) -> Seen {
         for (rail, sent) in self.sent.iter_mut().enumerate() {

@@ -3,14 +3,14 @@
 use std::net::IpAddr;
 
 use braid::paths::LoadMse;
-use braid_traffic::busiest;
-use serde::Serialize;
+use braid_traffic::{Workload, busiest};
+use serde::{Deserialize, Serialize};
 
 use super::args::AllToAllArgs;
 use super::rank::Seen;
 
 /// The results of one workload.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Report {
     workload: String,
     rail_policy: String,
@@ -19,7 +19,7 @@ pub(super) struct Report {
     /// Bytes between ranks in a round.
     bytes: u64,
     /// Seconds until a round is over at the last rank: the mean over rounds, and over all ranks and rounds the rest.
-    cct: f64,
+    pub(super) cct: f64,
     mean: f64,
     p80: f64,
     p95: f64,
@@ -36,7 +36,7 @@ pub(super) struct Report {
 }
 
 /// Of the rank with the most uneven rails, of those that have enough packets.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Mse {
     of_max: f64,
     of_mean: f64,
@@ -60,7 +60,8 @@ impl Mse {
 impl Report {
     /// `rails`: the addresses of each rank, by rail.
     pub(super) fn new(
-        workload: String,
+        workload: Workload,
+        policy: &str,
         args: &AllToAllArgs,
         matrix: &[Vec<u64>],
         seen: &[Seen],
@@ -86,8 +87,8 @@ impl Report {
             args.rate.map(|rate| busiest(matrix) as f64 * 8. / (count as f64 * rate.bits() as f64));
         let share = (ranks.saturating_sub(1)) as f64 / ranks as f64;
         Report {
-            workload,
-            rail_policy: args.engine.rail_policy.to_string(),
+            workload: workload.to_string(),
+            rail_policy: policy.to_owned(),
             ranks,
             rails: count,
             bytes,
@@ -105,25 +106,45 @@ impl Report {
         }
     }
 
-    pub(super) const HEAD: &str = "workload             CCT ms  /bound  mean ms   p80 ms   p95 ms   p99 ms  bus MB/s  MSE send  MSE recv";
+    /// What [`Report::cells`] are.
+    pub(super) const COLUMNS: [&str; 9] = [
+        "CCT ms", "/bound", "mean ms", "p80 ms", "p95 ms", "p99 ms", "bus MB/s", "MSE send",
+        "MSE recv",
+    ];
+
+    pub(super) fn head() -> String {
+        row("workload", &Self::COLUMNS.map(str::to_owned))
+    }
 
     pub(super) fn line(&self) -> String {
-        let ms = |seconds: f64| format!("{:8.2}", seconds * 1e3);
-        let bound = self.bound.map_or("-".to_owned(), |bound| format!("{:.3}", self.cct / bound));
+        row(&self.workload, &self.cells())
+    }
+
+    /// How often the bound goes into the completion time.
+    pub(super) fn over_bound(&self) -> String {
+        self.bound.map_or("-".to_owned(), |bound| format!("{:.3}", self.cct / bound))
+    }
+
+    pub(super) fn cells(&self) -> [String; 9] {
+        let ms = |seconds: f64| format!("{:.2}", seconds * 1e3);
         let mse = |mse: &Option<Mse>| {
             mse.as_ref().map_or("-".to_owned(), |mse| format!("{:.4}", mse.of_mean))
         };
-        format!(
-            "{:<18} {} {bound:>7} {} {} {} {} {:9.2} {:>9} {:>9}",
-            self.workload,
+        [
             ms(self.cct),
+            self.over_bound(),
             ms(self.mean),
             ms(self.p80),
             ms(self.p95),
             ms(self.p99),
-            self.bus_bandwidth / 1e6,
+            format!("{:.2}", self.bus_bandwidth / 1e6),
             mse(&self.send_mse),
             mse(&self.receive_mse),
-        )
+        ]
     }
+}
+
+fn row(workload: &str, cells: &[String; 9]) -> String {
+    let cells: String = cells.iter().map(|cell| format!(" {cell:>9}")).collect();
+    format!("{workload:<18}{cells}")
 }

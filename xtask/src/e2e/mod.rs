@@ -9,6 +9,7 @@ mod cases;
 pub(crate) mod namespaces;
 mod nccl;
 mod peers;
+mod rail_cut;
 mod rails;
 mod routed;
 
@@ -37,6 +38,7 @@ pub fn run() -> Result<(), Failure> {
     routed::run(&braid_perf)?;
     rails::run(&braid_perf)?;
     all_to_all::run(&braid_perf)?;
+    rail_cut::run(&braid_perf)?;
     nccl::run()
 }
 

@@ -1,0 +1,143 @@
+//! `MPI_Alltoallv` of Open MPI over TCP, on all rails of the same fabric.
+
+use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{fs, io};
+
+use braid_traffic::Workload;
+
+use super::super::args::AllToAllArgs;
+use super::super::rank::Seen;
+use super::super::report::Report;
+use super::lab::Lab;
+use crate::failure::Failure;
+use crate::program::Program;
+
+pub(super) const NAME: &str = "MPI";
+const SOURCE: &str = include_str!("all_to_all.c");
+/// Of all rails, and of rail 0.
+const RAILS: &str = "10.90.0.0/16";
+const FIRST_RAIL: &str = "10.90.0.0/24";
+
+/// The program, compiled.
+pub(super) struct Mpi {
+    program: PathBuf,
+    /// What `mpirun` starts its helper on another host with.
+    agent: PathBuf,
+}
+
+impl Mpi {
+    /// Compiles it.
+    pub(super) fn build(lab: &Lab) -> Result<Self, Failure> {
+        let [source, program, agent] =
+            ["all_to_all.c", "all_to_all", "agent"].map(|name| lab.scratch().join(name));
+        write(&source, SOURCE)?;
+        let mut compiler = Command::new("mpicc");
+        compiler.args(["-O2", "-Wall", "-Werror", "-o"]).arg(&program).arg(&source);
+        let done = compiler.output().map_err(|why| missing("mpicc", why))?;
+        if !done.status.success() {
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            return Err(Failure::Trial(format!("mpicc cannot compile {SOURCE_NAME}: {said}")));
+        }
+        write(&agent, &script(lab))?;
+        let executable = fs::Permissions::from_mode(0o700);
+        fs::set_permissions(&agent, executable).map_err(|why| cannot_write(&agent, why))?;
+        Ok(Mpi { program, agent })
+    }
+
+    /// One workload, a rank on each host.
+    pub(super) fn run(
+        &self,
+        lab: &Lab,
+        args: &AllToAllArgs,
+        workload: Workload,
+    ) -> Result<Report, Failure> {
+        let ranks = lab.shape().domains;
+        let matrix = workload.matrix(ranks, args.size, args.engine.seed);
+        let file = lab.scratch().join("matrix");
+        write(&file, &counts(&matrix))?;
+        let mut mpirun = lab.command_on(0, Path::new("mpirun"));
+        let hosts: Vec<String> = lab.hosts().map(|(_, address)| address.to_string()).collect();
+        mpirun
+            .args(["--allow-run-as-root", "-np", &ranks.to_string(), "--host", &hosts.join(",")])
+            .args(["--mca", "plm_rsh_agent", &self.agent.to_string_lossy()])
+            .args(["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"])
+            .args(["--mca", "btl_tcp_if_include", RAILS, "--mca", "oob_tcp_if_include", FIRST_RAIL])
+            .arg(&self.program)
+            .args([file.to_string_lossy().into_owned(), args.rounds.to_string()]);
+        let mut mpirun = Program::start("mpirun", mpirun)?;
+        let mut seen = vec![Seen::of_rails(lab.shape().rails); ranks];
+        for _ in 0..args.rounds as usize * ranks {
+            let line = mpirun.line(lab.limit(workload))?;
+            let (rank, seconds) = read(&line, ranks)
+                .ok_or_else(|| Failure::Trial(format!("mpirun has said `{line}`")))?;
+            seen[rank].seconds.push(seconds);
+        }
+        mpirun.finish(lab.limit(workload))?;
+        if seen.iter().any(|rank| rank.seconds.len() != args.rounds as usize) {
+            return Err(Failure::Trial("ranks of MPI have left out rounds".to_owned()));
+        }
+        Ok(Report::new(workload, NAME, lab.args(), &matrix, &seen, &lab.addresses()))
+    }
+}
+
+const SOURCE_NAME: &str = "bench/src/alltoall/fabric/all_to_all.c";
+
+/// The number of ranks, then the matrix, row by row.
+fn counts(matrix: &[Vec<u64>]) -> String {
+    let mut text = format!("{}\n", matrix.len());
+    for row in matrix {
+        let row: Vec<String> = row.iter().map(ToString::to_string).collect();
+        let _ = writeln!(text, "{}", row.join(" "));
+    }
+    text
+}
+
+/// `RANK SECONDS`.
+fn read(line: &str, ranks: usize) -> Option<(usize, f64)> {
+    let (rank, seconds) = line.split_once(' ')?;
+    let rank = rank.parse().ok().filter(|rank| *rank < ranks)?;
+    Some((rank, seconds.parse().ok()?))
+}
+
+/// In place of a remote shell: it enters the namespace of the host that is named by its address. A host name of its own keeps
+/// Open MPI's daemons apart, which share files by that.
+fn script(lab: &Lab) -> String {
+    let mut text = String::from("#!/bin/sh\naddress=$1\nshift\ncase $address in\n");
+    for (namespace, address) in lab.hosts() {
+        let _ = writeln!(text, "{address}) host={namespace} ;;");
+    }
+    text += "*) echo \"no host has $address\" >&2; exit 1 ;;\nesac\n";
+    text += "exec ip netns exec \"$host\" unshare --uts sh -c \"hostname $address; $*\"\n";
+    text
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|why| cannot_write(path, why))
+}
+
+fn cannot_write(path: &Path, why: io::Error) -> Failure {
+    Failure::Io { what: format!("cannot write {}", path.display()), why }
+}
+
+fn missing(program: &str, why: io::Error) -> Failure {
+    let what =
+        format!("cannot start {program}; `apt-get install openmpi-bin libopenmpi-dev` brings it");
+    Failure::Io { what, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_program_says_is_checked() {
+        assert_eq!(read("2 0.25", 4), Some((2, 0.25)));
+        for wrong in ["", "2", "4 0.25", "x 0.25", "2 x"] {
+            assert_eq!(read(wrong, 4), None, "{wrong}");
+        }
+        assert_eq!(counts(&[vec![0, 7], vec![8, 0]]), "2\n0 7\n8 0\n");
+    }
+}
