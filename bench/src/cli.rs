@@ -56,12 +56,16 @@ pub(crate) enum Command {
     ///
     /// Needs root and `ip`. The programs that are measured run without privilege.
     Congestion(crate::congestion::Options),
+    /// Braid beside what else moves bytes, between two network namespaces: interleaved, medians, ratios.
+    ///
+    /// Needs root and `ip`. A peer whose program is not installed is named, with the package that has it.
+    Compare(crate::compare::Options),
     /// The other process of a raw peer; `ceiling` starts it.
     #[command(hide = true)]
     PeerServer(crate::peer::ServeOptions),
-    /// A TCP sender to one of these; `spray` starts it.
-    #[command(name = crate::peer::tcp::SENDER, hide = true)]
-    TcpSender(crate::peer::tcp::SendOptions),
+    /// The measuring process of a raw peer, where that is on another host; `compare` starts it.
+    #[command(name = crate::peer::client::SUBCOMMAND, hide = true)]
+    PeerClient(crate::peer::client::ClientOptions),
     /// Man pages and completions; the installation writes them.
     #[command(name = braid_pages::COMMAND, hide = true)]
     WritePages(braid_pages::Options),
@@ -140,6 +144,9 @@ pub(crate) struct TestArgs {
     /// Atomic operation (atomic-lat).
     #[arg(short = 'A', long, alias = "atomic_type", value_enum, default_value_t = AtomicKind::FetchAndAdd)]
     pub(crate) atomic: AtomicKind,
+    /// Sleep until a completion comes, on both sides, instead of looking for it (send-lat, read-lat, atomic-lat).
+    #[arg(short = 'e', long)]
+    pub(crate) events: bool,
     /// Both ends on this machine, in two processes (one with `--datapath mem`).
     #[arg(long, conflicts_with = "host")]
     pub(crate) loopback: bool,

@@ -18,6 +18,8 @@ use crate::plan::{Answer, Extent, Order, Phase, SideReport};
 use crate::session::Session;
 
 const STALL: Duration = Duration::from_secs(20);
+/// Between two looks at whether the other side has something else to say, where completions are slept for.
+const SLEEP: Duration = Duration::from_millis(10);
 /// The look at the clock is too dear for every turn of a spin.
 const CLOCK_EVERY: u32 = 4096;
 
@@ -94,7 +96,9 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
             answered += 1;
             continue;
         }
-        run.poll()?;
+        if !ping_pong {
+            run.poll()?;
+        }
         match run.session.control.try_receive()? {
             Some(Order::End { sent }) if !ping_pong || sent == answered => break,
             Some(_) => return Err(Failure::Peer("gave orders out of turn".to_owned())),
@@ -245,10 +249,14 @@ impl<'s> Run<'s> {
         })
     }
 
-    /// One turn of the engine and what has come of it: an answer goes out before the next turn.
+    /// One turn of the engine, or a sleep until there is a completion, and what has come of it: an answer goes out before the next turn.
     fn poll(&mut self) -> Result<(), Failure> {
         let mut completions = std::mem::take(&mut self.completions);
-        self.session.cq.poll(&mut completions, 64).attempt("completion queue")?;
+        if self.session.plan.events {
+            completions.extend(self.session.cq.wait(SLEEP).attempt("completion queue")?);
+        } else {
+            self.session.cq.poll(&mut completions, 64).attempt("completion queue")?;
+        }
         for completion in completions.drain(..) {
             self.on_completion(&completion)?;
         }

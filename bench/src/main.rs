@@ -8,11 +8,13 @@ mod ceiling;
 mod child;
 mod cli;
 mod columns;
+mod compare;
 mod congestion;
 mod control;
 mod failure;
 mod header;
 mod info;
+mod interleave;
 mod interrupt;
 mod json_file;
 mod latency;
@@ -89,9 +91,10 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Top(args) => top::run(&args),
         Command::Alltoall(args) => alltoall::run(&args),
         Command::Spray(args) => spray::run(&args),
+        Command::Compare(options) => compare::run(&options),
         Command::Congestion(args) => congestion::run(&args),
         Command::PeerServer(options) => Ok(peer::serve(&options)?),
-        Command::TcpSender(options) => Ok(peer::tcp::send(&options, &mut std::io::stdout())?),
+        Command::PeerClient(options) => Ok(peer::client::run(&options, &mut std::io::stdout())?),
         Command::WritePages(options) => {
             braid_pages::write(Cli::command(), &options).map_err(|why| Failure::Io {
                 what: format!("cannot write into {}", options.prefix.display()),

@@ -58,7 +58,6 @@ const OPTIONS: &[Foreign] = &[
     long_flag("perform_warm_up", Accepted),
     long_flag("use_old_post_send", Accepted),
     flag('C', "report-cycles", Refused("leave it out: times are in microseconds")),
-    flag('e', "events", Refused(POLLS)),
     value('X', "vector", Refused(POLLS)),
     value('f', "margin", Refused("leave it out: the whole time of -D is measured")),
     value('I', "inline_size", Refused("leave it out: small messages need no special memory")),

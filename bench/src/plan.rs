@@ -19,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) qps: u32,
     pub(crate) verify: bool,
     pub(crate) bidirectional: bool,
+    /// Both sides of a latency test sleep while there is no completion.
+    pub(crate) events: bool,
     pub(crate) atomic: AtomicKind,
     /// Of the data queue pairs of both sides.
     #[serde(with = "by_name")]

@@ -1,13 +1,16 @@
 //! A program on a host: started, listened to with a limit on every wait, killed when
 //! dropped.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
+use crate::pair::LISTEN_LIMIT;
 
 pub(crate) struct Program {
     name: String,
@@ -47,6 +50,26 @@ impl Program {
         Ok(Program { name: name.to_owned(), child, lines, words })
     }
 
+    /// Of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// All of its lines that are still to come: it has to end, or to close its standard output, in time.
+    pub(crate) fn lines(&mut self, limit: Duration) -> Result<Vec<String>, Failure> {
+        let deadline = Instant::now() + limit;
+        let mut all = Vec::new();
+        loop {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => all.push(line),
+                Err(RecvTimeoutError::Disconnected) => return Ok(all),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(self.failed(&format!("did not end in {limit:?}")));
+                }
+            }
+        }
+    }
+
     /// Its next line.
     pub(crate) fn line(&mut self, limit: Duration) -> Result<String, Failure> {
         match self.lines.recv_timeout(limit) {
@@ -65,6 +88,18 @@ impl Program {
             Some(rest) => Ok(rest.to_owned()),
             None => Err(self.failed(&format!("said `{line}`, not `{prefix}..`"))),
         }
+    }
+
+    /// Where it listens, as its next line says.
+    pub(crate) fn address(&mut self) -> Result<SocketAddr, Failure> {
+        let text = self.word("listening on ", LISTEN_LIMIT)?;
+        text.parse().map_err(|_| self.failed(&format!("listens on `{text}`, which is no address")))
+    }
+
+    /// The figures by name that its next line, `report {..}`, has.
+    pub(crate) fn report(&mut self, limit: Duration) -> Result<BTreeMap<String, f64>, Failure> {
+        let json = self.word("report ", limit)?;
+        serde_json::from_str(&json).map_err(|why| self.failed(&format!("said `{json}`: {why}")))
     }
 
     /// Waits until it has ended, well.

@@ -63,6 +63,11 @@ fn check(test: Test, args: &TestArgs) -> Result<(), Failure> {
     if test == Test::AtomicLat && other_size {
         return usage("atomics are 8 bytes: leave out -s and -a");
     }
+    if args.events && !matches!(test, Test::SendLat | Test::ReadLat | Test::AtomicLat) {
+        return usage(
+            "-e waits for completions, which a WRITE has at one side only: it is for send-lat, read-lat and atomic-lat",
+        );
+    }
     if test.is_latency() && args.interval.is_some() {
         return usage("samples are of goodput: --interval is for the bandwidth tests");
     }
@@ -174,6 +179,7 @@ fn plan(test: Test, args: &TestArgs, sizes: &[u64]) -> Plan {
         qps: args.qps,
         verify: args.verify,
         bidirectional: args.bidirectional,
+        events: args.events,
         atomic: args.atomic,
         loss_recovery: args.engine.loss_recovery,
         sends,

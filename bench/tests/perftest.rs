@@ -107,6 +107,19 @@ fn all_sizes_have_a_row_each() {
 }
 
 #[test]
+fn sleeping_for_completions_measures_the_same_messages() {
+    for progress in ["poll", "thread"] {
+        let line = format!("send-lat --loopback -n 200 --verify -e --progress {progress}");
+        let row = last_row(&stdout(&line));
+        assert_eq!(row[..2], [8.0, 200.0], "{line}");
+    }
+    let refused = output("write-lat --loopback -e");
+    let says = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{says}");
+    assert!(says.contains("it is for send-lat, read-lat and atomic-lat"), "{says}");
+}
+
+#[test]
 fn histograms_have_the_time_of_every_message() {
     for (option, is_sorted) in [("-H", true), ("-U", false)] {
         let text = stdout(&format!("write-lat --loopback -n 50 {option}"));

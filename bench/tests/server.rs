@@ -88,7 +88,7 @@ impl Stranger {
 }
 
 /// What a client begins with.
-const PLAN: &str = r#"{"Control":[{"test":"write-bw","qps":QPS,"verify":false,"bidirectional":false,"atomic":"FetchAndAdd","loss_recovery":"fifo-path","sends":2,"receives":2,"slots":2,"slot_len":64},[[0,0,0],[0,0,0]]]}"#;
+const PLAN: &str = r#"{"Control":[{"test":"write-bw","qps":QPS,"verify":false,"bidirectional":false,"events":false,"atomic":"FetchAndAdd","loss_recovery":"fifo-path","sends":2,"receives":2,"slots":2,"slot_len":64},[[0,0,0],[0,0,0]]]}"#;
 
 #[test]
 fn whoever_is_no_braid_perf_is_turned_away() {

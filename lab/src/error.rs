@@ -80,6 +80,12 @@ pub enum FabricError {
         /// The device and its namespace.
         device: String,
     },
+    /// A link's device did not come into operation.
+    #[error("{device} was set up and is not in operation")]
+    LinkDown {
+        /// The device and its namespace.
+        device: String,
+    },
     /// The relay process did not come up.
     #[error(
         "the relay for delayed links did not start: {said}; the program must answer `{}`",

@@ -5,7 +5,8 @@
 //! fabric is either this process's, and vanishes with the [`Fabric`] value, or it stands until
 //! somebody takes it down ([`Owner`]). `docs/fabric.md` shows the topology and every command.
 //!
-//! [`emulator`] makes smaller networks whose bottleneck is exact, for congestion control.
+//! [`emulator`] makes smaller networks whose bottleneck is exact, for congestion control; [`VethPair`] two hosts with nothing between
+//! them, for what machines can do at all.
 //!
 //! Links with a delay pass through a relay process (this kernel may lack netem). It is the current
 //! executable again, called with [`relay::SUBCOMMAND`] and the fabric's name: a program that plans
@@ -19,6 +20,7 @@ pub mod emulator;
 mod error;
 mod fabric;
 mod layout;
+mod listener;
 mod median;
 mod namespace;
 mod plan;
@@ -29,14 +31,17 @@ mod remove;
 mod state;
 mod tools;
 mod trouble;
+mod veth;
 
 pub use counters::{LinkCount, Traffic};
 pub use error::FabricError;
 pub use fabric::{Fabric, Owner};
 pub use layout::Host;
+pub use listener::listens;
 pub use median::median;
 pub use plan::{Plan, Routing, parse_delay};
 pub use rails::{RailFabric, RailPlan, command_on_domain, cut_rail};
 pub use rate::Rate;
 pub use remove::{down, remove_own};
 pub use trouble::{Condition, Trouble, Where};
+pub use veth::VethPair;

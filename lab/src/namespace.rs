@@ -68,7 +68,7 @@ pub(crate) fn remove(namespaces: &[String]) -> Result<(), FabricError> {
 }
 
 /// The processes that live in any of these namespaces, ourselves excepted.
-fn inhabitants(namespaces: &[String]) -> Vec<i32> {
+pub(crate) fn inhabitants(namespaces: &[String]) -> Vec<i32> {
     let ours = Path::new(FOLDER);
     let inodes: BTreeSet<u64> = namespaces
         .iter()

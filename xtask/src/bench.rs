@@ -1,8 +1,21 @@
-//! `cargo xtask bench`: what this machine's datapath can do at best.
+//! `cargo xtask bench`: Braid beside what else moves bytes, on this machine.
 
-use crate::{Failure, process, tree};
+use clap::Args;
 
-/// Measures the ceiling that every other number is to be compared with.
-pub fn run() -> Result<(), Failure> {
-    process::run(tree::cargo().args(["run", "--release", "--bin", "braid-perf", "--", "ceiling"]))
+use crate::{Failure, process, tools, tree};
+
+/// What the comparison is told; its own `--help` has all of it.
+#[derive(Args)]
+pub struct Options {
+    /// Options of `braid-perf compare`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
+    options: Vec<String>,
+}
+
+/// Installs the peers where they are missing, and runs `braid-perf compare`.
+pub fn run(options: &Options) -> Result<(), Failure> {
+    tools::run()?;
+    let compare =
+        ["run", "--release", "--package", "braid-bench", "--bin", "braid-perf", "--", "compare"];
+    process::run(tree::cargo().args(compare).args(&options.options))
 }

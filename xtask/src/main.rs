@@ -47,8 +47,8 @@ enum Chore {
     Sanitize(sanitize::Options),
     /// Instructions of the hot path, against their budgets
     Count(count::Options),
-    /// What this machine's datapath can do at best
-    Bench,
+    /// Braid beside what else moves bytes, between two namespaces: quick, or --full (needs root)
+    Bench(bench::Options),
     /// Two virtual machines with Soft-RoCE: Braid beside perftest, or a command of yours
     Softroce(softroce::Options),
     /// A leaf-spine fabric of network namespaces, with trouble on command (needs root)
@@ -110,7 +110,7 @@ fn start() -> Result<(), Failure> {
         Chore::Loom => loom::run(),
         Chore::Sanitize(options) => sanitize::run(&options),
         Chore::Count(options) => count::run(&options),
-        Chore::Bench => bench::run(),
+        Chore::Bench(options) => bench::run(&options),
         Chore::Softroce(options) => softroce::run(&options),
         Chore::Fabric(options) => fabric::run(&options),
         Chore::FabricRelay { name } => fabric::relay(&name),

@@ -69,6 +69,11 @@ const TOOLS: &[Tool] = &[
         needed_for: "programs on the drop-in libibverbs",
     },
     Tool {
+        what: What::Program("fi_pingpong"),
+        package: "libfabric-bin",
+        needed_for: "what Braid is measured beside",
+    },
+    Tool {
         what: What::File("/etc/libibverbs.d/rxe.driver"),
         package: "libibverbs1 ibverbs-providers",
         needed_for: "the verbs datapath",

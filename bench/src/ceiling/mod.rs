@@ -4,9 +4,6 @@
 //! is reported, because the machine's own state moves more than anything we measure (see
 //! [`crate::peer::machine`]).
 
-mod interleave;
-mod report;
-
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -14,14 +11,14 @@ use std::time::Duration;
 use braid::{CcConfig, LossRecovery, RailScheme};
 use serde::Serialize;
 
-use self::interleave::{Contestant, interleave};
-use self::report::Report;
 use crate::cli::{
     AtomicKind, CeilingArgs, DatapathKind, EngineArgs, ProgressKind, Switch, Test, TestArgs,
 };
 use crate::failure::{Attempt, Failure};
+use crate::interleave::report::Report;
+use crate::interleave::{Contestant, interleave};
 use crate::json_file::JsonFile;
-use crate::peer::metrics::{GOODPUT, Metrics, ONE_WAY_P50, ONE_WAY_P99};
+use crate::peer::metrics::{CPU, GOODPUT, MESSAGE_RATE, Metrics, ONE_WAY_P50, ONE_WAY_P99};
 use crate::peer::{Timing, ping_pong, tcp, udp_gso};
 use crate::perftest::PerftestOptions;
 use crate::report::Row;
@@ -39,11 +36,6 @@ const WRITE_64K: &str = "braid WRITE 64 KiB, crc on";
 const WRITE_64K_OFF: &str = "braid WRITE 64 KiB, crc off";
 const WRITE_8B_LAT: &str = "braid WRITE 8 B latency";
 const SEND_8B: &str = "braid SEND 8 B, 64 outstanding";
-
-/// Messages a second, in millions.
-const RATE: &str = "rate_mmsgs";
-/// CPU seconds of both processes for 10^9 payload bytes.
-const CPU: &str = "cpu_s_per_gbyte";
 
 /// The figures that the project is held to.
 #[derive(Debug, Serialize)]
@@ -103,7 +95,7 @@ pub(crate) fn run(args: &CeilingArgs) -> Result<(), Failure> {
         write_64kib_crc_off_ratio_tcp: to_tcp_64k.ratio(WRITE_64K_OFF, GOODPUT),
         udp_gso_crc_ratio_tcp_64kib: to_tcp_64k.ratio(UDP_GSO_CRC, GOODPUT),
         write_8b_latency_ratio_udp: latency.ratio(WRITE_8B_LAT, ONE_WAY_P50),
-        send_8b_mmsgs: latency.median(SEND_8B, RATE),
+        send_8b_mmsgs: latency.median(SEND_8B, MESSAGE_RATE),
         cpu_s_per_gb: to_raw.median(WRITE_1M, CPU),
     };
     stdio::print(|out| {
@@ -218,7 +210,7 @@ fn bulk_metrics(row: &Row) -> Metrics {
     let gigabytes = row.figures.bytes as f64 * row.figures.iterations as f64 * 1e-9;
     Metrics::from([
         (GOODPUT, bandwidth.goodput_gbytes_s),
-        (RATE, bandwidth.rate_mmsgs),
+        (MESSAGE_RATE, bandwidth.rate_mmsgs),
         (CPU, (row.client_cpu_s + row.server_cpu_s) / gigabytes),
     ])
 }
@@ -244,6 +236,7 @@ fn braid_args(
         bidirectional: false,
         tx_depth,
         atomic: AtomicKind::FetchAndAdd,
+        events: false,
         loopback: true,
         once: false,
         verify: false,

@@ -13,7 +13,8 @@ use super::udp::Udp;
 use crate::capacity;
 use crate::failure::Failure;
 use crate::pair::{LISTEN_LIMIT, Pair};
-use crate::peer::tcp;
+use crate::peer::client::ClientOptions;
+use crate::peer::{PeerKind, tcp};
 use crate::program::Program;
 use crate::report::Row;
 
@@ -81,9 +82,10 @@ fn start_tcp(lab: &Lab, case: &Case, seconds: f64) -> Result<Vec<Program>, Failu
         let Sender::Tcp(congestion) = flow.sender else { continue };
         let args = tcp::receiver_args(lab.host(flow.to).ip.into());
         let mut receiver = lab.start_as_root("TCP receiver", flow.to, &args)?;
-        let address = receiver.word("listening on ", LISTEN_LIMIT)?;
-        let args = tcp::sender_args(&address, seconds + TCP_SECONDS_MORE, congestion);
-        programs.push(lab.start_as_root("TCP sender", flow.from, &args)?);
+        let to = receiver.address()?;
+        let mut sender = ClientOptions::new(PeerKind::Tcp, to, seconds + TCP_SECONDS_MORE);
+        sender.transport.congestion = congestion.to_owned();
+        programs.push(lab.start_as_root("TCP sender", flow.from, &sender.arguments())?);
         programs.push(receiver);
     }
     Ok(programs)

@@ -188,6 +188,13 @@ impl MachineInfo {
     }
 }
 
+impl fmt::Display for MachineInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cpu_model, kernel_release, cores } = self;
+        write!(f, "{cpu_model}, {cores} cores, Linux {kernel_release}")
+    }
+}
+
 fn cpu_model() -> String {
     fs::read_to_string("/proc/cpuinfo")
         .ok()

@@ -1,7 +1,8 @@
 //! Raw peers: what the kernel's own transports reach on this machine, between two processes.
 //!
-//! Each peer has a *sender*, which runs in the bench process and measures, and a *server*, which
-//! is this same executable started again with the hidden `peer-server` subcommand:
+//! Each peer has a *sender*, which runs in the bench process and measures (or, between hosts, in a process of
+//! its own: [`client`]), and a *server*, which is this same executable started again with the hidden
+//! `peer-server` subcommand:
 //!
 //! ```text
 //! bench process                      other process
@@ -15,11 +16,15 @@
 //! others keep a core busy, two spinning processes may share one, and a ping-pong then takes
 //! milliseconds.
 
+pub(crate) mod client;
 pub(crate) mod machine;
 pub(crate) mod metrics;
 pub(crate) mod ping_pong;
 pub(crate) mod process;
+#[cfg(feature = "quic")]
+pub(crate) mod quic;
 pub(crate) mod tcp;
+pub(crate) mod tcp_ping_pong;
 pub(crate) mod udp_frame;
 pub(crate) mod udp_gso;
 pub(crate) mod udp_gso_server;
@@ -28,6 +33,7 @@ mod sys;
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) use metrics::Metrics;
@@ -48,8 +54,55 @@ pub(crate) enum PeerKind {
     UdpGso,
     /// One TCP stream.
     Tcp,
-    /// UDP, one small datagram to and fro, both ends spinning.
+    /// UDP, one small datagram to and fro.
     UdpPingPong,
+    /// One TCP stream, one small message to and fro.
+    TcpPingPong,
+    /// One stream of a QUIC connection.
+    Quic,
+    /// One small message to and fro on such a stream.
+    QuicPingPong,
+}
+
+/// What both ends of a peer have to be told alike.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct TransportOptions {
+    /// Payload bytes of one UDP segment behind its header (udp-gso), or of a datagram (quic).
+    #[arg(long, default_value_t = udp_gso::DEFAULT_PAYLOAD_BYTES)]
+    pub(crate) payload: usize,
+    /// Congestion control of the stream, or `system` for the kernel's default (tcp only).
+    #[arg(long, default_value = tcp::DEFAULT_CONGESTION)]
+    pub(crate) congestion: String,
+    /// Sleep in the kernel while nothing comes (ping-pongs only).
+    #[arg(long)]
+    pub(crate) blocking: bool,
+    /// The file in which the server leaves its certificate for the client (quic only).
+    #[arg(long)]
+    pub(crate) certificate: Option<PathBuf>,
+}
+
+impl Default for TransportOptions {
+    fn default() -> Self {
+        Self {
+            payload: udp_gso::DEFAULT_PAYLOAD_BYTES,
+            congestion: tcp::DEFAULT_CONGESTION.to_owned(),
+            blocking: false,
+            certificate: None,
+        }
+    }
+}
+
+impl TransportOptions {
+    /// The words that make these options again on a command line.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let mut words = vec!["--payload".to_owned(), self.payload.to_string()];
+        words.extend(["--congestion".to_owned(), self.congestion.clone()]);
+        words.extend(self.blocking.then(|| "--blocking".to_owned()));
+        if let Some(file) = &self.certificate {
+            words.extend(["--certificate".to_owned(), file.display().to_string()]);
+        }
+        words
+    }
 }
 
 /// What the other process is to do: the arguments of `braid-perf peer-server`.
@@ -61,23 +114,14 @@ pub(crate) struct ServeOptions {
     /// Address to listen on; the kernel picks the port.
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub(crate) bind: IpAddr,
-    /// Payload bytes of one UDP segment, behind its header (udp-gso only).
-    #[arg(long, default_value_t = udp_gso::DEFAULT_PAYLOAD_BYTES)]
-    pub(crate) payload: usize,
-    /// Congestion control of the accepted stream (tcp only).
-    #[arg(long, default_value = tcp::DEFAULT_CONGESTION)]
-    pub(crate) congestion: String,
+    #[command(flatten)]
+    pub(crate) transport: TransportOptions,
 }
 
 impl ServeOptions {
     /// Options for `kind` on `bind`, everything else at its default.
     pub(crate) fn new(kind: PeerKind, bind: IpAddr) -> Self {
-        Self {
-            kind,
-            bind,
-            payload: udp_gso::DEFAULT_PAYLOAD_BYTES,
-            congestion: tcp::DEFAULT_CONGESTION.to_owned(),
-        }
+        Self { kind, bind, transport: TransportOptions::default() }
     }
 }
 
@@ -118,6 +162,10 @@ pub(crate) enum PeerError {
     /// The other process ended or said something that makes no sense.
     #[error("the peer's other process {0}")]
     Process(String),
+    /// A QUIC connection broke, or could not be made.
+    #[cfg(feature = "quic")]
+    #[error("QUIC: {0}")]
+    Quic(String),
     /// An option is out of its range.
     #[error("{0}")]
     Usage(String),
@@ -141,11 +189,25 @@ impl<T> Context<T> for io::Result<T> {
 /// When a socket cannot be set up, or the sender stays silent for ten seconds.
 pub(crate) fn serve(options: &ServeOptions) -> Result<(), PeerError> {
     let out = &mut io::stdout();
+    let TransportOptions { payload, congestion, blocking, .. } = &options.transport;
     match options.kind {
-        PeerKind::UdpGso => udp_gso_server::serve(options.bind, options.payload, out),
-        PeerKind::Tcp => tcp::serve(options.bind, &options.congestion, out),
-        PeerKind::UdpPingPong => ping_pong::serve(options.bind, out),
+        PeerKind::UdpGso => udp_gso_server::serve(options.bind, *payload, out),
+        PeerKind::Tcp => tcp::serve(options.bind, congestion, out),
+        PeerKind::UdpPingPong => ping_pong::serve(options.bind, *blocking, out),
+        PeerKind::TcpPingPong => tcp_ping_pong::serve(options.bind, *blocking, out),
+        #[cfg(feature = "quic")]
+        PeerKind::Quic => quic::serve(options, false, out),
+        #[cfg(feature = "quic")]
+        PeerKind::QuicPingPong => quic::serve(options, true, out),
+        #[cfg(not(feature = "quic"))]
+        PeerKind::Quic | PeerKind::QuicPingPong => Err(without_quic()),
     }
+}
+
+/// This program was built without the peer that was asked for.
+#[cfg(not(feature = "quic"))]
+fn without_quic() -> PeerError {
+    PeerError::Usage("QUIC is not built in: cargo build -p braid-bench --features quic".to_owned())
 }
 
 /// CPU time of this process so far, all threads, user and system.

@@ -1,13 +1,12 @@
-//! Raw UDP ping-pong, both ends spinning: the least that a message can take through the kernel.
+//! Raw UDP ping-pong: the least that a message can take through the kernel, spinning, or sleeping there while nothing comes.
 
 use std::hint;
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
-
-use super::metrics::{LOST, Metrics, ONE_WAY_P50, ONE_WAY_P99, ServerReport};
+use super::client::ClientOptions;
+use super::metrics::{LOST, Metrics, RoundTrips, ServerReport};
 use super::process::Peer;
 use super::udp_frame::{HEADER_BYTES, Header, Kind};
 use super::udp_gso::is_silence;
@@ -43,39 +42,60 @@ pub(crate) struct PingPongOptions {
 /// # Errors
 /// When a process or a socket fails, or the echo does not answer.
 pub(crate) fn run(options: &PingPongOptions) -> Result<Metrics, PeerError> {
-    if !(HEADER_BYTES..=MAX_BYTES).contains(&options.bytes) {
-        let text = format!("a ping of {} bytes is not possible", options.bytes);
-        return Err(PeerError::Usage(text));
-    }
     let peer = Peer::spawn(&ServeOptions::new(PeerKind::UdpPingPong, options.bind))?;
-    let mut pinger = Pinger::connect(options.bind, peer.address(), options.bytes)?;
-    pinger.play(options.timing.warm_up)?;
-    pinger.round_trips.reset();
-    pinger.lost = 0;
-    pinger.play(options.timing.duration)?;
+    let mut pinger = Pinger::connect(options.bind, peer.address(), options.bytes, false)?;
+    pinger.measure(options.timing)?;
     pinger.finish(&peer)?;
+    Ok(pinger.metrics())
+}
+
+/// Plays with an echo that somebody else has started. `bytes`: of the ping behind the header.
+///
+/// # Errors
+/// When a socket call fails, or the echo does not answer.
+pub(crate) fn play(options: &ClientOptions, timing: Timing) -> Result<Metrics, PeerError> {
+    let (any, bytes) = (Ipv4Addr::UNSPECIFIED.into(), HEADER_BYTES + options.bytes);
+    let mut pinger = Pinger::connect(any, options.to, bytes, options.transport.blocking)?;
+    pinger.measure(timing)?;
+    // If this is lost, the echo ends a little later by itself.
+    pinger.send(Kind::End)?;
     Ok(pinger.metrics())
 }
 
 struct Pinger {
     socket: UdpSocket,
+    blocking: bool,
     ping: Vec<u8>,
     /// Number of the next ping.
     next: u64,
     /// Pings without an echo.
     lost: u64,
-    /// In nanoseconds.
-    round_trips: Histogram<u64>,
+    round_trips: RoundTrips,
 }
 
 impl Pinger {
-    fn connect(bind: IpAddr, echo: SocketAddr, bytes: usize) -> Result<Self, PeerError> {
+    fn connect(
+        bind: IpAddr,
+        echo: SocketAddr,
+        bytes: usize,
+        blocking: bool,
+    ) -> Result<Self, PeerError> {
+        if !(HEADER_BYTES..=MAX_BYTES).contains(&bytes) {
+            return Err(PeerError::Usage(format!("a ping of {bytes} bytes is not possible")));
+        }
         let socket = UdpSocket::bind((bind, 0)).context("bind the pinger")?;
         socket.connect(echo).context("connect to the echo")?;
-        let longest = PATIENCE.as_nanos() as u64;
-        let round_trips =
-            Histogram::new_with_bounds(1, longest, 3).expect("the bounds are constant");
-        Ok(Self { socket, ping: vec![0x5A; bytes], next: 0, lost: 0, round_trips })
+        socket.set_read_timeout(Some(PATIENCE)).context("set a timeout")?;
+        let round_trips = RoundTrips::new(PATIENCE);
+        Ok(Self { socket, blocking, ping: vec![0x5A; bytes], next: 0, lost: 0, round_trips })
+    }
+
+    /// Warms up, then plays on the clock.
+    fn measure(&mut self, timing: Timing) -> Result<(), PeerError> {
+        self.play(timing.warm_up)?;
+        self.round_trips = RoundTrips::new(PATIENCE);
+        self.lost = 0;
+        self.play(timing.duration)
     }
 
     fn play(&mut self, duration: Duration) -> Result<(), PeerError> {
@@ -84,8 +104,7 @@ impl Pinger {
         while begin.elapsed() < duration {
             let start = Instant::now();
             if self.ping()? {
-                let round_trip = start.elapsed();
-                self.round_trips.saturating_record(round_trip.as_nanos() as u64);
+                self.round_trips.record(start.elapsed());
                 last_echo = start;
             } else if last_echo.elapsed() > ANSWER_LIMIT {
                 return Err(PeerError::Timeout { what: "echo", after: ANSWER_LIMIT });
@@ -103,7 +122,7 @@ impl Pinger {
         self.next += 1;
         let mut echo = [0; MAX_BYTES];
         let deadline = Instant::now() + PATIENCE;
-        while let Some(length) = spin(&self.socket, &mut echo, deadline)? {
+        while let Some(length) = receive(&self.socket, self.blocking, &mut echo, deadline)? {
             let header = Header::decode(&echo[..length]).map(|(header, _)| header);
             if header.is_some_and(|header| header.position == position) {
                 return Ok(true);
@@ -133,9 +152,9 @@ impl Pinger {
     }
 
     fn metrics(&self) -> Metrics {
-        let one_way = |quantile| self.round_trips.value_at_quantile(quantile) as f64 / 2e3;
-        let lost = (self.lost * self.ping.len() as u64) as f64;
-        Metrics::from([(ONE_WAY_P50, one_way(0.5)), (ONE_WAY_P99, one_way(0.99)), (LOST, lost)])
+        let mut metrics = self.round_trips.metrics();
+        metrics.insert(LOST, (self.lost * self.ping.len() as u64) as f64);
+        metrics
     }
 }
 
@@ -143,7 +162,7 @@ impl Pinger {
 ///
 /// # Errors
 /// When a socket call fails, or the pinger stays silent for ten seconds.
-pub(crate) fn serve(bind: IpAddr, out: &mut impl Write) -> Result<(), PeerError> {
+pub(crate) fn serve(bind: IpAddr, blocking: bool, out: &mut impl Write) -> Result<(), PeerError> {
     let socket = UdpSocket::bind((bind, 0)).context("bind the echo")?;
     socket.set_read_timeout(Some(IDLE_LIMIT)).context("set a timeout")?;
     announce(out, socket.local_addr().context("ask for the address")?)?;
@@ -156,11 +175,27 @@ pub(crate) fn serve(bind: IpAddr, out: &mut impl Write) -> Result<(), PeerError>
     while Header::decode(&bytes[..length]).is_none_or(|(header, _)| header.kind != Kind::End) {
         socket.send(&bytes[..length]).context("echo")?;
         payload_bytes += length as u64;
-        length = spin(&socket, &mut bytes, Instant::now() + IDLE_LIMIT)?
+        length = receive(&socket, blocking, &mut bytes, Instant::now() + IDLE_LIMIT)?
             .ok_or(PeerError::Timeout { what: "ping", after: IDLE_LIMIT })?;
     }
     let cpu_seconds = (sys::process_cpu() - cpu).as_secs_f64();
     ServerReport { payload_bytes, cpu_seconds }.write_to(out)
+}
+
+/// The next datagram. One that sleeps does so for the socket's read timeout at most.
+fn receive(
+    socket: &UdpSocket,
+    blocking: bool,
+    buffer: &mut [u8],
+    deadline: Instant,
+) -> Result<Option<usize>, PeerError> {
+    if !blocking {
+        return spin(socket, buffer, deadline);
+    }
+    match socket.recv(buffer) {
+        Err(error) if is_silence(&error) => Ok(None),
+        other => other.map(Some).context("receive a datagram"),
+    }
 }
 
 /// Looks until a datagram is there, or `deadline` has passed.
@@ -185,26 +220,28 @@ fn spin(
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader};
-    use std::net::Ipv4Addr;
     use std::thread;
 
+    use super::super::metrics::ONE_WAY_P50;
     use super::*;
 
     #[test]
-    fn every_ping_comes_back() {
-        let (output, mut out) = std::io::pipe().unwrap();
-        let bind = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let serving = thread::spawn(move || serve(bind, &mut out));
-        let mut lines = BufReader::new(output).lines().map(Result::unwrap);
-        let ready = lines.next().unwrap();
-        let address = ready.strip_prefix("listening on ").unwrap().parse().unwrap();
+    fn every_ping_comes_back_spinning_and_sleeping() {
+        for blocking in [false, true] {
+            let (output, mut out) = std::io::pipe().unwrap();
+            let bind = IpAddr::V4(Ipv4Addr::LOCALHOST);
+            let serving = thread::spawn(move || serve(bind, blocking, &mut out));
+            let mut lines = BufReader::new(output).lines().map(Result::unwrap);
+            let ready = lines.next().unwrap();
+            let address = ready.strip_prefix("listening on ").unwrap().parse().unwrap();
 
-        let mut pinger = Pinger::connect(bind, address, DEFAULT_BYTES).unwrap();
-        pinger.play(Duration::from_millis(100)).unwrap();
-        pinger.send(Kind::End).unwrap();
-        assert_eq!(pinger.round_trips.len() + pinger.lost, pinger.next);
-        assert!(pinger.metrics()[ONE_WAY_P50] > 0.1);
-        assert!(lines.next().unwrap().starts_with("report "));
-        serving.join().unwrap().unwrap();
+            let mut pinger = Pinger::connect(bind, address, DEFAULT_BYTES, blocking).unwrap();
+            pinger.play(Duration::from_millis(50)).unwrap();
+            pinger.send(Kind::End).unwrap();
+            assert_eq!(pinger.round_trips.count() + pinger.lost, pinger.next);
+            assert!(pinger.metrics()[ONE_WAY_P50] > 0.1);
+            assert!(lines.next().unwrap().starts_with("report "));
+            serving.join().unwrap().unwrap();
+        }
     }
 }

@@ -79,12 +79,11 @@ impl Drop for Peer {
 }
 
 /// The command line that makes `options` again in the other process.
-pub(super) fn arguments(options: &ServeOptions) -> Vec<String> {
+pub(crate) fn arguments(options: &ServeOptions) -> Vec<String> {
     let kind = options.kind.to_possible_value().expect("no kind is skipped");
     let mut words = vec![SUBCOMMAND.to_owned(), kind.get_name().to_owned()];
     words.extend(["--bind".to_owned(), options.bind.to_string()]);
-    words.extend(["--payload".to_owned(), options.payload.to_string()]);
-    words.extend(["--congestion".to_owned(), options.congestion.clone()]);
+    words.extend(options.transport.arguments());
     words
 }
 

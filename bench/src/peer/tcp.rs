@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
+use super::client::ClientOptions;
 use super::metrics::{Bulk, Metrics, ServerReport};
 use super::process::{Peer, arguments};
 use super::{
@@ -16,6 +17,9 @@ use super::{
 /// Congestion control set on both ends, whatever the kernel's default is: on a path without a
 /// queue of its own, bbr paces itself far below what the machine can do.
 pub(crate) const DEFAULT_CONGESTION: &str = "cubic";
+
+/// What stands for whatever the kernel's default is.
+pub(crate) const SYSTEM_CONGESTION: &str = "system";
 
 /// Bytes of one read at most.
 const READ_BYTES: usize = 1 << 20;
@@ -38,64 +42,26 @@ pub(crate) struct TcpOptions {
 /// # Errors
 /// When a process or a socket fails, or the receiver does not answer.
 pub(crate) fn run(options: &TcpOptions) -> Result<Metrics, PeerError> {
-    if !(1..=WORKING_SET_BYTES).contains(&options.write_bytes) {
-        let text = format!("a TCP write of {} bytes is not possible", options.write_bytes);
-        return Err(PeerError::Usage(text));
-    }
     let mut serve = ServeOptions::new(PeerKind::Tcp, options.bind);
-    serve.congestion.clone_from(&options.congestion);
+    serve.transport.congestion.clone_from(&options.congestion);
     let peer = Peer::spawn(&serve)?;
     let stream = connect(peer.address(), &options.congestion)?;
     let bulk = measure(stream, options.write_bytes, options.timing)?;
     Ok(bulk.metrics(peer.report(ANSWER_LIMIT)?))
 }
 
-/// What to send where: the arguments of `braid-perf tcp-sender`.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct SendOptions {
-    /// Where the receiver listens.
-    #[arg(long)]
-    pub(crate) to: SocketAddr,
-    /// Seconds to send for; what is then still under way is waited for, on the clock.
-    #[arg(long)]
-    pub(crate) seconds: f64,
-    /// Congestion control.
-    #[arg(long, default_value = DEFAULT_CONGESTION)]
-    pub(crate) congestion: String,
+/// Sends to a receiver that somebody else has started.
+///
+/// # Errors
+/// When a socket call fails, or the receiver does not answer.
+pub(crate) fn send(options: &ClientOptions, timing: Timing) -> Result<Metrics, PeerError> {
+    let stream = connect(options.to, &options.transport.congestion)?;
+    Ok(measure(stream, options.bytes, timing)?.sender_metrics())
 }
-
-/// The hidden subcommand that runs [`send`].
-pub(crate) const SENDER: &str = "tcp-sender";
-
-/// Bytes of one write of [`send`].
-const SENDER_WRITE_BYTES: usize = 64 << 10;
 
 /// The command line of a receiver on a host of its own.
 pub(crate) fn receiver_args(bind: IpAddr) -> Vec<String> {
     arguments(&ServeOptions::new(PeerKind::Tcp, bind))
-}
-
-/// The command line of a sender to it.
-pub(crate) fn sender_args(address: &str, seconds: f64, congestion: &str) -> Vec<String> {
-    let seconds = seconds.to_string();
-    let args = [SENDER, "--to", address, "--seconds", &seconds, "--congestion", congestion];
-    args.map(str::to_owned).to_vec()
-}
-
-/// Sends to a receiver that somebody else has started, and says how it went.
-///
-/// There is no warm-up: what it would leave in the buffers is much on a slow link.
-///
-/// # Errors
-/// When a socket call fails, or the receiver does not answer.
-pub(crate) fn send(options: &SendOptions, out: &mut impl Write) -> Result<(), PeerError> {
-    let duration = Duration::try_from_secs_f64(options.seconds)
-        .map_err(|_| PeerError::Usage(format!("{} seconds are not possible", options.seconds)))?;
-    let stream = connect(options.to, &options.congestion)?;
-    let timing = Timing { warm_up: Duration::ZERO, duration };
-    let bulk = measure(stream, SENDER_WRITE_BYTES, timing)?;
-    let gbps = bulk.payload_bytes as f64 * 8e-9 / bulk.elapsed.as_secs_f64();
-    writeln!(out, "report {{\"goodput_gbps\":{gbps}}}").context("report")
 }
 
 fn connect(address: SocketAddr, congestion: &str) -> Result<TcpStream, PeerError> {
@@ -115,7 +81,11 @@ fn connect(address: SocketAddr, congestion: &str) -> Result<TcpStream, PeerError
 /// What the warm-up has left in the socket buffers is drained on the clock: some 5 MB, far below
 /// a thousandth of a second's worth.
 fn measure(stream: TcpStream, write_bytes: usize, timing: Timing) -> Result<Bulk, PeerError> {
-    let mut writer = Writer { stream, memory: vec![0x5A; WORKING_SET_BYTES], write_bytes, next: 0 };
+    if write_bytes == 0 {
+        return Err(PeerError::Usage("a TCP write of 0 bytes is not possible".to_owned()));
+    }
+    let memory = vec![0x5A; WORKING_SET_BYTES.max(write_bytes)];
+    let mut writer = Writer { stream, memory, write_bytes, next: 0 };
     writer.write_for(timing.warm_up)?;
     let (start, cpu) = (Instant::now(), sys::thread_cpu());
     let payload_bytes = writer.write_for(timing.duration)?;
@@ -226,6 +196,9 @@ pub(crate) fn explain(congestion: &str) -> String {
 }
 
 fn set_congestion(socket: &Socket, name: &str) -> Result<(), PeerError> {
+    if name == SYSTEM_CONGESTION {
+        return Ok(());
+    }
     socket.set_tcp_congestion(name.as_bytes()).context("set TCP_CONGESTION")
 }
 

@@ -7,11 +7,12 @@
 //! lost all the same is counted and not sent again.
 
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
+use super::client::ClientOptions;
 use super::metrics::{Bulk, Metrics, ServerReport};
 use super::process::Peer;
 use super::udp_frame::{BUFFER_BYTES, Cut, HEADER_BYTES, Header, Kind, check};
@@ -51,13 +52,28 @@ pub(crate) struct UdpGsoOptions {
 pub(crate) fn run(options: &UdpGsoOptions) -> Result<Metrics, PeerError> {
     let cut = Cut::new(options.payload)?;
     let mut serve = ServeOptions::new(PeerKind::UdpGso, options.bind);
-    serve.payload = options.payload;
+    serve.transport.payload = options.payload;
     let peer = Peer::spawn(&serve)?;
     let mut sender = Sender::connect(options.bind, peer.address(), cut)?;
     sender.checked = options.checked;
     let bulk = sender.measure(options.timing)?;
     let report = sender.finish(&peer)?;
     Ok(bulk.metrics(report))
+}
+
+/// Sends to a receiver that somebody else has started.
+///
+/// # Errors
+/// When a socket call fails, or the receiver does not answer.
+pub(crate) fn send(options: &ClientOptions, timing: Timing) -> Result<Metrics, PeerError> {
+    let cut = Cut::new(options.transport.payload)?;
+    let any = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+    let mut sender = Sender::connect(any, options.to, cut)?;
+    sender.checked = options.checked;
+    let bulk = sender.measure(timing)?;
+    // If this is lost, the receiver ends a little later by itself.
+    sender.send_word(Kind::End)?;
+    Ok(bulk.sender_metrics())
 }
 
 /// Invariants: `acked <= sent`, and the difference is in flight and at most [`WINDOW_BYTES`].
@@ -228,7 +244,6 @@ pub(super) fn is_silence(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
     use std::thread;
 
     use super::super::udp_gso_server::Receiver;

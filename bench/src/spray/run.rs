@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use braid_lab::{Rate, Trouble, Where};
-use serde::Deserialize;
-
 use super::lab::Lab;
 use super::record::Record;
 use super::scenario::{MANY_HOSTS, MANY_QPS, Scenario};
 use super::trial::{Amount, Braid, MESSAGE_BYTES, Sender};
 use crate::failure::Failure;
 use crate::pair::{LISTEN_LIMIT, Pair};
-use crate::peer::tcp;
+use crate::peer::client::ClientOptions;
+use crate::peer::metrics::GOODPUT;
+use crate::peer::{PeerKind, tcp};
 use crate::report::Row;
+use braid_lab::{Rate, Trouble, Where};
 
 /// Trouble at a spine, as long as this lives.
 pub(super) struct Troubled<'a> {
@@ -76,12 +76,6 @@ pub(super) fn steady(
     Ok(record)
 }
 
-/// What a TCP sender says at its end.
-#[derive(Deserialize)]
-struct TcpReport {
-    goodput_gbps: f64,
-}
-
 fn tcp_gbps(lab: &Lab, streams: u32, seconds: f64) -> Result<f64, Failure> {
     let (from, to) = (lab.host(0, 0), lab.host(1, 0));
     let limit = LISTEN_LIMIT + Duration::from_secs_f64(seconds);
@@ -89,20 +83,14 @@ fn tcp_gbps(lab: &Lab, streams: u32, seconds: f64) -> Result<f64, Failure> {
     let mut senders = Vec::new();
     for _ in 0..streams {
         let mut server = lab.start("TCP receiver", to, &tcp::receiver_args(to.ip.into()))?;
-        let address = server.word("listening on ", LISTEN_LIMIT)?;
-        senders.push(lab.start(
-            "TCP sender",
-            from,
-            &tcp::sender_args(&address, seconds, tcp::DEFAULT_CONGESTION),
-        )?);
+        let sender = ClientOptions::new(PeerKind::Tcp, server.address()?, seconds);
+        senders.push(lab.start("TCP sender", from, &sender.arguments())?);
         servers.push(server);
     }
     let mut sum = 0.0;
     for mut sender in senders {
-        let json = sender.word("report ", limit)?;
-        let report: TcpReport = serde_json::from_str(&json)
-            .map_err(|why| Failure::Trial(format!("the TCP sender said `{json}`: {why}")))?;
-        sum += report.goodput_gbps;
+        let report = sender.report(limit)?;
+        sum += report.get(GOODPUT).map_or(0.0, |gigabytes| gigabytes * 8.0);
         sender.finish(limit)?;
     }
     servers.into_iter().try_for_each(|server| server.finish(limit))?;

@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use braid_lab::listens;
+
 use super::table::Case;
 use crate::Failure;
 use crate::process::Group;
@@ -14,8 +16,6 @@ use crate::process::Group;
 const LIMIT: Duration = Duration::from_secs(60);
 /// Where programs exchange what they need to connect, over TCP.
 pub(super) const PORT: u16 = 18_615;
-/// `TCP_LISTEN`, as the kernel prints it.
-const LISTEN: &str = "0A";
 
 /// Both ends of a case.
 pub(super) struct Pair<'a> {
@@ -77,42 +77,10 @@ impl<'a> Pair<'a> {
 pub(super) fn wait_for_listener() -> Result<(), Failure> {
     let until = Instant::now() + LIMIT;
     while Instant::now() < until {
-        if is_listening() {
+        if listens(std::process::id(), PORT) {
             return Ok(());
         }
         sleep(Duration::from_millis(20));
     }
     Err(Failure::new(format!("the server does not listen at TCP port {PORT}")))
-}
-
-fn is_listening() -> bool {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
-    tables.iter().any(|table| listens(&fs::read_to_string(table).unwrap_or_default(), PORT))
-}
-
-/// Whether the kernel's table has a listener at this port, of whatever address.
-fn listens(table: &str, port: u16) -> bool {
-    let port = format!(":{port:04X}");
-    table.lines().any(|line| {
-        let mut columns = line.split_whitespace().skip(1);
-        let local = columns.next().is_some_and(|local| local.ends_with(&port));
-        local && columns.nth(1) == Some(LISTEN)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_listener_is_told_from_a_connection() {
-        let table = |state| {
-            format!(
-                "  sl  local_address rem_address   st tx_queue\n   0: 0100007F:48B7 00000000:0000 {state} 0:0\n"
-            )
-        };
-        assert!(listens(&table("0A"), 0x48B7));
-        assert!(!listens(&table("01"), 0x48B7));
-        assert!(!listens(&table("0A"), 0x48B8));
-    }
 }

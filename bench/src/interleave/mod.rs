@@ -3,6 +3,8 @@
 //! The machine drifts; contestants that run one right after the other drift together, so a ratio
 //! within a round means something where two figures from two afternoons do not.
 
+pub(crate) mod report;
+
 use std::error::Error;
 
 use indicatif::{ProgressBar, ProgressStyle};

@@ -6,7 +6,7 @@ use std::fmt;
 use braid_lab::median;
 use serde::Serialize;
 
-use super::interleave::{Interleaved, Round};
+use super::{Interleaved, Round};
 use crate::peer::Metrics;
 use crate::peer::machine::{MachineInfo, MachineState};
 
@@ -76,13 +76,12 @@ fn round_report(names: &[String], round: &Round) -> RoundReport {
 
 /// One line per metric and contestant; lines of one metric lie together.
 fn summarise(run: &Interleaved, reference: &str) -> Vec<Summary> {
-    let reference = run.names.iter().position(|name| name == reference);
     let samples = run.rounds.iter().flat_map(|round| &round.samples);
     let metrics: BTreeSet<&'static str> =
         samples.flat_map(|sample| sample.keys().copied()).collect();
     let mut lines = Vec::new();
     for metric in metrics {
-        for contestant in 0..run.names.len() {
+        for contestant in &run.names {
             lines.extend(summarise_one(run, metric, contestant, reference));
         }
     }
@@ -92,24 +91,59 @@ fn summarise(run: &Interleaved, reference: &str) -> Vec<Summary> {
 fn summarise_one(
     run: &Interleaved,
     metric: &'static str,
-    contestant: usize,
-    reference: Option<usize>,
+    contestant: &str,
+    reference: &str,
 ) -> Option<Summary> {
-    let figure = |round: &Round, who: usize| round.samples[who].get(metric).copied();
-    let figures = sorted(run.rounds.iter().filter_map(|round| figure(round, contestant)));
-    let ratios = run.rounds.iter().filter_map(|round| {
-        let ratio = figure(round, contestant)? / figure(round, reference?)?;
-        ratio.is_finite().then_some(ratio)
-    });
-    let ratios: Vec<f64> = ratios.collect();
+    let Spread { median, least, most } = spread(run, metric, contestant)?;
     Some(Summary {
         metric,
-        contestant: run.names[contestant].clone(),
-        min: *figures.first()?,
-        median: median(&figures),
-        max: *figures.last()?,
-        ratio_to_reference: (!ratios.is_empty()).then(|| median(&ratios)),
+        contestant: contestant.to_owned(),
+        min: least,
+        median,
+        max: most,
+        ratio_to_reference: ratio(run, metric, contestant, reference).map(|ratio| ratio.median),
     })
+}
+
+/// A figure over all rounds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+}
+
+impl Spread {
+    fn of(figures: &[f64]) -> Option<Self> {
+        let sorted = sorted(figures.iter().copied());
+        let (least, most) = (*sorted.first()?, *sorted.last()?);
+        Some(Spread { median: median(&sorted), least, most })
+    }
+}
+
+/// A contestant's figures, by round; nothing where it has none.
+pub(crate) fn figures(run: &Interleaved, metric: &str, contestant: &str) -> Vec<f64> {
+    by_round(run, metric, contestant).into_iter().flatten().collect()
+}
+
+/// A contestant's figure over the rounds that have it.
+pub(crate) fn spread(run: &Interleaved, metric: &str, contestant: &str) -> Option<Spread> {
+    Spread::of(&figures(run, metric, contestant))
+}
+
+/// One contestant's figure by another's in the same round.
+pub(crate) fn ratio(run: &Interleaved, metric: &str, of: &str, by: &str) -> Option<Spread> {
+    let pairs = by_round(run, metric, of).into_iter().zip(by_round(run, metric, by));
+    let ratios: Vec<f64> =
+        pairs.filter_map(|(of, by)| Some(of? / by?)).filter(|ratio| ratio.is_finite()).collect();
+    Spread::of(&ratios)
+}
+
+fn by_round(run: &Interleaved, metric: &str, contestant: &str) -> Vec<Option<f64>> {
+    let Some(who) = run.names.iter().position(|name| name == contestant) else {
+        return Vec::new();
+    };
+    run.rounds.iter().map(|round| round.samples[who].get(metric).copied()).collect()
 }
 
 fn sorted(figures: impl Iterator<Item = f64>) -> Vec<f64> {
@@ -142,8 +176,7 @@ impl fmt::Display for Report {
 
 impl Report {
     fn write_machine(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let MachineInfo { cpu_model, kernel_release, cores } = &self.machine;
-        writeln!(f, "machine: {cpu_model}, {cores} cores, Linux {kernel_release}")?;
+        writeln!(f, "machine: {}", self.machine)?;
         for (number, round) in (1..).zip(&self.rounds) {
             writeln!(f, "round {number}: {} -> {}", round.machine_before, round.machine_after)?;
         }

@@ -1,0 +1,111 @@
+//! What is measured: messages of a size, in one direction or both, or to and fro.
+
+use serde::Serialize;
+
+use crate::peer::metrics::{GOODPUT, MESSAGE_RATE, ONE_WAY_P50};
+
+/// What belongs into one table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Family {
+    OneWay,
+    BothWays,
+    QueuePairs,
+    MessageRate,
+    LatencySpinning,
+    LatencyBlocking,
+}
+
+/// One comparison.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+pub(super) struct Case {
+    pub(super) family: Family,
+    pub(super) mtu: u32,
+    /// Bytes of a message.
+    pub(super) size: u64,
+    pub(super) queue_pairs: u32,
+}
+
+pub(super) const ALL: [Family; 6] = [
+    Family::OneWay,
+    Family::BothWays,
+    Family::QueuePairs,
+    Family::MessageRate,
+    Family::LatencySpinning,
+    Family::LatencyBlocking,
+];
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const BULK: [u64; 3] = [4 * KIB, 64 * KIB, MIB];
+const BULK_FULL: [u64; 9] = [8, 64, 512, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 64 * MIB];
+const BOTH: [u64; 2] = [64 * KIB, MIB];
+const SMALL: [u64; 1] = [8];
+const SMALL_FULL: [u64; 3] = [8, 64, 512];
+const TO_AND_FRO_FULL: [u64; 3] = [8, 4 * KIB, 64 * KIB];
+const QUEUE_PAIRS: [u32; 3] = [1, 16, 1000];
+/// Of a message where the number of queue pairs is what varies.
+const QUEUE_PAIR_SIZE: u64 = 4 * KIB;
+
+impl Family {
+    /// As it is typed.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Family::OneWay => "one-way",
+            Family::BothWays => "both-ways",
+            Family::QueuePairs => "queue-pairs",
+            Family::MessageRate => "message-rate",
+            Family::LatencySpinning => "latency-spinning",
+            Family::LatencyBlocking => "latency-blocking",
+        }
+    }
+
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Family::OneWay => "goodput in one direction",
+            Family::BothWays => "goodput in both directions at once, added",
+            Family::QueuePairs => "goodput of many queue pairs, 4 KiB",
+            Family::MessageRate => "small messages",
+            Family::LatencySpinning => "half a round trip, both ends spinning",
+            Family::LatencyBlocking => "half a round trip, both ends sleeping while nothing comes",
+        }
+    }
+
+    /// By what contestants are compared.
+    pub(super) fn metric(self) -> &'static str {
+        match self {
+            Family::OneWay | Family::BothWays | Family::QueuePairs => GOODPUT,
+            Family::MessageRate => MESSAGE_RATE,
+            Family::LatencySpinning | Family::LatencyBlocking => ONE_WAY_P50,
+        }
+    }
+
+    pub(super) fn is_latency(self) -> bool {
+        matches!(self, Family::LatencySpinning | Family::LatencyBlocking)
+    }
+
+    /// The cases at one MTU, the fewest that show something or all.
+    pub(super) fn cases(self, mtu: u32, full: bool) -> Vec<Case> {
+        let case = |size, queue_pairs| Case { family: self, mtu, size, queue_pairs };
+        let of = |sizes: &[u64]| sizes.iter().map(|size| case(*size, 1)).collect();
+        match (self, full) {
+            (Family::OneWay, false) => of(&BULK),
+            (Family::OneWay, true) => of(&BULK_FULL),
+            (Family::BothWays, false) => of(&BOTH),
+            (Family::BothWays, true) => of(&BULK_FULL[3..]),
+            (Family::QueuePairs, _) => {
+                QUEUE_PAIRS.iter().map(|number| case(QUEUE_PAIR_SIZE, *number)).collect()
+            }
+            (Family::MessageRate, true) => of(&SMALL_FULL),
+            (Family::LatencySpinning | Family::LatencyBlocking, true) => of(&TO_AND_FRO_FULL),
+            (_, false) => of(&SMALL),
+        }
+    }
+}
+
+impl Case {
+    /// Who sends and who receives, by the numbers of their hosts; one for each direction.
+    pub(super) fn directions(&self) -> &'static [(usize, usize)] {
+        if self.family == Family::BothWays { &[(1, 0), (0, 1)] } else { &[(1, 0)] }
+    }
+}

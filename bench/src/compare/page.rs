@@ -1,0 +1,70 @@
+//! A page whose tables a run replaces: what stands between `<!-- compare NAME -->` and `<!-- end -->`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+const END: &str = "<!-- end -->";
+
+/// The page as it is going to be.
+#[derive(Debug)]
+pub(super) struct Page {
+    path: PathBuf,
+    text: String,
+}
+
+impl Page {
+    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+        let what = || format!("cannot read {}", path.display());
+        let text = fs::read_to_string(path).map_err(|why| Failure::Io { what: what(), why })?;
+        Ok(Page { path: path.to_owned(), text })
+    }
+
+    /// Puts `text` where `name` has its place.
+    ///
+    /// # Errors
+    /// The page has no such place.
+    pub(super) fn replace(&mut self, name: &str, text: &str) -> Result<(), Failure> {
+        let begin = format!("<!-- compare {name} -->");
+        let found = self.text.find(&begin).map(|at| at + begin.len()).and_then(|from| {
+            let length = self.text[from..].find(END)?;
+            Some(from..from + length)
+        });
+        let Some(place) = found else {
+            let text = format!("{} has no `{begin}` with `{END}` behind it", self.path.display());
+            return Err(Failure::Usage(text));
+        };
+        self.text.replace_range(place, &format!("\n\n{text}\n\n"));
+        Ok(())
+    }
+
+    /// Where the page's plots are.
+    pub(super) fn folder(&self) -> PathBuf {
+        self.path.with_extension("")
+    }
+
+    pub(super) fn write(self) -> Result<(), Failure> {
+        let what = || format!("cannot write {}", self.path.display());
+        fs::write(&self.path, &self.text).map_err(|why| Failure::Io { what: what(), why })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_named_is_replaced() {
+        let block = |name: &str, text: &str| format!("<!-- compare {name} -->{text}{END}\n");
+        let text = format!("head\n{}between\n{}", block("a", "old"), block("b", "\n\nkept\n\n"));
+        let mut page = Page { path: "page.md".into(), text };
+        page.replace("a", "new").expect("it is there");
+        let new =
+            format!("head\n{}between\n{}", block("a", "\n\nnew\n\n"), block("b", "\n\nkept\n\n"));
+        assert_eq!(page.text, new);
+        let refused = page.replace("c", "new").expect_err("it is not there");
+        assert!(refused.to_string().contains("page.md has no `<!-- compare c -->`"), "{refused}");
+        assert_eq!(page.folder(), Path::new("page"));
+    }
+}

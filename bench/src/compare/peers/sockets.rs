@@ -1,0 +1,131 @@
+//! The kernel's own transports, and QUIC over its UDP, by the raw peers of this program.
+
+use std::path::PathBuf;
+
+use super::super::case::{Case, Family};
+use super::super::place::Place;
+use super::{Outcome, Peer, limit};
+use crate::failure::Failure;
+use crate::peer::client::ClientOptions;
+use crate::peer::metrics::{ALL, GOODPUT, MESSAGE_RATE};
+use crate::peer::process::arguments;
+use crate::peer::{Metrics, PeerKind, ServeOptions, TransportOptions, tcp, udp_frame};
+
+/// Seconds of traffic before the clock starts.
+const WARM_UP: f64 = 0.05;
+/// IPv4 and UDP.
+const UDP_HEADERS: u32 = 28;
+/// Payloads of the blaster are multiples of a cache line.
+const PAYLOAD_STEP: u32 = 64;
+
+/// One kind of socket, used in one way.
+pub(in crate::compare) struct Sockets {
+    name: &'static str,
+    kind: PeerKind,
+    checked: bool,
+    congestion: &'static str,
+}
+
+const fn sockets(name: &'static str, kind: PeerKind) -> Sockets {
+    Sockets { name, kind, checked: false, congestion: tcp::SYSTEM_CONGESTION }
+}
+
+impl Sockets {
+    /// All of them, in the order of the tables.
+    pub(in crate::compare) fn all() -> [Sockets; 8] {
+        [
+            sockets("raw UDP GSO/GRO", PeerKind::UdpGso),
+            Sockets { checked: true, ..sockets("raw UDP GSO/GRO, CRC-32", PeerKind::UdpGso) },
+            sockets("raw UDP ping-pong", PeerKind::UdpPingPong),
+            sockets("TCP, the system's default", PeerKind::Tcp),
+            Sockets { congestion: tcp::DEFAULT_CONGESTION, ..sockets("TCP cubic", PeerKind::Tcp) },
+            sockets("TCP ping-pong", PeerKind::TcpPingPong),
+            sockets("QUIC (quinn)", PeerKind::Quic),
+            sockets("QUIC (quinn) ping-pong", PeerKind::QuicPingPong),
+        ]
+    }
+
+    fn payload(&self, mtu: u32) -> usize {
+        let room = mtu - UDP_HEADERS - udp_frame::HEADER_BYTES as u32;
+        (room / PAYLOAD_STEP * PAYLOAD_STEP) as usize
+    }
+
+    fn is_quic(&self) -> bool {
+        matches!(self.kind, PeerKind::Quic | PeerKind::QuicPingPong)
+    }
+
+    /// Where a server on a host leaves its certificate for its client.
+    fn certificate(&self, place: &Place, host: usize) -> Option<PathBuf> {
+        self.is_quic().then(|| place.file(&format!("certificate-{host}")))
+    }
+
+    /// What both ends are told, where the server is on this host.
+    fn transport(&self, place: &Place, case: &Case, server: usize) -> TransportOptions {
+        TransportOptions {
+            payload: self.payload(case.mtu),
+            congestion: self.congestion.to_owned(),
+            blocking: case.family == Family::LatencyBlocking,
+            certificate: self.certificate(place, server),
+        }
+    }
+}
+
+impl Peer for Sockets {
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    fn fits(&self, case: &Case) -> bool {
+        let is_cubic = self.congestion == tcp::DEFAULT_CONGESTION;
+        match self.kind {
+            PeerKind::UdpGso | PeerKind::Quic => {
+                matches!(case.family, Family::OneWay | Family::BothWays)
+            }
+            PeerKind::Tcp => {
+                matches!(case.family, Family::OneWay | Family::BothWays)
+                    || (case.family == Family::MessageRate && is_cubic)
+            }
+            PeerKind::UdpPingPong | PeerKind::TcpPingPong => case.family.is_latency(),
+            PeerKind::QuicPingPong => case.family == Family::LatencyBlocking,
+        }
+    }
+
+    fn missing(&self) -> Option<String> {
+        let remedy = "not built in: cargo build --release -p braid-bench --features quic";
+        (self.is_quic() && !cfg!(feature = "quic")).then(|| remedy.to_owned())
+    }
+
+    fn run(&mut self, place: &Place, case: &Case, seconds: f64) -> Result<Outcome, Failure> {
+        let mut servers = Vec::new();
+        let mut clients = Vec::new();
+        for (from, to) in case.directions() {
+            let transport = self.transport(place, case, *to);
+            let mut options = ServeOptions::new(self.kind, place.address(*to).into());
+            options.transport = transport.clone();
+            let mut server =
+                place.start(&format!("{} server", self.name), *to, &arguments(&options))?;
+            let mut options = ClientOptions::new(self.kind, server.address()?, seconds);
+            options.warm_up = WARM_UP;
+            options.bytes = case.size as usize;
+            options.checked = self.checked;
+            options.transport = transport;
+            let what = format!("{} client", self.name);
+            clients.push(place.start(&what, *from, &options.arguments())?);
+            servers.push(server);
+        }
+        let mut sum = Metrics::new();
+        for mut client in clients {
+            let report = client.report(limit(seconds))?;
+            client.finish(limit(seconds))?;
+            for (name, figure) in ALL.iter().filter_map(|name| Some((name, report.get(*name)?))) {
+                *sum.entry(name).or_default() += figure;
+            }
+        }
+        if let Some(goodput) = sum.get(GOODPUT) {
+            sum.insert(MESSAGE_RATE, goodput * 1e3 / case.size as f64);
+        }
+        let outcome = Outcome::now(sum, seconds);
+        servers.into_iter().try_for_each(|server| server.finish(limit(seconds)))?;
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,186 @@
+//! UCX over its TCP transport, by its own `ucx_perftest`.
+
+use std::time::Duration;
+
+use super::super::case::{Case, Family};
+use super::super::place::Place;
+use super::{Needs, Outcome, Peer, limit, rate};
+use crate::failure::Failure;
+use crate::peer::Metrics;
+use crate::peer::metrics::{GOODPUT, MESSAGE_RATE, ONE_WAY_P50, ONE_WAY_P99, ONE_WAY_P999};
+use crate::program::Program;
+
+const PROGRAM: &str = "ucx_perftest";
+/// Where a server waits for its client, over TCP; the second direction has the next one.
+const PORT: u16 = 13_637;
+
+/// UCX's interfaces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::compare) enum Via {
+    Put,
+    Get,
+    Tag,
+    ActiveMessage,
+}
+
+pub(in crate::compare) struct Ucx {
+    via: Via,
+    /// How many messages take a second in its case, where that has been found out.
+    per_second: Option<f64>,
+}
+
+/// The last line of what a client prints.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Line {
+    /// In microseconds, of the percentile that was asked for.
+    percentile_us: f64,
+    /// Over the whole run, in microseconds.
+    overall_us: f64,
+}
+
+impl Ucx {
+    pub(in crate::compare) fn new(via: Via) -> Self {
+        Ucx { via, per_second: None }
+    }
+
+    fn test(&self, case: &Case) -> &'static str {
+        match (self.via, case.family.is_latency()) {
+            (Via::Put, false) => "ucp_put_bw",
+            (Via::Put, true) => "ucp_put_lat",
+            (Via::Get, _) => "ucp_get",
+            (Via::Tag, false) => "tag_bw",
+            (Via::Tag, true) => "tag_lat",
+            (Via::ActiveMessage, false) => "ucp_am_bw",
+            (Via::ActiveMessage, true) => "ucp_am_lat",
+        }
+    }
+
+    /// A pair of processes for each direction; their lines.
+    fn once(
+        &self,
+        place: &Place,
+        case: &Case,
+        count: u64,
+        percentile: f64,
+    ) -> Result<Vec<Line>, Failure> {
+        let mut running = Vec::new();
+        for ((from, to), port) in case.directions().iter().zip(PORT..) {
+            let start = |what: &str, host, args: &[String]| {
+                let mut command = place.command(host, PROGRAM);
+                command.args(["-p", &port.to_string()]).args(args);
+                command.envs([("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "eth0")]);
+                // Its own look for better transports, which are not there.
+                command.env("UCX_LOG_LEVEL", "error");
+                Program::start(&format!("ucx_perftest {what} on h{host}"), command)
+            };
+            let server = start("server", *to, &[])?;
+            place.wait_for_listener(&server, port)?;
+            let mut args = vec![place.address(*to).to_string(), "-f".to_owned()];
+            let mut option = |name: &str, value: String| args.extend([name.to_owned(), value]);
+            option("-t", self.test(case).to_owned());
+            option("-s", case.size.to_string());
+            option("-n", count.to_string());
+            option("-w", (count / 10).clamp(1, 1000).to_string());
+            option("-R", percentile.to_string());
+            running.push((start("client", *from, &args)?, server));
+        }
+        running.into_iter().map(|(client, server)| last_line(client, server)).collect()
+    }
+
+    /// How many messages take so long.
+    fn count(&mut self, place: &Place, case: &Case, seconds: f64) -> Result<u64, Failure> {
+        let per_second = match self.per_second {
+            Some(known) => known,
+            None => rate(case, |count| Ok(slowest(&self.once(place, case, count, 50.0)?) * 1e-6))?,
+        };
+        self.per_second = Some(per_second);
+        Ok((per_second * seconds).max(1.0) as u64)
+    }
+}
+
+impl Peer for Ucx {
+    fn name(&self) -> String {
+        let via = match self.via {
+            Via::Put => "put",
+            Via::Get => "get",
+            Via::Tag => "tag",
+            Via::ActiveMessage => "am",
+        };
+        format!("UCX over TCP, {via}")
+    }
+
+    fn fits(&self, case: &Case) -> bool {
+        match case.family {
+            Family::OneWay => true,
+            Family::BothWays | Family::MessageRate | Family::LatencySpinning => {
+                self.via != Via::Get
+            }
+            Family::QueuePairs | Family::LatencyBlocking => false,
+        }
+    }
+
+    fn needs(&self) -> Option<Needs> {
+        Some(Needs { program: PROGRAM, package: "ucx-utils" })
+    }
+
+    fn run(&mut self, place: &Place, case: &Case, seconds: f64) -> Result<Outcome, Failure> {
+        if !case.family.is_latency() {
+            let count = self.count(place, case, seconds)?;
+            let lines = self.once(place, case, count, 50.0)?;
+            let per_us: f64 = lines.iter().map(|line| 1.0 / line.overall_us).sum();
+            let goodput = per_us * case.size as f64 * 1e-3;
+            let metrics = Metrics::from([(GOODPUT, goodput), (MESSAGE_RATE, per_us)]);
+            return Ok(Outcome::now(metrics, seconds));
+        }
+        // It tells one percentile of a run.
+        let each = [(50.0, ONE_WAY_P50), (99.0, ONE_WAY_P99), (99.9, ONE_WAY_P999)];
+        let seconds = seconds / each.len() as f64;
+        let count = self.count(place, case, seconds)?;
+        let figure = |(percentile, name)| {
+            let lines = self.once(place, case, count, percentile)?;
+            Ok((name, lines.iter().map(|line| line.percentile_us).fold(0.0, f64::max)))
+        };
+        let metrics = each.into_iter().map(figure).collect::<Result<Metrics, Failure>>()?;
+        Ok(Outcome::now(metrics, seconds))
+    }
+}
+
+/// Of one message, in microseconds; of the slower direction.
+fn slowest(lines: &[Line]) -> f64 {
+    lines.iter().map(|line| line.overall_us).fold(0.0, f64::max)
+}
+
+/// Waits for both ends.
+fn last_line(mut client: Program, server: Program) -> Result<Line, Failure> {
+    let said = client.lines(limit(0.0))?;
+    client.finish(Duration::from_secs(5))?;
+    server.finish(Duration::from_secs(5))?;
+    let last = said.last().map(String::as_str).unwrap_or_default();
+    parse(last).ok_or_else(|| Failure::Trial(format!("ucx_perftest ended with `{last}`")))
+}
+
+/// `iterations percentile average overall | bandwidth average overall | rate average overall`.
+fn parse(line: &str) -> Option<Line> {
+    let figures: Vec<f64> =
+        line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    match figures[..] {
+        [_, percentile_us, _, overall_us, _, _, _, _] if overall_us > 0.0 => {
+            Some(Line { percentile_us, overall_us })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_read() {
+        let line = "   20000   0.181   153.900   149.267   406.11   418.71   6498   6699";
+        let read = Line { percentile_us: 0.181, overall_us: 149.267 };
+        assert_eq!(parse(line), Some(read));
+        assert_eq!(parse("+------+"), None);
+        assert_eq!(parse("1 2 3"), None);
+    }
+}

@@ -1,0 +1,50 @@
+//! The figures as SVG files: one for each family and MTU.
+
+use std::path::Path;
+
+use braid_charts::{Axis, Figure, Kind, Point, Series, draw};
+
+use super::case::Family;
+use super::trial::Measured;
+use super::{block, heading};
+use crate::failure::Failure;
+use crate::interleave::report::figures;
+
+/// Every figure for which there are runs.
+pub(super) fn all(folder: &Path, measured: &[Measured]) -> Result<(), Failure> {
+    let of = |one: &Measured| (one.case.family, one.case.mtu);
+    measured.chunk_by(|a, b| of(a) == of(b)).try_for_each(|group| {
+        let figure = figure(group);
+        Ok(draw(&figure, &folder.join(format!("{}.svg", figure.id)))?)
+    })
+}
+
+fn figure(group: &[Measured]) -> Figure {
+    let (family, mtu) = (group[0].case.family, group[0].case.mtu);
+    let mut names: Vec<&String> = Vec::new();
+    for name in group.iter().flat_map(|of| &of.run.names) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let series = names.into_iter().map(|name| {
+        let point = |(index, of): (usize, &Measured)| {
+            let values = figures(&of.run, family.metric(), name);
+            (!values.is_empty()).then(|| Point::bar(index, heading(&of.case), &values))
+        };
+        Series { name: name.clone(), points: group.iter().enumerate().filter_map(point).collect() }
+    });
+    let y = match family {
+        Family::OneWay | Family::BothWays | Family::QueuePairs => "goodput [GB/s]",
+        Family::MessageRate => "million messages a second",
+        Family::LatencySpinning | Family::LatencyBlocking => "median [us]",
+    };
+    Figure {
+        id: block(family, mtu),
+        title: format!("MTU {mtu}, {}", family.title()),
+        x: Axis::linear("bytes of a message, or queue pairs"),
+        y: Axis::linear(y),
+        kind: Kind::Bars,
+        series: series.collect(),
+    }
+}
