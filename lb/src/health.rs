@@ -10,7 +10,6 @@ use std::time::Duration;
 use braid_wire::{PathId, Time};
 
 use crate::Paths;
-use crate::slots::index;
 
 /// Packets lost in a row, nothing arriving between, that take a path out of use.
 const DEAD_AFTER: u32 = 3;
@@ -144,7 +143,7 @@ impl Paths {
             return None;
         }
         let (_, path) = self.probes.due.pop_first()?;
-        let state = &mut self.states[index(path)];
+        let state = &mut self.states[path];
         let down = state.health.down.as_mut().expect("only what is down is due for a probe");
         down.stamp = Some(now.stamp());
         down.interval = down.interval.max((down.interval * 2).min(MAX_PROBE_INTERVAL));
@@ -165,7 +164,7 @@ impl Paths {
 
     /// Whether the latest probe of a path that is down had this stamp.
     pub(crate) fn awaits(&self, path: PathId, stamp: u32) -> bool {
-        self.states[index(path)].health.down.is_some_and(|down| down.stamp == Some(stamp))
+        self.states[path].health.down.is_some_and(|down| down.stamp == Some(stamp))
     }
 
     /// When [`Paths::poll_probe`] next has something.
@@ -177,14 +176,14 @@ impl Paths {
     /// Takes a live path out of use, unless health is ignored. The only one stays, and where it would be the last one to go, all come
     /// back: there is nothing to choose from, and the protocol's time-outs decide.
     pub(crate) fn take_down(&mut self, now: Time, path: PathId) {
-        if !self.has_health || self.slots.order().len() == 1 {
+        if !self.has_health || self.slots.in_use() == 1 {
             return;
         }
         if self.slots.len() == 1 {
             return self.bring_all_back();
         }
         let lowest = self.lowest_rtt();
-        let state = &mut self.states[index(path)];
+        let state = &mut self.states[path];
         let due = state.health.go_down(now, state.in_flight, lowest);
         self.probes.due.insert((due, path));
         state.counts.downs += 1;
@@ -203,14 +202,14 @@ impl Paths {
     /// Puts a path back that is down.
     pub(crate) fn bring_back(&mut self, now: Time, path: PathId) {
         self.cancel_probe(path);
-        self.states[index(path)].health.come_back(now);
+        self.states[path].health.come_back(now);
         self.relist();
         self.refile(path);
     }
 
     pub(crate) fn bring_all_back(&mut self) {
         self.probes.due.clear();
-        self.states.iter_mut().for_each(|path| path.health.come_back_unprobed());
+        self.states.known_mut().iter_mut().for_each(|path| path.health.come_back_unprobed());
         self.relist();
         self.refile_all();
     }
@@ -218,11 +217,11 @@ impl Paths {
     /// Forgets how a path that leaves the list was.
     pub(crate) fn forget_health(&mut self, path: PathId) {
         self.cancel_probe(path);
-        self.states[index(path)].health = Health::default();
+        self.states[path].health = Health::default();
     }
 
     fn cancel_probe(&mut self, path: PathId) {
-        if let Some(down) = self.states[index(path)].health.down {
+        if let Some(down) = self.states[path].health.down {
             self.probes.due.remove(&(down.due, path));
         }
     }

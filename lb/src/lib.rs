@@ -60,6 +60,7 @@ mod rails;
 mod rank;
 mod rng;
 mod slots;
+mod states;
 mod stream;
 
 pub use braid_wire::{PathId, RailId, Time};

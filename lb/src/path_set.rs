@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use braid_wire::{MAX_PATHS, PathId, Time};
 
 use crate::slots::index;
+use crate::states::States;
 use crate::stream::StreamIds;
 use crate::{
     Batch, LbPolicy, Outcome, PathPolicy, PathReport, PathRng, Paths, Requirements, StreamId,
@@ -51,6 +52,25 @@ impl PathSet {
     ///
     /// There are too few or too many paths.
     pub fn new(policy: LbPolicy, count: usize, seed: u64) -> Result<Self, PathsError> {
+        Self::make(policy, count, seed, States::all)
+    }
+
+    /// The same, but what is known of a path takes memory from its first use on: where sets are many and have many paths each,
+    /// as in a simulation. The first use of a path allocates.
+    ///
+    /// # Errors
+    ///
+    /// As [`PathSet::new`].
+    pub fn growing(policy: LbPolicy, count: usize, seed: u64) -> Result<Self, PathsError> {
+        Self::make(policy, count, seed, States::used)
+    }
+
+    fn make(
+        policy: LbPolicy,
+        count: usize,
+        seed: u64,
+        states: fn(usize) -> States,
+    ) -> Result<Self, PathsError> {
         if !(1..=MAX_PATHS).contains(&count) {
             return Err(PathsError::Count(count));
         }
@@ -58,7 +78,7 @@ impl PathSet {
         let factory = policy.factory();
         let wanted = factory.requirements();
         let requirements = Requirements { quanta: wanted.quanta.max(1), ..wanted };
-        let paths = Paths::new(count, requirements.order);
+        let paths = Paths::new(states(count), requirements.order);
         Ok(PathSet {
             name: policy,
             requirements,
@@ -88,7 +108,7 @@ impl PathSet {
 
     /// How many paths it was made with.
     pub fn count(&self) -> usize {
-        self.paths.states.len()
+        self.paths.states.count()
     }
 
     /// How many paths are in use now; at least one.

@@ -8,6 +8,7 @@ use crate::health::Probes;
 use crate::lowest::Lowest;
 use crate::path::{Path, nanos};
 use crate::slots::{Slots, index};
+use crate::states::States;
 use crate::{Batch, Order, Outcome, PathCounters, PathReport, PathRng};
 
 /// Where marks are missing, a round trip beyond so many of the lowest plus a slack counts as congested. Our
@@ -21,8 +22,7 @@ const LATE_SLACK_NS: u64 = 200_000;
 /// Policies compute with positions in the list of live paths ("slots"); there is always at least one.
 #[derive(Debug)]
 pub struct Paths {
-    /// By path.
-    pub(crate) states: Vec<Path>,
+    pub(crate) states: States,
     pub(crate) slots: Slots,
     order: Order,
     /// The live paths by what `order` says: their ranks, or their smoothed round-trip times in nanoseconds.
@@ -37,10 +37,11 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Paths 0 to `count - 1`, all live.
-    pub(crate) fn new(count: usize, order: Order) -> Self {
+    /// Paths 0 to the number of states less one, all live.
+    pub(crate) fn new(states: States, order: Order) -> Self {
+        let count = states.count();
         let mut paths = Paths {
-            states: vec![Path::default(); count],
+            states,
             slots: Slots::new(count),
             order,
             lowest: Lowest::new(if order == Order::None { 0 } else { count }),
@@ -81,12 +82,12 @@ impl Paths {
 
     /// What has been seen of a path; `None`: there is no such path.
     pub fn counters(&self, path: PathId) -> Option<PathCounters> {
-        self.states.get(index(path)).map(Path::counters)
+        self.states.get(path).map(Path::counters)
     }
 
     /// Segments that have left on a path and have neither arrived nor been declared lost.
     pub(crate) fn in_flight(&self, path: PathId) -> u32 {
-        self.states[index(path)].in_flight
+        self.states[path].in_flight
     }
 
     /// The live path with the lowest rank, the lowest number among equals; any under an order other than
@@ -106,7 +107,7 @@ impl Paths {
     /// How good a live path is; the smaller, the better: unmeasured paths, the emptiest first; then by the smoothed
     /// round-trip time times the packets that would be under way.
     pub fn rank(&self, path: PathId) -> u64 {
-        self.states[index(path)].rank()
+        self.states[path].rank()
     }
 
     /// Whether a round trip took so much longer than on the fastest live path that it has met congestion, which not every
@@ -121,31 +122,32 @@ impl Paths {
 
     /// Those in use and those that have been, by number.
     pub(crate) fn reports(&self) -> impl Iterator<Item = PathReport> {
-        let reports = self.states.iter().zip(0..).map(|(state, path)| {
-            let (path, counters) = (PathId::new(path), state.counters());
+        let reports = self.by_number().map(|path| {
+            let counters = self.states[path].counters();
             PathReport { path, live: self.slots.is_live(path), counters }
         });
         reports.filter(|report| {
-            let down = self.states[index(report.path)].health.is_down();
+            let down = self.states[report.path].health.is_down();
             report.live || down || report.counters.sent > 0
         })
     }
 
     /// All paths, as a loop that changes them needs them.
     pub(crate) fn by_number(&self) -> impl Iterator<Item = PathId> + use<> {
-        (0..self.states.len() as u16).map(PathId::new)
+        (0..self.states.count() as u16).map(PathId::new)
     }
 
     /// Makes the list of slots again after a path went down or up.
     pub(crate) fn relist(&mut self) {
         let states = &self.states;
-        self.slots.relist(|path| states[index(path)].health.is_down());
+        let any_down = states.known().iter().any(|path| path.health.is_down());
+        self.slots.relist(any_down, |path| states[path].health.is_down());
     }
 
     /// Only these from now on, in this order. What is down among them stays so, unless all are.
     pub(crate) fn use_only(&mut self, paths: &[PathId]) {
         self.slots.reorder(paths);
-        if paths.iter().all(|path| self.states[index(*path)].health.is_down()) {
+        if paths.iter().all(|path| self.states[*path].health.is_down()) {
             self.bring_all_back();
         } else {
             self.relist();
@@ -162,7 +164,7 @@ impl Paths {
     /// A segment leaves on a path.
     #[inline]
     pub(crate) fn on_sent(&mut self, path: PathId, retransmission: bool) {
-        self.states[index(path)].on_sent(retransmission);
+        self.states[path].on_sent(retransmission);
         self.refile(path);
     }
 
@@ -188,7 +190,7 @@ impl Paths {
     /// Apart, so that whoever files nothing has it in no loop.
     #[inline(never)]
     fn file(&mut self, path: PathId) {
-        let state = &self.states[index(path)];
+        let state = &self.states[path];
         let key = match self.order {
             Order::None => None,
             Order::Rank => Some(state.rank()),
@@ -201,13 +203,16 @@ impl Paths {
     }
 
     pub(crate) fn refile_all(&mut self) {
+        if self.order == Order::None {
+            return;
+        }
         self.by_number().for_each(|path| self.refile(path));
     }
 
     /// The lowest smoothed round-trip time of all live paths.
     pub(crate) fn lowest_rtt(&self) -> Option<Duration> {
         let live = self.by_number().filter(|path| self.slots.is_live(*path));
-        live.filter_map(|path| self.states[index(path)].rtt()).min()
+        live.filter_map(|path| self.states[path].rtt()).min()
     }
 
     /// Under [`Order::Rank`], doubts a round-trip time that is too old; each pick looks at one path.
@@ -218,13 +223,13 @@ impl Paths {
         let slot = self.next_doubt % self.len();
         self.next_doubt = slot + 1;
         let path = self.at(slot);
-        if self.states[index(path)].doubt(now) {
+        if self.states[path].doubt(now) {
             self.refile(path);
         }
     }
 
     fn on_arrival(&mut self, now: Time, path: PathId, packets: u32, rtt: Duration, marked: bool) {
-        let state = &mut self.states[index(path)];
+        let state = &mut self.states[path];
         state.on_arrival(now, packets, rtt, marked);
         state.health.on_arrival(now);
         if state.health.is_down() {
@@ -235,7 +240,7 @@ impl Paths {
 
     fn on_loss(&mut self, now: Time, path: PathId, packets: u32) {
         let batch = self.batch;
-        let state = &mut self.states[index(path)];
+        let state = &mut self.states[path];
         state.counts.lost += u64::from(packets);
         let packets = state.health.lost_since_back(now, packets);
         state.in_flight = state.in_flight.saturating_sub(packets);
@@ -250,7 +255,7 @@ impl Paths {
     }
 
     fn on_forgotten(&mut self, path: PathId, packets: u32) {
-        let state = &mut self.states[index(path)];
+        let state = &mut self.states[path];
         state.in_flight = state.in_flight.saturating_sub(packets);
         self.refile(path);
     }
@@ -260,11 +265,11 @@ impl Paths {
 impl Paths {
     /// What policies without an order are tested with.
     pub(crate) fn all_live(count: usize) -> Self {
-        Paths::new(count, Order::None)
+        Paths::new(States::all(count), Order::None)
     }
 
     /// Only these are down now.
     pub(crate) fn without(&mut self, dead: &[u16]) {
-        self.slots.relist(|path| dead.contains(&path.get()));
+        self.slots.relist(true, |path| dead.contains(&path.get()));
     }
 }

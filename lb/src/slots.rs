@@ -7,6 +7,14 @@ use crate::PathRng;
 /// The paths in use, in the order that was asked for, without those that are down; there is always at least one.
 #[derive(Debug)]
 pub(crate) struct Slots {
+    /// Of all paths.
+    count: usize,
+    /// None: all paths are in use, none is down, and they stand in the order of their numbers.
+    listed: Option<Listed>,
+}
+
+#[derive(Debug)]
+struct Listed {
     /// The paths in use, whether down or not.
     order: Vec<PathId>,
     live: Vec<PathId>,
@@ -17,51 +25,68 @@ pub(crate) struct Slots {
 impl Slots {
     /// Paths 0 to `count - 1`, all live.
     pub(crate) fn new(count: usize) -> Self {
-        let order: Vec<PathId> = (0..count as u16).map(PathId::new).collect();
-        Slots { live: order.clone(), order, is_live: vec![true; count] }
+        Slots { count, listed: None }
     }
 
     /// Other paths, or another order; [`Slots::relist`] must follow.
     pub(crate) fn reorder(&mut self, order: &[PathId]) {
-        self.order = order.to_vec();
+        self.list().order = order.to_vec();
     }
 
-    /// Makes the list again from what is down. The caller sees to it that something is left.
-    pub(crate) fn relist(&mut self, is_down: impl Fn(PathId) -> bool) {
-        self.live.clear();
-        self.live.extend(self.order.iter().copied().filter(|path| !is_down(*path)));
-        self.is_live.fill(false);
-        for path in &self.live {
-            self.is_live[index(*path)] = true;
+    /// Makes the list again from what is down, if anything is. The caller sees to it that something is left.
+    pub(crate) fn relist(&mut self, any_down: bool, is_down: impl Fn(PathId) -> bool) {
+        if self.listed.is_none() && !any_down {
+            return;
+        }
+        let listed = self.list();
+        listed.live.clear();
+        listed.live.extend(listed.order.iter().copied().filter(|path| !is_down(*path)));
+        listed.is_live.fill(false);
+        for path in &listed.live {
+            listed.is_live[index(*path)] = true;
         }
     }
 
-    /// The paths in use, live or down.
-    pub(crate) fn order(&self) -> &[PathId] {
-        &self.order
+    fn list(&mut self) -> &mut Listed {
+        let count = self.count;
+        self.listed.get_or_insert_with(|| {
+            let order: Vec<PathId> = (0..count as u16).map(PathId::new).collect();
+            Listed { live: order.clone(), order, is_live: vec![true; count] }
+        })
+    }
+
+    /// How many are in use, live or down.
+    pub(crate) fn in_use(&self) -> usize {
+        self.listed.as_ref().map_or(self.count, |listed| listed.order.len())
     }
 
     /// How many are live.
     pub(crate) fn len(&self) -> usize {
-        self.live.len()
+        self.listed.as_ref().map_or(self.count, |listed| listed.live.len())
     }
 
     pub(crate) fn is_live(&self, path: PathId) -> bool {
-        self.is_live.get(index(path)).copied().unwrap_or(false)
+        match &self.listed {
+            None => index(path) < self.count,
+            Some(listed) => listed.is_live.get(index(path)).copied().unwrap_or(false),
+        }
     }
 
-    /// The path in a slot, counted round the list.
+    /// The live path in a slot, counted round the list.
     pub(crate) fn at(&self, slot: usize) -> PathId {
-        self.live[slot % self.live.len()]
+        match &self.listed {
+            None => PathId::new((slot % self.count) as u16),
+            Some(listed) => listed.live[slot % listed.live.len()],
+        }
     }
 
     pub(crate) fn random(&self, rng: &mut PathRng) -> PathId {
-        self.live[rng.below(self.live.len())]
+        self.at(rng.below(self.len()))
     }
 
     /// A random live path that is none of the `taken` (a handful), if there is one.
     pub(crate) fn random_beside(&self, taken: &[PathId], rng: &mut PathRng) -> Option<PathId> {
-        if self.live.len() <= taken.len() && self.live.iter().all(|path| taken.contains(path)) {
+        if self.len() <= taken.len() && (0..self.len()).all(|slot| taken.contains(&self.at(slot))) {
             return None;
         }
         loop {

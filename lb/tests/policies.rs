@@ -24,6 +24,36 @@ fn arrived(us: u64) -> Outcome {
     Outcome::Arrived { packets: 1, rtt: Duration::from_micros(us), congested: false }
 }
 
+/// What a set picks while one packet in five is lost, and some paths lose all; and what it has then seen of each path.
+fn course(mut set: PathSet) -> (Vec<u16>, Vec<braid_lb::PathReport>) {
+    let stream = set.admit();
+    let mut picks = Vec::new();
+    for psn in 0..2000_u32 {
+        let now = Time::ZERO + Duration::from_micros(u64::from(psn));
+        let path = set.pick(stream, Batch { now, psn, segments: 1 });
+        set.on_sent(path, false);
+        let lost = psn % 5 == 0 || path.get() % 16 == 3;
+        let outcome = if lost { Outcome::Lost { packets: 1 } } else { arrived(20) };
+        set.on_feedback(stream, now, path, outcome);
+        if psn % 700 == 699 {
+            set.on_timeout(stream, now);
+        }
+        picks.push(path.get());
+    }
+    (picks, set.paths().collect())
+}
+
+#[test]
+fn a_set_that_grows_does_what_others_do() {
+    for policy in LbPolicy::ALL {
+        for paths in [8, 64, 65, 1000] {
+            let whole = course(PathSet::new(policy, paths, 7).unwrap());
+            let growing = course(PathSet::growing(policy, paths, 7).unwrap());
+            assert_eq!(whole, growing, "{policy} over {paths} paths");
+        }
+    }
+}
+
 #[test]
 fn round_robin_shares_its_turn_between_queue_pairs() {
     assert_eq!(picks(LbPolicy::ROUND_ROBIN, 3, 1, 7), [0, 1, 2, 0, 1, 2, 0]);

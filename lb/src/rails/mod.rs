@@ -26,6 +26,7 @@ use self::proof::Proof;
 use crate::health::STAMP_UNIT;
 use crate::path_set::PathsError;
 use crate::paths::Paths;
+use crate::states::States;
 use crate::{Batch, Order, Outcome, PathReport, PathSet, Requirements, StreamId};
 
 /// The rails to one destination group, shared by all queue pairs that go there. The calls are those of a [`PathSet`]; a
@@ -97,7 +98,7 @@ impl Rails {
             policy: scheme.build(),
             host: Arc::default(),
             start: 0,
-            known: Paths::new(count, Order::None),
+            known: Paths::new(States::all(count), Order::None),
             held: RailSet::default(),
             next_single: 0,
             path_probed: None,

@@ -105,8 +105,8 @@ impl PathSets {
             (Paths::Hashed(count), _) => usize::from(count),
             (Paths::Source, _) => self.routes.between(topology, src, dst) as usize,
         };
-        let set =
-            PathSet::new(self.policy, count, self.rng.random()).expect("the scenario was checked");
+        let set = PathSet::growing(self.policy, count, self.rng.random())
+            .expect("the scenario was checked");
         if self.health { set } else { set.without_health() }
     }
 
