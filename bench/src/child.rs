@@ -110,10 +110,17 @@ fn engine_args(args: &EngineArgs) -> Vec<String> {
         // Another stream of faults than the client's.
         ("--seed", args.seed.wrapping_add(1).to_string()),
     ];
+    let key = args.key.as_ref().map(|key| ("--key", key.display().to_string()));
+    let security = args.security.map(|mode| ("--security", mode.to_string()));
     let mtu = args.mtu.map(|mtu| ("--mtu", mtu.to_string()));
     let bind = address_text(args.bind.unwrap_or((Ipv4Addr::LOCALHOST, 0).into()));
     let rails: Vec<String> = args.rails.iter().map(ToString::to_string).collect();
     let place = if rails.is_empty() { ("--bind", bind) } else { ("--rails", rails.join(",")) };
     let pairs = pairs.into_iter().chain([place]);
-    pairs.chain(mtu).flat_map(|(name, value)| [name.to_owned(), value]).collect()
+    pairs
+        .chain(mtu)
+        .chain(key)
+        .chain(security)
+        .flat_map(|(name, value)| [name.to_owned(), value])
+        .collect()
 }

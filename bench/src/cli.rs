@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use braid::{CcConfig, LbPolicy, LossRecovery, MetricsEndpoint, RailScheme};
+use braid::{CcConfig, LbPolicy, LossRecovery, MetricsEndpoint, RailScheme, SecurityMode};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +60,8 @@ pub(crate) enum Command {
     ///
     /// Needs root and `ip`. A peer whose program is not installed is named, with the package that has it.
     Compare(crate::compare::Options),
+    /// Makes a file with a new key for `--key`, which only this user can read; never overwrites one.
+    Keygen { file: PathBuf },
     /// The other process of a raw peer; `ceiling` starts it.
     #[command(hide = true)]
     PeerServer(crate::peer::ServeOptions),
@@ -246,6 +248,13 @@ pub(crate) struct EngineArgs {
     /// Whether payloads carry a CRC end to end.
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub(crate) crc: Switch,
+    /// A key that both sides have, and nobody else: only they connect, and packets are protected; `keygen` makes one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// What the key is for: `off`; `auth`, packets are authenticated; `encrypt`, encrypted too, and a server takes clients
+    /// without a key as well; `required`, it does not [default: required with --key]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) security: Option<SecurityMode>,
     /// Share of packets to drop, 0 to 1, injected below the protocol.
     #[arg(long, default_value_t = 0.0)]
     pub(crate) drop: f64,

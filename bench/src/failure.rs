@@ -14,6 +14,9 @@ pub(crate) enum Failure {
     /// The command line asks for what cannot be.
     #[error("{0}")]
     Usage(String),
+    /// A key file that is not made.
+    #[error("{0}")]
+    Key(String),
     /// The engine refused.
     #[error("{what}: {why}")]
     Engine { what: &'static str, why: String },

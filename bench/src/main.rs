@@ -39,6 +39,8 @@ mod table;
 mod top;
 mod traffic;
 
+use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::{panic, thread};
 
@@ -90,6 +92,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Info(args) => info::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Alltoall(args) => alltoall::run(&args),
+        Command::Keygen { file } => keygen(&file),
         Command::Spray(args) => spray::run(&args),
         Command::Compare(options) => compare::run(&options),
         Command::Congestion(args) => congestion::run(&args),
@@ -103,4 +106,15 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         }
         Command::FabricRelay { name } => Ok(braid_lab::relay::main(&name)?),
     }
+}
+
+fn keygen(file: &Path) -> Result<(), Failure> {
+    braid::make_key(file).map_err(|why| Failure::Key(why.to_string()))?;
+    stdio::print(|out| {
+        writeln!(
+            out,
+            "{} holds a new key; give both sides a copy, over a secure way",
+            file.display()
+        )
+    })
 }

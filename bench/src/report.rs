@@ -85,6 +85,8 @@ pub(crate) struct Results {
     pub(crate) congestion_control: String,
     pub(crate) packet_payload_bytes: u16,
     pub(crate) crc: bool,
+    /// How packets are protected; `None`: not at all.
+    pub(crate) security: Option<String>,
     pub(crate) verify: bool,
     pub(crate) rail_policy: String,
     /// What has left on each rail, over the whole run.
@@ -154,9 +156,10 @@ impl Latency {
 pub(crate) fn summary(results: &Results) -> String {
     let all = results.rows.iter().map(|row| row.traffic);
     let mut text = format!(
-        " packets of {} bytes, crc {}\n{}",
+        " packets of {} bytes, crc {}, {}\n{}",
         results.packet_payload_bytes,
         if results.crc { "on" } else { "off" },
+        results.security.as_deref().unwrap_or("no key"),
         traffic(&all.fold(Traffic::default(), Traffic::and)),
     );
     let packets: u64 = results.rails.iter().map(|rail| rail.packets).sum();

@@ -110,6 +110,14 @@ pub(crate) fn sample(test: Test, args: &TestArgs) -> Result<Row, Failure> {
     Ok(row)
 }
 
+fn security_text(agreed: braid::Agreed) -> String {
+    let what = match agreed.protection {
+        braid::Protection::Authenticate => "authenticated",
+        braid::Protection::Encrypt => "encrypted",
+    };
+    format!("{what} with {}", agreed.cipher)
+}
+
 fn client(test: Test, args: &TestArgs, side: Side, server: SocketAddr) -> Result<(), Failure> {
     let json = JsonFile::asked(args.json.as_ref())?;
     let sizes = sizes(test, args);
@@ -147,6 +155,7 @@ fn results(test: Test, args: &TestArgs, session: &Session, rows: Vec<Row>) -> Re
         congestion_control: args.engine.cc.to_string(),
         packet_payload_bytes: session.qps[0].packet_payload().unwrap_or(0),
         crc: session.qps[0].payload_crc() == Some(braid::Crc::On),
+        security: session.qps[0].security().map(security_text),
         verify: args.verify,
         rail_policy: args.engine.rail_policy.to_string(),
         rails: session.rails(),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use braid::{
     Access, CcConfig, CompletionQueue, ConnectionRequest, Crc, Datapath, Engine, EngineConfig,
     EngineError, Faults, Listener, MemFabric, MemoryRegion, PathsTo, Progress, ProtectionDomain,
-    QpOptions, QpState, QueuePair, RemoteRegion, Status, VerbsOptions, VerbsService,
+    QpOptions, QpState, QueuePair, RemoteRegion, Security, Status, VerbsOptions, VerbsService,
 };
 
 use crate::cli::{DatapathKind, EngineArgs, ProgressKind, Service, Switch, Test};
@@ -107,6 +107,7 @@ pub(crate) fn engine_config(
         discover: args.discover == Switch::On,
         mtu: args.mtu,
         crc: if args.crc == Switch::On { Crc::On } else { Crc::Off },
+        security: security(args)?,
         seed: args.seed,
         faults: faults(args),
         metrics: args.metrics.unwrap_or_default(),
@@ -135,6 +136,10 @@ fn faults(args: &EngineArgs) -> Faults {
     }
 }
 
+fn security(args: &EngineArgs) -> Result<Option<Security>, Failure> {
+    Security::from_file(args.key.as_deref(), args.security).map_err(usage)
+}
+
 /// Refuses what does not go together.
 pub(crate) fn check(args: &EngineArgs) -> Result<(), Failure> {
     match (args.datapath(), &args.dev) {
@@ -146,6 +151,9 @@ pub(crate) fn check(args: &EngineArgs) -> Result<(), Failure> {
             return Err(usage("`-c UC` is a service of RDMA devices: it goes with `-d DEV`"));
         }
         _ => {}
+    }
+    if security(args)?.is_some() && args.datapath() == DatapathKind::Verbs {
+        return Err(usage(EngineError::KeyOverVerbs));
     }
     faults(args).validate().map_err(usage)
 }

@@ -9,6 +9,7 @@ use braid_wire::Crc;
 use crate::link::faults::Faults;
 use crate::link::mem::MemFabric;
 use crate::observe::MetricsEndpoint;
+use crate::security::Security;
 use crate::verbs::VerbsOptions;
 
 /// What carries the packets.
@@ -123,6 +124,9 @@ pub struct EngineConfig {
     pub mtu: Option<u16>,
     /// Whether payloads carry a check. On if either side wants it. Default: [`Crc::On`].
     pub crc: Crc,
+    /// Who may connect, and how packets are protected. `None`: anybody, and not at all. A keyed connection has no use for `crc`.
+    /// Not over verbs.
+    pub security: Option<Security>,
     /// Bytes of arrived datagrams that a worker's socket shall hold. The system may grant less
     /// (`net.core.rmem_max`); no more than what is granted is ever in flight towards this engine. Default: 8 MiB.
     pub receive_buffer: usize,
@@ -157,6 +161,7 @@ impl Default for EngineConfig {
             discover: false,
             mtu: None,
             crc: Crc::default(),
+            security: None,
             receive_buffer: 8 << 20,
             faults: Faults::default(),
             seed: 1,

@@ -16,6 +16,7 @@ pub(crate) fn check(config: &EngineConfig) -> Result<usize, EngineError> {
         return Err(EngineError::Discover);
     }
     check_rails(config)?;
+    check_security(config)?;
     if config.mtu == Some(0) {
         return Err(EngineError::Mtu);
     }
@@ -23,6 +24,14 @@ pub(crate) fn check(config: &EngineConfig) -> Result<usize, EngineError> {
         Progress::Application => Ok(1),
         Progress::Threads(count) if (1..=MAX_WORKERS).contains(&count) => Ok(count),
         Progress::Threads(count) => Err(EngineError::Threads { count }),
+    }
+}
+
+fn check_security(config: &EngineConfig) -> Result<(), EngineError> {
+    match &config.security {
+        Some(_) if matches!(config.datapath, Datapath::Verbs(_)) => Err(EngineError::KeyOverVerbs),
+        Some(security) if security.ciphers.is_empty() => Err(EngineError::NoCipher),
+        _ => Ok(()),
     }
 }
 

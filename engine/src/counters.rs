@@ -58,6 +58,12 @@ counters! {
     wrong_token,
     /// Packets dropped because they have the number and token of a connection and come from another host than its peer.
     wrong_source,
+    /// Packets dropped because the keys of their connection do not open them: forged, or changed on the way.
+    forged,
+    /// Packets of keyed connections dropped because their numbers had come before, or were too old to tell.
+    replayed,
+    /// Packets dropped because their connection is keyed and they are not protected, or are with the keys of another one.
+    unprotected,
     /// Data packets that had arrived before.
     duplicates,
     /// Data packets refused: outside the window, no receive posted, no access, wrong state, they close what there is not.
@@ -80,9 +86,9 @@ counters! {
 }
 
 impl EngineCounters {
-    /// Datagrams dropped because they were damaged on the way.
+    /// Datagrams dropped because they were damaged on the way; in a keyed connection nobody can tell that from a forgery.
     pub fn damaged(&self) -> u64 {
-        self.header_check + self.payload_check
+        self.header_check + self.payload_check + self.forged
     }
 }
 

@@ -61,6 +61,14 @@ pub enum EngineError {
     /// Discovery where there is nothing to discover.
     #[error("`discover` finds ways over UDP; this datapath has none: leave it off")]
     Discover,
+    /// A key where NICs place payloads.
+    #[error(
+        "there are no keyed connections over verbs: the NIC would write to memory what nobody has authenticated; take UDP, or no key"
+    )]
+    KeyOverVerbs,
+    /// A key and nothing to use it with.
+    #[error("`security` names no cipher; name at least one")]
+    NoCipher,
     /// Faults that cannot be.
     #[error(transparent)]
     Faults(#[from] FaultsError),

@@ -116,6 +116,7 @@ impl EngineInner {
                 peer_timeout: config.peer_timeout,
                 withholding_key: random::bytes(),
             },
+            security: config.security.clone().map(Arc::new),
             rails,
             clock: self.clock,
             paths: PathPlan {

@@ -71,6 +71,7 @@ mod event_fd;
 mod events;
 mod group;
 mod inner;
+mod key_file;
 mod link;
 mod listener;
 mod memory;
@@ -83,6 +84,7 @@ mod qp;
 mod qp_numbers;
 mod random;
 mod ring;
+mod security;
 mod signals;
 mod srq;
 mod verbs;
@@ -123,6 +125,7 @@ pub use engine::Engine;
 pub use error::EngineError;
 pub use events::AsyncEvent;
 pub use group::{AllToAllV, Blame, Group, GroupConfig, GroupError, MAX_RANKS, Members, Round};
+pub use key_file::{KeyFileError, make_key, read_key};
 pub use link::faults::{Faults, FaultsError};
 pub use link::mem::MemFabric;
 pub use listener::{ConnectionRequest, ListenError, Listener};
@@ -135,5 +138,9 @@ pub use observe::{EndpointError, MetricsEndpoint, UnknownEndpoint};
 pub use paths_to::PathsTo;
 pub use pd::ProtectionDomain;
 pub use qp::{Connecting, CreateQpError, QpOptions, QueuePair};
+pub use security::{
+    Agreed, Cipher, Key, KeyError, Protection, Security, SecurityError, SecurityMode,
+    UnknownCipher, UnknownSecurity,
+};
 pub use srq::{CreateSrqError, SharedReceiveQueue};
 pub use verbs::{VerbsOptions, VerbsService, VerbsSetupError};

@@ -4,7 +4,6 @@
 mod pair;
 
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use braid::{

@@ -484,6 +484,12 @@ typedef struct braid_engine_config {
     // address such as `127.0.0.1:9464`, there by HTTP too, as Prometheus does. NULL: what the environment variable BRAID_METRICS says,
     // or else `off`.
     const char *metrics;
+    // A key file, made by `braid-perf keygen`, that nobody but its owner can read: connections are keyed, over UDP. NULL: they
+    // are not.
+    const char *key_file;
+    // What the key is for: "off", "auth" (packets are authenticated), "encrypt" (they are encrypted as well), "required" (and a
+    // listener turns away who has no key). NULL: "required" with `key_file`, or else "off".
+    const char *security;
 } braid_engine_config;
 
 // Events since the engine was made.
@@ -534,6 +540,12 @@ typedef struct braid_engine_counters {
     // Times that what left from the ports of paths was found not to reach a peer, and what left from the receiving
     // port to do so: a NAT or a stateful firewall.
     uint64_t paths_blocked;
+    // Packets dropped because the keys of their connection do not open them: forged, or changed on the way.
+    uint64_t forged;
+    // Packets of keyed connections dropped because their numbers had come before, or were too old to tell.
+    uint64_t replayed;
+    // Packets dropped because their connection is keyed and they are not protected, or are with the keys of another one.
+    uint64_t unprotected;
 } braid_engine_counters;
 
 // What a memory region is.

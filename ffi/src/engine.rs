@@ -133,6 +133,12 @@ pub struct braid_engine_counters {
     /// Times that what left from the ports of paths was found not to reach a peer, and what left from the receiving
     /// port to do so: a NAT or a stateful firewall.
     pub paths_blocked: u64,
+    /// Packets dropped because the keys of their connection do not open them: forged, or changed on the way.
+    pub forged: u64,
+    /// Packets of keyed connections dropped because their numbers had come before, or were too old to tell.
+    pub replayed: u64,
+    /// Packets dropped because their connection is keyed and they are not protected, or are with the keys of another one.
+    pub unprotected: u64,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers only.
@@ -165,6 +171,9 @@ impl From<EngineCounters> for braid_engine_counters {
             wrong_source: from.wrong_source,
             setup_busy: from.setup_busy,
             paths_blocked: from.paths_blocked,
+            forged: from.forged,
+            replayed: from.replayed,
+            unprotected: from.unprotected,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! What an engine can be told.
 
 use std::ffi::{c_char, c_int};
+use std::path::Path;
 use std::ptr;
 
-use braid::{Crc, Datapath, EngineConfig, Faults, Progress, VerbsOptions, VerbsService};
+use braid::{Crc, Datapath, EngineConfig, Faults, Progress, Security, VerbsOptions, VerbsService};
 
 use crate::arguments::{flag, micros, narrow, optional_text, timer};
 use crate::boundary::enter;
@@ -101,6 +102,12 @@ pub struct braid_engine_config {
     /// address such as `127.0.0.1:9464`, there by HTTP too, as Prometheus does. NULL: what the environment variable BRAID_METRICS says,
     /// or else `off`.
     pub metrics: *const c_char,
+    /// A key file, made by `braid-perf keygen`, that nobody but its owner can read: connections are keyed, over UDP. NULL: they
+    /// are not.
+    pub key_file: *const c_char,
+    /// What the key is for: "off", "auth" (packets are authenticated), "encrypt" (they are encrypted as well), "required" (and a
+    /// listener turns away who has no key). NULL: "required" with `key_file`, or else "off".
+    pub security: *const c_char,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers and raw pointers only.
@@ -143,6 +150,8 @@ impl Default for braid_engine_config {
             rails: ptr::null(),
             rail_policy: ptr::null(),
             metrics: ptr::null(),
+            key_file: ptr::null(),
+            security: ptr::null(),
         }
     }
 }
@@ -158,7 +167,7 @@ impl braid_engine_config {
         let config = unsafe { growing::read(config, Self::default()) }?;
         let mut checked = config.numbers()?;
         // SAFETY: the strings are covered by the promise.
-        let [bind, lb, device, rails, rail_policy, metrics] = unsafe {
+        let [bind, lb, device, rails, rail_policy, metrics, key_file, security] = unsafe {
             [
                 optional_text(config.bind, "bind")?,
                 optional_text(config.lb, "lb")?,
@@ -166,6 +175,8 @@ impl braid_engine_config {
                 optional_text(config.rails, "rails")?,
                 optional_text(config.rail_policy, "rail_policy")?,
                 optional_text(config.metrics, "metrics")?,
+                optional_text(config.key_file, "key_file")?,
+                optional_text(config.security, "security")?,
             ]
         };
         if let Some(bind) = bind {
@@ -183,6 +194,8 @@ impl braid_engine_config {
         if let Some(metrics) = metrics {
             checked.metrics = metrics.parse()?;
         }
+        let mode = security.map(|mode| mode.parse()).transpose()?;
+        checked.security = Security::from_file(key_file.as_deref().map(Path::new), mode)?;
         let mut child = None;
         match (config.fabric.is_null(), device) {
             (true, None) => {}
@@ -214,6 +227,8 @@ impl braid_engine_config {
             },
             paths: self.paths as usize,
             discover: flag(self.discover, "discover")?,
+            // Its strings are read elsewhere.
+            security: None,
             crc: if flag(self.crc, "crc")? { Crc::On } else { Crc::Off },
             mtu: match narrow(self.mtu.into(), u16::MAX.into(), "mtu")? {
                 0 => None,

@@ -5,8 +5,8 @@ use std::ffi::c_int;
 use braid::{
     ConnectError, CqError, CreateCqError, CreateQpError, DiscoveryError, EndpointError,
     EngineError, GroupError, ListenError, MalformedKey, MemoryError, PostError, RegisterError,
-    StateError, UnknownCc, UnknownEndpoint, UnknownLb, UnknownRailScheme, UnknownRecovery,
-    VerbsError, VerbsSetupError,
+    SecurityError, StateError, UnknownCc, UnknownEndpoint, UnknownLb, UnknownRailScheme,
+    UnknownRecovery, UnknownSecurity, VerbsError, VerbsSetupError,
 };
 
 use crate::error::*;
@@ -104,6 +104,10 @@ pub(crate) enum Failure {
     Cc(#[from] UnknownCc),
     #[error(transparent)]
     Recovery(#[from] UnknownRecovery),
+    #[error(transparent)]
+    Security(#[from] SecurityError),
+    #[error(transparent)]
+    SecurityMode(#[from] UnknownSecurity),
     #[error("a bug of Braid: {0}")]
     Panicked(String),
 }
@@ -151,6 +155,8 @@ impl Failure {
             | Failure::Endpoint(_)
             | Failure::Listen(_)
             | Failure::CreateCq(_)
+            | Failure::Security(_)
+            | Failure::SecurityMode(_)
             | Failure::Memory(_)
             | Failure::Key(_)
             | Failure::Lb(_)

@@ -208,6 +208,9 @@ fn bad_configurations_are_named() {
     for (config, words) in [
         (braid_engine_config { lb: c"spray".as_ptr(), ..good }, "`spray`"),
         (braid_engine_config { rail_policy: c"dice".as_ptr(), ..good }, "`dice`"),
+        (braid_engine_config { security: c"on".as_ptr(), ..good }, "accepted: off"),
+        (braid_engine_config { security: c"auth".as_ptr(), ..good }, "needs a key file"),
+        (braid_engine_config { key_file: c"/no/key".as_ptr(), ..good }, "/no/key"),
         (
             braid_engine_config { rails: c"10.0.0.1,there".as_ptr(), ..good },
             "`there` is no address",

@@ -4,13 +4,15 @@
 //! nothing behind it. These targets repair the check first. Offsets are those of `docs/wire.md`.
 #![forbid(unsafe_code)]
 
+mod keyed;
 mod kind;
 
+pub use keyed::keyed;
 pub use kind::{ACCEPT, ACK, CONNECT, CONTROL, COOKIE, DATA, HELLO, Kind, PART, PROBE, REJECT};
 
 use braid_wire::{
     CONTROL_LEN, DataHeader, FRAME_LEN, Frame, HELLO_LEN, MAX_ACK_LEN, MAX_SETUP_LEN, NicAddress,
-    Note, Opcode, PART_HEADER_LEN, PROBE_LEN, Packet, Setup, VERSION, payload_crc,
+    Note, Opcode, PART_HEADER_LEN, PROBE_LEN, Packet, SEAL_LEN, Setup, VERSION, payload_crc,
 };
 
 const VERSION_AT: usize = 12;
@@ -113,6 +115,11 @@ fn encode(packet: &Packet<'_>) -> Vec<u8> {
                 _ => MAX_SETUP_LEN,
             };
             assert!(bytes.len() <= most);
+        }
+        // What it holds is nothing without the keys.
+        Packet::Sealed(header) => {
+            header.encode(&mut bytes);
+            bytes.resize(SEAL_LEN, 0);
         }
     }
     bytes

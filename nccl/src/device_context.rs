@@ -59,6 +59,7 @@ impl DeviceContext {
             discover: config.discover,
             mtu: device.mtu,
             crc: config.crc,
+            security: config.security.clone(),
             receive_buffer: config.receive_buffer,
             faults: config.faults,
             seed: random(),

@@ -129,6 +129,9 @@ pub struct EndpointConfig {
     /// longest segments agreed on take, and followed as it changes (RFC 8899). Otherwise it carries whatever is agreed, by every port of a path as by the receiving
     /// port, and rails are probed by their paths alone.
     pub search_path_mtu: bool,
+    /// Bytes that the driver adds to each packet, less than half of [`braid_wire::BASE_DATAGRAM`]: a datagram is so much longer.
+    /// 0 unless the connection is keyed.
+    pub envelope: u16,
     /// The peer's NIC can write payloads where they belong before software sees them: first
     /// transmissions of WRITEs ask for it, see [`crate::Placement`]. The network must not repeat what is placed so, and the
     /// driver closes a queue pair's NIC queue pairs when it leaves RTS and SQD, before it hands out the completions of
@@ -164,6 +167,7 @@ impl Default for EndpointConfig {
             ping_interval: Duration::from_millis(500),
             peer_timeout: Duration::from_secs(3),
             search_path_mtu: false,
+            envelope: 0,
             direct: None,
             withholding_key: None,
         }

@@ -27,6 +27,13 @@ pub struct Disconnect {
     pub(crate) rails: usize,
 }
 
+impl Disconnect {
+    /// The queue pair that has ended, ours.
+    pub fn of(&self) -> QpId {
+        self.control.from
+    }
+}
+
 /// The two queue pairs: ours, the peer's.
 type Key = (QpId, QpId);
 
@@ -119,10 +126,16 @@ impl<A: Clone> Disconnects<A> {
         Confirmation::Taken
     }
 
-    /// The answer to a control packet for a queue pair that is not there, in as many bytes as that has.
-    pub fn on_stray(&mut self, now: Time, control: &Control) -> Option<Control> {
+    /// The answer to a control packet for a queue pair that is not there, in as many bytes as that has; `is_from`: whether it may
+    /// come from who receives there.
+    pub fn on_stray(
+        &mut self,
+        now: Time,
+        control: &Control,
+        is_from: impl FnOnce(&A) -> bool,
+    ) -> Option<Control> {
         match control.kind {
-            ControlKind::Ping if self.on_ping(now, control) => None,
+            ControlKind::Ping if self.on_ping(now, control, is_from) => None,
             ControlKind::Ping => Some(control.answer(ControlKind::Unknown)),
             ControlKind::Disconnect(_) => Some(control.answer(ControlKind::Confirm)),
             _ => None,
@@ -131,9 +144,10 @@ impl<A: Clone> Disconnects<A> {
 
     /// The peer has asked for a sign of life of a queue pair that is gone: if it is one of these, it is told so now.
     /// False: it is not.
-    fn on_ping(&mut self, now: Time, ping: &Control) -> bool {
+    fn on_ping(&mut self, now: Time, ping: &Control, is_from: impl FnOnce(&A) -> bool) -> bool {
         let key = (ping.qp, ping.from);
-        let Some(pending) = self.table.get_mut(&key) else { return false };
+        let pending = self.table.get_mut(&key).filter(|pending| is_from(&pending.to));
+        let Some(pending) = pending else { return false };
         let before = std::mem::replace(&mut pending.repeat_at, now);
         self.due.remove(&(before, key));
         self.due.insert((now, key));

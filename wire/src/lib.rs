@@ -22,6 +22,7 @@ mod part;
 mod probe;
 mod psn;
 mod routing;
+mod sealed;
 mod setup;
 mod time;
 
@@ -42,9 +43,10 @@ pub use part::{PART_HEADER_LEN, PART_LEN, Part};
 pub use probe::{PROBE_LEN, Probe, ProbeKind};
 pub use psn::{PSN_BITS, Psn};
 pub use routing::{FurtherRail, MAX_ROUTING_LEN, Routing};
+pub use sealed::{SEAL_LEN, SEALED_HEADER_LEN, SEALED_PART_LEN, SealedHeader};
 pub use setup::{
     BASE_DATAGRAM, Connect, HELLO_LEN, Hello, MAX_PRIVATE_DATA, MAX_SETUP_LEN, Offer, Reject,
-    RejectReason, Setup,
+    RejectReason, SealedOffer, Setup,
 };
 pub use time::Time;
 

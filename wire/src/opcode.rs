@@ -50,6 +50,12 @@ pub enum Opcode {
     Probed = 0xEB,
     /// A part of a data packet.
     Part = 0xEC,
+    /// Another packet, protected with the keys of its connection.
+    Sealed = 0xED,
+    /// Set-up: [`Opcode::Connect`], protected.
+    SealedConnect = 0xEE,
+    /// Set-up: [`Opcode::Accept`], protected.
+    SealedAccept = 0xEF,
 }
 
 impl Opcode {
@@ -80,6 +86,9 @@ impl Opcode {
             0xEA => Probe,
             0xEB => Probed,
             0xEC => Part,
+            0xED => Sealed,
+            0xEE => SealedConnect,
+            0xEF => SealedAccept,
             _ => return None,
         })
     }

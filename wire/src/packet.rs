@@ -1,7 +1,9 @@
 //! Any Braid packet, told apart by its opcode.
 
 use crate::bth::opcode_of;
-use crate::{Ack, Control, DataHeader, DecodeError, Opcode, Part, Probe, ProbeKind, Setup};
+use crate::{
+    Ack, Control, DataHeader, DecodeError, Opcode, Part, Probe, ProbeKind, SealedHeader, Setup,
+};
 
 /// A decoded packet; payload stays where it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,10 +20,12 @@ pub enum Packet<'a> {
     Part(Part, &'a [u8]),
     /// A step of connection set-up.
     Setup(Setup),
+    /// Another packet, which only the keys of its connection open. Nothing of it has been checked.
+    Sealed(SealedHeader),
 }
 
 impl<'a> Packet<'a> {
-    /// Reads one datagram. Everything but the payload has been checked when this returns `Ok`.
+    /// Reads one datagram. Everything but the payload, and what is sealed, has been checked when this returns `Ok`.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let opcode = opcode_of(bytes)?;
         if opcode.is_data() {
@@ -36,6 +40,9 @@ impl<'a> Packet<'a> {
         }
         if opcode.is_control() {
             return Control::decode(opcode, bytes).map(Packet::Control);
+        }
+        if opcode == Opcode::Sealed {
+            return SealedHeader::decode(bytes).map(Packet::Sealed);
         }
         if let Some(kind) = ProbeKind::of(opcode) {
             return Probe::decode(kind, bytes).map(Packet::Probe);

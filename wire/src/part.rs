@@ -67,9 +67,7 @@ impl Part {
             return Err(DecodeError::HeaderCheck);
         }
         let is_inside = raw.index < raw.count;
-        let is_last = is_inside && raw.index + 1 == raw.count;
-        let fits = if is_last { 1..=PART_LEN } else { PART_LEN..=PART_LEN };
-        if !is_inside || !fits.contains(&body.len()) {
+        if !is_inside || !(1..=PART_LEN).contains(&body.len()) {
             return Err(DecodeError::Length);
         }
         let (qp, token, serial) = (raw.bth.qp_id(), Token(raw.token.get()), raw.serial.get());

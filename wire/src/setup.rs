@@ -47,6 +47,10 @@ pub enum Setup {
     Accept(Connect),
     /// Turns it down.
     Reject(Reject),
+    /// [`Setup::Connect`], whose offer only who has the key can read.
+    SealedConnect(SealedOffer),
+    /// [`Setup::Accept`], likewise. Its `cookie` is 0.
+    SealedAccept(SealedOffer),
 }
 
 /// The first packet of a connection.
@@ -71,6 +75,18 @@ pub struct Connect {
     pub private_data: Vec<u8>,
     /// How this side is reached beside the address that the packet comes from, in up to [`MAX_ROUTING_LEN`] bytes.
     pub routing: Routing,
+}
+
+/// An offer that is protected by a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SealedOffer {
+    /// The nonce of the HELLO.
+    pub nonce: u64,
+    /// The cookie that answered it.
+    pub cookie: u64,
+    /// A message of the key exchange; the offer is its payload. As long as the packet has room, which is
+    /// [`MAX_SETUP_LEN`] at most.
+    pub message: Vec<u8>,
 }
 
 /// What one side tells the other of its queue pair.
@@ -121,6 +137,14 @@ pub enum RejectReason {
     Cookie = 5,
     /// One side sends over an RNIC and the other over UDP, or their RNICs do not fit together.
     Datapath = 6,
+    /// The initiator's connection would be keyed, and the responder has no key.
+    NoKey = 7,
+    /// The responder takes keyed connections only.
+    KeyRequired = 8,
+    /// The responder's key is another than the initiator's.
+    WrongKey = 9,
+    /// There is no cipher that both sides take.
+    Cipher = 10,
 }
 
 impl fmt::Display for RejectReason {
@@ -136,6 +160,10 @@ impl fmt::Display for RejectReason {
             RejectReason::Datapath => {
                 "its datapath does not fit; take the same on both sides (UDP or verbs, queue pair type, MTU)"
             }
+            RejectReason::NoKey => "it has no key; give it the same key, or take none on either side",
+            RejectReason::KeyRequired => "it takes keyed connections only; give this side its key",
+            RejectReason::WrongKey => "its key is another one; give both sides the same key",
+            RejectReason::Cipher => "it takes none of the ciphers that this side does",
         })
     }
 }
@@ -143,9 +171,20 @@ impl fmt::Display for RejectReason {
 impl RejectReason {
     fn from_byte(byte: u8) -> Option<Self> {
         use RejectReason::*;
-        [NotListening, Busy, Refused, Version, Cookie, Datapath]
-            .into_iter()
-            .find(|r| *r as u8 == byte)
+        [
+            NotListening,
+            Busy,
+            Refused,
+            Version,
+            Cookie,
+            Datapath,
+            NoKey,
+            KeyRequired,
+            WrongKey,
+            Cipher,
+        ]
+        .into_iter()
+        .find(|r| *r as u8 == byte)
     }
 }
 
@@ -213,6 +252,8 @@ impl Setup {
             }
             Setup::Connect(connect) => connect.encode(Opcode::Connect, out),
             Setup::Accept(connect) => connect.encode(Opcode::Accept, out),
+            Setup::SealedConnect(sealed) => sealed.encode(Opcode::SealedConnect, out),
+            Setup::SealedAccept(sealed) => sealed.encode(Opcode::SealedAccept, out),
             Setup::Reject(reject) => {
                 let raw = short(Opcode::Reject, reject.reason as u8, reject.nonce, 0);
                 out.extend_from_slice(raw.as_bytes());
@@ -243,6 +284,15 @@ impl Setup {
             }
             (Opcode::Connect, _) => Connect::decode(body).map(Setup::Connect),
             (Opcode::Accept, _) => Connect::decode(body).map(Setup::Accept),
+            (Opcode::SealedConnect | Opcode::SealedAccept, _) if bytes.len() > MAX_SETUP_LEN => {
+                Err(DecodeError::Length)
+            }
+            (Opcode::SealedConnect, _) => {
+                Ok(Setup::SealedConnect(SealedOffer::new(nonce, raw.cookie.get(), rest)))
+            }
+            (Opcode::SealedAccept, _) => {
+                Ok(Setup::SealedAccept(SealedOffer::new(nonce, raw.cookie.get(), rest)))
+            }
             (Opcode::Reject, _) if rest.is_empty() => {
                 let reason = RejectReason::from_byte(raw.reason);
                 let reason = reason.ok_or(DecodeError::Field("reject reason"))?;
@@ -254,7 +304,38 @@ impl Setup {
     }
 }
 
+impl SealedOffer {
+    fn new(nonce: u64, cookie: u64, message: &[u8]) -> Self {
+        SealedOffer { nonce, cookie, message: message.to_vec() }
+    }
+
+    fn encode(&self, opcode: Opcode, out: &mut Vec<u8>) {
+        out.extend_from_slice(short(opcode, 0, self.nonce, self.cookie).as_bytes());
+        out.extend_from_slice(&self.message);
+    }
+}
+
 impl Connect {
+    /// The offer and all that goes with it, without the header of a packet: what a [`SealedOffer`] protects.
+    ///
+    /// # Panics
+    /// As [`Setup::encode`].
+    pub fn encode_offer(&self) -> Vec<u8> {
+        let mut packet = Vec::new();
+        self.encode(Opcode::Connect, &mut packet);
+        packet.split_off(size_of::<RawShort>())
+    }
+
+    /// Reads what [`Connect::encode_offer`] has written.
+    ///
+    /// # Errors
+    /// As of a packet.
+    pub fn decode_offer(nonce: u64, cookie: u64, offer: &[u8]) -> Result<Self, DecodeError> {
+        let mut packet = short(Opcode::Connect, 0, nonce, cookie).as_bytes().to_vec();
+        packet.extend_from_slice(offer);
+        Connect::decode(&packet)
+    }
+
     fn encode(&self, opcode: Opcode, out: &mut Vec<u8>) {
         assert!(self.private_data.len() <= MAX_PRIVATE_DATA, "private data is too long");
         let offer = &self.offer;

@@ -22,6 +22,7 @@ local OPCODES = {
   [0xC8] = "atomic response", [0xD0] = "ACK", [0xE0] = "HELLO", [0xE1] = "COOKIE", [0xE2] = "CONNECT",
   [0xE3] = "ACCEPT", [0xE4] = "REJECT", [0xE5] = "DISCONNECT", [0xE6] = "CONFIRM", [0xE7] = "PING",
   [0xE8] = "PONG", [0xE9] = "UNKNOWN", [0xEA] = "PROBE", [0xEB] = "PROBED", [0xEC] = "PART",
+  [0xED] = "sealed packet", [0xEE] = "sealed CONNECT", [0xEF] = "sealed ACCEPT",
 }
 local REFUSALS = {
   [0] = "none", [0x20] = "receiver not ready", [0x61] = "invalid request", [0x62] = "remote access",
@@ -29,7 +30,8 @@ local REFUSALS = {
 }
 local REASONS = {
   [0] = "none", "nobody listens there", "the backlog is full", "refused by the application", "another version",
-  "wrong or old cookie", "datapaths do not fit",
+  "wrong or old cookie", "datapaths do not fit", "it has no key", "it takes keyed connections only", "its key is another one",
+  "no cipher in common",
 }
 local STREAMS = { [0] = "requests", "responses" }
 
@@ -116,6 +118,10 @@ field("rnic", ProtoField.bytes, "How its RNIC is reached")
 field("rail_address", ProtoField.ipv6, "Rail's address")
 field("rail_port", ProtoField.uint16, "Rail's port")
 
+field("transmission", ProtoField.uint64, "Number of this transmission")
+field("sealed", ProtoField.bytes, "Sealed, and its tag")
+field("exchange", ProtoField.bytes, "Message of the key exchange")
+
 local fields = {}
 for _, one in pairs(f) do fields[#fields + 1] = one end
 braid.fields = fields
@@ -187,6 +193,16 @@ local function part_layout(tvb)
   return { len = len, check = 24, covers = { { 0, 24 } } }
 end
 
+-- It does not say how long it is: a batch of them is shown as one. Its tag is its check, and takes the key.
+local function sealed_layout(tvb)
+  return tvb:len() >= 44 and { len = tvb:len() } or nil
+end
+
+-- The header of a sealed packet has nothing in it but those of its fields that are shown.
+local function is_sealed(tvb)
+  return tvb(1, 1):uint() == 0 and tvb(8, 4):uint() == 0 and tvb(13, 3):uint() == 0
+end
+
 for opcode = 0xC0, 0xC8 do layouts[opcode] = data_layout end
 layouts[0xD0] = ack_layout
 -- HELLO and COOKIE are padded, CONNECT and ACCEPT end with the datagram: no batch holds them.
@@ -196,6 +212,8 @@ for opcode = 0xE5, 0xE9 do layouts[opcode] = function(tvb) return until_check(tv
 layouts[0xEA] = probe_layout
 layouts[0xEB] = function(tvb) return until_check(tvb, 28) end
 layouts[0xEC] = part_layout
+layouts[0xED] = sealed_layout
+for opcode = 0xEE, 0xEF do layouts[opcode] = layouts[0xE2] end
 
 local function check_is_right(tvb, layout)
   local covered = {}
@@ -299,10 +317,25 @@ local function setup_fields(tree, tvb, opcode, layout)
   return string.format(" %u bytes", layout.len)
 end
 
+local function sealed_fields(tree, tvb)
+  all(tree, tvb, { { "token", 16, 4 }, { "transmission", 20, 8 } })
+  tree:add(f.sealed, tvb(28))
+  return " " .. tostring(tvb(20, 8):uint64())
+end
+
+local function exchange_fields(tree, tvb, opcode, layout)
+  all(tree, tvb, { { "nonce", 16, 8 } })
+  if opcode == 0xEE then all(tree, tvb, { { "cookie", 24, 8 } }) end
+  tree:add(f.exchange, tvb(32, layout.len - 36))
+  return string.format(" %u bytes", layout.len)
+end
+
 local kinds = { [0xD0] = ack_fields, [0xEA] = probe_fields, [0xEB] = probe_fields, [0xEC] = part_fields }
 for opcode = 0xC0, 0xC8 do kinds[opcode] = data_fields end
 for opcode = 0xE0, 0xE4 do kinds[opcode] = setup_fields end
 for opcode = 0xE5, 0xE9 do kinds[opcode] = control_fields end
+kinds[0xED] = sealed_fields
+for opcode = 0xEE, 0xEF do kinds[opcode] = exchange_fields end
 
 local function begin_fields(tree, tvb, pinfo, opcode)
   all(tree, tvb, {
@@ -333,10 +366,12 @@ local function packet(tvb, pinfo, root)
     tree:add_proto_expert_info(malformed)
     return nil
   end
-  local right = check_is_right(tvb, layout)
-  tree:add(f.header_check, tvb(layout.check, 4))
-  tree:add(f.check_ok, tvb(layout.check, 4), right):set_generated()
-  if not right then tree:add_proto_expert_info(damaged) end
+  if layout.check then
+    local right = check_is_right(tvb, layout)
+    tree:add(f.header_check, tvb(layout.check, 4))
+    tree:add(f.check_ok, tvb(layout.check, 4), right):set_generated()
+    if not right then tree:add_proto_expert_info(damaged) end
+  end
   local psn = (is_data(opcode) or opcode == 0xD0) and string.format(" PSN %u", bit.band(tvb(8, 4):uint(), 0xFFFFFF)) or ""
   local line = OPCODES[opcode] .. psn .. said
   tree:append_text(", " .. line)
@@ -373,7 +408,9 @@ braid:register_heuristic("udp", function(tvb, pinfo, root)
   if tvb:len() < 28 or tvb(12, 1):uint() ~= VERSION or tvb(2, 2):uint() ~= 0xFFFF then return false end
   local opcode = tvb(0, 1):uint()
   local layout = layouts[opcode] and layouts[opcode](tvb, opcode)
-  if not layout or not check_is_right(tvb, layout) then return false end
+  if not layout then return false end
+  local is_braid = layout.check and check_is_right or is_sealed
+  if not is_braid(tvb, layout) then return false end
   braid.dissector(tvb, pinfo, root)
   return true
 end)

@@ -20,7 +20,8 @@ const OTHER_LICENCES: &[(&str, &str)] = &[
     ("cbindgen", "MPL-2.0"),
 ];
 /// Crates of which two versions are there, until those that use the older one have moved on.
-const DUPLICATES: &[&str] = &["getrandom", "r-efi", "syn", "toml", "toml_datetime", "winnow"];
+const DUPLICATES: &[&str] =
+    &["chacha20", "cpufeatures", "getrandom", "r-efi", "syn", "toml", "toml_datetime", "winnow"];
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// Checks all crates in the lock file, for whatever system they are.

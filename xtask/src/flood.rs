@@ -1,4 +1,4 @@
-//! `cargo xtask flood`: millions of hostile datagrams at the port of an engine during a transfer.
+//! `cargo xtask flood`: millions of hostile datagrams at the port of an engine during a transfer, and between keyed ones.
 
 use crate::{Failure, process, tree};
 
@@ -11,14 +11,18 @@ pub struct Options {
     /// How many connected peers lie
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..))]
     liars: u32,
+    /// How many forgeries of what keyed engines say to each other
+    #[arg(long, default_value_t = 10_000_000)]
+    forgeries: u64,
 }
 
-/// Runs the engine's tests of hostile input, from strangers and from connected peers, which read their numbers from the
+/// Runs the engine's tests of hostile input, from strangers, from connected peers and from somebody between keyed ones, which read their numbers from the
 /// environment.
 pub fn run(options: &Options) -> Result<(), Failure> {
     let mut cargo = tree::cargo();
     cargo.env("BRAID_HOSTILE", options.datagrams.to_string());
     cargo.env("BRAID_LIARS", options.liars.to_string());
+    cargo.env("BRAID_FORGERIES", options.forgeries.to_string());
     process::run(cargo.args([
         "test",
         "--release",
@@ -28,6 +32,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         "hostile",
         "--test",
         "lying",
+        "--test",
+        "keyed",
         "--",
         // What became of them stands in the counters.
         "--nocapture",

@@ -9,7 +9,7 @@ use crate::{Failure, tree};
 /// The top-level folders from the lowest layer up; those of one row share a layer.
 pub const LAYERS: &[&[&str]] = &[
     &["wire", "lab", "charts", "pages", "traffic"],
-    &["lb", "cc"],
+    &["lb", "cc", "keys"],
     &["transport"],
     &["verbs-shim"],
     &["engine", "sim"],

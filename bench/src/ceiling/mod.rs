@@ -270,6 +270,8 @@ fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
         rail_policy: RailScheme::default(),
         mtu: None,
         crc,
+        key: None,
+        security: None,
         drop: 0.0,
         reorder: 0.0,
         duplicate: 0.0,

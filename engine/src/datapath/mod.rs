@@ -38,7 +38,7 @@ pub(crate) struct Caps {
     pub(crate) segment: u16,
     /// Bytes of packets that the receiving side can hold before it drops; `u32::MAX`: it never does.
     pub(crate) receive_buffer: u32,
-    /// Whether payloads are ours to check; otherwise the medium does.
+    /// Whether payloads are ours to check, and to protect; otherwise the medium does.
     pub(crate) checks_payloads: bool,
     /// Whether the path may carry less than the host's own link, so that its MTU has to be searched for.
     pub(crate) search_path_mtu: bool,
@@ -101,10 +101,24 @@ pub(crate) struct Received<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
+/// A packet in the envelope of a keyed connection.
+pub(crate) struct Envelope<'a> {
+    /// Who sent it.
+    pub(crate) from: SocketAddr,
+    /// By which of the sender's ports it left.
+    pub(crate) via: Via,
+    /// It carries a congestion mark (ECN CE).
+    pub(crate) congestion: bool,
+    /// All of it; it is opened where it stands.
+    pub(crate) bytes: &'a mut [u8],
+}
+
 /// What has come.
 pub(crate) enum Arrived<'a> {
     /// A packet.
     Packet(Received<'a>),
+    /// A packet in an envelope.
+    Sealed(Envelope<'a>),
     /// The header of a segment whose payload is in its place already.
     Placed(PathId, &'a DataHeader),
     /// The peer has closed what came before this epoch of a path.
@@ -204,9 +218,9 @@ pub(crate) trait Datapath: Send {
     /// Sends batches that are complete, to have room for another segment.
     fn make_room(&mut self) -> Room;
 
-    /// Takes a segment of a connection that is not full. The core has to know if it was to go straight to its place
+    /// Takes a segment of a connection that is not full, and seals it if it is to be. The core has to know if it was to go straight to its place
     /// and does not.
-    fn send_segment(&mut self, now: Time, segment: &Segment<'_>) -> Sent;
+    fn send_segment(&mut self, now: Time, segment: &mut Segment<'_>) -> Sent;
 
     /// Takes another packet of a queue pair's connection.
     fn send_packet(&mut self, id: QpId, to: SocketAddr, via: Via, packet: &[u8]);

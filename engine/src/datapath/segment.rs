@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use braid_keys::Session;
 use braid_transport::{Access, PdId, Placement, Regions, SgList, Sge};
 use braid_wire::{Crc, DataHeader, PathId, QpId};
 
@@ -22,6 +23,8 @@ pub(crate) struct Segment<'a> {
     /// It is longer than what the path carries by now.
     pub(crate) oversize: bool,
     pub(crate) placement: Placement,
+    /// The keys of its connection, if that is keyed.
+    pub(crate) session: Option<&'a mut Session>,
 }
 
 /// Pieces of registered memory that may be read, as long as the snapshot of the region table that says so is held.

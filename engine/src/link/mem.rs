@@ -255,8 +255,8 @@ impl Link for MemLink {
     }
 
     fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
-        let Some(Parcel { from, segment_len, bytes }) = self.port.pop() else { return Ok(0) };
-        let datagrams = bytes.chunks(segment_len);
+        let Some(Parcel { from, segment_len, mut bytes }) = self.port.pop() else { return Ok(0) };
+        let datagrams = bytes.chunks_mut(segment_len);
         let count = datagrams.len();
         datagrams.for_each(|bytes| sink(Received { from, congestion: false, bytes }));
         // Full only when more buffers circulate than the queue can hold: then this one is freed.

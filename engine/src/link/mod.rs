@@ -70,8 +70,8 @@ pub(crate) struct Received<'a> {
     pub(crate) from: SocketAddr,
     /// It carries a congestion mark (ECN CE).
     pub(crate) congestion: bool,
-    /// The datagram.
-    pub(crate) bytes: &'a [u8],
+    /// The datagram. Nobody looks at it any more after it was handed out.
+    pub(crate) bytes: &'a mut [u8],
 }
 
 /// What a link has lost as far as it knows, in datagrams.

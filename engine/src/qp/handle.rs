@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use braid_keys::Agreed;
 use braid_transport::{
     AttemptId, OooDegrees, PdId, PostError, QpAttributes, QpCounters, QpError, QpState, RecvWr,
     SendWr, StateError,
@@ -342,6 +343,16 @@ impl QueuePair {
     /// Whether payloads carry a check, as agreed with the peer; `None` before it is connected.
     pub fn payload_crc(&self) -> Option<Crc> {
         Some(self.worker().control().remote(self.index())?.crc)
+    }
+
+    /// How its packets are protected, as agreed with the peer; `None`: they are not, or it is not connected.
+    pub fn security(&self) -> Option<Agreed> {
+        self.worker().control().session(self.index()).map(|session| session.agreed())
+    }
+
+    /// How often the key has been changed that it protects what it sends with; `None` as above.
+    pub fn key_updates(&self) -> Option<u64> {
+        self.worker().control().session(self.index()).map(|session| session.key_updates())
     }
 
     /// The worker that listens has nobody any more who answers for this attempt.

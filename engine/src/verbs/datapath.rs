@@ -143,7 +143,7 @@ impl Datapath for VerbsDatapath {
         }
     }
 
-    fn send_segment(&mut self, now: Time, segment: &Segment<'_>) -> Sent {
+    fn send_segment(&mut self, now: Time, segment: &mut Segment<'_>) -> Sent {
         self.shipped += 1;
         self.connections.ship(now, segment)
     }

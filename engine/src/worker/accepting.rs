@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use braid_transport::{Accepted, AttemptId, Remote, Request};
-use braid_wire::{QpId, RejectReason};
+use braid_wire::{Connect, QpId, RejectReason};
 
 use super::Worker;
+use super::exchange;
 use super::outbox::Outbox;
 use super::qps::QpEntry;
 use crate::backlog::Backlog;
@@ -34,15 +35,26 @@ impl Worker {
         request: &Request,
         private_data: &[u8],
     ) -> Result<(), ConnectError> {
-        let (ours, routing) = self.offer(index, request.from)?;
+        let keyed = self.security.clone().filter(|_| !request.sealed_in.is_empty());
+        let (ours, routing) = self.offer(index, request.from, keyed.is_some())?;
         let theirs = &request.connect.offer;
         let (segments, addrs) = self
             .join(index, &request.connect, request.from)
             .map_err(|source| ConnectError::Join { addr: request.from, source })?;
         let remote = Remote { segments, ..Remote::agree(&ours, theirs) };
-        self.bind(self.clock.now(), index, remote, theirs, addrs);
+        let private_data = private_data.to_vec();
+        let (accepted, session) = match keyed {
+            None => (Accepted::new(request, ours, private_data, routing), None),
+            Some(security) => {
+                let nonce = request.connect.nonce;
+                let ours = Connect { nonce, cookie: 0, offer: ours, private_data, routing };
+                let (message, session) = exchange::accept(&security, request, &ours);
+                (Accepted::sealed(request, message), Some(session))
+            }
+        };
+        self.bind(self.clock.now(), index, remote, theirs, (addrs, session));
         if let Some(entry) = self.qps.at(index) {
-            entry.accepted = Some(Accepted::new(request, ours, private_data.to_vec(), routing));
+            entry.accepted = Some(accepted);
             entry.answer_connect(&mut self.outbox);
         }
         self.progress();

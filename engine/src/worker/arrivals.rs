@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 
+use braid_keys::Refused;
 use braid_transport::{
     Admit, Arrival, Confirmation, Disconnects, Initiators, Landing, NicEpoch, QpSlot, Use,
 };
 use braid_wire::{
     Ack, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, Part, PathId, Probe, QpId,
-    RailId, Setup, Time, Token,
+    RailId, SealedOffer, Setup, Time, Token,
 };
 
 use super::initiators::Asking;
@@ -15,9 +16,10 @@ use super::listening::Listening;
 use super::outbox::Outbox;
 use super::peers::Peers;
 use super::qps::QpTable;
-use super::rails::{PeerAddrs, egress};
+use super::rails::egress;
+use super::sessions::{Addressee, Ended, Sessions};
 use crate::counters::WorkerCounters;
-use crate::datapath::{Arrived, Received, Via};
+use crate::datapath::{Arrived, Envelope, Received, Via};
 use crate::events::AsyncEvents;
 use crate::memory::{Checked, place, place_value};
 
@@ -31,7 +33,10 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) listening: &'a mut Listening,
     pub(crate) initiators: &'a mut Initiators<Asking>,
     pub(crate) outbox: &'a mut Outbox,
-    pub(crate) disconnects: &'a mut Disconnects<PeerAddrs>,
+    pub(crate) disconnects: &'a mut Disconnects<Ended>,
+    pub(crate) sessions: &'a mut Sessions,
+    /// The connection whose keys have opened what is being taken; `None`: it came in clear.
+    pub(crate) envelope: Option<Addressee>,
     pub(crate) memory: Checked<'a>,
     pub(crate) counters: &'a WorkerCounters,
     pub(crate) events: &'a AsyncEvents,
@@ -45,6 +50,7 @@ impl Arrivals<'_> {
         self.rail = rail;
         match arrived {
             Arrived::Packet(received) => self.packet(&received),
+            Arrived::Sealed(envelope) => self.sealed(envelope),
             Arrived::Placed(path, header) => {
                 self.segment(None, path.on(rail), false, header, None);
             }
@@ -75,15 +81,44 @@ impl Arrivals<'_> {
         self.qps.get(id).and_then(|entry| entry.bound())
     }
 
+    /// Opens an envelope, and takes what is inside as if it had come without, but for its connection alone.
+    fn sealed(&mut self, envelope: Envelope<'_>) {
+        let Envelope { from, via, congestion, bytes } = envelope;
+        let header = match Packet::decode(bytes) {
+            Ok(Packet::Sealed(header)) => header,
+            Err(DecodeError::Version(_)) => return self.counters.version.add(1),
+            _ => return self.counters.malformed.add(1),
+        };
+        let end = (header.qp, header.token);
+        // Before its number counts as taken: otherwise who repeats a packet from elsewhere could have the packet itself dropped.
+        if let Some(entry) = self.qps.addressed(header.qp, header.token)
+            && !entry.is_peer(Some(from), self.rail)
+        {
+            return self.counters.wrong_source.add(1);
+        }
+        let Some(session) = self.sessions.get_mut(end) else { return self.stray(header.qp) };
+        match session.open(header.number, bytes) {
+            Ok(bytes) => {
+                self.envelope = Some(end);
+                let from = Some(from);
+                self.packet(&Received { from, via, congestion, closes: None, bytes });
+                self.envelope = None;
+            }
+            Err(Refused::Forged) => self.counters.forged.add(1),
+            Err(Refused::Repeated) => self.counters.replayed.add(1),
+        }
+    }
+
     fn packet(&mut self, received: &Received<'_>) {
         let Received { from, via, .. } = *received;
         match Packet::decode(received.bytes) {
             Ok(Packet::Data(header, payload)) => self.data(received, &header, payload),
             Ok(Packet::Ack(ack)) => self.ack(from, &ack),
             Ok(Packet::Control(control)) => self.control(from, via, &control),
-            Ok(Packet::Setup(setup)) => self.setup(from, &setup),
+            Ok(Packet::Setup(setup)) if self.envelope.is_none() => self.setup(from, &setup),
             Ok(Packet::Probe(probe)) => self.probe(from, &probe),
             Ok(Packet::Part(part, bytes)) => self.part(received, &part, bytes),
+            Ok(Packet::Setup(_) | Packet::Sealed(_)) => self.counters.malformed.add(1),
             Err(error) => self.undecodable(received, error),
         }
     }
@@ -110,6 +145,9 @@ impl Arrivals<'_> {
         let Some((peer, slot)) = entry.bound() else { return };
         if !entry.is_peer(from, self.rail) {
             return self.counters.wrong_source.add(1);
+        }
+        if !may_be_for(entry.keyed(), self.envelope, self.counters) {
+            return;
         }
         let spoiled = |payload: &[u8]| header.check_payload(payload).is_err();
         if entry.crc == Crc::On && payload.is_some_and(spoiled) {
@@ -153,7 +191,7 @@ impl Arrivals<'_> {
             self.counters.wrong_source.add(1);
             return None;
         }
-        Some(bound)
+        may_be_for(entry.keyed(), self.envelope, self.counters).then_some(bound)
     }
 
     /// A packet for nobody.
@@ -191,9 +229,13 @@ impl Arrivals<'_> {
             ControlKind::Unknown => self.qps.get(control.qp),
             _ => self.qps.addressed(control.qp, control.token),
         };
-        let rail = self.rail;
+        let (rail, envelope) = (self.rail, self.envelope);
+        // Another connection has the number by now of one that has ended.
+        let entry = entry.filter(|entry| envelope.is_none() || envelope == entry.keyed());
+        let keyed = entry.as_ref().and_then(|entry| entry.keyed());
         let state = entry.map(|entry| (entry.bound(), entry.shared.id, entry.is_peer(from, rail)));
         match state {
+            Some(_) if !may_be_for(keyed, envelope, self.counters) => {}
             Some((Some(_), _, false)) => self.counters.wrong_source.add(1),
             Some((Some((peer, slot)), ..)) => {
                 let Some((endpoint, rails, _)) = self.peers.parts(peer) else { return };
@@ -210,8 +252,9 @@ impl Arrivals<'_> {
     }
 
     fn confirm(&mut self, from: Option<SocketAddr>, confirm: &Control) {
-        let rail = self.rail;
-        match self.disconnects.confirm(confirm, |peer| peer.may_send(from, rail)) {
+        let (rail, envelope) = (self.rail, self.envelope);
+        let is_from = |ended: &Ended| ended.addrs.may_send(from, rail) && ended.keyed == envelope;
+        match self.disconnects.confirm(confirm, is_from) {
             Confirmation::Taken => {}
             Confirmation::Unasked => self.counters.unknown_qp.add(1),
             Confirmation::WrongSource => self.counters.wrong_source.add(1),
@@ -231,24 +274,57 @@ impl Arrivals<'_> {
             Setup::Connect(connect) => {
                 self.listening.on_connect(self.now, from, connect, self.outbox, self.counters);
             }
-            answer => match self.initiators.on_answer(self.now, from, answer) {
-                Use::Taken => {}
-                Use::None => self.counters.setup_refused.add(1),
-                Use::Declined(control) => {
-                    self.counters.setup_refused.add(1);
-                    self.outbox.control(self.rail, from, &control);
-                }
+            Setup::SealedConnect(sealed) => {
+                let (outbox, counters) = (&mut *self.outbox, self.counters);
+                self.listening.on_sealed_connect(self.now, from, sealed, outbox, counters);
+            }
+            Setup::SealedAccept(sealed) => match self.open_accept(from, sealed) {
+                Some(accept) => self.answer(from, &accept),
+                None => self.counters.setup_refused.add(1),
             },
+            // Who has a key connects to nobody without.
+            Setup::Accept(accept) if self.is_keyed(accept.nonce) => {
+                self.counters.setup_refused.add(1);
+            }
+            answer => self.answer(from, answer),
         }
+    }
+
+    /// An answer to an attempt of ours.
+    fn answer(&mut self, from: SocketAddr, answer: &Setup) {
+        match self.initiators.on_answer(self.now, from, answer) {
+            Use::Taken => {}
+            Use::None => self.counters.setup_refused.add(1),
+            Use::Declined(control) => {
+                self.counters.setup_refused.add(1);
+                self.outbox.control(self.rail, from, &control, None);
+            }
+        }
+    }
+
+    /// Whether the connection of this attempt of ours is to be keyed.
+    fn is_keyed(&mut self, nonce: u64) -> bool {
+        self.initiators.of_nonce(nonce).is_some_and(|attempt| attempt.driver.exchange.is_some())
+    }
+
+    /// What is inside a sealed ACCEPT; `None`: no attempt of ours waits for it, or it is not the answer of who has the key and was
+    /// asked.
+    fn open_accept(&mut self, from: SocketAddr, sealed: &SealedOffer) -> Option<Setup> {
+        let attempt = self.initiators.of_nonce(sealed.nonce)?;
+        let is_asked = from.ip() == attempt.to.ip().to_canonical();
+        attempt.driver.exchange.as_mut().filter(|_| is_asked)?.open(sealed)
     }
 
     /// Answers a question about a queue pair that is not there. What comes from path ports, which receive nothing, is
     /// answered in vain; its sender asks again before long from the port that does.
     fn deny(&mut self, from: Option<SocketAddr>, question: &Control) {
-        let answer = self.disconnects.on_stray(self.now, question);
+        let envelope = self.envelope;
+        let is_from = |ended: &Ended| ended.keyed == envelope;
+        let answer = self.disconnects.on_stray(self.now, question, is_from);
         // Without an address, its sender will ask again from its receiving port.
         if let (Some(answer), Some(from)) = (answer, from) {
-            self.outbox.control(self.rail, from, &answer);
+            let session = envelope.and_then(|end| self.sessions.get_mut(end));
+            self.outbox.control(self.rail, from, &answer, session);
         }
     }
 
@@ -278,4 +354,18 @@ fn land(landing: &Landing, payload: &[u8]) {
         Landing::Value(piece, value) => unsafe { place_value(*value, *piece) },
         Landing::Nothing => {}
     }
+}
+
+/// Whether what has come in this envelope may be for a queue pair: for one whose connection is keyed only what its own keys have
+/// opened, for another only what came in clear.
+fn may_be_for(
+    keyed: Option<Addressee>,
+    envelope: Option<Addressee>,
+    counters: &WorkerCounters,
+) -> bool {
+    let may = envelope == keyed;
+    if !may {
+        counters.unprotected.add(1);
+    }
+    may
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use braid_keys::Session;
 use braid_transport::{
     AttemptId, OooDegrees, QpAttributes, QpConfig, QpCounters, QpState, QueuePair, Remote,
     StateError,
@@ -119,6 +120,11 @@ impl Worker {
         let Some((endpoint, rails, _)) = self.peers.parts(peer) else { return };
         self.initiators.forget(entry.shared.id);
         let qp = endpoint.release(now, slot, rails);
+        if let Some(end) = entry.keyed() {
+            let keep = self.plan.peer_timeout.max(qp.config().retry_timeout);
+            self.sessions.end(now, end, keep);
+            entry.is_keyed = false;
+        }
         entry.place = Place::Unbound(Box::new(qp));
         entry.remote_addrs = None;
         let unused = self.peers.remove_if_empty(peer);
@@ -184,6 +190,12 @@ impl Worker {
         let (peer, _) = self.qps.at(index)?.bound()?;
         let endpoint = self.peers.endpoint(peer);
         Some(!self.rails.ids().any(|rail| endpoint.paths_are_blocked(rail)))
+    }
+
+    /// The keys of its connection.
+    pub(crate) fn session(&mut self, index: usize) -> Option<&Session> {
+        let end = self.qps.at(index)?.keyed()?;
+        self.sessions.get_mut(end).map(|session| &*session)
     }
 
     pub(crate) fn remote(&mut self, index: usize) -> Option<Remote> {

@@ -1,5 +1,6 @@
 //! Packets that leave: what the core wants to send, handed to the datapaths of their rails.
 
+use braid_keys::Session;
 use braid_transport::{Egress, Endpoint, Placement, Transmit, TransmitBody};
 use braid_wire::Time;
 
@@ -65,8 +66,13 @@ impl Worker {
         for count in 0..DISCONNECTS {
             let Some(due) = self.disconnects.poll_transmit(now) else { return count > 0 };
             self.scratch.clear();
-            due.control.encode(&mut self.scratch);
-            self.rails.send_datagram(&due.to, due.egress, &self.scratch);
+            let session = due.to.keyed.map(|end| self.sessions.get_mut(end));
+            // Its keys have gone: who would take it in clear does not take it at all.
+            let Some(session) = session.map_or(Some(None), |session| session.map(Some)) else {
+                continue;
+            };
+            encode(&mut self.scratch, session, |out| due.control.encode(out));
+            self.rails.send_datagram(&due.to.addrs, due.egress, &self.scratch);
         }
         true
     }
@@ -85,6 +91,10 @@ impl Worker {
             return Turn::Nothing;
         };
         let (id, packet) = (endpoint.qp(slot).id(), &mut self.scratch);
+        let mut session = None;
+        if !self.sessions.is_empty() {
+            session = self.sessions.get_mut((id, endpoint.qp(slot).token()));
+        }
         packet.clear();
         // It is long: what is in it stays where it is.
         let egress = match body {
@@ -107,9 +117,19 @@ impl Worker {
                 let egress = allowed(endpoint, Egress::Path(path));
                 let (rail, via) = (egress.rail(), via(egress));
                 let Some(to) = to.on(rail) else { return Turn::Sent };
-                let segment =
-                    Segment { id, header, payload, to, path, via, crc, oversize, placement };
-                let sent = self.rails.of(rail).send_segment(now, &segment);
+                let mut segment = Segment {
+                    id,
+                    header,
+                    payload,
+                    to,
+                    path,
+                    via,
+                    crc,
+                    oversize,
+                    placement,
+                    session,
+                };
+                let sent = self.rails.of(rail).send_segment(now, &mut segment);
                 if !sent.is_direct && matches!(placement, Placement::Direct(_)) {
                     endpoint.staged(slot, header);
                 }
@@ -121,11 +141,11 @@ impl Worker {
                 return Turn::Sent;
             }
             TransmitBody::Ack(ack, egress) => {
-                ack.encode(packet);
+                encode(packet, session, |out| ack.encode(out));
                 egress
             }
             TransmitBody::Control(control, egress) => {
-                control.encode(packet);
+                encode(packet, session, |out| control.encode(out));
                 egress
             }
             TransmitBody::Probe(probe, egress) => {
@@ -135,7 +155,7 @@ impl Worker {
                 if let Ok(datagram) = self.rails.of(rail).max_datagram(to) {
                     endpoint.route_takes(rail, datagram.try_into().unwrap_or(u16::MAX));
                 }
-                probe.encode(packet);
+                encode(packet, session, |out| probe.encode(out));
                 self.rails.of(rail).send_probe(to, via(egress), packet);
                 return Turn::Sent;
             }
@@ -145,6 +165,15 @@ impl Worker {
             self.rails.of(egress.rail()).send_packet(id, to, via(egress), packet);
         }
         Turn::Sent
+    }
+}
+
+/// Appends a packet, in an envelope if its connection is keyed.
+#[inline]
+fn encode(out: &mut Vec<u8>, session: Option<&mut Session>, write: impl FnOnce(&mut Vec<u8>)) {
+    match session {
+        Some(session) => session.seal(out, write),
+        None => write(out),
     }
 }
 

@@ -7,6 +7,7 @@ use braid_transport::{Attempt, ConnectError as SetupError, Initiators, Step};
 use braid_wire::{BASE_DATAGRAM, Connect, QpId, Setup, Time};
 
 use super::Worker;
+use super::exchange::Exchange;
 use super::qps::QpEntry;
 use super::reachability::Reachability;
 use crate::connect::{ConnectError, Outcome};
@@ -19,6 +20,8 @@ pub(crate) struct Asking {
     pub(crate) number: u64,
     /// Where the application finds how it has ended.
     pub(crate) outcome: Arc<Outcome>,
+    /// Present if the connection is to be keyed.
+    pub(crate) exchange: Option<Exchange>,
 }
 
 /// How an attempt has ended.
@@ -60,6 +63,7 @@ impl Worker {
             worked = true;
             match step {
                 Step::Send(qp, to, setup) => {
+                    let setup = self.seal_setup(qp, setup);
                     let mut bytes = Vec::new();
                     setup.encode(&mut bytes);
                     match self.in_vain(qp, &setup, &bytes) {
@@ -73,6 +77,14 @@ impl Worker {
             }
         }
         worked
+    }
+
+    /// What a keyed attempt sends instead of a CONNECT.
+    fn seal_setup(&mut self, qp: QpId, setup: Setup) -> Setup {
+        let Setup::Connect(connect) = &setup else { return setup };
+        let attempt = self.initiators.get_mut(qp);
+        let exchange = attempt.and_then(|attempt| attempt.driver.exchange.as_mut());
+        exchange.map(|exchange| exchange.seal(connect)).unwrap_or(setup)
     }
 
     /// Why this packet cannot reach anybody, if the system knows.
@@ -93,10 +105,10 @@ impl Worker {
         }
     }
 
-    fn end_attempt(&mut self, now: Time, attempt: Attempt<Asking>, ended: Ended) {
+    fn end_attempt(&mut self, now: Time, mut attempt: Attempt<Asking>, ended: Ended) {
         let addr = attempt.to;
         let ended_with = match ended {
-            Ended::Answered(Ok(accept)) => self.complete(now, &attempt, accept),
+            Ended::Answered(Ok(accept)) => self.complete(now, &mut attempt, accept),
             Ended::Answered(Err(SetupError::TimedOut)) => Err(ConnectError::TimedOut { addr }),
             Ended::Answered(Err(SetupError::Rejected(reason))) => {
                 Err(ConnectError::Rejected { addr, reason })

@@ -4,23 +4,26 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_transport::{AttemptId, Reply, Responder};
-use braid_wire::{Connect, Hello, QpId, RejectReason, Setup, Time};
+use braid_wire::{Connect, Hello, QpId, Reject, RejectReason, SealedOffer, Setup, Time};
 
+use super::exchange::open_request;
 use super::outbox::Outbox;
 use crate::backlog::Backlog;
 use crate::counters::WorkerCounters;
 use crate::qp::{Asked, QpShared};
 use crate::random;
+use crate::security::Security;
 
 /// What a worker answers to those who want to connect.
 pub(crate) struct Listening {
     responder: Responder<Arc<QpShared>>,
     backlog: Option<Arc<Backlog>>,
+    security: Option<Arc<Security>>,
 }
 
 impl Listening {
-    pub(crate) fn new() -> Self {
-        Listening { responder: Responder::new(random::bytes()), backlog: None }
+    pub(crate) fn new(security: Option<Arc<Security>>) -> Self {
+        Listening { responder: Responder::new(random::bytes()), backlog: None, security }
     }
 
     /// Begins to listen. False: somebody does already.
@@ -51,16 +54,64 @@ impl Listening {
         outbox: &mut Outbox,
         counters: &WorkerCounters,
     ) {
+        let nonce = connect.nonce;
+        if self.security.as_ref().is_some_and(|security| security.required) {
+            let reject = Reject { nonce, reason: RejectReason::KeyRequired };
+            return self.reply(from, Reply::Rejected(reject), outbox, counters);
+        }
         let backlog = self.backlog.as_deref();
         let wanted = |data: &[u8]| backlog.is_some_and(|backlog| backlog.wants(data));
         let mut waiting = backlog.map(Backlog::waiting);
-        match self.responder.on_connect(now, from, connect, waiting.as_deref_mut(), wanted) {
-            Reply::Requested => backlog.into_iter().for_each(Backlog::tell),
+        let waiting = waiting.as_deref_mut();
+        let reply = self.responder.on_connect(now, from, connect, waiting, wanted);
+        self.reply(from, reply, outbox, counters);
+    }
+
+    /// As [`Listening::on_connect`]. It is opened only once its cookie has proved where it comes from.
+    pub(crate) fn on_sealed_connect(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        sealed: &SealedOffer,
+        outbox: &mut Outbox,
+        counters: &WorkerCounters,
+    ) {
+        let SealedOffer { nonce, cookie, .. } = *sealed;
+        let backlog = self.backlog.as_deref();
+        let mut waiting = backlog.map(Backlog::waiting);
+        let attempt = AttemptId { from, nonce };
+        let known = self.responder.on_repeated(now, attempt, cookie, waiting.as_deref_mut());
+        let rejected = |reason| Reply::Rejected(Reject { nonce, reason });
+        let reply = match (known, &self.security) {
+            (Some(reply), _) => reply,
+            (None, None) => rejected(RejectReason::NoKey),
+            (None, Some(security)) => match open_request(security, from, sealed) {
+                Err(reason) => rejected(reason),
+                Ok(request) => {
+                    let wanted = |data: &[u8]| backlog.is_some_and(|backlog| backlog.wants(data));
+                    self.responder.on_new(now, request, waiting.as_deref_mut(), wanted)
+                }
+            },
+        };
+        drop(waiting);
+        self.reply(from, reply, outbox, counters);
+    }
+
+    fn reply(
+        &self,
+        from: SocketAddr,
+        reply: Reply<Arc<QpShared>>,
+        outbox: &mut Outbox,
+        counters: &WorkerCounters,
+    ) {
+        match reply {
+            Reply::Requested => self.backlog.iter().for_each(|backlog| backlog.tell()),
             Reply::Pending => {}
             Reply::Repeat(qp) => qp.ask(Asked::Repeat),
             Reply::Rejected(reject) => {
                 match reject.reason {
                     RejectReason::Busy => counters.setup_busy.add(1),
+                    reason if is_about_keys(reason) => tell_refused(counters, from, reason),
                     _ => counters.setup_refused.add(1),
                 }
                 outbox.answer(from, &Setup::Reject(reject));
@@ -94,5 +145,19 @@ impl Listening {
     /// The queue pair that was accepted for this attempt is gone, or something else by now.
     pub(crate) fn forget(&mut self, now: Time, attempt: AttemptId, id: QpId) {
         self.responder.forget(now, attempt, |qp| qp.id == id);
+    }
+}
+
+fn is_about_keys(reason: RejectReason) -> bool {
+    use RejectReason::{Cipher, KeyRequired, NoKey, WrongKey};
+    matches!(reason, NoKey | KeyRequired | WrongKey | Cipher)
+}
+
+/// Says so here as the REJECT does there; anybody can bring it about, so not every time.
+fn tell_refused(counters: &WorkerCounters, from: SocketAddr, reason: RejectReason) {
+    counters.setup_refused.add(1);
+    let refused = counters.setup_refused.get();
+    if refused.is_power_of_two() {
+        tracing::warn!(%from, ?reason, refused, "a connection was turned down for its key");
     }
 }

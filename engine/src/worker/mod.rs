@@ -7,6 +7,7 @@ mod attendant;
 mod cell;
 mod control;
 mod departures;
+mod exchange;
 mod initiators;
 mod listening;
 mod metrics;
@@ -16,6 +17,7 @@ mod qps;
 mod rails;
 mod reachability;
 mod reassembly;
+mod sessions;
 mod set_up;
 #[cfg(test)]
 mod tests;
@@ -33,12 +35,14 @@ use self::listening::Listening;
 use self::outbox::Outbox;
 use self::peers::Peers;
 use self::qps::{QpEntry, QpTable};
+use self::sessions::{Ended, Sessions};
 use crate::clock::Clock;
 use crate::counters::WorkerCounters;
 use crate::datapath::{Caps, Taken};
 use crate::events::AsyncEvents;
 use crate::memory::{Checked, RegionCache};
 use crate::qp::Asked;
+use crate::security::Security;
 use crate::signals::Signals;
 
 pub(crate) use attendant::attend;
@@ -70,7 +74,10 @@ pub(crate) struct Worker {
     initiators: Initiators<Asking>,
     outbox: Outbox,
     /// Queue pairs that have ended, by where their peers receive.
-    disconnects: Disconnects<PeerAddrs>,
+    disconnects: Disconnects<Ended>,
+    /// `None`: no connection is keyed.
+    security: Option<Arc<Security>>,
+    sessions: Sessions,
     /// Where short packets are encoded.
     scratch: Vec<u8>,
     /// Which peer sends first.
@@ -86,6 +93,7 @@ pub(crate) struct WorkerParts {
     pub(crate) rails: LocalRails,
     pub(crate) clock: Clock,
     pub(crate) plan: SetUpPlan,
+    pub(crate) security: Option<Arc<Security>>,
     pub(crate) paths: PathPlan,
     pub(crate) signals: Arc<Signals>,
     pub(crate) counters: Arc<WorkerCounters>,
@@ -109,7 +117,9 @@ impl Worker {
             qps: QpTable::default(),
             disconnects: Disconnects::new(parts.paths.count),
             peers: Peers::new(parts.paths),
-            listening: Listening::new(),
+            listening: Listening::new(parts.security.clone()),
+            security: parts.security,
+            sessions: Sessions::default(),
             initiators: Initiators::default(),
             scratch: Vec::new(),
             turn: 0,
@@ -244,6 +254,8 @@ impl Worker {
                 initiators: &mut self.initiators,
                 outbox: &mut self.outbox,
                 disconnects: &mut self.disconnects,
+                sessions: &mut self.sessions,
+                envelope: None,
                 memory: Checked { regions },
                 counters: &self.counters,
                 events: &self.events,
@@ -284,7 +296,10 @@ impl Worker {
             let index = self.peers.active()[step];
             let Some((endpoint, to)) = self.peers.teller(index) else { continue };
             while let Some(disconnect) = endpoint.poll_disconnect() {
-                self.disconnects.insert(self.clock.now(), to.clone(), disconnect);
+                let entry = self.qps.get(disconnect.of());
+                let keyed = entry.and_then(|entry| entry.keyed());
+                let ended = Ended { addrs: to.clone(), keyed };
+                self.disconnects.insert(self.clock.now(), ended, disconnect);
             }
             while let Some(event) = endpoint.poll_event() {
                 let qp = endpoint.qp(event.slot);

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use braid_keys::Session;
 use braid_wire::{CONTROL_LEN, Control, HELLO_LEN, RailId, Setup};
 
 use super::rails::LocalRails;
@@ -39,10 +40,19 @@ impl Outbox {
         self.send(to, &bytes);
     }
 
-    /// Adds a control packet for this rail, unless much is waiting already.
-    pub(crate) fn control(&mut self, rail: RailId, to: SocketAddr, control: &Control) {
-        let mut bytes = Vec::with_capacity(CONTROL_LEN);
-        control.encode(&mut bytes);
+    /// Adds a control packet for this rail, in an envelope if there is a `session`, unless much is waiting already.
+    pub(crate) fn control(
+        &mut self,
+        rail: RailId,
+        to: SocketAddr,
+        control: &Control,
+        session: Option<&mut Session>,
+    ) {
+        let mut bytes = Vec::with_capacity(CONTROL_LEN + Session::OVERHEAD);
+        match session {
+            Some(session) => session.seal(&mut bytes, |out| control.encode(out)),
+            None => control.encode(&mut bytes),
+        }
         self.add(rail, to, &bytes, false);
     }
 

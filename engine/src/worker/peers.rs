@@ -45,8 +45,8 @@ pub(crate) struct Peers {
     timers: BTreeSet<(Time, usize)>,
 }
 
-/// A restarted peer is another one, even at the same addresses.
-type Name = (u64, PeerAddrs);
+/// A restarted peer is another one, even at the same addresses; and who has shown the key is not who has not.
+type Name = (u64, PeerAddrs, bool);
 
 struct Peer {
     name: Name,
@@ -109,7 +109,7 @@ impl Peers {
         addrs: &PeerAddrs,
         config: EndpointConfig,
     ) -> usize {
-        let name = (instance, addrs.clone());
+        let name = (instance, addrs.clone(), config.envelope > 0);
         if let Some(index) = self.names.get(&name) {
             return *index;
         }

@@ -10,12 +10,13 @@ use braid_transport::{
     Accepted, Completion, EndCause, Ended, PostError, QpCounters, QpSlot, QueuePair, RecvWr,
     Remote, SendWr,
 };
-use braid_wire::{Crc, DataHeader, Part, QpId, RailId, Time, Token};
+use braid_wire::{Crc, DataHeader, PART_LEN, Part, QpId, RailId, SEALED_PART_LEN, Time, Token};
 
 use super::announce::announce_end;
 use super::peers::Peers;
 use super::rails::PeerAddrs;
 use super::reassembly::Reassembly;
+use super::sessions::Addressee;
 use crate::cq::CqShared;
 use crate::events::AsyncEvents;
 use crate::qp::{PostedSend, QpShared};
@@ -35,6 +36,8 @@ pub(crate) struct QpEntry {
     pub(crate) shared: Arc<QpShared>,
     pub(crate) place: Place,
     pub(crate) token: Token,
+    /// Its connection is keyed: no packet counts but those that its keys open.
+    pub(crate) is_keyed: bool,
     /// Whether payloads of this connection carry a check.
     pub(crate) crc: Crc,
     /// Where the other end receives, once connected.
@@ -99,8 +102,10 @@ impl QpTable {
         bytes: &[u8],
         peers: &Peers,
     ) -> Option<Vec<u8>> {
-        let mtu = self.get(part.qp)?.remote(peers)?.mtu;
-        self.reassembly.take(part, bytes, mtu)
+        let entry = self.get(part.qp)?;
+        let part_len = if entry.is_keyed { SEALED_PART_LEN } else { PART_LEN };
+        let mtu = entry.remote(peers)?.mtu;
+        self.reassembly.take(part, bytes, part_len, mtu)
     }
 
     /// What is incomplete for this queue pair is of an earlier connection.
@@ -130,6 +135,7 @@ impl QpEntry {
             token: qp.token(),
             place: Place::Unbound(Box::new(qp)),
             shared,
+            is_keyed: false,
             crc: Crc::On,
             remote_addrs: None,
             full_rails: RailSet::default(),
@@ -151,6 +157,11 @@ impl QpEntry {
     /// Whether a packet that has come by this rail from there may be its peer's.
     pub(crate) fn is_peer(&self, from: Option<SocketAddr>, rail: RailId) -> bool {
         self.remote_addrs.as_ref().is_some_and(|addrs| addrs.may_send(from, rail))
+    }
+
+    /// What envelopes for it are addressed to, if its connection is keyed.
+    pub(crate) fn keyed(&self) -> Option<Addressee> {
+        self.is_keyed.then_some((self.shared.id, self.token))
     }
 
     pub(crate) fn counters(&self, peers: &Peers) -> QpCounters {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use braid_wire::{MAX_DATA_HEADER_LEN, PART_LEN, Part, QpId};
+use braid_wire::{MAX_DATA_HEADER_LEN, Part, QpId};
 
 use crate::parts::{OPEN, Parts};
 
@@ -18,13 +18,19 @@ pub(crate) struct Reassembly {
 }
 
 impl Reassembly {
-    /// A part of a packet has come, for a queue pair whose packets carry up to `mtu` bytes of payload. Returns the packet
-    /// if that completes it.
-    pub(crate) fn take(&mut self, part: &Part, bytes: &[u8], mtu: u16) -> Option<Vec<u8>> {
+    /// A part of a packet has come, for a queue pair whose packets carry up to `mtu` bytes of payload and are cut every
+    /// `part_len` bytes. Returns the packet if that completes it.
+    pub(crate) fn take(
+        &mut self,
+        part: &Part,
+        bytes: &[u8],
+        part_len: usize,
+        mtu: u16,
+    ) -> Option<Vec<u8>> {
         let open = if self.incomplete.len() < MANY { OPEN } else { 1 };
         let longest = MAX_DATA_HEADER_LEN + usize::from(mtu);
         let parts = self.incomplete.entry(part.qp).or_insert_with(|| Parts::new(open, longest));
-        let whole = parts.take(part, bytes, PART_LEN).map(<[u8]>::to_vec);
+        let whole = parts.take(part, bytes, part_len).map(<[u8]>::to_vec);
         if parts.is_empty() {
             self.incomplete.remove(&part.qp);
         }
@@ -39,7 +45,7 @@ impl Reassembly {
 
 #[cfg(test)]
 mod tests {
-    use braid_wire::Token;
+    use braid_wire::{PART_LEN, Token};
 
     use super::*;
 
@@ -59,14 +65,16 @@ mod tests {
         let mut reassembly = Reassembly::default();
         for serial in 0..64 {
             for qp in 0..LIARS {
-                reassembly.take(&part(qp, serial, 0, 8), &[1; PART_LEN], MTU);
+                reassembly.take(&part(qp, serial, 0, 8), &[1; PART_LEN], PART_LEN, MTU);
             }
         }
         let packet = 8 * PART_LEN;
         let most = (MANY * OPEN + LIARS as usize) * packet;
         assert!(held(&reassembly) <= most, "{} bytes, at most {most}", held(&reassembly));
         let whole = (0..8)
-            .filter_map(|index| reassembly.take(&part(LIARS, 0, index, 8), &[2; PART_LEN], MTU))
+            .filter_map(|index| {
+                reassembly.take(&part(LIARS, 0, index, 8), &[2; PART_LEN], PART_LEN, MTU)
+            })
             .collect::<Vec<_>>();
         assert_eq!(whole, [vec![2; packet]], "an honest connection gets its packet through");
         for qp in 0..LIARS {
@@ -78,15 +86,15 @@ mod tests {
     #[test]
     fn no_packet_is_longer_than_what_was_agreed_on() {
         let mut reassembly = Reassembly::default();
-        assert_eq!(reassembly.take(&part(1, 0, 0, 9), &[1; PART_LEN], MTU), None);
+        assert_eq!(reassembly.take(&part(1, 0, 0, 9), &[1; PART_LEN], PART_LEN, MTU), None);
         assert_eq!(held(&reassembly), 0);
     }
 
     #[test]
     fn nothing_is_kept_of_what_is_complete() {
         let mut reassembly = Reassembly::default();
-        assert!(reassembly.take(&part(1, 0, 0, 2), &[1; PART_LEN], MTU).is_none());
-        assert!(reassembly.take(&part(1, 0, 1, 2), &[1; 7], MTU).is_some());
+        assert!(reassembly.take(&part(1, 0, 0, 2), &[1; PART_LEN], PART_LEN, MTU).is_none());
+        assert!(reassembly.take(&part(1, 0, 1, 2), &[1; 7], PART_LEN, MTU).is_some());
         assert_eq!(held(&reassembly), 0);
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use braid_keys::Session;
 use braid_lb::RailSet;
 use braid_transport::{Attempt, EndpointConfig, Initiator, OfferTerms, QueuePair, Remote, decline};
 use braid_wire::{
@@ -11,6 +12,7 @@ use braid_wire::{
 };
 
 use super::Worker;
+use super::exchange::Exchange;
 use super::initiators::Asking;
 use super::qps::{Place, index_of};
 use super::rails::PeerAddrs;
@@ -43,12 +45,13 @@ impl Worker {
         timeout: Duration,
         outcome: Arc<Outcome>,
     ) -> Result<u64, ConnectError> {
-        let (ours, routing) = self.offer(index, to)?;
+        let (ours, routing) = self.offer(index, to, self.security.is_some())?;
         let (now, nonce) = (self.clock.now(), random::number());
         let initiator =
             Initiator::new(now, nonce, ours, private_data.to_vec(), timeout).with_routing(routing);
         let number = random::number();
-        let asking = Asking { reach: Reachability::default(), number, outcome };
+        let exchange = self.security.clone().map(Exchange::new);
+        let asking = Asking { reach: Reachability::default(), number, outcome, exchange };
         let attempt = Attempt::new(now, ours, to, initiator, random::number(), asking);
         self.initiators.begin(attempt);
         self.progress();
@@ -59,32 +62,35 @@ impl Worker {
     pub(super) fn complete(
         &mut self,
         now: Time,
-        attempt: &Attempt<Asking>,
+        attempt: &mut Attempt<Asking>,
         accept: Connect,
     ) -> Result<Vec<u8>, ConnectError> {
         let (index, from) = (index_of(attempt.ours.qp), attempt.accepted_from);
         let joined = self.join(index, &accept, from);
         let (segments, addrs) = joined.map_err(|source| {
-            self.outbox.control(RailId::FIRST, from, &decline(&accept.offer));
+            self.outbox.control(RailId::FIRST, from, &decline(&accept.offer), None);
             ConnectError::Join { addr: attempt.to, source }
         })?;
         let remote = Remote { segments, ..Remote::agree(&attempt.ours, &accept.offer) };
-        self.bind(now, index, remote, &accept.offer, addrs);
+        let session = attempt.driver.exchange.as_mut().and_then(Exchange::take_session);
+        self.bind(now, index, remote, &accept.offer, (addrs, session));
         self.initiators.connected(attempt);
         Ok(accept.private_data)
     }
 
-    /// Our offer for a connection with `with`, and how it reaches us.
+    /// Our offer for a connection with `with`, keyed or not, and how it reaches us.
     pub(super) fn offer(
         &mut self,
         index: usize,
         with: SocketAddr,
+        is_keyed: bool,
     ) -> Result<(Offer, Routing), ConnectError> {
         let terms = OfferTerms {
             instance: self.plan.instance,
-            mtu: self.mtu_towards(with)?,
+            mtu: self.mtu_towards(with, is_keyed)?,
             receive_buffer: self.caps.receive_buffer,
-            crc: if self.caps.checks_payloads { self.plan.crc } else { Crc::Off },
+            // A tag finds what a check would.
+            crc: if self.caps.checks_payloads && !is_keyed { self.plan.crc } else { Crc::Off },
         };
         let entry = self.qps.at(index).expect("a queue pair with a handle exists");
         let (id, state) = (entry.shared.id, entry.shared.state());
@@ -120,27 +126,29 @@ impl Worker {
         Ok((segments, addrs))
     }
 
-    fn mtu_towards(&self, to: SocketAddr) -> Result<u16, ConnectError> {
+    fn mtu_towards(&self, to: SocketAddr, is_keyed: bool) -> Result<u16, ConnectError> {
         let unreachable = |source| ConnectError::Unreachable { addr: to, source };
         let packet = self.rails.first().max_packet(to).map_err(unreachable)?;
         if packet < BASE_DATAGRAM {
             return Err(ConnectError::PathMtu { addr: to, route: packet });
         }
-        let payload = (packet - DATA_HEADER_LEN).min(self.plan.mtu.into());
+        let envelope = if is_keyed { Session::OVERHEAD } else { 0 };
+        let payload = (packet - DATA_HEADER_LEN - envelope).min(self.plan.mtu.into());
         // Whole words stay whole in one segment: readers may watch 8-byte words while they land.
         let whole_words = if payload < 8 { payload } else { payload - payload % 8 };
         Ok(whole_words as u16)
     }
 
     /// Puts a queue pair into the endpoint of its peer: RTS. Everything goes to the first of `addrs`, where the peer's set-up
-    /// packets came from, and where it has proved to receive, until it has proved that it receives at the others.
+    /// packets came from, and where it has proved to receive, until it has proved that it receives at the others. With a
+    /// session the connection is keyed.
     pub(super) fn bind(
         &mut self,
         now: Time,
         index: usize,
         remote: Remote,
         theirs: &Offer,
-        addrs: PeerAddrs,
+        (addrs, session): (PeerAddrs, Option<Session>),
     ) {
         let config = EndpointConfig {
             batch_segments: self.caps.batch_segments,
@@ -150,6 +158,7 @@ impl Worker {
             ping_interval: self.plan.ping_interval,
             peer_timeout: self.plan.peer_timeout,
             search_path_mtu: self.caps.search_path_mtu,
+            envelope: if session.is_some() { Session::OVERHEAD as u16 } else { 0 },
             direct: self.caps.direct,
             withholding_key: Some(self.plan.withholding_key),
         };
@@ -165,11 +174,16 @@ impl Worker {
         let slot = endpoint.adopt(now, *qp, remote, rails);
         entry.place = Place::Bound { peer, slot };
         entry.crc = remote.crc;
+        entry.is_keyed = session.is_some();
+        let agreed = session.as_ref().map(Session::agreed);
+        if let (Some(end), Some(session)) = (entry.keyed(), session) {
+            self.sessions.insert(end, session);
+        }
         let (addr, rails) = (addrs.first(), addrs.len());
         entry.remote_addrs = Some(addrs);
         entry.full_rails = RailSet::default();
         entry.mirror_state(&self.peers);
-        tracing::info!(qp = %entry.shared.id, %addr, remote = %theirs.qp, mtu = remote.mtu, rails, "connected");
+        tracing::info!(qp = %entry.shared.id, %addr, remote = %theirs.qp, mtu = remote.mtu, rails, keyed = ?agreed, "connected");
         let id = entry.shared.id;
         self.qps.forget_parts(id);
     }

@@ -76,7 +76,7 @@ impl Datapath for Full {
         unwatch(to: SocketAddr);
     }
 
-    fn send_segment(&mut self, now: Time, segment: &Segment<'_>) -> Sent {
+    fn send_segment(&mut self, now: Time, segment: &mut Segment<'_>) -> Sent {
         assert!(!(self.is_full && segment.id == self.id), "it is full");
         let is_full = segment.id == self.id;
         self.is_full |= is_full;

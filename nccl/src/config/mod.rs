@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use braid::{
-    CcConfig, Crc, EngineConfig, Faults, LbPolicy, LossRecovery, RailScheme, VerbsService,
+    CcConfig, Crc, EngineConfig, Faults, Key, LbPolicy, LossRecovery, RailScheme, Security,
+    SecurityError, SecurityMode, VerbsService,
 };
 
 use crate::interfaces::Pattern;
@@ -29,6 +30,8 @@ pub(crate) enum ConfigError {
     Read { file: PathBuf, source: std::io::Error },
     #[error("BRAID_CONFIG is `{}`, which is no TOML: {source}", file.display())]
     Syntax { file: PathBuf, source: toml::de::Error },
+    #[error("BRAID_SECURITY without BRAID_KEY_FILE: {0}")]
+    Security(#[from] SecurityError),
 }
 
 /// What carries the packets.
@@ -61,6 +64,10 @@ pub(crate) struct Config {
     /// Most payload bytes of a packet; `None`: what suits the device.
     pub(crate) mtu: Option<u16>,
     pub(crate) crc: Crc,
+    pub(crate) key: Option<Key>,
+    pub(crate) security_mode: Option<SecurityMode>,
+    /// What follows from those two.
+    pub(crate) security: Option<Security>,
     pub(crate) receive_buffer: usize,
     pub(crate) cc: CcConfig,
     pub(crate) loss_recovery: LossRecovery,
@@ -90,6 +97,9 @@ impl Default for Config {
             discover: engine.discover,
             mtu: None,
             crc: engine.crc,
+            key: None,
+            security_mode: None,
+            security: None,
             receive_buffer: engine.receive_buffer,
             cc: CcConfig::default(),
             loss_recovery: LossRecovery::default(),
@@ -122,6 +132,7 @@ impl Config {
                 reason,
             })?;
         }
+        config.security = Security::with(config.key.clone(), config.security_mode)?;
         Ok(config)
     }
 }

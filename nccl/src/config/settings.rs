@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use braid::{Crc, VerbsService};
+use braid::{Crc, Key, VerbsService};
 
 use super::{Carrier, Config};
 use crate::device::MAX_RAILS;
@@ -28,6 +28,8 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("discover", |c, v| set(&mut c.discover, switch(v))),
     ("mtu", |c, v| set(&mut c.mtu, packet_payload(v).map(Some))),
     ("crc", |c, v| set(&mut c.crc, switch(v).map(crc))),
+    ("key_file", |c, v| set(&mut c.key, key(v).map(Some))),
+    ("security", |c, v| set(&mut c.security_mode, parsed(v).map(Some))),
     ("receive_buffer", |c, v| set(&mut c.receive_buffer, number(v, 65_536..=1 << 30))),
     ("cc", |c, v| set(&mut c.cc, parsed(v))),
     ("loss_recovery", |c, v| set(&mut c.loss_recovery, parsed(v))),
@@ -108,6 +110,12 @@ fn service(value: &str) -> Result<VerbsService, String> {
 
 fn crc(on: bool) -> Crc {
     if on { Crc::On } else { Crc::Off }
+}
+
+/// Read at once: what is wrong with it is known before anything is opened.
+fn key(file: &str) -> Result<Key, String> {
+    let refused = |error| format!("accepted: a file of `braid-perf keygen`; {error}");
+    braid::read_key(file).map_err(refused)
 }
 
 /// GPUs look at 8-byte words while they land, so no packet may end inside one.

@@ -102,7 +102,7 @@ impl Endpoint {
             events: VecDeque::new(),
             disconnects: VecDeque::new(),
             liveness: Liveness::new(now + config.ping_interval),
-            path_mtu: PathMtus::new(config.search_path_mtu),
+            path_mtu: PathMtus::new(config.search_path_mtu, config.envelope),
             control_due: false,
         }
     }

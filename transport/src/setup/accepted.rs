@@ -1,6 +1,6 @@
 //! The responder's end of a connection: its ACCEPT, for as long as the initiator may ask for it again.
 
-use braid_wire::{Connect, Offer, Reject, RejectReason, Routing, Setup};
+use braid_wire::{Connect, Offer, Reject, RejectReason, Routing, SealedOffer, Setup};
 
 use super::{AttemptId, Request};
 
@@ -8,7 +8,7 @@ use super::{AttemptId, Request};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Accepted {
     attempt: AttemptId,
-    accept: Connect,
+    accept: Setup,
 }
 
 impl Accepted {
@@ -17,7 +17,13 @@ impl Accepted {
     pub fn new(request: &Request, ours: Offer, private_data: Vec<u8>, routing: Routing) -> Self {
         let nonce = request.connect.nonce;
         let accept = Connect { nonce, cookie: 0, offer: ours, private_data, routing };
-        Accepted { attempt: request.attempt(), accept }
+        Accepted { attempt: request.attempt(), accept: Setup::Accept(accept) }
+    }
+
+    /// Takes a request by a message of a key exchange, in which all that stands that [`Accepted::new`] takes.
+    pub fn sealed(request: &Request, message: Vec<u8>) -> Self {
+        let accept = SealedOffer { nonce: request.connect.nonce, cookie: 0, message };
+        Accepted { attempt: request.attempt(), accept: Setup::SealedAccept(accept) }
     }
 
     /// Which attempt it was.
@@ -30,7 +36,7 @@ impl Accepted {
     /// would connect to nobody, so it is refused if the queue pair does not receive any more.
     pub fn answer(&self, receives: bool) -> Setup {
         if receives {
-            return Setup::Accept(self.accept.clone());
+            return self.accept.clone();
         }
         let (nonce, reason) = (self.attempt.nonce, RejectReason::Refused);
         Setup::Reject(Reject { nonce, reason })

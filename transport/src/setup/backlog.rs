@@ -23,9 +23,16 @@ pub struct Request {
     pub from: SocketAddr,
     /// What it says.
     pub connect: Connect,
+    /// The message of a key exchange that it was sealed in; empty: it came in clear.
+    pub sealed_in: Vec<u8>,
 }
 
 impl Request {
+    /// One that came in clear.
+    pub fn new(from: SocketAddr, connect: Connect) -> Self {
+        Request { from, connect, sealed_in: Vec::new() }
+    }
+
     /// Which attempt it is of.
     pub fn attempt(&self) -> AttemptId {
         AttemptId { from: self.from, nonce: self.connect.nonce }
@@ -190,7 +197,7 @@ pub(super) mod tests {
     }
 
     fn incoming(from: &str, nonce: u64) -> Request {
-        Request { from: from.parse().unwrap(), connect: connect(nonce, 0) }
+        Request::new(from.parse().unwrap(), connect(nonce, 0))
     }
 
     fn at(ms: u64) -> Time {

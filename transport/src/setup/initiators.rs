@@ -133,6 +133,11 @@ impl<D> Initiators<D> {
         self.attempts.get_mut(&qp)
     }
 
+    /// The attempt of this nonce that is under way.
+    pub fn of_nonce(&mut self, nonce: u64) -> Option<&mut Attempt<D>> {
+        self.attempts.get_mut(self.nonces.get(&nonce)?)
+    }
+
     /// A connection has come of this attempt; it lasts until [`Initiators::forget`].
     pub fn connected(&mut self, attempt: &Attempt<D>) {
         let (qp, nonce) = (attempt.ours.qp, attempt.initiator.nonce());
@@ -158,7 +163,11 @@ impl<D> Initiators<D> {
             Setup::Cookie { nonce, .. } => *nonce,
             Setup::Accept(accept) => accept.nonce,
             Setup::Reject(reject) => reject.nonce,
-            Setup::Hello(_) | Setup::Connect(_) => return Use::None,
+            // Who has the key to it hands over what is inside.
+            Setup::Hello(_)
+            | Setup::Connect(_)
+            | Setup::SealedConnect(_)
+            | Setup::SealedAccept(_) => return Use::None,
         };
         let qp = self.nonces.get(&nonce).copied();
         let Some((qp, attempt)) = qp.and_then(|qp| Some((qp, self.attempts.get_mut(&qp)?))) else {

@@ -83,8 +83,24 @@ impl<Q: Clone> Responder<Q> {
         mut backlog: Option<&mut Backlog>,
         wanted: impl FnOnce(&[u8]) -> bool,
     ) -> Reply<Q> {
-        let Connect { nonce, cookie, .. } = *connect;
-        let rejected = |reason| Reply::Rejected(Reject { nonce, reason });
+        let attempt = AttemptId { from, nonce: connect.nonce };
+        match self.on_repeated(now, attempt, connect.cookie, backlog.as_deref_mut()) {
+            Some(reply) => reply,
+            None => self.on_new(now, Request::new(from, connect.clone()), backlog, wanted),
+        }
+    }
+
+    /// A CONNECT, or a sealed one, has come with this cookie. `None`: it has proved its address, and begins an attempt, see
+    /// [`Responder::on_new`]. Otherwise what it asks for needs no look at what it offers.
+    pub fn on_repeated(
+        &mut self,
+        now: Time,
+        attempt: AttemptId,
+        cookie: u64,
+        mut backlog: Option<&mut Backlog>,
+    ) -> Option<Reply<Q>> {
+        let AttemptId { from, nonce } = attempt;
+        let rejected = |reason| Some(Reply::Rejected(Reject { nonce, reason }));
         if !self.jar.verify(now, &address_bytes(from), nonce, cookie) {
             return rejected(RejectReason::Cookie);
         }
@@ -92,24 +108,37 @@ impl<Q: Clone> Responder<Q> {
             self.forget_stale(backlog);
         }
         self.forget_old(now);
-        let attempt = AttemptId { from, nonce };
         match (self.known.get(&attempt), backlog) {
-            (Some(Answer::Accepted(qp)), _) => Reply::Repeat(qp.clone()),
+            (Some(Answer::Accepted(qp)), _) => Some(Reply::Repeat(qp.clone())),
             (Some(Answer::Over(reason)), _) => rejected(*reason),
             (Some(Answer::Pending), backlog) => {
                 backlog.into_iter().for_each(|backlog| backlog.repeated(now, attempt));
-                Reply::Pending
+                Some(Reply::Pending)
             }
             (None, None) => rejected(RejectReason::NotListening),
-            (None, Some(_)) if !wanted(&connect.private_data) => rejected(RejectReason::Refused),
-            (None, Some(backlog)) => {
-                if !backlog.push(now, Request { from, connect: connect.clone() }) {
-                    return rejected(RejectReason::Busy);
-                }
-                self.known.insert(attempt, Answer::Pending);
-                Reply::Requested
-            }
+            (None, Some(_)) => None,
         }
+    }
+
+    /// What [`Responder::on_repeated`] does not know.
+    pub fn on_new(
+        &mut self,
+        now: Time,
+        request: Request,
+        backlog: Option<&mut Backlog>,
+        wanted: impl FnOnce(&[u8]) -> bool,
+    ) -> Reply<Q> {
+        let attempt = request.attempt();
+        let rejected = |reason| Reply::Rejected(Reject { nonce: attempt.nonce, reason });
+        let Some(backlog) = backlog else { return rejected(RejectReason::NotListening) };
+        if !wanted(&request.connect.private_data) {
+            return rejected(RejectReason::Refused);
+        }
+        if !backlog.push(now, request) {
+            return rejected(RejectReason::Busy);
+        }
+        self.known.insert(attempt, Answer::Pending);
+        Reply::Requested
     }
 
     /// A packet of a version that this build does not speak. If it looks like the start of a

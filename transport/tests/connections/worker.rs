@@ -284,7 +284,7 @@ impl Worker {
                     self.control(from, Egress::Port(RailId::FIRST), &control);
                 }
             }
-            Packet::Part(..) => panic!("nobody sends parts"),
+            Packet::Part(..) | Packet::Sealed(_) => panic!("nobody sends any"),
         }
     }
 
@@ -342,7 +342,7 @@ impl Worker {
         if is_its && self.initiators.is_connecting(id) {
             return;
         }
-        if let Some(answer) = self.disconnects.on_stray(now, control) {
+        if let Some(answer) = self.disconnects.on_stray(now, control, |_| true) {
             self.control(from, Egress::Port(RailId::FIRST), &answer);
         }
     }

@@ -229,8 +229,12 @@ fn a_peer_that_asks_after_a_queue_pair_that_has_ended_is_told_at_once() {
     let ping = said.control.answer(ControlKind::Ping);
     let stranger = Control { from: QpId::new(77), ..ping };
     let unknown = stranger.answer(ControlKind::Unknown);
-    assert_eq!(disconnects.on_stray(pair.now, &stranger), Some(unknown));
+    assert_eq!(disconnects.on_stray(pair.now, &stranger, |_| true), Some(unknown));
     assert_eq!(disconnects.poll_transmit(pair.now), None);
-    assert_eq!(disconnects.on_stray(pair.now, &ping), None, "it is told by the record itself");
+    assert_eq!(
+        disconnects.on_stray(pair.now, &ping, |_| true),
+        None,
+        "it is told by the record itself"
+    );
     assert_eq!(disconnects.poll_transmit(pair.now).map(|due| due.control), Some(said.control));
 }

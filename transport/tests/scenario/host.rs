@@ -279,7 +279,7 @@ impl Host {
             return;
         }
         // As the real driver does: only who asks is told that the queue pair is gone.
-        let answer = self.disconnects.on_stray(now, control);
+        let answer = self.disconnects.on_stray(now, control, |_| true);
         self.replies.extend(answer.map(|answer| (answer, Egress::Port(left_by.rail()))));
     }
 

@@ -194,6 +194,7 @@ fn dead(rng: &mut Pcg64Mcg) -> Dead {
 fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
     EndpointConfig {
         search_path_mtu: false,
+        envelope: 0,
         batch_segments: pick(rng, &[1, 1, 2, 4, 16]),
         batch_bytes: pick(rng, &[u64::MAX, 3 * u64::from(mtu) + 200, 10_000, 1]),
         peer_receive_buffer: match rng.random_range(0..3) {

@@ -31,6 +31,8 @@ pub(crate) fn examples() -> Vec<(&'static str, Packet<'static>)> {
         ("connect", Setup::Connect(connect(COOKIE))),
         ("accept", Setup::Accept(connect(0))),
         ("reject", Setup::Reject(Reject { nonce: NONCE, reason: RejectReason::Version })),
+        ("sealed-connect", Setup::SealedConnect(sealed(COOKIE))),
+        ("sealed-accept", Setup::SealedAccept(sealed(0))),
     ];
     let refusal = Some(NakCode::RemoteAccess);
     let last = FinalAck { requests: 0xFF_FFFE, responses: 0x41, refusal };
@@ -61,6 +63,7 @@ pub(crate) fn examples() -> Vec<(&'static str, Packet<'static>)> {
     let (qp, token) = (QpId::new(0x000123), Token(0xA1B2_C3D4));
     let part = Part { qp, token, serial: 9, index: 1, count: 2 };
     all.push(("part", Packet::Part(part, b"hello")));
+    all.push(("sealed", Packet::Sealed(SealedHeader { qp, token, number: 0x0102_0304_0506_0708 })));
     all
 }
 
@@ -134,6 +137,11 @@ fn connect(cookie: u64) -> Connect {
     }
 }
 
+fn sealed(cookie: u64) -> SealedOffer {
+    SealedOffer { nonce: NONCE, cookie, message: (0..8).collect() }
+}
+
+/// Of a sealed packet only the header, and nothing in the place of what it protects but the tag's length.
 pub(crate) fn encode(packet: &Packet<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     match packet {
@@ -149,6 +157,10 @@ pub(crate) fn encode(packet: &Packet<'_>) -> Vec<u8> {
             bytes.extend_from_slice(body);
         }
         Packet::Setup(setup) => setup.encode(&mut bytes),
+        Packet::Sealed(header) => {
+            header.encode(&mut bytes);
+            bytes.resize(SEAL_LEN, 0);
+        }
     }
     bytes
 }

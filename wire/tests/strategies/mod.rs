@@ -140,14 +140,21 @@ pub(crate) fn any_setup() -> impl Strategy<Value = Setup> {
         RejectReason::Version,
         RejectReason::Cookie,
         RejectReason::Datapath,
+        RejectReason::NoKey,
+        RejectReason::KeyRequired,
+        RejectReason::WrongKey,
+        RejectReason::Cipher,
     ];
+    let message = prop::collection::vec(any::<u8>(), 0..=MAX_SETUP_LEN - 36);
     let len = HELLO_LEN as u16..=BASE_DATAGRAM as u16;
-    (0..5usize, any::<(u64, u64)>(), len, 0..reasons.len(), any_connect()).prop_map(
-        move |(kind, (nonce, cookie), len, reason, connect)| match kind {
+    (0..7usize, any::<(u64, u64)>(), len, 0..reasons.len(), (any_connect(), message)).prop_map(
+        move |(kind, (nonce, cookie), len, reason, (connect, message))| match kind {
             0 => Setup::Hello(Hello { nonce, len }),
             1 => Setup::Cookie { nonce, cookie, len },
             2 => Setup::Connect(connect),
             3 => Setup::Accept(connect),
+            4 => Setup::SealedConnect(SealedOffer { nonce, cookie, message }),
+            5 => Setup::SealedAccept(SealedOffer { nonce, cookie, message }),
             _ => Setup::Reject(Reject { nonce, reason: reasons[reason] }),
         },
     )

@@ -1,7 +1,8 @@
 //! What a packet says, as the protocol's own decoder reads it: Wireshark's names of the fields, and their values.
 
 use braid_wire::{
-    Ack, Connect, Control, ControlKind, DataHeader, Packet, Part, PathId, Probe, ProbeKind, Setup,
+    Ack, Connect, Control, ControlKind, DataHeader, Packet, Part, PathId, Probe, ProbeKind,
+    SealedHeader, Setup,
 };
 
 /// A field of the script and its value.
@@ -16,6 +17,7 @@ pub(super) fn fields(packet: &Packet<'_>) -> Vec<Field> {
         Packet::Probe(probe) => of_probe(probe),
         Packet::Part(part, _) => of_part(part),
         Packet::Setup(setup) => of_setup(setup),
+        Packet::Sealed(header) => of_sealed(header),
     }
 }
 
@@ -131,6 +133,15 @@ fn of_part(part: &Part) -> Vec<Field> {
     ]
 }
 
+fn of_sealed(header: &SealedHeader) -> Vec<Field> {
+    vec![
+        ("opcode", 0xED),
+        ("qp", header.qp.get().into()),
+        ("token", header.token.0.into()),
+        ("transmission", header.number),
+    ]
+}
+
 fn of_setup(setup: &Setup) -> Vec<Field> {
     match setup {
         Setup::Hello(hello) => vec![("opcode", 0xE0), ("nonce", hello.nonce)],
@@ -143,6 +154,10 @@ fn of_setup(setup: &Setup) -> Vec<Field> {
             fields
         }
         Setup::Accept(accept) => of_offer(0xE3, accept),
+        Setup::SealedConnect(sealed) => {
+            vec![("opcode", 0xEE), ("nonce", sealed.nonce), ("cookie", sealed.cookie)]
+        }
+        Setup::SealedAccept(sealed) => vec![("opcode", 0xEF), ("nonce", sealed.nonce)],
         Setup::Reject(reject) => {
             vec![("opcode", 0xE4), ("nonce", reject.nonce), ("reason", reject.reason as u64)]
         }

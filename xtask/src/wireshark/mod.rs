@@ -29,8 +29,16 @@ pub fn run() -> Result<(), Failure> {
     let folder = target.join("xtask/wireshark");
     std::fs::create_dir_all(&folder)
         .map_err(|e| Failure::new(format!("cannot make {}: {e}", folder.display())))?;
-    let file = folder.join("traffic.pcapng");
-    capture::capture(&file, &target.join("debug/braid-perf"), &TRAFFIC)?;
+    let (file, key) = (folder.join("traffic.pcapng"), folder.join("key"));
+    let program = target.join("debug/braid-perf");
+    let key_name = key.to_str().ok_or_else(|| Failure::new("target/ is no text"))?;
+    // One of an earlier run is not overwritten.
+    let _ = std::fs::remove_file(&key);
+    process::run(Command::new(&program).args(["keygen", key_name]))?;
+    let keyed = ["write-bw", "-s", "3000", "-n", "20", "--key", key_name];
+    let mut traffic = TRAFFIC.to_vec();
+    traffic.push(&keyed);
+    capture::capture(&file, &program, &traffic)?;
     let (frames, packets) = shown::compare(&file)?;
     println!("{packets} packets in {frames} frames are shown as they were sent");
     let count = malformed::check(&folder, &file)?;

@@ -9,7 +9,7 @@ use super::{expected, tshark};
 use crate::{Failure, process};
 
 /// The fields that are compared; the payload of the datagram stands before them.
-const FIELDS: [&str; 49] = [
+const FIELDS: [&str; 50] = [
     "opcode",
     "solicited",
     "qp",
@@ -59,7 +59,11 @@ const FIELDS: [&str; 49] = [
     "instance",
     "rails",
     "mtu",
+    "transmission",
 ];
+
+/// The opcode of a sealed packet.
+const SEALED: u8 = 0xED;
 
 /// What each field of a frame is said to be, in the order of its packets.
 type Shown = BTreeMap<&'static str, VecDeque<u64>>;
@@ -81,8 +85,11 @@ pub(super) fn compare(file: &Path) -> Result<(usize, usize), Failure> {
         packets += sent.len();
         kinds.extend(sent);
     }
-    // WRITE, SEND, READ, its response, fetch-and-add, its response, ACK, HELLO to ACCEPT, DISCONNECT, CONFIRM.
-    let needed = [0xC0, 0xC2, 0xC4, 0xC5, 0xC7, 0xC8, 0xD0, 0xE0, 0xE1, 0xE2, 0xE3, 0xE5, 0xE6];
+    // WRITE, SEND, READ, its response, fetch-and-add, its response, ACK, HELLO to ACCEPT, DISCONNECT, CONFIRM; what is sealed.
+    let needed = [
+        0xC0, 0xC2, 0xC4, 0xC5, 0xC7, 0xC8, 0xD0, 0xE0, 0xE1, 0xE2, 0xE3, 0xE5, 0xE6, 0xED, 0xEE,
+        0xEF,
+    ];
     match needed.into_iter().find(|opcode| !kinds.contains(opcode)) {
         None => Ok((frames, packets)),
         Some(opcode) => {
@@ -111,7 +118,9 @@ fn compare_frame(line: &str) -> Result<Vec<u8>, String> {
         forget_unset(&mut shown, &packet);
         (rest, _) = (after, opcodes.push(one[0]));
     }
-    if checks.split(',').count() != opcodes.len() || numbers(&checks).contains(&0) {
+    // The tag of a sealed packet is its check, and not shown.
+    let checked = opcodes.iter().filter(|opcode| **opcode != SEALED).count();
+    if checks.split_terminator(',').count() != checked || numbers(&checks).contains(&0) {
         return Err(format!("{} packets, whose checks are shown as `{checks}`", opcodes.len()));
     }
     match shown.iter().find(|(_, left)| !left.is_empty()) {

@@ -12,16 +12,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use braid_transport::Regions;
-use braid_wire::{PathId, QpId, SOURCE_PORT_BASE, Time};
+use braid_wire::{Opcode, PathId, QpId, SOURCE_PORT_BASE, Time};
 
 use self::queue::Queue;
 use self::routes::Routes;
 use super::{
-    Arrived, Caps, Datapath, JoinError, Losses, Owner, Partner, Reach, Received, Room, Segment,
-    Sent, Taken, Via,
+    Arrived, Caps, Datapath, Envelope, JoinError, Losses, Owner, Partner, Reach, Received, Room,
+    Segment, Sent, Taken, Via,
 };
 use crate::counters::WorkerCounters;
-use crate::link::Link;
+use crate::link::{Link, Received as Datagram};
 use crate::signals::Signals;
 
 /// Payload bytes of a full segment unless told otherwise, where the path takes as much. Four times the
@@ -123,7 +123,7 @@ impl Datapath for DatagramDatapath {
         if self.send_waiting() { Room::Emptied } else { Room::Full }
     }
 
-    fn send_segment(&mut self, _: Time, segment: &Segment<'_>) -> Sent {
+    fn send_segment(&mut self, _: Time, segment: &mut Segment<'_>) -> Sent {
         if segment.oversize {
             self.parted = self.parted.wrapping_add(1);
             pack::pack_in_parts(&mut self.queue, segment, self.parted);
@@ -162,13 +162,7 @@ impl Datapath for DatagramDatapath {
         let mut bytes = 0;
         let packets = self.link.recv(&mut |received| {
             bytes += received.bytes.len();
-            sink(Arrived::Packet(Received {
-                from: Some(received.from),
-                via: via_of(received.from.port()),
-                congestion: received.congestion,
-                closes: None,
-                bytes: received.bytes,
-            }));
+            sink(arrived(received));
         })?;
         self.counters.datagrams_received.add(packets as u64);
         Ok(Taken { packets, is_more: bytes >= SMALL_BATCH })
@@ -202,6 +196,15 @@ impl Datapath for DatagramDatapath {
     fn losses(&self) -> Losses {
         self.link.losses()
     }
+}
+
+fn arrived(received: Datagram<'_>) -> Arrived<'_> {
+    let Datagram { from, congestion, bytes } = received;
+    let via = via_of(from.port());
+    if bytes.first() == Some(&(Opcode::Sealed as u8)) {
+        return Arrived::Sealed(Envelope { from, via, congestion, bytes });
+    }
+    Arrived::Packet(Received { from: Some(from), via, congestion, closes: None, bytes })
 }
 
 /// The path that a source port names; packets from other ports came by none.

@@ -1,6 +1,7 @@
 //! Packing a segment into a batch.
 
-use braid_wire::{Crc, DataHeader, PART_HEADER_LEN, PART_LEN, Part};
+use braid_keys::Session;
+use braid_wire::{Crc, DataHeader, PART_HEADER_LEN, PART_LEN, Part, SEALED_PART_LEN};
 
 use super::batch::{BatchBuilder, MAX_PIECES, Shape};
 use super::queue::Queue;
@@ -10,11 +11,15 @@ use crate::datapath::{Readable, Segment};
 const STAGED: usize = 256;
 
 /// Adds a segment to a batch.
-pub(super) fn pack(queue: &mut Queue, segment: &Segment<'_>) {
-    let Segment { header, payload, to, via, .. } = segment;
+pub(super) fn pack(queue: &mut Queue, segment: &mut Segment<'_>) {
+    let Segment { header, payload, to, via, crc, session, .. } = segment;
     let len = header.encoded_len() + usize::from(header.len);
+    if let Some(session) = session {
+        let batch = queue.data(Shape { to: *to, via: *via, len: len + Session::OVERHEAD });
+        return batch.stage(|out| session.seal(out, |out| encode(out, header, payload, *crc)));
+    }
     let batch = queue.data(Shape { to: *to, via: *via, len });
-    if segment.crc == Crc::On {
+    if *crc == Crc::On {
         return batch.stage(|out| encode_checked(out, header, payload));
     }
     batch.stage(|out| header.encode(out));
@@ -29,25 +34,36 @@ pub(super) fn pack(queue: &mut Queue, segment: &Segment<'_>) {
 
 /// Adds a segment that is longer than what the path carries, in parts with this serial number. Rare enough for a buffer of
 /// its own.
-pub(super) fn pack_in_parts(queue: &mut Queue, segment: &Segment<'_>, serial: u32) {
-    let Segment { header, payload, to, via, .. } = segment;
+pub(super) fn pack_in_parts(queue: &mut Queue, segment: &mut Segment<'_>, serial: u32) {
+    let Segment { header, payload, to, via, crc, session, .. } = segment;
     let mut whole = Vec::new();
-    if segment.crc == Crc::On {
-        encode_checked(&mut whole, header, payload);
-    } else {
-        header.encode(&mut whole);
-        payload.copy_to(&mut whole);
-    }
+    encode(&mut whole, header, payload, *crc);
     let (qp, token) = (header.qp, header.token);
-    let count = whole.len().div_ceil(PART_LEN) as u8;
-    for (index, bytes) in (0..).zip(whole.chunks(PART_LEN)) {
-        let len = PART_HEADER_LEN + bytes.len();
+    let (part_len, envelope) = match session {
+        Some(_) => (SEALED_PART_LEN, Session::OVERHEAD),
+        None => (PART_LEN, 0),
+    };
+    let count = whole.len().div_ceil(part_len) as u8;
+    for (index, bytes) in (0..).zip(whole.chunks(part_len)) {
+        let len = PART_HEADER_LEN + bytes.len() + envelope;
         let batch: &mut BatchBuilder = queue.data(Shape { to: *to, via: *via, len });
-        batch.stage(|out| {
+        let write = |out: &mut Vec<u8>| {
             Part { qp, token, serial, index, count }.encode(out);
             out.extend_from_slice(bytes);
+        };
+        batch.stage(|out| match session {
+            Some(session) => session.seal(out, write),
+            None => write(out),
         });
     }
+}
+
+fn encode(out: &mut Vec<u8>, header: &DataHeader, payload: &Readable<'_>, crc: Crc) {
+    if crc == Crc::On {
+        return encode_checked(out, header, payload);
+    }
+    header.encode(out);
+    payload.copy_to(out);
 }
 
 fn encode_checked(out: &mut Vec<u8>, header: &DataHeader, payload: &Readable<'_>) {

@@ -279,7 +279,7 @@ impl Link for UdpLink {
                 self.counters.truncated += 1;
                 continue;
             }
-            return Ok(batch.hand_out(&self.bounce, sink));
+            return Ok(batch.hand_out(&mut self.bounce, sink));
         }
     }
 

@@ -38,17 +38,18 @@ struct Notes {
 
 impl Batch {
     /// Hands the datagrams, which lie in `bounce`, to `sink`; returns how many there are.
-    pub(super) fn hand_out(&self, bounce: &[u8], sink: &mut dyn FnMut(Received<'_>)) -> usize {
+    pub(super) fn hand_out(&self, bounce: &mut [u8], sink: &mut dyn FnMut(Received<'_>)) -> usize {
         let (from, congestion) = (self.from, self.notes.congestion);
-        let bytes = &bounce[..self.len];
+        let bytes = &mut bounce[..self.len];
         if self.notes.segment == 0 || bytes.len() <= self.notes.segment {
             sink(Received { from, congestion, bytes });
             return 1;
         }
-        for bytes in bytes.chunks(self.notes.segment) {
+        let datagrams = bytes.len().div_ceil(self.notes.segment);
+        for bytes in bytes.chunks_mut(self.notes.segment) {
             sink(Received { from, congestion, bytes });
         }
-        bytes.len().div_ceil(self.notes.segment)
+        datagrams
     }
 }
 

@@ -70,7 +70,9 @@ impl Host {
                 Arrived::Epoch(_, epoch) => Seen::Epoch(epoch.path, epoch.number),
                 Arrived::Room(id) => Seen::Room(id),
                 Arrived::Refused => Seen::Refused,
-                Arrived::Routes(_) | Arrived::Failed => unreachable!("connections say neither"),
+                Arrived::Sealed(_) | Arrived::Routes(_) | Arrived::Failed => {
+                    unreachable!("connections say none of these")
+                }
             });
         };
         self.connections.poll(self.now, &Regions::new([0; 16]), &mut sink);
@@ -92,6 +94,7 @@ impl Host {
         if has_room {
             let payload = Readable::check(&gather, (PdId(0), Access::ALL), &regions);
             let segment = Segment {
+                session: None,
                 id: QpId::new(id),
                 header: &header,
                 payload: payload.expect("there is none"),

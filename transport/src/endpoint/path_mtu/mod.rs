@@ -29,10 +29,11 @@ pub(super) struct PathMtus {
 }
 
 impl PathMtus {
-    /// `searches`: what the paths carry is not known. Otherwise they carry whatever is agreed.
-    pub(super) fn new(searches: bool) -> Self {
+    /// `searches`: what the paths carry is not known. Otherwise they carry whatever is agreed. The driver adds `envelope` bytes to each
+    /// packet.
+    pub(super) fn new(searches: bool, envelope: u16) -> Self {
         PathMtus {
-            rails: std::array::from_fn(|_| PathMtu::new(searches)),
+            rails: std::array::from_fn(|_| PathMtu::new(searches, envelope)),
             live: RailSet::default(),
             longest_payload: 0,
             asked: VecDeque::new(),
@@ -85,14 +86,14 @@ impl Endpoint {
     /// Says how large a datagram the host's route to the peer takes on a rail, as far as the host knows. It is a hint which
     /// size to try next, and no more: what a host knows of a path, anybody may have told it.
     pub fn route_takes(&mut self, rail: RailId, datagram: u16) {
-        self.path_mtu.rails[rail.get()].hint = datagram;
+        self.path_mtu.rails[rail.get()].hint_datagram(datagram);
     }
 
     /// Bytes of the largest datagram (UDP payload) that the paths of all rails in use are known to carry; `None`: it is not
     /// searched.
     pub fn path_mtu(&self) -> Option<u16> {
         let searched = self.path_mtu.live().filter(|search| !search.is_fixed());
-        searched.map(|search| search.current).min()
+        searched.map(PathMtu::datagram).min()
     }
 
     /// Something between here and the peer, as a NAT or a stateful firewall, lets through only what leaves from the

@@ -16,7 +16,6 @@ use braid_wire::{BASE_DATAGRAM, DATA_HEADER_LEN, Probe, ProbeKind, QpId, Time, T
 
 use crate::EventKind;
 
-const BASE: u16 = BASE_DATAGRAM as u16;
 /// Probes of a size; RFC 8899 has three (MAX_PROBES). One more makes it unlikely that congestion, which drops long
 /// packets first, passes for a smaller MTU.
 const TRIES: u32 = 4;
@@ -75,10 +74,16 @@ impl Round {
     }
 }
 
-/// Invariants: `BASE <= current < too_large`, and `current <= ceiling`, where there is something to search; else `current`
+/// Sizes are those of packets, without what the driver adds to each.
+///
+/// Invariants: `base <= current < too_large`, and `current <= ceiling`, where there is something to search; else `current`
 /// is `u16::MAX`.
 #[derive(Debug)]
 pub(super) struct PathMtu {
+    /// What set-up has proved to pass.
+    base: u16,
+    /// Bytes that the driver adds to each packet.
+    envelope: u16,
     /// What the largest segments agreed on take.
     ceiling: u16,
     /// The largest datagram known to pass (RFC 8899: PLPMTU).
@@ -86,7 +91,7 @@ pub(super) struct PathMtu {
     /// The smallest known not to; `ceiling` + 1: none is.
     too_large: u32,
     /// What the host's route is said to take; 0: not known.
-    pub(super) hint: u16,
+    hint: u16,
     /// Path ports are blocked: everything leaves from the receiving port.
     pub(super) port_only: bool,
     /// Queue pairs have heard of that.
@@ -108,12 +113,16 @@ pub(super) struct PathMtu {
 }
 
 impl PathMtu {
-    /// `searches`: what the path carries is not known. Otherwise it carries whatever is agreed.
-    pub(super) fn new(searches: bool) -> Self {
+    /// `searches`: what the path carries is not known. Otherwise it carries whatever is agreed. The driver adds `envelope` bytes to
+    /// each packet.
+    pub(super) fn new(searches: bool, envelope: u16) -> Self {
+        let base = BASE_DATAGRAM as u16 - envelope;
         PathMtu {
-            ceiling: BASE,
-            current: if searches { BASE } else { u16::MAX },
-            too_large: u32::from(BASE) + 1,
+            base,
+            envelope,
+            ceiling: base,
+            current: if searches { base } else { u16::MAX },
+            too_large: u32::from(base) + 1,
             hint: 0,
             port_only: false,
             told_blocked: false,
@@ -130,7 +139,7 @@ impl PathMtu {
 
     /// A queue pair joins that could use segments of `payload` bytes.
     pub(super) fn admit(&mut self, now: Time, payload: u16) {
-        let longest = payload.saturating_add(DATA_HEADER_LEN as u16).max(BASE);
+        let longest = payload.saturating_add(DATA_HEADER_LEN as u16).max(self.base);
         if self.is_fixed() || longest <= self.ceiling && self.sent > 0 {
             return;
         }
@@ -141,6 +150,16 @@ impl PathMtu {
         if self.round.is_none() {
             self.next_at = now;
         }
+    }
+
+    /// Bytes of the largest datagram known to pass, and what the driver adds is in them.
+    pub(super) fn datagram(&self) -> u16 {
+        self.current.saturating_add(self.envelope)
+    }
+
+    /// A datagram of so many bytes is said to pass.
+    pub(super) fn hint_datagram(&mut self, datagram: u16) {
+        self.hint = datagram.saturating_sub(self.envelope);
     }
 
     pub(super) fn is_fixed(&self) -> bool {
@@ -221,13 +240,13 @@ impl PathMtu {
             round.asked += 1;
         }
         if self.port_only {
-            self.due.push((BASE, Way::Path)); // perhaps it passes by now
+            self.due.push((self.base, Way::Path)); // perhaps it passes by now
         }
         if !is_first || round.is_suspicion {
-            if way == Way::Path && round.size > BASE {
-                self.due.push((BASE, Way::Path));
+            if way == Way::Path && round.size > self.base {
+                self.due.push((self.base, Way::Path));
             }
-            self.due.push((BASE, Way::Port));
+            self.due.push((self.base, Way::Port));
         }
         round.until = now
             + match is_first && round.is_suspicion {
@@ -245,11 +264,11 @@ impl PathMtu {
     fn end(&mut self, now: Time, round: Round) -> bool {
         self.round = None;
         let passes = if self.port_only { round.base_by_port } else { round.base_by_path };
-        if passes && round.size > BASE {
+        if passes && round.size > self.base {
             let before = self.current;
             self.too_large = self.too_large.min(round.size.into());
             if round.size <= self.current {
-                self.current = BASE;
+                self.current = self.base;
                 self.oldest = self.sent;
             }
             self.plan(now);
@@ -297,7 +316,7 @@ impl PathMtu {
     fn told(&mut self, before: u16) -> bool {
         let changed = self.current != before;
         if changed {
-            self.news.push_back(EventKind::PathMtu(self.current));
+            self.news.push_back(EventKind::PathMtu(self.datagram()));
         }
         changed
     }
@@ -310,7 +329,7 @@ impl PathMtu {
         }
         self.silent = 0;
         let way = if probe.serial & 1 == 0 { Way::Path } else { Way::Port };
-        if probe.size == BASE
+        if probe.size == self.base
             && let Some(round) = &mut self.round
         {
             match way {

@@ -150,7 +150,7 @@ impl Host {
                     self.endpoint.on_probe(now, slot, RailId::FIRST, &probe);
                 }
             }
-            Ok(Packet::Part(..) | Packet::Setup(_)) | Err(_) => {}
+            Ok(Packet::Part(..) | Packet::Setup(_) | Packet::Sealed(_)) | Err(_) => {}
         }
     }
 
@@ -161,7 +161,7 @@ impl Host {
             let left_by = Egress::Port(RailId::FIRST);
             self.endpoint.on_control(now, slot, control, left_by, &mut self.rails);
         } else {
-            self.disconnects.on_stray(now, control);
+            self.disconnects.on_stray(now, control, |_| true);
         }
     }
 

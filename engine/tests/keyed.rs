@@ -1,0 +1,292 @@
+//! Keyed connections over real sockets: who has the key, who has not, and who stands in between.
+
+mod keyed_relay;
+mod pair;
+
+use std::net::{SocketAddr, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use braid::{
+    Agreed, Cipher, ConnectError, Engine, EngineConfig, EngineError, Faults, Key, Listener,
+    Protection, RejectReason, Security, Status, VerbsOptions, wr,
+};
+use braid_wire::{BASE_DATAGRAM, Hello, Packet, SealedOffer, Setup};
+use keyed_relay::Relay;
+use pair::{MEMORY, PATIENCE, Pair, Side, connect, local, reachable};
+
+fn keyed(byte: u8) -> Security {
+    Security::new(Key::new([byte; 32]))
+}
+
+fn with(security: Security) -> EngineConfig {
+    EngineConfig { security: Some(security), ..local() }
+}
+
+/// Pairs over every protection, cipher and datapath.
+fn everywhere(test: impl Fn(&Pair, Agreed)) {
+    for (name, config) in pair::configs() {
+        for protection in [Protection::Authenticate, Protection::Encrypt] {
+            for cipher in Cipher::ALL {
+                println!("-- {name}, {protection:?}, {cipher}");
+                let mut security = keyed(7);
+                security.protection = protection;
+                security.ciphers = vec![cipher];
+                let config = EngineConfig { security: Some(security), ..config.clone() };
+                let pair = Pair::new(&config);
+                let agreed = pair.a.qp.security().expect("it is keyed");
+                assert_eq!((agreed.protection, agreed.cipher), (protection, cipher));
+                assert_eq!(pair.b.qp.security(), Some(agreed));
+                test(&pair, agreed);
+            }
+        }
+    }
+}
+
+/// Writes other bytes than the round before, and checks all of them.
+fn write(pair: &Pair, round: u64, len: usize) {
+    let bytes: Vec<u8> = (0..len).map(|at| (at as u64 * 31 + round) as u8).collect();
+    pair.a.memory.write_at(0, &bytes).unwrap();
+    let piece = pair.a.memory.slice(..len).unwrap();
+    pair.a.qp.post_send(wr::write(round, [piece], pair.remote.at(0))).unwrap();
+    pair.successes(&pair.a, 1);
+    assert!(pair.b.bytes(0..len) == bytes, "round {round}: other bytes have arrived");
+}
+
+#[test]
+fn bytes_arrive_and_both_ends_say_goodbye() {
+    everywhere(|pair, _| {
+        for (round, len) in [1, 8, 1500, 100_000, 1 << 20].into_iter().enumerate() {
+            write(pair, round as u64, len);
+        }
+        pair.b.post_recv(1, 0..16);
+        pair.a.memory.write_at(0, b"a message").unwrap();
+        let piece = pair.a.memory.slice(..9).unwrap();
+        pair.a.qp.post_send(wr::send(2, [piece])).unwrap();
+        pair.successes(&pair.b, 1);
+        assert_eq!(pair.b.bytes(0..9), b"a message");
+        pair.successes(&pair.a, 1);
+        pair.b.post_recv(3, 0..16);
+        pair.a.qp.disconnect();
+        let flushed = pair.completions(&pair.b, 1);
+        assert_ne!(flushed[0].status, Status::Success, "its peer has gone");
+        let counters = pair.b.engine.counters();
+        assert_eq!((counters.forged, counters.unprotected), (0, 0), "{counters:?}");
+    });
+}
+
+#[test]
+fn keys_change_in_the_middle_of_a_message_on_a_bad_network() {
+    let mut security = keyed(7);
+    security.key_packets_log2 = 8;
+    let faults =
+        Faults { drop: 0.02, reorder: 0.05, duplicate: 0.02, corrupt: 0.02, ..Faults::default() };
+    let pair = Pair::new(&EngineConfig { mtu: Some(1024), faults, ..with(security) });
+    for round in 0..3 {
+        write(&pair, round, MEMORY / 2);
+    }
+    let (a, b) = (pair.a.qp.key_updates().unwrap(), pair.b.engine.counters());
+    let packets = 3 * (MEMORY as u64 / 2 / 1024);
+    assert!(a >= packets >> 8, "{a} changes of the key");
+    assert!(b.forged > 0 && b.replayed > 0, "the network was not bad: {b:?}");
+}
+
+#[test]
+fn two_rails_share_a_key() {
+    let rail = |ip: &str| EngineConfig {
+        bind: "127.0.0.1:0".parse().unwrap(),
+        rails: vec![ip.parse().unwrap()],
+        ..with(keyed(7))
+    };
+    let config = rail("127.0.0.2");
+    let pair = Pair::new(&config);
+    let begin = Instant::now();
+    let mut round = 0;
+    let both = || {
+        let used = pair.a.engine.paths();
+        used.iter().filter(|to| to.paths.iter().any(|path| path.counters.sent > 9)).count() > 1
+    };
+    while !both() && begin.elapsed() < PATIENCE {
+        write(&pair, round, 1 << 20);
+        round += 1;
+    }
+    assert!(both(), "one rail has carried nothing: {:?}", pair.a.engine.paths());
+    let counters = pair.b.engine.counters();
+    assert_eq!((counters.forged, counters.replayed), (0, 0), "{counters:?}");
+}
+
+/// How connecting with `client` to a listener with `server` fails, and how long that takes.
+fn refused(client: EngineConfig, server: EngineConfig) -> (ConnectError, Duration) {
+    let (client, server) = (Side::new(&client, |_| {}), Side::new(&server, |_| {}));
+    let listener: Listener = server.engine.listen(8).unwrap();
+    let begin = Instant::now();
+    let addr = reachable(listener.local_addr());
+    let error = client.qp.connect(addr, b"secret", PATIENCE).unwrap_err();
+    assert!(listener.accept(Duration::from_millis(20)).is_none(), "the application hears of it");
+    assert!(server.engine.counters().setup_refused > 0);
+    (error, begin.elapsed())
+}
+
+#[test]
+fn who_does_not_have_the_key_is_told_so_at_once() {
+    let only = |cipher| {
+        let mut security = keyed(7);
+        security.ciphers = vec![cipher];
+        with(security)
+    };
+    let (aes, chacha) = (only(Cipher::Aes256Gcm), only(Cipher::ChaCha20Poly1305));
+    for (client, server, expected) in [
+        (with(keyed(7)), with(keyed(8)), RejectReason::WrongKey),
+        (with(keyed(7)), local(), RejectReason::NoKey),
+        (local(), with(keyed(7)), RejectReason::KeyRequired),
+        (aes, chacha, RejectReason::Cipher),
+    ] {
+        let (error, took) = refused(client, server);
+        let ConnectError::Rejected { reason, .. } = &error else { panic!("{error}") };
+        assert_eq!(*reason, expected, "{error}");
+        assert!(took < PATIENCE / 2, "{expected:?} took {took:?}");
+    }
+}
+
+#[test]
+fn who_does_not_require_a_key_takes_others_too() {
+    let mut security = keyed(7);
+    security.required = false;
+    let (a, b) = (Side::new(&local(), |_| {}), Side::new(&with(security), |_| {}));
+    let listener = b.engine.listen(8).unwrap();
+    connect(&a.qp, &listener, &b.qp, &[]);
+    assert_eq!((a.qp.security(), b.qp.security()), (None, None));
+}
+
+#[test]
+fn there_are_no_keys_over_verbs() {
+    let options = VerbsOptions {
+        device: "none".to_owned(),
+        port: 1,
+        gid_index: None,
+        service: braid::VerbsService::Uc,
+    };
+    let datapath = braid::Datapath::Verbs(options);
+    let made = Engine::new(EngineConfig { datapath, ..with(keyed(7)) });
+    assert!(matches!(made, Err(EngineError::KeyOverVerbs)));
+}
+
+/// Sends a set-up packet and reads what comes back.
+fn ask(socket: &UdpSocket, to: SocketAddr, packet: &Setup) -> Setup {
+    let (mut bytes, mut answer) = (Vec::new(), [0; 2048]);
+    packet.encode(&mut bytes);
+    socket.send_to(&bytes, to).unwrap();
+    let (len, _) = socket.recv_from(&mut answer).expect("an answer");
+    match Packet::decode(&answer[..len]) {
+        Ok(Packet::Setup(setup)) => setup,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What comes to a socket from who connects to it.
+fn asked(socket: &UdpSocket) -> (SocketAddr, Setup) {
+    let mut bytes = [0; 2048];
+    let (len, from) = socket.recv_from(&mut bytes).expect("somebody connects");
+    match Packet::decode(&bytes[..len]) {
+        Ok(Packet::Setup(setup)) => (from, setup),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// A cookie for this socket, as anybody gets one.
+fn cookie(socket: &UdpSocket, server: SocketAddr, nonce: u64) -> u64 {
+    match ask(socket, server, &Setup::Hello(Hello { nonce, len: BASE_DATAGRAM as u16 })) {
+        Setup::Cookie { cookie, .. } => cookie,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Who has captured a CONNECT can get a cookie of its own: the message does not fit that.
+#[test]
+fn a_connect_that_was_captured_opens_nothing() {
+    let config = with(keyed(7));
+    let (a, b) = (Side::new(&config, |_| {}), Side::new(&config, |_| {}));
+    let listener = b.engine.listen(8).unwrap();
+    let server = reachable(listener.local_addr());
+    let (between, elsewhere) = (socket(), socket());
+    let addr = between.local_addr().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| a.qp.connect(addr, b"pay", PATIENCE / 4));
+        let (client, Setup::Hello(hello)) = asked(&between) else { panic!("no HELLO") };
+        let nonce = hello.nonce;
+        let own = cookie(&between, server, nonce);
+        let mut bytes = Vec::new();
+        Setup::Cookie { nonce, cookie: own, len: hello.len }.encode(&mut bytes);
+        between.send_to(&bytes, client).unwrap();
+        let captured = loop {
+            match asked(&between) {
+                (_, Setup::SealedConnect(sealed)) => break sealed,
+                (_, Setup::Hello(_)) => {}
+                other => panic!("{other:?}"),
+            }
+        };
+        let replayed =
+            SealedOffer { cookie: cookie(&elsewhere, server, nonce), ..captured.clone() };
+        assert_ne!(replayed.cookie, captured.cookie);
+        let answer = ask(&elsewhere, server, &Setup::SealedConnect(replayed));
+        let rejected =
+            matches!(&answer, Setup::Reject(reject) if reject.reason == RejectReason::WrongKey);
+        assert!(rejected, "{answer:?}");
+        assert!(
+            listener.accept(Duration::from_millis(50)).is_none(),
+            "the application hears of it"
+        );
+        // With its own cookie it is what it was.
+        bytes.clear();
+        Setup::SealedConnect(captured).encode(&mut bytes);
+        between.send_to(&bytes, server).unwrap();
+        let request = listener.accept(PATIENCE).expect("a request");
+        assert_eq!(request.private_data(), b"pay");
+    });
+}
+
+/// Everything that passes is repeated, edited, cut, reflected and sent in clear as well, both ways.
+///
+/// `BRAID_FORGERIES=10000000` makes ten million of them; the normal run makes 20,000.
+#[test]
+fn somebody_in_between_gets_nothing_done() {
+    for protection in [Protection::Authenticate, Protection::Encrypt] {
+        let mut security = keyed(7);
+        security.protection = protection;
+        let config = with(security);
+        let (a, b) = (Side::new(&config, |_| {}), Side::new(&config, |_| {}));
+        let listener = b.engine.listen(8).unwrap();
+        let relay = Relay::start(listener.local_addr());
+        let private = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let request = listener.accept(PATIENCE).expect("a connection request");
+                request.accept(&b.qp, &b.memory.remote().to_bytes()).unwrap();
+            });
+            a.qp.connect(relay.addr(), b"application data", PATIENCE).unwrap()
+        });
+        let remote = braid::RemoteRegion::from_bytes(&private).unwrap();
+        let pair = Pair { a, b, remote };
+        let least =
+            std::env::var("BRAID_FORGERIES").map_or(20_000, |text| text.parse().unwrap()) / 2;
+        let mut rounds = 0;
+        while rounds < 20 || relay.forged() < least {
+            write(&pair, rounds, 64 << 10);
+            rounds += 1;
+        }
+        // What nobody has written has not changed, and both still work.
+        assert!(pair.b.bytes(64 << 10..MEMORY).iter().all(|byte| *byte == 0));
+        let seen = relay.stop();
+        let (a, b) = (pair.a.engine.counters(), pair.b.engine.counters());
+        println!("{protection:?}: {seen:?}\n a {a:?}\n b {b:?}");
+        assert!(seen.forged >= least, "{seen:?}");
+        assert!(!seen.showed_private_data, "private data in clear");
+        assert!(a.forged > 100 && b.forged > 100 && b.replayed > 100);
+        assert!(a.unprotected > 0 && b.unprotected > 0);
+    }
+}

@@ -1,0 +1,57 @@
+//! The keys of one direction, one after the other.
+//!
+//! From the secret of an epoch follow a key, the value that its nonces are made with, and the secret of the next epoch, by
+//! HKDF (RFC 5869) as in QUIC (RFC 9001, sections 5.1 and 6.1). Who learns one secret cannot compute those before.
+
+use aws_lc_rs::aead::NONCE_LEN;
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::cipher::{Cipher, CipherKey};
+
+/// The secret of a direction's epoch.
+pub(crate) type Secret = Zeroizing<[u8; 32]>;
+
+/// The chain of a direction's epochs.
+pub(crate) struct Schedule {
+    cipher: Cipher,
+    /// Of the epoch that [`Schedule::advance`] gives next.
+    secret: Secret,
+}
+
+struct Len(usize);
+
+impl KeyType for Len {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+impl Schedule {
+    pub(crate) fn new(cipher: Cipher, secret: Secret) -> Self {
+        Schedule { cipher, secret }
+    }
+
+    /// The key of the next epoch; the first time, of epoch 0.
+    pub(crate) fn advance(&mut self) -> CipherKey {
+        let mut key = Zeroizing::new([0; 32]);
+        let key = &mut key[..self.cipher.key_len()];
+        let mut iv = [0; NONCE_LEN];
+        let mut next = Zeroizing::new([0; 32]);
+        expand(&self.secret, b"braid key", key);
+        expand(&self.secret, b"braid iv", &mut iv);
+        expand(&self.secret, b"braid next", &mut *next);
+        self.secret = next;
+        let made = CipherKey::new(self.cipher, key, iv);
+        iv.zeroize();
+        made
+    }
+}
+
+/// HKDF-Expand with SHA-256.
+pub(crate) fn expand(secret: &Secret, label: &[u8], out: &mut [u8]) {
+    let label = [label];
+    let prk = Prk::new_less_safe(HKDF_SHA256, &secret[..]);
+    let made = prk.expand(&label, Len(out.len())).and_then(|okm| okm.fill(out));
+    made.expect("HKDF gives up to 255 times 32 bytes");
+}

@@ -1,0 +1,194 @@
+//! One end of a keyed connection: puts its packets into envelopes and opens those of the peer.
+//!
+//! Every transmission has a number of its own, counted through over all rails, paths and retransmissions. It makes the
+//! nonce, it says which epoch's key was used (`number >> key_packets_log2`), and it lets the receiver refuse what comes
+//! again. Both ends change keys at the same numbers, so nothing is asked or waited for.
+
+use std::fmt;
+
+use braid_wire::{QpId, SEAL_LEN, SEALED_HEADER_LEN, SealedHeader, Token};
+
+use crate::cipher::{CipherKey, TAG_LEN};
+use crate::replay::ReplayWindow;
+use crate::schedule::Schedule;
+use crate::{Agreed, Protection, Secrets};
+
+/// Why a packet was not opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refused {
+    /// Its number has come before, or is older than what is kept account of.
+    #[error("it has come before, or is too old to tell")]
+    Repeated,
+    /// Whoever made it does not have the keys, or it was changed on the way.
+    #[error("it is not authentic")]
+    Forged,
+}
+
+/// Keys and numbers of both directions. `Debug` shows no key; dropped keys are wiped.
+///
+/// Invariant: no two packets are sealed with the same number.
+pub struct Session {
+    agreed: Agreed,
+    /// The peer's queue pair, and its token.
+    to: (QpId, Token),
+    sends: Sending,
+    receives: Receiving,
+}
+
+struct Sending {
+    schedule: Schedule,
+    key: CipherKey,
+    epoch: u64,
+    next: u64,
+}
+
+/// Invariant: `keys` are those of the epochs `epoch` - 1 (but of epoch 0 there is none before), `epoch` and `epoch` + 1.
+struct Receiving {
+    schedule: Schedule,
+    epoch: u64,
+    keys: [Option<CipherKey>; 3],
+    window: ReplayWindow,
+    forgeries: u64,
+}
+
+impl Session {
+    /// Bytes that an envelope adds to a packet.
+    pub const OVERHEAD: usize = SEAL_LEN;
+
+    /// With the secrets of a handshake, towards this queue pair.
+    pub fn new(secrets: Secrets, agreed: Agreed, to: (QpId, Token)) -> Self {
+        let Secrets { sends, receives } = secrets;
+        let schedule = |secret| Schedule::new(agreed.cipher, secret);
+        let (mut ours, mut theirs) = (schedule(sends), schedule(receives));
+        let keys = [None, Some(theirs.advance()), Some(theirs.advance())];
+        Session {
+            agreed,
+            to,
+            sends: Sending { key: ours.advance(), schedule: ours, epoch: 0, next: 0 },
+            receives: Receiving {
+                schedule: theirs,
+                epoch: 0,
+                keys,
+                window: ReplayWindow::new(),
+                forgeries: 0,
+            },
+        }
+    }
+
+    /// What was settled.
+    pub fn agreed(&self) -> Agreed {
+        self.agreed
+    }
+
+    /// How many packets it has sealed.
+    pub fn sealed(&self) -> u64 {
+        self.sends.next
+    }
+
+    /// How often it has changed the key that it seals with.
+    pub fn key_updates(&self) -> u64 {
+        self.sends.epoch
+    }
+
+    /// Appends an envelope around what `write` appends. It takes [`Session::OVERHEAD`] bytes more than that, and allocates
+    /// nothing if `out` has room.
+    #[inline]
+    pub fn seal(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = out.len();
+        let (qp, token) = self.to;
+        SealedHeader { qp, token, number: self.sends.next }.encode(out);
+        write(out);
+        let tag = self.tag(&mut out[start..]);
+        out.extend_from_slice(&tag);
+    }
+
+    fn tag(&mut self, packet: &mut [u8]) -> [u8; TAG_LEN] {
+        let number = self.sends.take(self.agreed.key_packets_log2);
+        let key = &self.sends.key;
+        match self.agreed.protection {
+            Protection::Authenticate => key.seal(number, packet, &mut []),
+            Protection::Encrypt => {
+                let (header, inner) = packet.split_at_mut(SEALED_HEADER_LEN);
+                key.seal(number, header, inner)
+            }
+        }
+    }
+
+    /// Opens a packet that has come with this number in its header, where it stands, and returns what is inside.
+    ///
+    /// # Errors
+    /// See [`Refused`]: nothing has changed then, but the bytes of the packet.
+    #[inline]
+    pub fn open<'a>(&mut self, number: u64, packet: &'a mut [u8]) -> Result<&'a [u8], Refused> {
+        let Session { agreed, receives, .. } = self;
+        if packet.len() < SEAL_LEN || receives.forgeries >= agreed.cipher.most_forgeries() {
+            return Err(Refused::Forged);
+        }
+        if !receives.window.admits(number) {
+            return Err(Refused::Repeated);
+        }
+        let epoch = number >> agreed.key_packets_log2;
+        // The key before, this one, the next; with more between them the connection is broken.
+        let key = (epoch + 1).checked_sub(receives.epoch).and_then(|at| usize::try_from(at).ok());
+        let key = key.and_then(|at| receives.keys.get(at)?.as_ref()).ok_or(Refused::Repeated)?;
+        let Some(inner) = open_with(key, agreed.protection, number, packet) else {
+            receives.forgeries += 1;
+            return Err(Refused::Forged);
+        };
+        receives.window.insert(number);
+        if epoch > receives.epoch {
+            receives.advance();
+        }
+        Ok(inner)
+    }
+}
+
+fn open_with<'a>(
+    key: &CipherKey,
+    protection: Protection,
+    number: u64,
+    packet: &'a mut [u8],
+) -> Option<&'a [u8]> {
+    match protection {
+        Protection::Authenticate => {
+            let (text, tag) = packet.split_at_mut(packet.len() - TAG_LEN);
+            key.open(number, text, tag)?;
+            Some(&text[SEALED_HEADER_LEN..])
+        }
+        Protection::Encrypt => {
+            let (header, inner) = packet.split_at_mut(SEALED_HEADER_LEN);
+            key.open(number, header, inner).map(|inner| &*inner)
+        }
+    }
+}
+
+impl Sending {
+    /// The number of the next packet; its key is there.
+    fn take(&mut self, key_packets_log2: u8) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        if number >> key_packets_log2 != self.epoch {
+            self.key = self.schedule.advance();
+            self.epoch += 1;
+        }
+        number
+    }
+}
+
+impl Receiving {
+    /// A packet of the next epoch was authentic.
+    #[cold]
+    fn advance(&mut self) {
+        self.keys.rotate_left(1);
+        self.keys[2] = Some(self.schedule.advance());
+        self.epoch += 1;
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Session");
+        shown.field("agreed", &self.agreed).field("to", &self.to);
+        shown.field("sealed", &self.sends.next).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,232 @@
+//! Two ends of a keyed connection over a network that loses, repeats, delays and changes packets, in steps of virtual time.
+//!
+//! Every scenario follows from its seed. A model that knows what was sent judges what comes out.
+
+use std::collections::HashSet;
+
+use braid_keys::{
+    Agreed, Asked, Asking, Binding, Cipher, Key, Protection, Refused, Session, Terms,
+};
+use braid_wire::{Packet, QpId, Token};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+const TO: (QpId, Token) = (QpId::new(0x123), Token(0xA1B2_C3D4));
+
+/// An initiator's and a responder's end.
+fn pair(seed: u64, terms: &Terms) -> [Session; 2] {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let mut bytes = || {
+        let mut bytes = [0; 32];
+        rng.fill_bytes(&mut bytes);
+        bytes
+    };
+    let (key, binding) = (Key::new(bytes()), Binding { nonce: 5, cookie: 6 });
+    let mut asking = Asking::new(&key, binding, bytes(), terms.clone(), b"");
+    let asked = Asked::read(&key, binding, bytes(), asking.message()).unwrap();
+    let agreed = asked.settle(terms).unwrap();
+    let (message, theirs) = asked.answer(agreed, b"");
+    let answer = asking.read(&message).unwrap();
+    assert_eq!(answer.agreed, agreed);
+    [Session::new(answer.secrets, agreed, TO), Session::new(theirs, agreed, TO)]
+}
+
+fn all_terms() -> impl Iterator<Item = Terms> {
+    let both = [Protection::Authenticate, Protection::Encrypt];
+    let each =
+        both.into_iter().flat_map(|protection| Cipher::ALL.map(|cipher| (protection, cipher)));
+    each.map(|(protection, cipher)| Terms {
+        protection,
+        ciphers: vec![cipher],
+        key_packets_log2: 8,
+    })
+}
+
+fn seal(session: &mut Session, inner: &[u8]) -> Vec<u8> {
+    let mut packet = Vec::new();
+    session.seal(&mut packet, |out| out.extend_from_slice(inner));
+    assert_eq!(packet.len(), inner.len() + Session::OVERHEAD);
+    packet
+}
+
+fn number_of(packet: &[u8]) -> u64 {
+    match Packet::decode(packet) {
+        Ok(Packet::Sealed(header)) => {
+            assert_eq!((header.qp, header.token), TO);
+            header.number
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// As a receiver does: what is no envelope at all does not get to the keys.
+fn open(session: &mut Session, mut packet: Vec<u8>) -> Option<Result<Vec<u8>, Refused>> {
+    let Ok(Packet::Sealed(header)) = Packet::decode(&packet) else { return None };
+    Some(session.open(header.number, &mut packet).map(<[u8]>::to_vec))
+}
+
+#[test]
+fn what_is_sealed_opens_once_and_at_the_other_end_only() {
+    for terms in all_terms() {
+        let [mut a, mut b] = pair(1, &terms);
+        for len in [0, 1, 60, 1200, 16_444] {
+            let inner: Vec<u8> = (0..len).map(|at| at as u8).collect();
+            let packet = seal(&mut a, &inner);
+            let encrypted = a.agreed().protection == Protection::Encrypt;
+            let shows = len >= 60 && packet.windows(60).any(|bytes| bytes == &inner[..60]);
+            assert_eq!(shows, len >= 60 && !encrypted);
+            assert_eq!(open(&mut a, packet.clone()), Some(Err(Refused::Forged)), "reflected");
+            assert_eq!(open(&mut b, packet.clone()), Some(Ok(inner)));
+            assert_eq!(open(&mut b, packet), Some(Err(Refused::Repeated)));
+        }
+    }
+}
+
+#[test]
+fn every_bit_counts_and_every_byte() {
+    for terms in all_terms() {
+        let [mut a, mut b] = pair(2, &terms);
+        seal(&mut a, b"lost");
+        let packet = seal(&mut a, b"what is said in the packet");
+        for bit in 0..packet.len() * 8 {
+            let mut edited = packet.clone();
+            edited[bit / 8] ^= 1 << (bit % 8);
+            let opened = open(&mut b, edited);
+            assert!(!matches!(opened, Some(Ok(_))), "bit {bit}: {opened:?}");
+        }
+        for len in 0..packet.len() {
+            assert!(!matches!(open(&mut b, packet[..len].to_vec()), Some(Ok(_))), "cut to {len}");
+        }
+        let mut longer = packet.clone();
+        longer.push(0);
+        assert_eq!(open(&mut b, longer), Some(Err(Refused::Forged)));
+        assert_eq!(open(&mut b, packet), Some(Ok(b"what is said in the packet".to_vec())));
+    }
+}
+
+#[test]
+fn another_connection_of_the_same_key_opens_nothing() {
+    let terms = Terms::default();
+    let [mut a, _] = pair(3, &terms);
+    let [_, mut other] = pair(4, &terms);
+    assert_eq!(open(&mut other, seal(&mut a, b"x")), Some(Err(Refused::Forged)));
+}
+
+#[test]
+fn a_key_lasts_for_as_many_packets_as_agreed() {
+    let terms = Terms { key_packets_log2: 9, ..Terms::default() };
+    let [mut a, mut b] = pair(5, &terms);
+    for number in 0..5000 {
+        let packet = seal(&mut a, b"x");
+        assert_eq!(number_of(&packet), number);
+        assert_eq!(a.key_updates(), number >> 9);
+        // Three of four are lost.
+        if number % 4 == 0 {
+            assert_eq!(open(&mut b, packet), Some(Ok(b"x".to_vec())), "number {number}");
+        }
+    }
+    assert_eq!(b.key_updates(), 0, "the other direction has its own");
+}
+
+/// One step: what is on the way, and what has been opened.
+struct Network {
+    rng: Pcg64Mcg,
+    on_the_way: Vec<(u64, Vec<u8>)>,
+    captured: Vec<Vec<u8>>,
+}
+
+impl Network {
+    fn send(&mut self, now: u64, packet: Vec<u8>) {
+        if self.rng.random_bool(0.2) {
+            self.captured.push(packet.clone());
+        }
+        if self.rng.random_bool(0.1) {
+            return;
+        }
+        let copies = if self.rng.random_bool(0.05) { 2 } else { 1 };
+        for _ in 0..copies {
+            let late = if self.rng.random_bool(0.3) { self.rng.random_range(0..250) } else { 0 };
+            self.on_the_way.push((now + late, packet.clone()));
+        }
+        if self.rng.random_bool(0.3) {
+            let forged = self.forge();
+            self.on_the_way.push((now, forged));
+        }
+    }
+
+    /// An old packet, as it was, edited, or cut.
+    fn forge(&mut self) -> Vec<u8> {
+        let Some(at) = self.captured.len().checked_sub(1) else { return vec![0xED; 60] };
+        let mut packet = self.captured[self.rng.random_range(0..=at)].clone();
+        match self.rng.random_range(0..4) {
+            0 => {}
+            1 => packet.truncate(self.rng.random_range(0..packet.len())),
+            2 => packet[20..28].copy_from_slice(&self.rng.random::<u64>().to_be_bytes()),
+            _ => {
+                let at = self.rng.random_range(0..packet.len());
+                packet[at] ^= 1 << self.rng.random_range(0..8);
+            }
+        }
+        packet
+    }
+
+    fn arrived(&mut self, now: u64) -> Vec<Vec<u8>> {
+        let (due, later) = self.on_the_way.drain(..).partition(|(at, _)| *at <= now);
+        self.on_the_way = later;
+        let due: Vec<(u64, Vec<u8>)> = due;
+        due.into_iter().map(|(_, packet)| packet).collect()
+    }
+}
+
+/// Both directions at once; keys change every 256 packets, while packets of the key before are still on the way.
+fn scenario(seed: u64, terms: &Terms) {
+    let mut ends = pair(seed, terms);
+    let network = |salt| Network {
+        rng: Pcg64Mcg::seed_from_u64(seed ^ salt),
+        on_the_way: Vec::new(),
+        captured: Vec::new(),
+    };
+    let mut networks = [network(0), network(1 << 40)];
+    let mut numbers = [HashSet::new(), HashSet::new()];
+    let mut opened = [HashSet::new(), HashSet::new()];
+    let (mut sent, mut taken) = (0u64, 0u64);
+    for now in 0..3000 {
+        for from in 0..2 {
+            let inner = format!("{seed} {now} {from}");
+            let packet = seal(&mut ends[from], inner.as_bytes());
+            assert!(numbers[from].insert(number_of(&packet)), "seed {seed}: a nonce comes twice");
+            networks[from].send(now, packet);
+            sent += 1;
+            for packet in networks[from].arrived(now) {
+                let Some(Ok(inner)) = open(&mut ends[1 - from], packet) else { continue };
+                let inner = String::from_utf8(inner).expect("what was sent is text");
+                let mut words = inner.split(' ').map(|word| word.parse::<u64>().unwrap());
+                assert_eq!(words.next(), Some(seed), "of another connection");
+                assert!(words.next().is_some_and(|at| at <= now), "not sent yet");
+                assert_eq!(words.next(), Some(from as u64), "seed {seed}: reflected");
+                assert!(opened[from].insert(inner), "seed {seed}: taken twice");
+                taken += 1;
+            }
+        }
+    }
+    assert!(ends.iter().all(|end| end.key_updates() == 2999 >> 8), "seed {seed}");
+    // What is lost is a tenth, and some are still on the way: a change of keys loses nothing more.
+    assert!(taken * 100 > sent * 85, "seed {seed}: {taken} of {sent} have come through");
+}
+
+#[test]
+fn a_bad_network_repeats_changes_and_reorders_in_vain() {
+    for (seed, terms) in all_terms().enumerate() {
+        for round in 0..4 {
+            scenario(seed as u64 * 100 + round, &terms);
+        }
+    }
+}
+
+#[test]
+fn debug_shows_no_key() {
+    let [a, _] = pair(9, &Terms::default());
+    let text = format!("{a:?}");
+    assert!(text.contains("Encrypt") && text.len() < 300, "{text}");
+    let _: Agreed = a.agreed();
+}
