@@ -1,6 +1,6 @@
 //! Key files: only their owner may read them.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -57,6 +57,12 @@ pub enum KeyFileError {
         /// The user's number.
         owner: u32,
     },
+    /// It is longer than any key file.
+    #[error("the key file {path} has more than {LONGEST} bytes; it is no key file")]
+    Long {
+        /// The file.
+        path: PathBuf,
+    },
     /// What it says is no key.
     #[error("the key file {path} holds no key: {source}")]
     Content {
@@ -74,11 +80,16 @@ pub enum KeyFileError {
 pub fn read_key(path: impl AsRef<Path>) -> Result<Key, KeyFileError> {
     let path = path.as_ref();
     let unreadable = |source| KeyFileError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(unreadable)?;
+    // A FIFO would otherwise be waited for.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let file = file.map_err(unreadable)?;
     // Of what is open, not of what has that name by now.
     check(path, &file.metadata().map_err(unreadable)?)?;
     let mut text = Zeroizing::new(String::with_capacity(LONGEST as usize + 1));
-    file.take(LONGEST).read_to_string(&mut text).map_err(unreadable)?;
+    file.take(LONGEST + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > LONGEST {
+        return Err(KeyFileError::Long { path: path.to_owned() });
+    }
     Key::parse(&text).map_err(|source| KeyFileError::Content { path: path.to_owned(), source })
 }
 
@@ -172,6 +183,11 @@ mod tests {
         fs::write(&path, [0xFF, 0xFE]).unwrap();
         assert!(matches!(read_key(&path), Err(KeyFileError::Read { .. })), "no text");
         fs::write(&path, "# ".repeat(5000)).unwrap();
-        assert!(matches!(read_key(&path), Err(KeyFileError::Content { .. })), "endless");
+        assert!(matches!(read_key(&path), Err(KeyFileError::Long { .. })), "endless");
+        fs::remove_file(&path).unwrap();
+        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: it is a path that ends with a zero.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        assert!(matches!(read_key(&path), Err(KeyFileError::NoFile { .. })), "a FIFO");
     }
 }

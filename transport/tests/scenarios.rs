@@ -128,6 +128,20 @@ fn what_comes_from_before_the_wrap_changes_nothing() {
     }
 }
 
+/// Every path policy with every recovery, over rails too, while keys change as often as they may.
+#[test]
+fn keyed_connections_lose_nothing_to_their_envelopes() {
+    let mut key_updates = 0;
+    let first = number("BRAID_FIRST_SEED", 0);
+    for seed in first..first + 192 {
+        let result = scenario::run_with(seed, Twist::Keyed);
+        let (_, totals) = result.unwrap_or_else(|why| panic!("{why}"));
+        key_updates += totals.key_updates;
+    }
+    println!("keys have changed {key_updates} times");
+    assert!(key_updates > 100, "keys have changed {key_updates} times");
+}
+
 /// What arrives is a mixture of what its bytes were while they were sent or read, and nothing fails.
 #[test]
 fn memory_may_change_while_it_is_sent_and_read() {

@@ -184,6 +184,7 @@ impl Worker {
             self.peers.next_timeout(!self.is_full),
             self.initiators.next_timeout(),
             self.disconnects.next_timeout(),
+            self.sessions.next_timeout(),
         ];
         timeouts.into_iter().flatten().chain(due).min()
     }
@@ -281,6 +282,7 @@ impl Worker {
 
     fn run_timers(&mut self, now: Time) -> bool {
         self.peers.wake_due(now);
+        self.sessions.forget_due(now);
         let mut worked = false;
         for step in 0..self.peers.active().len() {
             let index = self.peers.active()[step];

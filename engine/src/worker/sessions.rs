@@ -55,11 +55,62 @@ impl Sessions {
         if !self.table.contains_key(&end) {
             return;
         }
-        let is_over = |(until, _): &&(Time, Addressee)| *until <= now;
-        while self.ended.front().filter(is_over).is_some() || self.ended.len() >= MOST_ENDED {
-            let Some((_, oldest)) = self.ended.pop_front() else { break };
-            self.table.remove(&oldest);
+        if self.ended.len() >= MOST_ENDED {
+            self.forget_oldest();
         }
         self.ended.push_back((now + keep, end));
+    }
+
+    /// Wipes the keys whose time is over.
+    #[inline]
+    pub(crate) fn forget_due(&mut self, now: Time) {
+        while self.next_timeout().is_some_and(|until| until <= now) {
+            self.forget_oldest();
+        }
+    }
+
+    /// When the next keys go.
+    #[inline]
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.ended.front().map(|(until, _)| *until)
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((_, oldest)) = self.ended.pop_front() {
+            self.table.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_keys::{Asked, Asking, Binding, Key, Terms};
+
+    use super::*;
+
+    fn session() -> Session {
+        let (key, binding) = (Key::new([1; 32]), Binding { nonce: 1, cookie: 1 });
+        let asking = Asking::new(&key, binding, [2; 32], Terms::default(), b"");
+        let asked = Asked::read(&key, binding, [3; 32], asking.message()).unwrap();
+        let agreed = asked.settle(&Terms::default()).unwrap();
+        let (_, secrets) = asked.answer(agreed, b"");
+        Session::new(secrets, agreed, (QpId::new(9), Token(9)))
+    }
+
+    #[test]
+    fn keys_go_when_their_time_is_over_and_the_oldest_when_there_are_too_many() {
+        let end = |number| (QpId::new(number), Token(number));
+        let at = Time::from_nanos;
+        let mut sessions = Sessions::default();
+        for number in 0..=MOST_ENDED as u32 {
+            sessions.insert(end(number), session());
+            sessions.end(at(number.into()), end(number), Duration::from_nanos(1 << 20));
+        }
+        assert!(sessions.get_mut(end(0)).is_none(), "one more than there may be");
+        assert_eq!(sessions.next_timeout(), Some(at((1 << 20) + 1)));
+        sessions.forget_due(at((1 << 20) + 2));
+        assert!(sessions.get_mut(end(2)).is_none() && sessions.get_mut(end(3)).is_some());
+        sessions.forget_due(at(1 << 30));
+        assert!(sessions.is_empty() && sessions.next_timeout().is_none());
     }
 }

@@ -3,6 +3,7 @@
 
 mod app;
 mod changes;
+mod envelopes;
 mod host;
 mod judge;
 mod ledger;
@@ -41,6 +42,8 @@ pub(crate) enum Twist {
     Wraps,
     /// Memory changes while it is sent and read.
     Changes,
+    /// Connections are keyed.
+    Keyed,
 }
 
 /// The same, with a twist.
@@ -49,6 +52,7 @@ pub(crate) fn run_with(seed: u64, twist: Twist) -> Result<(u64, Totals), String>
     let result = catch_unwind(AssertUnwindSafe(|| {
         let world = world.insert(outcomes::build(seed, twist));
         outcomes::play(seed, world);
+        world.trace.totals.key_updates = world.network.key_updates();
     }));
     let trace = world.as_ref().map(|world| &world.trace);
     match result {

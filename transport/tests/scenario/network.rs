@@ -12,6 +12,7 @@ use braid_wire::{
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::envelopes::Envelopes;
 use super::rails::RailSettings;
 use super::route::Route;
 use super::settings::Settings;
@@ -135,6 +136,7 @@ pub(crate) struct Network {
     crc: Crc,
     pub(crate) cut: Cut,
     wraps: Option<Wraps>,
+    envelopes: Option<Envelopes>,
     flights: BinaryHeap<Reverse<Flight>>,
     departed: u64,
 }
@@ -154,6 +156,7 @@ impl Network {
             crc,
             cut: Cut::Nothing,
             wraps: settings.wraps.then(|| Wraps::new(seed)),
+            envelopes: settings.keyed.then(|| Envelopes::new(seed, settings.qps)),
             flights: BinaryHeap::new(),
             departed: 0,
         }
@@ -169,6 +172,9 @@ impl Network {
         fragments: bool,
         placement: Placement,
     ) -> &'static str {
+        let swallowed = self.swallows(bytes);
+        let sealed = self.envelopes.as_mut().map(|envelopes| envelopes.seal(from, bytes));
+        let (packet, bytes) = (bytes, sealed.as_deref().unwrap_or(bytes));
         let rail = egress.rail();
         let route = rail.get().checked_sub(1).map(|index| &self.rails.further[index].route);
         let route = route.unwrap_or(&self.route);
@@ -179,7 +185,7 @@ impl Network {
         let kind = Kind::Packet(placement);
         let stormy = now < self.faults.calm_at;
         let is_dead = stormy && self.faults.dead.swallows(now, path);
-        if self.swallows(bytes) || is_dead || self.rails.swallows(now, from, rail) {
+        if swallowed || is_dead || self.rails.swallows(now, from, rail) {
             return "swallowed";
         }
         if stormy && self.rng.random_bool(self.faults.loss[from]) {
@@ -199,7 +205,7 @@ impl Network {
             self.launch(now, from, bytes, egress, kind, stormy);
         }
         if stormy && self.rng.random_bool(self.faults.forge) {
-            self.forge(now, from, bytes, egress);
+            self.forge(now, from, packet, egress);
         }
         if copies == 2 { "repeated" } else { "sent" }
     }
@@ -255,7 +261,10 @@ impl Network {
     }
 
     fn forge(&mut self, now: Time, from: usize, bytes: &[u8], left_by: Egress) {
-        let bytes = forgery(bytes, self.rng.random_range(1..=u32::MAX));
+        let bytes = match &mut self.envelopes {
+            Some(envelopes) => envelopes.forge(bytes),
+            None => forgery(bytes, self.rng.random_range(1..=u32::MAX)),
+        };
         let (marked, damaged, forged, kind) = (false, false, true, Kind::PLAIN);
         let datagram = Datagram { bytes, left_by, marked, damaged, forged, stale: false, kind };
         self.depart(now, from, datagram, true);
@@ -297,9 +306,21 @@ impl Network {
         self.flights.peek().map_or(Time::FAR_FUTURE, |flight| flight.0.at)
     }
 
-    /// The datagram that arrives next, and where.
+    /// The datagram that arrives next, and where. `None`: there is none, or its envelope is not opened.
     pub(crate) fn arrive(&mut self) -> Option<(usize, Datagram)> {
-        self.flights.pop().map(|flight| (flight.0.to, flight.0.datagram))
+        let Reverse(Flight { to, mut datagram, .. }) = self.flights.pop()?;
+        if let Some(envelopes) = &mut self.envelopes {
+            let is_sent = !datagram.damaged && !datagram.forged;
+            datagram.bytes = envelopes.open(to, datagram.bytes, is_sent)?;
+            // What somebody repeats may come before what was sent.
+            (datagram.damaged, datagram.forged) = (false, false);
+        }
+        Some((to, datagram))
+    }
+
+    /// How often keys have been changed; 0 without keys.
+    pub(crate) fn key_updates(&self) -> u64 {
+        self.envelopes.as_ref().map_or(0, Envelopes::key_updates)
     }
 }
 

@@ -110,6 +110,7 @@ pub(crate) fn build(seed: u64, twist: Twist) -> World {
     match twist {
         Twist::Wraps => settings.wrap(),
         Twist::Changes => (settings.changes, settings.crc) = (true, Crc::On),
+        Twist::Keyed => settings.seal(),
         Twist::None | Twist::Leaks => {}
     }
     kind.adapt(&mut settings, &mut rng);
@@ -118,7 +119,7 @@ pub(crate) fn build(seed: u64, twist: Twist) -> World {
     {
         settings.over(route);
     }
-    if kind.recovers() && twist == Twist::None {
+    if kind.recovers() && matches!(twist, Twist::None | Twist::Keyed) {
         let mtu = if is_direct { 0 } else { settings.mtu };
         settings.over_rails(RailSettings::random(seed, mtu));
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use braid_cc::{CcConfig, DcqcnConfig, FixedRate, FixedWindow, controller_examples};
+use braid_keys::Session;
 use braid_lb::LbPolicy;
 use braid_transport::{DirectConfig, EndpointConfig, LossRecovery, QpConfig};
 use braid_wire::{Crc, Time};
@@ -47,6 +48,8 @@ pub(crate) struct Settings {
     pub(crate) wraps: bool,
     /// Applications change memory that is being sent or read.
     pub(crate) changes: bool,
+    /// Connections are keyed.
+    pub(crate) keyed: bool,
 }
 
 pub(crate) fn micros(us: u64) -> Duration {
@@ -100,6 +103,7 @@ impl Settings {
             leaks: false,
             wraps: false,
             changes: false,
+            keyed: false,
         }
     }
 
@@ -117,6 +121,15 @@ impl Settings {
         }
         let calm_at = self.faults.calm_at;
         self.faults = Faults { loss: [0.0005; 2], duplicate: 0.001, calm_at, ..Faults::NONE };
+    }
+
+    /// Envelopes around all packets, and so many packets that keys change. No more may be lost in a row than two keys last for.
+    pub(crate) fn seal(&mut self) {
+        (self.keyed, self.crc, self.endpoint.direct) = (true, Crc::Off, None);
+        self.faults.dead = Dead::NONE;
+        self.endpoint.envelope = Session::OVERHEAD as u16;
+        self.bytes = self.bytes.max(u64::from(self.mtu) * 600 / self.qps as u64);
+        self.qp.iter_mut().for_each(|qp| qp.window = qp.window.min(64));
     }
 
     /// What a packet takes that nothing befalls, at most.

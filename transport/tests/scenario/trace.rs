@@ -30,6 +30,7 @@ pub(crate) struct Totals {
     /// Packets that have arrived in another form, or that nobody had sent.
     pub(crate) damaged: u64,
     pub(crate) forged: u64,
+    pub(crate) key_updates: u64,
 }
 
 impl Totals {
@@ -59,12 +60,13 @@ impl std::ops::AddAssign for Totals {
         self.repeated += other.repeated;
         self.damaged += other.damaged;
         self.forged += other.forged;
+        self.key_updates += other.key_updates;
     }
 }
 
 impl std::fmt::Display for Totals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Totals { posted, completed, sent, lost, repeated, damaged, forged } = self;
+        let Totals { posted, completed, sent, lost, repeated, damaged, forged, .. } = self;
         write!(
             f,
             "{posted} work requests posted, {completed} completions, {sent} packets sent, of which {lost} lost, \

@@ -1,0 +1,145 @@
+//! The envelopes of keyed connections, between hosts and network: a host sees nothing but what its keys have opened.
+
+use std::collections::HashSet;
+
+use braid_keys::{Asked, Asking, Binding, Cipher, Key, Protection, Session, Terms};
+use braid_wire::{Packet, QpId, Token};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// Keys last for as few packets as they may.
+const KEY_PACKETS_LOG2: u8 = 8;
+/// Packets that somebody keeps, to send them again.
+const CAPTURED: usize = 512;
+
+/// A packet as it is told from all others: the host that has sent it, the queue pair, its number.
+type Name = (usize, usize, u64);
+
+pub(crate) struct Envelopes {
+    rng: Pcg64Mcg,
+    /// By host, then by queue pair.
+    ends: [Vec<Session>; 2],
+    sealed: HashSet<Name>,
+    opened: HashSet<Name>,
+    /// The highest number that was opened, by sending host, then by queue pair.
+    highest: [Vec<u64>; 2],
+    captured: Vec<Vec<u8>>,
+}
+
+impl Envelopes {
+    pub(crate) fn new(seed: u64, qps: usize) -> Self {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x6B65_7973);
+        let mut ends = [Vec::new(), Vec::new()];
+        for qp in 0..qps {
+            let [a, b] = connect(&mut rng, qp);
+            ends[0].push(a);
+            ends[1].push(b);
+        }
+        let highest = [vec![0; qps], vec![0; qps]];
+        let (sealed, opened) = (HashSet::new(), HashSet::new());
+        Envelopes { rng, ends, sealed, opened, highest, captured: Vec::new() }
+    }
+
+    /// A packet leaves a host.
+    pub(crate) fn seal(&mut self, from: usize, packet: &[u8]) -> Vec<u8> {
+        let qp = qp_of(packet);
+        let mut bytes = Vec::new();
+        self.ends[from][qp].seal(&mut bytes, |out| out.extend_from_slice(packet));
+        let (_, number) = number_of(&bytes).expect("an envelope");
+        assert!(self.sealed.insert((from, qp, number)), "a nonce comes twice: {number}");
+        if self.captured.len() < CAPTURED {
+            self.captured.push(bytes.clone());
+        } else {
+            let place = self.rng.random_range(0..CAPTURED);
+            self.captured[place] = bytes.clone();
+        }
+        bytes
+    }
+
+    /// What somebody sends who has no key: a packet of before, of either host, as it was or not, or one in clear.
+    pub(crate) fn forge(&mut self, packet: &[u8]) -> Vec<u8> {
+        let mut forged = self.captured[self.rng.random_range(0..self.captured.len())].clone();
+        match self.rng.random_range(0..5) {
+            0 => {}
+            1 => return packet.to_vec(),
+            2 => forged.truncate(self.rng.random_range(1..forged.len())),
+            3 => {
+                let number = self.rng.random_range(0..2048u64);
+                forged[20..28].copy_from_slice(&number.to_be_bytes());
+            }
+            _ => {
+                let bit = self.rng.random_range(0..forged.len() * 8);
+                forged[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+        forged
+    }
+
+    /// A datagram arrives at a host. `None`: its keys do not open it. `is_sent`: a host has sent it as it is.
+    pub(crate) fn open(&mut self, to: usize, mut bytes: Vec<u8>, is_sent: bool) -> Option<Vec<u8>> {
+        let (qp, number) = number_of(&bytes).filter(|(qp, _)| *qp < self.ends[to].len())?;
+        let name = (1 - to, qp, number);
+        match self.ends[to][qp].open(number, &mut bytes) {
+            Ok(packet) => {
+                assert!(self.sealed.contains(&name), "nobody has sent it: {name:?}");
+                assert!(self.opened.insert(name), "it is taken twice: {name:?}");
+                assert_eq!(qp_of(packet), qp, "it is for another queue pair");
+                let highest = &mut self.highest[1 - to][qp];
+                *highest = number.max(*highest);
+                Some(packet.to_vec())
+            }
+            Err(refused) => {
+                let (highest, key) = (self.highest[1 - to][qp], 1 << KEY_PACKETS_LOG2);
+                // Of a key before the last, or after the next: that many have been lost in a row, where all are to be.
+                let is_far = number + key <= highest || number >= highest + key;
+                let is_known = self.opened.contains(&name) || is_far;
+                assert!(!is_sent || is_known, "a change of keys has cost a packet: {refused}");
+                None
+            }
+        }
+    }
+
+    /// How often keys have been changed.
+    pub(crate) fn key_updates(&self) -> u64 {
+        self.ends.iter().flatten().map(Session::key_updates).sum()
+    }
+}
+
+fn connect(rng: &mut Pcg64Mcg, qp: usize) -> [Session; 2] {
+    let protection = [Protection::Authenticate, Protection::Encrypt][rng.random_range(0..2)];
+    let cipher = Cipher::ALL[rng.random_range(0..Cipher::ALL.len())];
+    let terms = Terms { protection, ciphers: vec![cipher], key_packets_log2: KEY_PACKETS_LOG2 };
+    let mut bytes = || {
+        let mut bytes = [0; 32];
+        rng.fill_bytes(&mut bytes);
+        bytes
+    };
+    let (key, binding) = (Key::new(bytes()), Binding { nonce: 1, cookie: 2 });
+    let mut asking = Asking::new(&key, binding, bytes(), terms.clone(), b"");
+    let asked = Asked::read(&key, binding, bytes(), asking.message()).expect("it has the key");
+    let agreed = asked.settle(&terms).expect("both want the same");
+    let (message, theirs) = asked.answer(agreed, b"");
+    let ours = asking.read(&message).expect("it has the key").secrets;
+    let to = (QpId::new(qp as u32), Token(7));
+    [Session::new(ours, agreed, to), Session::new(theirs, agreed, to)]
+}
+
+/// Which queue pair's an envelope says to be, and its number.
+fn number_of(bytes: &[u8]) -> Option<(usize, u64)> {
+    match Packet::decode(bytes) {
+        Ok(Packet::Sealed(header)) => Some((header.qp.get() as usize, header.number)),
+        _ => None,
+    }
+}
+
+/// Queue pairs are numbered in the low 8 bits.
+fn qp_of(packet: &[u8]) -> usize {
+    let qp = match Packet::decode(packet) {
+        Ok(Packet::Data(header, _)) => header.qp,
+        Ok(Packet::Ack(ack)) => ack.qp,
+        Ok(Packet::Control(control)) => control.qp,
+        Ok(Packet::Probe(probe)) => probe.qp,
+        other => panic!("nobody sends {other:?}"),
+    };
+    qp.get() as usize & 0xFF
+}
