@@ -7,7 +7,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use braid_lb::HostLoads;
-use braid_wire::QpId;
 
 use crate::attributes::DatapathAttributes;
 use crate::clock::Clock;
@@ -20,7 +19,7 @@ use crate::events::AsyncEvents;
 use crate::memory::RegionTable;
 use crate::metrics::Observed;
 use crate::observe::{self, Registration};
-use crate::qp_numbers::QpNumbers;
+use crate::qp_numbers::{QpNumber, QpNumbers};
 use crate::random;
 use crate::signals::Signals;
 use crate::verbs::Device;
@@ -198,12 +197,12 @@ impl EngineInner {
         self.next_srq.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn take_qp_number(&self) -> Option<QpId> {
+    pub(crate) fn take_qp_number(&self) -> Option<QpNumber> {
         self.qp_numbers().take()
     }
 
-    pub(crate) fn give_back_qp_number(&self, id: QpId) {
-        self.qp_numbers().give_back(id);
+    pub(crate) fn give_back_qp_number(&self, number: QpNumber) {
+        self.qp_numbers().give_back(number);
     }
 
     fn qp_numbers(&self) -> MutexGuard<'_, QpNumbers> {

@@ -1,5 +1,8 @@
-//! Queue pair numbers: the low 16 bits are an index that no other queue pair of the engine has, the
-//! high 8 its generation, which begins at random and counts on: a number comes back after 256 queue pairs of its index.
+//! Queue pair numbers, and the places that they lead to.
+//!
+//! A number is one of the things that whoever cannot see the traffic has to guess, so all 24 bits of it are random: the low 16
+//! are a label that no other queue pair of the engine has, drawn from those that are left, the high 8 begin at random. A
+//! label is its place's for ever, and its high bits count on, so a number comes back after 256 queue pairs of its place.
 
 use std::collections::VecDeque;
 
@@ -8,43 +11,64 @@ use braid_wire::QpId;
 use crate::doorbell::MAX_QUEUE_PAIRS;
 use crate::random;
 
-/// Indices 0 and 1 are never given: so no number is 0 or 1, which IBTA reserves.
-const FIRST: usize = 2;
+/// Labels 0 and 1 are never given: so no number is 0 or 1, which IBTA reserves.
+const FIRST: u16 = 2;
+/// Place 0 is nobody's.
+const FIRST_PLACE: usize = 2;
 
-/// Indices that were given back wait in a queue: the one that has been free longest is next.
+/// The number of a queue pair, and its place in tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct QpNumber {
+    pub(crate) id: QpId,
+    pub(crate) place: u16,
+}
+
+impl QpNumber {
+    /// The low 16 bits.
+    pub(crate) fn label(id: QpId) -> u16 {
+        id.get() as u16
+    }
+
+    /// The next number of the same place.
+    fn next(self) -> Self {
+        QpNumber { id: QpId::new(self.id.get().wrapping_add(1 << 16) & 0xFF_FFFF), ..self }
+    }
+}
+
+/// What was given back waits in a queue: what has been free longest is next.
 #[derive(Debug)]
 pub(crate) struct QpNumbers {
-    next: usize,
-    /// Numbers that were given back, of one index each.
-    free: VecDeque<QpId>,
+    next_place: usize,
+    /// Labels that no queue pair has had.
+    labels: Vec<u16>,
+    free: VecDeque<QpNumber>,
 }
 
 impl Default for QpNumbers {
     fn default() -> Self {
-        QpNumbers { next: FIRST, free: VecDeque::new() }
+        let labels = (FIRST..=u16::MAX).collect();
+        QpNumbers { next_place: FIRST_PLACE, labels, free: VecDeque::new() }
     }
 }
 
 impl QpNumbers {
     /// `None`: all are taken.
-    pub(crate) fn take(&mut self) -> Option<QpId> {
-        if self.next == MAX_QUEUE_PAIRS {
-            return self.free.pop_front().map(next_generation);
+    pub(crate) fn take(&mut self) -> Option<QpNumber> {
+        if self.next_place == MAX_QUEUE_PAIRS || self.labels.is_empty() {
+            return self.free.pop_front().map(QpNumber::next);
         }
-        let generation = u32::from(random::bytes::<1>()[0]);
-        let id = QpId::new(generation << 16 | self.next as u32);
-        self.next += 1;
-        Some(id)
+        let random = random::number();
+        // Of 2^40 values for 2^16 labels: what one is likelier than another is next to nothing.
+        let drawn = (random >> 24) as usize % self.labels.len();
+        let label = self.labels.swap_remove(drawn);
+        let place = self.next_place as u16;
+        self.next_place += 1;
+        Some(QpNumber { id: QpId::new(random as u32 & 0xFF_0000 | u32::from(label)), place })
     }
 
-    pub(crate) fn give_back(&mut self, id: QpId) {
-        self.free.push_back(id);
+    pub(crate) fn give_back(&mut self, number: QpNumber) {
+        self.free.push_back(number);
     }
-}
-
-/// The next number of the same index.
-fn next_generation(id: QpId) -> QpId {
-    QpId::new(id.get().wrapping_add(1 << 16) & 0xFF_FFFF)
 }
 
 #[cfg(test)]
@@ -53,31 +77,51 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn gives_every_index_once_and_again_when_it_is_back() {
+    fn gives_every_place_and_label_once_and_again_when_it_is_back() {
         let mut numbers = QpNumbers::default();
-        let taken: Vec<QpId> = std::iter::from_fn(|| numbers.take()).collect();
-        let indices: HashSet<u32> = taken.iter().map(|id| id.get() & 0xFFFF).collect();
-        assert_eq!((taken.len(), indices.len()), (65_534, 65_534));
-        assert!(!indices.contains(&0) && !indices.contains(&1));
+        let taken: Vec<QpNumber> = std::iter::from_fn(|| numbers.take()).collect();
+        let places: HashSet<u16> = taken.iter().map(|number| number.place).collect();
+        let labels: HashSet<u16> = taken.iter().map(|number| QpNumber::label(number.id)).collect();
+        assert_eq!((taken.len(), places.len(), labels.len()), (65_534, 65_534, 65_534));
+        for reserved in [0, 1] {
+            assert!(!places.contains(&reserved) && !labels.contains(&reserved));
+        }
         numbers.give_back(taken[7]);
-        assert_eq!(numbers.take().map(|id| id.get() & 0xFFFF), Some(taken[7].get() & 0xFFFF));
+        let again = numbers.take().unwrap();
+        assert_eq!(again, taken[7].next());
+        assert_eq!(QpNumber::label(again.id), QpNumber::label(taken[7].id));
         assert_eq!(numbers.take(), None);
     }
 
     #[test]
-    fn a_number_comes_back_after_all_others_of_its_index() {
+    fn a_number_comes_back_after_all_others_of_its_place() {
         let mut numbers = QpNumbers::default();
-        while numbers.next < MAX_QUEUE_PAIRS {
+        while numbers.next_place < MAX_QUEUE_PAIRS {
             numbers.take();
         }
-        let first = QpId::new(0xFE_0007);
+        let first = QpNumber { id: QpId::new(0xFE_0007), place: 9 };
         numbers.give_back(first);
-        let mut seen = HashSet::from([first]);
+        let mut seen = HashSet::from([first.id]);
         for _ in 0..255 {
-            let id = numbers.take().unwrap();
-            assert!(seen.insert(id), "{id} comes back after {}", seen.len());
-            numbers.give_back(id);
+            let number = numbers.take().unwrap();
+            assert!(seen.insert(number.id), "{} comes back after {}", number.id, seen.len());
+            numbers.give_back(number);
         }
         assert_eq!(numbers.take(), Some(first));
+    }
+
+    /// Each of the 24 bits is as often 0 as 1, in the numbers of the first queue pair of an engine, and of two in a row.
+    #[test]
+    fn every_bit_of_a_number_is_random() {
+        let mut ones = [[0; 24]; 2];
+        for _ in 0..400 {
+            let mut numbers = QpNumbers::default();
+            let [first, second] = [(); 2].map(|()| numbers.take().unwrap().id.get());
+            for (ones, value) in ones.iter_mut().zip([first, first ^ second]) {
+                ones.iter_mut().enumerate().for_each(|(bit, ones)| *ones += value >> bit & 1);
+            }
+        }
+        // Ten standard deviations are 100: it fails by chance once in 10^21 runs.
+        assert!(ones.iter().flatten().all(|ones| (100..300).contains(ones)), "{ones:?}");
     }
 }

@@ -138,8 +138,8 @@ pub struct EndpointConfig {
     /// that.
     pub direct: Option<DirectConfig>,
     /// Now and then a segment leaves a round trip late, and a peer that acknowledges it before ends the queue pair: it
-    /// acknowledges what it has not received. The key, which nobody else may know, decides which. `None`: what peers
-    /// acknowledge is believed. Nothing is withheld where payloads are placed directly, nor with [`LossRecovery::GoBackN`].
+    /// acknowledges what it has not received. The key, which nobody else may know, decides which, and masks the serials of
+    /// probes. `None`: what peers acknowledge is believed. Nothing is withheld where payloads are placed directly, nor with [`LossRecovery::GoBackN`].
     pub withholding_key: Option<[u8; 16]>,
 }
 

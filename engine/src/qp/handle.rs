@@ -126,10 +126,10 @@ impl QueuePair {
             }
             options.config.max_recv_wr = srq.shared().capacity();
         }
-        let id = engine.take_qp_number().ok_or(CreateQpError::TooMany)?;
+        let number = engine.take_qp_number().ok_or(CreateQpError::TooMany)?;
         let worker = engine.next_worker();
         let signals = engine.worker(worker).signals().clone();
-        let shared = Arc::new(QpShared::new(id, pd, signals, &options));
+        let shared = Arc::new(QpShared::new(number, pd, signals, &options));
         for cq in queues {
             let attached: Weak<QpShared> = Arc::downgrade(&shared);
             cq.shared().attach(attached);
@@ -373,10 +373,10 @@ impl QueuePair {
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
-        let (index, id) = (self.index(), self.shared.id);
+        let (index, number) = (self.index(), self.shared.number());
         let accepted = self.worker().control().destroy(index);
         self.forget_accepted(accepted);
-        self.engine.give_back_qp_number(id);
+        self.engine.give_back_qp_number(number);
     }
 }
 

@@ -8,6 +8,7 @@ use braid_wire::QpId;
 
 use super::options::QpOptions;
 use crate::cq::{Attached, CqShared};
+use crate::qp_numbers::QpNumber;
 use crate::ring::Ring;
 use crate::signals::Signals;
 use crate::srq::SrqShared;
@@ -44,6 +45,8 @@ impl Asks {
 /// (or who holds its lock) pops, changes `state` and releases depth.
 pub(crate) struct QpShared {
     pub(crate) id: QpId,
+    /// Where it is in tables.
+    place: u16,
     pub(crate) pd: PdId,
     pub(crate) max_sge: usize,
     pub(crate) max_inline: usize,
@@ -67,7 +70,12 @@ pub(crate) struct QpShared {
 }
 
 impl QpShared {
-    pub(crate) fn new(id: QpId, pd: PdId, signals: Arc<Signals>, options: &QpOptions) -> Self {
+    pub(crate) fn new(
+        number: QpNumber,
+        pd: PdId,
+        signals: Arc<Signals>,
+        options: &QpOptions,
+    ) -> Self {
         let (sends, recvs) = (options.config.max_send_wr, options.config.max_recv_wr);
         let free_inline = Ring::new(sends as usize);
         for index in 0..sends {
@@ -75,7 +83,8 @@ impl QpShared {
             let _ = free_inline.push(index);
         }
         QpShared {
-            id,
+            id: number.id,
+            place: number.place,
             pd,
             max_sge: options.max_sge,
             max_inline: options.max_inline,
@@ -103,9 +112,13 @@ impl QpShared {
         }
     }
 
-    /// The low 16 bits of the number: the index in the worker's table.
+    /// The index in the worker's table.
     pub(crate) fn index(&self) -> usize {
-        self.id.get() as usize & 0xFFFF
+        self.place.into()
+    }
+
+    pub(crate) fn number(&self) -> QpNumber {
+        QpNumber { id: self.id, place: self.place }
     }
 
     /// The worker shall do this.

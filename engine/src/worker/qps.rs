@@ -20,10 +20,12 @@ use super::sessions::Addressee;
 use crate::cq::CqShared;
 use crate::events::AsyncEvents;
 use crate::qp::{PostedSend, QpShared};
+use crate::qp_numbers::QpNumber;
 
-/// By index, the low 16 bits of the number.
-#[derive(Default)]
+/// By their places.
 pub(crate) struct QpTable {
+    /// The place of each label; 0: nobody has had it here.
+    places: Box<[u16; 1 << 16]>,
     entries: Vec<Option<Box<QpEntry>>>,
     reassembly: Reassembly,
 }
@@ -61,14 +63,20 @@ pub(crate) enum Place {
     Bound { peer: usize, slot: QpSlot },
 }
 
-/// Where the queue pair of this number is in the table.
-pub(crate) fn index_of(id: QpId) -> usize {
-    id.get() as usize & 0xFFFF
+impl Default for QpTable {
+    fn default() -> Self {
+        // The system hands out zeros a page at a time, as they are written to.
+        let places = vec![0; 1 << 16].into_boxed_slice().try_into();
+        let places = places.expect("it is as long as the array");
+        QpTable { places, entries: Vec::new(), reassembly: Reassembly::default() }
+    }
 }
 
 impl QpTable {
     pub(crate) fn insert(&mut self, entry: QpEntry) {
-        let index = entry.shared.index();
+        let QpNumber { id, place } = entry.shared.number();
+        self.places[usize::from(QpNumber::label(id))] = place;
+        let index = usize::from(place);
         if self.entries.len() <= index {
             self.entries.resize_with(index + 1, || None);
         }
@@ -85,9 +93,14 @@ impl QpTable {
         self.entries.get_mut(index)?.as_deref_mut()
     }
 
+    /// Where the queue pair of this number is, if there is one.
+    pub(crate) fn index_of(&self, id: QpId) -> usize {
+        self.places[usize::from(QpNumber::label(id))].into()
+    }
+
     /// The queue pair of a whole number.
     pub(crate) fn get(&mut self, id: QpId) -> Option<&mut QpEntry> {
-        self.at(index_of(id)).filter(|entry| entry.shared.id == id)
+        self.at(self.index_of(id)).filter(|entry| entry.shared.id == id)
     }
 
     /// The queue pair that a packet is for.

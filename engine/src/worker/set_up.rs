@@ -14,7 +14,7 @@ use braid_wire::{
 use super::Worker;
 use super::exchange::Exchange;
 use super::initiators::Asking;
-use super::qps::{Place, index_of};
+use super::qps::Place;
 use super::rails::PeerAddrs;
 use super::reachability::Reachability;
 use crate::connect::{ConnectError, Outcome};
@@ -65,7 +65,7 @@ impl Worker {
         attempt: &mut Attempt<Asking>,
         accept: Connect,
     ) -> Result<Vec<u8>, ConnectError> {
-        let (index, from) = (index_of(attempt.ours.qp), attempt.accepted_from);
+        let (index, from) = (self.qps.index_of(attempt.ours.qp), attempt.accepted_from);
         let joined = self.join(index, &accept, from);
         let (segments, addrs) = joined.map_err(|source| {
             self.outbox.control(RailId::FIRST, from, &decline(&accept.offer), None);

@@ -4,15 +4,19 @@
 mod search;
 
 use std::collections::VecDeque;
+use std::hash::Hasher;
 
 use braid_lb::{RailSet, Rails};
 use braid_wire::{MAX_RAILS, Probe, ProbeKind, RailId, Time};
+use siphasher::sip::SipHasher24;
 
 use self::search::{PathMtu, Way};
 use super::{Endpoint, Event, QpSlot, Transmit, TransmitBody};
 use crate::Egress;
 use crate::qp::RailPayloads;
 
+/// What else is made with the same key is longer.
+const PROBES: u8 = 1;
 /// PROBEs that wait for an answer; a try of the peer's is three.
 const MAX_ASKED: usize = 8;
 
@@ -75,7 +79,9 @@ impl Endpoint {
             }
             ProbeKind::Probe => {}
             ProbeKind::Probed => {
-                if self.path_mtu.rails[rail.get()].on_answer(now, probe) {
+                let serial = probe.serial ^ self.probe_mask(slot.0);
+                let probe = Probe { serial, ..*probe };
+                if self.path_mtu.rails[rail.get()].on_answer(now, &probe) {
                     self.use_path_mtu();
                 }
             }
@@ -178,7 +184,19 @@ impl Endpoint {
             Way::Path => Egress::Path(self.qp_mut(QpSlot(index)).path_on(now, rail, rails)),
             Way::Port => Egress::Port(rail),
         };
-        self.probe_packet(index, probe, egress)
+        let serial = probe.serial ^ self.probe_mask(index);
+        self.probe_packet(index, Probe { serial, ..probe }, egress)
+    }
+
+    /// Makes serials of a queue pair's probes unpredictable: an answer shows that its sender has received what it answers.
+    fn probe_mask(&self, index: u32) -> u32 {
+        let (qp, key) = (self.qp(QpSlot(index)), self.config.withholding_key);
+        key.map_or(0, |key| {
+            let mut hasher = SipHasher24::new_with_key(&key);
+            hasher.write_u8(PROBES);
+            hasher.write_u32(qp.token().0);
+            hasher.finish() as u32
+        })
     }
 
     fn probe_packet(&self, index: u32, probe: Probe, egress: Egress) -> Option<Transmit> {
