@@ -87,10 +87,7 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
     errno::pointer(|| {
         // SAFETY: by the caller's promise.
         let device = unsafe { Device::of(device) }?;
-        let settings = Settings::read().map_err(|error| {
-            eprintln!("braid: {error}");
-            Errno::INVALID
-        })?;
+        let settings = Settings::obey()?;
         let events = Arc::new(AsyncEvents::new()?);
         let verbs = verbs(device, events.fd());
         let running = Mutex::default();

@@ -9,7 +9,9 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use braid::{CcConfig, Crc, EngineConfig, LossRecovery, Progress};
+use braid::{CcConfig, Crc, EngineConfig, Key, LossRecovery, Progress, Security, SecurityMode};
+
+use crate::errno::Errno;
 
 /// All that the library can be told.
 #[derive(Clone)]
@@ -18,6 +20,9 @@ pub(crate) struct Settings {
     pub(crate) engine: EngineConfig,
     pub(crate) cc: CcConfig,
     pub(crate) recovery: LossRecovery,
+    /// These two become the engine's `security`.
+    key: Option<Key>,
+    security: Option<SecurityMode>,
 }
 
 /// A variable that cannot be.
@@ -32,6 +37,8 @@ pub(crate) struct SettingError {
 /// Changes the settings, or says what would be accepted instead.
 type Apply = fn(&mut Settings, &str) -> Result<(), String>;
 
+const SECURITY: &str = "BRAID_SECURITY";
+
 /// By the name of the variable.
 const SETTINGS: &[(&str, Apply)] = &[
     ("BRAID_PATHS", |s, v| set(&mut s.engine.paths, number(v, 1..=braid::MAX_PATHS))),
@@ -40,6 +47,9 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("BRAID_LOSS_RECOVERY", |s, v| set(&mut s.recovery, parsed(v))),
     ("BRAID_MTU", |s, v| set(&mut s.engine.mtu, number(v, 8..=65_400).map(Some))),
     ("BRAID_CRC", |s, v| set(&mut s.engine.crc, crc(v))),
+    // Read at once: what is wrong with it is known before anything is opened.
+    ("BRAID_KEY_FILE", |s, v| set(&mut s.key, read_key(v).map(Some))),
+    (SECURITY, |s, v| set(&mut s.security, parsed(v).map(Some))),
     ("BRAID_RECEIVE_BUFFER", |s, v| set(&mut s.engine.receive_buffer, number(v, 65_536..=1 << 30))),
     ("BRAID_SPIN_US", |s, v| {
         set(&mut s.engine.spin, number(v, 0..=1_000_000).map(Duration::from_micros))
@@ -65,15 +75,23 @@ impl Settings {
     ///
     /// # Errors
     /// The first variable that cannot be.
-    pub(crate) fn read() -> Result<Self, SettingError> {
+    fn read() -> Result<Self, SettingError> {
         Self::from_variables(|name| env::var(name).ok())
+    }
+
+    /// As [`Settings::read`]; what cannot be is named on the error output.
+    pub(crate) fn obey() -> Result<Self, Errno> {
+        Self::read().map_err(|error| {
+            eprintln!("braid: {error}");
+            Errno::INVALID
+        })
     }
 
     fn from_variables(value: impl Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
         let progress = Progress::Threads(1);
         let engine = EngineConfig { progress, paths: 1, ..EngineConfig::default() };
         let (cc, recovery) = (CcConfig::default(), LossRecovery::GoBackN);
-        let mut settings = Settings { engine, cc, recovery };
+        let mut settings = Settings { engine, cc, recovery, key: None, security: None };
         for (name, apply) in SETTINGS {
             let Some(value) = value(name) else { continue };
             apply(&mut settings, value.trim()).map_err(|reason| SettingError {
@@ -82,7 +100,18 @@ impl Settings {
                 reason,
             })?;
         }
+        let (key, mode) = (settings.key.take(), settings.security);
+        settings.engine.security = Security::with(key, mode).map_err(|error| SettingError {
+            name: SECURITY.to_owned(),
+            value: mode.map(|mode| mode.to_string()).unwrap_or_default(),
+            reason: format!("{error}, named by BRAID_KEY_FILE"),
+        })?;
         Ok(settings)
+    }
+
+    /// Whether connections are keyed.
+    pub(crate) fn is_keyed(&self) -> bool {
+        self.engine.security.is_some()
     }
 }
 
@@ -101,6 +130,10 @@ fn number<T: FromStr + PartialOrd + Display>(
 ) -> Result<T, String> {
     let number = value.parse().ok().filter(|number| range.contains(number));
     number.ok_or_else(|| format!("accepted: a number from {} to {}", range.start(), range.end()))
+}
+
+fn read_key(file: &str) -> Result<Key, String> {
+    braid::read_key(file).map_err(|error| error.to_string())
 }
 
 fn crc(value: &str) -> Result<Crc, String> {
@@ -122,6 +155,15 @@ mod tests {
             let error = Settings::from_variables(wrong).err().expect("it cannot be").to_string();
             assert!(error.starts_with(&format!("{name} is `no such thing`: ")), "{error}");
         }
+    }
+
+    #[test]
+    fn a_mode_without_a_key_is_refused() {
+        let given = |name: &str| (name == SECURITY).then(|| "encrypt".to_owned());
+        let error = Settings::from_variables(given).err().expect("it cannot be").to_string();
+        assert!(error.contains("BRAID_SECURITY") && error.contains("BRAID_KEY_FILE"), "{error}");
+        let off = |name: &str| (name == SECURITY).then(|| "off".to_owned());
+        assert!(!Settings::from_variables(off).expect("it needs none").is_keyed());
     }
 
     #[test]

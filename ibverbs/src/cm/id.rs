@@ -17,10 +17,14 @@ use crate::acknowledgements::Acknowledgements;
 use crate::errno::{self, Errno};
 use crate::gid;
 use crate::qp::Peer;
+use crate::settings::Settings;
 
 /// `RDMA_PS_TCP` and `RDMA_PS_IB`.
 const RDMA_PS_TCP: c_int = 0x0106;
 const RDMA_PS_IB: c_int = 0x013F;
+
+const KEYED: &str = "braid: there is no rdma_cm with BRAID_KEY_FILE: what both ends say over TCP before their queue pairs are connected, \
+    private data with it, would be neither authenticated nor encrypted; let the program exchange queue pairs by itself, or unset BRAID_KEY_FILE";
 
 /// An identifier as programs hold it.
 #[repr(C)]
@@ -202,7 +206,8 @@ unsafe fn given(addr: *const libc::sockaddr) -> Result<SocketAddr, Errno> {
     }
 }
 
-/// `EOPNOTSUPP`: without a channel (the synchronous form), and port spaces other than `RDMA_PS_TCP` and `RDMA_PS_IB`.
+/// `EOPNOTSUPP`: without a channel (the synchronous form), port spaces other than `RDMA_PS_TCP` and `RDMA_PS_IB`, and where connections
+/// are keyed, as the error output says. `EINVAL`: a setting in the environment cannot be.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_create_id(
     channel: *mut rdma_event_channel,
@@ -215,6 +220,10 @@ pub unsafe extern "C" fn rdma_create_id(
         let (events, id) = unsafe { (channel.cast::<Channel>().as_ref(), id.as_mut()) };
         let (events, id) = (events.ok_or(Errno::UNSUPPORTED)?, id.ok_or(Errno::INVALID)?);
         if !matches!(ps, RDMA_PS_TCP | RDMA_PS_IB) {
+            return Err(Errno::UNSUPPORTED);
+        }
+        if Settings::obey()?.is_keyed() {
+            eprintln!("{KEYED}");
             return Err(Errno::UNSUPPORTED);
         }
         *id = Id::make(channel, events.shared.clone(), context, ps);
