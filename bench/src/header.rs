@@ -32,6 +32,8 @@ type Parameter = (&'static str, String);
 fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
     let plan = &session.plan;
     let on = |yes| if yes { "ON" } else { "OFF" }.to_owned();
+    // A tag finds what a check would.
+    let is_keyed = session.qps[0].security().is_some();
     let payload = session.qps[0].packet_payload();
     let payload = payload.map_or_else(|| "unknown".to_owned(), |bytes| format!("{bytes}[B]"));
     [
@@ -41,7 +43,7 @@ fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
         [("Paths", args.paths.to_string()), ("Path policy", args.lb.to_string())],
         [("Rails", args.rails.len().max(1).to_string()), ("Congestion", args.cc.to_string())],
         [
-            ("Payload CRC", on(args.crc == Switch::On)),
+            ("Payload CRC", on(args.crc == Switch::On && !is_keyed)),
             ("Loss recovery", plan.loss_recovery.name().to_owned()),
         ],
     ]
