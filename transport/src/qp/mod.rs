@@ -16,6 +16,7 @@ mod credit;
 mod degrees;
 mod direct;
 mod disconnect;
+mod ended;
 mod events;
 mod fail;
 mod heard;
@@ -80,8 +81,8 @@ use self::recv_queue::RecvQueue;
 use self::send_queue::SendQueue;
 use crate::endpoint::EventKind;
 use crate::{
-    Completion, Egress, EndCause, Ended, EndpointConfig, PostError, QpConfig, QpError, RecvWr,
-    Remote, SendWr, StateError, Status, Work,
+    Egress, EndCause, Ended, EndpointConfig, PostError, QpConfig, QpError, RecvWr, Remote, SendWr,
+    StateError, Work,
 };
 
 /// Entries that a queue keeps room for when it is idle.
@@ -319,22 +320,8 @@ impl QueuePair {
         Ok(())
     }
 
-    /// The next work request that has ended, in order for each of the two queues.
-    pub fn poll_ended(&mut self) -> Option<Ended> {
-        self.ended.pop_front()
-    }
-
-    /// The same of all that there are, at once.
-    pub(crate) fn hand_over_ended(&mut self, to: &mut VecDeque<Ended>) {
-        to.append(&mut self.ended);
-    }
-
     pub(crate) fn poll_event(&mut self) -> Option<EventKind> {
         self.events.pop_front()
-    }
-
-    pub(crate) fn has_ended_work(&self) -> bool {
-        !self.ended.is_empty()
     }
 
     /// Bytes in flight that the peer's receive buffer of a rail may hold, both streams.
@@ -435,24 +422,5 @@ impl QueuePair {
         if let Some(link) = self.link.as_mut() {
             link.dismiss(now, rails);
         }
-    }
-
-    /// A send has ended well.
-    fn complete_send(&mut self, wr: &SendWr, len: u32) {
-        let (qp, wr_id, work) = (self.id, wr.id, wr.op.work());
-        let (status, imm, solicited) = (Status::Success, None, false);
-        let completion = Completion { qp, wr_id, work, status, len, imm, solicited };
-        self.ended.push_back(Ended { completion, is_reported: wr.signalled });
-    }
-
-    /// It did not end well, which is always reported.
-    fn complete_failed(&mut self, wr_id: u64, work: Work, status: Status) {
-        let (qp, len, imm, solicited) = (self.id, 0, None, true);
-        let completion = Completion { qp, wr_id, work, status, len, imm, solicited };
-        self.ended.push_back(Ended { completion, is_reported: true });
-    }
-
-    fn flush(&mut self, wr_id: u64, work: Work) {
-        self.complete_failed(wr_id, work, Status::Flushed);
     }
 }
