@@ -98,6 +98,25 @@ impl Study {
 }
 
 #[cfg(test)]
+impl Study {
+    /// The mean of a bar.
+    pub(crate) fn bar(&self, figure: &str, series: &str, label: &str) -> f64 {
+        let found = self.figure(figure).and_then(|figure| figure.series(series));
+        let points = found.into_iter().flat_map(|series| &series.points);
+        let point = points.into_iter().find(|point| point.label.as_deref() == Some(label));
+        point.unwrap_or_else(|| panic!("{figure} has no {series} at {label}")).y.mean
+    }
+
+    /// Every line of every figure has points.
+    pub(crate) fn check_lines(&self) {
+        for figure in &self.figures {
+            let is_whole = figure.series.iter().all(|series| !series.points.is_empty());
+            assert!(is_whole, "{} has an empty line", figure.id);
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

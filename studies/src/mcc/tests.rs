@@ -5,15 +5,8 @@ use crate::Verdict;
 #[test]
 fn in_short() {
     let study = study(&Effort::QUICK);
-    for figure in &study.figures {
-        let is_whole = figure.series.iter().all(|series| !series.points.is_empty());
-        assert!(is_whole, "{} has an empty line", figure.id);
-    }
-    let mean = |figure: &str, series: &str, label: &str| {
-        let series = study.figure(figure).and_then(|figure| figure.series(series)).unwrap();
-        let point = series.points.iter().find(|point| point.label.as_deref() == Some(label));
-        point.unwrap_or_else(|| panic!("{figure} has no {label}")).y.mean
-    };
+    study.check_lines();
+    let mean = |figure: &str, series: &str, label: &str| study.bar(figure, series, label);
     assert!(mean("fig06a", "l1", "MCC") > 97.0, "{}", mean("fig06a", "l1", "MCC"));
     for scheme in ["PFC", "DCQCN", "TIMELY", "Swift", "MSwift", "MCC"] {
         let (measured, bound) =
