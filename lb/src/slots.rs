@@ -61,10 +61,12 @@ impl Slots {
     }
 
     /// How many are live.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.listed.as_ref().map_or(self.count, |listed| listed.live.len())
     }
 
+    #[inline]
     pub(crate) fn is_live(&self, path: PathId) -> bool {
         match &self.listed {
             None => index(path) < self.count,
@@ -73,6 +75,7 @@ impl Slots {
     }
 
     /// The live path in a slot, counted round the list.
+    #[inline]
     pub(crate) fn at(&self, slot: usize) -> PathId {
         match &self.listed {
             None => PathId::new((slot % self.count) as u16),

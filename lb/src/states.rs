@@ -13,13 +13,14 @@ const FEW: usize = 64;
 
 /// The state of each of a number of paths. One that was never used is as [`Path::default`] says.
 #[derive(Debug)]
-pub(crate) enum States {
-    /// Room for all of them: a use allocates nothing.
-    All(Vec<Path>),
-    /// Room for those that have been used.
-    Used(Box<Used>),
+pub(crate) struct States {
+    /// Of all paths, so that a use allocates nothing; empty where `used` has them.
+    all: Vec<Path>,
+    used: Option<Box<Used>>,
 }
 
+/// Room for those that have been used.
+///
 /// Invariant: `places` has the index in `known` of each path that was used, and of no other.
 #[derive(Debug)]
 pub(crate) struct Used {
@@ -32,7 +33,7 @@ pub(crate) struct Used {
 impl States {
     /// Room for all paths from the beginning.
     pub(crate) fn all(count: usize) -> Self {
-        States::All(vec![Path::default(); count])
+        States { all: vec![Path::default(); count], used: None }
     }
 
     /// Room for a path from its first use on, unless all of them take so little that looking for one costs more.
@@ -41,16 +42,13 @@ impl States {
             return Self::all(count);
         }
         let (places, known) = (FxHashMap::default(), Vec::new());
-        States::Used(Box::new(Used { count, places, known, unused: Path::default() }))
+        let used = Used { count, places, known, unused: Path::default() };
+        States { all: Vec::new(), used: Some(Box::new(used)) }
     }
 
     /// How many paths there are.
-    #[inline]
     pub(crate) fn count(&self) -> usize {
-        match self {
-            States::All(all) => all.len(),
-            States::Used(used) => used.count,
-        }
+        self.used.as_ref().map_or(self.all.len(), |used| used.count)
     }
 
     /// A path's state, if there is such a path.
@@ -60,18 +58,22 @@ impl States {
 
     /// Those that may differ from one that was never used, in no order.
     pub(crate) fn known(&self) -> &[Path] {
-        match self {
-            States::All(all) => all,
-            States::Used(used) => &used.known,
-        }
+        self.used.as_ref().map_or(&self.all, |used| &used.known)
     }
 
     /// See [`States::known`].
     pub(crate) fn known_mut(&mut self) -> &mut [Path] {
-        match self {
-            States::All(all) => all,
-            States::Used(used) => &mut used.known,
-        }
+        self.used.as_mut().map_or(&mut self.all, |used| &mut used.known)
+    }
+
+    #[cold]
+    fn find(&self, path: PathId) -> &Path {
+        self.used.as_ref().expect("a path that there is").find(path)
+    }
+
+    #[cold]
+    fn find_or_make(&mut self, path: PathId) -> &mut Path {
+        self.used.as_mut().expect("a path that there is").find_or_make(path)
     }
 }
 
@@ -80,9 +82,9 @@ impl Index<PathId> for States {
 
     #[inline]
     fn index(&self, path: PathId) -> &Path {
-        match self {
-            States::All(all) => &all[index(path)],
-            States::Used(used) => used.find(path),
+        match self.all.get(index(path)) {
+            Some(state) => state,
+            None => self.find(path),
         }
     }
 }
@@ -90,10 +92,11 @@ impl Index<PathId> for States {
 impl IndexMut<PathId> for States {
     #[inline]
     fn index_mut(&mut self, path: PathId) -> &mut Path {
-        match self {
-            States::All(all) => &mut all[index(path)],
-            States::Used(used) => used.find_or_make(path),
+        // By length: a borrow that one branch returns would last through the other, too.
+        if index(path) < self.all.len() {
+            return &mut self.all[index(path)];
         }
+        self.find_or_make(path)
     }
 }
 
@@ -102,7 +105,6 @@ impl Used {
         self.places.get(&path).map_or(&self.unused, |place| &self.known[*place as usize])
     }
 
-    #[inline(never)]
     fn find_or_make(&mut self, path: PathId) -> &mut Path {
         assert!(index(path) < self.count, "path {} of {}", path.get(), self.count);
         let place = *self.places.entry(path).or_insert_with(|| {
