@@ -19,7 +19,7 @@ fn all() -> Vec<Box<dyn Peer>> {
         braid(Operation::Send, true, true),
     ];
     all.extend(Sockets::all().map(|sockets| Box::new(sockets) as Box<dyn Peer>));
-    let ucx = [Via::Put, Via::Get, Via::Tag, Via::ActiveMessage];
+    let ucx = [Via::Put, Via::Tag, Via::ActiveMessage];
     all.extend(ucx.map(|via| Box::new(Ucx::new(via)) as Box<dyn Peer>));
     all.extend(Libfabric::all().map(|provider| Box::new(provider) as Box<dyn Peer>));
     all.push(Box::new(OpenMpi));

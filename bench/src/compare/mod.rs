@@ -17,7 +17,6 @@ mod usage;
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
 
 use serde::Serialize;
 
@@ -37,7 +36,6 @@ struct Results<'a> {
     /// Of the packages that the peers' programs come from.
     package_versions: BTreeMap<&'static str, String>,
     cases: &'a [Measured],
-    left_out: Vec<&'a LeftOut>,
 }
 
 /// Measures, prints a table for each family of cases, and writes what was asked for.
@@ -46,61 +44,48 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let families = options.families()?;
     let files = ResultFiles::create(options.json.as_ref(), options.out.as_ref())?;
     let mut page = options.page.as_ref().map(|path| page::Page::read(path)).transpose()?;
+    let package_versions = contestants::package_versions();
     let trial = Trial { seconds: options.seconds(), rounds: options.rounds() };
     let mut measured = Vec::new();
     for mtu in options.mtus()? {
-        let place = Place::make(mtu)?;
+        let mut place = Place::make(mtu)?;
         for family in &families {
             let first = measured.len();
             for case in family.cases(mtu, options.full) {
-                measured.push(trial.run(&place, &case)?);
+                measured.push(trial.run(&mut place, &case)?);
             }
             let of_family: &[Measured] = &measured[first..];
             let text = tables::family(*family, mtu, of_family);
             stdio::print(|out| writeln!(out, "{text}"))?;
             if let Some(page) = &mut page {
-                page.replace(&block(*family, mtu), &text)?;
+                let about = tables::about(&trial, of_family, &package_versions);
+                let name = block(*family, mtu);
+                page.replace(&name, &format!("{text}\n\n{}\n\n{about}", page.image(&name)))?;
+                page.write()?;
+                plot::all(&page.folder()?, of_family)?;
             }
         }
-    }
-    let package_versions = contestants::package_versions();
-    if let Some(page) = page {
-        finish_page(page, options, &measured, &package_versions)?;
     }
     let folder = files.folder();
     files.write(&Results {
         run_seconds: trial.seconds,
         rounds: trial.rounds,
         package_versions,
-        left_out: measured.iter().flat_map(|measured| &measured.left_out).collect(),
         cases: &measured,
     })?;
-    folder.map_or(Ok(()), |folder| plot::all(folder, &measured))
+    folder.map_or(Ok(()), |folder| plot::all(folder, &measured))?;
+    let first = measured.iter().flat_map(|measured| &measured.left_out).next();
+    match first.filter(|_| options.complete) {
+        Some(LeftOut { contestant, why }) => {
+            Err(Failure::Trial(format!("{contestant} was not measured: {why}")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// What a family's part of a page is called.
 fn block(family: Family, mtu: u32) -> String {
     format!("{}-{mtu}", family.name())
-}
-
-fn finish_page(
-    mut page: page::Page,
-    options: &Options,
-    measured: &[Measured],
-    versions: &BTreeMap<&'static str, String>,
-) -> Result<(), Failure> {
-    let about = tables::about(options.rounds(), options.seconds(), measured, versions);
-    for mtu in options.mtus()? {
-        page.replace(&format!("about-{mtu}"), &about)?;
-    }
-    let plots = page.folder();
-    page.write()?;
-    std::fs::create_dir_all(&plots).map_err(|why| cannot_make(&plots, why))?;
-    plot::all(&plots, measured)
-}
-
-fn cannot_make(path: &Path, why: std::io::Error) -> Failure {
-    Failure::Io { what: format!("cannot make {}", path.display()), why }
 }
 
 /// A case's heading in a table, and the bytes of a message as people say them.

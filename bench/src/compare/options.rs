@@ -34,6 +34,9 @@ pub(crate) struct Options {
     /// Rounds; every contestant runs once in each [default: 3, with --full 5]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
+    /// Fail where a contestant could not be measured, once the rest has been.
+    #[arg(long)]
+    pub(super) complete: bool,
     /// Put the tables into this page (Markdown), in the place of those that stand there, and the plots into the folder of its
     /// name.
     #[arg(long, value_name = "FILE")]

@@ -39,12 +39,21 @@ impl Page {
         Ok(())
     }
 
-    /// Where the page's plots are.
-    pub(super) fn folder(&self) -> PathBuf {
-        self.path.with_extension("")
+    /// The link to a plot of this name.
+    pub(super) fn image(&self, name: &str) -> String {
+        let folder = self.path.file_stem().unwrap_or_default().to_string_lossy();
+        format!("![{name}]({folder}/{name}.svg)")
     }
 
-    pub(super) fn write(self) -> Result<(), Failure> {
+    /// Where the page's plots are; it is made if it is not there.
+    pub(super) fn folder(&self) -> Result<PathBuf, Failure> {
+        let folder = self.path.with_extension("");
+        let what = || format!("cannot make {}", folder.display());
+        fs::create_dir_all(&folder).map_err(|why| Failure::Io { what: what(), why })?;
+        Ok(folder)
+    }
+
+    pub(super) fn write(&self) -> Result<(), Failure> {
         let what = || format!("cannot write {}", self.path.display());
         fs::write(&self.path, &self.text).map_err(|why| Failure::Io { what: what(), why })
     }
@@ -63,8 +72,8 @@ mod tests {
         let new =
             format!("head\n{}between\n{}", block("a", "\n\nnew\n\n"), block("b", "\n\nkept\n\n"));
         assert_eq!(page.text, new);
+        assert_eq!(page.image("a"), "![a](page/a.svg)");
         let refused = page.replace("c", "new").expect_err("it is not there");
         assert!(refused.to_string().contains("page.md has no `<!-- compare c -->`"), "{refused}");
-        assert_eq!(page.folder(), Path::new("page"));
     }
 }

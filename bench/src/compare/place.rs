@@ -10,6 +10,7 @@ use braid_lab::{VethPair, listens};
 
 use crate::failure::Failure;
 use crate::pair::LISTEN_LIMIT;
+use crate::peer;
 use crate::program::Program;
 use crate::scratch::Scratch;
 
@@ -17,13 +18,34 @@ pub(super) struct Place {
     hosts: VethPair,
     program: PathBuf,
     scratch: Scratch,
+    /// By host, the processor that its programs are kept on, if they are.
+    processors: Option<[usize; 2]>,
 }
 
 impl Place {
     pub(super) fn make(mtu: u32) -> Result<Self, Failure> {
         let program = std::env::current_exe()
             .map_err(|why| Failure::Io { what: "cannot find this program".to_owned(), why })?;
-        Ok(Place { hosts: VethPair::up("compare", mtu)?, program, scratch: Scratch::make()? })
+        Ok(Place {
+            hosts: VethPair::up("compare", mtu)?,
+            program,
+            scratch: Scratch::make()?,
+            processors: None,
+        })
+    }
+
+    /// Whether the programs of a host are kept on a processor of its own: two that spin may else share one, and are then as slow
+    /// as the scheduler's turns are long. With one processor there is no choice.
+    pub(super) fn keep_apart(&mut self, apart: bool) {
+        self.processors = match peer::allowed_cores()[..] {
+            [first, second, ..] if apart => Some([first, second]),
+            _ => None,
+        };
+    }
+
+    /// The processor that a host's programs are kept on, if they are.
+    pub(super) fn processor(&self, host: usize) -> Option<usize> {
+        self.processors.map(|processors| processors[host])
     }
 
     pub(super) fn address(&self, host: usize) -> Ipv4Addr {
@@ -47,7 +69,11 @@ impl Place {
 
     /// A program on a host, not yet started.
     pub(super) fn command(&self, host: usize, program: impl AsRef<Path>) -> Command {
-        self.hosts.command_on(&self.hosts.hosts()[host], program.as_ref())
+        let on_host = |program: &Path| self.hosts.command_on(&self.hosts.hosts()[host], program);
+        let Some(processor) = self.processor(host) else { return on_host(program.as_ref()) };
+        let mut command = on_host("taskset".as_ref());
+        command.args(["-c", &processor.to_string()]).arg(program.as_ref());
+        command
     }
 
     /// Starts this program on a host.

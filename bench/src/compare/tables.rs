@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use super::case::Family;
 use super::contestants;
 use super::heading;
-use super::trial::Measured;
+use super::trial::{Measured, Trial};
 use crate::columns;
 use crate::interleave::report::{Spread, ratio, spread};
 use crate::peer::metrics::{
-    BUSY_CORES, CPU, GOODPUT, MEMORY, MESSAGE_RATE, ONE_WAY_P50, ONE_WAY_P99, ONE_WAY_P999,
+    BUSY_CORES, CPU, GOODPUT, MEMORY, MESSAGE_RATE, ONE_WAY_MEAN, ONE_WAY_P50, ONE_WAY_P99,
+    ONE_WAY_P999,
 };
 
 /// Everything about one family at one MTU.
@@ -33,11 +34,11 @@ pub(super) fn family(family: Family, mtu: u32, measured: &[Measured]) -> String 
 
 /// Where and how it was measured.
 pub(super) fn about(
-    rounds: u32,
-    seconds: f64,
+    trial: &Trial,
     measured: &[Measured],
     versions: &BTreeMap<&'static str, String>,
 ) -> String {
+    let Trial { rounds, seconds } = trial;
     let machine = measured.first().map(|of| of.run.machine.to_string()).unwrap_or_default();
     let states = measured.iter().flat_map(|of| &of.run.rounds);
     let hops: Vec<f64> = states
@@ -74,6 +75,7 @@ fn metrics(family: Family) -> &'static [(&'static str, &'static str)] {
         }
         Family::LatencySpinning | Family::LatencyBlocking => &[
             (ONE_WAY_P50, "Median in microseconds (least to most of the rounds' medians)"),
+            (ONE_WAY_MEAN, "Mean in microseconds, of those that tell no median"),
             (ONE_WAY_P99, "99th percentile in microseconds"),
             (ONE_WAY_P999, "99.9th percentile in microseconds"),
             (BUSY_CORES, "Cores busy, both ends"),

@@ -1,6 +1,7 @@
 //! One case, with every contestant that can do it.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -13,9 +14,6 @@ use crate::failure::{Attempt, Failure};
 use crate::interleave::report::Report;
 use crate::interleave::{Contestant, Interleaved, interleave};
 use crate::peer::metrics::{BUSY_CORES, CPU, GOODPUT, MEMORY, Metrics};
-
-/// Seconds of the run before the rounds, in which a peer shows that it works and how fast it counts.
-const REHEARSAL_SECONDS: f64 = 0.05;
 
 /// How each is run.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +31,6 @@ pub(super) struct Measured {
     report: Report,
     #[serde(skip)]
     pub(super) run: Interleaved,
-    #[serde(skip)]
     pub(super) left_out: Vec<LeftOut>,
 }
 
@@ -46,11 +43,13 @@ pub(super) struct LeftOut {
 
 impl Trial {
     /// Every contestant in turn, `rounds` times. One that fails is left out, and named.
-    pub(super) fn run(&self, place: &Place, case: &Case) -> Result<Measured, Failure> {
+    pub(super) fn run(&self, place: &mut Place, case: &Case) -> Result<Measured, Failure> {
+        place.keep_apart(case.family == Family::LatencySpinning);
+        let place = &*place;
         let (mut peers, missing) = contestants::of(case);
         let left_out = RefCell::new(missing);
-        peers.retain_mut(|peer| match peer.run(place, case, REHEARSAL_SECONDS) {
-            Ok(_) => true,
+        peers.retain_mut(|peer| match peer.prepare(place, case) {
+            Ok(()) => true,
             Err(why) => {
                 left_out.borrow_mut().push(LeftOut::new(peer.as_ref(), &why));
                 false
@@ -82,6 +81,12 @@ impl LeftOut {
     }
 }
 
+/// Between two looks at the processes: a look takes a millisecond from one of them, which is much beside a round trip.
+fn every(case: &Case, seconds: f64) -> Duration {
+    let looks = if case.family.is_latency() { 5 } else { 16 };
+    Duration::from_secs_f64(seconds) / looks
+}
+
 /// One run, with what the processes used.
 fn sample(
     place: &Place,
@@ -89,7 +94,8 @@ fn sample(
     peer: &mut dyn Peer,
     seconds: f64,
 ) -> Result<Metrics, Failure> {
-    let (outcome, watch) = usage::watch(place, seconds, || peer.run(place, case, seconds));
+    let (outcome, watch) =
+        usage::watch(place, every(case, seconds), || peer.run(place, case, seconds));
     let Outcome { mut metrics, seconds, ended } = outcome?;
     let usage = watch.usage(seconds, ended);
     metrics.insert(MEMORY, usage.memory_bytes / f64::from(1 << 20));
@@ -100,6 +106,7 @@ fn sample(
     {
         metrics.insert(CPU, usage.busy_cores / goodput);
     }
-    metrics.retain(|_, figure| figure.is_finite());
+    // Where nobody was seen to run, as in a run that is shorter than the look at it, nothing is known.
+    metrics.retain(|_, figure| figure.is_finite() && *figure > 0.0);
     Ok(metrics)
 }

@@ -8,9 +8,6 @@ use std::time::{Duration, Instant};
 
 use super::place::Place;
 
-/// Between two looks: so long, or a part of the time that is measured.
-const EVERY: Duration = Duration::from_millis(20);
-const LOOKS: u32 = 16;
 /// What is left out at both ends of the time that is measured.
 const MARGIN: f64 = 0.15;
 /// Clock ticks a second in what the kernel tells programs (`USER_HZ`), on every architecture that Braid runs on.
@@ -37,9 +34,8 @@ struct Look {
 /// All looks of a run.
 pub(super) struct Watch(Vec<Look>);
 
-/// Does `work`, which measures for `seconds`, and looks at the processes on both hosts meanwhile.
-pub(super) fn watch<T>(place: &Place, seconds: f64, work: impl FnOnce() -> T) -> (T, Watch) {
-    let every = EVERY.max(Duration::from_secs_f64(seconds) / LOOKS);
+/// Does `work`, and looks at the processes on both hosts meanwhile, time and again.
+pub(super) fn watch<T>(place: &Place, every: Duration, work: impl FnOnce() -> T) -> (T, Watch) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let watching: ScopedJoinHandle<'_, Vec<Look>> = scope.spawn(|| {

@@ -22,6 +22,8 @@ pub(crate) const RECEIVER_CPU: &str = "receiver_cpu_s_per_gbyte";
 pub(crate) const LOST: &str = "lost_bytes";
 /// Median of half a round trip, in microseconds.
 pub(crate) const ONE_WAY_P50: &str = "one_way_p50_us";
+/// Mean of half a round trip, in microseconds.
+pub(crate) const ONE_WAY_MEAN: &str = "one_way_mean_us";
 /// 99th percentile of half a round trip, in microseconds.
 pub(crate) const ONE_WAY_P99: &str = "one_way_p99_us";
 /// 99.9th percentile of half a round trip, in microseconds.

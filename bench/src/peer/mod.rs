@@ -215,6 +215,11 @@ pub(crate) fn cpu_seconds() -> f64 {
     sys::process_cpu().as_secs_f64()
 }
 
+/// The cores that this program may run on; none where the kernel does not say.
+pub(crate) fn allowed_cores() -> Vec<usize> {
+    sys::allowed_cores().unwrap_or_default()
+}
+
 /// Tells the parent where to connect to.
 fn announce(out: &mut impl Write, address: SocketAddr) -> Result<(), PeerError> {
     writeln!(out, "listening on {address}").context("announce the address")?;

@@ -1,8 +1,10 @@
 //! Braid itself: this program, as people run it.
 
+use std::time::Instant;
+
 use super::super::case::{Case, Family};
 use super::super::place::Place;
-use super::{Outcome, Peer};
+use super::{Outcome, Peer, moment};
 use crate::failure::Failure;
 use crate::pair::Pair;
 use crate::peer::Metrics;
@@ -81,7 +83,9 @@ impl Peer for Braid {
         args.extend((case.family == Family::LatencyBlocking).then(|| "--events".to_owned()));
         let client = place.start("Braid client", 1, &args)?;
         let row = Pair { client, server, json, seconds }.finish()?;
-        Ok(Outcome::now(metrics(&row), seconds))
+        // Both ends take their leave of each other after that, which takes time.
+        let ended = row.began_unix_s.map_or_else(Instant::now, |began| moment(began + seconds));
+        Ok(Outcome { metrics: metrics(&row), seconds, ended })
     }
 }
 

@@ -1,4 +1,4 @@
-//! libfabric, by its own `fi_pingpong`: one message at a time, in bulk too, because that is all that Debian has packaged.
+//! libfabric, by its own `fi_pingpong`, which is all that Debian has packaged: one message at a time, so it is latency that is compared.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::super::place::Place;
 use super::{Needs, Outcome, Peer, limit, rate};
 use crate::failure::Failure;
 use crate::peer::Metrics;
-use crate::peer::metrics::{GOODPUT, ONE_WAY_P50};
+use crate::peer::metrics::ONE_WAY_MEAN;
 use crate::program::Program;
 
 const PROGRAM: &str = "fi_pingpong";
@@ -15,21 +15,19 @@ const PROGRAM: &str = "fi_pingpong";
 const PORT: u16 = 47_592;
 /// It measures no other numbers of messages well.
 const LEAST: u64 = 10;
-/// Longest message that it takes.
-const MOST_BYTES: u64 = 8 << 20;
 
 /// A provider, with the kind of endpoint that is to be had of it.
 pub(in crate::compare) struct Libfabric {
     provider: &'static str,
     endpoint: &'static str,
-    /// How many messages take a second in its case, where that has been found out.
-    per_second: Option<f64>,
+    /// How many messages take a second in the case that was prepared.
+    per_second: f64,
 }
 
 impl Libfabric {
     /// Those that need no device.
     pub(in crate::compare) fn all() -> [Self; 2] {
-        let of = |provider, endpoint| Libfabric { provider, endpoint, per_second: None };
+        let of = |provider, endpoint| Libfabric { provider, endpoint, per_second: 0.0 };
         [of("tcp;ofi_rxm", "rdm"), of("udp;ofi_rxd", "rdm")]
     }
 
@@ -55,35 +53,28 @@ impl Libfabric {
 
 impl Peer for Libfabric {
     fn name(&self) -> String {
-        format!("libfabric {}, one at a time", self.provider)
+        format!("libfabric {}", self.provider)
     }
 
     fn fits(&self, case: &Case) -> bool {
-        match case.family {
-            Family::OneWay => case.size <= MOST_BYTES,
-            Family::LatencySpinning => true,
-            _ => false,
-        }
+        case.family == Family::LatencySpinning
     }
 
     fn needs(&self) -> Option<Needs> {
         Some(Needs { program: PROGRAM, package: "libfabric-bin" })
     }
 
+    fn prepare(&mut self, place: &Place, case: &Case) -> Result<(), Failure> {
+        self.per_second = rate(case, |count| Ok(self.once(place, case, count)? * 1e-6))?;
+        Ok(())
+    }
+
     fn run(&mut self, place: &Place, case: &Case, seconds: f64) -> Result<Outcome, Failure> {
-        let per_second = match self.per_second {
-            Some(known) => known,
-            None => rate(case, |count| Ok(self.once(place, case, count)? * 1e-6))?,
-        };
-        self.per_second = Some(per_second);
         // An iteration is a message there and one back.
-        let count = ((per_second * seconds) as u64 / 2).max(LEAST);
+        let count = ((self.per_second * seconds) as u64 / 2).max(LEAST);
         let us = self.once(place, case, count)?;
-        let metrics = match case.family.is_latency() {
-            true => Metrics::from([(ONE_WAY_P50, us)]),
-            false => Metrics::from([(GOODPUT, case.size as f64 * 1e-3 / us)]),
-        };
-        Ok(Outcome::now(metrics, us * 2e-6 * count as f64))
+        // The mean: it tells no more.
+        Ok(Outcome::now(Metrics::from([(ONE_WAY_MEAN, us)]), us * 2e-6 * count as f64))
     }
 }
 

@@ -6,7 +6,7 @@ mod openmpi;
 mod sockets;
 mod ucx;
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(super) use self::braid::{Braid, Operation};
 pub(super) use self::libfabric::Libfabric;
@@ -38,6 +38,11 @@ pub(super) trait Peer {
     fn missing(&self) -> Option<String> {
         let Needs { program, package } = self.needs().filter(|needs| !needs.is_there())?;
         Some(format!("`{program}` is not on PATH: apt-get install {package}"))
+    }
+
+    /// What it has to find out, or to make, before its first run of a case.
+    fn prepare(&mut self, _place: &Place, _case: &Case) -> Result<(), Failure> {
+        Ok(())
     }
 
     /// One run, which measures for about so many seconds.
@@ -72,6 +77,14 @@ impl Needs {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|folder| folder.join(self.program).is_file())
     }
+}
+
+/// The moment of a time of day that lies less than a run back.
+fn moment(unix_s: f64) -> Instant {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let past = Duration::try_from_secs_f64(since_epoch.as_secs_f64() - unix_s).unwrap_or_default();
+    let now = Instant::now();
+    now.checked_sub(past).unwrap_or(now)
 }
 
 /// How long a run is waited for.

@@ -14,7 +14,7 @@ use crate::program::Program;
 
 const SOURCE: &str = include_str!("openmpi.c");
 /// What `mpirun` starts its other half with, in the place of ssh: the host that it names is a namespace.
-const AGENT: &str = "#!/bin/sh\nhost=$1\nshift\nexec ip netns exec \"$host\" sh -c \"$*\"\n";
+const AGENT: &str = "#!/bin/sh\nhost=$1\nshift\nexec ip netns exec \"$host\" ${PROCESSOR:+taskset -c $PROCESSOR} sh -c \"$*\"\n";
 
 pub(in crate::compare) struct OpenMpi;
 
@@ -45,9 +45,12 @@ impl OpenMpi {
             _ => "one-way",
         };
         let mut command = place.command(1, "mpirun");
-        command.args(["--allow-run-as-root", "-np", "2", "--map-by", "node", "--host"]);
+        // Each half of mpirun would bind its rank to the first processor, which both share here.
+        command.args(["--allow-run-as-root", "-np", "2", "--map-by", "node", "--bind-to", "none"]);
+        command.arg("--host");
         command.arg(format!("{},{}", place.address(1), place.namespace(0)));
         command.args(["--mca", "plm_rsh_agent"]).arg(agent);
+        command.envs(place.processor(0).map(|processor| ("PROCESSOR", processor.to_string())));
         let choices = [
             ("pml", "ob1"),
             ("btl", "tcp,self"),
@@ -73,6 +76,10 @@ impl Peer for OpenMpi {
 
     fn needs(&self) -> Option<Needs> {
         Some(Needs { program: "mpicc", package: "openmpi-bin libopenmpi-dev" })
+    }
+
+    fn prepare(&mut self, place: &Place, _: &Case) -> Result<(), Failure> {
+        Self::files(place).map(|_| ())
     }
 
     fn run(&mut self, place: &Place, case: &Case, seconds: f64) -> Result<Outcome, Failure> {
