@@ -2,7 +2,9 @@
 //!
 //! The header compiles as C99 and C++17, the library shows what the header declares and nothing else,
 //! and every example runs to its end: built by gcc and by g++, alone, under valgrind, and with
-//! AddressSanitizer and UndefinedBehaviorSanitizer.
+//! AddressSanitizer and UndefinedBehaviorSanitizer. All C that the documentation shows compiles, and its program by task runs.
+
+mod page;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -102,6 +104,16 @@ const EXAMPLES: &[Example] = &[
     },
 ];
 
+/// A page of programs in C, the last of which is the one by task.
+const DOCUMENTATION: &str = "docs/c-api.md";
+const BY_TASK: Example = Example {
+    program: "tasks",
+    server: &["listen", "ADDR"],
+    server_says: "after 4 bytes of message: placed by the network",
+    client: &["connect", "ADDR"],
+    client_says: "WRITE 1: remote access error",
+};
+
 /// Installs the library into the build output and tries everything there.
 pub fn run() -> Result<(), Failure> {
     ["gcc", "g++", "make", "pkg-config", "cmake", "valgrind"]
@@ -126,7 +138,9 @@ pub fn run() -> Result<(), Failure> {
     let programs = cmake(&folder, &prefix)?;
     EXAMPLES.iter().try_for_each(|each| try_out(each, "cmake", &programs, &[]))?;
     let linked_statically = Example { program: "write_static", ..EXAMPLES[1] };
-    try_out(&linked_statically, "cmake, valgrind", &programs, VALGRIND)
+    try_out(&linked_statically, "cmake, valgrind", &programs, VALGRIND)?;
+    let programs = documented(&folder, &prefix)?;
+    try_out(&BY_TASK, DOCUMENTATION, &programs, &[])
 }
 
 fn check_header(prefix: &Path) -> Result<(), Failure> {
@@ -193,6 +207,31 @@ fn cmake(folder: &Path, prefix: &Path) -> Result<PathBuf, Failure> {
     configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())).stdout(Stdio::null());
     process::run(&mut configure)?;
     process::run(Command::new("cmake").arg("--build").arg(&programs).stdout(Stdio::null()))?;
+    Ok(programs)
+}
+
+/// Compiles the programs of the documentation, as somebody would who has copied them. The last is called `tasks`.
+fn documented(folder: &Path, prefix: &Path) -> Result<PathBuf, Failure> {
+    let programs = folder.join("documentation");
+    fs::create_dir_all(&programs)
+        .map_err(|e| Failure::new(format!("cannot make {}: {e}", programs.display())))?;
+    let mut flags = Command::new("pkg-config");
+    flags
+        .args(["--cflags", "--libs", "braid"])
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+    let flags = process::output(&mut flags)?;
+    let found = page::programs(&read(&tree::root().join(DOCUMENTATION))?);
+    for (place, code) in found.iter().enumerate() {
+        let is_last = place + 1 == found.len();
+        let name = if is_last { BY_TASK.program.to_owned() } else { format!("program-{place}") };
+        let source = programs.join(&name).with_extension("c");
+        write(&source, code.as_bytes())?;
+        let mut compile = Command::new("gcc");
+        compile.args(["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"]);
+        compile.arg("-o").arg(programs.join(name)).arg(&source).args(flags.split_whitespace());
+        compile.arg(format!("-Wl,-rpath,{}", prefix.join("lib").display()));
+        process::run(&mut compile)?;
+    }
     Ok(programs)
 }
 
