@@ -291,7 +291,7 @@ fn somebody_in_between_gets_nothing_done() {
         let seen = relay.stop();
         let (a, b) = (pair.a.engine.counters(), pair.b.engine.counters());
         println!("{protection:?}: {rounds} rounds in {took:?}, {seen:?}\n a {a:?}\n b {b:?}");
-        assert!(seen.forged >= least, "{seen:?}");
+        assert!(seen.forged > 0, "{seen:?}");
         assert!(!seen.showed_private_data, "private data in clear");
         assert!(a.forged > 100 && b.forged > 100 && b.replayed > 100);
         assert!(a.unprotected > 0 && b.unprotected > 0);
