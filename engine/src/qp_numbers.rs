@@ -13,8 +13,6 @@ use crate::random;
 
 /// Labels 0 and 1 are never given: so no number is 0 or 1, which IBTA reserves.
 const FIRST: u16 = 2;
-/// Place 0 is nobody's.
-const FIRST_PLACE: usize = 2;
 
 /// The number of a queue pair, and its place in tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,8 +36,7 @@ impl QpNumber {
 /// What was given back waits in a queue: what has been free longest is next.
 #[derive(Debug)]
 pub(crate) struct QpNumbers {
-    next_place: usize,
-    /// Labels that no queue pair has had.
+    /// Labels that no queue pair has had. There are as many places that none has had: the highest ones.
     labels: Vec<u16>,
     free: VecDeque<QpNumber>,
 }
@@ -47,22 +44,21 @@ pub(crate) struct QpNumbers {
 impl Default for QpNumbers {
     fn default() -> Self {
         let labels = (FIRST..=u16::MAX).collect();
-        QpNumbers { next_place: FIRST_PLACE, labels, free: VecDeque::new() }
+        QpNumbers { labels, free: VecDeque::new() }
     }
 }
 
 impl QpNumbers {
     /// `None`: all are taken.
     pub(crate) fn take(&mut self) -> Option<QpNumber> {
-        if self.next_place == MAX_QUEUE_PAIRS || self.labels.is_empty() {
+        if self.labels.is_empty() {
             return self.free.pop_front().map(QpNumber::next);
         }
         let random = random::number();
         // Of 2^40 values for 2^16 labels: what one is likelier than another is next to nothing.
         let drawn = (random >> 24) as usize % self.labels.len();
+        let place = (MAX_QUEUE_PAIRS - self.labels.len()) as u16;
         let label = self.labels.swap_remove(drawn);
-        let place = self.next_place as u16;
-        self.next_place += 1;
         Some(QpNumber { id: QpId::new(random as u32 & 0xFF_0000 | u32::from(label)), place })
     }
 
@@ -96,7 +92,7 @@ mod tests {
     #[test]
     fn a_number_comes_back_after_all_others_of_its_place() {
         let mut numbers = QpNumbers::default();
-        while numbers.next_place < MAX_QUEUE_PAIRS {
+        while !numbers.labels.is_empty() {
             numbers.take();
         }
         let first = QpNumber { id: QpId::new(0xFE_0007), place: 9 };

@@ -197,6 +197,7 @@ impl Window {
         }
         let used = if self.size > 0 { self.size.min(in_flight) } else { in_flight };
         let kept = u128::from(used) * u128::from(in_time.max(rtt / MOST_CUT)) / u128::from(rtt);
+        self.is_trial = false;
         self.change(now, (kept as u64).max(1), rtt);
     }
 
@@ -205,14 +206,12 @@ impl Window {
             return;
         }
         let more = if self.is_trial { self.size } else { (self.size / GROWTH).max(1) };
-        let (is_trial, holds) = (self.is_trial, self.holds);
-        self.change(now, if holds { self.size.saturating_add(more) } else { 0 }, rtt);
-        self.is_trial = is_trial && holds;
+        self.is_trial &= self.holds;
+        self.change(now, if self.holds { self.size.saturating_add(more) } else { 0 }, rtt);
     }
 
     fn change(&mut self, now: Time, size: u64, rtt: u64) {
-        (self.size, self.rtt, self.changed_at) = (size, rtt, now);
-        (self.holds, self.is_trial) = (false, false);
+        (self.size, self.rtt, self.changed_at, self.holds) = (size, rtt, now, false);
     }
 
     fn double(&mut self) {
