@@ -1,6 +1,5 @@
 //! Raw UDP ping-pong: the least that a message can take through the kernel, spinning, or sleeping there while nothing comes.
 
-use std::hint;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -9,7 +8,6 @@ use super::client::ClientOptions;
 use super::metrics::{LOST, Metrics, RoundTrips, ServerReport};
 use super::process::Peer;
 use super::udp_frame::{HEADER_BYTES, Header, Kind};
-use super::udp_gso::is_silence;
 use super::{
     ANSWER_LIMIT, Context, IDLE_LIMIT, PeerError, PeerKind, ServeOptions, Timing, announce, sys,
 };
@@ -22,9 +20,6 @@ const MAX_BYTES: usize = 65_507;
 
 /// How long an echo may take before the ping is sent again.
 const PATIENCE: Duration = Duration::from_millis(50);
-
-/// Looks at the socket between two looks at the clock.
-const SPINS_PER_CLOCK: u32 = 256;
 
 /// What to run.
 #[derive(Debug, Clone)]
@@ -190,30 +185,11 @@ fn receive(
     deadline: Instant,
 ) -> Result<Option<usize>, PeerError> {
     if !blocking {
-        return spin(socket, buffer, deadline);
+        return sys::spin(socket, buffer, deadline).context("receive a datagram");
     }
     match socket.recv(buffer) {
-        Err(error) if is_silence(&error) => Ok(None),
+        Err(error) if sys::is_silence(&error) => Ok(None),
         other => other.map(Some).context("receive a datagram"),
-    }
-}
-
-/// Looks until a datagram is there, or `deadline` has passed.
-fn spin(
-    socket: &UdpSocket,
-    buffer: &mut [u8],
-    deadline: Instant,
-) -> Result<Option<usize>, PeerError> {
-    loop {
-        for _ in 0..SPINS_PER_CLOCK {
-            match sys::receive_now(socket, buffer) {
-                Err(error) if is_silence(&error) => hint::spin_loop(),
-                other => return other.map(Some).context("receive a datagram"),
-            }
-        }
-        if Instant::now() >= deadline {
-            return Ok(None);
-        }
     }
 }
 

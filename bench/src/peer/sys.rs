@@ -1,13 +1,23 @@
 //! The few system calls that std and socket2 do not offer. All `unsafe` of the peers is here.
 
+use std::hint;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Receive buffer asked for, in bytes; the kernel doubles it for its own bookkeeping.
 const RECEIVE_BUFFER_BYTES: libc::c_int = 4 << 20;
+
+/// Looks at a socket between two looks at the clock.
+const SPINS_PER_CLOCK: u32 = 256;
+
+/// Whether an error only says that nothing has come yet.
+pub(super) fn is_silence(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}
 
 /// Sets an integer socket option.
 fn set_option(
@@ -44,6 +54,25 @@ pub(super) fn receive_now(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Resul
     // SAFETY: `at` and `len` describe `buffer`, which is ours to write.
     let received = unsafe { libc::recv(socket.as_raw_fd(), at, len, libc::MSG_DONTWAIT) };
     usize::try_from(received).map_err(|_| io::Error::last_os_error())
+}
+
+/// Looks until a datagram, or bytes of a stream, are there; `None`: `deadline` has passed.
+pub(super) fn spin(
+    socket: &impl AsRawFd,
+    buffer: &mut [u8],
+    deadline: Instant,
+) -> io::Result<Option<usize>> {
+    loop {
+        for _ in 0..SPINS_PER_CLOCK {
+            match receive_now(socket, buffer) {
+                Err(error) if is_silence(&error) => hint::spin_loop(),
+                other => return other.map(Some),
+            }
+        }
+        if Instant::now() >= deadline {
+            return Ok(None);
+        }
+    }
 }
 
 /// Receives a batch of datagrams: its length in all and the length of each but the last.

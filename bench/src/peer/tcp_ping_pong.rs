@@ -1,19 +1,14 @@
 //! TCP ping-pong: one small message to and fro over one stream, spinning, or sleeping in the kernel.
 
-use std::hint;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::client::ClientOptions;
 use super::metrics::{Metrics, RoundTrips, ServerReport};
-use super::udp_gso::is_silence;
 use super::{
     ANSWER_LIMIT, Context, IDLE_LIMIT, PeerError, Timing, WORKING_SET_BYTES, announce, sys,
 };
-
-/// Looks at the socket between two looks at the clock.
-const SPINS_PER_CLOCK: u32 = 256;
 
 /// Plays with a server that somebody else has started.
 ///
@@ -104,18 +99,9 @@ impl End {
         if self.blocking {
             return self.stream.read(bytes).context("read a message");
         }
-        let deadline = Instant::now() + self.limit;
-        loop {
-            for _ in 0..SPINS_PER_CLOCK {
-                match sys::receive_now(&self.stream, bytes) {
-                    Err(error) if is_silence(&error) => hint::spin_loop(),
-                    other => return other.context("read a message"),
-                }
-            }
-            if Instant::now() >= deadline {
-                return Err(PeerError::Timeout { what: "message", after: self.limit });
-            }
-        }
+        let read = sys::spin(&self.stream, bytes, Instant::now() + self.limit);
+        let late = PeerError::Timeout { what: "message", after: self.limit };
+        read.context("read a message")?.ok_or(late)
     }
 }
 

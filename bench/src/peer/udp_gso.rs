@@ -211,7 +211,7 @@ impl Sender {
         bytes: &[u8; HEADER_BYTES],
     ) -> Result<Option<Header>, PeerError> {
         match outcome {
-            Err(error) if is_silence(&error) => return Ok(None),
+            Err(error) if sys::is_silence(&error) => return Ok(None),
             other => other.context("receive an acknowledgement")?,
         };
         let answer = Header::decode(bytes).map(|(header, _)| header);
@@ -234,12 +234,6 @@ impl Sender {
         }
         Err(PeerError::Timeout { what: "report from the UDP receiver", after: ANSWER_LIMIT })
     }
-}
-
-/// Whether an error only says that nothing has come yet.
-pub(super) fn is_silence(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
 #[cfg(test)]
