@@ -1,15 +1,31 @@
 //! Whether somebody listens, without trying: that would take a server's only connection.
 
-use std::fs;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 /// `TCP_LISTEN`, as the kernel prints it.
 const LISTEN: &str = "0A";
 
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(5);
+
 /// Whether a TCP port is listened at, of whatever address, in the network of this process.
-#[must_use]
-pub fn listens(process: u32, port: u16) -> bool {
+fn listens(process: u32, port: u16) -> bool {
     let tables = ["tcp", "tcp6"].map(|name| format!("/proc/{process}/net/{name}"));
     tables.iter().any(|table| is_listed(&fs::read_to_string(table).unwrap_or_default(), port))
+}
+
+/// Waits until a TCP port is listened at; false: nobody did in time.
+#[must_use]
+pub fn wait_for_listener(process: u32, port: u16, limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
+    while !listens(process, port) {
+        if Instant::now() > deadline {
+            return false;
+        }
+        thread::sleep(LOOK);
+    }
+    true
 }
 
 /// Whether the kernel's table has a listener at this port.

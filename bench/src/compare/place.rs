@@ -3,10 +3,8 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use braid_lab::{VethPair, listens};
+use braid_lab::VethPair;
 
 use crate::failure::Failure;
 use crate::pair::LISTEN_LIMIT;
@@ -90,13 +88,9 @@ impl Place {
 
     /// Waits until a server that does not say so listens at a TCP port.
     pub(super) fn wait_for_listener(&self, server: &Program, port: u16) -> Result<(), Failure> {
-        let deadline = Instant::now() + LISTEN_LIMIT;
-        while !listens(server.id(), port) {
-            if Instant::now() > deadline {
-                return Err(Failure::Trial(format!("nobody listens at TCP port {port}")));
-            }
-            thread::sleep(Duration::from_millis(5));
+        match braid_lab::wait_for_listener(server.id(), port, LISTEN_LIMIT) {
+            true => Ok(()),
+            false => Err(Failure::Trial(format!("nobody listens at TCP port {port}"))),
         }
-        Ok(())
     }
 }

@@ -3,10 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
-
-use braid_lab::listens;
 
 use super::table::Case;
 use crate::Failure;
@@ -75,12 +72,8 @@ impl<'a> Pair<'a> {
 
 /// Until the server can be connected to. Trying would take its only connection.
 pub(super) fn wait_for_listener() -> Result<(), Failure> {
-    let until = Instant::now() + LIMIT;
-    while Instant::now() < until {
-        if listens(std::process::id(), PORT) {
-            return Ok(());
-        }
-        sleep(Duration::from_millis(20));
+    match braid_lab::wait_for_listener(std::process::id(), PORT, LIMIT) {
+        true => Ok(()),
+        false => Err(Failure::new(format!("the server does not listen at TCP port {PORT}"))),
     }
-    Err(Failure::new(format!("the server does not listen at TCP port {PORT}")))
 }
