@@ -18,6 +18,7 @@ mod interleave;
 mod interrupt;
 mod json_file;
 mod latency;
+mod mpi;
 mod pair;
 mod paths;
 mod pattern;

@@ -55,6 +55,11 @@ impl Place {
         &self.hosts.hosts()[host].netns
     }
 
+    /// Where programs leave files.
+    pub(super) fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
     /// Of the files that programs exchange.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)

@@ -1,10 +1,8 @@
 //! `MPI_Alltoallv` of Open MPI over TCP, on all rails of the same fabric.
 
 use std::fmt::Write as _;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::{fs, io};
+use std::fs;
+use std::path::Path;
 
 use braid_traffic::Workload;
 
@@ -13,6 +11,7 @@ use super::super::rank::Seen;
 use super::super::report::Report;
 use super::lab::Lab;
 use crate::failure::Failure;
+use crate::mpi::{MpiProgram, Networks};
 use crate::program::Program;
 
 pub(super) const NAME: &str = "MPI";
@@ -22,29 +21,12 @@ const RAILS: &str = "10.90.0.0/16";
 const FIRST_RAIL: &str = "10.90.0.0/24";
 
 /// The program, compiled.
-pub(super) struct Mpi {
-    program: PathBuf,
-    /// What `mpirun` starts its helper on another host with.
-    agent: PathBuf,
-}
+pub(super) struct Mpi(MpiProgram);
 
 impl Mpi {
     /// Compiles it.
     pub(super) fn build(lab: &Lab) -> Result<Self, Failure> {
-        let [source, program, agent] =
-            ["all_to_all.c", "all_to_all", "agent"].map(|name| lab.scratch().join(name));
-        write(&source, SOURCE)?;
-        let mut compiler = Command::new("mpicc");
-        compiler.args(["-O2", "-Wall", "-Werror", "-o"]).arg(&program).arg(&source);
-        let done = compiler.output().map_err(|why| missing("mpicc", why))?;
-        if !done.status.success() {
-            let said = String::from_utf8_lossy(&done.stderr).into_owned();
-            return Err(Failure::Trial(format!("mpicc cannot compile {SOURCE_NAME}: {said}")));
-        }
-        write(&agent, &script(lab))?;
-        let executable = fs::Permissions::from_mode(0o700);
-        fs::set_permissions(&agent, executable).map_err(|why| cannot_write(&agent, why))?;
-        Ok(Mpi { program, agent })
+        MpiProgram::build(lab.scratch(), SOURCE, &script(lab)).map(Mpi)
     }
 
     /// One workload, a rank on each host.
@@ -57,16 +39,12 @@ impl Mpi {
         let ranks = lab.shape().domains;
         let matrix = workload.matrix(ranks, args.size, args.engine.seed);
         let file = lab.scratch().join("matrix");
-        write(&file, &counts(&matrix))?;
+        fs::write(&file, counts(&matrix))
+            .map_err(|why| Failure::Io { what: format!("cannot write {}", file.display()), why })?;
         let mut mpirun = lab.command_on(0, Path::new("mpirun"));
         let hosts: Vec<String> = lab.hosts().map(|(_, address)| address.to_string()).collect();
-        mpirun
-            .args(["--allow-run-as-root", "-np", &ranks.to_string(), "--host", &hosts.join(",")])
-            .args(["--mca", "plm_rsh_agent", &self.agent.to_string_lossy()])
-            .args(["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"])
-            .args(["--mca", "btl_tcp_if_include", RAILS, "--mca", "oob_tcp_if_include", FIRST_RAIL])
-            .arg(&self.program)
-            .args([file.to_string_lossy().into_owned(), args.rounds.to_string()]);
+        self.0.run_by(&mut mpirun, &hosts, &Networks { data: RAILS, control: FIRST_RAIL });
+        mpirun.args([file.to_string_lossy().into_owned(), args.rounds.to_string()]);
         let mut mpirun = Program::start("mpirun", mpirun)?;
         let mut seen = vec![Seen::of_rails(lab.shape().rails); ranks];
         for _ in 0..args.rounds as usize * ranks {
@@ -82,8 +60,6 @@ impl Mpi {
         Ok(Report::new(workload, NAME, lab.args(), &matrix, &seen, &lab.addresses()))
     }
 }
-
-const SOURCE_NAME: &str = "bench/src/alltoall/fabric/all_to_all.c";
 
 /// The number of ranks, then the matrix, row by row.
 fn counts(matrix: &[Vec<u64>]) -> String {
@@ -112,20 +88,6 @@ fn script(lab: &Lab) -> String {
     text += "*) echo \"no host has $address\" >&2; exit 1 ;;\nesac\n";
     text += "exec ip netns exec \"$host\" unshare --uts sh -c \"hostname $address; $*\"\n";
     text
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|why| cannot_write(path, why))
-}
-
-fn cannot_write(path: &Path, why: io::Error) -> Failure {
-    Failure::Io { what: format!("cannot write {}", path.display()), why }
-}
-
-fn missing(program: &str, why: io::Error) -> Failure {
-    let what =
-        format!("cannot start {program}; `apt-get install openmpi-bin libopenmpi-dev` brings it");
-    Failure::Io { what, why }
 }
 
 #[cfg(test)]

@@ -1,0 +1,77 @@
+//! Programs of Open MPI over TCP, whose hosts are network namespaces.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use std::{fs, io};
+
+use crate::failure::Failure;
+use crate::program::Program;
+
+/// How long compiling may take.
+const COMPILE_LIMIT: Duration = Duration::from_secs(60);
+
+/// A program, compiled, and what stands in for the remote shell.
+pub(crate) struct MpiProgram {
+    program: PathBuf,
+    agent: PathBuf,
+}
+
+/// The networks of its hosts, as Open MPI takes them: interfaces, or addresses with their prefix.
+pub(crate) struct Networks<'a> {
+    /// That messages take.
+    pub(crate) data: &'a str,
+    /// That its daemons use.
+    pub(crate) control: &'a str,
+}
+
+impl MpiProgram {
+    /// Compiles C of this source in a folder, unless that has been done there. `agent`: the shell script that `mpirun` starts its other parts with, in the place
+    /// of ssh: it is given a host, and a command for it.
+    pub(crate) fn build(folder: &Path, source: &str, agent: &str) -> Result<Self, Failure> {
+        let [c, program, agent_file] = ["mpi.c", "mpi", "agent"].map(|name| folder.join(name));
+        if program.exists() {
+            return Ok(MpiProgram { program, agent: agent_file });
+        }
+        write(&c, source)?;
+        write(&agent_file, agent)?;
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&agent_file, executable)
+            .map_err(|why| cannot_write(&agent_file, why))?;
+        let mut compiler = Command::new("mpicc");
+        compiler.args(["-O2", "-Wall", "-Werror", "-o"]).arg(&program).arg(&c);
+        let compiler = Program::start(
+            "mpicc (`apt-get install openmpi-bin libopenmpi-dev` brings it)",
+            compiler,
+        )?;
+        compiler.finish(COMPILE_LIMIT)?;
+        Ok(MpiProgram { program, agent: agent_file })
+    }
+
+    /// Makes `mpirun`, a command on one of the hosts, one that runs it with one rank on each of `hosts`. Its arguments are to be
+    /// added.
+    pub(crate) fn run_by(&self, mpirun: &mut Command, hosts: &[String], networks: &Networks<'_>) {
+        mpirun.args(["--allow-run-as-root", "-np", &hosts.len().to_string()]);
+        mpirun.args(["--host", &hosts.join(",")]);
+        let choices = [
+            ("plm_rsh_agent", &*self.agent.to_string_lossy()),
+            ("pml", "ob1"),
+            ("btl", "tcp,self"),
+            ("btl_tcp_if_include", networks.data),
+            ("oob_tcp_if_include", networks.control),
+        ];
+        for (name, value) in choices {
+            mpirun.args(["--mca", name, value]);
+        }
+        mpirun.arg(&self.program);
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|why| cannot_write(path, why))
+}
+
+fn cannot_write(path: &Path, why: io::Error) -> Failure {
+    Failure::Io { what: format!("cannot write {}", path.display()), why }
+}
