@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::ptr;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use braid_verbs::abi::{ibv_comp_channel, ibv_context, ibv_cq};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use crate::context::Context;
 use crate::cq::Cq;
@@ -23,7 +24,7 @@ pub(crate) struct Channel {
 
 /// The completion queues of a channel. The program's descriptor watches the descriptor of each.
 pub(crate) struct Members {
-    watch: OwnedFd,
+    watch: Epoll,
     next: AtomicU64,
     /// By the number that the kernel hands back.
     queues: Mutex<HashMap<u64, *mut ibv_cq>>,
@@ -36,60 +37,46 @@ unsafe impl Sync for Members {}
 
 impl Members {
     fn new() -> Result<Self, Errno> {
-        // SAFETY: no pointers are passed.
-        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if fd < 0 {
-            return Err(Errno::last());
-        }
-        // SAFETY: it is open and nobody else knows it.
-        let watch = unsafe { OwnedFd::from_raw_fd(fd) };
+        let watch = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         Ok(Members { watch, next: AtomicU64::new(1), queues: Mutex::default() })
     }
 
     /// A queue's events come here from now on. Returns its number.
-    pub(crate) fn enter(&self, cq: *mut ibv_cq, fd: RawFd) -> Result<u64, Errno> {
+    pub(crate) fn enter(&self, cq: *mut ibv_cq, event: impl AsFd) -> Result<u64, Errno> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.queues().insert(number, cq);
         // By edge: events come out in the order in which they went off. By level, a queue whose event was taken stays in the
         // kernel's list until the next look, and would go before those that went off meanwhile.
-        let events = (libc::EPOLLIN | libc::EPOLLET) as u32;
-        let mut event = libc::epoll_event { events, u64: number };
-        let watch = self.watch.as_raw_fd();
-        // SAFETY: the kernel reads `event`.
-        if unsafe { libc::epoll_ctl(watch, libc::EPOLL_CTL_ADD, fd, &raw mut event) } != 0 {
+        let edge = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
+        if let Err(error) = self.watch.add(event, EpollEvent::new(edge, number)) {
             self.queues().remove(&number);
-            return Err(Errno::last());
+            return Err(error.into());
         }
         Ok(number)
     }
 
     /// The queue is about to be destroyed: nobody hears of it any more.
-    pub(crate) fn leave(&self, number: u64, fd: RawFd) {
+    pub(crate) fn leave(&self, number: u64, event: impl AsFd) {
         let mut queues = self.queues();
         queues.remove(&number);
-        // SAFETY: no event is needed to stop watching.
-        unsafe {
-            libc::epoll_ctl(self.watch.as_raw_fd(), libc::EPOLL_CTL_DEL, fd, ptr::null_mut());
-        }
+        // It is watched: nothing else can be wrong.
+        let _ = self.watch.delete(event);
     }
 
     /// The next queue with an event, and its context. Waits, unless the program has made the descriptor non-blocking.
     fn next_event(&self) -> Result<(*mut ibv_cq, *mut c_void), Errno> {
-        let fd = self.watch.as_raw_fd();
         loop {
-            // SAFETY: no pointers are passed.
-            let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-            let limit = if flags & libc::O_NONBLOCK != 0 { 0 } else { -1 };
-            let mut event = libc::epoll_event { events: 0, u64: 0 };
-            // SAFETY: the kernel writes one event at most.
-            match unsafe { libc::epoll_wait(fd, &raw mut event, 1, limit) } {
-                0 => return Err(Errno(libc::EAGAIN)),
-                1 => {}
-                _ => return Err(Errno::last()),
+            let flags = OFlag::from_bits_retain(fcntl(&self.watch.0, FcntlArg::F_GETFL)?);
+            let limit = match flags.contains(OFlag::O_NONBLOCK) {
+                true => EpollTimeout::ZERO,
+                false => EpollTimeout::NONE,
+            };
+            let mut event = [EpollEvent::empty()];
+            if self.watch.wait(&mut event, limit)? == 0 {
+                return Err(Errno(libc::EAGAIN));
             }
             let queues = self.queues();
-            let number = event.u64;
-            let Some(cq) = queues.get(&number).copied() else { continue };
+            let Some(cq) = queues.get(&event[0].data()).copied() else { continue };
             // SAFETY: it is a member, so it is not destroyed while the lock is held.
             let queue = unsafe { &*Cq::of(cq) };
             // Another thread may have been faster.
@@ -113,11 +100,6 @@ impl Channel {
     }
 }
 
-/// The descriptor of a queue's events.
-pub(crate) fn event_fd(queue: &braid::CompletionQueue) -> RawFd {
-    queue.as_fd().as_raw_fd()
-}
-
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_comp_channel(
     context: *mut ibv_context,
@@ -126,7 +108,7 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
         // SAFETY: by the caller's promise.
         unsafe { Context::of(context) }?;
         let shared = Arc::new(Members::new()?);
-        let base = ibv_comp_channel { context, fd: shared.watch.as_raw_fd() };
+        let base = ibv_comp_channel { context, fd: shared.watch.0.as_raw_fd() };
         Ok(Box::into_raw(Box::new(Channel { base, refcnt: 0, shared })).cast())
     })
 }

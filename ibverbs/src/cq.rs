@@ -8,7 +8,7 @@ use braid_verbs::abi::{IBV_EVENT_CQ_ERR, ibv_comp_channel, ibv_context, ibv_cq};
 
 use crate::acknowledgements::Acknowledgements;
 use crate::async_events::Element;
-use crate::channel::{Channel, Members, event_fd};
+use crate::channel::{Channel, Members};
 use crate::context::Context;
 use crate::cq_ex::Extension;
 use crate::errno::{self, Errno};
@@ -115,7 +115,7 @@ pub(crate) unsafe fn create(
     let queue = unsafe { &mut *cq };
     queue.shared.handle.0.store(cq.cast(), Ordering::Release);
     if let Some(members) = members {
-        match members.enter(cq.cast(), event_fd(&queue.shared.engine)) {
+        match members.enter(cq.cast(), &queue.shared.engine) {
             Ok(number) => queue.channel = Some((members, number)),
             Err(errno) => {
                 // SAFETY: as above.
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
             return Err(Errno::BUSY);
         }
         if let Some((members, number)) = &queue.channel {
-            members.leave(*number, event_fd(&queue.shared.engine));
+            members.leave(*number, &queue.shared.engine);
         }
         queue.shared.running.events.forget(Element::Cq(cq));
         queue.acknowledgements.0.wait();

@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_int};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::id::Id;
 use super::message::Message;
@@ -62,7 +64,7 @@ pub(super) struct Channel {
 
 /// The events that nobody has taken. The descriptor counts them.
 pub(super) struct Waiting {
-    count: OwnedFd,
+    count: EventFd,
     events: Mutex<VecDeque<Box<Event>>>,
 }
 
@@ -73,13 +75,8 @@ unsafe impl Sync for Waiting {}
 
 impl Waiting {
     fn new() -> Result<Self, Errno> {
-        // SAFETY: no pointers are passed.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_SEMAPHORE | libc::EFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(Errno::last());
-        }
-        // SAFETY: it is open and nobody else knows it.
-        Ok(Waiting { count: unsafe { OwnedFd::from_raw_fd(fd) }, events: Mutex::default() })
+        let count = EventFd::from_flags(EfdFlags::EFD_SEMAPHORE | EfdFlags::EFD_CLOEXEC)?;
+        Ok(Waiting { count, events: Mutex::default() })
     }
 
     /// Adds an event of an identifier, with what the other end has said.
@@ -110,9 +107,8 @@ impl Waiting {
             event.base.conn.private_data_len = event.private_data.len() as u8;
         }
         self.events().push_back(event);
-        let one = 1u64;
-        // SAFETY: the kernel reads the 8 bytes of `one`.
-        unsafe { libc::write(self.count.as_raw_fd(), (&raw const one).cast(), 8) };
+        // Fails only when more events wait than memory holds.
+        let _ = self.count.write(1);
     }
 
     /// What is to be destroyed has no events any more. Returns the connections that have come to it and that nobody knows.
@@ -128,11 +124,7 @@ impl Waiting {
     /// Waits for one, unless the program has made the descriptor a non-blocking one.
     fn take(&self) -> Result<*mut rdma_cm_event, Errno> {
         loop {
-            let mut count = 0u64;
-            // SAFETY: the kernel writes the 8 bytes of `count`.
-            if unsafe { libc::read(self.count.as_raw_fd(), (&raw mut count).cast(), 8) } != 8 {
-                return Err(Errno::last());
-            }
+            self.count.read()?;
             let mut events = self.events();
             // It counts more where an identifier was destroyed.
             let Some(event) = events.pop_front() else { continue };
@@ -151,7 +143,7 @@ impl Waiting {
 pub extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
     errno::pointer(|| {
         let shared = Arc::new(Waiting::new()?);
-        let base = rdma_event_channel { fd: shared.count.as_raw_fd() };
+        let base = rdma_event_channel { fd: shared.count.as_fd().as_raw_fd() };
         Ok(Box::into_raw(Box::new(Channel { base, shared })).cast())
     })
 }
