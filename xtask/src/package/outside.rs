@@ -6,6 +6,7 @@ use std::process::Command;
 
 use cargo_metadata::Package;
 
+use super::place;
 use crate::{Failure, process, tree};
 
 /// The program, and what it has to say.
@@ -64,11 +65,6 @@ fn manifest(packages: &[&Package]) -> String {
          [patch.crates-io]\n{}",
         archives.concat()
     )
-}
-
-/// The archive's name without its ending, and the folder in it.
-fn place(package: &Package) -> String {
-    format!("{}-{}", package.name, package.version)
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
