@@ -278,14 +278,13 @@ fn a_path_that_shrinks_is_found_out_by_a_time_out_and_used_again_when_it_grows()
     host.write(3 * u32::from(MTU));
     host.run(ms(250));
     assert_eq!(host.path_mtu(), 1452);
-    let full = u32::from(MTU);
     assert!(host.segments.contains(&(MTU, false)), "sent before anything was known");
     host.segments.clear();
     host.run(ms(400));
     let again: Vec<_> = std::mem::take(&mut host.segments);
     assert!(!again.is_empty() && again.iter().all(|sent| *sent == (MTU, true)), "{again:?}");
     host.acknowledge(3);
-    host.write(full);
+    host.write(2 * 1392);
     host.run(Duration::ZERO);
     assert_eq!(host.segments.first(), Some(&(1392, false)), "new ones fit");
 
@@ -343,7 +342,8 @@ fn segments_are_as_long_as_their_own_rail_carries() {
     host.run(Duration::from_secs(3));
     host.write(1 << 20);
     host.transmit();
-    for (index, longest) in [(0, MTU..=MTU), (1, 1376..=1392)] {
+    // The segments of what is left are of one length, which changes with the rails that they took.
+    for (index, longest) in [(0, MTU - MTU / 50..=MTU), (1, 1376..=1392)] {
         let sent = host.segments.iter().zip(&host.took);
         let lens = sent.filter(|(_, rail)| rail.get() == index).map(|((len, oversize), _)| {
             assert!(!oversize, "{len} bytes on rail {index}");

@@ -144,19 +144,20 @@ impl DataHeader {
         (raw, operands)
     }
 
-    /// Reads a data packet: its header, and the payload behind it. Checks the header's CRC and that
-    /// the lengths agree; the payload's CRC is [`DataHeader::check_payload`]'s business.
+    /// Reads a data packet: its header, and the payload behind it. What follows the payload is padding, and ignored. Checks the
+    /// header's CRC and that the lengths agree; the payload's CRC is [`DataHeader::check_payload`]'s business.
     pub(crate) fn decode(opcode: Opcode, bytes: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
         let short = |need| DecodeError::Short { have: bytes.len(), need };
         let (raw, rest) = Raw::ref_from_prefix(bytes).map_err(|_| short(DATA_HEADER_LEN))?;
         let ext_len = if opcode.has_operands() { MAX_DATA_HEADER_LEN - DATA_HEADER_LEN } else { 0 };
-        let (ext, payload) =
+        let (ext, rest) =
             rest.split_at_checked(ext_len).ok_or_else(|| short(MAX_DATA_HEADER_LEN))?;
         if header_crc(&bytes[..DATA_HEADER_LEN - 4], ext) != raw.header_crc.get() {
             return Err(DecodeError::HeaderCheck);
         }
         let header = raw.parse(opcode, AtomicOperands::decode(ext));
-        header.validate(payload.len())?;
+        let payload = rest.get(..header.len.into()).ok_or(DecodeError::Length)?;
+        header.validate()?;
         Ok((header, payload))
     }
 
@@ -175,19 +176,19 @@ impl DataHeader {
             return Err(DecodeError::HeaderCheck);
         }
         let header = raw.parse(opcode, None);
-        header.validate(header.len.into())?;
+        header.validate()?;
         Ok(header)
     }
 
-    fn validate(&self, payload_len: usize) -> Result<(), DecodeError> {
+    fn validate(&self) -> Result<(), DecodeError> {
         let end = u64::from(self.offset) + u64::from(self.len);
-        let fits = usize::from(self.len) == payload_len && end <= u64::from(self.message_len);
+        let fits = end <= u64::from(self.message_len);
         if self.opcode.has_payload() {
             let reaches_end = end == u64::from(self.message_len);
             if !fits || self.last != reaches_end || (self.len == 0 && self.message_len != 0) {
                 return Err(DecodeError::Length);
             }
-        } else if payload_len != 0 || self.len != 0 || self.offset != 0 || !self.last {
+        } else if self.len != 0 || self.offset != 0 || !self.last {
             return Err(DecodeError::Length);
         }
         Ok(())

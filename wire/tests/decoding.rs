@@ -111,7 +111,11 @@ fn every_truncation_is_refused() {
         }
         let mut longer = bytes.clone();
         longer.push(0);
-        assert!(Packet::decode(&longer).is_err(), "{name} with a byte too many");
+        match packet {
+            // It may be padded.
+            Packet::Data(..) => assert_eq!(Packet::decode(&longer), Ok(packet)),
+            _ => assert!(Packet::decode(&longer).is_err(), "{name} with a byte too many"),
+        }
     }
 }
 

@@ -71,6 +71,7 @@ field("payload_check_ok", ProtoField.bool, "Payload check is right")
 field("swap", ProtoField.uint64, "To swap in, or to add", base.HEX)
 field("compare", ProtoField.uint64, "To compare with", base.HEX)
 field("payload", ProtoField.bytes, "Payload")
+field("padding", ProtoField.bytes, "Padding")
 
 field("refusal", ProtoField.uint8, "Refusal", base.HEX, REFUSALS)
 field("bitmap_words", ProtoField.uint8, "Words of the bitmap")
@@ -378,6 +379,13 @@ local function packet(tvb, pinfo, root)
   return layout.len, line
 end
 
+-- The zeros behind a payload that make packets of a batch alike.
+local function padding(tvb, at)
+  local len = 0
+  while at + len < tvb:len() and tvb(at + len, 1):uint() == 0 do len = len + 1 end
+  return len
+end
+
 function braid.dissector(tvb, pinfo, root)
   pinfo.cols.protocol = "Braid"
   local at, count, first = 0, 0, nil
@@ -386,6 +394,9 @@ function braid.dissector(tvb, pinfo, root)
     count, first = count + 1, first or line
     if not len then break end
     at = at + len
+    local zeros = padding(tvb, at)
+    if zeros > 0 then root:add(f.padding, tvb(at, zeros)) end
+    at = at + zeros
   end
   local more = count > 1 and string.format(" and %u more", count - 1) or ""
   pinfo.cols.info = (first or "not understood") .. more

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use braid_wire::{DataHeader, Opcode, Psn};
 
+use super::segment::cut;
 use super::send_queue::Next;
 use crate::{SgList, Sge};
 
@@ -53,8 +54,7 @@ impl Responses {
     pub(crate) fn peek(&self, mtu: u16) -> Option<Next> {
         let response = self.get(self.cursor)?;
         let left = response.len().saturating_sub(self.offset);
-        let len = left.min(u32::from(mtu)) as u16;
-        Some(Next { source: self.cursor, offset: self.offset, len })
+        Some(Next { source: self.cursor, offset: self.offset, len: cut(left, mtu) })
     }
 
     /// The segment of [`Responses::peek`] was sent with this PSN.

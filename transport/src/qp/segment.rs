@@ -59,6 +59,18 @@ impl Segment {
     }
 }
 
+/// Payload bytes of the next segment where `left` bytes of a message remain, and one carries at most `most`. All segments of a
+/// message are of one length, but for a byte: a datapath then sends those of one message and of the next in one batch, which a
+/// short last one would end.
+#[inline]
+pub(crate) fn cut(left: u32, most: u16) -> u16 {
+    let most = u32::from(most.max(1));
+    if left <= most {
+        return left as u16;
+    }
+    left.div_ceil(left.div_ceil(most)) as u16
+}
+
 /// The packet that an acknowledgement echoes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Echo {
@@ -79,5 +91,29 @@ impl Tally {
     pub(crate) fn count(&mut self, segment: &Segment) {
         self.packets += 1;
         self.bytes += Segment::wire_len(segment.len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn segments_of_a_message_are_alike_and_no_more_than_needed(len in 0_u32..1 << 20, most: u16) {
+            let (mut left, mut lens) = (len, Vec::new());
+            while left > 0 {
+                let next = cut(left, most);
+                prop_assert!((1..=most.max(1)).contains(&next));
+                lens.push(next);
+                left -= u32::from(next);
+            }
+            prop_assert_eq!(lens.len(), len.div_ceil(most.max(1).into()) as usize);
+            if let (Some(first), Some(last)) = (lens.first(), lens.last()) {
+                prop_assert!(lens.is_sorted_by(|a, b| a >= b) && first - last <= 1, "{:?}", lens);
+            }
+        }
     }
 }

@@ -9,6 +9,7 @@ use braid_wire::{AtomicOperands, DataHeader, Opcode, Psn};
 
 use super::coverage::{Arriving, Contradiction, Coverage};
 use super::scatter;
+use super::segment::cut;
 use crate::wr::total_len;
 use crate::{SendOp, SendWr, SgList, Status};
 
@@ -110,8 +111,7 @@ impl SendQueue {
         }
         let left = entry.payload_len().saturating_sub(self.offset);
         let most = if entry.is_write() { limits.write_mtu } else { limits.mtu };
-        let len = left.min(most.into()) as u16;
-        Some(Next { source: self.cursor, offset: self.offset, len })
+        Some(Next { source: self.cursor, offset: self.offset, len: cut(left, most) })
     }
 
     fn must_wait(&self, entry: &Entry, limits: Limits) -> bool {

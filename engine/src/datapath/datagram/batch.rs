@@ -13,6 +13,10 @@ const MAX_SLICES: usize = 1024 - 2 * MAX_PIECES;
 /// Payloads of more pieces than this are staged.
 pub(super) const MAX_PIECES: usize = 8;
 
+/// A packet that is shorter by less than one in so many bytes is padded, for others to follow it: what that costs on the wire is little
+/// beside a system call.
+const PADDED: usize = 16;
+
 /// Where a packet goes, and how long it is on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
@@ -92,6 +96,14 @@ impl BatchBuilder {
                 && self.segments < caps.batch_segments
                 && self.bytes + packet.len <= caps.batch_bytes
                 && self.slices.len() <= MAX_SLICES)
+    }
+
+    /// Bytes behind a packet, of a kind that can be padded, with which it does not end the batch that it joins.
+    pub(super) fn padding(&self, packet: Shape, caps: LinkCaps) -> usize {
+        let short = self.segment_len.saturating_sub(packet.len);
+        let pays = short > 0 && short <= self.segment_len / PADDED;
+        let fits = self.bytes + self.segment_len <= caps.batch_bytes;
+        if pays && fits && !self.is_empty() && self.takes(packet, caps) { short } else { 0 }
     }
 
     /// Begins a packet that the batch takes; its bytes follow by `stage` and `refer`, and must be

@@ -13,23 +13,31 @@ const STAGED: usize = 256;
 /// Adds a segment to a batch.
 pub(super) fn pack(queue: &mut Queue, segment: &mut Segment<'_>) {
     let Segment { header, payload, to, via, crc, session, .. } = segment;
-    let len = header.encoded_len() + usize::from(header.len);
+    let envelope = if session.is_some() { Session::OVERHEAD } else { 0 };
+    let len = header.encoded_len() + usize::from(header.len) + envelope;
+    let padding = queue.padding(Shape { to: *to, via: *via, len });
+    let batch = queue.data(Shape { to: *to, via: *via, len: len + padding });
+    let pad = |out: &mut Vec<u8>| out.resize(out.len() + padding, 0);
     if let Some(session) = session {
-        let batch = queue.data(Shape { to: *to, via: *via, len: len + Session::OVERHEAD });
-        return batch.stage(|out| session.seal(out, |out| encode(out, header, payload, *crc)));
+        let write = |out: &mut Vec<u8>| {
+            encode(out, header, payload, *crc);
+            pad(out);
+        };
+        return batch.stage(|out| session.seal(out, write));
     }
-    let batch = queue.data(Shape { to: *to, via: *via, len });
-    if *crc == Crc::On {
-        return batch.stage(|out| encode_checked(out, header, payload));
+    let is_staged = usize::from(header.len) <= STAGED || payload.pieces().len() > MAX_PIECES;
+    if *crc == Crc::On || is_staged {
+        return batch.stage(|out| {
+            encode(out, header, payload, *crc);
+            pad(out);
+        });
     }
     batch.stage(|out| header.encode(out));
-    if usize::from(header.len) <= STAGED || payload.pieces().len() > MAX_PIECES {
-        return batch.stage(|out| payload.copy_to(out));
-    }
     for piece in payload.pieces() {
         // SAFETY: the piece is registered, and `Queue::forget_memory` clears the batch before a region goes.
         unsafe { batch.refer(piece.addr, piece.len as usize) };
     }
+    batch.stage(pad);
 }
 
 /// Adds a segment that is longer than what the path carries, in parts with this serial number. Rare enough for a buffer of

@@ -40,6 +40,11 @@ impl Queue {
         }
     }
 
+    /// Bytes to pad this data packet with, so that others can follow it in its batch.
+    pub(super) fn padding(&self, packet: Shape) -> usize {
+        self.data.padding(packet, self.caps)
+    }
+
     /// A batch that takes this data packet, begun with it.
     pub(super) fn data(&mut self, packet: Shape) -> &mut BatchBuilder {
         if !self.data.takes(packet, self.caps) {
@@ -175,6 +180,32 @@ mod tests {
     fn batches(mut queue: Queue) -> Vec<usize> {
         queue.seal();
         queue.waiting.iter().map(|batch| batch.segments()).collect()
+    }
+
+    #[test]
+    fn packets_of_almost_one_length_share_a_batch() {
+        let mut queue = queue();
+        for len in [1455, 1455, 1426, 1455, 700, 1455] {
+            let packet = Shape { to: TO, via: Via::Port, len };
+            let padding = queue.padding(packet);
+            queue
+                .data(Shape { len: len + padding, ..packet })
+                .stage(|out| out.resize(out.len() + len + padding, 1));
+        }
+        assert_eq!(batches(queue), [5, 1], "what is much shorter is the last of its batch");
+    }
+
+    #[test]
+    fn padding_makes_no_batch_too_long() {
+        let mut queue = queue();
+        for len in [1024; 63].into_iter().chain([970]) {
+            let packet = Shape { to: TO, via: Via::Port, len };
+            let padding = queue.padding(packet);
+            queue
+                .data(Shape { len: len + padding, ..packet })
+                .stage(|out| out.resize(out.len() + len + padding, 1));
+        }
+        assert_eq!(batches(queue), [64]);
     }
 
     #[test]
