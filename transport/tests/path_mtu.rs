@@ -342,7 +342,7 @@ fn segments_are_as_long_as_their_own_rail_carries() {
     host.run(Duration::from_secs(3));
     host.write(1 << 20);
     host.transmit();
-    // The segments of what is left are of one length, which changes with the rails that they took.
+    // All of one length, which is next to the longest.
     for (index, longest) in [(0, MTU - MTU / 50..=MTU), (1, 1376..=1392)] {
         let sent = host.segments.iter().zip(&host.took);
         let lens = sent.filter(|(_, rail)| rail.get() == index).map(|((len, oversize), _)| {

@@ -31,7 +31,7 @@ pub enum TransmitBody {
         access: Access,
         /// The path to take.
         path: PathId,
-        /// The first of a batch: a path was picked for it. The others follow on the same path.
+        /// The first of a batch, or of what a queue pair adds to one. The others follow on the same path.
         batch_start: bool,
         /// Whether the payload carries a check.
         crc: Crc,

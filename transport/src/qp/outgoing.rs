@@ -205,10 +205,11 @@ impl Outgoing {
         let has_moved = self.subflows.on_sent(Segment::wire_len(len));
         let quantum = &mut self.subflows.current_mut().quantum;
         let before = quantum.path();
+        let begins = starts || has_moved || quantum.begins_batch();
         quantum.share(*open, len);
         quantum.join(len, limit);
         *open = quantum.batch();
-        (quantum.path(), starts || has_moved || quantum.path() != before)
+        (quantum.path(), begins || quantum.path() != before)
     }
 
     /// The path of a packet that belongs to no batch.

@@ -11,7 +11,10 @@ use crate::EndpointConfig;
 /// What a quantum and a batch may hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchLimit {
+    /// Most segments of a batch.
     segments: u32,
+    /// Those of a quantum of full ones: so many, in whole batches.
+    quantum: u32,
     /// Wire bytes of a full segment.
     full_segment: u64,
     /// Those of a whole batch of them.
@@ -23,10 +26,11 @@ impl BatchLimit {
     pub(crate) fn new(endpoint: &EndpointConfig, mtu: u16) -> Self {
         let (segments, full_segment) = (endpoint.batch_segments, Segment::wire_len(mtu));
         let whole = (endpoint.batch_bytes / full_segment).clamp(1, segments.max(1).into());
-        BatchLimit { segments, full_segment, batch: whole * full_segment }
+        let quantum = segments.max(1).next_multiple_of(whole as u32);
+        BatchLimit { segments, quantum, full_segment, batch: whole * full_segment }
     }
 
-    /// Most segments of a quantum.
+    /// Most segments of a batch.
     pub(crate) fn segments(self) -> u32 {
         self.segments
     }
@@ -47,7 +51,7 @@ impl BatchLimit {
 
     /// How many full segments those are: what a policy plans with.
     pub(crate) fn full_segments(self, room: u64) -> u32 {
-        u32::try_from(room / self.full_segment).unwrap_or(u32::MAX).clamp(1, self.segments)
+        u32::try_from(room / self.full_segment).unwrap_or(u32::MAX).clamp(1, self.quantum)
     }
 }
 
@@ -57,6 +61,8 @@ pub(crate) struct OpenBatch {
     path: PathId,
     /// Bytes that it still takes.
     left: u64,
+    /// Segments in it.
+    segments: u32,
 }
 
 /// The quantum that segments join now. A default one has ended.
@@ -65,12 +71,14 @@ pub(crate) struct Quantum {
     quantum_path: PathId,
     /// That of the batch: another queue pair's if it is shared.
     path: PathId,
-    /// Segments that it still takes; 0: it has ended.
+    /// Segments that it still takes; 0: it ends with its batch.
     left: u32,
     /// Bytes that it still takes.
     room: u64,
     /// Bytes that its batch still takes; 0: the next segment begins one.
     batch: u64,
+    /// Segments in that.
+    batch_segments: u32,
     /// Its path takes less than others do: it is nobody else's batch, and joins none.
     is_short: bool,
 }
@@ -78,7 +86,8 @@ pub(crate) struct Quantum {
 impl Quantum {
     pub(crate) fn new(path: PathId, limit: BatchLimit, room: u64) -> Self {
         let left = limit.segments;
-        Quantum { quantum_path: path, path, left, room, batch: 0, is_short: false }
+        let (batch, batch_segments) = (0, 0);
+        Quantum { quantum_path: path, path, left, room, batch, batch_segments, is_short: false }
     }
 
     /// One of at most so many segments.
@@ -99,17 +108,18 @@ impl Quantum {
         let same_rail = open.path.rail() == self.quantum_path.rail();
         if !self.is_short && self.begins_batch() && same_rail && Segment::wire_len(len) <= open.left
         {
-            (self.path, self.batch) = (open.path, open.left);
+            (self.path, self.batch, self.batch_segments) = (open.path, open.left, open.segments);
         }
     }
 
     /// What others may join.
     pub(crate) fn batch(&self) -> OpenBatch {
-        OpenBatch { path: self.path, left: if self.is_short { 0 } else { self.batch } }
+        let left = if self.is_short { 0 } else { self.batch };
+        OpenBatch { path: self.path, left, segments: self.batch_segments }
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.left == 0
+        self.left == 0 && self.batch == 0
     }
 
     /// The next segment will begin another.
@@ -123,18 +133,21 @@ impl Quantum {
     }
 
     pub(crate) fn begins_batch(&self) -> bool {
-        self.batch == 0 || self.has_ended()
+        self.batch == 0
     }
 
     /// A segment with `len` bytes of payload joins.
     pub(crate) fn join(&mut self, len: u16, limit: BatchLimit) {
         let bytes = Segment::wire_len(len);
         if self.begins_batch() {
-            (self.path, self.batch) = (self.quantum_path, limit.batch);
+            (self.path, self.batch, self.batch_segments) = (self.quantum_path, limit.batch, 0);
         }
+        self.left = self.left.saturating_sub(1);
+        self.batch_segments += 1;
         let rest = self.batch.saturating_sub(bytes);
-        self.batch = if rest < limit.full_segment { 0 } else { rest };
-        self.left -= 1;
+        let is_full = rest < limit.full_segment || self.batch_segments >= limit.segments;
+        let has_ended = self.is_short && self.left == 0;
+        self.batch = if is_full || has_ended { 0 } else { rest };
         self.room = self.room.saturating_sub(bytes);
         if self.room < limit.full_segment {
             self.end();

@@ -53,8 +53,11 @@ impl Responses {
     /// The next segment to send for the first time.
     pub(crate) fn peek(&self, mtu: u16) -> Option<Next> {
         let response = self.get(self.cursor)?;
-        let left = response.len().saturating_sub(self.offset);
-        Some(Next { source: self.cursor, offset: self.offset, len: cut(left, mtu) })
+        Some(Next {
+            source: self.cursor,
+            offset: self.offset,
+            len: cut(response.len(), self.offset, mtu),
+        })
     }
 
     /// The segment of [`Responses::peek`] was sent with this PSN.

@@ -59,16 +59,13 @@ impl Segment {
     }
 }
 
-/// Payload bytes of the next segment where `left` bytes of a message remain, and one carries at most `most`. All segments of a
-/// message are of one length, but for a byte: a datapath then sends those of one message and of the next in one batch, which a
-/// short last one would end.
+/// Payload bytes of the segment at `offset` of a message of `len` bytes, where one carries at most `most`. All segments of a message
+/// have one length, the last at most that: a datapath then sends those of one message and of the next in one batch, which a short one
+/// would end.
 #[inline]
-pub(crate) fn cut(left: u32, most: u16) -> u16 {
-    let most = u32::from(most.max(1));
-    if left <= most {
-        return left as u16;
-    }
-    left.div_ceil(left.div_ceil(most)) as u16
+pub(crate) fn cut(len: u32, offset: u32, most: u16) -> u16 {
+    let each = len.div_ceil(len.div_ceil(most.max(1).into()).max(1));
+    each.min(len.saturating_sub(offset)) as u16
 }
 
 /// The packet that an acknowledgement echoes.
@@ -103,16 +100,16 @@ mod tests {
     proptest! {
         #[test]
         fn segments_of_a_message_are_alike_and_no_more_than_needed(len in 0_u32..1 << 20, most: u16) {
-            let (mut left, mut lens) = (len, Vec::new());
-            while left > 0 {
-                let next = cut(left, most);
+            let (mut offset, mut lens) = (0, Vec::new());
+            while offset < len {
+                let next = cut(len, offset, most);
                 prop_assert!((1..=most.max(1)).contains(&next));
                 lens.push(next);
-                left -= u32::from(next);
+                offset += u32::from(next);
             }
             prop_assert_eq!(lens.len(), len.div_ceil(most.max(1).into()) as usize);
-            if let (Some(first), Some(last)) = (lens.first(), lens.last()) {
-                prop_assert!(lens.is_sorted_by(|a, b| a >= b) && first - last <= 1, "{:?}", lens);
+            if let Some((last, others)) = lens.split_last() {
+                prop_assert!(others.iter().all(|len| *len == lens[0]) && *last <= lens[0], "{:?}", lens);
             }
         }
     }

@@ -109,9 +109,12 @@ impl SendQueue {
         if self.offset == 0 && self.must_wait(entry, limits) {
             return None;
         }
-        let left = entry.payload_len().saturating_sub(self.offset);
         let most = if entry.is_write() { limits.write_mtu } else { limits.mtu };
-        Some(Next { source: self.cursor, offset: self.offset, len: cut(left, most) })
+        Some(Next {
+            source: self.cursor,
+            offset: self.offset,
+            len: cut(entry.payload_len(), self.offset, most),
+        })
     }
 
     fn must_wait(&self, entry: &Entry, limits: Limits) -> bool {
