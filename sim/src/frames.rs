@@ -24,9 +24,14 @@ impl Frames {
         u32::from(self.payload) + self.header
     }
 
-    /// A message's last data frame; the others are full.
+    /// Each data frame of a message but the last: a message is cut into as few packets as carry it, of one length.
+    pub fn each(&self, bytes: u64) -> u32 {
+        self.header + bytes.div_ceil(self.packets(bytes)) as u32
+    }
+
+    /// A message's last data frame.
     pub fn last(&self, bytes: u64) -> u32 {
-        let before = (self.packets(bytes) - 1) * u64::from(self.payload);
+        let before = (self.packets(bytes) - 1) * u64::from(self.each(bytes) - self.header);
         self.header + (bytes - before) as u32
     }
 }

@@ -45,14 +45,17 @@ fn a_lone_flow_takes_the_analytic_time_to_the_picosecond() {
             let workload = Workload { messages: vec![message(0, dst, bytes, Ps::ZERO)] };
             let took = run(topology, workload).completion_time();
             let packets = bytes.div_ceil(4096);
-            let last = (bytes - (packets - 1) * 4096) as u32 + 62;
+            // Packets of one length, and the rest.
+            let each = bytes.div_ceil(packets);
+            let last = (bytes - (packets - 1) * each) as u32 + 62;
+            let each = each as u32 + 62;
             // The packet before the last one may still be in front of it at every link.
-            let full = rate.time_for(4096 + 62 + 20);
-            let mut at = full * (packets - 1);
+            let apart = rate.time_for(each + 20);
+            let mut at = apart * (packets - 1);
             for link in 0..links {
                 let ahead = match packets {
                     1 => Ps::ZERO,
-                    _ => full * (packets - 1) + (rate.time_for(4096 + 62) + delay) * link,
+                    _ => apart * (packets - 1) + (rate.time_for(each) + delay) * link,
                 };
                 at = at.max(ahead) + rate.time_for(last) + delay;
             }

@@ -18,9 +18,8 @@ const PATHS: usize = 4;
 /// What a GSO call takes of full segments.
 const BATCH_SEGMENTS: u32 = 15;
 const MTU: u16 = 4096;
-/// How long the fastest path takes, and how much slower each is than the one before.
+/// How long a path takes.
 const DELAY: Duration = Duration::from_micros(10);
-const STEP: Duration = Duration::from_nanos(500);
 const QP: QpId = QpId::new(2);
 const TOKEN: Token = Token(7);
 
@@ -108,6 +107,7 @@ pub(crate) struct Pair {
     now: Time,
     hosts: [Host; 2],
     memory: Everything,
+    step: Duration,
     /// The part of all packets that the network loses, and its dice.
     loss: f64,
     dice: Pcg64Mcg,
@@ -115,12 +115,13 @@ pub(crate) struct Pair {
 
 impl Pair {
     /// Two hosts that have had as much in flight before as they will have, so that nothing has to grow any more.
-    pub(crate) fn warm(loss: f64) -> Self {
+    /// Each path is slower by `step` than the one before. Without one, what is counted does not depend on which paths are taken.
+    pub(crate) fn warm(loss: f64, step: Duration) -> Self {
         let now = Time::from_nanos(1_000_000);
         let hosts = [Host::new(now), Host::new(now)];
         let memory = Everything::new();
         let dice = Pcg64Mcg::seed_from_u64(1);
-        let mut pair = Pair { now, hosts, memory, loss: 0.0, dice };
+        let mut pair = Pair { now, hosts, memory, step, loss: 0.0, dice };
         for _ in 0..4 {
             pair.send(0, 8);
             pair.send(1, 8);
@@ -195,7 +196,7 @@ impl Pair {
                 | TransmitBody::Probe(_, egress) => egress.path().unwrap_or_default(),
             };
             if self.loss == 0.0 || !self.dice.random_bool(self.loss) {
-                let at = self.now + DELAY + STEP * path.get().into();
+                let at = self.now + DELAY + self.step * path.get().into();
                 to.arriving[usize::from(path.get())].push_back((at, transmit.body));
             }
         }

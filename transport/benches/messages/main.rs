@@ -6,6 +6,8 @@
 mod everything;
 mod hosts;
 
+use std::time::Duration;
+
 use gungraun::prelude::*;
 
 use self::hosts::Pair;
@@ -16,7 +18,7 @@ const MIB: u32 = 1 << 20;
 const ROUNDS: usize = 16;
 
 #[library_benchmark]
-#[bench::send_8_bytes(Pair::warm(0.0))]
+#[bench::send_8_bytes(Pair::warm(0.0, Duration::ZERO))]
 fn ping_pong(mut pair: Pair) -> Pair {
     for _ in 0..ROUNDS {
         pair.send(0, 8);
@@ -27,7 +29,7 @@ fn ping_pong(mut pair: Pair) -> Pair {
 }
 
 #[library_benchmark]
-#[bench::one_mib(Pair::warm(0.0))]
+#[bench::one_mib(Pair::warm(0.0, Duration::ZERO))]
 fn write(mut pair: Pair) -> Pair {
     pair.write(0, 1, MIB);
     pair.settle();
@@ -36,7 +38,7 @@ fn write(mut pair: Pair) -> Pair {
 
 // One packet in a hundred is lost, acknowledgements too; fifo-path finds out which.
 #[library_benchmark]
-#[bench::sixteen_mib(Pair::warm(0.01))]
+#[bench::sixteen_mib(Pair::warm(0.01, Duration::from_nanos(500)))]
 fn write_with_losses(mut pair: Pair) -> Pair {
     pair.write(0, 16, MIB);
     pair.settle();

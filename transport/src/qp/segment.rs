@@ -64,8 +64,12 @@ impl Segment {
 /// would end.
 #[inline]
 pub(crate) fn cut(len: u32, offset: u32, most: u16) -> u16 {
-    let each = len.div_ceil(len.div_ceil(most.max(1).into()).max(1));
-    each.min(len.saturating_sub(offset)) as u16
+    let left = len.saturating_sub(offset);
+    let most = u32::from(most.max(1));
+    if len <= most {
+        return left as u16;
+    }
+    left.min(len.div_ceil(len.div_ceil(most))) as u16
 }
 
 /// The packet that an acknowledgement echoes.

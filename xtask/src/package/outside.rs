@@ -51,18 +51,26 @@ pub(super) fn run(packages: &[&Package]) -> Result<(), Failure> {
     }
 }
 
-/// It names the version, as users do; in the place of the registry stand the archives.
+/// It names the versions of all of them, as users do; in the place of the registry stand the archives.
 fn manifest(packages: &[&Package]) -> String {
-    let engine = packages.iter().find(|package| package.name.as_str() == "braid-rdma");
-    let version = engine.map(|package| package.version.to_string()).unwrap_or_default();
+    let wanted: Vec<String> = packages
+        .iter()
+        .map(|package| match package.name.as_str() {
+            "braid-rdma" => format!(
+                "braid = {{ package = \"braid-rdma\", version = \"{}\" }}\n",
+                package.version
+            ),
+            name => format!("{name} = \"{}\"\n", package.version),
+        })
+        .collect();
     let archives: Vec<String> = packages
         .iter()
         .map(|package| format!("{} = {{ path = \"{}\" }}\n", package.name, place(package)))
         .collect();
     format!(
         "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
-         [dependencies]\nbraid = {{ package = \"braid-rdma\", version = \"{version}\" }}\n\n\
-         [patch.crates-io]\n{}",
+         [dependencies]\n{}\n[patch.crates-io]\n{}",
+        wanted.concat(),
         archives.concat()
     )
 }

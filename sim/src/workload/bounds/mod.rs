@@ -57,8 +57,8 @@ impl Frames {
     /// How long the data packets of a message keep a link, the gap after each included.
     fn data_time(&self, rate: Rate, bytes: u64) -> Ps {
         let gap = rate.time_for(self.gap);
-        let full = rate.time_for(self.full()) + gap;
-        full * (self.packets(bytes) - 1) + rate.time_for(self.last(bytes)) + gap
+        let each = rate.time_for(self.each(bytes)) + gap;
+        each * (self.packets(bytes) - 1) + rate.time_for(self.last(bytes)) + gap
     }
 
     /// As [`Frames::data_time`], of its acknowledgements.
@@ -71,10 +71,11 @@ impl Frames {
 pub fn delivery(frames: &Frames, path: &Path, bytes: u64) -> Ps {
     let terms = frames.terms(path);
     let last = path.rate.time_for(frames.last(bytes));
+    let each = path.rate.time_for(frames.each(bytes));
     let sent = match frames.packets(bytes) {
         1 => last * terms.switches,
-        // At every switch the last packet, if it is shorter, waits behind a full one.
-        packets => (terms.data + terms.gap) * (packets - 1) + terms.data * terms.switches,
+        // At every switch the last packet, if it is shorter, waits behind a longer one.
+        packets => (each + terms.gap) * (packets - 1) + each * terms.switches,
     };
     sent + last + terms.propagation
 }
@@ -182,12 +183,16 @@ mod tests {
     }
 
     #[test]
-    fn a_short_last_packet_waits_behind_the_full_one() {
-        // The second leaves each switch right after the first: 5 full frames, a gap and its own.
-        let data = 41_780 + 5 * 41_580 + 630 + 3_000_000;
+    fn a_short_last_packet_waits_behind_the_longer_one() {
+        // Of 2049 and 2048 bytes. The second leaves each switch right after the first: 5 longer frames, a gap and its own.
+        let data = 21_110 + 200 + 5 * 21_110 + 21_100 + 3_000_000;
         assert_eq!(delivery(&OFAN, &SIX, 4097), Ps(data));
-        // Its acknowledgement waits for the 10 ps that the one before is still leaving.
-        assert_eq!(lone_flow(&OFAN, &SIX, 4097), Ps(data + 10 + 6 * 640 + 3_000_000));
+        assert_eq!(lone_flow(&OFAN, &SIX, 4097), Ps(data + 6 * 640 + 3_000_000));
+        // Of 33 and 32 bytes, where an acknowledgement is longer: it waits for the 120 ps that the one before is still leaving.
+        let small = Frames { payload: 64, header: 20, ..OFAN };
+        let data = 530 + 200 + 5 * 530 + 520 + 3_000_000;
+        assert_eq!(delivery(&small, &SIX, 65), Ps(data));
+        assert_eq!(lone_flow(&small, &SIX, 65), Ps(data + 120 + 6 * 640 + 3_000_000));
     }
 
     /// A copy of the paths in plain steps: frame by frame, link by link.
@@ -199,7 +204,7 @@ mod tests {
         for packet in 1..=packets {
             let data = match packet == packets {
                 true => frames.last(bytes),
-                false => frames.full(),
+                false => frames.each(bytes),
             };
             let mut at = Ps::ZERO;
             for (link, free) in free.iter_mut().enumerate() {
