@@ -111,6 +111,8 @@ fn engine_args(args: &EngineArgs) -> Vec<String> {
         ("--seed", args.seed.wrapping_add(1).to_string()),
     ];
     let key = args.key.as_ref().map(|key| ("--key", key.display().to_string()));
+    let allowed = args.allowed_keys.as_ref();
+    let allowed = allowed.map(|file| ("--allowed-keys", file.display().to_string()));
     let security = args.security.map(|mode| ("--security", mode.to_string()));
     let mtu = args.mtu.map(|mtu| ("--mtu", mtu.to_string()));
     let bind = address_text(args.bind.unwrap_or((Ipv4Addr::LOCALHOST, 0).into()));
@@ -120,6 +122,7 @@ fn engine_args(args: &EngineArgs) -> Vec<String> {
     pairs
         .chain(mtu)
         .chain(key)
+        .chain(allowed)
         .chain(security)
         .flat_map(|(name, value)| [name.to_owned(), value])
         .collect()

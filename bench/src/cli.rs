@@ -61,7 +61,13 @@ pub(crate) enum Command {
     /// Needs root and `ip`. A peer whose program is not installed is named, with the package that has it.
     Compare(crate::compare::Options),
     /// Makes a file with a new key for `--key`, which only this user can read; never overwrites one.
-    Keygen { file: PathBuf },
+    Keygen {
+        /// The file.
+        file: PathBuf,
+        /// A private key, of this host alone. Its public key goes to standard output, as a line for `--allowed-keys` of others.
+        #[arg(long = "static")]
+        is_static: bool,
+    },
     /// The other process of a raw peer; `ceiling` starts it.
     #[command(hide = true)]
     PeerServer(crate::peer::ServeOptions),
@@ -248,9 +254,14 @@ pub(crate) struct EngineArgs {
     /// Whether payloads carry a CRC end to end.
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub(crate) crc: Switch,
-    /// A key that both sides have, and nobody else: only they connect, and packets are protected; `keygen` makes one.
+    /// A key that both sides have, and nobody else, or, with --allowed-keys, this side's own: only they connect, and packets are
+    /// protected; `keygen` makes one.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
+    /// The public keys of those that are connected to and taken connections of, a line for each as `keygen --static` prints it:
+    /// `braid-public DIGITS [until YYYY-MM-DD] [# NAME]`.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) allowed_keys: Option<PathBuf>,
     /// What the key is for: `off`; `auth`, packets are authenticated; `encrypt`, encrypted too, and a server takes clients
     /// without a key as well; `required`, it does not [default: required with --key]
     #[arg(long, value_name = "MODE")]

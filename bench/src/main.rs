@@ -93,7 +93,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Info(args) => info::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Alltoall(args) => alltoall::run(&args),
-        Command::Keygen { file } => keygen(&file),
+        Command::Keygen { file, is_static: false } => keygen(&file),
+        Command::Keygen { file, is_static: true } => keygen_static(&file),
         Command::Spray(args) => spray::run(&args),
         Command::Compare(options) => compare::run(&options),
         Command::Congestion(args) => congestion::run(&args),
@@ -118,4 +119,11 @@ fn keygen(file: &Path) -> Result<(), Failure> {
             file.display()
         )
     })
+}
+
+/// Prints a line for the lists of others, and nothing else: it can be appended to one.
+fn keygen_static(file: &Path) -> Result<(), Failure> {
+    let public = braid::make_private_key(file).map_err(|why| Failure::Key(why.to_string()))?;
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    stdio::print(|out| writeln!(out, "{public} # {}", name.escape_default()))
 }

@@ -137,7 +137,8 @@ fn faults(args: &EngineArgs) -> Faults {
 }
 
 fn security(args: &EngineArgs) -> Result<Option<Security>, Failure> {
-    Security::from_file(args.key.as_deref(), args.security).map_err(usage)
+    let (key, allowed) = (args.key.as_deref(), args.allowed_keys.as_deref());
+    Security::from_files(key, allowed, args.security).map_err(usage)
 }
 
 /// Refuses what does not go together.

@@ -1,19 +1,23 @@
-//! Key files: only their owner may read them.
+//! Key files, which only their owner may read, and lists of allowed keys, which only their owner may change.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use braid_keys::{Key, KeyError};
+use braid_keys::{AllowList, AllowListError, Key, KeyError, PrivateKey, PublicKey, SecretKey};
 use zeroize::Zeroizing;
 
 use crate::random;
 
 /// Bytes of the longest key file.
 const LONGEST: u64 = 4096;
+/// Bytes of the longest list of allowed keys.
+const LONGEST_LIST: u64 = 1 << 20;
 /// The permissions of group and others.
 const OTHERS: u32 = 0o077;
+/// Those of them that let them change it.
+const OTHERS_WRITE: u32 = 0o022;
 
 /// Why a key file was not read, or not made.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +53,17 @@ pub enum KeyFileError {
         /// Its permissions.
         mode: u32,
     },
-    /// It belongs to another user, who can read it whatever its permissions are.
+    /// Somebody else may change the list of allowed keys.
+    #[error(
+        "the key file {path} can be changed by others (mode {mode:03o}); run `chmod go-w {path}`"
+    )]
+    Writable {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// It belongs to another user, who can read and change it whatever its permissions are.
     #[error("the key file {path} belongs to user {owner}; it has to be this user's own, or root's")]
     Owner {
         /// The file.
@@ -58,10 +72,12 @@ pub enum KeyFileError {
         owner: u32,
     },
     /// It is longer than any key file.
-    #[error("the key file {path} has more than {LONGEST} bytes; it is no key file")]
+    #[error("the key file {path} has more than {most} bytes; it is no key file")]
     Long {
         /// The file.
         path: PathBuf,
+        /// Bytes that it may have.
+        most: u64,
     },
     /// What it says is no key.
     #[error("the key file {path} holds no key: {source}")]
@@ -71,51 +87,98 @@ pub enum KeyFileError {
         /// Why not.
         source: KeyError,
     },
+    /// What it says is no list of allowed keys.
+    #[error("the key file {path} is no list of allowed keys: {source}")]
+    List {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: AllowListError,
+    },
 }
 
 /// Reads the key of a file that nobody but its owner, this user or root, can read.
 ///
 /// # Errors
 /// See [`KeyFileError`]. No error shows anything of the content.
-pub fn read_key(path: impl AsRef<Path>) -> Result<Key, KeyFileError> {
+pub fn read_key(path: impl AsRef<Path>) -> Result<SecretKey, KeyFileError> {
     let path = path.as_ref();
+    let text = read(path, LONGEST, |path, mode| match mode & OTHERS {
+        0 => Ok(()),
+        _ => Err(KeyFileError::Open { path, mode }),
+    })?;
+    let key = SecretKey::parse(&text);
+    key.map_err(|source| KeyFileError::Content { path: path.to_owned(), source })
+}
+
+/// Reads a list of allowed keys, of a file that nobody but its owner, this user or root, can change.
+///
+/// # Errors
+/// See [`KeyFileError`]. No error shows anything of the content.
+pub fn read_allowed_keys(path: impl AsRef<Path>) -> Result<AllowList, KeyFileError> {
+    let path = path.as_ref();
+    let text = read(path, LONGEST_LIST, |path, mode| match mode & OTHERS_WRITE {
+        0 => Ok(()),
+        _ => Err(KeyFileError::Writable { path, mode }),
+    })?;
+    let list = AllowList::parse(&text);
+    list.map_err(|source| KeyFileError::List { path: path.to_owned(), source })
+}
+
+fn read(
+    path: &Path,
+    most: u64,
+    permit: impl FnOnce(PathBuf, u32) -> Result<(), KeyFileError>,
+) -> Result<Zeroizing<String>, KeyFileError> {
     let unreadable = |source| KeyFileError::Read { path: path.to_owned(), source };
     // A FIFO would otherwise be waited for.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
     let file = file.map_err(unreadable)?;
     // Of what is open, not of what has that name by now.
-    check(path, &file.metadata().map_err(unreadable)?)?;
-    let mut text = Zeroizing::new(String::with_capacity(LONGEST as usize + 1));
-    file.take(LONGEST + 1).read_to_string(&mut text).map_err(unreadable)?;
-    if text.len() as u64 > LONGEST {
-        return Err(KeyFileError::Long { path: path.to_owned() });
+    let about = file.metadata().map_err(unreadable)?;
+    if !about.is_file() {
+        return Err(KeyFileError::NoFile { path: path.to_owned() });
     }
-    Key::parse(&text).map_err(|source| KeyFileError::Content { path: path.to_owned(), source })
+    permit(path.to_owned(), about.mode() & 0o777)?;
+    check_owner(path, &about)?;
+    // So long that no copy of a part is left behind.
+    let room = about.len().min(most) as usize + 1;
+    let mut text = Zeroizing::new(String::with_capacity(room));
+    file.take(most + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > most {
+        return Err(KeyFileError::Long { path: path.to_owned(), most });
+    }
+    Ok(text)
 }
 
-fn check(path: &Path, about: &fs::Metadata) -> Result<(), KeyFileError> {
-    let path = path.to_owned();
+fn check_owner(path: &Path, about: &fs::Metadata) -> Result<(), KeyFileError> {
     // SAFETY: it only asks for the number of this user, and cannot fail.
     let user = unsafe { libc::geteuid() };
-    if !about.is_file() {
-        return Err(KeyFileError::NoFile { path });
-    }
-    if about.mode() & OTHERS != 0 {
-        return Err(KeyFileError::Open { path, mode: about.mode() & 0o777 });
-    }
     match about.uid() {
         owner if owner == user || owner == 0 => Ok(()),
-        owner => Err(KeyFileError::Owner { path, owner }),
+        owner => Err(KeyFileError::Owner { path: path.to_owned(), owner }),
     }
 }
 
-/// Makes a file with a new random key, which only this user can read.
+/// Makes a file with a new random pre-shared key, which only this user can read.
 ///
 /// # Errors
 /// [`KeyFileError::Make`]: it exists, or cannot be written.
 pub fn make_key(path: impl AsRef<Path>) -> Result<(), KeyFileError> {
-    let path = path.as_ref();
-    let text = Key::new(random::bytes()).to_text();
+    write_new(path.as_ref(), &Key::new(random::bytes()).to_text())
+}
+
+/// Makes a file with a new random private key, which only this user can read. Returns the public key, for the lists of others.
+///
+/// # Errors
+/// As of [`make_key`].
+pub fn make_private_key(path: impl AsRef<Path>) -> Result<PublicKey, KeyFileError> {
+    let key = PrivateKey::new(random::bytes());
+    write_new(path.as_ref(), &key.to_text())?;
+    Ok(key.public())
+}
+
+fn write_new(path: &Path, text: &str) -> Result<(), KeyFileError> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let written = file.and_then(|mut file| {
         file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).inspect_err(|_| {
@@ -189,5 +252,35 @@ mod tests {
         // SAFETY: it is a path that ends with a zero.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         assert!(matches!(read_key(&path), Err(KeyFileError::NoFile { .. })), "a FIFO");
+    }
+
+    #[test]
+    fn a_private_key_has_its_public_key_in_lists_that_others_do_not_change() {
+        let folder = Folder::new("key-static");
+        let (path, list) = (folder.0.join("own"), folder.0.join("allowed"));
+        let public = make_private_key(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let SecretKey::Private(own) = read_key(&path).unwrap() else { panic!("not private") };
+        assert_eq!(own.public(), public);
+        fs::write(&list, format!("{public} until 2030-01-01 # node\n")).unwrap();
+        for (mode, is_good) in [(0o644, true), (0o600, true), (0o664, false), (0o646, false)] {
+            fs::set_permissions(&list, fs::Permissions::from_mode(mode)).unwrap();
+            match read_allowed_keys(&list) {
+                Ok(allowed) => assert_eq!((allowed.keys()[0].key, is_good), (public, true)),
+                Err(error) => {
+                    let told =
+                        matches!(error, KeyFileError::Writable { mode: told, .. } if told == mode);
+                    assert!(told && !is_good, "{error}");
+                }
+            }
+        }
+        fs::set_permissions(&list, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&list, "nobody").unwrap();
+        assert!(matches!(read_allowed_keys(&list), Err(KeyFileError::List { .. })), "no list");
+        fs::write(&list, "#\n".repeat(1 << 20)).unwrap();
+        assert!(matches!(read_allowed_keys(&list), Err(KeyFileError::Long { .. })), "endless");
+        let private = read_allowed_keys(&path).unwrap_err().to_string();
+        assert!(private.contains("private key"), "{private}");
+        assert!(matches!(read_key(&list), Err(KeyFileError::Long { .. })), "a list");
     }
 }

@@ -125,7 +125,7 @@ pub use engine::Engine;
 pub use error::EngineError;
 pub use events::AsyncEvent;
 pub use group::{AllToAllV, Blame, Group, GroupConfig, GroupError, MAX_RANKS, Members, Round};
-pub use key_file::{KeyFileError, make_key, read_key};
+pub use key_file::{KeyFileError, make_key, make_private_key, read_allowed_keys, read_key};
 pub use link::faults::{Faults, FaultsError};
 pub use link::mem::MemFabric;
 pub use listener::{ConnectionRequest, ListenError, Listener};
@@ -139,8 +139,9 @@ pub use paths_to::PathsTo;
 pub use pd::ProtectionDomain;
 pub use qp::{Connecting, CreateQpError, QpOptions, QueuePair};
 pub use security::{
-    Agreed, Cipher, Key, KeyError, Protection, Security, SecurityError, SecurityMode,
-    UnknownCipher, UnknownSecurity,
+    Agreed, AllowList, AllowListError, AllowedKey, Cipher, Credentials, Date, Key, KeyError,
+    PrivateKey, Protection, PublicKey, SecretKey, Security, SecurityError, SecurityMode,
+    StaticKeys, UnknownCipher, UnknownSecurity,
 };
 pub use srq::{CreateSrqError, SharedReceiveQueue};
 pub use verbs::{VerbsOptions, VerbsService, VerbsSetupError};

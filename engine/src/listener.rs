@@ -167,6 +167,11 @@ impl ConnectionRequest {
         &self.request.connect.private_data
     }
 
+    /// What the engine's list of allowed keys calls whoever has proved to have one of them; `None`: keys are not static.
+    pub fn peer_name(&self) -> Option<&str> {
+        self.request.peer.as_deref()
+    }
+
     /// Connects `qp`, which is in RESET or INIT, with the peer, and hands up to 512 bytes to its
     /// application. Post receives before: the peer may send at once.
     ///

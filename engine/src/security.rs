@@ -1,6 +1,9 @@
 //! What an engine is told of keys.
 
-pub use braid_keys::{Agreed, Cipher, Key, KeyError, Protection, UnknownCipher};
+pub use braid_keys::{
+    Agreed, AllowList, AllowListError, AllowedKey, Cipher, Credentials, Date, Key, KeyError,
+    PrivateKey, Protection, PublicKey, SecretKey, StaticKeys, UnknownCipher,
+};
 
 use std::fmt;
 use std::path::Path;
@@ -8,16 +11,17 @@ use std::str::FromStr;
 
 use braid_keys::Terms;
 
-use crate::key_file::{KeyFileError, read_key};
+use crate::key_file::{KeyFileError, read_allowed_keys, read_key};
 
 /// How the connections of an engine are protected. Over UDP, on any number of rails; see `docs/keys.md`.
 ///
-/// An engine that has a key connects to those only who have the same.
+/// An engine that has a pre-shared key connects to those only who have the same; one that has a key of its own, to those only
+/// whose public keys it allows and who allow its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Security {
-    /// What both ends of a connection have.
-    pub key: Key,
+    /// What both ends of a connection have, or what each has.
+    pub credentials: Credentials,
     /// The least that packets are protected against; the stronger of what both ends want holds.
     pub protection: Protection,
     /// The ciphers that may be used, at least one; the accepting end takes the first of its own that the other has too.
@@ -30,48 +34,68 @@ pub struct Security {
 
 impl Security {
     /// Encrypted, by any cipher, and nothing else is taken.
-    pub fn new(key: Key) -> Self {
+    pub fn new(credentials: impl Into<Credentials>) -> Self {
         let Terms { protection, ciphers, key_packets_log2 } = Terms::default();
-        Security { key, protection, ciphers, required: true, key_packets_log2 }
+        let credentials = credentials.into();
+        Security { credentials, protection, ciphers, required: true, key_packets_log2 }
     }
 
-    /// What users say: the file of the key, and what it is for, which is [`SecurityMode::Required`] unless they say otherwise.
-    /// `None`: connections are not keyed.
+    /// What users say: the file of the key, the file of the public keys that are allowed if it is a private key, and what that is
+    /// for, which is [`SecurityMode::Required`] unless they say otherwise. `None`: connections are not keyed.
     ///
     /// # Errors
     /// There is no key, or it cannot be used.
-    pub fn from_file(
+    pub fn from_files(
         key_file: Option<&Path>,
+        allowed_keys: Option<&Path>,
         mode: Option<SecurityMode>,
     ) -> Result<Option<Self>, SecurityError> {
         let key = key_file.map(read_key).transpose()?;
-        Security::with(key, mode)
+        let allowed = allowed_keys.map(read_allowed_keys).transpose()?;
+        Security::with(key, allowed, mode)
     }
 
-    /// As [`Security::from_file`].
+    /// As [`Security::from_files`].
     ///
     /// # Errors
-    /// There is no key.
+    /// There is no key, or a list of allowed keys goes without a private key, or that without a list.
     pub fn with(
-        key: Option<Key>,
+        key: Option<SecretKey>,
+        allowed: Option<AllowList>,
         mode: Option<SecurityMode>,
     ) -> Result<Option<Self>, SecurityError> {
         use Protection::{Authenticate, Encrypt};
-        let (protection, required) = match (&key, mode) {
+        let credentials = credentials(key, allowed)?;
+        let (protection, required) = match (&credentials, mode) {
             (_, Some(SecurityMode::Off)) | (None, None) => return Ok(None),
             (_, Some(SecurityMode::Auth)) => (Authenticate, false),
             (_, Some(SecurityMode::Encrypt)) => (Encrypt, false),
             (_, Some(SecurityMode::Required) | None) => (Encrypt, true),
         };
         let mode = mode.unwrap_or(SecurityMode::Required);
-        let key = key.ok_or(SecurityError::NoKey { mode })?;
-        Ok(Some(Security { protection, required, ..Security::new(key) }))
+        let credentials = credentials.ok_or(SecurityError::NoKey { mode })?;
+        Ok(Some(Security { protection, required, ..Security::new(credentials) }))
     }
 
     /// What goes into a handshake.
     pub(crate) fn terms(&self) -> Terms {
         let Security { protection, key_packets_log2, .. } = *self;
         Terms { protection, ciphers: self.ciphers.clone(), key_packets_log2 }
+    }
+}
+
+fn credentials(
+    key: Option<SecretKey>,
+    allowed: Option<AllowList>,
+) -> Result<Option<Credentials>, SecurityError> {
+    match (key, allowed) {
+        (None, None) => Ok(None),
+        (Some(SecretKey::Shared(key)), None) => Ok(Some(key.into())),
+        (Some(SecretKey::Private(own)), Some(allowed)) => {
+            Ok(Some(StaticKeys::new(own, allowed).into()))
+        }
+        (Some(SecretKey::Private(_)), None) => Err(SecurityError::NoAllowedKeys),
+        (None | Some(SecretKey::Shared(_)), Some(_)) => Err(SecurityError::NoPrivateKey),
     }
 }
 
@@ -98,6 +122,16 @@ pub enum SecurityError {
         /// The mode.
         mode: SecurityMode,
     },
+    /// Nobody whom it could connect to.
+    #[error(
+        "the key file holds a private key; name the file of the public keys that are allowed as well"
+    )]
+    NoAllowedKeys,
+    /// A list of public keys, and none of one's own.
+    #[error(
+        "a list of allowed keys goes with a key file that holds a private key; `braid-perf keygen --static FILE` makes one"
+    )]
+    NoPrivateKey,
     /// Its file.
     #[error(transparent)]
     File(#[from] KeyFileError),
@@ -142,11 +176,11 @@ mod tests {
 
     #[test]
     fn modes_say_what_is_taken_and_what_is_required() {
-        let key = || Some(Key::new([1; 32]));
+        let key = || Some(SecretKey::Shared(Key::new([1; 32])));
         let of = |name: &str| {
             let mode: SecurityMode = name.parse().unwrap();
             assert_eq!(mode.to_string(), name);
-            let security = Security::with(key(), Some(mode)).unwrap();
+            let security = Security::with(key(), None, Some(mode)).unwrap();
             security.map(|security| (security.protection, security.required))
         };
         assert_eq!(of("off"), None);
@@ -154,9 +188,25 @@ mod tests {
         assert_eq!(of("encrypt"), Some((Protection::Encrypt, false)));
         assert_eq!(of("required"), Some((Protection::Encrypt, true)));
         assert!("on".parse::<SecurityMode>().is_err());
-        let unsaid = Security::with(key(), None).unwrap().unwrap();
+        let unsaid = Security::with(key(), None, None).unwrap().unwrap();
         assert!(unsaid.required && unsaid.protection == Protection::Encrypt);
-        assert_eq!(Security::with(None, None).unwrap(), None);
-        assert!(Security::with(None, Some(SecurityMode::Auth)).is_err());
+        assert_eq!(Security::with(None, None, None).unwrap(), None);
+        assert!(Security::with(None, None, Some(SecurityMode::Auth)).is_err());
+    }
+
+    #[test]
+    fn a_private_key_and_a_list_go_together() {
+        let own = PrivateKey::new([1; 32]);
+        let list = || AllowList::parse(&own.public().to_string()).ok();
+        let private = || Some(SecretKey::Private(own.clone()));
+        let shared = || Some(SecretKey::Shared(Key::new([1; 32])));
+        let security = Security::with(private(), list(), None).unwrap().unwrap();
+        assert_eq!(security, Security::new(StaticKeys::new(own.clone(), list().unwrap())));
+        let without = Security::with(private(), None, None);
+        assert!(matches!(without, Err(SecurityError::NoAllowedKeys)));
+        for key in [None, shared()] {
+            let with = Security::with(key, list(), None);
+            assert!(matches!(with, Err(SecurityError::NoPrivateKey)));
+        }
     }
 }

@@ -136,7 +136,10 @@ fn a_host_may_answer_from_another_address_if_it_receives_there() {
         let Heard { what: Setup::Hello(hello), from } = asked.hear_setup() else {
             panic!("it begins with HELLO")
         };
-        other.send_setup(from, &Setup::Cookie { nonce: hello.nonce, cookie: 1, len: hello.len });
+        other.send_setup(
+            from,
+            &Setup::Cookie { nonce: hello.nonce, cookie: 1, key_id: 0, len: hello.len },
+        );
         let connect = other.hear_connect();
         assert_ne!(connect.what.nonce, hello.nonce, "the first nonce proves nothing there");
         other.accept(&connect, THEIRS, TOKEN);

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use braid::{
-    Agreed, Cipher, ConnectError, Engine, EngineConfig, EngineError, Faults, Key, Listener,
-    Protection, RejectReason, Security, Status, VerbsOptions, wr,
+    Agreed, AllowList, Cipher, ConnectError, Engine, EngineConfig, EngineError, Faults, Key,
+    Listener, PrivateKey, Protection, RejectReason, Security, StaticKeys, Status, VerbsOptions, wr,
 };
 use braid_wire::{BASE_DATAGRAM, Hello, Packet, SealedOffer, Setup};
 use keyed_relay::Relay;
@@ -17,6 +17,20 @@ use pair::{MEMORY, PATIENCE, Pair, Side, connect, local, reachable};
 
 fn keyed(byte: u8) -> Security {
     Security::new(Key::new([byte; 32]))
+}
+
+/// With the private key of `own`, which allows the public keys of these.
+fn own(own: u8, allowed: &[(u8, &str)]) -> Security {
+    let private = |byte: u8| PrivateKey::new([byte; 32]);
+    let line = |(byte, rest): &(u8, &str)| format!("{} {rest}\n", private(*byte).public());
+    let text: String = allowed.iter().map(line).collect();
+    Security::new(StaticKeys::new(private(own), AllowList::parse(&text).unwrap()))
+}
+
+/// Both ends of a connection, with a shared key and with keys of their own, and what an initiator without the key is told.
+fn both_forms() -> [([Security; 2], RejectReason); 2] {
+    let own = [own(1, &[(2, "# b")]), own(2, &[(1, "# a")])];
+    [([keyed(7), keyed(7)], RejectReason::WrongKey), (own, RejectReason::NotAllowed)]
 }
 
 fn with(security: Security) -> EngineConfig {
@@ -149,6 +163,46 @@ fn who_does_not_have_the_key_is_told_so_at_once() {
 }
 
 #[test]
+fn hosts_with_keys_of_their_own_know_each_other_by_name() {
+    let (a, b) = (own(1, &[(1, ""), (2, "# the other")]), own(2, &[(1, "# the one")]));
+    let (a, b) = (Side::new(&with(a), |_| {}), Side::new(&with(b), |_| {}));
+    let listener = b.engine.listen(8).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let request = listener.accept(PATIENCE).expect("a connection request");
+            assert_eq!(request.peer_name(), Some("the one"));
+            request.accept(&b.qp, &b.memory.remote().to_bytes()).unwrap();
+        });
+        a.qp.connect(reachable(listener.local_addr()), b"", PATIENCE).unwrap();
+    });
+    assert_eq!(a.qp.peer_name().as_deref(), Some("the other"));
+    assert_eq!(b.qp.peer_name().as_deref(), Some("the one"));
+    let remote = b.memory.remote();
+    let pair = Pair { a, b, remote };
+    (0..3).for_each(|round| write(&pair, round, 100_000));
+}
+
+#[test]
+fn who_is_not_allowed_is_told_so_at_once_and_nothing_of_the_list() {
+    use RejectReason::{KeyForm, NoKey, NotAllowed, UnknownListener};
+    let a = || own(1, &[(2, "")]);
+    for (client, server, expected) in [
+        (a(), with(own(2, &[(3, "")])), NotAllowed),
+        (a(), with(own(2, &[(1, "until 2020-01-01 # a")])), NotAllowed),
+        (a(), with(own(3, &[(1, "")])), UnknownListener),
+        (own(1, &[(2, "until 2020-01-01 # b")]), with(own(2, &[(1, "")])), UnknownListener),
+        (a(), with(keyed(7)), KeyForm),
+        (keyed(7), with(own(2, &[(1, "")])), KeyForm),
+        (a(), local(), NoKey),
+    ] {
+        let (error, took) = refused(with(client), server);
+        let ConnectError::Rejected { reason, .. } = &error else { panic!("{error}") };
+        assert_eq!(*reason, expected, "{error}");
+        assert!(took < PATIENCE / 2, "{expected:?} took {took:?}");
+    }
+}
+
+#[test]
 fn who_does_not_require_a_key_takes_others_too() {
     let mut security = keyed(7);
     security.required = false;
@@ -210,8 +264,13 @@ fn cookie(socket: &UdpSocket, server: SocketAddr, nonce: u64) -> u64 {
 /// Who has captured a CONNECT can get a cookie of its own: the message does not fit that.
 #[test]
 fn a_connect_that_was_captured_opens_nothing() {
-    let config = with(keyed(7));
-    let (a, b) = (Side::new(&config, |_| {}), Side::new(&config, |_| {}));
+    for (ends, told) in both_forms() {
+        captured_connect(ends, told);
+    }
+}
+
+fn captured_connect(ends: [Security; 2], told: RejectReason) {
+    let [a, b] = ends.map(|security| Side::new(&with(security), |_| {}));
     let listener = b.engine.listen(8).unwrap();
     let server = reachable(listener.local_addr());
     let (between, elsewhere) = (socket(), socket());
@@ -220,9 +279,9 @@ fn a_connect_that_was_captured_opens_nothing() {
         scope.spawn(|| a.qp.connect(addr, b"pay", PATIENCE / 4));
         let (client, Setup::Hello(hello)) = asked(&between) else { panic!("no HELLO") };
         let nonce = hello.nonce;
-        let own = cookie(&between, server, nonce);
         let mut bytes = Vec::new();
-        Setup::Cookie { nonce, cookie: own, len: hello.len }.encode(&mut bytes);
+        let hello = Setup::Hello(Hello { nonce, len: BASE_DATAGRAM as u16 });
+        ask(&between, server, &hello).encode(&mut bytes);
         between.send_to(&bytes, client).unwrap();
         let captured = loop {
             match asked(&between) {
@@ -235,8 +294,7 @@ fn a_connect_that_was_captured_opens_nothing() {
             SealedOffer { cookie: cookie(&elsewhere, server, nonce), ..captured.clone() };
         assert_ne!(replayed.cookie, captured.cookie);
         let answer = ask(&elsewhere, server, &Setup::SealedConnect(replayed));
-        let rejected =
-            matches!(&answer, Setup::Reject(reject) if reject.reason == RejectReason::WrongKey);
+        let rejected = matches!(&answer, Setup::Reject(reject) if reject.reason == told);
         assert!(rejected, "{answer:?}");
         assert!(
             listener.accept(Duration::from_millis(50)).is_none(),
@@ -256,11 +314,13 @@ fn a_connect_that_was_captured_opens_nothing() {
 /// `BRAID_FORGERIES=10000000` goes on until ten million of them have been refused; the normal run makes 20,000.
 #[test]
 fn somebody_in_between_gets_nothing_done() {
-    for protection in [Protection::Authenticate, Protection::Encrypt] {
-        let mut security = keyed(7);
-        security.protection = protection;
-        let config = EngineConfig { mtu: Some(1024), ..with(security) };
-        let (a, b) = (Side::new(&config, |_| {}), Side::new(&config, |_| {}));
+    let protections = [Protection::Authenticate, Protection::Encrypt];
+    for (protection, (ends, _)) in protections.into_iter().zip(both_forms()) {
+        let [a, b] = ends.map(|security| {
+            let mut security = security;
+            security.protection = protection;
+            Side::new(&EngineConfig { mtu: Some(1024), ..with(security) }, |_| {})
+        });
         let listener = b.engine.listen(8).unwrap();
         let relay = Relay::start(listener.local_addr());
         let private = std::thread::scope(|scope| {

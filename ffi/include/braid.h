@@ -484,12 +484,16 @@ typedef struct braid_engine_config {
     // address such as `127.0.0.1:9464`, there by HTTP too, as Prometheus does. NULL: what the environment variable BRAID_METRICS says,
     // or else `off`.
     const char *metrics;
-    // A key file, made by `braid-perf keygen`, that nobody but its owner can read: connections are keyed, over UDP. NULL: they
-    // are not.
+    // A key file, made by `braid-perf keygen`, that nobody but its owner can read: connections are keyed, over UDP. With a
+    // private key, `allowed_keys` has to name something. NULL: they are not.
     const char *key_file;
     // What the key is for: "off", "auth" (packets are authenticated), "encrypt" (they are encrypted as well), "required" (and a
     // listener turns away who has no key). NULL: "required" with `key_file`, or else "off".
     const char *security;
+    // The file of the public keys of those that are connected to and taken connections of, which nobody but its owner can change:
+    // lines as `braid-perf keygen --static` prints them, `braid-public DIGITS [until YYYY-MM-DD] [# NAME]`. It goes with a
+    // `key_file` that holds a private key. NULL: none.
+    const char *allowed_keys;
 } braid_engine_config;
 
 // Events since the engine was made.

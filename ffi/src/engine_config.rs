@@ -102,12 +102,16 @@ pub struct braid_engine_config {
     /// address such as `127.0.0.1:9464`, there by HTTP too, as Prometheus does. NULL: what the environment variable BRAID_METRICS says,
     /// or else `off`.
     pub metrics: *const c_char,
-    /// A key file, made by `braid-perf keygen`, that nobody but its owner can read: connections are keyed, over UDP. NULL: they
-    /// are not.
+    /// A key file, made by `braid-perf keygen`, that nobody but its owner can read: connections are keyed, over UDP. With a
+    /// private key, `allowed_keys` has to name something. NULL: they are not.
     pub key_file: *const c_char,
     /// What the key is for: "off", "auth" (packets are authenticated), "encrypt" (they are encrypted as well), "required" (and a
     /// listener turns away who has no key). NULL: "required" with `key_file`, or else "off".
     pub security: *const c_char,
+    /// The file of the public keys of those that are connected to and taken connections of, which nobody but its owner can change:
+    /// lines as `braid-perf keygen --static` prints them, `braid-public DIGITS [until YYYY-MM-DD] [# NAME]`. It goes with a
+    /// `key_file` that holds a private key. NULL: none.
+    pub allowed_keys: *const c_char,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers and raw pointers only.
@@ -152,6 +156,7 @@ impl Default for braid_engine_config {
             metrics: ptr::null(),
             key_file: ptr::null(),
             security: ptr::null(),
+            allowed_keys: ptr::null(),
         }
     }
 }
@@ -167,7 +172,7 @@ impl braid_engine_config {
         let config = unsafe { growing::read(config, Self::default()) }?;
         let mut checked = config.numbers()?;
         // SAFETY: the strings are covered by the promise.
-        let [bind, lb, device, rails, rail_policy, metrics, key_file, security] = unsafe {
+        let [bind, lb, device, rails, rail_policy, metrics, key, security, allowed] = unsafe {
             [
                 optional_text(config.bind, "bind")?,
                 optional_text(config.lb, "lb")?,
@@ -177,6 +182,7 @@ impl braid_engine_config {
                 optional_text(config.metrics, "metrics")?,
                 optional_text(config.key_file, "key_file")?,
                 optional_text(config.security, "security")?,
+                optional_text(config.allowed_keys, "allowed_keys")?,
             ]
         };
         if let Some(bind) = bind {
@@ -195,7 +201,8 @@ impl braid_engine_config {
             checked.metrics = metrics.parse()?;
         }
         let mode = security.map(|mode| mode.parse()).transpose()?;
-        checked.security = Security::from_file(key_file.as_deref().map(Path::new), mode)?;
+        let [key, allowed] = [&key, &allowed].map(|file| file.as_deref().map(Path::new));
+        checked.security = Security::from_files(key, allowed, mode)?;
         let mut child = None;
         match (config.fabric.is_null(), device) {
             (true, None) => {}

@@ -211,6 +211,7 @@ fn bad_configurations_are_named() {
         (braid_engine_config { security: c"on".as_ptr(), ..good }, "accepted: off"),
         (braid_engine_config { security: c"auth".as_ptr(), ..good }, "needs a key file"),
         (braid_engine_config { key_file: c"/no/key".as_ptr(), ..good }, "/no/key"),
+        (braid_engine_config { allowed_keys: c"/no/list".as_ptr(), ..good }, "/no/list"),
         (
             braid_engine_config { rails: c"10.0.0.1,there".as_ptr(), ..good },
             "`there` is no address",

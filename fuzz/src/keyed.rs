@@ -1,19 +1,40 @@
 //! Keyed connections: nothing that anybody sends is opened without the key, and nothing that is inside breaks the reader.
 
-use braid_keys::{Answer, Asked, Asking, Binding, Key, Session, Terms};
+use std::sync::LazyLock;
+
+use braid_keys::{
+    AllowList, Answer, Binding, Credentials, Date, Key, Listener, PrivateKey, SecretKey, Session,
+    StaticKeys, Terms,
+};
 use braid_wire::{Connect, Packet, QpId, Token};
 
 const BINDING: Binding = Binding { nonce: 7, cookie: 9 };
 /// Where envelopes go.
 const TO: (QpId, Token) = (QpId::new(0x123), Token(0xA1B2_C3D4));
 
+/// A pre-shared key, and two ends that allow each other's.
+static ENDS: LazyLock<[[Credentials; 2]; 2]> = LazyLock::new(|| {
+    let shared = Credentials::from(Key::new([1; 32]));
+    let private = [1, 2].map(|byte| PrivateKey::new([byte; 32]));
+    let text = format!("{}\n{}\n", private[0].public(), private[1].public());
+    let allowed = AllowList::parse(&text).expect("two public keys");
+    let own = private.map(|private| StaticKeys::new(private, allowed.clone()).into());
+    [[shared.clone(), shared], own]
+});
+
 /// The input as a message of a handshake, as an offer inside one, and as an envelope.
 pub fn keyed(input: &[u8]) {
-    let key = Key::new([1; 32]);
-    assert!(Asked::read(&key, BINDING, [2; 32], input).is_none(), "a message without the key");
-    let mut asking = Asking::new(&key, BINDING, [3; 32], Terms::default(), input);
+    ENDS.iter().for_each(|ends| between(ends, input));
+}
+
+fn between([a, b]: &[Credentials; 2], input: &[u8]) {
+    let today = Date::FIRST;
+    assert!(b.read(BINDING, today, [2; 32], input).is_err(), "a message without the key");
+    let listener = Listener { binding: BINDING, key: b.key_id(BINDING), today };
+    let (mut asking, denied) = a.ask(listener, [3; 32], Terms::default(), input);
+    assert_eq!(denied, None);
     assert!(asking.read(input).is_none(), "an answer without the key");
-    let asked = Asked::read(&key, BINDING, [2; 32], asking.message()).expect("it has the key");
+    let asked = b.read(BINDING, today, [2; 32], asking.message()).expect("it has the key");
     assert_eq!(asked.offer(), input);
     let Binding { nonce, cookie } = BINDING;
     if let Ok(connect) = Connect::decode_offer(nonce, cookie, asked.offer()) {
@@ -28,5 +49,26 @@ pub fn keyed(input: &[u8]) {
     if let Ok(Packet::Sealed(header)) = Packet::decode(input) {
         let mut packet = input.to_vec();
         assert!(session.open(header.number, &mut packet).is_err(), "an envelope without the keys");
+    }
+}
+
+/// The input as the text of a key file, and of a list of allowed keys.
+pub fn key_text(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    match SecretKey::parse(text) {
+        Ok(SecretKey::Shared(key)) => {
+            assert_eq!(SecretKey::parse(&key.to_text()), Ok(SecretKey::Shared(key)));
+        }
+        Ok(SecretKey::Private(key)) => {
+            assert_eq!(SecretKey::parse(&key.to_text()), Ok(SecretKey::Private(key)));
+        }
+        Err(_) => {}
+    }
+    if let Ok(allowed) = AllowList::parse(text) {
+        let lines = allowed.keys().iter().map(|allowed| {
+            let until = allowed.until.map(|day| format!("until {day}")).unwrap_or_default();
+            format!("{} {until} # {}\n", allowed.key, allowed.name)
+        });
+        assert_eq!(AllowList::parse(&lines.collect::<String>()), Ok(allowed), "lost in writing");
     }
 }

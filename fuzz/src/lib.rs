@@ -7,7 +7,7 @@
 mod keyed;
 mod kind;
 
-pub use keyed::keyed;
+pub use keyed::{key_text, keyed};
 pub use kind::{ACCEPT, ACK, CONNECT, CONTROL, COOKIE, DATA, HELLO, Kind, PART, PROBE, REJECT};
 
 use braid_wire::{

@@ -9,7 +9,10 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use braid::{CcConfig, Crc, EngineConfig, Key, LossRecovery, Progress, Security, SecurityMode};
+use braid::{
+    AllowList, CcConfig, Crc, EngineConfig, LossRecovery, Progress, SecretKey, Security,
+    SecurityError, SecurityMode,
+};
 
 use crate::errno::Errno;
 
@@ -20,8 +23,9 @@ pub(crate) struct Settings {
     pub(crate) engine: EngineConfig,
     pub(crate) cc: CcConfig,
     pub(crate) recovery: LossRecovery,
-    /// These two become the engine's `security`.
-    key: Option<Key>,
+    /// These three become the engine's `security`.
+    key: Option<SecretKey>,
+    allowed_keys: Option<AllowList>,
     security: Option<SecurityMode>,
 }
 
@@ -37,6 +41,7 @@ pub(crate) struct SettingError {
 /// Changes the settings, or says what would be accepted instead.
 type Apply = fn(&mut Settings, &str) -> Result<(), String>;
 
+const ALLOWED_KEYS: &str = "BRAID_ALLOWED_KEYS";
 const SECURITY: &str = "BRAID_SECURITY";
 
 /// By the name of the variable.
@@ -49,6 +54,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("BRAID_CRC", |s, v| set(&mut s.engine.crc, crc(v))),
     // Read at once: what is wrong with it is known before anything is opened.
     ("BRAID_KEY_FILE", |s, v| set(&mut s.key, read_key(v).map(Some))),
+    (ALLOWED_KEYS, |s, v| set(&mut s.allowed_keys, read_allowed_keys(v).map(Some))),
     (SECURITY, |s, v| set(&mut s.security, parsed(v).map(Some))),
     ("BRAID_RECEIVE_BUFFER", |s, v| set(&mut s.engine.receive_buffer, number(v, 65_536..=1 << 30))),
     ("BRAID_SPIN_US", |s, v| {
@@ -91,7 +97,8 @@ impl Settings {
         let progress = Progress::Threads(1);
         let engine = EngineConfig { progress, paths: 1, ..EngineConfig::default() };
         let (cc, recovery) = (CcConfig::default(), LossRecovery::GoBackN);
-        let mut settings = Settings { engine, cc, recovery, key: None, security: None };
+        let mut settings =
+            Settings { engine, cc, recovery, key: None, allowed_keys: None, security: None };
         for (name, apply) in SETTINGS {
             let Some(value) = value(name) else { continue };
             apply(&mut settings, value.trim()).map_err(|reason| SettingError {
@@ -100,11 +107,15 @@ impl Settings {
                 reason,
             })?;
         }
-        let (key, mode) = (settings.key.take(), settings.security);
-        settings.engine.security = Security::with(key, mode).map_err(|error| SettingError {
-            name: SECURITY.to_owned(),
-            value: mode.map(|mode| mode.to_string()).unwrap_or_default(),
-            reason: format!("{error}, named by BRAID_KEY_FILE"),
+        let (key, allowed) = (settings.key.take(), settings.allowed_keys.take());
+        let security = Security::with(key, allowed, settings.security);
+        settings.engine.security = security.map_err(|error| {
+            let name = match error {
+                SecurityError::NoKey { .. } => SECURITY,
+                _ => ALLOWED_KEYS,
+            };
+            let (name, value) = (name.to_owned(), value(name).unwrap_or_default());
+            SettingError { name, value, reason: format!("{error}; BRAID_KEY_FILE names it") }
         })?;
         Ok(settings)
     }
@@ -132,8 +143,12 @@ fn number<T: FromStr + PartialOrd + Display>(
     number.ok_or_else(|| format!("accepted: a number from {} to {}", range.start(), range.end()))
 }
 
-fn read_key(file: &str) -> Result<Key, String> {
+fn read_key(file: &str) -> Result<SecretKey, String> {
     braid::read_key(file).map_err(|error| error.to_string())
+}
+
+fn read_allowed_keys(file: &str) -> Result<AllowList, String> {
+    braid::read_allowed_keys(file).map_err(|error| error.to_string())
 }
 
 fn crc(value: &str) -> Result<Crc, String> {

@@ -1,8 +1,12 @@
-//! The key exchange of one attempt to connect: Noise (revision 34), pattern NNpsk0, one message each way.
+//! The key exchange of one attempt to connect: Noise (revision 34), one message each way, pattern NNpsk0 for a pre-shared key
+//! and KK for static ones.
 //!
-//! Both messages are encrypted, and who has not the pre-shared key can make neither. The secrets follow from two key pairs that
-//! are used once as well: who gets hold of the key later reads nothing of what was sent before, but the initiator's offer and
-//! private data, which go out before the responder has added anything.
+//! Both messages are encrypted, and who has neither the pre-shared key nor one of the two private keys can make neither. The
+//! secrets follow from two key pairs that are used once as well: who gets hold of a key later reads nothing of what was sent
+//! before, but the initiator's offer and private data, which go out before the responder has added anything. With static keys,
+//! they are read by who has the responder's.
+
+use std::sync::Arc;
 
 use braid_wire::VERSION;
 use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
@@ -11,11 +15,13 @@ use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, Error, HandshakeState};
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::claim::Claim;
 use crate::schedule::Secret;
 use crate::terms::TERMS_LEN;
-use crate::{Agreed, Key, Terms, TermsError};
+use crate::{Agreed, Key, PrivateKey, PublicKey, Terms, TermsError};
 
-const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
+const SHARED: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
+const STATIC: &str = "Noise_KK_25519_ChaChaPoly_SHA256";
 /// Bytes that a message has beside its payload: a public key and a tag.
 const OVERHEAD: usize = 32 + 16;
 
@@ -43,14 +49,25 @@ pub struct Answer {
     pub offer: Vec<u8>,
     /// The connection's.
     pub secrets: Secrets,
+    /// What the list of allowed keys calls the responder; `None`: keys are not static.
+    pub peer: Option<Arc<str>>,
 }
 
 /// The initiator's side, from the first message to the answer.
 pub struct Asking {
     binding: Binding,
-    state: HandshakeState,
+    /// `None`: no answer can come.
+    state: Option<HandshakeState>,
     terms: Terms,
     message: Vec<u8>,
+    peer: Option<Arc<str>>,
+}
+
+/// What both ends know of each other before they begin.
+#[derive(Clone, Copy)]
+pub(crate) enum Known<'a> {
+    Shared(&'a Key),
+    Static { own: &'a PrivateKey, peer: &'a PublicKey },
 }
 
 /// The responder's side, once it has read the first message.
@@ -58,17 +75,33 @@ pub struct Asked {
     state: HandshakeState,
     terms: [u8; TERMS_LEN],
     offer: Vec<u8>,
+    peer: Option<Arc<str>>,
 }
 
 impl Asking {
-    /// Begins, with what is offered. `seed` has to be random, and is used once.
-    ///
-    /// # Panics
-    /// If the offer has more than 65,000 bytes: set-up packets are much shorter.
-    pub fn new(key: &Key, binding: Binding, seed: [u8; 32], terms: Terms, offer: &[u8]) -> Self {
-        let mut state = start(key, binding, seed, |builder| builder.build_initiator());
-        let message = write(&mut state, terms.encode(), offer);
-        Asking { binding, state, terms, message }
+    /// Begins, with what is offered.
+    pub(crate) fn new(
+        known: Known<'_>,
+        claim: Claim,
+        binding: Binding,
+        seed: [u8; 32],
+        terms: Terms,
+        offer: &[u8],
+    ) -> Self {
+        let mut state = start(known, binding, seed, |builder| builder.build_initiator());
+        let message = claim.with(&write(&mut state, terms.encode(), offer));
+        Asking { binding, state: Some(state), terms, message, peer: None }
+    }
+
+    /// Tells a listener that its key is not known.
+    pub(crate) fn unknown_listener(binding: Binding, terms: Terms) -> Self {
+        let message = Claim::UnknownListener.with(&[]);
+        Asking { binding, state: None, terms, message, peer: None }
+    }
+
+    /// The responder is called so.
+    pub(crate) fn to(self, name: Arc<str>) -> Self {
+        Asking { peer: Some(name), ..self }
     }
 
     /// What its message is good for.
@@ -81,22 +114,37 @@ impl Asking {
         &self.message
     }
 
-    /// Reads an answer. `None`: it is not one of somebody who has the key, to this message, and leaves everything as it was; or
+    /// Reads an answer. `None`: it is not one of the responder whom it was made for, to this message, and leaves everything as it was; or
     /// an answer has been read before.
     pub fn read(&mut self, answer: &[u8]) -> Option<Answer> {
-        let (terms, offer) = read(&mut self.state, answer)?;
+        let state = self.state.as_mut()?;
+        let (terms, offer) = read(state, answer)?;
         let agreed = self.terms.accept(terms).ok()?;
-        Some(Answer { agreed, offer, secrets: secrets(&mut self.state, true) })
+        Some(Answer { agreed, offer, secrets: secrets(state, true), peer: self.peer.clone() })
     }
 }
 
 impl Asked {
-    /// Reads a first message. `None`: its sender has another key, or made it for something else. `seed` has to be random, and
-    /// is used once.
-    pub fn read(key: &Key, binding: Binding, seed: [u8; 32], message: &[u8]) -> Option<Self> {
-        let mut state = start(key, binding, seed, |builder| builder.build_responder());
+    /// Reads a first message. `None`: its sender has another key, or made it for something else.
+    pub(crate) fn read(
+        known: Known<'_>,
+        binding: Binding,
+        seed: [u8; 32],
+        message: &[u8],
+    ) -> Option<Self> {
+        let mut state = start(known, binding, seed, |builder| builder.build_responder());
         let (terms, offer) = read(&mut state, message)?;
-        Some(Asked { state, terms, offer })
+        Some(Asked { state, terms, offer, peer: None })
+    }
+
+    /// The initiator is called so.
+    pub(crate) fn of(self, name: Arc<str>) -> Self {
+        Asked { peer: Some(name), ..self }
+    }
+
+    /// What the list of allowed keys calls the initiator; `None`: keys are not static.
+    pub fn peer(&self) -> Option<Arc<str>> {
+        self.peer.clone()
     }
 
     /// The bytes of the initiator's offer.
@@ -124,19 +172,28 @@ impl Asked {
 }
 
 fn start(
-    key: &Key,
+    known: Known<'_>,
     binding: Binding,
     seed: [u8; 32],
     build: impl FnOnce(Builder<'_>) -> Result<HandshakeState, Error>,
 ) -> HandshakeState {
-    let params: NoiseParams = PATTERN.parse().expect("a pattern that snow knows");
+    let pattern = match known {
+        Known::Shared(_) => SHARED,
+        Known::Static { .. } => STATIC,
+    };
+    let params: NoiseParams = pattern.parse().expect("a pattern that snow knows");
     let mut prologue = b"braid".to_vec();
     prologue.push(VERSION);
     prologue.extend_from_slice(&binding.nonce.to_be_bytes());
     prologue.extend_from_slice(&binding.cookie.to_be_bytes());
     let resolver = Box::new(Resolver { seed: Zeroizing::new(seed) });
     let builder = Builder::with_resolver(params, resolver);
-    let ready = builder.prologue(&prologue).and_then(|builder| builder.psk(0, key.bytes()));
+    let ready = builder.prologue(&prologue).and_then(|builder| match known {
+        Known::Shared(key) => builder.psk(0, key.bytes()),
+        Known::Static { own, peer } => {
+            builder.local_private_key(own.bytes())?.remote_public_key(peer.bytes())
+        }
+    });
     ready.and_then(build).expect("the pattern has what it needs")
 }
 
@@ -214,12 +271,22 @@ mod tests {
         Key::new([byte; 32])
     }
 
+    fn begin(seed: [u8; 32]) -> Asking {
+        let (known, terms) = (&key(1), Terms::default());
+        Asking::new(Known::Shared(known), Claim::Shared, BINDING, seed, terms, b"an offer")
+    }
+
     fn asking() -> Asking {
-        Asking::new(&key(1), BINDING, [2; 32], Terms::default(), b"an offer")
+        begin([2; 32])
+    }
+
+    fn asked_by(key: &Key, binding: Binding, message: &[u8]) -> Option<Asked> {
+        let (Claim::Shared, message) = Claim::split(message)? else { return None };
+        Asked::read(Known::Shared(key), binding, [3; 32], message)
     }
 
     fn asked(message: &[u8]) -> Option<Asked> {
-        Asked::read(&key(1), BINDING, [3; 32], message)
+        asked_by(&key(1), BINDING, message)
     }
 
     fn answer(message: &[u8]) -> (Vec<u8>, Secrets) {
@@ -244,17 +311,17 @@ mod tests {
     #[test]
     fn all_depends_on_the_seeds_alone() {
         assert_eq!(asking().message(), asking().message());
-        let other = Asking::new(&key(1), BINDING, [9; 32], Terms::default(), b"an offer");
+        let other = begin([9; 32]);
         assert_ne!(other.message(), asking().message());
     }
 
     #[test]
     fn another_key_attempt_or_cookie_reads_nothing() {
         let message = asking().message().to_vec();
-        assert!(Asked::read(&key(2), BINDING, [3; 32], &message).is_none());
+        assert!(asked_by(&key(2), BINDING, &message).is_none());
         let Binding { nonce, cookie } = BINDING;
         for other in [Binding { nonce, cookie: 0 }, Binding { nonce: 0, cookie }] {
-            assert!(Asked::read(&key(1), other, [3; 32], &message).is_none(), "{other:?}");
+            assert!(asked_by(&key(1), other, &message).is_none(), "{other:?}");
         }
     }
 

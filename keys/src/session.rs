@@ -5,6 +5,7 @@
 //! again. Both ends change keys at the same numbers, so nothing is asked or waited for.
 
 use std::fmt;
+use std::sync::Arc;
 
 use braid_wire::{QpId, SEAL_LEN, SEALED_HEADER_LEN, SealedHeader, Token};
 
@@ -31,6 +32,8 @@ pub struct Session {
     agreed: Agreed,
     /// The peer's queue pair, and its token.
     to: (QpId, Token),
+    /// What our list of allowed keys calls the peer.
+    peer: Option<Arc<str>>,
     sends: Sending,
     receives: Receiving,
 }
@@ -64,6 +67,7 @@ impl Session {
         Session {
             agreed,
             to,
+            peer: None,
             sends: Sending { key: ours.advance(), schedule: ours, epoch: 0, next: 0 },
             receives: Receiving {
                 schedule: theirs,
@@ -73,6 +77,16 @@ impl Session {
                 forgeries: 0,
             },
         }
+    }
+
+    /// With a peer that proved itself by a static key, which our list of allowed keys calls so.
+    pub fn with(self, peer: Option<Arc<str>>) -> Self {
+        Session { peer, ..self }
+    }
+
+    /// What our list of allowed keys calls the peer; `None`: keys are not static.
+    pub fn peer(&self) -> Option<&Arc<str>> {
+        self.peer.as_ref()
     }
 
     /// What was settled.
@@ -188,7 +202,7 @@ impl Receiving {
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Session");
-        shown.field("agreed", &self.agreed).field("to", &self.to);
+        shown.field("agreed", &self.agreed).field("to", &self.to).field("peer", &self.peer);
         shown.field("sealed", &self.sends.next).finish_non_exhaustive()
     }
 }

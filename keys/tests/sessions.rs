@@ -5,7 +5,8 @@
 use std::collections::HashSet;
 
 use braid_keys::{
-    Agreed, Asked, Asking, Binding, Cipher, Key, Protection, Refused, Session, Terms,
+    Agreed, AllowList, Binding, Cipher, Credentials, Date, Key, Listener, PrivateKey, Protection,
+    Refused, Session, StaticKeys, Terms,
 };
 use braid_wire::{Packet, QpId, Token};
 use rand::{Rng, RngExt, SeedableRng};
@@ -13,7 +14,15 @@ use rand_pcg::Pcg64Mcg;
 
 const TO: (QpId, Token) = (QpId::new(0x123), Token(0xA1B2_C3D4));
 
-/// An initiator's and a responder's end.
+/// Of two that allow each other.
+fn static_keys(private: [PrivateKey; 2]) -> [Credentials; 2] {
+    let public = private.each_ref().map(PrivateKey::public);
+    let text = format!("{}\n{}\n", public[0], public[1]);
+    let allowed = AllowList::parse(&text).unwrap();
+    private.map(|private| StaticKeys::new(private, allowed.clone()).into())
+}
+
+/// An initiator's and a responder's end, which know each other by a pre-shared key if the seed is even.
 fn pair(seed: u64, terms: &Terms) -> [Session; 2] {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut bytes = || {
@@ -21,9 +30,18 @@ fn pair(seed: u64, terms: &Terms) -> [Session; 2] {
         rng.fill_bytes(&mut bytes);
         bytes
     };
-    let (key, binding) = (Key::new(bytes()), Binding { nonce: 5, cookie: 6 });
-    let mut asking = Asking::new(&key, binding, bytes(), terms.clone(), b"");
-    let asked = Asked::read(&key, binding, bytes(), asking.message()).unwrap();
+    let binding = Binding { nonce: 5, cookie: 6 };
+    let [a, b] = match seed % 2 {
+        0 => {
+            let shared = Credentials::from(Key::new(bytes()));
+            [shared.clone(), shared]
+        }
+        _ => static_keys([bytes(), bytes()].map(PrivateKey::new)),
+    };
+    let listener = Listener { binding, key: b.key_id(binding), today: Date::FIRST };
+    let (mut asking, denied) = a.ask(listener, bytes(), terms.clone(), b"");
+    assert_eq!(denied, None);
+    let asked = b.read(binding, Date::FIRST, bytes(), asking.message()).unwrap();
     let agreed = asked.settle(terms).unwrap();
     let (message, theirs) = asked.answer(agreed, b"");
     let answer = asking.read(&message).unwrap();

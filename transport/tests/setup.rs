@@ -52,7 +52,7 @@ impl Listener {
         match packet {
             Setup::Hello(Hello { nonce, len }) => {
                 let cookie = self.jar.bake(now, ADDRESS, *nonce);
-                Some(Setup::Cookie { nonce: *nonce, cookie, len: *len })
+                Some(Setup::Cookie { nonce: *nonce, cookie, key_id: 0, len: *len })
             }
             Setup::Connect(connect) => Some(self.connect(now, connect)),
             _ => None,
@@ -199,7 +199,7 @@ fn foreign_nonces_are_ignored() {
         initiator.on_setup(now, &Setup::Reject(Reject { nonce, reason }));
     }
     initiator.on_setup(now, &Setup::Accept(accept));
-    initiator.on_setup(now, &Setup::Cookie { nonce, cookie: 1, len: 1200 });
+    initiator.on_setup(now, &Setup::Cookie { nonce, cookie: 1, key_id: 0, len: 1200 });
     assert_eq!(initiator.outcome(now), None);
     assert_eq!(initiator.poll_transmit(now), None, "a forged cookie moves nothing");
 }
@@ -297,7 +297,8 @@ fn a_refused_cookie_begins_again_with_hello() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());
     let mut hellos = 0;
     // As if the responder had restarted, with another key, since it baked this.
-    initiator.on_setup(Time::ZERO, &Setup::Cookie { nonce: NONCE, cookie: 12345, len: 1200 });
+    initiator
+        .on_setup(Time::ZERO, &Setup::Cookie { nonce: NONCE, cookie: 12345, key_id: 0, len: 1200 });
     let (outcome, _) = run(&mut listener, &mut initiator, |_, packet| {
         hellos += u32::from(matches!(packet, Setup::Hello(_)));
         false
@@ -340,7 +341,8 @@ fn a_late_cookie_is_replaced() {
     );
     let reason = RejectReason::Cookie;
     assert_eq!(answer, Some(Setup::Reject(Reject { nonce: NONCE, reason })));
-    initiator.on_setup(Time::ZERO, &Setup::Cookie { nonce: NONCE, cookie: stale, len: 1200 });
+    initiator
+        .on_setup(Time::ZERO, &Setup::Cookie { nonce: NONCE, cookie: stale, key_id: 0, len: 1200 });
     assert!(matches!(initiator.poll_transmit(Time::ZERO), Some(Setup::Connect(_))));
     initiator.on_setup(Time::ZERO, &answer.unwrap());
     let later = initiator.next_timeout().unwrap();

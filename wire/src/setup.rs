@@ -38,6 +38,8 @@ pub enum Setup {
         nonce: u64,
         /// What the CONNECT has to show.
         cookie: u64,
+        /// Says which static key the responder has; 0: none. See `docs/keys.md`.
+        key_id: u64,
         /// Bytes of the datagram, padding included: those of the HELLO.
         len: u16,
     },
@@ -145,6 +147,12 @@ pub enum RejectReason {
     WrongKey = 9,
     /// There is no cipher that both sides take.
     Cipher = 10,
+    /// The initiator's static key is not one that the responder allows, or not any more, or is not the initiator's.
+    NotAllowed = 11,
+    /// The responder's static key is not one that the initiator allows, or not any more.
+    UnknownListener = 12,
+    /// One side has a pre-shared key, the other one of its own.
+    KeyForm = 13,
 }
 
 impl fmt::Display for RejectReason {
@@ -164,6 +172,15 @@ impl fmt::Display for RejectReason {
             RejectReason::KeyRequired => "it takes keyed connections only; give this side its key",
             RejectReason::WrongKey => "its key is another one; give both sides the same key",
             RejectReason::Cipher => "it takes none of the ciphers that this side does",
+            RejectReason::NotAllowed => {
+                "its list of allowed keys does not have this side's public key, or not any more"
+            }
+            RejectReason::UnknownListener => {
+                "its public key is not on this side's list of allowed keys, or not any more"
+            }
+            RejectReason::KeyForm => {
+                "one side has a pre-shared key and the other one of its own; take the same form on both sides"
+            }
         })
     }
 }
@@ -182,6 +199,9 @@ impl RejectReason {
             KeyRequired,
             WrongKey,
             Cipher,
+            NotAllowed,
+            UnknownListener,
+            KeyForm,
         ]
         .into_iter()
         .find(|r| *r as u8 == byte)
@@ -246,8 +266,9 @@ impl Setup {
                 out.extend_from_slice(short(Opcode::Hello, 0, hello.nonce, 0).as_bytes());
                 out.resize(start + padded(hello.len) - CHECK_LEN, 0);
             }
-            Setup::Cookie { nonce, cookie, len } => {
+            Setup::Cookie { nonce, cookie, key_id, len } => {
                 out.extend_from_slice(short(Opcode::Cookie, 0, *nonce, *cookie).as_bytes());
+                out.extend_from_slice(&key_id.to_be_bytes());
                 out.resize(start + padded(*len) - CHECK_LEN, 0);
             }
             Setup::Connect(connect) => connect.encode(Opcode::Connect, out),
@@ -280,7 +301,8 @@ impl Setup {
         match (opcode, padded) {
             (Opcode::Hello, Some(len)) => Ok(Setup::Hello(Hello { nonce, len })),
             (Opcode::Cookie, Some(len)) => {
-                Ok(Setup::Cookie { nonce, cookie: raw.cookie.get(), len })
+                let (key_id, _) = U64::ref_from_prefix(rest).map_err(|_| DecodeError::Length)?;
+                Ok(Setup::Cookie { nonce, cookie: raw.cookie.get(), key_id: key_id.get(), len })
             }
             (Opcode::Connect, _) => Connect::decode(body).map(Setup::Connect),
             (Opcode::Accept, _) => Connect::decode(body).map(Setup::Accept),

@@ -31,7 +31,8 @@ local REFUSALS = {
 local REASONS = {
   [0] = "none", "nobody listens there", "the backlog is full", "refused by the application", "another version",
   "wrong or old cookie", "datapaths do not fit", "it has no key", "it takes keyed connections only", "its key is another one",
-  "no cipher in common",
+  "no cipher in common", "its list does not allow this static key", "the static key of the listener is not allowed",
+  "a pre-shared key here, a static one there",
 }
 local STREAMS = { [0] = "requests", "responses" }
 
@@ -102,6 +103,7 @@ field("parts", ProtoField.uint8, "Parts of the packet")
 field("reason", ProtoField.uint8, "Reason", base.DEC, REASONS)
 field("nonce", ProtoField.uint64, "Nonce", base.HEX)
 field("cookie", ProtoField.uint64, "Cookie", base.HEX)
+field("key_id", ProtoField.uint64, "Static key of the listener, in this attempt", base.HEX)
 field("offer_qp", ProtoField.uint32, "Offered queue pair", base.HEX, nil, 0xFFFFFF)
 field("offer_token", ProtoField.uint32, "Offered token", base.HEX)
 field("offer_psn", ProtoField.uint32, "First PSN", base.DEC, nil, 0xFFFFFF)
@@ -313,6 +315,7 @@ local function setup_fields(tree, tvb, opcode, layout)
   if opcode == 0xE4 then all(tree, tvb, { { "reason", 13, 1 } }) end
   all(tree, tvb, { { "nonce", 16, 8 } })
   if opcode == 0xE1 or opcode == 0xE2 then all(tree, tvb, { { "cookie", 24, 8 } }) end
+  if opcode == 0xE1 then all(tree, tvb, { { "key_id", 32, 8 } }) end
   if opcode == 0xE4 then return ": " .. (REASONS[tvb(13, 1):uint()] or "unknown reason") end
   if opcode == 0xE2 or opcode == 0xE3 then return offer_fields(tree, tvb, layout.len) end
   return string.format(" %u bytes", layout.len)

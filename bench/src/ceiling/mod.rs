@@ -271,6 +271,7 @@ fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
         mtu: None,
         crc,
         key: None,
+        allowed_keys: None,
         security: None,
         drop: 0.0,
         reorder: 0.0,

@@ -71,7 +71,7 @@ fn of_engine(config: &EngineConfig) -> Vec<Named> {
         ("discover", json!(config.discover), Some("--discover")),
         ("mtu", json!(config.mtu), Some("--mtu")),
         ("crc", crc, Some("--crc")),
-        ("keyed", json!(config.security.is_some()), Some("--key, --security")),
+        ("keyed", json!(config.security.is_some()), Some("--key, --allowed-keys, --security")),
         ("receive_buffer_bytes", json!(config.receive_buffer), None),
         ("spin_us", us(config.spin), None),
         ("ping_interval_us", us(config.ping_interval), None),

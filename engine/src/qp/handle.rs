@@ -350,6 +350,12 @@ impl QueuePair {
         self.worker().control().session(self.index()).map(|session| session.agreed())
     }
 
+    /// What the engine's list of allowed keys calls the peer, which has proved to have the key; `None`: keys are not static, or it
+    /// is not connected.
+    pub fn peer_name(&self) -> Option<Arc<str>> {
+        self.worker().control().session(self.index())?.peer().cloned()
+    }
+
     /// How often the key has been changed that it protects what it sends with; `None` as above.
     pub fn key_updates(&self) -> Option<u64> {
         self.worker().control().session(self.index()).map(|session| session.key_updates())

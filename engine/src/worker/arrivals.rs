@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use braid_keys::Refused;
+use braid_keys::{Binding, KeyId, Refused};
 use braid_transport::{
     Admit, Arrival, Confirmation, Disconnects, Initiators, Landing, NicEpoch, QpSlot, Use,
 };
@@ -285,6 +285,14 @@ impl Arrivals<'_> {
             // Who has a key connects to nobody without.
             Setup::Accept(accept) if self.is_keyed(accept.nonce) => {
                 self.counters.setup_refused.add(1);
+            }
+            Setup::Cookie { nonce, cookie, key_id, .. } => {
+                let binding = Binding { nonce: *nonce, cookie: *cookie };
+                let attempt = self.initiators.of_nonce(*nonce);
+                if let Some(exchange) = attempt.and_then(|it| it.driver.exchange.as_mut()) {
+                    exchange.hear(binding, KeyId(*key_id));
+                }
+                self.answer(from, setup);
             }
             answer => self.answer(from, answer),
         }

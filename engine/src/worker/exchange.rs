@@ -3,8 +3,11 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use braid_keys::{Asked, Asking as Handshake, Binding, Session};
+use braid_keys::{
+    Asking as Handshake, Binding, Credentials, Date, Denied, KeyId, Listener, Session,
+};
 use braid_transport::Request;
 use braid_wire::{Connect, Offer, RejectReason, SealedOffer, Setup};
 
@@ -18,6 +21,8 @@ const COOKIES: usize = 4;
 /// The exchange of an attempt of ours.
 pub(crate) struct Exchange {
     security: Arc<Security>,
+    /// What came with the latest cookies, the latest last.
+    listeners: VecDeque<(Binding, KeyId)>,
     /// One for each cookie, the latest last.
     handshakes: VecDeque<Handshake>,
     session: Option<Session>,
@@ -25,7 +30,16 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     pub(crate) fn new(security: Arc<Security>) -> Self {
-        Exchange { security, handshakes: VecDeque::new(), session: None }
+        let (listeners, handshakes) = (VecDeque::new(), VecDeque::new());
+        Exchange { security, listeners, handshakes, session: None }
+    }
+
+    /// A COOKIE has come, which says that its listener has this key.
+    pub(crate) fn hear(&mut self, binding: Binding, key: KeyId) {
+        // The first counts: who answers later than the listener, with its cookie, is somebody else.
+        if self.listeners.iter().all(|(known, _)| *known != binding) {
+            push_latest(&mut self.listeners, (binding, key));
+        }
     }
 
     /// A CONNECT as it leaves: the same each time that it is repeated with the same cookie.
@@ -34,16 +48,25 @@ impl Exchange {
         let binding = Binding { nonce, cookie };
         let known = self.handshakes.iter().position(|handshake| handshake.binding() == binding);
         let at = known.unwrap_or_else(|| {
-            let (key, terms) = (&self.security.key, self.security.terms());
-            let offer = connect.encode_offer();
-            if self.handshakes.len() == COOKIES {
-                self.handshakes.pop_front();
-            }
-            self.handshakes.push_back(Handshake::new(key, binding, random::bytes(), terms, &offer));
+            let handshake = self.begin(binding, connect);
+            push_latest(&mut self.handshakes, handshake);
             self.handshakes.len() - 1
         });
         let message = self.handshakes[at].message().to_vec();
         Setup::SealedConnect(SealedOffer { nonce, cookie, message })
+    }
+
+    fn begin(&self, binding: Binding, connect: &Connect) -> Handshake {
+        let heard = self.listeners.iter().find(|(of, _)| *of == binding);
+        let key = heard.map_or(KeyId::NONE, |(_, key)| *key);
+        let listener = Listener { binding, key, today: today() };
+        let (credentials, terms) = (&self.security.credentials, self.security.terms());
+        let offer = connect.encode_offer();
+        let (handshake, denied) = credentials.ask(listener, random::bytes(), terms, &offer);
+        if let Some(why) = denied {
+            tracing::warn!(%why, "the listener is not one that may be connected to");
+        }
+        handshake
     }
 
     /// Opens an ACCEPT. `None`: it is nobody's who has the key.
@@ -53,7 +76,7 @@ impl Exchange {
         let answer = handshakes.find_map(|handshake| handshake.read(&sealed.message))?;
         let accept = Connect::decode_offer(sealed.nonce, 0, &answer.offer).ok()?;
         let to = (accept.offer.qp, accept.offer.token);
-        self.session = Some(Session::new(answer.secrets, answer.agreed, to));
+        self.session = Some(Session::new(answer.secrets, answer.agreed, to).with(answer.peer));
         Some(Setup::Accept(accept))
     }
 
@@ -63,19 +86,46 @@ impl Exchange {
     }
 }
 
+fn push_latest<T>(all: &mut VecDeque<T>, latest: T) {
+    if all.len() == COOKIES {
+        all.pop_front();
+    }
+    all.push_back(latest);
+}
+
+/// Which key a COOKIE says to be of; 0: of none.
+pub(super) fn key_id(security: &Security, nonce: u64, cookie: u64) -> u64 {
+    security.credentials.key_id(Binding { nonce, cookie }).0
+}
+
 /// Opens a CONNECT.
+///
+/// # Errors
+/// What the initiator is told, and what is said here.
 pub(super) fn open_request(
     security: &Security,
     from: SocketAddr,
     sealed: &SealedOffer,
-) -> Result<Request, RejectReason> {
+) -> Result<Request, (RejectReason, Option<Denied>)> {
     let binding = Binding { nonce: sealed.nonce, cookie: sealed.cookie };
-    let asked = Asked::read(&security.key, binding, random::bytes(), &sealed.message);
-    let asked = asked.ok_or(RejectReason::WrongKey)?;
-    asked.settle(&security.terms()).map_err(|_| RejectReason::Cipher)?;
+    let credentials = &security.credentials;
+    let asked = credentials.read(binding, today(), random::bytes(), &sealed.message);
+    let asked = asked.map_err(|why| (reason(credentials, &why), Some(why)))?;
+    asked.settle(&security.terms()).map_err(|_| (RejectReason::Cipher, None))?;
     let connect = Connect::decode_offer(sealed.nonce, sealed.cookie, asked.offer());
-    let connect = connect.map_err(|_| RejectReason::Refused)?;
-    Ok(Request { from, connect, sealed_in: sealed.message.clone() })
+    let connect = connect.map_err(|_| (RejectReason::Refused, None))?;
+    let peer = asked.peer();
+    Ok(Request { from, connect, sealed_in: sealed.message.clone(), peer })
+}
+
+/// One and the same for all that an initiator may not learn about the list of allowed keys.
+fn reason(credentials: &Credentials, why: &Denied) -> RejectReason {
+    match (why, credentials) {
+        (Denied::Form, _) => RejectReason::KeyForm,
+        (Denied::UnknownHere, _) => RejectReason::UnknownListener,
+        (_, Credentials::Shared(_)) => RejectReason::WrongKey,
+        (_, Credentials::Static(_)) => RejectReason::NotAllowed,
+    }
 }
 
 /// Accepts such a request. Returns the message of the ACCEPT.
@@ -85,10 +135,18 @@ pub(super) fn open_request(
 pub(super) fn accept(security: &Security, request: &Request, ours: &Connect) -> (Vec<u8>, Session) {
     let Request { connect, sealed_in, .. } = request;
     let binding = Binding { nonce: connect.nonce, cookie: connect.cookie };
-    let asked = Asked::read(&security.key, binding, random::bytes(), sealed_in);
+    // Its key was allowed on the day when it came.
+    let asked = security.credentials.read(binding, Date::FIRST, random::bytes(), sealed_in);
     let asked = asked.expect("it was opened when it came");
     let agreed = asked.settle(&security.terms()).expect("it was settled when it came");
     let Offer { qp, token, .. } = connect.offer;
+    let peer = asked.peer();
     let (message, secrets) = asked.answer(agreed, &ours.encode_offer());
-    (message, Session::new(secrets, agreed, (qp, token)))
+    (message, Session::new(secrets, agreed, (qp, token)).with(peer))
+}
+
+/// By this machine's clock.
+fn today() -> Date {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Date::from_unix(since.map_or(0, |since| since.as_secs()))
 }

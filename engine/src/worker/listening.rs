@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use braid_keys::Denied;
 use braid_transport::{AttemptId, Reply, Responder};
 use braid_wire::{Connect, Hello, QpId, Reject, RejectReason, SealedOffer, Setup, Time};
 
-use super::exchange::open_request;
+use super::exchange::{self, open_request};
 use super::outbox::Outbox;
 use crate::backlog::Backlog;
 use crate::counters::WorkerCounters;
@@ -42,7 +43,12 @@ impl Listening {
     }
 
     pub(crate) fn on_hello(&self, now: Time, from: SocketAddr, hello: Hello, outbox: &mut Outbox) {
-        let answer = self.responder.on_hello(now, from, hello, self.backlog.is_some());
+        let mut answer = self.responder.on_hello(now, from, hello, self.backlog.is_some());
+        if let (Setup::Cookie { nonce, cookie, key_id, .. }, Some(security)) =
+            (&mut answer, &self.security)
+        {
+            *key_id = exchange::key_id(security, *nonce, *cookie);
+        }
         outbox.answer(from, &answer);
     }
 
@@ -57,14 +63,14 @@ impl Listening {
         let nonce = connect.nonce;
         if self.security.as_ref().is_some_and(|security| security.required) {
             let reject = Reject { nonce, reason: RejectReason::KeyRequired };
-            return self.reply(from, Reply::Rejected(reject), outbox, counters);
+            return self.reply(from, Reply::Rejected(reject), None, outbox, counters);
         }
         let backlog = self.backlog.as_deref();
         let wanted = |data: &[u8]| backlog.is_some_and(|backlog| backlog.wants(data));
         let mut waiting = backlog.map(Backlog::waiting);
         let waiting = waiting.as_deref_mut();
         let reply = self.responder.on_connect(now, from, connect, waiting, wanted);
-        self.reply(from, reply, outbox, counters);
+        self.reply(from, reply, None, outbox, counters);
     }
 
     /// As [`Listening::on_connect`]. It is opened only once its cookie has proved where it comes from.
@@ -82,11 +88,15 @@ impl Listening {
         let attempt = AttemptId { from, nonce };
         let known = self.responder.on_repeated(now, attempt, cookie, waiting.as_deref_mut());
         let rejected = |reason| Reply::Rejected(Reject { nonce, reason });
+        let mut denied = None;
         let reply = match (known, &self.security) {
             (Some(reply), _) => reply,
             (None, None) => rejected(RejectReason::NoKey),
             (None, Some(security)) => match open_request(security, from, sealed) {
-                Err(reason) => rejected(reason),
+                Err((reason, why)) => {
+                    denied = why;
+                    rejected(reason)
+                }
                 Ok(request) => {
                     let wanted = |data: &[u8]| backlog.is_some_and(|backlog| backlog.wants(data));
                     self.responder.on_new(now, request, waiting.as_deref_mut(), wanted)
@@ -94,13 +104,14 @@ impl Listening {
             },
         };
         drop(waiting);
-        self.reply(from, reply, outbox, counters);
+        self.reply(from, reply, denied, outbox, counters);
     }
 
     fn reply(
         &self,
         from: SocketAddr,
         reply: Reply<Arc<QpShared>>,
+        denied: Option<Denied>,
         outbox: &mut Outbox,
         counters: &WorkerCounters,
     ) {
@@ -111,7 +122,7 @@ impl Listening {
             Reply::Rejected(reject) => {
                 match reject.reason {
                     RejectReason::Busy => counters.setup_busy.add(1),
-                    reason if is_about_keys(reason) => tell_refused(counters, from, reason),
+                    reason if is_about_keys(reason) => tell_refused(counters, from, reason, denied),
                     _ => counters.setup_refused.add(1),
                 }
                 outbox.answer(from, &Setup::Reject(reject));
@@ -149,15 +160,24 @@ impl Listening {
 }
 
 fn is_about_keys(reason: RejectReason) -> bool {
-    use RejectReason::{Cipher, KeyRequired, NoKey, WrongKey};
-    matches!(reason, NoKey | KeyRequired | WrongKey | Cipher)
+    use RejectReason::{
+        Cipher, KeyForm, KeyRequired, NoKey, NotAllowed, UnknownListener, WrongKey,
+    };
+    let of_static_keys = matches!(reason, NotAllowed | UnknownListener | KeyForm);
+    of_static_keys || matches!(reason, NoKey | KeyRequired | WrongKey | Cipher)
 }
 
-/// Says so here as the REJECT does there; anybody can bring it about, so not every time.
-fn tell_refused(counters: &WorkerCounters, from: SocketAddr, reason: RejectReason) {
+/// Says so here as the REJECT does there, and why if that says less; anybody can bring it about, so not every time.
+fn tell_refused(
+    counters: &WorkerCounters,
+    from: SocketAddr,
+    reason: RejectReason,
+    denied: Option<Denied>,
+) {
     counters.setup_refused.add(1);
     let refused = counters.setup_refused.get();
     if refused.is_power_of_two() {
-        tracing::warn!(%from, ?reason, refused, "a connection was turned down for its key");
+        let why = denied.map(|denied| denied.to_string());
+        tracing::warn!(%from, ?reason, why, refused, "a connection was turned down for its key");
     }
 }

@@ -84,14 +84,16 @@ impl Sessions {
 
 #[cfg(test)]
 mod tests {
-    use braid_keys::{Asked, Asking, Binding, Key, Terms};
+    use braid_keys::{Binding, Credentials, Date, Key, KeyId, Listener, Terms};
 
     use super::*;
 
     fn session() -> Session {
-        let (key, binding) = (Key::new([1; 32]), Binding { nonce: 1, cookie: 1 });
-        let asking = Asking::new(&key, binding, [2; 32], Terms::default(), b"");
-        let asked = Asked::read(&key, binding, [3; 32], asking.message()).unwrap();
+        let (key, binding) =
+            (Credentials::from(Key::new([1; 32])), Binding { nonce: 1, cookie: 1 });
+        let listener = Listener { binding, key: KeyId::NONE, today: Date::FIRST };
+        let (asking, _) = key.ask(listener, [2; 32], Terms::default(), b"");
+        let asked = key.read(binding, Date::FIRST, [3; 32], asking.message()).unwrap();
         let agreed = asked.settle(&Terms::default()).unwrap();
         let (_, secrets) = asked.answer(agreed, b"");
         Session::new(secrets, agreed, (QpId::new(9), Token(9)))

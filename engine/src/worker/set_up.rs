@@ -176,6 +176,7 @@ impl Worker {
         entry.crc = remote.crc;
         entry.is_keyed = session.is_some();
         let agreed = session.as_ref().map(Session::agreed);
+        let peer = session.as_ref().and_then(Session::peer).cloned();
         if let (Some(end), Some(session)) = (entry.keyed(), session) {
             self.sessions.insert(end, session);
         }
@@ -183,7 +184,7 @@ impl Worker {
         entry.remote_addrs = Some(addrs);
         entry.full_rails = RailSet::default();
         entry.mirror_state(&self.peers);
-        tracing::info!(qp = %entry.shared.id, %addr, remote = %theirs.qp, mtu = remote.mtu, rails, keyed = ?agreed, "connected");
+        tracing::info!(qp = %entry.shared.id, %addr, remote = %theirs.qp, mtu = remote.mtu, rails, keyed = ?agreed, peer = peer.as_deref(), "connected");
         let id = entry.shared.id;
         self.qps.forget_parts(id);
     }

@@ -105,7 +105,7 @@ impl Scripted {
             let Heard { what, from } = self.hear_setup();
             match what {
                 Setup::Hello(Hello { nonce, len }) => {
-                    self.send_setup(from, &Setup::Cookie { nonce, cookie: 1, len });
+                    self.send_setup(from, &Setup::Cookie { nonce, cookie: 1, key_id: 0, len });
                 }
                 Setup::Connect(what) if !self.heard.borrow().contains(&what.nonce) => {
                     self.heard.borrow_mut().push(what.nonce);

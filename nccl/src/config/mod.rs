@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use braid::{
-    CcConfig, Crc, EngineConfig, Faults, Key, LbPolicy, LossRecovery, RailScheme, Security,
-    SecurityError, SecurityMode, VerbsService,
+    AllowList, CcConfig, Crc, EngineConfig, Faults, LbPolicy, LossRecovery, RailScheme, SecretKey,
+    Security, SecurityError, SecurityMode, VerbsService,
 };
 
 use crate::interfaces::Pattern;
@@ -30,7 +30,7 @@ pub(crate) enum ConfigError {
     Read { file: PathBuf, source: std::io::Error },
     #[error("BRAID_CONFIG is `{}`, which is no TOML: {source}", file.display())]
     Syntax { file: PathBuf, source: toml::de::Error },
-    #[error("BRAID_SECURITY without BRAID_KEY_FILE: {0}")]
+    #[error("BRAID_KEY_FILE, BRAID_ALLOWED_KEYS and BRAID_SECURITY do not go together: {0}")]
     Security(#[from] SecurityError),
 }
 
@@ -64,9 +64,10 @@ pub(crate) struct Config {
     /// Most payload bytes of a packet; `None`: what suits the device.
     pub(crate) mtu: Option<u16>,
     pub(crate) crc: Crc,
-    pub(crate) key: Option<Key>,
+    pub(crate) key: Option<SecretKey>,
+    pub(crate) allowed_keys: Option<AllowList>,
     pub(crate) security_mode: Option<SecurityMode>,
-    /// What follows from those two.
+    /// What follows from those three.
     pub(crate) security: Option<Security>,
     pub(crate) receive_buffer: usize,
     pub(crate) cc: CcConfig,
@@ -98,6 +99,7 @@ impl Default for Config {
             mtu: None,
             crc: engine.crc,
             key: None,
+            allowed_keys: None,
             security_mode: None,
             security: None,
             receive_buffer: engine.receive_buffer,
@@ -132,7 +134,8 @@ impl Config {
                 reason,
             })?;
         }
-        config.security = Security::with(config.key.clone(), config.security_mode)?;
+        let (key, allowed) = (config.key.clone(), config.allowed_keys.clone());
+        config.security = Security::with(key, allowed, config.security_mode)?;
         Ok(config)
     }
 }

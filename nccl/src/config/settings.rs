@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use braid::{Crc, Key, VerbsService};
+use braid::{AllowList, Crc, SecretKey, VerbsService};
 
 use super::{Carrier, Config};
 use crate::device::MAX_RAILS;
@@ -29,6 +29,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("mtu", |c, v| set(&mut c.mtu, packet_payload(v).map(Some))),
     ("crc", |c, v| set(&mut c.crc, switch(v).map(crc))),
     ("key_file", |c, v| set(&mut c.key, key(v).map(Some))),
+    ("allowed_keys", |c, v| set(&mut c.allowed_keys, allowed_keys(v).map(Some))),
     ("security", |c, v| set(&mut c.security_mode, parsed(v).map(Some))),
     ("receive_buffer", |c, v| set(&mut c.receive_buffer, number(v, 65_536..=1 << 30))),
     ("cc", |c, v| set(&mut c.cc, parsed(v))),
@@ -113,9 +114,15 @@ fn crc(on: bool) -> Crc {
 }
 
 /// Read at once: what is wrong with it is known before anything is opened.
-fn key(file: &str) -> Result<Key, String> {
+fn key(file: &str) -> Result<SecretKey, String> {
     let refused = |error| format!("accepted: a file of `braid-perf keygen`; {error}");
     braid::read_key(file).map_err(refused)
+}
+
+/// As [`key`].
+fn allowed_keys(file: &str) -> Result<AllowList, String> {
+    let refused = |error| format!("accepted: a file of public keys; {error}");
+    braid::read_allowed_keys(file).map_err(refused)
 }
 
 /// GPUs look at 8-byte words while they land, so no packet may end inside one.

@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use braid_wire::{Connect, Time};
@@ -25,12 +26,14 @@ pub struct Request {
     pub connect: Connect,
     /// The message of a key exchange that it was sealed in; empty: it came in clear.
     pub sealed_in: Vec<u8>,
+    /// What the driver's list of allowed keys calls whoever has proved to have one of them.
+    pub peer: Option<Arc<str>>,
 }
 
 impl Request {
     /// One that came in clear.
     pub fn new(from: SocketAddr, connect: Connect) -> Self {
-        Request { from, connect, sealed_in: Vec::new() }
+        Request { from, connect, sealed_in: Vec::new(), peer: None }
     }
 
     /// Which attempt it is of.

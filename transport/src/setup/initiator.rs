@@ -88,7 +88,7 @@ impl Initiator {
             return;
         }
         match packet {
-            Setup::Cookie { nonce, cookie, len } if *nonce == self.nonce => {
+            Setup::Cookie { nonce, cookie, len, .. } if *nonce == self.nonce => {
                 self.on_cookie(now, *cookie, *len);
             }
             Setup::Accept(accept) if accept.nonce == self.nonce && self.cookie.is_some() => {

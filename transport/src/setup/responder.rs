@@ -63,14 +63,14 @@ impl<Q: Clone> Responder<Q> {
         self.known.len()
     }
 
-    /// The answer to a HELLO. The cookie is as long as that: it proves the way back too.
+    /// The answer to a HELLO. The cookie is as long as that: it proves the way back too. A driver that has a static key adds which.
     pub fn on_hello(&self, now: Time, from: SocketAddr, hello: Hello, listens: bool) -> Setup {
         let Hello { nonce, len } = hello;
         if !listens {
             return Setup::Reject(Reject { nonce, reason: RejectReason::NotListening });
         }
         let cookie = self.jar.bake(now, &address_bytes(from), nonce);
-        Setup::Cookie { nonce, cookie, len }
+        Setup::Cookie { nonce, cookie, key_id: 0, len }
     }
 
     /// A CONNECT has come. Without a `backlog` nobody listens; `wanted` says by the private data whether a new request is

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use braid_keys::{Asked, Asking, Binding, Cipher, Key, Protection, Session, Terms};
+use braid_keys::{
+    Binding, Cipher, Credentials, Date, Key, KeyId, Listener, Protection, Session, Terms,
+};
 use braid_wire::{Packet, QpId, Token};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -114,9 +116,11 @@ fn connect(rng: &mut Pcg64Mcg, qp: usize) -> [Session; 2] {
         rng.fill_bytes(&mut bytes);
         bytes
     };
-    let (key, binding) = (Key::new(bytes()), Binding { nonce: 1, cookie: 2 });
-    let mut asking = Asking::new(&key, binding, bytes(), terms.clone(), b"");
-    let asked = Asked::read(&key, binding, bytes(), asking.message()).expect("it has the key");
+    let (key, binding) = (Credentials::from(Key::new(bytes())), Binding { nonce: 1, cookie: 2 });
+    let listener = Listener { binding, key: KeyId::NONE, today: Date::FIRST };
+    let (mut asking, _) = key.ask(listener, bytes(), terms.clone(), b"");
+    let asked = key.read(binding, Date::FIRST, bytes(), asking.message());
+    let asked = asked.expect("it has the key");
     let agreed = asked.settle(&terms).expect("both want the same");
     let (message, theirs) = asked.answer(agreed, b"");
     let ours = asking.read(&message).expect("it has the key").secrets;

@@ -27,7 +27,7 @@ pub(crate) fn examples() -> Vec<(&'static str, Packet<'static>)> {
     };
     let setup = [
         ("hello", Setup::Hello(Hello { nonce: NONCE, len: 64 })),
-        ("cookie", Setup::Cookie { nonce: NONCE, cookie: COOKIE, len: 64 }),
+        ("cookie", Setup::Cookie { nonce: NONCE, cookie: COOKIE, key_id: KEY_ID, len: 64 }),
         ("connect", Setup::Connect(connect(COOKIE))),
         ("accept", Setup::Accept(connect(0))),
         ("reject", Setup::Reject(Reject { nonce: NONCE, reason: RejectReason::Version })),
@@ -69,6 +69,7 @@ pub(crate) fn examples() -> Vec<(&'static str, Packet<'static>)> {
 
 const NONCE: u64 = 0x1122_3344_5566_7788;
 const COOKIE: u64 = 0x99AA_BBCC_DDEE_FF00;
+const KEY_ID: u64 = 0x0123_4567_89AB_CDEF;
 
 fn blank(opcode: Opcode) -> DataHeader {
     DataHeader {

@@ -144,13 +144,16 @@ pub(crate) fn any_setup() -> impl Strategy<Value = Setup> {
         RejectReason::KeyRequired,
         RejectReason::WrongKey,
         RejectReason::Cipher,
+        RejectReason::NotAllowed,
+        RejectReason::UnknownListener,
+        RejectReason::KeyForm,
     ];
     let message = prop::collection::vec(any::<u8>(), 0..=MAX_SETUP_LEN - 36);
     let len = HELLO_LEN as u16..=BASE_DATAGRAM as u16;
     (0..7usize, any::<(u64, u64)>(), len, 0..reasons.len(), (any_connect(), message)).prop_map(
         move |(kind, (nonce, cookie), len, reason, (connect, message))| match kind {
             0 => Setup::Hello(Hello { nonce, len }),
-            1 => Setup::Cookie { nonce, cookie, len },
+            1 => Setup::Cookie { nonce, cookie, key_id: !cookie, len },
             2 => Setup::Connect(connect),
             3 => Setup::Accept(connect),
             4 => Setup::SealedConnect(SealedOffer { nonce, cookie, message }),

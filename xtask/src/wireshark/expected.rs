@@ -145,8 +145,9 @@ fn of_sealed(header: &SealedHeader) -> Vec<Field> {
 fn of_setup(setup: &Setup) -> Vec<Field> {
     match setup {
         Setup::Hello(hello) => vec![("opcode", 0xE0), ("nonce", hello.nonce)],
-        Setup::Cookie { nonce, cookie, .. } => {
-            vec![("opcode", 0xE1), ("nonce", *nonce), ("cookie", *cookie)]
+        Setup::Cookie { nonce, cookie, key_id, .. } => {
+            let (nonce, cookie) = (("nonce", *nonce), ("cookie", *cookie));
+            vec![("opcode", 0xE1), nonce, cookie, ("key_id", *key_id)]
         }
         Setup::Connect(connect) => {
             let mut fields = of_offer(0xE2, connect);

@@ -1,0 +1,132 @@
+//! Keys of one's own: a private key that one host has, and the public key by which others know it. X25519 (RFC 7748).
+
+use std::fmt;
+
+use snow::params::DHChoice;
+use snow::resolvers::{CryptoResolver, DefaultResolver};
+use snow::types::Dh;
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+use crate::key_text::{self, LEN};
+
+const REMARK: &str =
+    "# A private key of Braid. Whoever has it can pose as its owner; keep it secret.\n# ";
+
+/// 256 bits that one host has, and nobody else. Wiped when dropped; `Debug` shows nothing of it.
+#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
+pub struct PrivateKey([u8; LEN]);
+
+/// What others know the owner of a private key by. No secret.
+///
+/// Invariant: no private key makes nothing of it (RFC 7748, section 6.1: a point of small order).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PublicKey([u8; LEN]);
+
+impl PrivateKey {
+    /// What stands before its digits.
+    pub(crate) const KIND: &str = "braid-private";
+
+    /// Takes 32 bytes, which have to be random.
+    pub fn new(bytes: [u8; LEN]) -> Self {
+        PrivateKey(bytes)
+    }
+
+    /// The other half.
+    pub fn public(&self) -> PublicKey {
+        let mut public = [0; LEN];
+        public.copy_from_slice(x25519(self).pubkey());
+        PublicKey(public)
+    }
+
+    /// What a key file says; the public key stands in a remark.
+    pub fn to_text(&self) -> Zeroizing<String> {
+        let room = REMARK.len() + key_text::room(PublicKey::KIND) + key_text::room(Self::KIND) + 2;
+        let mut text = Zeroizing::new(String::with_capacity(room));
+        text.push_str(REMARK);
+        key_text::append(&mut text, PublicKey::KIND, &self.public().0);
+        text.push('\n');
+        key_text::append(&mut text, Self::KIND, &self.0);
+        text.push('\n');
+        text
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; LEN] {
+        &self.0
+    }
+}
+
+impl PublicKey {
+    /// What stands before its digits.
+    pub(crate) const KIND: &str = "braid-public";
+
+    /// `None`: it is no public key, because anybody could compute what its owner does.
+    pub(crate) fn new(bytes: [u8; LEN]) -> Option<Self> {
+        let mut shared = [0; LEN];
+        // Any private key does: each is a multiple of 8, which all small orders divide.
+        let made = x25519(&PrivateKey([1; LEN])).dh(&bytes, &mut shared);
+        (made.is_ok() && shared != [0; LEN]).then_some(PublicKey(bytes))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; LEN] {
+        &self.0
+    }
+}
+
+/// As a list of allowed keys says it.
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        key_text::append(&mut text, Self::KIND, &self.0);
+        f.write_str(&text)
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PrivateKey(..)")
+    }
+}
+
+fn x25519(private: &PrivateKey) -> Box<dyn Dh> {
+    let dh = DefaultResolver.resolve_dh(&DHChoice::Curve25519);
+    let mut dh = dh.expect("the library was built with it");
+    dh.set(&private.0);
+    dh
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(digits: &str) -> [u8; LEN] {
+        *key_text::from_digits(digits).unwrap()
+    }
+
+    /// RFC 7748, section 6.1.
+    #[test]
+    fn public_keys_follow_from_private_ones_as_published() {
+        for (private, public) in [
+            (
+                "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a",
+                "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a",
+            ),
+            (
+                "5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb",
+                "de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f",
+            ),
+        ] {
+            let made = PrivateKey::new(bytes(private)).public();
+            assert_eq!(made.to_string(), format!("braid-public {public}"));
+        }
+    }
+
+    #[test]
+    fn points_of_small_order_are_no_keys() {
+        let mut one = [0; LEN];
+        one[0] = 1;
+        assert_eq!(PublicKey::new([0; LEN]), None);
+        assert_eq!(PublicKey::new(one), None);
+        let public = PrivateKey::new([7; LEN]).public();
+        assert_eq!(PublicKey::new(*public.bytes()), Some(public));
+    }
+}
