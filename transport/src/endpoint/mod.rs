@@ -46,6 +46,8 @@ pub struct Endpoint {
     ready: Turns,
     /// Those that wait for the budget, in turn; the first may be in the middle of its turn.
     starved: Turns,
+    /// Those have budget for now: there was room for a whole batch, and it is not used up.
+    hands_out: bool,
     /// The last that something has happened to since the books were brought up to date: it names the one before.
     dirty: Option<u32>,
     /// One entry per queue pair at its `armed` time; deadlines that moved later are found out when it fires.
@@ -92,6 +94,7 @@ impl Endpoint {
             free: Vec::new(),
             ready: Turns::new(Waiting::ToSend),
             starved: Turns::new(Waiting::ForBudget),
+            hands_out: false,
             dirty: None,
             timers: Timers::new(),
             paced: Timers::new(),

@@ -1,7 +1,7 @@
 //! Which queue pair is asked for packets next, with how much of the budget, and when queue pairs want to be looked at.
 
 use super::{Endpoint, Member, Timers};
-use crate::qp::Need;
+use crate::qp::{BATCHES_UNDER_WAY, Need};
 
 /// Who is asked.
 pub(super) struct Turn {
@@ -15,7 +15,7 @@ pub(super) struct Turn {
 impl Endpoint {
     /// Who is asked for a packet next, and what it may put in flight. Budget goes to those who wait for it, in turn and
     /// as soon as there is enough for the first; meanwhile the others send what needs none, and line up.
-    pub(super) fn next_turn(&self) -> Option<Turn> {
+    pub(super) fn next_turn(&mut self) -> Option<Turn> {
         let first = self.starved.first();
         match first.filter(|index| self.can_serve(*index)) {
             Some(index) => Some(Turn { index, has_budget: true, is_shared: true }),
@@ -27,10 +27,17 @@ impl Endpoint {
         }
     }
 
-    /// Whether there is what a starved queue pair needs.
-    fn can_serve(&self, index: u32) -> bool {
+    /// Whether there is what a starved queue pair needs. While several batches are under way, budget is handed out once it
+    /// suffices for a whole batch, until it is used up: acknowledgements give back a segment or two at a time, and with
+    /// many queue pairs batches would be as short, and what acknowledges them again as small.
+    fn can_serve(&mut self, index: u32) -> bool {
         let Some(Member { needs, .. }) = &self.members[index as usize] else { return true };
-        needs.bytes() <= self.in_flight.left()[needs.rail()]
+        let (rail, bytes) = (needs.rail(), needs.bytes());
+        let whole = self.config.batch_bytes.min(bytes * u64::from(self.config.batch_segments));
+        let is_busy = self.in_flight.on(rail) >= BATCHES_UNDER_WAY * whole;
+        let wanted = if is_busy && !self.hands_out { bytes.max(whole) } else { bytes };
+        self.hands_out = wanted <= self.in_flight.left()[rail];
+        self.hands_out
     }
 
     /// It has sent a packet; `yields`: and its turn is over.

@@ -72,6 +72,7 @@ pub use recovery::{LossRecovery, UnknownRecovery};
 pub use refusal::Refusal;
 pub(crate) use room::{Allowance, Need};
 pub use state::QpState;
+pub(crate) use subflow::BATCHES_UNDER_WAY;
 pub(crate) use transmit::{Budget, Outcome};
 
 use self::incoming::Incoming;

@@ -13,7 +13,7 @@ use crate::{QpConfig, Remote};
 
 /// A batch that is not whole leaves only while fewer than so many are under way: with more, word that lets the rest
 /// of it leave is soon there. (Linux' TCP defers a send likewise, tcp_tso_should_defer.)
-const BATCHES_UNDER_WAY: u64 = 4;
+pub(crate) const BATCHES_UNDER_WAY: u64 = 4;
 
 #[derive(Debug)]
 pub(crate) struct Subflow {

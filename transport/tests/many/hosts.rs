@@ -67,6 +67,8 @@ pub(crate) struct Host {
     /// Packets that have left: segments, and all others.
     pub(crate) segments: usize,
     pub(crate) notes: usize,
+    /// How often segments have left, however many at once.
+    pub(crate) departures: usize,
 }
 
 /// The queue pair with this index has the same number on both sides.
@@ -112,6 +114,7 @@ impl Host {
             cut_off: 0,
             segments: 0,
             notes: 0,
+            departures: 0,
         }
     }
 
@@ -225,6 +228,7 @@ impl World {
     pub(crate) fn speak(&mut self, from: usize) {
         let [a, b] = &mut self.hosts;
         let (from, to) = if from == 0 { (a, b) } else { (b, a) };
+        let before = from.segments;
         while let Some(transmit) = from.endpoint.poll_transmit(self.now, &mut from.rails) {
             let len = match &transmit.body {
                 TransmitBody::Segment { header, .. } => {
@@ -245,6 +249,7 @@ impl World {
             }
             pipe.packets.push_back((pipe.free_at + self.settings.delay, id, transmit.body));
         }
+        from.departures += usize::from(from.segments > before);
     }
 
     /// A segment from nowhere arrives at a host.

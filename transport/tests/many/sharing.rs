@@ -111,3 +111,19 @@ fn queue_pairs_with_little_to_send_share_batches() {
     assert_eq!(batches_of_single_segments(true), 300 / 15);
     assert_eq!(batches_of_single_segments(false), 300);
 }
+
+/// An acknowledgement gives back what one queue pair had in flight, which is little.
+#[test]
+fn batches_are_long_while_the_receive_buffer_is_full() {
+    let mut world = world(1000, 4 << 20, 1_000);
+    let write = SendOp::Write { remote: world.memory.remote(), imm: None };
+    for _ in 0..16 {
+        (0..1000).for_each(|qp| world.post(qp, write, LEN));
+    }
+    world.run(4000, LIMIT);
+    let (segments, departures) = (world.hosts[0].segments, world.hosts[0].departures);
+    world.run(12_000, LIMIT);
+    let sender = &world.hosts[0];
+    let length = (sender.segments - segments) / (sender.departures - departures);
+    assert!((10..=20).contains(&length), "{length} segments at a time, where batches have 15");
+}
