@@ -35,6 +35,18 @@ const STEPS: &[Step] = &[
         name: "congestion",
         cargo: &["run", "--release", "--bin", "braid-perf", "congestion", "--quick"],
     },
+    Step {
+        name: "compare",
+        cargo: &[
+            "xtask",
+            "bench",
+            "--complete",
+            "--rounds=1",
+            "--seconds=0.1",
+            "--mtu=9000",
+            "--only=message-rate,latency-spinning",
+        ],
+    },
     Step { name: "flood", cargo: &["xtask", "flood"] },
     Step {
         name: "nccl",
