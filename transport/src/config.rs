@@ -110,7 +110,7 @@ pub struct QpAttributes {
 /// How an endpoint, all queue pairs towards one peer, behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointConfig {
-    /// Most segments that leave on one path before the next is picked; the datapath's batch.
+    /// Most segments of a batch. So many leave on one path before the next is picked, or more until a batch is whole.
     pub batch_segments: u32,
     /// Most bytes of a batch, headers included. New segments wait until a whole batch may leave while several
     /// are under way: it costs the datapath little more than one segment.
