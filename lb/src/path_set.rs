@@ -137,8 +137,8 @@ impl PathSet {
         if self.paths.is_live(path) { path } else { self.paths.at(index(path)) }
     }
 
-    /// The most segments that the batch just picked for may have, where its path is to carry less than others; such a
-    /// batch is not for other queue pairs to join.
+    /// The most segments that the batch just picked for may have, those of other queue pairs that join it included, where
+    /// its path is to carry less than others.
     #[inline]
     pub fn most_segments(&self) -> Option<NonZeroU32> {
         self.policy.most_segments()

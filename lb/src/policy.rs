@@ -28,7 +28,8 @@ pub trait PathPolicy: fmt::Debug + Send {
     /// The path of the stream's next batch: a live one. In the place of one that is not, the path set takes one that is.
     fn pick(&mut self, stream: StreamId, batch: Batch, paths: &Paths, rng: &mut PathRng) -> PathId;
 
-    /// The most segments that the batch just picked for may have, where its path is to carry less than others.
+    /// The most segments that the batch just picked for may have, those of other streams that join it included, where its
+    /// path is to carry less than others.
     fn most_segments(&self) -> Option<NonZeroU32> {
         None
     }

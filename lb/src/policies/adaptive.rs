@@ -67,7 +67,7 @@ struct Adaptive {
     order: Pro,
     /// By path.
     windows: Vec<Window>,
-    /// Segments of the batch that was picked for last.
+    /// Segments that the batch may have that was picked for last.
     most: Option<NonZeroU32>,
     /// When the latest batch left of those that have come back.
     newest: Time,
@@ -174,20 +174,19 @@ impl Window {
         }
     }
 
-    /// So many segments may leave now; none is held back by a full batch.
+    /// So many segments may leave now, whoever joins the batch that is picked for; none is held back by a full one.
     fn take(&mut self, batch: Batch, in_flight: u32) -> u32 {
         let room = if self.size >= SEGMENT {
             (self.size / SEGMENT).saturating_sub(in_flight.into())
         } else {
             let pause = (self.rtt.saturating_mul(SEGMENT) / self.size).clamp(1, nanos(MOST_PAUSE));
-            nanos(batch.now - self.left_at) / pause
+            (nanos(batch.now - self.left_at) / pause).min(batch.segments.into())
         };
-        let segments = room.min(batch.segments.into()) as u32;
-        self.holds |= segments < batch.segments;
-        if segments > 0 {
+        self.holds |= room < batch.segments.into();
+        if room > 0 {
             self.left_at = batch.now;
         }
-        segments
+        u32::try_from(room).unwrap_or(u32::MAX)
     }
 
     /// A batch that left at `left_at` took `rtt` where `in_time` would have been in time.

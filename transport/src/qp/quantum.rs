@@ -61,7 +61,7 @@ pub(crate) struct OpenBatch {
     path: PathId,
     /// Bytes that it still takes.
     left: u64,
-    /// Segments in it.
+    /// Segments that it still takes.
     segments: u32,
 }
 
@@ -77,17 +77,16 @@ pub(crate) struct Quantum {
     room: u64,
     /// Bytes that its batch still takes; 0: the next segment begins one.
     batch: u64,
-    /// Segments in that.
-    batch_segments: u32,
-    /// Its path takes less than others do: it is nobody else's batch, and joins none.
+    /// Segments that its batch still takes.
+    segments: u32,
+    /// Its own path takes no more than `left`: less than others do.
     is_short: bool,
 }
 
 impl Quantum {
     pub(crate) fn new(path: PathId, limit: BatchLimit, room: u64) -> Self {
         let left = limit.segments;
-        let (batch, batch_segments) = (0, 0);
-        Quantum { quantum_path: path, path, left, room, batch, batch_segments, is_short: false }
+        Quantum { quantum_path: path, path, left, room, batch: 0, segments: 0, is_short: false }
     }
 
     /// One of at most so many segments.
@@ -106,16 +105,15 @@ impl Quantum {
     /// begin batches take different ones.
     pub(crate) fn share(&mut self, open: OpenBatch, len: u16) {
         let same_rail = open.path.rail() == self.quantum_path.rail();
-        if !self.is_short && self.begins_batch() && same_rail && Segment::wire_len(len) <= open.left
-        {
-            (self.path, self.batch, self.batch_segments) = (open.path, open.left, open.segments);
+        let fits = Segment::wire_len(len) <= open.left;
+        if self.begins_batch() && same_rail && fits {
+            (self.path, self.batch, self.segments) = (open.path, open.left, open.segments);
         }
     }
 
     /// What others may join.
     pub(crate) fn batch(&self) -> OpenBatch {
-        let left = if self.is_short { 0 } else { self.batch };
-        OpenBatch { path: self.path, left, segments: self.batch_segments }
+        OpenBatch { path: self.path, left: self.batch, segments: self.segments }
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -140,14 +138,14 @@ impl Quantum {
     pub(crate) fn join(&mut self, len: u16, limit: BatchLimit) {
         let bytes = Segment::wire_len(len);
         if self.begins_batch() {
-            (self.path, self.batch, self.batch_segments) = (self.quantum_path, limit.batch, 0);
+            (self.path, self.batch) = (self.quantum_path, limit.batch);
+            self.segments = if self.is_short { self.left } else { limit.segments };
         }
         self.left = self.left.saturating_sub(1);
-        self.batch_segments += 1;
+        self.segments = self.segments.saturating_sub(1);
         let rest = self.batch.saturating_sub(bytes);
-        let is_full = rest < limit.full_segment || self.batch_segments >= limit.segments;
-        let has_ended = self.is_short && self.left == 0;
-        self.batch = if is_full || has_ended { 0 } else { rest };
+        let is_full = rest < limit.full_segment || self.segments == 0;
+        self.batch = if is_full { 0 } else { rest };
         self.room = self.room.saturating_sub(bytes);
         if self.room < limit.full_segment {
             self.end();

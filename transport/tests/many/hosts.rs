@@ -24,6 +24,7 @@ pub(crate) struct Settings {
     pub(crate) qps: usize,
     pub(crate) qp: QpConfig,
     pub(crate) endpoint: EndpointConfig,
+    pub(crate) policy: LbPolicy,
     pub(crate) bytes_per_us: u64,
     /// From the end of the queue to the other host.
     pub(crate) delay: Duration,
@@ -35,6 +36,7 @@ impl Default for Settings {
             qps: 1,
             qp: QpConfig::default(),
             endpoint: EndpointConfig { batch_segments: 15, ..EndpointConfig::default() },
+            policy: LbPolicy::ROUND_ROBIN,
             bytes_per_us: 10_000,
             delay: Duration::from_micros(5),
         }
@@ -83,7 +85,7 @@ fn index_of(id: QpId) -> usize {
 impl Host {
     fn new(now: Time, settings: &Settings) -> Self {
         let mut endpoint = Endpoint::new(now, settings.endpoint);
-        let mut rails = Rails::from(PathSet::new(LbPolicy::ROUND_ROBIN, 16, 1).unwrap());
+        let mut rails = Rails::from(PathSet::new(settings.policy, 16, 1).unwrap());
         let mut adopt = |index| {
             let (id, token) = (number(index), Token(index as u32));
             let mut qp = QueuePair::new(id, token, settings.qp.clone());

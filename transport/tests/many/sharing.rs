@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use braid_lb::LbPolicy;
 use braid_transport::{EndpointConfig, QpConfig, SendOp, TransmitBody};
 
 use crate::hosts::{Settings, World};
@@ -88,10 +89,10 @@ fn queue_pairs_that_are_cut_off_do_not_hold_up_the_others() {
 }
 
 /// How many batches 300 queue pairs send that have one message of one segment each: as many as there are changes of the path.
-fn batches_of_single_segments(joint_batches: bool) -> usize {
+fn batches_of_single_segments(joint_batches: bool, policy: LbPolicy) -> usize {
     let endpoint =
         EndpointConfig { batch_segments: 15, joint_batches, ..EndpointConfig::default() };
-    let mut world = World::new(Settings { qps: 300, endpoint, ..Settings::default() });
+    let mut world = World::new(Settings { qps: 300, endpoint, policy, ..Settings::default() });
     let write = SendOp::Write { remote: world.memory.remote(), imm: None };
     (0..300).for_each(|qp| world.post(qp, write, LEN));
     let paths: Vec<_> = world
@@ -108,8 +109,10 @@ fn batches_of_single_segments(joint_batches: bool) -> usize {
 
 #[test]
 fn queue_pairs_with_little_to_send_share_batches() {
-    assert_eq!(batches_of_single_segments(true), 300 / 15);
-    assert_eq!(batches_of_single_segments(false), 300);
+    assert_eq!(batches_of_single_segments(true, LbPolicy::ROUND_ROBIN), 300 / 15);
+    assert_eq!(batches_of_single_segments(false, LbPolicy::ROUND_ROBIN), 300);
+    // Windows of one segment at first, which double once every path has used up its own: 1, 2, 4, 8, 16 and 32.
+    assert!(batches_of_single_segments(true, LbPolicy::ADAPTIVE) < 6 * 16);
 }
 
 /// An acknowledgement gives back what one queue pair had in flight, which is little.
