@@ -76,7 +76,11 @@ impl From<&[Sge]> for SgList {
 impl FromIterator<Sge> for SgList {
     #[inline]
     fn from_iter<I: IntoIterator<Item = Sge>>(pieces: I) -> Self {
-        SgList(SmallVec::from_iter(pieces))
+        let mut pieces = pieces.into_iter();
+        // Every work request has such a list, most of them of one piece.
+        let mut list = pieces.next().map_or_else(SgList::new, SgList::of);
+        pieces.for_each(|piece| list.push(piece));
+        list
     }
 }
 
