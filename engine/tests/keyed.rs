@@ -261,6 +261,35 @@ fn cookie(socket: &UdpSocket, server: SocketAddr, nonce: u64) -> u64 {
     }
 }
 
+/// A host that was refused often is not looked at for a while, and connects all the same once it has the key.
+#[test]
+fn guesses_of_a_host_are_slowed_and_its_connections_are_not_lost() {
+    for (ends, told) in both_forms() {
+        let [a, b] = ends.map(|security| Side::new(&with(security), |_| {}));
+        let listener = b.engine.listen(8).unwrap();
+        let server = reachable(listener.local_addr());
+        let socket = socket();
+        let form = if told == RejectReason::WrongKey { 1 } else { 2 };
+        let (mut refused, mut put_off) = (0, 0);
+        for nonce in 0..500 {
+            let cookie = cookie(&socket, server, nonce);
+            let message = vec![form; 200];
+            match ask(
+                &socket,
+                server,
+                &Setup::SealedConnect(SealedOffer { nonce, cookie, message }),
+            ) {
+                Setup::Reject(reject) if reject.reason == told => refused += 1,
+                Setup::Reject(reject) if reject.reason == RejectReason::Busy => put_off += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(refused >= 64 && put_off > 0, "{refused} refused, {put_off} put off");
+        connect(&a.qp, &listener, &b.qp, &[]);
+        assert!(a.qp.security().is_some());
+    }
+}
+
 /// Who has captured a CONNECT can get a cookie of its own: the message does not fit that.
 #[test]
 fn a_connect_that_was_captured_opens_nothing() {

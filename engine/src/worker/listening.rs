@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_keys::Denied;
-use braid_transport::{AttemptId, Reply, Responder};
+use braid_transport::{AttemptId, Guesses, Reply, Responder};
 use braid_wire::{Connect, Hello, QpId, Reject, RejectReason, SealedOffer, Setup, Time};
 
 use super::exchange::{self, open_request};
@@ -20,11 +20,13 @@ pub(crate) struct Listening {
     responder: Responder<Arc<QpShared>>,
     backlog: Option<Arc<Backlog>>,
     security: Option<Arc<Security>>,
+    guesses: Guesses,
 }
 
 impl Listening {
     pub(crate) fn new(security: Option<Arc<Security>>) -> Self {
-        Listening { responder: Responder::new(random::bytes()), backlog: None, security }
+        let (responder, guesses) = (Responder::new(random::bytes()), Guesses::new(random::bytes()));
+        Listening { responder, backlog: None, security, guesses }
     }
 
     /// Begins to listen. False: somebody does already.
@@ -73,7 +75,8 @@ impl Listening {
         self.reply(from, reply, None, outbox, counters);
     }
 
-    /// As [`Listening::on_connect`]. It is opened only once its cookie has proved where it comes from.
+    /// As [`Listening::on_connect`]. It is opened only once its cookie has proved where it comes from, and not while that host
+    /// has been refused too often.
     pub(crate) fn on_sealed_connect(
         &mut self,
         now: Time,
@@ -92,8 +95,12 @@ impl Listening {
         let reply = match (known, &self.security) {
             (Some(reply), _) => reply,
             (None, None) => rejected(RejectReason::NoKey),
+            (None, Some(_)) if !self.guesses.allows(now, from) => rejected(RejectReason::Busy),
             (None, Some(security)) => match open_request(security, from, sealed) {
                 Err((reason, why)) => {
+                    if why.is_some() {
+                        self.guesses.charge(now, from);
+                    }
                     denied = why;
                     rejected(reason)
                 }

@@ -167,7 +167,7 @@ impl Waiting {
 }
 
 /// Whom a place is charged to. A host with global IPv6 has a /64 to choose addresses from (RFC 4291, section 2.5.4).
-fn host_of(ip: IpAddr) -> IpAddr {
+pub(super) fn host_of(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(ip) if !ip.is_unicast_link_local() && ip.to_ipv4_mapped().is_none() => {
             IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64))

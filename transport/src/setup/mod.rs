@@ -10,6 +10,7 @@
 mod accepted;
 mod backlog;
 mod cookie;
+mod guesses;
 mod initiator;
 mod initiators;
 mod responder;
@@ -21,6 +22,7 @@ use braid_wire::{BASE_DATAGRAM, RejectReason};
 pub use accepted::Accepted;
 pub use backlog::{Backlog, Request};
 pub use cookie::CookieJar;
+pub use guesses::Guesses;
 pub use initiator::Initiator;
 pub use initiators::{Attempt, Initiators, Step, Use, decline};
 pub use responder::{Reply, Responder};

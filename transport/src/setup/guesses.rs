@@ -1,0 +1,100 @@
+//! How often a host may ask to be connected with a key that is refused.
+//!
+//! A CONNECT of a keyed connection says whether a key is right only after some work, up to two Diffie-Hellman operations. Its
+//! cookie has proved where it comes from, so a host that is refused can be put off: each refusal is charged to it, by
+//! the generic cell rate algorithm (ITU-T I.371, Annex A), and one that has used up its credit is not looked at.
+
+use std::hash::Hasher;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use braid_wire::Time;
+use siphasher::sip::SipHasher24;
+
+use super::backlog::host_of;
+
+/// What a refusal costs, 1/64 s: a host may be refused 64 times a second.
+const COST: Duration = Duration::from_micros(15_625);
+/// What a host may owe: 64 refusals at once. All connections of a host may begin at the same time, with the same wrong key.
+const CREDIT: Duration = Duration::from_secs(1);
+/// Hosts with the same hash share a place. Its key is secret: nobody can choose whose place it shares.
+const PLACES: usize = 256;
+
+/// What hosts owe for refusals. A host is an IPv4 address, or the /64 of an IPv6 address.
+#[derive(Debug)]
+pub struct Guesses {
+    key: [u8; 16],
+    /// When each place owes nothing any more.
+    settled: Box<[Time; PLACES]>,
+}
+
+impl Guesses {
+    /// `key` has to be unpredictable.
+    pub fn new(key: [u8; 16]) -> Self {
+        Guesses { key, settled: Box::new([Time::ZERO; PLACES]) }
+    }
+
+    /// Whether what comes from there is looked at.
+    pub fn allows(&self, now: Time, from: SocketAddr) -> bool {
+        self.settled[self.place(from)].saturating_since(now) < CREDIT
+    }
+
+    /// A request from there was refused for its key.
+    pub fn charge(&mut self, now: Time, from: SocketAddr) {
+        let settled = &mut self.settled[self.place(from)];
+        *settled = (*settled).max(now) + COST;
+    }
+
+    fn place(&self, from: SocketAddr) -> usize {
+        let mut hasher = SipHasher24::new_with_key(&self.key);
+        match host_of(from.ip()) {
+            IpAddr::V4(ip) => hasher.write(&ip.octets()),
+            IpAddr::V6(ip) => hasher.write(&ip.octets()),
+        }
+        hasher.finish() as usize % PLACES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    /// How many requests of this host are looked at in this time, each of which fails. They come every millisecond.
+    fn looked_at(guesses: &mut Guesses, from: &str, ms: std::ops::Range<u64>) -> usize {
+        let from = from.parse().unwrap();
+        let mut looked = 0;
+        for now in ms.map(at) {
+            if guesses.allows(now, from) {
+                guesses.charge(now, from);
+                looked += 1;
+            }
+        }
+        looked
+    }
+
+    #[test]
+    fn a_host_guesses_64_times_at_once_and_then_64_times_a_second() {
+        let mut guesses = Guesses::new([7; 16]);
+        let first = looked_at(&mut guesses, "1.0.0.1:1", 0..10_000);
+        assert!((64 + 9 * 64..=64 + 10 * 64 + 1).contains(&first), "{first}");
+        // Another port is the same host.
+        assert!(looked_at(&mut guesses, "1.0.0.1:2", 10_000..10_010) <= 1);
+        assert_eq!(looked_at(&mut guesses, "[2001:db8::1]:1", 10_000..10_010), 10);
+        // Whoever stops owes nothing after a second.
+        assert!(looked_at(&mut guesses, "1.0.0.1:1", 12_000..12_064) >= 64);
+    }
+
+    #[test]
+    fn who_is_not_refused_is_never_put_off() {
+        let mut guesses = Guesses::new([7; 16]);
+        looked_at(&mut guesses, "1.0.0.1:1", 0..1000);
+        // Few of the others share its place.
+        let hosts = (0..=255u8).map(|host| SocketAddr::from(([10, 0, 0, host], 1)));
+        let put_off = hosts.filter(|from| !guesses.allows(at(1000), *from)).count();
+        assert!(put_off < 10, "{put_off} of 256");
+    }
+}
