@@ -36,24 +36,27 @@ impl BusyWait {
         }
     }
 
-    /// A round has found nothing.
-    pub(crate) fn found_nothing(&self) {
+    /// A round has found nothing. Returns whether it has yielded to others: who comes back from that takes the processor from them
+    /// again, which whoever can sleep does better not to.
+    pub(crate) fn found_nothing(&self) -> bool {
         self.count(|| {
             let start = Instant::now();
             thread::yield_now();
             start.elapsed()
-        });
+        })
     }
 
-    fn count(&self, yield_for: impl FnOnce() -> Duration) {
+    fn count(&self, yield_for: impl FnOnce() -> Duration) -> bool {
         let (idle, patience) =
             (self.idle.load(Ordering::Relaxed), self.patience.load(Ordering::Relaxed));
         self.idle.store(idle.saturating_add(1), Ordering::Relaxed);
-        if idle >= patience {
-            let others_ran = yield_for() >= OTHERS_RAN;
-            let next = if others_ran { 0 } else { (2 * patience + 1).min(self.most) };
-            self.patience.store(next, Ordering::Relaxed);
+        if idle < patience {
+            return false;
         }
+        let others_ran = yield_for() >= OTHERS_RAN;
+        let next = if others_ran { 0 } else { (2 * patience + 1).min(self.most) };
+        self.patience.store(next, Ordering::Relaxed);
+        others_ran
     }
 }
 

@@ -129,8 +129,7 @@ impl Engine {
         events.wait(timeout)
     }
 
-    /// A descriptor that is readable while events wait, for poll, epoll and the like: then [`Engine::poll_event`] has one. Where the
-    /// application drives the engine, it says nothing while nobody does.
+    /// A descriptor that is readable while events wait, for poll, epoll and the like: then [`Engine::poll_event`] has one.
     ///
     /// # Errors
     /// The system has no descriptor left.

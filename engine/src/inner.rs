@@ -16,6 +16,7 @@ use crate::counters::WorkerCounters;
 use crate::datapath::{self, Opening};
 use crate::error::EngineError;
 use crate::events::AsyncEvents;
+use crate::fork::Origin;
 use crate::memory::RegionTable;
 use crate::metrics::Observed;
 use crate::observe::{self, Registration};
@@ -23,7 +24,7 @@ use crate::qp_numbers::{QpNumber, QpNumbers};
 use crate::random;
 use crate::signals::Signals;
 use crate::verbs::Device;
-use crate::worker::{LocalRails, PathPlan, SetUpPlan, WorkerCell, WorkerParts, attend};
+use crate::worker::{LocalRails, PathPlan, Presence, SetUpPlan, WorkerCell, WorkerParts, attend};
 
 /// What everything made with an engine holds on to. Workers and their threads do not, so the last
 /// handle that goes ends them.
@@ -36,6 +37,10 @@ pub(crate) struct EngineInner {
     threads: Mutex<Vec<JoinHandle<()>>>,
     stop: Arc<AtomicBool>,
     progress: Progress,
+    /// What the application does, where it drives.
+    presence: Arc<Presence>,
+    /// In no other process does the application drive.
+    origin: Origin,
     spin: Duration,
     pub(crate) peer_timeout: Duration,
     linger: Duration,
@@ -67,6 +72,8 @@ impl EngineInner {
             threads: Mutex::default(),
             stop: Arc::default(),
             progress: config.progress,
+            presence: Arc::default(),
+            origin: Origin::here(),
             spin: config.spin,
             peer_timeout: config.peer_timeout,
             linger: config.linger,
@@ -127,6 +134,7 @@ impl EngineInner {
                 discover: config.discover,
             },
             signals,
+            presence: self.presence.clone(),
             counters: counters.clone(),
             events: self.events.clone(),
             regions: self.regions.cache(),
@@ -149,10 +157,11 @@ impl EngineInner {
 
     /// Where the application runs the worker, somebody has to while it does not.
     pub(crate) fn start_attendant(&self) -> Result<(), EngineError> {
-        let (worker, stop) = (self.workers[0].clone(), self.stop.clone());
-        let thread = thread::Builder::new().name("braid-attendant".to_owned());
-        let thread = thread.spawn(move || attend(&worker, &stop)).map_err(EngineError::System)?;
-        self.threads().push(thread);
+        let (worker, presence) = (self.workers[0].clone(), self.presence.clone());
+        let (stop, spin) = (self.stop.clone(), self.spin);
+        let run = move || attend(&worker, &presence, spin, &stop);
+        let thread = thread::Builder::new().name("braid-attendant".to_owned()).spawn(run);
+        self.threads().push(thread.map_err(EngineError::System)?);
         Ok(())
     }
 
@@ -210,11 +219,20 @@ impl EngineInner {
     }
 
     pub(crate) fn application_drives(&self) -> bool {
-        self.progress == Progress::Application
+        self.progress == Progress::Application && self.origin.is_here()
     }
 
     pub(crate) fn progress_if_application(&self) -> bool {
-        self.application_drives() && self.first_worker().try_progress()
+        if !self.application_drives() {
+            return false;
+        }
+        self.presence.has_polled();
+        self.first_worker().try_progress()
+    }
+
+    /// The application is about to wait for a descriptor.
+    pub(crate) fn application_waits(&self) {
+        self.presence.ends();
     }
 
     /// Runs the engine, where the application does, until `done` gives a result or the time is over.
@@ -224,7 +242,7 @@ impl EngineInner {
         done: impl FnMut() -> Option<T>,
     ) -> Option<T> {
         let until = limit.map(|limit| Instant::now() + limit);
-        self.first_worker().drive(self.spin, until, done)
+        self.presence.during(|| self.first_worker().drive(self.spin, until, done))
     }
 
     /// The RDMA devices that move payloads, by rail; none over a datapath without.

@@ -69,6 +69,7 @@ mod engine;
 mod error;
 mod event_fd;
 mod events;
+mod fork;
 mod group;
 mod inner;
 mod key_file;

@@ -105,8 +105,7 @@ impl Listener {
     /// it, and each connection goes to one of them.
     ///
     /// With no time to wait it asks: the listener's descriptor ([`AsFd`]) is readable while requests wait, until one such call
-    /// finds none. A request that is withdrawn in between makes it readable for nothing. Where the application drives the
-    /// engine, the descriptor says nothing while nobody does.
+    /// finds none. A request that is withdrawn in between makes it readable for nothing.
     pub fn accept(&self, timeout: Duration) -> Option<ConnectionRequest> {
         let clock = self.engine.clock();
         let request = if self.engine.application_drives() {

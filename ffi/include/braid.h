@@ -422,7 +422,7 @@ typedef struct braid_engine_config {
     struct braid_fabric *fabric;
     // Threads of the engine, 1 to 64, each with a receiving port of its own. 0: the application
     // makes progress, in braid_engine_progress and wherever it polls or waits; while it does something
-    // else, the engine answers only ten times a second, so that peers do not take it for dead.
+    // else, a thread of the engine does, within 2 ms.
     uint32_t threads;
     // How many paths there are to a peer, 1 to BRAID_MAX_PATHS; over UDP each is a source port.
     uint32_t paths;
@@ -1133,8 +1133,6 @@ int braid_cq_fd(const struct braid_cq *cq);
 // `solicited_only` 1 with the next that failed or that the peer marked as solicited; otherwise that is
 // 0. Poll after this call, because what came before it does not count.
 //
-// Where the application makes progress, the descriptor says nothing while nobody drives the engine.
-//
 // Threads: any; the last call counts.
 int braid_cq_arm(struct braid_cq *cq,
                  int solicited_only);
@@ -1216,7 +1214,7 @@ int braid_qp_connect_begin(struct braid_qp *qp,
                            struct braid_connecting **connecting);
 
 // The descriptor that becomes readable once the attempt has ended, and stays so; for poll, epoll and the like. It stays the
-// attempt's: do not read or close it. Where the application makes progress, it says nothing while nobody drives the engine.
+// attempt's: do not read or close it.
 //
 // Threads: any.
 int braid_connecting_fd(const struct braid_connecting *connecting);
@@ -1258,8 +1256,7 @@ int braid_listener_accept(struct braid_listener *listener,
                           struct braid_request **request);
 
 // The descriptor that is readable while requests wait, until a braid_listener_accept without time to wait finds none; for poll,
-// epoll and the like. It stays the listener's: do not read or close it. Where the application makes progress, it says nothing while
-// nobody drives the engine.
+// epoll and the like. It stays the listener's: do not read or close it.
 //
 // Threads: any.
 int braid_listener_fd(const struct braid_listener *listener);
@@ -1329,7 +1326,6 @@ int braid_qp_query_error(const struct braid_qp *qp,
 const char *braid_end_cause_str(int cause);
 
 // The descriptor that is readable while events wait, for poll, epoll and the like. It stays the engine's: do not read or close it.
-// Where the application makes progress, it says nothing while nobody drives the engine.
 //
 // Threads: any.
 int braid_engine_event_fd(const struct braid_engine *engine);

@@ -47,7 +47,7 @@ pub unsafe extern "C" fn braid_qp_connect_begin(
 }
 
 /// The descriptor that becomes readable once the attempt has ended, and stays so; for poll, epoll and the like. It stays the
-/// attempt's: do not read or close it. Where the application makes progress, it says nothing while nobody drives the engine.
+/// attempt's: do not read or close it.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -90,7 +90,6 @@ impl From<AsyncEvent> for braid_event {
 }
 
 /// The descriptor that is readable while events wait, for poll, epoll and the like. It stays the engine's: do not read or close it.
-/// Where the application makes progress, it says nothing while nobody drives the engine.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

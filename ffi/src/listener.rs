@@ -78,8 +78,7 @@ pub unsafe extern "C" fn braid_listener_accept(
 }
 
 /// The descriptor that is readable while requests wait, until a braid_listener_accept without time to wait finds none; for poll,
-/// epoll and the like. It stays the listener's: do not read or close it. Where the application makes progress, it says nothing while
-/// nobody drives the engine.
+/// epoll and the like. It stays the listener's: do not read or close it.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

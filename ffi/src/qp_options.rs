@@ -165,6 +165,7 @@ impl braid_qp_options {
                 timeout => timeout,
             },
             reply_hold: timer(self.reply_hold_us, "reply_hold_us")?,
+            reply_wait: defaults.reply_wait,
         })
     }
 }

@@ -32,6 +32,8 @@ pub(crate) unsafe extern "C" fn post_send(
     // SAFETY: by the caller's promise, for all of the list.
     unsafe {
         let qp = &(*Qp::of(qp)).shared;
+        // What comes behind others leaves with them when the program polls, in common batches.
+        let is_first = qp.engine.outstanding().0 == 0;
         while let Some(next) = wr.as_ref() {
             let posted = match &qp.datagrams {
                 Some(datagrams) if qp.sends() == Sends::Posted => qp.send_datagram(datagrams, next),
@@ -42,6 +44,9 @@ pub(crate) unsafe extern "C" fn post_send(
                 return errno.0;
             }
             wr = next.next;
+        }
+        if is_first {
+            qp.running.engine.progress();
         }
     }
     0

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use braid::{
-    AllowList, CcConfig, Crc, EngineConfig, LossRecovery, Progress, SecretKey, Security,
+    AllowList, CcConfig, Crc, EngineConfig, LossRecovery, Progress, QpConfig, SecretKey, Security,
     SecurityError, SecurityMode,
 };
 
@@ -42,6 +42,10 @@ pub(crate) struct SettingError {
 type Apply = fn(&mut Settings, &str) -> Result<(), String>;
 
 const ALLOWED_KEYS: &str = "BRAID_ALLOWED_KEYS";
+/// A program that awaits both a reply and the completion of its own send looks at its completion queue for the one and at memory for the
+/// other, and drives the engine only while it looks at the queue. So the acknowledgement leaves with the reply, and not before.
+const REPLY_WAIT: Duration = Duration::from_micros(50);
+
 const SECURITY: &str = "BRAID_SECURITY";
 
 /// By the name of the variable.
@@ -94,7 +98,7 @@ impl Settings {
     }
 
     fn from_variables(value: impl Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
-        let progress = Progress::Threads(1);
+        let progress = Progress::Application;
         let engine = EngineConfig { progress, paths: 1, ..EngineConfig::default() };
         let (cc, recovery) = (CcConfig::default(), LossRecovery::GoBackN);
         let mut settings =
@@ -118,6 +122,13 @@ impl Settings {
             SettingError { name, value, reason: format!("{error}; BRAID_KEY_FILE names it") }
         })?;
         Ok(settings)
+    }
+
+    /// Tells a queue pair of the engine's what it can be told.
+    pub(crate) fn apply(&self, config: &mut QpConfig) {
+        config.cc = self.cc.clone();
+        config.recovery = self.recovery;
+        (config.reply_wait, config.reply_hold) = (REPLY_WAIT, Duration::ZERO);
     }
 
     /// Whether connections are keyed.

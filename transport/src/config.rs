@@ -67,6 +67,9 @@ pub struct QpConfig {
     /// How long the acknowledgement of a message waits once data has gone the other way: a request
     /// that was replied to needs no haste, and one ack then does for several. Default: 50 us.
     pub reply_hold: Duration,
+    /// How long the acknowledgement of a message that may be replied to ([`crate::Arrival::may_be_replied_to`]) waits for data to go the
+    /// other way. Default: zero, it leaves with the next transmission whether there is a reply or not.
+    pub reply_wait: Duration,
     /// How much may be in flight. Default: `cubic`.
     pub cc: CcConfig,
 }
@@ -89,6 +92,7 @@ impl Default for QpConfig {
             reorder_threshold: 48,
             ask_every: 32,
             reply_hold: Duration::from_micros(50),
+            reply_wait: Duration::ZERO,
             cc: CcConfig::default(),
         }
     }

@@ -73,7 +73,7 @@ impl Side {
             TransmitBody::Segment { header, .. } => {
                 let slot = self.slot(header.qp);
                 let path = PathId::new(0);
-                let arrival = Arrival { header, path, congestion: false };
+                let arrival = Arrival { header, path, congestion: false, may_be_replied_to: false };
                 if let Admit::Take(_) = self.endpoint.on_arrival(now, slot, &arrival, memory) {
                     self.endpoint.placed(now, slot, memory);
                 }

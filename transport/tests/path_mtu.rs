@@ -216,7 +216,12 @@ impl Host {
             payload_crc: 0,
             operands: None,
         };
-        let arrival = Arrival { header: &header, path: PathId::default(), congestion: false };
+        let arrival = Arrival {
+            header: &header,
+            path: PathId::default(),
+            congestion: false,
+            may_be_replied_to: false,
+        };
         let admit = self.endpoint.on_arrival(self.now, self.slot, &arrival, &self.memory);
         if matches!(admit, Admit::Take(_)) {
             self.endpoint.placed(self.now, self.slot, &self.memory);

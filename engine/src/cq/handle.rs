@@ -171,7 +171,7 @@ impl CompletionQueue {
     /// off once. Poll once more after this call, because what came before it does not count; after
     /// the descriptor became readable, arm again before polling.
     ///
-    /// Where the application makes progress the descriptor says nothing while nobody drives the engine.
+    /// Where the application makes progress, a thread of the engine goes on in its place until it polls again and again.
     pub fn notify(&self, solicited_only: bool) {
         self.clear_event();
         self.request_event(solicited_only);
@@ -181,6 +181,7 @@ impl CompletionQueue {
     /// stays to be seen, until [`CompletionQueue::clear_event`].
     pub fn request_event(&self, solicited_only: bool) {
         self.shared.arm(if solicited_only { Interest::Solicited } else { Interest::Any });
+        self.engine.application_waits();
     }
 
     /// Makes the descriptor unreadable, and returns whether it was readable.

@@ -10,7 +10,7 @@ use crate::connect::{ConnectError, Outcome};
 use crate::inner::EngineInner;
 
 /// An attempt to connect, see [`crate::QueuePair::begin_connect`]. Its descriptor ([`AsFd`]) becomes readable once it has ended,
-/// and stays so. Where the application drives the engine, nothing ends while nobody does. Dropping it gives the attempt up.
+/// and stays so. Dropping it gives the attempt up.
 ///
 /// ```
 /// use std::time::Duration;

@@ -26,6 +26,8 @@ use crate::memory::{Checked, place, place_value};
 /// The parts of a worker that arriving datagrams touch; all but the datapath.
 pub(crate) struct Arrivals<'a> {
     pub(crate) now: Time,
+    /// The application looks for what comes.
+    pub(crate) may_be_replied_to: bool,
     /// The rail of what is being taken.
     pub(crate) rail: RailId,
     pub(crate) qps: &'a mut QpTable,
@@ -156,7 +158,8 @@ impl Arrivals<'_> {
         if entry.shared.srq.is_some() {
             entry.take_shared_receives(self.now, header, self.peers, self.events);
         }
-        let arrival = Arrival { header, path, congestion };
+        let may_be_replied_to = self.may_be_replied_to;
+        let arrival = Arrival { header, path, congestion, may_be_replied_to };
         let endpoint = self.peers.endpoint_mut(peer);
         match endpoint.on_arrival(self.now, slot, &arrival, &self.memory) {
             Admit::Take(landing) => {

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use super::attendant::Attended;
 use super::{Worker, WorkerParts};
 use crate::busy_wait::BusyWait;
 use crate::clock::Clock;
@@ -102,20 +101,8 @@ impl WorkerCell {
         worked
     }
 
-    /// Runs one round, unless somebody else drives, or has run one since there were `seen`.
-    pub(super) fn progress_unless_run(&self, seen: u64) -> Attended {
-        // Who waits for the lock, or has panicked in it, is not helped by another round.
-        let Ok(worker) = self.worker.try_lock() else { return Attended::Idle(seen) };
-        let rounds = worker.rounds();
-        if rounds != seen || self.control_waiting.load(Ordering::Acquire) > 0 {
-            return Attended::Idle(rounds);
-        }
-        let rounds = rounds + 1;
-        if self.progress(worker) { Attended::Worked(rounds) } else { Attended::Idle(rounds) }
-    }
-
     /// Runs rounds until `done` gives a result or the time is over: spinning while there was work
-    /// less than `spin` ago, then asleep until something happens.
+    /// less than `spin` ago and nobody else wants the processor, then asleep until something happens.
     pub(crate) fn drive<T>(
         &self,
         spin: Duration,
@@ -136,9 +123,7 @@ impl WorkerCell {
             if worked {
                 last_work = now;
                 self.busy_wait.found_work();
-            } else if now - last_work < spin {
-                self.busy_wait.found_nothing();
-            } else {
+            } else if now - last_work >= spin || self.busy_wait.found_nothing() {
                 if let Some(result) = self.sleep(until, &mut done) {
                     return Some(result);
                 }

@@ -45,7 +45,7 @@ use crate::qp::Asked;
 use crate::security::Security;
 use crate::signals::Signals;
 
-pub(crate) use attendant::attend;
+pub(crate) use attendant::{Presence, attend};
 pub(crate) use cell::{Control, WorkerCell};
 pub(crate) use peers::PathPlan;
 pub(crate) use rails::{LocalRails, PeerAddrs};
@@ -64,6 +64,8 @@ pub(crate) struct Worker {
     clock: Clock,
     plan: SetUpPlan,
     signals: Arc<Signals>,
+    /// Whether the application polls, where it drives.
+    presence: Arc<Presence>,
     counters: Arc<WorkerCounters>,
     /// The engine's.
     events: Arc<AsyncEvents>,
@@ -84,8 +86,6 @@ pub(crate) struct Worker {
     turn: usize,
     /// A datapath could not take all that there was to send.
     is_full: bool,
-    /// How often it has been run.
-    rounds: u64,
 }
 
 /// What a worker is made of.
@@ -96,6 +96,7 @@ pub(crate) struct WorkerParts {
     pub(crate) security: Option<Arc<Security>>,
     pub(crate) paths: PathPlan,
     pub(crate) signals: Arc<Signals>,
+    pub(crate) presence: Arc<Presence>,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) events: Arc<AsyncEvents>,
     pub(crate) regions: RegionCache,
@@ -104,12 +105,12 @@ pub(crate) struct WorkerParts {
 impl Worker {
     pub(crate) fn new(parts: WorkerParts) -> Self {
         Worker {
-            rounds: 0,
             caps: parts.rails.caps(),
             rails: parts.rails,
             clock: parts.clock,
             plan: parts.plan,
             signals: parts.signals,
+            presence: parts.presence,
             outbox: Outbox::default(),
             counters: parts.counters,
             events: parts.events,
@@ -134,7 +135,6 @@ impl Worker {
     /// spends time on acknowledging it, and an answer that the application posts right away leaves
     /// together with the acknowledgement. Only what acknowledges many packets leaves at once.
     pub(crate) fn progress(&mut self) -> bool {
-        self.rounds += 1;
         let now = self.clock.now();
         let mut worked = self.take_posts(now);
         worked |= self.transmit(now);
@@ -154,11 +154,6 @@ impl Worker {
     /// Whether peers have not confirmed that queue pairs have ended.
     pub(crate) fn is_disconnecting(&self) -> bool {
         !self.disconnects.is_empty()
-    }
-
-    /// How often it has been run.
-    pub(crate) fn rounds(&self) -> u64 {
-        self.rounds
     }
 
     /// Whether posted work waits.
@@ -248,6 +243,7 @@ impl Worker {
             let regions = self.regions.load();
             let mut arrivals = Arrivals {
                 now,
+                may_be_replied_to: self.presence.is_new(),
                 rail: RailId::FIRST,
                 qps: &mut self.qps,
                 peers: &mut self.peers,

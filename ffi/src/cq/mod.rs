@@ -134,8 +134,6 @@ pub unsafe extern "C" fn braid_cq_fd(cq: *const braid_cq) -> c_int {
 /// `solicited_only` 1 with the next that failed or that the peer marked as solicited; otherwise that is
 /// 0. Poll after this call, because what came before it does not count.
 ///
-/// Where the application makes progress, the descriptor says nothing while nobody drives the engine.
-///
 /// Threads: any; the last call counts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_cq_arm(cq: *mut braid_cq, solicited_only: c_int) -> c_int {

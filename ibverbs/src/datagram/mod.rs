@@ -177,8 +177,7 @@ impl QueuePair {
         options.max_sge = self.limits.sge as usize;
         options.srq = Some(datagrams.receives.clone());
         options.config.access = braid::Access::NONE;
-        options.config.cc = self.running.settings.cc.clone();
-        options.config.recovery = self.running.settings.recovery;
+        self.running.settings.apply(&mut options.config);
         datagrams.domain.engine.create_qp(options).map_err(|_| Errno::NO_MEMORY)
     }
 

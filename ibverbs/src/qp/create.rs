@@ -159,8 +159,7 @@ fn engine_qp(
     (options.max_sge, options.max_inline) = (limits.sge as usize, limits.inline as usize);
     options = options.queues(limits.send_wr, limits.recv_wr);
     options.srq = srq.map(|srq| srq.engine.clone());
-    options.config.cc = settings.cc.clone();
-    options.config.recovery = settings.recovery;
+    settings.apply(&mut options.config);
     domain.engine.create_qp(options).map_err(|error| match error {
         CreateQpError::OtherEngine | CreateQpError::OtherDomain | CreateQpError::Option { .. } => {
             Errno::INVALID

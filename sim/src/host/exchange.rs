@@ -83,7 +83,12 @@ impl Hosts {
             self.deliveries.place_directly(message);
         }
         let end = &mut self.ends[id.index()];
-        let arrival = Arrival { header, path: packet.path, congestion: packet.marked };
+        let arrival = Arrival {
+            header,
+            path: packet.path,
+            congestion: packet.marked,
+            may_be_replied_to: false,
+        };
         let admit = end.endpoint.on_arrival(now.to_time(), end.slot, &arrival, &self.memory);
         if let Admit::Take(_) = admit {
             self.deliveries.place(message, header.len);

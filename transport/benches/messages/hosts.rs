@@ -78,7 +78,7 @@ impl Host {
         let Host { endpoint, rails, slot, .. } = self;
         match body {
             TransmitBody::Segment { header, .. } => {
-                let arrival = Arrival { header, path, congestion: false };
+                let arrival = Arrival { header, path, congestion: false, may_be_replied_to: false };
                 if let Admit::Take(_) = endpoint.on_arrival(now, *slot, &arrival, memory) {
                     endpoint.placed(now, *slot, memory);
                 }

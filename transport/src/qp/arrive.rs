@@ -19,6 +19,8 @@ pub struct Arrival<'a> {
     pub path: PathId,
     /// Whether it carries a congestion mark (ECN CE).
     pub congestion: bool,
+    /// The application looks for what comes, and may reply at once: see [`crate::QpConfig::reply_wait`].
+    pub may_be_replied_to: bool,
 }
 
 /// What to do with a packet.
@@ -72,7 +74,7 @@ impl QueuePair {
         if incoming.is_stale(now, psn, header.stamp) {
             return self.refused(Refusal::Stale);
         }
-        incoming.note(now, header.stamp, arrival.path, arrival.congestion, header.ack_request);
+        incoming.note(now, arrival);
         if !receives {
             incoming.ack_now();
             return self.refused(Refusal::State);

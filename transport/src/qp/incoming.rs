@@ -8,13 +8,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use braid_wire::{Ack, Bitmap, NakCode, PathId, Psn, QpId, Stream, Time, Token};
+use braid_wire::{Ack, Bitmap, NakCode, Psn, QpId, Stream, Time, Token};
 
 use super::events::Event;
 use super::marks::CountedMarks;
+use super::owed::Owed;
 use super::paws::Paws;
 use super::psn_set::PsnSet;
-use crate::{QpConfig, Remote};
+use crate::{Arrival, QpConfig, Remote};
 
 /// An arrival that did not ask for an acknowledgement is acknowledged after this long at the latest.
 const MAX_ACK_DELAY: Duration = Duration::from_micros(500);
@@ -34,6 +35,8 @@ pub(crate) struct Incoming {
     stream: Stream,
     /// How long an ack waits once its message was replied to.
     reply_hold: Duration,
+    /// How long it waits for a reply.
+    reply_wait: Duration,
     epsn: Psn,
     arrived: PsnSet,
     early: u32,
@@ -51,33 +54,13 @@ pub(crate) struct Incoming {
     marks: CountedMarks,
 }
 
-/// The acknowledgement that is owed, and the packet that it will echo.
-#[derive(Clone, Copy, Debug)]
-struct Owed {
-    /// When it cannot wait any longer; [`Time::ZERO`]: it cannot wait at all, [`Time::FAR_FUTURE`]: nothing
-    /// is owed, or what was asked for waits only for data that could go out.
-    due: Time,
-    /// The peer has asked for it.
-    asked: bool,
-    /// Data has gone the other way since: who gets a reply can wait a little for the ack of what it
-    /// replies to, and one ack may do for several messages (as TCP's delayed ack, RFC 1122, 4.2.3.2).
-    replied: bool,
-    unacked: u32,
-    stamp: u32,
-    path: PathId,
-    arrived: Time,
-    /// What had been taken when the last one left, ...
-    taken: u64,
-    /// ... and how many before it had left when that was as much.
-    repeats: u32,
-}
-
 impl Incoming {
     pub(crate) fn new(stream: Stream, remote: &Remote, config: &QpConfig) -> Self {
         let first = Psn(remote.recv_psn.into());
         Incoming {
             stream,
             reply_hold: config.reply_hold,
+            reply_wait: config.reply_wait,
             epsn: first,
             arrived: PsnSet::new(first),
             early: 0,
@@ -87,17 +70,7 @@ impl Incoming {
             requests: 0,
             refusal: None,
             complaint: None,
-            owed: Owed {
-                due: Time::FAR_FUTURE,
-                asked: false,
-                replied: false,
-                unacked: 0,
-                stamp: 0,
-                path: PathId::default(),
-                arrived: Time::ZERO,
-                taken: 0,
-                repeats: 0,
-            },
+            owed: Owed::nothing(),
             received: 0,
             duplicates: 0,
             marks: CountedMarks::default(),
@@ -113,14 +86,9 @@ impl Incoming {
     }
 
     /// Notes that a packet came, whatever becomes of it, and what its acknowledgement will echo.
-    pub(crate) fn note(
-        &mut self,
-        now: Time,
-        stamp: u32,
-        path: PathId,
-        congestion: bool,
-        asks: bool,
-    ) {
+    pub(crate) fn note(&mut self, now: Time, arrival: &Arrival<'_>) {
+        let Arrival { header, path, congestion, may_be_replied_to } = *arrival;
+        let (stamp, asks) = (header.stamp, header.ack_request);
         self.received = self.received.wrapping_add(1);
         if congestion {
             self.marks.count(path);
@@ -130,6 +98,10 @@ impl Incoming {
             self.ack_now();
         } else if asks && !self.owed.asked {
             self.owed.ask();
+            if may_be_replied_to && !self.reply_wait.is_zero() {
+                self.owed.awaits_reply = true;
+                self.owed.by(now + self.reply_wait);
+            }
         } else if self.owed.unacked == 1 && !self.owed.asked {
             self.owed.by(now + MAX_ACK_DELAY);
         }
@@ -277,7 +249,8 @@ impl Incoming {
     }
 
     pub(crate) fn owes_ack(&self, now: Time) -> bool {
-        self.owes_ack_first(now) || (self.owed.asked && !self.owed.replied)
+        self.owes_ack_first(now)
+            || (self.owed.asked && !self.owed.replied && !self.owed.awaits_reply)
     }
 
     /// Whether it is owed even before data that could go out.
@@ -298,7 +271,8 @@ impl Incoming {
         let due = Time::FAR_FUTURE;
         let taken = self.epsn.0 + u64::from(self.early);
         let repeats = if taken == owed.taken { owed.repeats.saturating_add(1) } else { 0 };
-        self.owed = Owed { due, asked: false, replied: false, unacked: 0, taken, repeats, ..owed };
+        let (asked, replied, awaits_reply) = (false, false, false);
+        self.owed = Owed { due, asked, replied, awaits_reply, unacked: 0, taken, repeats, ..owed };
         let complaint = self.complaint.take();
         let refusal = self.refusal.filter(|(_, psn)| *psn <= self.epsn);
         let highest = self.highest.unwrap_or(Psn(self.epsn.0.wrapping_sub(1)));
@@ -334,29 +308,18 @@ impl Incoming {
     }
 }
 
-impl Owed {
-    /// It goes out as soon as no data does, without a limit; whatever limit there was, this is sooner.
-    fn ask(&mut self) {
-        self.asked = true;
-        if self.due > Time::ZERO {
-            self.due = Time::FAR_FUTURE;
-        }
-    }
-
-    /// It waits no longer than this.
-    fn by(&mut self, limit: Time) {
-        self.due = self.due.min(limit);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use braid_wire::Crc;
+    use braid_wire::{Crc, DataHeader, Opcode, PathId};
 
     use super::*;
 
     /// A stream whose first PSN this is.
     fn incoming(first: u32) -> Incoming {
+        with(first, QpConfig::default())
+    }
+
+    fn with(first: u32, config: QpConfig) -> Incoming {
         let remote = Remote {
             qp: QpId::new(2),
             token: Token(0),
@@ -368,7 +331,58 @@ mod tests {
             max_rd_atomic: 1,
             crc: Crc::Off,
         };
-        Incoming::new(Stream::Requests, &remote, &QpConfig::default())
+        Incoming::new(Stream::Requests, &remote, &config)
+    }
+
+    /// A packet that asks for an acknowledgement.
+    fn note(incoming: &mut Incoming, now: Time, may_be_replied_to: bool) {
+        let header = DataHeader {
+            opcode: Opcode::Write,
+            qp: QpId::new(2),
+            token: Token(0),
+            psn: 0,
+            ack_request: true,
+            solicited: false,
+            last: true,
+            retransmission: false,
+            number: 0,
+            address: 0,
+            rkey: 0,
+            message_len: 8,
+            offset: 0,
+            len: 8,
+            imm: 0,
+            stamp: 0,
+            payload_crc: 0,
+            operands: None,
+        };
+        let (header, path) = (&header, PathId::default());
+        let arrival = Arrival { header, path, congestion: false, may_be_replied_to };
+        incoming.note(now, &arrival);
+    }
+
+    #[test]
+    fn an_acknowledgement_waits_for_the_reply_and_no_longer_than_told() {
+        let (wait, hold) = (Duration::from_micros(50), Duration::ZERO);
+        let told = QpConfig { reply_wait: wait, reply_hold: hold, ..QpConfig::default() };
+        let (start, before) = (Time::ZERO, Time::ZERO + wait / 2);
+        // Nobody replies.
+        let mut silent = with(0, told.clone());
+        note(&mut silent, start, true);
+        assert!(!silent.owes_ack(before));
+        assert_eq!(silent.ack_deadline(), start + wait);
+        assert!(silent.owes_ack(start + wait));
+        // It leaves right behind the reply.
+        let mut answered = with(0, told.clone());
+        note(&mut answered, start, true);
+        answered.on_reply(before);
+        assert!(answered.owes_ack_first(before));
+        // Who does not look will not reply, and who was told nothing does not wait.
+        for (config, may_be_replied_to) in [(told, false), (QpConfig::default(), true)] {
+            let mut other = with(0, config);
+            note(&mut other, start, may_be_replied_to);
+            assert!(other.owes_ack(start));
+        }
     }
 
     fn arrive(incoming: &mut Incoming, psns: &[u64]) {

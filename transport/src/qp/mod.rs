@@ -27,6 +27,7 @@ mod marks;
 mod metrics;
 mod offer;
 mod outgoing;
+mod owed;
 mod pacer;
 mod paws;
 mod peak;

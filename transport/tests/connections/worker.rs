@@ -314,7 +314,7 @@ impl Worker {
         let bound = self.bound(from, header.qp, Some(header.token));
         let Some((peer, slot, (piece, sender))) = bound else { return };
         let endpoint = &mut self.peers[peer].as_mut().expect("its peer").endpoint;
-        let arrival = Arrival { header, path, congestion: false };
+        let arrival = Arrival { header, path, congestion: false, may_be_replied_to: false };
         let Admit::Take(landing) = endpoint.on_arrival(now, slot, &arrival, memory) else { return };
         if let Landing::Payload(pieces) = &landing {
             let mut rest = payload;

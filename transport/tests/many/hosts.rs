@@ -161,7 +161,7 @@ impl Host {
         path: PathId,
         memory: &Everything,
     ) {
-        let arrival = Arrival { header, path, congestion: false };
+        let arrival = Arrival { header, path, congestion: false, may_be_replied_to: false };
         match self.endpoint.on_arrival(now, slot, &arrival, memory) {
             Admit::Take(_) => self.endpoint.placed(now, slot, memory),
             Admit::Duplicate => {}

@@ -115,7 +115,12 @@ impl End {
 
     /// A segment arrives; the driver places it if it is to.
     pub(crate) fn arrive(&mut self, header: &DataHeader) -> Admit {
-        let arrival = Arrival { header, path: PathId::default(), congestion: false };
+        let arrival = Arrival {
+            header,
+            path: PathId::default(),
+            congestion: false,
+            may_be_replied_to: false,
+        };
         let admit = self.endpoint.on_arrival(self.now, self.slot, &arrival, &self.memory);
         if let Admit::Take(_) = admit {
             self.endpoint.placed(self.now, self.slot, &self.memory);

@@ -176,7 +176,8 @@ impl Pair {
         copy: impl FnOnce(),
     ) -> Option<Ack> {
         let Host { endpoint, rails, slot } = &mut self.receiver;
-        let arrival = Arrival { header: &sent.header, path: sent.path, congestion };
+        let arrival =
+            Arrival { header: &sent.header, path: sent.path, congestion, may_be_replied_to: false };
         if let Admit::Take(_) = endpoint.on_arrival(self.now, *slot, &arrival, &self.memory) {
             copy();
             endpoint.placed(self.now, *slot, &self.memory);

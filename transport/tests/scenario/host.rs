@@ -184,7 +184,7 @@ impl Host {
             );
         }
         let (path, congestion) = (datagram.path(), datagram.marked);
-        let arrival = Arrival { header, path, congestion };
+        let arrival = Arrival { header, path, congestion, may_be_replied_to: false };
         let admit = self.endpoint.on_arrival(now, slot, &arrival, &self.memory);
         if datagram.stale {
             assert!(!matches!(admit, Admit::Take(_)), "{header:?} is from before the wrap");

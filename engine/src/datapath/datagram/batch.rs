@@ -106,6 +106,19 @@ impl BatchBuilder {
         if pays && fits && !self.is_empty() && self.takes(packet, caps) { short } else { 0 }
     }
 
+    /// Takes over the only packet of another batch, if it can join this one.
+    pub(super) fn join(&mut self, other: &mut BatchBuilder, caps: LinkCaps) -> bool {
+        let packet = Shape { to: other.to, via: other.via, len: other.bytes };
+        let is_one = other.segments == 1 && !other.refers;
+        if self.is_empty() || !is_one || !self.takes(packet, caps) {
+            return false;
+        }
+        self.begin(packet);
+        self.stage(|out| out.extend_from_slice(&other.staging));
+        other.clear();
+        true
+    }
+
     /// Begins a packet that the batch takes; its bytes follow by `stage` and `refer`, and must be
     /// exactly `packet.len`.
     pub(super) fn begin(&mut self, packet: Shape) {

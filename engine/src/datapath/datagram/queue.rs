@@ -12,9 +12,8 @@ use crate::link::{Link, LinkCaps, Sent, Via};
 const MAX_WAITING: usize = 64;
 
 /// Data goes first and acknowledgements of the same round after it, as many as possible in one
-/// batch: who waits for the data should not wait for a system call that is not about it. (One batch
-/// for both was tried: the acknowledgement then delays the data at the receiver, by more than the
-/// system call costs.)
+/// batch: who waits for the data should not wait for a system call that is not about it. Only where one batch takes all
+/// of both is there one: an acknowledgement that is sent with a reply, and not held back, is waited for as well.
 pub(super) struct Queue {
     caps: LinkCaps,
     data: Box<BatchBuilder>,
@@ -94,6 +93,10 @@ impl Queue {
 
     /// Completes all batches under construction.
     pub(super) fn seal(&mut self) {
+        // Whichever is the longer comes first.
+        if !self.data.join(&mut self.others, self.caps) {
+            self.others.join(&mut self.data, self.caps);
+        }
         if !self.data.is_empty() {
             self.seal_data();
         }
@@ -215,6 +218,29 @@ mod tests {
             queue.datagram(TO, Via::Port, &vec![0; len]);
         }
         assert_eq!(batches(queue), [2, 2, 1]);
+    }
+
+    /// A queue with data packets of this length, and acknowledgements of that.
+    fn of(data: &[usize], acks: &[usize]) -> Queue {
+        let mut queue = queue();
+        for &len in data {
+            let batch = queue.data(Shape { to: TO, via: Via::Port, len });
+            batch.stage(|out| out.resize(out.len() + len, 1));
+        }
+        acks.iter().for_each(|len| queue.packet(TO, Via::Port, &vec![2; *len]));
+        queue
+    }
+
+    #[test]
+    fn a_reply_and_what_it_acknowledges_leave_together() {
+        assert_eq!(batches(of(&[68], &[80])), [2]);
+        assert_eq!(batches(of(&[80], &[68])), [2]);
+        assert_eq!(batches(of(&[1000, 1000], &[80])), [3]);
+        // A shorter packet ends a batch, and of two acknowledgements none overtakes the other.
+        assert_eq!(batches(of(&[1000, 500], &[80])), [2, 1]);
+        assert_eq!(batches(of(&[1000], &[80, 80])), [1, 2]);
+        assert_eq!(batches(of(&[], &[80])), [1]);
+        assert_eq!(batches(of(&[68], &[])), [1]);
     }
 
     #[test]

@@ -132,7 +132,8 @@ impl Host {
             Ok(Packet::Data(header, payload)) => {
                 let Some(slot) = self.slot_of(header.qp) else { return };
                 let (path, congestion) = (PathId::new(header.psn as u16 % 4), false);
-                let arrival = Arrival { header: &header, path, congestion };
+                let arrival =
+                    Arrival { header: &header, path, congestion, may_be_replied_to: false };
                 let admit = self.endpoint.on_arrival(now, slot, &arrival, &self.memory);
                 if let Admit::Take(landing) = admit {
                     self.land(&landing, payload);

@@ -1,0 +1,55 @@
+//! Whether this process is the one that has made something, or a child that was forked and has a copy of it.
+
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How often this process and those before it were forked, each seen from the child.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// The process that has made this.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Origin(u32);
+
+impl Origin {
+    pub(crate) fn here() -> Self {
+        static COUNTING: Once = Once::new();
+        // SAFETY: the function may be called in a child: it adds to a number. Without memory for it children are not noticed.
+        COUNTING.call_once(|| unsafe {
+            libc::pthread_atfork(None, None, Some(count_fork));
+        });
+        Origin(FORKS.load(Ordering::Relaxed))
+    }
+
+    /// What is shared with the parent, sockets above all, is the parent's.
+    pub(crate) fn is_here(self) -> bool {
+        self == Origin(FORKS.load(Ordering::Relaxed))
+    }
+}
+
+extern "C" fn count_fork() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_knows_that_it_is_one() {
+        let origin = Origin::here();
+        assert!(origin.is_here());
+        // SAFETY: the child reads two numbers and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let code = i32::from(origin.is_here()) + 2 * i32::from(!Origin::here().is_here());
+            // SAFETY: it ends here.
+            unsafe { libc::_exit(code) };
+        }
+        let mut status = 0;
+        // SAFETY: it points to a number.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status));
+        assert_eq!(libc::WEXITSTATUS(status), 0);
+        assert!(origin.is_here());
+    }
+}

@@ -1,0 +1,56 @@
+//! The acknowledgement that an incoming stream owes.
+
+use braid_wire::{PathId, Time};
+
+/// The acknowledgement that is owed, and the packet that it will echo.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owed {
+    /// When it cannot wait any longer; [`Time::ZERO`]: it cannot wait at all, [`Time::FAR_FUTURE`]: nothing
+    /// is owed, or what was asked for waits only for data that could go out.
+    pub(super) due: Time,
+    /// The peer has asked for it.
+    pub(super) asked: bool,
+    /// Data has gone the other way since: who gets a reply can wait a little for the ack of what it
+    /// replies to, and one ack may do for several messages (as TCP's delayed ack, RFC 1122, 4.2.3.2).
+    pub(super) replied: bool,
+    /// A reply is expected that it can leave with.
+    pub(super) awaits_reply: bool,
+    pub(super) unacked: u32,
+    pub(super) stamp: u32,
+    pub(super) path: PathId,
+    pub(super) arrived: Time,
+    /// What had been taken when the last one left, ...
+    pub(super) taken: u64,
+    /// ... and how many before it had left when that was as much.
+    pub(super) repeats: u32,
+}
+
+impl Owed {
+    pub(super) fn nothing() -> Self {
+        Owed {
+            due: Time::FAR_FUTURE,
+            asked: false,
+            replied: false,
+            awaits_reply: false,
+            unacked: 0,
+            stamp: 0,
+            path: PathId::default(),
+            arrived: Time::ZERO,
+            taken: 0,
+            repeats: 0,
+        }
+    }
+
+    /// It goes out as soon as no data does, without a limit; whatever limit there was, this is sooner.
+    pub(super) fn ask(&mut self) {
+        self.asked = true;
+        if self.due > Time::ZERO {
+            self.due = Time::FAR_FUTURE;
+        }
+    }
+
+    /// It waits no longer than this.
+    pub(super) fn by(&mut self, limit: Time) {
+        self.due = self.due.min(limit);
+    }
+}
