@@ -11,8 +11,8 @@ use braid_verbs::abi::{
     ibv_cq, ibv_wc,
 };
 
-use crate::cq::{CompletionQueue, Cq};
-use crate::running::Route;
+use crate::cq::Cq;
+use crate::running::{Route, Running};
 
 /// Takes up to `count` completions. Negative: the queue has overrun, and what it held is taken.
 pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc) -> c_int {
@@ -23,7 +23,7 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut 
         match queue.engine.poll_one() {
             Ok(None) => break,
             Ok(Some(completion)) => {
-                let Some(translated) = translate(queue, completion) else { continue };
+                let Some(translated) = hand_out(&queue.running, completion) else { continue };
                 // SAFETY: as above, there is room for `count`.
                 unsafe { wc.add(taken as usize).write(translated) };
                 taken += 1;
@@ -35,10 +35,17 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut 
     taken
 }
 
-/// A completion as programs see it; `None`: it is not for them, or not yet.
-fn translate(queue: &CompletionQueue, completion: Completion) -> Option<ibv_wc> {
-    let running = &queue.running;
-    let route = running.routes.get(completion.qp);
+/// A completion as programs see it, whose send has no place any more; `None`: it is not for them, or not yet.
+fn hand_out(running: &Running, completion: Completion) -> Option<ibv_wc> {
+    let (route, is_send) = (running.routes.get(completion.qp), !completion.work.is_recv());
+    let translated = translate(running, route, completion)?;
+    if is_send && let Some(qp) = running.qp(route.number()) {
+        qp.places.polled();
+    }
+    Some(translated)
+}
+
+fn translate(running: &Running, route: Route, completion: Completion) -> Option<ibv_wc> {
     match route {
         Route::Own { .. } if completion.status == Status::Success => Some(wc(route, completion)),
         // Of a queue pair that is destroyed there are none.

@@ -33,7 +33,7 @@ pub(crate) unsafe extern "C" fn post_send(
     unsafe {
         let qp = &(*Qp::of(qp)).shared;
         // What comes behind others leaves with them when the program polls, in common batches.
-        let is_first = qp.engine.outstanding().0 == 0;
+        let is_first = qp.places.are_all_free();
         while let Some(next) = wr.as_ref() {
             let posted = match &qp.datagrams {
                 Some(datagrams) if qp.sends() == Sends::Posted => qp.send_datagram(datagrams, next),

@@ -4,6 +4,7 @@ mod loopback;
 
 use std::ffi::c_void;
 use std::ptr;
+use std::time::Duration;
 
 use braid_ibverbs::*;
 use braid_verbs::abi::*;
@@ -196,4 +197,34 @@ fn foreign_memory_is_refused_in_work_requests() {
     let mut statuses = [poll(cq), poll(cq)].map(|wc| (wc.wr_id, wc.status));
     statuses.sort_unstable();
     assert_eq!(statuses, [(1, IBV_WC_SUCCESS), (2, IBV_WC_SUCCESS)]);
+}
+
+#[test]
+fn a_place_in_the_send_queue_is_free_once_its_completion_is_polled() {
+    let side = Side::open();
+    let (cq, other_cq) = (side.cq(256), side.cq(64));
+    let (one, other) = (side.qp(cq, IBV_QPT_RC, 8, 8), side.qp(other_cq, IBV_QPT_RC, 8, 8));
+    connect(&side, one, other);
+    let post = |id, flags| {
+        let (mut piece, to) = (side.sge(0, 8), side.sge(4096, 8));
+        let mut wr = send_wr(id, &mut piece);
+        (wr.opcode, wr.send_flags) = (IBV_WR_RDMA_WRITE, flags);
+        wr.wr.rdma = Rdma { remote_addr: to.addr, rkey: to.lkey };
+        post_send(one, &mut wr).0
+    };
+    let fill = |flags| (0..).take_while(|id| post(*id, flags) == 0).count();
+    let places = fill(IBV_SEND_SIGNALED);
+    assert!((8..=256).contains(&places), "{places}");
+    // All of them have ended after the last, and wait.
+    assert_eq!(poll(cq).wr_id, 0);
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(fill(IBV_SEND_SIGNALED), 1, "one was polled");
+    (0..places).for_each(|_| assert_eq!(poll(cq).status, IBV_WC_SUCCESS));
+    // Unsignalled ones hold theirs until one after them is polled.
+    assert!((1..places as u64).all(|id| post(id, 0) == 0));
+    assert_eq!((fill(IBV_SEND_SIGNALED), fill(0)), (1, 0));
+    assert_eq!(poll(cq).wr_id, 0);
+    assert_eq!(fill(0), places);
+    // In RESET they are forgotten.
+    assert_eq!((to_state(one, IBV_QPS_RESET), post(1, 0)), (0, libc::EINVAL));
 }

@@ -90,9 +90,9 @@ impl Extended {
     }
 }
 
-/// Two that are connected, the first in its extended form, each with a completion queue, the first's with so much room.
-unsafe fn pair(side: &Side, room: c_int) -> (Extended, *mut ibv_cq, *mut ibv_qp, *mut ibv_cq) {
-    let (cq, other_cq) = (side.cq(room), side.cq(64));
+/// Two that are connected, the first in its extended form, each with a completion queue.
+unsafe fn pair(side: &Side) -> (Extended, *mut ibv_cq, *mut ibv_qp, *mut ibv_cq) {
+    let (cq, other_cq) = (side.cq(64), side.cq(64));
     // SAFETY: what the calls before have made.
     let one = unsafe { create(side, cq, IBV_QPT_RC, ALL_OPS) };
     assert!(!one.is_null());
@@ -105,7 +105,7 @@ unsafe fn pair(side: &Side, room: c_int) -> (Extended, *mut ibv_cq, *mut ibv_qp,
 fn a_batch_of_all_operations_completes_in_its_order() {
     let mut side = Side::open();
     // SAFETY: the calls are those of the man pages, with what the calls before have made.
-    let (qp, cq, other, other_cq) = unsafe { pair(&side, 64) };
+    let (qp, cq, other, other_cq) = unsafe { pair(&side) };
     side.memory[..8].copy_from_slice(b"8 bytes!");
     side.memory[512..520].copy_from_slice(&40u64.to_ne_bytes());
     let (rkey, at) = (side.sge(0, 0).lkey, |offset| side.sge(offset, 0).addr);
@@ -143,7 +143,7 @@ fn a_batch_of_all_operations_completes_in_its_order() {
 fn a_batch_with_a_mistake_leaves_nothing_behind() {
     let (side, foreign) = (Side::open(), Side::open());
     // SAFETY: as above.
-    let (qp, cq, _, _) = unsafe { pair(&side, 64) };
+    let (qp, cq, _, _) = unsafe { pair(&side) };
     let (rkey, at) = (side.sge(0, 0).lkey, side.sge(4096, 0).addr);
     let good = || {
         qp.with(1, IBV_SEND_SIGNALED);
@@ -187,12 +187,11 @@ fn a_batch_with_a_mistake_leaves_nothing_behind() {
 
 #[test]
 fn threads_take_turns() {
-    const EACH: u64 = 100;
     let side = Side::open();
-    // A place in the send queue is free once its completion waits, so the completion queue takes all that there are.
     // SAFETY: as above.
-    let (qp, cq, _, _) = unsafe { pair(&side, 2 * 4 * EACH as c_int) };
+    let (qp, cq, _, _) = unsafe { pair(&side) };
     let (rkey, at, piece) = (side.sge(0, 0).lkey, side.sge(4096, 0).addr, side.sge(0, 8));
+    const EACH: u64 = 100;
     thread::scope(|scope| {
         for thread in 0..4 {
             scope.spawn(move || {

@@ -93,7 +93,10 @@ impl QueuePair {
         // SAFETY: as above.
         let bytes = unsafe { self.gather(datagrams, wr, &peer) }?;
         let flow = self.flow(datagrams, peer, to.remote_qkey)?;
-        flow.send(Datagram { wr: send, bytes })
+        let signalled = send.signalled;
+        self.places.take(signalled).map_err(post::errno_of)?;
+        let sent = flow.send(Datagram { wr: send, bytes });
+        sent.inspect_err(|_| self.places.give_back(signalled))
     }
 
     /// The GRH and the payload.

@@ -9,7 +9,7 @@ use braid_verbs::abi::{
     IBV_QPS_RESET, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr,
 };
 
-use super::{Attributes, Failures, Link, Qp, QueuePair, Service};
+use super::{Attributes, Failures, Link, Places, Qp, QueuePair, Service};
 use crate::acknowledgements::Acknowledgements;
 use crate::async_events::Element;
 use crate::connect::Message;
@@ -136,6 +136,7 @@ unsafe fn make(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Errno
         srq: srq.map(|srq| srq.enter()),
         service,
         limits,
+        places: Places::new(limits.send_wr),
         signals_all: attr.sq_sig_all != 0,
         sends: AtomicU8::new(0),
         attributes: Mutex::new(Attributes::new()),

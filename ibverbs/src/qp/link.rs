@@ -51,6 +51,12 @@ impl QueuePair {
     /// # Errors
     /// The engine's, or that the queue is full.
     pub(crate) fn post(&self, wr: SendWr, inline: Option<&[u8]>) -> Result<(), PostError> {
+        let signalled = wr.signalled;
+        self.places.take(signalled)?;
+        self.place(wr, inline).inspect_err(|_| self.places.give_back(signalled))
+    }
+
+    fn place(&self, wr: SendWr, inline: Option<&[u8]>) -> Result<(), PostError> {
         match self.sends() {
             Sends::Posted => self.hand_over(wr, inline),
             Sends::Refused => Err(PostError::State { state: self.engine.state(), queue: "send" }),
@@ -72,11 +78,7 @@ impl QueuePair {
         // It may have been connected meanwhile.
         if self.sends() != Sends::Held {
             drop(link);
-            return self.post(wr, inline);
-        }
-        let capacity = self.limits.send_wr;
-        if link.held.len() as u32 == capacity {
-            return Err(PostError::QueueFull { capacity, queue: "send" });
+            return self.place(wr, inline);
         }
         link.held.push_back(Held { wr, inline: inline.map(<[u8]>::to_vec) });
         if link.deadline.is_none() {
@@ -84,15 +86,6 @@ impl QueuePair {
             self.running.tell(Message::Held(self.number));
         }
         Ok(())
-    }
-
-    /// Sends that there is room for.
-    pub(crate) fn room(&self) -> u32 {
-        let taken = match self.sends() {
-            Sends::Held => self.link().held.len() as u32,
-            Sends::Refused | Sends::Posted => self.engine.outstanding().0,
-        };
-        self.limits.send_wr.saturating_sub(taken)
     }
 
     /// What the engine would refuse.

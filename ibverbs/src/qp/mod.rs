@@ -5,6 +5,7 @@ mod create;
 mod failure;
 mod link;
 mod modify;
+mod places;
 mod transition;
 
 use std::mem::offset_of;
@@ -15,6 +16,7 @@ use braid_verbs::abi::{ibv_qp, ibv_qp_ex};
 
 use self::attributes::Attributes;
 use self::failure::Failures;
+use self::places::Places;
 use crate::acknowledgements::Acknowledgements;
 use crate::async_events::Element;
 use crate::cq::CompletionQueue;
@@ -87,6 +89,7 @@ pub(crate) struct QueuePair {
     pub(crate) srq: Option<Arc<srq::Shared>>,
     pub(crate) service: Service,
     pub(crate) limits: Limits,
+    pub(crate) places: Places,
     /// Every send has a completion.
     pub(crate) signals_all: bool,
     sends: AtomicU8,

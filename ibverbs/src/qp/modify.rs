@@ -88,6 +88,7 @@ fn apply(qp: &Arc<QueuePair>, new: &Attributes, from: u32, to: u32) -> Result<()
             qp.stop_datagrams(false);
             engine(QpState::Reset)?;
             qp.forget_failures();
+            qp.places.clear();
         }
         (_, IBV_QPS_ERR) => {
             qp.fail_held(Status::Flushed);

@@ -94,7 +94,7 @@ impl Batch {
         }
         // SAFETY: by the caller's promise.
         let queue_pair = unsafe { &(*Qp::of(qp)).shared };
-        if self.used > queue_pair.room() as usize {
+        if self.used > queue_pair.places.free() as usize {
             return Err(Errno::NO_MEMORY);
         }
         let mut next = ptr::null_mut();
