@@ -12,10 +12,10 @@ pub struct Options {
     options: Vec<String>,
 }
 
-/// Installs the peers where they are missing, and runs `braid-perf compare`.
+/// Installs the peers where they are missing, builds in the one that is a crate, and runs `braid-perf compare`.
 pub fn run(options: &Options) -> Result<(), Failure> {
     tools::run()?;
-    let compare =
-        ["run", "--release", "--package", "braid-bench", "--bin", "braid-perf", "--", "compare"];
-    process::run(tree::cargo().args(compare).args(&options.options))
+    let build = ["run", "--release", "--package", "braid-bench", "--features", "quic"];
+    let compare = ["--bin", "braid-perf", "--", "compare"];
+    process::run(tree::cargo().args(build).args(compare).args(&options.options))
 }

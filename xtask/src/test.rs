@@ -38,8 +38,11 @@ const STEPS: &[Step] = &[
     Step {
         name: "compare",
         cargo: &[
-            "xtask",
-            "bench",
+            "run",
+            "--release",
+            "--bin",
+            "braid-perf",
+            "compare",
             "--complete",
             "--rounds=1",
             "--seconds=0.1",
