@@ -5,6 +5,7 @@
 mod pair;
 mod table;
 mod trouble;
+mod ucx;
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -25,6 +26,9 @@ pub struct Options {
     /// So many times a process is killed in the middle of a transfer, each end in turn, and a new pair started
     #[arg(long, value_name = "N", default_value_t = 10)]
     kills: u64,
+    /// Instead of all that, compare UCX over the drop-in with UCX over TCP, in so many rounds
+    #[arg(long, value_name = "ROUNDS", value_parser = clap::value_parser!(u64).range(1..))]
+    ucx: Option<u64>,
 }
 
 /// Runs all of them and prints a row for each.
@@ -38,6 +42,9 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     fs::create_dir_all(&logs)
         .map_err(|e| Failure::new(format!("cannot make {}: {e}", logs.display())))?;
     let _device_file = DeviceFile::make()?;
+    if let Some(rounds) = options.ucx {
+        return ucx::compare(rounds, &braid_run, &logs);
+    }
     println!("{:<14} {:<34} {:<22} {:>6}", "program", "options", "settings", "s");
     for case in PROGRAMS {
         run_case(case, &braid_run, &logs)?;

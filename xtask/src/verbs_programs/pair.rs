@@ -63,10 +63,14 @@ impl<'a> Pair<'a> {
     fn story(&self, failure: &Failure) -> Failure {
         let mut text = failure.to_string();
         for end in ["server", "client"] {
-            let said = fs::read_to_string(self.log(end)).unwrap_or_default();
-            text.push_str(&format!("\n--- {end}:\n{}", said.trim_end()));
+            text.push_str(&format!("\n--- {end}:\n{}", self.said(end)));
         }
         Failure::new(text)
+    }
+
+    /// What one end has said.
+    pub(super) fn said(&self, end: &str) -> String {
+        fs::read_to_string(self.log(end)).unwrap_or_default().trim_end().to_owned()
     }
 }
 

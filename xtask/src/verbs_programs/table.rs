@@ -13,7 +13,8 @@ pub(super) struct Case {
 /// One datagram in a hundred is lost, in both directions.
 const LOSS: &[(&str, &str)] = &[("BRAID_DROP", "0.01")];
 
-const RC_UCX: &[(&str, &str)] = &[("UCX_NET_DEVICES", "braid0:1"), ("UCX_TLS", "rc_v,ud_v")];
+pub(super) const RC_UCX: &[(&str, &str)] =
+    &[("UCX_NET_DEVICES", "braid0:1"), ("UCX_TLS", "rc_v,ud_v")];
 const UD_UCX: &[(&str, &str)] = &[("UCX_NET_DEVICES", "braid0:1"), ("UCX_TLS", "ud_v")];
 
 /// The client is told where the server is; rping and ucmatose in their own ways.
