@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use super::WorkerCell;
 
-/// How long nobody drives at most, twice over: between two looks.
+/// How long nobody drives at most, twice over: between two looks. Or longer, where the engine is told to spin for longer than a part of that:
+/// then work is expected to come at longer intervals.
 const LOOK: Duration = Duration::from_millis(1);
-/// The same while a thread of the application waits, which drives until it has what it waits for. Well below the longest
+const SPINS: u32 = 20;
+/// The longest, and the same while a thread of the application waits, which drives until it has what it waits for. Well below the longest
 /// retransmission time-out (300 ms) and the interval of PINGs (500 ms).
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
 /// An application that polls so often between two looks, or two rounds of the attendant, does not need it. One that waits for events, or
@@ -69,8 +71,9 @@ impl Presence {
     }
 
     /// Returns once nobody drives any more. The application has been there just now.
-    fn watch(&self, stop: &AtomicBool) {
-        let mut look = LOOK;
+    fn watch(&self, spin: Duration, stop: &AtomicBool) {
+        let shortest = spin.saturating_mul(SPINS).clamp(LOOK, LONGEST_LOOK);
+        let mut look = shortest;
         self.is_left.store(true, Ordering::Release);
         while !stop.load(Ordering::Acquire) {
             let seen = self.polls.load(Ordering::Relaxed);
@@ -83,7 +86,7 @@ impl Presence {
             } else if self.polls.load(Ordering::Relaxed).wrapping_sub(seen) < DRIVES {
                 break;
             } else {
-                look = LOOK;
+                look = shortest;
             }
         }
         self.is_left.store(false, Ordering::Release);
@@ -98,11 +101,11 @@ pub(crate) fn attend(worker: &WorkerCell, presence: &Presence, spin: Duration, s
     // An engine has one attendant, so nobody has set it.
     let _ = presence.attendant.set(thread::current());
     while !stop.load(Ordering::Acquire) {
+        presence.watch(spin, stop);
         worker.drive(spin, None, || {
             let is_over = presence.drives() || stop.load(Ordering::Acquire);
             is_over.then_some(())
         });
-        presence.watch(stop);
     }
 }
 
