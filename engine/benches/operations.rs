@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use braid::{
-    Access, Completion, CompletionQueue, Crc, Datapath, Engine, EngineConfig, MemFabric,
+    Access, Completion, CompletionQueue, Crc, Datapath, Engine, EngineConfig, LbPolicy, MemFabric,
     MemoryRegion, Progress, QpOptions, QpState, QueuePair, RemoteRegion, Status, wr,
 };
 use gungraun::prelude::*;
@@ -41,6 +41,8 @@ impl Side {
         let mut options = QpOptions::new(&cq, &cq);
         options.config.reply_hold = Duration::ZERO;
         (options.config.min_rto, options.config.max_rto) = (PATIENCE, PATIENCE);
+        // Neither how much leaves at a time nor on which path is to depend on round trips, which are the machine's.
+        options.config.cc = "fixed:2M".parse().expect("a controller");
         let qp = pd.create_qp(options).expect("a queue pair");
         qp.modify(QpState::Init).expect("it is in RESET");
         Side { engine, cq, qp, memory }
@@ -73,6 +75,7 @@ impl Pair {
             progress: Progress::Application,
             mtu: Some(MTU),
             crc,
+            lb: LbPolicy::PRO,
             spin: SPIN,
             ping_interval: PATIENCE,
             peer_timeout: PATIENCE,
