@@ -18,8 +18,9 @@ const SPINS: u32 = 20;
 /// The longest, and the same while a thread of the application waits, which drives until it has what it waits for. Well below the longest
 /// retransmission time-out (300 ms) and the interval of PINGs (500 ms).
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
-/// An application that polls so often between two looks, or two rounds of the attendant, does not need it. One that waits for events, or
-/// looks at memory, polls a few times for each.
+/// An application that polls so often between two rounds of the attendant does not need it. One that waits for events, or looks at memory,
+/// polls a few times for each. Left alone it is as long as it polls at all between two looks: on a slow machine that is seldom, and a
+/// second thread that drives takes from the first.
 const DRIVES: u64 = 16;
 
 /// What the application does for its worker.
@@ -83,7 +84,7 @@ impl Presence {
             }
             if self.waiting.load(Ordering::Acquire) > 0 {
                 look = (2 * look).min(LONGEST_LOOK);
-            } else if self.polls.load(Ordering::Relaxed).wrapping_sub(seen) < DRIVES {
+            } else if self.polls.load(Ordering::Relaxed) == seen {
                 break;
             } else {
                 look = shortest;
