@@ -103,10 +103,7 @@ pub enum KeyFileError {
 /// See [`KeyFileError`]. No error shows anything of the content.
 pub fn read_key(path: impl AsRef<Path>) -> Result<SecretKey, KeyFileError> {
     let path = path.as_ref();
-    let text = read(path, LONGEST, |path, mode| match mode & OTHERS {
-        0 => Ok(()),
-        _ => Err(KeyFileError::Open { path, mode }),
-    })?;
+    let text = read(path, LONGEST, OTHERS, |path, mode| KeyFileError::Open { path, mode })?;
     let key = SecretKey::parse(&text);
     key.map_err(|source| KeyFileError::Content { path: path.to_owned(), source })
 }
@@ -117,18 +114,18 @@ pub fn read_key(path: impl AsRef<Path>) -> Result<SecretKey, KeyFileError> {
 /// See [`KeyFileError`]. No error shows anything of the content.
 pub fn read_allowed_keys(path: impl AsRef<Path>) -> Result<AllowList, KeyFileError> {
     let path = path.as_ref();
-    let text = read(path, LONGEST_LIST, |path, mode| match mode & OTHERS_WRITE {
-        0 => Ok(()),
-        _ => Err(KeyFileError::Writable { path, mode }),
-    })?;
+    let exposed = |path, mode| KeyFileError::Writable { path, mode };
+    let text = read(path, LONGEST_LIST, OTHERS_WRITE, exposed)?;
     let list = AllowList::parse(&text);
     list.map_err(|source| KeyFileError::List { path: path.to_owned(), source })
 }
 
+/// Reads a file of at most so many bytes; `exposed`: what is wrong with one that has a permission of `forbidden`.
 fn read(
     path: &Path,
     most: u64,
-    permit: impl FnOnce(PathBuf, u32) -> Result<(), KeyFileError>,
+    forbidden: u32,
+    exposed: impl FnOnce(PathBuf, u32) -> KeyFileError,
 ) -> Result<Zeroizing<String>, KeyFileError> {
     let unreadable = |source| KeyFileError::Read { path: path.to_owned(), source };
     // A FIFO would otherwise be waited for.
@@ -139,7 +136,10 @@ fn read(
     if !about.is_file() {
         return Err(KeyFileError::NoFile { path: path.to_owned() });
     }
-    permit(path.to_owned(), about.mode() & 0o777)?;
+    let mode = about.mode() & 0o777;
+    if mode & forbidden != 0 {
+        return Err(exposed(path.to_owned(), mode));
+    }
     check_owner(path, &about)?;
     // So long that no copy of a part is left behind.
     let room = about.len().min(most) as usize + 1;

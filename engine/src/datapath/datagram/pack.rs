@@ -18,19 +18,16 @@ pub(super) fn pack(queue: &mut Queue, segment: &mut Segment<'_>) {
     let padding = queue.padding(Shape { to: *to, via: *via, len });
     let batch = queue.data(Shape { to: *to, via: *via, len: len + padding });
     let pad = |out: &mut Vec<u8>| out.resize(out.len() + padding, 0);
+    let write = |out: &mut Vec<u8>| {
+        encode(out, header, payload, *crc);
+        pad(out);
+    };
     if let Some(session) = session {
-        let write = |out: &mut Vec<u8>| {
-            encode(out, header, payload, *crc);
-            pad(out);
-        };
         return batch.stage(|out| session.seal(out, write));
     }
     let is_staged = usize::from(header.len) <= STAGED || payload.pieces().len() > MAX_PIECES;
     if *crc == Crc::On || is_staged {
-        return batch.stage(|out| {
-            encode(out, header, payload, *crc);
-            pad(out);
-        });
+        return batch.stage(write);
     }
     batch.stage(|out| header.encode(out));
     for piece in payload.pieces() {

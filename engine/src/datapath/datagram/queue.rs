@@ -185,15 +185,23 @@ mod tests {
         queue.waiting.iter().map(|batch| batch.segments()).collect()
     }
 
+    /// Adds a data packet.
+    fn data(queue: &mut Queue, packet: Shape) {
+        queue.data(packet).stage(|out| out.resize(out.len() + packet.len, 1));
+    }
+
+    /// Adds one of this length, padded as it can be.
+    fn padded(queue: &mut Queue, len: usize) {
+        let packet = Shape { to: TO, via: Via::Port, len };
+        let padding = queue.padding(packet);
+        data(queue, Shape { len: len + padding, ..packet });
+    }
+
     #[test]
     fn packets_of_almost_one_length_share_a_batch() {
         let mut queue = queue();
         for len in [1455, 1455, 1426, 1455, 700, 1455] {
-            let packet = Shape { to: TO, via: Via::Port, len };
-            let padding = queue.padding(packet);
-            queue
-                .data(Shape { len: len + padding, ..packet })
-                .stage(|out| out.resize(out.len() + len + padding, 1));
+            padded(&mut queue, len);
         }
         assert_eq!(batches(queue), [5, 1], "what is much shorter is the last of its batch");
     }
@@ -202,11 +210,7 @@ mod tests {
     fn padding_makes_no_batch_too_long() {
         let mut queue = queue();
         for len in [1024; 63].into_iter().chain([970]) {
-            let packet = Shape { to: TO, via: Via::Port, len };
-            let padding = queue.padding(packet);
-            queue
-                .data(Shape { len: len + padding, ..packet })
-                .stage(|out| out.resize(out.len() + len + padding, 1));
+            padded(&mut queue, len);
         }
         assert_eq!(batches(queue), [64]);
     }
@@ -221,12 +225,9 @@ mod tests {
     }
 
     /// A queue with data packets of this length, and acknowledgements of that.
-    fn of(data: &[usize], acks: &[usize]) -> Queue {
+    fn of(lens: &[usize], acks: &[usize]) -> Queue {
         let mut queue = queue();
-        for &len in data {
-            let batch = queue.data(Shape { to: TO, via: Via::Port, len });
-            batch.stage(|out| out.resize(out.len() + len, 1));
-        }
+        lens.iter().for_each(|&len| data(&mut queue, Shape { to: TO, via: Via::Port, len }));
         acks.iter().for_each(|len| queue.packet(TO, Via::Port, &vec![2; *len]));
         queue
     }
