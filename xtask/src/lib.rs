@@ -20,6 +20,7 @@ pub mod install;
 pub mod layers;
 pub mod lint;
 pub mod loom;
+pub mod msrv;
 pub mod package;
 pub mod process;
 pub mod recipe;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use xtask::{
     Failure, bench, c_examples, count, deb, dependencies, drop_in, e2e, fabric, flood, fmt, fuzz,
-    install, lint, loom, package, process, recipe, sanitize, soak, softroce, test, tidy, tools,
-    verbs_programs, wireshark,
+    install, lint, loom, msrv, package, process, recipe, sanitize, soak, softroce, test, tidy,
+    tools, verbs_programs, wireshark,
 };
 
 /// Every chore of the project in one command.
@@ -71,6 +71,8 @@ enum Chore {
     Deb(deb::Options),
     /// Licences, sources and versions of the crates that this is built of
     Dependencies,
+    /// All crates by the oldest Rust that is supported, which rustup installs beside yours
+    Msrv,
     /// The crates as the registry would get them, each built out of its archive
     Package,
     /// What tshark says of captured packets, with wire/wireshark/braid.lua (needs root)
@@ -108,6 +110,7 @@ fn start() -> Result<(), Failure> {
         Chore::Flood(options) => flood::run(&options),
         Chore::Recipe => recipe::run(),
         Chore::Loom => loom::run(),
+        Chore::Msrv => msrv::run(),
         Chore::Sanitize(options) => sanitize::run(&options),
         Chore::Count(options) => count::run(&options),
         Chore::Bench(options) => bench::run(&options),
