@@ -15,9 +15,9 @@ const SHORT: Duration = Duration::from_secs(15);
 const PORT: u16 = 7300;
 /// By machine, a first: its address on each link.
 const RAILS: [&str; 2] = ["10.77.0.1,10.77.1.1", "10.77.0.2,10.77.1.2"];
-/// Of all bytes each rail carries at least this share. 0.27 to 0.42 were measured, with every policy: a time-out in these slow machines takes
+/// Of all bytes each rail carries at least this share. 0.25 to 0.43 were measured, with every policy: a time-out in these slow machines takes
 /// the window of its rail down, and neither packets (of up to 60 KB) nor times are even.
-const LEAST_SHARE: f64 = 0.2;
+const LEAST_SHARE: f64 = 0.15;
 /// A transfer in whose middle a link is cut, when it is, and for how long.
 const TRANSFER: &str = "-s 100001 -D 5 --tx-depth 8 --verify";
 const CUT_AFTER: Duration = Duration::from_secs(2);
@@ -164,6 +164,6 @@ mod tests {
     #[test]
     fn a_rail_that_stands_by_is_not_even() {
         assert!(even([60, 40]).is_ok() && even([40, 60]).is_ok());
-        assert!(even([81, 19]).is_err() && even([19, 81]).is_err());
+        assert!(even([86, 14]).is_err() && even([14, 86]).is_err());
     }
 }
