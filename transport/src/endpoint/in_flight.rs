@@ -65,6 +65,12 @@ impl InFlight {
         self.bytes[rail]
     }
 
+    /// By rail.
+    #[inline]
+    pub(super) fn bytes(&self) -> &RailBytes {
+        &self.bytes
+    }
+
     /// Whether a queue pair's `share` is all of it.
     #[inline]
     pub(super) fn is_all(&self, share: &RailBytes) -> bool {

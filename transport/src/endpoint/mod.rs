@@ -309,7 +309,8 @@ impl Endpoint {
             let left = Allowance { bytes, spent: Need::NOTHING };
             let member = self.members[index as usize].as_mut().expect("only members have turns");
             let is_alone = self.in_flight.is_all(&member.in_flight);
-            let budget = Budget { left, is_shared, is_alone, batch: &mut self.batch };
+            let in_flight = self.in_flight.bytes();
+            let budget = Budget { left, in_flight, is_shared, is_alone, batch: &mut self.batch };
             match member.qp.poll_transmit(now, rails, budget) {
                 Outcome::Packet { packet, yields } => {
                     self.in_flight.follow(&member.qp, &mut member.in_flight);

@@ -11,12 +11,31 @@ use super::room::Block;
 use super::segment::Segment;
 use crate::{QpConfig, Remote};
 
-/// A rate lets out bursts of at most what it amounts to in this time, or of two packets. Linux has 1 ms (`tcp_tso_autosize`), which with
-/// what a late driver makes up for is the whole of a queue of 2 ms; a quarter costs 4,000 system calls a second. In nanoseconds.
-const BURST_NS: u128 = 250_000;
-const LEAST_BURST: u128 = 2;
+/// A rate lets out bursts of at most what its rail carries in this time, or of two packets. Linux has 1 ms (`tcp_tso_autosize`), which with
+/// what a late driver makes up for is the whole of a queue of 2 ms; a quarter costs 4,000 system calls a second. In seconds.
+const BURST: f64 = 250e-6;
+const LEAST_BURST: u32 = 2;
 /// 32 batches of a UDP datapath, which is how many quanta path policies ask for at most.
 const LARGE_WINDOW: u64 = 2 << 20;
+
+/// What bounds a burst.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    /// Segments of a batch.
+    pub(crate) batch: u32,
+    /// Bytes that all streams to the same host have in flight on the rail. It carries them in a round trip, as it does the window of
+    /// each: a thousand streams that were let out two packets at a time would leave in a thousand batches.
+    pub(crate) in_flight: u64,
+}
+
+impl Most {
+    /// In segments, for one of these streams.
+    fn burst(self, bits_per_second: u64, window: u64, packet_bytes: u64) -> u32 {
+        let streams = self.in_flight as f64 / window as f64;
+        let packets = bits_per_second as f64 * streams.max(1.0) * BURST / (8 * packet_bytes) as f64;
+        self.batch.min((packets as u32).max(LEAST_BURST))
+    }
+}
 
 /// Invariant: `window` and `has_rate` are what the controller answers now; it is asked only after it was told something.
 #[derive(Debug)]
@@ -97,25 +116,24 @@ impl Congestion {
         }
     }
 
-    /// So many bytes leave, of a burst of at most `burst` segments; `rtt`: about how long they will be in flight, if that
-    /// is known.
-    pub(crate) fn on_sent(&mut self, now: Time, bytes: u64, burst: u32, rtt: Option<Duration>) {
+    /// So many bytes leave; `rtt`: about how long they will be in flight, if that is known.
+    pub(crate) fn on_sent(&mut self, now: Time, bytes: u64, most: Most, rtt: Option<Duration>) {
         if bytes > self.window {
             // Swift, section 3.5: a window of less than a packet is a packet in more than a round trip.
             let slow = bits_per_second(self.window, rtt.unwrap_or_default());
             let rate = self.controller.rate(now).map_or(slow, |rate| rate.min(slow));
-            self.pacer.get_or_insert_default().on_sent(now, bytes, rate, 1);
+            self.pacer.get_or_insert_default().on_sent(now, bytes, rate, || 1);
         } else if self.has_rate {
-            self.pace(now, bytes, burst);
+            self.pace(now, bytes, most);
         }
     }
 
     #[inline(never)] // most have none
-    fn pace(&mut self, now: Time, bytes: u64, burst: u32) {
+    fn pace(&mut self, now: Time, bytes: u64, most: Most) {
         let Some(rate) = self.controller.rate(now) else { return };
-        let packets = u128::from(rate) * BURST_NS / (8_000_000_000 * u128::from(self.packet));
-        let most = u32::try_from(packets.max(LEAST_BURST)).unwrap_or(u32::MAX);
-        self.pacer.get_or_insert_default().on_sent(now, bytes, rate, burst.min(most));
+        let (window, packet) = (self.window, self.packet);
+        let burst = || most.burst(rate, window, packet);
+        self.pacer.get_or_insert_default().on_sent(now, bytes, rate, burst);
     }
 
     pub(crate) fn follows_chunks(&self) -> bool {
@@ -199,4 +217,22 @@ impl Congestion {
 fn bits_per_second(window: u64, rtt: Duration) -> u64 {
     let bits = u128::from(window.max(1)) * 8 * Duration::from_secs(1).as_nanos();
     u64::try_from(bits / rtt.as_nanos().max(1)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACKET: u64 = 1500;
+    const WINDOW: u64 = 10 * PACKET;
+
+    /// Of one of so many streams at 40 Mb/s each: 0.8 packets in 250 us.
+    fn burst(streams: u64) -> u32 {
+        Most { batch: 44, in_flight: streams * WINDOW }.burst(40_000_000, WINDOW, PACKET)
+    }
+
+    #[test]
+    fn the_more_streams_a_rail_carries_the_longer_their_bursts_are() {
+        assert_eq!([0, 1, 10, 30, 1000].map(burst), [2, 2, 8, 25, 44]);
+    }
 }

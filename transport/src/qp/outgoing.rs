@@ -7,6 +7,7 @@ use braid_wire::{PathId, Psn, RailId, Time};
 
 use super::ahead::Ahead;
 use super::asks::Asks;
+use super::congestion::Most;
 use super::direct::{Direct, Placement};
 use super::marks::HeardMarks;
 use super::paws::Paws;
@@ -228,15 +229,15 @@ impl Outgoing {
         self.subflows.current().quantum.has_ended()
     }
 
-    /// Takes a segment's share of the rate; `again`: it is a retransmission; `burst`: segments that may leave at a time.
-    /// The rate holds no probe back, so probes take nothing of it: those of many time-outs would put off for long what
+    /// Takes a segment's share of the rate; `again`: it is a retransmission; `most`: how
+    /// much may leave at a time. The rate holds no probe back, so probes take nothing of it: those of many time-outs would put off for long what
     /// follows them.
-    pub(crate) fn pace(&mut self, now: Time, len: u16, again: bool, burst: u32) {
+    pub(crate) fn pace(&mut self, now: Time, len: u16, again: bool, most: Most) {
         if again && self.probes > 0 {
             return;
         }
         let subflow = self.subflows.current_mut();
-        subflow.cc.on_sent(now, Segment::wire_len(len), burst, subflow.rtt.for_pacing());
+        subflow.cc.on_sent(now, Segment::wire_len(len), most, subflow.rtt.for_pacing());
     }
 
     /// Enters a transmission in the window: of the segment that was lost or released at `lost`, else of a new one. Returns

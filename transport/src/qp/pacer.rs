@@ -27,11 +27,18 @@ impl Pacer {
     }
 
     /// A segment of `bytes` leaves at `bits_per_second`, of which `burst` may leave at a time.
-    pub(crate) fn on_sent(&mut self, now: Time, bytes: u64, bits_per_second: u64, burst: u32) {
+    pub(crate) fn on_sent(
+        &mut self,
+        now: Time,
+        bytes: u64,
+        bits_per_second: u64,
+        burst: impl FnOnce() -> u32,
+    ) {
         let cost = u128::from(bytes * 8 * PS_PER_SECOND / bits_per_second.max(1));
         let now = picoseconds(now);
         let goes_on = self.held && self.left > 0;
         if self.due <= now && !goes_on {
+            let burst = burst();
             // A driver that comes late makes up for it, by one burst at most. Who had nothing to send
             // has saved nothing, but `Time` cannot tell who is less than a nanosecond late.
             let credit = if self.held { cost * u128::from(burst) } else { 0 };
@@ -78,7 +85,7 @@ mod tests {
         let mut departures = Vec::new();
         while departures.len() < count {
             if pacer.is_open(now) {
-                pacer.on_sent(now, 4158, rate, burst);
+                pacer.on_sent(now, 4158, rate, || burst);
                 departures.push(now.as_nanos() - 1_000_000);
             } else {
                 pacer.hold(true);
@@ -113,7 +120,7 @@ mod tests {
         departures(&mut pacer, 8 * GBIT, 2, 0, 2);
         pacer.hold(false);
         let later = ns(900_000_000);
-        (0..2).for_each(|_| pacer.on_sent(later, 4158, 8 * GBIT, 2));
+        (0..2).for_each(|_| pacer.on_sent(later, 4158, 8 * GBIT, || 2));
         assert!(!pacer.is_open(later + Duration::from_nanos(2 * 4158 - 1)));
         assert!(pacer.is_open(later + Duration::from_nanos(2 * 4158)));
     }

@@ -5,8 +5,10 @@ use braid_lb::Rails;
 use braid_wire::{Control, ControlKind, DataHeader, Opcode, PathId, Psn, Stream, Time};
 
 use super::ahead::{Ahead, Choice};
+use super::congestion::Most;
 use super::direct::Placement;
 use super::incoming::Incoming;
+use super::per_rail::RailBytes;
 use super::quantum::OpenBatch;
 use super::room::{Allowance, Block, Need, Room};
 use super::segment::Segment;
@@ -56,6 +58,8 @@ pub(crate) struct Departure {
 #[derive(Debug)]
 pub(crate) struct Budget<'a> {
     pub(crate) left: Allowance<'a>,
+    /// What all queue pairs have in flight.
+    pub(crate) in_flight: &'a RailBytes,
     /// Others wait for it.
     pub(crate) is_shared: bool,
     /// No other queue pair has anything in flight.
@@ -154,7 +158,8 @@ impl QueuePair {
         let (path, batch_start) =
             outgoing.take_path(now, psn, next.len, rails, limit, budget.batch);
         rails.on_sent(path, again);
-        outgoing.pace(now, next.len, again, limit.segments());
+        let in_flight = budget.in_flight[path.rail()];
+        outgoing.pace(now, next.len, again, Most { batch: limit.segments(), in_flight });
         let writes = || self.sq.writes(next);
         let (psn, placement) = outgoing.enter(now, next, lost, path, writes);
         let is_request = lost.is_none() && stream == Stream::Requests;
