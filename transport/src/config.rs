@@ -116,8 +116,8 @@ pub struct QpAttributes {
 pub struct EndpointConfig {
     /// Most segments of a batch. So many leave on one path before the next is picked, or more until a batch is whole.
     pub batch_segments: u32,
-    /// Most bytes of a batch, headers included. New segments wait until a whole batch may leave while several
-    /// are under way: it costs the datapath little more than one segment.
+    /// Most bytes of a batch, headers included. New segments wait until a whole batch may leave, or a quarter of what is in flight: it costs
+    /// the datapath little more than one segment.
     pub batch_bytes: u64,
     /// Segments of several queue pairs may share a batch, and so its path, where the path policy does not mind.
     pub joint_batches: bool,

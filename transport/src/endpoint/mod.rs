@@ -46,7 +46,7 @@ pub struct Endpoint {
     ready: Turns,
     /// Those that wait for the budget, in turn; the first may be in the middle of its turn.
     starved: Turns,
-    /// Those have budget for now: there was room for a whole batch, and it is not used up.
+    /// Those have budget for now: there was room for a batch, and it is not used up.
     hands_out: bool,
     /// The last that something has happened to since the books were brought up to date: it names the one before.
     dirty: Option<u32>,

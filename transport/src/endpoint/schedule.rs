@@ -1,7 +1,7 @@
 //! Which queue pair is asked for packets next, with how much of the budget, and when queue pairs want to be looked at.
 
 use super::{Endpoint, Member, Timers};
-use crate::qp::{BATCHES_UNDER_WAY, Need};
+use crate::qp::{Need, least_batch};
 
 /// Who is asked.
 pub(super) struct Turn {
@@ -27,15 +27,14 @@ impl Endpoint {
         }
     }
 
-    /// Whether there is what a starved queue pair needs. While several batches are under way, budget is handed out once it
-    /// suffices for a whole batch, until it is used up: acknowledgements give back a segment or two at a time, and with
+    /// Whether there is what a starved queue pair needs. Budget is handed out once it suffices for a batch, until it is used up: acknowledgements give back a segment or two at a time, and with
     /// many queue pairs batches would be as short, and what acknowledges them again as small.
     fn can_serve(&mut self, index: u32) -> bool {
         let Some(Member { needs, .. }) = &self.members[index as usize] else { return true };
         let (rail, bytes) = (needs.rail(), needs.bytes());
         let whole = self.config.batch_bytes.min(bytes * u64::from(self.config.batch_segments));
-        let is_busy = self.in_flight.on(rail) >= BATCHES_UNDER_WAY * whole;
-        let wanted = if is_busy && !self.hands_out { bytes.max(whole) } else { bytes };
+        let least = if self.hands_out { 0 } else { least_batch(self.in_flight.on(rail), whole) };
+        let wanted = bytes.max(least);
         self.hands_out = wanted <= self.in_flight.left()[rail];
         self.hands_out
     }

@@ -73,7 +73,7 @@ pub use recovery::{LossRecovery, UnknownRecovery};
 pub use refusal::Refusal;
 pub(crate) use room::{Allowance, Need};
 pub use state::QpState;
-pub(crate) use subflow::BATCHES_UNDER_WAY;
+pub(crate) use subflow::least_batch;
 pub(crate) use transmit::{Budget, Outcome};
 
 use self::incoming::Incoming;

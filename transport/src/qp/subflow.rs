@@ -11,9 +11,13 @@ use super::rtt::Rtt;
 use super::segment::Segment;
 use crate::{QpConfig, Remote};
 
-/// A batch that is not whole leaves only while fewer than so many are under way: with more, word that lets the rest
-/// of it leave is soon there. (Linux' TCP defers a send likewise, tcp_tso_should_defer.)
-pub(crate) const BATCHES_UNDER_WAY: u64 = 4;
+/// A batch is begun once there is room for this part of what is in flight, or for a `whole` batch: word that makes more room is soon
+/// there. Else each acknowledgement of a segment would let one leave, which is acknowledged alone again. (Linux' TCP defers a send
+/// likewise, tcp_tso_should_defer.)
+pub(crate) fn least_batch(in_flight: u64, whole: u64) -> u64 {
+    const PART: u64 = 4;
+    (in_flight / PART).min(whole)
+}
 
 #[derive(Debug)]
 pub(crate) struct Subflow {
@@ -62,9 +66,8 @@ impl Subflow {
         room: &Room<'_>,
     ) -> Result<Need, Block> {
         let Candidate { now, bytes, is_fresh } = candidate;
-        let waits =
-            is_fresh && self.quantum.begins_batch() && in_flight >= BATCHES_UNDER_WAY * room.batch;
-        let bytes = if waits { bytes.max(room.batch) } else { bytes };
+        let begins = is_fresh && self.quantum.begins_batch();
+        let bytes = if begins { bytes.max(least_batch(in_flight, room.batch)) } else { bytes };
         if !self.cc.has_room(in_flight, bytes) {
             return Err(Block::Window);
         }

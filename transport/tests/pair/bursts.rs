@@ -2,9 +2,12 @@
 
 use braid_cc::FixedWindow;
 use braid_transport::{EndpointConfig, QpConfig, SendOp};
-use braid_wire::PathId;
+use braid_wire::{DATA_HEADER_LEN, PathId};
 
-use crate::hosts::Pair;
+use crate::hosts::{MTU, Pair};
+
+/// Of the wire bytes that windows count.
+const SEGMENT: u64 = MTU as u64 + DATA_HEADER_LEN as u64;
 
 /// Segments of each batch in which so many small messages leave, where nothing is under way.
 fn batches(count: usize, len: u32) -> Vec<usize> {
@@ -32,4 +35,21 @@ fn more_than_a_batch_and_what_is_not_worth_two_leaves_in_whole_ones() {
     assert_eq!(batches(128, 8), [64, 64]);
     assert_eq!(batches(24, 8), [24]);
     assert_eq!(batches(40, 1024), [40]);
+}
+
+/// Each acknowledgement makes room for one segment. Were that used at once, segments would be alone for ever.
+#[test]
+fn a_full_window_of_small_batches_becomes_one_of_longer_ones() {
+    let endpoint = EndpointConfig { batch_segments: 64, ..EndpointConfig::default() };
+    let cc = FixedWindow { window: 16 * SEGMENT }.into();
+    let mut pair = Pair::with(QpConfig { ask_every: 1, cc, ..QpConfig::default() }, endpoint);
+    pair.write(100);
+    let flying = pair.send();
+    assert_eq!(flying.len(), 16);
+    let left = flying.iter().take(8).map(|sent| {
+        let ack = pair.arrive(sent).expect("it asks");
+        pair.ack(&ack);
+        pair.send().len()
+    });
+    assert_eq!(left.collect::<Vec<_>>(), [0, 0, 0, 4, 0, 0, 0, 4]);
 }
