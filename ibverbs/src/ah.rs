@@ -1,18 +1,30 @@
 //! Address handles.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use braid_verbs::abi::{ibv_ah, ibv_ah_attr, ibv_context, ibv_gid, ibv_pd, ibv_wc};
 
 use crate::errno::{self, Errno};
 use crate::gid;
-use crate::memory::Pd;
+use crate::memory::{Domain, Pd};
 
 /// An address handle as programs hold it.
 #[repr(C)]
 pub(crate) struct Ah {
     base: ibv_ah,
     pub(crate) gid: ibv_gid,
+}
+
+impl Ah {
+    /// Whether it was made in that domain; a queue pair has no use for another's (IBTA vol. 1, 10.2.3).
+    ///
+    /// # Safety
+    /// Its domain exists.
+    pub(crate) unsafe fn is_of(&self, domain: &Arc<Domain>) -> bool {
+        // SAFETY: by the caller's promise.
+        unsafe { Pd::of(self.base.pd) }.is_ok_and(|pd| Arc::ptr_eq(&pd.shared, domain))
+    }
 }
 
 /// Bytes of a GRH, and where in it the two GIDs stand (IBTA vol. 1, 8.3).

@@ -19,7 +19,7 @@ pub(crate) const MAX_WR: u32 = 1 << 16;
 pub(crate) const MAX_SGE: u32 = 32;
 pub(crate) const MAX_INLINE: u32 = 1024;
 /// READs and atomics that are open at a time.
-const MAX_RD_ATOMIC: c_int = 16;
+pub(crate) const MAX_RD_ATOMIC: c_int = 16;
 /// The longest message.
 const MAX_MESSAGE: u32 = 1 << 30;
 /// The default P_Key of a port: a full member of the default partition.

@@ -84,6 +84,10 @@ impl QueuePair {
         let to = unsafe { wr.wr.ud };
         // SAFETY: as above.
         let handle = unsafe { to.ah.cast::<Ah>().as_ref() }.ok_or(Errno::INVALID)?;
+        // SAFETY: as above: its domain outlives it.
+        if !unsafe { handle.is_of(&datagrams.domain) } {
+            return Err(Errno::INVALID);
+        }
         // SAFETY: as above.
         let send = unsafe { post::send_wr(self, wr) }?;
         if !matches!(send.op, braid::SendOp::Send { .. }) || to.remote_qpn > 0xFF_FFFF {

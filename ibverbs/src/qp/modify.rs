@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use braid::{QpState, RecvWr, Status, Work};
 use braid_verbs::abi::{
-    IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_STATE,
-    IBV_QPS_ERR, IBV_QPS_INIT, IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD, ibv_qp,
-    ibv_qp_attr, ibv_qp_init_attr,
+    IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC,
+    IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT,
+    IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT,
+    IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
 };
 
 use super::attributes::Attributes;
@@ -17,9 +18,12 @@ use super::{Qp, QueuePair, Sends};
 use crate::connect::Message;
 use crate::errno::{self, Errno};
 use crate::gid;
+use crate::query::MAX_RD_ATOMIC;
 
 /// Queue pair numbers have 24 bits.
 const MAX_NUMBER: u32 = (1 << 24) - 1;
+/// Of `enum ibv_access_flags`: from local writing to zero-based, huge pages, relaxed ordering and those that may be left out of account.
+const KNOWN_ACCESS: u32 = 0x3FF0_01FF;
 
 /// `EINVAL`: the state machine has no such transition, or attributes are missing, too many or out of range. Nothing is
 /// changed then.
@@ -68,13 +72,29 @@ fn check_values(qp: &QueuePair, new: &ibv_qp_attr, mask: u32) -> Result<(), Errn
                 || new.ah_attr.port_num != 1
                 || route.sgid_index != 0
                 || gid::address(&route.dgid).is_none()))
-        || (has(IBV_QP_DEST_QPN) && new.dest_qp_num > MAX_NUMBER);
+        || (has(IBV_QP_DEST_QPN) && new.dest_qp_num > MAX_NUMBER)
+        || is_out_of_range(new, mask);
     if is_refused {
         return Err(Errno::INVALID);
     }
     // Its receives would have to be those of the other end.
     let is_own = has(IBV_QP_DEST_QPN) && new.dest_qp_num == qp.number;
     if is_own && qp.srq.is_none() { Err(Errno::UNSUPPORTED) } else { Ok(()) }
+}
+
+/// Timers have five bits, counts of retries three, and a device answers so many READs and atomics at a time as it says.
+fn is_out_of_range(new: &ibv_qp_attr, mask: u32) -> bool {
+    let limits = [
+        (IBV_QP_TIMEOUT, new.timeout, 31),
+        (IBV_QP_MIN_RNR_TIMER, new.min_rnr_timer, 31),
+        (IBV_QP_RETRY_CNT, new.retry_cnt, 7),
+        (IBV_QP_RNR_RETRY, new.rnr_retry, 7),
+        (IBV_QP_MAX_QP_RD_ATOMIC, new.max_rd_atomic, MAX_RD_ATOMIC as u8),
+        (IBV_QP_MAX_DEST_RD_ATOMIC, new.max_dest_rd_atomic, MAX_RD_ATOMIC as u8),
+    ];
+    let exceeds = |&(bit, value, most): &(u32, u8, u8)| mask & bit != 0 && value > most;
+    limits.iter().any(exceeds)
+        || (mask & IBV_QP_ACCESS_FLAGS != 0 && new.qp_access_flags & !KNOWN_ACCESS != 0)
 }
 
 /// Carries the change out. The engine is in INIT until it is connected, which it does by itself from RTR on.
