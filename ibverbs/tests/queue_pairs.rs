@@ -120,6 +120,35 @@ fn a_peer_that_is_gone_is_noticed_by_sending() {
 }
 
 #[test]
+fn what_a_peer_that_goes_leaves_unanswered_fails_no_sooner_than_on_a_nic() {
+    /// 0.54 s, twice.
+    const TIMEOUT: u8 = 17;
+    let side = Side::open();
+    let (cq, other_cq) = (side.cq(64), side.cq(64));
+    let (one, other) = (side.qp(cq, IBV_QPT_RC, 8, 8), side.qp(other_cq, IBV_QPT_RC, 8, 8));
+    for (qp, peer) in [(one, other), (other, one)] {
+        to_init(qp);
+        to_rtr(qp, side.gid(), number(peer));
+        to_rts_within(qp, 7, TIMEOUT);
+    }
+    let mut piece = side.sge(0, 8);
+    assert_eq!(post_recv(one, 3, side.sge(64, 8)), 0);
+    assert_eq!(post_recv(other, 5, side.sge(64, 8)), 0);
+    for id in [1, 2] {
+        assert_eq!(post_send(one, &mut send_wr(id, &mut piece)).0, 0);
+    }
+    assert_eq!((poll(other_cq).wr_id, poll(cq).wr_id), (5, 1));
+    // Nobody has received the second.
+    // SAFETY: it exists.
+    assert_eq!(unsafe { ibv_destroy_qp(other) }, 0);
+    assert!(poll_within(cq, SHORT).is_none(), "it is tried again");
+    assert_eq!(state(one), IBV_QPS_RTS);
+    let ends = [poll(cq), poll(cq)].map(|wc| (wc.wr_id, wc.status));
+    assert_eq!(ends, [(2, IBV_WC_RETRY_EXC_ERR), (3, IBV_WC_WR_FLUSH_ERR)]);
+    assert_eq!(state(one), IBV_QPS_ERR);
+}
+
+#[test]
 fn a_peer_that_never_comes_exceeds_the_retries() {
     let side = Side::open();
     let cq = side.cq(64);

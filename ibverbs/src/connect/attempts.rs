@@ -28,6 +28,8 @@ pub(super) struct Attempts {
     pausing: HashMap<u32, Pause>,
     /// When sends that are held have waited long enough.
     deadlines: HashMap<u32, Instant>,
+    /// When queue pairs whose peer is gone exceed their retries.
+    unanswered: HashMap<u32, Instant>,
 }
 
 struct Pause {
@@ -38,15 +40,16 @@ struct Pause {
 
 impl Attempts {
     pub(super) fn new(watch: Watch) -> Self {
-        let (early, pausing, deadlines) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Attempts { watch, early, pausing, deadlines }
+        let (early, pausing) = (HashMap::new(), HashMap::new());
+        let (deadlines, unanswered) = (HashMap::new(), HashMap::new());
+        Attempts { watch, early, pausing, deadlines, unanswered }
     }
 
     /// Waits until there is something to do. Returns the attempts that have ended, and whether well.
     pub(super) fn wait(&mut self) -> Vec<(Asker, bool)> {
         let pauses = self.pausing.values().map(|pause| pause.until);
-        let due = pauses.chain(self.deadlines.values().copied()).min();
-        self.watch.wait(due)
+        let deadlines = self.deadlines.values().chain(self.unanswered.values()).copied();
+        self.watch.wait(pauses.chain(deadlines).min())
     }
 
     /// The queue pair is in RTR.
@@ -140,7 +143,13 @@ impl Attempts {
         }
     }
 
+    /// Its peer is gone: what it has sent is not answered any more.
+    pub(super) fn give_up_at(&mut self, number: u32, until: Instant) {
+        self.unanswered.insert(number, until);
+    }
+
     pub(super) fn forget(&mut self, number: u32) {
+        self.unanswered.remove(&number);
         self.early.remove(&number);
         self.pausing.remove(&number);
         self.deadlines.remove(&number);
@@ -161,6 +170,13 @@ impl Attempts {
                 qp.fail_held(Status::RetryExceeded);
             }
         }
+        self.unanswered.retain(|number, until| {
+            let is_due = due(until);
+            if is_due && let Some(qp) = running.qp(*number) {
+                qp.exceed_retries();
+            }
+            !is_due
+        });
         let again: Vec<(u32, u64, Duration)> = self
             .pausing
             .iter()

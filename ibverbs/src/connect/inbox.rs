@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use braid::Connecting;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -14,6 +15,8 @@ pub(crate) enum Message {
     Flow(u32, Connecting),
     /// It holds sends, which do not wait for ever.
     Held(u32),
+    /// Its peer is gone, and a send waits for an answer: until then.
+    Unanswered(u32, Instant),
     /// It is destroyed, or reset.
     Forget(u32),
     /// The device is closed.

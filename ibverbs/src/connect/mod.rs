@@ -42,6 +42,7 @@ pub(crate) fn run(of: &Weak<Running>, listener: &Listener, inbox: &Inbox, watch:
                 Message::Connect(number, attempt) => attempts.begin(&running, number, attempt),
                 Message::Flow(id, attempt) => attempts.await_flow(&running, id, attempt),
                 Message::Held(number) => attempts.hold(&running, number),
+                Message::Unanswered(number, until) => attempts.give_up_at(number, until),
                 Message::Forget(number) => attempts.forget(number),
             }
         }

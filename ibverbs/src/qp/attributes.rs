@@ -75,13 +75,22 @@ impl Attributes {
     /// How long a peer may be without an answer. A NIC waits up to four times the local ack timeout before each try (IBTA
     /// vol. 1, 9.7.6.1.3).
     pub(super) fn patience(&self) -> Duration {
-        let exponent = u32::from(self.given.timeout & 31);
-        if exponent == 0 {
-            return MOST_PATIENCE;
+        match self.tries() {
+            Some(tries) => (4 * tries).clamp(LEAST_PATIENCE, MOST_PATIENCE),
+            None => MOST_PATIENCE,
         }
-        let timeout = Duration::from_nanos(4096 << exponent);
+    }
+
+    /// How soon a NIC gives up a peer that is known to be gone, and no later than one that is waited for.
+    pub(super) fn retry_time(&self) -> Duration {
+        self.tries().unwrap_or(LEAST_PATIENCE).min(LEAST_PATIENCE)
+    }
+
+    /// The local ack timeout, once for each try; `None`: no limit.
+    fn tries(&self) -> Option<Duration> {
+        let exponent = u32::from(self.given.timeout & 31);
         let tries = u32::from(self.given.retry_cnt) + 1;
-        (4 * tries * timeout).clamp(LEAST_PATIENCE, MOST_PATIENCE)
+        (exponent > 0).then(|| tries * Duration::from_nanos(4096 << exponent))
     }
 }
 
@@ -116,6 +125,13 @@ mod tests {
         assert_eq!(with(1, 0).patience(), LEAST_PATIENCE);
         assert_eq!(with(31, 7).patience(), MOST_PATIENCE);
         assert_eq!(with(18, 7).patience(), 32 * Duration::from_nanos(4096 << 18));
+    }
+
+    #[test]
+    fn a_peer_that_is_gone_is_given_up_after_as_many_timeouts_as_tries() {
+        assert_eq!(with(14, 6).retry_time(), 7 * Duration::from_nanos(4096 << 14));
+        assert_eq!(with(0, 7).retry_time(), LEAST_PATIENCE);
+        assert_eq!(with(31, 7).retry_time(), LEAST_PATIENCE);
     }
 
     #[test]

@@ -1,21 +1,27 @@
 //! Completions that failed, as programs on a NIC would see them.
 //!
 //! The engine ends a queue pair as soon as it knows that the peer is gone. A NIC hears of that only when it sends: receives
-//! stay posted, and the first send that gets no answer exceeds its retries. So what the engine has flushed waits here until
-//! a send has failed, or the program moves the queue pair to ERR.
+//! stay posted, and the first send that gets no answer exceeds its retries, which takes its time. `ibv_srq_pingpong` has ended by then, and
+//! never looks at the sends that its peer, who has ended before, did not answer. So what the engine has flushed waits here until a send
+//! has waited so long, or the program moves the queue pair to ERR.
+
+use std::time::Instant;
 
 use braid::{Completion, EndCause, QpState, Status};
 use braid_verbs::abi::{IBV_QPS_ERR, IBV_QPS_RESET};
 
 use super::QueuePair;
+use crate::connect::Message;
 
 /// Invariant: nothing waits once `seen`.
 #[derive(Default)]
 pub(super) struct Failures {
     /// The program knows that the queue pair is in ERR.
     seen: bool,
-    /// Receives that were flushed, in posting order.
+    /// What was flushed, in posting order.
     waiting: Vec<Completion>,
+    /// There is a send among them.
+    is_due: bool,
 }
 
 impl QueuePair {
@@ -26,17 +32,31 @@ impl QueuePair {
             failures.seen = true;
             return Some(completion);
         }
-        if completion.work.is_recv() {
-            failures.waiting.push(completion);
-            return None;
-        }
-        failures.seen = true;
-        let waiting = std::mem::take(&mut failures.waiting);
+        failures.waiting.push(completion);
+        let is_first_send = !completion.work.is_recv() && !failures.is_due;
+        failures.is_due |= is_first_send;
         drop(failures);
+        if is_first_send {
+            let retries = self.attributes().retry_time();
+            self.running.tell(Message::Unanswered(self.number, Instant::now() + retries));
+        }
+        None
+    }
+
+    /// A send has got no answer for as long as a NIC would have tried: it has exceeded its retries, and the rest is flushed.
+    pub(crate) fn exceed_retries(&self) {
+        // It has begun anew since.
+        if !self.failures().is_due {
+            return;
+        }
+        let mut waiting = self.see_failure();
+        let first = waiting.iter_mut().find(|completion| !completion.work.is_recv());
+        if let Some(first) = first.filter(|first| first.status == Status::Flushed) {
+            first.status = Status::RetryExceeded;
+        }
+        // As a NIC: what has failed comes before what it has flushed.
+        waiting.sort_by_key(|completion| completion.work.is_recv());
         self.give_out(waiting);
-        let is_flushed = completion.status == Status::Flushed;
-        let status = if is_flushed { Status::RetryExceeded } else { completion.status };
-        Some(Completion { status, ..completion })
     }
 
     /// Whether the engine has ended it for a reason that a NIC would not have noticed.
@@ -47,11 +67,15 @@ impl QueuePair {
 
     /// The program has moved it to ERR.
     pub(super) fn failed_by_program(&self) {
+        let waiting = self.see_failure();
+        self.give_out(waiting);
+    }
+
+    /// From now on nothing waits. Returns what did.
+    fn see_failure(&self) -> Vec<Completion> {
         let mut failures = self.failures();
         failures.seen = true;
-        let waiting = std::mem::take(&mut failures.waiting);
-        drop(failures);
-        self.give_out(waiting);
+        std::mem::take(&mut failures.waiting)
     }
 
     /// It begins again.
@@ -62,7 +86,8 @@ impl QueuePair {
     fn give_out(&self, waiting: Vec<Completion>) {
         for completion in waiting {
             // Had the queue overrun, all would have been told.
-            let _ = self.recv_cq.engine.push(completion);
+            let cq = if completion.work.is_recv() { &self.recv_cq } else { &self.send_cq };
+            let _ = cq.engine.push(completion);
         }
     }
 

@@ -129,8 +129,13 @@ pub fn to_rtr(qp: *mut ibv_qp, gid: ibv_gid, number: u32) {
 }
 
 pub fn to_rts(qp: *mut ibv_qp, rnr_retry: u8) {
+    to_rts_within(qp, rnr_retry, 8);
+}
+
+/// Two tries of 4.096 us times two to the power of `timeout`.
+pub fn to_rts_within(qp: *mut ibv_qp, rnr_retry: u8, timeout: u8) {
     let mut attr: ibv_qp_attr = zeroed();
-    (attr.qp_state, attr.timeout, attr.retry_cnt) = (IBV_QPS_RTS, 8, 1);
+    (attr.qp_state, attr.timeout, attr.retry_cnt) = (IBV_QPS_RTS, timeout, 1);
     (attr.rnr_retry, attr.max_rd_atomic) = (rnr_retry, 1);
     let mask = IBV_QP_STATE
         | IBV_QP_TIMEOUT
