@@ -11,6 +11,9 @@ use crate::{Failure, process, tree};
 /// The package whose archive the first library is linked out of.
 const PACKAGE: &str = "braid-ibverbs";
 
+/// The libraries, as they are loaded.
+pub const LIBRARIES: [&str; 2] = ["libibverbs.so.1", "librdmacm.so.1"];
+
 /// Builds the libraries and `braid-run`, and says where they are.
 pub fn run() -> Result<(), Failure> {
     let folder = build()?;

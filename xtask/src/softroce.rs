@@ -7,6 +7,7 @@ mod breach;
 mod bridge;
 mod checks;
 mod cpio;
+mod drop_in;
 mod frames;
 mod image;
 mod kernel;
@@ -105,6 +106,7 @@ fn standard(options: &Options, image: &Image, pair: Pair, start: Instant) -> Res
             checks.rivals(&pair);
             checks.verified(&pair, Datapath::Udp)?;
             checks.verified(&pair, Datapath::Verbs)?;
+            checks.drop_in(&pair)?;
             checks.devices(&pair);
             println!("checks: {:.1} s", start.elapsed().as_secs_f64());
             Rounds::Until(start + STANDARD_RUN)

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::braid::{Datapath, Run, TESTS};
 use super::pair::Pair;
-use super::perftest::{self, Figure, Perftest};
+use super::perftest::{self, Figure, Perftest, Provider};
 use super::trouble::{self, Trouble};
-use super::{breach, late, rails, server, users};
+use super::{breach, drop_in, late, rails, server, users};
 use crate::Failure;
 
 /// How soon a transfer must end when its device has gone.
@@ -15,8 +15,13 @@ const END_LIMIT: Duration = Duration::from_secs(20);
 /// Signals show as exit codes from here on.
 const SIGNAL: u8 = 128;
 
-const RC: Perftest =
-    Perftest { program: "ib_write_bw", service: "RC", size: 65536, iterations: 300 };
+const RC: Perftest = Perftest {
+    provider: Provider::Rxe,
+    program: "ib_write_bw",
+    service: "RC",
+    size: 65536,
+    iterations: 300,
+};
 
 /// The programs that Braid stands beside; `ib_write_bw` alone is measured in turns with it.
 const RIVALS: &[Perftest] = &[
@@ -62,6 +67,17 @@ impl Checks {
                 let run = Run::verified(test, datapath);
                 self.check(name, || run.run(pair).map(|figure| figure.to_string()));
             }
+        }
+        Trouble::Clean.set(pair)
+    }
+
+    /// Programs that check what has arrived, on the drop-in libibverbs.
+    pub(super) fn drop_in(&mut self, pair: &Pair) -> Result<(), Failure> {
+        for trouble in [Trouble::Clean, Trouble::Loss] {
+            trouble.set(pair)?;
+            let name = trouble.name();
+            self.check(format!("drop-in: ibv_rc_pingpong, {name}"), || drop_in::pingpong(pair));
+            self.check(format!("drop-in: rping, {name}"), || drop_in::rping(pair));
         }
         Trouble::Clean.set(pair)
     }

@@ -31,6 +31,28 @@ const SCRIPTS: &[(&str, &str)] =
 /// Where the libraries of Debian on amd64 are.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
+/// The folder of programs that a shell finds.
+const PROGRAMS: &str = "usr/bin";
+/// Where `braid-run` looks for the libraries: beside itself.
+const DROP_IN: &str = "usr/bin/drop-in";
+
+/// A file of ours, and the folder that it goes into.
+pub(super) struct Program {
+    file: PathBuf,
+    folder: &'static str,
+}
+
+impl Program {
+    pub(super) fn in_path(file: PathBuf) -> Self {
+        Self { file, folder: PROGRAMS }
+    }
+
+    /// Part of the drop-in libibverbs.
+    pub(super) fn drop_in(file: PathBuf) -> Self {
+        Self { file, folder: DROP_IN }
+    }
+}
+
 /// Files to boot from.
 pub(super) struct Image {
     pub(super) kernel: PathBuf,
@@ -40,7 +62,7 @@ pub(super) struct Image {
 }
 
 /// Makes what is not there or out of date. `programs`: ours.
-pub(super) fn build(folder: &Path, programs: &[PathBuf]) -> Result<Image, Failure> {
+pub(super) fn build(folder: &Path, programs: &[Program]) -> Result<Image, Failure> {
     let store = Store::open(folder.join("packages"))?;
     let packages = store.resolve()?;
     let (kernel, base) = (folder.join("kernel"), folder.join("packages.cpio"));
@@ -118,7 +140,7 @@ fn find_kernel(tree: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// The archive of what is built here.
-fn ours(folder: &Path, programs: &[PathBuf]) -> Result<Vec<u8>, Failure> {
+fn ours(folder: &Path, programs: &[Program]) -> Result<Vec<u8>, Failure> {
     let mut archive = Archive::default();
     for (name, target) in SCRIPTS {
         let path = tree::root().join("ci-softroce").join(name);
@@ -127,7 +149,7 @@ fn ours(folder: &Path, programs: &[PathBuf]) -> Result<Vec<u8>, Failure> {
     }
     // The system's C library comes along: it may be newer than that of the packages, and never is older than
     // the program wants.
-    let libraries = programs.iter().map(|program| libraries(program));
+    let libraries = programs.iter().map(|program| libraries(&program.file));
     let libraries = libraries.collect::<Result<Vec<_>, _>>()?.concat();
     for library in libraries.into_iter().collect::<BTreeSet<_>>() {
         let name = library.file_name().expect("ldd names files");
@@ -138,32 +160,36 @@ fn ours(folder: &Path, programs: &[PathBuf]) -> Result<Vec<u8>, Failure> {
         let content = fs::read(&library).map_err(|e| cannot("read", &library, &e))?;
         archive.file(&Path::new(folder).join(name), 0o755, &content);
     }
-    for program in programs {
-        let name = program.file_name().expect("a program has a name");
+    archive.folder(Path::new(DROP_IN));
+    for Program { file, folder: place } in programs {
+        let name = file.file_name().expect("a program has a name");
         let stripped = folder.join(name);
-        process::run(Command::new("objcopy").arg("--strip-debug").arg(program).arg(&stripped))?;
+        process::run(Command::new("objcopy").arg("--strip-debug").arg(file).arg(&stripped))?;
         let content = fs::read(&stripped).map_err(|e| cannot("read", &stripped, &e))?;
-        archive.file(&Path::new("usr/bin").join(name), 0o755, &content);
+        archive.file(&Path::new(place).join(name), 0o755, &content);
     }
     Ok(archive.finish())
 }
 
+/// The system's that it needs; what it needs of ours is beside it.
 fn libraries(program: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let folder = program.parent().expect("a program is in a folder");
     let output = Command::new("ldd")
         .arg(program)
+        .env("LD_LIBRARY_PATH", folder)
         .output()
         .map_err(|e| Failure::new(format!("cannot start `ldd`: {e}")))?;
     let text = String::from_utf8_lossy(&output.stdout);
     match output.status.success() && !text.contains("not found") {
-        true => Ok(library_paths(&text)),
+        true => Ok(library_paths(&text, folder)),
         false => Err(Failure::new(format!("ldd cannot resolve {}:\n{text}", program.display()))),
     }
 }
 
-/// `NAME => /PATH (0x..)`, or `/PATH (0x..)` for the loader; the kernel's own object has no path.
-fn library_paths(ldd: &str) -> Vec<PathBuf> {
+/// `NAME => /PATH (0x..)`, or `/PATH (0x..)` for the loader; the kernel's own object has no path. Without those of a folder.
+fn library_paths(ldd: &str, without: &Path) -> Vec<PathBuf> {
     let words = ldd.lines().filter_map(|line| line.split_whitespace().find(|w| w.starts_with('/')));
-    words.map(PathBuf::from).collect()
+    words.map(PathBuf::from).filter(|path| path.parent() != Some(without)).collect()
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
@@ -194,7 +220,9 @@ mod tests {
 
     #[test]
     fn libraries_are_those_with_a_path() {
-        let text = "\tlinux-vdso.so.1 (0x1)\n\tlibc.so.6 => /lib/x/libc.so.6 (0x2)\n\t/lib64/ld.so (0x3)\n";
-        assert_eq!(library_paths(text), [Path::new("/lib/x/libc.so.6"), Path::new("/lib64/ld.so")]);
+        let text = "\tlinux-vdso.so.1 (0x1)\n\tlibc.so.6 => /lib/x/libc.so.6 (0x2)\n\t/lib64/ld.so (0x3)\n\
+                    \tlibibverbs.so.1 => /ours/libibverbs.so.1 (0x4)\n";
+        let found = library_paths(text, Path::new("/ours"));
+        assert_eq!(found, [Path::new("/lib/x/libc.so.6"), Path::new("/lib64/ld.so")]);
     }
 }

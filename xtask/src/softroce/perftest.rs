@@ -1,4 +1,4 @@
-//! The rivals on rxe: perftest, between the machines; and iperf3, for what the link does to TCP.
+//! perftest between the machines, on rxe and on the drop-in libibverbs; and iperf3, for what the link does to TCP.
 
 use std::time::Duration;
 
@@ -14,14 +14,46 @@ const IPERF_PORT: u16 = 5201;
 /// perftest compares the processor's cycles with the clock before it measures, and gives up where a busy host
 /// has let the emulated processor wait in between.
 const CLOCK_TROUBLE: &str = "Can't produce a report";
-/// What says nothing of Braid: perftest's clock, and a transfer of rxe's that never ends, which was seen. Trying again
-/// is all that helps. Nobody tries again for Braid.
-const RIVALS_TROUBLE: [&str; 2] = [CLOCK_TROUBLE, HUNG];
 const ATTEMPTS: usize = 5;
+
+/// Whose verbs a program calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Provider {
+    /// The system's libibverbs and the kernel's devices.
+    Rxe,
+    /// Braid's libibverbs, over UDP, with or without a CRC.
+    DropIn { crc: &'static str },
+}
+
+impl Provider {
+    /// Makes a program's command line one that starts it on them.
+    pub(super) fn start(self, line: &str) -> String {
+        match self {
+            Provider::Rxe => line.to_owned(),
+            Provider::DropIn { crc } => format!("BRAID_CRC={crc} braid-run --quiet {line}"),
+        }
+    }
+
+    /// The device of a link. To the drop-in the loopback is the first.
+    pub(super) fn device(self, link: u16) -> String {
+        match self {
+            Provider::Rxe => format!("rxe{link}"),
+            Provider::DropIn { .. } => format!("braid{}", link + 1),
+        }
+    }
+
+    /// Whether a failure says nothing of Braid: perftest's clock, and a transfer of rxe's that never ends, which was seen.
+    /// Trying again is all that helps.
+    fn is_not_to_blame(self, failure: &Failure) -> bool {
+        let said = failure.to_string();
+        said.contains(CLOCK_TROUBLE) || self == Provider::Rxe && said.contains(HUNG)
+    }
+}
 
 /// One of perftest's programs with its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Perftest {
+    pub(super) provider: Provider,
     pub(super) program: &'static str,
     /// `RC`, `UC` or `UD`.
     pub(super) service: &'static str,
@@ -48,7 +80,7 @@ impl Perftest {
         let mut result = self.attempt(pair, link);
         for _ in 1..ATTEMPTS {
             match &result {
-                Err(failure) if is_rivals_trouble(failure) => {
+                Err(failure) if self.provider.is_not_to_blame(failure) => {
                     eprintln!("again: {failure}");
                     result = self.attempt(pair, link);
                 }
@@ -60,7 +92,8 @@ impl Perftest {
 
     fn attempt(self, pair: &Pair, link: u16) -> Result<Figure, Failure> {
         let port = PORT + link;
-        let command = format!("{} -d rxe{link} -p {port}", self.line());
+        let line = format!("{} -d {} -p {port}", self.line(), self.provider.device(link));
+        let command = self.provider.start(&line);
         let host = if link == 0 { B } else { B1 };
         let client = format!("{command} {host}");
         let [text, _] = server::serve(pair, &command, Port::Tcp(port), &client, LIMIT)?;
@@ -69,9 +102,9 @@ impl Perftest {
         })
     }
 
-    /// As it is typed, without a device.
+    /// As it is typed, without a device and what starts it.
     pub(super) fn line(self) -> String {
-        let Self { program, service, size, iterations } = self;
+        let Self { program, service, size, iterations, .. } = self;
         format!("{program} -c {service} -s {size} -n {iterations}")
     }
 
@@ -88,11 +121,6 @@ impl Perftest {
             false => row[3].parse::<f64>().ok().map(|mib| Figure::Bandwidth(mib * 1.048_576)),
         }
     }
-}
-
-fn is_rivals_trouble(failure: &Failure) -> bool {
-    let said = failure.to_string();
-    RIVALS_TROUBLE.iter().any(|trouble| said.contains(trouble))
 }
 
 /// TCP's bandwidth, in MB/s.
@@ -135,9 +163,17 @@ impl std::fmt::Display for Figure {
 mod tests {
     use super::*;
 
+    const WRITE: Perftest = Perftest {
+        provider: Provider::Rxe,
+        program: "ib_write_bw",
+        service: "RC",
+        size: 65536,
+        iterations: 300,
+    };
+
     #[test]
     fn a_row_of_bandwidth_is_found_among_the_rest() {
-        let test = Perftest { program: "ib_write_bw", service: "RC", size: 65536, iterations: 300 };
+        let test = WRITE;
         let text = " Mtu             : 4096[B]\n #bytes     #iterations    BW peak[MB/sec]    BW average\n \
                     65536      300              12.81               1.00    \t\t   0.000172\n---\n";
         assert_eq!(test.parse(text), Some(Figure::Bandwidth(1.048_576)));
@@ -147,16 +183,29 @@ mod tests {
     }
 
     #[test]
-    fn a_rival_that_stops_or_loses_its_clock_is_tried_again() {
-        let after = |said: &str| is_rivals_trouble(&Failure::new(said));
-        assert!(after("a: `ib_write_bw 10.77.0.2` hung: killed after 40 s"));
-        assert!(after("Can't produce a report"));
-        assert!(!after("a: `ib_write_bw 10.77.0.2` failed: exit code 1"));
+    fn rxe_is_tried_again_where_it_hangs_and_the_drop_in_is_not() {
+        let again = |provider: Provider, said: &str| provider.is_not_to_blame(&Failure::new(said));
+        let drop_in = Provider::DropIn { crc: "on" };
+        assert!(again(Provider::Rxe, "Can't produce a report") && again(drop_in, CLOCK_TROUBLE));
+        let hung = "a: `ib_write_bw 10.77.0.2` hung: killed after 40 s";
+        assert!(again(Provider::Rxe, hung) && !again(drop_in, hung));
+        assert!(!again(Provider::Rxe, "a: `ib_write_bw 10.77.0.2` failed: exit code 1"));
+    }
+
+    #[test]
+    fn the_drop_in_has_a_device_of_its_own_for_the_same_link() {
+        assert_eq!(
+            (Provider::Rxe.device(1), Provider::Rxe.start("x")),
+            ("rxe1".into(), "x".into())
+        );
+        let drop_in = Provider::DropIn { crc: "off" };
+        assert_eq!(drop_in.device(1), "braid2");
+        assert_eq!(drop_in.start("x -n 1"), "BRAID_CRC=off braid-run --quiet x -n 1");
     }
 
     #[test]
     fn a_latency_is_the_typical_one() {
-        let test = Perftest { program: "ib_write_lat", service: "RC", size: 8, iterations: 2000 };
+        let test = Perftest { program: "ib_write_lat", size: 8, iterations: 2000, ..WRITE };
         let row = " 8       2000          227.42         22172.99      508.29   \t       1522.18\n";
         assert_eq!(test.parse(row), Some(Figure::Latency(508.29)));
     }

@@ -1,14 +1,18 @@
 //! Whether rxe of this kernel does what Braid's verbs datapath is built on.
 
 use super::pair::Pair;
-use super::perftest::Perftest;
+use super::perftest::{Perftest, Provider};
 use crate::Failure;
 
-const UC_WRITE: Perftest =
-    Perftest { program: "ib_write_bw", service: "UC", size: 65536, iterations: 20 };
+const UC_WRITE: Perftest = Perftest {
+    provider: Provider::Rxe,
+    program: "ib_write_bw",
+    service: "UC",
+    size: 65536,
+    iterations: 20,
+};
 const UC_SEND: Perftest = Perftest { program: "ib_send_bw", ..UC_WRITE };
-const UD_SEND: Perftest =
-    Perftest { program: "ib_send_bw", service: "UD", size: 2048, iterations: 50 };
+const UD_SEND: Perftest = Perftest { service: "UD", size: 2048, iterations: 50, ..UC_SEND };
 
 /// Fails with the first that does not work. Writes with immediate data this perftest cannot send; they are the
 /// verbs datapath's own first check.

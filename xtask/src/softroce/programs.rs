@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Failure, install, process, tools, tree};
+use crate::{Failure, drop_in, install, process, tools, tree};
+
+use super::image::Program;
 
 const RUST: [&str; 24] = [
     "build",
@@ -32,20 +34,14 @@ const RUST: [&str; 24] = [
     "softroce-agent",
 ];
 
-/// The plugin beside the program that opens it, and a C example.
-pub(super) fn build(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// The plugin beside the program that opens it, a C example, and the drop-in libibverbs beside the program that finds it there.
+pub(super) fn build(folder: &Path) -> Result<Vec<Program>, Failure> {
     tools::need("gcc")?;
     process::run(tree::cargo().args(RUST))?;
     let prefix = folder.join("prefix");
     install::library_into(&prefix)?;
-    let c = folder.join("c");
-    std::fs::create_dir_all(&c)
-        .map_err(|e| Failure::new(format!("cannot make {}: {e}", c.display())))?;
-    let (pingpong, source) = (c.join("pingpong"), tree::root().join("examples/c/pingpong.c"));
-    let mut compile = Command::new("gcc");
-    compile.args(["-std=c99", "-O2", "-o"]).arg(&pingpong).arg(source);
-    compile.arg("-I").arg(prefix.join("include")).arg(prefix.join("lib/libbraid.a"));
-    process::run(compile.args(install::STATIC_LIBS.split(' ')))?;
+    let pingpong = c_example(folder, &prefix)?;
+    let libraries = drop_in::build()?;
     let release = tree::target()?.join("release");
     let rust = [
         "softroce-agent",
@@ -55,5 +51,21 @@ pub(super) fn build(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
         "nccl-conformance",
         "libnccl_net_braid.so",
     ];
-    Ok(rust.map(|name| release.join(name)).into_iter().chain([pingpong]).collect())
+    let rust = rust.map(|name| release.join(name)).into_iter();
+    let programs = rust.chain([drop_in::braid_run()?, pingpong]).map(Program::in_path);
+    let libraries = drop_in::LIBRARIES.map(|name| Program::drop_in(libraries.join(name)));
+    Ok(programs.chain(libraries).collect())
+}
+
+/// Built as a user would, with what is installed.
+fn c_example(folder: &Path, prefix: &Path) -> Result<PathBuf, Failure> {
+    let c = folder.join("c");
+    std::fs::create_dir_all(&c)
+        .map_err(|e| Failure::new(format!("cannot make {}: {e}", c.display())))?;
+    let (pingpong, source) = (c.join("pingpong"), tree::root().join("examples/c/pingpong.c"));
+    let mut compile = Command::new("gcc");
+    compile.args(["-std=c99", "-O2", "-o"]).arg(&pingpong).arg(source);
+    compile.arg("-I").arg(prefix.join("include")).arg(prefix.join("lib/libbraid.a"));
+    process::run(compile.args(install::STATIC_LIBS.split(' ')))?;
+    Ok(pingpong)
 }

@@ -6,7 +6,7 @@ use braid_lab::median;
 
 use super::braid::{Datapath, Run};
 use super::pair::Pair;
-use super::perftest::{Figure, Perftest};
+use super::perftest::{Figure, Perftest, Provider};
 use super::trouble::Trouble;
 use crate::Failure;
 
@@ -119,11 +119,14 @@ impl Contestant {
 }
 
 fn contestants() -> Vec<Contestant> {
-    let rxe = |name, over, service, size| {
+    let perftest = |name, over, provider, service, size| {
         let iterations = VOLUME / size;
-        let test = Perftest { program: "ib_write_bw", service, size, iterations };
+        let test = Perftest { provider, program: "ib_write_bw", service, size, iterations };
         Contestant { name, over, program: Program::Perftest(test) }
     };
+    let rxe = |name, over, service, size| perftest(name, over, Provider::Rxe, service, size);
+    let drop_in =
+        |name, over, crc, size| perftest(name, over, Provider::DropIn { crc }, "RC", size);
     let braid = |name, over, datapath, crc, size| {
         let program = Program::Braid(Run::write(datapath, size, VOLUME / size, crc));
         Contestant { name, over, program }
@@ -133,11 +136,14 @@ fn contestants() -> Vec<Contestant> {
     vec![
         rxe("rxe RC 64K", CABLE, "RC", 64 * KIB),
         braid("udp crc off 64K", CABLE, Udp, "off", 64 * KIB),
+        drop_in("drop-in crc off 64K", CABLE, "off", 64 * KIB),
+        drop_in("drop-in crc on 64K", CABLE, "on", 64 * KIB),
         braid("udp crc on 64K", CABLE, Udp, "on", 64 * KIB),
         rxe("rxe UC 64K", CABLE, "UC", 64 * KIB),
         braid("verbs 64K", CABLE, Verbs, "off", 64 * KIB),
         rxe("rxe RC 1M", CABLE, "RC", MIB),
         braid("udp crc off 1M", CABLE, Udp, "off", MIB),
+        drop_in("drop-in crc off 1M", CABLE, "off", MIB),
         braid("udp crc on 1M", CABLE, Udp, "on", MIB),
         rxe("rxe UC 1M", CABLE, "UC", MIB),
         braid("verbs 1M", CABLE, Verbs, "off", MIB),
@@ -151,6 +157,7 @@ fn contestants() -> Vec<Contestant> {
         braid("verbs 64K netem", LOSSLESS, Verbs, "off", 64 * KIB),
         rxe("rxe RC 64K loss", LOSSY, "RC", 64 * KIB),
         braid("udp crc off 64K loss", LOSSY, Udp, "off", 64 * KIB),
+        drop_in("drop-in crc off 64K loss", LOSSY, "off", 64 * KIB),
         braid("verbs 64K loss", LOSSY, Verbs, "off", 64 * KIB),
     ]
 }
@@ -168,7 +175,11 @@ fn wanted() -> Vec<Wanted> {
         wanted("udp crc on 1M bridge", "rxe RC 1M bridge", 1.3),
         wanted("verbs 64K", "rxe UC 64K", 0.85),
         wanted("verbs 1M", "rxe UC 1M", 0.85),
+        wanted("drop-in crc off 64K", "rxe RC 64K", 1.8),
+        wanted("drop-in crc off 1M", "rxe RC 1M", 1.8),
+        wanted("drop-in crc on 64K", "rxe RC 64K", 1.3),
         wanted("udp crc off 64K loss", "rxe RC 64K loss", 2.0),
+        wanted("drop-in crc off 64K loss", "rxe RC 64K loss", 2.0),
         wanted("verbs 64K loss", "rxe RC 64K loss", 2.0),
         wanted("udp crc off 64K loss", "udp crc off 64K netem", 0.8),
         wanted("verbs 64K loss", "verbs 64K netem", 0.8),
