@@ -1,23 +1,29 @@
-//! Somebody on the path: passes on what two ends say to each other, keeps it, and sends forgeries of it.
+//! Somebody on the path: passes on most of what two ends say to each other, keeps account of it, and sends forgeries of it.
 
+use std::collections::HashSet;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use braid_wire::{Control, ControlKind, FinalAck, Packet, QpId};
+use braid_wire::{Control, ControlKind, FinalAck, Packet, QpId, Token};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 /// Forgeries of each packet that passes.
 const FORGERIES: usize = 16;
+/// How much of what is protected does not pass.
+const LOSS: f64 = 0.02;
 
 /// What it has done and seen.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) passed: u64,
+    pub(crate) lost: u64,
     pub(crate) forged: u64,
+    /// Packets with the number of another one of their connection's direction.
+    pub(crate) same_number: u64,
     pub(crate) showed_private_data: bool,
 }
 
@@ -28,10 +34,11 @@ pub(crate) struct Relay {
     thread: JoinHandle<Seen>,
 }
 
-/// What one end speaks to, and where that end receives.
+/// What one end speaks to, where that end receives, and the numbers of its packets.
 struct Face {
     socket: UdpSocket,
     end: Option<SocketAddr>,
+    numbers: HashSet<(QpId, Token, u64)>,
 }
 
 impl Relay {
@@ -40,7 +47,7 @@ impl Relay {
         let face = |end| {
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
             socket.set_nonblocking(true).unwrap();
-            Face { socket, end }
+            Face { socket, end, numbers: HashSet::new() }
         };
         let faces = [face(None), face(Some(to))];
         let addr = faces[0].socket.local_addr().unwrap();
@@ -70,6 +77,14 @@ fn pass_on(mut faces: [Face; 2], stop: &AtomicBool) -> Seen {
             idle = false;
             // Set-up comes first, from the receiving port.
             faces[from].end.get_or_insert(addr);
+            if let Ok(Packet::Sealed(header)) = Packet::decode(&buffer[..len]) {
+                let name = (header.qp, header.token, header.number);
+                seen.same_number += u64::from(!faces[from].numbers.insert(name));
+                if rng.random_bool(LOSS) {
+                    seen.lost += 1;
+                    continue;
+                }
+            }
             one(&buffer[..len], [&faces[from], &faces[1 - from]], &mut rng, &mut seen);
         }
         if idle {

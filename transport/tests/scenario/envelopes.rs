@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use braid_keys::{
-    Binding, Cipher, Credentials, Date, Key, KeyId, Listener, Protection, Session, Terms,
+    AllowList, Binding, Cipher, Credentials, Date, Key, Listener, PrivateKey, Protection, Session,
+    StaticKeys, Terms,
 };
-use braid_wire::{Packet, QpId, Token};
+use braid_wire::{Opcode, Packet, QpId, Token};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -16,11 +17,16 @@ const CAPTURED: usize = 512;
 
 /// A packet as it is told from all others: the host that has sent it, the queue pair, its number.
 type Name = (usize, usize, u64);
+/// What a queue pair has sent last of its messages, and under the key of which epoch.
+type Front = ((Opcode, u32), u64);
 
 pub(crate) struct Envelopes {
     rng: Pcg64Mcg,
     /// By host, then by queue pair.
     ends: [Vec<Session>; 2],
+    fronts: [Vec<Option<Front>>; 2],
+    /// Changes of keys from one segment of a message to the next.
+    within_messages: u64,
     sealed: HashSet<Name>,
     opened: HashSet<Name>,
     /// The highest number that was opened, by sending host, then by queue pair.
@@ -39,7 +45,8 @@ impl Envelopes {
         }
         let highest = [vec![0; qps], vec![0; qps]];
         let (sealed, opened) = (HashSet::new(), HashSet::new());
-        Envelopes { rng, ends, sealed, opened, highest, captured: Vec::new() }
+        let (fronts, captured) = ([vec![None; qps], vec![None; qps]], Vec::new());
+        Envelopes { rng, ends, fronts, within_messages: 0, sealed, opened, highest, captured }
     }
 
     /// A packet leaves a host.
@@ -49,6 +56,7 @@ impl Envelopes {
         self.ends[from][qp].seal(&mut bytes, |out| out.extend_from_slice(packet));
         let (_, number) = number_of(&bytes).expect("an envelope");
         assert!(self.sealed.insert((from, qp, number)), "a nonce comes twice: {number}");
+        self.advance(from, qp, packet);
         if self.captured.len() < CAPTURED {
             self.captured.push(bytes.clone());
         } else {
@@ -56,6 +64,15 @@ impl Envelopes {
             self.captured[place] = bytes.clone();
         }
         bytes
+    }
+
+    fn advance(&mut self, from: usize, qp: usize, packet: &[u8]) {
+        let Ok(Packet::Data(header, _)) = Packet::decode(packet) else { return };
+        let (message, epoch) = ((header.opcode, header.number), self.ends[from][qp].key_updates());
+        let before = self.fronts[from][qp].replace((message, epoch));
+        let is_part = u32::from(header.len) < header.message_len;
+        let changed = before.is_some_and(|(of, under)| of == message && under < epoch);
+        self.within_messages += u64::from(is_part && changed);
     }
 
     /// What somebody sends who has no key: a packet of before, of either host, as it was or not, or one in clear.
@@ -105,27 +122,48 @@ impl Envelopes {
     pub(crate) fn key_updates(&self) -> u64 {
         self.ends.iter().flatten().map(Session::key_updates).sum()
     }
+
+    /// How often from one segment of a message to the next.
+    pub(crate) fn key_updates_within_messages(&self) -> u64 {
+        self.within_messages
+    }
 }
 
+/// Both ends of a queue pair's connection, with a pre-shared key or with keys of their own.
 fn connect(rng: &mut Pcg64Mcg, qp: usize) -> [Session; 2] {
     let protection = [Protection::Authenticate, Protection::Encrypt][rng.random_range(0..2)];
     let cipher = Cipher::ALL[rng.random_range(0..Cipher::ALL.len())];
     let terms = Terms { protection, ciphers: vec![cipher], key_packets_log2: KEY_PACKETS_LOG2 };
-    let mut bytes = || {
-        let mut bytes = [0; 32];
-        rng.fill_bytes(&mut bytes);
-        bytes
+    let [initiator, responder] = match rng.random() {
+        true => own_keys([bytes(rng), bytes(rng)].map(PrivateKey::new)),
+        false => {
+            let shared = Credentials::from(Key::new(bytes(rng)));
+            [shared.clone(), shared]
+        }
     };
-    let (key, binding) = (Credentials::from(Key::new(bytes())), Binding { nonce: 1, cookie: 2 });
-    let listener = Listener { binding, key: KeyId::NONE, today: Date::FIRST };
-    let (mut asking, _) = key.ask(listener, bytes(), terms.clone(), b"");
-    let asked = key.read(binding, Date::FIRST, bytes(), asking.message());
+    let binding = Binding { nonce: 1, cookie: 2 };
+    let listener = Listener { binding, key: responder.key_id(binding), today: Date::FIRST };
+    let (mut asking, _) = initiator.ask(listener, bytes(rng), terms.clone(), b"");
+    let asked = responder.read(binding, Date::FIRST, bytes(rng), asking.message());
     let asked = asked.expect("it has the key");
     let agreed = asked.settle(&terms).expect("both want the same");
     let (message, theirs) = asked.answer(agreed, b"");
     let ours = asking.read(&message).expect("it has the key").secrets;
     let to = (QpId::new(qp as u32), Token(7));
     [Session::new(ours, agreed, to), Session::new(theirs, agreed, to)]
+}
+
+/// Each allows the other.
+fn own_keys(private: [PrivateKey; 2]) -> [Credentials; 2] {
+    let lines = private.each_ref().map(|key| key.public().to_string());
+    let allowed = AllowList::parse(&lines.join("\n")).expect("two public keys");
+    private.map(|private| StaticKeys::new(private, allowed.clone()).into())
+}
+
+fn bytes(rng: &mut Pcg64Mcg) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    rng.fill_bytes(&mut bytes);
+    bytes
 }
 
 /// Which queue pair's an envelope says to be, and its number.

@@ -24,12 +24,15 @@ mod wraps;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
 use self::outcomes::Kind;
 pub(crate) use self::trace::Totals;
 
 /// Runs one seed. Returns the hash of its trace and what it came to, or what went wrong and how to see it again.
 pub(crate) fn run(seed: u64) -> Result<(u64, Totals), String> {
-    run_with(seed, Twist::None)
+    run_with(seed, Twist::of(seed))
 }
 
 /// What a scenario has beside what its seed draws.
@@ -46,13 +49,28 @@ pub(crate) enum Twist {
     Keyed,
 }
 
+impl Twist {
+    /// One scenario in eight is keyed. Not drawn from the others' source, so that seeds mean what they always did.
+    fn of(seed: u64) -> Self {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x6B65_7964);
+        if rng.random_bool(0.125) { Twist::Keyed } else { Twist::None }
+    }
+}
+
+/// The path policy of a seed's scenario, and whether there are several rails.
+pub(crate) fn paths_of(seed: u64, twist: Twist) -> (&'static str, bool) {
+    let settings = outcomes::build(seed, twist).settings;
+    (settings.policy.name(), !settings.rails.further.is_empty())
+}
+
 /// The same, with a twist.
 pub(crate) fn run_with(seed: u64, twist: Twist) -> Result<(u64, Totals), String> {
     let mut world = None;
     let result = catch_unwind(AssertUnwindSafe(|| {
         let world = world.insert(outcomes::build(seed, twist));
         outcomes::play(seed, world);
-        world.trace.totals.key_updates = world.network.key_updates();
+        let totals = &mut world.trace.totals;
+        (totals.key_updates, totals.key_updates_within_messages) = world.network.key_updates();
     }));
     let trace = world.as_ref().map(|world| &world.trace);
     match result {

@@ -318,9 +318,10 @@ impl Network {
         Some((to, datagram))
     }
 
-    /// How often keys have been changed; 0 without keys.
-    pub(crate) fn key_updates(&self) -> u64 {
-        self.envelopes.as_ref().map_or(0, Envelopes::key_updates)
+    /// How often keys have been changed, and how often of that within a message; 0 without keys.
+    pub(crate) fn key_updates(&self) -> (u64, u64) {
+        let count = |of: &Envelopes| (of.key_updates(), of.key_updates_within_messages());
+        self.envelopes.as_ref().map_or((0, 0), count)
     }
 }
 

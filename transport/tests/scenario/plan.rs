@@ -115,13 +115,15 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Mostly short; sometimes what sits on the edge of a segment; seldom long.
+    /// Mostly short; sometimes what sits on the edge of a segment; seldom long, except where keys are to change within messages.
     fn len(&mut self, draft: &mut Draft) -> u64 {
         let mtu = u64::from(self.settings.mtu);
         if self.settings.wraps {
             return self.rng.random_range(1..=64 << 10);
         }
+        let long = self.settings.keyed && self.rng.random_bool(0.25);
         let len = match self.rng.random_range(0..20) {
+            _ if long => mtu * self.rng.random_range(16..=128),
             0 => 0,
             1..8 => self.rng.random_range(1..=64),
             8..13 => self.rng.random_range(1..=2 * mtu),

@@ -31,6 +31,8 @@ pub(crate) struct Totals {
     pub(crate) damaged: u64,
     pub(crate) forged: u64,
     pub(crate) key_updates: u64,
+    /// From one segment of a message to the next.
+    pub(crate) key_updates_within_messages: u64,
 }
 
 impl Totals {
@@ -61,16 +63,18 @@ impl std::ops::AddAssign for Totals {
         self.damaged += other.damaged;
         self.forged += other.forged;
         self.key_updates += other.key_updates;
+        self.key_updates_within_messages += other.key_updates_within_messages;
     }
 }
 
 impl std::fmt::Display for Totals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Totals { posted, completed, sent, lost, repeated, damaged, forged, .. } = self;
+        let Totals { key_updates, key_updates_within_messages: within, .. } = self;
         write!(
             f,
             "{posted} work requests posted, {completed} completions, {sent} packets sent, of which {lost} lost, \
-             {repeated} repeated, {damaged} damaged; {forged} forged"
+             {repeated} repeated, {damaged} damaged; {forged} forged; keys changed {key_updates} times, of which {within} within a message"
         )
     }
 }
