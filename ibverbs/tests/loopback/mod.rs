@@ -106,11 +106,26 @@ pub fn modify(qp: *mut ibv_qp, attr: &ibv_qp_attr, mask: u32) -> c_int {
     unsafe { ibv_modify_qp(qp, &raw mut attr, mask as c_int) }
 }
 
+/// What the steps of a reliable queue pair need.
+pub const INIT: u32 = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+pub const RTR: u32 = IBV_QP_STATE
+    | IBV_QP_AV
+    | IBV_QP_PATH_MTU
+    | IBV_QP_DEST_QPN
+    | IBV_QP_RQ_PSN
+    | IBV_QP_MAX_DEST_RD_ATOMIC
+    | IBV_QP_MIN_RNR_TIMER;
+pub const RTS: u32 = IBV_QP_STATE
+    | IBV_QP_TIMEOUT
+    | IBV_QP_RETRY_CNT
+    | IBV_QP_RNR_RETRY
+    | IBV_QP_SQ_PSN
+    | IBV_QP_MAX_QP_RD_ATOMIC;
+
 pub fn to_init(qp: *mut ibv_qp) {
     let mut attr: ibv_qp_attr = zeroed();
     (attr.qp_state, attr.port_num, attr.qp_access_flags) = (IBV_QPS_INIT, 1, ALL as u32);
-    let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-    assert_eq!(modify(qp, &attr, mask), 0);
+    assert_eq!(modify(qp, &attr, INIT), 0);
 }
 
 pub fn to_rtr(qp: *mut ibv_qp, gid: ibv_gid, number: u32) {
@@ -118,14 +133,7 @@ pub fn to_rtr(qp: *mut ibv_qp, gid: ibv_gid, number: u32) {
     (attr.qp_state, attr.path_mtu, attr.dest_qp_num) = (IBV_QPS_RTR, IBV_MTU_1024, number);
     (attr.max_dest_rd_atomic, attr.min_rnr_timer) = (1, 1);
     (attr.ah_attr.is_global, attr.ah_attr.port_num, attr.ah_attr.grh.dgid) = (1, 1, gid);
-    let mask = IBV_QP_STATE
-        | IBV_QP_AV
-        | IBV_QP_PATH_MTU
-        | IBV_QP_DEST_QPN
-        | IBV_QP_RQ_PSN
-        | IBV_QP_MAX_DEST_RD_ATOMIC
-        | IBV_QP_MIN_RNR_TIMER;
-    assert_eq!(modify(qp, &attr, mask), 0);
+    assert_eq!(modify(qp, &attr, RTR), 0);
 }
 
 pub fn to_rts(qp: *mut ibv_qp, rnr_retry: u8) {
@@ -137,13 +145,7 @@ pub fn to_rts_within(qp: *mut ibv_qp, rnr_retry: u8, timeout: u8) {
     let mut attr: ibv_qp_attr = zeroed();
     (attr.qp_state, attr.timeout, attr.retry_cnt) = (IBV_QPS_RTS, timeout, 1);
     (attr.rnr_retry, attr.max_rd_atomic) = (rnr_retry, 1);
-    let mask = IBV_QP_STATE
-        | IBV_QP_TIMEOUT
-        | IBV_QP_RETRY_CNT
-        | IBV_QP_RNR_RETRY
-        | IBV_QP_SQ_PSN
-        | IBV_QP_MAX_QP_RD_ATOMIC;
-    assert_eq!(modify(qp, &attr, mask), 0);
+    assert_eq!(modify(qp, &attr, RTS), 0);
 }
 
 pub fn to_state(qp: *mut ibv_qp, state: u32) -> c_int {
