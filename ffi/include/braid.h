@@ -162,6 +162,9 @@
 // Most bytes of private data that a side hands over when connecting.
 #define BRAID_MAX_PRIVATE_DATA 512
 
+// Bytes that the name of a peer takes at most, with its NUL: 64 characters in UTF-8.
+#define BRAID_PEER_NAME_LEN ((64 * 4) + 1)
+
 // Fills a receive of the peer.
 #define BRAID_WR_SEND 0
 
@@ -1197,6 +1200,14 @@ int braid_qp_disconnect(struct braid_qp *qp);
 // Threads: any.
 int braid_qp_query(const struct braid_qp *qp, struct braid_qp_info *info);
 
+// Writes what the list of allowed keys (`allowed_keys` of the engine) calls the peer, which has proved to have that key, into `text`
+// of `size` bytes; BRAID_PEER_NAME_LEN suffice. Empty: keys are not static, or it is not connected.
+//
+// Threads: any.
+int braid_qp_peer_name(const struct braid_qp *qp,
+                       char *text,
+                       size_t size);
+
 // Reads what the queue pair has seen.
 //
 // Threads: any.
@@ -1265,6 +1276,13 @@ int braid_listener_fd(const struct braid_listener *listener);
 //
 // Threads: any.
 int braid_request_peer(const struct braid_request *request, char *text, size_t size);
+
+// Writes what the list of allowed keys calls who asks, as braid_qp_peer_name does once it is accepted. Empty: keys are not static.
+//
+// Threads: any.
+int braid_request_peer_name(const struct braid_request *request,
+                            char *text,
+                            size_t size);
 
 // Writes what the peer's application has given with its request to `data`, up to `*len` bytes; `*len`
 // becomes its whole length, at most BRAID_MAX_PRIVATE_DATA.

@@ -102,6 +102,23 @@ pub unsafe extern "C" fn braid_request_peer(
     })
 }
 
+/// Writes what the list of allowed keys calls who asks, as braid_qp_peer_name does once it is accepted. Empty: keys are not static.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_request_peer_name(
+    request: *const braid_request,
+    text: *mut c_char,
+    size: usize,
+) -> c_int {
+    enter(|| {
+        let request = find(request)?;
+        let name = request.request.peer_name().unwrap_or_default();
+        // SAFETY: the caller's promise.
+        unsafe { put_text(name, text, size, "text") }.map(|()| 0)
+    })
+}
+
 /// Writes what the peer's application has given with its request to `data`, up to `*len` bytes; `*len`
 /// becomes its whole length, at most BRAID_MAX_PRIVATE_DATA.
 ///

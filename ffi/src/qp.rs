@@ -7,7 +7,7 @@ use braid::{Crc, QpCounters, QpState, QueuePair};
 
 use crate::address::{BRAID_ADDR_LEN, NO_ADDRESS, resolve, to_text};
 use crate::answer::Answer;
-use crate::arguments::{Out, patience, private_data, text};
+use crate::arguments::{Out, patience, private_data, put_text, text};
 use crate::boundary::enter;
 use crate::failure::Failure;
 use crate::growing::{self, Growing};
@@ -30,6 +30,9 @@ pub const BRAID_QP_ERR: c_int = 5;
 /// Most bytes of private data that a side hands over when connecting.
 pub const BRAID_MAX_PRIVATE_DATA: usize = 512;
 const _: () = assert!(BRAID_MAX_PRIVATE_DATA == braid::MAX_PRIVATE_DATA);
+
+/// Bytes that the name of a peer takes at most, with its NUL: 64 characters in UTF-8.
+pub const BRAID_PEER_NAME_LEN: usize = 64 * 4 + 1;
 
 /// A reliable connected queue pair. Work requests of each of its two queues end in posting order, each in
 /// one completion (signalled, or failed).
@@ -203,6 +206,23 @@ pub unsafe extern "C" fn braid_qp_query(qp: *const braid_qp, info: *mut braid_qp
         let qp = find(qp)?;
         // SAFETY: the caller's promise.
         unsafe { growing::write(info, (&qp.qp).into()) }.map(|()| 0)
+    })
+}
+
+/// Writes what the list of allowed keys (`allowed_keys` of the engine) calls the peer, which has proved to have that key, into `text`
+/// of `size` bytes; BRAID_PEER_NAME_LEN suffice. Empty: keys are not static, or it is not connected.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_qp_peer_name(
+    qp: *const braid_qp,
+    text: *mut c_char,
+    size: usize,
+) -> c_int {
+    enter(|| {
+        let name = find(qp)?.qp.peer_name();
+        // SAFETY: the caller's promise.
+        unsafe { put_text(name.as_deref().unwrap_or_default(), text, size, "text") }.map(|()| 0)
     })
 }
 
