@@ -42,6 +42,13 @@ impl OpenDevice {
     }
 }
 
+impl Drop for OpenDevice {
+    fn drop(&mut self) {
+        let running = self.running.get_mut().unwrap_or_else(PoisonError::into_inner);
+        running.take().into_iter().for_each(Running::release);
+    }
+}
+
 impl Context {
     /// The context that a program names.
     pub(crate) unsafe fn of<'a>(context: *mut ibv_context) -> Result<&'a Context, Errno> {

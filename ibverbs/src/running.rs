@@ -79,6 +79,16 @@ impl Running {
         Ok(running)
     }
 
+    /// Lets go of it. Who lets go last ends the engine, which waits until peers have heard of it: that is to be a thread of the program, as a
+    /// process may end before the control thread does.
+    pub(crate) fn release(self: Arc<Self>) {
+        let control = self.control.clone();
+        let turn = control.turn();
+        let last = Arc::into_inner(self);
+        drop(turn); // the thread ends in its next one
+        drop(last);
+    }
+
     pub(crate) fn tell(&self, message: Message) {
         self.control.push(message);
     }

@@ -119,6 +119,26 @@ fn a_peer_that_is_gone_is_noticed_by_sending() {
     assert_eq!(state(one), IBV_QPS_ERR);
 }
 
+/// The thread that connects queue pairs looks at one whose peer has gone, perhaps just while the program destroys it.
+#[test]
+fn what_a_queue_pair_used_can_be_destroyed_at_once() {
+    let side = Side::open();
+    for _ in 0..300 {
+        let (cq, other_cq) = (side.cq(16), side.cq(16));
+        let (one, other) = (side.qp(cq, IBV_QPT_RC, 4, 4), side.qp(other_cq, IBV_QPT_RC, 4, 4));
+        connect(&side, one, other);
+        let mut piece = side.sge(0, 8);
+        assert_eq!(post_recv(other, 5, side.sge(64, 8)), 0);
+        assert_eq!(post_send(one, &mut send_wr(1, &mut piece)).0, 0);
+        assert_eq!((poll(cq).status, poll(other_cq).wr_id), (IBV_WC_SUCCESS, 5));
+        for (qp, cq) in [(other, other_cq), (one, cq)] {
+            // SAFETY: both exist, and nothing else uses them.
+            let codes = unsafe { (ibv_destroy_qp(qp), ibv_destroy_cq(cq)) };
+            assert_eq!(codes, (0, 0));
+        }
+    }
+}
+
 #[test]
 fn what_a_peer_that_goes_leaves_unanswered_fails_no_sooner_than_on_a_nic() {
     /// 0.54 s, twice.

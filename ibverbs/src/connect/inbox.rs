@@ -1,7 +1,7 @@
 //! What other threads have the connecting thread do.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use braid::Connecting;
@@ -27,12 +27,18 @@ pub(crate) enum Message {
 pub(crate) struct Inbox {
     messages: Mutex<Vec<Message>>,
     event: EventFd,
+    turn: Mutex<()>,
 }
 
 impl Inbox {
     pub(crate) fn new() -> nix::Result<Self> {
         let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-        Ok(Inbox { messages: Mutex::default(), event })
+        Ok(Inbox { messages: Mutex::default(), event, turn: Mutex::default() })
+    }
+
+    /// The thread's turn, which it holds while it holds any object. Who else holds it knows that the thread holds none.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn push(&self, message: Message) {

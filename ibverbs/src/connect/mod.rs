@@ -32,6 +32,7 @@ pub(crate) fn run(of: &Weak<Running>, listener: &Listener, inbox: &Inbox, watch:
     let mut attempts = Attempts::new(watch);
     loop {
         let ended = attempts.wait();
+        let _turn = inbox.turn();
         let Some(running) = of.upgrade() else { return };
         for (asker, is_connected) in ended {
             attempts.ended(&running, asker, is_connected);

@@ -1,7 +1,7 @@
 //! `ibv_create_qp`, `ibv_destroy_qp`.
 
 use std::ffi::c_int;
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::sync::{Arc, Mutex};
 
 use braid::{CreateQpError, QpOptions};
@@ -143,6 +143,7 @@ unsafe fn make(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Errno
         link: Mutex::new(Link::default()),
         failures: Mutex::new(Failures::default()),
         handle: Mutex::default(),
+        has_left: AtomicBool::new(false),
         running,
     });
     shared.running.enter(&shared);
@@ -207,6 +208,7 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         running.tell(Message::Forget(shared.number));
         shared.forget_link();
         shared.datagrams.iter().for_each(Datagrams::clear);
+        shared.leave_queues();
         // SAFETY: as above: the domain outlives its queue pairs.
         unsafe { Pd::of(object.base.pd) }?.shared.leave();
         // SAFETY: it was made by `ibv_create_qp`, and nothing leads to it any more.

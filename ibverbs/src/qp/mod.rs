@@ -9,7 +9,7 @@ mod places;
 mod transition;
 
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use braid_verbs::abi::{ibv_qp, ibv_qp_ex};
@@ -97,6 +97,8 @@ pub(crate) struct QueuePair {
     link: Mutex<Link>,
     failures: Mutex<Failures>,
     handle: Mutex<Option<Element>>,
+    /// Its queues do not count it any more.
+    has_left: AtomicBool,
 }
 
 // SAFETY: the pointer in `handle` is only compared, and handed to the program, while the object exists.
@@ -139,13 +141,21 @@ impl QueuePair {
             self.running.events.push(event, element);
         }
     }
+
+    /// It is destroyed, or was not made: its queues may be destroyed, whoever still holds on to it.
+    pub(super) fn leave_queues(&self) {
+        if self.has_left.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.send_cq.leave();
+        self.recv_cq.leave();
+        self.srq.iter().for_each(|srq| srq.leave());
+    }
 }
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
-        self.send_cq.leave();
-        self.recv_cq.leave();
-        self.srq.iter().for_each(|srq| srq.leave());
+        self.leave_queues();
         self.running.give_back(self.number);
     }
 }
