@@ -45,6 +45,8 @@ pub(crate) struct Outgoing {
     pub(super) waits_since: Time,
     /// When the stream was last looked at because nothing was heard.
     pub(super) checked_at: Time,
+    /// Its end was late, and nothing has come since: the next is a time-out, however often the peer answers what it refuses.
+    pub(super) was_late: bool,
     /// Its end was asked about, and nothing answers that yet.
     pub(super) probe: Option<Probe>,
     /// Retransmissions that go out whatever the windows say.
@@ -107,6 +109,7 @@ impl Outgoing {
             deadline: None,
             waits_since: Time::ZERO,
             checked_at: Time::ZERO,
+            was_late: false,
             probe: None,
             probes: 0,
             paused_until: None,

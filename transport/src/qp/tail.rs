@@ -39,7 +39,8 @@ impl Outgoing {
     /// Whether there is nothing left to send, and nothing that is to be waited for but acknowledgements.
     fn is_at_end(&self) -> bool {
         matches!(self.ahead, Ahead::Blocked(Block::Nothing))
-            && (self.timeouts, self.probes, self.awaits_receiver) == (0, 0, false)
+            && (self.timeouts, self.probes) == (0, 0)
+            && !(self.awaits_receiver || self.was_late)
             && self.detector.heeds_time()
     }
 
@@ -75,6 +76,7 @@ impl Outgoing {
             self.probe = Some(Probe { psn, before: oldest });
             self.probes = 1;
         }
+        self.was_late = true;
         self.tell_lost(now, lost, 0);
         self.waited += due.saturating_since(self.waits_since);
         self.wait(now);

@@ -16,6 +16,7 @@ impl Outgoing {
     pub(super) fn on_progress(&mut self, now: Time) {
         self.forget_timeouts();
         self.probes = 0;
+        self.was_late = false;
         self.follow_probe();
         self.awaits_receiver = false;
         if self.window.is_empty() {
