@@ -24,9 +24,10 @@ impl Frames {
         u32::from(self.payload) + self.header
     }
 
-    /// Each data frame of a message but the last: a message is cut into as few packets as carry it, of one length.
+    /// Each data frame of a message but the last: a message is cut into as few packets as carry it, of one length in words of 8 bytes.
     pub fn each(&self, bytes: u64) -> u32 {
-        self.header + bytes.div_ceil(self.packets(bytes)) as u32
+        let whole = bytes.div_ceil(self.packets(bytes)).next_multiple_of(8);
+        self.header + whole.min(bytes.min(self.payload.into())) as u32
     }
 
     /// A message's last data frame.

@@ -45,8 +45,8 @@ fn a_lone_flow_takes_the_analytic_time_to_the_picosecond() {
             let workload = Workload { messages: vec![message(0, dst, bytes, Ps::ZERO)] };
             let took = run(topology, workload).completion_time();
             let packets = bytes.div_ceil(4096);
-            // Packets of one length, and the rest.
-            let each = bytes.div_ceil(packets);
+            // Packets of one length in words of 8 bytes, and the rest.
+            let each = bytes.div_ceil(packets).next_multiple_of(8).min(bytes);
             let last = (bytes - (packets - 1) * each) as u32 + 62;
             let each = each as u32 + 62;
             // The packet before the last one may still be in front of it at every link.

@@ -59,9 +59,12 @@ impl Segment {
     }
 }
 
+/// What NCCL and others write, and look for, as a whole.
+const WORD: u32 = 8;
+
 /// Payload bytes of the segment at `offset` of a message of `len` bytes, where one carries at most `most`. All segments of a message
 /// have one length, the last at most that: a datapath then sends those of one message and of the next in one batch, which a short one
-/// would end.
+/// would end. Where `most` is a multiple of a word's 8 bytes, so is that length: who polls memory sees no half of a word.
 #[inline]
 pub(crate) fn cut(len: u32, offset: u32, most: u16) -> u16 {
     let left = len.saturating_sub(offset);
@@ -69,7 +72,7 @@ pub(crate) fn cut(len: u32, offset: u32, most: u16) -> u16 {
     if len <= most {
         return left as u16;
     }
-    left.min(len.div_ceil(len.div_ceil(most))) as u16
+    left.min(len.div_ceil(len.div_ceil(most)).next_multiple_of(WORD).min(most)) as u16
 }
 
 /// The packet that an acknowledgement echoes.
@@ -120,6 +123,8 @@ mod tests {
             prop_assert_eq!(lens.len(), len.div_ceil(most.max(1).into()) as usize);
             if let Some((last, others)) = lens.split_last() {
                 prop_assert!(others.iter().all(|len| *len == lens[0]) && *last <= lens[0], "{:?}", lens);
+                let ends_words = others.iter().all(|len| len % 8 == 0);
+                prop_assert!(ends_words || most % 8 > 0, "{:?} at most {}", lens, most);
             }
         }
     }

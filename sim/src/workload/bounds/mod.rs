@@ -184,15 +184,15 @@ mod tests {
 
     #[test]
     fn a_short_last_packet_waits_behind_the_longer_one() {
-        // Of 2049 and 2048 bytes. The second leaves each switch right after the first: 5 longer frames, a gap and its own.
-        let data = 21_110 + 200 + 5 * 21_110 + 21_100 + 3_000_000;
+        // Of 2056 and 2041 bytes. The second leaves each switch right after the first: 5 longer frames, a gap and its own.
+        let data = 21_180 + 200 + 5 * 21_180 + 21_030 + 3_000_000;
         assert_eq!(delivery(&OFAN, &SIX, 4097), Ps(data));
         assert_eq!(lone_flow(&OFAN, &SIX, 4097), Ps(data + 6 * 640 + 3_000_000));
-        // Of 33 and 32 bytes, where an acknowledgement is longer: it waits for the 120 ps that the one before is still leaving.
+        // Of 40 and 25 bytes, where an acknowledgement is longer: it waits for the 190 ps that the one before is still leaving.
         let small = Frames { payload: 64, header: 20, ..OFAN };
-        let data = 530 + 200 + 5 * 530 + 520 + 3_000_000;
+        let data = 600 + 200 + 5 * 600 + 450 + 3_000_000;
         assert_eq!(delivery(&small, &SIX, 65), Ps(data));
-        assert_eq!(lone_flow(&small, &SIX, 65), Ps(data + 120 + 6 * 640 + 3_000_000));
+        assert_eq!(lone_flow(&small, &SIX, 65), Ps(data + 190 + 6 * 640 + 3_000_000));
     }
 
     /// A copy of the paths in plain steps: frame by frame, link by link.
