@@ -50,7 +50,6 @@ mod spurious;
 mod state;
 mod subflow;
 mod subflows;
-mod tail;
 mod timeouts;
 mod transmit;
 mod window;
@@ -358,11 +357,10 @@ impl QueuePair {
         let (mut gives_up, before) = (false, self.counters.timeouts);
         for stream in link.all_outgoing_mut() {
             let outcome = stream.on_timeout(now, longest, self.config.retry_timeout, rails);
-            let is_timeout = matches!(outcome, Timeout::Resend(_) | Timeout::GiveUp);
-            self.counters.timeouts += u64::from(is_timeout);
+            self.counters.timeouts += u64::from(outcome != Timeout::None);
             match outcome {
                 Timeout::None => {}
-                Timeout::Resend(lost) | Timeout::Tail(lost) => self.counters.lost += lost,
+                Timeout::Resend(lost) => self.counters.lost += lost,
                 Timeout::GiveUp => gives_up = true,
             }
         }

@@ -5,4 +5,3 @@ mod everything;
 mod hosts;
 mod reads;
 mod sharing;
-mod tails;

@@ -18,10 +18,6 @@ impl Sack {
         Sack { threshold, window: ReorderingWindow::new() }
     }
 
-    pub(super) fn has_threshold(&self) -> bool {
-        self.threshold.is_some()
-    }
-
     pub(super) fn detect(
         &mut self,
         report: &Report,
