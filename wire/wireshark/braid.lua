@@ -210,6 +210,8 @@ for opcode = 0xC0, 0xC8 do layouts[opcode] = data_layout end
 layouts[0xD0] = ack_layout
 -- HELLO and COOKIE are padded, CONNECT and ACCEPT end with the datagram: no batch holds them.
 for opcode = 0xE0, 0xE3 do layouts[opcode] = function(tvb) return tvb:len() >= 36 and until_check(tvb, tvb:len()) or nil end end
+-- A COOKIE has the identity of a key behind what the others begin with.
+layouts[0xE1] = function(tvb) return tvb:len() >= 44 and until_check(tvb, tvb:len()) or nil end
 layouts[0xE4] = function(tvb) return until_check(tvb, 36) end
 for opcode = 0xE5, 0xE9 do layouts[opcode] = function(tvb) return until_check(tvb, 40) end end
 layouts[0xEA] = probe_layout
