@@ -92,8 +92,9 @@ fn both_in_one_process(test: Test, args: &TestArgs) -> Result<(), Failure> {
     let server = Side::new(&args.engine, args.engine.port(), Some(&fabric))?;
     let side = Side::new(&args.engine, 0, Some(&fabric))?;
     let address = server.engine.local_addr();
+    let serve = server::listen_silently(server)?;
     // If the client fails, nobody waits for it: it ends with the process.
-    let serving = thread::spawn(move || server::run_silently(server));
+    let serving = thread::spawn(serve);
     client(test, args, side, address)?;
     serving.join().map_err(|_| Failure::Peer("panicked".to_owned()))?
 }

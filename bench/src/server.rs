@@ -38,10 +38,16 @@ pub(crate) fn run(args: &TestArgs) -> Result<(), Failure> {
     }
 }
 
-/// For a client in this process, which shows everything.
-pub(crate) fn run_silently(side: Side) -> Result<(), Failure> {
+/// Listens for a client in this process, which shows everything. What it returns serves that client.
+pub(crate) fn listen_silently(
+    side: Side,
+) -> Result<impl FnOnce() -> Result<(), Failure> + Send + 'static, Failure> {
     let listener = side.engine.listen(BACKLOG).attempt("listen")?;
-    let (session, order) = next_client(&side, &listener).map_err(|(_, failure)| failure)?;
+    Ok(move || serve_silently(&side, &listener))
+}
+
+fn serve_silently(side: &Side, listener: &Listener) -> Result<(), Failure> {
+    let (session, order) = next_client(side, listener).map_err(|(_, failure)| failure)?;
     serve(session, order, None)
 }
 
