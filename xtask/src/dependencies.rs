@@ -1,7 +1,7 @@
 //! `cargo xtask dependencies`: licences, sources, duplicates and Rust versions of the crates that this workspace is built of.
 //!
 //! What `cargo deny check licenses bans sources` checks, on what cargo knows already: cargo-deny itself takes longer to build
-//! than everything here. Advisories are not checked: their database is a git repository.
+//! than everything here.
 
 use std::collections::BTreeMap;
 

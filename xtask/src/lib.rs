@@ -3,6 +3,7 @@
 //! One module per command. Each exposes `run`, prints to the terminal and returns a [`Failure`]
 //! that says what went wrong and how to put it right.
 
+pub mod advisories;
 pub mod bench;
 pub mod c_examples;
 pub mod count;

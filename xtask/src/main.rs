@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    Failure, bench, c_examples, count, deb, dependencies, drop_in, e2e, fabric, flood, fmt, fuzz,
-    install, lint, loom, msrv, package, process, recipe, sanitize, soak, softroce, test, tidy,
-    tools, verbs_programs, wireshark,
+    Failure, advisories, bench, c_examples, count, deb, dependencies, drop_in, e2e, fabric, flood,
+    fmt, fuzz, install, lint, loom, msrv, package, process, recipe, sanitize, soak, softroce, test,
+    tidy, tools, verbs_programs, wireshark,
 };
 
 /// Every chore of the project in one command.
@@ -71,6 +71,8 @@ enum Chore {
     Deb(deb::Options),
     /// Licences, sources and versions of the crates that this is built of
     Dependencies,
+    /// What the RustSec database says against the crates that this is built of
+    Advisories(advisories::Options),
     /// All crates by the oldest Rust that is supported, which rustup installs beside yours
     Msrv,
     /// The crates as the registry would get them, each built out of its archive
@@ -122,6 +124,7 @@ fn start() -> Result<(), Failure> {
         Chore::DropIn => drop_in::run(),
         Chore::VerbsPrograms(options) => verbs_programs::run(&options),
         Chore::Deb(options) => deb::run(&options),
+        Chore::Advisories(options) => advisories::run(&options),
         Chore::Dependencies => dependencies::run(),
         Chore::Package => package::run(),
         Chore::Wireshark => wireshark::run(),

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::step::{self, Outcome};
-use crate::{Failure, msrv, tree};
+use crate::{Failure, advisories, msrv, tree};
 
 /// No step takes half of this on two cores; a step that does hangs.
 const STEP_LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -21,8 +21,9 @@ const STEPS: &[Step] = &[
     Step { name: "test", cargo: &["test", "--workspace"] },
     Step { name: "recipe", cargo: &["xtask", "recipe"] },
     Step { name: "licences", cargo: &["xtask", "dependencies"] },
+    Step { name: "advisories", cargo: &["xtask", "advisories"] },
     Step { name: "package", cargo: &["xtask", "package"] },
-    Step { name: MSRV, cargo: &["xtask", "msrv"] },
+    Step { name: "msrv", cargo: &["xtask", "msrv"] },
     Step { name: "build", cargo: &["build", "--workspace", "--release", "--bins", "--examples"] },
     Step { name: "count", cargo: &["xtask", "count"] },
     Step { name: "e2e", cargo: &["xtask", "e2e"] },
@@ -68,16 +69,24 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// The one step that may be left out: its compiler comes from the server of Rust's releases, which a machine that gets at package
+/// Fetches what a step needs.
+type Fetch = fn() -> Result<(), Failure>;
+
+/// The steps that may be left out, each with what fetches its needs: they come from servers which a machine that gets at package
 /// registries need not reach. The end of the summary says so.
-const MSRV: &str = "msrv";
+const FETCHED: &[(&str, Fetch)] =
+    &[("advisories", || advisories::fetch().map(drop)), ("msrv", || msrv::install().map(drop))];
+
+/// A step's name, and why it cannot run.
+type LeftOut = (&'static str, Failure);
 
 /// Runs the steps in order up to the first that fails, and ends with what happened.
 pub fn run() -> Result<(), Failure> {
     let target = tree::target()?;
-    let left_out = msrv::install().err();
-    let steps: Vec<&Step> =
-        STEPS.iter().filter(|step| left_out.is_none() || step.name != MSRV).collect();
+    let left_out: Vec<LeftOut> =
+        FETCHED.iter().filter_map(|(name, fetch)| Some((*name, fetch().err()?))).collect();
+    let runs = |step: &&Step| left_out.iter().all(|(name, _)| *name != step.name);
+    let steps: Vec<&Step> = STEPS.iter().filter(runs).collect();
     let mut outcomes: Vec<Outcome> = Vec::new();
     for step in &steps {
         let log = step::log_path(&target, step.name);
@@ -88,7 +97,7 @@ pub fn run() -> Result<(), Failure> {
             break;
         }
     }
-    println!("{}", summary(&steps, &outcomes, left_out.as_ref()));
+    println!("{}", summary(&steps, &outcomes, &left_out));
     match outcomes.iter().all(|outcome| outcome.failure.is_none()) {
         true => Ok(()),
         // The summary has said it all, and its last line is to stay the last.
@@ -103,7 +112,7 @@ fn command(step: &Step) -> Command {
 }
 
 /// The table of steps, then what was left out and why, then the failed step's story, then the count.
-fn summary(steps: &[&Step], outcomes: &[Outcome], left_out: Option<&Failure>) -> String {
+fn summary(steps: &[&Step], outcomes: &[Outcome], left_out: &[LeftOut]) -> String {
     let mut lines = vec![String::new()];
     for (index, step) in steps.iter().enumerate() {
         lines.push(match outcomes.get(index) {
@@ -112,8 +121,8 @@ fn summary(steps: &[&Step], outcomes: &[Outcome], left_out: Option<&Failure>) ->
             None => row(step.name, "not run", None),
         });
     }
-    if let Some(why) = left_out {
-        lines.push(format!("\nNOT CHECKED: {MSRV}\n{why}"));
+    for (name, why) in left_out {
+        lines.push(format!("\nNOT CHECKED: {name}\n{why}"));
     }
     for (step, outcome) in steps.iter().zip(outcomes) {
         if let Some(failure) = &outcome.failure {
@@ -122,21 +131,31 @@ fn summary(steps: &[&Step], outcomes: &[Outcome], left_out: Option<&Failure>) ->
         }
     }
     let failed = outcomes.iter().filter(|outcome| outcome.failure.is_some()).count();
-    let not_checked = left_out.map(|_| ", 1 not checked").unwrap_or_default();
+    let not_checked = match left_out.len() {
+        0 => String::new(),
+        count => format!(", {count} not checked"),
+    };
     lines.push(format!("\n{} passed, {failed} failed{not_checked}", outcomes.len() - failed));
     lines.join("\n")
 }
 
 fn row(name: &str, verdict: &str, took: Option<Duration>) -> String {
     match took {
-        Some(took) => format!("{name:<8} {verdict:<8} {:>7.1} s", took.as_secs_f64()),
-        None => format!("{name:<8} {verdict}"),
+        Some(took) => format!("{name:<10} {verdict:<8} {:>7.1} s", took.as_secs_f64()),
+        None => format!("{name:<10} {verdict}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_may_be_left_out_is_a_step() {
+        for (name, _) in FETCHED {
+            assert!(STEPS.iter().any(|step| step.name == *name), "{name}");
+        }
+    }
 
     fn outcome(failure: Option<&str>) -> Outcome {
         Outcome { took: Duration::from_secs(2), failure: failure.map(Into::into) }
@@ -145,18 +164,20 @@ mod tests {
     #[test]
     fn the_summary_ends_with_the_failure_and_the_count() {
         let steps: Vec<&Step> = STEPS.iter().collect();
-        let text = summary(&steps, &[outcome(None), outcome(Some("why"))], None);
+        let text = summary(&steps, &[outcome(None), outcome(Some("why"))], &[]);
         assert!(
-            text.contains("tools    passed       2.0 s\nlint     FAILED       2.0 s\n"),
+            text.contains("tools      passed       2.0 s\nlint       FAILED       2.0 s\n"),
             "{text}"
         );
-        assert!(text.contains("soak     not run"), "{text}");
+        assert!(text.contains("soak       not run"), "{text}");
         let end = "\nFAILED: lint\nwhy\n  again: cargo xtask lint\n\n1 passed, 1 failed";
         assert!(text.ends_with(end), "{text}");
     }
+
     #[test]
     fn the_summary_says_what_was_left_out() {
-        let text = summary(&[&STEPS[0]], &[outcome(None)], Some(&Failure::new("out of reach")));
+        let text =
+            summary(&[&STEPS[0]], &[outcome(None)], &[("msrv", Failure::new("out of reach"))]);
         let end = "\nNOT CHECKED: msrv\nout of reach\n\n1 passed, 0 failed, 1 not checked";
         assert!(text.ends_with(end), "{text}");
     }
