@@ -1,7 +1,8 @@
 //! Keyed connections over real sockets: who has the key, who has not, and who stands in between.
 
-mod keyed_relay;
+mod forger;
 mod pair;
+mod relay;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
@@ -12,8 +13,9 @@ use braid::{
     Listener, PrivateKey, Protection, RejectReason, Security, StaticKeys, Status, VerbsOptions, wr,
 };
 use braid_wire::{BASE_DATAGRAM, Hello, Packet, SealedOffer, Setup};
-use keyed_relay::Relay;
+use forger::Forger;
 use pair::{MEMORY, PATIENCE, Pair, Side, connect, local, reachable};
+use relay::Relay;
 
 fn keyed(byte: u8) -> Security {
     Security::new(Key::new([byte; 32]))
@@ -352,7 +354,7 @@ fn somebody_in_between_gets_nothing_done() {
             Side::new(&EngineConfig { mtu: Some(1024), ..with(security) }, |_| {})
         });
         let listener = b.engine.listen(8).unwrap();
-        let relay = Relay::start(listener.local_addr());
+        let relay = Relay::start(listener.local_addr(), Forger::new());
         let private = std::thread::scope(|scope| {
             scope.spawn(|| {
                 let request = listener.accept(PATIENCE).expect("a connection request");
@@ -378,7 +380,7 @@ fn somebody_in_between_gets_nothing_done() {
         let took = begin.elapsed();
         // What nobody has written has not changed, and both still work.
         assert!(pair.b.bytes(64 << 10..MEMORY).iter().all(|byte| *byte == 0));
-        let seen = relay.stop();
+        let seen = relay.stop().seen;
         let (a, b) = (pair.a.engine.counters(), pair.b.engine.counters());
         println!("{protection:?}: {rounds} rounds in {took:?}, {seen:?}\n a {a:?}\n b {b:?}");
         assert!(seen.forged > 0 && seen.lost > 0, "{seen:?}");

@@ -55,8 +55,12 @@ fn modify(qp: &Arc<QueuePair>, new: &ibv_qp_attr, mask: u32) -> Result<u32, Errn
     let mut changed = *attributes;
     changed.merge(new, mask);
     changed.state = to;
+    // They hold from the transition on.
     qp.engine.set_attributes(changed.engine());
-    apply(qp, &changed, from, to)?;
+    if let Err(error) = apply(qp, &changed, from, to) {
+        qp.engine.set_attributes(attributes.engine());
+        return Err(error);
+    }
     *attributes = changed;
     Ok(to)
 }

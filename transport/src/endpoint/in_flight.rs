@@ -60,11 +60,6 @@ impl InFlight {
         self.rails = self.rails.max(count);
     }
 
-    #[inline]
-    pub(super) fn on(&self, rail: RailId) -> u64 {
-        self.bytes[rail]
-    }
-
     /// By rail.
     #[inline]
     pub(super) fn bytes(&self) -> &RailBytes {

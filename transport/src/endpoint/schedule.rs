@@ -17,26 +17,27 @@ impl Endpoint {
     /// as soon as there is enough for the first; meanwhile the others send what needs none, and line up.
     pub(super) fn next_turn(&mut self) -> Option<Turn> {
         let first = self.starved.first();
-        match first.filter(|index| self.can_serve(*index)) {
-            Some(index) => Some(Turn { index, has_budget: true, is_shared: true }),
-            None => {
-                let is_shared = first.is_some();
-                let ready = self.ready.first();
-                ready.map(|index| Turn { index, has_budget: !is_shared, is_shared })
+        if let Some(index) = first {
+            self.hands_out = self.can_serve(index);
+            if self.hands_out {
+                return Some(Turn { index, has_budget: true, is_shared: true });
             }
         }
+        let is_shared = first.is_some();
+        let ready = self.ready.first();
+        ready.map(|index| Turn { index, has_budget: !is_shared, is_shared })
     }
 
-    /// Whether there is what a starved queue pair needs. Budget is handed out once it suffices for a batch, until it is used up: acknowledgements give back a segment or two at a time, and with
-    /// many queue pairs batches would be as short, and what acknowledges them again as small.
-    fn can_serve(&mut self, index: u32) -> bool {
+    /// Whether there is what a starved queue pair needs. Budget is handed out once it suffices for a batch, until it is used up:
+    /// acknowledgements give back a segment or two at a time, and with many queue pairs batches would be as short, and what
+    /// acknowledges them again as small.
+    fn can_serve(&self, index: u32) -> bool {
         let Some(Member { needs, .. }) = &self.members[index as usize] else { return true };
         let (rail, bytes) = (needs.rail(), needs.bytes());
         let whole = self.config.batch_bytes.min(bytes * u64::from(self.config.batch_segments));
-        let least = if self.hands_out { 0 } else { least_batch(self.in_flight.on(rail), whole) };
-        let wanted = bytes.max(least);
-        self.hands_out = wanted <= self.in_flight.left()[rail];
-        self.hands_out
+        let in_flight = self.in_flight.bytes()[rail];
+        let least = if self.hands_out { 0 } else { least_batch(in_flight, whole) };
+        bytes.max(least) <= self.in_flight.left()[rail]
     }
 
     /// It has sent a packet; `yields`: and its turn is over.
