@@ -7,7 +7,7 @@
 
 use crc32fast::Hasher;
 
-use super::raw::load;
+use super::words;
 
 /// Copies `len` bytes from `from` to `to`. Returns the CRC-32 of the copy behind bytes whose CRC-32 is `crc`.
 ///
@@ -16,8 +16,12 @@ use super::raw::load;
 pub(crate) unsafe fn copy(crc: u32, from: *const u8, to: *mut u8, len: usize) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if len >= folding::SHORTEST && folding::is_supported() {
+        let lead = from.addr().wrapping_neg() % words::WORD; // lanes are to hold whole words
         // SAFETY: the processor can do it, and the caller vouches for the memory.
-        return unsafe { folding::copy(crc, from, to, len) };
+        return unsafe {
+            let crc = if lead > 0 { plain(crc, from, to, lead) } else { crc };
+            folding::copy(crc, from.add(lead), to.add(lead), len - lead)
+        };
     }
     // SAFETY: the caller vouches for the memory.
     unsafe { plain(crc, from, to, len) }
@@ -28,7 +32,7 @@ pub(crate) unsafe fn copy(crc: u32, from: *const u8, to: *mut u8, len: usize) ->
 unsafe fn plain(crc: u32, from: *const u8, to: *mut u8, len: usize) -> u32 {
     // SAFETY: the caller vouches for both, and that the copy is nobody else's.
     let copied = unsafe {
-        load(from, to, len);
+        words::load(from, to, len);
         std::slice::from_raw_parts(to, len)
     };
     finish(crc, copied)
@@ -58,7 +62,7 @@ mod folding {
     /// Lanes that are folded side by side, to hide the latency of a multiplication.
     const LANES: usize = 4;
     const BLOCK: usize = LANE * LANES;
-    /// With less, there is nothing to fold.
+    /// With less, there is nothing to fold. A word less is a block still.
     pub(super) const SHORTEST: usize = 2 * BLOCK;
 
     /// x^(2048+32) and x^(2048-32) modulo the polynomial, bit-reflected: they move a lane on by a block.

@@ -6,6 +6,7 @@ mod raw;
 mod region;
 mod remote;
 mod table;
+mod words;
 
 pub use region::{MemoryError, MemoryRegion, PageSize, RegisterError};
 pub use remote::{MalformedKey, REMOTE_REGION_LEN, RemoteRegion};

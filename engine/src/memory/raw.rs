@@ -4,15 +4,14 @@
 //! application, or a device, may do the same. So no Rust reference to it is ever made: bytes are copied by raw
 //! pointers into buffers of the engine's own and out of them, and what is checked or interpreted is the copy. As
 //! with memory shared between processes, bytes that two sides touch at once hold one or the other, and nothing
-//! else in the process depends on them. A piece of 8 bytes at a multiple of 8 is copied as one word: who polls it
-//! never sees half of it.
+//! else in the process depends on them. Words stay whole ([`words`]).
 
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use braid_transport::{AtomicOp, Memory, Regions, Sge};
 
-use super::crc_copy;
+use super::{crc_copy, words};
 
 /// The memory that one snapshot of the region table allows to touch.
 ///
@@ -53,7 +52,7 @@ pub(crate) unsafe fn place(payload: &[u8], pieces: &[Sge]) {
         let (now, later) = rest.split_at(rest.len().min(piece.len as usize));
         // SAFETY: `now` is no longer than the piece, which the caller vouches for. The source is a
         // buffer of the link's, which no region contains.
-        unsafe { store(now, address(piece.addr)) };
+        unsafe { words::store(now, address(piece.addr)) };
         rest = later;
     }
     debug_assert!(rest.is_empty(), "the core returns pieces for the whole payload");
@@ -65,7 +64,7 @@ pub(crate) unsafe fn place(payload: &[u8], pieces: &[Sge]) {
 /// As for [`place`]; the piece has 8 bytes.
 pub(crate) unsafe fn place_value(value: u64, piece: Sge) {
     // SAFETY: the caller vouches for the 8 bytes.
-    unsafe { store(&value.to_ne_bytes(), address(piece.addr)) };
+    unsafe { words::store(&value.to_ne_bytes(), address(piece.addr)) };
 }
 
 /// Appends the bytes of a piece.
@@ -86,7 +85,7 @@ pub(crate) unsafe fn append_from(out: &mut Vec<u8>, from: *const u8, len: usize)
     out.reserve(len);
     // SAFETY: there is room for `len` bytes behind those in use; the caller vouches for the others.
     unsafe {
-        load(from, out.as_mut_ptr().add(out.len()), len);
+        words::load(from, out.as_mut_ptr().add(out.len()), len);
         out.set_len(out.len() + len);
     }
 }
@@ -105,47 +104,6 @@ pub(crate) unsafe fn append_checked(crc: u32, out: &mut Vec<u8>, piece: Sge) -> 
         out.set_len(out.len() + len);
         crc
     }
-}
-
-/// Copies `len` bytes of registered memory to where nobody else looks.
-///
-/// # Safety
-/// Both are mapped, and apart.
-#[inline]
-pub(super) unsafe fn load(from: *const u8, to: *mut u8, len: usize) {
-    match word(from, len) {
-        // SAFETY: 8 bytes that the caller vouches for, aligned.
-        Some(word) => unsafe {
-            let value = AtomicU64::from_ptr(word.cast_mut()).load(Ordering::Relaxed);
-            to.cast::<u64>().write_unaligned(value);
-        },
-        // SAFETY: the caller vouches for both.
-        None => unsafe { ptr::copy_nonoverlapping(from, to, len) },
-    }
-}
-
-/// Copies bytes to registered memory.
-///
-/// # Safety
-/// As many are mapped there, writable, and apart from these.
-#[inline]
-unsafe fn store(bytes: &[u8], to: *mut u8) {
-    match (word(to, bytes.len()), bytes.first_chunk()) {
-        // SAFETY: 8 bytes that the caller vouches for, aligned.
-        (Some(word), Some(value)) => unsafe {
-            let word = AtomicU64::from_ptr(word.cast_mut());
-            word.store(u64::from_ne_bytes(*value), Ordering::Relaxed);
-        },
-        // SAFETY: the caller vouches for both.
-        _ => unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) },
-    }
-}
-
-/// The one word that these bytes are, if they are one.
-#[inline]
-fn word(start: *const u8, len: usize) -> Option<*const u64> {
-    let word = start.cast::<u64>();
-    (len == 8 && word.is_aligned()).then_some(word)
 }
 
 /// The pointer behind an address of registered memory: its provenance was exposed when it was registered.
