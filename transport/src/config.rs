@@ -42,7 +42,8 @@ pub struct QpConfig {
     pub max_rd_atomic: u8,
     /// How long it tries without any progress before it gives up with `RetryExceeded`, up to one time-out longer; time in
     /// which its driver did not run is not counted, nor is a wait for room in the peer's receive buffer, which a queue
-    /// pair leaves to others after two time-outs. Also how long it tells the peer that it has ended.
+    /// pair leaves to others after two time-outs. Where acknowledgements of this peer have taken longer than a third of it of late, it
+    /// tries three times as long as they took, and at most four times as long as this. Also how long it tells the peer that it has ended.
     /// Default: 3 s.
     pub retry_timeout: Duration,
     /// Times that the peer may answer "receiver not ready" to one message, the oldest that it has no receive for; `None`:

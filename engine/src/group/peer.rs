@@ -15,8 +15,8 @@ use crate::{ProtectionDomain, wr};
 /// Chunks on their way to one rank at a time, 4 MiB: beyond what a queue pair has in flight, so that it does not wait for the
 /// group's thread.
 pub(super) const WINDOW: usize = 64;
-/// Where all ranks send to one at once, so many each: one is acknowledged while the next is on its way.
-const SMALLEST_WINDOW: usize = 2;
+/// Only one of so many parts of a receive buffer is counted on: packets take more of it than their bytes.
+const PARTS: usize = 2;
 /// Work requests of a queue pair: the chunks, what begins rounds, and what ends the group.
 pub(super) const SENDS: u32 = (WINDOW + 2 * MAX_ROUNDS + 2) as u32;
 /// A rank is at most `MAX_ROUNDS` ahead, with two messages for each round, and one or two when it ends.
@@ -30,8 +30,8 @@ pub(super) const LAST: u64 = u64::MAX;
 /// in its receive buffer, which is taken to be like ours, is lost.
 pub(super) fn window(receive_buffer: Option<u32>, size: usize) -> usize {
     let senders = size.saturating_sub(1).max(1);
-    let share = receive_buffer.map_or(WINDOW, |bytes| bytes as usize / senders / CHUNK);
-    share.clamp(SMALLEST_WINDOW, WINDOW)
+    let share = receive_buffer.map_or(WINDOW, |bytes| bytes as usize / PARTS / senders / CHUNK);
+    share.clamp(1, WINDOW)
 }
 
 pub(super) struct Peer {
@@ -141,9 +141,9 @@ mod tests {
         assert_eq!(window(Some(buffer), 2), WINDOW);
         for size in [3, 8, 32, 60] {
             let all = window(Some(buffer), size) * CHUNK * (size - 1);
-            assert!(all <= buffer as usize, "{size} ranks: {all}");
+            assert!(all <= buffer as usize / 2, "{size} ranks: {all}");
         }
-        assert_eq!(window(Some(buffer), 4096), SMALLEST_WINDOW);
+        assert_eq!(window(Some(buffer), 4096), 1);
         assert_eq!(window(None, 64), WINDOW, "nothing arrives that there is no room for");
     }
 }

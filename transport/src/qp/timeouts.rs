@@ -12,6 +12,17 @@ use super::segment::Phase;
 /// The shortest wait that a receiver which is not ready can ask for: that of the RNR NAK timer field (IBTA vol. 1, 9.7.5.2.8).
 const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
 
+/// A peer that was slow of late, as one on a machine with far more to do than it can, may take this many times as long again ..
+const SLOW_ANSWERS: u32 = 3;
+/// .. but at most this many times as long as one that was not.
+const MOST_PATIENCE: u32 = 4;
+
+/// How long there may be no progress; `longest`: how long acknowledgements have taken of late.
+fn patience(retry_timeout: Duration, longest: Duration) -> Duration {
+    let slow = longest.saturating_mul(SLOW_ANSWERS);
+    retry_timeout.max(slow.min(retry_timeout.saturating_mul(MOST_PATIENCE)))
+}
+
 impl Outgoing {
     pub(super) fn on_progress(&mut self, now: Time) {
         self.forget_timeouts();
@@ -94,7 +105,7 @@ impl Outgoing {
         // What was waited for, not what has passed: while the driver does not run, nobody listens.
         self.waited += wait;
         self.timeouts = self.timeouts.saturating_add(1);
-        if self.waited >= retry_timeout {
+        if self.waited >= patience(retry_timeout, longest) {
             return Timeout::GiveUp;
         }
         rails.on_timeout(self.stream, now);

@@ -60,6 +60,34 @@ fn a_limit_of_one_second_ends_in_about_one() {
 }
 
 #[test]
+fn a_peer_that_was_slow_of_late_is_waited_for_longer() {
+    for (limit, answers_after, gives_up_after) in
+        [(3, MS, 3), (3, 2 * SECOND, 6), (1, 2 * SECOND, 4)]
+    {
+        let config = QpConfig { retry_timeout: limit * SECOND, ..QpConfig::default() };
+        let alive = EndpointConfig { peer_timeout: 300 * SECOND, ..EndpointConfig::default() };
+        let mut pair = Pair::with(config, alive);
+        pair.write(1);
+        let sent = pair.send_all();
+        pair.pass(answers_after);
+        for sent in sent {
+            if let Some(ack) = pair.arrive(&sent) {
+                pair.ack(&ack);
+            }
+        }
+        assert_eq!(statuses(&mut pair), [Status::Success]);
+        let start = pair.now;
+        pair.write(1);
+        outage(&mut pair, 300 * SECOND);
+        assert_eq!(statuses(&mut pair), [Status::RetryExceeded]);
+        let took = pair.now - start;
+        let expected =
+            gives_up_after * SECOND..gives_up_after * SECOND + 2 * QpConfig::default().max_rto;
+        assert!(expected.contains(&took), "{limit} s, {answers_after:?}: {took:?}");
+    }
+}
+
+#[test]
 fn time_in_which_nobody_ran_does_not_count() {
     let mut pair = patient(SECOND);
     pair.write(1);
