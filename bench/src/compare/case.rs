@@ -14,6 +14,8 @@ pub(super) enum Family {
     MessageRate,
     LatencySpinning,
     LatencyBlocking,
+    Keyed,
+    KeyedLatency,
 }
 
 /// One comparison.
@@ -26,20 +28,22 @@ pub(super) struct Case {
     pub(super) queue_pairs: u32,
 }
 
-pub(super) const ALL: [Family; 6] = [
+pub(super) const ALL: [Family; 8] = [
     Family::OneWay,
     Family::BothWays,
     Family::QueuePairs,
     Family::MessageRate,
     Family::LatencySpinning,
     Family::LatencyBlocking,
+    Family::Keyed,
+    Family::KeyedLatency,
 ];
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const BULK: [u64; 3] = [4 * KIB, 64 * KIB, MIB];
 const BULK_FULL: [u64; 9] = [8, 64, 512, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 64 * MIB];
-const BOTH: [u64; 2] = [64 * KIB, MIB];
+const LARGE: [u64; 2] = [64 * KIB, MIB];
 const SMALL: [u64; 1] = [8];
 const SMALL_FULL: [u64; 3] = [8, 64, 512];
 const TO_AND_FRO_FULL: [u64; 3] = [8, 4 * KIB, 64 * KIB];
@@ -57,6 +61,8 @@ impl Family {
             Family::MessageRate => "message-rate",
             Family::LatencySpinning => "latency-spinning",
             Family::LatencyBlocking => "latency-blocking",
+            Family::Keyed => "keyed",
+            Family::KeyedLatency => "keyed-latency",
         }
     }
 
@@ -68,20 +74,27 @@ impl Family {
             Family::MessageRate => "small messages",
             Family::LatencySpinning => "half a round trip, both ends spinning",
             Family::LatencyBlocking => "half a round trip, both ends sleeping while nothing comes",
+            Family::Keyed => "goodput in one direction of protected connections",
+            Family::KeyedLatency => "half a round trip of protected connections",
         }
     }
 
     /// By what contestants are compared.
     pub(super) fn metric(self) -> &'static str {
         match self {
-            Family::OneWay | Family::BothWays | Family::QueuePairs => GOODPUT,
+            Family::OneWay | Family::BothWays | Family::QueuePairs | Family::Keyed => GOODPUT,
             Family::MessageRate => MESSAGE_RATE,
-            Family::LatencySpinning | Family::LatencyBlocking => ONE_WAY_P50,
+            Family::LatencySpinning | Family::LatencyBlocking | Family::KeyedLatency => ONE_WAY_P50,
         }
     }
 
     pub(super) fn is_latency(self) -> bool {
-        matches!(self, Family::LatencySpinning | Family::LatencyBlocking)
+        self.metric() == ONE_WAY_P50
+    }
+
+    /// Whether both ends of Braid spin while they wait for one message.
+    pub(super) fn spins(self) -> bool {
+        matches!(self, Family::LatencySpinning | Family::KeyedLatency)
     }
 
     /// The cases at one MTU, the fewest that show something or all.
@@ -91,13 +104,13 @@ impl Family {
         match (self, full) {
             (Family::OneWay, false) => of(&BULK),
             (Family::OneWay, true) => of(&BULK_FULL),
-            (Family::BothWays, false) => of(&BOTH),
-            (Family::BothWays, true) => of(&BULK_FULL[3..]),
+            (Family::BothWays | Family::Keyed, false) => of(&LARGE),
+            (Family::BothWays | Family::Keyed, true) => of(&BULK_FULL[3..]),
             (Family::QueuePairs, _) => {
                 QUEUE_PAIRS.iter().map(|number| case(QUEUE_PAIR_SIZE, *number)).collect()
             }
             (Family::MessageRate, true) => of(&SMALL_FULL),
-            (Family::LatencySpinning | Family::LatencyBlocking, true) => of(&TO_AND_FRO_FULL),
+            (_, true) => of(&TO_AND_FRO_FULL),
             (_, false) => of(&SMALL),
         }
     }

@@ -3,17 +3,25 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
+use braid::SecurityMode;
+
 use super::case::{Case, Family};
 use super::peers::{Braid, Libfabric, OpenMpi, Operation, Peer, Sockets, Ucx, Via};
 use super::trial::LeftOut;
 
 fn all() -> Vec<Box<dyn Peer>> {
     let braid = |operation, crc, engine_thread| {
-        Box::new(Braid { operation, crc, engine_thread }) as Box<dyn Peer>
+        Box::new(Braid { operation, crc, engine_thread, security: None }) as Box<dyn Peer>
+    };
+    let keyed = |mode| {
+        let (operation, security) = (Operation::Write, Some(mode));
+        Box::new(Braid { operation, crc: true, engine_thread: false, security }) as Box<dyn Peer>
     };
     let mut all = vec![
         braid(Operation::Write, true, false),
         braid(Operation::Write, false, false),
+        keyed(SecurityMode::Auth),
+        keyed(SecurityMode::Encrypt),
         braid(Operation::Read, true, false),
         braid(Operation::Send, true, false),
         braid(Operation::Send, true, true),
@@ -46,6 +54,7 @@ pub(super) const UNCHECKED: &str = "Braid WRITE, crc off";
 pub(super) fn reference(family: Family) -> &'static str {
     match family {
         Family::MessageRate | Family::LatencyBlocking => "Braid SEND",
+        Family::Keyed | Family::KeyedLatency => "Braid WRITE, encrypt",
         _ => "Braid WRITE",
     }
 }

@@ -35,9 +35,9 @@ fn figure(group: &[Measured]) -> Figure {
         Series { name: name.clone(), points: group.iter().enumerate().filter_map(point).collect() }
     });
     let y = match family {
-        Family::OneWay | Family::BothWays | Family::QueuePairs => "goodput [GB/s]",
         Family::MessageRate => "million messages a second",
-        Family::LatencySpinning | Family::LatencyBlocking => "median [us]",
+        latency if latency.is_latency() => "median [us]",
+        _ => "goodput [GB/s]",
     };
     Figure {
         id: block(family, mtu),

@@ -65,7 +65,7 @@ pub(super) fn about(
 /// What tables show of a family, the first one being what ratios are of.
 fn metrics(family: Family) -> &'static [(&'static str, &'static str)] {
     match family {
-        Family::OneWay | Family::BothWays | Family::QueuePairs => &[
+        Family::OneWay | Family::BothWays | Family::QueuePairs | Family::Keyed => &[
             (GOODPUT, "GB/s, median (least to most)"),
             (CPU, "CPU seconds per GB, both ends"),
             (MEMORY, "Resident memory at most, both ends, MiB"),
@@ -73,7 +73,7 @@ fn metrics(family: Family) -> &'static [(&'static str, &'static str)] {
         Family::MessageRate => {
             &[(MESSAGE_RATE, "Million messages a second, median (least to most)")]
         }
-        Family::LatencySpinning | Family::LatencyBlocking => &[
+        Family::LatencySpinning | Family::LatencyBlocking | Family::KeyedLatency => &[
             (ONE_WAY_P50, "Median in microseconds (least to most of the rounds' medians)"),
             (ONE_WAY_MEAN, "Mean in microseconds, of those that tell no median"),
             (ONE_WAY_P99, "99th percentile in microseconds"),
@@ -85,9 +85,9 @@ fn metrics(family: Family) -> &'static [(&'static str, &'static str)] {
 
 fn what(family: Family) -> &'static str {
     match family {
-        Family::OneWay | Family::BothWays | Family::QueuePairs => "goodput",
         Family::MessageRate => "rate",
-        Family::LatencySpinning | Family::LatencyBlocking => "median",
+        latency if latency.is_latency() => "median",
+        _ => "goodput",
     }
 }
 

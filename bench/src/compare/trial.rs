@@ -44,7 +44,7 @@ pub(super) struct LeftOut {
 impl Trial {
     /// Every contestant in turn, `rounds` times. One that fails is left out, and named.
     pub(super) fn run(&self, place: &mut Place, case: &Case) -> Result<Measured, Failure> {
-        place.keep_apart(case.family == Family::LatencySpinning);
+        place.keep_apart(case.family.spins());
         let place = &*place;
         let (mut peers, missing) = contestants::of(case);
         let left_out = RefCell::new(missing);

@@ -10,11 +10,11 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::metrics::Metrics;
-#[cfg(feature = "quic")]
-use super::quic;
 use super::{
     Context, PeerError, PeerKind, Timing, TransportOptions, ping_pong, tcp, tcp_ping_pong, udp_gso,
 };
+#[cfg(feature = "quic")]
+use super::{quic, tls};
 
 /// The hidden subcommand that runs [`run`].
 pub(crate) const SUBCOMMAND: &str = "peer-client";
@@ -34,7 +34,7 @@ pub(crate) struct ClientOptions {
     /// Seconds of traffic before that. It leaves much in the buffers of a slow link, which is then sent on the clock.
     #[arg(long, default_value_t = 0.0)]
     pub(crate) warm_up: f64,
-    /// Bytes of a write (tcp), or of a message (ping-pongs).
+    /// Bytes of a write (tcp, tls), or of a message (ping-pongs).
     #[arg(long, default_value_t = 64 << 10)]
     pub(crate) bytes: usize,
     /// Whether each payload has a CRC-32 that is made and checked (udp-gso only).
@@ -99,11 +99,13 @@ fn measure(options: &ClientOptions) -> Result<Metrics, PeerError> {
         PeerKind::UdpPingPong => ping_pong::play(options, timing),
         PeerKind::TcpPingPong => tcp_ping_pong::play(options, timing),
         #[cfg(feature = "quic")]
+        PeerKind::Tls => tls::send(options, timing),
+        #[cfg(feature = "quic")]
         PeerKind::Quic => quic::send(options, timing),
         #[cfg(feature = "quic")]
         PeerKind::QuicPingPong => quic::play(options, timing),
         #[cfg(not(feature = "quic"))]
-        PeerKind::Quic | PeerKind::QuicPingPong => Err(super::without_quic()),
+        PeerKind::Tls | PeerKind::Quic | PeerKind::QuicPingPong => Err(super::without_quic()),
     }
 }
 

@@ -25,6 +25,10 @@ pub(crate) mod process;
 pub(crate) mod quic;
 pub(crate) mod tcp;
 pub(crate) mod tcp_ping_pong;
+#[cfg(feature = "quic")]
+pub(crate) mod tls;
+#[cfg(feature = "quic")]
+mod tls_config;
 pub(crate) mod udp_frame;
 pub(crate) mod udp_gso;
 pub(crate) mod udp_gso_server;
@@ -58,6 +62,8 @@ pub(crate) enum PeerKind {
     UdpPingPong,
     /// One TCP stream, one small message to and fro.
     TcpPingPong,
+    /// TLS 1.3 over one TCP stream.
+    Tls,
     /// One stream of a QUIC connection.
     Quic,
     /// One small message to and fro on such a stream.
@@ -70,13 +76,13 @@ pub(crate) struct TransportOptions {
     /// Payload bytes of one UDP segment behind its header (udp-gso), or of a datagram (quic).
     #[arg(long, default_value_t = udp_gso::DEFAULT_PAYLOAD_BYTES)]
     pub(crate) payload: usize,
-    /// Congestion control of the stream, or `system` for the kernel's default (tcp only).
+    /// Congestion control of the stream, or `system` for the kernel's default (tcp and tls only).
     #[arg(long, default_value = tcp::DEFAULT_CONGESTION)]
     pub(crate) congestion: String,
     /// Sleep in the kernel while nothing comes (ping-pongs only).
     #[arg(long)]
     pub(crate) blocking: bool,
-    /// The file in which the server leaves its certificate for the client (quic only).
+    /// The file in which the server leaves its certificate for the client (quic and tls only).
     #[arg(long)]
     pub(crate) certificate: Option<PathBuf>,
 }
@@ -166,6 +172,10 @@ pub(crate) enum PeerError {
     #[cfg(feature = "quic")]
     #[error("QUIC: {0}")]
     Quic(String),
+    /// TLS could not be set up.
+    #[cfg(feature = "quic")]
+    #[error("TLS: {0}")]
+    Tls(String),
     /// An option is out of its range.
     #[error("{0}")]
     Usage(String),
@@ -196,18 +206,22 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), PeerError> {
         PeerKind::UdpPingPong => ping_pong::serve(options.bind, *blocking, out),
         PeerKind::TcpPingPong => tcp_ping_pong::serve(options.bind, *blocking, out),
         #[cfg(feature = "quic")]
+        PeerKind::Tls => tls::serve(options, out),
+        #[cfg(feature = "quic")]
         PeerKind::Quic => quic::serve(options, false, out),
         #[cfg(feature = "quic")]
         PeerKind::QuicPingPong => quic::serve(options, true, out),
         #[cfg(not(feature = "quic"))]
-        PeerKind::Quic | PeerKind::QuicPingPong => Err(without_quic()),
+        PeerKind::Tls | PeerKind::Quic | PeerKind::QuicPingPong => Err(without_quic()),
     }
 }
 
 /// This program was built without the peer that was asked for.
 #[cfg(not(feature = "quic"))]
 fn without_quic() -> PeerError {
-    PeerError::Usage("QUIC is not built in: cargo build -p braid-bench --features quic".to_owned())
+    PeerError::Usage(
+        "QUIC and TLS are not built in: cargo build -p braid-bench --features quic".to_owned(),
+    )
 }
 
 /// CPU time of this process so far, all threads, user and system.

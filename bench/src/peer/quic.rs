@@ -3,15 +3,15 @@
 //! Both ends have their windows as large as Braid's, and packets as large as the MTU takes from the beginning.
 
 use std::fmt::Display;
-use std::fs;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quinn::rustls::RootCertStore;
-use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn::rustls::Tls13CipherSuite;
+use quinn::rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use quinn::rustls::quic::Suite;
 use quinn::{
     ClientConfig, Endpoint, EndpointConfig, MtuDiscoveryConfig, RecvStream, SendStream,
     ServerConfig, TokioRuntime, TransportConfig, VarInt,
@@ -20,14 +20,12 @@ use quinn::{
 use super::client::ClientOptions;
 use super::metrics::{Bulk, Metrics, RoundTrips, ServerReport};
 use super::{
-    ANSWER_LIMIT, Context, IDLE_LIMIT, PeerError, ServeOptions, Timing, WORKING_SET_BYTES,
-    announce, sys,
+    ANSWER_LIMIT, Context, IDLE_LIMIT, PeerError, ServeOptions, Timing, TransportOptions,
+    WORKING_SET_BYTES, announce, sys, tls_config,
 };
 
 /// Bytes that may be on their way.
 const WINDOW: u32 = 8 << 20;
-/// As the certificate calls the server.
-const NAME: &str = "localhost";
 
 /// Sends to a receiver that somebody else has started.
 ///
@@ -95,10 +93,7 @@ pub(crate) fn serve(
     echo: bool,
     out: &mut impl Write,
 ) -> Result<(), PeerError> {
-    let config = server_config(
-        certificate(options.transport.certificate.as_deref())?,
-        options.transport.payload,
-    )?;
+    let config = server_config(&options.transport)?;
     runtime()?.block_on(async {
         let endpoint = endpoint(options.bind, Some(config), options.transport.payload)?;
         announce(out, endpoint.local_addr().context("ask for the address")?)?;
@@ -146,9 +141,8 @@ async fn give_back(mut writer: SendStream, mut reader: RecvStream) -> ServerRepo
 async fn open(options: &ClientOptions) -> Result<(Endpoint, SendStream, RecvStream), PeerError> {
     let any: IpAddr = Ipv4Addr::UNSPECIFIED.into();
     let endpoint = endpoint(any, None, options.transport.payload)?;
-    let config =
-        client_config(options.transport.certificate.as_deref(), options.transport.payload)?;
-    let connecting = endpoint.connect_with(config, options.to, NAME).map_err(broken)?;
+    let config = client_config(&options.transport)?;
+    let connecting = endpoint.connect_with(config, options.to, tls_config::NAME).map_err(broken)?;
     let connection = connecting.await.map_err(broken)?;
     let (writer, reader) = connection.open_bi().await.map_err(broken)?;
     Ok((endpoint, writer, reader))
@@ -191,37 +185,26 @@ fn datagram(payload: usize) -> Result<u16, PeerError> {
     fits.ok_or_else(|| PeerError::Usage(format!("a QUIC datagram cannot have {payload} bytes")))
 }
 
-/// A new key and its certificate, which is written to a file for the client.
-fn certificate(path: Option<&Path>) -> Result<rcgen::CertifiedKey<rcgen::KeyPair>, PeerError> {
-    let path = path.ok_or_else(without_certificate)?;
-    let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).map_err(broken)?;
-    fs::write(path, made.cert.der()).context("write the certificate")?;
-    Ok(made)
-}
-
-fn server_config(
-    made: rcgen::CertifiedKey<rcgen::KeyPair>,
-    payload: usize,
-) -> Result<ServerConfig, PeerError> {
-    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-    let chain = vec![made.cert.der().clone()];
-    let mut config = ServerConfig::with_single_cert(chain, key.into()).map_err(broken)?;
-    config.transport_config(transport(payload)?);
+fn server_config(options: &TransportOptions) -> Result<ServerConfig, PeerError> {
+    let tls = tls_config::server(options.certificate.as_deref())?;
+    let tls = QuicServerConfig::with_initial(tls, initial_suite()).map_err(broken)?;
+    let mut config = ServerConfig::with_crypto(Arc::new(tls));
+    config.transport_config(transport(options.payload)?);
     Ok(config)
 }
 
-fn client_config(path: Option<&Path>, payload: usize) -> Result<ClientConfig, PeerError> {
-    let path = path.ok_or_else(without_certificate)?;
-    let certificate = CertificateDer::from(fs::read(path).context("read the certificate")?);
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate).map_err(broken)?;
-    let mut config = ClientConfig::with_root_certificates(Arc::new(roots)).map_err(broken)?;
-    config.transport_config(transport(payload)?);
+fn client_config(options: &TransportOptions) -> Result<ClientConfig, PeerError> {
+    let tls = tls_config::client(options.certificate.as_deref())?;
+    let tls = QuicClientConfig::with_initial(tls, initial_suite()).map_err(broken)?;
+    let mut config = ClientConfig::new(Arc::new(tls));
+    config.transport_config(transport(options.payload)?);
     Ok(config)
 }
 
-fn without_certificate() -> PeerError {
-    PeerError::Usage("QUIC needs a file for its certificate: --certificate FILE".to_owned())
+/// Of the first packets, whose key everybody can compute (RFC 9001, section 5.2).
+fn initial_suite() -> Suite {
+    let suite = TLS13_AES_128_GCM_SHA256.tls13().and_then(Tls13CipherSuite::quic_suite);
+    suite.expect("it is a suite of TLS 1.3, and QUIC has it")
 }
 
 fn broken(why: impl Display) -> PeerError {

@@ -46,7 +46,7 @@ pub(crate) fn run(options: &TcpOptions) -> Result<Metrics, PeerError> {
     serve.transport.congestion.clone_from(&options.congestion);
     let peer = Peer::spawn(&serve)?;
     let stream = connect(peer.address(), &options.congestion)?;
-    let bulk = measure(stream, options.write_bytes, options.timing)?;
+    let bulk = measure(stream, options.write_bytes, options.timing, finish)?;
     Ok(bulk.metrics(peer.report(ANSWER_LIMIT)?))
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &TcpOptions) -> Result<Metrics, PeerError> {
 /// When a socket call fails, or the receiver does not answer.
 pub(crate) fn send(options: &ClientOptions, timing: Timing) -> Result<Metrics, PeerError> {
     let stream = connect(options.to, &options.transport.congestion)?;
-    Ok(measure(stream, options.bytes, timing)?.sender_metrics())
+    Ok(measure(stream, options.bytes, timing, finish)?.sender_metrics())
 }
 
 /// The command line of a receiver on a host of its own.
@@ -64,7 +64,7 @@ pub(crate) fn receiver_args(bind: IpAddr) -> Vec<String> {
     arguments(&ServeOptions::new(PeerKind::Tcp, bind))
 }
 
-fn connect(address: SocketAddr, congestion: &str) -> Result<TcpStream, PeerError> {
+pub(super) fn connect(address: SocketAddr, congestion: &str) -> Result<TcpStream, PeerError> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)
         .context("make the TCP sender")?;
     set_congestion(&socket, congestion)?;
@@ -76,11 +76,16 @@ fn connect(address: SocketAddr, congestion: &str) -> Result<TcpStream, PeerError
     Ok(stream)
 }
 
-/// Warms up, then writes for the given time, then waits until the receiver has read it all.
+/// Warms up, then writes for the given time, then waits with `finish` until the receiver has read it all.
 ///
 /// What the warm-up has left in the socket buffers is drained on the clock: some 5 MB, far below
 /// a thousandth of a second's worth.
-fn measure(stream: TcpStream, write_bytes: usize, timing: Timing) -> Result<Bulk, PeerError> {
+pub(super) fn measure<S: Write>(
+    stream: S,
+    write_bytes: usize,
+    timing: Timing,
+    finish: impl FnOnce(S) -> Result<(), PeerError>,
+) -> Result<Bulk, PeerError> {
     if write_bytes == 0 {
         return Err(PeerError::Usage("a TCP write of 0 bytes is not possible".to_owned()));
     }
@@ -89,21 +94,21 @@ fn measure(stream: TcpStream, write_bytes: usize, timing: Timing) -> Result<Bulk
     writer.write_for(timing.warm_up)?;
     let (start, cpu) = (Instant::now(), sys::thread_cpu());
     let payload_bytes = writer.write_for(timing.duration)?;
-    writer.finish()?;
+    finish(writer.stream)?;
     let (elapsed, sender_cpu) = (start.elapsed(), sys::thread_cpu() - cpu);
     Ok(Bulk { payload_bytes, elapsed, sender_cpu, lost_bytes: 0 })
 }
 
 /// Writes a working set over and over.
-struct Writer {
-    stream: TcpStream,
+struct Writer<S> {
+    stream: S,
     memory: Vec<u8>,
     write_bytes: usize,
     /// Offset of the next write; `next + write_bytes` never passes the end of `memory`.
     next: usize,
 }
 
-impl Writer {
+impl<S: Write> Writer<S> {
     fn write_for(&mut self, duration: Duration) -> Result<u64, PeerError> {
         let start = Instant::now();
         let mut written = 0;
@@ -118,12 +123,12 @@ impl Writer {
         }
         Ok(written)
     }
+}
 
-    /// Ends the stream and waits for the byte that says all of it has been read.
-    fn finish(&mut self) -> Result<(), PeerError> {
-        self.stream.shutdown(Shutdown::Write).context("end the TCP stream")?;
-        self.stream.read_exact(&mut [0]).context("wait for the TCP receiver's last byte")
-    }
+/// Ends the stream and waits for the byte that says all of it has been read.
+fn finish(mut stream: TcpStream) -> Result<(), PeerError> {
+    stream.shutdown(Shutdown::Write).context("end the TCP stream")?;
+    stream.read_exact(&mut [0]).context("wait for the TCP receiver's last byte")
 }
 
 /// Serves one sender.
@@ -131,6 +136,18 @@ impl Writer {
 /// # Errors
 /// When a socket call fails, or the sender stays silent for ten seconds.
 pub(crate) fn serve(bind: IpAddr, congestion: &str, out: &mut impl Write) -> Result<(), PeerError> {
+    let mut stream = accept(bind, congestion, out)?;
+    let report = drain(&mut stream)?;
+    stream.shutdown(Shutdown::Write).context("close the TCP stream")?;
+    report.write_to(out)
+}
+
+/// Says where, and waits for a sender.
+pub(super) fn accept(
+    bind: IpAddr,
+    congestion: &str,
+    out: &mut impl Write,
+) -> Result<TcpStream, PeerError> {
     let address = SocketAddr::new(bind, 0);
     let listener = Socket::new(Domain::for_address(address), Type::STREAM, None)
         .context("make the TCP receiver")?;
@@ -145,11 +162,11 @@ pub(crate) fn serve(bind: IpAddr, congestion: &str, out: &mut impl Write) -> Res
     let (socket, _) = listener.accept().context("wait for a sender")?;
     set_congestion(&socket, congestion)?;
     socket.set_read_timeout(Some(IDLE_LIMIT)).context("set a timeout")?;
-    drain(socket.into())?.write_to(out)
+    Ok(socket.into())
 }
 
-/// Reads to the end, says so with one byte, and closes.
-fn drain(mut stream: TcpStream) -> Result<ServerReport, PeerError> {
+/// Reads to the end, and says so with one byte.
+pub(super) fn drain(stream: &mut (impl Read + Write)) -> Result<ServerReport, PeerError> {
     let mut memory = vec![0xA5; WORKING_SET_BYTES];
     let cpu = sys::process_cpu();
     let mut payload_bytes = 0;
@@ -164,7 +181,7 @@ fn drain(mut stream: TcpStream) -> Result<ServerReport, PeerError> {
         next = (next + read) % memory.len();
     }
     stream.write_all(&[1]).context("confirm the end of the TCP stream")?;
-    stream.shutdown(Shutdown::Write).context("close the TCP stream")?;
+    stream.flush().context("confirm the end of the TCP stream")?;
     Ok(ServerReport { payload_bytes, cpu_seconds: (sys::process_cpu() - cpu).as_secs_f64() })
 }
 
@@ -231,7 +248,7 @@ mod tests {
         let address = ready.strip_prefix("listening on ").unwrap().parse().unwrap();
 
         let timing = Timing { warm_up: Duration::ZERO, duration: Duration::from_millis(20) };
-        let bulk = measure(connect(address, "reno").unwrap(), 64 << 10, timing).unwrap();
+        let bulk = measure(connect(address, "reno").unwrap(), 64 << 10, timing, finish).unwrap();
         let report = lines.next().unwrap();
         let json = report.strip_prefix("report ").unwrap();
         let report: ServerReport = serde_json::from_str(json).unwrap();

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use braid::SecurityMode;
+
 use super::super::case::{Case, Family};
 use super::super::place::Place;
 use super::{Outcome, Peer, moment};
@@ -10,6 +12,9 @@ use crate::pair::Pair;
 use crate::peer::Metrics;
 use crate::peer::metrics::{GOODPUT, MESSAGE_RATE, ONE_WAY_P50, ONE_WAY_P99, ONE_WAY_P999};
 use crate::report::Row;
+
+/// The file that both ends have their key of.
+const KEY: &str = "key";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::compare) enum Operation {
@@ -24,11 +29,14 @@ pub(in crate::compare) struct Braid {
     pub(in crate::compare) crc: bool,
     /// A thread of the engine runs the protocol, not the application.
     pub(in crate::compare) engine_thread: bool,
+    /// What a key is for, if there is one.
+    pub(in crate::compare) security: Option<SecurityMode>,
 }
 
 impl Braid {
     /// The command and what both ends are told.
-    fn args(&self, case: &Case, address: std::net::Ipv4Addr) -> Vec<String> {
+    fn args(&self, place: &Place, case: &Case, host: usize) -> Vec<String> {
+        let address = place.address(host);
         let operation = match self.operation {
             Operation::Write => "write",
             Operation::Read => "read",
@@ -40,6 +48,10 @@ impl Braid {
         option("--bind", &address.to_string());
         option("--crc", if self.crc { "on" } else { "off" });
         option("--progress", if self.engine_thread { "thread" } else { "poll" });
+        if let Some(mode) = self.security {
+            option("--key", &place.file(KEY).to_string_lossy());
+            option("--security", &mode.to_string());
+        }
         args
     }
 }
@@ -53,11 +65,16 @@ impl Peer for Braid {
         };
         let crc = if self.crc { "" } else { ", crc off" };
         let thread = if self.engine_thread { ", engine thread" } else { "" };
-        format!("Braid {operation}{crc}{thread}")
+        let security = self.security.map(|mode| format!(", {mode}")).unwrap_or_default();
+        format!("Braid {operation}{crc}{thread}{security}")
     }
 
     fn fits(&self, case: &Case) -> bool {
         match case.family {
+            Family::Keyed | Family::KeyedLatency => {
+                self.crc && !self.engine_thread && self.operation == Operation::Write
+            }
+            _ if self.security.is_some() => false,
             Family::LatencyBlocking => self.crc && self.operation == Operation::Send,
             _ if self.engine_thread => false,
             Family::OneWay => self.crc || self.operation == Operation::Write,
@@ -68,11 +85,19 @@ impl Peer for Braid {
         }
     }
 
+    fn prepare(&mut self, place: &Place, _case: &Case) -> Result<(), Failure> {
+        let key = place.file(KEY);
+        if self.security.is_none() || key.exists() {
+            return Ok(());
+        }
+        braid::make_key(&key).map_err(|why| Failure::Key(why.to_string()))
+    }
+
     fn run(&mut self, place: &Place, case: &Case, seconds: f64) -> Result<Outcome, Failure> {
-        let mut server = place.start("Braid server", 0, &self.args(case, place.address(0)))?;
+        let mut server = place.start("Braid server", 0, &self.args(place, case, 0))?;
         let to = server.address()?;
         let json = place.file("braid.json");
-        let mut args = self.args(case, place.address(1));
+        let mut args = self.args(place, case, 1);
         args.insert(1, to.ip().to_string());
         let mut option = |name: &str, value: String| args.extend([name.to_owned(), value]);
         option("--size", case.size.to_string());

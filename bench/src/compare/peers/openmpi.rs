@@ -45,7 +45,10 @@ impl Peer for OpenMpi {
     }
 
     fn fits(&self, case: &Case) -> bool {
-        !matches!(case.family, Family::QueuePairs | Family::LatencyBlocking)
+        !matches!(
+            case.family,
+            Family::QueuePairs | Family::LatencyBlocking | Family::Keyed | Family::KeyedLatency
+        )
     }
 
     fn needs(&self) -> Option<Needs> {

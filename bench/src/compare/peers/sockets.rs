@@ -1,4 +1,4 @@
-//! The kernel's own transports, and QUIC over its UDP, by the raw peers of this program.
+//! The kernel's own transports, TLS over its TCP and QUIC over its UDP, by the raw peers of this program.
 
 use std::path::PathBuf;
 
@@ -18,6 +18,8 @@ const UDP_HEADERS: u32 = 28;
 /// Payloads of the blaster are multiples of a cache line.
 const PAYLOAD_STEP: u32 = 64;
 
+const TLS: &str = "TLS 1.3 over TCP cubic (rustls)";
+
 /// One kind of socket, used in one way.
 pub(in crate::compare) struct Sockets {
     name: &'static str,
@@ -32,7 +34,7 @@ const fn sockets(name: &'static str, kind: PeerKind) -> Sockets {
 
 impl Sockets {
     /// All of them, in the order of the tables.
-    pub(in crate::compare) fn all() -> [Sockets; 8] {
+    pub(in crate::compare) fn all() -> [Sockets; 9] {
         [
             sockets("raw UDP GSO/GRO", PeerKind::UdpGso),
             Sockets { checked: true, ..sockets("raw UDP GSO/GRO, CRC-32", PeerKind::UdpGso) },
@@ -40,6 +42,7 @@ impl Sockets {
             sockets("TCP, the system's default", PeerKind::Tcp),
             Sockets { congestion: tcp::DEFAULT_CONGESTION, ..sockets("TCP cubic", PeerKind::Tcp) },
             sockets("TCP ping-pong", PeerKind::TcpPingPong),
+            Sockets { congestion: tcp::DEFAULT_CONGESTION, ..sockets(TLS, PeerKind::Tls) },
             sockets("QUIC (quinn)", PeerKind::Quic),
             sockets("QUIC (quinn) ping-pong", PeerKind::QuicPingPong),
         ]
@@ -50,13 +53,14 @@ impl Sockets {
         (room / PAYLOAD_STEP * PAYLOAD_STEP) as usize
     }
 
-    fn is_quic(&self) -> bool {
-        matches!(self.kind, PeerKind::Quic | PeerKind::QuicPingPong)
+    /// What ordinary builds do not have.
+    fn is_tls(&self) -> bool {
+        matches!(self.kind, PeerKind::Tls | PeerKind::Quic | PeerKind::QuicPingPong)
     }
 
     /// Where a server on a host leaves its certificate for its client.
     fn certificate(&self, place: &Place, host: usize) -> Option<PathBuf> {
-        self.is_quic().then(|| place.file(&format!("certificate-{host}")))
+        self.is_tls().then(|| place.file(&format!("certificate-{host}")))
     }
 
     /// What both ends are told, where the server is on this host.
@@ -77,22 +81,24 @@ impl Peer for Sockets {
 
     fn fits(&self, case: &Case) -> bool {
         let is_cubic = self.congestion == tcp::DEFAULT_CONGESTION;
+        let is_bulk = matches!(case.family, Family::OneWay | Family::BothWays);
         match self.kind {
-            PeerKind::UdpGso | PeerKind::Quic => {
-                matches!(case.family, Family::OneWay | Family::BothWays)
+            PeerKind::UdpGso => is_bulk,
+            PeerKind::Tls => case.family == Family::Keyed,
+            PeerKind::Quic => is_bulk || case.family == Family::Keyed,
+            PeerKind::Tcp => is_bulk || (case.family == Family::MessageRate && is_cubic),
+            PeerKind::UdpPingPong | PeerKind::TcpPingPong => {
+                matches!(case.family, Family::LatencySpinning | Family::LatencyBlocking)
             }
-            PeerKind::Tcp => {
-                matches!(case.family, Family::OneWay | Family::BothWays)
-                    || (case.family == Family::MessageRate && is_cubic)
+            PeerKind::QuicPingPong => {
+                matches!(case.family, Family::LatencyBlocking | Family::KeyedLatency)
             }
-            PeerKind::UdpPingPong | PeerKind::TcpPingPong => case.family.is_latency(),
-            PeerKind::QuicPingPong => case.family == Family::LatencyBlocking,
         }
     }
 
     fn missing(&self) -> Option<String> {
         let remedy = "not built in: cargo build --release -p braid-bench --features quic";
-        (self.is_quic() && !cfg!(feature = "quic")).then(|| remedy.to_owned())
+        (self.is_tls() && !cfg!(feature = "quic")).then(|| remedy.to_owned())
     }
 
     fn run(&mut self, place: &Place, case: &Case, seconds: f64) -> Result<Outcome, Failure> {

@@ -1,0 +1,56 @@
+//! What TLS is told by those who use it: TLS 1.3 with the cipher of Braid's keyed connections and the library that it takes it from, and a
+//! key that is made for one run. The client gets its certificate in a file.
+
+use std::fmt::Display;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use quinn::rustls::crypto::CryptoProvider;
+use quinn::rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_256_GCM_SHA384;
+use quinn::rustls::crypto::aws_lc_rs::default_provider;
+use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use quinn::rustls::version::TLS13;
+use quinn::rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use super::{Context, PeerError};
+
+/// As the certificate calls the server.
+pub(super) const NAME: &str = "localhost";
+
+/// Of a server with a key of its own, whose certificate it leaves in this file.
+pub(super) fn server(path: Option<&Path>) -> Result<Arc<ServerConfig>, PeerError> {
+    let path = path.ok_or_else(without)?;
+    let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).map_err(broken)?;
+    fs::write(path, made.cert.der()).context("write the certificate")?;
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let config = ServerConfig::builder_with_provider(provider());
+    let config = config.with_protocol_versions(&[&TLS13]).map_err(broken)?.with_no_client_auth();
+    let config = config.with_single_cert(vec![made.cert.der().clone()], key.into());
+    config.map(Arc::new).map_err(broken)
+}
+
+/// Of a client of the server that has left its certificate in this file.
+pub(super) fn client(path: Option<&Path>) -> Result<Arc<ClientConfig>, PeerError> {
+    let path = path.ok_or_else(without)?;
+    let certificate = CertificateDer::from(fs::read(path).context("read the certificate")?);
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate).map_err(broken)?;
+    let config = ClientConfig::builder_with_provider(provider());
+    let config = config.with_protocol_versions(&[&TLS13]).map_err(broken)?;
+    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    let cipher_suites = vec![TLS13_AES_256_GCM_SHA384];
+    Arc::new(CryptoProvider { cipher_suites, ..default_provider() })
+}
+
+fn without() -> PeerError {
+    PeerError::Usage("TLS needs a file for its certificate: --certificate FILE".to_owned())
+}
+
+/// TLS could not be set up.
+pub(super) fn broken(why: impl Display) -> PeerError {
+    PeerError::Tls(why.to_string())
+}
