@@ -48,8 +48,10 @@ pub(super) struct Candidate {
 
 impl Subflow {
     pub(super) fn new(config: &QpConfig, remote: &Remote) -> Self {
+        // Who gives up sooner than in the shortest time-out does so at the first.
+        let longest = config.max_rto.min(config.retry_timeout).max(config.min_rto);
         Subflow {
-            rtt: Rtt::new(config.min_rto, config.max_rto.min(config.retry_timeout)),
+            rtt: Rtt::new(config.min_rto, longest),
             cc: Congestion::new(config, remote),
             quantum: Quantum::default(),
             lost: None,

@@ -60,6 +60,20 @@ fn a_limit_of_one_second_ends_in_about_one() {
 }
 
 #[test]
+fn a_limit_below_the_shortest_time_out_ends_with_the_first() {
+    for retry_timeout in [Duration::ZERO, Duration::from_micros(1)] {
+        let config = QpConfig { retry_timeout, ..QpConfig::default() };
+        let mut pair = Pair::with(config, EndpointConfig::default());
+        let start = pair.now;
+        pair.write(1);
+        outage(&mut pair, SECOND);
+        assert_eq!(statuses(&mut pair), [Status::RetryExceeded]);
+        let took = pair.now - start;
+        assert!((QpConfig::default().min_rto..100 * MS).contains(&took), "{took:?}");
+    }
+}
+
+#[test]
 fn a_peer_that_was_slow_of_late_is_waited_for_longer() {
     for (limit, answers_after, gives_up_after) in
         [(3, MS, 3), (3, 2 * SECOND, 6), (1, 2 * SECOND, 4)]
