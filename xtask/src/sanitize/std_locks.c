@@ -53,11 +53,31 @@ void wrap_scoped_end(uint64_t *scope, bool panicked) {
     real_scoped_end(scope, panicked);
 }
 
-/* `Once`: its closure runs before, and whoever comes later finds the state by an inline load. */
-void real_once(void *, bool, void *, void *, void *) NAME("__real_", ONCE);
-void wrap_once(void *, bool, void *, void *, void *) NAME("__wrap_", ONCE);
-void wrap_once(void *once, bool ignore_poison, void *closure, void *vtable, void *caller) {
-    real_once(once, ignore_poison, closure, vtable, caller);
+/* `Once`: who finds it complete, by an inline load, comes after its closure. That is told between the closure's end and
+ * the store that others see, so in a closure around it. The words of a vtable: the destructor, size and alignment,
+ * `call_once` and `call_mut`, which is all that `Once::call` uses. */
+struct once_vtable {
+    const void *unused[4];
+    void (*call_mut)(void *closure, void *state);
+};
+
+struct told_closure {
+    void *once, *closure;
+    const struct once_vtable *vtable;
+};
+
+static void tell_completion(void *told_closure, void *state) {
+    struct told_closure *told = told_closure;
+    told->vtable->call_mut(told->closure, state);
+    __tsan_release(told->once);
+}
+
+static const struct once_vtable TOLD = {.call_mut = tell_completion};
+
+void real_once(void *, bool, void *, const struct once_vtable *, void *) NAME("__real_", ONCE);
+void wrap_once(void *, bool, void *, const struct once_vtable *, void *) NAME("__wrap_", ONCE);
+void wrap_once(void *once, bool ignore_poison, void *closure, const struct once_vtable *vtable, void *caller) {
+    struct told_closure told = {once, closure, vtable};
+    real_once(once, ignore_poison, &told, &TOLD, caller);
     __tsan_acquire(once);
-    __tsan_release(once);
 }
