@@ -37,10 +37,19 @@ struct Network {
     is_stateful: bool,
     /// Drops everything.
     is_down: bool,
+    /// After how long a probe is answered, one of the least size and a longer one.
+    short_after: Duration,
+    long_after: Duration,
 }
 
-const OPEN: Network =
-    Network { carries: u16::MAX, further: u16::MAX, is_stateful: false, is_down: false };
+const OPEN: Network = Network {
+    carries: u16::MAX,
+    further: u16::MAX,
+    is_stateful: false,
+    is_down: false,
+    short_after: RTT,
+    long_after: RTT,
+};
 
 struct Host {
     now: Time,
@@ -139,14 +148,17 @@ impl Host {
                 TransmitBody::Probe(probe, egress) => {
                     assert_eq!(probe.kind, ProbeKind::Probe);
                     self.probes.push(probe.size);
-                    let Network { carries, further, is_stateful, is_down } = self.network;
+                    let Network { carries, further, is_stateful, is_down, .. } = self.network;
                     let carries = if egress.rail() == RailId::FIRST { carries } else { further };
+                    let Network { short_after, long_after, .. } = self.network;
+                    let after = if probe.size == BASE { short_after } else { long_after };
                     if probe.size <= carries
                         && !(is_stateful && egress.path().is_some())
                         && !is_down
                     {
                         let answer = Probe { kind: ProbeKind::Probed, ..probe };
-                        self.answers.push((self.now + RTT, egress.rail(), answer));
+                        self.answers.push((self.now + after, egress.rail(), answer));
+                        self.answers.sort_by_key(|(at, ..)| *at);
                     }
                 }
                 TransmitBody::Control(ping, egress) if egress.rail() != RailId::FIRST => {
@@ -173,6 +185,11 @@ impl Host {
 
     /// The peer acknowledges the first so many segments.
     fn acknowledge(&mut self, segments: u32) {
+        self.acknowledge_sent_at(self.now, segments);
+    }
+
+    /// It does; the last of them left at `sent_at`.
+    fn acknowledge_sent_at(&mut self, sent_at: Time, segments: u32) {
         let ack = Ack {
             qp: QpId::new(2),
             token: TOKEN,
@@ -182,7 +199,7 @@ impl Host {
             nak: None,
             rnr_delay_us: 0,
             path: PathId::default(),
-            stamp: self.now.stamp(),
+            stamp: sent_at.stamp(),
             delay_ns: 0,
             received: segments,
             duplicates: 0,
@@ -320,6 +337,26 @@ fn a_silent_peer_teaches_nothing_and_is_asked_ever_more_seldom() {
     host.network = OPEN;
     host.run(Duration::from_secs(11));
     assert_eq!(host.path_mtu(), FULL, "it is heard when it is back");
+}
+
+#[test]
+fn what_a_slow_peer_answers_late_is_not_taken_for_lost() {
+    let slow = ms(300);
+    for (short_after, long_after) in [(RTT, slow), (slow, slow)] {
+        let mut host = Host::new(OPEN);
+        host.run(RTT);
+        let sent_at = host.now;
+        host.write(100);
+        host.run(slow);
+        host.acknowledge_sent_at(sent_at, 1);
+        host.network = Network { short_after, long_after, ..OPEN };
+        host.probes.clear();
+        host.write(100);
+        host.run(ms(1100));
+        assert!(host.probes.contains(&FULL), "a time-out asks for the size in use");
+        assert_eq!(host.path_mtu(), FULL);
+        assert_eq!(host.events(), [EventKind::PathMtu(FULL)]);
+    }
 }
 
 #[test]

@@ -110,8 +110,9 @@ impl Endpoint {
     }
 
     pub(super) fn suspect_path_mtu(&mut self, now: Time) {
+        let longest = self.round_trips.get(now);
         for rail in self.path_mtu.live.iter() {
-            self.path_mtu.rails[rail.get()].suspect(now);
+            self.path_mtu.rails[rail.get()].suspect(now, longest);
         }
         self.control_due = true;
     }
@@ -140,9 +141,10 @@ impl Endpoint {
         if self.path_mtu.next_timeout() > now {
             return;
         }
+        let longest = self.round_trips.get(now);
         let mut changed = false;
         for rail in self.path_mtu.live.iter() {
-            changed |= self.path_mtu.rails[rail.get()].on_timeout(now);
+            changed |= self.path_mtu.rails[rail.get()].on_timeout(now, longest);
         }
         if changed {
             self.use_path_mtu();

@@ -33,6 +33,9 @@ const RAISE: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_millis(500);
 /// How long the small probes of a round that a time-out has started wait for an answer.
 const HEARING: Duration = Duration::from_millis(150);
+/// How many round trips the last try of a round waits for an answer: PROBE_TIMER is to be longer than one (RFC 8899,
+/// section 5.1.1). Where many processes share few processors they take seconds.
+const ROUND_TRIPS: u32 = 2;
 /// For how long time-outs, ours and the peer's, do not ask for the size in use again.
 const QUIET: Duration = Duration::from_millis(250);
 
@@ -53,8 +56,13 @@ struct Round {
     /// How often anything was asked, and how often the size itself.
     tries: u32,
     asked: u32,
-    /// When it tries again, or ends.
+    /// When it tried last, and when it tries again, or ends.
+    tried_at: Time,
     until: Time,
+    /// When a small probe first left, none of which was answered so far.
+    base_at: Option<Time>,
+    /// The longest round trip known of: of late when it began, or of its own small probes.
+    round_trip: Duration,
     /// Small probes that were answered in this round, by how they left.
     base_by_path: bool,
     base_by_port: bool,
@@ -176,12 +184,16 @@ impl PathMtu {
     }
 
     /// A queue pair has timed out, or the peer's has: perhaps our segments are too large by now, or paths are blocked.
-    pub(super) fn suspect(&mut self, now: Time) {
+    /// `longest`: how long round trips have taken of late.
+    pub(super) fn suspect(&mut self, now: Time, longest: Duration) {
         if self.is_fixed() || self.round.is_some() || now < self.quiet_until {
             return;
         }
         self.quiet_until = now + QUIET;
         self.begin_round(now, self.current, true);
+        if let Some(round) = &mut self.round {
+            round.round_trip = longest;
+        }
     }
 
     /// The rail is in use, and it was the peer's receiving port that said so: everything leaves from ours until an answer has
@@ -203,18 +215,27 @@ impl PathMtu {
             is_suspicion,
             tries: 0,
             asked: 0,
+            tried_at: now,
             until: now,
+            base_at: None,
+            round_trip: Duration::ZERO,
             base_by_path: false,
             base_by_port: false,
         });
         self.advance(now);
     }
 
-    /// Begins a round that is due, tries again, or ends it. Returns whether what segments may hold has changed.
-    pub(super) fn on_timeout(&mut self, now: Time) -> bool {
-        match self.round {
+    /// Begins a round that is due, tries again, or ends it. `longest`: how long round trips have taken of late. Returns whether
+    /// what segments may hold has changed.
+    pub(super) fn on_timeout(&mut self, now: Time, longest: Duration) -> bool {
+        match &mut self.round {
             Some(round) if now < round.until => false,
-            Some(round) if round.is_over() => self.end(now, round),
+            Some(round) if round.is_over() => {
+                round.round_trip = round.round_trip.max(longest);
+                round.until = round.tried_at + ROUND_TRIPS * round.round_trip;
+                let round = *round;
+                now >= round.until && self.end(now, round)
+            }
             Some(_) => {
                 self.advance(now);
                 false
@@ -247,7 +268,11 @@ impl PathMtu {
                 self.due.push((self.base, Way::Path));
             }
             self.due.push((self.base, Way::Port));
+            if !round.is_heard() {
+                round.base_at.get_or_insert(now);
+            }
         }
+        round.tried_at = now;
         round.until = now
             + match is_first && round.is_suspicion {
                 true => HEARING,
@@ -332,6 +357,9 @@ impl PathMtu {
         if probe.size == self.base
             && let Some(round) = &mut self.round
         {
+            if let Some(base_at) = round.base_at.take() {
+                round.round_trip = round.round_trip.max(now - base_at);
+            }
             match way {
                 Way::Path => round.base_by_path = true,
                 Way::Port => round.base_by_port = true,
