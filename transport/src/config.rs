@@ -128,7 +128,8 @@ pub struct EndpointConfig {
     /// How often the queue pairs, one after the other, ask for a sign of life.
     pub ping_interval: Duration,
     /// Silence after which the peer is dead, in whole intervals of pings, of time in which the driver ran. Each time that it
-    /// did not for more than an interval costs up to an eighth of one more.
+    /// did not for more than an interval costs up to an eighth of one more. Where the peer's answers have taken longer than a third of it of
+    /// late, as for [`QpConfig::retry_timeout`].
     pub peer_timeout: Duration,
     /// What the path carries is searched, from [`braid_wire::BASE_DATAGRAM`], which set-up has proved, up to what the
     /// longest segments agreed on take, and followed as it changes (RFC 8899). Otherwise it carries whatever is agreed, by every port of a path as by the receiving

@@ -17,6 +17,7 @@ mod egress;
 mod end;
 mod endpoint;
 mod error;
+mod patience;
 mod protection;
 mod qp;
 mod region_keys;

@@ -1,10 +1,13 @@
 //! Whether the peer is alive, and whether dead paths work again.
 
+use std::time::Duration;
+
 use braid_lb::{RailProbe, Rails};
 use braid_wire::{ControlKind, Time};
 
 use super::ring::Ring;
 use super::{Endpoint, QpSlot, Transmit, TransmitBody};
+use crate::patience::patience;
 use crate::{Egress, EndCause};
 
 /// Who comes back listens for this part of an interval before it judges: until then it has taken in what came while it
@@ -19,6 +22,8 @@ pub(super) struct Liveness {
     asked: bool,
     /// Intervals in which one was not answered.
     unanswered: u32,
+    /// The longest round trip known of in those, and in the one before.
+    slowest: Duration,
     /// Those that ask: all that receive.
     pub(super) ring: Ring,
     /// The queue pair that is to ask for a sign of life.
@@ -45,6 +50,7 @@ impl Liveness {
             check_at,
             asked: false,
             unanswered: 0,
+            slowest: Duration::ZERO,
             ring: Ring::default(),
             asker: None,
             asks_by_path: false,
@@ -73,8 +79,12 @@ impl Endpoint {
             return;
         }
         self.liveness.check_at = now + interval;
+        let longest = self.round_trips.get(now);
+        let before = if self.liveness.asked { self.liveness.slowest } else { Duration::ZERO };
+        self.liveness.slowest = longest.max(before);
         self.liveness.unanswered += u32::from(self.liveness.asked);
-        let limit = (self.config.peer_timeout.as_nanos() / interval.as_nanos().max(1)).max(1);
+        let limit = patience(self.config.peer_timeout, self.liveness.slowest);
+        let limit = (limit.as_nanos() / interval.as_nanos().max(1)).max(1);
         if u128::from(self.liveness.unanswered) < limit {
             self.ping_next();
             return;

@@ -39,6 +39,8 @@ pub(crate) struct Outgoing {
     pub(super) timeouts: u8,
     /// How long those have taken.
     pub(super) waited: Duration,
+    /// The longest round trip known meanwhile: while a peer is silent, what was measured before is forgotten.
+    pub(super) slowest: Duration,
     pub(super) deadline: Option<Time>,
     /// Since when that is waited for.
     pub(super) waits_since: Time,
@@ -97,6 +99,7 @@ impl Outgoing {
             untold: Vec::new(),
             timeouts: 0,
             waited: Duration::ZERO,
+            slowest: Duration::ZERO,
             deadline: None,
             waits_since: Time::ZERO,
             probes: 0,

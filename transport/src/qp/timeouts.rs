@@ -8,20 +8,10 @@ use braid_wire::{Psn, Time};
 use super::outgoing::{Outgoing, Timeout};
 use super::recovery::PROBES;
 use super::segment::Phase;
+use crate::patience::patience;
 
 /// The shortest wait that a receiver which is not ready can ask for: that of the RNR NAK timer field (IBTA vol. 1, 9.7.5.2.8).
 const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
-
-/// A peer that was slow of late, as one on a machine with far more to do than it can, may take this many times as long again ..
-const SLOW_ANSWERS: u32 = 3;
-/// .. but at most this many times as long as one that was not.
-const MOST_PATIENCE: u32 = 4;
-
-/// How long there may be no progress; `longest`: how long acknowledgements have taken of late.
-fn patience(retry_timeout: Duration, longest: Duration) -> Duration {
-    let slow = longest.saturating_mul(SLOW_ANSWERS);
-    retry_timeout.max(slow.min(retry_timeout.saturating_mul(MOST_PATIENCE)))
-}
 
 impl Outgoing {
     pub(super) fn on_progress(&mut self, now: Time) {
@@ -41,7 +31,7 @@ impl Outgoing {
     }
 
     pub(super) fn forget_timeouts(&mut self) {
-        (self.timeouts, self.waited) = (0, Duration::ZERO);
+        (self.timeouts, self.waited, self.slowest) = (0, Duration::ZERO, Duration::ZERO);
     }
 
     /// The peer had no receive for the message at `psn`. False: once too often.
@@ -105,7 +95,8 @@ impl Outgoing {
         // What was waited for, not what has passed: while the driver does not run, nobody listens.
         self.waited += wait;
         self.timeouts = self.timeouts.saturating_add(1);
-        if self.waited >= patience(retry_timeout, longest) {
+        self.slowest = self.slowest.max(longest);
+        if self.waited >= patience(retry_timeout, self.slowest) {
             return Timeout::GiveUp;
         }
         rails.on_timeout(self.stream, now);

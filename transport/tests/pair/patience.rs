@@ -73,31 +73,42 @@ fn a_limit_below_the_shortest_time_out_ends_with_the_first() {
     }
 }
 
+/// A write that is answered after a while, then one that is not: how long the sender waits for it.
+fn waits_for_a_peer_that_answered_after(mut pair: Pair, answers_after: Duration) -> Duration {
+    pair.write(1);
+    let sent = pair.send_all();
+    pair.pass(answers_after);
+    for sent in sent {
+        if let Some(ack) = pair.arrive(&sent) {
+            pair.ack(&ack);
+        }
+    }
+    assert_eq!(statuses(&mut pair), [Status::Success]);
+    let start = pair.now;
+    pair.write(1);
+    outage(&mut pair, 300 * SECOND);
+    assert_eq!(statuses(&mut pair), [Status::RetryExceeded]);
+    pair.now - start
+}
+
+/// By a queue pair that makes no progress, and by pings that are not answered.
 #[test]
 fn a_peer_that_was_slow_of_late_is_waited_for_longer() {
     for (limit, answers_after, gives_up_after) in
         [(3, MS, 3), (3, 2 * SECOND, 6), (1, 2 * SECOND, 4)]
     {
-        let config = QpConfig { retry_timeout: limit * SECOND, ..QpConfig::default() };
-        let alive = EndpointConfig { peer_timeout: 300 * SECOND, ..EndpointConfig::default() };
-        let mut pair = Pair::with(config, alive);
-        pair.write(1);
-        let sent = pair.send_all();
-        pair.pass(answers_after);
-        for sent in sent {
-            if let Some(ack) = pair.arrive(&sent) {
-                pair.ack(&ack);
-            }
+        for (retries, silence) in [(limit, 300), (300, limit)] {
+            let config = QpConfig { retry_timeout: retries * SECOND, ..QpConfig::default() };
+            let peer_timeout = silence * SECOND;
+            let pair = Pair::with(config, EndpointConfig { peer_timeout, ..Default::default() });
+            let took = waits_for_a_peer_that_answered_after(pair, answers_after);
+            let expected =
+                gives_up_after * SECOND..gives_up_after * SECOND + 2 * QpConfig::default().max_rto;
+            assert!(
+                expected.contains(&took),
+                "{retries} s, {silence} s, {answers_after:?}: {took:?}"
+            );
         }
-        assert_eq!(statuses(&mut pair), [Status::Success]);
-        let start = pair.now;
-        pair.write(1);
-        outage(&mut pair, 300 * SECOND);
-        assert_eq!(statuses(&mut pair), [Status::RetryExceeded]);
-        let took = pair.now - start;
-        let expected =
-            gives_up_after * SECOND..gives_up_after * SECOND + 2 * QpConfig::default().max_rto;
-        assert!(expected.contains(&took), "{limit} s, {answers_after:?}: {took:?}");
     }
 }
 
