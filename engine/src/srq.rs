@@ -25,7 +25,8 @@ pub struct CreateSrqError {
 
 /// A queue of receives for any number of queue pairs of its protection domain (IBTA vol. 1, 10.2.9); which those are
 /// [`crate::QpOptions::srq`] says. A receive belongs to the queue pair whose message begins to arrive in it, and completes, or
-/// is flushed, there. Clones are handles of the same queue; any thread may post.
+/// is flushed, there. A queue pair whose segments overtake each other begins several messages at a time; beyond the first it does
+/// while it leaves as many receives to others as it has, so that none takes all of a queue. Clones are handles of the same queue; any thread may post.
 ///
 /// ```
 /// use braid::{Access, Engine, EngineConfig, QpOptions, wr};
@@ -164,6 +165,11 @@ impl SrqShared {
 
     pub(crate) fn capacity(&self) -> u32 {
         self.depth.capacity()
+    }
+
+    /// Receives that no message has begun to fill.
+    pub(crate) fn left(&self) -> usize {
+        self.ring.len()
     }
 
     /// The oldest receive, for a message that begins to arrive.

@@ -10,13 +10,14 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use braid::{Access, QpOptions, QpState, QueuePair, RemoteRegion, Status, wr};
 use braid_wire::{
     Ack, Bitmap, Control, ControlKind, DataHeader, FinalAck, Marks, NakCode, Offer, Opcode, PathId,
     PathMarks, QpId, Stream, Token, payload_crc,
 };
-use pair::{PATIENCE, Pair, local};
+use pair::{PATIENCE, Pair, Side, local};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use scripted::Scripted;
@@ -82,6 +83,50 @@ fn a_peer_that_lies_harms_only_its_own_connection() {
     assert!(believed > 0 && refused > 0, "{believed} packets believed, {refused} refused");
 }
 
+/// It begins messages that it never ends: the last of a whole queue at once, or one after the other.
+#[test]
+fn a_peer_that_lies_leaves_receives_of_a_shared_queue_to_others() {
+    const POSTED: u32 = 64;
+    type Begins = fn(u32) -> (u32, u32);
+    let cases: [Begins; 2] = [|said| (POSTED - 1 - said, POSTED - 1 - said), |said| (said, said)];
+    for begins in cases {
+        let b = Side::new(&local(), |_| {});
+        let target = b.engine.local_addr();
+        let listener = b.engine.listen(1).unwrap();
+        let srq = b.pd.create_srq(POSTED, 1).unwrap();
+        for id in 0..POSTED.into() {
+            srq.post_recv(wr::recv(id, [b.memory.slice(..100).unwrap()])).unwrap();
+        }
+        let mut options = QpOptions::new(&b.cq, &b.cq);
+        options.srq = Some(srq.clone());
+        let qp = b.pd.create_qp(options).unwrap();
+        qp.modify(QpState::Init).unwrap();
+        let said = thread::scope(|scope| {
+            let liar = scope.spawn(|| {
+                let socket = Scripted::new();
+                socket.connect(target, 1, QpId::new(100), Token(1));
+                (socket.hear_accept().what.offer, socket)
+            });
+            listener.accept(PATIENCE).expect("a connection request").accept(&qp, &[]).unwrap();
+            liar.join().unwrap()
+        });
+        let (offer, socket) = said;
+        for said in 0..POSTED {
+            let (psn, number) = begins(said);
+            let mut bytes = Vec::new();
+            send(&offer, psn, number, &[7], 100, &mut bytes);
+            socket.send(target, &bytes);
+        }
+        let until = Instant::now() + PATIENCE;
+        while b.engine.counters().refused == 0 {
+            assert!(Instant::now() < until, "nothing is refused: {:?}", b.engine.counters());
+            thread::sleep(Duration::from_millis(1));
+        }
+        let left = std::iter::from_fn(|| srq.take_back()).count();
+        assert!(left >= POSTED as usize / 2 - 1, "{left} of {POSTED} are left");
+    }
+}
+
 /// Says that the lies are over, however they end.
 struct Over<'a>(&'a AtomicBool);
 
@@ -132,7 +177,12 @@ fn lie(target: SocketAddr, index: u32, open: RemoteRegion) {
 
 /// A SEND as it has to be.
 fn truth(to: &Offer, psn: u32, bytes: &mut Vec<u8>) {
-    let payload = [7; 100];
+    send(to, psn, psn, [7; 100].as_slice(), 100, bytes);
+}
+
+/// The first bytes of a SEND, for the receive of that number.
+fn send(to: &Offer, psn: u32, number: u32, payload: &[u8], message_len: u32, bytes: &mut Vec<u8>) {
+    let len = payload.len() as u16;
     let header = DataHeader {
         opcode: Opcode::Send,
         qp: to.qp,
@@ -140,17 +190,17 @@ fn truth(to: &Offer, psn: u32, bytes: &mut Vec<u8>) {
         psn,
         ack_request: true,
         solicited: false,
-        last: true,
+        last: u32::from(len) == message_len,
         retransmission: false,
-        number: psn,
+        number,
         address: 0,
         rkey: 0,
-        message_len: 100,
+        message_len,
         offset: 0,
-        len: 100,
+        len,
         imm: 0,
         stamp: psn,
-        payload_crc: payload_crc([&payload[..]]),
+        payload_crc: payload_crc([payload]),
         operands: None,
     };
     header.encode(bytes);

@@ -61,7 +61,8 @@ struct Host {
     /// Answers on their way: to probes, by rail, and to PINGs on further rails, with how they leave.
     answers: Vec<(Time, RailId, Probe)>,
     pongs: Vec<(Time, Egress, Control)>,
-    /// Sizes of the probes that were sent.
+    /// The probes that were sent, and their sizes.
+    asked: Vec<Probe>,
     probes: Vec<u16>,
     /// Lengths of the segments that were sent, and whether they leave in parts; and the rails that they took.
     segments: Vec<(u16, bool)>,
@@ -97,6 +98,7 @@ impl Host {
         let config = EndpointConfig {
             search_path_mtu: true,
             peer_timeout: Duration::from_secs(100_000),
+            withholding_key: Some([7; 16]),
             ..EndpointConfig::default()
         };
         let mut endpoint = Endpoint::new(now, config);
@@ -106,9 +108,23 @@ impl Host {
         let mut qp = QueuePair::new(QpId::new(2), TOKEN, config);
         qp.modify(QpState::Init).unwrap();
         let slot = endpoint.adopt(now, qp, remote(MTU), &mut rails);
-        let (answers, pongs, probes, segments, took) = Default::default();
+        let (answers, pongs, segments, took) = Default::default();
+        let (asked, probes) = Default::default();
         let memory = Everything::new();
-        Host { now, endpoint, rails, slot, memory, network, answers, pongs, probes, segments, took }
+        Host {
+            now,
+            endpoint,
+            rails,
+            slot,
+            memory,
+            network,
+            answers,
+            pongs,
+            asked,
+            probes,
+            segments,
+            took,
+        }
     }
 
     /// Lets so much time pass.
@@ -148,6 +164,7 @@ impl Host {
                 TransmitBody::Probe(probe, egress) => {
                     assert_eq!(probe.kind, ProbeKind::Probe);
                     self.probes.push(probe.size);
+                    self.asked.push(probe);
                     let Network { carries, further, is_stateful, is_down, .. } = self.network;
                     let carries = if egress.rail() == RailId::FIRST { carries } else { further };
                     let Network { short_after, long_after, .. } = self.network;
@@ -337,6 +354,20 @@ fn a_silent_peer_teaches_nothing_and_is_asked_ever_more_seldom() {
     host.network = OPEN;
     host.run(Duration::from_secs(11));
     assert_eq!(host.path_mtu(), FULL, "it is heard when it is back");
+}
+
+#[test]
+fn an_answer_of_another_size_than_was_asked_for_is_not_believed() {
+    let mut host = Host::new(Network { carries: 1452, ..OPEN });
+    host.run(Duration::from_secs(3));
+    let (before, asked) = (host.path_mtu(), host.asked.clone());
+    for answer in &asked {
+        for size in [before + 1, 5000, FULL].into_iter().filter(|size| *size != answer.size) {
+            let lie = Probe { kind: ProbeKind::Probed, size, ..*answer };
+            host.endpoint.on_probe(host.now, host.slot, RailId::FIRST, &lie);
+        }
+    }
+    assert_eq!(host.path_mtu(), before, "of {} probes", asked.len());
 }
 
 #[test]

@@ -170,6 +170,20 @@ fn silence_ends_at_the_deadline() {
     assert!((5..20).contains(&sent), "{sent} packets: neither one try nor a flood");
 }
 
+/// Its driver may have been held up until then, with the answer in its socket.
+#[test]
+fn an_accept_after_the_deadline_is_too_late() {
+    let (mut listener, mut initiator) = (Listener::new(), initiator());
+    let hello = initiator.poll_transmit(Time::ZERO).unwrap();
+    let cookie = listener.answer(Time::ZERO, &hello).unwrap();
+    initiator.on_setup(Time::ZERO, &cookie);
+    let connect = initiator.poll_transmit(Time::ZERO).unwrap();
+    let accept = listener.answer(Time::ZERO, &connect).unwrap();
+    initiator.on_setup(Time::ZERO + TIMEOUT, &accept);
+    let outcome = initiator.outcome(Time::ZERO + TIMEOUT).map(|outcome| outcome.cloned());
+    assert_eq!(outcome, Some(Err(ConnectError::TimedOut)));
+}
+
 #[test]
 fn a_second_accept_and_what_comes_after_the_end_change_nothing() {
     let (mut listener, mut initiator) = (Listener::new(), initiator());

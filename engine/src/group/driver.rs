@@ -38,10 +38,10 @@ impl Driver {
 
     /// Waits until a round is over.
     pub(super) fn wait(&self, round: u64, within: Duration) -> Result<(), GroupError> {
-        let deadline = Instant::now() + within;
+        let began = Instant::now();
         let mut state = self.state();
         while !state.is_over(round)? {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = within.saturating_sub(began.elapsed());
             if left.is_zero() {
                 let ranks = state.waits_for(round);
                 return Err(GroupError::Unfinished { round, ranks, within });

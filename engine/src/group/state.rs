@@ -247,7 +247,7 @@ impl State {
     }
 
     /// The queue pair of a rank has failed. One that has left had all that this rank sent, and has sent all: what is not
-    /// acknowledged any more has arrived.
+    /// acknowledged any more has arrived. If it says so and had not, it is as good as dead.
     fn on_gone(&mut self, rank: usize) {
         let peer = self.peer(rank);
         (peer.is_gone, peer.is_told) = (true, false);
@@ -257,6 +257,9 @@ impl State {
         for round in &mut self.rounds {
             let exchange = &mut round.exchanges[rank];
             exchange.is_over |= exchange.begin.is_some() && exchange.has_arrived;
+        }
+        if self.rounds.iter().any(|round| !round.exchanges[rank].is_over) {
+            self.fail(Blame::Dead { rank }, None);
         }
     }
 

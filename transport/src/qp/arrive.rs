@@ -158,11 +158,21 @@ impl QueuePair {
             Opcode::WriteImm => header.last,
             _ => false,
         };
-        if !consumes || !self.state.receives() {
+        if !consumes || !self.state.receives() || !self.is_awaited(header) {
             return 0;
         }
         let missing = self.rq.missing(header.number);
         if missing > self.config.window.into() { 0 } else { missing as usize }
+    }
+
+    /// Whether the packet is new, and would be taken as far as its PSN goes.
+    fn is_awaited(&self, header: &DataHeader) -> bool {
+        let Some(link) = &self.link else { return false };
+        let incoming = &link.from_requests;
+        let psn = Psn::expand(header.psn, incoming.epsn());
+        incoming.locate(psn, self.config.window) == Place::New
+            && !incoming.is_barred(psn)
+            && (self.config.recovery != LossRecovery::GoBackN || psn == incoming.epsn())
     }
 
     /// Whether the packet may be taken, where it lands, and what its message sets off.

@@ -3,6 +3,10 @@
 
 use braid_wire::{DataHeader, Opcode};
 
+/// Ranges beyond fronts that a queue keeps. Who cuts a message in the order of its PSNs has a packet of its own in the window
+/// for each, so never more.
+const MAX_RANGES: usize = 4096;
+
 /// What has arrived of one message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Arriving {
@@ -24,7 +28,7 @@ impl Arriving {
 }
 
 /// The segment covers bytes that have arrived before, or none of a message that has some, or belongs to another message
-/// than those before it.
+/// than those before it, or leaves more holes than packets can be missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Contradiction;
 
@@ -88,6 +92,7 @@ impl Coverage {
         let touches = after.is_some_and(|index| ranges[index].start == end);
         let end = if touches { ranges.remove(at).end } else { end };
         match before {
+            _ if start > reached && ranges.len() >= MAX_RANGES => return Err(Contradiction),
             _ if start > reached => ranges.insert(at, Range { message, start, end }),
             Some(index) => ranges[index].end = end,
             None => *front = end,
@@ -156,6 +161,21 @@ mod tests {
         assert_eq!(coverage.cover(0, &mut arriving, &empty), Ok(()));
         assert!(arriving.unwrap().is_whole());
         assert_eq!(coverage.cover(0, &mut arriving, &empty), Err(Contradiction));
+    }
+
+    #[test]
+    fn holes_are_no_more_than_packets_can_be_missing() {
+        let (mut coverage, mut arriving) = (Coverage::default(), None);
+        let len = 4 * MAX_RANGES as u32;
+        let mut cover = |offset| {
+            coverage.cover(0, &mut arriving, &segment(Opcode::ReadResponse, len, offset, 1))
+        };
+        for hole in 0..MAX_RANGES as u32 {
+            assert_eq!(cover(len - 2 - 2 * hole), Ok(()));
+        }
+        assert_eq!(cover(1), Err(Contradiction));
+        assert_eq!(cover(0), Ok(()), "the front moves on");
+        assert_eq!(cover(len - 1), Ok(()), "a hole that is filled makes none");
     }
 
     const LEN: u32 = 64;

@@ -39,9 +39,7 @@ impl Outgoing {
                 if certain {
                     self.detector.on_arrival(segment);
                 }
-                if let (false, Some(epoch)) = (segment.again, segment.epoch())
-                    && let Some(direct) = &mut self.direct
-                {
+                if let (Some(direct), Some(epoch)) = (&mut self.direct, segment.first_epoch()) {
                     direct.on_arrival(epoch);
                 }
                 credit.take(psn, segment, certain, rails, self.stream);

@@ -63,6 +63,9 @@ impl Outgoing {
         let (untold, subflows) = (&mut self.untold, &mut self.subflows);
         let no_echo = Echo { path: PathId::default(), stamp: 0 };
         let told = |psn, segment: &Segment, _| {
+            if let (Some(direct), Some(epoch)) = (&mut self.direct, segment.first_epoch()) {
+                direct.on_arrival(epoch);
+            }
             untold.push((segment.path, outcome(subflows, psn, segment)));
         };
         self.window.ack(end, &[], no_echo, told).is_ok()

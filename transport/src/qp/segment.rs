@@ -47,6 +47,11 @@ impl Segment {
         Some(NicEpoch { path, number: self.direct_epoch })
     }
 
+    /// That epoch, if it was sent once: what was sent again may have been placed otherwise.
+    pub(crate) fn first_epoch(&self) -> Option<NicEpoch> {
+        self.epoch().filter(|_| !self.again)
+    }
+
     /// Whether its acknowledgement, by an ack with this echo, is for its last transmission and not
     /// for an earlier one.
     pub(super) fn is_certain(&self, echo: Echo) -> bool {

@@ -84,7 +84,7 @@ impl Initiator {
 
     /// A set-up packet has come in; those with a foreign nonce are ignored.
     pub fn on_setup(&mut self, now: Time, packet: &Setup) {
-        if self.outcome.is_some() {
+        if self.outcome(now).is_some() {
             return;
         }
         match packet {

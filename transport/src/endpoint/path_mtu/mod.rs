@@ -79,7 +79,7 @@ impl Endpoint {
             }
             ProbeKind::Probe => {}
             ProbeKind::Probed => {
-                let serial = probe.serial ^ self.probe_mask(slot.0);
+                let serial = probe.serial ^ self.probe_mask(slot.0, probe.size);
                 let probe = Probe { serial, ..*probe };
                 if self.path_mtu.rails[rail.get()].on_answer(now, &probe) {
                     self.use_path_mtu();
@@ -186,17 +186,19 @@ impl Endpoint {
             Way::Path => Egress::Path(self.qp_mut(QpSlot(index)).path_on(now, rail, rails)),
             Way::Port => Egress::Port(rail),
         };
-        let serial = probe.serial ^ self.probe_mask(index);
+        let serial = probe.serial ^ self.probe_mask(index, probe.size);
         self.probe_packet(index, Probe { serial, ..probe }, egress)
     }
 
-    /// Makes serials of a queue pair's probes unpredictable: an answer shows that its sender has received what it answers.
-    fn probe_mask(&self, index: u32) -> u32 {
+    /// Makes serials of a queue pair's probes unpredictable: an answer shows that its sender has received what it answers, a probe of
+    /// that size.
+    fn probe_mask(&self, index: u32, size: u16) -> u32 {
         let (qp, key) = (self.qp(QpSlot(index)), self.config.withholding_key);
         key.map_or(0, |key| {
             let mut hasher = SipHasher24::new_with_key(&key);
             hasher.write_u8(PROBES);
             hasher.write_u32(qp.token().0);
+            hasher.write_u16(size);
             hasher.finish() as u32
         })
     }
