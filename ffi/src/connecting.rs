@@ -18,7 +18,7 @@ pub struct braid_connecting {
     _qp: Child,
 }
 
-object!(braid_connecting, 13, "attempt to connect");
+object!(braid_connecting, 14, "attempt to connect");
 
 /// As braid_qp_connect, but does not wait for the other side: what comes of it is told by `connecting`, which is closed in the
 /// end. Names are looked up first, which takes as long as it takes.

@@ -18,7 +18,7 @@ pub struct braid_metrics {
     metrics: EngineMetrics,
 }
 
-object!(braid_metrics, 12, "metrics");
+object!(braid_metrics, 15, "metrics");
 
 /// What the queue pair has sent as requests: SENDs, WRITEs, READs and atomics.
 pub const BRAID_STREAM_REQUESTS: c_int = 0;

@@ -1,8 +1,8 @@
 //! Completion queues, as programs hold them.
 
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use braid_verbs::abi::{IBV_EVENT_CQ_ERR, ibv_comp_channel, ibv_context, ibv_cq};
 
@@ -36,21 +36,16 @@ pub(crate) struct Cq {
 pub(crate) struct CompletionQueue {
     pub(crate) engine: braid::CompletionQueue,
     pub(crate) running: Arc<Running>,
-    /// What programs know it by.
-    pub(crate) handle: AtomicHandle,
+    /// What programs know it by; `None`: it is being destroyed.
+    handle: Mutex<Option<Element>>,
     /// Queue pairs whose completions come here.
     users: AtomicU32,
 }
 
-/// The pointer that programs have to a queue, for events about it.
-#[derive(Default)]
-pub(crate) struct AtomicHandle(std::sync::atomic::AtomicPtr<ibv_cq>);
-
-impl AtomicHandle {
-    pub(crate) fn element(&self) -> Element {
-        Element::Cq(self.0.load(Ordering::Acquire))
-    }
-}
+// SAFETY: the pointer in `handle` is only compared, and handed to the program, while the object exists.
+unsafe impl Send for CompletionQueue {}
+// SAFETY: as above, and behind a lock.
+unsafe impl Sync for CompletionQueue {}
 
 impl CompletionQueue {
     /// One more queue pair uses it.
@@ -59,11 +54,17 @@ impl CompletionQueue {
         self.clone()
     }
 
-    /// It has overrun: the program hears of it.
+    /// It has overrun: the program hears of it, unless it is being destroyed.
     pub(crate) fn overran(&self) {
-        if self.engine.has_overrun() {
-            self.running.events.push(IBV_EVENT_CQ_ERR, self.handle.element());
+        let handle = self.handle();
+        if let Some(element) = handle.filter(|_| self.engine.has_overrun()) {
+            self.running.events.push(IBV_EVENT_CQ_ERR, element);
         }
+    }
+
+    /// Who tells of it holds it until that is done, so that it is not destroyed meanwhile.
+    fn handle(&self) -> MutexGuard<'_, Option<Element>> {
+        self.handle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn leave(&self) {
@@ -101,7 +102,7 @@ pub(crate) unsafe fn create(
     let engine = running.engine.create_cq(cqe as usize).map_err(|_| Errno::NO_MEMORY)?;
     // SAFETY: as above.
     let members = unsafe { Channel::members(channel) };
-    let (handle, users) = (AtomicHandle::default(), AtomicU32::new(0));
+    let (handle, users) = (Mutex::default(), AtomicU32::new(0));
     let shared = Arc::new(CompletionQueue { engine, running, handle, users });
     let cq = Box::into_raw(Box::new(Cq {
         base: ibv_cq { context, channel, cq_context, handle: 0, cqe },
@@ -113,7 +114,7 @@ pub(crate) unsafe fn create(
     }));
     // SAFETY: it has just been made, and nobody else knows it.
     let queue = unsafe { &mut *cq };
-    queue.shared.handle.0.store(cq.cast(), Ordering::Release);
+    *queue.shared.handle() = Some(Element::Cq(cq.cast()));
     if let Some(members) = members {
         match members.enter(cq.cast(), &queue.shared.engine) {
             Ok(number) => queue.channel = Some((members, number)),
@@ -153,6 +154,7 @@ pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
         if let Some((members, number)) = &queue.channel {
             members.leave(*number, &queue.shared.engine);
         }
+        *queue.shared.handle() = None;
         queue.shared.running.events.forget(Element::Cq(cq));
         queue.acknowledgements.0.wait();
         queue.acknowledgements.1.wait();

@@ -4,6 +4,7 @@
 //! there is one path, and nothing lands before what was sent before it, unless the program's user says that it does not matter.
 
 use std::env;
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -86,7 +87,7 @@ impl Settings {
     /// # Errors
     /// The first variable that cannot be.
     fn read() -> Result<Self, SettingError> {
-        Self::from_variables(|name| env::var(name).ok())
+        Self::from_variables(|name| env::var_os(name))
     }
 
     /// As [`Settings::read`]; what cannot be is named on the error output.
@@ -97,7 +98,7 @@ impl Settings {
         })
     }
 
-    fn from_variables(value: impl Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
+    fn from_variables(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, SettingError> {
         let progress = Progress::Application;
         let engine = EngineConfig { progress, paths: 1, ..EngineConfig::default() };
         let (cc, recovery) = (CcConfig::default(), LossRecovery::GoBackN);
@@ -105,6 +106,7 @@ impl Settings {
             Settings { engine, cc, recovery, key: None, allowed_keys: None, security: None };
         for (name, apply) in SETTINGS {
             let Some(value) = value(name) else { continue };
+            let value = text(name, value)?;
             apply(&mut settings, value.trim()).map_err(|reason| SettingError {
                 name: (*name).to_owned(),
                 value,
@@ -118,8 +120,9 @@ impl Settings {
                 SecurityError::NoKey { .. } => SECURITY,
                 _ => ALLOWED_KEYS,
             };
-            let (name, value) = (name.to_owned(), value(name).unwrap_or_default());
-            SettingError { name, value, reason: format!("{error}; BRAID_KEY_FILE names it") }
+            let reason = format!("{error}; BRAID_KEY_FILE names it");
+            let value = value(name).unwrap_or_default().to_string_lossy().into_owned();
+            SettingError { name: name.to_owned(), value, reason }
         })?;
         Ok(settings)
     }
@@ -135,6 +138,15 @@ impl Settings {
     pub(crate) fn is_keyed(&self) -> bool {
         self.engine.security.is_some()
     }
+}
+
+/// A value that is no text is refused, not left out: what it asks for may be encryption.
+fn text(name: &str, value: OsString) -> Result<String, SettingError> {
+    value.into_string().map_err(|value| SettingError {
+        name: name.to_owned(),
+        value: value.to_string_lossy().into_owned(),
+        reason: "accepted: UTF-8".to_owned(),
+    })
 }
 
 fn set<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
@@ -172,31 +184,44 @@ fn crc(value: &str) -> Result<Crc, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
     #[test]
     fn every_variable_names_itself_and_what_is_accepted() {
         for name in names() {
-            let wrong = |asked: &str| (asked == name).then(|| "no such thing".to_owned());
+            let wrong = |asked: &str| (asked == name).then(|| "no such thing".into());
             let error = Settings::from_variables(wrong).err().expect("it cannot be").to_string();
             assert!(error.starts_with(&format!("{name} is `no such thing`: ")), "{error}");
         }
     }
 
     #[test]
+    fn what_is_no_text_is_refused() {
+        let file = OsString::from_vec(b"/keys/\xFF".to_vec());
+        let given = |name: &str| (name == "BRAID_KEY_FILE").then(|| file.clone());
+        let error = Settings::from_variables(given).err().expect("it cannot be").to_string();
+        assert!(
+            error.starts_with("BRAID_KEY_FILE is `/keys/") && error.contains("UTF-8"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn a_mode_without_a_key_is_refused() {
-        let given = |name: &str| (name == SECURITY).then(|| "encrypt".to_owned());
+        let given = |name: &str| (name == SECURITY).then(|| "encrypt".into());
         let error = Settings::from_variables(given).err().expect("it cannot be").to_string();
         assert!(error.contains("BRAID_SECURITY") && error.contains("BRAID_KEY_FILE"), "{error}");
-        let off = |name: &str| (name == SECURITY).then(|| "off".to_owned());
+        let off = |name: &str| (name == SECURITY).then(|| "off".into());
         assert!(!Settings::from_variables(off).expect("it needs none").is_keyed());
     }
 
     #[test]
     fn variables_are_obeyed() {
         let given = |name: &str| match name {
-            "BRAID_DROP" => Some("0.25".to_owned()),
-            "BRAID_CRC" => Some("off".to_owned()),
+            "BRAID_DROP" => Some("0.25".into()),
+            "BRAID_CRC" => Some("off".into()),
             _ => None,
         };
         let settings = Settings::from_variables(given).expect("both can be");

@@ -3,7 +3,10 @@
 mod loopback;
 
 use std::ffi::{c_int, c_void};
-use std::ptr;
+use std::net::TcpListener;
+use std::ptr::{self, with_exposed_provenance_mut};
+use std::thread;
+use std::time::Duration;
 
 use braid_ibverbs::*;
 use braid_verbs::abi::*;
@@ -16,6 +19,7 @@ const TCP: c_int = 0x0106;
 const ADDR_RESOLVED: c_int = 0;
 const ROUTE_RESOLVED: c_int = 2;
 const CONNECT_REQUEST: c_int = 4;
+const CONNECT_ERROR: c_int = 6;
 const REJECTED: c_int = 8;
 const ESTABLISHED: c_int = 9;
 const DISCONNECTED: c_int = 10;
@@ -37,11 +41,18 @@ struct Told {
     private_data: Vec<u8>,
 }
 
-unsafe fn next(channel: *mut rdma_event_channel) -> Told {
+/// The next event, which is not acknowledged.
+unsafe fn take(channel: *mut rdma_event_channel) -> *mut rdma_cm_event {
     let mut event = ptr::null_mut();
+    // SAFETY: the channel exists.
+    assert_eq!(unsafe { rdma_get_cm_event(channel, &raw mut event) }, 0);
+    event
+}
+
+unsafe fn next(channel: *mut rdma_event_channel) -> Told {
     // SAFETY: the channel exists, and the event until it is acknowledged.
     unsafe {
-        assert_eq!(rdma_get_cm_event(channel, &raw mut event), 0);
+        let event = take(channel);
         let conn = (*event).conn;
         let private_data = match conn.private_data.is_null() {
             true => Vec::new(),
@@ -87,11 +98,18 @@ unsafe fn new_id(channel: *mut rdma_event_channel) -> *mut rdma_cm_id {
 
 /// A listener at any free port.
 unsafe fn listen(channel: *mut rdma_event_channel) -> (*mut rdma_cm_id, u16) {
+    // SAFETY: the address is one of IPv4.
+    unsafe { listen_at(channel, ptr::from_mut(&mut address(0)).cast()) }
+}
+
+unsafe fn listen_at(
+    channel: *mut rdma_event_channel,
+    at: *mut libc::sockaddr,
+) -> (*mut rdma_cm_id, u16) {
     // SAFETY: the calls are those of the man pages, with what the calls before have made.
     unsafe {
         let listener = new_id(channel);
-        let mut any = address(0);
-        assert_eq!(rdma_bind_addr(listener, (&raw mut any).cast()), 0);
+        assert_eq!(rdma_bind_addr(listener, at), 0);
         assert_eq!(rdma_listen(listener, 4), 0);
         (listener, u16::from_be(rdma_get_src_port(listener)))
     }
@@ -193,6 +211,124 @@ fn who_is_refused_or_finds_nobody_is_told() {
         assert_eq!((told.kind, told.status), (REJECTED, 8));
         rdma_destroy_qp(id);
         assert_eq!((ibv_destroy_cq(cq), rdma_destroy_id(id)), (0, 0));
+    }
+}
+
+/// As UCX refuses.
+#[test]
+fn what_came_may_be_destroyed_before_its_event_is_acknowledged_and_the_listener_may_not() {
+    // SAFETY: as above.
+    unsafe {
+        let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
+        let (listener, port) = listen(server);
+        let id = resolved(client, port);
+        let cq = with_qp(id);
+        assert_eq!(rdma_connect(id, &mut param(b"")), 0);
+        let event = take(server);
+        assert_eq!(((*event).event, (*event).listen_id), (CONNECT_REQUEST, listener));
+        assert_eq!(rdma_reject((*event).id, ptr::null(), 0), 0);
+        assert_eq!(rdma_destroy_id((*event).id), 0);
+        let address = listener.expose_provenance();
+        let destroying =
+            thread::spawn(move || rdma_destroy_id(with_exposed_provenance_mut(address)));
+        thread::sleep(Duration::from_millis(100));
+        assert!(!destroying.is_finished(), "its event is not acknowledged");
+        assert_eq!(rdma_ack_cm_event(event), 0);
+        assert_eq!(destroying.join().expect("it does not panic"), 0);
+        assert_eq!(next(client).kind, REJECTED);
+        rdma_destroy_qp(id);
+        assert_eq!((ibv_destroy_cq(cq), rdma_destroy_id(id)), (0, 0));
+    }
+}
+
+#[test]
+fn as_many_reads_as_the_device_can_are_granted_and_more_are_refused() {
+    /// `RDMA_MAX_RESP_RES` and `RDMA_MAX_INIT_DEPTH`.
+    const MOST: u8 = 0xFF;
+    // SAFETY: as above.
+    unsafe {
+        let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
+        let (listener, port) = listen(server);
+        let id = resolved(client, port);
+        let cq = with_qp(id);
+        let mut much = rdma_conn_param { responder_resources: 17, ..param(b"") };
+        assert_eq!(rdma_connect(id, &raw mut much), -1);
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINVAL));
+        (much.responder_resources, much.initiator_depth) = (MOST, MOST);
+        assert_eq!(rdma_connect(id, &raw mut much), 0);
+        let request = take(server);
+        let (other, conn) = ((*request).id, (*request).conn);
+        assert_eq!((conn.responder_resources, conn.initiator_depth), (16, 16));
+        assert_eq!(rdma_ack_cm_event(request), 0);
+        let other_cq = with_qp(other);
+        let mut much = rdma_conn_param { initiator_depth: 17, ..param(b"") };
+        assert_eq!(rdma_accept(other, &raw mut much), -1);
+        assert_eq!(rdma_accept(other, ptr::null_mut()), 0);
+        expect(client, ESTABLISHED);
+        expect(server, ESTABLISHED);
+        for (id, cq) in [(id, cq), (other, other_cq)] {
+            rdma_destroy_qp(id);
+            assert_eq!((ibv_destroy_cq(cq), rdma_destroy_id(id)), (0, 0));
+        }
+        assert_eq!(rdma_destroy_id(listener), 0);
+    }
+}
+
+#[test]
+fn a_listener_of_ipv6_takes_ipv4_clients_as_such() {
+    if TcpListener::bind("[::]:0").is_err() {
+        return eprintln!("this host has no IPv6");
+    }
+    // SAFETY: as above.
+    unsafe {
+        let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
+        let mut any: libc::sockaddr_in6 = std::mem::zeroed();
+        any.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+        let (listener, port) = listen_at(server, (&raw mut any).cast());
+        let id = resolved(client, port);
+        let cq = with_qp(id);
+        assert_eq!(rdma_connect(id, &mut param(b"")), 0);
+        let request = expect(server, CONNECT_REQUEST);
+        let [from, to] = [(*request.id).dst_addr, (*request.id).src_addr].map(|a| a.ss_family);
+        assert_eq!([from, to].map(c_int::from), [libc::AF_INET; 2]);
+        let other_cq = with_qp(request.id);
+        assert_eq!(rdma_accept(request.id, &mut param(b"")), 0);
+        expect(client, ESTABLISHED);
+        expect(server, ESTABLISHED);
+        for (id, cq) in [(id, cq), (request.id, other_cq)] {
+            rdma_destroy_qp(id);
+            assert_eq!((ibv_destroy_cq(cq), rdma_destroy_id(id)), (0, 0));
+        }
+        assert_eq!(rdma_destroy_id(listener), 0);
+    }
+}
+
+#[test]
+fn who_disconnects_on_its_way_does_not_arrive_and_may_connect_again() {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let port = free.expect("a port is free").port();
+    // SAFETY: as above.
+    unsafe {
+        let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
+        let id = resolved(client, port);
+        let cq = with_qp(id);
+        // Nobody listens: it is tried for a while.
+        assert_eq!(rdma_connect(id, &mut param(b"first")), 0);
+        assert_eq!(rdma_disconnect(id), 0);
+        let (listener, _) = listen_at(server, ptr::from_mut(&mut address(port)).cast());
+        let told = next(client);
+        assert_eq!((told.kind, told.status), (CONNECT_ERROR, -libc::ECONNABORTED));
+        rdma_destroy_qp(id);
+        assert_eq!(ibv_destroy_cq(cq), 0);
+        let cq = with_qp(id);
+        assert_eq!(rdma_connect(id, &mut param(b"second")), 0);
+        let request = expect(server, CONNECT_REQUEST);
+        assert_eq!(request.private_data, b"second");
+        assert_eq!(rdma_reject(request.id, ptr::null(), 0), 0);
+        assert_eq!(next(client).kind, REJECTED);
+        rdma_destroy_qp(id);
+        assert_eq!((ibv_destroy_cq(cq), rdma_destroy_id(id)), (0, 0));
+        assert_eq!((rdma_destroy_id(request.id), rdma_destroy_id(listener)), (0, 0));
     }
 }
 

@@ -168,6 +168,26 @@ fn what_a_peer_that_goes_leaves_unanswered_fails_no_sooner_than_on_a_nic() {
     assert_eq!(state(one), IBV_QPS_ERR);
 }
 
+/// A queue pair of somebody else's asks all the time, and is turned down.
+#[test]
+fn who_is_asked_by_a_stranger_waits_for_its_peer_no_longer() {
+    let side = Side::open();
+    let cq = side.cq(64);
+    let pair = (side.qp(cq, IBV_QPT_RC, 8, 8), side.qp(cq, IBV_QPT_RC, 8, 8));
+    // Who has the smaller number asks.
+    let (stranger, one) = if number(pair.0) < number(pair.1) { pair } else { (pair.1, pair.0) };
+    to_init(one);
+    // No process has that port.
+    to_rtr(one, side.gid(), number(one) ^ 0x80_0000);
+    to_rts(one, 7);
+    let mut piece = side.sge(0, 8);
+    assert_eq!(post_send(one, &mut send_wr(1, &mut piece)).0, 0);
+    to_init(stranger);
+    to_rtr(stranger, side.gid(), number(one));
+    let wc = poll(cq);
+    assert_eq!((wc.wr_id, wc.status), (1, IBV_WC_RETRY_EXC_ERR));
+}
+
 #[test]
 fn a_peer_that_never_comes_exceeds_the_retries() {
     let side = Side::open();

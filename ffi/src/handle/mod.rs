@@ -32,17 +32,26 @@ pub(crate) trait Object: Sized + Send + Sync + 'static {
     }
 }
 
+/// A number that a kind has taken. It is implemented for the array type of that length, so two kinds with one number do not compile.
+pub(crate) trait Kind {
+    const NUMBER: u8;
+}
+
 /// Makes a type an [`Object`] with a table of its own.
 macro_rules! object {
     ($type:ident, $kind:literal, $name:literal $(, $may_close:item)?) => {
         impl $crate::handle::Object for $type {
             const NAME: &'static str = $name;
-            const KIND: u8 = $kind;
+            const KIND: u8 = <[(); $kind] as $crate::handle::Kind>::NUMBER;
             fn table() -> &'static $crate::handle::Table<Self> {
                 static TABLE: $crate::handle::Table<$type> = $crate::handle::Table::new();
                 &TABLE
             }
             $($may_close)?
+        }
+
+        impl $crate::handle::Kind for [(); $kind] {
+            const NUMBER: u8 = $kind;
         }
     };
 }

@@ -18,6 +18,8 @@ use crate::qp::Peer;
 
 /// How long the other host may take to answer at all.
 const REACH: Duration = Duration::from_secs(10);
+/// How long its program may take to accept or reject.
+const ANSWER: Duration = Duration::from_secs(30);
 /// How long a listener may be late, and how often to look.
 const LATE_LISTENER: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(20);
@@ -30,17 +32,21 @@ const REFUSED: c_int = 28;
 pub(super) enum Connection {
     #[default]
     None,
+    /// On its way to a listener, in this attempt: nothing can be closed yet.
+    Reaching(Arc<()>),
     /// What the other end has said, until it is accepted.
     Asked(TcpStream, Peer),
     Open(TcpStream),
     Listening(TcpListener),
+    /// By the program: an attempt that was under way ends.
+    Closed,
 }
 
 impl Connection {
     /// Who waits at it sees the end.
     pub(super) fn close(&mut self) {
         match self {
-            Connection::None => {}
+            Connection::None | Connection::Reaching(_) | Connection::Closed => {}
             Connection::Asked(stream, _) | Connection::Open(stream) => {
                 // It may be closed already.
                 let _ = stream.shutdown(Shutdown::Both);
@@ -50,7 +56,26 @@ impl Connection {
                 unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) };
             }
         }
-        *self = Connection::None;
+        *self = Connection::Closed;
+    }
+
+    /// A new attempt to connect, unless it is a listener's or came to one.
+    fn begin(&mut self) -> Result<Arc<()>, Errno> {
+        if matches!(self, Connection::Asked(..) | Connection::Listening(_)) {
+            return Err(Errno::INVALID);
+        }
+        let attempt = Arc::new(());
+        *self = Connection::Reaching(attempt.clone());
+        Ok(attempt)
+    }
+
+    /// The attempt has reached the listener, and may go on: whether it was not closed meanwhile, nor another one begun.
+    fn open(&mut self, attempt: &Arc<()>, stream: TcpStream) -> bool {
+        let goes_on = matches!(self, Connection::Reaching(other) if Arc::ptr_eq(other, attempt));
+        if goes_on {
+            *self = Connection::Open(stream);
+        }
+        goes_on
     }
 }
 
@@ -68,9 +93,10 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
         let (object, param) = unsafe { (Id::of(id)?, param.as_ref()) };
         let to = object.destination().filter(|_| !object.base.qp.is_null());
         let to = to.ok_or(Errno::INVALID)?;
-        let request = queue_pair::message(object, message::Kind::Request, param);
+        let request = queue_pair::message(object, message::Kind::Request, param)?;
         let shared = object.shared.clone();
-        run("braid-cm", move || match connect(&shared, to, &request) {
+        let attempt = shared.connection().begin()?;
+        run("braid-cm", move || match connect(&shared, &attempt, to, &request) {
             Ok(stream) => wait_for_end(&shared, stream),
             Err((kind, status, said)) => shared.happened(kind, status, said),
         })?;
@@ -80,28 +106,66 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
 
 type Failed = (Kind, c_int, Option<Message>);
 
-fn connect(shared: &Shared, to: SocketAddr, request: &Message) -> Result<TcpStream, Failed> {
+fn connect(
+    shared: &Shared,
+    attempt: &Arc<()>,
+    to: SocketAddr,
+    request: &Message,
+) -> Result<TcpStream, Failed> {
     let unreachable = |error: io::Error| match error.kind() {
         io::ErrorKind::ConnectionRefused => (Kind::Rejected, NOBODY_LISTENS, None),
         _ => (Kind::Unreachable, -error.raw_os_error().unwrap_or(libc::ETIMEDOUT), None),
     };
-    let failed = |errno: c_int| (Kind::ConnectError, -errno, None);
-    let broken = |error: io::Error| failed(error.raw_os_error().unwrap_or(libc::ECONNRESET));
     let mut stream = reach(to).map_err(unreachable)?;
     let copy = stream.try_clone().map_err(broken)?;
-    *shared.connection() = Connection::Open(copy);
+    if !shared.connection().open(attempt, copy) {
+        return Err(failed(libc::ECONNABORTED));
+    }
+    let asked = ask(shared, &mut stream, request);
+    if asked.is_err() {
+        // The other end shall not go on with it. It may be closed already.
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+    asked.map(|()| stream)
+}
+
+fn failed(errno: c_int) -> Failed {
+    (Kind::ConnectError, -errno, None)
+}
+
+fn broken(error: io::Error) -> Failed {
+    failed(error.raw_os_error().unwrap_or(libc::ECONNRESET))
+}
+
+/// Says what this end wants, and connects the queue pair if the other end accepts it.
+fn ask(shared: &Shared, stream: &mut TcpStream, request: &Message) -> Result<(), Failed> {
     // Nothing is gained by waiting for more to send.
     let _ = stream.set_nodelay(true);
-    request.write(&mut stream).map_err(broken)?;
-    let answer = Message::read(&mut stream).map_err(broken)?;
+    request.write(stream).map_err(broken)?;
+    let answer = hear_answer(stream)?;
     if answer.kind != message::Kind::Accept {
         return Err((Kind::Rejected, REFUSED, Some(answer)));
     }
     shared.connect(&answer.queue_pair, request).map_err(|errno| failed(errno.0))?;
     let ready = Message { kind: message::Kind::Ready, private_data: Vec::new(), ..request.clone() };
-    ready.write(&mut stream).map_err(broken)?;
+    ready.write(stream).map_err(broken)?;
     shared.happened(Kind::Established, 0, Some(answer));
-    Ok(stream)
+    Ok(())
+}
+
+/// What the other end answers, if it does in time.
+fn hear_answer(stream: &mut TcpStream) -> Result<Message, Failed> {
+    stream.set_read_timeout(Some(ANSWER)).map_err(broken)?;
+    let answer = Message::read(stream).map_err(|error| match error.kind() {
+        // Which of them is the system's choice.
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            (Kind::Unreachable, -libc::ETIMEDOUT, None)
+        }
+        _ => broken(error),
+    })?;
+    // A connection may be idle for as long as it likes.
+    stream.set_read_timeout(None).map_err(broken)?;
+    Ok(answer)
 }
 
 /// Programs listen a moment after they have told their client to connect, as perftest does: over a fabric that takes long enough to find an
@@ -137,7 +201,7 @@ pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_
         if object.base.qp.is_null() {
             return Err(Errno::INVALID);
         }
-        let accept = queue_pair::message(object, message::Kind::Accept, param);
+        let accept = queue_pair::message(object, message::Kind::Accept, param)?;
         let (mut stream, peer) = take_asked(&object.shared)?;
         object.shared.connect(&peer, &accept)?;
         accept.write(&mut stream).map_err(|_| Errno(libc::ECONNRESET))?;
@@ -180,7 +244,7 @@ pub unsafe extern "C" fn rdma_reject(
         // SAFETY: it consists of numbers and pointers.
         let mut param: rdma_conn_param = unsafe { std::mem::zeroed() };
         (param.private_data, param.private_data_len) = (private_data, len);
-        let reject = queue_pair::message(object, message::Kind::Reject, Some(&param));
+        let reject = queue_pair::message(object, message::Kind::Reject, Some(&param))?;
         let (mut stream, _) = take_asked(&object.shared)?;
         reject.write(&mut stream).map_err(|_| Errno(libc::ECONNRESET))?;
         object.shared.connection().close();

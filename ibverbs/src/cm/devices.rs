@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use braid_verbs::abi::{ibv_context, ibv_pd};
 
-use crate::context::ibv_open_device;
+use crate::context::{ibv_close_device, ibv_open_device};
 use crate::device::by_address;
 use crate::errno::Errno;
 use crate::memory::ibv_alloc_pd;
@@ -41,7 +41,10 @@ pub(super) fn of(addr: IpAddr) -> Result<Open, Errno> {
     // SAFETY: it has just been opened.
     let pd = unsafe { ibv_alloc_pd(context) };
     if pd.is_null() {
-        return Err(Errno::last());
+        let failed = Errno::last();
+        // SAFETY: as above, and nobody else knows it.
+        unsafe { ibv_close_device(context) };
+        return Err(failed);
     }
     let opened = Open { context, pd };
     open.insert(addr, opened);

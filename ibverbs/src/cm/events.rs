@@ -11,6 +11,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use super::id::Id;
 use super::message::Message;
 use super::structs::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
+use crate::acknowledgements::Acknowledgements;
 use crate::errno::{self, Errno};
 
 /// `enum rdma_cm_event_type`.
@@ -128,8 +129,8 @@ impl Waiting {
             let mut events = self.events();
             // It counts more where an identifier was destroyed.
             let Some(event) = events.pop_front() else { continue };
-            // SAFETY: it waits, so its identifier is not destroyed while the lock is held.
-            unsafe { Id::of(event.base.id) }?.events.expect();
+            // SAFETY: it waits, so neither of its identifiers is destroyed while the lock is held.
+            unsafe { counted_on(&event.base) }.expect();
             return Ok(Box::into_raw(event).cast());
         }
     }
@@ -137,6 +138,17 @@ impl Waiting {
     fn events(&self) -> MutexGuard<'_, VecDeque<Box<Event>>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Where an event is counted until it is acknowledged. That a connection has come is an event of the listener: programs refuse it and destroy
+/// its identifier before they acknowledge the event.
+///
+/// # Safety
+/// The listener of the event, or else its identifier, is not destroyed meanwhile.
+unsafe fn counted_on<'a>(event: &rdma_cm_event) -> &'a Acknowledgements {
+    let id = if event.listen_id.is_null() { event.id } else { event.listen_id };
+    // SAFETY: by the caller's promise. Only the counter is borrowed: other threads may use the identifier.
+    unsafe { &(*id.cast::<Id>()).events }
 }
 
 #[unsafe(no_mangle)]
@@ -171,7 +183,8 @@ pub unsafe extern "C" fn rdma_get_cm_event(
     })
 }
 
-/// The event is not valid any more; what it is about may be destroyed once all its events are acknowledged.
+/// The event is not valid any more; what it is counted on may be destroyed once all its events are acknowledged: the listener where a
+/// connection has come, what it is about otherwise.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
     errno::number(|| {
@@ -180,8 +193,8 @@ pub unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
         }
         // SAFETY: by the caller's promise `rdma_get_cm_event` has given it, and it was not acknowledged.
         let event = unsafe { Box::from_raw(event.cast::<Event>()) };
-        // SAFETY: what it is about exists until it is acknowledged.
-        unsafe { Id::of(event.base.id) }?.events.take(1);
+        // SAFETY: what it is counted on exists until it is acknowledged.
+        unsafe { counted_on(&event.base) }.take(1);
         Ok(0)
     })
 }

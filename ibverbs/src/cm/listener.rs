@@ -1,7 +1,7 @@
 //! Listening.
 
 use std::ffi::{c_int, c_void};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -72,6 +72,14 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>, heritage: &Heritage) {
     }
 }
 
+/// A listener at all addresses of IPv6 takes IPv4 as well, mapped into IPv6, which no device has.
+fn canonical(addr: SocketAddr) -> SocketAddr {
+    match addr.ip().to_canonical() {
+        IpAddr::V4(v4) => SocketAddr::new(v4.into(), addr.port()),
+        IpAddr::V6(_) => addr,
+    }
+}
+
 /// Makes an identifier of who has said what it wants.
 fn hear(mut stream: TcpStream, from: SocketAddr, shared: &Shared, heritage: Heritage) {
     let _ = stream.set_nodelay(true);
@@ -84,6 +92,7 @@ fn hear(mut stream: TcpStream, from: SocketAddr, shared: &Shared, heritage: Heri
     if request.kind != Kind::Request || stream.set_read_timeout(None).is_err() {
         return;
     }
+    let (from, local) = (canonical(from), canonical(local));
     let Heritage { channel, waiting, context, ps } = heritage;
     let id = Id::make(channel, waiting, context, ps);
     // SAFETY: it has just been made.

@@ -7,9 +7,10 @@ use braid_verbs::abi::*;
 
 use super::id::Id;
 use super::message::Message;
-use super::structs::{rdma_cm_id, rdma_conn_param};
+use super::structs::{RDMA_MAX_INIT_DEPTH, RDMA_MAX_RESP_RES, rdma_cm_id, rdma_conn_param};
 use crate::errno::{self, Errno};
 use crate::qp::{Peer, ibv_create_qp, ibv_destroy_qp, ibv_modify_qp};
+use crate::query::MAX_RD_ATOMIC;
 
 /// What a peer may do.
 const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
@@ -68,12 +69,24 @@ pub(super) fn fail(qp: *mut ibv_qp) -> Result<(), Errno> {
     modify(qp, attributes(IBV_QPS_ERR), IBV_QP_STATE)
 }
 
+/// READs and atomics at a time: as many as the device can where the program asks for the `most`.
+fn granted(asked: u8, most: u8) -> Result<u8, Errno> {
+    match asked {
+        asked if asked == most => Ok(MAX_RD_ATOMIC as u8),
+        asked if c_int::from(asked) > MAX_RD_ATOMIC => Err(Errno::INVALID),
+        asked => Ok(asked),
+    }
+}
+
 /// What this end says of its queue pair.
+///
+/// # Errors
+/// `EINVAL`: more READs and atomics at a time than the device can.
 pub(super) fn message(
     id: &Id,
     kind: super::message::Kind,
     param: Option<&rdma_conn_param>,
-) -> Message {
+) -> Result<Message, Errno> {
     // SAFETY: both members of the union are plain bytes.
     let gid = unsafe { id.base.sgid.raw };
     // SAFETY: the queue pair exists, if there is one.
@@ -83,14 +96,16 @@ pub(super) fn message(
         // SAFETY: by the caller's promise.
         unsafe { std::slice::from_raw_parts(param.private_data.cast::<u8>(), len) }.to_vec()
     });
-    Message {
+    let responders = param.map_or(RDMA_MAX_RESP_RES, |param| param.responder_resources);
+    let depth = param.map_or(RDMA_MAX_INIT_DEPTH, |param| param.initiator_depth);
+    Ok(Message {
         kind,
         queue_pair: Peer { gid, number },
-        responder_resources: param.map_or(0, |param| param.responder_resources),
-        initiator_depth: param.map_or(0, |param| param.initiator_depth),
+        responder_resources: granted(responders, RDMA_MAX_RESP_RES)?,
+        initiator_depth: granted(depth, RDMA_MAX_INIT_DEPTH)?,
         rnr_retry_count: param.map_or(7, |param| param.rnr_retry_count),
         private_data: private_data.unwrap_or_default(),
-    }
+    })
 }
 
 /// Creates a queue pair in INIT, so that receives can be posted. NULL as protection domain: one of the device's own. `EINVAL` also

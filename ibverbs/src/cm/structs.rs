@@ -35,6 +35,10 @@ pub struct rdma_cm_id {
     pub qp_type: c_uint,
 }
 
+/// As `responder_resources` and `initiator_depth` of a `rdma_conn_param`: as many as the device can.
+pub(super) const RDMA_MAX_RESP_RES: u8 = 0xFF;
+pub(super) const RDMA_MAX_INIT_DEPTH: u8 = 0xFF;
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rdma_conn_param {

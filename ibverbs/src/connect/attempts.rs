@@ -129,7 +129,10 @@ impl Attempts {
             Some(_) => {
                 if let Some((qp, ours)) = named(running, qp.number, attempt) {
                     answer(&qp, &ours, request);
-                    self.deadlines.remove(&qp.number);
+                    // It may have come from somebody else, and what is held waits on.
+                    if qp.link().is_connected {
+                        self.deadlines.remove(&qp.number);
+                    }
                 }
             }
         }

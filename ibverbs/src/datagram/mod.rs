@@ -52,6 +52,16 @@ struct Flows {
     ended: Vec<Arc<Flow>>,
 }
 
+impl Flows {
+    /// Drops what has ended and has no completions left to poll: a program may go on to ever new destinations, and never use
+    /// the old ones again.
+    fn sort_out(&mut self) {
+        let ended = self.outgoing.extract_if(|_, flow| flow.has_ended());
+        self.ended.extend(ended.map(|(_, flow)| flow));
+        self.ended.retain(|flow| flow.has_outstanding());
+    }
+}
+
 impl Datagrams {
     pub(crate) fn new(domain: Arc<Domain>, receives: SharedReceiveQueue, own: bool) -> Self {
         let posted = own.then(Receives::default);
@@ -146,14 +156,10 @@ impl QueuePair {
         key: u32,
     ) -> Result<Arc<Flow>, Errno> {
         let mut flows = datagrams.flows();
-        if let Some(flow) = flows.outgoing.get(&(peer, key)) {
-            if !flow.has_ended() {
-                return Ok(flow.clone());
-            }
-            let ended = flow.clone();
-            flows.ended.retain(|flow| flow.has_outstanding());
-            flows.ended.push(ended);
+        if let Some(flow) = flows.outgoing.get(&(peer, key)).filter(|flow| !flow.has_ended()) {
+            return Ok(flow.clone());
         }
+        flows.sort_out();
         let engine = self.engine_qp(datagrams)?;
         self.running.routes.set(engine.number(), Route::Outgoing { number: self.number });
         let flow = Arc::new(Flow::new(engine, self));
