@@ -221,6 +221,7 @@ fn post_code(error: &PostError) -> c_int {
         PostError::State { .. } => BRAID_ERR_STATE,
         PostError::QueueFull { .. } => BRAID_ERR_FULL,
         PostError::Access(_) => BRAID_ERR_ACCESS,
+        PostError::NoInlineMemory { .. } => BRAID_ERR_SYSTEM,
         PostError::TooLong { .. }
         | PostError::InlineTooLong { .. }
         | PostError::TooManySges { .. }

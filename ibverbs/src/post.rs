@@ -212,7 +212,7 @@ pub(crate) unsafe fn receive(wr: &ibv_recv_wr) -> Result<RecvWr, Errno> {
 
 pub(crate) fn errno_of(error: PostError) -> Errno {
     match error {
-        PostError::QueueFull { .. } => Errno::NO_MEMORY,
+        PostError::QueueFull { .. } | PostError::NoInlineMemory { .. } => Errno::NO_MEMORY,
         _ => Errno::INVALID,
     }
 }

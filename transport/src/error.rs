@@ -39,6 +39,14 @@ pub enum PostError {
         /// The limit.
         max: usize,
     },
+    /// Its inline data have no place: they are copied into memory that is made with the first of them.
+    #[error(
+        "{bytes} bytes for the inline data of this queue pair cannot be had; register the data instead, or create it with a smaller max_send_wr or max_inline"
+    )]
+    NoInlineMemory {
+        /// What all of them take.
+        bytes: usize,
+    },
     /// More pieces than the queue pair takes.
     #[error(
         "{count} scatter/gather elements are more than the {max} of this queue pair; merge them, or create it with a larger max_sge"

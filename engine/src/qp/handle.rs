@@ -208,16 +208,13 @@ impl QueuePair {
     /// its own: `qp.post_send_inline(wr::send(1, []), b"hello")`.
     ///
     /// # Errors
-    /// As for [`QueuePair::post_send`]; also when the data is too long.
-    ///
-    /// # Panics
-    /// When the system has no memory for the first inline work request's buffers.
+    /// As for [`QueuePair::post_send`]; also when the data is too long, or the system has no memory for inline data.
     pub fn post_send_inline(&self, mut wr: SendWr, data: &[u8]) -> Result<(), PostError> {
         self.shared.check_inline(&wr, data)?;
         if data.is_empty() {
             return self.post_send(wr);
         }
-        let buffers = self.inline_buffers();
+        let buffers = self.inline_buffers()?;
         self.shared.sends.reserve()?;
         let Some(index) = self.shared.free_inline.pop() else {
             unreachable!("there are as many inline buffers as places in the send queue");
@@ -368,12 +365,16 @@ impl QueuePair {
         }
     }
 
-    fn inline_buffers(&self) -> &InlineBuffers {
-        self.inline.get_or_init(|| {
-            let (count, size) = (self.shared.sends.capacity(), self.shared.max_inline);
-            InlineBuffers::new(self.engine.clone(), self.shared.pd, count, size)
-                .unwrap_or_else(|error| panic!("inline data of {}: {error}", self.shared.id))
-        })
+    /// They are made when the first is needed. Two threads that are first at the same time both make them, and one's stay.
+    fn inline_buffers(&self) -> Result<&InlineBuffers, PostError> {
+        if let Some(buffers) = self.inline.get() {
+            return Ok(buffers);
+        }
+        let (count, size) = (self.shared.sends.capacity(), self.shared.max_inline);
+        let made = InlineBuffers::new(self.engine.clone(), self.shared.pd, count, size);
+        let bytes = count as usize * size;
+        let made = made.map_err(|_| PostError::NoInlineMemory { bytes })?;
+        Ok(self.inline.get_or_init(|| made))
     }
 }
 
