@@ -30,6 +30,7 @@ impl Outgoing {
         let rtt = now.since_stamp(ack.stamp).saturating_sub(delay);
         let ecn_marks = self.marks.on_report(&ack.marks, self.subflows.count());
         let echo = Echo { path: ack.path, stamp: ack.stamp };
+        let answers_probe = self.answers_probe(echo);
         let received = Acked { now, delay, echo, rtt, in_flight: *self.window.in_flight() };
         let mut credit = Credit::new(&received, &mut self.marks, &mut self.subflows);
         let acked = if overtaken {
@@ -66,6 +67,9 @@ impl Outgoing {
                 detector.detect(&report, window, lost);
             });
         }
+        if answers_probe {
+            lost.add(self.on_probe_answered(now, spurious, rails));
+        }
         if acked.packets > 0 {
             self.subflows.of(ack.path).into_iter().for_each(|subflow| subflow.rtt.on_sample(rtt));
             self.on_progress(now);
@@ -76,7 +80,7 @@ impl Outgoing {
     }
 
     /// The controllers hear of losses, if there are any, and of those that were none.
-    fn tell_lost(&mut self, now: Time, lost: Tally, spurious: u32) {
+    pub(super) fn tell_lost(&mut self, now: Time, lost: Tally, spurious: u32) {
         if lost.packets > 0 {
             self.subflows.tell_lost(now);
         }

@@ -18,7 +18,7 @@ use super::psn_set::PsnSet;
 use crate::{Arrival, QpConfig, Remote};
 
 /// An arrival that did not ask for an acknowledgement is acknowledged after this long at the latest.
-const MAX_ACK_DELAY: Duration = Duration::from_micros(500);
+pub(super) const MAX_ACK_DELAY: Duration = Duration::from_micros(500);
 /// ... or after this many of them.
 const MAX_UNACKED: u32 = 128;
 

@@ -50,6 +50,7 @@ mod spurious;
 mod state;
 mod subflow;
 mod subflows;
+mod tail;
 mod timeouts;
 mod transmit;
 mod window;
@@ -357,10 +358,11 @@ impl QueuePair {
         let (mut gives_up, before) = (false, self.counters.timeouts);
         for stream in link.all_outgoing_mut() {
             let outcome = stream.on_timeout(now, longest, self.config.retry_timeout, rails);
-            self.counters.timeouts += u64::from(outcome != Timeout::None);
+            let is_timeout = matches!(outcome, Timeout::Resend(_) | Timeout::GiveUp);
+            self.counters.timeouts += u64::from(is_timeout);
             match outcome {
                 Timeout::None => {}
-                Timeout::Resend(lost) => self.counters.lost += lost,
+                Timeout::Resend(lost) | Timeout::Tail(lost) => self.counters.lost += lost,
                 Timeout::GiveUp => gives_up = true,
             }
         }

@@ -20,6 +20,7 @@ use super::send_queue::Next;
 use super::spurious::SpuriousDetector;
 use super::subflow::Candidate;
 use super::subflows::Subflows;
+use super::tail::Probe;
 use super::transmit::Budget;
 use super::window::Window;
 use super::withheld::Schedule;
@@ -44,6 +45,12 @@ pub(crate) struct Outgoing {
     pub(super) deadline: Option<Time>,
     /// Since when that is waited for.
     pub(super) waits_since: Time,
+    /// When the stream was last looked at because nothing was heard.
+    pub(super) checked_at: Time,
+    /// Its end was late, and nothing has come since: the next is a time-out, however often the peer answers what it refuses.
+    pub(super) was_late: bool,
+    /// Its end was asked about, and nothing answers that yet.
+    pub(super) probe: Option<Probe>,
     /// Retransmissions that go out whatever the windows say.
     pub(super) probes: usize,
     /// "Receiver not ready": nothing goes out before.
@@ -74,6 +81,8 @@ pub(crate) enum Timeout {
     None,
     /// Something is to be resent: so many segments count as lost.
     Resend(u64),
+    /// The same, without a time-out: the end of what there was to send is late.
+    Tail(u64),
     /// The peer has not answered for too long.
     GiveUp,
 }
@@ -102,6 +111,9 @@ impl Outgoing {
             slowest: Duration::ZERO,
             deadline: None,
             waits_since: Time::ZERO,
+            checked_at: Time::ZERO,
+            was_late: false,
+            probe: None,
             probes: 0,
             paused_until: None,
             awaits_receiver: false,
@@ -333,6 +345,7 @@ impl Outgoing {
         let forgotten = |segment: &Segment| (segment.path, Outcome::Forgotten { packets: 1 });
         self.untold.extend(self.window.in_flight_segments().map(forgotten));
         self.window.clear();
+        self.forget_probe();
         self.subflows.forget();
         self.deadline = None;
         self.paused_until = None;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::incoming::MAX_ACK_DELAY;
+
 /// Before the first sample nothing is known; a connection's first packet waits this long.
 const INITIAL_RTO: Duration = Duration::from_millis(20);
 
@@ -11,6 +13,10 @@ const PEAK_FADES: u32 = 256;
 /// So many of the longest time-out: a queue may be longer than that, but what one round trip has suffered must not hold up
 /// the next for long.
 const WAIT_TIMES: u32 = 2;
+
+/// Looks at what may be late in the shortest time-out: with the default one, one in a millisecond (the granularity of timers of RFC
+/// 9002, section 6.1.2).
+const GLANCES: u32 = 4;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Rtt {
@@ -87,6 +93,19 @@ impl Rtt {
     pub(crate) fn overdue(&self) -> Duration {
         let expected = self.smoothed.map_or(self.base_rto, |smoothed| self.expected(smoothed));
         (expected.max(self.peak).min(self.max_rto) * 2).max(self.min_rto)
+    }
+
+    /// A packet is late that is older than 9/8 of the longest round trip, of late or at all (RFC 9002, section 6.1.2), and
+    /// the time that the peer may take to answer. At least the shortest time-out; `None`: no round trip is known.
+    pub(crate) fn late(&self, longest: Duration) -> Option<Duration> {
+        let longest = longest.max(self.peak).max(self.smoothed?);
+        Some((longest + longest / 8 + MAX_ACK_DELAY).max(self.min_rto))
+    }
+
+    /// How soon it is worth a look whether something is late. `None`: not before the time-out.
+    pub(crate) fn glance(&self) -> Option<Duration> {
+        let may_pay = self.base_rto > self.min_rto && self.smoothed.is_some();
+        may_pay.then(|| self.min_rto / GLANCES)
     }
 
     /// A packet this much older than one that has arrived is lost, not late (as RFC 9002, 6.1.2,

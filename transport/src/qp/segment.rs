@@ -101,6 +101,12 @@ impl Tally {
         self.packets += 1;
         self.bytes += Segment::wire_len(segment.len);
     }
+
+    pub(crate) fn add(&mut self, other: Tally) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.early += other.early;
+    }
 }
 
 #[cfg(test)]

@@ -278,6 +278,17 @@ impl Subflows {
         self.longest(Rtt::overdue)
     }
 
+    /// See [`Rtt::late`]: of the slowest rail. `None`: no round trip is known.
+    pub(super) fn late(&self, longest: Duration) -> Option<Duration> {
+        self.all().filter_map(|subflow| subflow.rtt.late(longest)).max()
+    }
+
+    /// See [`Rtt::glance`].
+    #[inline]
+    pub(super) fn glance(&self) -> Option<Duration> {
+        self.all().find_map(|subflow| subflow.rtt.glance())
+    }
+
     /// See [`Rtt::longest_wait`].
     pub(super) fn longest_wait(&self) -> Duration {
         self.longest(Rtt::longest_wait)

@@ -17,6 +17,8 @@ impl Outgoing {
     pub(super) fn on_progress(&mut self, now: Time) {
         self.forget_timeouts();
         self.probes = 0;
+        self.was_late = false;
+        self.follow_probe();
         self.awaits_receiver = false;
         if self.window.is_empty() {
             self.deadline = None;
@@ -88,8 +90,12 @@ impl Outgoing {
             return Timeout::None;
         }
         let wait = (2 * longest).min(self.subflows.longest_wait()).max(self.rto());
-        if now < self.waits_since + wait {
-            self.deadline = Some(self.waits_since + wait);
+        let timeout_at = self.waits_since + wait;
+        if let Some(outcome) = self.check_tail(now, longest, timeout_at, rails) {
+            return outcome;
+        }
+        if now < timeout_at {
+            self.deadline = Some(timeout_at);
             return Timeout::None;
         }
         // What was waited for, not what has passed: while the driver does not run, nobody listens.
@@ -103,11 +109,12 @@ impl Outgoing {
         self.subflows.on_timeout(now, self.window.in_flight());
         self.follow_window();
         self.window.release_oldest();
+        let probed = self.lose_probed(now, rails);
         let lost =
             self.lose(now, rails, |detector, window, lost| detector.on_timeout(now, window, lost));
         self.probes = PROBES;
         self.wait(now);
-        Timeout::Resend(lost.packets)
+        Timeout::Resend(probed.packets + lost.packets)
     }
 
     /// The pause that a "receiver not ready" asked for has ended: what it refused has to go out again, and everything older

@@ -266,6 +266,9 @@ impl QueuePair {
             })
         });
         outgoing.ahead = Ahead::new(choice);
+        if matches!(choice, Err(Block::Nothing)) {
+            outgoing.expect_tail(now);
+        }
         if let Err(block) = choice
             && outgoing.on_blocked(block)
         {

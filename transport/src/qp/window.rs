@@ -389,6 +389,13 @@ impl Window {
         self.segments.iter().filter(|segment| segment.phase == Phase::InFlight)
     }
 
+    /// What of that left before all else.
+    pub(crate) fn oldest_in_flight(&self) -> Option<(Psn, &Segment)> {
+        let numbered = (0..).map(|index| self.una.plus(index)).zip(&self.segments);
+        let in_flight = numbered.filter(|(_, segment)| segment.phase == Phase::InFlight);
+        in_flight.min_by_key(|(_, segment)| segment.order)
+    }
+
     /// Gives up everything.
     pub(crate) fn clear(&mut self) {
         *self = Window { next_order: self.next_order, ..Window::new(self.next()) };

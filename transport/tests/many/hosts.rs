@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use braid_lb::{LbPolicy, PathSet, Rails};
+use braid_lb::{LbPolicy, PathSet, RailScheme, Rails};
 use braid_transport::{
-    Admit, Arrival, Egress, Endpoint, EndpointConfig, QpConfig, QpCounters, QpSlot, QpState,
-    QueuePair, Refusal, Remote, SendOp, Status, TransmitBody,
+    Admit, Arrival, Endpoint, EndpointConfig, QpConfig, QpCounters, QpSlot, QpState, QueuePair,
+    RecvWr, Refusal, Remote, SendOp, Status, TransmitBody,
 };
 use braid_wire::{Crc, DATA_HEADER_LEN, DataHeader, PathId, QpId, RailId, Time, Token};
 
@@ -22,6 +22,7 @@ const NOTE_LEN: u64 = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) qps: usize,
+    pub(crate) rails: usize,
     pub(crate) qp: QpConfig,
     pub(crate) endpoint: EndpointConfig,
     pub(crate) policy: LbPolicy,
@@ -34,6 +35,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             qps: 1,
+            rails: 1,
             qp: QpConfig::default(),
             endpoint: EndpointConfig { batch_segments: 15, ..EndpointConfig::default() },
             policy: LbPolicy::ROUND_ROBIN,
@@ -66,6 +68,8 @@ pub(crate) struct Host {
     pub(crate) refusals: Vec<Refusal>,
     /// So many queue pairs, the first ones, send into nothing.
     pub(crate) cut_off: usize,
+    /// So many of the next segments that end a message get lost.
+    pub(crate) loses_ends: usize,
     /// Packets that have left: segments, and all others.
     pub(crate) segments: usize,
     pub(crate) notes: usize,
@@ -85,7 +89,9 @@ fn index_of(id: QpId) -> usize {
 impl Host {
     fn new(now: Time, settings: &Settings) -> Self {
         let mut endpoint = Endpoint::new(now, settings.endpoint);
-        let mut rails = Rails::from(PathSet::new(settings.policy, 16, 1).unwrap());
+        let paths = || PathSet::new(settings.policy, 16, 1).unwrap();
+        let further = (1..settings.rails as u32).map(|rail| (paths(), rail));
+        let mut rails = Rails::new(RailScheme::default(), paths(), further);
         let mut adopt = |index| {
             let (id, token) = (number(index), Token(index as u32));
             let mut qp = QueuePair::new(id, token, settings.qp.clone());
@@ -114,6 +120,7 @@ impl Host {
             count: Vec::new(),
             refusals: Vec::new(),
             cut_off: 0,
+            loses_ends: 0,
             segments: 0,
             notes: 0,
             departures: 0,
@@ -130,8 +137,9 @@ impl Host {
         }
         while self.endpoint.poll_event().is_some() {}
         while let Some(completion) = self.endpoint.poll_completion() {
-            assert_eq!(completion.status, Status::Success, "{completion:?}");
             let index = index_of(completion.qp);
+            let is_done = completion.status == Status::Success;
+            assert!(is_done || index < self.cut_off, "{completion:?}");
             self.completed[index] += 1;
             self.order.push(index);
             self.count.push(self.completed[index]);
@@ -146,8 +154,8 @@ impl Host {
                 self.take_segment(now, slot, header, *path, memory);
             }
             TransmitBody::Ack(ack, _) => endpoint.on_ack(now, slot, ack, rails),
-            TransmitBody::Control(control, _) => {
-                endpoint.on_control(now, slot, control, Egress::Port(RailId::FIRST), rails);
+            TransmitBody::Control(control, egress) => {
+                endpoint.on_control(now, slot, control, *egress, rails);
             }
             TransmitBody::Probe(probe, _) => endpoint.on_probe(now, slot, RailId::FIRST, probe),
         }
@@ -207,6 +215,15 @@ impl World {
         self.hosts[0].endpoint.post_send(self.now, slot, wr).expect("there is room");
     }
 
+    /// Posts receives of so many bytes at the serving host.
+    pub(crate) fn post_recvs(&mut self, qp: usize, count: usize, len: u32) {
+        let Host { endpoint, slots, .. } = &mut self.hosts[1];
+        for _ in 0..count {
+            let wr = RecvWr { id: 0, sges: self.memory.sges(len) };
+            endpoint.post_recv(self.now, slots[qp], wr).expect("there is room");
+        }
+    }
+
     /// Until so many work requests in all have completed.
     ///
     /// # Panics
@@ -216,13 +233,40 @@ impl World {
         self.speak(0);
         while self.hosts[0].order.len() < completions {
             let next = self.hosts.iter().map(Host::next).min().expect("two hosts");
-            self.now = self.now.max(next);
             let completed = self.hosts[0].order.len();
-            assert!(self.now <= end, "{completed} of {completions} completed in {limit:?}");
-            for host in 0..2 {
-                self.hosts[host].hear(self.now, &self.memory);
-                self.speak(host);
-            }
+            assert!(next <= end, "{completed} of {completions} completed in {limit:?}");
+            self.step(next);
+        }
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&mut self, span: Duration) {
+        let end = self.now + span;
+        while let Some(next) = self.hosts.iter().map(Host::next).min().filter(|at| *at <= end) {
+            self.step(next);
+        }
+        self.now = end;
+    }
+
+    /// Until a queue pair of the asking host has ended. Returns when that is.
+    ///
+    /// # Panics
+    /// If that takes longer than `limit`.
+    pub(crate) fn until_end(&mut self, qp: usize, limit: Duration) -> Time {
+        let (end, slot) = (self.now + limit, self.hosts[0].slots[qp]);
+        while self.hosts[0].endpoint.qp(slot).state() != QpState::Error {
+            let next = self.hosts.iter().map(Host::next).min().expect("two hosts");
+            assert!(next <= end, "not ended in {limit:?}");
+            self.step(next);
+        }
+        self.now
+    }
+
+    fn step(&mut self, next: Time) {
+        self.now = self.now.max(next);
+        for host in 0..2 {
+            self.hosts[host].hear(self.now, &self.memory);
+            self.speak(host);
         }
     }
 
@@ -246,7 +290,11 @@ impl World {
             let takes = Duration::from_nanos(len * 1_000 / self.settings.bytes_per_us);
             pipe.free_at = pipe.free_at.max(self.now) + takes;
             let id = from.endpoint.qp(transmit.slot).id();
-            if index_of(id) < from.cut_off {
+            let ends =
+                matches!(&transmit.body, TransmitBody::Segment { header, .. } if header.last);
+            let is_lost = ends && from.loses_ends > 0;
+            from.loses_ends -= usize::from(is_lost);
+            if is_lost || index_of(id) < from.cut_off {
                 continue;
             }
             pipe.packets.push_back((pipe.free_at + self.settings.delay, id, transmit.body));

@@ -5,3 +5,4 @@ mod everything;
 mod hosts;
 mod reads;
 mod sharing;
+mod tails;

@@ -185,6 +185,15 @@ impl Detector {
         window.lose_from(window.una(), count, lost);
     }
 
+    /// Whether a segment may be lost by its age alone. Not with what RNICs and PRO do, who leave the end of a message to the time-out.
+    pub(crate) fn heeds_time(&self) -> bool {
+        match self {
+            Detector::FifoPath(_) => true,
+            Detector::Sack(method) => method.has_threshold(),
+            Detector::OooWindow(_) | Detector::NicSr(_) | Detector::GoBackN(_) => false,
+        }
+    }
+
     /// Gives back room that is not needed while nothing is under way.
     pub(crate) fn trim(&mut self) {
         if let Detector::FifoPath(fifo) = self {

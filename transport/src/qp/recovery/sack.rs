@@ -18,6 +18,10 @@ impl Sack {
         Sack { threshold, window: ReorderingWindow::new() }
     }
 
+    pub(super) fn has_threshold(&self) -> bool {
+        self.threshold.is_some()
+    }
+
     pub(super) fn detect(
         &mut self,
         report: &Report,
