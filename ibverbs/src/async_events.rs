@@ -1,9 +1,6 @@
 //! What happens outside of any completion: `ibv_get_async_event`.
 
-use std::collections::VecDeque;
 use std::ffi::c_int;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use braid_verbs::abi::{
     AsyncElement, IBV_EVENT_CQ_ERR, IBV_EVENT_QP_FATAL, IBV_EVENT_QP_LAST_WQE_REACHED,
@@ -16,6 +13,7 @@ use crate::cq::Cq;
 use crate::errno::{self, Errno};
 use crate::qp::Qp;
 use crate::srq::Srq;
+use crate::waiting::Waiting;
 
 /// `IBV_EVENT_SRQ_LIMIT_REACHED`.
 pub(crate) const IBV_EVENT_SRQ_LIMIT_REACHED: u32 = 15;
@@ -52,12 +50,7 @@ impl Element {
 }
 
 /// The events of a context that nobody has taken.
-///
-/// Invariant: the descriptor counts at least as many as wait; it counts more where what they were about was destroyed.
-pub(crate) struct AsyncEvents {
-    waiting: Mutex<VecDeque<(u32, Element)>>,
-    count: OwnedFd,
-}
+pub(crate) struct AsyncEvents(Waiting<(u32, Element)>);
 
 // SAFETY: the pointers are only used while the objects exist: who destroys one forgets its events first.
 unsafe impl Send for AsyncEvents {}
@@ -66,50 +59,28 @@ unsafe impl Sync for AsyncEvents {}
 
 impl AsyncEvents {
     pub(crate) fn new() -> Result<Self, Errno> {
-        // SAFETY: no pointers are passed.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_SEMAPHORE | libc::EFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(Errno::last());
-        }
-        // SAFETY: it is open and nobody else knows it.
-        let count = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(AsyncEvents { waiting: Mutex::default(), count })
+        Ok(AsyncEvents(Waiting::new()?))
     }
 
     pub(crate) fn fd(&self) -> c_int {
-        self.count.as_raw_fd()
+        self.0.fd()
     }
 
     pub(crate) fn push(&self, kind: u32, element: Element) {
-        self.waiting().push_back((kind, element));
-        let one = 1u64;
-        // SAFETY: the kernel reads the 8 bytes of `one`.
-        unsafe { libc::write(self.fd(), (&raw const one).cast(), 8) };
+        self.0.push((kind, element));
     }
 
     /// What is to be destroyed has no events any more.
     pub(crate) fn forget(&self, element: Element) {
-        self.waiting().retain(|(_, other)| *other != element);
+        self.0.forget(|(_, other)| *other == element);
     }
 
     /// Waits for one, unless the program has made the descriptor a non-blocking one.
     fn take(&self) -> Result<ibv_async_event, Errno> {
-        loop {
-            let mut count = 0u64;
-            // SAFETY: the kernel writes the 8 bytes of `count`.
-            if unsafe { libc::read(self.fd(), (&raw mut count).cast(), 8) } != 8 {
-                return Err(Errno::last());
-            }
-            let mut waiting = self.waiting();
-            let Some((event_type, element)) = waiting.pop_front() else { continue };
-            // SAFETY: it waits, so it is not destroyed while the lock is held.
-            unsafe { element.acknowledgements() }.expect();
-            return Ok(ibv_async_event { element: element.to_c(), event_type });
-        }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<(u32, Element)>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        // SAFETY: it waits, so it is not destroyed while the lock is held.
+        let (event_type, element) =
+            self.0.take(|(_, element)| unsafe { element.acknowledgements() }.expect())?;
+        Ok(ibv_async_event { element: element.to_c(), event_type })
     }
 }
 

@@ -38,6 +38,7 @@ mod running;
 mod settings;
 mod srq;
 mod unsupported;
+mod waiting;
 mod work_requests;
 
 pub use self::ah::*;

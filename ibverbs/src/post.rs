@@ -71,10 +71,7 @@ pub(crate) unsafe fn check(qp: &QueuePair, wr: &ibv_send_wr) -> Result<(), Errno
         send.sges = pieces.iter().map(engine_sge).collect();
         return qp.check(&send).map_err(errno_of);
     }
-    match send.op {
-        SendOp::Send { .. } | SendOp::Write { .. } => Ok(()),
-        _ => Err(Errno::INVALID),
-    }
+    Ok(())
 }
 
 pub(crate) fn is_inline(wr: &ibv_send_wr) -> bool {
@@ -87,6 +84,11 @@ pub(crate) unsafe fn send_wr(qp: &QueuePair, wr: &ibv_send_wr) -> Result<SendWr,
     let op = unsafe { operation(wr) }?;
     if wr.send_flags & !KNOWN_FLAGS != 0 {
         return Err(Errno::UNSUPPORTED);
+    }
+    let carries_data = matches!(op, SendOp::Send { .. } | SendOp::Write { .. });
+    // There is nothing inline in what asks for data, which UC has not.
+    if !carries_data && (is_inline(wr) || !qp.service.is_reliable()) {
+        return Err(Errno::INVALID);
     }
     let has = |flag| wr.send_flags & flag != 0;
     Ok(SendWr {

@@ -1,18 +1,15 @@
 //! Event channels, and the events of connections.
 
-use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_int};
-use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use std::sync::Arc;
 
 use super::id::Id;
 use super::message::Message;
 use super::structs::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
 use crate::acknowledgements::Acknowledgements;
 use crate::errno::{self, Errno};
+use crate::waiting::Waiting;
 
 /// `enum rdma_cm_event_type`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,24 +57,20 @@ struct Event {
 #[repr(C)]
 pub(super) struct Channel {
     base: rdma_event_channel,
-    pub(super) shared: Arc<Waiting>,
+    pub(super) shared: Arc<Events>,
 }
 
-/// The events that nobody has taken. The descriptor counts them.
-pub(super) struct Waiting {
-    count: EventFd,
-    events: Mutex<VecDeque<Box<Event>>>,
-}
+/// The events of connections that nobody has taken.
+pub(super) struct Events(Waiting<Box<Event>>);
 
 // SAFETY: the pointers in the events are only used while the identifiers exist: who destroys one forgets its events first.
-unsafe impl Send for Waiting {}
+unsafe impl Send for Events {}
 // SAFETY: as above, and behind a lock.
-unsafe impl Sync for Waiting {}
+unsafe impl Sync for Events {}
 
-impl Waiting {
+impl Events {
     fn new() -> Result<Self, Errno> {
-        let count = EventFd::from_flags(EfdFlags::EFD_SEMAPHORE | EfdFlags::EFD_CLOEXEC)?;
-        Ok(Waiting { count, events: Mutex::default() })
+        Ok(Events(Waiting::new()?))
     }
 
     /// Adds an event of an identifier, with what the other end has said.
@@ -91,8 +84,9 @@ impl Waiting {
         let conn = rdma_conn_param {
             private_data: ptr::null(),
             private_data_len: 0,
-            responder_resources: said.as_ref().map_or(0, |said| said.responder_resources),
-            initiator_depth: said.as_ref().map_or(0, |said| said.initiator_depth),
+            // As this end would use them: what the other end asks for is what this one answers (rdma_get_cm_event(3)).
+            responder_resources: said.as_ref().map_or(0, |said| said.initiator_depth),
+            initiator_depth: said.as_ref().map_or(0, |said| said.responder_resources),
             flow_control: 0,
             retry_count: 7,
             rnr_retry_count: said.as_ref().map_or(0, |said| said.rnr_retry_count),
@@ -107,36 +101,22 @@ impl Waiting {
             event.base.conn.private_data = event.private_data.as_ptr().cast();
             event.base.conn.private_data_len = event.private_data.len() as u8;
         }
-        self.events().push_back(event);
-        // Fails only when more events wait than memory holds.
-        let _ = self.count.write(1);
+        self.0.push(event);
     }
 
     /// What is to be destroyed has no events any more. Returns the connections that have come to it and that nobody knows.
     pub(super) fn forget(&self, id: *mut rdma_cm_id) -> Vec<*mut rdma_cm_id> {
-        let mut events = self.events();
-        let of = |event: &Event| event.base.id == id || event.base.listen_id == id;
-        let unknown = events.iter().filter(|event| event.base.listen_id == id);
-        let unknown = unknown.map(|event| event.base.id).collect();
-        events.retain(|event| !of(event));
-        unknown
+        let of = |event: &Box<Event>| event.base.id == id || event.base.listen_id == id;
+        let gone = self.0.forget(of);
+        let unknown = gone.iter().filter(|event| event.base.listen_id == id);
+        unknown.map(|event| event.base.id).collect()
     }
 
     /// Waits for one, unless the program has made the descriptor a non-blocking one.
     fn take(&self) -> Result<*mut rdma_cm_event, Errno> {
-        loop {
-            self.count.read()?;
-            let mut events = self.events();
-            // It counts more where an identifier was destroyed.
-            let Some(event) = events.pop_front() else { continue };
-            // SAFETY: it waits, so neither of its identifiers is destroyed while the lock is held.
-            unsafe { counted_on(&event.base) }.expect();
-            return Ok(Box::into_raw(event).cast());
-        }
-    }
-
-    fn events(&self) -> MutexGuard<'_, VecDeque<Box<Event>>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+        // SAFETY: it waits, so neither of its identifiers is destroyed while the lock is held.
+        let event = self.0.take(|event| unsafe { counted_on(&event.base) }.expect())?;
+        Ok(Box::into_raw(event).cast())
     }
 }
 
@@ -154,8 +134,8 @@ unsafe fn counted_on<'a>(event: &rdma_cm_event) -> &'a Acknowledgements {
 #[unsafe(no_mangle)]
 pub extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
     errno::pointer(|| {
-        let shared = Arc::new(Waiting::new()?);
-        let base = rdma_event_channel { fd: shared.count.as_fd().as_raw_fd() };
+        let shared = Arc::new(Events::new()?);
+        let base = rdma_event_channel { fd: shared.0.fd() };
         Ok(Box::into_raw(Box::new(Channel { base, shared })).cast())
     })
 }

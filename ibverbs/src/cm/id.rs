@@ -9,7 +9,7 @@ use braid_verbs::abi::{IBV_QPT_RC, ibv_qp};
 
 use super::connection::Connection;
 use super::devices;
-use super::events::{Channel, Kind, Waiting};
+use super::events::{Channel, Events, Kind};
 use super::message::Message;
 use super::queue_pair;
 use super::structs::{rdma_cm_id, rdma_event_channel};
@@ -36,7 +36,7 @@ pub(super) struct Id {
 
 /// What the threads of a connection or listener hold on to.
 pub(super) struct Shared {
-    pub(super) channel: Arc<Waiting>,
+    pub(super) channel: Arc<Events>,
     /// What programs know it by; `None`: it is destroyed.
     handle: Mutex<Option<Handle>>,
     pub(super) connection: Mutex<Connection>,
@@ -108,7 +108,7 @@ impl Id {
     /// A new one.
     pub(super) fn make(
         channel: *mut rdma_event_channel,
-        waiting: Arc<Waiting>,
+        waiting: Arc<Events>,
         context: *mut c_void,
         ps: c_int,
     ) -> *mut rdma_cm_id {
@@ -129,18 +129,18 @@ impl Id {
     pub(super) fn bind_to(&mut self, addr: SocketAddr) -> Result<(), Errno> {
         let open = devices::of(addr.ip())?;
         (self.base.verbs, self.base.pd) = (open.context, open.pd);
-        (self.base.port_num, self.base.pkey) = (1, u16::MAX);
-        self.base.src_addr = to_c(addr);
-        self.base.sgid = gid::of(addr.ip());
+        (self.base.port_num, self.base.route.addr.ibaddr.pkey) = (1, u16::MAX);
+        self.base.route.addr.src_addr = to_c(addr);
+        self.base.route.addr.ibaddr.sgid = gid::of(addr.ip());
         Ok(())
     }
 
     pub(super) fn source(&self) -> Option<SocketAddr> {
-        from_c(&self.base.src_addr)
+        from_c(&self.base.route.addr.src_addr)
     }
 
     pub(super) fn destination(&self) -> Option<SocketAddr> {
-        from_c(&self.base.dst_addr)
+        from_c(&self.base.route.addr.dst_addr)
     }
 }
 
@@ -251,21 +251,28 @@ pub unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
     })
 }
 
-/// Finds the device that leads to `dst`: `RDMA_CM_EVENT_ADDR_RESOLVED`, or `.._ADDR_ERROR`.
+/// Finds the device of `src`, or of the address that the identifier is bound to, or else the one that leads to `dst`:
+/// `RDMA_CM_EVENT_ADDR_RESOLVED`, or `.._ADDR_ERROR`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_resolve_addr(
     id: *mut rdma_cm_id,
-    _src: *mut libc::sockaddr,
+    src: *mut libc::sockaddr,
     dst: *mut libc::sockaddr,
     _timeout_ms: c_int,
 ) -> c_int {
     errno::number(|| {
         // SAFETY: by the caller's promise.
         let (object, dst) = unsafe { (Id::of(id)?, given(dst)?) };
-        let found = devices::local_address(dst);
-        let bound = found.and_then(|source| object.bind_to(SocketAddr::new(source, 0)));
-        object.base.dst_addr = to_c(dst);
-        object.base.dgid = gid::of(dst.ip());
+        // SAFETY: as above.
+        let named = if src.is_null() { object.source() } else { Some(unsafe { given(src) }?) };
+        let named = named.filter(|source| !source.ip().is_unspecified());
+        let found = match named {
+            Some(source) => Ok(source),
+            None => devices::local_address(dst).map(|source| SocketAddr::new(source, 0)),
+        };
+        let bound = found.and_then(|source| object.bind_to(source));
+        object.base.route.addr.dst_addr = to_c(dst);
+        object.base.route.addr.ibaddr.dgid = gid::of(dst.ip());
         match bound {
             Ok(()) => object.shared.happened(Kind::AddrResolved, 0, None),
             Err(errno) => object.shared.happened(Kind::AddrError, -errno.0, None),
@@ -295,7 +302,7 @@ pub unsafe extern "C" fn rdma_bind_addr(id: *mut rdma_cm_id, addr: *mut libc::so
         // SAFETY: by the caller's promise.
         let (object, addr) = unsafe { (Id::of(id)?, given(addr)?) };
         match addr.ip() {
-            ip if ip.is_unspecified() => object.base.src_addr = to_c(addr),
+            ip if ip.is_unspecified() => object.base.route.addr.src_addr = to_c(addr),
             _ => object.bind_to(addr)?,
         }
         Ok(0)

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::connection::Connection;
-use super::events::Waiting;
+use super::events::Events;
 use super::id::{Id, Shared, rdma_destroy_id, to_c};
 use super::message::{Kind, Message};
 use super::structs::{rdma_cm_id, rdma_event_channel};
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 struct Heritage {
     channel: *mut rdma_event_channel,
-    waiting: Arc<Waiting>,
+    waiting: Arc<Events>,
     context: *mut c_void,
     ps: c_int,
 }
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, _backlog: c_int) -> c_
         let addr = object.source().ok_or(Errno::INVALID)?;
         let errno = |e: std::io::Error| Errno(e.raw_os_error().unwrap_or(libc::EIO));
         let listener = TcpListener::bind(addr).map_err(errno)?;
-        object.base.src_addr = to_c(listener.local_addr().map_err(errno)?);
+        object.base.route.addr.src_addr = to_c(listener.local_addr().map_err(errno)?);
         let copy = listener.try_clone().map_err(errno)?;
         *object.shared.connection() = Connection::Listening(copy);
         let heritage = Heritage {
@@ -97,8 +97,8 @@ fn hear(mut stream: TcpStream, from: SocketAddr, shared: &Shared, heritage: Heri
     let id = Id::make(channel, waiting, context, ps);
     // SAFETY: it has just been made.
     let is_known = unsafe { Id::of(id) }.is_ok_and(|object| {
-        object.base.dst_addr = to_c(from);
-        object.base.dgid = gid::of(from.ip());
+        object.base.route.addr.dst_addr = to_c(from);
+        object.base.route.addr.ibaddr.dgid = gid::of(from.ip());
         *object.shared.connection() = Connection::Asked(stream, request.queue_pair);
         object.bind_to(local).is_ok() && shared.arrived(id, request)
     });

@@ -88,7 +88,7 @@ pub(super) fn message(
     param: Option<&rdma_conn_param>,
 ) -> Result<Message, Errno> {
     // SAFETY: both members of the union are plain bytes.
-    let gid = unsafe { id.base.sgid.raw };
+    let gid = unsafe { id.base.route.addr.ibaddr.sgid.raw };
     // SAFETY: the queue pair exists, if there is one.
     let number = unsafe { id.base.qp.as_ref() }.map_or(0, |qp| qp.qp_num);
     let private_data = param.filter(|param| !param.private_data.is_null()).map(|param| {

@@ -11,18 +11,33 @@ pub struct rdma_event_channel {
 }
 
 #[repr(C)]
+pub struct rdma_ib_addr {
+    pub sgid: ibv_gid,
+    pub dgid: ibv_gid,
+    pub pkey: u16,
+}
+
+#[repr(C)]
+pub struct rdma_addr {
+    pub src_addr: libc::sockaddr_storage,
+    pub dst_addr: libc::sockaddr_storage,
+    pub ibaddr: rdma_ib_addr,
+}
+
+#[repr(C)]
+pub struct rdma_route {
+    pub addr: rdma_addr,
+    pub path_rec: *mut c_void,
+    pub num_paths: c_int,
+}
+
+#[repr(C)]
 pub struct rdma_cm_id {
     pub verbs: *mut ibv_context,
     pub channel: *mut rdma_event_channel,
     pub context: *mut c_void,
     pub qp: *mut ibv_qp,
-    pub src_addr: libc::sockaddr_storage,
-    pub dst_addr: libc::sockaddr_storage,
-    pub sgid: ibv_gid,
-    pub dgid: ibv_gid,
-    pub pkey: u16,
-    pub path_rec: *mut c_void,
-    pub num_paths: c_int,
+    pub route: rdma_route,
     pub ps: c_int,
     pub port_num: u8,
     pub event: *mut rdma_cm_event,
@@ -83,9 +98,29 @@ pub struct rdma_addrinfo {
     pub ai_next: *mut rdma_addrinfo,
 }
 
+/// What the C compiler says of the header of rdma-core 44, on 64-bit machines.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
-    assert!(size_of::<rdma_cm_id>() == 416);
+    use std::mem::offset_of;
+
+    assert!(size_of::<rdma_conn_param>() == 24);
+    assert!(offset_of!(rdma_conn_param, qp_num) == 16);
     assert!(size_of::<rdma_cm_event>() == 80);
+    assert!(offset_of!(rdma_cm_event, conn) == 24);
     assert!(size_of::<rdma_addrinfo>() == 96);
+    assert!(offset_of!(rdma_addrinfo, ai_src_addr) == 24);
+    assert!(offset_of!(rdma_addrinfo, ai_route_len) == 56);
+    assert!(offset_of!(rdma_addrinfo, ai_next) == 88);
+    assert!(size_of::<rdma_cm_id>() == 416);
+    assert!(offset_of!(rdma_cm_id, route.addr.dst_addr) == 160);
+    assert!(offset_of!(rdma_cm_id, route.addr.ibaddr.sgid) == 288);
+    assert!(offset_of!(rdma_cm_id, route.addr.ibaddr.pkey) == 320);
+    assert!(offset_of!(rdma_cm_id, route.path_rec) == 328);
+    assert!(offset_of!(rdma_cm_id, route.num_paths) == 336);
+    assert!(offset_of!(rdma_cm_id, ps) == 344);
+    assert!(offset_of!(rdma_cm_id, port_num) == 348);
+    assert!(offset_of!(rdma_cm_id, event) == 352);
+    assert!(offset_of!(rdma_cm_id, send_cq) == 368);
+    assert!(offset_of!(rdma_cm_id, pd) == 400);
+    assert!(offset_of!(rdma_cm_id, qp_type) == 408);
 };

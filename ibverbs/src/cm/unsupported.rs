@@ -1,5 +1,5 @@
 //! What there is not: endpoints and the other synchronous forms, multicast, moving identifiers between channels, queue pairs that programs
-//! connect by themselves.
+//! connect by themselves, enhanced connection establishment (ECE).
 
 use std::ffi::c_int;
 
@@ -20,7 +20,8 @@ macro_rules! unsupported {
 
 unsupported! {
     rdma_create_ep rdma_create_qp_ex rdma_create_srq rdma_create_srq_ex rdma_establish rdma_get_request rdma_init_qp_attr
-    rdma_join_multicast rdma_join_multicast_ex rdma_leave_multicast rdma_migrate_id rdma_notify
+    rdma_get_remote_ece rdma_join_multicast rdma_join_multicast_ex rdma_leave_multicast rdma_migrate_id rdma_notify rdma_reject_ece
+    rdma_set_local_ece
 }
 
 /// Nothing was ever made that these would destroy.

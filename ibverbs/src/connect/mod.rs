@@ -64,7 +64,8 @@ fn tell(running: &Running, event: AsyncEvent) {
             running.srqs.happened(srq, IBV_EVENT_SRQ_LIMIT_REACHED, &running.events);
         }
         AsyncEvent::SendQueueDrained { qp } => {
-            if let Some(qp) = running.qp(running.routes.get(qp).number()) {
+            let qp = running.qp(running.routes.get(qp).number());
+            if let Some(qp) = qp.filter(|qp| qp.tells_drained()) {
                 qp.happened(IBV_EVENT_SQ_DRAINED);
             }
         }

@@ -29,6 +29,8 @@ pub(crate) use self::receives::Receives;
 
 /// Bytes of a datagram, without the GRH: the largest MTU of RoCE.
 pub(crate) const MAX_DATAGRAM: usize = 4096;
+/// Q_Keys that programs may not name in work requests have this bit.
+const CONTROLLED_Q_KEY: u32 = 1 << 31;
 /// How long a flow tries to reach its destination before what waits for it is lost.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -106,7 +108,10 @@ impl QueuePair {
         let peer = Peer::new(&handle.gid, to.remote_qpn);
         // SAFETY: as above.
         let bytes = unsafe { self.gather(datagrams, wr, &peer) }?;
-        let flow = self.flow(datagrams, peer, to.remote_qkey)?;
+        // A controlled Q_Key stands for the queue pair's own (IBTA vol. 1, 10.2.5).
+        let is_controlled = to.remote_qkey & CONTROLLED_Q_KEY != 0;
+        let key = if is_controlled { self.q_key() } else { to.remote_qkey };
+        let flow = self.flow(datagrams, peer, key)?;
         let signalled = send.signalled;
         self.places.take(signalled).map_err(post::errno_of)?;
         let sent = flow.send(Datagram { wr: send, bytes });

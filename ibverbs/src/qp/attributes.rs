@@ -28,12 +28,14 @@ const RNR_DELAYS: [u32; 32] = [
 pub(super) struct Attributes {
     pub(super) state: u32,
     pub(super) given: ibv_qp_attr,
+    /// In SQD: the program has asked to be told when the send queue is drained.
+    pub(super) tells_drained: bool,
 }
 
 impl Attributes {
     pub(super) fn new() -> Self {
         // SAFETY: it consists of numbers.
-        Attributes { state: 0, given: unsafe { mem::zeroed() } }
+        Attributes { state: 0, given: unsafe { mem::zeroed() }, tells_drained: false }
     }
 
     /// Takes over what the mask names.
@@ -63,11 +65,14 @@ impl Attributes {
         }
     }
 
-    pub(super) fn engine(&self) -> QpAttributes {
+    /// What the engine is told of a queue pair that is reliable by its type or not. One that is not has no retries to set, and drops what
+    /// finds no receive; served by a reliable one, its sends wait for a receive without limit.
+    pub(super) fn engine(&self, is_reliable: bool) -> QpAttributes {
+        let rnr_retry = self.given.rnr_retry;
         QpAttributes {
             access: access(self.given.qp_access_flags),
             retry_timeout: self.patience(),
-            rnr_retry: Some(self.given.rnr_retry).filter(|retries| *retries < RETRY_FOR_EVER),
+            rnr_retry: Some(rnr_retry).filter(|retries| is_reliable && *retries < RETRY_FOR_EVER),
             rnr_delay: rnr_delay(self.given.min_rnr_timer),
         }
     }
@@ -132,6 +137,16 @@ mod tests {
         assert_eq!(with(14, 6).retry_time(), 7 * Duration::from_nanos(4096 << 14));
         assert_eq!(with(0, 7).retry_time(), LEAST_PATIENCE);
         assert_eq!(with(31, 7).retry_time(), LEAST_PATIENCE);
+    }
+
+    #[test]
+    fn only_a_reliable_queue_pair_has_a_limit_of_refusals() {
+        let mut attributes = Attributes::new();
+        attributes.given.rnr_retry = 3;
+        assert_eq!(attributes.engine(true).rnr_retry, Some(3));
+        assert_eq!(attributes.engine(false).rnr_retry, None);
+        attributes.given.rnr_retry = RETRY_FOR_EVER;
+        assert_eq!(attributes.engine(true).rnr_retry, None);
     }
 
     #[test]

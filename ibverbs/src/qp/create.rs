@@ -175,7 +175,7 @@ impl QueuePair {
     pub(super) fn make_twin(&self, new: &Attributes) -> Result<braid::QueuePair, Errno> {
         let queues = (&*self.send_cq, &*self.recv_cq, self.srq.as_deref());
         let twin = engine_qp(&self.domain, queues, self.limits)?;
-        twin.set_attributes(new.engine());
+        twin.set_attributes(new.engine(self.service.is_reliable()));
         self.running.routes.set(twin.number(), Route::Own { number: self.number });
         Ok(twin)
     }

@@ -62,6 +62,12 @@ pub(crate) enum Service {
     Datagrams,
 }
 
+impl Service {
+    pub(crate) fn is_reliable(self) -> bool {
+        self == Service::Connected { reliable: true }
+    }
+}
+
 /// Who takes sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]

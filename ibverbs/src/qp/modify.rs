@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use braid::{QpState, RecvWr, Status, Work};
 use braid_verbs::abi::{
-    IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC,
+    IBV_EVENT_QP_LAST_WQE_REACHED, IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC,
     IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT,
     IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT,
     IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
@@ -13,7 +13,7 @@ use braid_verbs::abi::{
 
 use super::attributes::Attributes;
 use super::link::Peer;
-use super::transition::{self, CUR_STATE};
+use super::transition::{self, CUR_STATE, SQD_NOTIFY};
 use super::{Qp, QueuePair, Sends};
 use crate::connect::Message;
 use crate::errno::{self, Errno};
@@ -55,10 +55,12 @@ fn modify(qp: &Arc<QueuePair>, new: &ibv_qp_attr, mask: u32) -> Result<u32, Errn
     let mut changed = *attributes;
     changed.merge(new, mask);
     changed.state = to;
+    changed.tells_drained = to == IBV_QPS_SQD && mask & SQD_NOTIFY != 0 && new.en_sqd_async_notify != 0;
     // They hold from the transition on.
-    qp.engine.set_attributes(changed.engine());
+    let is_reliable = qp.service.is_reliable();
+    qp.engine.set_attributes(changed.engine(is_reliable));
     if let Err(error) = apply(qp, &changed, from, to) {
-        qp.engine.set_attributes(attributes.engine());
+        qp.engine.set_attributes(attributes.engine(is_reliable));
         return Err(error);
     }
     *attributes = changed;
@@ -118,6 +120,10 @@ fn apply(qp: &Arc<QueuePair>, new: &Attributes, from: u32, to: u32) -> Result<()
             qp.fail_held(Status::Flushed);
             qp.stop_datagrams(true);
             qp.failed_by_program();
+            // No receive of a shared queue is consumed for it any more (IBTA vol. 1, 11.6.3.2).
+            if from != IBV_QPS_ERR && qp.srq.is_some() {
+                qp.happened(IBV_EVENT_QP_LAST_WQE_REACHED);
+            }
         }
         (IBV_QPS_RESET, IBV_QPS_INIT) => engine(QpState::Init)?,
         (IBV_QPS_INIT, IBV_QPS_RTR) if qp.datagrams.is_none() => begin(qp, new)?,
@@ -147,6 +153,11 @@ impl QueuePair {
 
     pub(crate) fn q_key(&self) -> u32 {
         self.attributes().given.qkey
+    }
+
+    /// Whether the program has asked to be told when the send queue is drained.
+    pub(crate) fn tells_drained(&self) -> bool {
+        self.attributes().tells_drained
     }
 
     /// Nothing is sent or received any more; what is posted is flushed, if the program shall see that.

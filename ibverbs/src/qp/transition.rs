@@ -7,7 +7,7 @@ use crate::errno::Errno;
 
 /// `IBV_QP_CUR_STATE`, `IBV_QP_EN_SQD_ASYNC_NOTIFY`, `IBV_QP_ALT_PATH` and `IBV_QP_PATH_MIG_STATE`.
 pub(super) const CUR_STATE: u32 = 1 << 1;
-const SQD_NOTIFY: u32 = 1 << 2;
+pub(super) const SQD_NOTIFY: u32 = 1 << 2;
 const ALT_PATH: u32 = 1 << 14;
 const PATH_MIG_STATE: u32 = 1 << 18;
 
