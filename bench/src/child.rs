@@ -113,7 +113,7 @@ fn engine_args(args: &EngineArgs) -> Vec<String> {
     let key = args.key.as_ref().map(|key| ("--key", key.display().to_string()));
     let allowed = args.allowed_keys.as_ref();
     let allowed = allowed.map(|file| ("--allowed-keys", file.display().to_string()));
-    let security = args.security.map(|mode| ("--security", mode.to_string()));
+    let security = args.security.as_ref().map(|mode| ("--security", mode.to_string()));
     let mtu = args.mtu.map(|mtu| ("--mtu", mtu.to_string()));
     let bind = address_text(args.bind.unwrap_or((Ipv4Addr::LOCALHOST, 0).into()));
     let rails: Vec<String> = args.rails.iter().map(ToString::to_string).collect();

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use braid::{CcConfig, LbPolicy, LossRecovery, MetricsEndpoint, RailScheme, SecurityMode};
+use braid::{CcConfig, KeyPurpose, LbPolicy, LossRecovery, MetricsEndpoint, RailScheme};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -263,9 +263,10 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) allowed_keys: Option<PathBuf>,
     /// What the key is for: `off`; `auth`, packets are authenticated; `encrypt`, encrypted too, and a server takes clients
-    /// without a key as well; `required`, it does not [default: required with --key]
-    #[arg(long, value_name = "MODE")]
-    pub(crate) security: Option<SecurityMode>,
+    /// without a key as well; `required`, it does not [default: required with --key]. Behind the mode the ciphers that may be used,
+    /// such as `required:aes-128-gcm,chacha20-poly1305` [default: all, aes-256-gcm first]
+    #[arg(long, value_name = "MODE[:CIPHER,..]")]
+    pub(crate) security: Option<KeyPurpose>,
     /// Share of packets to drop, 0 to 1, injected below the protocol.
     #[arg(long, default_value_t = 0.0)]
     pub(crate) drop: f64,

@@ -138,7 +138,7 @@ fn faults(args: &EngineArgs) -> Faults {
 
 fn security(args: &EngineArgs) -> Result<Option<Security>, Failure> {
     let (key, allowed) = (args.key.as_deref(), args.allowed_keys.as_deref());
-    Security::from_files(key, allowed, args.security).map_err(usage)
+    Security::from_files(key, allowed, args.security.clone()).map_err(usage)
 }
 
 /// Refuses what does not go together.

@@ -141,8 +141,8 @@ pub use pd::ProtectionDomain;
 pub use qp::{Connecting, CreateQpError, QpOptions, QueuePair};
 pub use security::{
     Agreed, AllowList, AllowListError, AllowedKey, Cipher, Credentials, Date, Key, KeyError,
-    PrivateKey, Protection, PublicKey, SecretKey, Security, SecurityError, SecurityMode,
-    StaticKeys, UnknownCipher, UnknownSecurity,
+    KeyPurpose, PrivateKey, Protection, PublicKey, SecretKey, Security, SecurityError,
+    SecurityMode, StaticKeys, UnknownCipher, UnknownSecurity,
 };
 pub use srq::{CreateSrqError, SharedReceiveQueue};
 pub use verbs::{VerbsOptions, VerbsService, VerbsSetupError};

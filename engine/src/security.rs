@@ -41,18 +41,18 @@ impl Security {
     }
 
     /// What users say: the file of the key, the file of the public keys that are allowed if it is a private key, and what that is
-    /// for, which is [`SecurityMode::Required`] unless they say otherwise. `None`: connections are not keyed.
+    /// for, which is [`SecurityMode::Required`] with any cipher unless they say otherwise. `None`: connections are not keyed.
     ///
     /// # Errors
     /// There is no key, or it cannot be used.
     pub fn from_files(
         key_file: Option<&Path>,
         allowed_keys: Option<&Path>,
-        mode: Option<SecurityMode>,
+        purpose: Option<KeyPurpose>,
     ) -> Result<Option<Self>, SecurityError> {
         let key = key_file.map(read_key).transpose()?;
         let allowed = allowed_keys.map(read_allowed_keys).transpose()?;
-        Security::with(key, allowed, mode)
+        Security::with(key, allowed, purpose)
     }
 
     /// As [`Security::from_files`].
@@ -62,10 +62,11 @@ impl Security {
     pub fn with(
         key: Option<SecretKey>,
         allowed: Option<AllowList>,
-        mode: Option<SecurityMode>,
+        purpose: Option<KeyPurpose>,
     ) -> Result<Option<Self>, SecurityError> {
         use Protection::{Authenticate, Encrypt};
         let credentials = credentials(key, allowed)?;
+        let (mode, ciphers) = purpose.map(|it| (it.mode, it.ciphers)).unzip();
         let (protection, required) = match (&credentials, mode) {
             (_, Some(SecurityMode::Off)) | (None, None) => return Ok(None),
             (_, Some(SecurityMode::Auth)) => (Authenticate, false),
@@ -74,7 +75,11 @@ impl Security {
         };
         let mode = mode.unwrap_or(SecurityMode::Required);
         let credentials = credentials.ok_or(SecurityError::NoKey { mode })?;
-        Ok(Some(Security { protection, required, ..Security::new(credentials) }))
+        let security = Security { protection, required, ..Security::new(credentials) };
+        Ok(Some(match ciphers.flatten() {
+            Some(ciphers) => Security { ciphers, ..security },
+            None => security,
+        }))
     }
 
     /// What goes into a handshake.
@@ -112,6 +117,45 @@ pub enum SecurityMode {
     Required,
 }
 
+/// What a key is for, and the ciphers that may be used, as users name them: `MODE` or `MODE:CIPHER,..`, such as `auth` or
+/// `required:aes-128-gcm,chacha20-poly1305`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct KeyPurpose {
+    /// What it is for.
+    pub mode: SecurityMode,
+    /// In order of preference, at least one; `None`: all, [`Cipher::ALL`].
+    pub ciphers: Option<Vec<Cipher>>,
+}
+
+impl From<SecurityMode> for KeyPurpose {
+    fn from(mode: SecurityMode) -> Self {
+        KeyPurpose { mode, ciphers: None }
+    }
+}
+
+impl fmt::Display for KeyPurpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.mode)?;
+        for (at, cipher) in self.ciphers.iter().flatten().enumerate() {
+            write!(f, "{}{cipher}", if at == 0 { ':' } else { ',' })?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for KeyPurpose {
+    type Err = UnknownSecurity;
+
+    fn from_str(text: &str) -> Result<Self, UnknownSecurity> {
+        let Some((mode, ciphers)) = text.split_once(':') else {
+            return Ok(parse_mode(text)?.into());
+        };
+        let ciphers = ciphers.split(',').map(str::parse).collect::<Result<_, _>>()?;
+        Ok(KeyPurpose { mode: parse_mode(mode)?, ciphers: Some(ciphers) })
+    }
+}
+
 /// Why connections cannot be keyed as it was asked for.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -137,12 +181,21 @@ pub enum SecurityError {
     File(#[from] KeyFileError),
 }
 
-/// A name that no mode has.
+/// A name that no mode or cipher has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{name}` is no security; accepted: off, auth, encrypt, required")]
-pub struct UnknownSecurity {
-    /// The name.
-    pub name: String,
+#[non_exhaustive]
+pub enum UnknownSecurity {
+    /// A mode.
+    #[error(
+        "`{name}` is no security; accepted: off, auth, encrypt, required, and behind them `:CIPHER,..`"
+    )]
+    Mode {
+        /// The name.
+        name: String,
+    },
+    /// A cipher.
+    #[error(transparent)]
+    Cipher(#[from] UnknownCipher),
 }
 
 impl SecurityMode {
@@ -161,13 +214,9 @@ impl fmt::Display for SecurityMode {
     }
 }
 
-impl FromStr for SecurityMode {
-    type Err = UnknownSecurity;
-
-    fn from_str(name: &str) -> Result<Self, UnknownSecurity> {
-        let known = SecurityMode::ALL.into_iter().find(|(_, known)| *known == name);
-        known.map(|(mode, _)| mode).ok_or_else(|| UnknownSecurity { name: name.to_owned() })
-    }
+fn parse_mode(name: &str) -> Result<SecurityMode, UnknownSecurity> {
+    let known = SecurityMode::ALL.into_iter().find(|(_, known)| *known == name);
+    known.map(|(mode, _)| mode).ok_or_else(|| UnknownSecurity::Mode { name: name.to_owned() })
 }
 
 #[cfg(test)]
@@ -178,20 +227,36 @@ mod tests {
     fn modes_say_what_is_taken_and_what_is_required() {
         let key = || Some(SecretKey::Shared(Key::new([1; 32])));
         let of = |name: &str| {
-            let mode: SecurityMode = name.parse().unwrap();
-            assert_eq!(mode.to_string(), name);
-            let security = Security::with(key(), None, Some(mode)).unwrap();
+            let purpose: KeyPurpose = name.parse().unwrap();
+            assert_eq!(purpose.to_string(), name);
+            let security = Security::with(key(), None, Some(purpose)).unwrap();
             security.map(|security| (security.protection, security.required))
         };
         assert_eq!(of("off"), None);
         assert_eq!(of("auth"), Some((Protection::Authenticate, false)));
         assert_eq!(of("encrypt"), Some((Protection::Encrypt, false)));
         assert_eq!(of("required"), Some((Protection::Encrypt, true)));
-        assert!("on".parse::<SecurityMode>().is_err());
+        assert!("on".parse::<KeyPurpose>().is_err());
         let unsaid = Security::with(key(), None, None).unwrap().unwrap();
         assert!(unsaid.required && unsaid.protection == Protection::Encrypt);
         assert_eq!(Security::with(None, None, None).unwrap(), None);
-        assert!(Security::with(None, None, Some(SecurityMode::Auth)).is_err());
+        assert!(Security::with(None, None, Some(SecurityMode::Auth.into())).is_err());
+    }
+
+    #[test]
+    fn ciphers_are_those_that_are_named() {
+        let text = "auth:chacha20-poly1305,aes-128-gcm";
+        let purpose: KeyPurpose = text.parse().unwrap();
+        assert_eq!(purpose.to_string(), text);
+        let key = SecretKey::Shared(Key::new([1; 32]));
+        let security = Security::with(Some(key), None, Some(purpose)).unwrap().unwrap();
+        assert_eq!(security.ciphers, [Cipher::ChaCha20Poly1305, Cipher::Aes128Gcm]);
+        for (wrong, known) in
+            [("auth:rc4", "aes-256-gcm"), ("auth:", "aes-256-gcm"), ("x:aes-128-gcm", "off")]
+        {
+            let error = wrong.parse::<KeyPurpose>().expect_err(wrong).to_string();
+            assert!(error.contains(known), "{error}");
+        }
     }
 
     #[test]

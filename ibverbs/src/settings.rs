@@ -11,8 +11,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use braid::{
-    AllowList, CcConfig, Crc, EngineConfig, LossRecovery, Progress, QpConfig, SecretKey, Security,
-    SecurityError, SecurityMode,
+    AllowList, CcConfig, Crc, EngineConfig, KeyPurpose, LossRecovery, Progress, QpConfig,
+    SecretKey, Security, SecurityError,
 };
 
 use crate::errno::Errno;
@@ -27,7 +27,7 @@ pub(crate) struct Settings {
     /// These three become the engine's `security`.
     key: Option<SecretKey>,
     allowed_keys: Option<AllowList>,
-    security: Option<SecurityMode>,
+    security: Option<KeyPurpose>,
 }
 
 /// A variable that cannot be.
@@ -114,7 +114,7 @@ impl Settings {
             })?;
         }
         let (key, allowed) = (settings.key.take(), settings.allowed_keys.take());
-        let security = Security::with(key, allowed, settings.security);
+        let security = Security::with(key, allowed, settings.security.take());
         settings.engine.security = security.map_err(|error| {
             let name = match error {
                 SecurityError::NoKey { .. } => SECURITY,

@@ -289,7 +289,8 @@ fn a_listener_of_ipv6_takes_ipv4_clients_as_such() {
         let cq = with_qp(id);
         assert_eq!(rdma_connect(id, &mut param(b"")), 0);
         let request = expect(server, CONNECT_REQUEST);
-        let [from, to] = [(*request.id).route.addr.dst_addr, (*request.id).route.addr.src_addr].map(|a| a.ss_family);
+        let [from, to] = [(*request.id).route.addr.dst_addr, (*request.id).route.addr.src_addr]
+            .map(|a| a.ss_family);
         assert_eq!([from, to].map(c_int::from), [libc::AF_INET; 2]);
         let other_cq = with_qp(request.id);
         assert_eq!(rdma_accept(request.id, &mut param(b"")), 0);

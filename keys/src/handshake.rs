@@ -57,10 +57,20 @@ pub struct Answer {
 pub struct Asking {
     binding: Binding,
     /// `None`: no answer can come.
-    state: Option<HandshakeState>,
+    state: Option<Wiped>,
     terms: Terms,
     message: Vec<u8>,
     peer: Option<Arc<str>>,
+}
+
+/// A handshake whose copy of the pre-shared key does not outlive it: snow does not wipe it.
+struct Wiped(HandshakeState);
+
+impl Drop for Wiped {
+    fn drop(&mut self) {
+        // Without such a key it is one that nobody uses.
+        let _ = self.0.set_psk(0, &[0; 32]);
+    }
 }
 
 /// What both ends know of each other before they begin.
@@ -72,7 +82,7 @@ pub(crate) enum Known<'a> {
 
 /// The responder's side, once it has read the first message.
 pub struct Asked {
-    state: HandshakeState,
+    state: Wiped,
     terms: [u8; TERMS_LEN],
     offer: Vec<u8>,
     peer: Option<Arc<str>>,
@@ -89,7 +99,7 @@ impl Asking {
         offer: &[u8],
     ) -> Self {
         let mut state = start(known, binding, seed, |builder| builder.build_initiator());
-        let message = claim.with(&write(&mut state, terms.encode(), offer));
+        let message = claim.with(&write(&mut state.0, terms.encode(), offer));
         Asking { binding, state: Some(state), terms, message, peer: None }
     }
 
@@ -118,9 +128,14 @@ impl Asking {
     /// an answer has been read before.
     pub fn read(&mut self, answer: &[u8]) -> Option<Answer> {
         let state = self.state.as_mut()?;
-        let (terms, offer) = read(state, answer)?;
+        let (terms, offer) = read(&mut state.0, answer)?;
         let agreed = self.terms.accept(terms).ok()?;
-        Some(Answer { agreed, offer, secrets: secrets(state, true), peer: self.peer.clone() })
+        Some(Answer {
+            agreed,
+            offer,
+            secrets: secrets(&mut state.0, true),
+            peer: self.peer.clone(),
+        })
     }
 }
 
@@ -133,7 +148,7 @@ impl Asked {
         message: &[u8],
     ) -> Option<Self> {
         let mut state = start(known, binding, seed, |builder| builder.build_responder());
-        let (terms, offer) = read(&mut state, message)?;
+        let (terms, offer) = read(&mut state.0, message)?;
         Some(Asked { state, terms, offer, peer: None })
     }
 
@@ -165,8 +180,8 @@ impl Asked {
     /// # Panics
     /// If the offer has more than 65,000 bytes.
     pub fn answer(mut self, agreed: Agreed, offer: &[u8]) -> (Vec<u8>, Secrets) {
-        let message = write(&mut self.state, agreed.encode(), offer);
-        let secrets = secrets(&mut self.state, false);
+        let message = write(&mut self.state.0, agreed.encode(), offer);
+        let secrets = secrets(&mut self.state.0, false);
         (message, secrets)
     }
 }
@@ -176,7 +191,7 @@ fn start(
     binding: Binding,
     seed: [u8; 32],
     build: impl FnOnce(Builder<'_>) -> Result<HandshakeState, Error>,
-) -> HandshakeState {
+) -> Wiped {
     let pattern = match known {
         Known::Shared(_) => SHARED,
         Known::Static { .. } => STATIC,
@@ -194,7 +209,7 @@ fn start(
             builder.local_private_key(own.bytes())?.remote_public_key(peer.bytes())
         }
     });
-    ready.and_then(build).expect("the pattern has what it needs")
+    Wiped(ready.and_then(build).expect("the pattern has what it needs"))
 }
 
 fn write(state: &mut HandshakeState, terms: [u8; TERMS_LEN], offer: &[u8]) -> Vec<u8> {

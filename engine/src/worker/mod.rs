@@ -40,6 +40,7 @@ use crate::clock::Clock;
 use crate::counters::WorkerCounters;
 use crate::datapath::{Caps, Taken};
 use crate::events::AsyncEvents;
+use crate::fork::Origin;
 use crate::memory::{Checked, RegionCache};
 use crate::qp::Asked;
 use crate::security::Security;
@@ -59,6 +60,8 @@ const MANY_ARRIVALS: usize = 16;
 
 /// Everything that one thread at a time owns. Whoever holds the lock of its [`WorkerCell`] runs it.
 pub(crate) struct Worker {
+    /// A child that was forked has a copy of all that follows, and sends nothing by it.
+    origin: Origin,
     rails: LocalRails,
     caps: Caps,
     clock: Clock,
@@ -105,6 +108,7 @@ pub(crate) struct WorkerParts {
 impl Worker {
     pub(crate) fn new(parts: WorkerParts) -> Self {
         Worker {
+            origin: Origin::here(),
             caps: parts.rails.caps(),
             rails: parts.rails,
             clock: parts.clock,

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use braid::{QpState, RecvWr, Status, Work};
 use braid_verbs::abi::{
-    IBV_EVENT_QP_LAST_WQE_REACHED, IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC,
-    IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT,
-    IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT,
-    IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
+    IBV_EVENT_QP_LAST_WQE_REACHED, IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN,
+    IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU,
+    IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_STATE,
+    IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT, IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS,
+    IBV_QPS_SQD, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
 };
 
 use super::attributes::Attributes;
@@ -55,7 +56,8 @@ fn modify(qp: &Arc<QueuePair>, new: &ibv_qp_attr, mask: u32) -> Result<u32, Errn
     let mut changed = *attributes;
     changed.merge(new, mask);
     changed.state = to;
-    changed.tells_drained = to == IBV_QPS_SQD && mask & SQD_NOTIFY != 0 && new.en_sqd_async_notify != 0;
+    changed.tells_drained =
+        to == IBV_QPS_SQD && mask & SQD_NOTIFY != 0 && new.en_sqd_async_notify != 0;
     // They hold from the transition on.
     let is_reliable = qp.service.is_reliable();
     qp.engine.set_attributes(changed.engine(is_reliable));

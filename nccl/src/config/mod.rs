@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use braid::{
-    AllowList, CcConfig, Crc, EngineConfig, Faults, LbPolicy, LossRecovery, RailScheme, SecretKey,
-    Security, SecurityError, SecurityMode, VerbsService,
+    AllowList, CcConfig, Crc, EngineConfig, Faults, KeyPurpose, LbPolicy, LossRecovery, RailScheme,
+    SecretKey, Security, SecurityError, VerbsService,
 };
 
 use crate::interfaces::Pattern;
@@ -66,7 +66,7 @@ pub(crate) struct Config {
     pub(crate) crc: Crc,
     pub(crate) key: Option<SecretKey>,
     pub(crate) allowed_keys: Option<AllowList>,
-    pub(crate) security_mode: Option<SecurityMode>,
+    pub(crate) key_purpose: Option<KeyPurpose>,
     /// What follows from those three.
     pub(crate) security: Option<Security>,
     pub(crate) receive_buffer: usize,
@@ -100,7 +100,7 @@ impl Default for Config {
             crc: engine.crc,
             key: None,
             allowed_keys: None,
-            security_mode: None,
+            key_purpose: None,
             security: None,
             receive_buffer: engine.receive_buffer,
             cc: CcConfig::default(),
@@ -135,7 +135,7 @@ impl Config {
             })?;
         }
         let (key, allowed) = (config.key.clone(), config.allowed_keys.clone());
-        config.security = Security::with(key, allowed, config.security_mode)?;
+        config.security = Security::with(key, allowed, config.key_purpose.clone())?;
         Ok(config)
     }
 }

@@ -30,7 +30,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("crc", |c, v| set(&mut c.crc, switch(v).map(crc))),
     ("key_file", |c, v| set(&mut c.key, key(v).map(Some))),
     ("allowed_keys", |c, v| set(&mut c.allowed_keys, allowed_keys(v).map(Some))),
-    ("security", |c, v| set(&mut c.security_mode, parsed(v).map(Some))),
+    ("security", |c, v| set(&mut c.key_purpose, parsed(v).map(Some))),
     ("receive_buffer", |c, v| set(&mut c.receive_buffer, number(v, 65_536..=1 << 30))),
     ("cc", |c, v| set(&mut c.cc, parsed(v))),
     ("loss_recovery", |c, v| set(&mut c.loss_recovery, parsed(v))),

@@ -1,7 +1,7 @@
 //! How often a host may ask to be connected with a key that is refused.
 //!
 //! A CONNECT of a keyed connection says whether a key is right only after some work, up to two Diffie-Hellman operations. Its
-//! cookie has proved where it comes from, so a host that is refused can be put off: each refusal is charged to it, by
+//! cookie has proved where it comes from, so a host that is refused, for its key or anything else, can be put off: each refusal is charged to it, by
 //! the generic cell rate algorithm (ITU-T I.371, Annex A), and one that has used up its credit is not looked at.
 
 use std::hash::Hasher;
@@ -13,9 +13,7 @@ use siphasher::sip::SipHasher24;
 
 use super::backlog::host_of;
 
-/// What a refusal costs, 1/64 s: a host may be refused 64 times a second.
-const COST: Duration = Duration::from_micros(15_625);
-/// What a host may owe: 64 refusals at once. All connections of a host may begin at the same time, with the same wrong key.
+/// What a host may owe: the refusals of a second at once. All connections of a host may begin at the same time, with the same wrong key.
 const CREDIT: Duration = Duration::from_secs(1);
 /// Hosts with the same hash share a place. Its key is secret: nobody can choose whose place it shares.
 const PLACES: usize = 256;
@@ -24,14 +22,17 @@ const PLACES: usize = 256;
 #[derive(Debug)]
 pub struct Guesses {
     key: [u8; 16],
+    cost: Duration,
     /// When each place owes nothing any more.
     settled: Box<[Time; PLACES]>,
 }
 
 impl Guesses {
-    /// `key` has to be unpredictable.
-    pub fn new(key: [u8; 16]) -> Self {
-        Guesses { key, settled: Box::new([Time::ZERO; PLACES]) }
+    /// `key` has to be unpredictable. A host may be refused so many times a second (1 at least): what that takes of a processor
+    /// should be little, and beyond it nobody at that address is connected, with the right key neither.
+    pub fn new(key: [u8; 16], per_second: u32) -> Self {
+        let cost = CREDIT / per_second.max(1);
+        Guesses { key, cost, settled: Box::new([Time::ZERO; PLACES]) }
     }
 
     /// Whether what comes from there is looked at.
@@ -39,10 +40,10 @@ impl Guesses {
         self.settled[self.place(from)].saturating_since(now) < CREDIT
     }
 
-    /// A request from there was refused for its key.
+    /// A request from there was opened in vain.
     pub fn charge(&mut self, now: Time, from: SocketAddr) {
         let settled = &mut self.settled[self.place(from)];
-        *settled = (*settled).max(now) + COST;
+        *settled = (*settled).max(now) + self.cost;
     }
 
     fn place(&self, from: SocketAddr) -> usize {
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_host_guesses_64_times_at_once_and_then_64_times_a_second() {
-        let mut guesses = Guesses::new([7; 16]);
+        let mut guesses = Guesses::new([7; 16], 64);
         let first = looked_at(&mut guesses, "1.0.0.1:1", 0..10_000);
         assert!((64 + 9 * 64..=64 + 10 * 64 + 1).contains(&first), "{first}");
         // Another port is the same host.
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn who_is_not_refused_is_never_put_off() {
-        let mut guesses = Guesses::new([7; 16]);
+        let mut guesses = Guesses::new([7; 16], 64);
         looked_at(&mut guesses, "1.0.0.1:1", 0..1000);
         // Few of the others share its place.
         let hosts = (0..=255u8).map(|host| SocketAddr::from(([10, 0, 0, host], 1)));

@@ -15,6 +15,10 @@ const HELLOS_ALONE: u32 = 2;
 /// ... and those after which a path that has carried a short one counts as too narrow: sent over one second.
 const MAX_HELLOS: u32 = 6;
 
+/// A cookie is asked for again after so long at the earliest. Each is answered with a CONNECT, which shows for whose key it was made: who
+/// answers in the listener's place can ask for few of them.
+const COOKIE_HOLDS: Duration = Duration::from_secs(1);
+
 /// The side that connects.
 #[derive(Clone, Debug)]
 pub struct Initiator {
@@ -23,6 +27,8 @@ pub struct Initiator {
     private_data: Vec<u8>,
     routing: Routing,
     cookie: Option<u64>,
+    /// When it came.
+    cookie_at: Time,
     /// Full-length HELLOs sent since there was a cookie.
     hellos: u32,
     /// A short HELLO is to follow.
@@ -53,6 +59,7 @@ impl Initiator {
             private_data,
             routing: Routing::default(),
             cookie: None,
+            cookie_at: now,
             hellos: 0,
             short_is_due: false,
             carries_short: false,
@@ -94,7 +101,7 @@ impl Initiator {
             Setup::Accept(accept) if accept.nonce == self.nonce && self.cookie.is_some() => {
                 self.outcome = Some(Ok(accept.clone()));
             }
-            Setup::Reject(reject) if reject.nonce == self.nonce => self.on_reject(reject),
+            Setup::Reject(reject) if reject.nonce == self.nonce => self.on_reject(now, reject),
             _ => {}
         }
     }
@@ -104,17 +111,18 @@ impl Initiator {
         if usize::from(len) < BASE_DATAGRAM {
             self.carries_short = true;
         } else if self.cookie.is_none() {
-            self.cookie = Some(cookie);
+            (self.cookie, self.cookie_at) = (Some(cookie), now);
             (self.hellos, self.short_is_due) = (0, false);
             self.retry_at = now;
             self.retry_after = FIRST_RETRY;
         }
     }
 
-    fn on_reject(&mut self, reject: &Reject) {
+    fn on_reject(&mut self, now: Time, reject: &Reject) {
         match reject.reason {
             // Another try, a little later, may be luckier.
             RejectReason::Busy => self.sent_since_busy = Some(0),
+            RejectReason::Cookie if now < self.cookie_at + COOKIE_HOLDS => {}
             RejectReason::Cookie => self.cookie = None,
             reason => self.outcome = Some(Err(ConnectError::Rejected(reason))),
         }

@@ -1,0 +1,89 @@
+//! A child that was forked has a copy of its parent's keyed connection: nothing that it does uses the numbers of the parent's packets, which
+//! are the nonces of the cipher.
+
+mod pair;
+mod relay;
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use braid::{EngineConfig, Key, Progress, QpState, RemoteRegion, Security, wr};
+use braid_wire::{Packet, QpId, Token};
+use pair::{PATIENCE, Pair, Side, local};
+use relay::{Face, Relay, Visitor};
+
+/// Passes everything on, and counts numbers that come twice.
+#[derive(Default)]
+struct Observer {
+    numbers: HashSet<(QpId, Token, u64)>,
+    same_number: u64,
+}
+
+impl Visitor for Observer {
+    fn pass(&mut self, packet: &[u8], _near: &Face, far: &Face) {
+        if let Ok(Packet::Sealed(header)) = Packet::decode(packet) {
+            let number = (header.qp, header.token, header.number);
+            self.same_number += u64::from(!self.numbers.insert(number));
+        }
+        far.send(packet);
+    }
+}
+
+#[test]
+fn a_child_sends_nothing_over_its_parents_connections() {
+    for progress in [Progress::Threads(1), Progress::Application] {
+        let security = Some(Security::new(Key::new([7; 32])));
+        let a =
+            Side::new(&EngineConfig { security: security.clone(), progress, ..local() }, |_| {});
+        let b = Side::new(&EngineConfig { security, ..local() }, |_| {});
+        let listener = b.engine.listen(4).unwrap();
+        let relay = Relay::start(listener.local_addr(), Observer::default());
+        let private = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let request = listener.accept(PATIENCE).expect("a connection request");
+                request.accept(&b.qp, &b.memory.remote().to_bytes()).unwrap();
+            });
+            a.qp.connect(relay.addr(), &[], PATIENCE).unwrap()
+        });
+        let pair = Pair { a, b, remote: RemoteRegion::from_bytes(&private).unwrap() };
+        write(&pair);
+        // What is acknowledged late is, before both have the same state.
+        std::thread::sleep(Duration::from_millis(50));
+        // SAFETY: the child calls what leaves by itself and ends without unwinding; no lock is held by another thread for longer than a
+        // packet takes, and a child that hangs is seen below.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let _ = pair.a.qp.modify(QpState::Error);
+            let _ = pair.a.qp.modify(QpState::Reset);
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(0) };
+        }
+        for _ in 0..4 {
+            write(&pair);
+        }
+        wait_for(child);
+        std::thread::sleep(Duration::from_millis(50));
+        let Observer { numbers, same_number } = relay.stop();
+        assert!(numbers.len() >= 5, "{} packets seen", numbers.len());
+        assert_eq!(same_number, 0, "{progress:?}: the child has used numbers of its parent");
+    }
+}
+
+fn write(pair: &Pair) {
+    let piece = pair.a.memory.slice(..64).unwrap();
+    pair.a.qp.post_send(wr::write(1, [piece], pair.remote.at(0))).unwrap();
+    pair.successes(&pair.a, 1);
+}
+
+fn wait_for(child: i32) {
+    let begin = Instant::now();
+    loop {
+        let mut status = 0;
+        // SAFETY: the kernel writes one number.
+        if unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child {
+            return assert_eq!(status, 0, "the child");
+        }
+        assert!(begin.elapsed() < PATIENCE, "the child hangs");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
