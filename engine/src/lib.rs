@@ -141,7 +141,7 @@ pub use pd::ProtectionDomain;
 pub use qp::{Connecting, CreateQpError, QpOptions, QueuePair};
 pub use security::{
     Agreed, AllowList, AllowListError, AllowedKey, Cipher, Credentials, Date, Key, KeyError,
-    PrivateKey, Protection, PublicKey, SecretKey, Security, SecurityError, SecurityMode,
+    KeyText, PrivateKey, Protection, PublicKey, SecretKey, Security, SecurityError, SecurityMode,
     StaticKeys, UnknownCipher, UnknownSecurity,
 };
 pub use srq::{CreateSrqError, SharedReceiveQueue};

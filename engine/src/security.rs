@@ -2,7 +2,7 @@
 
 pub use braid_keys::{
     Agreed, AllowList, AllowListError, AllowedKey, Cipher, Credentials, Date, Key, KeyError,
-    PrivateKey, Protection, PublicKey, SecretKey, StaticKeys, UnknownCipher,
+    KeyText, PrivateKey, Protection, PublicKey, SecretKey, StaticKeys, UnknownCipher,
 };
 
 use std::fmt;
@@ -101,6 +101,7 @@ fn credentials(
 
 /// What a key is for, as users name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum SecurityMode {
     /// Nothing: connections are not keyed.
     Off,
