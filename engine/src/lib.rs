@@ -1,6 +1,6 @@
 //! Braid: a userspace RDMA transport over plain UDP.
 //!
-//! One reliable queue pair is woven out of many network paths: every packet carries its path in the
+//! One reliable queue pair is spread over many network paths: every packet carries its path in the
 //! UDP source port, lands in application memory in whatever order it arrives, and completions still
 //! come out in the order they were posted. No RDMA NIC, no kernel module, no root.
 //!
