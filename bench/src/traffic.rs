@@ -109,13 +109,11 @@ mod tests {
 
     #[test]
     fn what_is_added_can_be_taken_off_again() {
-        let counters = QpCounters {
-            segments_sent: 10,
-            retransmitted: 4,
-            lost: 3,
-            spurious: 1,
-            ..QpCounters::default()
-        };
+        let mut counters = QpCounters::default();
+        counters.segments_sent = 10;
+        counters.retransmitted = 4;
+        counters.lost = 3;
+        counters.spurious = 1;
         let one = Traffic::from(counters);
         let both = one.and(one);
         assert_eq!((both.segments_sent, both.spurious_retransmissions), (20, 2));

@@ -27,13 +27,13 @@ const PARAMETERS: &str = "start=BYTES, max=BYTES, beta=N%, mark=N%";
 /// CUBIC's parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CubicConfig {
-    /// Bytes of the first window; `None`: ten packets (RFC 6928).
+    /// Bytes of the first window; `None`: ten packets (RFC 6928). Default: `None`.
     pub start_window: Option<u64>,
-    /// Bytes in flight at most, and two packets at least.
+    /// Bytes in flight at most, and two packets at least. Default: 64 MiB.
     pub max_window: u64,
-    /// What a loss leaves of the window, in percent, 1 to 100 (RFC 9438, section 4.6).
+    /// What a loss leaves of the window, in percent, 1 to 100 (RFC 9438, section 4.6). Default: 70.
     pub beta_percent: u32,
-    /// What a mark leaves of the window, in percent, 1 to 100 (RFC 8511, section 3.1).
+    /// What a mark leaves of the window, in percent, 1 to 100 (RFC 8511, section 3.1). Default: 85.
     pub mark_percent: u32,
 }
 

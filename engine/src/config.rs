@@ -126,7 +126,7 @@ pub struct EngineConfig {
     /// Whether payloads carry a check. On if either side wants it. Default: [`Crc::On`].
     pub crc: Crc,
     /// Who may connect, and how packets are protected. `None`: anybody, and not at all. A keyed connection has no use for `crc`.
-    /// Not over verbs.
+    /// Not over verbs. Default: `None`.
     pub security: Option<Security>,
     /// Bytes of arrived datagrams that a worker's socket shall hold. The system may grant less
     /// (`net.core.rmem_max`); no more than what is granted is ever in flight towards this engine. Default: 8 MiB.

@@ -1,6 +1,6 @@
 //! Braid: a userspace RDMA transport over plain UDP.
 //!
-//! One reliable queue pair is woven out of many network paths: every packet carries its path in the
+//! One reliable queue pair is spread over many network paths: every packet carries its path in the
 //! UDP source port, lands in application memory in whatever order it arrives, and completions still
 //! come out in the order they were posted. No RDMA NIC, no kernel module, no root.
 //!
@@ -101,10 +101,92 @@ pub use braid_lb::{
     UnknownRailScheme,
 };
 pub use braid_transport::{
-    Access, AccessError, Completion, EndCause, FailedWork, LossRecovery, MAX_MESSAGE, OooDegrees,
-    PostError, QpAttributes, QpConfig, QpCounters, QpError, QpState, RecvWr, RemoteAddr, SendOp,
-    SendWr, SgList, Sge, StateError, Status, SubflowMetrics, UnknownRecovery, Work,
+    Access, AccessError, EndCause, FailedWork, LossRecovery, MAX_MESSAGE, OooDegrees, PostError,
+    QpAttributes, QpConfig, QpCounters, QpState, RecvWr, RemoteAddr, SendOp, SgList, Sge,
+    StateError, Status, SubflowMetrics, UnknownRecovery, Work,
 };
+
+/// What a [`CompletionQueue`] hands out.
+///
+/// ```
+/// use braid::{Completion, Status, Work};
+///
+/// /// What a program does with each of them.
+/// fn on_end(done: &Completion) -> Result<(), String> {
+///     match (done.status, done.work) {
+///         (Status::Success, Work::Recv) => println!("{} bytes in receive {}", done.len, done.wr_id),
+///         (Status::Success, work) => println!("{work:?} {} is done", done.wr_id),
+///         (Status::Flushed, _) => {} // another work request ended the queue pair
+///         (why, work) => return Err(format!("{work:?} {} failed: {why}", done.wr_id)),
+///     }
+///     Ok(())
+/// }
+/// # use std::time::Duration;
+/// # use braid::{Engine, EngineConfig, QpOptions, QpState, wr};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let cq = engine.create_cq(64)?;
+/// # let qp = engine.alloc_pd().create_qp(QpOptions::new(&cq, &cq))?;
+/// # qp.modify(QpState::Init)?;
+/// # qp.post_recv(wr::recv(0, []))?;
+/// # qp.modify(QpState::Error)?;
+/// for done in cq.wait(Duration::from_secs(10))? {
+///     on_end(&done)?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub use braid_transport::Completion;
+
+/// What [`QueuePair::error`] and [`AsyncEvent::QpEnded`] say.
+///
+/// ```
+/// use braid::EndCause;
+/// # use braid::{Engine, EngineConfig, QpOptions, QpState};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let cq = engine.create_cq(64)?;
+/// # let qp = engine.alloc_pd().create_qp(QpOptions::new(&cq, &cq))?;
+/// # assert_eq!(qp.error(), None);
+/// # qp.modify(QpState::Init)?;
+/// # qp.modify(QpState::Error)?;
+/// if let Some(error) = qp.error() {
+///     match error.cause {
+///         EndCause::Application => println!("this program has ended it"),
+///         EndCause::PeerSilent | EndCause::PeerUnknown => println!("connect anew: {error}"),
+///         _ => println!("{error}"),
+///     }
+///     if let Some(failed) = error.work {
+///         println!("{:?} {} ended with: {}", failed.work, failed.wr_id, failed.status);
+///     }
+/// }
+/// # assert_eq!(qp.error().map(|error| error.cause), Some(EndCause::Application));
+/// # Ok(())
+/// # }
+/// ```
+pub use braid_transport::QpError;
+
+/// The functions of [`wr`] make one; [`QueuePair::post_send`] takes it.
+///
+/// ```
+/// use braid::wr::{self, SendWrExt};
+/// use braid::{Access, Engine, EngineConfig, RemoteRegion};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// # let board = RemoteRegion { addr: 0x8000, len: 4096, rkey: 9 }; // as the peer sends it
+/// let text = engine.alloc_pd().alloc_mr(4096, Access::LOCAL_WRITE)?;
+/// let requests = [
+///     wr::write(1, [text.slice(..64)?, text.slice(128..192)?], board.at(0)).unsignalled(),
+///     wr::read(2, [text.slice(1024..2048)?], board.at(0)).fenced(),
+///     wr::send(3, [text.slice(..21)?]),
+/// ];
+/// assert_eq!(requests.each_ref().map(|request| request.signalled), [false, true, true]);
+/// assert!(requests.iter().all(|request| request.check().is_ok()));
+/// # Ok(())
+/// # }
+/// ```
+pub use braid_transport::SendWr;
 pub use braid_wire::{
     Crc, DEFAULT_PORT, MAX_PATHS, MAX_PRIVATE_DATA, QpId, RailId, RejectReason, Stream,
 };
@@ -141,7 +223,7 @@ pub use pd::ProtectionDomain;
 pub use qp::{Connecting, CreateQpError, QpOptions, QueuePair};
 pub use security::{
     Agreed, AllowList, AllowListError, AllowedKey, Cipher, Credentials, Date, Key, KeyError,
-    KeyPurpose, PrivateKey, Protection, PublicKey, SecretKey, Security, SecurityError,
+    KeyPurpose, KeyText, PrivateKey, Protection, PublicKey, SecretKey, Security, SecurityError,
     SecurityMode, StaticKeys, UnknownCipher, UnknownSecurity,
 };
 pub use srq::{CreateSrqError, SharedReceiveQueue};

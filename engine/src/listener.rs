@@ -149,6 +149,31 @@ impl fmt::Debug for Listener {
 }
 
 /// Somebody wants to connect. Dropping it rejects.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use braid::{DEFAULT_PORT, Engine, EngineConfig, QpOptions, QpState, wr};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let bind = format!("[::]:{DEFAULT_PORT}").parse()?;
+/// let engine = Engine::new(EngineConfig { bind, ..Default::default() })?;
+/// let (pd, cq, listener) = (engine.alloc_pd(), engine.create_cq(64)?, engine.listen(16)?);
+/// while let Some(request) = listener.accept(Duration::from_secs(60)) {
+///     println!("{} ({:?}) asks", request.peer_addr(), request.peer_name());
+///     if request.private_data() != b"board" {
+///         request.reject();
+///         continue;
+///     }
+///     let qp = pd.create_qp(QpOptions::new(&cq, &cq))?;
+///     qp.modify(QpState::Init)?;
+///     qp.post_recv(wr::recv(1, []))?; // before it is accepted: the peer may send at once
+///     request.accept(&qp, b"welcome")?;
+///     # break;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct ConnectionRequest {
     engine: Arc<EngineInner>,
     request: Request,

@@ -1,9 +1,77 @@
 //! What an engine is told of keys.
 
 pub use braid_keys::{
-    Agreed, AllowList, AllowListError, AllowedKey, Cipher, Credentials, Date, Key, KeyError,
-    PrivateKey, Protection, PublicKey, SecretKey, StaticKeys, UnknownCipher,
+    Agreed, AllowListError, AllowedKey, Cipher, Credentials, Date, KeyError, KeyText, Protection,
+    PublicKey, StaticKeys, UnknownCipher,
 };
+
+/// The list of [`StaticKeys`]. [`read_allowed_keys`] reads one from a file.
+///
+/// ```
+/// use braid::{AllowList, PrivateKey};
+///
+/// # fn main() -> Result<(), braid::AllowListError> {
+/// # let (one, two) = (PrivateKey::new([1; 32]).public(), PrivateKey::new([2; 32]).public());
+/// let text = format!("# rack 4\n{one} # node-17\n{two} until 2027-01-31 # node-18\n");
+/// let list = AllowList::parse(&text)?;
+/// assert_eq!(list.keys().len(), 2);
+/// assert_eq!(&*list.keys()[0].name, "node-17");
+/// assert!(list.keys()[1].until.is_some());
+/// # Ok(())
+/// # }
+/// ```
+pub use braid_keys::AllowList;
+
+/// A pre-shared key. [`make_key`](crate::make_key) makes a file with a random one, and [`read_key`] reads it.
+///
+/// ```
+/// use braid::{Key, SecretKey, Security};
+///
+/// # fn main() -> Result<(), braid::KeyError> {
+/// # let random = [7; 32];
+/// let key = Key::new(random); // 32 bytes of the system's random numbers
+/// assert_eq!(SecretKey::parse(&key.to_text())?, SecretKey::Shared(key.clone()));
+/// assert_eq!(format!("{key:?}"), "Key(..)");
+/// let security = Security::new(key);
+/// assert!(security.required);
+/// # Ok(())
+/// # }
+/// ```
+pub use braid_keys::Key;
+
+/// The key of one host. [`make_private_key`](crate::make_private_key) makes a file with a random one, and [`read_key`] reads it.
+///
+/// ```
+/// use braid::{AllowList, PrivateKey, Security, StaticKeys};
+///
+/// # fn main() -> Result<(), braid::AllowListError> {
+/// # let (random, their_random) = ([7; 32], [8; 32]);
+/// let own = PrivateKey::new(random); // 32 bytes of the system's random numbers
+/// let theirs = PrivateKey::new(their_random).public(); // the peer has sent it
+/// let allowed = AllowList::parse(&format!("{theirs} # node-17\n"))?;
+/// println!("for the list of the peer: {}", own.public());
+/// let security = Security::new(StaticKeys::new(own, allowed));
+/// # Ok(())
+/// # }
+/// ```
+pub use braid_keys::PrivateKey;
+
+/// The content of a key file, of either kind.
+///
+/// ```no_run
+/// use braid::{SecretKey, Security, SecurityError, StaticKeys, read_allowed_keys, read_key};
+///
+/// # fn main() -> Result<(), SecurityError> {
+/// let security = match read_key("/etc/braid/key")? {
+///     SecretKey::Shared(key) => Security::new(key),
+///     SecretKey::Private(own) => {
+///         Security::new(StaticKeys::new(own, read_allowed_keys("/etc/braid/allowed")?))
+///     }
+/// };
+/// # Ok(())
+/// # }
+/// ```
+pub use braid_keys::SecretKey;
 
 use std::fmt;
 use std::path::Path;
@@ -17,18 +85,56 @@ use crate::key_file::{KeyFileError, read_allowed_keys, read_key};
 ///
 /// An engine that has a pre-shared key connects to those only who have the same; one that has a key of its own, to those only
 /// whose public keys it allows and who allow its own.
+///
+/// ```
+/// use std::thread;
+/// use std::time::Duration;
+///
+/// use braid::{Engine, EngineConfig, Key, Protection, QpOptions, Security};
+///
+/// const PATIENCE: Duration = Duration::from_secs(10);
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let random = [7; 32];
+/// let mut security = Security::new(Key::new(random)); // or of `braid::read_key`
+/// security.protection = Protection::Encrypt; // the default: see the fields
+/// let bind = "127.0.0.1:0".parse()?;
+/// let config = EngineConfig { bind, security: Some(security), ..Default::default() };
+///
+/// let server = Engine::new(config.clone())?;
+/// let (pd, cq) = (server.alloc_pd(), server.create_cq(16)?);
+/// let (accepted, listener) = (pd.create_qp(QpOptions::new(&cq, &cq))?, server.listen(1)?);
+///
+/// let client = Engine::new(config)?;
+/// let cq = client.create_cq(16)?;
+/// let qp = client.alloc_pd().create_qp(QpOptions::new(&cq, &cq))?;
+/// thread::scope(|scope| {
+///     scope.spawn(|| {
+///         let request = listener.accept(PATIENCE).expect("the client comes");
+///         request.accept(&accepted, b"").expect("the queue pair is new");
+///     });
+///     qp.connect(server.local_addr(), b"", PATIENCE)
+/// })?;
+/// let agreed = qp.security().expect("it is keyed");
+/// assert_eq!(agreed.protection, Protection::Encrypt);
+/// println!("encrypted with {}", agreed.cipher);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Security {
-    /// What both ends of a connection have, or what each has.
+    /// What both ends of a connection have, or what each has. No default: [`Security::new`] takes it.
     pub credentials: Credentials,
-    /// The least that packets are protected against; the stronger of what both ends want holds.
+    /// The least that packets are protected against; the stronger of what both ends want holds. Default:
+    /// [`Protection::Encrypt`].
     pub protection: Protection,
-    /// The ciphers that may be used, at least one; the accepting end takes the first of its own that the other has too.
+    /// The ciphers that may be used, at least one; the accepting end takes the first of its own that the other has too. Default:
+    /// [`Cipher::ALL`].
     pub ciphers: Vec<Cipher>,
-    /// Whether a listener turns away who has no key. Otherwise such connections are as unprotected as without this.
+    /// Whether a listener turns away who has no key. Otherwise such connections are as unprotected as without this. Default: `true`.
     pub required: bool,
-    /// A key is used for at most 2 to the power of this packets, 8 to 22; the smaller of what both ends want holds.
+    /// A key is used for at most 2 to the power of this packets, 8 to 22; the smaller of what both ends want holds. Default: 22.
     pub key_packets_log2: u8,
 }
 
@@ -106,6 +212,7 @@ fn credentials(
 
 /// What a key is for, as users name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum SecurityMode {
     /// Nothing: connections are not keyed.
     Off,

@@ -14,6 +14,7 @@ pub(crate) const TAG_LEN: usize = 16;
 /// What protects packets: an AEAD (RFC 5116).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Cipher {
     /// AES-256-GCM (NIST SP 800-38D).
     Aes256Gcm = 1,

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::PrivateKey;
-use crate::key_text::{self, LEN, WrongDigits};
+use crate::key_text::{self, KeyText, LEN, WrongDigits};
 
 /// What stands before the digits.
 const KIND: &str = "braid-psk";
@@ -91,12 +91,10 @@ impl Key {
     }
 
     /// What a key file says.
-    pub fn to_text(&self) -> Zeroizing<String> {
-        let room = REMARK.len() + key_text::room(KIND) + 1;
-        let mut text = Zeroizing::new(String::with_capacity(room));
+    pub fn to_text(&self) -> KeyText {
+        let mut text = KeyText::with_room(REMARK.len() + key_text::room(KIND) + 1);
         text.push_str(REMARK);
-        key_text::append(&mut text, KIND, &self.0);
-        text.push('\n');
+        text.push_key(KIND, &self.0);
         text
     }
 
@@ -122,6 +120,17 @@ mod tests {
         assert_eq!(SecretKey::parse(&key.to_text()), Ok(SecretKey::Shared(key)));
         let key = PrivateKey::new(bytes);
         assert_eq!(SecretKey::parse(&key.to_text()), Ok(SecretKey::Private(key)));
+    }
+
+    #[test]
+    fn the_text_of_a_key_does_not_move_and_is_not_shown() {
+        let key = Key::new([0xAB; LEN]);
+        let text = key.to_text();
+        assert!(
+            text.ends_with(&format!("braid-psk {}\n", "ab".repeat(LEN))),
+            "one line for the key"
+        );
+        assert_eq!(format!("{text:?}"), "KeyText(..)");
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub use date::{Date, NoDate};
 pub use handshake::{Answer, Asked, Asking, Binding, Secrets};
 pub use key::{Key, KeyError, SecretKey};
 pub use key_id::KeyId;
+pub use key_text::KeyText;
 pub use session::{Refused, Session};
 pub use static_key::{PrivateKey, PublicKey};
 pub use terms::{Agreed, Protection, Terms, TermsError};

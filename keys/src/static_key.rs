@@ -5,9 +5,9 @@ use std::fmt;
 use snow::params::DHChoice;
 use snow::resolvers::{CryptoResolver, DefaultResolver};
 use snow::types::Dh;
-use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::key_text::{self, LEN};
+use crate::key_text::{self, KeyText, LEN};
 
 const REMARK: &str =
     "# A private key of Braid. Whoever has it can pose as its owner; keep it secret.\n# ";
@@ -39,14 +39,12 @@ impl PrivateKey {
     }
 
     /// What a key file says; the public key stands in a remark.
-    pub fn to_text(&self) -> Zeroizing<String> {
+    pub fn to_text(&self) -> KeyText {
         let room = REMARK.len() + key_text::room(PublicKey::KIND) + key_text::room(Self::KIND) + 2;
-        let mut text = Zeroizing::new(String::with_capacity(room));
+        let mut text = KeyText::with_room(room);
         text.push_str(REMARK);
-        key_text::append(&mut text, PublicKey::KIND, &self.public().0);
-        text.push('\n');
-        key_text::append(&mut text, Self::KIND, &self.0);
-        text.push('\n');
+        text.push_key(PublicKey::KIND, &self.public().0);
+        text.push_key(Self::KIND, &self.0);
         text
     }
 

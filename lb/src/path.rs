@@ -8,6 +8,7 @@ use crate::health::Health;
 
 /// What has been seen of a path since its path set was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct PathCounters {
     /// Segments that left on it, and probes.
     pub sent: u64,
@@ -29,6 +30,7 @@ pub struct PathCounters {
 
 /// The state of one path, for people to look at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct PathReport {
     /// Which one.
     pub path: PathId,

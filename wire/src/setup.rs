@@ -126,6 +126,7 @@ pub struct Reject {
 /// Why an offer was turned down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum RejectReason {
     /// Nobody listens there.
     NotListening = 1,

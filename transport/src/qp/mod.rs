@@ -119,6 +119,7 @@ pub struct QueuePair {
 
 /// What a queue pair has seen since it was created.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub struct QpCounters {
     /// Data segments sent, retransmissions included.
     pub segments_sent: u64,

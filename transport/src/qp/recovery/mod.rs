@@ -1,4 +1,4 @@
-//! Telling lost packets from late ones: five methods behind one seam.
+//! Telling lost packets from late ones: five methods behind one interface.
 //!
 //! All of them judge at the sender. An acknowledgement carries the ePSN, the highest PSN, the bitmap
 //! and the count of duplicates, and it is sent at once when a packet comes out of order; so the
