@@ -45,6 +45,10 @@ const COUNTERS: &str = "use `--json FILE`: it has the counters and the CPU secon
 const RATE: &str = "use `--cc rate:10G`: a rate limit is a congestion control here";
 const CLASS: &str = "leave it out: Braid sets no traffic class; mark its UDP port in the network";
 const HOST_MEMORY: &str = "leave it out: tests use ordinary memory of their own";
+const PAYLOAD: &str =
+    "leave it out: nothing depends on it, and `--verify` has a pattern of its own";
+const IMMEDIATE: &str =
+    "use send-bw or send-lat: there, too, the receiver has a completion for each";
 const POLLS: &str = "use `--progress thread`: the engine then sleeps while nothing comes";
 const NO_MULTICAST: &str = "leave it out: a queue pair has one peer, and `alltoall` is for many";
 const NO_KEYS: &str = "leave it out: Braid does not encrypt with the device";
@@ -55,6 +59,8 @@ const OPTIONS: &[Foreign] = &[
     flag('F', "CPU-freq", Accepted),
     flag('R', "rdma_cm", Accepted),
     flag('z', "com_rdma_cm", Accepted),
+    // As perftest's help spells it; what it takes is the one above.
+    long_flag("comm_rdma_cm", Accepted),
     long_flag("perform_warm_up", Accepted),
     long_flag("use_old_post_send", Accepted),
     flag('C', "report-cycles", Refused("leave it out: times are in microseconds")),
@@ -95,6 +101,7 @@ const OPTIONS: &[Foreign] = &[
     long_value("burst_size", Refused(RATE)),
     long_value("typical_pkt_size", Refused(RATE)),
     long_flag("ipv6", Refused("give the server's IPv6 address as HOST")),
+    long_flag("ipv6-addr", Refused("give the server's IPv6 address as HOST")),
     long_value("dlid", Refused(ADDRESSED_BY_IP)),
     long_value("pkey_index", Refused(ADDRESSED_BY_IP)),
     long_value("force-link", Refused(ADDRESSED_BY_IP)),
@@ -106,6 +113,12 @@ const OPTIONS: &[Foreign] = &[
     long_value("mmap", Refused(HOST_MEMORY)),
     long_value("mmap-offset", Refused(HOST_MEMORY)),
     long_value("use_cuda", Refused(HOST_MEMORY)),
+    long_flag("use_cuda_dmabuf", Refused(HOST_MEMORY)),
+    long_value("use_rocm", Refused(HOST_MEMORY)),
+    long_flag("use-null-mr", Refused(HOST_MEMORY)),
+    long_value("payload_file_path", Refused(PAYLOAD)),
+    long_flag("write_with_imm", Refused(IMMEDIATE)),
+    long_flag("no_lock", Refused("leave it out: there is no way without locks")),
     long_flag("disable_pcie_relaxed", Refused(HOST_MEMORY)),
     long_value("wait_destroy", Refused("leave it out: everything is released at the end")),
     long_value("log_dci_streams", Refused("use `-c UC` or `-c RC`")),

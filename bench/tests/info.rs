@@ -84,9 +84,12 @@ fn a_datapath_without_a_device_says_why_it_cannot_be_used() {
 #[test]
 fn every_name_is_one_that_the_options_take() {
     let json = json();
-    for (list, option) in
-        [("path_policies", "--lb"), ("controllers", "--cc"), ("loss_recoveries", "--loss-recovery")]
-    {
+    for (list, option) in [
+        ("path_policies", "--lb"),
+        ("rail_policies", "--rail-policy"),
+        ("controllers", "--cc"),
+        ("loss_recoveries", "--loss-recovery"),
+    ] {
         for choice in json[list].as_array().expect("a list") {
             let text = choice["example"].as_str().or(choice["name"].as_str()).expect("a name");
             let mut command = Command::new(env!("CARGO_BIN_EXE_braid-perf"));
@@ -104,6 +107,7 @@ fn the_defaults_are_those_that_are_marked() {
     let json = json();
     let setting = |name| find(&json["defaults"], "name", name);
     assert_eq!(setting("lb")["value"], default(&json["path_policies"]));
+    assert_eq!(setting("rail_policy")["value"], default(&json["rail_policies"]));
     assert_eq!(setting("loss_recovery")["value"], default(&json["loss_recoveries"]));
     let cc = setting("cc")["value"].as_str().expect("a name");
     assert!(cc.starts_with(default(&json["controllers"])), "{cc}");
@@ -121,9 +125,15 @@ fn the_text_says_the_same_and_a_file_gets_the_json_besides() {
     let json: Value =
         serde_json::from_str(&fs::read_to_string(&file).expect("it is there")).expect("it is JSON");
     assert!(text.starts_with(&format!("braid-perf {}", env!("CARGO_PKG_VERSION"))), "{text}");
-    for list in
-        ["interfaces", "datapaths", "path_policies", "controllers", "loss_recoveries", "defaults"]
-    {
+    for list in [
+        "interfaces",
+        "datapaths",
+        "path_policies",
+        "rail_policies",
+        "controllers",
+        "loss_recoveries",
+        "defaults",
+    ] {
         for name in names(&json[list]) {
             assert!(text.contains(name), "{name} of {list} is not in\n{text}");
         }

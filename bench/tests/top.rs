@@ -1,7 +1,9 @@
 //! `braid-perf top` and the metrics of a running `braid-perf`.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
+use std::thread;
 
 use serde_json::Value;
 
@@ -39,7 +41,7 @@ impl Drop for Server {
 
 #[test]
 fn a_process_and_an_address_show_the_same_engine() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr();
+    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr();
     let addr = port.expect("it has one").to_string();
     let server = Server::start(&addr);
     let pid = server.0.id().to_string();
@@ -78,8 +80,34 @@ fn who_is_not_there_is_named_in_one_line_with_the_remedy() {
 }
 
 #[test]
+fn an_address_that_is_somebody_elses_is_named_with_the_remedy() {
+    // The system accepts for it, and nobody answers.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let addr = |listener: &TcpListener| listener.local_addr().expect("it has one").to_string();
+    let (silent_addr, other_addr) = (addr(&silent), addr(&other));
+    let answers = thread::spawn(move || {
+        let (mut stream, _) = other.accept().expect("somebody asks");
+        let asked = BufReader::new(&stream).lines().next().expect("a line").expect("text");
+        stream.write_all(b"HTTP/1.1 404 Not Found\r\n\r\n").expect("who asks reads");
+        asked
+    });
+    for (target, words) in [
+        (silent_addr, ["does not answer within 5 s", "BRAID_METRICS"]),
+        (other_addr, ["is no metrics endpoint", "BRAID_METRICS"]),
+    ] {
+        let output = output(&["top", &target, "--once"]);
+        let says = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{says}");
+        assert!(says.contains(&target) && words.iter().all(|word| says.contains(word)), "{says}");
+        assert_eq!(says.trim_end().lines().count(), 1, "{says}");
+    }
+    assert!(answers.join().expect("it does not fail").starts_with("GET /metrics "));
+}
+
+#[test]
 fn an_address_in_use_and_a_bad_filter_are_one_line_with_the_remedy() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let addr = taken.local_addr().expect("it has one").to_string();
     let output = output(&["write-bw", "-p", "0", "--metrics", &addr]);
     let says = String::from_utf8_lossy(&output.stderr);

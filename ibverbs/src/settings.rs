@@ -8,12 +8,14 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use braid::{
     AllowList, CcConfig, Crc, EngineConfig, KeyPurpose, LossRecovery, Progress, QpConfig,
     SecretKey, Security, SecurityError,
 };
+use braid_log::FilterError;
 
 use crate::errno::Errno;
 
@@ -90,12 +92,10 @@ impl Settings {
         Self::from_variables(|name| env::var_os(name))
     }
 
-    /// As [`Settings::read`]; what cannot be is named on the error output.
+    /// As [`Settings::read`], and the log goes where `BRAID_LOG` says; what cannot be is named on the error output.
     pub(crate) fn obey() -> Result<Self, Errno> {
-        Self::read().map_err(|error| {
-            eprintln!("braid: {error}");
-            Errno::INVALID
-        })
+        show_log().map_err(refused)?;
+        Self::read().map_err(refused)
     }
 
     fn from_variables(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, SettingError> {
@@ -138,6 +138,22 @@ impl Settings {
     pub(crate) fn is_keyed(&self) -> bool {
         self.engine.security.is_some()
     }
+}
+
+/// Once: what has been switched on stays so, whatever becomes of the environment.
+fn show_log() -> Result<(), FilterError> {
+    static IS_SHOWN: OnceLock<()> = OnceLock::new();
+    if IS_SHOWN.get().is_none() {
+        braid_log::from_environment()?;
+        // Two threads may have done it, with the same result.
+        let _ = IS_SHOWN.set(());
+    }
+    Ok(())
+}
+
+fn refused(error: impl Display) -> Errno {
+    eprintln!("braid: {error}");
+    Errno::INVALID
 }
 
 /// A value that is no text is refused, not left out: what it asks for may be encryption.

@@ -20,4 +20,4 @@ pub use batch::{Effort, run_all};
 pub use braid_charts::{Axis, Figure, Kind, Point, Series, Spread};
 pub use papers::{PAPERS, Paper};
 pub use study::{Claim, Study, Verdict};
-pub use write::{WriteError, print, write, write_json};
+pub use write::{WriteError, text, write};

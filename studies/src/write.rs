@@ -28,34 +28,30 @@ pub enum WriteError {
 /// Instead of a table of a curve's points.
 const TOO_MANY: &str = "over time; all points are in the JSON";
 
-/// Prints the tables, then the claims with their verdicts, to stdout.
-pub fn print(study: &Study) {
-    println!("{}\n", study.title);
+/// The tables, then the claims with their verdicts, for people.
+pub fn text(study: &Study) -> String {
+    let mut text = format!("{}\n\n", study.title);
     for figure in &study.figures {
-        println!("{}  {}  [{}]", figure.id, figure.title, figure.y.label);
-        match figure.kind {
-            Kind::Curves { .. } => println!("  {TOO_MANY}\n"),
-            Kind::Lines | Kind::Bars => println!("{}", aligned(&table(figure))),
-        }
+        let (id, title, unit) = (&figure.id, &figure.title, &figure.y.label);
+        let shown = match figure.kind {
+            Kind::Curves { .. } => format!("  {TOO_MANY}\n"),
+            Kind::Lines | Kind::Bars => aligned(&table(figure)),
+        };
+        text += &format!("{id}  {title}  [{unit}]\n{shown}\n");
     }
     for claim in &study.claims {
-        let verdict = match &claim.verdict {
-            Verdict::Reproduced => "reproduced",
-            Verdict::Differs(_) => "differs",
-            Verdict::NotJudged(_) => "not judged",
-            Verdict::NotTested(_) => "not tested",
+        let (verdict, why) = match &claim.verdict {
+            Verdict::Reproduced => ("reproduced", None),
+            Verdict::Differs(why) => ("differs", Some(why)),
+            Verdict::NotJudged(why) => ("not judged", Some(why)),
+            Verdict::NotTested(why) => ("not tested", Some(why)),
         };
-        println!("{:<8} {verdict}", claim.figure);
-        println!("         paper     {}", claim.says);
-        println!("         measured  {}", claim.measured);
-        match &claim.verdict {
-            Verdict::Reproduced => {}
-            Verdict::Differs(why) | Verdict::NotJudged(why) | Verdict::NotTested(why) => {
-                println!("         because   {why}");
-            }
-        }
+        text += &format!("{:<8} {verdict}\n", claim.figure);
+        text += &format!("         paper     {}\n", claim.says);
+        text += &format!("         measured  {}\n", claim.measured);
+        text += &why.map_or(String::new(), |why| format!("         because   {why}\n"));
     }
-    println!("\n{}", study.counted());
+    text + &format!("\n{}\n", study.counted())
 }
 
 /// Writes `<paper>.json`, `<paper>.md` and an SVG per figure; the folder is made if it is missing.
@@ -73,11 +69,7 @@ pub fn write(study: &Study, dir: &Path) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// Writes the whole study as JSON.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write_json(study: &Study, path: &Path) -> Result<(), WriteError> {
+fn write_json(study: &Study, path: &Path) -> Result<(), WriteError> {
     let text = serde_json::to_string_pretty(study).expect("a study has no maps with odd keys");
     write_file(path, &(text + "\n"))
 }

@@ -88,8 +88,9 @@ Section: net
 Priority: optional
 Description: userspace RDMA transport over many network paths
  Reliable queue pairs in the manner of verbs, over plain UDP or an RDMA device: the C
- library libbraid with its header, the NCCL net plugin libnccl-net-braid.so, and the
- programs braid-perf and braid-sim.
+ library libbraid with its header, the NCCL net plugin libnccl-net-braid.so, the
+ programs braid-perf and braid-sim, and a drop-in libibverbs and librdmacm, on which
+ braid-run starts unmodified verbs programs.
 "
     ))
 }

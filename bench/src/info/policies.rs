@@ -1,7 +1,7 @@
-//! The path policies, controllers and loss recoveries that a name selects.
+//! The path policies, rail policies, controllers and loss recoveries that a name selects.
 
 use braid::congestion::{controller_examples, controller_names};
-use braid::{CcConfig, LbPolicy, LossRecovery};
+use braid::{CcConfig, LbPolicy, LossRecovery, RailScheme};
 use serde::Serialize;
 
 /// One of them.
@@ -22,6 +22,16 @@ pub(super) fn of_paths() -> Vec<Choice> {
         default: policy == LbPolicy::default(),
     };
     LbPolicy::ALL.into_iter().map(choice).collect()
+}
+
+/// Those of `--rail-policy`.
+pub(super) fn of_rails() -> Vec<Choice> {
+    let choice = |policy: RailScheme| Choice {
+        name: policy.name(),
+        example: None,
+        default: policy == RailScheme::default(),
+    };
+    RailScheme::ALL.into_iter().map(choice).collect()
 }
 
 /// Those of `--cc`.

@@ -31,6 +31,7 @@ pub(super) fn print(out: &mut impl Write, info: &Info) -> io::Result<()> {
     writeln!(out, "\ndatapaths")?;
     info.datapaths.iter().try_for_each(|offer| print_offer(out, offer, system))?;
     print_choices(out, "path policies (--lb)", &info.path_policies)?;
+    print_choices(out, "rail policies (--rail-policy)", &info.rail_policies)?;
     print_choices(out, "congestion control (--cc)", &info.controllers)?;
     print_choices(out, "loss recovery (--loss-recovery)", &info.loss_recoveries)?;
     writeln!(out, "\ndefaults in force")?;

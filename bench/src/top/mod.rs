@@ -63,6 +63,6 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
 impl Source {
     fn page(&self) -> Result<Page, Failure> {
         let text = self.fetch()?;
-        text.parse().map_err(|why| Failure::Peer(format!("serves no metrics of Braid's: {why}")))
+        text.parse().map_err(|why| self.foreign(&format!("serves no metrics of Braid's: {why}")))
     }
 }

@@ -52,8 +52,18 @@ impl Source {
         let answer = asked.map_err(|why| self.refused(&why))?;
         match answer.split_once("\r\n\r\n") {
             Some((head, page)) if head.starts_with("HTTP/1.1 200 ") => Ok(page.to_owned()),
-            _ => Err(Failure::Peer("is no metrics endpoint of Braid's".to_owned())),
+            _ => Err(self.foreign("is no metrics endpoint of Braid's")),
         }
+    }
+
+    /// Somebody answers who is not an engine; `what` says why not.
+    pub(super) fn foreign(&self, what: &str) -> Failure {
+        let who = match self {
+            Source::Process(pid) => format!("process {pid}"),
+            Source::Address(addr) => addr.clone(),
+        };
+        let remedy = "give the address that a running program has in BRAID_METRICS, or its PID";
+        Failure::Usage(format!("{who} {what}; {remedy}"))
     }
 
     fn refused(&self, why: &io::Error) -> Failure {
@@ -63,6 +73,15 @@ impl Source {
             }
             Source::Process(pid) if why.kind() == ErrorKind::ConnectionRefused => format!(
                 "process {pid} has no engine that can be looked at; start it with BRAID_METRICS=local"
+            ),
+            // Somebody is there, and the time-out of reading or writing has passed.
+            Source::Process(pid) if why.kind() == ErrorKind::WouldBlock => format!(
+                "process {pid} does not answer within {} s; if it is stopped, `kill -CONT {pid}` lets it go on",
+                PATIENCE.as_secs()
+            ),
+            Source::Address(addr) if why.kind() == ErrorKind::WouldBlock => format!(
+                "{addr} does not answer within {} s; `ss -tlnp` shows whose port it is: give the one in BRAID_METRICS of a program that runs",
+                PATIENCE.as_secs()
             ),
             Source::Process(pid) => format!(
                 "the engine of process {pid} does not answer: {why}; only its user and root may look"

@@ -10,12 +10,14 @@ use tracing_subscriber::filter::Targets;
 /// The environment variable that says which events are shown.
 pub const VARIABLE: &str = "BRAID_LOG";
 
-/// What the targets of all events begin with.
-const PARTS: [&str; 2] = ["braid", "nccl_net_braid"];
+/// The crates that have events, which is what the targets of all events begin with. docs/logs.md lists the events, and
+/// `xtask/tests/logs.rs` compares this with them.
+pub const CRATES: [&str; 5] =
+    ["braid", "braid_ibverbs", "braid_sim", "braid_verbs", "nccl_net_braid"];
 
 /// Which events are shown: directives with commas between them, each a level or `TARGET=LEVEL`, as those of the crate
 /// `tracing-subscriber`. Of several that fit an event the one with the longest target decides. A target alone shows
-/// everything that begins with it.
+/// everything that begins with it. It begins with one of [`CRATES`], and what follows there are modules, which are not checked.
 #[derive(Clone, Debug)]
 pub struct Filter(Targets);
 
@@ -71,14 +73,22 @@ impl FromStr for Filter {
             return Err(refused("a directive is empty".to_owned()));
         }
         let targets: Targets = text.parse().map_err(|why| refused(format!("{why}")))?;
-        let is_ours = |target: &str| PARTS.iter().any(|part| target.starts_with(part));
         match targets.iter().find(|(target, _)| !is_ours(target)) {
-            Some((target, _)) => {
-                Err(refused(format!("`{target}` is neither a level nor a part of Braid")))
-            }
+            Some((target, _)) => Err(refused(format!(
+                "`{target}` is neither a level nor a part of Braid: targets are modules of {}",
+                CRATES.join(", ")
+            ))),
             None => Ok(Filter(targets)),
         }
     }
+}
+
+/// Whether it is one of the crates, or a module inside one. `braidxyz` is neither, and would show nothing.
+fn is_ours(target: &str) -> bool {
+    CRATES.iter().any(|name| match target.strip_prefix(name) {
+        Some(inside) => inside.is_empty() || inside.starts_with("::"),
+        None => false,
+    })
 }
 
 #[cfg(test)]
@@ -96,6 +106,7 @@ mod tests {
         assert_eq!(most("info,braid::verbs=debug"), LevelFilter::DEBUG);
         assert_eq!(most("nccl_net_braid=error,braid_verbs=off"), LevelFilter::ERROR);
         assert_eq!(most("braid::worker"), LevelFilter::TRACE);
+        assert_eq!(most("braid_ibverbs::connect=info"), LevelFilter::INFO);
     }
 
     #[test]
@@ -105,6 +116,17 @@ mod tests {
             let error = text.parse::<Filter>().expect_err(text).to_string();
             assert!(error.contains(&format!("`{text}`")) && error.contains("such as"), "{error}");
             assert!(!error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_target_is_a_crate_that_has_events_or_inside_one() {
+        for text in ["braidxyz=info", "braid_keys=info", "braid:verbs=info", "nccl_net_braids"] {
+            let error = text.parse::<Filter>().expect_err(text).to_string();
+            assert!(CRATES.iter().all(|name| error.contains(name)), "{error}");
+        }
+        for name in CRATES {
+            assert_eq!(most(&format!("{name}=info,{name}::inside=debug")), LevelFilter::DEBUG);
         }
     }
 }

@@ -7,7 +7,7 @@ mod record;
 mod sink;
 mod stderr;
 
-pub use filter::{Filter, FilterError, VARIABLE};
+pub use filter::{CRATES, Filter, FilterError, VARIABLE};
 pub use record::Record;
 pub use sink::{Taken, show, silence};
 pub use stderr::{from_environment, to_stderr};

@@ -14,7 +14,7 @@ Starts PROGRAM with Braid's libibverbs.so.1 and librdmacm.so.1 in place of the s
 machine is an RDMA device, braid0, braid1 and so on. No RDMA NIC, no kernel module, no root.
 
 What is set for PROGRAM, and for what it starts:
-  LD_LIBRARY_PATH   begins with the folder of the two libraries, which is `drop-in` beside braid-run
+  LD_LIBRARY_PATH   begins with the folder of the two libraries: `drop-in` beside braid-run, or `../lib/braid` from there
 BRAID_* variables are settings of the library; docs/libibverbs.md has them all.
 ";
 
@@ -64,15 +64,21 @@ fn start(program: &OsString, arguments: &[OsString], is_quiet: bool) -> String {
     format!("cannot start {}: {error}", program.to_string_lossy())
 }
 
-/// Where the libraries are.
+/// Where the libraries are: beside a program that was built, or where they are installed with it. Not in the installation's
+/// `lib` itself, where every program of the system would find them.
 fn folder() -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| format!("where am I? {error}"))?;
-    let folder = own.with_file_name("drop-in");
-    match LIBRARIES.iter().find(|library| !folder.join(library).is_file()) {
-        None => Ok(folder),
-        Some(missing) => Err(format!(
-            "{} is not there; build it with `cargo xtask drop-in`",
-            folder.join(missing).display()
-        )),
-    }
+    let beside = own.with_file_name("drop-in");
+    let installed = own.ancestors().nth(2).map(|prefix| prefix.join("lib/braid"));
+    let places: Vec<PathBuf> = std::iter::once(beside).chain(installed).collect();
+    let has_all =
+        |folder: &&PathBuf| LIBRARIES.iter().all(|library| folder.join(library).is_file());
+    places.iter().find(has_all).cloned().ok_or_else(|| {
+        let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        format!(
+            "{} are not in {}; `cargo xtask drop-in` builds them, and `cargo xtask install` installs them with braid-run",
+            LIBRARIES.join(" and "),
+            places.join(", nor in ")
+        )
+    })
 }

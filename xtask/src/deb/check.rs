@@ -21,6 +21,29 @@ int main(void) {
 }
 "#;
 
+/// Opens the drop-in libraries by the names that verbs programs have them by; this machine has a device at least.
+const LISTS_DEVICES: &str = r#"
+#include <dlfcn.h>
+#include <stdio.h>
+int main(void) {
+    int count = 0;
+    void *verbs = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *connections = dlopen("librdmacm.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *(*list)(int *) = verbs == NULL ? NULL : dlsym(verbs, "ibv_get_device_list");
+    const char *(*name)(void *) = verbs == NULL ? NULL : dlsym(verbs, "ibv_get_device_name");
+    if (connections == NULL || list == NULL || name == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        return 1;
+    }
+    void **devices = list(&count);
+    if (devices == NULL || count == 0 || name(devices[0])[0] != 'b') {
+        fprintf(stderr, "no device of Braid's among %d\n", count);
+        return 1;
+    }
+    return 0;
+}
+"#;
+
 /// Removes the package, whatever has become of the check.
 struct Installed;
 
@@ -53,7 +76,9 @@ pub(super) fn run(package: &Path, out: &Path) -> Result<(), Failure> {
     fs::create_dir_all(&programs)
         .map_err(|e| Failure::new(format!("cannot make {}: {e}", programs.display())))?;
     use_library(&programs)?;
-    open_plugin(&programs)?;
+    process::run(&mut Command::new(compiled(&programs, "plugin", OPENS_PLUGIN)?))?;
+    let lists = compiled(&programs, "devices", LISTS_DEVICES)?;
+    process::run(Command::new("braid-run").arg(lists))?;
     use_programs()?;
     process::run(Command::new("dpkg").args(["--purge", NAME]))?;
     drop(installed);
@@ -78,11 +103,12 @@ fn use_library(programs: &Path) -> Result<(), Failure> {
     process::run(Command::new("sh").args(["-c", script]).arg(program))
 }
 
-fn open_plugin(programs: &Path) -> Result<(), Failure> {
-    let (source, program) = (programs.join("plugin.c"), programs.join("plugin"));
-    super::write(&source, OPENS_PLUGIN)?;
-    process::run(Command::new("gcc").arg("-o").arg(&program).arg(&source).arg("-ldl"))?;
-    process::run(&mut Command::new(program))
+/// A program that opens libraries by itself.
+fn compiled(programs: &Path, name: &str, source: &str) -> Result<PathBuf, Failure> {
+    let (file, program) = (programs.join(format!("{name}.c")), programs.join(name));
+    super::write(&file, source)?;
+    process::run(Command::new("gcc").arg("-o").arg(&program).arg(&file).arg("-ldl"))?;
+    Ok(program)
 }
 
 fn use_programs() -> Result<(), Failure> {

@@ -1,4 +1,5 @@
-//! `cargo xtask install`: the C library, the NCCL plugin and the programs, with man pages and completions.
+//! `cargo xtask install`: the C library, the NCCL plugin, the programs with man pages and completions, the drop-in libibverbs
+//! with `braid-run`, and the Wireshark dissector.
 
 mod library;
 
@@ -8,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Failure, process, tree};
+use crate::{Failure, drop_in, process, tree};
 
 pub use library::into as library_into;
 pub(crate) use library::{STATIC_LIBS, version};
@@ -21,10 +22,16 @@ pub struct Options {
     prefix: PathBuf,
 }
 
-/// The programs and the packages that they are of.
+/// The programs that write their own pages, and the packages that they are of.
 const PROGRAMS: [(&str, &str); 2] = [("braid-perf", "braid-bench"), ("braid-sim", "braid-studies")];
 /// What cargo calls the NCCL plugin, and what NCCL looks for by `NCCL_NET_PLUGIN=braid`.
 const PLUGIN: (&str, &str) = ("libnccl_net_braid.so", "libnccl-net-braid.so");
+
+/// Where `braid-run` looks for the drop-in libraries, from the prefix. In `lib` itself every program of the system would find
+/// them in place of its own.
+const DROP_IN: &str = "lib/braid";
+/// Wireshark's script.
+const DISSECTOR: &str = "wire/wireshark/braid.lua";
 
 /// Builds everything and installs it.
 pub fn run(options: &Options) -> Result<(), Failure> {
@@ -42,6 +49,12 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 /// Builds everything and installs it into a folder, which need not exist.
 pub fn into(prefix: &Path) -> Result<(), Failure> {
     library::into(prefix)?;
+    plugin_and_programs(prefix)?;
+    drop_in_libraries(prefix)?;
+    dissector(&prefix.join("share/braid"))
+}
+
+fn plugin_and_programs(prefix: &Path) -> Result<(), Failure> {
     let mut build = tree::cargo();
     build.args(["build", "--release", "--package", "braid-nccl", "--lib"]);
     for (program, package) in PROGRAMS {
@@ -55,6 +68,21 @@ pub fn into(prefix: &Path) -> Result<(), Failure> {
         stripped(&built.join(program), &folder, program, 0o755)?;
         process::run(Command::new(folder.join(program)).arg("write-pages").arg(prefix))?;
     }
+    Ok(())
+}
+
+fn drop_in_libraries(prefix: &Path) -> Result<(), Failure> {
+    let built = drop_in::build()?;
+    for library in drop_in::LIBRARIES {
+        stripped(&built.join(library), &prefix.join(DROP_IN), library, 0o644)?;
+    }
+    stripped(&drop_in::braid_run()?, &prefix.join("bin"), "braid-run", 0o755)
+}
+
+fn dissector(folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder).map_err(|e| cannot("make", folder, &e))?;
+    let to = folder.join("braid.lua");
+    fs::copy(tree::root().join(DISSECTOR), &to).map_err(|e| cannot("write", &to, &e))?;
     Ok(())
 }
 

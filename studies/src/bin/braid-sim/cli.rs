@@ -41,7 +41,8 @@ pub(crate) enum Command {
 /// Where results go beside stdout.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Output {
-    /// Write the results there too; several scenarios make an array.
+    /// Write the results there too; several scenarios make an array. `-` is standard output, and tables then go to
+    /// standard error.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Write report.json, table.txt and every message's times (CSV) there; a folder each where there are

@@ -1,10 +1,9 @@
 //! `braid-sim compare`: one scenario under several policies, side by side.
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::path::PathBuf;
 
 use braid_cc::{CcConfig, parse_controllers};
-use braid_charts::{Axis, DrawError, Figure, Kind, Point, Series, draw_all};
+use braid_charts::{Axis, Figure, Kind, Point, Series, draw_all};
 use braid_lb::LbPolicy;
 use braid_sim::host::Recovery;
 use braid_sim::report::{
@@ -16,7 +15,8 @@ use braid_transport::LossRecovery;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::progress;
+use crate::failure::Failure;
+use crate::{progress, stdio};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CompareArgs {
@@ -35,7 +35,7 @@ pub(crate) struct CompareArgs {
     /// Runs of each, instead of the scenario's; the seeds count up.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: Option<u32>,
-    /// Write the results there too.
+    /// Write the results there too; `-` is standard output, and tables then go to standard error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write report.json, table.txt and compare.svg there.
@@ -64,29 +64,11 @@ fn controllers(text: &str) -> Result<Controllers, String> {
     parse_controllers(text).map(Controllers).map_err(|why| why.to_string())
 }
 
-#[derive(Debug, thiserror::Error)]
-enum CompareError {
-    #[error(transparent)]
-    Run(#[from] RunFailure),
-    #[error(transparent)]
-    Draw(#[from] DrawError),
-}
-
 /// Runs it.
-pub(crate) fn compare(args: &CompareArgs) -> ExitCode {
-    match run(args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("braid-sim: {failure}");
-            match failure {
-                CompareError::Run(RunFailure::Scenario(_)) => ExitCode::from(2),
-                _ => ExitCode::FAILURE,
-            }
-        }
-    }
-}
-
-fn run(args: &CompareArgs) -> Result<(), CompareError> {
+///
+/// # Errors
+/// The scenario is wrong, a run fails, or its results cannot be written.
+pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let mut scenario = Scenario::read(&args.file).map_err(RunFailure::from)?;
     scenario.seed = args.seed.unwrap_or(scenario.seed);
     scenario.runs = args.runs.unwrap_or(scenario.runs);
@@ -101,14 +83,14 @@ fn run(args: &CompareArgs) -> Result<(), CompareError> {
         }
     }
     let text = format!("{}\n{}", head(&scenario, &reports), table(&reports));
-    print!("{text}");
+    stdio::print_tables(&text, args.json.as_deref())?;
     let json = json(&scenario, &reports);
     if let Some(folder) = &args.out {
         write_json(&folder.join("report.json"), &json)?;
         write_text(&folder.join("table.txt"), &text)?;
         draw_all(&figures(&reports), &folder.join("compare.svg"))?;
     }
-    Ok(args.json.as_deref().map_or(Ok(()), |file: &Path| write_json(file, &json))?)
+    stdio::write_json(&json, args.json.as_deref())
 }
 
 fn run_one(scenario: &Scenario) -> Result<Report, RunFailure> {

@@ -1,18 +1,45 @@
 //! `braid-sim list`.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use braid_sim::report::wrapped;
 use braid_sim::scenario::{MODELS, SWITCH_POLICIES, Scenario};
 use braid_studies::PAPERS;
 
+use crate::failure::Failure;
+use crate::stdio;
+
 /// Where the examples lie in the sources, seen from the places where people stand.
 const FOLDERS: [&str; 3] = [".", "scenarios", "sim/scenarios"];
 
 /// Prints what there is to choose from.
-pub(crate) fn list() -> ExitCode {
-    println!("scenarios (braid-sim run FILE):");
+///
+/// # Errors
+/// Standard output is closed or full.
+pub(crate) fn list() -> Result<(), Failure> {
+    let names = |names: Vec<&str>| format!("  {}\n", names.join(", "));
+    let recoveries = braid_transport::LossRecovery::all().map(|recovery| recovery.name());
+    let parts = [
+        ("scenarios (braid-sim run FILE)", scenarios()),
+        (
+            "models (`model = ..`, matrix --model ..)",
+            lines(MODELS.iter().map(|(name, about, _)| (*name, *about))),
+        ),
+        (
+            "switch policies (`switch = ..`, matrix --switch ..)",
+            lines(SWITCH_POLICIES.iter().copied()),
+        ),
+        ("path policies (`lb = ..`, matrix --lb ..)", names(braid_lb::policy_names().collect())),
+        ("loss recoveries (`recovery = ..`)", names(recoveries.chain(["ideal"]).collect())),
+        ("congestion controls (`cc = ..`)", names(braid_cc::controller_names().collect())),
+        ("papers (braid-sim reproduce ..)", names(PAPERS.iter().map(|paper| paper.name).collect())),
+    ];
+    let parts = parts.map(|(heading, text)| format!("{heading}:\n{text}"));
+    stdio::print(&parts.concat())
+}
+
+/// Those that lie where we stand.
+fn scenarios() -> String {
     let files = FOLDERS.iter().flat_map(|folder| scenarios_in(Path::new(folder)));
     let found: Vec<(String, String)> = files
         .filter_map(|file| {
@@ -20,25 +47,10 @@ pub(crate) fn list() -> ExitCode {
             Some((file.display().to_string(), scenario.about))
         })
         .collect();
-    print_lines(found.iter().map(|(name, about)| (name.as_str(), about.as_str())));
     if found.is_empty() {
-        println!("  none here; the examples are in sim/scenarios of Braid's sources");
+        return "  none here; the examples are in sim/scenarios of Braid's sources\n".to_owned();
     }
-    println!("models (`model = ..`, matrix --model ..):");
-    print_lines(MODELS.iter().map(|(name, about, _)| (*name, *about)));
-    println!("switch policies (`switch = ..`, matrix --switch ..):");
-    print_lines(SWITCH_POLICIES.iter().copied());
-    let names = |names: Vec<&str>| println!("  {}", names.join(", "));
-    println!("path policies (`lb = ..`, matrix --lb ..):");
-    names(braid_lb::policy_names().collect());
-    println!("loss recoveries (`recovery = ..`):");
-    let recoveries = braid_transport::LossRecovery::all().map(|recovery| recovery.name());
-    names(recoveries.chain(["ideal"]).collect());
-    println!("congestion controls (`cc = ..`):");
-    names(braid_cc::controller_names().collect());
-    println!("papers (braid-sim reproduce ..):");
-    names(PAPERS.iter().map(|paper| paper.name).collect());
-    ExitCode::SUCCESS
+    lines(found.iter().map(|(name, about)| (name.as_str(), about.as_str())))
 }
 
 fn scenarios_in(folder: &Path) -> Vec<PathBuf> {
@@ -50,7 +62,9 @@ fn scenarios_in(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn print_lines<'a>(lines: impl Iterator<Item = (&'a str, &'a str)> + Clone) {
+fn lines<'a>(lines: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> String {
     let width = lines.clone().map(|(name, _)| name.len()).max().unwrap_or(0);
-    lines.for_each(|(name, about)| println!("  {name:<width$}  {}", wrapped(about, width + 4)));
+    lines
+        .map(|(name, about)| format!("  {name:<width$}  {}\n", wrapped(about, width + 4)))
+        .collect()
 }

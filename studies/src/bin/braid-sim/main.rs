@@ -2,35 +2,42 @@
 
 mod cli;
 mod compare;
+mod failure;
 mod list;
 mod progress;
 mod reproduce;
 mod run;
+mod stdio;
 
 use std::process::ExitCode;
 
 use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
+use crate::failure::Failure;
 
 fn main() -> ExitCode {
     let command = braid_pages::parse::<Cli>().command;
-    if let Err(error) = braid_log::from_environment() {
-        eprintln!("braid-sim: {error}");
-        return ExitCode::from(2);
+    let log = braid_log::from_environment().map_err(Failure::from);
+    match log.and_then(|()| dispatch(command)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if !failure.is_no_news() {
+                stdio::say(&failure);
+            }
+            ExitCode::from(failure.exit_status())
+        }
     }
+}
+
+fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::List => list::list(),
         Command::Run(args) => run::run_scenarios(&args),
         Command::Matrix(args) => run::run_matrices(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Reproduce(args) => args.run(),
-        Command::WritePages(options) => match braid_pages::write(Cli::command(), &options) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(why) => {
-                eprintln!("braid-sim: cannot write into {}: {why}", options.prefix.display());
-                ExitCode::FAILURE
-            }
-        },
+        Command::WritePages(options) => braid_pages::write(Cli::command(), &options)
+            .map_err(|why| Failure::Pages { prefix: options.prefix, why }),
     }
 }

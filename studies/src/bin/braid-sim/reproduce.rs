@@ -1,10 +1,12 @@
 //! `braid-sim reproduce`: the papers' figures.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
-use braid_studies::{Effort, PAPERS, WriteError, print, write, write_json};
+use braid_studies::{Effort, PAPERS, text, write};
 use clap::Args;
+
+use crate::failure::Failure;
+use crate::stdio;
 
 /// Papers that this command names and that cannot be reproduced yet.
 const TO_COME: [&str; 1] = ["all"];
@@ -26,32 +28,23 @@ pub(crate) struct Reproduce {
     /// Write tables, JSON and a plot per figure here.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Write everything as JSON here.
+    /// Write everything as JSON here; `-` is standard output, and tables then go to standard error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
 impl Reproduce {
-    /// Runs it. Exit 0: all was run, whatever the verdicts; 1: results cannot be written; 2: no such
-    /// paper.
-    pub(crate) fn run(&self) -> ExitCode {
-        let Some(paper) = PAPERS.iter().find(|paper| paper.name == self.paper) else {
-            eprintln!("braid-sim: {}", self.unknown());
-            return ExitCode::from(2);
-        };
+    /// Runs it, whatever the verdicts are.
+    ///
+    /// # Errors
+    /// There is no such paper, or results cannot be written.
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let paper = PAPERS.iter().find(|paper| paper.name == self.paper);
+        let paper = paper.ok_or_else(|| Failure::Usage(self.unknown()))?;
         let study = paper.study(&self.effort());
-        print(&study);
-        let written = || -> Result<(), WriteError> {
-            self.out.as_deref().map_or(Ok(()), |dir| write(&study, dir))?;
-            self.json.as_deref().map_or(Ok(()), |file| write_json(&study, file))
-        };
-        match written() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(why) => {
-                eprintln!("braid-sim: {why}");
-                ExitCode::FAILURE
-            }
-        }
+        stdio::print_tables(&text(&study), self.json.as_deref())?;
+        self.out.as_deref().map_or(Ok(()), |dir| write(&study, dir))?;
+        stdio::write_json(&study, self.json.as_deref())
     }
 
     fn effort(&self) -> Effort {

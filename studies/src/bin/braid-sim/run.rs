@@ -1,7 +1,6 @@
 //! `braid-sim run` and `braid-sim matrix`.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use braid_sim::report::{
     Report, RunFailure, make_folder, run_scenario, table, write_json, write_text,
@@ -10,10 +9,14 @@ use braid_sim::scenario::{Scenario, ScenarioError};
 use serde_json::Value;
 
 use crate::cli::{MatrixArgs, Output, RunArgs};
-use crate::progress;
+use crate::failure::Failure;
+use crate::{progress, stdio};
 
 /// Runs scenarios from files.
-pub(crate) fn run_scenarios(args: &RunArgs) -> ExitCode {
+///
+/// # Errors
+/// A scenario is wrong, a run fails, or its results cannot be written.
+pub(crate) fn run_scenarios(args: &RunArgs) -> Result<(), Failure> {
     let read = |file: &PathBuf| {
         let mut scenario = Scenario::read(file)?;
         scenario.seed = args.seed.unwrap_or(scenario.seed);
@@ -24,28 +27,20 @@ pub(crate) fn run_scenarios(args: &RunArgs) -> ExitCode {
 }
 
 /// Runs connection matrices.
-pub(crate) fn run_matrices(args: &MatrixArgs) -> ExitCode {
+///
+/// # Errors
+/// As [`run_scenarios`].
+pub(crate) fn run_matrices(args: &MatrixArgs) -> Result<(), Failure> {
     let options = args.options();
     let read = |file: &PathBuf| Scenario::of_matrix(file, &options);
     finish(args.files.iter().map(read).collect(), &args.output)
 }
 
-fn finish(scenarios: Result<Vec<Scenario>, ScenarioError>, output: &Output) -> ExitCode {
-    let done =
-        scenarios.map_err(RunFailure::from).and_then(|scenarios| run_all(&scenarios, output));
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("braid-sim: {failure}");
-            match failure {
-                RunFailure::Scenario(_) => ExitCode::from(2),
-                RunFailure::Run { .. } | RunFailure::Write { .. } => ExitCode::FAILURE,
-            }
-        }
-    }
+fn finish(scenarios: Result<Vec<Scenario>, ScenarioError>, output: &Output) -> Result<(), Failure> {
+    run_all(&scenarios.map_err(RunFailure::from)?, output)
 }
 
-fn run_all(scenarios: &[Scenario], output: &Output) -> Result<(), RunFailure> {
+fn run_all(scenarios: &[Scenario], output: &Output) -> Result<(), Failure> {
     // What is wrong with the last scenario should not come out after the first has run for an hour.
     let messages: Vec<u64> = scenarios
         .iter()
@@ -65,8 +60,8 @@ fn run_all(scenarios: &[Scenario], output: &Output) -> Result<(), RunFailure> {
         }
         reports.push(report);
     }
-    print!("{}", table(&reports));
-    output.json.as_deref().map_or(Ok(()), |file| write_json(file, &json(&reports)))
+    stdio::print_tables(&table(&reports), output.json.as_deref())?;
+    stdio::write_json(&json(&reports), output.json.as_deref())
 }
 
 fn folder(out: &Path, scenario: &Scenario, scenarios: usize) -> PathBuf {

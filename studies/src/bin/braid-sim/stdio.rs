@@ -1,0 +1,55 @@
+//! Standard output and standard error, either of which may be closed or full.
+
+use std::fmt::Display;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// What `--json` calls standard output.
+const STANDARD_OUTPUT: &str = "-";
+
+/// Prints a text on standard output.
+///
+/// # Errors
+/// [`Failure::Output`].
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
+}
+
+/// Prints tables: on standard output, or on standard error where `--json -` has that for itself.
+///
+/// # Errors
+/// [`Failure::Output`].
+pub(crate) fn print_tables(text: &str, json: Option<&Path>) -> Result<(), Failure> {
+    match json.is_some_and(is_standard_output) {
+        true => io::stderr().write_all(text.as_bytes()).map_err(Failure::Output),
+        false => print(text),
+    }
+}
+
+/// Writes results where `--json` says, if it is given; `-` is standard output.
+///
+/// # Errors
+/// The file cannot be written, or [`Failure::Output`].
+pub(crate) fn write_json(results: &impl Serialize, json: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = json else { return Ok(()) };
+    let text = serde_json::to_string_pretty(results).expect("results have a JSON form") + "\n";
+    if is_standard_output(path) {
+        return print(&text);
+    }
+    fs::write(path, text).map_err(|why| Failure::Write { path: path.to_owned(), why })
+}
+
+/// Says what is wrong. Where nobody can hear it, nobody does.
+pub(crate) fn say(what: impl Display) {
+    _ = io::stderr().write_all(format!("braid-sim: {what}\n").as_bytes());
+}
+
+fn is_standard_output(path: &Path) -> bool {
+    path == Path::new(STANDARD_OUTPUT)
+}
