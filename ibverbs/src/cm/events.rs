@@ -106,8 +106,7 @@ impl Events {
 
     /// What is to be destroyed has no events any more. Returns the connections that have come to it and that nobody knows.
     pub(super) fn forget(&self, id: *mut rdma_cm_id) -> Vec<*mut rdma_cm_id> {
-        let of = |event: &Box<Event>| event.base.id == id || event.base.listen_id == id;
-        let gone = self.0.forget(of);
+        let gone = self.0.forget(|event| event.base.id == id || event.base.listen_id == id);
         let unknown = gone.iter().filter(|event| event.base.listen_id == id);
         unknown.map(|event| event.base.id).collect()
     }
