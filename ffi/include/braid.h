@@ -491,7 +491,8 @@ typedef struct braid_engine_config {
     // private key, `allowed_keys` has to name something. NULL: they are not.
     const char *key_file;
     // What the key is for: "off", "auth" (packets are authenticated), "encrypt" (they are encrypted as well), "required" (and a
-    // listener turns away who has no key). NULL: "required" with `key_file`, or else "off".
+    // listener turns away who has no key), behind it the ciphers that may be used if not all:
+    // "required:aes-128-gcm,chacha20-poly1305". NULL: "required" with `key_file`, or else "off".
     const char *security;
     // The file of the public keys of those that are connected to and taken connections of, which nobody but its owner can change:
     // lines as `braid-perf keygen --static` prints them, `braid-public DIGITS [until YYYY-MM-DD] [# NAME]`. It goes with a
