@@ -17,6 +17,7 @@ const TCP: c_int = 0x0106;
 
 /// Of `enum rdma_cm_event_type`.
 const ADDR_RESOLVED: c_int = 0;
+const ADDR_ERROR: c_int = 1;
 const ROUTE_RESOLVED: c_int = 2;
 const CONNECT_REQUEST: c_int = 4;
 const CONNECT_ERROR: c_int = 6;
@@ -271,6 +272,51 @@ fn as_many_reads_as_the_device_can_are_granted_and_more_are_refused() {
             assert_eq!((ibv_destroy_cq(cq), rdma_destroy_id(id)), (0, 0));
         }
         assert_eq!(rdma_destroy_id(listener), 0);
+    }
+}
+
+/// `rdma_get_cm_event(3)`: what one end asks for is what the other answers.
+#[test]
+fn a_request_says_what_its_receiver_may_use() {
+    // SAFETY: as above.
+    unsafe {
+        let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
+        let (listener, port) = listen(server);
+        let id = resolved(client, port);
+        let cq = with_qp(id);
+        let (responder_resources, initiator_depth) = (3, 5);
+        let mut asks = rdma_conn_param { responder_resources, initiator_depth, ..param(b"") };
+        assert_eq!(rdma_connect(id, &raw mut asks), 0);
+        let request = take(server);
+        let (other, conn) = ((*request).id, (*request).conn);
+        assert_eq!((conn.responder_resources, conn.initiator_depth), (5, 3));
+        assert_eq!(rdma_ack_cm_event(request), 0);
+        assert_eq!(rdma_reject(other, ptr::null(), 0), 0);
+        assert_eq!(next(client).kind, REJECTED);
+        rdma_destroy_qp(id);
+        assert_eq!((ibv_destroy_cq(cq), rdma_destroy_id(id)), (0, 0));
+        assert_eq!((rdma_destroy_id(other), rdma_destroy_id(listener)), (0, 0));
+    }
+}
+
+#[test]
+fn an_address_resolves_from_the_source_that_is_named() {
+    /// Of the loopback, and of no device.
+    const NO_DEVICE: [u8; 4] = [127, 0, 0, 77];
+    // SAFETY: as above.
+    unsafe {
+        let channel = rdma_create_event_channel();
+        let id = new_id(channel);
+        let (mut from, mut to) = (address(0), address(1));
+        from.sin_addr.s_addr = u32::from_ne_bytes(NO_DEVICE);
+        let source = (&raw mut from).cast();
+        assert_eq!(rdma_resolve_addr(id, source, (&raw mut to).cast(), 1000), 0);
+        let told = next(channel);
+        assert_eq!((told.kind, told.status), (ADDR_ERROR, -libc::ENODEV));
+        from = address(0);
+        assert_eq!(rdma_resolve_addr(id, source, (&raw mut to).cast(), 1000), 0);
+        expect(channel, ADDR_RESOLVED);
+        assert_eq!(rdma_destroy_id(id), 0);
     }
 }
 
