@@ -7,7 +7,7 @@ use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use braid_ffi::*;
-use pair::{PATIENCE_US, Pair, Side, everywhere, ok, queried, wr};
+use pair::{PATIENCE_US, Pair, Side, config, everywhere, ok, queried, wr};
 
 fn error_of(side: &Side) -> braid_qp_error {
     // SAFETY: the handle is open, and the struct has the size that it says.
@@ -122,6 +122,74 @@ fn a_message_longer_than_its_receive_is_named_at_both_ends() {
         check_end(pair, &pair.a, BRAID_END_REFUSED_BY_PEER, invalid, Some(2));
         check_end(pair, &pair.b, BRAID_END_REFUSED_HERE, BRAID_WC_LOC_LEN_ERR, None);
     });
+}
+
+/// A pair with threads whose first end has a completion queue of this size and other options, which the test ends.
+fn ends(cqe: usize, adjust: impl Fn(&mut braid_qp_options), test: impl Fn(&Pair)) {
+    listen_to_log();
+    let config = config(1, std::ptr::null_mut());
+    let pair = Pair::of(Side::with(&config, cqe, &adjust), Side::with(&config, 1024, &adjust));
+    test(&pair);
+    pair.close();
+}
+
+#[test]
+fn a_peer_without_a_receive_is_named() {
+    let few = |options: &mut braid_qp_options| (options.rnr_retry, options.rnr_delay_us) = (2, 10);
+    ends(1024, few, |pair| {
+        pair.a.post_send(wr(3, BRAID_WR_SEND, &[pair.a.sge(0, 8)]));
+        let status = BRAID_WC_RNR_RETRY_EXC_ERR;
+        check_end(pair, &pair.a, BRAID_END_PEER_NOT_READY, status, Some(3));
+    });
+}
+
+#[test]
+fn memory_that_is_gone_is_named() {
+    ends(
+        1024,
+        |_| {},
+        |pair| {
+            // No receive: what is to be sent stays, and its memory goes.
+            let pd = pair.a.pd;
+            // SAFETY: handles that are open, and pointers to values that live as long as the calls.
+            unsafe {
+                let mr =
+                    pair::made(|mr| braid_mr_alloc(pd, 1 << 16, BRAID_ACCESS_LOCAL_WRITE, 0, mr));
+                let info: braid_mr_info = queried(|info| braid_mr_query(mr, info));
+                let piece = braid_sge { addr: info.addr as u64, len: 1 << 16, lkey: info.lkey };
+                pair.a.post_send(wr(4, BRAID_WR_SEND, &[piece]));
+                let deadline = Instant::now() + Duration::from_micros(PATIENCE_US);
+                while queried::<braid_qp_counters>(|to| braid_qp_query_counters(pair.a.qp, to))
+                    .rnr_naks
+                    == 0
+                {
+                    assert!(Instant::now() < deadline, "the peer refuses nothing");
+                }
+                ok(braid_mr_close(mr));
+            }
+            pair.b.post_recv(1, &[pair.b.sge(0, 1 << 16)]);
+            let status = BRAID_WC_LOC_PROT_ERR;
+            check_end(pair, &pair.a, BRAID_END_LOCAL_MEMORY, status, Some(4));
+        },
+    );
+}
+
+#[test]
+fn a_completion_queue_that_overruns_is_named() {
+    ends(
+        2,
+        |_| {},
+        |pair| {
+            for id in 0..8 {
+                let remote = pair.b.remote();
+                let pieces = [pair.a.sge(0, 8)];
+                let mut write = wr(id, BRAID_WR_WRITE, &pieces);
+                (write.remote_addr, write.rkey) = (remote.addr, remote.rkey);
+                pair.a.post_send(write);
+            }
+            check_end(pair, &pair.a, BRAID_END_CQ_OVERRUN, BRAID_WC_SUCCESS, None);
+        },
+    );
 }
 
 #[test]

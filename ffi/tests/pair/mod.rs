@@ -89,13 +89,24 @@ pub(crate) fn options(cq: *mut braid_cq) -> braid_qp_options {
 
 impl Side {
     pub(crate) fn new(config: &braid_engine_config) -> Side {
+        Side::with(config, 1024, |_| {})
+    }
+
+    /// With a completion queue of this size, and other options of its queue pair.
+    pub(crate) fn with(
+        config: &braid_engine_config,
+        cqe: usize,
+        adjust: impl Fn(&mut braid_qp_options),
+    ) -> Side {
         // SAFETY: as in `config`.
         unsafe {
             let engine = made(|engine| braid_engine_create(config, engine));
             let pd = made(|pd| braid_pd_create(engine, pd));
-            let cq = made(|cq| braid_cq_create(engine, 1024, cq));
+            let cq = made(|cq| braid_cq_create(engine, cqe, cq));
             let mr = made(|mr| braid_mr_alloc(pd, MEMORY, BRAID_ACCESS_ALL, 0, mr));
-            let qp = made(|qp| braid_qp_create(pd, &options(cq), qp));
+            let mut options = options(cq);
+            adjust(&mut options);
+            let qp = made(|qp| braid_qp_create(pd, &options, qp));
             let info: braid_mr_info = queried(|info| braid_mr_query(mr, info));
             assert_eq!(info.len, MEMORY);
             Side { engine, pd, cq, mr, qp, lkey: info.lkey, memory: info.addr.cast() }
@@ -191,7 +202,11 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub(crate) fn new(config: &braid_engine_config) -> Pair {
-        let (a, b) = (Side::new(config), Side::new(config));
+        Pair::of(Side::new(config), Side::new(config))
+    }
+
+    /// Of these, connected.
+    pub(crate) fn of(a: Side, b: Side) -> Pair {
         // SAFETY: as in `config`.
         unsafe {
             let listener = made(|listener| braid_listener_create(b.engine, 4, listener));
