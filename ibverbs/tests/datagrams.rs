@@ -83,6 +83,20 @@ fn what_nobody_wants_is_lost_and_was_sent_well() {
     let right = Ud { ah, remote_qpn: number(other), remote_qkey: KEY };
     assert_eq!(send(one, 3, &mut piece, right), 0);
     assert_eq!(poll(other_cq).wr_id, 20, "the receive is still there");
+    // Who posts no receives holds nobody up for long, although the queue is full of what goes there.
+    let deaf = ready(&side, other_cq);
+    let unheard = Ud { ah, remote_qpn: number(deaf), remote_qkey: KEY };
+    assert_eq!(poll(cq).wr_id, 3);
+    for id in 100..116 {
+        assert_eq!(send(one, id, &mut piece, unheard), 0);
+    }
+    for id in 100..116 {
+        let wc = poll(cq);
+        assert_eq!((wc.wr_id, wc.status), (id, IBV_WC_SUCCESS));
+    }
+    assert_eq!(post_recv(other, 21, side.sge(4096, 256)), 0);
+    assert_eq!(send(one, 6, &mut piece, right), 0);
+    assert_eq!((poll(cq).wr_id, poll(other_cq).wr_id), (6, 21));
     let mut long = side.sge(0, 4097);
     assert_eq!(send(one, 4, &mut long, right), libc::EINVAL);
     let null = Ud { ah: ptr::null_mut(), ..right };

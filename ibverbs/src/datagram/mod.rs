@@ -3,7 +3,7 @@
 //! Each destination of a queue pair has a flow: one of the engine's queue pairs, connected with the first datagram, whose
 //! far end takes its receives from the queue of the destination. The 40 bytes of GRH that a receiver finds before the payload
 //! travel as part of the message. So datagrams between two queue pairs are neither lost nor reordered while both are there; they are
-//! lost, as on a NIC, where the destination is not, is not ready, or has another Q_Key.
+//! lost, as on a NIC, where the destination is not, is not ready, has another Q_Key, or has had no receive for a second.
 
 mod flow;
 mod receives;
@@ -33,6 +33,10 @@ pub(crate) const MAX_DATAGRAM: usize = 4096;
 const CONTROLLED_Q_KEY: u32 = 1 << 31;
 /// How long a flow tries to reach its destination before what waits for it is lost.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How soon a datagram that found no receive tries again, and how often: a second in all.
+const RECEIVE_DELAY: Duration = Duration::from_millis(5);
+const RECEIVE_TRIES: u8 = 200;
 
 /// What a queue pair of type UD has besides.
 pub(crate) struct Datagrams {
@@ -196,6 +200,8 @@ impl QueuePair {
         options.srq = Some(datagrams.receives.clone());
         options.config.access = braid::Access::NONE;
         self.running.settings.apply(&mut options.config);
+        // A destination that posts no receives for so long does not hold up what goes elsewhere.
+        (options.config.rnr_delay, options.config.rnr_retry) = (RECEIVE_DELAY, Some(RECEIVE_TRIES));
         datagrams.domain.engine.create_qp(options).map_err(|_| Errno::NO_MEMORY)
     }
 
