@@ -307,14 +307,17 @@ fn an_address_resolves_from_the_source_that_is_named() {
     unsafe {
         let channel = rdma_create_event_channel();
         let id = new_id(channel);
-        let (mut from, mut to) = (address(0), address(1));
-        from.sin_addr.s_addr = u32::from_ne_bytes(NO_DEVICE);
-        let source = (&raw mut from).cast();
-        assert_eq!(rdma_resolve_addr(id, source, (&raw mut to).cast(), 1000), 0);
+        let resolve = |mut from: libc::sockaddr_in| {
+            let mut to = address(1);
+            let (source, to) = ((&raw mut from).cast(), (&raw mut to).cast());
+            assert_eq!(rdma_resolve_addr(id, source, to, 1000), 0);
+        };
+        let mut nowhere = address(0);
+        nowhere.sin_addr.s_addr = u32::from_ne_bytes(NO_DEVICE);
+        resolve(nowhere);
         let told = next(channel);
         assert_eq!((told.kind, told.status), (ADDR_ERROR, -libc::ENODEV));
-        from = address(0);
-        assert_eq!(rdma_resolve_addr(id, source, (&raw mut to).cast(), 1000), 0);
+        resolve(address(0));
         expect(channel, ADDR_RESOLVED);
         assert_eq!(rdma_destroy_id(id), 0);
     }

@@ -2,11 +2,13 @@
 
 use std::ffi::{c_int, c_void};
 use std::io::{self, Read};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
 
 use super::events::Kind;
 use super::id::{Id, Shared};
@@ -93,10 +95,11 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
         let (object, param) = unsafe { (Id::of(id)?, param.as_ref()) };
         let to = object.destination().filter(|_| !object.base.qp.is_null());
         let to = to.ok_or(Errno::INVALID)?;
+        let from = object.source().ok_or(Errno::INVALID)?.ip();
         let request = queue_pair::message(object, message::Kind::Request, param)?;
         let shared = object.shared.clone();
         let attempt = shared.connection().begin()?;
-        run("braid-cm", move || match connect(&shared, &attempt, to, &request) {
+        run("braid-cm", move || match connect(&shared, &attempt, (from, to), &request) {
             Ok(stream) => wait_for_end(&shared, stream),
             Err((kind, status, said)) => shared.happened(kind, status, said),
         })?;
@@ -109,14 +112,14 @@ type Failed = (Kind, c_int, Option<Message>);
 fn connect(
     shared: &Shared,
     attempt: &Arc<()>,
-    to: SocketAddr,
+    (from, to): (IpAddr, SocketAddr),
     request: &Message,
 ) -> Result<TcpStream, Failed> {
     let unreachable = |error: io::Error| match error.kind() {
         io::ErrorKind::ConnectionRefused => (Kind::Rejected, NOBODY_LISTENS, None),
         _ => (Kind::Unreachable, -error.raw_os_error().unwrap_or(libc::ETIMEDOUT), None),
     };
-    let mut stream = reach(to).map_err(unreachable)?;
+    let mut stream = reach(from, to).map_err(unreachable)?;
     let copy = stream.try_clone().map_err(broken)?;
     if !shared.connection().open(attempt, copy) {
         return Err(failed(libc::ECONNABORTED));
@@ -170,10 +173,10 @@ fn hear_answer(stream: &mut TcpStream) -> Result<Message, Failed> {
 
 /// Programs listen a moment after they have told their client to connect, as perftest does: over a fabric that takes long enough to find an
 /// address and a route for nobody to notice.
-fn reach(to: SocketAddr) -> io::Result<TcpStream> {
+fn reach(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     let until = Instant::now() + LATE_LISTENER;
     loop {
-        match TcpStream::connect_timeout(&to, REACH) {
+        match connect_from(from, to) {
             Err(error)
                 if error.kind() == io::ErrorKind::ConnectionRefused && Instant::now() < until =>
             {
@@ -182,6 +185,14 @@ fn reach(to: SocketAddr) -> io::Result<TcpStream> {
             other => return other,
         }
     }
+}
+
+/// From the address of the device, by which the listener knows this end.
+fn connect_from(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
+    socket.bind(&SocketAddr::new(from, 0).into())?;
+    socket.connect_timeout(&to.into(), REACH)?;
+    Ok(socket.into())
 }
 
 /// `RDMA_CM_EVENT_DISCONNECTED` when either end has closed.
