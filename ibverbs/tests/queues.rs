@@ -152,6 +152,18 @@ fn a_shared_receive_queue_serves_all_and_tells_when_it_runs_low() {
         ibv_ack_async_event(&raw mut event);
         assert_eq!(ibv_query_srq(srq, &raw mut limit), 0);
         assert_eq!((limit.max_wr, limit.srq_limit), (16, 0), "it is told once");
+        // Both ends go to ERR: whichever comes first, the program is told once that no receive is taken any more.
+        for (one, other) in &pairs {
+            assert_eq!((to_state(*one, IBV_QPS_ERR), to_state(*other, IBV_QPS_ERR)), (0, 0));
+            assert_eq!(ibv_get_async_event(side.context, &raw mut event), 0);
+            let told = (event.event_type, event.element.qp);
+            assert_eq!(told, (IBV_EVENT_QP_LAST_WQE_REACHED, *other));
+            ibv_ack_async_event(&raw mut event);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let mut ready =
+            libc::pollfd { fd: (*side.context).async_fd, events: libc::POLLIN, revents: 0 };
+        assert_eq!(libc::poll(&raw mut ready, 1, 0), 0, "an event that was told before");
         for (one, other) in pairs {
             assert_eq!((ibv_destroy_qp(one), ibv_destroy_qp(other)), (0, 0));
         }

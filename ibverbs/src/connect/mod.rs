@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use braid::{AsyncEvent, EndCause, Listener, Status};
 use braid_verbs::abi::{
-    IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_FATAL, IBV_EVENT_QP_LAST_WQE_REACHED,
-    IBV_EVENT_QP_REQ_ERR, IBV_EVENT_SQ_DRAINED,
+    IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_SQ_DRAINED,
 };
 
 pub(crate) use self::hello::Hello;
@@ -101,7 +100,5 @@ fn tell_end(qp: &QueuePair, cause: EndCause) {
         EndCause::DeviceGone | EndCause::PeerUntrue => qp.happened(IBV_EVENT_QP_FATAL),
         _ => {}
     }
-    if qp.srq.is_some() {
-        qp.happened(IBV_EVENT_QP_LAST_WQE_REACHED);
-    }
+    qp.took_last_receive();
 }

@@ -144,6 +144,7 @@ unsafe fn make(pd: &Pd, attr: &ibv_qp_init_attr) -> Result<Arc<QueuePair>, Errno
         failures: Mutex::new(Failures::default()),
         handle: Mutex::default(),
         has_left: AtomicBool::new(false),
+        has_told_last: AtomicBool::new(false),
         running,
     });
     shared.running.enter(&shared);

@@ -105,6 +105,8 @@ pub(crate) struct QueuePair {
     handle: Mutex<Option<Element>>,
     /// Its queues do not count it any more.
     has_left: AtomicBool,
+    /// The program was told that it takes no more of its shared receives.
+    has_told_last: AtomicBool,
 }
 
 // SAFETY: the pointer in `handle` is only compared, and handed to the program, while the object exists.

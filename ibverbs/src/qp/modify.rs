@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use braid::{QpState, RecvWr, Status, Work};
 use braid_verbs::abi::{
@@ -117,15 +118,13 @@ fn apply(qp: &Arc<QueuePair>, new: &Attributes, from: u32, to: u32) -> Result<()
             engine(QpState::Reset)?;
             qp.forget_failures();
             qp.places.clear();
+            qp.has_told_last.store(false, Ordering::Relaxed);
         }
         (_, IBV_QPS_ERR) => {
             qp.fail_held(Status::Flushed);
             qp.stop_datagrams(true);
             qp.failed_by_program();
-            // No receive of a shared queue is consumed for it any more (IBTA vol. 1, 11.6.3.2).
-            if from != IBV_QPS_ERR && qp.srq.is_some() {
-                qp.happened(IBV_EVENT_QP_LAST_WQE_REACHED);
-            }
+            qp.took_last_receive();
         }
         (IBV_QPS_RESET, IBV_QPS_INIT) => engine(QpState::Init)?,
         (IBV_QPS_INIT, IBV_QPS_RTR) if qp.datagrams.is_none() => begin(qp, new)?,
@@ -155,6 +154,14 @@ impl QueuePair {
 
     pub(crate) fn q_key(&self) -> u32 {
         self.attributes().given.qkey
+    }
+
+    /// It is in ERR: no receive of a shared queue is consumed for it any more, which the program is told once (IBTA vol. 1, 11.6.3.2),
+    /// whether the connection has ended first or the program has moved it there.
+    pub(crate) fn took_last_receive(&self) {
+        if self.srq.is_some() && !self.has_told_last.swap(true, Ordering::Relaxed) {
+            self.happened(IBV_EVENT_QP_LAST_WQE_REACHED);
+        }
     }
 
     /// Whether the program has asked to be told when the send queue is drained.
