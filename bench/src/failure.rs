@@ -64,9 +64,16 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Whether it is that the other side has ended the connection.
+    pub(crate) fn is_end_of_connection(&self) -> bool {
+        matches!(self, Failure::Ended(_) | Failure::Work { status: Status::Flushed, .. })
+    }
+}
+
+impl braid_pages::Failure for Failure {
     /// Whether somebody else has more to say of it, or has heard enough: who has closed our standard output, or the client
     /// that has started this server for itself.
-    pub(crate) fn is_no_news(&self) -> bool {
+    fn is_no_news(&self) -> bool {
         match self {
             Failure::Output(why) => why.kind() == ErrorKind::BrokenPipe,
             Failure::Abandoned => true,
@@ -74,13 +81,7 @@ impl Failure {
         }
     }
 
-    /// Whether it is that the other side has ended the connection.
-    pub(crate) fn is_end_of_connection(&self) -> bool {
-        matches!(self, Failure::Ended(_) | Failure::Work { status: Status::Flushed, .. })
-    }
-
-    /// 2: bad usage; 1: the run failed.
-    pub(crate) fn exit_status(&self) -> u8 {
+    fn exit_status(&self) -> u8 {
         match self {
             Failure::Usage(_) => 2,
             _ => 1,

@@ -68,15 +68,7 @@ fn main() -> ExitCode {
 fn program() -> ExitCode {
     let command = braid_pages::parse::<Cli>().command;
     let log = braid_log::from_environment().map_err(|error| Failure::Usage(error.to_string()));
-    match log.and_then(|()| dispatch(command)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            if !failure.is_no_news() {
-                stdio::say(&failure);
-            }
-            ExitCode::from(failure.exit_status())
-        }
-    }
+    braid_pages::exit_code(stdio::PROGRAM, log.and_then(|()| dispatch(command)))
 }
 
 fn dispatch(command: Command) -> Result<(), Failure> {

@@ -50,6 +50,7 @@ const PAYLOAD: &str =
 const IMMEDIATE: &str =
     "use send-bw or send-lat: there, too, the receiver has a completion for each";
 const POLLS: &str = "use `--progress thread`: the engine then sleeps while nothing comes";
+const IPV6: &str = "give the server's IPv6 address as HOST";
 const NO_MULTICAST: &str = "leave it out: a queue pair has one peer, and `alltoall` is for many";
 const NO_KEYS: &str = "leave it out: Braid does not encrypt with the device";
 const ADDRESSED_BY_IP: &str = "leave it out: the server is addressed by its IP address";
@@ -100,8 +101,8 @@ const OPTIONS: &[Foreign] = &[
     long_value("rate_limit_type", Refused(RATE)),
     long_value("burst_size", Refused(RATE)),
     long_value("typical_pkt_size", Refused(RATE)),
-    long_flag("ipv6", Refused("give the server's IPv6 address as HOST")),
-    long_flag("ipv6-addr", Refused("give the server's IPv6 address as HOST")),
+    long_flag("ipv6", Refused(IPV6)),
+    long_flag("ipv6-addr", Refused(IPV6)),
     long_value("dlid", Refused(ADDRESSED_BY_IP)),
     long_value("pkey_index", Refused(ADDRESSED_BY_IP)),
     long_value("force-link", Refused(ADDRESSED_BY_IP)),

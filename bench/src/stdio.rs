@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::failure::Failure;
 
+/// What messages begin with.
+pub(crate) const PROGRAM: &str = "braid-perf";
+
 /// Whether standard output is for results in JSON: then nothing else goes there.
 static IS_FOR_JSON: AtomicBool = AtomicBool::new(false);
 
@@ -57,10 +60,10 @@ pub(crate) fn print(write: impl FnOnce(&mut Sink) -> io::Result<()>) -> Result<(
 
 /// Says what is not part of the results on standard error. Where nobody can hear it, nobody does.
 pub(crate) fn say(what: impl fmt::Display) {
-    note(format_args!("braid-perf: {what}\n"));
+    braid_pages::say(PROGRAM, what);
 }
 
-/// The same, as it is.
+/// As [`say`], as it is.
 pub(crate) fn note(what: impl fmt::Display) {
     // In one piece: the other process of `--loopback` writes there, too.
     _ = io::stderr().write_all(what.to_string().as_bytes());

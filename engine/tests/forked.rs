@@ -7,7 +7,7 @@ mod relay;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use braid::{EngineConfig, Key, Progress, QpState, RemoteRegion, Security, wr};
+use braid::{EngineConfig, Key, Progress, QpState, Security, wr};
 use braid_wire::{Packet, QpId, Token};
 use pair::{PATIENCE, Pair, Side, local};
 use relay::{Face, Relay, Visitor};
@@ -38,14 +38,7 @@ fn a_child_sends_nothing_over_its_parents_connections() {
         let b = Side::new(&EngineConfig { security, ..local() }, |_| {});
         let listener = b.engine.listen(4).unwrap();
         let relay = Relay::start(listener.local_addr(), Observer::default());
-        let private = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let request = listener.accept(PATIENCE).expect("a connection request");
-                request.accept(&b.qp, &b.memory.remote().to_bytes()).unwrap();
-            });
-            a.qp.connect(relay.addr(), &[], PATIENCE).unwrap()
-        });
-        let pair = Pair { a, b, remote: RemoteRegion::from_bytes(&private).unwrap() };
+        let pair = Pair::connected([a, b], &listener, relay.addr(), &[]);
         write(&pair);
         // What is acknowledged late is, before both have the same state.
         std::thread::sleep(Duration::from_millis(50));

@@ -356,15 +356,7 @@ fn somebody_in_between_gets_nothing_done() {
         });
         let listener = b.engine.listen(8).unwrap();
         let relay = Relay::start(listener.local_addr(), Forger::new());
-        let private = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let request = listener.accept(PATIENCE).expect("a connection request");
-                request.accept(&b.qp, &b.memory.remote().to_bytes()).unwrap();
-            });
-            a.qp.connect(relay.addr(), b"application data", PATIENCE).unwrap()
-        });
-        let remote = braid::RemoteRegion::from_bytes(&private).unwrap();
-        let pair = Pair { a, b, remote };
+        let pair = Pair::connected([a, b], &listener, relay.addr(), b"application data");
         let least =
             std::env::var("BRAID_FORGERIES").map_or(20_000, |text| text.parse().unwrap()) / 2;
         // Of what was sent, the kernel drops what a socket does not hold.

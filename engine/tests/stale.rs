@@ -6,10 +6,9 @@ mod relay;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use braid::{EngineConfig, Listener, RemoteRegion, wr};
+use braid::{EngineConfig, Listener, wr};
 use pair::{PATIENCE, Pair, Side, local};
 use relay::{Face, Relay, Visitor};
 
@@ -57,15 +56,7 @@ fn connect(addrs: [SocketAddr; 2], recorder: Recorder) -> (Pair, Listener, Relay
     let [a, b] = addrs.map(|addr| Side::new(&at(addr), |_| {}));
     let listener = b.engine.listen(8).unwrap();
     let relay = Relay::start(listener.local_addr(), recorder);
-    let private = thread::scope(|scope| {
-        scope.spawn(|| {
-            let request = listener.accept(PATIENCE).expect("a connection request");
-            request.accept(&b.qp, &b.memory.remote().to_bytes()).unwrap();
-        });
-        a.qp.connect(relay.addr(), &[], PATIENCE).unwrap()
-    });
-    let remote = RemoteRegion::from_bytes(&private).unwrap();
-    (Pair { a, b, remote }, listener, relay)
+    (Pair::connected([a, b], &listener, relay.addr(), &[]), listener, relay)
 }
 
 /// WRITEs, READs and SENDs, both ways where each can, whose bytes are all `byte`.

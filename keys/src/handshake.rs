@@ -99,7 +99,7 @@ impl Asking {
         offer: &[u8],
     ) -> Self {
         let mut state = start(known, binding, seed, |builder| builder.build_initiator());
-        let message = claim.with(&write(&mut state.0, terms.encode(), offer));
+        let message = claim.with(&write(&mut state, terms.encode(), offer));
         Asking { binding, state: Some(state), terms, message, peer: None }
     }
 
@@ -128,14 +128,9 @@ impl Asking {
     /// an answer has been read before.
     pub fn read(&mut self, answer: &[u8]) -> Option<Answer> {
         let state = self.state.as_mut()?;
-        let (terms, offer) = read(&mut state.0, answer)?;
+        let (terms, offer) = read(state, answer)?;
         let agreed = self.terms.accept(terms).ok()?;
-        Some(Answer {
-            agreed,
-            offer,
-            secrets: secrets(&mut state.0, true),
-            peer: self.peer.clone(),
-        })
+        Some(Answer { agreed, offer, secrets: secrets(state, true), peer: self.peer.clone() })
     }
 }
 
@@ -148,7 +143,7 @@ impl Asked {
         message: &[u8],
     ) -> Option<Self> {
         let mut state = start(known, binding, seed, |builder| builder.build_responder());
-        let (terms, offer) = read(&mut state.0, message)?;
+        let (terms, offer) = read(&mut state, message)?;
         Some(Asked { state, terms, offer, peer: None })
     }
 
@@ -180,8 +175,8 @@ impl Asked {
     /// # Panics
     /// If the offer has more than 65,000 bytes.
     pub fn answer(mut self, agreed: Agreed, offer: &[u8]) -> (Vec<u8>, Secrets) {
-        let message = write(&mut self.state.0, agreed.encode(), offer);
-        let secrets = secrets(&mut self.state.0, false);
+        let message = write(&mut self.state, agreed.encode(), offer);
+        let secrets = secrets(&mut self.state, false);
         (message, secrets)
     }
 }
@@ -212,25 +207,25 @@ fn start(
     Wiped(ready.and_then(build).expect("the pattern has what it needs"))
 }
 
-fn write(state: &mut HandshakeState, terms: [u8; TERMS_LEN], offer: &[u8]) -> Vec<u8> {
+fn write(state: &mut Wiped, terms: [u8; TERMS_LEN], offer: &[u8]) -> Vec<u8> {
     let mut payload = Zeroizing::new(terms.to_vec());
     payload.extend_from_slice(offer);
     let mut message = vec![0; payload.len() + OVERHEAD];
-    let len = state.write_message(&payload, &mut message);
+    let len = state.0.write_message(&payload, &mut message);
     message.truncate(len.expect("it is this side's turn, and the message has room"));
     message
 }
 
-fn read(state: &mut HandshakeState, message: &[u8]) -> Option<([u8; TERMS_LEN], Vec<u8>)> {
+fn read(state: &mut Wiped, message: &[u8]) -> Option<([u8; TERMS_LEN], Vec<u8>)> {
     let mut payload = vec![0; message.len()];
-    let len = state.read_message(message, &mut payload).ok()?;
+    let len = state.0.read_message(message, &mut payload).ok()?;
     payload.truncate(len);
     let (terms, offer) = payload.split_first_chunk::<TERMS_LEN>()?;
     Some((*terms, offer.to_vec()))
 }
 
-fn secrets(state: &mut HandshakeState, is_initiator: bool) -> Secrets {
-    let (mut first, mut second) = state.dangerously_get_raw_split();
+fn secrets(state: &mut Wiped, is_initiator: bool) -> Secrets {
+    let (mut first, mut second) = state.0.dangerously_get_raw_split();
     let (from_initiator, from_responder) = (Zeroizing::new(first), Zeroizing::new(second));
     first.zeroize();
     second.zeroize();

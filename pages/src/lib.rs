@@ -1,10 +1,13 @@
-//! What programs with several commands share: how their command lines are read, man pages and shell completions.
+//! What programs with several commands share: how their command lines are read, what they say when a command fails, man pages and
+//! shell completions.
 
 #![forbid(unsafe_code)]
 
+use std::fmt::Display;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Command, Parser};
@@ -58,6 +61,29 @@ fn with_known(error: clap::Error, mut command: Command) -> clap::Error {
     let known: Vec<_> = known.map(|command| command.get_name()).collect();
     let text = format!("no command `{}`; known: {}", given.unwrap_or_default(), known.join(", "));
     command.error(ErrorKind::InvalidSubcommand, text)
+}
+
+/// Why a command failed.
+pub trait Failure: Display {
+    /// Whether nobody needs to hear of it: who has closed standard output has heard enough.
+    fn is_no_news(&self) -> bool;
+
+    /// 2: bad usage; 1: the run failed.
+    fn exit_status(&self) -> u8;
+}
+
+/// How `program` ends, once it has said why its command failed, if it did.
+pub fn exit_code(program: &str, done: Result<(), impl Failure>) -> ExitCode {
+    let Err(failure) = done else { return ExitCode::SUCCESS };
+    if !failure.is_no_news() {
+        say(program, &failure);
+    }
+    ExitCode::from(failure.exit_status())
+}
+
+/// Says something on standard error, in one piece: other processes may write there, too. Where nobody can hear it, nobody does.
+pub fn say(program: &str, what: impl Display) {
+    _ = io::stderr().write_all(format!("{program}: {what}\n").as_bytes());
 }
 
 fn create(folder: &Path, name: &str) -> io::Result<File> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use braid_charts::{DrawError, Figure, Kind, Point, draw};
-use braid_sim::report::aligned;
+use braid_sim::report::{aligned, json_text};
 
 use super::study::{Study, Verdict};
 
@@ -60,18 +60,13 @@ pub fn text(study: &Study) -> String {
 /// A file cannot be written.
 pub fn write(study: &Study, dir: &Path) -> Result<(), WriteError> {
     fs::create_dir_all(dir).map_err(|why| WriteError::File { path: dir.to_owned(), why })?;
-    write_json(study, &dir.join(format!("{}.json", study.paper)))?;
+    write_file(&dir.join(format!("{}.json", study.paper)), &json_text(study))?;
     write_file(&dir.join(format!("{}.md", study.paper)), &markdown(study))?;
     for figure in &study.figures {
         let path = dir.join(svg_name(study, figure));
         draw(figure, &path)?;
     }
     Ok(())
-}
-
-fn write_json(study: &Study, path: &Path) -> Result<(), WriteError> {
-    let text = serde_json::to_string_pretty(study).expect("a study has no maps with odd keys");
-    write_file(path, &(text + "\n"))
 }
 
 fn write_file(path: &Path, text: &str) -> Result<(), WriteError> {

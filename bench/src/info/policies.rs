@@ -14,24 +14,24 @@ pub(super) struct Choice {
     pub(super) default: bool,
 }
 
+/// Choices whose name is all.
+fn by_name<T: Default + PartialEq>(
+    all: impl IntoIterator<Item = T>,
+    name: impl Fn(&T) -> &'static str,
+) -> Vec<Choice> {
+    let default = T::default();
+    let choice = |it: T| Choice { name: name(&it), example: None, default: it == default };
+    all.into_iter().map(choice).collect()
+}
+
 /// Those of `--lb`.
 pub(super) fn of_paths() -> Vec<Choice> {
-    let choice = |policy: LbPolicy| Choice {
-        name: policy.name(),
-        example: None,
-        default: policy == LbPolicy::default(),
-    };
-    LbPolicy::ALL.into_iter().map(choice).collect()
+    by_name(LbPolicy::ALL, |policy| policy.name())
 }
 
 /// Those of `--rail-policy`.
 pub(super) fn of_rails() -> Vec<Choice> {
-    let choice = |policy: RailScheme| Choice {
-        name: policy.name(),
-        example: None,
-        default: policy == RailScheme::default(),
-    };
-    RailScheme::ALL.into_iter().map(choice).collect()
+    by_name(RailScheme::ALL, |policy| policy.name())
 }
 
 /// Those of `--cc`.
@@ -47,10 +47,5 @@ pub(super) fn of_congestion() -> Vec<Choice> {
 
 /// Those of `--loss-recovery`.
 pub(super) fn of_losses() -> Vec<Choice> {
-    let choice = |recovery: LossRecovery| Choice {
-        name: recovery.name(),
-        example: None,
-        default: recovery == LossRecovery::default(),
-    };
-    LossRecovery::all().map(choice).collect()
+    by_name(LossRecovery::all(), |recovery| recovery.name())
 }

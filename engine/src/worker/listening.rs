@@ -103,28 +103,29 @@ impl Listening {
         let known = self.responder.on_repeated(now, attempt, cookie, waiting.as_deref_mut());
         let rejected = |reason| Reply::Rejected(Reject { nonce, reason });
         let mut denied = None;
-        let is_allowed = self.guesses.allows(now, from);
-        let is_opened = known.is_none() && self.security.is_some() && is_allowed;
         let reply = match (known, &self.security) {
             (Some(reply), _) => reply,
             (None, None) => rejected(RejectReason::NoKey),
-            (None, Some(_)) if !is_allowed => rejected(RejectReason::Busy),
-            (None, Some(security)) => match open_request(security, from, sealed) {
-                Err((reason, why)) => {
-                    denied = why;
-                    rejected(reason)
+            (None, Some(_)) if !self.guesses.allows(now, from) => rejected(RejectReason::Busy),
+            (None, Some(security)) => {
+                let reply = match open_request(security, from, sealed) {
+                    Err((reason, why)) => {
+                        denied = why;
+                        rejected(reason)
+                    }
+                    Ok(request) => {
+                        let wanted = |data: &[u8]| backlog.is_some_and(|it| it.wants(data));
+                        self.responder.on_new(now, request, waiting.as_deref_mut(), wanted)
+                    }
+                };
+                // For whatever reason: it may come again as long as its cookie is good, from who has only seen it.
+                if matches!(reply, Reply::Rejected(_)) {
+                    self.guesses.charge(now, from);
                 }
-                Ok(request) => {
-                    let wanted = |data: &[u8]| backlog.is_some_and(|backlog| backlog.wants(data));
-                    self.responder.on_new(now, request, waiting.as_deref_mut(), wanted)
-                }
-            },
+                reply
+            }
         };
         drop(waiting);
-        // Whatever it was opened for: it may come again as long as its cookie is good, from who has only seen it.
-        if is_opened && matches!(reply, Reply::Rejected(_)) {
-            self.guesses.charge(now, from);
-        }
         self.reply(from, reply, denied, outbox, counters);
     }
 

@@ -98,8 +98,22 @@ impl Pair {
     pub(crate) fn with(config: &EngineConfig, options: impl Fn(&mut QpOptions)) -> Self {
         let (a, b) = (Side::new(config, &options), Side::new(config, &options));
         let listener = b.engine.listen(8).unwrap();
-        let private = connect(&a.qp, &listener, &b.qp, &b.memory.remote().to_bytes());
-        let remote = RemoteRegion::from_bytes(&private).unwrap();
+        Self::connected([a, b], &listener, reachable(listener.local_addr()), &[])
+    }
+
+    /// Of sides that are new: the first connects to `to`, which leads to the listener of the second, and says `private` there.
+    pub(crate) fn connected(
+        [a, b]: [Side; 2],
+        listener: &Listener,
+        to: SocketAddr,
+        private: &[u8],
+    ) -> Self {
+        let memory = b.memory.remote().to_bytes();
+        let said = thread::scope(|scope| {
+            scope.spawn(|| accept(listener, &b.qp, &memory));
+            a.qp.connect(to, private, PATIENCE).unwrap()
+        });
+        let remote = RemoteRegion::from_bytes(&said).unwrap();
         Pair { a, b, remote }
     }
 
@@ -164,12 +178,14 @@ pub(crate) fn connect(
     private: &[u8],
 ) -> Vec<u8> {
     thread::scope(|scope| {
-        scope.spawn(|| {
-            let request = listener.accept(PATIENCE).expect("a connection request");
-            request.accept(to, private).unwrap();
-        });
+        scope.spawn(|| accept(listener, to, private));
         from.connect(reachable(listener.local_addr()), &[], PATIENCE).unwrap()
     })
+}
+
+fn accept(listener: &Listener, to: &QueuePair, private: &[u8]) {
+    let request = listener.accept(PATIENCE).expect("a connection request");
+    request.accept(to, private).unwrap();
 }
 
 /// Where to connect to, for an engine that is bound to every address.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
+use serde::Serialize;
 
 use super::RunFailure;
 use crate::simulation::Simulation;
@@ -25,13 +25,20 @@ pub fn make_folder(path: &Path) -> Result<(), RunFailure> {
     fs::create_dir_all(path).map_err(|why| RunFailure::Write { path: path.to_owned(), why })
 }
 
-/// Writes JSON for people to read, too.
+/// JSON for people to read, too.
+///
+/// # Panics
+/// If it has no JSON form, as maps with keys that are no text.
+pub fn json_text(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("results have a JSON form") + "\n"
+}
+
+/// Writes [`json_text`] to a file.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write_json(path: &Path, value: &Value) -> Result<(), RunFailure> {
-    let text = serde_json::to_string_pretty(value).expect("a JSON value has a JSON form");
-    write_text(path, &(text + "\n"))
+pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), RunFailure> {
+    write_text(path, &json_text(value))
 }
 
 /// Writes a line for each message of a run.

@@ -9,7 +9,7 @@ mod spread;
 mod table;
 
 pub use failure::RunFailure;
-pub use files::{make_folder, write_json, write_text};
+pub use files::{json_text, make_folder, write_json, write_text};
 pub use measured::{Drops, GroupTimes, Measured, MessageTimes};
 pub use resources::{peak_rss_mb, thread_cpu_time};
 pub use runs::run_scenario;

@@ -22,9 +22,6 @@ pub(crate) enum Failure {
     Study(#[from] WriteError),
     #[error(transparent)]
     Draw(#[from] DrawError),
-    /// A file of results.
-    #[error("cannot write {}: {why}", path.display())]
-    Write { path: PathBuf, why: io::Error },
     /// Man pages and completions.
     #[error("cannot write into {}: {why}", prefix.display())]
     Pages { prefix: PathBuf, why: io::Error },
@@ -33,14 +30,13 @@ pub(crate) enum Failure {
     Output(#[source] io::Error),
 }
 
-impl Failure {
-    /// Whether who has closed our standard output has heard enough.
-    pub(crate) fn is_no_news(&self) -> bool {
+impl braid_pages::Failure for Failure {
+    fn is_no_news(&self) -> bool {
         matches!(self, Failure::Output(why) if why.kind() == ErrorKind::BrokenPipe)
     }
 
-    /// 2: bad usage, or something wrong in a scenario or matrix; 1: the run failed, or cannot be told.
-    pub(crate) fn exit_status(&self) -> u8 {
+    /// Something wrong in a scenario or matrix is bad usage, too.
+    fn exit_status(&self) -> u8 {
         match self {
             Failure::Usage(_) | Failure::Log(_) | Failure::Run(RunFailure::Scenario(_)) => 2,
             _ => 1,

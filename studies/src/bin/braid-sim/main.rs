@@ -19,15 +19,7 @@ use crate::failure::Failure;
 fn main() -> ExitCode {
     let command = braid_pages::parse::<Cli>().command;
     let log = braid_log::from_environment().map_err(Failure::from);
-    match log.and_then(|()| dispatch(command)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            if !failure.is_no_news() {
-                stdio::say(&failure);
-            }
-            ExitCode::from(failure.exit_status())
-        }
-    }
+    braid_pages::exit_code("braid-sim", log.and_then(|()| dispatch(command)))
 }
 
 fn dispatch(command: Command) -> Result<(), Failure> {

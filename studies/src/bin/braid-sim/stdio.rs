@@ -1,10 +1,9 @@
 //! Standard output and standard error, either of which may be closed or full.
 
-use std::fmt::Display;
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use braid_sim::report;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -37,17 +36,11 @@ pub(crate) fn print_tables(text: &str, json: Option<&Path>) -> Result<(), Failur
 /// # Errors
 /// The file cannot be written, or [`Failure::Output`].
 pub(crate) fn write_json(results: &impl Serialize, json: Option<&Path>) -> Result<(), Failure> {
-    let Some(path) = json else { return Ok(()) };
-    let text = serde_json::to_string_pretty(results).expect("results have a JSON form") + "\n";
-    if is_standard_output(path) {
-        return print(&text);
+    match json {
+        None => Ok(()),
+        Some(path) if is_standard_output(path) => print(&report::json_text(results)),
+        Some(path) => Ok(report::write_json(path, results)?),
     }
-    fs::write(path, text).map_err(|why| Failure::Write { path: path.to_owned(), why })
-}
-
-/// Says what is wrong. Where nobody can hear it, nobody does.
-pub(crate) fn say(what: impl Display) {
-    _ = io::stderr().write_all(format!("braid-sim: {what}\n").as_bytes());
 }
 
 fn is_standard_output(path: &Path) -> bool {
