@@ -8,6 +8,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
 use std::time::Duration;
 
 use crate::{Failure, process, rustc, tools, tree};
@@ -48,13 +50,30 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     tools::need("c++")?;
     let targets = chosen(options.target.as_deref())?;
     let programs = build()?;
-    for target in &targets {
-        match &options.replay {
-            Some(input) => replay(&programs, target, input)?,
-            None => fuzz(&programs, target, options.seconds)?,
-        }
+    match &options.replay {
+        Some(input) => targets.iter().try_for_each(|target| replay(&programs, target, input)),
+        None => fuzz_all(&programs, &targets, options.seconds),
     }
-    Ok(())
+}
+
+/// As many targets at a time as there are processors, until one fails.
+fn fuzz_all(programs: &Path, targets: &[String], seconds: u64) -> Result<(), Failure> {
+    let left = Mutex::new(targets.iter());
+    let next = || left.lock().expect("nobody panics with it").next();
+    let fuzz_next = || {
+        while let Some(target) = next() {
+            if let Err(failure) = fuzz(programs, target, seconds) {
+                while next().is_some() {}
+                return Err(failure);
+            }
+        }
+        Ok(())
+    };
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let runs: Vec<_> = (0..processors).map(|_| scope.spawn(fuzz_next)).collect();
+        runs.into_iter().try_for_each(|run| run.join().expect("it does not panic"))
+    })
 }
 
 /// That the targets' lock file holds all that they depend on.
@@ -129,10 +148,8 @@ fn fuzz(programs: &Path, target: &str, seconds: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-fn read_in_background(
-    mut from: impl std::io::Read + Send + 'static,
-) -> std::thread::JoinHandle<String> {
-    std::thread::spawn(move || {
+fn read_in_background(mut from: impl std::io::Read + Send + 'static) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
         let mut bytes = Vec::new();
         let _ = from.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()

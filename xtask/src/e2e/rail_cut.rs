@@ -24,22 +24,33 @@ const BYTES: u64 = 24_000_000;
 const SLOWEST: f64 = 1.5;
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
+/// A machine that stops for a second slows a round as a rail that is found dead too late would, but not one after the other.
+const ATTEMPTS: usize = 3;
 
 pub(super) fn run(braid_perf: &Path) -> Result<(), Failure> {
+    let bound = (DOMAINS as u64 - 1) as f64 * BYTES as f64 * 8.0
+        / ((RAILS as u64 - 1) as f64 * RATE.bits() as f64);
+    for _ in 0..ATTEMPTS {
+        let seconds = attempt(braid_perf)?;
+        println!(
+            "alltoall, one of {RAILS} rails cut: {seconds:.2} s, three rails need {bound:.2} s"
+        );
+        if seconds <= SLOWEST * bound {
+            return Ok(());
+        }
+    }
+    let text = format!("{ATTEMPTS} rounds with a rail that was cut took too long, each of them");
+    Err(Failure::new(text).remedy(format!("one of {:.2} s at most", SLOWEST * bound)))
+}
+
+/// Seconds of a round on a fabric of its own.
+fn attempt(braid_perf: &Path) -> Result<f64, Failure> {
     let fabric = RailFabric::up(plan(), Owner::Process)?;
     let file = std::env::temp_dir().join(format!("braid-e2e-cut-{}.json", std::process::id()));
     let outcome = round(&fabric, braid_perf, &file);
     // It may not have been written.
     let _ = fs::remove_file(&file);
-    let seconds = outcome?;
-    let bound = (DOMAINS as u64 - 1) as f64 * BYTES as f64 * 8.0
-        / ((RAILS as u64 - 1) as f64 * RATE.bits() as f64);
-    println!("alltoall, one of {RAILS} rails cut: {seconds:.2} s, three rails need {bound:.2} s");
-    if seconds > SLOWEST * bound {
-        let text = format!("the round with a rail that was cut took {seconds:.2} s");
-        return Err(Failure::new(text).remedy(format!("at most {:.2} s", SLOWEST * bound)));
-    }
-    Ok(())
+    outcome
 }
 
 fn plan() -> RailPlan {

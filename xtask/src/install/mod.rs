@@ -22,8 +22,8 @@ pub struct Options {
     prefix: PathBuf,
 }
 
-/// The programs that write their own pages, and the packages that they are of.
-const PROGRAMS: [(&str, &str); 2] = [("braid-perf", "braid-bench"), ("braid-sim", "braid-studies")];
+/// The programs that write their own pages.
+const PROGRAMS: [&str; 2] = ["braid-perf", "braid-sim"];
 /// What cargo calls the NCCL plugin, and what NCCL looks for by `NCCL_NET_PLUGIN=braid`.
 const PLUGIN: (&str, &str) = ("libnccl_net_braid.so", "libnccl-net-braid.so");
 
@@ -56,14 +56,15 @@ pub fn into(prefix: &Path) -> Result<(), Failure> {
 
 fn plugin_and_programs(prefix: &Path) -> Result<(), Failure> {
     let mut build = tree::cargo();
-    build.args(["build", "--release", "--package", "braid-nccl", "--lib"]);
-    for (program, package) in PROGRAMS {
-        build.args(["--package", package, "--bin", program]);
+    // No package is named: what `cargo build` has built for all of them serves here.
+    build.args(["build", "--release", "--lib"]);
+    for program in PROGRAMS {
+        build.args(["--bin", program]);
     }
     process::run(&mut build)?;
     let built = tree::target()?.join("release");
     stripped(&built.join(PLUGIN.0), &prefix.join("lib"), PLUGIN.1, 0o644)?;
-    for (program, _) in PROGRAMS {
+    for program in PROGRAMS {
         let folder = prefix.join("bin");
         stripped(&built.join(program), &folder, program, 0o755)?;
         process::run(Command::new(folder.join(program)).arg("write-pages").arg(prefix))?;
