@@ -7,7 +7,7 @@ use braid_wire::{Ack, Control, ControlKind, Stream, Time};
 
 use super::liveness::Answer;
 use super::{Endpoint, QpSlot};
-use crate::{Admit, Arrival, Egress, Memory, NicEpoch, Refusal};
+use crate::{Admit, Arrival, Egress, Memory, NicEpoch};
 
 impl Endpoint {
     /// A data packet has come in. On [`Admit::Take`], place the bytes and call [`Endpoint::placed`].
@@ -20,9 +20,10 @@ impl Endpoint {
     ) -> Admit {
         let qp = self.qp_mut(slot);
         let admit = qp.on_arrival(now, arrival, memory.regions());
-        if !matches!(admit, Admit::Refuse(Refusal::Token | Refusal::Stale)) {
-            self.heard();
+        if matches!(&admit, Admit::Refuse(refusal) if refusal.is_foreign()) {
+            return admit;
         }
+        self.heard();
         if !matches!(admit, Admit::Take(_)) {
             self.settle(slot.0);
             if arrival.header.retransmission && admit.repeats_an_answer() {
@@ -41,8 +42,8 @@ impl Endpoint {
     /// An acknowledgement has come in.
     pub fn on_ack(&mut self, now: Time, slot: QpSlot, ack: &Ack, rails: &mut Rails) {
         let qp = self.qp_mut(slot);
-        if ack.token == qp.token() {
-            if qp.on_ack(now, ack, rails) {
+        if let Some(acked) = qp.on_ack(now, ack, rails) {
+            if acked > 0 {
                 // With the time that the acknowledgement waited at the peer: a time-out waits for that too.
                 let round_trip = now.since_stamp(ack.stamp);
                 self.round_trips.on_sample(now, round_trip);

@@ -23,20 +23,20 @@ pub(crate) struct AckOutcome {
 }
 
 impl QueuePair {
-    /// Returns whether anything is acknowledged by it for the first time.
-    pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack, rails: &mut Rails) -> bool {
+    /// Returns how many segments are acknowledged by it for the first time; `None`: it is not taken for one of the peer's.
+    pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack, rails: &mut Rails) -> Option<u64> {
         if ack.token != self.token || !self.state.receives() {
-            return false;
+            return None;
         }
-        let Some(link) = self.link.as_mut() else { return false };
-        let Some(outgoing) = link.outgoing(ack.stream) else { return false };
+        let link = self.link.as_mut()?;
+        let outgoing = link.outgoing(ack.stream)?;
         let una = outgoing.window.una();
         let outcome = match outgoing.on_ack(now, ack, rails) {
             Ok(outcome) => outcome,
-            Err(NotTaken::Foreign) => return false,
+            Err(NotTaken::Foreign) => return None,
             Err(NotTaken::Untrue) => {
                 self.on_untrue_ack();
-                return false;
+                return Some(0);
             }
         };
         self.counters.acks_received += 1;
@@ -55,7 +55,7 @@ impl QueuePair {
         if let Some((code, psn)) = ack.nak {
             self.on_nak(now, ack, code, Psn::expand(psn, una));
         }
-        outcome.acked > 0
+        Some(outcome.acked)
     }
 
     /// The peer has acknowledged what was not sent: nothing that it says of arrivals can be believed.

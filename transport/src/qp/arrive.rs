@@ -71,6 +71,11 @@ impl QueuePair {
         };
         let incoming = link.arriving(stream, &self.config);
         let psn = Psn::expand(header.psn, incoming.epsn());
+        // One outside has no effect: with number and token alone nobody is taken for the peer.
+        let place = match incoming.locate(psn, window) {
+            Ok(place) => place,
+            Err(refusal) => return self.refused(refusal),
+        };
         if incoming.is_stale(now, psn, header.stamp) {
             return self.refused(Refusal::Stale);
         }
@@ -79,15 +84,11 @@ impl QueuePair {
             incoming.ack_now();
             return self.refused(Refusal::State);
         }
-        match incoming.locate(psn, window) {
+        match place {
             Place::Duplicate => {
                 incoming.count_duplicate();
                 self.counters.duplicates += 1;
                 return Admit::Duplicate;
-            }
-            Place::BeyondWindow => {
-                incoming.ack_now();
-                return self.refused(Refusal::Window);
             }
             Place::New if incoming.is_barred(psn) => {
                 incoming.ack_now();
@@ -170,7 +171,7 @@ impl QueuePair {
         let Some(link) = &self.link else { return false };
         let incoming = &link.from_requests;
         let psn = Psn::expand(header.psn, incoming.epsn());
-        incoming.locate(psn, self.config.window) == Place::New
+        incoming.locate(psn, self.config.window) == Ok(Place::New)
             && !incoming.is_barred(psn)
             && (self.config.recovery != LossRecovery::GoBackN || psn == incoming.epsn())
     }

@@ -25,6 +25,9 @@ impl Outgoing {
             return Err(NotTaken::Foreign);
         }
         let cumulative = Psn::expand(ack.cumulative, self.window.una());
+        if !self.window.may_have_ended_at(cumulative) {
+            return Err(NotTaken::Foreign);
+        }
         let overtaken = cumulative < self.window.una();
         let delay = Duration::from_nanos(ack.delay_ns.into());
         let rtt = now.since_stamp(ack.stamp).saturating_sub(delay);

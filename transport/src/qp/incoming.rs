@@ -15,19 +15,18 @@ use super::marks::CountedMarks;
 use super::owed::Owed;
 use super::paws::Paws;
 use super::psn_set::PsnSet;
-use crate::{Arrival, QpConfig, Remote};
+use crate::{Arrival, QpConfig, Refusal, Remote};
 
 /// An arrival that did not ask for an acknowledgement is acknowledged after this long at the latest.
 pub(super) const MAX_ACK_DELAY: Duration = Duration::from_micros(500);
 /// ... or after this many of them.
 const MAX_UNACKED: u32 = 128;
 
-/// Where a PSN stands.
+/// Where a PSN of the window stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     New,
     Duplicate,
-    BeyondWindow,
 }
 
 #[derive(Clone, Debug)]
@@ -85,7 +84,7 @@ impl Incoming {
         self.epsn
     }
 
-    /// Notes that a packet came, whatever becomes of it, and what its acknowledgement will echo.
+    /// Notes that a packet of the window came, whatever becomes of it, and what its acknowledgement will echo.
     pub(crate) fn note(&mut self, now: Time, arrival: &Arrival<'_>) {
         let Arrival { header, path, congestion, may_be_replied_to } = *arrival;
         let (stamp, asks) = (header.stamp, header.ack_request);
@@ -113,13 +112,17 @@ impl Incoming {
         psn >= self.epsn && self.paws.is_stale(now, stamp)
     }
 
-    /// Where the PSN stands, with a window of `window` packets.
-    pub(crate) fn locate(&self, psn: Psn, window: u16) -> Place {
+    /// Where the PSN stands, with a window of `window` packets. A sender is never more than that ahead of what it knows to have
+    /// arrived. So what lies further ahead is not its, and what lies further behind it does not wait for any more, and
+    /// would not send again.
+    pub(crate) fn locate(&self, psn: Psn, window: u16) -> Result<Place, Refusal> {
+        let window = u64::from(window);
         match psn.ahead_of(self.epsn) {
-            None => Place::Duplicate,
-            Some(ahead) if ahead >= u64::from(window) => Place::BeyondWindow,
-            Some(_) if self.arrived.has(psn) => Place::Duplicate,
-            Some(_) => Place::New,
+            None if psn.plus(window) < self.epsn => Err(Refusal::Behind),
+            None => Ok(Place::Duplicate),
+            Some(ahead) if ahead >= window => Err(Refusal::Window),
+            Some(_) if self.arrived.has(psn) => Ok(Place::Duplicate),
+            Some(_) => Ok(Place::New),
         }
     }
 
@@ -387,7 +390,7 @@ mod tests {
 
     fn arrive(incoming: &mut Incoming, psns: &[u64]) {
         for &psn in psns {
-            assert_eq!(incoming.locate(Psn(psn), 4096), Place::New);
+            assert_eq!(incoming.locate(Psn(psn), 4096), Ok(Place::New));
             incoming.insert(Time::ZERO, Psn(psn), 0, None);
             incoming.advance();
         }
@@ -409,9 +412,9 @@ mod tests {
         let mut incoming = incoming(5);
         arrive(&mut incoming, &[7, 5, 200, 9]);
         assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(6), vec![1, 3, 194]));
-        assert_eq!(incoming.locate(Psn(7), 4096), Place::Duplicate);
-        assert_eq!(incoming.locate(Psn(5), 4096), Place::Duplicate);
-        assert_eq!(incoming.locate(Psn(6 + 4096), 4096), Place::BeyondWindow);
+        assert_eq!(incoming.locate(Psn(7), 4096), Ok(Place::Duplicate));
+        assert_eq!(incoming.locate(Psn(5), 4096), Ok(Place::Duplicate));
+        assert_eq!(incoming.locate(Psn(6 + 4096), 4096), Err(Refusal::Window));
         arrive(&mut incoming, &[6]);
         assert_eq!((incoming.epsn(), ones(&incoming)), (Psn(8), vec![1, 192]));
     }

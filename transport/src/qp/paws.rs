@@ -10,7 +10,7 @@ use std::time::Duration;
 use braid_wire::{Psn, Time};
 
 /// The widest window that a receiver can have.
-const WINDOW: u64 = 4096;
+pub(super) const WINDOW: u64 = 4096;
 
 /// No packet lives longer in the network. An older floor tells nothing any more: what is older than that is gone, and
 /// what is new could be too far from it for 32 bits, half of which are 34 s. The rest is for a floor that was on its

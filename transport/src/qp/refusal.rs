@@ -17,9 +17,12 @@ pub enum Refusal {
     /// The queue pair does not receive.
     #[error("the queue pair does not receive in its state")]
     State,
-    /// Beyond what is tracked; it will be resent.
+    /// Beyond what is tracked, which the peer keeps to.
     #[error("it lies beyond the window")]
     Window,
+    /// It has come so long ago that the peer knows of it, which does not send it any more.
+    #[error("it lies a window behind what is expected")]
+    Behind,
     /// Out of order, which go-back-N does not take; it will be resent.
     #[error("it is out of order, and go-back-N takes packets in order only")]
     Order,
@@ -50,6 +53,11 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether the packet is not the peer's, or not of this time: nothing follows from it.
+    pub(crate) fn is_foreign(self) -> bool {
+        matches!(self, Refusal::Token | Refusal::Stale | Refusal::Window | Refusal::Behind)
+    }
+
     /// How the peer hears of it, if it is final.
     pub(super) fn nak(self) -> Option<NakCode> {
         match self {
@@ -57,6 +65,7 @@ impl Refusal {
             | Refusal::Stale
             | Refusal::State
             | Refusal::Window
+            | Refusal::Behind
             | Refusal::Order
             | Refusal::NotReady
             | Refusal::Barred => None,

@@ -11,6 +11,7 @@ use std::num::NonZeroU16;
 use braid_wire::{PathId, Psn, RailId, Time};
 
 use super::direct::NicEpoch;
+use super::paws::WINDOW;
 use super::per_rail::RailBytes;
 use super::psn_set::PsnSet;
 use super::segment::{Echo, Phase, Segment, Tally};
@@ -19,7 +20,7 @@ use super::send_queue::Next;
 /// Why an acknowledgement is not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotTaken {
-    /// It need not be of this connection: it was sent before the PSN came round, or its ePSN lies beyond what has one.
+    /// It need not be of this connection: it was sent before the PSN came round, or its ePSN lies beyond what has one or a window behind.
     Foreign,
     /// It speaks of a segment that has never left: the peer has made it up.
     Untrue,
@@ -65,6 +66,12 @@ impl Window {
     /// The next PSN to send.
     pub(crate) fn next(&self) -> Psn {
         self.una.plus(self.segments.len() as u64)
+    }
+
+    /// Whether the peer can have said of late that all below `cumulative` has arrived, and nothing else: not beyond what has left, and
+    /// not more than a window ago.
+    pub(crate) fn may_have_ended_at(&self, cumulative: Psn) -> bool {
+        cumulative <= self.next() && self.una <= cumulative.plus(WINDOW)
     }
 
     pub(crate) fn span(&self) -> u64 {

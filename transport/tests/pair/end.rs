@@ -1,5 +1,7 @@
 //! One end of a queue pair, to which a test brings packets that it has written by hand.
 
+use std::time::Duration;
+
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
     Admit, Arrival, Completion, Endpoint, EndpointConfig, QpConfig, QpSlot, QpState, QueuePair,
@@ -126,6 +128,17 @@ impl End {
             self.endpoint.placed(self.now, self.slot, &self.memory);
         }
         admit
+    }
+
+    /// An acknowledgement arrives.
+    pub(crate) fn ack(&mut self, ack: &Ack) {
+        self.endpoint.on_ack(self.now, self.slot, ack, &mut self.rails);
+    }
+
+    /// Time passes.
+    pub(crate) fn pass(&mut self, span: Duration) {
+        self.now += span;
+        self.endpoint.on_timeout(self.now, &mut self.rails);
     }
 
     /// The acknowledgements among all that there is to say.

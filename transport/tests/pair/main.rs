@@ -20,3 +20,4 @@ mod recorder;
 mod refusals;
 mod rnic;
 mod stale;
+mod strangers;

@@ -1,0 +1,145 @@
+//! Who has guessed the number and the token of a queue pair, 56 bits, and no PSN: nothing follows from what it sends. Who is the
+//! peer is heard from as far back as it can have to repeat itself.
+
+use std::time::Duration;
+
+use braid_transport::{Admit, EndpointConfig, QpConfig, Refusal};
+use braid_wire::{Ack, Bitmap, DataHeader, Marks, Opcode, PathId, QpId, Stream, Token};
+
+use crate::end::End;
+use crate::hosts::{Pair, wide};
+
+const FIRST: u32 = 0xFF_F000; // wraps soon
+const WINDOW: u32 = 4096;
+/// So many requests have come, and none has left.
+const ARRIVED: u32 = 3 * WINDOW;
+const TICK: Duration = Duration::from_millis(100);
+
+fn ack(stream: Stream, cumulative: u32, stamp: u32) -> Ack {
+    Ack {
+        qp: QpId::new(2),
+        token: Token(7),
+        stream,
+        cumulative: cumulative & 0xFF_FFFF,
+        highest: cumulative.wrapping_sub(1) & 0xFF_FFFF,
+        nak: None,
+        rnr_delay_us: 0,
+        path: PathId::default(),
+        stamp,
+        delay_ns: 0,
+        received: 0,
+        duplicates: 9,
+        bitmap: Bitmap::default(),
+        marks: Marks::default(),
+    }
+}
+
+/// An end whose peer falls silent.
+fn left_alone() -> End {
+    let mut end = End::new(FIRST);
+    for psn in FIRST..FIRST + ARRIVED {
+        let header = end.segment(Opcode::Write, psn, 0, 0..0);
+        assert!(matches!(end.arrive(&header), Admit::Take(_)));
+        end.say();
+    }
+    end
+}
+
+/// How many ticks it takes for such an end to give the peer up, if in each somebody sends something.
+fn patience(mut sends: impl FnMut(&mut End)) -> u32 {
+    let mut end = left_alone();
+    for tick in 0..3000 {
+        sends(&mut end);
+        end.pass(TICK);
+        end.send();
+        if !end.is_receiving() {
+            return tick;
+        }
+    }
+    3000
+}
+
+fn data(end: &End, opcode: Opcode, psn: u32) -> DataHeader {
+    DataHeader { retransmission: true, ..end.segment(opcode, psn, 8, 0..8) }
+}
+
+#[test]
+fn a_segment_outside_the_window_is_no_sign_of_life_and_is_not_acknowledged() {
+    let expected = FIRST + ARRIVED;
+    let silent = patience(|_| ());
+    let outside = [
+        (expected - WINDOW - 1, Refusal::Behind),
+        (expected - (1 << 22), Refusal::Behind),
+        (expected + WINDOW, Refusal::Window),
+        (expected + (1 << 22), Refusal::Window),
+    ];
+    for opcode in [Opcode::Write, Opcode::Send] {
+        let forged = patience(|end| {
+            for (psn, refusal) in outside {
+                let header = DataHeader { ack_request: true, ..data(end, opcode, psn) };
+                assert_eq!(end.arrive(&header), Admit::Refuse(refusal));
+            }
+            assert!(end.say().is_empty(), "it is as if they had not come");
+        });
+        assert_eq!(forged, silent, "{opcode:?}");
+    }
+    let answers = patience(|end| {
+        for psn in [FIRST - 1 - WINDOW, FIRST + WINDOW] {
+            let header = data(end, Opcode::ReadResponse, psn);
+            assert!(matches!(end.arrive(&header), Admit::Refuse(_)));
+        }
+        assert!(end.say().is_empty(), "nor if they had answered what was not asked");
+    });
+    assert_eq!(answers, silent);
+    // What the peer may repeat shows that it is there.
+    let repeated = patience(|end| {
+        let header = data(end, Opcode::Write, expected - WINDOW);
+        assert_eq!(end.arrive(&header), Admit::Duplicate);
+        assert_eq!(end.say().len(), 1, "its acknowledgement may have been lost");
+    });
+    assert!(repeated > silent, "{repeated} ticks, {silent} without");
+}
+
+#[test]
+fn an_acknowledgement_outside_the_window_is_no_sign_of_life() {
+    let silent = patience(|_| ());
+    let stamp = |end: &End| end.now.stamp();
+    let outside = [FIRST + 1, FIRST + (1 << 22), FIRST - WINDOW - 1, FIRST - (1 << 22)];
+    for cumulative in outside {
+        let forged = patience(|end| end.ack(&ack(Stream::Requests, cumulative, stamp(end))));
+        assert_eq!(forged, silent, "{cumulative:#x}");
+    }
+    for cumulative in [FIRST, FIRST - 1] {
+        let forged = patience(|end| end.ack(&ack(Stream::Responses, cumulative, stamp(end))));
+        assert_eq!(forged, silent, "no answer has ever left");
+    }
+    let late = patience(|end| end.ack(&ack(Stream::Requests, FIRST - WINDOW, stamp(end))));
+    assert!(late > silent, "{late} ticks, {silent} without");
+}
+
+#[test]
+fn a_whole_window_whose_acknowledgements_were_lost_is_acknowledged_again() {
+    let endpoint = EndpointConfig {
+        peer_receive_buffer: 1 << 30,
+        ping_interval: Duration::from_secs(3600),
+        ..EndpointConfig::default()
+    };
+    let mut pair = Pair::with(QpConfig { ask_every: u32::MAX, ..wide() }, endpoint);
+    pair.write(WINDOW);
+    let sent = pair.send();
+    assert_eq!(sent.len(), WINDOW as usize, "the window is full");
+    for segment in &sent {
+        pair.arrive(segment); // and the network loses what the receiver says
+    }
+    let again = loop {
+        pair.sleep();
+        let again = pair.send();
+        if !again.is_empty() {
+            break again;
+        }
+    };
+    assert_eq!(again[0].header.psn, sent[0].header.psn, "a window behind what is expected");
+    let ack = pair.arrive(&again[0]).expect("it is acknowledged again");
+    pair.ack(&ack);
+    assert_eq!(pair.completed(), 1);
+}
