@@ -33,10 +33,10 @@ fn packets(qp: QpId, token: Token) -> Vec<Vec<u8>> {
         add(&|out| control(kind, qp, token).encode(out));
     }
     for kind in [ProbeKind::Probe, ProbeKind::Probed] {
-        add(&|out| Probe { kind, qp, token, size: 100, serial: 1 }.encode(out));
+        add(&|out| Probe { kind, qp, from: THEIRS, token, size: 100, serial: 1 }.encode(out));
     }
     add(&|out| {
-        Part { qp, token, serial: 1, index: 1, count: 2 }.encode(out);
+        Part { qp, token, psn: 0, serial: 1, index: 1, count: 2 }.encode(out);
         out.extend_from_slice(&[7; 10]);
     });
     packets

@@ -6,7 +6,7 @@ use braid_keys::{
     AllowList, Answer, Binding, Credentials, Date, Key, Listener, PrivateKey, SecretKey, Session,
     StaticKeys, Terms,
 };
-use braid_wire::{Connect, Packet, QpId, Token};
+use braid_wire::{Connect, Packet, QpId, RailId, Token};
 
 const BINDING: Binding = Binding { nonce: 7, cookie: 9 };
 /// Where envelopes go.
@@ -48,7 +48,7 @@ fn between([a, b]: &[Credentials; 2], input: &[u8]) {
     let mut session = Session::new(secrets, agreed, TO);
     if let Ok(Packet::Sealed(header)) = Packet::decode(input) {
         let mut packet = input.to_vec();
-        assert!(session.open(header.number, &mut packet).is_err(), "an envelope without the keys");
+        assert!(session.open(RailId::FIRST, header.number, &mut packet).is_err(), "an envelope without the keys");
     }
 }
 

@@ -7,6 +7,7 @@ use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce,
     UnboundKey,
 };
+use braid_wire::RailId;
 
 /// Bytes of the tag; of all three ciphers.
 pub(crate) const TAG_LEN: usize = 16;
@@ -100,22 +101,29 @@ impl CipherKey {
         }
     }
 
-    /// RFC 9001, section 5.3: the number, to the right, on the value that came with the key.
-    fn nonce(&self, number: u64) -> Nonce {
+    /// The rail, 4 bytes, and the number, 8 bytes, on the value that came with the key: as in QUIC over several paths
+    /// (draft-ietf-quic-multipath, "Nonce Calculation"), which has RFC 9001, section 5.3, for the first path.
+    fn nonce(&self, (rail, number): (RailId, u64)) -> Nonce {
         let mut nonce = self.iv;
-        for (byte, bits) in nonce[NONCE_LEN - 8..].iter_mut().zip(number.to_be_bytes()) {
+        let rail = (rail.get() as u32).to_be_bytes();
+        for (byte, bits) in nonce.iter_mut().zip(rail.into_iter().chain(number.to_be_bytes())) {
             *byte ^= bits;
         }
         Nonce::assume_unique_for_key(nonce)
     }
 
-    /// Encrypts `text` where it stands, and returns the tag of it and of `additional`.
+    /// Encrypts `text` where it stands, and returns the tag of it and of `additional`. `place`: the rail of the packet and its number.
     ///
     /// # Panics
     /// If `text` is longer than 2^36 bytes.
-    pub(crate) fn seal(&self, number: u64, additional: &[u8], text: &mut [u8]) -> [u8; TAG_LEN] {
+    pub(crate) fn seal(
+        &self,
+        place: (RailId, u64),
+        additional: &[u8],
+        text: &mut [u8],
+    ) -> [u8; TAG_LEN] {
         let sealed =
-            self.key.seal_in_place_separate_tag(self.nonce(number), Aad::from(additional), text);
+            self.key.seal_in_place_separate_tag(self.nonce(place), Aad::from(additional), text);
         let tag = sealed.expect("a packet is shorter than what an AEAD takes");
         tag.as_ref().try_into().expect("the tag of all of these has 16 bytes")
     }
@@ -124,11 +132,11 @@ impl CipherKey {
     /// there now is of no use.
     pub(crate) fn open<'a>(
         &self,
-        number: u64,
+        place: (RailId, u64),
         additional: &[u8],
         sealed: &'a mut [u8],
     ) -> Option<&'a mut [u8]> {
-        self.key.open_in_place(self.nonce(number), Aad::from(additional), sealed).ok()
+        self.key.open_in_place(self.nonce(place), Aad::from(additional), sealed).ok()
     }
 }
 
@@ -216,25 +224,27 @@ mod tests {
         ),
     ];
 
-    /// The nonce of a packet is the key's value with its number: both halves of the published nonce have to matter.
-    fn split(nonce: &[u8]) -> ([u8; NONCE_LEN], u64) {
+    /// The nonce of a packet is the key's value with its rail and number: all parts of the published nonce have to matter.
+    fn split(nonce: &[u8]) -> ([u8; NONCE_LEN], (RailId, u64)) {
         let mut iv: [u8; NONCE_LEN] = nonce.try_into().unwrap();
         let number = u64::from_be_bytes(iv[4..].try_into().unwrap());
         iv[4..].fill(0);
-        (iv, number)
+        let rail = RailId::new(5);
+        iv[3] ^= 5;
+        (iv, (rail, number))
     }
 
     #[test]
     fn the_published_vectors_hold() {
         for (cipher, vector) in VECTORS {
             let [key, nonce, additional, plain, sealed, tag] = vector.map(bytes);
-            let (iv, number) = split(&nonce);
+            let (iv, place) = split(&nonce);
             let key = CipherKey::new(cipher, &key, iv);
             let mut text = plain.clone();
-            assert_eq!(key.seal(number, &additional, &mut text).to_vec(), tag, "{cipher}");
+            assert_eq!(key.seal(place, &additional, &mut text).to_vec(), tag, "{cipher}");
             assert_eq!(text, sealed, "{cipher}");
             text.extend_from_slice(&tag);
-            let opened = key.open(number, &additional, &mut text).expect("what was sealed opens");
+            let opened = key.open(place, &additional, &mut text).expect("what was sealed opens");
             assert_eq!(opened, &plain[..], "{cipher}");
         }
     }

@@ -1,13 +1,13 @@
 //! One end of a keyed connection: puts its packets into envelopes and opens those of the peer.
 //!
 //! Every transmission has a number of its own, counted through over all rails, paths and retransmissions. It makes the
-//! nonce, it says which epoch's key was used (`number >> key_packets_log2`), and it lets the receiver refuse what comes
+//! nonce, with the rail that the packet takes, it says which epoch's key was used (`number >> key_packets_log2`), and it lets the receiver refuse what comes
 //! again. Both ends change keys at the same numbers, so nothing is asked or waited for.
 
 use std::fmt;
 use std::sync::Arc;
 
-use braid_wire::{QpId, SEAL_LEN, SEALED_HEADER_LEN, SealedHeader, Token};
+use braid_wire::{QpId, RailId, SEAL_LEN, SEALED_HEADER_LEN, SealedHeader, Token};
 
 use crate::cipher::{CipherKey, TAG_LEN};
 use crate::replay::ReplayWindow;
@@ -20,7 +20,7 @@ pub enum Refused {
     /// Its number has come before, or is older than what is kept account of.
     #[error("it has come before, or is too old to tell")]
     Repeated,
-    /// Whoever made it does not have the keys, or it was changed on the way.
+    /// Whoever made it does not have the keys, or it was changed on the way, or brought to another rail.
     #[error("it is not authentic")]
     Forged,
 }
@@ -104,36 +104,41 @@ impl Session {
         self.sends.epoch
     }
 
-    /// Appends an envelope around what `write` appends. It takes [`Session::OVERHEAD`] bytes more than that, and allocates
+    /// Appends an envelope, for this rail, around what `write` appends. It takes [`Session::OVERHEAD`] bytes more than that, and allocates
     /// nothing if `out` has room.
     #[inline]
-    pub fn seal(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    pub fn seal(&mut self, rail: RailId, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         let start = out.len();
         let (qp, token) = self.to;
         SealedHeader { qp, token, number: self.sends.next }.encode(out);
         write(out);
-        let tag = self.tag(&mut out[start..]);
+        let tag = self.tag(rail, &mut out[start..]);
         out.extend_from_slice(&tag);
     }
 
-    fn tag(&mut self, packet: &mut [u8]) -> [u8; TAG_LEN] {
-        let number = self.sends.take(self.agreed.key_packets_log2);
+    fn tag(&mut self, rail: RailId, packet: &mut [u8]) -> [u8; TAG_LEN] {
+        let place = (rail, self.sends.take(self.agreed.key_packets_log2));
         let key = &self.sends.key;
         match self.agreed.protection {
-            Protection::Authenticate => key.seal(number, packet, &mut []),
+            Protection::Authenticate => key.seal(place, packet, &mut []),
             Protection::Encrypt => {
                 let (header, inner) = packet.split_at_mut(SEALED_HEADER_LEN);
-                key.seal(number, header, inner)
+                key.seal(place, header, inner)
             }
         }
     }
 
-    /// Opens a packet that has come with this number in its header, where it stands, and returns what is inside.
+    /// Opens a packet that has come by this rail with this number in its header, where it stands, and returns what is inside.
     ///
     /// # Errors
     /// See [`Refused`]: nothing has changed then, but the bytes of the packet.
     #[inline]
-    pub fn open<'a>(&mut self, number: u64, packet: &'a mut [u8]) -> Result<&'a [u8], Refused> {
+    pub fn open<'a>(
+        &mut self,
+        rail: RailId,
+        number: u64,
+        packet: &'a mut [u8],
+    ) -> Result<&'a [u8], Refused> {
         let Session { agreed, receives, .. } = self;
         if packet.len() < SEAL_LEN || receives.forgeries >= agreed.cipher.most_forgeries() {
             return Err(Refused::Forged);
@@ -145,7 +150,7 @@ impl Session {
         // The key before, this one, the next; with more between them the connection is broken.
         let key = (epoch + 1).checked_sub(receives.epoch).and_then(|at| usize::try_from(at).ok());
         let key = key.and_then(|at| receives.keys.get(at)?.as_ref()).ok_or(Refused::Repeated)?;
-        let Some(inner) = open_with(key, agreed.protection, number, packet) else {
+        let Some(inner) = open_with(key, agreed.protection, (rail, number), packet) else {
             receives.forgeries += 1;
             return Err(Refused::Forged);
         };
@@ -160,18 +165,18 @@ impl Session {
 fn open_with<'a>(
     key: &CipherKey,
     protection: Protection,
-    number: u64,
+    place: (RailId, u64),
     packet: &'a mut [u8],
 ) -> Option<&'a [u8]> {
     match protection {
         Protection::Authenticate => {
             let (text, tag) = packet.split_at_mut(packet.len() - TAG_LEN);
-            key.open(number, text, tag)?;
+            key.open(place, text, tag)?;
             Some(&text[SEALED_HEADER_LEN..])
         }
         Protection::Encrypt => {
             let (header, inner) = packet.split_at_mut(SEALED_HEADER_LEN);
-            key.open(number, header, inner).map(|inner| &*inner)
+            key.open(place, header, inner).map(|inner| &*inner)
         }
     }
 }

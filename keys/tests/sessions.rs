@@ -8,10 +8,11 @@ use braid_keys::{
     Agreed, AllowList, Binding, Cipher, Credentials, Date, Key, Listener, PrivateKey, Protection,
     Refused, Session, StaticKeys, Terms,
 };
-use braid_wire::{Packet, QpId, Token};
+use braid_wire::{Packet, QpId, RailId, Token};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+const RAIL: RailId = RailId::new(1);
 const TO: (QpId, Token) = (QpId::new(0x123), Token(0xA1B2_C3D4));
 
 /// Of two that allow each other.
@@ -62,7 +63,7 @@ fn all_terms() -> impl Iterator<Item = Terms> {
 
 fn seal(session: &mut Session, inner: &[u8]) -> Vec<u8> {
     let mut packet = Vec::new();
-    session.seal(&mut packet, |out| out.extend_from_slice(inner));
+    session.seal(RAIL, &mut packet, |out| out.extend_from_slice(inner));
     assert_eq!(packet.len(), inner.len() + Session::OVERHEAD);
     packet
 }
@@ -80,7 +81,7 @@ fn number_of(packet: &[u8]) -> u64 {
 /// As a receiver does: what is no envelope at all does not get to the keys.
 fn open(session: &mut Session, mut packet: Vec<u8>) -> Option<Result<Vec<u8>, Refused>> {
     let Ok(Packet::Sealed(header)) = Packet::decode(&packet) else { return None };
-    Some(session.open(header.number, &mut packet).map(<[u8]>::to_vec))
+    Some(session.open(RAIL, header.number, &mut packet).map(<[u8]>::to_vec))
 }
 
 #[test]
@@ -97,6 +98,22 @@ fn what_is_sealed_opens_once_and_at_the_other_end_only() {
             assert_eq!(open(&mut b, packet.clone()), Some(Ok(inner)));
             assert_eq!(open(&mut b, packet), Some(Err(Refused::Repeated)));
         }
+    }
+}
+
+#[test]
+fn a_packet_opens_on_the_rail_that_it_was_sealed_for_and_on_no_other() {
+    for terms in all_terms() {
+        let [mut a, mut b] = pair(6, &terms);
+        let packet = seal(&mut a, b"by rail 1");
+        let mut by = |rail| {
+            let mut packet = packet.clone();
+            b.open(RailId::new(rail), 0, &mut packet).map(<[u8]>::to_vec)
+        };
+        for rail in [0, 2, 7] {
+            assert_eq!(by(rail), Err(Refused::Forged), "rail {rail}");
+        }
+        assert_eq!(by(1), Ok(b"by rail 1".to_vec()), "nothing was lost by those");
     }
 }
 

@@ -501,6 +501,7 @@ fn answers_that_nobody_asked_for_change_nothing() {
     let lie = |size, serial| Probe {
         kind: ProbeKind::Probed,
         qp: QpId::new(2),
+        from: QpId::new(2),
         token: TOKEN,
         size,
         serial,
@@ -513,9 +514,23 @@ fn answers_that_nobody_asked_for_change_nothing() {
             host.endpoint.on_probe(host.now, host.slot, RailId::FIRST, &lie(size, serial));
         });
     }
-    let stranger = Probe { token: Token(8), ..lie(FULL, 0) };
-    host.endpoint.on_probe(host.now, host.slot, RailId::FIRST, &stranger);
     assert_eq!(host.path_mtu(), before);
+}
+
+#[test]
+fn an_answer_counts_with_the_token_and_the_number_of_the_peer_alone() {
+    let mut host = Host::new(Network { carries: 1452, ..OPEN });
+    host.run(ms(1));
+    let asked = *host.asked.first().expect("it has asked");
+    let truth = Probe { kind: ProbeKind::Probed, ..asked };
+    let before = host.path_mtu();
+    assert!(truth.size > before);
+    for stranger in [Probe { token: Token(8), ..truth }, Probe { from: QpId::new(3), ..truth }] {
+        host.endpoint.on_probe(host.now, host.slot, RailId::FIRST, &stranger);
+        assert_eq!(host.path_mtu(), before, "{stranger:?}");
+    }
+    host.endpoint.on_probe(host.now, host.slot, RailId::FIRST, &truth);
+    assert_eq!(host.path_mtu(), truth.size);
 }
 
 #[test]
@@ -524,7 +539,7 @@ fn a_flood_of_questions_gets_few_answers_and_short_ones() {
     host.run(RTT);
     let (kind, qp) = (ProbeKind::Probe, QpId::new(2));
     for serial in 0..10_000 {
-        let probe = Probe { kind, qp, token: TOKEN, size: FULL, serial };
+        let probe = Probe { kind, qp, from: qp, token: TOKEN, size: FULL, serial };
         host.endpoint.on_probe(host.now, host.slot, RailId::FIRST, &probe);
     }
     let mut answers = Vec::new();

@@ -51,7 +51,7 @@ pub use setup::{
 pub use time::Time;
 
 /// The version of the format that this crate speaks, byte 12 of every Braid packet.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// The UDP port a Braid engine listens on unless told otherwise: RoCEv2's own (IBTA Annex A17).
 pub const DEFAULT_PORT: u16 = 4791;

@@ -19,6 +19,8 @@ pub struct Part {
     pub qp: QpId,
     /// Its token.
     pub token: Token,
+    /// The PSN of the packet, 24 bits.
+    pub psn: u32,
     /// Common to all parts of one transmission of a packet.
     pub serial: u32,
     /// Which part, from 0.
@@ -46,7 +48,7 @@ impl Part {
     /// Appends the header, check included.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut raw = Raw {
-            bth: Bth::new(Opcode::Part, self.qp, 0),
+            bth: Bth::new(Opcode::Part, self.qp, self.psn),
             version: VERSION,
             index: self.index,
             count: self.count,
@@ -71,6 +73,7 @@ impl Part {
             return Err(DecodeError::Length);
         }
         let (qp, token, serial) = (raw.bth.qp_id(), Token(raw.token.get()), raw.serial.get());
-        Ok((Part { qp, token, serial, index: raw.index, count: raw.count }, body))
+        let psn = raw.bth.wire_psn();
+        Ok((Part { qp, token, psn, serial, index: raw.index, count: raw.count }, body))
     }
 }

@@ -26,7 +26,9 @@ pub struct Probe {
     pub kind: ProbeKind,
     /// The receiving queue pair.
     pub qp: QpId,
-    /// Its token.
+    /// The queue pair of the sender.
+    pub from: QpId,
+    /// The token of the receiving one.
     pub token: Token,
     /// Bytes of the PROBE's UDP payload, [`PROBE_LEN`] or more; a PROBED returns its PROBE's.
     pub size: u16,
@@ -42,6 +44,7 @@ struct Raw {
     reserved: u8,
     size: U16,
     token: U32,
+    from: U32,
     serial: U32,
 }
 
@@ -69,6 +72,7 @@ impl Probe {
             reserved: 0,
             size: U16::new(self.size.max(PROBE_LEN as u16)),
             token: U32::new(self.token.0),
+            from: U32::new(self.from.get()),
             serial: U32::new(self.serial),
         };
         out.extend_from_slice(raw.as_bytes());
@@ -91,6 +95,6 @@ impl Probe {
             return Err(DecodeError::Length);
         }
         let (qp, token, serial) = (raw.bth.qp_id(), Token(raw.token.get()), raw.serial.get());
-        Ok(Probe { kind, qp, token, size, serial })
+        Ok(Probe { kind, qp, from: QpId::new(raw.from.get()), token, size, serial })
     }
 }

@@ -96,5 +96,5 @@ fn the_tables_leave_no_byte_out() {
         tables.iter().map(|rows| rows.last().map_or(0, |(at, len)| at + len)).collect();
     // BTH; data; operands; ack up to its bitmap; control; probes up to their padding; a part's header; a sealed packet's header; short set-up
     // packets; the offer; what a key exchange settles; a connection's address up to its NIC queue pairs, its frames, its notes.
-    assert_eq!(ends, [12, 60, 76, 52, 40, 24, 28, 28, 32, 68, 4, 32, FRAME_LEN, NOTE_LEN]);
+    assert_eq!(ends, [12, 60, 76, 52, 40, 28, 28, 28, 32, 68, 4, 32, FRAME_LEN, NOTE_LEN]);
 }

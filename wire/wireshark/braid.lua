@@ -10,7 +10,7 @@ local bit = rawget(_G, "bit") or rawget(_G, "bit32") or load([[return {
   band = function(a, b) return a & b end, bxor = function(a, b) return a ~ b end,
   rshift = function(a, n) return a >> n end }]])()
 
-local VERSION = 2
+local VERSION = 3
 local PORT = 4791
 local FIRST_PATH_PORT = 0xC000
 -- More in one datagram than any batch has.
@@ -182,9 +182,9 @@ local function ack_layout(tvb)
 end
 
 local function probe_layout(tvb)
-  if tvb:len() < 28 then return nil end
+  if tvb:len() < 32 then return nil end
   local size = tvb(14, 2):uint()
-  if size < 28 then return nil end
+  if size < 32 then return nil end
   return until_check(tvb, size)
 end
 
@@ -215,7 +215,7 @@ layouts[0xE1] = function(tvb) return tvb:len() >= 44 and until_check(tvb, tvb:le
 layouts[0xE4] = function(tvb) return until_check(tvb, 36) end
 for opcode = 0xE5, 0xE9 do layouts[opcode] = function(tvb) return until_check(tvb, 40) end end
 layouts[0xEA] = probe_layout
-layouts[0xEB] = function(tvb) return until_check(tvb, 28) end
+layouts[0xEB] = function(tvb) return until_check(tvb, 32) end
 layouts[0xEC] = part_layout
 layouts[0xED] = sealed_layout
 for opcode = 0xEE, 0xEF do layouts[opcode] = layouts[0xE2] end
@@ -278,7 +278,7 @@ local function control_fields(tree, tvb, opcode)
 end
 
 local function probe_fields(tree, tvb)
-  all(tree, tvb, { { "probe_size", 14, 2 }, { "token", 16, 4 }, { "serial", 20, 4 } })
+  all(tree, tvb, { { "probe_size", 14, 2 }, { "token", 16, 4 }, { "sender", 20, 4 }, { "serial", 24, 4 } })
   return string.format(" %u bytes", tvb(14, 2):uint())
 end
 
@@ -348,7 +348,7 @@ local function begin_fields(tree, tvb, pinfo, opcode)
     { "opcode", 0, 1 }, { "solicited", 1, 1 }, { "pkey", 2, 2 }, { "qp", 4, 4 }, { "ack_requested", 8, 4 }, { "psn", 8, 4 },
     { "version", 12, 1 },
   })
-  if (is_data(opcode) or opcode == 0xD0) and pinfo.src_port >= FIRST_PATH_PORT then
+  if (is_data(opcode) or opcode == 0xD0 or opcode == 0xEC) and pinfo.src_port >= FIRST_PATH_PORT then
     tree:add(f.path, tvb(0, 0), bit.band(pinfo.src_port, 0x0FFF)):set_generated()
   end
 end

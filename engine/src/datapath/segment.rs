@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use braid_keys::Session;
 use braid_transport::{Access, PdId, Placement, Regions, SgList, Sge};
-use braid_wire::{Crc, DataHeader, PathId, QpId};
+use braid_wire::{Crc, DataHeader, PathId, QpId, RailId};
 
 use super::Via;
 
@@ -16,6 +16,7 @@ pub(crate) struct Segment<'a> {
     pub(crate) payload: Readable<'a>,
     /// Where the peer receives.
     pub(crate) to: SocketAddr,
+    pub(crate) rail: RailId,
     pub(crate) path: PathId,
     pub(crate) via: Via,
     /// Whether the payload is to carry a check.

@@ -99,7 +99,7 @@ impl Arrivals<'_> {
             return self.counters.wrong_source.add(1);
         }
         let Some(session) = self.sessions.get_mut(end) else { return self.stray(header.qp) };
-        match session.open(header.number, bytes) {
+        match session.open(self.rail, header.number, bytes) {
             Ok(bytes) => {
                 self.envelope = Some(end);
                 let from = Some(from);
@@ -214,7 +214,9 @@ impl Arrivals<'_> {
         }
         let Some(whole) = self.qps.take_part(part, bytes, self.peers) else { return };
         match Packet::decode(&whole) {
-            Ok(Packet::Data(header, payload)) => self.data(received, &header, payload),
+            Ok(Packet::Data(header, payload)) if header.psn == part.psn => {
+                self.data(received, &header, payload);
+            }
             _ => self.counters.malformed.add(1),
         }
     }

@@ -2,7 +2,7 @@
 
 use braid_keys::Session;
 use braid_transport::{Egress, Endpoint, Placement, Transmit, TransmitBody};
-use braid_wire::Time;
+use braid_wire::{RailId, Time};
 
 use super::Worker;
 use super::rails::via;
@@ -77,7 +77,8 @@ impl Worker {
             let Some(session) = session.map_or(Some(None), |session| session.map(Some)) else {
                 continue;
             };
-            encode(&mut self.scratch, session, |out| due.control.encode(out));
+            let rail = due.egress.rail();
+            encode(&mut self.scratch, rail, session, |out| due.control.encode(out));
             self.rails.send_datagram(&due.to.addrs, due.egress, &self.scratch);
         }
         true
@@ -128,6 +129,7 @@ impl Worker {
                     header,
                     payload,
                     to,
+                    rail,
                     path,
                     via,
                     crc,
@@ -147,11 +149,11 @@ impl Worker {
                 return Turn::Sent;
             }
             TransmitBody::Ack(ack, egress) => {
-                encode(packet, session, |out| ack.encode(out));
+                encode(packet, egress.rail(), session, |out| ack.encode(out));
                 egress
             }
             TransmitBody::Control(control, egress) => {
-                encode(packet, session, |out| control.encode(out));
+                encode(packet, egress.rail(), session, |out| control.encode(out));
                 egress
             }
             TransmitBody::Probe(probe, egress) => {
@@ -161,7 +163,7 @@ impl Worker {
                 if let Ok(datagram) = self.rails.of(rail).max_datagram(to) {
                     endpoint.route_takes(rail, datagram.try_into().unwrap_or(u16::MAX));
                 }
-                encode(packet, session, |out| probe.encode(out));
+                encode(packet, rail, session, |out| probe.encode(out));
                 self.rails.of(rail).send_probe(to, via(egress), packet);
                 return Turn::Sent;
             }
@@ -176,9 +178,14 @@ impl Worker {
 
 /// Appends a packet, in an envelope if its connection is keyed.
 #[inline]
-fn encode(out: &mut Vec<u8>, session: Option<&mut Session>, write: impl FnOnce(&mut Vec<u8>)) {
+fn encode(
+    out: &mut Vec<u8>,
+    rail: RailId,
+    session: Option<&mut Session>,
+    write: impl FnOnce(&mut Vec<u8>),
+) {
     match session {
-        Some(session) => session.seal(out, write),
+        Some(session) => session.seal(rail, out, write),
         None => write(out),
     }
 }

@@ -50,7 +50,7 @@ impl Outbox {
     ) {
         let mut bytes = Vec::with_capacity(CONTROL_LEN + Session::OVERHEAD);
         match session {
-            Some(session) => session.seal(&mut bytes, |out| control.encode(out)),
+            Some(session) => session.seal(rail, &mut bytes, |out| control.encode(out)),
             None => control.encode(&mut bytes),
         }
         self.add(rail, to, &bytes, false);

@@ -108,7 +108,8 @@ impl QpTable {
         self.get(id).filter(|entry| entry.token == token)
     }
 
-    /// A part of a packet for a connected queue pair has come. Returns the packet if that completes it.
+    /// A part of a packet for a connected queue pair has come. Returns the packet if that completes it. One of a packet outside the
+    /// window is dropped: it would take the place of another.
     pub(crate) fn take_part(
         &mut self,
         part: &Part,
@@ -117,7 +118,8 @@ impl QpTable {
     ) -> Option<Vec<u8>> {
         let entry = self.get(part.qp)?;
         let part_len = if entry.is_keyed { SEALED_PART_LEN } else { PART_LEN };
-        let mtu = entry.remote(peers)?.mtu;
+        let core = entry.core(peers);
+        let mtu = core.remote().filter(|_| core.is_within_window(part.psn))?.mtu;
         self.reassembly.take(part, bytes, part_len, mtu)
     }
 

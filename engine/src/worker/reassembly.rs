@@ -52,7 +52,7 @@ mod tests {
     const MTU: u16 = 8928;
 
     fn part(qp: u32, serial: u32, index: u8, count: u8) -> Part {
-        Part { qp: QpId::new(qp), token: Token(1), serial, index, count }
+        Part { qp: QpId::new(qp), token: Token(1), psn: 0, serial, index, count }
     }
 
     fn held(reassembly: &Reassembly) -> usize {

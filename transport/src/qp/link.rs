@@ -4,7 +4,7 @@
 //! queue pairs ever see one, and the others would pay with memory, and with every packet.
 
 use braid_lb::{Rails, StreamId};
-use braid_wire::{Stream, Time, Token};
+use braid_wire::{Psn, Stream, Time, Token};
 
 use super::ahead::Ahead;
 use super::direct::Direct;
@@ -148,11 +148,24 @@ impl Link {
     /// The stream of a packet that has come.
     pub(super) fn arriving(&mut self, stream: Stream, config: &QpConfig) -> &mut Incoming {
         let remote = &self.remote;
-        let made = || Box::new(Incoming::new(stream, remote, config));
         match stream {
             Stream::Requests => &mut self.from_requests,
-            Stream::Responses => self.from_responses.get_or_insert_with(made),
+            Stream::Responses => {
+                self.from_responses.get_or_insert_with(|| Box::new(no_responses(remote, config)))
+            }
         }
+    }
+
+    /// Whether either stream of the peer may have this PSN (24 bits) now, see [`Incoming::locate`].
+    pub(super) fn is_within_window(&self, psn: u32, config: &QpConfig) -> bool {
+        let within = |incoming: &Incoming| {
+            incoming.locate(Psn::expand(psn, incoming.epsn()), config.window).is_ok()
+        };
+        within(&self.from_requests)
+            || match self.from_responses.as_deref() {
+                Some(responses) => within(responses),
+                None => within(&no_responses(&self.remote, config)),
+            }
     }
 
     /// The answers to requests that have come.
@@ -195,4 +208,9 @@ impl Link {
             None => rails.dismiss(self.answer_stream),
         }
     }
+}
+
+/// The stream of responses when none has come.
+fn no_responses(remote: &Remote, config: &QpConfig) -> Incoming {
+    Incoming::new(Stream::Responses, remote, config)
 }

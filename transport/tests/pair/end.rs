@@ -135,6 +135,10 @@ impl End {
         self.endpoint.on_ack(self.now, self.slot, ack, &mut self.rails);
     }
 
+    pub(crate) fn is_within_window(&self, psn: u32) -> bool {
+        self.endpoint.qp(self.slot).is_within_window(psn & 0xFF_FFFF)
+    }
+
     /// Time passes.
     pub(crate) fn pass(&mut self, span: Duration) {
         self.now += span;

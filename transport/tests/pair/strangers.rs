@@ -118,6 +118,20 @@ fn an_acknowledgement_outside_the_window_is_no_sign_of_life() {
 }
 
 #[test]
+fn parts_are_taken_of_segments_of_the_window_of_either_stream() {
+    let end = left_alone();
+    // Of requests many have come, of responses none.
+    for expected in [FIRST + ARRIVED, FIRST] {
+        for psn in [expected - WINDOW, expected, expected + WINDOW - 1] {
+            assert!(end.is_within_window(psn), "{psn:#x}");
+        }
+        for psn in [expected - WINDOW - 1, expected + WINDOW] {
+            assert!(!end.is_within_window(psn), "{psn:#x}");
+        }
+    }
+}
+
+#[test]
 fn a_whole_window_whose_acknowledgements_were_lost_is_acknowledged_again() {
     let endpoint = EndpointConfig {
         peer_receive_buffer: 1 << 30,

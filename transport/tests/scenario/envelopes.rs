@@ -6,7 +6,7 @@ use braid_keys::{
     AllowList, Binding, Cipher, Credentials, Date, Key, Listener, PrivateKey, Protection, Session,
     StaticKeys, Terms,
 };
-use braid_wire::{Opcode, Packet, QpId, Token};
+use braid_wire::{Opcode, Packet, QpId, RailId, Token};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -50,10 +50,10 @@ impl Envelopes {
     }
 
     /// A packet leaves a host.
-    pub(crate) fn seal(&mut self, from: usize, packet: &[u8]) -> Vec<u8> {
+    pub(crate) fn seal(&mut self, from: usize, rail: RailId, packet: &[u8]) -> Vec<u8> {
         let qp = qp_of(packet);
         let mut bytes = Vec::new();
-        self.ends[from][qp].seal(&mut bytes, |out| out.extend_from_slice(packet));
+        self.ends[from][qp].seal(rail, &mut bytes, |out| out.extend_from_slice(packet));
         let (_, number) = number_of(&bytes).expect("an envelope");
         assert!(self.sealed.insert((from, qp, number)), "a nonce comes twice: {number}");
         self.advance(from, qp, packet);
@@ -95,10 +95,16 @@ impl Envelopes {
     }
 
     /// A datagram arrives at a host. `None`: its keys do not open it. `is_sent`: a host has sent it as it is.
-    pub(crate) fn open(&mut self, to: usize, mut bytes: Vec<u8>, is_sent: bool) -> Option<Vec<u8>> {
+    pub(crate) fn open(
+        &mut self,
+        to: usize,
+        rail: RailId,
+        mut bytes: Vec<u8>,
+        is_sent: bool,
+    ) -> Option<Vec<u8>> {
         let (qp, number) = number_of(&bytes).filter(|(qp, _)| *qp < self.ends[to].len())?;
         let name = (1 - to, qp, number);
-        match self.ends[to][qp].open(number, &mut bytes) {
+        match self.ends[to][qp].open(rail, number, &mut bytes) {
             Ok(packet) => {
                 assert!(self.sealed.contains(&name), "nobody has sent it: {name:?}");
                 assert!(self.opened.insert(name), "it is taken twice: {name:?}");

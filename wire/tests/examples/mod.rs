@@ -49,8 +49,8 @@ pub(crate) fn examples() -> Vec<(&'static str, Packet<'static>)> {
     });
     let probes =
         [("probe", ProbeKind::Probe), ("probed", ProbeKind::Probed)].map(|(name, kind)| {
-            let (qp, token) = (QpId::new(0x000123), Token(0xA1B2_C3D4));
-            (name, Packet::Probe(Probe { kind, qp, token, size: 40, serial: 0x0102_0304 }))
+            let (qp, from, token) = (QpId::new(0x123), QpId::new(0x456), Token(0xA1B2_C3D4));
+            (name, Packet::Probe(Probe { kind, qp, from, token, size: 40, serial: 0x0102_0304 }))
         });
     let mut all = vec![
         ("data", Packet::Data(write, b"hello")),
@@ -61,7 +61,7 @@ pub(crate) fn examples() -> Vec<(&'static str, Packet<'static>)> {
     all.extend(control);
     all.extend(probes);
     let (qp, token) = (QpId::new(0x000123), Token(0xA1B2_C3D4));
-    let part = Part { qp, token, serial: 9, index: 1, count: 2 };
+    let part = Part { qp, token, psn: 0xFF_FFFE, serial: 9, index: 1, count: 2 };
     all.push(("part", Packet::Part(part, b"hello")));
     all.push(("sealed", Packet::Sealed(SealedHeader { qp, token, number: 0x0102_0304_0506_0708 })));
     all

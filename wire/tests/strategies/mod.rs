@@ -121,10 +121,11 @@ pub(crate) fn any_control() -> impl Strategy<Value = Control> {
 
 pub(crate) fn any_probe() -> impl Strategy<Value = Probe> {
     let kinds = [ProbeKind::Probe, ProbeKind::Probed];
-    (0..kinds.len(), any::<[u32; 3]>(), PROBE_LEN as u16..=9000).prop_map(
-        move |(kind, [qp, token, serial], size)| Probe {
+    (0..kinds.len(), any::<[u32; 4]>(), PROBE_LEN as u16..=9000).prop_map(
+        move |(kind, [qp, from, token, serial], size)| Probe {
             kind: kinds[kind],
             qp: QpId::new(qp),
+            from: QpId::new(from),
             token: Token(token),
             size,
             serial,

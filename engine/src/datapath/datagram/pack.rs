@@ -12,7 +12,7 @@ const STAGED: usize = 256;
 
 /// Adds a segment to a batch.
 pub(super) fn pack(queue: &mut Queue, segment: &mut Segment<'_>) {
-    let Segment { header, payload, to, via, crc, session, .. } = segment;
+    let Segment { header, payload, to, rail, via, crc, session, .. } = segment;
     let envelope = if session.is_some() { Session::OVERHEAD } else { 0 };
     let len = header.encoded_len() + usize::from(header.len) + envelope;
     let padding = queue.padding(Shape { to: *to, via: *via, len });
@@ -23,7 +23,7 @@ pub(super) fn pack(queue: &mut Queue, segment: &mut Segment<'_>) {
         pad(out);
     };
     if let Some(session) = session {
-        return batch.stage(|out| session.seal(out, write));
+        return batch.stage(|out| session.seal(*rail, out, write));
     }
     let is_staged = usize::from(header.len) <= STAGED || payload.pieces().len() > MAX_PIECES;
     if *crc == Crc::On || is_staged {
@@ -40,10 +40,10 @@ pub(super) fn pack(queue: &mut Queue, segment: &mut Segment<'_>) {
 /// Adds a segment that is longer than what the path carries, in parts with this serial number. Rare enough for a buffer of
 /// its own.
 pub(super) fn pack_in_parts(queue: &mut Queue, segment: &mut Segment<'_>, serial: u32) {
-    let Segment { header, payload, to, via, crc, session, .. } = segment;
+    let Segment { header, payload, to, rail, via, crc, session, .. } = segment;
     let mut whole = Vec::new();
     encode(&mut whole, header, payload, *crc);
-    let (qp, token) = (header.qp, header.token);
+    let (qp, token, psn) = (header.qp, header.token, header.psn);
     let (part_len, envelope) = match session {
         Some(_) => (SEALED_PART_LEN, Session::OVERHEAD),
         None => (PART_LEN, 0),
@@ -53,11 +53,11 @@ pub(super) fn pack_in_parts(queue: &mut Queue, segment: &mut Segment<'_>, serial
         let len = PART_HEADER_LEN + bytes.len() + envelope;
         let batch: &mut BatchBuilder = queue.data(Shape { to: *to, via: *via, len });
         let write = |out: &mut Vec<u8>| {
-            Part { qp, token, serial, index, count }.encode(out);
+            Part { qp, token, psn, serial, index, count }.encode(out);
             out.extend_from_slice(bytes);
         };
         batch.stage(|out| match session {
-            Some(session) => session.seal(out, write),
+            Some(session) => session.seal(*rail, out, write),
             None => write(out),
         });
     }

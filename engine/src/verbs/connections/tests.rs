@@ -95,6 +95,7 @@ impl Host {
             let payload = Readable::check(&gather, (PdId(0), Access::ALL), &regions);
             let segment = Segment {
                 session: None,
+                rail: RailId::FIRST,
                 id: QpId::new(id),
                 header: &header,
                 payload: payload.expect("there is none"),

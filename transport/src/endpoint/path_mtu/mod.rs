@@ -68,7 +68,9 @@ impl PathMtus {
 impl Endpoint {
     /// A PROBE or PROBED has come in on a rail, for a queue pair.
     pub fn on_probe(&mut self, now: Time, slot: QpSlot, rail: RailId, probe: &Probe) {
-        if probe.token != self.qp(slot).token() {
+        let qp = self.qp(slot);
+        let is_peer = qp.remote().is_some_and(|remote| remote.qp == probe.from);
+        if probe.token != qp.token() || !is_peer {
             return;
         }
         self.heard();
@@ -204,8 +206,9 @@ impl Endpoint {
     }
 
     fn probe_packet(&self, index: u32, probe: Probe, egress: Egress) -> Option<Transmit> {
-        let remote = self.members[index as usize].as_ref()?.qp.remote()?;
-        let probe = Probe { qp: remote.qp, token: remote.token, ..probe };
+        let qp = &self.members[index as usize].as_ref()?.qp;
+        let remote = qp.remote()?;
+        let probe = Probe { qp: remote.qp, from: qp.id(), token: remote.token, ..probe };
         Some(Transmit { slot: QpSlot(index), body: TransmitBody::Probe(probe, egress) })
     }
 }

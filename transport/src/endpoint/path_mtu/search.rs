@@ -395,6 +395,6 @@ impl PathMtu {
         let serial = self.sent << 1 | u32::from(way == Way::Port);
         self.sent = (self.sent + 1) & u32::MAX >> 1;
         let (kind, qp, token) = (ProbeKind::Probe, QpId::default(), Token::default());
-        Some((Probe { kind, qp, token, size, serial }, way))
+        Some((Probe { kind, qp, from: qp, token, size, serial }, way))
     }
 }

@@ -376,7 +376,8 @@ impl Liar {
         let size = choices.pick(&[64, 1200, 1201, 1472, 9000, u16::MAX]);
         let serial = if choices.one_in(2) { choices.below(16) as u32 } else { choices.any_u32() };
         let mut bytes = Vec::new();
-        Probe { kind, qp: self.qp, token: self.token, size, serial }.encode(&mut bytes);
+        let from = if choices.one_in(4) { QpId::new(2) } else { self.own.0 };
+        Probe { kind, qp: self.qp, from, token: self.token, size, serial }.encode(&mut bytes);
         bytes
     }
 }
