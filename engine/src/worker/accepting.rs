@@ -70,7 +70,7 @@ impl Worker {
     }
 
     pub(crate) fn stop_listening(&mut self) {
-        self.listening.stop_listening();
+        self.listening.stop_listening(self.clock.now());
     }
 
     /// From now on the worker of this queue pair answers the attempt's CONNECTs.

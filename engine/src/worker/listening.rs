@@ -49,9 +49,9 @@ impl Listening {
         free
     }
 
-    pub(crate) fn stop_listening(&mut self) {
+    pub(crate) fn stop_listening(&mut self, now: Time) {
         if let Some(backlog) = self.backlog.take() {
-            self.responder.forget_stale(&mut backlog.waiting());
+            self.responder.forget_stale(now, &mut backlog.waiting());
         }
     }
 

@@ -98,11 +98,18 @@ impl Backlog {
         room
     }
 
-    /// The CONNECT of a request that may still be here has come again.
-    pub(super) fn repeated(&mut self, now: Time, attempt: AttemptId) {
-        if let Some(waiting) = self.requests.get_mut(&attempt) {
+    /// The CONNECT of a request that may still be here has come again. False: so late that it has gone stale meanwhile, and is here
+    /// no more.
+    pub(super) fn repeated(&mut self, now: Time, attempt: AttemptId) -> bool {
+        let Some(waiting) = self.requests.get_mut(&attempt) else { return true };
+        let is_wanted = !waiting.is_stale(now);
+        if is_wanted {
             waiting.heard = now;
+        } else {
+            self.remove(attempt);
+            self.order.retain(|other| *other != attempt);
         }
+        is_wanted
     }
 
     /// The oldest request that is still wanted.
@@ -218,7 +225,7 @@ pub(super) mod tests {
             assert!(backlog.push(at(0), incoming(from, number as u64)));
         }
         let asks = incoming("1.0.0.2:1", 1).attempt();
-        (0..10_000).step_by(320).for_each(|ms| backlog.repeated(at(ms), asks));
+        assert!((0..10_000).step_by(320).all(|ms| backlog.repeated(at(ms), asks)));
         assert_eq!(nonce(backlog.pop(at(10_000))), Some(1));
         assert_eq!(nonce(backlog.pop(at(10_000))), None);
         let mut stale = backlog.take_stale();

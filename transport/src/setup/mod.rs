@@ -8,6 +8,7 @@
 //! address (as SYN cookies, RFC 4987, and DTLS, RFC 9147 section 5.1, do).
 
 mod accepted;
+mod attempts;
 mod backlog;
 mod cookie;
 mod guesses;

@@ -4,37 +4,18 @@
 //! cookie has proved that the initiator receives where it says, no answer is longer than the packet
 //! that it answers, so nobody can use it to flood somebody else.
 
-use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
 use braid_wire::{Connect, HELLO_LEN, Hello, Opcode, Reject, RejectReason, Setup, Time};
 
+use super::attempts::{Answer, Attempts};
 use super::{AttemptId, Backlog, CookieJar, Request};
 
-/// Attempts that are over and remembered. Beyond that the oldest is forgotten earlier: its CONNECT, if it still comes,
-/// is a new request then, and the ACCEPT that may follow is declined.
-const REMEMBERED: usize = 1 << 14;
-
 /// What it knows of attempts. `Q` is how the driver names a queue pair.
-///
-/// Invariant: `over` has each attempt of `known` that is `Answer::Over` once, in the order of time.
 #[derive(Debug)]
 pub struct Responder<Q> {
     jar: CookieJar,
-    known: HashMap<AttemptId, Answer<Q>>,
-    /// Since when they are over. They are forgotten when no cookie of that time is good any more: until then a CONNECT
-    /// that comes late is not a new request.
-    over: VecDeque<(Time, AttemptId)>,
-}
-
-#[derive(Debug)]
-enum Answer<Q> {
-    /// The application has it, or will have it.
-    Pending,
-    /// By this queue pair, whose driver sends the ACCEPT.
-    Accepted(Q),
-    /// No, or not any more.
-    Over(RejectReason),
+    attempts: Attempts<Q>,
 }
 
 /// What is to be done about a CONNECT.
@@ -53,14 +34,14 @@ pub enum Reply<Q> {
 impl<Q: Clone> Responder<Q> {
     /// Cookies are made with this key, which has to be unpredictable.
     pub fn new(key: [u8; 16]) -> Self {
-        Responder { jar: CookieJar::new(key), known: HashMap::new(), over: VecDeque::new() }
+        Responder { jar: CookieJar::new(key), attempts: Attempts::default() }
     }
 
     /// How many attempts it remembers: those that the application has or will have, those that were accepted and are
-    /// connected, and those that are over, as long as cookies of theirs may be good.
+    /// connected, and those that are over or withdrawn, as long as cookies of theirs may be good.
     pub fn remembers(&mut self, now: Time) -> usize {
-        self.forget_old(now);
-        self.known.len()
+        self.attempts.forget_old(now);
+        self.attempts.len()
     }
 
     /// The answer to a HELLO. The cookie is as long as that: it proves the way back too. A driver that has a static key adds which.
@@ -69,7 +50,8 @@ impl<Q: Clone> Responder<Q> {
         if !listens {
             return Setup::Reject(Reject { nonce, reason: RejectReason::NotListening });
         }
-        let cookie = self.jar.bake(now, &address_bytes(from), nonce);
+        let attempt = AttemptId { from, nonce };
+        let cookie = self.jar.bake(now, &self.vouched_for(attempt), nonce);
         Setup::Cookie { nonce, cookie, key_id: 0, len }
     }
 
@@ -99,24 +81,27 @@ impl<Q: Clone> Responder<Q> {
         cookie: u64,
         mut backlog: Option<&mut Backlog>,
     ) -> Option<Reply<Q>> {
-        let AttemptId { from, nonce } = attempt;
+        let nonce = attempt.nonce;
         let rejected = |reason| Some(Reply::Rejected(Reject { nonce, reason }));
-        if !self.jar.verify(now, &address_bytes(from), nonce, cookie) {
+        if let Some(backlog) = backlog.as_deref_mut() {
+            self.forget_stale(now, backlog);
+        }
+        self.attempts.forget_old(now);
+        if !self.jar.verify(now, &self.vouched_for(attempt), nonce, cookie) {
             return rejected(RejectReason::Cookie);
         }
-        if let Some(backlog) = backlog.as_deref_mut() {
-            self.forget_stale(backlog);
-        }
-        self.forget_old(now);
-        match (self.known.get(&attempt), backlog) {
+        match (self.attempts.get(attempt), backlog) {
             (Some(Answer::Accepted(qp)), _) => Some(Reply::Repeat(qp.clone())),
-            (Some(Answer::Over(reason)), _) => rejected(*reason),
+            (Some(Answer::Over(reason, _)), _) => rejected(*reason),
             (Some(Answer::Pending), backlog) => {
-                backlog.into_iter().for_each(|backlog| backlog.repeated(now, attempt));
-                Some(Reply::Pending)
+                if backlog.is_none_or(|backlog| backlog.repeated(now, attempt)) {
+                    return Some(Reply::Pending);
+                }
+                self.attempts.withdraw(now, attempt);
+                rejected(RejectReason::Cookie)
             }
-            (None, None) => rejected(RejectReason::NotListening),
-            (None, Some(_)) => None,
+            (Some(Answer::Withdrawn(_)) | None, None) => rejected(RejectReason::NotListening),
+            (Some(Answer::Withdrawn(_)) | None, Some(_)) => None,
         }
     }
 
@@ -137,7 +122,7 @@ impl<Q: Clone> Responder<Q> {
         if !backlog.push(now, request) {
             return rejected(RejectReason::Busy);
         }
-        self.known.insert(attempt, Answer::Pending);
+        self.attempts.wait(attempt);
         Reply::Requested
     }
 
@@ -153,49 +138,39 @@ impl<Q: Clone> Responder<Q> {
 
     /// The application accepts with this queue pair, which answers from now on.
     pub fn accepted(&mut self, attempt: AttemptId, qp: Q) {
-        self.known.insert(attempt, Answer::Accepted(qp));
+        self.attempts.accept(attempt, qp);
     }
 
     /// The application has refused, or has not even looked. Returns what the initiator is to be told.
     pub fn turn_down(&mut self, now: Time, attempt: AttemptId, reason: RejectReason) -> Setup {
-        self.end(now, attempt, reason);
+        self.attempts.end(now, attempt, reason);
         Setup::Reject(Reject { nonce: attempt.nonce, reason })
     }
 
     /// The queue pair that was accepted for this attempt is gone, or something else by now.
     pub fn forget(&mut self, now: Time, attempt: AttemptId, is_it: impl FnOnce(&Q) -> bool) {
-        if matches!(self.known.get(&attempt), Some(Answer::Accepted(qp)) if is_it(qp)) {
-            self.end(now, attempt, RejectReason::Refused);
+        if matches!(self.attempts.get(attempt), Some(Answer::Accepted(qp)) if is_it(qp)) {
+            self.attempts.end(now, attempt, RejectReason::Refused);
         }
     }
 
-    /// Forgets the requests that have gone stale in the backlog: nobody will answer them.
-    pub fn forget_stale(&mut self, backlog: &mut Backlog) {
+    /// The requests that have gone stale in the backlog are withdrawn: nobody will answer them, and whoever repeats one of them
+    /// without asking for another cookie begins nothing.
+    pub fn forget_stale(&mut self, now: Time, backlog: &mut Backlog) {
         for attempt in backlog.take_stale() {
-            self.known.remove(&attempt);
+            self.attempts.withdraw(now, attempt);
         }
     }
 
-    fn end(&mut self, now: Time, attempt: AttemptId, reason: RejectReason) {
-        if self.over.len() == REMEMBERED
-            && let Some((_, oldest)) = self.over.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
-        self.known.insert(attempt, Answer::Over(reason));
-        self.over.push_back((now, attempt));
-    }
-
-    fn forget_old(&mut self, now: Time) {
-        let is_old = |since: Time| now.saturating_since(since) > CookieJar::LONGEST;
-        while let Some((_, attempt)) = self.over.front().filter(|(since, _)| is_old(*since)) {
-            self.known.remove(attempt);
-            self.over.pop_front();
-        }
+    /// What a cookie vouches for: the address, and how many cookies of the attempt are spent.
+    fn vouched_for(&self, attempt: AttemptId) -> [u8; 26] {
+        let mut bytes = [0; 26];
+        bytes[..22].copy_from_slice(&address_bytes(attempt.from));
+        bytes[22..].copy_from_slice(&self.attempts.spent(attempt).to_be_bytes());
+        bytes
     }
 }
 
-/// What a cookie vouches for.
 fn address_bytes(addr: SocketAddr) -> [u8; 22] {
     let (ip, scope) = match addr {
         SocketAddr::V4(addr) => (addr.ip().to_ipv6_mapped(), 0),
@@ -210,8 +185,10 @@ fn address_bytes(addr: SocketAddr) -> [u8; 22] {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
     use std::time::Duration;
 
+    use super::super::attempts::REMEMBERED;
     use super::super::backlog::tests::connect;
     use super::*;
 
@@ -229,7 +206,9 @@ mod tests {
         /// A CONNECT with a cookie baked at `baked` comes. Whether the application gets a request.
         fn asks_for_more(&mut self, baked: Time, now: Time, nonce: u64) -> bool {
             let from = SocketAddr::from(([10, 0, 0, 1], 4791));
-            let cookie = self.responder.jar.bake(baked, &address_bytes(from), nonce);
+            let attempt = AttemptId { from, nonce };
+            let cookie =
+                self.responder.jar.bake(baked, &self.responder.vouched_for(attempt), nonce);
             let (connect, backlog) = (connect(nonce, cookie), Some(&mut self.backlog));
             self.responder.on_connect(now, from, &connect, backlog, |_| true);
             self.backlog.pop(now).is_some()
@@ -254,7 +233,7 @@ mod tests {
             assert!(!it.asks_for_more(at(7_900), at(ms), 1), "at {ms} ms");
         }
         assert!(it.asks_for_more(at(40_000), at(40_000), 2));
-        assert_eq!((it.responder.known.len(), it.responder.over.len()), (1, 0), "only the new one");
+        assert_eq!(it.responder.remembers(at(40_000)), 1, "only the new one");
     }
 
     #[test]
@@ -264,9 +243,80 @@ mod tests {
             assert!(it.asks_for_more(at(0), at(1), nonce));
             it.turn_down(at(1), nonce);
         }
-        assert_eq!(
-            (it.responder.remembers(at(1)), it.responder.over.len()),
-            (REMEMBERED, REMEMBERED)
-        );
+        assert_eq!(it.responder.remembers(at(1)), REMEMBERED);
+    }
+
+    const FROM: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 4791);
+
+    impl Listening {
+        fn cookie(&self, now: Time, nonce: u64) -> u64 {
+            match self.responder.on_hello(now, FROM, Hello { nonce, len: 1200 }, true) {
+                Setup::Cookie { cookie, .. } => cookie,
+                other => panic!("{other:?}"),
+            }
+        }
+
+        fn connect(&mut self, now: Time, nonce: u64, cookie: u64) -> Reply<()> {
+            let (connect, backlog) = (connect(nonce, cookie), Some(&mut self.backlog));
+            self.responder.on_connect(now, FROM, &connect, backlog, |_| true)
+        }
+    }
+
+    #[test]
+    fn a_withdrawn_connect_that_is_repeated_begins_nothing() {
+        // The application has looked meanwhile, or has not.
+        for looks in [true, false] {
+            let mut it = Listening::new();
+            let start = 8_000;
+            let spent = it.cookie(at(start), 1);
+            assert_eq!(it.connect(at(start), 1, spent), Reply::Requested);
+            if looks {
+                assert!(it.backlog.pop(at(start + 3000)).is_none(), "nobody wants it any more");
+            }
+            for ms in (start + 3000..start + 40_000).step_by(100) {
+                let reject = Reject { nonce: 1, reason: RejectReason::Cookie };
+                assert_eq!(it.connect(at(ms), 1, spent), Reply::Rejected(reject), "at {ms} ms");
+                assert!(it.backlog.pop(at(ms)).is_none(), "at {ms} ms");
+            }
+        }
+    }
+
+    #[test]
+    fn who_was_cut_off_and_goes_on_is_a_request_once_more() {
+        let mut it = Listening::new();
+        let first = it.cookie(at(8_000), 1);
+        for cut in 1..4 {
+            let now = at(8_000 + cut * 2_500); // the cookies of all are of one time but the last
+            assert_eq!(it.connect(now, 1, it.cookie(now, 1)), Reply::Requested, "{cut}");
+            assert_eq!(it.connect(now, 1, it.cookie(now, 1)), Reply::Pending, "{cut}");
+            if cut > 1 {
+                let spent = it.connect(now, 1, first);
+                assert!(matches!(spent, Reply::Rejected(_)), "{cut}: {spent:?}");
+            }
+            let stale = now + Duration::from_millis(2_100);
+            assert!(it.backlog.pop(stale).is_none());
+            it.responder.forget_stale(stale, &mut it.backlog);
+        }
+        let now = at(19_000);
+        assert_eq!(it.connect(now, 1, it.cookie(now, 1)), Reply::Requested);
+        let request = it.backlog.pop(now).expect("it waits");
+        it.responder.accepted(request.attempt(), ());
+        assert_eq!(it.connect(now, 1, it.cookie(now, 1)), Reply::Repeat(()));
+        // What has been accepted since is not forgotten with what was withdrawn before.
+        assert_eq!(it.responder.remembers(at(60_000)), 1);
+        assert_eq!(it.connect(at(60_000), 1, it.cookie(at(60_000), 1)), Reply::Repeat(()));
+    }
+
+    #[test]
+    fn what_is_withdrawn_is_remembered_for_a_while_and_not_without_bound() {
+        let mut it = Listening::new();
+        for nonce in 0..REMEMBERED as u64 + 100 {
+            let cookie = it.cookie(at(1), nonce);
+            assert_eq!(it.connect(at(1), nonce, cookie), Reply::Requested);
+            assert!(it.backlog.pop(at(2_100)).is_none());
+            it.responder.forget_stale(at(2_100), &mut it.backlog);
+        }
+        assert_eq!(it.responder.remembers(at(2_100)), REMEMBERED);
+        assert_eq!(it.responder.remembers(at(30_000)), 0);
     }
 }

@@ -326,7 +326,7 @@ impl Host {
         {
             self.requests.push(request);
         }
-        self.responder.forget_stale(backlog);
+        self.responder.forget_stale(now, backlog);
         let keeps = if wild { context.rng.random_range(0..=self.requests.len()) } else { 0 };
         while self.requests.len() > keeps {
             let any = context.rng.random_range(0..self.requests.len());
@@ -341,7 +341,7 @@ impl Host {
         while let Some(request) = backlog.pop(now) {
             self.refuse(now, &request);
         }
-        self.responder.forget_stale(&mut backlog);
+        self.responder.forget_stale(now, &mut backlog);
     }
 
     fn refuse(&mut self, now: Time, request: &Request) {

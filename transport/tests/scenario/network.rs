@@ -176,7 +176,8 @@ impl Network {
         if self.swallows(bytes) {
             return "swallowed";
         }
-        let sealed = self.envelopes.as_mut().map(|envelopes| envelopes.seal(from, egress.rail(), bytes));
+        let sealed =
+            self.envelopes.as_mut().map(|envelopes| envelopes.seal(from, egress.rail(), bytes));
         let (packet, bytes) = (bytes, sealed.as_deref().unwrap_or(bytes));
         let rail = egress.rail();
         let route = rail.get().checked_sub(1).map(|index| &self.rails.further[index].route);
@@ -314,7 +315,8 @@ impl Network {
         let Reverse(Flight { to, mut datagram, .. }) = self.flights.pop()?;
         if let Some(envelopes) = &mut self.envelopes {
             let is_sent = !datagram.damaged && !datagram.forged;
-            datagram.bytes = envelopes.open(to, datagram.left_by.rail(), datagram.bytes, is_sent)?;
+            datagram.bytes =
+                envelopes.open(to, datagram.left_by.rail(), datagram.bytes, is_sent)?;
             // What somebody repeats may come before what was sent.
             (datagram.damaged, datagram.forged) = (false, false);
         }
