@@ -14,15 +14,19 @@ pub struct Options {
     /// How many forgeries of what keyed engines say to each other
     #[arg(long, default_value_t = 10_000_000)]
     forgeries: u64,
+    /// How many sealed forgeries of strangers are refused
+    #[arg(long, default_value_t = 1_000_000)]
+    strangers: u64,
 }
 
-/// Runs the engine's tests of hostile input, from strangers, from connected peers and from somebody between keyed ones, which read their numbers from the
+/// Runs the engine's tests of hostile input, from strangers, at keyed connections too, from connected peers and from somebody between keyed ones, which read their numbers from the
 /// environment.
 pub fn run(options: &Options) -> Result<(), Failure> {
     let mut cargo = tree::cargo();
     cargo.env("BRAID_HOSTILE", options.datagrams.to_string());
     cargo.env("BRAID_LIARS", options.liars.to_string());
     cargo.env("BRAID_FORGERIES", options.forgeries.to_string());
+    cargo.env("BRAID_STRANGERS", options.strangers.to_string());
     process::run(cargo.args([
         "test",
         "--release",
@@ -34,6 +38,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         "lying",
         "--test",
         "keyed",
+        "--test",
+        "strangers",
         "--",
         // What became of them stands in the counters.
         "--nocapture",
