@@ -118,6 +118,7 @@ fn of_probe(probe: &Probe) -> Vec<Field> {
         ("qp", probe.qp.get().into()),
         ("probe_size", probe.size.into()),
         ("token", probe.token.0.into()),
+        ("sender", probe.from.get().into()),
         ("serial", probe.serial.into()),
     ]
 }
@@ -126,6 +127,7 @@ fn of_part(part: &Part) -> Vec<Field> {
     vec![
         ("opcode", 0xEC),
         ("qp", part.qp.get().into()),
+        ("psn", part.psn.into()),
         ("part", part.index.into()),
         ("parts", part.count.into()),
         ("token", part.token.0.into()),

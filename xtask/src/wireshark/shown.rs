@@ -155,7 +155,7 @@ fn packet_len(bytes: &[u8]) -> usize {
         0xD0 => 56 + 8 * usize::from(*bytes.get(14).unwrap_or(&0)) + 4 * number(34),
         0xE5..=0xE9 => 40,
         0xEA => number(14),
-        0xEB => 28,
+        0xEB => 32,
         _ => bytes.len(),
     }
 }
