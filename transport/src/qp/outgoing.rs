@@ -161,6 +161,11 @@ impl Outgoing {
         self.subflows.choose(self.stream, candidate, self.window.in_flight(), room, rails)
     }
 
+    /// Whether nothing is in flight, and nothing was left to send when it was last looked at.
+    pub(super) fn is_idle(&self) -> bool {
+        self.window.is_empty() && matches!(self.ahead, Ahead::Blocked(Block::Nothing))
+    }
+
     pub(super) fn is_silent(&self) -> bool {
         self.timeouts >= SILENT
     }

@@ -277,10 +277,15 @@ impl QueuePair {
         choice
     }
 
-    /// Something has happened: what goes out next has to be found out again.
+    /// Something has happened: what goes out next has to be found out again. Not where nothing was to be sent, nothing is in
+    /// flight, and nothing was posted since: who only receives is not asked with every packet.
     pub(crate) fn look_again(&mut self) {
-        if let Some(link) = &mut self.link {
-            link.all_outgoing_mut().for_each(|outgoing| outgoing.ahead = Ahead::Unknown);
+        let Some(link) = &mut self.link else { return };
+        if self.sq.unsent() > 0 || !link.requests.is_idle() {
+            link.requests.ahead = Ahead::Unknown;
+        }
+        if let Some(answers) = &mut link.answers {
+            answers.stream.ahead = Ahead::Unknown;
         }
     }
 
