@@ -19,6 +19,11 @@ impl Errno {
         Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
     }
 
+    /// What a function that returns 0, or -1 and sets `errno`, has returned.
+    pub(crate) fn check(returned: c_int) -> Result<(), Errno> {
+        if returned == 0 { Ok(()) } else { Err(Errno::last()) }
+    }
+
     pub(crate) fn set(self) {
         // SAFETY: it points to this thread's errno.
         unsafe { *libc::__errno_location() = self.0 };

@@ -9,137 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use braid_ibverbs::*;
-use braid_verbs::abi::*;
 
+use self::loopback::connections::*;
 use self::loopback::*;
-
-const TCP: c_int = 0x0106;
-
-/// Of `enum rdma_cm_event_type`.
-const ADDR_RESOLVED: c_int = 0;
-const ADDR_ERROR: c_int = 1;
-const ROUTE_RESOLVED: c_int = 2;
-const CONNECT_REQUEST: c_int = 4;
-const CONNECT_ERROR: c_int = 6;
-const REJECTED: c_int = 8;
-const ESTABLISHED: c_int = 9;
-const DISCONNECTED: c_int = 10;
-
-fn address(port: u16) -> libc::sockaddr_in {
-    // SAFETY: it consists of numbers.
-    let mut addr: libc::sockaddr_in = unsafe { std::mem::zeroed() };
-    addr.sin_family = libc::AF_INET as libc::sa_family_t;
-    addr.sin_port = port.to_be();
-    addr.sin_addr.s_addr = u32::from_ne_bytes([127, 0, 0, 1]);
-    addr
-}
-
-/// What an event says, which is acknowledged.
-struct Told {
-    id: *mut rdma_cm_id,
-    kind: c_int,
-    status: c_int,
-    private_data: Vec<u8>,
-}
-
-/// The next event, which is not acknowledged.
-unsafe fn take(channel: *mut rdma_event_channel) -> *mut rdma_cm_event {
-    let mut event = ptr::null_mut();
-    // SAFETY: the channel exists.
-    assert_eq!(unsafe { rdma_get_cm_event(channel, &raw mut event) }, 0);
-    event
-}
-
-unsafe fn next(channel: *mut rdma_event_channel) -> Told {
-    // SAFETY: the channel exists, and the event until it is acknowledged.
-    unsafe {
-        let event = take(channel);
-        let conn = (*event).conn;
-        let private_data = match conn.private_data.is_null() {
-            true => Vec::new(),
-            false => std::slice::from_raw_parts(
-                conn.private_data.cast::<u8>(),
-                conn.private_data_len.into(),
-            )
-            .to_vec(),
-        };
-        let (id, kind, status) = ((*event).id, (*event).event, (*event).status);
-        assert_eq!(rdma_ack_cm_event(event), 0);
-        Told { id, kind, status, private_data }
-    }
-}
-
-unsafe fn expect(channel: *mut rdma_event_channel, kind: c_int) -> Told {
-    // SAFETY: as above.
-    let told = unsafe { next(channel) };
-    assert_eq!((told.kind, told.status), (kind, 0));
-    told
-}
-
-fn param(private_data: &'static [u8]) -> rdma_conn_param {
-    rdma_conn_param {
-        private_data: private_data.as_ptr().cast(),
-        private_data_len: private_data.len() as u8,
-        responder_resources: 1,
-        initiator_depth: 1,
-        flow_control: 0,
-        retry_count: 7,
-        rnr_retry_count: 7,
-        srq: 0,
-        qp_num: 0,
-    }
-}
-
-unsafe fn new_id(channel: *mut rdma_event_channel) -> *mut rdma_cm_id {
-    let mut id = ptr::null_mut();
-    // SAFETY: the channel exists.
-    assert_eq!(unsafe { rdma_create_id(channel, &raw mut id, 0x5 as *mut c_void, TCP) }, 0);
-    id
-}
-
-/// A listener at any free port.
-unsafe fn listen(channel: *mut rdma_event_channel) -> (*mut rdma_cm_id, u16) {
-    // SAFETY: the address is one of IPv4.
-    unsafe { listen_at(channel, ptr::from_mut(&mut address(0)).cast()) }
-}
-
-unsafe fn listen_at(
-    channel: *mut rdma_event_channel,
-    at: *mut libc::sockaddr,
-) -> (*mut rdma_cm_id, u16) {
-    // SAFETY: the calls are those of the man pages, with what the calls before have made.
-    unsafe {
-        let listener = new_id(channel);
-        assert_eq!(rdma_bind_addr(listener, at), 0);
-        assert_eq!(rdma_listen(listener, 4), 0);
-        (listener, u16::from_be(rdma_get_src_port(listener)))
-    }
-}
-
-/// An identifier whose route to that port is resolved.
-unsafe fn resolved(channel: *mut rdma_event_channel, port: u16) -> *mut rdma_cm_id {
-    // SAFETY: as above.
-    unsafe {
-        let id = new_id(channel);
-        let mut to = address(port);
-        assert_eq!(rdma_resolve_addr(id, ptr::null_mut(), (&raw mut to).cast(), 1000), 0);
-        expect(channel, ADDR_RESOLVED);
-        assert_eq!(rdma_resolve_route(id, 1000), 0);
-        expect(channel, ROUTE_RESOLVED);
-        id
-    }
-}
-
-/// A queue pair of the identifier, and its completion queue.
-unsafe fn with_qp(id: *mut rdma_cm_id) -> *mut ibv_cq {
-    // SAFETY: as above.
-    unsafe {
-        let cq = ibv_create_cq((*id).verbs, 16, ptr::null_mut(), ptr::null_mut(), 0);
-        let mut init = init_attr(cq, IBV_QPT_RC, 4, 4);
-        assert_eq!(rdma_create_qp(id, ptr::null_mut(), &raw mut init), 0);
-        cq
-    }
-}
 
 #[test]
 fn a_connection_carries_private_data_and_messages_and_ends_at_both_ends() {
@@ -301,8 +173,6 @@ fn a_request_says_what_its_receiver_may_use() {
 
 #[test]
 fn an_address_resolves_from_the_source_that_is_named() {
-    /// Of the loopback, and of no device.
-    const NO_DEVICE: [u8; 4] = [127, 0, 0, 77];
     // SAFETY: as above.
     unsafe {
         let channel = rdma_create_event_channel();
@@ -312,14 +182,53 @@ fn an_address_resolves_from_the_source_that_is_named() {
             let (source, to) = ((&raw mut from).cast(), (&raw mut to).cast());
             assert_eq!(rdma_resolve_addr(id, source, to, 1000), 0);
         };
-        let mut nowhere = address(0);
-        nowhere.sin_addr.s_addr = u32::from_ne_bytes(NO_DEVICE);
-        resolve(nowhere);
+        resolve(address_of(NO_DEVICE, 0));
         let told = next(channel);
         assert_eq!((told.kind, told.status), (ADDR_ERROR, -libc::ENODEV));
         resolve(address(0));
         expect(channel, ADDR_RESOLVED);
         assert_eq!(rdma_destroy_id(id), 0);
+    }
+}
+
+/// `rdma_bind_addr(3)`.
+#[test]
+fn port_0_is_one_that_is_free_from_binding_on() {
+    fn errno() -> Option<c_int> {
+        std::io::Error::last_os_error().raw_os_error()
+    }
+    unsafe fn bind(id: *mut rdma_cm_id, port: u16) -> c_int {
+        // SAFETY: the identifier exists.
+        unsafe { rdma_bind_addr(id, ptr::from_mut(&mut address(port)).cast()) }
+    }
+    // SAFETY: as above.
+    unsafe {
+        let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
+        let [listener, late, id] = [server, server, client].map(|channel| new_id(channel));
+        assert_eq!((bind(listener, 0), bind(id, 0)), (0, 0));
+        let [port, own] = [listener, id].map(|id| rdma_get_src_port(id));
+        assert!(port != 0 && own != 0 && port != own);
+        assert_eq!((bind(listener, 0), errno()), (-1, Some(libc::EINVAL)));
+        assert_eq!((rdma_listen(listener, 0), rdma_get_src_port(listener)), (0, port));
+        let port = u16::from_be(port);
+        assert_eq!((bind(late, port), errno()), (-1, Some(libc::EADDRINUSE)));
+        let mut to = address(port);
+        assert_eq!(rdma_resolve_addr(id, ptr::null_mut(), (&raw mut to).cast(), 1000), 0);
+        expect(client, ADDR_RESOLVED);
+        assert_eq!(rdma_get_src_port(id), own);
+        let cq = with_qp(id);
+        assert_eq!(rdma_connect(id, &mut param(b"")), 0);
+        let request = expect(server, CONNECT_REQUEST);
+        assert_eq!(rdma_get_dst_port(request.id), own, "it comes from its port");
+        assert_eq!(rdma_reject(request.id, ptr::null(), 0), 0);
+        assert_eq!(next(client).kind, REJECTED);
+        rdma_destroy_qp(id);
+        assert_eq!(ibv_destroy_cq(cq), 0);
+        for id in [id, late, request.id, listener] {
+            assert_eq!(rdma_destroy_id(id), 0);
+        }
+        rdma_destroy_event_channel(server);
+        rdma_destroy_event_channel(client);
     }
 }
 
@@ -388,7 +297,7 @@ fn what_makes_no_sense_is_refused() {
     unsafe {
         let channel = rdma_create_event_channel();
         let mut id = ptr::null_mut();
-        assert_eq!(rdma_create_id(ptr::null_mut(), &raw mut id, ptr::null_mut(), TCP), -1);
+        assert_eq!(rdma_create_id(channel, ptr::null_mut(), ptr::null_mut(), TCP), -1);
         assert_eq!(rdma_create_id(channel, &raw mut id, ptr::null_mut(), 0x0111), -1);
         assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EOPNOTSUPP));
         let id = new_id(channel);
@@ -396,6 +305,12 @@ fn what_makes_no_sense_is_refused() {
         assert_eq!(rdma_accept(id, ptr::null_mut()), -1);
         assert_eq!(rdma_resolve_route(id, 0), -1);
         assert_eq!(rdma_listen(id, 1), -1);
+        assert_eq!(rdma_get_request(id, &mut ptr::null_mut()), -1);
+        assert_eq!(rdma_create_qp(id, ptr::null_mut(), ptr::null_mut()), -1);
+        assert_eq!(
+            rdma_create_ep(ptr::null_mut(), ptr::null_mut(), ptr::null_mut(), ptr::null_mut()),
+            -1
+        );
         assert_eq!(rdma_resolve_addr(id, ptr::null_mut(), ptr::null_mut(), 0), -1);
         assert_eq!(rdma_destroy_id(id), 0);
         rdma_destroy_event_channel(channel);

@@ -7,12 +7,12 @@ use std::ptr;
 
 use braid_verbs::abi::IBV_QPT_RC;
 
-use super::id::to_c;
+use super::addresses::to_c;
 use super::structs::rdma_addrinfo;
 use crate::errno::{self, Errno};
 
 /// `RAI_PASSIVE`: the address is to be listened at.
-const PASSIVE: c_int = 1;
+pub(super) const PASSIVE: c_int = 1;
 const RDMA_PS_TCP: c_int = 0x0106;
 
 /// An answer, with what it points to.

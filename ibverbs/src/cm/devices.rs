@@ -1,54 +1,103 @@
 //! The contexts that connections use: one for each device, which is never closed.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ffi::c_int;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ptr;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use braid_verbs::abi::{ibv_context, ibv_pd};
 
-use crate::context::{ibv_close_device, ibv_open_device};
+use crate::context::ibv_open_device;
 use crate::device::by_address;
-use crate::errno::Errno;
+use crate::errno::{self, Errno};
+use crate::interfaces::{self, Interface};
 use crate::memory::ibv_alloc_pd;
 
-/// A device that is open, with a protection domain for queue pairs that are created without one.
+/// A device that is open.
 #[derive(Clone, Copy)]
 pub(super) struct Open {
     pub(super) context: *mut ibv_context,
+    /// For queue pairs that are created without one.
     pub(super) pd: *mut ibv_pd,
 }
 
 // SAFETY: contexts and protection domains may be used from any thread, and these exist for ever.
 unsafe impl Send for Open {}
 
-/// The device of a host's address.
+/// By address. A domain is NULL until a connection uses the device: with it the engine starts.
+type Devices = HashMap<IpAddr, Open>;
+
+fn all() -> MutexGuard<'static, Devices> {
+    static OPEN: OnceLock<Mutex<Devices>> = OnceLock::new();
+    OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn open(devices: &mut Devices, addr: IpAddr) -> Result<&mut Open, Errno> {
+    match devices.entry(addr) {
+        Entry::Occupied(known) => Ok(known.into_mut()),
+        Entry::Vacant(place) => {
+            let device = by_address(addr).ok_or(Errno(libc::ENODEV))?;
+            // SAFETY: devices exist for ever.
+            let context = unsafe { ibv_open_device(ptr::from_ref(device).cast_mut().cast()) };
+            if context.is_null() {
+                return Err(Errno::last());
+            }
+            Ok(place.insert(Open { context, pd: ptr::null_mut() }))
+        }
+    }
+}
+
+/// The device of a host's address, with a protection domain.
 ///
 /// # Errors
 /// `ENODEV`: no device has it; what opening it says.
 pub(super) fn of(addr: IpAddr) -> Result<Open, Errno> {
-    static OPEN: OnceLock<Mutex<HashMap<IpAddr, Open>>> = OnceLock::new();
-    let mut open = OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = open.get(&addr) {
-        return Ok(*known);
+    let mut devices = all();
+    let device = open(&mut devices, addr)?;
+    if device.pd.is_null() {
+        // SAFETY: it is open.
+        device.pd = unsafe { ibv_alloc_pd(device.context) };
+        if device.pd.is_null() {
+            return Err(Errno::last());
+        }
     }
-    let device = by_address(addr).ok_or(Errno(libc::ENODEV))?;
-    // SAFETY: devices exist for ever.
-    let context = unsafe { ibv_open_device(ptr::from_ref(device).cast_mut().cast()) };
-    if context.is_null() {
-        return Err(Errno::last());
+    Ok(*device)
+}
+
+/// The contexts that connections use, as an array that ends with NULL; `count` may be NULL. NULL with `errno`: `ENODEV` where there is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_context {
+    errno::pointer(|| {
+        let found = interfaces::list().map_err(|e| Errno(e.raw_os_error().unwrap_or(libc::EIO)))?;
+        let mut devices = all();
+        let mut context = |at: Interface| open(&mut devices, at.addr).ok().map(|open| open.context);
+        let mut contexts: Vec<*mut ibv_context> =
+            found.into_iter().filter_map(|interface| context(interface)).collect();
+        if contexts.is_empty() {
+            return Err(Errno(libc::ENODEV));
+        }
+        // SAFETY: by the caller's promise.
+        if let Some(count) = unsafe { count.as_mut() } {
+            *count = contexts.len() as c_int;
+        }
+        contexts.push(ptr::null_mut());
+        Ok(Box::into_raw(contexts.into_boxed_slice()).cast())
+    })
+}
+
+/// The contexts stay open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_free_devices(list: *mut *mut ibv_context) {
+    if list.is_null() {
+        return;
     }
-    // SAFETY: it has just been opened.
-    let pd = unsafe { ibv_alloc_pd(context) };
-    if pd.is_null() {
-        let failed = Errno::last();
-        // SAFETY: as above, and nobody else knows it.
-        unsafe { ibv_close_device(context) };
-        return Err(failed);
+    // SAFETY: by the caller's promise `rdma_get_devices` has given it, with a NULL at its end.
+    unsafe {
+        let count = (0..).take_while(|i| !(*list.add(*i)).is_null()).count();
+        drop(Box::from_raw(ptr::slice_from_raw_parts_mut(list, count + 1)));
     }
-    let opened = Open { context, pd };
-    open.insert(addr, opened);
-    Ok(opened)
 }
 
 /// The address of this host that packets to `to` leave from.

@@ -55,9 +55,16 @@ struct Event {
 
 /// A channel as programs hold it.
 #[repr(C)]
-pub(super) struct Channel {
+struct Channel {
     base: rdma_event_channel,
-    pub(super) shared: Arc<Events>,
+    shared: Arc<Events>,
+}
+
+impl Channel {
+    fn make(shared: Arc<Events>) -> *mut rdma_event_channel {
+        let base = rdma_event_channel { fd: shared.0.fd() };
+        Box::into_raw(Box::new(Channel { base, shared })).cast()
+    }
 }
 
 /// The events of connections that nobody has taken.
@@ -111,11 +118,68 @@ impl Events {
         unknown.map(|event| event.base.id).collect()
     }
 
+    /// What is about an identifier, or has come to it, is found there from now on, not here.
+    pub(super) fn move_to(&self, id: *mut rdma_cm_id, to: &Target) {
+        for event in self.0.forget(|event| event.base.id == id || event.base.listen_id == id) {
+            if event.base.listen_id == id {
+                // SAFETY: it exists, and nobody knows it yet.
+                unsafe { follow(event.base.id, to) };
+            }
+            to.events.0.push(event);
+        }
+    }
+
     /// Waits for one, unless the program has made the descriptor a non-blocking one.
-    fn take(&self) -> Result<*mut rdma_cm_event, Errno> {
+    pub(super) fn take(&self) -> Result<*mut rdma_cm_event, Errno> {
         // SAFETY: it waits, so neither of its identifiers is destroyed while the lock is held.
         let event = self.0.take(|event| unsafe { counted_on(&event.base) }.expect())?;
         Ok(Box::into_raw(event).cast())
+    }
+}
+
+/// A connection that has come to a listener goes with it; without a channel of its own, which cannot be made, it stays where it is.
+unsafe fn follow(connection: *mut rdma_cm_id, listener: &Target) {
+    // SAFETY: by the caller's promise.
+    if let (Ok(object), Ok(target)) = (unsafe { Id::of(connection) }, listener.of_connection()) {
+        object.retarget(target);
+    }
+}
+
+/// Where the events of an identifier go.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) channel: *mut rdma_event_channel,
+    pub(super) events: Arc<Events>,
+    /// The channel was made for this identifier, which is synchronous.
+    pub(super) is_own: bool,
+}
+
+impl Target {
+    /// A channel of the program's; NULL: one that is made for the identifier.
+    pub(super) unsafe fn given(channel: *mut rdma_event_channel) -> Result<Self, Errno> {
+        // SAFETY: by the caller's promise.
+        match unsafe { channel.cast::<Channel>().as_ref() } {
+            Some(known) => Ok(Target { channel, events: known.shared.clone(), is_own: false }),
+            None => Self::own(),
+        }
+    }
+
+    fn own() -> Result<Self, Errno> {
+        let events = Arc::new(Events::new()?);
+        Ok(Target { channel: Channel::make(events.clone()), events, is_own: true })
+    }
+
+    /// Where the events of a connection go that has come to a listener of this one.
+    pub(super) fn of_connection(&self) -> Result<Self, Errno> {
+        if self.is_own { Self::own() } else { Ok(self.clone()) }
+    }
+
+    /// The identifier's events go elsewhere, or it is destroyed.
+    pub(super) fn release(self) {
+        if self.is_own {
+            // SAFETY: it was made for the identifier alone.
+            unsafe { rdma_destroy_event_channel(self.channel) };
+        }
     }
 }
 
@@ -132,11 +196,7 @@ unsafe fn counted_on<'a>(event: &rdma_cm_event) -> &'a Acknowledgements {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
-    errno::pointer(|| {
-        let shared = Arc::new(Events::new()?);
-        let base = rdma_event_channel { fd: shared.0.fd() };
-        Ok(Box::into_raw(Box::new(Channel { base, shared })).cast())
-    })
+    errno::pointer(|| Ok(Channel::make(Arc::new(Events::new()?))))
 }
 
 #[unsafe(no_mangle)]

@@ -1,18 +1,20 @@
-//! Identifiers of connections and listeners: addresses and routes.
+//! Identifiers of connections and listeners.
 
 use std::ffi::{c_int, c_void};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::SocketAddr;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use braid_verbs::abi::{IBV_QPT_RC, ibv_qp};
+use braid_verbs::abi::{IBV_QPT_RC, ibv_qp, ibv_qp_init_attr};
 
+use super::addresses::{from_c, to_c};
 use super::connection::Connection;
 use super::devices;
-use super::events::{Channel, Events, Kind};
+use super::events::{Kind, Target};
 use super::message::Message;
 use super::queue_pair;
 use super::structs::{rdma_cm_id, rdma_event_channel};
+use super::synchronous::acknowledge;
 use crate::acknowledgements::Acknowledgements;
 use crate::errno::{self, Errno};
 use crate::gid;
@@ -32,14 +34,15 @@ pub(super) struct Id {
     pub(super) base: rdma_cm_id,
     pub(super) shared: Arc<Shared>,
     pub(super) events: Acknowledgements,
+    /// Of a listener that `rdma_create_ep` has made: what the queue pairs of its connections are like.
+    pub(super) attributes: Option<ibv_qp_init_attr>,
 }
 
 /// What the threads of a connection or listener hold on to.
 pub(super) struct Shared {
-    pub(super) channel: Arc<Events>,
     /// What programs know it by; `None`: it is destroyed.
     handle: Mutex<Option<Handle>>,
-    pub(super) connection: Mutex<Connection>,
+    connection: Mutex<Connection>,
     /// What a thread connects, while it exists.
     queue_pair: Mutex<Option<QueuePair>>,
 }
@@ -50,27 +53,42 @@ struct QueuePair(*mut ibv_qp);
 // SAFETY: it is only used while the queue pair exists, which the lock around it ensures.
 unsafe impl Send for QueuePair {}
 
-/// The pointer that programs have.
-#[derive(Clone, Copy)]
-struct Handle(*mut rdma_cm_id);
+/// The pointer that programs have, and where they hear of it.
+struct Handle {
+    id: *mut rdma_cm_id,
+    target: Target,
+}
 
-// SAFETY: it is only used while the identifier exists, which the lock around it ensures.
+// SAFETY: the pointer is only used while the identifier exists, which the lock around it ensures.
 unsafe impl Send for Handle {}
 
 impl Shared {
     /// Tells the program, unless the identifier is destroyed.
     pub(super) fn happened(&self, kind: Kind, status: c_int, said: Option<Message>) {
-        if let Some(Handle(id)) = *self.handle() {
-            self.channel.push((id, ptr::null_mut()), kind, status, said);
+        if let Some(Handle { id, target }) = &*self.handle() {
+            target.events.push((*id, ptr::null_mut()), kind, status, said);
         }
     }
 
     /// As [`Shared::happened`], of a connection that has come to this listener. Returns whether the program is told.
     pub(super) fn arrived(&self, connection: *mut rdma_cm_id, said: Message) -> bool {
         let handle = self.handle();
-        let Some(Handle(listener)) = *handle else { return false };
-        self.channel.push((connection, listener), Kind::ConnectRequest, 0, Some(said));
+        let Some(Handle { id, target }) = &*handle else { return false };
+        target.events.push((connection, *id), Kind::ConnectRequest, 0, Some(said));
         true
+    }
+
+    /// Where its events go; `None`: it is destroyed.
+    pub(super) fn target(&self) -> Option<Target> {
+        self.handle().as_ref().map(|handle| handle.target.clone())
+    }
+
+    /// Events that nobody has taken go to another channel, and so do later ones. Returns where they went before.
+    fn retarget(&self, target: Target) -> Option<Target> {
+        let mut handle = self.handle();
+        let handle = handle.as_mut()?;
+        handle.target.events.move_to(handle.id, &target);
+        Some(std::mem::replace(&mut handle.target, target))
     }
 
     fn handle(&self) -> MutexGuard<'_, Option<Handle>> {
@@ -106,22 +124,18 @@ impl Id {
     }
 
     /// A new one.
-    pub(super) fn make(
-        channel: *mut rdma_event_channel,
-        waiting: Arc<Events>,
-        context: *mut c_void,
-        ps: c_int,
-    ) -> *mut rdma_cm_id {
+    pub(super) fn make(target: Target, context: *mut c_void, ps: c_int) -> *mut rdma_cm_id {
         // SAFETY: it consists of numbers and pointers.
         let mut base: rdma_cm_id = unsafe { std::mem::zeroed() };
-        (base.channel, base.context, base.ps, base.qp_type) = (channel, context, ps, IBV_QPT_RC);
+        (base.channel, base.context) = (target.channel, context);
+        (base.ps, base.qp_type) = (ps, IBV_QPT_RC);
         let connection = Mutex::default();
         let (handle, queue_pair) = (Mutex::default(), Mutex::default());
-        let shared = Arc::new(Shared { channel: waiting, handle, connection, queue_pair });
+        let shared = Arc::new(Shared { handle, connection, queue_pair });
         let events = Acknowledgements::default();
-        let id = Box::into_raw(Box::new(Id { base, shared, events }));
+        let id = Box::into_raw(Box::new(Id { base, shared, events, attributes: None }));
         // SAFETY: it has just been made.
-        *unsafe { &*id }.shared.handle() = Some(Handle(id.cast()));
+        *unsafe { &*id }.shared.handle() = Some(Handle { id: id.cast(), target });
         id.cast()
     }
 
@@ -135,6 +149,15 @@ impl Id {
         Ok(())
     }
 
+    /// Its events go there from now on. It has no latest event any more.
+    pub(super) fn retarget(&mut self, target: Target) {
+        self.base.channel = target.channel;
+        if let Some(before) = self.shared.retarget(target) {
+            acknowledge(&mut self.base);
+            before.release();
+        }
+    }
+
     pub(super) fn source(&self) -> Option<SocketAddr> {
         from_c(&self.base.route.addr.src_addr)
     }
@@ -144,70 +167,10 @@ impl Id {
     }
 }
 
-/// An address as C writes it.
-pub(super) fn to_c(addr: SocketAddr) -> libc::sockaddr_storage {
-    // SAFETY: it consists of numbers.
-    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-    let place = &raw mut storage;
-    match addr {
-        SocketAddr::V4(v4) => {
-            // SAFETY: as above, and the storage has room for every kind of address.
-            let sin = unsafe { &mut *place.cast::<libc::sockaddr_in>() };
-            sin.sin_family = libc::AF_INET as libc::sa_family_t;
-            sin.sin_port = v4.port().to_be();
-            sin.sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
-        }
-        SocketAddr::V6(v6) => {
-            // SAFETY: as above.
-            let sin6 = unsafe { &mut *place.cast::<libc::sockaddr_in6>() };
-            sin6.sin6_family = libc::AF_INET6 as libc::sa_family_t;
-            sin6.sin6_port = v6.port().to_be();
-            sin6.sin6_addr.s6_addr = v6.ip().octets();
-            sin6.sin6_scope_id = v6.scope_id();
-        }
-    }
-    storage
-}
-
-/// `None`: it is no IP address.
-pub(super) fn from_c(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
-    let place = ptr::from_ref(storage);
-    match c_int::from(storage.ss_family) {
-        libc::AF_INET => {
-            // SAFETY: the family says that it is one.
-            let sin = unsafe { &*place.cast::<libc::sockaddr_in>() };
-            let ip = Ipv4Addr::from(sin.sin_addr.s_addr.to_ne_bytes());
-            Some(SocketAddr::new(ip.into(), u16::from_be(sin.sin_port)))
-        }
-        libc::AF_INET6 => {
-            // SAFETY: as above.
-            let sin6 = unsafe { &*place.cast::<libc::sockaddr_in6>() };
-            let ip = Ipv6Addr::from(sin6.sin6_addr.s6_addr);
-            let port = u16::from_be(sin6.sin6_port);
-            Some(SocketAddrV6::new(ip, port, 0, sin6.sin6_scope_id).into())
-        }
-        _ => None,
-    }
-}
-
-/// The address that a program points to.
-unsafe fn given(addr: *const libc::sockaddr) -> Result<SocketAddr, Errno> {
-    // SAFETY: by the caller's promise; as many bytes are read as the family's addresses have.
-    unsafe {
-        let family = addr.as_ref().ok_or(Errno::INVALID)?.sa_family;
-        let size = match c_int::from(family) {
-            libc::AF_INET => size_of::<libc::sockaddr_in>(),
-            libc::AF_INET6 => size_of::<libc::sockaddr_in6>(),
-            _ => return Err(Errno(libc::EAFNOSUPPORT)),
-        };
-        let mut storage: libc::sockaddr_storage = std::mem::zeroed();
-        ptr::copy_nonoverlapping(addr.cast::<u8>(), (&raw mut storage).cast(), size);
-        from_c(&storage).ok_or(Errno(libc::EAFNOSUPPORT))
-    }
-}
-
-/// `EOPNOTSUPP`: without a channel (the synchronous form), port spaces other than `RDMA_PS_TCP` and `RDMA_PS_IB`, and where connections
-/// are keyed, as the error output says. `EINVAL`: a setting in the environment cannot be.
+/// Without a channel it is synchronous: calls that cause an event wait for it, and `event` of the identifier is the latest one.
+///
+/// `EOPNOTSUPP`: port spaces other than `RDMA_PS_TCP` and `RDMA_PS_IB`, and where connections are keyed, as the error output says.
+/// `EINVAL`: a setting in the environment cannot be.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_create_id(
     channel: *mut rdma_event_channel,
@@ -217,8 +180,7 @@ pub unsafe extern "C" fn rdma_create_id(
 ) -> c_int {
     errno::number(|| {
         // SAFETY: by the caller's promise.
-        let (events, id) = unsafe { (channel.cast::<Channel>().as_ref(), id.as_mut()) };
-        let (events, id) = (events.ok_or(Errno::UNSUPPORTED)?, id.ok_or(Errno::INVALID)?);
+        let id = unsafe { id.as_mut() }.ok_or(Errno::INVALID)?;
         if !matches!(ps, RDMA_PS_TCP | RDMA_PS_IB) {
             return Err(Errno::UNSUPPORTED);
         }
@@ -226,7 +188,9 @@ pub unsafe extern "C" fn rdma_create_id(
             eprintln!("{KEYED}");
             return Err(Errno::UNSUPPORTED);
         }
-        *id = Id::make(channel, events.shared.clone(), context, ps);
+        // SAFETY: as above.
+        let target = unsafe { Target::given(channel) }?;
+        *id = Id::make(target, context, ps);
         Ok(0)
     })
 }
@@ -237,73 +201,17 @@ pub unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
     errno::number(|| {
         // SAFETY: by the caller's promise.
         let object = unsafe { Id::of(id) }?;
-        *object.shared.handle() = None;
-        let unknown = object.shared.channel.forget(id);
+        let Some(Handle { target, .. }) = object.shared.handle().take() else { return Ok(0) };
+        let unknown = target.events.forget(id);
         object.shared.connection().close();
+        acknowledge(&mut object.base);
         object.events.wait();
         // SAFETY: as above, and nothing leads to it any more.
         drop(unsafe { Box::from_raw(id.cast::<Id>()) });
+        target.release();
         for connection in unknown {
             // SAFETY: the program was never told of it.
             unsafe { rdma_destroy_id(connection) };
-        }
-        Ok(0)
-    })
-}
-
-/// Finds the device of `src`, or of the address that the identifier is bound to, or else the one that leads to `dst`:
-/// `RDMA_CM_EVENT_ADDR_RESOLVED`, or `.._ADDR_ERROR`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rdma_resolve_addr(
-    id: *mut rdma_cm_id,
-    src: *mut libc::sockaddr,
-    dst: *mut libc::sockaddr,
-    _timeout_ms: c_int,
-) -> c_int {
-    errno::number(|| {
-        // SAFETY: by the caller's promise.
-        let (object, dst) = unsafe { (Id::of(id)?, given(dst)?) };
-        // SAFETY: as above.
-        let named = if src.is_null() { object.source() } else { Some(unsafe { given(src) }?) };
-        let named = named.filter(|source| !source.ip().is_unspecified());
-        let found = match named {
-            Some(source) => Ok(source),
-            None => devices::local_address(dst).map(|source| SocketAddr::new(source, 0)),
-        };
-        let bound = found.and_then(|source| object.bind_to(source));
-        object.base.route.addr.dst_addr = to_c(dst);
-        object.base.route.addr.ibaddr.dgid = gid::of(dst.ip());
-        match bound {
-            Ok(()) => object.shared.happened(Kind::AddrResolved, 0, None),
-            Err(errno) => object.shared.happened(Kind::AddrError, -errno.0, None),
-        }
-        Ok(0)
-    })
-}
-
-/// There is nothing to find: the IP network has the routes. `RDMA_CM_EVENT_ROUTE_RESOLVED`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rdma_resolve_route(id: *mut rdma_cm_id, _timeout_ms: c_int) -> c_int {
-    errno::number(|| {
-        // SAFETY: by the caller's promise.
-        let object = unsafe { Id::of(id) }?;
-        if object.base.verbs.is_null() {
-            return Err(Errno::INVALID);
-        }
-        object.shared.happened(Kind::RouteResolved, 0, None);
-        Ok(0)
-    })
-}
-
-/// The local address of a listener. An unspecified one is that of all devices.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rdma_bind_addr(id: *mut rdma_cm_id, addr: *mut libc::sockaddr) -> c_int {
-    errno::number(|| {
-        // SAFETY: by the caller's promise.
-        let (object, addr) = unsafe { (Id::of(id)?, given(addr)?) };
-        match addr.ip() {
-            ip if ip.is_unspecified() => object.base.route.addr.src_addr = to_c(addr),
-            _ => object.bind_to(addr)?,
         }
         Ok(0)
     })
@@ -320,35 +228,4 @@ pub unsafe extern "C" fn rdma_set_option(
 ) -> c_int {
     // SAFETY: by the caller's promise.
     errno::number(|| unsafe { Id::of(id) }.map(|_| 0))
-}
-
-/// In network byte order; 0: it has none.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rdma_get_src_port(id: *mut rdma_cm_id) -> u16 {
-    // SAFETY: by the caller's promise.
-    let addr = unsafe { Id::of(id) }.ok().and_then(|id| id.source());
-    addr.map_or(0, |addr| addr.port().to_be())
-}
-
-/// As [`rdma_get_src_port`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rdma_get_dst_port(id: *mut rdma_cm_id) -> u16 {
-    // SAFETY: by the caller's promise.
-    let addr = unsafe { Id::of(id) }.ok().and_then(|id| id.destination());
-    addr.map_or(0, |addr| addr.port().to_be())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_come_back() {
-        for text in ["10.1.2.3:7471", "[2001:db8::1]:18515", "0.0.0.0:0"] {
-            let addr: SocketAddr = text.parse().expect("an address");
-            assert_eq!(from_c(&to_c(addr)), Some(addr));
-        }
-        // SAFETY: it consists of numbers.
-        assert_eq!(from_c(&unsafe { std::mem::zeroed() }), None);
-    }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::addresses::to_c;
 use super::connection::Connection;
-use super::events::Events;
-use super::id::{Id, Shared, rdma_destroy_id, to_c};
+use super::id::{Id, Shared, rdma_destroy_id};
 use super::message::{Kind, Message};
-use super::structs::{rdma_cm_id, rdma_event_channel};
+use super::structs::rdma_cm_id;
 use crate::errno::{self, Errno};
 use crate::gid;
 
@@ -18,10 +18,8 @@ use crate::gid;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What connections that come inherit from their listener.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Heritage {
-    channel: *mut rdma_event_channel,
-    waiting: Arc<Events>,
     context: *mut c_void,
     ps: c_int,
 }
@@ -29,36 +27,30 @@ struct Heritage {
 // SAFETY: the pointers are only handed on to the program.
 unsafe impl Send for Heritage {}
 
-/// Takes connections from now on: `RDMA_CM_EVENT_CONNECT_REQUEST` for each. `EADDRINUSE`: the TCP port is taken.
+/// Connections that wait to be accepted, which takes no time.
+const BACKLOG: c_int = 1024;
+
+/// Takes connections from now on: `RDMA_CM_EVENT_CONNECT_REQUEST` for each. -1 with `errno`: `EADDRINUSE` where another listens at the port,
+/// `EINVAL` where it has no address of its own.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, _backlog: c_int) -> c_int {
     errno::number(|| {
         // SAFETY: by the caller's promise.
         let object = unsafe { Id::of(id) }?;
-        let addr = object.source().ok_or(Errno::INVALID)?;
-        let errno = |e: std::io::Error| Errno(e.raw_os_error().unwrap_or(libc::EIO));
-        let listener = TcpListener::bind(addr).map_err(errno)?;
-        object.base.route.addr.src_addr = to_c(listener.local_addr().map_err(errno)?);
-        let copy = listener.try_clone().map_err(errno)?;
-        *object.shared.connection() = Connection::Listening(copy);
-        let heritage = Heritage {
-            channel: object.base.channel,
-            waiting: object.shared.channel.clone(),
-            context: object.base.context,
-            ps: object.base.ps,
-        };
+        let listener = object.shared.connection().listen(BACKLOG)?;
+        let heritage = Heritage { context: object.base.context, ps: object.base.ps };
         let shared = object.shared.clone();
-        let run = move || accept(&listener, &shared, &heritage);
+        let run = move || accept(&listener, &shared, heritage);
         let thread = thread::Builder::new().name("braid-cm-listen".to_owned()).spawn(run);
         thread.map(|_| 0).map_err(|_| Errno::NO_MEMORY)
     })
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>, heritage: &Heritage) {
+fn accept(listener: &TcpListener, shared: &Arc<Shared>, heritage: Heritage) {
     loop {
         match listener.accept() {
             Ok((stream, from)) => {
-                let (shared, heritage) = (shared.clone(), heritage.clone());
+                let shared = shared.clone();
                 let hear = move || hear(stream, from, &shared, heritage);
                 // Without a thread for it, who has connected sees the end of the connection.
                 let _ = thread::Builder::new().name("braid-cm".to_owned()).spawn(hear);
@@ -93,13 +85,14 @@ fn hear(mut stream: TcpStream, from: SocketAddr, shared: &Shared, heritage: Heri
         return;
     }
     let (from, local) = (canonical(from), canonical(local));
-    let Heritage { channel, waiting, context, ps } = heritage;
-    let id = Id::make(channel, waiting, context, ps);
+    // Without a channel, who has connected sees the end of the connection.
+    let Some(Ok(target)) = shared.target().map(|target| target.of_connection()) else { return };
+    let id = Id::make(target, heritage.context, heritage.ps);
     // SAFETY: it has just been made.
     let is_known = unsafe { Id::of(id) }.is_ok_and(|object| {
         object.base.route.addr.dst_addr = to_c(from);
         object.base.route.addr.ibaddr.dgid = gid::of(from.ip());
-        *object.shared.connection() = Connection::Asked(stream, request.queue_pair);
+        *object.shared.connection() = Connection::Asked(Arc::new(stream), request.queue_pair);
         object.bind_to(local).is_ok() && shared.arrived(id, request)
     });
     if !is_known {

@@ -5,30 +5,43 @@
 //! GID and number of their queue pairs, and their private data; it stays open until one end disconnects. The queue pairs then find
 //! each other as any others do, see [`crate::connect`].
 
+mod accept;
+mod addresses;
 mod addrinfo;
+mod connect;
 mod connection;
+mod create_qp;
 mod devices;
+mod endpoint;
 mod events;
 mod id;
 mod listener;
 mod message;
 mod queue_pair;
+mod resolve;
 mod structs;
+mod synchronous;
 mod unsupported;
 
+pub use self::accept::{rdma_accept, rdma_disconnect, rdma_reject};
 pub use self::addrinfo::{rdma_freeaddrinfo, rdma_getaddrinfo};
-pub use self::connection::{rdma_accept, rdma_connect, rdma_disconnect, rdma_reject};
+pub use self::connect::rdma_connect;
+pub use self::create_qp::{
+    rdma_create_qp, rdma_create_qp_ex, rdma_create_srq, rdma_destroy_qp, rdma_destroy_srq,
+};
+pub use self::devices::{rdma_free_devices, rdma_get_devices};
+pub use self::endpoint::{rdma_create_ep, rdma_destroy_ep};
 pub use self::events::{
     rdma_ack_cm_event, rdma_create_event_channel, rdma_destroy_event_channel, rdma_event_str,
     rdma_get_cm_event,
 };
-pub use self::id::{
-    rdma_bind_addr, rdma_create_id, rdma_destroy_id, rdma_get_dst_port, rdma_get_src_port,
-    rdma_resolve_addr, rdma_resolve_route, rdma_set_option,
-};
+pub use self::id::{rdma_create_id, rdma_destroy_id, rdma_set_option};
 pub use self::listener::rdma_listen;
-pub use self::queue_pair::{rdma_create_qp, rdma_destroy_qp};
+pub use self::resolve::{
+    rdma_bind_addr, rdma_get_dst_port, rdma_get_src_port, rdma_resolve_addr, rdma_resolve_route,
+};
 pub use self::structs::{
     rdma_addrinfo, rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel,
 };
+pub use self::synchronous::{rdma_get_request, rdma_migrate_id};
 pub use self::unsupported::*;

@@ -1,4 +1,4 @@
-//! The queue pairs of connections.
+//! The steps of the queue pairs of connections.
 
 use std::ffi::c_int;
 use std::mem;
@@ -7,9 +7,9 @@ use braid_verbs::abi::*;
 
 use super::id::Id;
 use super::message::Message;
-use super::structs::{RDMA_MAX_INIT_DEPTH, RDMA_MAX_RESP_RES, rdma_cm_id, rdma_conn_param};
-use crate::errno::{self, Errno};
-use crate::qp::{Peer, ibv_create_qp, ibv_destroy_qp, ibv_modify_qp};
+use super::structs::{RDMA_MAX_INIT_DEPTH, RDMA_MAX_RESP_RES, rdma_conn_param};
+use crate::errno::Errno;
+use crate::qp::{Peer, ibv_modify_qp};
 use crate::query::MAX_RD_ATOMIC;
 
 /// What a peer may do.
@@ -108,49 +108,10 @@ pub(super) fn message(
     })
 }
 
-/// Creates a queue pair in INIT, so that receives can be posted. NULL as protection domain: one of the device's own. `EINVAL` also
-/// without completion queues.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rdma_create_qp(
-    id: *mut rdma_cm_id,
-    pd: *mut ibv_pd,
-    init: *mut ibv_qp_init_attr,
-) -> c_int {
-    errno::number(|| {
-        // SAFETY: by the caller's promise.
-        let object = unsafe { Id::of(id) }?;
-        if object.base.verbs.is_null() || !object.base.qp.is_null() {
-            return Err(Errno::INVALID);
-        }
-        let pd = if pd.is_null() { object.base.pd } else { pd };
-        // SAFETY: as above.
-        let qp = unsafe { ibv_create_qp(pd, init) };
-        if qp.is_null() {
-            return Err(Errno::last());
-        }
-        let mut attr = attributes(IBV_QPS_INIT);
-        (attr.port_num, attr.qp_access_flags) = (1, ACCESS);
-        let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-        if let Err(errno) = modify(qp, attr, mask) {
-            // SAFETY: it has just been made.
-            unsafe { ibv_destroy_qp(qp) };
-            return Err(errno);
-        }
-        (object.base.qp, object.base.pd) = (qp, pd);
-        object.shared.set_queue_pair(qp);
-        // SAFETY: as above.
-        let init = unsafe { &*init };
-        (object.base.send_cq, object.base.recv_cq) = (init.send_cq, init.recv_cq);
-        Ok(0)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
-    // SAFETY: by the caller's promise.
-    let Ok(object) = (unsafe { Id::of(id) }) else { return };
-    let qp = mem::replace(&mut object.base.qp, std::ptr::null_mut());
-    object.shared.set_queue_pair(std::ptr::null_mut());
-    // SAFETY: it exists, or is null, which is refused.
-    unsafe { ibv_destroy_qp(qp) };
+/// To INIT, with everything allowed that a peer may be allowed.
+pub(super) fn initialize(qp: *mut ibv_qp) -> Result<(), Errno> {
+    let mut attr = attributes(IBV_QPS_INIT);
+    (attr.port_num, attr.qp_access_flags) = (1, ACCESS);
+    let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+    modify(qp, attr, mask)
 }

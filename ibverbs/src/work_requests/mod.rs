@@ -23,7 +23,7 @@ use crate::post::{IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR
 use crate::qp::{self, Qp};
 
 /// Of `enum ibv_qp_init_attr_mask`.
-const MASK_PD: u32 = 1 << 0;
+pub(crate) const MASK_PD: u32 = 1 << 0;
 const MASK_CREATE_FLAGS: u32 = 1 << 2;
 const MASK_SEND_OPS: u32 = 1 << 6;
 /// Of `enum ibv_qp_create_send_ops_flags`: WRITEs, SENDs, READs and atomics, and those of them that UD has.

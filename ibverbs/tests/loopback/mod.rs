@@ -1,6 +1,8 @@
 //! A pair of queue pairs on the loopback device, made by the functions that C programs call.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses some of it")]
 
+pub mod connections;
+
 use std::ffi::c_int;
 use std::mem;
 use std::ptr;

@@ -1,0 +1,114 @@
+//! Accepting, rejecting and disconnecting.
+
+use std::ffi::{c_int, c_void};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use super::connect::{hear_answer, run, wait_for_end};
+use super::connection::Connection;
+use super::events::Kind;
+use super::id::{Id, Shared};
+use super::message::{self, Message};
+use super::queue_pair;
+use super::structs::{rdma_cm_id, rdma_conn_param};
+use super::synchronous::complete;
+use crate::errno::{self, Errno};
+use crate::qp::Peer;
+
+/// Accepts what has come with `RDMA_CM_EVENT_CONNECT_REQUEST`: `RDMA_CM_EVENT_ESTABLISHED` when the other end is ready, `.._CONNECT_ERROR`
+/// or `.._UNREACHABLE` when it is gone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
+    errno::number(|| {
+        // SAFETY: by the caller's promise.
+        let (object, param) = unsafe { (Id::of(id)?, param.as_ref()) };
+        if object.base.qp.is_null() {
+            return Err(Errno::INVALID);
+        }
+        let accept = queue_pair::message(object, message::Kind::Accept, param)?;
+        let (stream, peer) = take_asked(&object.shared)?;
+        let shared = object.shared.clone();
+        begin_accept(&shared, &stream, &peer, &accept)
+            .inspect_err(|_| shared.connection().lose(&stream))?;
+        run("braid-cm", move || finish_accept(&shared, &stream))?;
+        // SAFETY: as above.
+        unsafe { complete(id) }?;
+        Ok(0)
+    })
+}
+
+fn begin_accept(
+    shared: &Shared,
+    mut stream: &TcpStream,
+    peer: &Peer,
+    accept: &Message,
+) -> Result<(), Errno> {
+    shared.connect(peer, accept)?;
+    accept.write(&mut stream).map_err(|_| Errno(libc::ECONNRESET))
+}
+
+fn finish_accept(shared: &Shared, stream: &Arc<TcpStream>) {
+    let (kind, status) = match hear_answer(stream) {
+        Ok(ready) if ready.kind == message::Kind::Ready => {
+            shared.happened(Kind::Established, 0, Some(ready));
+            return wait_for_end(shared, stream);
+        }
+        Ok(_) => (Kind::ConnectError, -libc::ECONNRESET),
+        Err((kind, status, _)) => (kind, status),
+    };
+    shared.connection().lose(stream);
+    shared.happened(kind, status, None);
+}
+
+/// Who asks, if nobody has answered yet.
+fn take_asked(shared: &Shared) -> Result<(Arc<TcpStream>, Peer), Errno> {
+    let mut connection = shared.connection();
+    let Connection::Asked(stream, peer) = &*connection else { return Err(Errno::INVALID) };
+    let (stream, peer) = (stream.clone(), *peer);
+    *connection = Connection::Open(stream.clone());
+    Ok((stream, peer))
+}
+
+/// Turns it down: `RDMA_CM_EVENT_REJECTED` at the other end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_reject(
+    id: *mut rdma_cm_id,
+    private_data: *const c_void,
+    len: u8,
+) -> c_int {
+    errno::number(|| {
+        // SAFETY: by the caller's promise.
+        let object = unsafe { Id::of(id) }?;
+        // SAFETY: it consists of numbers and pointers.
+        let mut param: rdma_conn_param = unsafe { std::mem::zeroed() };
+        (param.private_data, param.private_data_len) = (private_data, len);
+        let reject = queue_pair::message(object, message::Kind::Reject, Some(&param))?;
+        let (stream, _) = take_asked(&object.shared)?;
+        reject.write(&mut &*stream).map_err(|_| Errno(libc::ECONNRESET))?;
+        object.shared.connection().close();
+        Ok(0)
+    })
+}
+
+/// Flushes what is posted, and tells the other end: `RDMA_CM_EVENT_DISCONNECTED` at both.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
+    errno::number(|| {
+        // SAFETY: by the caller's promise.
+        let object = unsafe { Id::of(id) }?;
+        if !object.base.qp.is_null() {
+            queue_pair::fail(object.base.qp)?;
+        }
+        let was_open = {
+            let mut connection = object.shared.connection();
+            let was_open = matches!(*connection, Connection::Open(_));
+            connection.close();
+            was_open
+        };
+        if was_open {
+            // SAFETY: as above.
+            unsafe { complete(id) }?;
+        }
+        Ok(0)
+    })
+}

@@ -1,0 +1,224 @@
+//! What identifiers have: queue pairs, shared receive queues, and the completion queues that are made with them.
+
+use std::ffi::{c_int, c_uint};
+use std::{mem, ptr};
+
+use braid_verbs::abi::*;
+
+use super::id::Id;
+use super::queue_pair;
+use super::structs::rdma_cm_id;
+use crate::channel::{ibv_create_comp_channel, ibv_destroy_comp_channel};
+use crate::cq::{ibv_create_cq, ibv_destroy_cq};
+use crate::errno::{self, Errno};
+use crate::qp::ibv_destroy_qp;
+use crate::srq::{ibv_create_srq, ibv_destroy_srq};
+use crate::work_requests::{MASK_PD, create_qp_ex};
+
+/// Creates a queue pair in INIT, so that receives can be posted. NULL as protection domain: the identifier's. A completion queue that is NULL
+/// is made, with a channel of its own, and is the identifier's from then on (`send_cq`, `send_cq_channel` and so on). -1 with `errno`:
+/// `EINVAL` without a device, with a queue pair already, with a domain of another context, with completion queues beside those
+/// that the identifier has; or what `ibv_create_qp` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_create_qp(
+    id: *mut rdma_cm_id,
+    pd: *mut ibv_pd,
+    init: *mut ibv_qp_init_attr,
+) -> c_int {
+    errno::number(|| {
+        // SAFETY: by the caller's promise.
+        let plain = unsafe { init.as_mut() }.ok_or(Errno::INVALID)?;
+        // SAFETY: it consists of numbers and pointers.
+        let mut extended: ibv_qp_init_attr_ex = unsafe { mem::zeroed() };
+        // It begins with the fields of the plain attributes, in their order; what follows them may be overwritten with them.
+        let beginning = (&raw mut extended).cast::<ibv_qp_init_attr>();
+        // SAFETY: as above.
+        unsafe { beginning.write(*plain) };
+        (extended.comp_mask, extended.pd) = (MASK_PD, pd);
+        // SAFETY: as above.
+        unsafe {
+            create(id, &mut extended)?;
+            *plain = (&raw const extended).cast::<ibv_qp_init_attr>().read();
+        }
+        Ok(0)
+    })
+}
+
+/// As [`rdma_create_qp`], with what `ibv_create_qp_ex` takes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_create_qp_ex(
+    id: *mut rdma_cm_id,
+    init: *mut ibv_qp_init_attr_ex,
+) -> c_int {
+    errno::number(|| {
+        // SAFETY: by the caller's promise.
+        let given = unsafe { init.as_mut() }.ok_or(Errno::INVALID)?;
+        // SAFETY: it consists of numbers and pointers.
+        let mut changed = unsafe { ptr::read(given) };
+        if changed.comp_mask & MASK_PD == 0 {
+            (changed.comp_mask, changed.pd) = (changed.comp_mask | MASK_PD, ptr::null_mut());
+        }
+        // SAFETY: by the caller's promise.
+        unsafe { create(id, &mut changed) }?;
+        *given = changed;
+        Ok(0)
+    })
+}
+
+unsafe fn create(id: *mut rdma_cm_id, init: &mut ibv_qp_init_attr_ex) -> Result<(), Errno> {
+    // SAFETY: by the caller's promise.
+    let object = unsafe { Id::of(id) }?;
+    let base = &mut object.base;
+    if base.verbs.is_null() || !base.qp.is_null() {
+        return Err(Errno::INVALID);
+    }
+    if init.pd.is_null() {
+        init.pd = base.pd;
+    }
+    // SAFETY: as above.
+    if unsafe { init.pd.as_ref() }.is_none_or(|pd| pd.context != base.verbs) {
+        return Err(Errno::INVALID);
+    }
+    let is_other =
+        |own: *mut ibv_cq, given: *mut ibv_cq| !own.is_null() && !given.is_null() && own != given;
+    if is_other(base.send_cq, init.send_cq) || is_other(base.recv_cq, init.recv_cq) {
+        return Err(Errno::INVALID);
+    }
+    if init.srq.is_null() {
+        init.srq = base.srq;
+    }
+    // SAFETY: as above.
+    let made = unsafe { with_queues(id, base, init) };
+    match made {
+        Ok(qp) => {
+            (base.qp, base.pd) = (qp, init.pd);
+            object.shared.set_queue_pair(qp);
+            Ok(())
+        }
+        Err(errno) => {
+            // SAFETY: no queue pair uses them.
+            unsafe { destroy_queues(base) };
+            Err(errno)
+        }
+    }
+}
+
+/// A queue pair in INIT, with the completion queues that it needs.
+unsafe fn with_queues(
+    id: *mut rdma_cm_id,
+    base: &mut rdma_cm_id,
+    init: &mut ibv_qp_init_attr_ex,
+) -> Result<*mut ibv_qp, Errno> {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        if init.recv_cq.is_null() && base.recv_cq.is_null() {
+            let made = queue(id, base.verbs, init.cap.max_recv_wr)?;
+            (base.recv_cq_channel, base.recv_cq) = made;
+        }
+        if init.send_cq.is_null() && base.send_cq.is_null() {
+            let made = queue(id, base.verbs, init.cap.max_send_wr)?;
+            (base.send_cq_channel, base.send_cq) = made;
+        }
+        if init.recv_cq.is_null() {
+            init.recv_cq = base.recv_cq;
+        }
+        if init.send_cq.is_null() {
+            init.send_cq = base.send_cq;
+        }
+        let qp = create_qp_ex(base.verbs, init);
+        if qp.is_null() {
+            return Err(Errno::last());
+        }
+        queue_pair::initialize(qp).inspect_err(|_| _ = ibv_destroy_qp(qp))?;
+        Ok(qp)
+    }
+}
+
+/// A completion queue whose context is the identifier, and its channel. The least there is for a queue of no work requests.
+unsafe fn queue(
+    id: *mut rdma_cm_id,
+    context: *mut ibv_context,
+    work_requests: c_uint,
+) -> Result<(*mut ibv_comp_channel, *mut ibv_cq), Errno> {
+    let cqe = c_int::try_from(work_requests.max(1)).map_err(|_| Errno::INVALID)?;
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let channel = ibv_create_comp_channel(context);
+        if channel.is_null() {
+            return Err(Errno::last());
+        }
+        let cq = ibv_create_cq(context, cqe, id.cast(), channel, 0);
+        if cq.is_null() {
+            let failed = Errno::last();
+            ibv_destroy_comp_channel(channel);
+            return Err(failed);
+        }
+        Ok((channel, cq))
+    }
+}
+
+/// Destroys the completion queues of an identifier. Those that the program gave are not its own.
+unsafe fn destroy_queues(base: &mut rdma_cm_id) {
+    let take = |cq: &mut *mut ibv_cq| mem::replace(cq, ptr::null_mut());
+    let (send, recv) = (take(&mut base.send_cq), take(&mut base.recv_cq));
+    let take = |channel: &mut *mut ibv_comp_channel| mem::replace(channel, ptr::null_mut());
+    let channels = (take(&mut base.send_cq_channel), take(&mut base.recv_cq_channel));
+    // SAFETY: no queue pair uses them; what is null is refused, not looked into. A program may have set both to one.
+    unsafe {
+        ibv_destroy_cq(send);
+        if recv != send {
+            ibv_destroy_cq(recv);
+        }
+        ibv_destroy_comp_channel(channels.0);
+        if channels.0 != channels.1 {
+            ibv_destroy_comp_channel(channels.1);
+        }
+    }
+}
+
+/// Destroys the queue pair, and the completion queues that were made with it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
+    // SAFETY: by the caller's promise.
+    let Ok(object) = (unsafe { Id::of(id) }) else { return };
+    let qp = mem::replace(&mut object.base.qp, ptr::null_mut());
+    object.shared.set_queue_pair(ptr::null_mut());
+    // SAFETY: it exists, or is null, which is refused.
+    unsafe {
+        ibv_destroy_qp(qp);
+        destroy_queues(&mut object.base);
+    }
+}
+
+/// A shared receive queue that queue pairs of the identifier take receives from. NULL as protection domain: the identifier's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_create_srq(
+    id: *mut rdma_cm_id,
+    pd: *mut ibv_pd,
+    attr: *mut ibv_srq_init_attr,
+) -> c_int {
+    errno::number(|| {
+        // SAFETY: by the caller's promise.
+        let object = unsafe { Id::of(id) }?;
+        if !object.base.srq.is_null() {
+            return Err(Errno::INVALID);
+        }
+        let pd = if pd.is_null() { object.base.pd } else { pd };
+        // SAFETY: as above.
+        let srq = unsafe { ibv_create_srq(pd, attr) };
+        if srq.is_null() {
+            return Err(Errno::last());
+        }
+        object.base.srq = srq;
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_destroy_srq(id: *mut rdma_cm_id) {
+    // SAFETY: by the caller's promise.
+    let Ok(object) = (unsafe { Id::of(id) }) else { return };
+    let srq = mem::replace(&mut object.base.srq, ptr::null_mut());
+    // SAFETY: it exists, or is null, which is refused.
+    unsafe { ibv_destroy_srq(srq) };
+}

@@ -1,0 +1,117 @@
+//! Identifiers without a channel of the program's: calls wait for the event that they cause.
+
+use std::ffi::c_int;
+use std::ptr;
+
+use super::create_qp::rdma_create_qp;
+use super::events::{Kind, Target, rdma_ack_cm_event};
+use super::id::Id;
+use super::structs::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
+use crate::errno::{self, Errno};
+
+/// The latest event of a synchronous identifier is not valid any more.
+pub(super) fn acknowledge(id: &mut rdma_cm_id) {
+    let event = std::mem::replace(&mut id.event, ptr::null_mut());
+    if !event.is_null() {
+        // SAFETY: it was taken for this identifier, and is acknowledged only here.
+        unsafe { rdma_ack_cm_event(event) };
+    }
+}
+
+/// The next event of a synchronous identifier, in place of the latest one.
+///
+/// # Errors
+/// `EINVAL`: it has a channel of the program's.
+unsafe fn next(id: *mut rdma_cm_id) -> Result<*mut rdma_cm_event, Errno> {
+    let events = {
+        // SAFETY: by the caller's promise.
+        let object = unsafe { Id::of(id) }?;
+        let target = object.shared.target().filter(|target| target.is_own);
+        let events = target.ok_or(Errno::INVALID)?.events;
+        acknowledge(&mut object.base);
+        events
+    };
+    // Nothing is borrowed meanwhile: another thread may disconnect.
+    events.take()
+}
+
+/// Waits for the event that a call has caused, if the identifier is synchronous.
+///
+/// # Errors
+/// What the event says; `ECONNREFUSED` of one that was rejected.
+pub(super) unsafe fn complete(id: *mut rdma_cm_id) -> Result<(), Errno> {
+    // SAFETY: by the caller's promise.
+    if !unsafe { is_synchronous(id) }? {
+        return Ok(());
+    }
+    // SAFETY: as above; the event is valid until it is acknowledged.
+    let (kind, status) = unsafe {
+        let event = next(id)?;
+        (*id).event = event;
+        ((*event).event, (*event).status)
+    };
+    match status {
+        0 => Ok(()),
+        _ if kind == Kind::Rejected as c_int => Err(Errno(libc::ECONNREFUSED)),
+        status => Err(Errno(status.abs())),
+    }
+}
+
+unsafe fn is_synchronous(id: *mut rdma_cm_id) -> Result<bool, Errno> {
+    // SAFETY: by the caller's promise.
+    let target = unsafe { Id::of(id) }?.shared.target();
+    Ok(target.is_some_and(|target| target.is_own))
+}
+
+/// Waits for the next connection of a synchronous listener. It is synchronous as well, its `event` is the request, and it has a queue pair if
+/// the listener was made by `rdma_create_ep` with attributes of one. -1 with `errno`: `EINVAL` for a listener with a channel, or what
+/// `rdma_create_qp` says, and then the request is the listener's `event`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_get_request(
+    listener: *mut rdma_cm_id,
+    id: *mut *mut rdma_cm_id,
+) -> c_int {
+    errno::number(|| {
+        // SAFETY: by the caller's promise.
+        let place = unsafe { id.as_mut() }.ok_or(Errno::INVALID)?;
+        // SAFETY: as above; what is asked for exists until its event is acknowledged.
+        unsafe {
+            let event = next(listener)?;
+            let connection = (*event).id;
+            let made = match Id::of(listener)?.attributes {
+                Some(mut attributes) => {
+                    let pd = (*listener).pd;
+                    Errno::check(rdma_create_qp(connection, pd, &raw mut attributes))
+                }
+                None => Ok(()),
+            };
+            if let Err(errno) = made {
+                (*listener).event = event;
+                return Err(errno);
+            }
+            (*connection).event = event;
+            *place = connection;
+        }
+        Ok(0)
+    })
+}
+
+/// Events go to another channel from now on, those that nobody has taken among them; NULL: the identifier is synchronous from now on. Waits
+/// until the events that were taken are acknowledged. -1 with `errno`: `EINVAL` where it is synchronous already.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_migrate_id(
+    id: *mut rdma_cm_id,
+    channel: *mut rdma_event_channel,
+) -> c_int {
+    errno::number(|| {
+        // SAFETY: by the caller's promise.
+        if channel.is_null() && unsafe { is_synchronous(id) }? {
+            return Err(Errno::INVALID);
+        }
+        // SAFETY: as above.
+        let (object, target) = unsafe { (Id::of(id)?, Target::given(channel)?) };
+        object.retarget(target);
+        object.events.wait();
+        Ok(0)
+    })
+}
