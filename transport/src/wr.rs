@@ -217,7 +217,7 @@ pub enum Status {
         "remote access error: wrong rkey, out of bounds, missing permission or foreign protection domain"
     )]
     RemoteAccess,
-    /// The peer failed on its own account.
+    /// The peer failed on its own account, as where the memory of its receive was deregistered.
     #[error("remote operational error")]
     RemoteOperational,
     /// The peer did not answer within the configured tries or time.

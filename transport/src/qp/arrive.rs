@@ -302,7 +302,9 @@ impl QueuePair {
     fn check_local(&self, pieces: &[Sge], regions: &Regions) -> Result<(), Refusal> {
         for sge in pieces {
             let needed = Access::LOCAL_WRITE;
-            regions.check(self.config.pd, sge.lkey, sge.addr, sge.len.into(), needed)?;
+            regions
+                .check(self.config.pd, sge.lkey, sge.addr, sge.len.into(), needed)
+                .map_err(Refusal::Local)?;
         }
         Ok(())
     }

@@ -75,18 +75,19 @@ impl QueuePair {
         }
         let refusal = link.from_requests.due_refusal().filter(|_| link.owed() == 0);
         let Some(code) = refusal else { return };
-        let status = match code {
-            NakCode::InvalidRequest => Status::LocalLength,
-            _ => Status::RemoteAccess,
+        let cause = match code {
+            NakCode::InvalidRequest => EndCause::RefusedHere(Status::LocalLength),
+            NakCode::RemoteOperational => EndCause::LocalMemory,
+            _ => EndCause::RefusedHere(Status::RemoteAccess),
         };
-        self.fail(EndCause::RefusedHere(status).into());
+        self.fail(cause.into());
     }
 
     /// The answer to the oldest READ or atomic cannot be taken: that work request says why. It shows
     /// also that all requests up to its own have arrived.
     fn fail_answer(&mut self, code: NakCode) {
         let cause = match code {
-            NakCode::RemoteAccess => EndCause::LocalMemory,
+            NakCode::RemoteOperational => EndCause::LocalMemory,
             _ => EndCause::PeerUntrue,
         };
         let Some(link) = self.link.as_mut() else { return };
@@ -128,13 +129,19 @@ impl QueuePair {
         }
     }
 
-    /// If a message was too long for the receive whose turn it is, that receive says so, also when
-    /// the peer hangs up on hearing of it before this end has finished.
+    /// If a message cannot go into the receive whose turn it is, too long for it or as its memory is gone, that receive says so, also when
+    /// the peer hangs up on hearing of it before this end has finished (IBTA vol. 1, 9.9.3.1: the responder's local errors).
     fn blame_receive(&mut self) {
         let due = self.link.as_ref().and_then(|link| link.from_requests.due_refusal());
-        let to_blame = due == Some(NakCode::InvalidRequest) && std::mem::take(&mut self.too_long);
-        if to_blame && let Some(wr) = self.rq.pop() {
-            self.complete_failed(wr.id, Work::Recv, Status::LocalLength);
+        let status = match due {
+            Some(NakCode::InvalidRequest) if std::mem::take(&mut self.too_long) => {
+                Status::LocalLength
+            }
+            Some(NakCode::RemoteOperational) => Status::LocalProtection,
+            _ => return,
+        };
+        if let Some(wr) = self.rq.pop() {
+            self.complete_failed(wr.id, Work::Recv, status);
         }
     }
 

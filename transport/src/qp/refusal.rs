@@ -38,6 +38,9 @@ pub enum Refusal {
     /// It must not touch that memory.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// The memory that this end's own work request names, into which it would go, is not to be written any more.
+    #[error("the memory of the work request here: {0}")]
+    Local(AccessError),
     /// It must not touch memory in this way through this queue pair.
     #[error("the queue pair does not allow {0:?}")]
     Permission(Access),
@@ -72,6 +75,7 @@ impl Refusal {
             Refusal::Access(_) | Refusal::Permission(_) | Refusal::Alignment(_) => {
                 Some(NakCode::RemoteAccess)
             }
+            Refusal::Local(_) => Some(NakCode::RemoteOperational),
             Refusal::Malformed | Refusal::TooLong | Refusal::TooMany => {
                 Some(NakCode::InvalidRequest)
             }

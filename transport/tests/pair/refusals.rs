@@ -1,6 +1,8 @@
 //! Each reason for which a packet is not taken, alone: everything else about the packet is as it should be.
 
-use braid_transport::{Access, AccessError, Admit, LossRecovery, PdId, QpConfig, QpState, Refusal};
+use braid_transport::{
+    Access, AccessError, Admit, LossRecovery, PdId, QpConfig, QpState, Refusal, Status,
+};
 use braid_wire::{AtomicOperands, DataHeader, NakCode, Opcode, Token};
 
 use crate::end::End;
@@ -116,9 +118,24 @@ fn a_receive_in_memory_of_another_domain_is_not_filled() {
     let config = QpConfig { pd: PdId(1), ..QpConfig::default() };
     let admit = first(config, Opcode::Send, as_it_is);
     assert!(
-        matches!(admit, Admit::Refuse(Refusal::Access(AccessError::Domain { .. }))),
+        matches!(admit, Admit::Refuse(Refusal::Local(AccessError::Domain { .. }))),
         "{admit:?}"
     );
+}
+
+/// The sender has done nothing wrong, and the receive says what has (IBTA vol. 1, 9.9.3).
+#[test]
+fn a_send_into_memory_that_is_gone_is_an_error_of_this_end() {
+    let config = QpConfig { pd: PdId(1), ..QpConfig::default() };
+    let mut end = End::with(FIRST, config);
+    end.post_recv(LEN);
+    end.post_recv(LEN);
+    let header = whole(&end, Opcode::Send, 0);
+    assert!(matches!(end.arrive(&header), Admit::Refuse(Refusal::Local(_))));
+    let statuses: Vec<_> = end.completions().iter().map(|done| done.status).collect();
+    assert_eq!(statuses, [Status::LocalProtection, Status::Flushed]);
+    let told: Vec<_> = end.say().iter().filter_map(|ack| ack.nak).collect();
+    assert_eq!(told, [(NakCode::RemoteOperational, FIRST)]);
 }
 
 /// Nothing behind a packet that was refused for good is taken, though what is missing before it is.

@@ -9,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 use super::memory::{AreaId, HostMemory, Use};
 use super::pattern::Content;
 use super::queue::{PlannedRecv, PlannedSend, Queue, RECV_ID};
-use super::sabotage::Sabotage;
+use super::sabotage::{NO_KEY, Sabotage};
 use super::settings::{Settings, micros, pick};
 
 /// Counters per host and protection domain; few, so that queue pairs meet on them.
@@ -311,6 +311,10 @@ impl<'a> Planner<'a> {
             Sabotage::ShortBuffer => {
                 let capacity = self.rng.random_range(0..u64::from(queues[0].sends[struck].len));
                 queues[1].recvs[k] = self.recv_of(1, pd, k, capacity);
+            }
+            Sabotage::BadReceive => {
+                let sges = &mut queues[1].recvs[k].wr.sges;
+                sges.iter_mut().for_each(|sge| sge.lkey = NO_KEY);
             }
             Sabotage::NotReady => queues[1].recvs.truncate(k),
             _ => {}

@@ -19,6 +19,8 @@ pub(crate) enum Sabotage {
     ForeignDomain,
     /// A SEND that is longer than the receive it meets.
     ShortBuffer,
+    /// A SEND that meets a receive whose memory is not registered.
+    BadReceive,
     /// A SEND for which no receive is ever posted.
     NotReady,
     /// A SEND or WRITE of local memory that is not registered.
@@ -38,6 +40,7 @@ impl Sabotage {
         match self {
             Sabotage::ShortBuffer => Status::RemoteInvalidRequest,
             Sabotage::NotReady => Status::RnrRetryExceeded,
+            Sabotage::BadReceive => Status::RemoteOperational,
             Sabotage::BadSource | Sabotage::BadLanding => Status::LocalProtection,
             _ => Status::RemoteAccess,
         }
@@ -50,7 +53,11 @@ impl Sabotage {
 
     /// How the receive that it would have consumed ends.
     pub(crate) fn recv_status(self) -> Status {
-        if self == Sabotage::ShortBuffer { Status::LocalLength } else { Status::Flushed }
+        match self {
+            Sabotage::ShortBuffer => Status::LocalLength,
+            Sabotage::BadReceive => Status::LocalProtection,
+            _ => Status::Flushed,
+        }
     }
 }
 
@@ -63,7 +70,7 @@ enum Attempt {
     Atomic,
 }
 
-const NO_KEY: u32 = 0xFFFF_FF01;
+pub(super) const NO_KEY: u32 = 0xFFFF_FF01;
 
 impl Planner<'_> {
     pub(crate) fn sabotage(&mut self, draft: &mut Draft, sabotage: Sabotage) {
@@ -71,7 +78,9 @@ impl Planner<'_> {
         let mtu = u64::from(self.settings.mtu);
         let len = self.rng.random_range(1..=3 * mtu);
         match sabotage {
-            Sabotage::ShortBuffer | Sabotage::NotReady => self.send_of(draft, len),
+            Sabotage::ShortBuffer | Sabotage::BadReceive | Sabotage::NotReady => {
+                self.send_of(draft, len);
+            }
             Sabotage::BadSource => {
                 self.send_of(draft, len);
                 let sges = &mut draft.sends.last_mut().expect("just pushed").wr.sges;
