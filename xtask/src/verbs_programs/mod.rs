@@ -1,4 +1,5 @@
-//! `cargo xtask verbs-programs`: unmodified verbs programs of Debian's packages, on the drop-in libibverbs and the loopback device.
+//! `cargo xtask verbs-programs`: unmodified verbs programs of Debian's packages, on the drop-in libibverbs: on the loopback device, and
+//! between two network namespaces.
 //!
 //! Every program has to end with exit code 0 on both ends; those that check what has arrived are told to.
 
@@ -11,14 +12,20 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
+
+use braid_lab::VethPair;
 
 use crate::{Failure, drop_in, process, tools, tree};
 
 use self::pair::Pair;
-use self::table::{Case, PROGRAMS};
+use self::table::{BETWEEN_HOSTS, Case, LOSS, PROGRAMS};
 
 /// UCX takes a device for one only if a device file of its name can be opened.
 const DEVICE_FILE: &str = "/dev/infiniband/uverbs-braid0";
+
+/// Of the link between the two namespaces, in bytes.
+const MTU: u32 = 1500;
 
 /// How much of it.
 #[derive(clap::Args)]
@@ -33,7 +40,9 @@ pub struct Options {
 
 /// Runs all of them and prints a row for each.
 pub fn run(options: &Options) -> Result<(), Failure> {
-    for program in ["ib_write_bw", "ibv_rc_pingpong", "rping", "ucx_perftest", "mpirun", "mpicc"] {
+    for program in
+        ["ib_write_bw", "ibv_rc_pingpong", "rping", "ucx_perftest", "mpirun", "mpicc", "ip"]
+    {
         tools::need(program)?;
     }
     drop_in::build()?;
@@ -47,37 +56,57 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
     println!("{:<14} {:<34} {:<22} {:>6}", "program", "options", "settings", "s");
     for case in PROGRAMS {
-        run_case(case, &braid_run, &logs)?;
+        run_case(case, &Pair::new(&braid_run, case, &logs))?;
     }
-    allreduce(&braid_run, &logs)?;
+    let program = compile_allreduce(&logs)?;
+    for settings in [&[], LOSS] {
+        allreduce(&program, settings, &braid_run)?;
+    }
+    println!("between two network namespaces:");
+    let hosts = VethPair::up("verbs", MTU)?;
+    for case in BETWEEN_HOSTS {
+        run_case(case, &Pair::new(&braid_run, case, &logs).between(&hosts))?;
+    }
     trouble::killed_and_restarted(options.kills, &braid_run, &logs)
 }
 
-fn run_case(case: &Case, braid_run: &Path, logs: &Path) -> Result<(), Failure> {
-    let pair = Pair::new(braid_run, case, logs);
+fn run_case(case: &Case, pair: &Pair<'_>) -> Result<(), Failure> {
     let seconds = pair.run()?;
-    let settings: Vec<String> = case.settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
-    let settings = settings.join(" ");
+    let settings = shown(case.settings);
     println!("{:<14} {:<34} {settings:<22} {seconds:>6.1}", case.program, case.options);
     Ok(())
 }
 
-/// Open MPI over UCX over the drop-in: sums that the program checks.
-fn allreduce(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
+fn shown(settings: &[(&str, &str)]) -> String {
+    let settings: Vec<String> = settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    settings.join(" ")
+}
+
+fn compile_allreduce(logs: &Path) -> Result<PathBuf, Failure> {
     let program = logs.join("allreduce");
     let source = tree::root().join("ibverbs/tests/allreduce.c");
     process::run(Command::new("mpicc").arg("-O1").arg(source).arg("-o").arg(&program))?;
+    Ok(program)
+}
+
+/// Open MPI over UCX over the drop-in: sums that the program checks.
+fn allreduce(program: &Path, settings: &[(&str, &str)], braid_run: &Path) -> Result<(), Failure> {
     let mut mpirun = Command::new(braid_run);
     mpirun
         .args(["--quiet", "mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2"])
         .args(["--mca", "pml", "ucx", "-x", "LD_LIBRARY_PATH", "-x", "UCX_NET_DEVICES=braid0:1"])
-        .args(["-x", "UCX_TLS=rc_v,ud_v,self"])
-        .arg(program);
-    let said = process::output(&mut mpirun)?;
+        .args(["-x", "UCX_TLS=rc_v,ud_v,self"]);
+    for (key, value) in settings {
+        mpirun.args(["-x", &format!("{key}={value}")]);
+    }
+    let start = Instant::now();
+    let said = process::output(mpirun.arg(program))?;
     if !said.contains("allreduce of 2 ranks ok") {
         return Err(Failure::new(format!("mpirun: no word of success in:\n{said}")));
     }
-    println!("{:<14} {:<34}", "mpirun", "allreduce over UCX rc_v,ud_v");
+    let (options, settings) = ("allreduce over UCX rc_v,ud_v", shown(settings));
+    let seconds = start.elapsed().as_secs_f64();
+    println!("{:<14} {options:<34} {settings:<22} {seconds:>6.1}", "mpirun");
     Ok(())
 }
 

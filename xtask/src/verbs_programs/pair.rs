@@ -1,9 +1,12 @@
-//! A program at both ends of the loopback.
+//! A program at both ends of the loopback, or on two hosts.
 
 use std::fs::{self, File};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use braid_lab::VethPair;
 
 use super::table::Case;
 use crate::Failure;
@@ -19,32 +22,64 @@ pub(super) struct Pair<'a> {
     braid_run: &'a Path,
     case: &'a Case,
     logs: &'a Path,
+    /// Where the server and the client run; none: on the loopback.
+    hosts: Option<&'a VethPair>,
+}
+
+/// Which end.
+#[derive(Clone, Copy)]
+pub(super) enum End {
+    Server,
+    Client,
+}
+
+impl End {
+    fn name(self) -> &'static str {
+        match self {
+            End::Server => "server",
+            End::Client => "client",
+        }
+    }
 }
 
 impl<'a> Pair<'a> {
-    /// Starts nothing yet.
+    /// On the loopback. Starts nothing yet.
     pub(super) fn new(braid_run: &'a Path, case: &'a Case, logs: &'a Path) -> Self {
-        Pair { braid_run, case, logs }
+        Pair { braid_run, case, logs, hosts: None }
+    }
+
+    /// Between two hosts.
+    pub(super) fn between(self, hosts: &'a VethPair) -> Self {
+        Pair { hosts: Some(hosts), ..self }
     }
 
     /// Runs both ends. Returns how many seconds that took.
     pub(super) fn run(&self) -> Result<f64, Failure> {
         let start = Instant::now();
-        let mut server = self.start(self.case.ends.0, "server")?;
-        wait_for_listener()?;
-        let mut client = self.start(self.case.ends.1, "client")?;
+        let mut server = self.start(End::Server)?;
+        wait_for_listener(&server)?;
+        let mut client = self.start(End::Client)?;
         let ended = client.wait(LIMIT).and_then(|()| server.wait(LIMIT));
         ended.map_err(|failure| self.story(&failure))?;
         Ok(start.elapsed().as_secs_f64())
     }
 
     /// One end, with the options that only it has.
-    pub(super) fn start(&self, own: &str, end: &str) -> Result<Group, Failure> {
+    pub(super) fn start(&self, end: End) -> Result<Group, Failure> {
+        let (program, own) = match end {
+            End::Server => (self.case.server, self.case.ends.0),
+            End::Client => (self.case.program, self.case.ends.1),
+        };
+        let server = self.hosts.map_or(Ipv4Addr::LOCALHOST, |pair| pair.hosts()[0].ip);
+        let own = own.replace("{host}", &server.to_string());
         let cannot = |e| Failure::new(format!("cannot write {}: {e}", self.log(end).display()));
         let log = File::create(self.log(end)).map_err(cannot)?;
-        let mut command = Command::new(self.braid_run);
+        let mut command = match self.hosts {
+            None => Command::new(self.braid_run),
+            Some(pair) => pair.command_on(&pair.hosts()[end as usize], self.braid_run),
+        };
         command
-            .arg(self.case.program)
+            .arg(program)
             .args(self.case.options.split_whitespace())
             .args(["-p", &PORT.to_string()])
             .args(own.split_whitespace())
@@ -55,28 +90,28 @@ impl<'a> Pair<'a> {
         Group::start(&mut command)
     }
 
-    fn log(&self, end: &str) -> PathBuf {
-        self.logs.join(format!("{}.{end}.log", self.case.program))
+    fn log(&self, end: End) -> PathBuf {
+        self.logs.join(format!("{}.{}.log", self.case.program, end.name()))
     }
 
     /// What failed, and what both ends have said.
     fn story(&self, failure: &Failure) -> Failure {
         let mut text = failure.to_string();
-        for end in ["server", "client"] {
-            text.push_str(&format!("\n--- {end}:\n{}", self.said(end)));
+        for end in [End::Server, End::Client] {
+            text.push_str(&format!("\n--- {}:\n{}", end.name(), self.said(end)));
         }
         Failure::new(text)
     }
 
     /// What one end has said.
-    pub(super) fn said(&self, end: &str) -> String {
+    pub(super) fn said(&self, end: End) -> String {
         fs::read_to_string(self.log(end)).unwrap_or_default().trim_end().to_owned()
     }
 }
 
-/// Until the server can be connected to. Trying would take its only connection.
-pub(super) fn wait_for_listener() -> Result<(), Failure> {
-    match braid_lab::wait_for_listener(std::process::id(), PORT, LIMIT) {
+/// Until the server can be connected to, wherever it runs. Trying would take its only connection.
+pub(super) fn wait_for_listener(server: &Group) -> Result<(), Failure> {
+    match braid_lab::wait_for_listener(server.child.id(), PORT, LIMIT) {
         true => Ok(()),
         false => Err(Failure::new(format!("the server does not listen at TCP port {PORT}"))),
     }

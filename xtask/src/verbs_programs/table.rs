@@ -3,30 +3,44 @@
 /// A program at both ends.
 pub(super) struct Case {
     pub(super) program: &'static str,
+    /// The same, but where the two ends are two programs.
+    pub(super) server: &'static str,
     pub(super) options: &'static str,
-    /// What each end has besides: the server, and the client.
+    /// What each end has besides: the server, and the client. `{host}` is the server's address.
     pub(super) ends: (&'static str, &'static str),
     /// Variables of the environment.
     pub(super) settings: &'static [(&'static str, &'static str)],
 }
 
 /// One datagram in a hundred is lost, in both directions.
-const LOSS: &[(&str, &str)] = &[("BRAID_DROP", "0.01")];
+pub(super) const LOSS: &[(&str, &str)] = &[("BRAID_DROP", "0.01")];
 
 pub(super) const RC_UCX: &[(&str, &str)] =
     &[("UCX_NET_DEVICES", "braid0:1"), ("UCX_TLS", "rc_v,ud_v")];
 const UD_UCX: &[(&str, &str)] = &[("UCX_NET_DEVICES", "braid0:1"), ("UCX_TLS", "ud_v")];
+const RC_UCX_LOSS: &[(&str, &str)] = &[RC_UCX[0], RC_UCX[1], LOSS[0]];
+const UD_UCX_LOSS: &[(&str, &str)] = &[UD_UCX[0], UD_UCX[1], LOSS[0]];
 
-/// The client is told where the server is; rping and ucmatose in their own ways.
-pub(super) const HOST: (&str, &str) = ("", "127.0.0.1");
-const RPING: (&str, &str) = ("-s -a 127.0.0.1", "-c -a 127.0.0.1");
-const UCMATOSE: (&str, &str) = ("", "-s 127.0.0.1");
+/// The client is told where the server is; rping, ucmatose and rdma_client in their own ways.
+pub(super) const HOST: (&str, &str) = ("", "{host}");
+const RPING: (&str, &str) = ("-s -a {host}", "-c -a {host}");
+const S_HOST: (&str, &str) = ("", "-s {host}");
 
 macro_rules! cases {
-    ($($program:literal $options:literal $ends:ident $settings:expr;)*) => {
-        &[$(Case { program: $program, options: $options, ends: $ends, settings: $settings }),*]
+    ($($program:literal $(with $server:literal)? $options:literal $ends:ident $settings:expr;)*) => {
+        &[$(Case {
+            program: $program,
+            server: {
+                const PROGRAMS: &[&str] = &[$program, $($server)?];
+                PROGRAMS[PROGRAMS.len() - 1]
+            },
+            options: $options,
+            ends: $ends,
+            settings: $settings,
+        }),*]
     };
 }
+pub(super) use cases;
 
 pub(super) const PROGRAMS: &[Case] = cases! {
     "ibv_rc_pingpong" "-d braid0 -g 0 -n 200 -c" HOST &[];
@@ -58,10 +72,33 @@ pub(super) const PROGRAMS: &[Case] = cases! {
     "ib_send_lat" "-d braid0 -R -n 50" HOST &[];
     "rping" "-C 20 -V" RPING &[];
     "rping" "-C 20 -V" RPING LOSS;
-    "ucmatose" "-C 20 -S 4096" UCMATOSE &[];
+    "ucmatose" "-C 20 -S 4096" S_HOST &[];
+    "rdma_client" with "rdma_server" "" S_HOST &[];
+    "rdma_client" with "rdma_server" "" S_HOST LOSS;
     "ucx_perftest" "-t tag_bw -n 300 -s 4096" HOST RC_UCX;
     "ucx_perftest" "-t tag_bw -n 100 -s 100000" HOST RC_UCX;
     "ucx_perftest" "-t ucp_put_bw -n 300 -s 4096" HOST RC_UCX;
     "ucx_perftest" "-t ucp_get -n 100 -s 4096" HOST RC_UCX;
     "ucx_perftest" "-t tag_lat -n 100" HOST UD_UCX;
+    "ucx_perftest" "-t tag_bw -n 300 -s 4096" HOST RC_UCX_LOSS;
+    "ucx_perftest" "-t tag_bw -n 100 -s 100000" HOST RC_UCX_LOSS;
+    "ucx_perftest" "-t ucp_put_bw -n 300 -s 4096" HOST RC_UCX_LOSS;
+    "ucx_perftest" "-t ucp_get -n 100 -s 4096" HOST RC_UCX_LOSS;
+    "ucx_perftest" "-t tag_lat -n 100" HOST UD_UCX_LOSS;
+};
+
+/// Between two network namespaces, where the loopback is the first device of each.
+pub(super) const BETWEEN_HOSTS: &[Case] = cases! {
+    "ib_write_bw" "-d braid1 -n 200" HOST &[];
+    "ib_write_bw" "-d braid1 -R -n 200" HOST &[];
+    "ib_write_bw" "-d braid1 -n 200" HOST LOSS;
+    "ib_write_lat" "-d braid1 -n 100" HOST &[];
+    "ib_read_bw" "-d braid1 -n 200" HOST &[];
+    "ib_read_bw" "-d braid1 -n 200" HOST LOSS;
+    "ib_send_bw" "-d braid1 -b -e -n 200" HOST &[];
+    "ib_send_bw" "-d braid1 -c UD -n 200" HOST &[];
+    "ib_send_lat" "-d braid1 -R -n 50" HOST &[];
+    "ib_atomic_bw" "-d braid1 -n 200" HOST &[];
+    "rping" "-C 20 -V" RPING &[];
+    "rdma_client" with "rdma_server" "" S_HOST &[];
 };

@@ -4,15 +4,15 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::pair::{Pair, wait_for_listener};
-use super::table::{Case, HOST};
+use super::pair::{End, Pair, wait_for_listener};
+use super::table::{Case, HOST, cases};
 use crate::Failure;
 
-/// It would take minutes.
-const ENDLESS: Case =
-    Case { program: "ib_write_bw", options: "-d braid0 -D 60 -s 4096", ends: HOST, settings: &[] };
-const SHORT: Case =
-    Case { program: "ib_write_bw", options: "-d braid0 -n 100 -s 4096", ends: HOST, settings: &[] };
+/// The first would take minutes.
+const CASES: &[Case] = cases! {
+    "ib_write_bw" "-d braid0 -D 60 -s 4096" HOST &[];
+    "ib_write_bw" "-d braid0 -n 100 -s 4096" HOST &[];
+};
 
 /// One end is killed, then the other, in turn; each time a new pair has to find its ports and addresses, and to finish.
 pub(super) fn killed_and_restarted(
@@ -20,18 +20,19 @@ pub(super) fn killed_and_restarted(
     braid_run: &Path,
     logs: &Path,
 ) -> Result<(), Failure> {
+    let [endless, short] = CASES else { unreachable!("there are two") };
     for round in 0..kills {
-        let pair = Pair::new(braid_run, &ENDLESS, logs);
-        let mut server = pair.start(HOST.0, "killed-server")?;
-        wait_for_listener()?;
-        let mut client = pair.start(HOST.1, "killed-client")?;
+        let pair = Pair::new(braid_run, endless, logs);
+        let mut server = pair.start(End::Server)?;
+        wait_for_listener(&server)?;
+        let mut client = pair.start(End::Client)?;
         sleep(Duration::from_millis(300 + 20 * (round % 10)));
         let (first, second) =
             if round % 2 == 0 { (&mut server, &mut client) } else { (&mut client, &mut server) };
         first.kill();
         second.kill();
-        Pair::new(braid_run, &SHORT, logs).run()?;
+        Pair::new(braid_run, short, logs).run()?;
     }
-    println!("{:<14} {:<34}", SHORT.program, format!("killed {kills} times and started anew"));
+    println!("{:<14} {:<34}", short.program, format!("killed {kills} times and started anew"));
     Ok(())
 }

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use super::pair::Pair;
+use super::pair::{End, Pair};
 use super::table::{Case, RC_UCX};
 use crate::Failure;
 
 const TCP_UCX: &[(&str, &str)] = &[("UCX_NET_DEVICES", "lo"), ("UCX_TLS", "tcp")];
 /// The client prints its result alone.
-const ENDS: (&str, &str) = ("", "-f 127.0.0.1");
+const ENDS: (&str, &str) = ("", "-f {host}");
 
 /// What of a result counts.
 #[derive(Clone, Copy)]
@@ -37,7 +37,8 @@ pub(super) fn compare(rounds: u64, braid_run: &Path, logs: &Path) -> Result<(), 
         let (mut verbs, mut tcp, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..rounds {
             let pair = [RC_UCX, TCP_UCX].map(|settings| {
-                let case = Case { program: "ucx_perftest", options, ends: ENDS, settings };
+                let program = "ucx_perftest";
+                let case = Case { program, server: program, options, ends: ENDS, settings };
                 result(&case, unit, braid_run, logs)
             });
             let [ours, theirs] = pair;
@@ -62,7 +63,7 @@ pub(super) fn compare(rounds: u64, braid_run: &Path, logs: &Path) -> Result<(), 
 fn result(case: &Case, unit: Unit, braid_run: &Path, logs: &Path) -> Result<f64, Failure> {
     let pair = Pair::new(braid_run, case, logs);
     pair.run()?;
-    let said = pair.said("client");
+    let said = pair.said(End::Client);
     // Iterations; median, average and overall time; average and overall bandwidth; message rates.
     let column = match unit {
         Unit::Microseconds => 1,
