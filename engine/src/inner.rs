@@ -24,7 +24,9 @@ use crate::qp_numbers::{QpNumber, QpNumbers};
 use crate::random;
 use crate::signals::Signals;
 use crate::verbs::Device;
-use crate::worker::{LocalRails, PathPlan, Presence, SetUpPlan, WorkerCell, WorkerParts, attend};
+use crate::worker::{
+    Control, LocalRails, PathPlan, Presence, SetUpPlan, WorkerCell, WorkerParts, attend,
+};
 
 /// What everything made with an engine holds on to. Workers and their threads do not, so the last
 /// handle that goes ends them.
@@ -176,6 +178,11 @@ impl EngineInner {
     /// That of all its workers.
     pub(crate) fn clock(&self) -> Clock {
         self.clock
+    }
+
+    /// Nobody makes progress until the result is dropped. Those that have panicked make none anyway.
+    pub(crate) fn exclude_workers(&self) -> Vec<Option<Control<'_>>> {
+        self.workers.iter().map(|worker| worker.try_control()).collect()
     }
 
     pub(crate) fn worker(&self, index: usize) -> &WorkerCell {

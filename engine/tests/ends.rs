@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use braid::{
-    AsyncEvent, ConnectError, EndCause, EngineConfig, FailedWork, QpError, QpOptions, QpState,
-    RejectReason, RemoteAddr, Status, Work, wr,
+    Access, AsyncEvent, ConnectError, EndCause, EngineConfig, FailedWork, QpError, QpOptions,
+    QpState, RejectReason, RemoteAddr, Status, Work, wr,
 };
 use braid_wire::{Control, ControlKind, Offer, QpId, Token};
 use pair::{PATIENCE, Pair, Side, everywhere, local};
@@ -121,6 +121,24 @@ fn a_message_longer_than_its_receive_is_named_at_both_ends() {
         assert_eq!(error.cause, EndCause::RefusedByPeer(Status::RemoteInvalidRequest));
         assert_eq!(error.work, failed(2, Work::Send, Status::RemoteInvalidRequest));
         assert_eq!(end_of(p, &p.b), EndCause::RefusedHere(Status::LocalLength).into());
+    });
+}
+
+/// The sender has done nothing wrong, and the receive says what has.
+#[test]
+fn a_receive_whose_memory_is_gone_is_named_at_its_end() {
+    listen_to_log();
+    everywhere(|p| {
+        let gone = p.b.pd.alloc_mr(64, Access::LOCAL_WRITE).unwrap();
+        p.b.qp.post_recv(wr::recv(1, [gone.slice(..).unwrap()])).unwrap();
+        drop(gone);
+        p.a.qp.post_send(wr::send(2, [p.a.memory.slice(..11).unwrap()])).unwrap();
+        let error = end_of(p, &p.a);
+        assert_eq!(error.cause, EndCause::RefusedByPeer(Status::RemoteOperational));
+        assert_eq!(error.work, failed(2, Work::Send, Status::RemoteOperational));
+        assert_eq!(end_of(p, &p.b).cause, EndCause::LocalMemory);
+        let received = p.completions(&p.b, 1)[0];
+        assert_eq!((received.wr_id, received.status), (1, Status::LocalProtection));
     });
 }
 

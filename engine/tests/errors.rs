@@ -219,6 +219,38 @@ fn an_overrun_completion_queue_takes_its_queue_pairs_down() {
     });
 }
 
+/// While completions come, and without losing one.
+#[test]
+fn a_completion_queue_grows_and_completions_stay_in_order() {
+    everywhere(|p| {
+        let cq = p.a.engine.create_cq(8).unwrap();
+        let mut options = QpOptions::new(&cq, &cq);
+        options.config.max_send_wr = 300;
+        let qp = p.a.pd.create_qp(options).unwrap();
+        let other = p.b.pd.create_qp(QpOptions::new(&p.b.cq, &p.b.cq)).unwrap();
+        let listener = p.b.engine.listen(1).unwrap();
+        pair::connect(&qp, &listener, &other, &[]);
+        let piece = p.a.memory.slice(..64).unwrap();
+        let mut posted = 0;
+        for capacity in [8, 17, 37, 137, 287] {
+            cq.grow(capacity).unwrap();
+            assert!(cq.capacity() >= capacity);
+            while posted < capacity as u64 {
+                qp.post_send(wr::write(posted, [piece], p.remote.at(0))).unwrap();
+                posted += 1;
+            }
+        }
+        let mut done = Vec::new();
+        p.until("completions", || {
+            cq.poll(&mut done, usize::MAX).unwrap();
+            done.len() == 287
+        });
+        let ids: Vec<u64> = done.iter().map(|done| done.wr_id).collect();
+        assert_eq!(ids, Vec::from_iter(0..287));
+        assert!(cq.grow(0).is_err() && cq.grow(usize::MAX).is_err());
+    });
+}
+
 #[test]
 fn memory_that_goes_while_it_is_used() {
     everywhere(|p| {

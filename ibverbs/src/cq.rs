@@ -164,16 +164,20 @@ pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     })
 }
 
-/// A queue keeps the room that it was made with: `EOPNOTSUPP` for more, nothing changes for less.
+/// Completions that have come stay. Nothing changes for less than it holds. `EINVAL`: below 1 or above the device's `max_cqe`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     errno::code(|| {
         // SAFETY: by the caller's promise.
         let queue = unsafe { Cq::of(cq).as_ref() }.ok_or(Errno::INVALID)?;
-        match cqe {
-            1..=MAX_CQE if cqe <= queue.base.cqe => Ok(()),
-            1..=MAX_CQE => Err(Errno::UNSUPPORTED),
-            _ => Err(Errno::INVALID),
+        if !(1..=MAX_CQE).contains(&cqe) {
+            return Err(Errno::INVALID);
         }
+        let engine = &queue.shared.engine;
+        engine.grow(cqe as usize).map_err(|_| Errno::NO_MEMORY)?;
+        let cqe = c_int::try_from(engine.capacity()).map_err(|_| Errno::NO_MEMORY)?;
+        // SAFETY: as above; only programs read it, and they do not while it is resized.
+        unsafe { (&raw mut (*cq).cqe).write(cqe) };
+        Ok(())
     })
 }

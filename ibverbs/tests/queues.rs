@@ -172,6 +172,38 @@ fn a_shared_receive_queue_serves_all_and_tells_when_it_runs_low() {
 }
 
 #[test]
+fn a_completion_queue_that_is_resized_loses_nothing() {
+    let side = Side::open();
+    let cq = side.cq(16);
+    let [one, other] = [(); 2].map(|()| side.qp(cq, IBV_QPT_RC, 1024, 8));
+    connect(&side, one, other);
+    // SAFETY: it exists.
+    let held = unsafe { (*cq).cqe };
+    let write = |ids: std::ops::Range<u64>| {
+        for id in ids {
+            let mut piece = side.sge(0, 8);
+            let mut wr = send_wr(id, &mut piece);
+            wr.opcode = IBV_WR_RDMA_WRITE;
+            // SAFETY: the region exists.
+            wr.wr.rdma = Rdma { remote_addr: piece.addr + 64, rkey: unsafe { (*side.mr).rkey } };
+            assert_eq!(post_send(one, &mut wr).0, 0);
+        }
+    };
+    let room = u64::try_from(held).expect("it has room");
+    write(0..room);
+    // SAFETY: as above.
+    unsafe {
+        assert_eq!((ibv_resize_cq(cq, 0), (*cq).cqe), (libc::EINVAL, held));
+        assert_eq!((ibv_resize_cq(cq, 1), (*cq).cqe), (0, held), "it does not become smaller");
+        assert_eq!(ibv_resize_cq(cq, 3 * held), 0);
+        assert!((*cq).cqe >= 3 * held);
+    }
+    write(room..3 * room);
+    let ids: Vec<u64> = (0..3 * room).map(|_| poll(cq).wr_id).collect();
+    assert_eq!(ids, Vec::from_iter(0..3 * room));
+}
+
+#[test]
 fn memory_that_is_not_there_is_refused() {
     let side = Side::open();
     // SAFETY: what is refused is not touched.

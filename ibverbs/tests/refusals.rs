@@ -353,3 +353,55 @@ fn a_message_that_is_too_long_for_its_receive_fails_at_both_ends() {
     assert_eq!((wc.wr_id, wc.status), (5, IBV_WC_LOC_LEN_ERR));
     assert!(side.memory[4128..].iter().all(|byte| *byte == 0), "nothing behind it is written");
 }
+
+/// A region of its own within the memory of a side.
+fn region(side: &Side, offset: usize, len: usize) -> (*mut ibv_mr, braid_verbs::Sge) {
+    let addr = side.memory.as_ptr().wrapping_add(offset);
+    // SAFETY: the domain exists, and the memory longer than the region.
+    unsafe {
+        let mr = ibv_reg_mr(side.pd, addr as *mut _, len, ALL);
+        assert!(!mr.is_null());
+        (mr, braid_verbs::Sge { addr: addr as u64, len: len as u32, lkey: (*mr).lkey })
+    }
+}
+
+/// The sender has done nothing wrong.
+#[test]
+fn a_receive_whose_memory_is_gone_says_so_and_its_sender_hears_of_an_error_there() {
+    let side = Side::open();
+    let [(one, cq), (other, other_cq)] = pair(&side);
+    let (mr, piece) = region(&side, 4096, 64);
+    assert_eq!((post_recv(other, 5, piece), post_recv(other, 6, side.sge(0, 64))), (0, 0));
+    // SAFETY: it exists.
+    assert_eq!(unsafe { ibv_dereg_mr(mr) }, 0);
+    assert_eq!(post_send(one, &mut send_wr(1, &mut side.sge(0, 64))).0, 0);
+    assert_eq!(poll(cq).status, IBV_WC_REM_OP_ERR);
+    let received = [poll(other_cq), poll(other_cq)].map(|wc| (wc.wr_id, wc.status));
+    assert_eq!(received, [(5, IBV_WC_LOC_PROT_ERR), (6, IBV_WC_WR_FLUSH_ERR)]);
+}
+
+/// They wait for the other end to be ready, so that the memory goes before they leave.
+#[test]
+fn sends_and_writes_whose_memory_is_gone_say_so() {
+    for opcode in [IBV_WR_SEND, IBV_WR_RDMA_WRITE] {
+        let side = Side::open();
+        let cq = side.cq(64);
+        let [one, other] = [(); 2].map(|()| side.qp(cq, IBV_QPT_RC, 8, 8));
+        let (mr, mut piece) = region(&side, 0, 64);
+        to_init(one);
+        to_rtr(one, side.gid(), number(other));
+        to_rts(one, 7);
+        // SAFETY: it exists.
+        let rkey = unsafe { (*side.mr).rkey };
+        let mut wr = remote_wr(opcode, &mut piece, side.sge(4096, 0).addr, rkey);
+        assert_eq!(post_send(one, &mut wr).0, 0);
+        // SAFETY: as above.
+        assert_eq!(unsafe { ibv_dereg_mr(mr) }, 0);
+        to_init(other);
+        assert_eq!(post_recv(other, 2, side.sge(8192, 64)), 0);
+        to_rtr(other, side.gid(), number(one));
+        to_rts(other, 7);
+        let wc = poll(cq);
+        assert_eq!((wc.wr_id, wc.status), (1, IBV_WC_LOC_PROT_ERR), "opcode {opcode}");
+    }
+}

@@ -106,6 +106,19 @@ impl CompletionQueue {
         self.shared.capacity()
     }
 
+    /// Makes room for `capacity` completions, or more; what it holds stays, and a queue never becomes smaller. Waits until the engine's
+    /// threads have ended what they are doing.
+    ///
+    /// # Errors
+    /// [`CreateCqError::Capacity`].
+    pub fn grow(&self, capacity: usize) -> Result<(), CreateCqError> {
+        if !(1..=MAX_CAPACITY).contains(&capacity) {
+            return Err(CreateCqError::Capacity { capacity });
+        }
+        self.shared.grow(capacity, MAX_CAPACITY, || self.engine.exclude_workers());
+        Ok(())
+    }
+
     /// Takes the next completion, if there is one. Where the application makes progress, an empty
     /// queue runs the engine once.
     ///
@@ -200,7 +213,7 @@ impl CompletionQueue {
     /// # Errors
     /// [`CqError::Overrun`]: there is no room. The queue pairs that use the queue go to ERR.
     pub fn push(&self, completion: Completion) -> Result<(), CqError> {
-        if !self.shared.push(completion) {
+        if !self.shared.push_own(completion) {
             self.shared.tell_overrun();
         }
         match self.shared.has_overrun() {

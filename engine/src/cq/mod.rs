@@ -1,6 +1,7 @@
 //! Completion queues: where work requests end.
 
 mod handle;
+mod rings;
 mod shared;
 
 pub use handle::{CompletionQueue, CqError, CreateCqError};

@@ -2,14 +2,14 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use braid_transport::{Completion, Status};
 
+use super::rings::Rings;
 use crate::busy_wait::BusyWait;
 use crate::event_fd::EventFd;
-use crate::ring::Ring;
 use crate::wake::{Arming, Event, Interest, Waiters};
 
 /// Polls of an empty queue, some 50 us, after which who polls yields.
@@ -17,7 +17,9 @@ const PATIENT_POLLS: u32 = 4096;
 
 /// Once it has overrun it stays so: the completions it missed cannot be told any more.
 pub(crate) struct CqShared {
-    ring: Ring<Completion>,
+    rings: Rings,
+    /// Held by who grows the queue, and by the application while it pushes. Workers push under locks of their own.
+    growing: Mutex<()>,
     arming: Arming,
     event: EventFd,
     overrun: AtomicBool,
@@ -37,7 +39,8 @@ pub(crate) trait Attached: Send + Sync {
 impl CqShared {
     pub(crate) fn new(capacity: usize) -> io::Result<Self> {
         Ok(CqShared {
-            ring: Ring::new(capacity),
+            rings: Rings::new(capacity),
+            growing: Mutex::default(),
             arming: Arming::default(),
             event: EventFd::new()?,
             overrun: AtomicBool::new(false),
@@ -48,7 +51,27 @@ impl CqShared {
     }
 
     pub(crate) fn capacity(&self) -> usize {
-        self.ring.capacity()
+        self.rings.capacity()
+    }
+
+    /// Makes room for so many, at most `max`, which lose nothing of what is there. `exclude` keeps all workers from pushing until what it
+    /// returns is dropped.
+    pub(super) fn grow<T>(&self, capacity: usize, max: usize, exclude: impl FnOnce() -> T) {
+        let _growing = self.growing();
+        if let Some(larger) = self.rings.larger(capacity, max) {
+            let _excluded = exclude();
+            self.rings.append(larger);
+        }
+    }
+
+    fn growing(&self) -> MutexGuard<'_, ()> {
+        self.growing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`CqShared::push`], by the application.
+    pub(super) fn push_own(&self, completion: Completion) -> bool {
+        let _growing = self.growing();
+        self.push(completion)
     }
 
     pub(crate) fn event(&self) -> &EventFd {
@@ -60,7 +83,7 @@ impl CqShared {
     }
 
     pub(crate) fn pop(&self) -> Option<Completion> {
-        self.ring.pop()
+        self.rings.pop()
     }
 
     /// As [`CqShared::pop`], for somebody who asks again and again, and may so keep the engine's threads from their work.
@@ -75,14 +98,14 @@ impl CqShared {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.ring.is_empty()
+        self.rings.is_empty()
     }
 
-    /// Adds a completion. Returns false when the ring has overrun just now; from then on nothing is
+    /// Adds a completion, by a worker. Returns false when the ring has overrun just now; from then on nothing is
     /// added, room or not: no completion comes after one that is missing.
     pub(crate) fn push(&self, completion: Completion) -> bool {
         let solicited = completion.solicited || completion.status != Status::Success;
-        let overruns = self.has_overrun() || self.ring.push(completion).is_err();
+        let overruns = self.has_overrun() || !self.rings.push(completion);
         let first = overruns && !self.overrun.swap(true, Ordering::AcqRel);
         let told = self.arming.go_off(solicited || overruns);
         if told.descriptor {

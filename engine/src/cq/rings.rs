@@ -1,0 +1,109 @@
+//! The completions of a queue: a ring, and a larger one behind it once the queue has grown.
+
+use std::sync::OnceLock;
+
+use braid_transport::Completion;
+
+use crate::ring::Ring;
+
+/// Invariant: what is pushed goes to the last ring, what is popped comes from the first that has something. A ring is added while nobody
+/// pushes, so all that an earlier one gets was pushed before: completions come out in the order in which they were pushed.
+pub(super) struct Rings {
+    ring: Ring<Completion>,
+    next: OnceLock<Box<Rings>>,
+}
+
+impl Rings {
+    pub(super) fn new(capacity: usize) -> Self {
+        Rings { ring: Ring::new(capacity), next: OnceLock::new() }
+    }
+
+    fn last(&self) -> &Rings {
+        let mut last = self;
+        while let Some(next) = last.next.get() {
+            last = next;
+        }
+        last
+    }
+
+    /// What fits, from when the earlier rings are empty.
+    pub(super) fn capacity(&self) -> usize {
+        self.last().ring.capacity()
+    }
+
+    /// What has to be appended for room for so many; `None`: there is. Earlier rings keep their memory, so each is twice as large as the one
+    /// before, up to `max`.
+    pub(super) fn larger(&self, capacity: usize, max: usize) -> Option<Box<Rings>> {
+        let held = self.capacity();
+        (capacity > held).then(|| Box::new(Rings::new(capacity.max((2 * held).min(max)))))
+    }
+
+    /// Nobody may push or append meanwhile.
+    pub(super) fn append(&self, rings: Box<Rings>) {
+        // The last has none.
+        let _ = self.last().next.set(rings);
+    }
+
+    /// False: there is no room.
+    pub(super) fn push(&self, completion: Completion) -> bool {
+        self.last().ring.push(completion).is_ok()
+    }
+
+    pub(super) fn pop(&self) -> Option<Completion> {
+        let mut rings = self;
+        loop {
+            // Before the look into the ring, so that all which was pushed before the next one was there is seen.
+            let next = rings.next.get();
+            match (rings.ring.pop(), next) {
+                (None, Some(next)) => rings = next,
+                (popped, _) => return popped,
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.is_empty() && self.next.get().is_none_or(|next| next.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_transport::{Status, Work};
+    use braid_wire::QpId;
+
+    use super::*;
+
+    fn completion(wr_id: u64) -> Completion {
+        let (qp, work, status) = (QpId::new(1), Work::Send, Status::Success);
+        Completion { qp, wr_id, work, status, len: 0, imm: None, solicited: false }
+    }
+
+    #[test]
+    fn what_was_pushed_first_comes_first_however_often_there_is_more_room() {
+        let rings = Rings::new(2);
+        let mut pushed = 0..;
+        let mut fill = || {
+            while rings.push(completion(pushed.start)) {
+                pushed.next();
+            }
+        };
+        fill();
+        for capacity in [3, 5, 100] {
+            if let Some(larger) = rings.larger(capacity, 1000) {
+                rings.append(larger);
+            }
+            fill();
+        }
+        assert_eq!(rings.capacity(), 100);
+        let popped: Vec<u64> =
+            std::iter::from_fn(|| rings.pop()).map(|completion| completion.wr_id).collect();
+        assert_eq!(popped, Vec::from_iter(0..2 + 4 + 8 + 100));
+        assert!(rings.is_empty() && rings.larger(100, 1000).is_none());
+    }
+
+    #[test]
+    fn a_ring_is_as_large_as_may_be_at_most() {
+        let larger = Rings::new(6).larger(7, 8).expect("it is larger");
+        assert_eq!(larger.capacity(), 8);
+    }
+}
