@@ -256,7 +256,14 @@ pub unsafe extern "C" fn ibv_rereg_mr(
             return Err(Errno::INVALID);
         }
         let has = |flag| flags & flag != 0;
+        if access != 0 && !has(CHANGE_ACCESS) {
+            return Err(Errno::INVALID);
+        }
         let pd = if has(CHANGE_PD) { pd } else { old.base.pd };
+        // SAFETY: as above.
+        if unsafe { Pd::of(pd) }?.base.context != old.base.context {
+            return Err(Errno::INVALID);
+        }
         let access = if has(CHANGE_ACCESS) { access as c_uint } else { old.access };
         let (addr, length) =
             if has(CHANGE_TRANSLATION) { (addr, length) } else { (old.base.addr, old.base.length) };

@@ -233,6 +233,9 @@ fn memory_is_registered_anew_by_new_keys() {
         for (flags, length) in [(0, 0), (8, 0), (1, 0)] {
             assert_eq!(rereg(flags, pd, length, 0), -1);
         }
+        assert_eq!(rereg(1, pd, 4096, ALL), -1, "access is not to change");
+        let foreign = Side::open();
+        assert_eq!(rereg(2, foreign.pd, 0, 0), -1, "a domain of another context");
         assert_eq!(ibv_rereg_mr(mr, 1, pd, 0x1000 as *mut _, 4096, 0), -1);
         assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EFAULT));
         assert_eq!(((*mr).lkey, (*mr).length), (before, 8192));
