@@ -93,7 +93,7 @@ impl Drop for Mr {
     }
 }
 
-fn register(
+pub(crate) fn register(
     pd: *mut ibv_pd,
     addr: *mut c_void,
     length: usize,

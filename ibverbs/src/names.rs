@@ -68,6 +68,26 @@ const NODE_TYPES: [&CStr; 7] = [
     c"unspecified",
 ];
 
+/// `enum ibv_wr_opcode`, from 0.
+const OPERATIONS: [&CStr; 16] = [
+    c"rdma-write",
+    c"rdma-write-with-imm",
+    c"send",
+    c"send-with-imm",
+    c"rdma-read",
+    c"atomic-cmp-and-swp",
+    c"atomic-fetch-and-add",
+    c"local-inv",
+    c"bind-mw",
+    c"send-with-inv",
+    c"tso",
+    c"driver1",
+    c"unknown",
+    c"unknown",
+    c"flush",
+    c"atomic-write",
+];
+
 fn name(names: &[&'static CStr], value: c_int) -> *const c_char {
     let known = usize::try_from(value).ok().and_then(|value| names.get(value));
     known.copied().unwrap_or(c"unknown").as_ptr()
@@ -91,6 +111,11 @@ pub extern "C" fn ibv_port_state_str(state: c_int) -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_node_type_str(kind: c_int) -> *const c_char {
     name(&NODE_TYPES, kind.wrapping_sub(1))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_wr_opcode_str(opcode: c_int) -> *const c_char {
+    name(&OPERATIONS, opcode)
 }
 
 /// `enum ibv_rate`, multiples of 2.5 Gbit/s (0: it is none) and Mbit/s (IBTA vol. 1, 9.11.1).
@@ -160,6 +185,7 @@ mod tests {
         assert_eq!(text(ibv_event_type_str(15)), "SRQ limit reached");
         assert_eq!(text(ibv_port_state_str(4)), "active");
         assert_eq!(text(ibv_node_type_str(1)), "InfiniBand channel adapter");
+        assert_eq!(text(ibv_wr_opcode_str(15)), "atomic-write");
         for unknown in [-1, 1000, c_int::MAX, c_int::MIN] {
             assert_eq!(text(ibv_wc_status_str(unknown)), "unknown");
             assert_eq!(text(ibv_node_type_str(unknown)), "unknown");

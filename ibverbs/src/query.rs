@@ -106,6 +106,27 @@ unsafe fn put<T>(value: &T, to: *mut u8, size: usize) {
     }
 }
 
+/// Four lanes of EDR: a rate has to be named, and programs size their tables by it.
+const WIDTH: u8 = 2;
+const SPEED: u8 = 32;
+/// The same in units of 100 Mbit/s.
+const PORT_SPEED: u64 = 1000;
+
+/// As `active_width` and `active_speed` of `ibv_query_port` say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_port_speed(
+    context: *mut ibv_context,
+    port: u32,
+    speed: *mut u64,
+) -> c_int {
+    errno::code(|| {
+        // SAFETY: by the caller's promise.
+        let (_, speed) = unsafe { (Context::of(context)?, speed.as_mut()) };
+        *speed.filter(|_| port == 1).ok_or(Errno::INVALID)? = PORT_SPEED;
+        Ok(())
+    })
+}
+
 /// `verbs_context.query_port`.
 pub(crate) unsafe extern "C" fn query_port(
     context: *mut ibv_context,
@@ -152,8 +173,7 @@ fn port_attributes(device: &Device) -> ibv_port_attr {
     attr.max_msg_sz = MAX_MESSAGE;
     attr.pkey_tbl_len = 1;
     attr.max_vl_num = 1;
-    // Four lanes of EDR: a rate has to be named, and programs size their tables by it.
-    (attr.active_width, attr.active_speed) = (2, 32);
+    (attr.active_width, attr.active_speed) = (WIDTH, SPEED);
     attr.phys_state = LINK_UP;
     attr.link_layer = IBV_LINK_LAYER_ETHERNET as u8;
     attr

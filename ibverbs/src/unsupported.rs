@@ -25,6 +25,7 @@ unsupported! {
     ibv_detach_mcast(_qp: *mut ibv_qp, _gid: *const ibv_gid, _lid: u16);
     ibv_query_ece(_qp: *mut ibv_qp, _ece: *mut c_void);
     ibv_set_ece(_qp: *mut ibv_qp, _ece: *mut c_void);
+    ibv_dealloc_dmah(_dmah: *mut c_void);
     ibv_resolve_eth_l2_from_gid(
         _context: *mut ibv_context, _attr: *mut c_void, _mac: *mut u8, _vlan: *mut u16
     );
@@ -48,6 +49,18 @@ pub extern "C" fn ibv_import_mr(_pd: *mut ibv_pd, _handle: u32) -> *mut ibv_mr {
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_import_dm(_context: *mut ibv_context, _handle: u32) -> *mut c_void {
     errno::pointer(|| Err(Errno::UNSUPPORTED))
+}
+
+/// A hint for transfers of a NIC.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_alloc_dmah(_context: *mut ibv_context, _attr: *mut c_void) -> *mut c_void {
+    errno::pointer(|| Err(Errno::UNSUPPORTED))
+}
+
+/// There is no device memory that could be exported.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_dm_export_dmabuf_fd(_dm: *mut c_void) -> c_int {
+    errno::number(|| Err(Errno::UNSUPPORTED))
 }
 
 #[unsafe(no_mangle)]
@@ -130,7 +143,7 @@ macro_rules! provider_interface {
 provider_interface! {
     __ioctl_final_num_attrs __verbs_log _verbs_init_and_alloc_context execute_ioctl ibv_cmd_advise_mr ibv_cmd_alloc_dm
     ibv_cmd_alloc_mw ibv_cmd_alloc_pd ibv_cmd_attach_mcast ibv_cmd_close_xrcd ibv_cmd_create_ah ibv_cmd_create_counters
-    ibv_cmd_create_cq ibv_cmd_create_cq_ex ibv_cmd_create_flow ibv_cmd_create_flow_action_esp ibv_cmd_create_qp
+    ibv_cmd_create_cq ibv_cmd_create_cq_ex ibv_cmd_create_cq_ex2 ibv_cmd_create_flow ibv_cmd_create_flow_action_esp ibv_cmd_create_qp
     ibv_cmd_create_qp_ex ibv_cmd_create_qp_ex2 ibv_cmd_create_rwq_ind_table ibv_cmd_create_srq ibv_cmd_create_srq_ex
     ibv_cmd_create_wq ibv_cmd_dealloc_mw ibv_cmd_dealloc_pd ibv_cmd_dereg_mr ibv_cmd_destroy_ah ibv_cmd_destroy_counters
     ibv_cmd_destroy_cq ibv_cmd_destroy_flow ibv_cmd_destroy_flow_action ibv_cmd_destroy_qp ibv_cmd_destroy_rwq_ind_table

@@ -134,6 +134,9 @@ fn what_is_beyond_the_devices_limits_is_refused() {
             assert_eq!(ibv_query_gid(side.context, port, index, &raw mut gid), -1);
             assert_eq!(gid.raw, [7; 16], "nothing is written");
         }
+        let mut speed = 0;
+        assert_eq!(ibv_query_port_speed(side.context, 2, &raw mut speed), libc::EINVAL);
+        assert_eq!((ibv_query_port_speed(side.context, 1, &raw mut speed), speed), (0, 1000));
     }
 }
 

@@ -72,9 +72,8 @@ pub unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_co
     errno::pointer(|| {
         let found = interfaces::list().map_err(|e| Errno(e.raw_os_error().unwrap_or(libc::EIO)))?;
         let mut devices = all();
-        let mut context = |at: Interface| open(&mut devices, at.addr).ok().map(|open| open.context);
-        let mut contexts: Vec<*mut ibv_context> =
-            found.into_iter().filter_map(|interface| context(interface)).collect();
+        let context = |at: Interface| open(&mut devices, at.addr).ok().map(|open| open.context);
+        let mut contexts: Vec<*mut ibv_context> = found.into_iter().filter_map(context).collect();
         if contexts.is_empty() {
             return Err(Errno(libc::ENODEV));
         }
