@@ -15,7 +15,7 @@ pub struct Options {
     #[arg(long, default_value_t = 10_000_000)]
     forgeries: u64,
     /// How many sealed forgeries of strangers are refused
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = 500_000)]
     strangers: u64,
 }
 
