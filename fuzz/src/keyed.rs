@@ -48,7 +48,10 @@ fn between([a, b]: &[Credentials; 2], input: &[u8]) {
     let mut session = Session::new(secrets, agreed, TO);
     if let Ok(Packet::Sealed(header)) = Packet::decode(input) {
         let mut packet = input.to_vec();
-        assert!(session.open(RailId::FIRST, header.number, &mut packet).is_err(), "an envelope without the keys");
+        assert!(
+            session.open(RailId::FIRST, header.number, &mut packet).is_err(),
+            "an envelope without the keys"
+        );
     }
 }
 
