@@ -14,6 +14,9 @@ use crate::process::Group;
 
 /// No case takes a tenth of this on an idle machine.
 const LIMIT: Duration = Duration::from_secs(60);
+/// What perftest says where the times that it takes to find out its processor's clock do not fit together, as on a machine that others use.
+const NO_CLOCK: &str = "Can't produce a report";
+const ATTEMPTS: usize = 3;
 /// Where programs exchange what they need to connect, over TCP.
 pub(super) const PORT: u16 = 18_615;
 
@@ -53,8 +56,22 @@ impl<'a> Pair<'a> {
         Pair { hosts: Some(hosts), ..self }
     }
 
-    /// Runs both ends. Returns how many seconds that took.
+    /// Runs both ends, again where perftest could not find out its processor's clock. Returns how many seconds that took.
     pub(super) fn run(&self) -> Result<f64, Failure> {
+        for _ in 1..ATTEMPTS {
+            match self.run_once() {
+                Err(_) if self.has_no_clock() => {}
+                ended => return ended,
+            }
+        }
+        self.run_once()
+    }
+
+    fn has_no_clock(&self) -> bool {
+        [End::Server, End::Client].iter().any(|end| self.said(*end).contains(NO_CLOCK))
+    }
+
+    fn run_once(&self) -> Result<f64, Failure> {
         let start = Instant::now();
         let mut server = self.start(End::Server)?;
         wait_for_listener(&server)?;
