@@ -19,6 +19,11 @@ pub enum Datapath {
     /// UDP sockets of this machine.
     #[default]
     Udp,
+    /// UDP sockets, and AF_XDP for datagrams of up to 1200 bytes, which takes less time: past the network stack, its firewall
+    /// and its captures included. On an Ethernet interface alone, whose IPv4 address is [`EngineConfig::bind`]'s; one engine
+    /// with one worker on each. With root, or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. Peers take this or [`Datapath::Udp`],
+    /// each as it likes. See docs/xdp.md.
+    Xdp,
     /// A network inside this process, for tests: engines with clones of one fabric reach each other.
     Mem(MemFabric),
     /// A port of an RDMA device, Soft-RoCE included, and of one more for each further rail. Connections are set up over a UDP socket; payloads are checked by

@@ -7,12 +7,13 @@ use braid_wire::MAX_RAILS;
 
 use crate::config::{Datapath, EngineConfig, MAX_WORKERS, Progress};
 use crate::error::EngineError;
+use crate::link::xdp::XdpSetupError;
 
 /// The number of workers.
 pub(crate) fn check(config: &EngineConfig) -> Result<usize, EngineError> {
     config.faults.validate()?;
     PathSet::new(config.lb, config.paths, config.seed)?;
-    if config.discover && !matches!(config.datapath, Datapath::Udp) {
+    if config.discover && !matches!(config.datapath, Datapath::Udp | Datapath::Xdp) {
         return Err(EngineError::Discover);
     }
     check_rails(config)?;
@@ -21,6 +22,9 @@ pub(crate) fn check(config: &EngineConfig) -> Result<usize, EngineError> {
         return Err(EngineError::Mtu);
     }
     match config.progress {
+        Progress::Threads(threads) if threads > 1 && matches!(config.datapath, Datapath::Xdp) => {
+            Err(XdpSetupError::Workers { threads }.into())
+        }
         Progress::Application => Ok(1),
         Progress::Threads(count) if (1..=MAX_WORKERS).contains(&count) => Ok(count),
         Progress::Threads(count) => Err(EngineError::Threads { count }),

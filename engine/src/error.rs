@@ -7,6 +7,7 @@ use braid_lb::PathsError;
 
 use crate::config::MAX_WORKERS;
 use crate::link::faults::FaultsError;
+use crate::link::xdp::XdpSetupError;
 use crate::observe::EndpointError;
 use crate::verbs::VerbsSetupError;
 
@@ -75,6 +76,9 @@ pub enum EngineError {
     /// Where its metrics are to be read.
     #[error(transparent)]
     Metrics(#[from] EndpointError),
+    /// AF_XDP.
+    #[error(transparent)]
+    Xdp(#[from] XdpSetupError),
     /// The RDMA device.
     #[error(transparent)]
     Verbs(#[from] VerbsSetupError),

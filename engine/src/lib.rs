@@ -66,6 +66,7 @@ mod datapath;
 mod discovery;
 mod doorbell;
 mod engine;
+mod epoll;
 mod error;
 mod event_fd;
 mod events;
@@ -194,7 +195,10 @@ pub use braid_wire::{
 /// What fuzz targets reach of the parsers in here; no part of the API.
 #[cfg(fuzzing)]
 #[doc(hidden)]
-pub use discovery::fuzzing;
+pub mod fuzzing {
+    pub use crate::discovery::fuzzing::hearsay;
+    pub use crate::link::xdp::fuzzing::ethernet_frame;
+}
 
 pub use attributes::DatapathAttributes;
 pub use braid_verbs::VerbsError;
@@ -211,6 +215,7 @@ pub use group::{AllToAllV, Blame, Group, GroupConfig, GroupError, MAX_RANKS, Mem
 pub use key_file::{KeyFileError, make_key, make_private_key, read_allowed_keys, read_key};
 pub use link::faults::{Faults, FaultsError};
 pub use link::mem::MemFabric;
+pub use link::xdp::{XdpSetupError, check_xdp};
 pub use listener::{ConnectionRequest, ListenError, Listener};
 pub use memory::{
     MalformedKey, MemoryError, MemoryRegion, PageSize, REMOTE_REGION_LEN, RegisterError,

@@ -12,6 +12,7 @@ use crate::link::Link;
 use crate::link::faults::{Faults, FaultyLink};
 use crate::link::mem::MemLink;
 use crate::link::udp::UdpLink;
+use crate::link::xdp::XdpLink;
 use crate::signals::Signals;
 use crate::verbs::{Device, VerbsDatapath, VerbsSetupError};
 
@@ -84,6 +85,10 @@ fn open_link(
     let link: Box<dyn Link> = match &config.datapath {
         Datapath::Udp | Datapath::Verbs(_) => {
             Box::new(UdpLink::bind(addr, config.receive_buffer).map_err(failed)?)
+        }
+        Datapath::Xdp => {
+            let sockets = UdpLink::bind(addr, config.receive_buffer).map_err(failed)?;
+            Box::new(XdpLink::join(sockets)?)
         }
         Datapath::Mem(fabric) => Box::new(MemLink::bind(fabric, addr).map_err(failed)?),
     };

@@ -1,12 +1,13 @@
 //! How datagrams leave and enter: the lowest part of the engine, below the protocol.
 //!
-//! A link moves batches of datagrams and knows nothing of what they say. [`udp`] is the real one,
-//! [`mem`] joins engines inside one process, [`faults`] stands on top of either and misbehaves.
+//! A link moves batches of datagrams and knows nothing of what they say. [`udp`] is the real one, [`xdp`] takes its short
+//! datagrams past the network stack, [`mem`] joins engines inside one process, [`faults`] stands on top of any and misbehaves.
 
 pub(crate) mod faults;
 pub(crate) mod mem;
 mod slice;
 pub(crate) mod udp;
+pub(crate) mod xdp;
 
 use std::io;
 use std::net::SocketAddr;
@@ -104,6 +105,12 @@ pub(crate) trait Link: Send {
     /// Opens paths 0 to `count - 1`, so that what stands in the way is known before it is needed. Any
     /// other can be sent on too: an acknowledgement takes the path that the peer chose.
     fn open_paths(&mut self, count: usize) -> io::Result<()>;
+
+    /// There are connections to this peer from now on.
+    fn watch(&mut self, _to: SocketAddr) {}
+
+    /// There are none any more.
+    fn unwatch(&mut self, _to: SocketAddr) {}
 
     /// Sends a batch, without waiting.
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent>;

@@ -67,6 +67,16 @@ impl<'a> Slice<'a> {
         self.raw.iov_len += len;
     }
 
+    /// Copies them.
+    ///
+    /// # Panics
+    /// `out` is not as long as they are.
+    pub(crate) fn copy_to(&self, out: &mut [u8]) {
+        assert_eq!(out.len(), self.len());
+        // SAFETY: they can be read for as long as this lives, and `out` is borrowed by nobody else.
+        unsafe { memory::copy_from(out, self.start()) };
+    }
+
     /// Copies them to the end of `out`.
     pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
         // SAFETY: they can be read for as long as this lives, and `out` is borrowed by nobody else.

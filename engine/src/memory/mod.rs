@@ -12,5 +12,5 @@ pub use region::{MemoryError, MemoryRegion, PageSize, RegisterError};
 pub use remote::{MalformedKey, REMOTE_REGION_LEN, RemoteRegion};
 
 pub(crate) use mapping::Mapping;
-pub(crate) use raw::{Checked, append, append_checked, append_from, place, place_value};
+pub(crate) use raw::{Checked, append, append_checked, append_from, copy_from, place, place_value};
 pub(crate) use table::{RegionCache, RegionTable};

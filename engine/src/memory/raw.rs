@@ -90,6 +90,15 @@ pub(crate) unsafe fn append_from(out: &mut Vec<u8>, from: *const u8, len: usize)
     }
 }
 
+/// Copies bytes that others may write to meanwhile.
+///
+/// # Safety
+/// As many as `out` has can be read, and `out` is no part of them.
+pub(crate) unsafe fn copy_from(out: &mut [u8], from: *const u8) {
+    // SAFETY: `out` can be written to; the caller vouches for the others.
+    unsafe { words::load(from, out.as_mut_ptr(), out.len()) };
+}
+
 /// As [`append`]. Returns the CRC-32 of what was appended, behind bytes whose CRC-32 is `crc`.
 ///
 /// # Safety

@@ -186,10 +186,12 @@ impl Datapath for DatagramDatapath {
     }
 
     fn watch(&mut self, to: SocketAddr) {
+        self.link.watch(to);
         self.routes.iter().for_each(|routes| routes.watch(to));
     }
 
     fn unwatch(&mut self, to: SocketAddr) {
+        self.link.unwatch(to);
         self.routes.iter().for_each(|routes| routes.forget(to));
     }
 

@@ -233,6 +233,14 @@ impl Link for FaultyLink {
         self.inner.open_paths(count)
     }
 
+    fn watch(&mut self, to: SocketAddr) {
+        self.inner.watch(to);
+    }
+
+    fn unwatch(&mut self, to: SocketAddr) {
+        self.inner.unwatch(to);
+    }
+
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
         if !self.release()? || self.held_bytes >= MAX_HELD {
             return Ok(Sent::Full);
@@ -261,6 +269,7 @@ impl Link for FaultyLink {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        self.held.peek().map(|Reverse(held)| held.due)
+        let held = self.held.peek().map(|Reverse(held)| held.due);
+        held.into_iter().chain(self.inner.next_due()).min()
     }
 }

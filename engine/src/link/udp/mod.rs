@@ -104,6 +104,14 @@ impl UdpLink {
         })
     }
 
+    /// The port that a batch by `via` leaves from.
+    pub(crate) fn source_port(&mut self, via: Via) -> io::Result<u16> {
+        match via {
+            Via::Path(path) => Ok(self.paths.get(path)?.port()),
+            Via::Port => Ok(self.local.port()),
+        }
+    }
+
     /// Sends a batch, or some of it: `send` gets its socket, and the address unless the socket is connected there.
     fn send_by<T>(
         &mut self,

@@ -18,6 +18,8 @@ const KEPT: usize = 256;
 /// not for every batch, which is some 5 % of a short message's way. Another destination can be named all the same.
 pub(super) struct PathSocket {
     socket: Socket,
+    /// What it is bound to.
+    port: u16,
     connected: Option<SocketAddr>,
     last: Option<SocketAddr>,
 }
@@ -25,6 +27,10 @@ pub(super) struct PathSocket {
 impl PathSocket {
     pub(super) fn socket(&self) -> &Socket {
         &self.socket
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -95,7 +101,8 @@ impl PathSockets {
             self.sockets[usize::from(oldest.get())] = None;
         }
         let socket = socket::open_path(self.local, path)?;
-        let fresh = PathSocket { socket, connected: None, last: None };
+        let port = socket::local_addr(&socket)?.port();
+        let fresh = PathSocket { socket, port, connected: None, last: None };
         self.sockets[usize::from(path.get())] = Some(fresh);
         self.open.push_back(path);
         Ok(())

@@ -1,0 +1,292 @@
+//! Short datagrams past the network stack, by AF_XDP; all others by the UDP sockets of [`UdpLink`].
+//!
+//! On the way out, a datagram becomes an Ethernet frame in memory that the kernel shares, which the device sends without UDP, IP,
+//! netfilter or a queueing discipline having seen it. On the way in, an XDP program puts such frames into memory where this
+//! process finds them without a system call. The sockets stay: they own the ports, their traffic has the kernel find the
+//! neighbours, and long datagrams and many at a time are faster by GSO and GRO.
+
+mod bpf;
+mod error;
+mod frame;
+#[cfg(fuzzing)]
+pub mod fuzzing;
+mod interface;
+mod next_hop;
+mod program;
+mod rings;
+mod rtnetlink;
+mod socket;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub use self::error::XdpSetupError;
+use self::frame::{Ends, HEADERS, Mac};
+use self::interface::Interface;
+use self::next_hop::NextHops;
+use self::socket::{Refused, Xsk};
+use self::turns::Turns;
+use super::udp::cut::Cutter;
+use super::udp::{UdpLink, canonical};
+use super::{Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent};
+use crate::epoll::Epoll;
+
+/// Bytes of the longest datagram that goes this way: less than a full packet at any MTU that Ethernet has, because of full
+/// packets there are many, which GSO and GRO are for.
+pub(crate) const LONGEST: usize = 1200;
+/// Datagrams of a batch that goes this way: more are faster as one GSO call.
+const MOST: usize = 2;
+/// Frames that one call hands out: as many of the longest as one batch of the sockets holds.
+const MOST_RECEIVED: u32 = 48;
+/// Most receive queues of an interface that are served: more have not been seen on any.
+const MAX_QUEUES: u32 = 256;
+/// How long a queue may be in use that nobody has any more: the kernel releases it in the background.
+const RELEASED: Duration = Duration::from_secs(1);
+/// When frames that the device had no room for are sent again, whatever happens: about the time that its queue takes.
+const RETRY: Duration = Duration::from_micros(50);
+
+/// See the module.
+pub(crate) struct XdpLink {
+    sockets: UdpLink,
+    local: SocketAddrV4,
+    mac: Mac,
+    /// One for each receive queue. The first sends, too.
+    queues: Vec<Xsk>,
+    hops: NextHops,
+    turns: Turns,
+    /// Readable when any of the sockets is.
+    readiness: Epoll,
+    /// Frames that the interface refused: it is down, or gone.
+    unreachable: u64,
+    /// The interface runs the program for as long as this is open.
+    _attached: OwnedFd,
+}
+
+impl XdpLink {
+    /// Joins AF_XDP sockets to the UDP sockets of `sockets`, on the interface that has their address.
+    ///
+    /// # Errors
+    /// The address is no IPv4 address of an Ethernet interface, or the system refuses.
+    pub(crate) fn join(sockets: UdpLink) -> Result<XdpLink, XdpSetupError> {
+        let local = match sockets.local_addr() {
+            SocketAddr::V4(local) if !local.ip().is_unspecified() => local,
+            other => return Err(XdpSetupError::Address { ip: other.ip() }),
+        };
+        let interface = interface::of_address(*local.ip())?;
+        let (program, map) = load(interface.mac, local)?;
+        // First, as this tells at once whether another engine is there.
+        let attached = attach(&interface, program.as_fd())?;
+        let queues = open_queues(&interface, map.as_fd())?;
+        let system = |step| move |source| XdpSetupError::System { step, source };
+        let descriptors = queues.iter().map(Xsk::as_fd).chain(sockets.readiness());
+        let readiness = Epoll::of(descriptors).map_err(system("epoll"))?;
+        let hops = NextHops::new(interface.index, *local.ip()).map_err(system("rtnetlink"))?;
+        tracing::debug!(interface = %interface.name, queues = queues.len(), "short datagrams go by AF_XDP");
+        let (mac, turns) = (interface.mac, Turns::new(Instant::now()));
+        let _attached = attached;
+        Ok(XdpLink {
+            sockets,
+            local,
+            mac,
+            queues,
+            hops,
+            turns,
+            readiness,
+            unreachable: 0,
+            _attached,
+        })
+    }
+
+    /// Sends a batch if it is one for AF_XDP, and there is room; otherwise nothing of it.
+    fn send_short(&mut self, batch: &Batch<'_>) -> bool {
+        let bytes: usize = batch.slices.iter().map(|slice| slice.len()).sum();
+        let datagrams = bytes.div_ceil(batch.segment_len.max(1));
+        if !(1..=MOST).contains(&datagrams) || batch.segment_len > LONGEST {
+            return false;
+        }
+        let SocketAddr::V4(target) = canonical(batch.to) else { return false };
+        let Some(target_mac) = self.hops.mac(*target.ip()) else { return false };
+        // Where there is none, the sockets say why.
+        let Ok(port) = self.sockets.source_port(batch.via) else { return false };
+        let xsk = &mut self.queues[0];
+        if xsk.room() < datagrams {
+            return false;
+        }
+        let source = SocketAddrV4::new(*self.local.ip(), port);
+        let ends = Ends { source_mac: self.mac, target_mac, source, target };
+        let mut cutter = Cutter::new(batch);
+        for index in 0..datagrams {
+            let len = batch.segment_len.min(bytes - index * batch.segment_len);
+            xsk.push(HEADERS + len, |frame| {
+                let mut at = HEADERS;
+                cutter.next_datagram(|slice| {
+                    slice.copy_to(&mut frame[at..at + slice.len()]);
+                    at += slice.len();
+                });
+                frame::write_headers(frame, &ends);
+            });
+        }
+        self.flush();
+        true
+    }
+
+    fn flush(&mut self) {
+        if let Err(error) = self.queues[0].flush() {
+            if self.unreachable == 0 {
+                tracing::warn!(%error, "AF_XDP cannot send; counted from now on, not logged");
+            }
+            self.unreachable += 1;
+        }
+    }
+}
+
+impl Link for XdpLink {
+    fn caps(&self) -> LinkCaps {
+        self.sockets.caps()
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.sockets.local_addr()
+    }
+
+    fn max_datagram(&self, to: SocketAddr) -> io::Result<usize> {
+        self.sockets.max_datagram(to)
+    }
+
+    fn reach(&self, to: SocketAddr) -> Option<Reach> {
+        self.sockets.reach(to)
+    }
+
+    fn open_paths(&mut self, count: usize) -> io::Result<()> {
+        self.sockets.open_paths(count)
+    }
+
+    fn watch(&mut self, to: SocketAddr) {
+        self.hops.watch(to);
+    }
+
+    fn unwatch(&mut self, to: SocketAddr) {
+        self.hops.unwatch(to);
+    }
+
+    fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
+        if self.send_short(batch) { Ok(Sent::Gone) } else { self.sockets.send(batch) }
+    }
+
+    fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+        if self.queues[0].is_waiting() {
+            self.flush();
+        }
+        let local = self.local;
+        let mut datagrams = 0;
+        for xsk in &mut self.queues {
+            xsk.receive(MOST_RECEIVED, |frame| {
+                if let Some(received) = frame::read(frame, local) {
+                    datagrams += 1;
+                    sink(received);
+                }
+            });
+        }
+        if !self.turns.is_sockets(datagrams > 0) {
+            return Ok(datagrams);
+        }
+        let by_sockets = self.sockets.recv(sink)?;
+        self.turns.sockets_had(by_sockets > 0);
+        Ok(datagrams + by_sockets)
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.readiness.as_fd())
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.queues[0].is_waiting().then(|| Instant::now() + RETRY)
+    }
+
+    fn losses(&self) -> LinkLosses {
+        let by_sockets = self.sockets.losses();
+        LinkLosses {
+            overflowed: by_sockets.overflowed + self.queues.iter().map(Xsk::dropped).sum::<u64>(),
+            unreachable: by_sockets.unreachable + self.unreachable,
+            injected: 0,
+        }
+    }
+}
+
+/// Whether this process may have AF_XDP on this kernel ([`crate::Datapath::Xdp`]), as far as can be told without an interface:
+/// nothing is put on any. Returns the bytes of the longest datagram that goes by it. From any thread.
+///
+/// # Errors
+/// What is missing.
+///
+/// ```
+/// match braid::check_xdp() {
+///     Ok(longest) => println!("datagrams of up to {longest} bytes go by AF_XDP"),
+///     Err(why) => println!("take UDP: {why}"),
+/// }
+/// ```
+pub fn check_xdp() -> Result<usize, XdpSetupError> {
+    Xsk::open().map_err(refused)?;
+    load(Mac::default(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).map(|_| LONGEST)
+}
+
+fn refused(Refused { step, source }: Refused) -> XdpSetupError {
+    XdpSetupError::of(step, source)
+}
+
+/// A socket on each receive queue, each in the map.
+fn open_queues(interface: &Interface, map: BorrowedFd<'_>) -> Result<Vec<Xsk>, XdpSetupError> {
+    let mut queues = Vec::new();
+    let deadline = Instant::now() + RELEASED;
+    for queue in 0..MAX_QUEUES {
+        let xsk = Xsk::open().map_err(refused)?;
+        match bind(&xsk, interface, queue, deadline) {
+            Ok(()) => {}
+            Err(error) if queue > 0 && error.raw_os_error() == Some(libc::EINVAL) => break,
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                return Err(interface.is_busy());
+            }
+            Err(source) => return Err(XdpSetupError::of("bind of an AF_XDP socket", source)),
+        }
+        bpf::set_socket(map, queue, xsk.as_fd())
+            .map_err(|source| XdpSetupError::of("a socket in the map", source))?;
+        queues.push(xsk);
+    }
+    Ok(queues)
+}
+
+fn bind(xsk: &Xsk, interface: &Interface, queue: u32, deadline: Instant) -> io::Result<()> {
+    loop {
+        match xsk.bind(interface.index, queue) {
+            Err(error)
+                if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline =>
+            {
+                thread::sleep(Duration::from_millis(5));
+            }
+            bound => return bound,
+        }
+    }
+}
+
+/// A program that puts datagrams for `local` in frames to `mac` into the sockets of a map, and that map.
+fn load(mac: Mac, local: SocketAddrV4) -> Result<(OwnedFd, OwnedFd), XdpSetupError> {
+    let refused = |step| move |source| XdpSetupError::of(step, source);
+    let map = bpf::create_socket_map(MAX_QUEUES).map_err(refused("a map of sockets"))?;
+    let program = program::program(mac, local, map.as_fd());
+    let program = bpf::load(&program).map_err(refused("loading the XDP program"))?;
+    Ok((program, map))
+}
+
+/// Has the interface run a program.
+fn attach(interface: &Interface, program: BorrowedFd<'_>) -> Result<OwnedFd, XdpSetupError> {
+    bpf::attach(program, interface.index).map_err(|source| match source.raw_os_error() {
+        Some(libc::EBUSY | libc::EEXIST) => interface.is_busy(),
+        _ => XdpSetupError::of("attaching the XDP program", source),
+    })
+}

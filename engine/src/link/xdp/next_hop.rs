@@ -1,0 +1,183 @@
+//! Where the frames to each peer go: looked up in the kernel's tables of routes and neighbours by a thread of its own, once a
+//! second.
+//!
+//! Nothing that arrives says where to send: a frame's source address may be anybody's. What the kernel does not
+//! know is sent by a socket, which makes it find out.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::frame::{MAC_LEN, Mac};
+use super::rtnetlink::{Neighbour, RtNetlink};
+use crate::link::udp::canonical;
+
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Above the six bytes of the address.
+const IS_KNOWN: u64 = 1 << 48;
+/// The next datagram is to be sent by the kernel, which checks its entry then.
+const IS_STALE: u64 = 1 << 49;
+
+/// The next hop towards one address.
+struct NextHop {
+    to: Ipv4Addr,
+    /// Its Ethernet address with the flags above; 0: not known.
+    entry: AtomicU64,
+}
+
+impl NextHop {
+    fn set(&self, found: Option<Neighbour>) {
+        let entry = found.map_or(0, |Neighbour { mac, is_stale }| {
+            let mut bytes = [0; 8];
+            bytes[..MAC_LEN].copy_from_slice(&mac);
+            u64::from_le_bytes(bytes) | IS_KNOWN | if is_stale { IS_STALE } else { 0 }
+        });
+        self.entry.store(entry, Ordering::Relaxed);
+    }
+
+    fn mac(&self) -> Option<Mac> {
+        let entry = self.entry.load(Ordering::Relaxed);
+        if entry & IS_STALE != 0 {
+            self.entry.fetch_and(!IS_STALE, Ordering::Relaxed);
+            return None;
+        }
+        let bytes = entry.to_le_bytes();
+        (entry & IS_KNOWN != 0).then(|| bytes[..MAC_LEN].try_into().expect("six of eight"))
+    }
+}
+
+/// The worker's end. The thread ends soon after this is dropped.
+pub(super) struct NextHops {
+    /// Peers, of which several may have one address.
+    watched: FxHashSet<SocketAddr>,
+    hops: FxHashMap<Ipv4Addr, Arc<NextHop>>,
+    requests: Sender<Weak<NextHop>>,
+}
+
+impl NextHops {
+    /// For packets from `from` that leave by an interface.
+    pub(super) fn new(interface: u32, from: Ipv4Addr) -> std::io::Result<NextHops> {
+        let (requests, inbox) = mpsc::channel();
+        let tables = RtNetlink::open()?;
+        let seeker = Seeker { interface, from, tables, hops: Vec::new() };
+        thread::Builder::new()
+            .name("braid-next-hops".to_owned())
+            .spawn(move || seeker.run(&inbox))?;
+        Ok(NextHops { watched: FxHashSet::default(), hops: FxHashMap::default(), requests })
+    }
+
+    /// There are connections to this peer.
+    pub(super) fn watch(&mut self, peer: SocketAddr) {
+        let peer = canonical(peer);
+        let IpAddr::V4(to) = peer.ip() else { return };
+        self.watched.insert(peer);
+        let requests = &self.requests;
+        self.hops.entry(to).or_insert_with(|| {
+            let hop = Arc::new(NextHop { to, entry: AtomicU64::new(0) });
+            // Without a thread, which ends where the tables cannot be read, the sockets carry all.
+            let _ = requests.send(Arc::downgrade(&hop));
+            hop
+        });
+    }
+
+    /// There are none any more.
+    pub(super) fn unwatch(&mut self, peer: SocketAddr) {
+        let peer = canonical(peer);
+        self.watched.remove(&peer);
+        let IpAddr::V4(to) = peer.ip() else { return };
+        if !self.watched.iter().any(|other| other.ip() == peer.ip()) {
+            self.hops.remove(&to);
+        }
+    }
+
+    /// The Ethernet address that a datagram to `to` goes to; `None`: a socket is to send it.
+    pub(super) fn mac(&self, to: Ipv4Addr) -> Option<Mac> {
+        self.hops.get(&to)?.mac()
+    }
+}
+
+/// The thread.
+struct Seeker {
+    interface: u32,
+    from: Ipv4Addr,
+    tables: RtNetlink,
+    hops: Vec<Weak<NextHop>>,
+}
+
+impl Seeker {
+    fn run(mut self, inbox: &Receiver<Weak<NextHop>>) {
+        let mut due = Instant::now() + LOOK_AGAIN;
+        loop {
+            let wait = match self.hops.is_empty() {
+                true => Duration::MAX,
+                false => due.saturating_duration_since(Instant::now()),
+            };
+            match inbox.recv_timeout(wait) {
+                Ok(hop) => {
+                    hop.upgrade().inspect(|hop| self.look_up(hop));
+                    self.hops.push(hop);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    due = Instant::now() + LOOK_AGAIN;
+                    self.look_up_all();
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn look_up_all(&mut self) {
+        self.hops.retain(|hop| hop.strong_count() > 0);
+        for hop in self.hops.clone() {
+            hop.upgrade().inspect(|hop| self.look_up(hop));
+        }
+    }
+
+    fn look_up(&mut self, hop: &NextHop) {
+        let found = self.tables.next_hop(self.interface, (self.from, hop.to));
+        if let Err(error) = &found {
+            tracing::debug!(to = %hop.to, %error, "the next hop cannot be looked up");
+        }
+        hop.set(found.ok().flatten());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TO: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
+
+    #[test]
+    fn a_stale_neighbour_is_left_to_the_kernel_once() {
+        let hop = NextHop { to: TO, entry: AtomicU64::new(0) };
+        assert_eq!(hop.mac(), None);
+        let mac = [1, 2, 3, 4, 5, 0xff];
+        hop.set(Some(Neighbour { mac, is_stale: false }));
+        assert_eq!([hop.mac(), hop.mac()], [Some(mac); 2]);
+        hop.set(Some(Neighbour { mac, is_stale: true }));
+        assert_eq!([hop.mac(), hop.mac()], [None, Some(mac)]);
+        hop.set(None);
+        assert_eq!(hop.mac(), None);
+    }
+
+    #[test]
+    fn an_address_is_watched_until_its_last_peer_has_gone() {
+        let mut hops = NextHops::new(1, Ipv4Addr::LOCALHOST).expect("a thread");
+        let [one, other] = [1, 2].map(|port| SocketAddr::from((TO, port)));
+        for peer in [one, one, other] {
+            hops.watch(peer);
+        }
+        hops.unwatch(one);
+        assert!(hops.hops.contains_key(&TO));
+        hops.unwatch(other);
+        assert!(hops.hops.is_empty());
+        hops.watch((std::net::Ipv6Addr::LOCALHOST, 1).into());
+        assert!(hops.hops.is_empty());
+    }
+}
