@@ -378,6 +378,8 @@ pub(crate) struct SprayArgs {
 pub(crate) enum DatapathKind {
     /// UDP sockets.
     Udp,
+    /// UDP sockets, and AF_XDP for short datagrams, on the Ethernet interface of `--bind`; as root.
+    Xdp,
     /// An RDMA device, Soft-RoCE included, by libibverbs; `-d` names it.
     Verbs,
     /// Inside one process.

@@ -52,6 +52,7 @@ fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
 fn device(args: &EngineArgs) -> String {
     match args.datapath() {
         DatapathKind::Udp => "UDP sockets".to_owned(),
+        DatapathKind::Xdp => "UDP sockets, AF_XDP".to_owned(),
         DatapathKind::Mem => "memory".to_owned(),
         DatapathKind::Verbs => args.dev.clone().unwrap_or_default(),
     }

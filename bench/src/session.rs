@@ -67,7 +67,10 @@ impl Side {
 fn engine(args: &EngineArgs, port: u16, fabric: Option<&MemFabric>) -> Result<Engine, Failure> {
     match Engine::new(engine_config(args, port, fabric)?) {
         Err(
-            error @ (EngineError::PathCount(_) | EngineError::Verbs(_) | EngineError::Rails { .. }),
+            error @ (EngineError::PathCount(_)
+            | EngineError::Verbs(_)
+            | EngineError::Xdp(_)
+            | EngineError::Rails { .. }),
         ) => Err(usage(error)),
         made => made.attempt("engine"),
     }
@@ -83,6 +86,7 @@ pub(crate) fn engine_config(
     bind.set_port(port);
     let mut datapath = match args.datapath() {
         DatapathKind::Verbs => Datapath::Verbs(verbs(args)?),
+        DatapathKind::Xdp => Datapath::Xdp,
         DatapathKind::Udp | DatapathKind::Mem => Datapath::Udp,
     };
     if let Some(fabric) = fabric {
@@ -145,10 +149,12 @@ fn security(args: &EngineArgs) -> Result<Option<Security>, Failure> {
 pub(crate) fn check(args: &EngineArgs) -> Result<(), Failure> {
     match (args.datapath(), &args.dev) {
         (DatapathKind::Verbs, None) => verbs(args).map(drop)?,
-        (DatapathKind::Udp | DatapathKind::Mem, Some(_)) => {
+        (DatapathKind::Udp | DatapathKind::Xdp | DatapathKind::Mem, Some(_)) => {
             return Err(usage("`-d` names an RDMA device: it goes with `--datapath verbs`"));
         }
-        (DatapathKind::Udp | DatapathKind::Mem, None) if args.connection == Some(Service::Uc) => {
+        (DatapathKind::Udp | DatapathKind::Xdp | DatapathKind::Mem, None)
+            if args.connection == Some(Service::Uc) =>
+        {
             return Err(usage("`-c UC` is a service of RDMA devices: it goes with `-d DEV`"));
         }
         _ => {}

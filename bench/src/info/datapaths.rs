@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 
 use braid::{
     Datapath, DatapathAttributes, Engine, EngineConfig, EngineError, MemFabric, Progress,
-    VerbsOptions,
+    VerbsOptions, check_xdp,
 };
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::Serialize;
@@ -43,6 +43,9 @@ pub(super) struct Offers {
     pub(super) path_mtu_search: bool,
     /// Whether ECN marks of packets that have come are known.
     pub(super) congestion_marks: bool,
+    /// The longest datagram that goes by AF_XDP; absent where none does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) xdp_datagram_bytes: Option<usize>,
     /// Of UDP alone.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(super) udp: Option<UdpOffers>,
@@ -62,7 +65,13 @@ pub(super) struct UdpOffers {
 
 /// All of them; verbs once for each device.
 pub(super) fn all(devices: &[&str]) -> Vec<Offer> {
-    let mut all = vec![offer("udp", None, Datapath::Udp)];
+    let udp = offer("udp", None, Datapath::Udp);
+    // An engine would have to have an interface.
+    let xdp = check_xdp().map_err(EngineError::from).and_then(|longest| {
+        let udp = offers(&attributes(Datapath::Udp)?, true);
+        Ok(Offers { xdp_datagram_bytes: Some(longest), ..udp })
+    });
+    let mut all = vec![udp, offered("xdp", None, xdp)];
     if devices.is_empty() {
         let why = "this machine has no RDMA device (`rdma link add rxe0 type rxe netdev IF` makes a Soft-RoCE one)";
         let found = Found::Unavailable(why.to_owned());
@@ -77,8 +86,16 @@ pub(super) fn all(devices: &[&str]) -> Vec<Offer> {
 
 fn offer(name: &'static str, device: Option<String>, datapath: Datapath) -> Offer {
     let is_udp = matches!(datapath, Datapath::Udp);
-    let found = match attributes(datapath) {
-        Ok(attributes) => Found::Offers(offers(&attributes, is_udp)),
+    offered(name, device, attributes(datapath).map(|found| offers(&found, is_udp)))
+}
+
+fn offered(
+    name: &'static str,
+    device: Option<String>,
+    offers: Result<Offers, EngineError>,
+) -> Offer {
+    let found = match offers {
+        Ok(offers) => Found::Offers(offers),
         Err(error) => Found::Unavailable(error.to_string()),
     };
     Offer { name, device, found }
@@ -100,6 +117,7 @@ fn offers(found: &DatapathAttributes, is_udp: bool) -> Offers {
         payload_crc: found.payload_crc,
         path_mtu_search: found.path_mtu_search,
         congestion_marks: found.congestion_marks,
+        xdp_datagram_bytes: None,
         udp: is_udp.then(|| UdpOffers {
             gso: found.batch_segments > 1,
             gro: knows_gro(),

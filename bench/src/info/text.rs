@@ -93,6 +93,9 @@ fn lines(offers: &Offers, system: &System) -> Vec<String> {
             if udp.timestamps { "of the kernel" } else { "none: the engine's clock" }
         ));
     }
+    lines.extend(offers.xdp_datagram_bytes.map(|bytes| {
+        format!("datagrams of up to {bytes} bytes by AF_XDP, with --bind to the IPv4 address of an Ethernet interface")
+    }));
     let direct = offers
         .direct_segment_bytes
         .map_or(String::new(), |bytes| format!(", of up to {bytes} where the NIC places them"));
