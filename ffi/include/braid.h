@@ -498,6 +498,10 @@ typedef struct braid_engine_config {
     // lines as `braid-perf keygen --static` prints them, `braid-public DIGITS [until YYYY-MM-DD] [# NAME]`. It goes with a
     // `key_file` that holds a private key. NULL: none.
     const char *allowed_keys;
+    // 1: datagrams of up to 1200 bytes go by AF_XDP, past the network stack, which takes less time, and the others by UDP sockets.
+    // `bind` is the IPv4 address of an Ethernet interface then, and `threads` is 1 or 0; it takes root, or CAP_NET_RAW,
+    // CAP_NET_ADMIN and CAP_BPF, and one engine has it on an interface. Not with `fabric` or `device`. 0: UDP sockets alone.
+    int xdp;
 } braid_engine_config;
 
 // Events since the engine was made.

@@ -6,7 +6,7 @@ use braid::{
     ConnectError, CqError, CreateCqError, CreateQpError, DiscoveryError, EndpointError,
     EngineError, GroupError, ListenError, MalformedKey, MemoryError, PostError, RegisterError,
     SecurityError, StateError, UnknownCc, UnknownEndpoint, UnknownLb, UnknownRailScheme,
-    UnknownRecovery, UnknownSecurity, VerbsError, VerbsSetupError,
+    UnknownRecovery, UnknownSecurity, VerbsError, VerbsSetupError, XdpSetupError,
 };
 
 use crate::error::*;
@@ -34,7 +34,9 @@ pub(crate) enum Failure {
     Constant { name: &'static str, value: i64, accepted: &'static str },
     #[error("`{name}` is {value:#x}; take any combination of {accepted}")]
     Bits { name: &'static str, value: u32, accepted: &'static str },
-    #[error("`fabric` and `device` are both set; an engine has one network: set the other to NULL")]
+    #[error(
+        "of `fabric`, `device` and `xdp` more than one is set; an engine has one network: leave the others NULL or 0"
+    )]
     TwoDatapaths,
     #[error("`{name}` is no string: {why}")]
     Text { name: &'static str, why: &'static str },
@@ -178,6 +180,19 @@ fn engine_code(error: &EngineError) -> c_int {
         EngineError::Metrics(EndpointError::Unknown(_)) => BRAID_ERR_INVALID,
         EngineError::Metrics(_) => BRAID_ERR_SYSTEM,
         EngineError::Verbs(error) => verbs_code(error),
+        EngineError::Xdp(error) => xdp_code(error),
+        _ => BRAID_ERR_INVALID,
+    }
+}
+
+/// As [`verbs_code`].
+fn xdp_code(error: &XdpSetupError) -> c_int {
+    match error {
+        XdpSetupError::Busy { .. } => BRAID_ERR_BUSY,
+        XdpSetupError::Privilege { .. }
+        | XdpSetupError::Locked { .. }
+        | XdpSetupError::Unsupported { .. }
+        | XdpSetupError::System { .. } => BRAID_ERR_SYSTEM,
         _ => BRAID_ERR_INVALID,
     }
 }

@@ -210,6 +210,10 @@ fn bad_configurations_are_named() {
     let device = c"nosuch0".as_ptr();
     for (config, words) in [
         (braid_engine_config { lb: c"spray".as_ptr(), ..good }, "`spray`"),
+        (braid_engine_config { xdp: 2, ..good }, "`xdp`"),
+        (braid_engine_config { xdp: 1, device, ..good }, "more than one is set"),
+        (braid_engine_config { xdp: 1, ..good }, "no Ethernet interface"),
+        (braid_engine_config { xdp: 1, threads: 2, ..good }, "one worker, not 2"),
         (braid_engine_config { rail_policy: c"dice".as_ptr(), ..good }, "`dice`"),
         (braid_engine_config { security: c"on".as_ptr(), ..good }, "accepted: off"),
         (braid_engine_config { security: c"auth".as_ptr(), ..good }, "needs a key file"),
