@@ -1,7 +1,7 @@
 //! `cargo xtask e2e`: real processes that move real bytes and check every one of them.
 //!
 //! First over loopback, clean and with faults injected below the protocol; then between two network
-//! namespaces joined by a veth pair, at the MTUs of plain Ethernet and of jumbo frames; then through a router whose links carry
+//! namespaces joined by a veth pair, at the MTUs of plain Ethernet and of jumbo frames, and the same with AF_XDP; then through a router whose links carry
 //! less, or less from one moment to the next, or that translates addresses.
 
 mod all_to_all;
@@ -12,6 +12,7 @@ mod peers;
 mod rail_cut;
 mod rails;
 mod routed;
+mod xdp;
 
 use std::path::{Path, PathBuf};
 
@@ -35,6 +36,7 @@ pub fn run() -> Result<(), Failure> {
     for mtu in MTUS {
         between_namespaces(&braid_perf, mtu)?;
     }
+    xdp::run(&braid_perf)?;
     routed::run(&braid_perf)?;
     rails::run(&braid_perf)?;
     all_to_all::run(&braid_perf)?;
@@ -45,11 +47,11 @@ pub fn run() -> Result<(), Failure> {
 fn between_namespaces(braid_perf: &Path, mtu: u32) -> Result<(), Failure> {
     let pair = Pair::new(mtu)?;
     for case in CASES {
-        peers::server_and_client(braid_perf, case, &pair, namespaces::SERVER_V4)?;
+        peers::server_and_client(braid_perf, case, &pair, &[], namespaces::SERVER_V4)?;
     }
     let write_bw: &Case = &CASES[0];
     for host in [namespaces::SERVER_V6, namespaces::SERVER_LINK_LOCAL] {
-        peers::server_and_client(braid_perf, write_bw, &pair, host)?;
+        peers::server_and_client(braid_perf, write_bw, &pair, &[], host)?;
     }
     Ok(())
 }

@@ -12,6 +12,8 @@ use crate::{Failure, process, tools};
 
 /// The server's addresses.
 pub(super) const SERVER_V4: &str = "10.77.0.1";
+/// The client's.
+pub(super) const CLIENT_V4: &str = "10.77.0.2";
 /// See [`SERVER_V4`].
 pub(super) const SERVER_V6: &str = "fd77::1";
 /// See [`SERVER_V4`]; as the client calls it, whose device has the same name.
@@ -78,7 +80,7 @@ impl Pair {
         }
         join([a, b], "braid0", mtu)?;
         address(a, "braid0", SERVER_V4, SERVER_V6)?;
-        address(b, "braid0", "10.77.0.2", "fd77::2")?;
+        address(b, "braid0", CLIENT_V4, "fd77::2")?;
         for (namespace, link_local) in [(a, "fe80::77:1/64"), (b, "fe80::77:2/64")] {
             ip(&["-n", namespace, "address", "add", link_local, "dev", "braid0", "nodad"])?;
         }

@@ -32,10 +32,13 @@ pub(super) fn server_and_client(
     braid_perf: &Path,
     case: &Case,
     place: &dyn Place,
+    faults: &[&str],
     host: &str,
 ) -> Result<(), Failure> {
-    timed(case, &format!("{}, {host}", place.name()), || {
-        let [mut server, mut client] = start(braid_perf, case, case.arguments(&[]), place, host)?;
+    let with_faults = if faults.is_empty() { "" } else { ", faults" };
+    timed(case, &format!("{}, {host}{with_faults}", place.name()), || {
+        let arguments = case.arguments(faults);
+        let [mut server, mut client] = start(braid_perf, case, arguments, place, host)?;
         end(&mut server, &mut client, case)
     })
 }
@@ -73,6 +76,27 @@ pub(super) fn client_fails(
             Ok(()) => Err(Failure::new(format!("it succeeds, and ought to say `{why}`"))),
         }
     })
+}
+
+/// A server that has to fail, and to say why, because another one runs.
+pub(super) fn second_server_fails(
+    braid_perf: &Path,
+    place: &dyn Place,
+    why: &str,
+) -> Result<(), Failure> {
+    let server = |port: u16| {
+        let [arguments, _] = place.arguments();
+        let mut command = place.on_server(braid_perf);
+        command.args(["write-bw", "-p", &port.to_string()]).args(arguments);
+        Peer::start("server", command)
+    };
+    let mut first = server(PORT)?;
+    first.wait_for("listening on ")?;
+    match server(PORT + 1)?.succeed() {
+        Err(failure) if failure.to_string().contains(why) => Ok(()),
+        Err(failure) => Err(Failure::new(format!("nobody says `{why}`\n{failure}"))),
+        Ok(()) => Err(Failure::new(format!("it succeeds, and ought to say `{why}`"))),
+    }
 }
 
 fn start(

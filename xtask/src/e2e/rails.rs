@@ -29,7 +29,7 @@ pub(super) fn run(braid_perf: &Path) -> Result<(), Failure> {
     let [[.., server, _], _] = LINKS;
     let rails = Rails::new(POLICIES[0], "two rails".to_owned())?;
     for case in CASES {
-        peers::server_and_client(braid_perf, case, &rails, server)?;
+        peers::server_and_client(braid_perf, case, &rails, &[], server)?;
     }
     drop(rails);
     for policy in POLICIES {

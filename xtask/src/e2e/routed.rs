@@ -42,7 +42,7 @@ pub(super) fn run(braid_perf: &Path) -> Result<(), Failure> {
     for case in [write_bw, read_bw] {
         shrinking(braid_perf, case)?;
         let routed = Routed::new("router, NAT", SHORT, Some(NAT))?;
-        peers::server_and_client(braid_perf, case, &routed, SERVER_V4)?;
+        peers::server_and_client(braid_perf, case, &routed, &[], SERVER_V4)?;
     }
     Ok(())
 }
@@ -52,8 +52,8 @@ fn narrow(braid_perf: &Path, case: &Case) -> Result<(), Failure> {
     for (what, rules) in [("router, 1280", None), ("router, 1280, no ICMP", Some(NO_ICMP))] {
         let routed = Routed::new(what, SHORT, rules)?;
         routed.set_mtu(1280)?;
-        peers::server_and_client(braid_perf, case, &routed, SERVER_V4)?;
-        peers::server_and_client(braid_perf, case, &routed, SERVER_V6)?;
+        peers::server_and_client(braid_perf, case, &routed, &[], SERVER_V4)?;
+        peers::server_and_client(braid_perf, case, &routed, &[], SERVER_V6)?;
     }
     let routed = Routed::new("router, 576", SHORT, None)?;
     routed.set_mtu(576)?;
