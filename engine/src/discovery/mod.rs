@@ -16,7 +16,7 @@ mod asked;
 mod batch;
 mod error_queue;
 #[cfg(fuzzing)]
-pub mod fuzzing;
+pub(crate) mod fuzzing;
 mod map;
 mod port;
 mod probe;

@@ -9,7 +9,7 @@ mod bpf;
 mod error;
 mod frame;
 #[cfg(fuzzing)]
-pub mod fuzzing;
+pub(crate) mod fuzzing;
 mod interface;
 mod next_hop;
 mod program;
