@@ -133,11 +133,6 @@ impl Settings {
         config.recovery = self.recovery;
         (config.reply_wait, config.reply_hold) = (REPLY_WAIT, Duration::ZERO);
     }
-
-    /// Whether connections are keyed.
-    pub(crate) fn is_keyed(&self) -> bool {
-        self.engine.security.is_some()
-    }
 }
 
 /// Once: what has been switched on stays so, whatever becomes of the environment.
@@ -230,7 +225,7 @@ mod tests {
         let error = Settings::from_variables(given).err().expect("it cannot be").to_string();
         assert!(error.contains("BRAID_SECURITY") && error.contains("BRAID_KEY_FILE"), "{error}");
         let off = |name: &str| (name == SECURITY).then(|| "off".into());
-        assert!(!Settings::from_variables(off).expect("it needs none").is_keyed());
+        assert!(Settings::from_variables(off).expect("it needs none").engine.security.is_none());
     }
 
     #[test]

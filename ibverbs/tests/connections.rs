@@ -316,3 +316,8 @@ fn what_makes_no_sense_is_refused() {
         rdma_destroy_event_channel(channel);
     }
 }
+
+#[test]
+fn all_of_this_works_with_a_key() {
+    keyed::again("all_of_this_works_with_a_key");
+}

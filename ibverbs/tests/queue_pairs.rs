@@ -2,8 +2,6 @@
 
 mod loopback;
 
-use std::path::Path;
-use std::process::Command;
 use std::ptr;
 use std::time::Duration;
 
@@ -275,25 +273,7 @@ fn a_thousand_queue_pairs_carry_a_message_each() {
     }
 }
 
-/// Everything here once more, keyed, in a process of its own: settings are read from its environment.
 #[test]
 fn all_of_this_works_with_a_key() {
-    const NAME: &str = "all_of_this_works_with_a_key";
-    let again = |key: &Path| {
-        let mut command = Command::new(std::env::current_exe().expect("this test"));
-        command.args(["--skip", NAME]).env("BRAID_KEY_FILE", key);
-        let output = command.output().expect("it starts again");
-        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
-    };
-    if std::env::var_os("BRAID_KEY_FILE").is_some() {
-        return;
-    }
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let key = folder.join("drop-in.key");
-    let _ = std::fs::remove_file(&key);
-    braid::make_key(&key).expect("a new file");
-    let (succeeds, says) = again(&key);
-    assert!(succeeds, "{says}");
-    let (succeeds, _) = again(&folder.join("no-such.key"));
-    assert!(!succeeds, "a key file that is not there is not noticed");
+    keyed::again("all_of_this_works_with_a_key");
 }

@@ -270,3 +270,8 @@ fn devices_are_the_contexts_of_identifiers() {
         rdma_destroy_ep(id);
     }
 }
+
+#[test]
+fn all_of_this_works_with_a_key() {
+    keyed::again("all_of_this_works_with_a_key");
+}

@@ -4,9 +4,10 @@ use std::ffi::{c_int, c_void};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use super::connect::{hear_answer, run, wait_for_end};
+use super::connect::{in_time, run, wait_for_end};
 use super::connection::Connection;
 use super::events::Kind;
+use super::exchange::{Reply, Speech};
 use super::id::{Id, Shared};
 use super::message::{self, Message};
 use super::queue_pair;
@@ -26,11 +27,11 @@ pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_
             return Err(Errno::INVALID);
         }
         let accept = queue_pair::message(object, message::Kind::Accept, param)?;
-        let (stream, peer) = take_asked(&object.shared)?;
+        let (stream, peer, reply) = take_asked(&object.shared)?;
         let shared = object.shared.clone();
-        begin_accept(&shared, &stream, &peer, &accept)
+        let speech = begin_accept(&shared, &stream, (&peer, reply), &accept)
             .inspect_err(|_| shared.connection().lose(&stream))?;
-        run("braid-cm", move || finish_accept(&shared, &stream))?;
+        run("braid-cm", move || finish_accept(&shared, &stream, speech))?;
         // SAFETY: as above.
         unsafe { complete(id) }?;
         Ok(0)
@@ -39,16 +40,16 @@ pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_
 
 fn begin_accept(
     shared: &Shared,
-    mut stream: &TcpStream,
-    peer: &Peer,
+    stream: &TcpStream,
+    (peer, reply): (&Peer, Reply),
     accept: &Message,
-) -> Result<(), Errno> {
+) -> Result<Speech, Errno> {
     shared.connect(peer, accept)?;
-    accept.write(&mut stream).map_err(|_| Errno(libc::ECONNRESET))
+    reply.give(stream, accept).map_err(|_| Errno(libc::ECONNRESET))
 }
 
-fn finish_accept(shared: &Shared, stream: &Arc<TcpStream>) {
-    let (kind, status) = match hear_answer(stream) {
+fn finish_accept(shared: &Shared, stream: &Arc<TcpStream>, speech: Speech) {
+    let (kind, status) = match in_time(stream, || speech.hear(stream)) {
         Ok(ready) if ready.kind == message::Kind::Ready => {
             shared.happened(Kind::Established, 0, Some(ready));
             return wait_for_end(shared, stream);
@@ -61,12 +62,8 @@ fn finish_accept(shared: &Shared, stream: &Arc<TcpStream>) {
 }
 
 /// Who asks, if nobody has answered yet.
-fn take_asked(shared: &Shared) -> Result<(Arc<TcpStream>, Peer), Errno> {
-    let mut connection = shared.connection();
-    let Connection::Asked(stream, peer) = &*connection else { return Err(Errno::INVALID) };
-    let (stream, peer) = (stream.clone(), *peer);
-    *connection = Connection::Open(stream.clone());
-    Ok((stream, peer))
+fn take_asked(shared: &Shared) -> Result<(Arc<TcpStream>, Peer, Reply), Errno> {
+    shared.connection().answer().ok_or(Errno::INVALID)
 }
 
 /// Turns it down: `RDMA_CM_EVENT_REJECTED` at the other end.
@@ -83,8 +80,8 @@ pub unsafe extern "C" fn rdma_reject(
         let mut param: rdma_conn_param = unsafe { std::mem::zeroed() };
         (param.private_data, param.private_data_len) = (private_data, len);
         let reject = queue_pair::message(object, message::Kind::Reject, Some(&param))?;
-        let (stream, _) = take_asked(&object.shared)?;
-        reject.write(&mut &*stream).map_err(|_| Errno(libc::ECONNRESET))?;
+        let (stream, _, reply) = take_asked(&object.shared)?;
+        reply.give(&stream, &reject).map_err(|_| Errno(libc::ECONNRESET))?;
         object.shared.connection().close();
         Ok(0)
     })

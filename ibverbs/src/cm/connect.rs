@@ -7,15 +7,18 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Socket, Type};
+use braid::Security;
+use socket2::{Domain, SockRef, Socket, Type};
 
 use super::events::Kind;
+use super::exchange;
 use super::id::{Id, Shared};
 use super::message::{self, Message};
 use super::queue_pair;
 use super::structs::{rdma_cm_id, rdma_conn_param};
 use super::synchronous::complete;
 use crate::errno::{self, Errno};
+use crate::settings::Settings;
 
 /// How long the other host may take to answer at all.
 const REACH: Duration = Duration::from_secs(10);
@@ -44,10 +47,12 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
         let to = to.ok_or(Errno::INVALID)?;
         let from = object.source().ok_or(Errno::INVALID)?;
         let request = queue_pair::message(object, message::Kind::Request, param)?;
+        let security = Settings::obey()?.engine.security;
         let shared = object.shared.clone();
         let (attempt, port) = shared.connection().begin()?;
         run("braid-cm", move || {
-            let connected = connect(&shared, &attempt, (from, to), &request);
+            let asks = Asks { security: security.as_ref(), request: &request };
+            let connected = connect(&shared, &attempt, (from, to), asks);
             drop(port); // the connection has it
             match connected {
                 Ok(stream) => wait_for_end(&shared, &stream),
@@ -60,14 +65,21 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
     })
 }
 
+/// What this end says first, and under which key.
+#[derive(Clone, Copy)]
+struct Asks<'a> {
+    security: Option<&'a Security>,
+    request: &'a Message,
+}
+
 /// What the program is told.
-type Failed = (Kind, c_int, Option<Message>);
+pub(super) type Failed = (Kind, c_int, Option<Message>);
 
 fn connect(
     shared: &Shared,
     attempt: &Arc<()>,
     (from, to): (SocketAddr, SocketAddr),
-    request: &Message,
+    asks: Asks<'_>,
 ) -> Result<Arc<TcpStream>, Failed> {
     let unreachable = |error: io::Error| match error.kind() {
         io::ErrorKind::ConnectionRefused => (Kind::Rejected, NOBODY_LISTENS, None),
@@ -75,15 +87,23 @@ fn connect(
     };
     let stream = Arc::new(reach(from, to).map_err(unreachable)?);
     if !shared.connection().open(attempt, &stream) {
+        abort(&stream);
         return Err(failed(libc::ECONNABORTED));
     }
-    if let Err(failed) = ask(shared, &stream, request) {
+    if let Err(failed) = ask(shared, &stream, asks) {
         // The other end shall not go on with it. It may be closed already.
+        abort(&stream);
         let _ = stream.shutdown(Shutdown::Both);
         shared.connection().lose(&stream);
         return Err(failed);
     }
     Ok(stream)
+}
+
+/// When it is closed it is over at once: its port can connect to the same listener again, which it could not for a second (TIME-WAIT).
+fn abort(stream: &TcpStream) {
+    // It may be over already.
+    let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }
 
 fn failed(errno: c_int) -> Failed {
@@ -95,25 +115,29 @@ fn broken(error: io::Error) -> Failed {
 }
 
 /// Says what this end wants, and connects the queue pair if the other end accepts it.
-fn ask(shared: &Shared, mut stream: &TcpStream, request: &Message) -> Result<(), Failed> {
+fn ask(shared: &Shared, stream: &TcpStream, asks: Asks<'_>) -> Result<(), Failed> {
+    let Asks { security, request } = asks;
     // Nothing is gained by waiting for more to send.
     let _ = stream.set_nodelay(true);
-    request.write(&mut stream).map_err(broken)?;
-    let answer = hear_answer(stream)?;
+    let (answer, speech) =
+        in_time(stream, || exchange::ask(stream, security, request)?.answer(stream))?;
     if answer.kind != message::Kind::Accept {
         return Err((Kind::Rejected, REFUSED, Some(answer)));
     }
     shared.connect(&answer.queue_pair, request).map_err(|errno| failed(errno.0))?;
     let ready = Message { kind: message::Kind::Ready, private_data: Vec::new(), ..request.clone() };
-    ready.write(&mut stream).map_err(broken)?;
+    speech.say(stream, &ready).map_err(broken)?;
     shared.happened(Kind::Established, 0, Some(answer));
     Ok(())
 }
 
-/// What the other end answers, if it does in time.
-pub(super) fn hear_answer(mut stream: &TcpStream) -> Result<Message, Failed> {
+/// What the other end says, if it does in time.
+pub(super) fn in_time<T>(
+    stream: &TcpStream,
+    hear: impl FnOnce() -> io::Result<T>,
+) -> Result<T, Failed> {
     stream.set_read_timeout(Some(ANSWER)).map_err(broken)?;
-    let answer = Message::read(&mut stream).map_err(|error| match error.kind() {
+    let heard = hear().map_err(|error| match error.kind() {
         // Which of them is the system's choice.
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             (Kind::Unreachable, -libc::ETIMEDOUT, None)
@@ -124,7 +148,7 @@ pub(super) fn hear_answer(mut stream: &TcpStream) -> Result<Message, Failed> {
     })?;
     // A connection may be idle for as long as it likes.
     stream.set_read_timeout(None).map_err(broken)?;
-    Ok(answer)
+    Ok(heard)
 }
 
 /// Programs listen a moment after they have told their client to connect, as perftest does: over a fabric that takes long enough to find an

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use socket2::Socket;
 
+use super::exchange::Reply;
 use crate::errno::Errno;
 use crate::qp::Peer;
 
@@ -21,7 +22,7 @@ pub(super) enum Connection {
     /// On its way to a listener, in this attempt: nothing can be closed yet.
     Reaching(Arc<()>),
     /// What the other end has said, until it is accepted.
-    Asked(Arc<TcpStream>, Peer),
+    Asked(Arc<TcpStream>, Peer, Reply),
     Open(Arc<TcpStream>),
     Listening(TcpListener),
     /// By the program, or as it has failed: an attempt that was under way ends.
@@ -32,7 +33,7 @@ impl Connection {
     /// Who waits at it sees the end.
     pub(super) fn close(&mut self) {
         match self {
-            Connection::Asked(stream, _) | Connection::Open(stream) => {
+            Connection::Asked(stream, ..) | Connection::Open(stream) => {
                 // It may be closed already.
                 let _ = stream.shutdown(Shutdown::Both);
             }
@@ -75,6 +76,20 @@ impl Connection {
             *self = Connection::Open(stream.clone());
         }
         goes_on
+    }
+
+    /// What has been asked, once, if it was: it is open then.
+    pub(super) fn answer(&mut self) -> Option<(Arc<TcpStream>, Peer, Reply)> {
+        match std::mem::take(self) {
+            Connection::Asked(stream, peer, reply) => {
+                *self = Connection::Open(stream.clone());
+                Some((stream, peer, reply))
+            }
+            other => {
+                *self = other;
+                None
+            }
+        }
     }
 
     /// What went over this stream has failed.

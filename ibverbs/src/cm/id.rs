@@ -25,9 +25,6 @@ use crate::settings::Settings;
 const RDMA_PS_TCP: c_int = 0x0106;
 const RDMA_PS_IB: c_int = 0x013F;
 
-const KEYED: &str = "braid: there is no rdma_cm with BRAID_KEY_FILE: what both ends say over TCP before their queue pairs are connected, \
-    private data with it, would be neither authenticated nor encrypted; let the program exchange queue pairs by itself, or unset BRAID_KEY_FILE";
-
 /// An identifier as programs hold it.
 #[repr(C)]
 pub(super) struct Id {
@@ -169,7 +166,7 @@ impl Id {
 
 /// Without a channel it is synchronous: calls that cause an event wait for it, and `event` of the identifier is the latest one.
 ///
-/// `EOPNOTSUPP`: port spaces other than `RDMA_PS_TCP` and `RDMA_PS_IB`, and where connections are keyed, as the error output says.
+/// `EOPNOTSUPP`: port spaces other than `RDMA_PS_TCP` and `RDMA_PS_IB`.
 /// `EINVAL`: a setting in the environment cannot be.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_create_id(
@@ -184,10 +181,7 @@ pub unsafe extern "C" fn rdma_create_id(
         if !matches!(ps, RDMA_PS_TCP | RDMA_PS_IB) {
             return Err(Errno::UNSUPPORTED);
         }
-        if Settings::obey()?.is_keyed() {
-            eprintln!("{KEYED}");
-            return Err(Errno::UNSUPPORTED);
-        }
+        Settings::obey()?;
         // SAFETY: as above.
         let target = unsafe { Target::given(channel) }?;
         *id = Id::make(target, context, ps);

@@ -6,22 +6,27 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use braid::Security;
+
 use super::addresses::to_c;
 use super::connection::Connection;
+use super::exchange;
 use super::id::{Id, Shared, rdma_destroy_id};
-use super::message::{Kind, Message};
+use super::message::Kind;
 use super::structs::rdma_cm_id;
 use crate::errno::{self, Errno};
 use crate::gid;
+use crate::settings::Settings;
 
 /// How long who has connected may take to say why.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What connections that come inherit from their listener.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Heritage {
     context: *mut c_void,
     ps: c_int,
+    security: Option<Arc<Security>>,
 }
 
 // SAFETY: the pointers are only handed on to the program.
@@ -37,21 +42,22 @@ pub unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, _backlog: c_int) -> c_
     errno::number(|| {
         // SAFETY: by the caller's promise.
         let object = unsafe { Id::of(id) }?;
+        let security = Settings::obey()?.engine.security.map(Arc::new);
         let listener = object.shared.connection().listen(BACKLOG)?;
-        let heritage = Heritage { context: object.base.context, ps: object.base.ps };
+        let heritage = Heritage { context: object.base.context, ps: object.base.ps, security };
         let shared = object.shared.clone();
-        let run = move || accept(&listener, &shared, heritage);
+        let run = move || accept(&listener, &shared, &heritage);
         let thread = thread::Builder::new().name("braid-cm-listen".to_owned()).spawn(run);
         thread.map(|_| 0).map_err(|_| Errno::NO_MEMORY)
     })
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>, heritage: Heritage) {
+fn accept(listener: &TcpListener, shared: &Arc<Shared>, heritage: &Heritage) {
     loop {
         match listener.accept() {
             Ok((stream, from)) => {
-                let shared = shared.clone();
-                let hear = move || hear(stream, from, &shared, heritage);
+                let (shared, heritage) = (shared.clone(), heritage.clone());
+                let hear = move || hear(stream, from, &shared, &heritage);
                 // Without a thread for it, who has connected sees the end of the connection.
                 let _ = thread::Builder::new().name("braid-cm".to_owned()).spawn(hear);
             }
@@ -73,12 +79,13 @@ fn canonical(addr: SocketAddr) -> SocketAddr {
 }
 
 /// Makes an identifier of who has said what it wants.
-fn hear(mut stream: TcpStream, from: SocketAddr, shared: &Shared, heritage: Heritage) {
+fn hear(stream: TcpStream, from: SocketAddr, shared: &Shared, heritage: &Heritage) {
     let _ = stream.set_nodelay(true);
     if stream.set_read_timeout(Some(PATIENCE)).is_err() {
         return;
     }
-    let (Ok(request), Ok(local)) = (Message::read(&mut stream), stream.local_addr()) else {
+    let heard = exchange::hear(&stream, heritage.security.as_deref());
+    let (Ok((request, reply)), Ok(local)) = (heard, stream.local_addr()) else {
         return;
     };
     if request.kind != Kind::Request || stream.set_read_timeout(None).is_err() {
@@ -92,7 +99,8 @@ fn hear(mut stream: TcpStream, from: SocketAddr, shared: &Shared, heritage: Heri
     let is_known = unsafe { Id::of(id) }.is_ok_and(|object| {
         object.base.route.addr.dst_addr = to_c(from);
         object.base.route.addr.ibaddr.dgid = gid::of(from.ip());
-        *object.shared.connection() = Connection::Asked(Arc::new(stream), request.queue_pair);
+        *object.shared.connection() =
+            Connection::Asked(Arc::new(stream), request.queue_pair, reply);
         object.bind_to(local).is_ok() && shared.arrived(id, request)
     });
     if !is_known {

@@ -35,6 +35,10 @@ impl Message {
     /// # Errors
     /// The connection's.
     pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        to.write_all(&self.encode())
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEAD];
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4] = self.kind as u8;
@@ -45,7 +49,16 @@ impl Message {
         bytes[12..16].copy_from_slice(&self.queue_pair.number.to_be_bytes());
         bytes[16..32].copy_from_slice(&self.queue_pair.gid);
         bytes.extend_from_slice(&self.private_data);
-        to.write_all(&bytes)
+        bytes
+    }
+
+    /// The message that these bytes are, all of them.
+    ///
+    /// # Errors
+    /// `InvalidData` or `UnexpectedEof`: they are none.
+    pub(super) fn decode(mut bytes: &[u8]) -> io::Result<Self> {
+        let message = Message::read(&mut bytes)?;
+        if bytes.is_empty() { Ok(message) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
     /// # Errors
@@ -96,9 +109,9 @@ mod tests {
             rnr_retry_count: 7,
             private_data: vec![9; 255],
         };
-        let mut bytes = Vec::new();
-        message.write(&mut bytes).expect("memory takes all");
-        assert_eq!(Message::read(&mut &bytes[..]).expect("it is whole"), message);
+        let bytes = message.encode();
+        assert_eq!(Message::decode(&bytes).expect("it is whole"), message);
+        assert!(Message::decode(&[&bytes[..], &[0]].concat()).is_err(), "and another byte");
         for cut in [0, 10, HEAD, bytes.len() - 1] {
             assert!(Message::read(&mut &bytes[..cut]).is_err());
         }

@@ -14,6 +14,7 @@ mod create_qp;
 mod devices;
 mod endpoint;
 mod events;
+mod exchange;
 mod id;
 mod listener;
 mod message;

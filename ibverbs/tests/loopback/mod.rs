@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses some of it")]
 
 pub mod connections;
+pub mod keyed;
 
 use std::ffi::c_int;
 use std::mem;
