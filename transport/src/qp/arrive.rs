@@ -304,7 +304,7 @@ impl QueuePair {
             let needed = Access::LOCAL_WRITE;
             regions
                 .check(self.config.pd, sge.lkey, sge.addr, sge.len.into(), needed)
-                .map_err(Refusal::Local)?;
+                .map_err(|_| Refusal::Local)?;
         }
         Ok(())
     }

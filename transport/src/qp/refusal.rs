@@ -39,8 +39,8 @@ pub enum Refusal {
     #[error(transparent)]
     Access(#[from] AccessError),
     /// The memory that this end's own work request names, into which it would go, is not to be written any more.
-    #[error("the memory of the work request here: {0}")]
-    Local(AccessError),
+    #[error("the memory that a work request of this end names is not to be written any more")]
+    Local,
     /// It must not touch memory in this way through this queue pair.
     #[error("the queue pair does not allow {0:?}")]
     Permission(Access),
@@ -75,7 +75,7 @@ impl Refusal {
             Refusal::Access(_) | Refusal::Permission(_) | Refusal::Alignment(_) => {
                 Some(NakCode::RemoteAccess)
             }
-            Refusal::Local(_) => Some(NakCode::RemoteOperational),
+            Refusal::Local => Some(NakCode::RemoteOperational),
             Refusal::Malformed | Refusal::TooLong | Refusal::TooMany => {
                 Some(NakCode::InvalidRequest)
             }
