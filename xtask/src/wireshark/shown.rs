@@ -192,7 +192,7 @@ mod tests {
     fn a_wrong_field_is_found() {
         // A PING, of docs/wire.md.
         let ping =
-            "e700ffff000001230000000002000000a1b2c3d400000456010203040000000000000000605dd0dd";
+            "e700ffff000001230000000003000000a1b2c3d400000456010203040000000000000000e178b5fa";
         let mut columns = vec![String::new(); FIELDS.len()];
         let mut set = |field: &str, value: &str| {
             let place = FIELDS.iter().position(|name| *name == field).expect("a field");
