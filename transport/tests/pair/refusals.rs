@@ -117,10 +117,7 @@ fn a_send_longer_than_its_receive_is_refused() {
 fn a_receive_in_memory_of_another_domain_is_not_filled() {
     let config = QpConfig { pd: PdId(1), ..QpConfig::default() };
     let admit = first(config, Opcode::Send, as_it_is);
-    assert!(
-        matches!(admit, Admit::Refuse(Refusal::Local)),
-        "{admit:?}"
-    );
+    assert!(matches!(admit, Admit::Refuse(Refusal::Local)), "{admit:?}");
 }
 
 /// The sender has done nothing wrong, and the receive says what has (IBTA vol. 1, 9.9.3).
