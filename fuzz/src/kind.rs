@@ -109,9 +109,9 @@ pub const COOKIE: Kind = Kind {
 /// What a path carries: the question is padded, and its length is in it.
 pub const PROBE: Kind = Kind {
     opcodes: &[Opcode::Probe, Opcode::Probed],
-    masks: &[(1..2, 0), (4..5, 0), (8..12, 0), (13..14, 0)],
+    masks: &[(1..2, 0), (4..5, 0), (8..12, 0), (13..14, 0), (20..21, 0)],
     settle: |bytes| {
-        clear_padding(bytes, 24);
+        clear_padding(bytes, 28);
         let len = bytes.len() as u16;
         if let Some(size) = bytes.get_mut(14..16).filter(|size| size[1] & 1 == 0) {
             size.copy_from_slice(&len.to_be_bytes());
@@ -122,7 +122,7 @@ pub const PROBE: Kind = Kind {
 /// A part of a data packet; all but the last are full.
 pub const PART: Kind = Kind {
     opcodes: &[Opcode::Part],
-    masks: &[(1..2, 0), (4..5, 0), (8..12, 0), (15..16, 0)],
+    masks: &[(1..2, 0), (4..5, 0), (8..9, 0), (15..16, 0)],
     settle: |bytes| {
         // An even count makes it the last one, which may have any length.
         if let Some([index, count]) = bytes.get_mut(13..15)
