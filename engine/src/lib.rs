@@ -66,7 +66,6 @@ mod datapath;
 mod discovery;
 mod doorbell;
 mod engine;
-mod epoll;
 mod error;
 mod event_fd;
 mod events;

@@ -5,18 +5,11 @@
 /// # Panics
 /// If the system has no random numbers (`getrandom` fails): no connection would be safe then.
 pub(crate) fn bytes<const N: usize>() -> [u8; N] {
-    const { assert!(N <= 256, "the system hands out larger amounts in pieces") };
     let mut bytes = [0; N];
-    loop {
-        // SAFETY: the pointer and the length are those of `bytes`.
-        let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) };
-        if got == N as isize {
-            return bytes;
-        }
-        let error = std::io::Error::last_os_error();
-        let interrupted = got < 0 && error.kind() == std::io::ErrorKind::Interrupted;
-        assert!(interrupted, "the system gives no random numbers: {error}");
+    if let Err(error) = getrandom::fill(&mut bytes) {
+        panic!("the system gives no random numbers: {error}");
     }
+    bytes
 }
 
 /// A random number.

@@ -187,11 +187,13 @@ impl Security {
             None => security,
         }))
     }
+}
 
-    /// What goes into a handshake.
-    pub(crate) fn terms(&self) -> Terms {
-        let Security { protection, key_packets_log2, .. } = *self;
-        Terms { protection, ciphers: self.ciphers.clone(), key_packets_log2 }
+/// What goes into a handshake.
+impl From<&Security> for Terms {
+    fn from(security: &Security) -> Self {
+        let Security { protection, key_packets_log2, .. } = *security;
+        Terms { protection, ciphers: security.ciphers.clone(), key_packets_log2 }
     }
 }
 

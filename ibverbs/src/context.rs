@@ -5,6 +5,7 @@ use std::mem::{self, offset_of};
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use braid::Security;
 use braid_verbs::abi::{ibv_context, ibv_device, verbs_context};
 
 use crate::async_events::AsyncEvents;
@@ -30,6 +31,11 @@ pub(crate) struct OpenDevice {
 }
 
 impl OpenDevice {
+    /// By which key its connections are made.
+    pub(crate) fn security(&self) -> Option<Security> {
+        self.settings.engine.security.clone()
+    }
+
     /// Its engine, which is started if this is the first that needs it.
     pub(crate) fn running(&self) -> Result<Arc<Running>, Errno> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);

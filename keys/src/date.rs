@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use time::{Month, OffsetDateTime};
 
@@ -22,6 +23,13 @@ impl Date {
     pub fn from_unix(seconds: u64) -> Self {
         let at = i64::try_from(seconds).ok().map(OffsetDateTime::from_unix_timestamp);
         Date(at.and_then(Result::ok).map_or(time::Date::MAX, OffsetDateTime::date))
+    }
+}
+
+impl From<SystemTime> for Date {
+    /// The day of that time; of one before 1970: the first day of that year.
+    fn from(time: SystemTime) -> Self {
+        Date::from_unix(time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
     }
 }
 

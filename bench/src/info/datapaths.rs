@@ -27,7 +27,7 @@ pub(super) enum Found {
     Unavailable(String),
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub(super) struct Offers {
     /// Most packets that leave together, and their bytes, headers included.
     pub(super) batch_segments: u32,
@@ -66,12 +66,8 @@ pub(super) struct UdpOffers {
 /// All of them; verbs once for each device.
 pub(super) fn all(devices: &[&str]) -> Vec<Offer> {
     let udp = offer("udp", None, Datapath::Udp);
-    // An engine would have to have an interface.
-    let xdp = check_xdp().map_err(EngineError::from).and_then(|longest| {
-        let udp = offers(&attributes(Datapath::Udp)?, true);
-        Ok(Offers { xdp_datagram_bytes: Some(longest), ..udp })
-    });
-    let mut all = vec![udp, offered("xdp", None, xdp)];
+    let xdp = Offer { name: "xdp", device: None, found: xdp(&udp.found) };
+    let mut all = vec![udp, xdp];
     if devices.is_empty() {
         let why = "this machine has no RDMA device (`rdma link add rxe0 type rxe netdev IF` makes a Soft-RoCE one)";
         let found = Found::Unavailable(why.to_owned());
@@ -86,19 +82,22 @@ pub(super) fn all(devices: &[&str]) -> Vec<Offer> {
 
 fn offer(name: &'static str, device: Option<String>, datapath: Datapath) -> Offer {
     let is_udp = matches!(datapath, Datapath::Udp);
-    offered(name, device, attributes(datapath).map(|found| offers(&found, is_udp)))
-}
-
-fn offered(
-    name: &'static str,
-    device: Option<String>,
-    offers: Result<Offers, EngineError>,
-) -> Offer {
-    let found = match offers {
-        Ok(offers) => Found::Offers(offers),
+    let found = match attributes(datapath) {
+        Ok(attributes) => Found::Offers(offers(&attributes, is_udp)),
         Err(error) => Found::Unavailable(error.to_string()),
     };
     Offer { name, device, found }
+}
+
+/// What UDP sockets offer, and AF_XDP besides. Nothing is opened: an engine would have to have an interface.
+fn xdp(udp: &Found) -> Found {
+    match (check_xdp(), udp) {
+        (Err(why), _) => Found::Unavailable(EngineError::from(why).to_string()),
+        (Ok(_), Found::Unavailable(why)) => Found::Unavailable(why.clone()),
+        (Ok(longest), Found::Offers(udp)) => {
+            Found::Offers(Offers { xdp_datagram_bytes: Some(longest), ..udp.clone() })
+        }
+    }
 }
 
 fn attributes(datapath: Datapath) -> Result<DatapathAttributes, EngineError> {

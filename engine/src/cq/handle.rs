@@ -84,11 +84,14 @@ pub struct CompletionQueue {
     shared: Arc<CqShared>,
 }
 
+fn check(capacity: usize) -> Result<(), CreateCqError> {
+    let is_possible = (1..=MAX_CAPACITY).contains(&capacity);
+    if is_possible { Ok(()) } else { Err(CreateCqError::Capacity { capacity }) }
+}
+
 impl CompletionQueue {
     pub(crate) fn new(engine: Arc<EngineInner>, capacity: usize) -> Result<Self, CreateCqError> {
-        if !(1..=MAX_CAPACITY).contains(&capacity) {
-            return Err(CreateCqError::Capacity { capacity });
-        }
+        check(capacity)?;
         let shared = Arc::new(CqShared::new(capacity).map_err(CreateCqError::Event)?);
         Ok(CompletionQueue { engine, shared })
     }
@@ -112,9 +115,7 @@ impl CompletionQueue {
     /// # Errors
     /// [`CreateCqError::Capacity`].
     pub fn grow(&self, capacity: usize) -> Result<(), CreateCqError> {
-        if !(1..=MAX_CAPACITY).contains(&capacity) {
-            return Err(CreateCqError::Capacity { capacity });
-        }
+        check(capacity)?;
         self.shared.grow(capacity, MAX_CAPACITY, || self.engine.exclude_workers());
         Ok(())
     }

@@ -264,8 +264,8 @@ impl Link for MemLink {
         Ok(count)
     }
 
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.port.event.as_fd())
+    fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        Some(vec![self.port.event.as_fd()])
     }
 }
 
@@ -396,7 +396,7 @@ mod tests {
             while link.recv(&mut |_| ()).unwrap() == 0 {
                 let start = Instant::now();
                 let limit = Duration::from_secs(10);
-                sleep_on(&[link.readiness().unwrap()], Some(limit));
+                sleep_on(&link.readiness().unwrap(), Some(limit));
                 assert!(start.elapsed() < limit, "a batch came without a signal");
             }
         }
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(a.recv(&mut |_| ()).unwrap(), 0);
         let start = Instant::now();
         let limit = Duration::from_millis(20);
-        sleep_on(&[a.readiness().unwrap()], Some(limit));
+        sleep_on(&a.readiness().unwrap(), Some(limit));
         assert!(start.elapsed() >= limit);
     }
 }

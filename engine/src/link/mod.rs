@@ -119,8 +119,8 @@ pub(crate) trait Link: Send {
     /// Returns how many datagrams that were; 0: nothing is there.
     fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize>;
 
-    /// Becomes readable when something may have arrived; `None`: the link has to be polled.
-    fn readiness(&self) -> Option<BorrowedFd<'_>>;
+    /// Become readable when something may have arrived; `None`: the link has to be polled.
+    fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>>;
 
     /// When the link wants `send` or `recv` called although nothing arrives: it holds datagrams
     /// back until then. Whoever sleeps on [`Link::readiness`] wakes for this too.

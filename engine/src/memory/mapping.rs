@@ -59,11 +59,15 @@ impl Mapping {
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly what was mapped. The owner has deregistered it, so the engine is done
+        // SAFETY: exactly what was mapped. A region's owner has deregistered it, so the engine is done
         // with it, and pointers handed out are documented to end with the region.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }

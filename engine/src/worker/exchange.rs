@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use braid_keys::{
-    Asking as Handshake, Binding, Credentials, Date, Denied, KeyId, Listener, Session,
+    Asking as Handshake, Binding, Credentials, Date, Denied, KeyId, Listener, Session, Terms,
 };
 use braid_transport::Request;
 use braid_wire::{Connect, Offer, RejectReason, SealedOffer, Setup};
@@ -59,8 +59,8 @@ impl Exchange {
     fn begin(&self, binding: Binding, connect: &Connect) -> Handshake {
         let heard = self.listeners.iter().find(|(of, _)| *of == binding);
         let key = heard.map_or(KeyId::NONE, |(_, key)| *key);
-        let listener = Listener { binding, key, today: today() };
-        let (credentials, terms) = (&self.security.credentials, self.security.terms());
+        let listener = Listener { binding, key, today: Date::from(SystemTime::now()) };
+        let (credentials, terms) = (&self.security.credentials, Terms::from(&*self.security));
         let offer = connect.encode_offer();
         let (handshake, denied) = credentials.ask(listener, random::bytes(), terms, &offer);
         if let Some(why) = denied {
@@ -109,9 +109,10 @@ pub(super) fn open_request(
 ) -> Result<Request, (RejectReason, Option<Denied>)> {
     let binding = Binding { nonce: sealed.nonce, cookie: sealed.cookie };
     let credentials = &security.credentials;
-    let asked = credentials.read(binding, today(), random::bytes(), &sealed.message);
+    let asked =
+        credentials.read(binding, Date::from(SystemTime::now()), random::bytes(), &sealed.message);
     let asked = asked.map_err(|why| (reason(credentials, &why), Some(why)))?;
-    asked.settle(&security.terms()).map_err(|_| (RejectReason::Cipher, None))?;
+    asked.settle(&Terms::from(security)).map_err(|_| (RejectReason::Cipher, None))?;
     let connect = Connect::decode_offer(sealed.nonce, sealed.cookie, asked.offer());
     let connect = connect.map_err(|_| (RejectReason::Refused, None))?;
     let peer = asked.peer();
@@ -138,15 +139,9 @@ pub(super) fn accept(security: &Security, request: &Request, ours: &Connect) -> 
     // Its key was allowed on the day when it came.
     let asked = security.credentials.read(binding, Date::FIRST, random::bytes(), sealed_in);
     let asked = asked.expect("it was opened when it came");
-    let agreed = asked.settle(&security.terms()).expect("it was settled when it came");
+    let agreed = asked.settle(&Terms::from(security)).expect("it was settled when it came");
     let Offer { qp, token, .. } = connect.offer;
     let peer = asked.peer();
     let (message, secrets) = asked.answer(agreed, &ours.encode_offer());
     (message, Session::new(secrets, agreed, (qp, token)).with(peer))
-}
-
-/// By this machine's clock.
-fn today() -> Date {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    Date::from_unix(since.map_or(0, |since| since.as_secs()))
 }

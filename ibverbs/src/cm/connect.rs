@@ -17,8 +17,8 @@ use super::message::{self, Message};
 use super::queue_pair;
 use super::structs::{rdma_cm_id, rdma_conn_param};
 use super::synchronous::complete;
+use crate::context::Context;
 use crate::errno::{self, Errno};
-use crate::settings::Settings;
 
 /// How long the other host may take to answer at all.
 const REACH: Duration = Duration::from_secs(10);
@@ -47,7 +47,8 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
         let to = to.ok_or(Errno::INVALID)?;
         let from = object.source().ok_or(Errno::INVALID)?;
         let request = queue_pair::message(object, message::Kind::Request, param)?;
-        let security = Settings::obey()?.engine.security;
+        // SAFETY: it is resolved, so its device is open.
+        let security = unsafe { Context::of(object.base.verbs) }?.open.security();
         let shared = object.shared.clone();
         let (attempt, port) = shared.connection().begin()?;
         run("braid-cm", move || {

@@ -9,7 +9,7 @@ mod tests;
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use braid::{Agreed, Security};
 use braid_keys::{Asked, Asking, Binding, Date, KeyId, Listener, Session, Terms};
@@ -62,8 +62,9 @@ pub(super) fn ask(
     let nonce = number()?;
     stream.write_all(&[&KEYED[..], &nonce.to_be_bytes()].concat())?;
     let (cookie, key) = (read_number(stream)?, KeyId(read_number(stream)?));
-    let listener = Listener { binding: Binding { nonce, cookie }, key, today: today() };
-    let (credentials, terms) = (&security.credentials, terms(security));
+    let listener =
+        Listener { binding: Binding { nonce, cookie }, key, today: Date::from(SystemTime::now()) };
+    let (credentials, terms) = (&security.credentials, Terms::from(security));
     let (asking, denied) = credentials.ask(listener, seed()?, terms, &request.encode());
     write_part(stream, asking.message())?;
     match denied {
@@ -125,9 +126,14 @@ fn hear_keyed(mut stream: &TcpStream, security: &Security) -> io::Result<(Messag
     let binding = Binding { nonce: read_number(stream)?, cookie: number()? };
     let key = security.credentials.key_id(binding);
     stream.write_all(&[binding.cookie.to_be_bytes(), key.0.to_be_bytes()].concat())?;
-    let asked = security.credentials.read(binding, today(), seed()?, &read_part(stream)?);
+    let asked = security.credentials.read(
+        binding,
+        Date::from(SystemTime::now()),
+        seed()?,
+        &read_part(stream)?,
+    );
     let asked = asked.map_err(|why| deny(stream, &why))?;
-    let agreed = asked.settle(&terms(security)).map_err(|why| deny(stream, &why))?;
+    let agreed = asked.settle(&Terms::from(security)).map_err(|why| deny(stream, &why))?;
     let message = Message::decode(asked.offer())?;
     Ok((message, Reply::Keyed(Box::new(asked), agreed)))
 }
@@ -183,17 +189,6 @@ impl Speech {
 /// One end does not take the other's key.
 fn denial() -> io::Error {
     io::Error::from_raw_os_error(libc::EACCES)
-}
-
-fn terms(security: &Security) -> Terms {
-    let Security { protection, key_packets_log2, .. } = *security;
-    Terms { protection, ciphers: security.ciphers.clone(), key_packets_log2 }
-}
-
-/// By this machine's clock.
-fn today() -> Date {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    Date::from_unix(since.map_or(0, |since| since.as_secs()))
 }
 
 fn seed() -> io::Result<[u8; 32]> {

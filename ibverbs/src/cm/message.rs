@@ -96,19 +96,24 @@ impl Message {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_said_is_heard_and_anything_else_is_not() {
-        let message = Message {
-            kind: Kind::Request,
+    /// One that says this.
+    pub(in crate::cm) fn message(kind: Kind, private_data: &[u8]) -> Message {
+        Message {
+            kind,
             queue_pair: Peer { gid: [3; 16], number: 0x12_3456 },
             responder_resources: 1,
             initiator_depth: 2,
             rnr_retry_count: 7,
-            private_data: vec![9; 255],
-        };
+            private_data: private_data.to_vec(),
+        }
+    }
+
+    #[test]
+    fn what_is_said_is_heard_and_anything_else_is_not() {
+        let message = message(Kind::Request, &[9; 255]);
         let bytes = message.encode();
         assert_eq!(Message::decode(&bytes).expect("it is whole"), message);
         assert!(Message::decode(&[&bytes[..], &[0]].concat()).is_err(), "and another byte");

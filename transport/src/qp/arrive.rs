@@ -169,7 +169,7 @@ impl QueuePair {
     /// Whether a packet of this PSN (24 bits), of either stream, may be the peer's: it is no further ahead of what is expected
     /// than the window, and no further behind.
     pub fn is_within_window(&self, psn: u32) -> bool {
-        self.link.as_ref().is_some_and(|link| link.is_within_window(psn, &self.config))
+        self.link.as_ref().is_some_and(|link| link.is_within_window(psn, self.config.window))
     }
 
     /// Whether the packet is new, and would be taken as far as its PSN goes.

@@ -22,8 +22,7 @@ impl QueuePair {
     fn ended(&self) -> Option<ControlKind> {
         let link = self.link.as_ref()?;
         let (requests, refusal) = link.from_requests.end();
-        let first = Psn(link.remote.recv_psn.into());
-        let responses = link.from_responses.as_ref().map_or(first, |stream| stream.epsn());
+        let [_, responses] = link.expected();
         let (requests, responses) = (requests.wire(), responses.wire());
         Some(ControlKind::Disconnect(FinalAck { requests, responses, refusal }))
     }

@@ -112,17 +112,15 @@ impl Incoming {
         psn >= self.epsn && self.paws.is_stale(now, stamp)
     }
 
-    /// Where the PSN stands, with a window of `window` packets. A sender is never more than that ahead of what it knows to have
-    /// arrived. So what lies further ahead is not its, and what lies further behind it does not wait for any more, and
-    /// would not send again.
+    /// Where the PSN stands, with a window of `window` packets.
+    ///
+    /// # Errors
+    /// See [`check_window`].
     pub(crate) fn locate(&self, psn: Psn, window: u16) -> Result<Place, Refusal> {
-        let window = u64::from(window);
-        match psn.ahead_of(self.epsn) {
-            None if psn.plus(window) < self.epsn => Err(Refusal::Behind),
-            None => Ok(Place::Duplicate),
-            Some(ahead) if ahead >= window => Err(Refusal::Window),
-            Some(_) if self.arrived.has(psn) => Ok(Place::Duplicate),
-            Some(_) => Ok(Place::New),
+        check_window(psn, self.epsn, window)?;
+        match psn < self.epsn || self.arrived.has(psn) {
+            true => Ok(Place::Duplicate),
+            false => Ok(Place::New),
         }
     }
 
@@ -308,6 +306,21 @@ impl Incoming {
             0 => Bitmap::default(),
             _ => Bitmap::new(self.arrived.words(self.epsn).collect()),
         }
+    }
+}
+
+/// Whether a PSN may be the peer's where `epsn` is expected. A sender is never more than a window ahead of what it knows to have
+/// arrived. So what lies further ahead is not its, and what lies further behind it does not wait for any more, and would not send
+/// again.
+///
+/// # Errors
+/// [`Refusal::Window`] and [`Refusal::Behind`].
+pub(super) fn check_window(psn: Psn, epsn: Psn, window: u16) -> Result<(), Refusal> {
+    let window = u64::from(window);
+    match psn.ahead_of(epsn) {
+        None if psn.plus(window) < epsn => Err(Refusal::Behind),
+        Some(ahead) if ahead >= window => Err(Refusal::Window),
+        _ => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use braid_wire::{Psn, Stream, Time, Token};
 
 use super::ahead::Ahead;
 use super::direct::Direct;
-use super::incoming::Incoming;
+use super::incoming::{Incoming, check_window};
 use super::outgoing::Outgoing;
 use super::per_rail::RailPayloads;
 use super::quantum::BatchLimit;
@@ -148,24 +148,24 @@ impl Link {
     /// The stream of a packet that has come.
     pub(super) fn arriving(&mut self, stream: Stream, config: &QpConfig) -> &mut Incoming {
         let remote = &self.remote;
+        let made = || Box::new(Incoming::new(stream, remote, config));
         match stream {
             Stream::Requests => &mut self.from_requests,
-            Stream::Responses => {
-                self.from_responses.get_or_insert_with(|| Box::new(no_responses(remote, config)))
-            }
+            Stream::Responses => self.from_responses.get_or_insert_with(made),
         }
     }
 
-    /// Whether either stream of the peer may have this PSN (24 bits) now, see [`Incoming::locate`].
-    pub(super) fn is_within_window(&self, psn: u32, config: &QpConfig) -> bool {
-        let within = |incoming: &Incoming| {
-            incoming.locate(Psn::expand(psn, incoming.epsn()), config.window).is_ok()
-        };
-        within(&self.from_requests)
-            || match self.from_responses.as_deref() {
-                Some(responses) => within(responses),
-                None => within(&no_responses(&self.remote, config)),
-            }
+    /// Whether either stream of the peer may have this PSN (24 bits) now, with a window of `window` packets.
+    pub(super) fn is_within_window(&self, psn: u32, window: u16) -> bool {
+        let mut expected = self.expected().into_iter();
+        expected.any(|epsn| check_window(Psn::expand(psn, epsn), epsn, window).is_ok())
+    }
+
+    /// The PSNs that are expected next of the peer's requests and of its responses.
+    pub(super) fn expected(&self) -> [Psn; 2] {
+        let first = Psn(self.remote.recv_psn.into());
+        let responses = self.from_responses.as_deref().map_or(first, Incoming::epsn);
+        [self.from_requests.epsn(), responses]
     }
 
     /// The answers to requests that have come.
@@ -208,9 +208,4 @@ impl Link {
             None => rails.dismiss(self.answer_stream),
         }
     }
-}
-
-/// The stream of responses when none has come.
-fn no_responses(remote: &Remote, config: &QpConfig) -> Incoming {
-    Incoming::new(Stream::Responses, remote, config)
 }

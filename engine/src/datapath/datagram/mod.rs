@@ -173,7 +173,7 @@ impl Datapath for DatagramDatapath {
     }
 
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
-        Some(vec![self.link.readiness()?])
+        self.link.readiness()
     }
 
     fn arm(&mut self) -> bool {

@@ -264,7 +264,7 @@ impl Link for FaultyLink {
         self.inner.recv(sink)
     }
 
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+    fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
         self.inner.readiness()
     }
 

@@ -59,7 +59,7 @@ impl Link for Recorder {
     fn recv(&mut self, _sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
         Ok(0)
     }
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+    fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
         None
     }
 }

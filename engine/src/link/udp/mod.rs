@@ -291,8 +291,8 @@ impl Link for UdpLink {
         }
     }
 
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.receiver.as_fd())
+    fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        Some(vec![self.receiver.as_fd()])
     }
 }
 

@@ -1,10 +1,8 @@
 //! The network interface that has an address.
 
-use std::ffi::CStr;
-use std::io;
-use std::mem;
 use std::net::Ipv4Addr;
-use std::ptr;
+
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 
 use super::XdpSetupError;
 use super::frame::Mac;
@@ -27,70 +25,28 @@ impl Interface {
     }
 }
 
-/// What `getifaddrs` says of one.
-enum Entry {
-    Has(Ipv4Addr),
-    Is { kind: u16, index: u32, mac: Mac },
-}
-
 /// The one that has `ip`.
 pub(super) fn of_address(ip: Ipv4Addr) -> Result<Interface, XdpSetupError> {
-    let refused = |source| XdpSetupError::System { step: "getifaddrs", source };
-    let entries = entries().map_err(refused)?;
-    let has_it = |entry: &&(String, Entry)| matches!(entry.1, Entry::Has(known) if known == ip);
-    let (label, _) = entries.iter().find(has_it).ok_or(XdpSetupError::NoInterface { ip })?;
+    let refused =
+        |errno: nix::Error| XdpSetupError::System { step: "getifaddrs", source: errno.into() };
+    let entries: Vec<InterfaceAddress> = getifaddrs().map_err(refused)?.collect();
+    let has_it = |entry: &&InterfaceAddress| ipv4(entry) == Some(ip);
+    let found = entries.iter().find(has_it).ok_or(XdpSetupError::NoInterface { ip })?;
     // An address may have a label of its own, `eth0:1`.
+    let label = found.interface_name.as_str();
     let name = label.split(':').next().unwrap_or(label);
-    entries
-        .iter()
-        .find_map(|(of, entry)| match entry {
-            Entry::Is { kind: ARPHRD_ETHER, index, mac } if of == name => {
-                Some(Interface { name: name.to_owned(), index: *index, mac: *mac })
-            }
-            _ => None,
-        })
+    let mut of_name = entries.iter().filter(|entry| entry.interface_name == name);
+    of_name
+        .find_map(ethernet)
         .ok_or_else(|| XdpSetupError::NotEthernet { interface: name.to_owned(), ip })
 }
 
-fn entries() -> io::Result<Vec<(String, Entry)>> {
-    let mut first = ptr::null_mut();
-    // SAFETY: the kernel's answer is put there.
-    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let mut entries = Vec::new();
-    let mut next = first.cast_const();
-    // SAFETY: null, or an element of the list, which is freed below.
-    while let Some(element) = unsafe { next.as_ref() } {
-        // SAFETY: the name is a text of the list's.
-        let name = unsafe { CStr::from_ptr(element.ifa_name) }.to_string_lossy().into_owned();
-        // SAFETY: null or an address of the list's.
-        entries.extend(unsafe { entry(element.ifa_addr) }.map(|entry| (name, entry)));
-        next = element.ifa_next;
-    }
-    // SAFETY: it was made above, and nothing refers to it any more.
-    unsafe { libc::freeifaddrs(first) };
-    Ok(entries)
+fn ipv4(entry: &InterfaceAddress) -> Option<Ipv4Addr> {
+    Some(entry.address.as_ref()?.as_sockaddr_in()?.ip())
 }
 
-/// # Safety
-/// It is null or the address of an interface, as long as its family says.
-unsafe fn entry(addr: *const libc::sockaddr) -> Option<Entry> {
-    // SAFETY: the caller's promise.
-    let family = unsafe { addr.as_ref() }?.sa_family;
-    match family.into() {
-        libc::AF_INET => {
-            // SAFETY: the family says so.
-            let addr = unsafe { addr.cast::<libc::sockaddr_in>().read_unaligned() };
-            Some(Entry::Has(Ipv4Addr::from_bits(u32::from_be(addr.sin_addr.s_addr))))
-        }
-        libc::AF_PACKET => {
-            // SAFETY: the family says so.
-            let addr = unsafe { addr.cast::<libc::sockaddr_ll>().read_unaligned() };
-            let mut mac = Mac::default();
-            mac.copy_from_slice(&addr.sll_addr[..mem::size_of::<Mac>()]);
-            Some(Entry::Is { kind: addr.sll_hatype, index: addr.sll_ifindex as u32, mac })
-        }
-        _ => None,
-    }
+fn ethernet(entry: &InterfaceAddress) -> Option<Interface> {
+    let link = entry.address.as_ref()?.as_link_addr()?;
+    let (name, index) = (entry.interface_name.clone(), link.ifindex() as u32);
+    (link.hatype() == ARPHRD_ETHER).then_some(Interface { name, index, mac: link.addr()? })
 }

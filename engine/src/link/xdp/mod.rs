@@ -35,7 +35,6 @@ use self::turns::Turns;
 use super::udp::cut::Cutter;
 use super::udp::{UdpLink, canonical};
 use super::{Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent};
-use crate::epoll::Epoll;
 
 /// Bytes of the longest datagram that goes this way: less than a full packet at any MTU that Ethernet has, because of full
 /// packets there are many, which GSO and GRO are for.
@@ -60,8 +59,6 @@ pub(crate) struct XdpLink {
     queues: Vec<Xsk>,
     hops: NextHops,
     turns: Turns,
-    /// Readable when any of the sockets is.
-    readiness: Epoll,
     /// Frames that the interface refused: it is down, or gone.
     unreachable: u64,
     /// The interface runs the program for as long as this is open.
@@ -83,24 +80,12 @@ impl XdpLink {
         // First, as this tells at once whether another engine is there.
         let attached = attach(&interface, program.as_fd())?;
         let queues = open_queues(&interface, map.as_fd())?;
-        let system = |step| move |source| XdpSetupError::System { step, source };
-        let descriptors = queues.iter().map(Xsk::as_fd).chain(sockets.readiness());
-        let readiness = Epoll::of(descriptors).map_err(system("epoll"))?;
-        let hops = NextHops::new(interface.index, *local.ip()).map_err(system("rtnetlink"))?;
+        let hops = NextHops::new(interface.index, *local.ip())
+            .map_err(|source| XdpSetupError::System { step: "rtnetlink", source })?;
         tracing::debug!(interface = %interface.name, queues = queues.len(), "short datagrams go by AF_XDP");
         let (mac, turns) = (interface.mac, Turns::new(Instant::now()));
         let _attached = attached;
-        Ok(XdpLink {
-            sockets,
-            local,
-            mac,
-            queues,
-            hops,
-            turns,
-            readiness,
-            unreachable: 0,
-            _attached,
-        })
+        Ok(XdpLink { sockets, local, mac, queues, hops, turns, unreachable: 0, _attached })
     }
 
     /// Sends a batch if it is one for AF_XDP, and there is room; otherwise nothing of it.
@@ -201,8 +186,10 @@ impl Link for XdpLink {
         Ok(datagrams + by_sockets)
     }
 
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.readiness.as_fd())
+    fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        let mut all = self.sockets.readiness()?;
+        all.extend(self.queues.iter().map(Xsk::as_fd));
+        Some(all)
     }
 
     fn next_due(&self) -> Option<Instant> {

@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Memory that is mapped for as long as this lives.
-pub(super) struct Mapping {
+/// Memory of a socket's that is mapped for as long as this lives.
+struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
@@ -16,18 +16,9 @@ pub(super) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Fresh memory of this process.
-    pub(super) fn fresh(len: usize) -> io::Result<Mapping> {
-        Mapping::new(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
-    }
-
-    fn of_socket(fd: BorrowedFd<'_>, len: usize, offset: libc::off_t) -> io::Result<Mapping> {
-        Mapping::new(len, libc::MAP_SHARED, fd.as_raw_fd(), offset)
-    }
-
-    fn new(len: usize, flags: libc::c_int, fd: i32, offset: libc::off_t) -> io::Result<Mapping> {
+    fn new(fd: BorrowedFd<'_>, len: usize, offset: libc::off_t) -> io::Result<Mapping> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = flags | libc::MAP_POPULATE;
+        let (flags, fd) = (libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd());
         // SAFETY: nothing is mapped over: the kernel chooses the place.
         let start = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, fd, offset) };
         match NonNull::new(start.cast()) {
@@ -36,14 +27,6 @@ impl Mapping {
             }
             _ => Err(io::Error::last_os_error()),
         }
-    }
-
-    pub(super) fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.len
     }
 }
 
@@ -82,9 +65,9 @@ impl<T: Copy> Ring<T> {
     fn map(fd: BorrowedFd<'_>, place: Place) -> io::Result<Ring<T>> {
         let Place { page, parts, entries } = place;
         let len = parts.desc as usize + entries as usize * size_of::<T>();
-        let mapping = Mapping::of_socket(fd, len, page)?;
+        let mapping = Mapping::new(fd, len, page)?;
         // SAFETY: the kernel has laid them out inside of what was mapped, each aligned as its type.
-        let at = |offset: u64| unsafe { mapping.start().add(offset as usize) };
+        let at = |offset: u64| unsafe { mapping.start.add(offset as usize) };
         let (producer, consumer) = (at(parts.producer).cast(), at(parts.consumer).cast());
         let entries_start = at(parts.desc).cast();
         Ok(Ring {

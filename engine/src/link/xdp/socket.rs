@@ -9,7 +9,8 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-use super::rings::{Consumer, Mapping, Place, Producer};
+use super::rings::{Consumer, Place, Producer};
+use crate::memory::Mapping;
 
 /// Bytes of a chunk. The kernel keeps 256 of one that it receives into for itself.
 const CHUNK: usize = 2048;
@@ -48,7 +49,8 @@ impl Xsk {
     /// Opens one that is on no queue yet.
     pub(super) fn open() -> Result<Xsk, Refused> {
         let fd = open_socket().map_err(at("socket(AF_XDP)"))?;
-        let memory = Mapping::fresh((RECEIVING + SENDING) as usize * CHUNK).map_err(at("mmap"))?;
+        let memory =
+            Mapping::new((RECEIVING + SENDING) as usize * CHUNK, false).map_err(at("mmap"))?;
         register(fd.as_fd(), &memory).map_err(at("setsockopt(XDP_UMEM_REG)"))?;
         for (name, entries) in [
             (libc::XDP_UMEM_FILL_RING, RECEIVING),

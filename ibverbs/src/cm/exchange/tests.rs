@@ -5,25 +5,11 @@ use std::time::Duration;
 use braid_keys::{AllowList, Key, PrivateKey, StaticKeys};
 
 use super::super::message::Kind;
+use super::super::message::tests::message;
 use super::*;
-use crate::qp::Peer;
 
 const REQUEST: &[u8] = b"what only the listener may read";
 const ACCEPT: &[u8] = b"and what only who has asked may";
-
-fn message(kind: Kind, private_data: &[u8]) -> Message {
-    let queue_pair = Peer { gid: [3; 16], number: 0x12_3456 };
-    let private_data = private_data.to_vec();
-    let (responder_resources, initiator_depth, rnr_retry_count) = (1, 2, 7);
-    Message {
-        kind,
-        queue_pair,
-        responder_resources,
-        initiator_depth,
-        rnr_retry_count,
-        private_data,
-    }
-}
 
 fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
