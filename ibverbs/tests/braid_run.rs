@@ -9,7 +9,8 @@ fn prefix(name: &str) -> PathBuf {
     let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     _ = fs::remove_dir_all(&prefix);
     fs::create_dir_all(prefix.join("bin")).expect("a folder for the test");
-    fs::copy(env!("CARGO_BIN_EXE_braid-run"), prefix.join("bin/braid-run")).expect("a copy");
+    // A copy could not be started while another test's child has it open for writing.
+    fs::hard_link(env!("CARGO_BIN_EXE_braid-run"), prefix.join("bin/braid-run")).expect("a link");
     prefix
 }
 
