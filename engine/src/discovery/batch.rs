@@ -122,11 +122,9 @@ impl<'a> Batch<'a> {
         self.survey.heard_out = true;
         let until = self.opened + NEIGHBOUR_SEARCH.min(self.survey.config.patience);
         while !self.traces.iter().any(|trace| trace.reached || trace.refused_by.is_some()) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if !self.listen_towards(until)? {
                 break;
             }
-            self.listen(left)?;
         }
         Ok(())
     }
@@ -162,23 +160,24 @@ impl<'a> Batch<'a> {
         }
         let end = Instant::now() + self.survey.wait();
         while !self.unsettled(probes.iter().copied()).is_empty() {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if !self.listen_towards(end)? {
                 break;
             }
-            self.listen(left)?;
         }
         Ok(())
     }
 
     pub(super) fn listen_until(&mut self, end: Instant) -> Result<(), DiscoveryError> {
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(());
-            }
-            self.listen(left)?;
-        }
+        while self.listen_towards(end)? {}
+        Ok(())
+    }
+
+    /// Listens once, until `end` at most. Returns false where that had passed; what had arrived by
+    /// then is heard all the same, because it may be this thread that was late.
+    fn listen_towards(&mut self, end: Instant) -> Result<bool, DiscoveryError> {
+        let left = end.saturating_duration_since(Instant::now());
+        self.listen(left)?;
+        Ok(!left.is_zero())
     }
 
     /// Sleeps until something arrives, `limit` at most, and notes it.
