@@ -72,14 +72,35 @@ impl ProtectionDomain {
         len: usize,
         access: Access,
     ) -> Result<MemoryRegion, RegisterError> {
-        MemoryRegion::adopt(self.engine.clone(), self.id, start, len, access)
+        MemoryRegion::adopt(self.engine.clone(), self.id, start, None, len, access)
     }
 
-    /// Whether this piece is memory of the domain, registered for this use.
+    /// As [`ProtectionDomain::register`], of memory whose bytes work requests and peers name from `iova` on instead of
+    /// by their addresses: 0, for offsets, or whatever both ends have agreed on (`ibv_reg_mr_iova`(3)). The
+    /// words that atomics change have both a name and an address that are multiples of 8. No RDMA device moves it
+    /// by itself: the engine copies.
+    ///
+    /// # Errors
+    /// See [`RegisterError`].
+    ///
+    /// # Safety
+    /// As for [`ProtectionDomain::register`].
+    pub unsafe fn register_iova(
+        &self,
+        start: *mut u8,
+        iova: u64,
+        len: usize,
+        access: Access,
+    ) -> Result<MemoryRegion, RegisterError> {
+        MemoryRegion::adopt(self.engine.clone(), self.id, start, Some(iova), len, access)
+    }
+
+    /// Whether this piece is memory of the domain, registered for this use. Returns the address where it is, which only
+    /// [`ProtectionDomain::register_iova`] makes another than the piece's own.
     ///
     /// # Errors
     /// See [`AccessError`].
-    pub fn check(&self, piece: Sge, needed: Access) -> Result<(), AccessError> {
+    pub fn check(&self, piece: Sge, needed: Access) -> Result<u64, AccessError> {
         let Sge { addr, len, lkey } = piece;
         self.engine.regions.load().check(self.id, lkey, addr, len.into(), needed)
     }

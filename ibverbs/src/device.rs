@@ -1,4 +1,4 @@
-//! The devices: one for each network interface, `braid0`, `braid1` and so on in the system's order.
+//! The devices: one for each network interface, or for each list of them in `BRAID_RAILS`; `braid0`, `braid1` and so on.
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
@@ -11,6 +11,7 @@ use braid_verbs::abi::{ibv_device, ibv_gid};
 use crate::errno::{self, Errno};
 use crate::gid;
 use crate::interfaces::{self, Interface};
+use crate::settings::Settings;
 
 /// `IBV_NODE_CA` and `IBV_TRANSPORT_IB`: what a RoCE device is.
 const NODE_CA: c_int = 1;
@@ -72,11 +73,20 @@ impl Device {
     }
 }
 
+/// All of them.
+///
+/// # Errors
+/// The system lists no interfaces; `EINVAL`: a setting cannot be, which the error output names.
+pub(crate) fn list() -> Result<Vec<&'static Device>, Errno> {
+    let all = interfaces::list().map_err(|e| Errno(e.raw_os_error().unwrap_or(libc::EIO)))?;
+    let found = Settings::combine(all)?.into_iter().enumerate();
+    Ok(found.map(|(index, interface)| device(index, interface)).collect())
+}
+
 /// The device of a host's address.
 pub(crate) fn by_address(addr: IpAddr) -> Option<&'static Device> {
-    let mut found = interfaces::list().ok()?.into_iter().enumerate();
-    let (index, interface) = found.find(|(_, interface)| interface.addr == addr)?;
-    Some(device(index, interface))
+    let has = |interface: &Interface| interface.addr == addr || interface.rails.contains(&addr);
+    list().ok()?.into_iter().find(|device| has(&device.interface))
 }
 
 fn write(place: &mut [c_char], text: &str) {
@@ -104,12 +114,12 @@ fn device(index: usize, interface: Interface) -> &'static Device {
     device
 }
 
-/// The devices, as an array that ends with NULL; `count` may be NULL. NULL with `errno` where the system lists no interfaces.
+/// The devices, as an array that ends with NULL; `count` may be NULL. NULL with `errno` where the system lists no interfaces, and
+/// `EINVAL` where a setting in the environment cannot be, which the error output names.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
     errno::pointer(|| {
-        let found = interfaces::list().map_err(|e| Errno(e.raw_os_error().unwrap_or(libc::EIO)))?;
-        let devices = found.into_iter().enumerate().map(|(index, at)| device(index, at));
+        let devices = list()?.into_iter();
         let mut list: Vec<*mut ibv_device> =
             devices.map(|device| ptr::from_ref(device).cast_mut().cast()).collect();
         if !count.is_null() {

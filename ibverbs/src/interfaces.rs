@@ -14,6 +14,8 @@ pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) index: u32,
     pub(crate) addr: IpAddr,
+    /// The addresses of the others that its device consists of ([`crate::rails`]).
+    pub(crate) rails: Vec<IpAddr>,
     /// Bytes of the largest IP packet.
     pub(crate) mtu: u32,
 }
@@ -33,7 +35,7 @@ pub(crate) fn list() -> io::Result<Vec<Interface>> {
             None => {
                 let index = if_nametoindex(name_of(&name)?.as_c_str()).unwrap_or(0);
                 let mtu = mtu(&name);
-                found.push(Interface { name, index, addr, mtu });
+                found.push(Interface { name, index, addr, rails: Vec::new(), mtu });
             }
         }
     }

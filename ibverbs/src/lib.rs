@@ -35,6 +35,7 @@ mod poll;
 mod post;
 mod qp;
 mod query;
+mod rails;
 mod running;
 mod settings;
 mod srq;

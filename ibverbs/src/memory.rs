@@ -15,6 +15,8 @@ use crate::context::Context;
 use crate::errno::{self, Errno};
 use crate::running::Running;
 
+/// `IBV_ACCESS_ZERO_BASED`: the first byte's name is 0.
+const ZERO_BASED: c_uint = 1 << 5;
 /// `IBV_ACCESS_HUGETLB`, which changes nothing here, and the flags that a device may leave out of account.
 const IGNORED_ACCESS: u32 = 1 << 7 | 0x3FF0_0000;
 
@@ -82,7 +84,7 @@ pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
 #[repr(C)]
 struct Mr {
     base: ibv_mr,
-    _region: MemoryRegion,
+    region: MemoryRegion,
     access: c_uint,
     domain: Arc<Domain>,
 }
@@ -93,25 +95,25 @@ impl Drop for Mr {
     }
 }
 
+/// `iova`: what work requests and peers name the first byte by, unless the access flags say so.
 pub(crate) fn register(
     pd: *mut ibv_pd,
     addr: *mut c_void,
     length: usize,
-    iova: u64,
+    iova: Option<u64>,
     access: c_uint,
 ) -> Result<*mut ibv_mr, Errno> {
     // SAFETY: by the caller's promise.
     let domain = unsafe { Pd::of(pd) }?;
     let allowed = allowed(access)?;
-    if iova != addr as u64 {
-        return Err(Errno::UNSUPPORTED);
-    }
     if addr.is_null() || length == 0 {
         return Err(Errno::INVALID);
     }
+    let by_flags = if access & ZERO_BASED == 0 { addr as u64 } else { 0 };
+    let iova = iova.unwrap_or(by_flags);
     populate(addr, length, allowed != Access::NONE)?;
     // SAFETY: it is mapped, as has just been found, and by the caller's promise stays so until it is deregistered.
-    let region = unsafe { domain.shared.engine.register(addr.cast(), length, allowed) };
+    let region = unsafe { domain.shared.engine.register_iova(addr.cast(), iova, length, allowed) };
     let region = region.map_err(|error| match error {
         RegisterError::Empty | RegisterError::Wraps { .. } => Errno::INVALID,
         _ => Errno::NO_MEMORY,
@@ -127,7 +129,7 @@ pub(crate) fn register(
         rkey: region.lkey(),
     };
     let domain = domain.shared.clone();
-    Ok(Box::into_raw(Box::new(Mr { base, _region: region, access, domain })).cast())
+    Ok(Box::into_raw(Box::new(Mr { base, region, access, domain })).cast())
 }
 
 /// What a region allows. Remote writes and atomics need local ones (IBTA vol. 1, 10.6.3.1).
@@ -138,7 +140,7 @@ fn allowed(access: c_uint) -> Result<Access, Errno> {
         (IBV_ACCESS_REMOTE_READ, Access::REMOTE_READ),
         (IBV_ACCESS_REMOTE_ATOMIC, Access::REMOTE_ATOMIC),
     ];
-    let known = bits.iter().fold(IGNORED_ACCESS, |all, (bit, _)| all | bit);
+    let known = bits.iter().fold(IGNORED_ACCESS | ZERO_BASED, |all, (bit, _)| all | bit);
     if access & !known != 0 {
         return Err(Errno::UNSUPPORTED);
     }
@@ -185,7 +187,7 @@ fn populate(addr: *mut c_void, length: usize, for_writing: bool) -> Result<(), E
 }
 
 /// NULL with `errno`: `EFAULT` for memory that is not mapped or may not be written, `EINVAL` for no memory or remote writing
-/// without local, `EOPNOTSUPP` for on-demand paging, zero-based regions and memory windows.
+/// without local, `EOPNOTSUPP` for on-demand paging and memory windows.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr(
     pd: *mut ibv_pd,
@@ -193,10 +195,10 @@ pub unsafe extern "C" fn ibv_reg_mr(
     length: usize,
     access: c_int,
 ) -> *mut ibv_mr {
-    errno::pointer(|| register(pd, addr, length, addr as u64, access as c_uint))
+    errno::pointer(|| register(pd, addr, length, None, access as c_uint))
 }
 
-/// As [`ibv_reg_mr`]; `EOPNOTSUPP` for an `iova` other than the address.
+/// As [`ibv_reg_mr`]; work requests and peers name the first byte by `iova`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr_iova(
     pd: *mut ibv_pd,
@@ -205,7 +207,7 @@ pub unsafe extern "C" fn ibv_reg_mr_iova(
     iova: u64,
     access: c_int,
 ) -> *mut ibv_mr {
-    errno::pointer(|| register(pd, addr, length, iova, access as c_uint))
+    errno::pointer(|| register(pd, addr, length, Some(iova), access as c_uint))
 }
 
 /// As [`ibv_reg_mr_iova`].
@@ -217,7 +219,7 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     iova: u64,
     access: c_uint,
 ) -> *mut ibv_mr {
-    errno::pointer(|| register(pd, addr, length, iova, access))
+    errno::pointer(|| register(pd, addr, length, Some(iova), access))
 }
 
 /// `EOPNOTSUPP`: there is no device that could reach such memory.
@@ -265,9 +267,12 @@ pub unsafe extern "C" fn ibv_rereg_mr(
             return Err(Errno::INVALID);
         }
         let access = if has(CHANGE_ACCESS) { access as c_uint } else { old.access };
-        let (addr, length) =
-            if has(CHANGE_TRANSLATION) { (addr, length) } else { (old.base.addr, old.base.length) };
-        let new = register(pd, addr, length, addr as u64, access)?.cast::<Mr>();
+        let (addr, length, iova) = if has(CHANGE_TRANSLATION) {
+            (addr, length, None)
+        } else {
+            (old.base.addr, old.base.length, Some(old.region.addr()))
+        };
+        let new = register(pd, addr, length, iova, access)?.cast::<Mr>();
         // SAFETY: it has just been made.
         let mut new = unsafe { Box::from_raw(new) };
         // The program's pointer leads to the new one from now on; the old one goes with the box.

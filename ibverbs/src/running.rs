@@ -42,10 +42,11 @@ impl Running {
     /// `EADDRINUSE`: all ports are taken; `EIO`: what the log says.
     pub(crate) fn start(
         device: &Device,
-        settings: Settings,
+        mut settings: Settings,
         events: Arc<AsyncEvents>,
     ) -> Result<Arc<Self>, Errno> {
         let host = device.interface.addr;
+        settings.engine.rails.clone_from(&device.interface.rails);
         let (engine, slot) = numbers::claim(&settings.engine, host).map_err(|error| {
             tracing::error!(%error, "no engine for this device");
             Errno(libc::EIO)

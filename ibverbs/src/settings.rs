@@ -18,6 +18,8 @@ use braid::{
 use braid_log::FilterError;
 
 use crate::errno::Errno;
+use crate::interfaces::Interface;
+use crate::rails::{self, Groups};
 
 /// All that the library can be told.
 #[derive(Clone)]
@@ -26,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) engine: EngineConfig,
     pub(crate) cc: CcConfig,
     pub(crate) recovery: LossRecovery,
+    /// What becomes one device each; empty: every interface.
+    pub(crate) rails: Groups,
     /// These three become the engine's `security`.
     key: Option<SecretKey>,
     allowed_keys: Option<AllowList>,
@@ -50,6 +54,7 @@ const ALLOWED_KEYS: &str = "BRAID_ALLOWED_KEYS";
 const REPLY_WAIT: Duration = Duration::from_micros(50);
 
 const SECURITY: &str = "BRAID_SECURITY";
+const RAILS: &str = "BRAID_RAILS";
 
 /// By the name of the variable.
 const SETTINGS: &[(&str, Apply)] = &[
@@ -57,6 +62,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("BRAID_LB", |s, v| set(&mut s.engine.lb, parsed(v))),
     ("BRAID_CC", |s, v| set(&mut s.cc, parsed(v))),
     ("BRAID_LOSS_RECOVERY", |s, v| set(&mut s.recovery, parsed(v))),
+    (RAILS, |s, v| set(&mut s.rails, rails::parse(v))),
     ("BRAID_MTU", |s, v| set(&mut s.engine.mtu, number(v, 8..=65_400).map(Some))),
     ("BRAID_CRC", |s, v| set(&mut s.engine.crc, crc(v))),
     // Read at once: what is wrong with it is known before anything is opened.
@@ -89,7 +95,22 @@ impl Settings {
     /// # Errors
     /// The first variable that cannot be.
     fn read() -> Result<Self, SettingError> {
-        Self::from_variables(|name| env::var_os(name))
+        Self::from_variables(|name| env::var_os(name))?.in_order()
+    }
+
+    /// Go-back-n takes nothing out of order, and packets of several rails arrive so.
+    fn in_order(self) -> Result<Self, SettingError> {
+        let several = self.rails.iter().find(|rails| rails.len() > 1);
+        match several.filter(|_| self.recovery == LossRecovery::GoBackN) {
+            None => Ok(self),
+            Some(rails) => Err(SettingError {
+                name: RAILS.to_owned(),
+                value: rails.join(","),
+                reason: "packets of several rails arrive out of order; set \
+                         BRAID_LOSS_RECOVERY=ooo-window for a program that waits for completions"
+                    .to_owned(),
+            }),
+        }
     }
 
     /// As [`Settings::read`], and the log goes where `BRAID_LOG` says; what cannot be is named on the error output.
@@ -98,12 +119,20 @@ impl Settings {
         Self::read().map_err(refused)
     }
 
+    /// What becomes devices of the interfaces; what cannot be is named on the error output.
+    pub(crate) fn combine(all: Vec<Interface>) -> Result<Vec<Interface>, Errno> {
+        let rails = |name: &str| (name == RAILS).then(|| env::var_os(name)).flatten();
+        let groups = Self::from_variables(rails).map_err(refused)?.rails;
+        rails::combine(all, &groups).map_err(|reason| refused(format!("{RAILS}: {reason}")))
+    }
+
     fn from_variables(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, SettingError> {
         let progress = Progress::Application;
         let engine = EngineConfig { progress, paths: 1, ..EngineConfig::default() };
         let (cc, recovery) = (CcConfig::default(), LossRecovery::GoBackN);
-        let mut settings =
-            Settings { engine, cc, recovery, key: None, allowed_keys: None, security: None };
+        let (key, allowed_keys, security) = (None, None, None);
+        let rails = Groups::new();
+        let mut settings = Settings { engine, cc, recovery, rails, key, allowed_keys, security };
         for (name, apply) in SETTINGS {
             let Some(value) = value(name) else { continue };
             let value = text(name, value)?;
@@ -226,6 +255,23 @@ mod tests {
         assert!(error.contains("BRAID_SECURITY") && error.contains("BRAID_KEY_FILE"), "{error}");
         let off = |name: &str| (name == SECURITY).then(|| "off".into());
         assert!(Settings::from_variables(off).expect("it needs none").engine.security.is_none());
+    }
+
+    #[test]
+    fn several_rails_ask_for_a_loss_recovery_that_takes_them() {
+        let with = |recovery: Option<&'static str>, rails: &'static str| {
+            let settings = Settings::from_variables(|name| match name {
+                RAILS => Some(rails.into()),
+                "BRAID_LOSS_RECOVERY" => recovery.map(Into::into),
+                _ => None,
+            });
+            settings.expect("both can be").in_order().map(|settings| settings.rails.len())
+        };
+        assert_eq!(with(Some("ooo-window"), "eth0,eth1;eth2").expect("it takes them"), 2);
+        assert_eq!(with(None, "eth0;eth1").expect("one rail each"), 2);
+        let error = with(None, "eth0,eth1").expect_err("go-back-n").to_string();
+        assert!(error.starts_with("BRAID_RAILS is `eth0,eth1`: "), "{error}");
+        assert!(error.contains("BRAID_LOSS_RECOVERY=ooo-window"), "{error}");
     }
 
     #[test]

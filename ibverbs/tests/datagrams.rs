@@ -65,6 +65,30 @@ fn datagrams_arrive_behind_their_header_and_lead_back() {
 }
 
 #[test]
+fn datagrams_are_of_memory_by_the_names_that_it_has() {
+    let side = Side::open();
+    let (cq, other_cq) = (side.cq(64), side.cq(64));
+    let (one, other) = (ready(&side, cq), ready(&side, other_cq));
+    let mut memory = vec![9u8; 4096];
+    // SAFETY: the domain exists, and so does the memory.
+    let mr = unsafe { ibv_reg_mr_iova(side.pd, memory.as_mut_ptr().cast(), 4096, 0x1000, ALL) };
+    // SAFETY: it has just been made.
+    let lkey = unsafe { (*mr).lkey };
+    let at = |addr, len| braid_verbs::Sge { addr, len, lkey };
+    assert_eq!(post_recv(other, 1, at(0x1100, 44)), 0);
+    let to = Ud { ah: handle(&side), remote_qpn: number(other), remote_qkey: KEY };
+    memory[..4].copy_from_slice(b"ping");
+    assert_eq!(send(one, 2, &mut at(0x1000, 4), to), 0);
+    assert_eq!((poll(cq).status, poll(other_cq).status), (IBV_WC_SUCCESS, IBV_WC_SUCCESS));
+    assert_eq!((&memory[0x128..0x12C], memory[0x12C]), (&b"ping"[..], 9));
+    // SAFETY: all of them exist.
+    unsafe {
+        assert_eq!((ibv_destroy_qp(one), ibv_destroy_qp(other)), (0, 0));
+        assert_eq!((ibv_destroy_ah(to.ah), ibv_dereg_mr(mr)), (0, 0));
+    }
+}
+
+#[test]
 fn what_nobody_wants_is_lost_and_was_sent_well() {
     let side = Side::open();
     let (cq, other_cq) = (side.cq(64), side.cq(64));

@@ -113,6 +113,6 @@ pub trait Memory {
     /// The regions.
     fn regions(&self) -> &Regions;
 
-    /// Carries out an atomic on 8 aligned bytes that have been checked, and returns what they held.
+    /// Carries out an atomic on 8 aligned bytes of memory that have been checked, and returns what they held.
     fn atomic(&self, addr: u64, op: AtomicOp) -> u64;
 }

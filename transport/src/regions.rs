@@ -18,8 +18,10 @@ const GROUP: usize = 256;
 pub struct Region {
     /// Its domain.
     pub pd: PdId,
-    /// First byte.
+    /// Where its first byte is in memory.
     pub addr: u64,
+    /// What work requests and peers name its first byte by (`ibv_reg_mr_iova`(3)); as a rule `addr`.
+    pub iova: u64,
     /// Bytes.
     pub len: u64,
     /// What is allowed.
@@ -112,7 +114,8 @@ impl Regions {
         (slot.key == key && key != 0).then_some(&slot.region)
     }
 
-    /// Whether a queue pair of `pd` may touch these bytes in this way. No bytes need no region.
+    /// Whether a queue pair of `pd` may touch these bytes, named as the region's owner named them, in this way. Returns
+    /// where they are in memory. No bytes need no region, and are where they are named.
     pub fn check(
         &self,
         pd: PdId,
@@ -120,26 +123,25 @@ impl Regions {
         addr: u64,
         len: u64,
         needed: Access,
-    ) -> Result<(), AccessError> {
+    ) -> Result<u64, AccessError> {
         if len == 0 {
-            return Ok(());
+            return Ok(addr);
         }
         let region = self.get(key).ok_or(AccessError::Key { key })?;
         if region.pd != pd {
             return Err(AccessError::Domain { key });
         }
-        let inside = addr
-            .checked_sub(region.addr)
-            .and_then(|offset| offset.checked_add(len))
-            .is_some_and(|end| end <= region.len);
+        let offset = addr.wrapping_sub(region.iova);
+        let inside =
+            addr >= region.iova && offset.checked_add(len).is_some_and(|end| end <= region.len);
         if !inside {
-            let (region_addr, region_len) = (region.addr, region.len);
+            let (region_addr, region_len) = (region.iova, region.len);
             return Err(AccessError::Bounds { key, addr, len, region_addr, region_len });
         }
         if !region.access.allows(needed) {
             return Err(AccessError::Permission { key, needed, has: region.access });
         }
-        Ok(())
+        Ok(region.addr + offset)
     }
 
     fn slots(&self) -> usize {
@@ -188,7 +190,7 @@ mod tests {
 
     fn region(addr: u64) -> Region {
         let (pd, access) = (PdId(1), Access::REMOTE_READ);
-        Region { pd, addr, len: 100, access, nics: None }
+        Region { pd, addr, iova: addr, len: 100, access, nics: None }
     }
 
     #[test]
@@ -196,7 +198,7 @@ mod tests {
         let mut regions = Regions::new([1; 16]);
         let key = regions.insert(region(1000)).unwrap();
         let check = |pd, addr, len, access| regions.check(PdId(pd), key, addr, len, access);
-        assert_eq!(check(1, 1000, 100, Access::REMOTE_READ), Ok(()));
+        assert_eq!(check(1, 1000, 100, Access::REMOTE_READ), Ok(1000));
         assert_eq!(check(2, 1000, 1, Access::NONE), Err(AccessError::Domain { key }));
         for (addr, len) in [(999, 2), (1000, 101), (1100, 1), (u64::MAX, 2), (1099, u64::MAX)] {
             assert!(matches!(check(1, addr, len, Access::NONE), Err(AccessError::Bounds { .. })));
@@ -205,6 +207,19 @@ mod tests {
             check(1, 1000, 1, Access::REMOTE_WRITE),
             Err(AccessError::Permission { .. })
         ));
+    }
+
+    #[test]
+    fn bytes_are_found_by_the_name_that_the_owner_gave_them() {
+        let mut regions = Regions::new([1; 16]);
+        for iova in [0, 1 << 40, u64::MAX - 99] {
+            let key = regions.insert(Region { iova, ..region(1000) }).unwrap();
+            let check = |addr, len| regions.check(PdId(1), key, addr, len, Access::NONE);
+            assert_eq!((check(iova, 100), check(iova + 99, 1)), (Ok(1000), Ok(1099)));
+            for (addr, len) in [(iova.wrapping_sub(1), 2), (iova + 1, 100), (1000, 1)] {
+                assert!(matches!(check(addr, len), Err(AccessError::Bounds { .. })), "{addr:#x}");
+            }
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use braid_keys::Session;
-use braid_transport::{Access, PdId, Placement, Regions, SgList, Sge};
+use braid_transport::{Access, PdId, Placement, Regions, SgList};
 use braid_wire::{Crc, DataHeader, PathId, QpId, RailId};
 
 use super::Via;
@@ -36,16 +36,17 @@ pub(crate) struct Readable<'a> {
 }
 
 impl<'a> Readable<'a> {
-    /// Checks all pieces: regions may have gone since the work request was posted.
+    /// Checks all pieces, as regions may have gone since the work request was posted, and makes them those of memory.
     pub(crate) fn check(
-        pieces: &'a SgList,
+        pieces: &'a mut SgList,
         (pd, access): (PdId, Access),
         regions: &'a Regions,
     ) -> Option<Self> {
-        let is_readable = |piece: &Sge| {
-            regions.check(pd, piece.lkey, piece.addr, piece.len.into(), access).is_ok()
-        };
-        pieces.iter().all(is_readable).then_some(Readable { pieces, regions })
+        for piece in pieces.iter_mut() {
+            piece.addr =
+                regions.check(pd, piece.lkey, piece.addr, piece.len.into(), access).ok()?;
+        }
+        Some(Readable { pieces, regions })
     }
 
     pub(crate) fn pieces(&self) -> &'a SgList {

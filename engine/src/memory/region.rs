@@ -33,7 +33,7 @@ pub enum RegisterError {
     /// No memory asked for.
     #[error("a memory region needs at least 1 byte")]
     Empty,
-    /// The range wraps around the address space.
+    /// The range, or that of its names, wraps around the address space.
     #[error("{len} bytes at {addr:#x} reach beyond the address space")]
     Wraps {
         /// First byte.
@@ -135,6 +135,8 @@ pub struct MemoryRegion {
     engine: Arc<EngineInner>,
     start: NonNull<u8>,
     len: usize,
+    /// What work requests and peers name the first byte by.
+    iova: u64,
     key: u32,
     /// Its registrations with the RDMA devices. Before the mapping: the devices let go of the memory first.
     _mrs: Vec<Mr>,
@@ -168,32 +170,35 @@ impl MemoryRegion {
                 RegisterError::NoHugePages { len, pages, source }
             }
         })?;
-        Self::enter(engine, pd, mapping.start(), len, access, Some(mapping))
+        let (start, iova) = (mapping.start(), address_of(mapping.start()));
+        Self::enter(engine, pd, (start, iova), len, access, Some(mapping))
     }
 
     /// Registers memory of the application; see [`crate::ProtectionDomain::register`] for what the
-    /// caller promises.
+    /// caller promises. `iova` is its address unless given.
     pub(crate) fn adopt(
         engine: Arc<EngineInner>,
         pd: PdId,
         start: *mut u8,
+        iova: Option<u64>,
         len: usize,
         access: Access,
     ) -> Result<Self, RegisterError> {
         let start = NonNull::new(start).filter(|_| len > 0).ok_or(RegisterError::Empty)?;
-        Self::enter(engine, pd, start, len, access, None)
+        let iova = iova.unwrap_or_else(|| address_of(start));
+        Self::enter(engine, pd, (start, iova), len, access, None)
     }
 
     fn enter(
         engine: Arc<EngineInner>,
         pd: PdId,
-        start: NonNull<u8>,
+        (start, iova): (NonNull<u8>, u64),
         len: usize,
         access: Access,
         mapping: Option<Mapping>,
     ) -> Result<Self, RegisterError> {
-        let (addr, bytes) = (start.as_ptr().expose_provenance() as u64, len as u64);
-        if addr.checked_add(bytes).is_none() {
+        let (addr, bytes) = (address_of(start), len as u64);
+        if let Some(addr) = [addr, iova].into_iter().find(|at| at.checked_add(bytes).is_none()) {
             return Err(RegisterError::Wraps { addr, len: bytes });
         }
         // SAFETY: the memory stays mapped until the region is dropped, by the mapping or by the promise given to
@@ -201,15 +206,17 @@ impl MemoryRegion {
         let mr = |device: &Arc<Device>| unsafe { device.register(pd, start.as_ptr(), len, access) };
         let mrs: Vec<Mr> = engine.devices().iter().map(mr).collect::<Result<_, _>>()?;
         let keys = mrs.iter().map(|mr| NicKeys { lkey: mr.lkey(), rkey: mr.rkey() });
-        let nics = (!mrs.is_empty()).then(|| keys.collect());
-        let region = Region { pd, addr, len: bytes, access, nics };
+        // NICs know memory by its address. What has another name is copied.
+        let nics = (!mrs.is_empty() && iova == addr).then(|| keys.collect());
+        let region = Region { pd, addr, iova, len: bytes, access, nics };
         let key = engine.regions.insert(region).ok_or(RegisterError::TooMany)?;
-        Ok(MemoryRegion { engine, start, len, key, _mrs: mrs, _mapping: mapping })
+        Ok(MemoryRegion { engine, start, len, iova, key, _mrs: mrs, _mapping: mapping })
     }
 
-    /// The address of its first byte.
+    /// The address that work requests and peers name its first byte by: where it is in memory, unless it was given
+    /// another ([`crate::ProtectionDomain::register_iova`]).
     pub fn addr(&self) -> u64 {
-        self.start.as_ptr() as u64
+        self.iova
     }
 
     /// Its length in bytes.
@@ -294,7 +301,8 @@ impl MemoryRegion {
             Bound::Unbounded => self.len,
         };
         let len = end.saturating_sub(start);
-        let addr = self.check(start, len)? as u64;
+        self.check(start, len)?;
+        let addr = self.iova + start as u64;
         let len = u32::try_from(len).map_err(|_| MemoryError::TooLong { len })?;
         Ok(Sge { addr, len, lkey: self.key })
     }
@@ -317,6 +325,11 @@ impl MemoryRegion {
         // by copies is as with memory shared between processes (see `raw`).
         Ok(unsafe { AtomicU64::from_ptr(word) })
     }
+}
+
+/// The address of memory that is registered: pointers are made from it again.
+fn address_of(start: NonNull<u8>) -> u64 {
+    start.as_ptr().expose_provenance() as u64
 }
 
 impl Drop for MemoryRegion {

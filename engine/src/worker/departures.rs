@@ -94,7 +94,7 @@ impl Worker {
         if !full.is_empty() && full.contains_all(rails.live()) {
             return Turn::Held;
         }
-        let Some(Transmit { slot, body }) = endpoint.poll_transmit(now, rails) else {
+        let Some(Transmit { slot, mut body }) = endpoint.poll_transmit(now, rails) else {
             return Turn::Nothing;
         };
         let (id, packet) = (endpoint.qp(slot).id(), &mut self.scratch);
@@ -107,7 +107,7 @@ impl Worker {
         let egress = match body {
             TransmitBody::Segment {
                 ref header,
-                ref gather,
+                ref mut gather,
                 pd,
                 access,
                 path,

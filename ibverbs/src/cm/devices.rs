@@ -10,9 +10,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use braid_verbs::abi::{ibv_context, ibv_pd};
 
 use crate::context::ibv_open_device;
-use crate::device::by_address;
+use crate::device::{self, Device, by_address};
 use crate::errno::{self, Errno};
-use crate::interfaces::{self, Interface};
 use crate::memory::ibv_alloc_pd;
 
 /// A device that is open.
@@ -35,10 +34,13 @@ fn all() -> MutexGuard<'static, Devices> {
 }
 
 fn open(devices: &mut Devices, addr: IpAddr) -> Result<&mut Open, Errno> {
-    match devices.entry(addr) {
+    let known = devices.contains_key(&addr);
+    let device = if known { None } else { by_address(addr) };
+    // A device of several rails is known by the address of the first.
+    match devices.entry(device.map_or(addr, |device| device.interface.addr)) {
         Entry::Occupied(known) => Ok(known.into_mut()),
         Entry::Vacant(place) => {
-            let device = by_address(addr).ok_or(Errno(libc::ENODEV))?;
+            let device = device.ok_or(Errno(libc::ENODEV))?;
             // SAFETY: devices exist for ever.
             let context = unsafe { ibv_open_device(ptr::from_ref(device).cast_mut().cast()) };
             if context.is_null() {
@@ -70,10 +72,11 @@ pub(super) fn of(addr: IpAddr) -> Result<Open, Errno> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_context {
     errno::pointer(|| {
-        let found = interfaces::list().map_err(|e| Errno(e.raw_os_error().unwrap_or(libc::EIO)))?;
         let mut devices = all();
-        let context = |at: Interface| open(&mut devices, at.addr).ok().map(|open| open.context);
-        let mut contexts: Vec<*mut ibv_context> = found.into_iter().filter_map(context).collect();
+        let context =
+            |at: &Device| open(&mut devices, at.interface.addr).ok().map(|open| open.context);
+        let mut contexts: Vec<*mut ibv_context> =
+            device::list()?.into_iter().filter_map(context).collect();
         if contexts.is_empty() {
             return Err(Errno(libc::ENODEV));
         }

@@ -138,20 +138,17 @@ impl QueuePair {
         let mut bytes = Vec::with_capacity(GRH_LEN + len);
         bytes.extend_from_slice(&ah::grh(&self.running.gid(), &to.gid, len));
         for piece in pieces {
+            let mut at = piece.addr;
             if !post::is_inline(wr) {
                 let piece = post::engine_sge(piece);
                 let checked = datagrams.domain.engine.check(piece, braid::Access::NONE);
-                checked.map_err(|_| Errno::INVALID)?;
+                at = checked.map_err(|_| Errno::INVALID)?;
             }
             let (start, len) = (bytes.len(), piece.len as usize);
             bytes.resize(start + len, 0);
             // SAFETY: it is registered, or else the program promises that it can be read.
             unsafe {
-                std::ptr::copy_nonoverlapping(
-                    piece.addr as *const u8,
-                    bytes[start..].as_mut_ptr(),
-                    len,
-                );
+                std::ptr::copy_nonoverlapping(at as *const u8, bytes[start..].as_mut_ptr(), len);
             }
         }
         Ok(bytes)

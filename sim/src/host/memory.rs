@@ -15,8 +15,14 @@ const MESSAGE_BITS: u32 = 31;
 impl GhostMemory {
     pub(crate) fn new() -> Self {
         let mut regions = Regions::new([0; 16]);
-        let region =
-            Region { pd: PdId::default(), addr: 0, len: 1 << 63, access: Access::ALL, nics: None };
+        let region = Region {
+            pd: PdId::default(),
+            addr: 0,
+            iova: 0,
+            len: 1 << 63,
+            access: Access::ALL,
+            nics: None,
+        };
         let key = regions.insert(region).expect("room for one region");
         GhostMemory { regions, key }
     }

@@ -201,14 +201,15 @@ impl QueuePair {
             return Err(Refusal::TooLong);
         }
         let pieces = scatter::slice(&posted.wr.sges, header.offset, header.len.into());
-        let pieces = pieces.ok_or(Refusal::Malformed)?;
-        self.check_local(&pieces, regions)?;
+        let mut pieces = pieces.ok_or(Refusal::Malformed)?;
+        self.check_local(&mut pieces, regions)?;
         self.rq.cover(seq, header)?;
         Ok((Landing::Payload(pieces), Some(Event::Receive(received(header, seq, false)))))
     }
 
     fn admit_write(&mut self, header: &DataHeader, regions: &Regions) -> Verdict {
-        self.check_remote(header, header.message_len, Access::REMOTE_WRITE, regions)?;
+        let needed = Access::REMOTE_WRITE;
+        let message = self.check_remote(header, header.message_len, needed, regions)?;
         let mut event = None;
         if header.opcode == Opcode::WriteImm && header.last {
             let seq = self.rq.expand(header.number).ok_or(Refusal::Malformed)?;
@@ -216,7 +217,7 @@ impl QueuePair {
             self.rq.consume(seq, header)?;
             event = Some(Event::Receive(received(header, seq, true)));
         }
-        let addr = header.address.wrapping_add(header.offset.into());
+        let addr = message.wrapping_add(header.offset.into());
         let mut pieces = SgList::new();
         if header.len > 0 {
             pieces.push(Sge { addr, len: header.len.into(), lkey: header.rkey });
@@ -234,10 +235,10 @@ impl QueuePair {
 
     fn admit_atomic(&self, header: &DataHeader, regions: &Regions) -> Verdict {
         let operands = header.operands.ok_or(Refusal::Malformed)?;
-        if !header.address.is_multiple_of(8) {
+        let word = self.check_remote(header, 8, Access::REMOTE_ATOMIC, regions)?;
+        if !(header.address | word).is_multiple_of(8) {
             return Err(Refusal::Alignment(header.address));
         }
-        self.check_remote(header, 8, Access::REMOTE_ATOMIC, regions)?;
         self.check_answerable()?;
         let op = match header.opcode {
             Opcode::CompareSwap => AtomicOp::CompareSwap(operands),
@@ -258,17 +259,17 @@ impl QueuePair {
             if header.message_len != 0 {
                 return Err(Refusal::Malformed);
             }
-            let sge = entry.wr.sges[0];
-            self.check_local(&[sge], regions)?;
+            let mut piece = [entry.wr.sges[0]];
+            self.check_local(&mut piece, regions)?;
             self.sq.cover(seq, header)?;
-            return Ok((Landing::Value(sge, header.address), event));
+            return Ok((Landing::Value(piece[0], header.address), event));
         }
         if entry.len != header.message_len {
             return Err(Refusal::Malformed);
         }
         let pieces = scatter::slice(&entry.wr.sges, header.offset, header.len.into());
-        let pieces = pieces.ok_or(Refusal::Malformed)?;
-        self.check_local(&pieces, regions)?;
+        let mut pieces = pieces.ok_or(Refusal::Malformed)?;
+        self.check_local(&mut pieces, regions)?;
         self.sq.cover(seq, header)?;
         Ok((Landing::Payload(pieces), event))
     }
@@ -285,24 +286,25 @@ impl QueuePair {
         usize::from(self.config.max_rd_atomic.max(1))
     }
 
+    /// Returns where in memory the bytes are.
     fn check_remote(
         &self,
         header: &DataHeader,
         len: u32,
         needed: Access,
         regions: &Regions,
-    ) -> Result<(), Refusal> {
+    ) -> Result<u64, Refusal> {
         if !self.config.access.allows(needed) {
             return Err(Refusal::Permission(needed));
         }
-        regions.check(self.config.pd, header.rkey, header.address, len.into(), needed)?;
-        Ok(())
+        Ok(regions.check(self.config.pd, header.rkey, header.address, len.into(), needed)?)
     }
 
-    fn check_local(&self, pieces: &[Sge], regions: &Regions) -> Result<(), Refusal> {
+    /// Makes the pieces those of memory.
+    fn check_local(&self, pieces: &mut [Sge], regions: &Regions) -> Result<(), Refusal> {
         for sge in pieces {
             let needed = Access::LOCAL_WRITE;
-            regions
+            sge.addr = regions
                 .check(self.config.pd, sge.lkey, sge.addr, sge.len.into(), needed)
                 .map_err(|_| Refusal::Local)?;
         }
@@ -331,11 +333,11 @@ impl QueuePair {
             Event::Read { number, addr, rkey, len } => {
                 let check = Access::REMOTE_READ;
                 let body = Body::Read { addr, rkey, len };
-                self.respond(now, psn, number, rkey, addr, len, check, memory, || body);
+                self.respond(now, psn, number, rkey, addr, len, check, memory, |_| body);
             }
             Event::Atomic { number, addr, rkey, op } => {
                 let check = Access::REMOTE_ATOMIC;
-                let body = || Body::Value(memory.atomic(addr, op));
+                let body = |word| Body::Value(memory.atomic(word, op));
                 self.respond(now, psn, number, rkey, addr, 8, check, memory, body);
             }
             Event::Response { seq } => self.on_answer(now, psn, seq),
@@ -363,7 +365,7 @@ impl QueuePair {
         self.ended.push_back(Ended { completion, is_reported: true });
     }
 
-    /// Owes the peer an answer, unless the memory was deregistered since the request arrived, or the peer has more
+    /// Owes the peer an answer, of what is found where the memory is, unless that was deregistered since the request arrived, or the peer has more
     /// requests open than it was granted.
     #[allow(clippy::too_many_arguments)]
     fn respond<M: Memory>(
@@ -376,17 +378,17 @@ impl QueuePair {
         len: u32,
         needed: Access,
         memory: &M,
-        body: impl FnOnce() -> Body,
+        body: impl FnOnce(u64) -> Body,
     ) {
         let checked = memory.regions().check(self.config.pd, rkey, addr, len.into(), needed);
         let granted = self.granted();
         let Some(link) = self.link.as_mut() else { return };
-        if checked.is_err() {
+        let Ok(place) = checked else {
             return link.from_requests.refuse(NakCode::RemoteAccess, request);
-        }
+        };
         let answers = link.answering(&self.config);
         if answers.make_room(now, granted) {
-            answers.owed.push(number, request, body());
+            answers.owed.push(number, request, body(place));
         } else {
             link.from_requests.refuse(NakCode::InvalidRequest, request);
         }

@@ -32,7 +32,8 @@ impl HostMemory {
     pub(crate) fn new(pieces: usize, seed: u8) -> Self {
         let mut regions = Regions::new([seed; 16]);
         let len = (pieces * PIECE) as u64;
-        let region = Region { pd: PdId(0), addr: BASE, len, access: Access::ALL, nics: None };
+        let region =
+            Region { pd: PdId(0), addr: BASE, iova: BASE, len, access: Access::ALL, nics: None };
         let key = regions.insert(region).expect("there is room for one");
         HostMemory { regions, key, bytes: vec![0; pieces * PIECE] }
     }

@@ -15,7 +15,14 @@ pub(crate) struct Everything {
 impl Everything {
     pub(crate) fn new() -> Self {
         let mut regions = Regions::new([0; 16]);
-        let region = Region { pd: PdId(0), addr: BASE, len: LEN, access: Access::ALL, nics: None };
+        let region = Region {
+            pd: PdId(0),
+            addr: BASE,
+            iova: BASE,
+            len: LEN,
+            access: Access::ALL,
+            nics: None,
+        };
         let key = regions.insert(region).expect("there is room for one");
         Everything { regions, key }
     }

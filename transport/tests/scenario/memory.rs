@@ -12,6 +12,8 @@ use super::pattern::{background, differs};
 /// A region is far larger than what is used of it, so that it can be registered before it is filled.
 const REGION_LEN: u64 = 1 << 26;
 const BLOCK_SHIFT: u32 = 40;
+/// Between where bytes are and what work requests and peers name them by: who takes one for the other is found out.
+const NAMES: u64 = 1 << 62;
 
 /// How a failure reads whose cause is a direct write into memory that the application has back.
 pub(crate) const BLIND_AND_LATE: &str =
@@ -109,8 +111,14 @@ impl HostMemory {
         for pd in (0..domains).map(PdId) {
             for usage in USES {
                 let base = (memory.blocks.len() as u64 + 1) << BLOCK_SHIFT | (odd & 0xFFF);
-                let region =
-                    Region { pd, addr: base, len: REGION_LEN, access: usage.access(), nics: None };
+                let region = Region {
+                    pd,
+                    addr: base,
+                    iova: base + NAMES,
+                    len: REGION_LEN,
+                    access: usage.access(),
+                    nics: None,
+                };
                 let key = memory.regions.insert(region).expect("a free key");
                 memory.blocks.push(Block::new(base, key, pd));
             }
@@ -145,7 +153,7 @@ impl HostMemory {
 
     pub(crate) fn sge(&self, id: AreaId) -> Sge {
         let area = self.area(id);
-        Sge { addr: area.addr, len: area.len as u32, lkey: self.blocks[id.block].key }
+        Sge { addr: self.addr(id), len: area.len as u32, lkey: self.blocks[id.block].key }
     }
 
     pub(crate) fn key(&self, id: AreaId) -> u32 {
@@ -154,11 +162,11 @@ impl HostMemory {
 
     /// The first address behind the region of an area.
     pub(crate) fn region_end(&self, id: AreaId) -> u64 {
-        self.blocks[id.block].base + REGION_LEN
+        self.blocks[id.block].base + NAMES + REGION_LEN
     }
 
     pub(crate) fn addr(&self, id: AreaId) -> u64 {
-        self.area(id).addr
+        self.area(id).addr + NAMES
     }
 
     pub(crate) fn len(&self, id: AreaId) -> u64 {
@@ -209,15 +217,15 @@ impl HostMemory {
         self.blocks[id.block].slice(area.addr, area.len)
     }
 
-    /// Puts payload where the core said.
+    /// Puts payload where in memory the core said.
     pub(crate) fn place(&mut self, pd: PdId, piece: &Sge, payload: &[u8]) {
         assert_eq!(u64::from(piece.len), payload.len() as u64);
         if payload.is_empty() {
             return;
         }
-        let checked =
-            self.regions.check(pd, piece.lkey, piece.addr, piece.len.into(), Access::LOCAL_WRITE);
-        assert_eq!(checked, Ok(()), "placement at {piece:?} breaks the rules of regions");
+        let (name, len) = (piece.addr + NAMES, piece.len.into());
+        let checked = self.regions.check(pd, piece.lkey, name, len, Access::LOCAL_WRITE);
+        assert_eq!(checked, Ok(piece.addr), "placement at {piece:?} breaks the rules of regions");
         let id = self.find(piece.addr, piece.len.into());
         let id =
             id.unwrap_or_else(|| panic!("placement at {piece:x?} is in no buffer, or leaves it"));
@@ -243,9 +251,9 @@ impl HostMemory {
         payload: &[u8],
     ) -> bool {
         let len = payload.len() as u64;
-        if self.regions.check(pd, rkey, addr, len, Access::REMOTE_WRITE).is_err() {
+        let Ok(addr) = self.regions.check(pd, rkey, addr, len, Access::REMOTE_WRITE) else {
             return false;
-        }
+        };
         let used = (addr >> BLOCK_SHIFT) as usize - 1;
         let block = &self.blocks[used];
         if addr - block.base >= block.bytes.borrow().len() as u64 {
@@ -264,19 +272,21 @@ impl HostMemory {
     pub(crate) fn gather(&self, pd: PdId, access: Access, pieces: &[Sge]) -> Option<Vec<u8>> {
         let mut payload = Vec::new();
         for piece in pieces.iter().filter(|piece| piece.len > 0) {
-            self.regions.check(pd, piece.lkey, piece.addr, piece.len.into(), access).ok()?;
-            let id = self.find(piece.addr, piece.len.into());
+            let len = piece.len.into();
+            let addr = self.regions.check(pd, piece.lkey, piece.addr, len, access).ok()?;
+            let id = self.find(addr, len);
             let id = id.unwrap_or_else(|| panic!("bytes to send at {piece:x?} are in no buffer"));
             // The peer may read what it has a key for at any time; the rest is the application's again.
             let stale = access == Access::NONE && self.area(id).state == State::Closed;
             assert!(!stale, "bytes at {piece:x?} are sent after their work request has completed");
-            payload.extend(self.blocks[id.block].slice(piece.addr, piece.len.into()));
+            payload.extend(self.blocks[id.block].slice(addr, len));
         }
         Some(payload)
     }
 
-    /// The area that begins there, if it is for this.
-    pub(crate) fn area_at(&self, addr: u64, len: u64, usage: Use) -> Option<AreaId> {
+    /// The area whose name that is, if it is for this.
+    pub(crate) fn area_at(&self, name: u64, len: u64, usage: Use) -> Option<AreaId> {
+        let addr = name.checked_sub(NAMES)?;
         let id = self.find(addr, len)?;
         let fits = id.block % USES.len() == usage as usize && self.area(id).addr == addr;
         fits.then_some(id)

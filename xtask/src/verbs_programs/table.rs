@@ -15,6 +15,11 @@ pub(super) struct Case {
 /// One datagram in a hundred is lost, in both directions.
 pub(super) const LOSS: &[(&str, &str)] = &[("BRAID_DROP", "0.01")];
 
+/// Two rails as one device.
+const RAILS: &[(&str, &str)] =
+    &[("BRAID_RAILS", "127.0.0.1,127.0.0.2"), ("BRAID_LOSS_RECOVERY", "ooo-window")];
+const RAILS_LOSS: &[(&str, &str)] = &[RAILS[0], RAILS[1], LOSS[0]];
+
 pub(super) const RC_UCX: &[(&str, &str)] =
     &[("UCX_NET_DEVICES", "braid0:1"), ("UCX_TLS", "rc_v,ud_v")];
 const UD_UCX: &[(&str, &str)] = &[("UCX_NET_DEVICES", "braid0:1"), ("UCX_TLS", "ud_v")];
@@ -70,8 +75,12 @@ pub(super) const PROGRAMS: &[Case] = cases! {
     "ib_atomic_lat" "-d braid0 -A CMP_AND_SWAP -n 100" HOST &[];
     "ib_write_bw" "-d braid0 -R -n 200" HOST &[];
     "ib_send_lat" "-d braid0 -R -n 50" HOST &[];
+    "ib_write_bw" "-d braid0 -n 200" HOST RAILS;
+    "ib_read_bw" "-d braid0 -n 200" HOST RAILS_LOSS;
+    "ib_send_bw" "-d braid0 -b -e -R -n 200" HOST RAILS;
     "rping" "-C 20 -V" RPING &[];
     "rping" "-C 20 -V" RPING LOSS;
+    "rping" "-C 20 -V" RPING RAILS;
     "ucmatose" "-C 20 -S 4096" S_HOST &[];
     "rdma_client" with "rdma_server" "" S_HOST &[];
     "rdma_client" with "rdma_server" "" S_HOST LOSS;

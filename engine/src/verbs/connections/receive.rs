@@ -335,7 +335,8 @@ mod tests {
     fn each_rail_tells_the_key_of_its_own_nic() {
         let (pd, access) = (PdId(1), Access::ALL);
         let nics = [3, 4].map(|rkey| NicKeys { lkey: 0, rkey });
-        let region = Region { pd, addr: 4096, len: 64, access, nics: Some(nics.into()) };
+        let region =
+            Region { pd, addr: 4096, iova: 4096, len: 64, access, nics: Some(nics.into()) };
         let mut regions = Regions::new([0; 16]);
         let rkey = regions.insert(region).expect("there is room");
         let owner = Owner { id: QpId::new(5), token: Token(7), pd, access };

@@ -88,11 +88,11 @@ impl Host {
     /// Sends a segment without a payload, if there is room. Returns whether there was.
     fn ship(&mut self, id: u32, path: PathId, again: bool) -> bool {
         let header = DataHeader { retransmission: again, ..some_header() };
-        let (gather, regions) = (SgList::new(), Regions::new([0; 16]));
+        let (mut gather, regions) = (SgList::new(), Regions::new([0; 16]));
         let placement = Placement::Staged { closes: None };
         let has_room = self.connections.has_room(QpId::new(id));
         if has_room {
-            let payload = Readable::check(&gather, (PdId(0), Access::ALL), &regions);
+            let payload = Readable::check(&mut gather, (PdId(0), Access::ALL), &regions);
             let segment = Segment {
                 session: None,
                 rail: RailId::FIRST,

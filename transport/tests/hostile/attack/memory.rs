@@ -58,7 +58,9 @@ impl HostMemory {
         let mut register = |pd, len, access| {
             let addr = end + GAP;
             end = addr + len;
-            let key = regions.insert(Region { pd, addr, len, access, nics: None }).expect("room");
+            let key = regions
+                .insert(Region { pd, addr, iova: addr, len, access, nics: None })
+                .expect("room");
             Piece { addr, len, key }
         };
         let target = register(PD, TARGET, Access::ALL);
@@ -133,7 +135,7 @@ impl HostMemory {
         assert_eq!(piece.len as usize, payload.len());
         let len = u64::from(piece.len);
         let allowed = self.regions.check(PD, piece.lkey, piece.addr, len, Access::LOCAL_WRITE);
-        assert_eq!(allowed, Ok(()), "placement at {piece:x?}");
+        assert_eq!(allowed, Ok(piece.addr), "placement at {piece:x?}");
         if piece.lkey == self.buffers.key {
             let index = self.index_of(piece.addr, len).expect("placement leaves its buffer");
             let from = ((piece.addr - self.buffers.addr) % u64::from(BUFFER)) as usize;

@@ -1,0 +1,109 @@
+//! Several interfaces as one device: `BRAID_RAILS`.
+
+use std::net::IpAddr;
+
+use crate::interfaces::Interface;
+
+/// For each device its interfaces, by name or address.
+pub(crate) type Groups = Vec<Vec<String>>;
+
+/// `eth0,eth1;eth2,eth3`: two devices of two rails each.
+pub(crate) fn parse(value: &str) -> Result<Groups, String> {
+    let names = |device: &str| device.split(',').map(|name| name.trim().to_owned()).collect();
+    let groups: Groups = value.split(';').map(names).collect();
+    if groups.iter().flatten().any(String::is_empty) {
+        return Err("accepted: interfaces or addresses of this host with commas between them, `;` between devices".to_owned());
+    }
+    Ok(groups)
+}
+
+/// For each group its first interface, which has those behind it as further rails; all there are, each by itself, where there are
+/// no groups.
+///
+/// # Errors
+/// What this host does not have, or cannot be one device.
+pub(crate) fn combine(all: Vec<Interface>, groups: &Groups) -> Result<Vec<Interface>, String> {
+    if groups.is_empty() {
+        return Ok(all);
+    }
+    groups.iter().map(|names| one_of(&all, names)).collect()
+}
+
+fn one_of(all: &[Interface], names: &[String]) -> Result<Interface, String> {
+    let mut members = Vec::new();
+    for name in names {
+        members.push(called(all, name).ok_or_else(|| {
+            let known: Vec<_> = all.iter().map(|i| format!("{} ({})", i.name, i.addr)).collect();
+            format!("no interface is {name}; this host has {}", known.join(", "))
+        })?);
+    }
+    let (first, further) = members.split_first().expect("a list that was split has one at least");
+    if further.iter().any(|rail| rail.addr.is_ipv4() != first.addr.is_ipv4()) {
+        return Err(format!("{} have addresses of both IPv4 and IPv6", names.join(", ")));
+    }
+    // What every rail carries whole.
+    let mtu = members.iter().map(|rail| rail.mtu).min().unwrap_or(first.mtu);
+    let rails = further.iter().map(|rail| rail.addr).collect();
+    Ok(Interface { mtu, rails, ..first.clone() })
+}
+
+/// By its name or its address; all of 127.0.0.0/8 are of the loopback.
+fn called(all: &[Interface], name: &str) -> Option<Interface> {
+    let Ok(addr) = name.parse::<IpAddr>() else {
+        return all.iter().find(|known| known.name == name).cloned();
+    };
+    let listed = all.iter().find(|known| known.addr == addr).cloned();
+    listed.or_else(|| {
+        let is_loopback = |addr: IpAddr| addr.is_ipv4() && addr.is_loopback();
+        let loopback = all.iter().find(|known| is_loopback(known.addr) && is_loopback(addr))?;
+        Some(Interface { addr, ..loopback.clone() })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host() -> Vec<Interface> {
+        let each =
+            [("lo", "127.0.0.1", 65_536), ("eth0", "10.0.0.2", 9000), ("eth1", "10.0.1.2", 1500)];
+        let v6 = [("eth2", "fd00::2", 1500)];
+        let interface = |(name, addr, mtu): (&str, &str, u32)| Interface {
+            name: name.to_owned(),
+            index: 1,
+            addr: addr.parse().unwrap(),
+            rails: Vec::new(),
+            mtu,
+        };
+        each.into_iter().chain(v6).map(interface).collect()
+    }
+
+    fn combined(value: &str) -> Result<Vec<(String, u32)>, String> {
+        let devices = combine(host(), &parse(value)?)?;
+        let text = |device: &Interface| {
+            let addrs = std::iter::once(&device.addr).chain(&device.rails);
+            (addrs.map(IpAddr::to_string).collect::<Vec<_>>().join("+"), device.mtu)
+        };
+        Ok(devices.iter().map(text).collect())
+    }
+
+    #[test]
+    fn devices_are_what_is_named_and_nothing_else() {
+        assert_eq!(combined("eth0").unwrap(), [("10.0.0.2".to_owned(), 9000)]);
+        let two =
+            [("10.0.0.2+10.0.1.2".to_owned(), 1500), ("127.0.0.1+127.0.0.9".to_owned(), 65_536)];
+        assert_eq!(combined("eth0, eth1; 127.0.0.1, 127.0.0.9").unwrap(), two);
+        assert_eq!(combine(host(), &Groups::new()).unwrap(), host());
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        for empty in ["", "eth0,", "eth0;;eth1"] {
+            assert!(parse(empty).unwrap_err().starts_with("accepted: "));
+        }
+        let unknown = combined("eth0,eth7").unwrap_err();
+        assert!(unknown.contains("eth7") && unknown.contains("eth1 (10.0.1.2)"), "{unknown}");
+        assert!(combined("eth0,10.9.9.9").unwrap_err().contains("10.9.9.9"));
+        assert!(combined("eth0,eth2").unwrap_err().contains("both IPv4 and IPv6"));
+    }
+}
