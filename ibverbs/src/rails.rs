@@ -11,7 +11,9 @@ pub(crate) type Groups = Vec<Vec<String>>;
 pub(crate) fn parse(value: &str) -> Result<Groups, String> {
     let names = |device: &str| device.split(',').map(|name| name.trim().to_owned()).collect();
     let groups: Groups = value.split(';').map(names).collect();
-    if groups.iter().flatten().any(String::is_empty) {
+    let is_name =
+        |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_graphic() && c != '/');
+    if !groups.iter().flatten().all(is_name) {
         return Err("accepted: interfaces or addresses of this host with commas between them, `;` between devices".to_owned());
     }
     Ok(groups)
@@ -98,8 +100,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_named() {
-        for empty in ["", "eth0,", "eth0;;eth1"] {
-            assert!(parse(empty).unwrap_err().starts_with("accepted: "));
+        for wrong in ["", "eth0,", "eth0;;eth1", "eth 0", "/eth0"] {
+            assert!(parse(wrong).unwrap_err().starts_with("accepted: "));
         }
         let unknown = combined("eth0,eth7").unwrap_err();
         assert!(unknown.contains("eth7") && unknown.contains("eth1 (10.0.1.2)"), "{unknown}");
