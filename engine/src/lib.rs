@@ -83,6 +83,7 @@ mod paths_to;
 mod pd;
 mod qp;
 mod qp_numbers;
+mod rail_names;
 mod random;
 mod ring;
 mod security;
@@ -225,6 +226,7 @@ pub use observe::{EndpointError, MetricsEndpoint, UnknownEndpoint};
 pub use paths_to::PathsTo;
 pub use pd::ProtectionDomain;
 pub use qp::{Connecting, CreateQpError, QpOptions, QueuePair};
+pub use rail_names::{MalformedRailNames, RailNames};
 pub use security::{
     Agreed, AllowList, AllowListError, AllowedKey, Cipher, Credentials, Date, Key, KeyError,
     KeyPurpose, KeyText, PrivateKey, Protection, PublicKey, SecretKey, Security, SecurityError,

@@ -72,7 +72,8 @@ impl ProtectionDomain {
         len: usize,
         access: Access,
     ) -> Result<MemoryRegion, RegisterError> {
-        MemoryRegion::adopt(self.engine.clone(), self.id, start, None, len, access)
+        let iova = start.addr() as u64;
+        MemoryRegion::adopt(self.engine.clone(), self.id, start, iova, len, access)
     }
 
     /// As [`ProtectionDomain::register`], of memory whose bytes work requests and peers name from `iova` on instead of
@@ -92,7 +93,7 @@ impl ProtectionDomain {
         len: usize,
         access: Access,
     ) -> Result<MemoryRegion, RegisterError> {
-        MemoryRegion::adopt(self.engine.clone(), self.id, start, Some(iova), len, access)
+        MemoryRegion::adopt(self.engine.clone(), self.id, start, iova, len, access)
     }
 
     /// Whether this piece is memory of the domain, registered for this use. Returns the address where it is, which only

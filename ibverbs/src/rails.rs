@@ -4,27 +4,15 @@ use std::net::IpAddr;
 
 use crate::interfaces::Interface;
 
-/// For each device its interfaces, by name or address.
-pub(crate) type Groups = Vec<Vec<String>>;
-
-/// `eth0,eth1;eth2,eth3`: two devices of two rails each.
-pub(crate) fn parse(value: &str) -> Result<Groups, String> {
-    let names = |device: &str| device.split(',').map(|name| name.trim().to_owned()).collect();
-    let groups: Groups = value.split(';').map(names).collect();
-    let is_name =
-        |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_graphic() && c != '/');
-    if !groups.iter().flatten().all(is_name) {
-        return Err("accepted: interfaces or addresses of this host with commas between them, `;` between devices".to_owned());
-    }
-    Ok(groups)
-}
-
 /// For each group its first interface, which has those behind it as further rails; all there are, each by itself, where there are
 /// no groups.
 ///
 /// # Errors
 /// What this host does not have, or cannot be one device.
-pub(crate) fn combine(all: Vec<Interface>, groups: &Groups) -> Result<Vec<Interface>, String> {
+pub(crate) fn combine(
+    all: Vec<Interface>,
+    groups: &[Vec<String>],
+) -> Result<Vec<Interface>, String> {
     if groups.is_empty() {
         return Ok(all);
     }
@@ -80,6 +68,11 @@ mod tests {
         each.into_iter().chain(v6).map(interface).collect()
     }
 
+    fn parse(value: &str) -> Result<Vec<Vec<String>>, String> {
+        let names = value.parse::<braid::RailNames>().map_err(|error| error.to_string())?;
+        Ok(names.devices)
+    }
+
     fn combined(value: &str) -> Result<Vec<(String, u32)>, String> {
         let devices = combine(host(), &parse(value)?)?;
         let text = |device: &Interface| {
@@ -95,7 +88,7 @@ mod tests {
         let two =
             [("10.0.0.2+10.0.1.2".to_owned(), 1500), ("127.0.0.1+127.0.0.9".to_owned(), 65_536)];
         assert_eq!(combined("eth0, eth1; 127.0.0.1, 127.0.0.9").unwrap(), two);
-        assert_eq!(combine(host(), &Groups::new()).unwrap(), host());
+        assert_eq!(combine(host(), &[]).unwrap(), host());
     }
 
     #[test]

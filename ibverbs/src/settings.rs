@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use braid::{
     AllowList, CcConfig, Crc, EngineConfig, KeyPurpose, LossRecovery, Progress, QpConfig,
-    SecretKey, Security, SecurityError,
+    RailNames, SecretKey, Security, SecurityError,
 };
 use braid_log::FilterError;
 
 use crate::errno::Errno;
 use crate::interfaces::Interface;
-use crate::rails::{self, Groups};
+use crate::rails;
 
 /// All that the library can be told.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ pub(crate) struct Settings {
     pub(crate) cc: CcConfig,
     pub(crate) recovery: LossRecovery,
     /// What becomes one device each; empty: every interface.
-    pub(crate) rails: Groups,
+    pub(crate) rails: Vec<Vec<String>>,
     /// These three become the engine's `security`.
     key: Option<SecretKey>,
     allowed_keys: Option<AllowList>,
@@ -62,7 +62,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("BRAID_LB", |s, v| set(&mut s.engine.lb, parsed(v))),
     ("BRAID_CC", |s, v| set(&mut s.cc, parsed(v))),
     ("BRAID_LOSS_RECOVERY", |s, v| set(&mut s.recovery, parsed(v))),
-    (RAILS, |s, v| set(&mut s.rails, rails::parse(v))),
+    (RAILS, |s, v| set(&mut s.rails, parsed(v).map(|names: RailNames| names.devices))),
     ("BRAID_MTU", |s, v| set(&mut s.engine.mtu, number(v, 8..=65_400).map(Some))),
     ("BRAID_CRC", |s, v| set(&mut s.engine.crc, crc(v))),
     // Read at once: what is wrong with it is known before anything is opened.
@@ -131,7 +131,7 @@ impl Settings {
         let engine = EngineConfig { progress, paths: 1, ..EngineConfig::default() };
         let (cc, recovery) = (CcConfig::default(), LossRecovery::GoBackN);
         let (key, allowed_keys, security) = (None, None, None);
-        let rails = Groups::new();
+        let rails = Vec::new();
         let mut settings = Settings { engine, cc, recovery, rails, key, allowed_keys, security };
         for (name, apply) in SETTINGS {
             let Some(value) = value(name) else { continue };

@@ -63,10 +63,7 @@ fn memory_is_registered_anew_by_new_keys() {
 #[test]
 fn memory_has_the_names_that_its_owner_gives_it() {
     let side = Side::open();
-    let cq = side.cq(64);
-    let others = side.cq(64);
-    let (one, other) = (side.qp(cq, IBV_QPT_RC, 8, 8), side.qp(others, IBV_QPT_RC, 8, 8));
-    connect(&side, one, other);
+    let [(one, cq), (other, others)] = pair(&side);
     let mut memory = [vec![1u8; 4096], vec![2u8; 4096]];
     let [near, far] = memory.each_mut().map(|bytes| bytes.as_mut_ptr());
     // SAFETY: the calls are those of the man pages, with what the calls before have made.

@@ -26,16 +26,6 @@ fn last_errno() -> Option<i32> {
     std::io::Error::last_os_error().raw_os_error()
 }
 
-/// Two that are connected, and the completion queue of each.
-fn pair(side: &Side) -> [(*mut ibv_qp, *mut ibv_cq); 2] {
-    let ends = [(); 2].map(|()| {
-        let cq = side.cq(64);
-        (side.qp(cq, IBV_QPT_RC, 8, 8), cq)
-    });
-    connect(side, ends[0].0, ends[1].0);
-    ends
-}
-
 /// A remote operation on that memory.
 fn remote_wr(opcode: u32, piece: &mut braid_verbs::Sge, addr: u64, rkey: u32) -> ibv_send_wr {
     let mut wr = send_wr(1, piece);

@@ -159,11 +159,7 @@ impl<'a> Batch<'a> {
             self.listen_until(next)?;
         }
         let end = Instant::now() + self.survey.wait();
-        while !self.unsettled(probes.iter().copied()).is_empty() {
-            if !self.listen_towards(end)? {
-                break;
-            }
-        }
+        while !self.unsettled(probes.iter().copied()).is_empty() && self.listen_towards(end)? {}
         Ok(())
     }
 

@@ -170,22 +170,22 @@ impl MemoryRegion {
                 RegisterError::NoHugePages { len, pages, source }
             }
         })?;
-        let (start, iova) = (mapping.start(), address_of(mapping.start()));
+        let start = mapping.start();
+        let iova = start.addr().get() as u64;
         Self::enter(engine, pd, (start, iova), len, access, Some(mapping))
     }
 
     /// Registers memory of the application; see [`crate::ProtectionDomain::register`] for what the
-    /// caller promises. `iova` is its address unless given.
+    /// caller promises.
     pub(crate) fn adopt(
         engine: Arc<EngineInner>,
         pd: PdId,
         start: *mut u8,
-        iova: Option<u64>,
+        iova: u64,
         len: usize,
         access: Access,
     ) -> Result<Self, RegisterError> {
         let start = NonNull::new(start).filter(|_| len > 0).ok_or(RegisterError::Empty)?;
-        let iova = iova.unwrap_or_else(|| address_of(start));
         Self::enter(engine, pd, (start, iova), len, access, None)
     }
 
@@ -197,17 +197,18 @@ impl MemoryRegion {
         access: Access,
         mapping: Option<Mapping>,
     ) -> Result<Self, RegisterError> {
-        let (addr, bytes) = (address_of(start), len as u64);
+        let (addr, bytes) = (start.as_ptr().expose_provenance() as u64, len as u64);
         if let Some(addr) = [addr, iova].into_iter().find(|at| at.checked_add(bytes).is_none()) {
             return Err(RegisterError::Wraps { addr, len: bytes });
         }
         // SAFETY: the memory stays mapped until the region is dropped, by the mapping or by the promise given to
         // `register`, and access to it goes by raw copies and atomics.
         let mr = |device: &Arc<Device>| unsafe { device.register(pd, start.as_ptr(), len, access) };
-        let mrs: Vec<Mr> = engine.devices().iter().map(mr).collect::<Result<_, _>>()?;
-        let keys = mrs.iter().map(|mr| NicKeys { lkey: mr.lkey(), rkey: mr.rkey() });
         // NICs know memory by its address. What has another name is copied.
-        let nics = (!mrs.is_empty() && iova == addr).then(|| keys.collect());
+        let devices = if iova == addr { engine.devices() } else { &[] };
+        let mrs: Vec<Mr> = devices.iter().map(mr).collect::<Result<_, _>>()?;
+        let keys = mrs.iter().map(|mr| NicKeys { lkey: mr.lkey(), rkey: mr.rkey() });
+        let nics = (!mrs.is_empty()).then(|| keys.collect());
         let region = Region { pd, addr, iova, len: bytes, access, nics };
         let key = engine.regions.insert(region).ok_or(RegisterError::TooMany)?;
         Ok(MemoryRegion { engine, start, len, iova, key, _mrs: mrs, _mapping: mapping })
@@ -325,11 +326,6 @@ impl MemoryRegion {
         // by copies is as with memory shared between processes (see `raw`).
         Ok(unsafe { AtomicU64::from_ptr(word) })
     }
-}
-
-/// The address of memory that is registered: pointers are made from it again.
-fn address_of(start: NonNull<u8>) -> u64 {
-    start.as_ptr().expose_provenance() as u64
 }
 
 impl Drop for MemoryRegion {

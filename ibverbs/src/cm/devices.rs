@@ -17,6 +17,7 @@ use crate::memory::ibv_alloc_pd;
 /// A device that is open.
 #[derive(Clone, Copy)]
 pub(super) struct Open {
+    device: &'static Device,
     pub(super) context: *mut ibv_context,
     /// For queue pairs that are created without one.
     pub(super) pd: *mut ibv_pd,
@@ -25,7 +26,7 @@ pub(super) struct Open {
 // SAFETY: contexts and protection domains may be used from any thread, and these exist for ever.
 unsafe impl Send for Open {}
 
-/// By address. A domain is NULL until a connection uses the device: with it the engine starts.
+/// By the address of their first rail. A domain is NULL until a connection uses the device: with it the engine starts.
 type Devices = HashMap<IpAddr, Open>;
 
 fn all() -> MutexGuard<'static, Devices> {
@@ -33,20 +34,16 @@ fn all() -> MutexGuard<'static, Devices> {
     OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn open(devices: &mut Devices, addr: IpAddr) -> Result<&mut Open, Errno> {
-    let known = devices.contains_key(&addr);
-    let device = if known { None } else { by_address(addr) };
-    // A device of several rails is known by the address of the first.
-    match devices.entry(device.map_or(addr, |device| device.interface.addr)) {
+fn open<'a>(devices: &'a mut Devices, device: &'static Device) -> Result<&'a mut Open, Errno> {
+    match devices.entry(device.interface.addr) {
         Entry::Occupied(known) => Ok(known.into_mut()),
         Entry::Vacant(place) => {
-            let device = device.ok_or(Errno(libc::ENODEV))?;
             // SAFETY: devices exist for ever.
             let context = unsafe { ibv_open_device(ptr::from_ref(device).cast_mut().cast()) };
             if context.is_null() {
                 return Err(Errno::last());
             }
-            Ok(place.insert(Open { context, pd: ptr::null_mut() }))
+            Ok(place.insert(Open { device, context, pd: ptr::null_mut() }))
         }
     }
 }
@@ -57,7 +54,9 @@ fn open(devices: &mut Devices, addr: IpAddr) -> Result<&mut Open, Errno> {
 /// `ENODEV`: no device has it; what opening it says.
 pub(super) fn of(addr: IpAddr) -> Result<Open, Errno> {
     let mut devices = all();
-    let device = open(&mut devices, addr)?;
+    let known = devices.get(&addr).map(|open| open.device);
+    let device = known.or_else(|| by_address(addr)).ok_or(Errno(libc::ENODEV))?;
+    let device = open(&mut devices, device)?;
     if device.pd.is_null() {
         // SAFETY: it is open.
         device.pd = unsafe { ibv_alloc_pd(device.context) };
@@ -74,7 +73,7 @@ pub unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_co
     errno::pointer(|| {
         let mut devices = all();
         let context =
-            |at: &Device| open(&mut devices, at.interface.addr).ok().map(|open| open.context);
+            |device: &'static Device| open(&mut devices, device).ok().map(|open| open.context);
         let mut contexts: Vec<*mut ibv_context> =
             device::list()?.into_iter().filter_map(context).collect();
         if contexts.is_empty() {

@@ -171,6 +171,16 @@ pub fn connect(side: &Side, one: *mut ibv_qp, other: *mut ibv_qp) {
     }
 }
 
+/// Two that are connected, and the completion queue of each.
+pub fn pair(side: &Side) -> [(*mut ibv_qp, *mut ibv_cq); 2] {
+    let ends = [(); 2].map(|()| {
+        let cq = side.cq(64);
+        (side.qp(cq, IBV_QPT_RC, 8, 8), cq)
+    });
+    connect(side, ends[0].0, ends[1].0);
+    ends
+}
+
 /// The Q_Key of all queue pairs of type UD.
 pub const KEY: u32 = 0x1234;
 

@@ -6,10 +6,9 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use braid::{AllowList, Crc, SecretKey, VerbsService};
+use braid::{AllowList, Crc, RailNames, SecretKey, VerbsService};
 
 use super::{Carrier, Config};
-use crate::device::MAX_RAILS;
 
 /// Changes the configuration, or says what would be accepted instead.
 pub(super) type Apply = fn(&mut Config, &str) -> Result<(), String>;
@@ -18,7 +17,7 @@ pub(super) type Apply = fn(&mut Config, &str) -> Result<(), String>;
 const SETTINGS: &[(&str, Apply)] = &[
     ("ifname", |c, v| set(&mut c.interfaces, parsed(v).map(Some))),
     ("addr", |c, v| set(&mut c.addresses, addresses(v))),
-    ("rails", |c, v| set(&mut c.rails, rails(v))),
+    ("rails", |c, v| set(&mut c.rails, parsed(v).map(|names: RailNames| names.devices))),
     ("rail_policy", |c, v| set(&mut c.rail_policy, parsed(v))),
     ("datapath", |c, v| set(&mut c.carrier, carrier(v))),
     ("service", |c, v| set(&mut c.service, service(v))),
@@ -135,21 +134,4 @@ fn addresses(value: &str) -> Result<Vec<IpAddr>, String> {
     let each = value.split(',').map(|address| address.trim().parse());
     each.collect::<Result<_, _>>()
         .map_err(|_| "accepted: IP addresses of this host, with commas between them".to_owned())
-}
-
-/// `eth0,eth1;eth2,eth3`: two devices of two rails each.
-fn rails(value: &str) -> Result<Vec<Vec<String>>, String> {
-    let names = |device: &str| -> Vec<String> {
-        device.split(',').map(|name| name.trim().to_owned()).collect()
-    };
-    let devices: Vec<Vec<String>> = value.split(';').map(names).collect();
-    let is_name =
-        |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_graphic() && c != '/');
-    if devices.iter().all(|rails| rails.len() <= MAX_RAILS && rails.iter().all(is_name)) {
-        return Ok(devices);
-    }
-    Err(format!(
-        "accepted: for each device up to {MAX_RAILS} interfaces or addresses of this host with commas between them, \
-         `;` between devices"
-    ))
 }

@@ -365,8 +365,8 @@ impl QueuePair {
         self.ended.push_back(Ended { completion, is_reported: true });
     }
 
-    /// Owes the peer an answer, of what is found where the memory is, unless that was deregistered since the request arrived, or the peer has more
-    /// requests open than it was granted.
+    /// Owes the peer an answer, which `body` makes of where the memory is, unless that was deregistered since the request
+    /// arrived, or the peer has more requests open than it was granted.
     #[allow(clippy::too_many_arguments)]
     fn respond<M: Memory>(
         &mut self,
