@@ -56,7 +56,7 @@ mod folding {
         _mm512_ternarylogic_epi64, _mm512_xor_si512, _mm512_zextsi128_si512,
     };
 
-    use super::{finish, plain};
+    use super::{finish, words};
 
     const LANE: usize = size_of::<__m512i>();
     /// Lanes that are folded side by side, to hide the latency of a multiplication.
@@ -65,8 +65,10 @@ mod folding {
     /// With less, there is nothing to fold. A word less is a block still.
     pub(super) const SHORTEST: usize = 2 * BLOCK;
 
-    /// x^(2048+32) and x^(2048-32) modulo the polynomial, bit-reflected: they move a lane on by a block.
-    const FOLD: (i64, i64) = (0x1_1542_778A, 0x1_322D_1430);
+    /// x^(2048+32) and x^(2048-32) modulo the polynomial, bit-reflected: they move a lane on by a block ..
+    const BY_BLOCK: (i64, i64) = (0x1_1542_778A, 0x1_322D_1430);
+    /// .. and x^(512+32) and x^(512-32) by a lane.
+    const BY_LANE: (i64, i64) = (0x1_5444_2BD4, 0x1_C6E4_1596);
     /// The truth table of an exclusive or of three.
     const XOR3: i32 = 0x96;
 
@@ -78,7 +80,7 @@ mod folding {
     /// As for [`super::copy`]; the processor has these features, and `len` is at least a block.
     #[target_feature(enable = "avx512f,vpclmulqdq")]
     pub(super) unsafe fn copy(crc: u32, from: *const u8, to: *mut u8, len: usize) -> u32 {
-        let by = _mm512_broadcast_i32x4(_mm_set_epi64x(FOLD.1, FOLD.0));
+        let (by_block, by_lane) = (factors(BY_BLOCK), factors(BY_LANE));
         // SAFETY: a block is there.
         let mut lanes = unsafe { copy_block(from, to) };
         // What came before is a remainder that the first four bytes are added to.
@@ -89,21 +91,58 @@ mod folding {
             // SAFETY: another block is there.
             let next = unsafe { copy_block(from.add(done), to.add(done)) };
             for (lane, next) in lanes.iter_mut().zip(next) {
-                let low = _mm512_clmulepi64_epi128::<0x00>(*lane, by);
-                let high = _mm512_clmulepi64_epi128::<0x11>(*lane, by);
-                *lane = _mm512_ternarylogic_epi64::<XOR3>(low, high, next);
+                *lane = fold(*lane, next, by_block);
             }
             done += BLOCK;
         }
-        let mut folded = [0_u8; BLOCK];
-        for (lane, bytes) in lanes.iter().zip(folded.chunks_exact_mut(LANE)) {
-            // SAFETY: a chunk has the size of a lane.
-            unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), *lane) };
+        let [first, others @ ..] = lanes;
+        let mut lane = first;
+        for next in others {
+            lane = fold(lane, next, by_lane);
         }
-        // The lanes are congruent to all that was folded, what came before included, so a remainder of 0 goes before.
-        let crc = finish(!0, &folded);
-        // SAFETY: the rest of what the caller vouches for.
-        unsafe { plain(crc, from.add(done), to.add(done), len - done) }
+        while len - done >= LANE {
+            // SAFETY: another lane is there.
+            let next = unsafe { copy_lane(from.add(done), to.add(done)) };
+            lane = fold(lane, next, by_lane);
+            done += LANE;
+        }
+        // SAFETY: the rest of what the caller vouches for, less than a lane.
+        unsafe { finish_lane(lane, from.add(done), to.add(done), len - done) }
+    }
+
+    /// Copies the last `len` bytes. Returns the CRC-32 of what was folded into the lane and of them.
+    ///
+    /// # Safety
+    /// As for [`super::copy`]; `len` is less than a lane.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn finish_lane(lane: __m512i, from: *const u8, to: *mut u8, len: usize) -> u32 {
+        let mut folded = [0_u8; 2 * LANE];
+        // SAFETY: there is room for two lanes. The copy is nobody else's.
+        unsafe {
+            _mm512_storeu_si512(folded.as_mut_ptr().cast(), lane);
+            words::load(from, to, len);
+            to.copy_to_nonoverlapping(folded[LANE..].as_mut_ptr(), len);
+        }
+        // The lane is congruent to all that was folded, what came before included, so a remainder of 0 goes before. Bytes that nothing
+        // comes before have their first four inverted: those are, and so it is 0.
+        folded[..4].iter_mut().for_each(|byte| *byte = !*byte);
+        finish(0, &folded[..LANE + len])
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn factors((high, low): (i64, i64)) -> __m512i {
+        _mm512_broadcast_i32x4(_mm_set_epi64x(low, high))
+    }
+
+    /// What `next` is once the lane before it has been moved on to it.
+    #[inline]
+    #[target_feature(enable = "avx512f,vpclmulqdq")]
+    fn fold(lane: __m512i, next: __m512i, by: __m512i) -> __m512i {
+        let low = _mm512_clmulepi64_epi128::<0x00>(lane, by);
+        let high = _mm512_clmulepi64_epi128::<0x11>(lane, by);
+        _mm512_ternarylogic_epi64::<XOR3>(low, high, next)
     }
 
     /// # Safety
@@ -125,6 +164,19 @@ mod folding {
             _mm512_storeu_si512(to.add(2), lanes[2]);
             _mm512_storeu_si512(to.add(3), lanes[3]);
             lanes
+        }
+    }
+
+    /// # Safety
+    /// A lane can be read and one be written.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn copy_lane(from: *const u8, to: *mut u8) -> __m512i {
+        // SAFETY: the caller vouches for both.
+        unsafe {
+            let lane = _mm512_loadu_si512(from.cast::<__m512i>());
+            _mm512_storeu_si512(to.cast::<__m512i>(), lane);
+            lane
         }
     }
 }

@@ -94,20 +94,20 @@ impl Worker {
         if !full.is_empty() && full.contains_all(rails.live()) {
             return Turn::Held;
         }
-        let Some(Transmit { slot, mut body }) = endpoint.poll_transmit(now, rails) else {
-            return Turn::Nothing;
-        };
+        // It is long: what is in it stays where it is.
+        let mut transmit = endpoint.poll_transmit(now, rails);
+        let Some(Transmit { slot, body }) = &mut transmit else { return Turn::Nothing };
+        let slot = *slot;
         let (id, packet) = (endpoint.qp(slot).id(), &mut self.scratch);
         let mut session = None;
         if !self.sessions.is_empty() {
             session = self.sessions.get_mut((id, endpoint.qp(slot).token()));
         }
         packet.clear();
-        // It is long: what is in it stays where it is.
         let egress = match body {
             TransmitBody::Segment {
-                ref header,
-                ref mut gather,
+                header,
+                gather,
                 pd,
                 access,
                 path,
@@ -116,7 +116,8 @@ impl Worker {
                 placement,
                 batch_start: _,
             } => {
-                let payload = Readable::check(gather, (pd, access), self.regions.load());
+                let (path, placement) = (*path, *placement);
+                let payload = Readable::check(gather, (*pd, *access), self.regions.load());
                 let Some(payload) = payload else {
                     endpoint.unreadable(now, slot, header);
                     return Turn::Sent;
@@ -132,8 +133,8 @@ impl Worker {
                     rail,
                     path,
                     via,
-                    crc,
-                    oversize,
+                    crc: *crc,
+                    oversize: *oversize,
                     placement,
                     session,
                 };
@@ -150,13 +151,14 @@ impl Worker {
             }
             TransmitBody::Ack(ack, egress) => {
                 encode(packet, egress.rail(), session, |out| ack.encode(out));
-                egress
+                *egress
             }
             TransmitBody::Control(control, egress) => {
                 encode(packet, egress.rail(), session, |out| control.encode(out));
-                egress
+                *egress
             }
             TransmitBody::Probe(probe, egress) => {
+                let egress = *egress;
                 let rail = egress.rail();
                 let Some(to) = to.on(rail) else { return Turn::Sent };
                 // What the host knows of the path changes with every ICMP message.

@@ -23,7 +23,7 @@ use self::path_mtu::PathMtus;
 use self::schedule::Turn;
 use self::timers::Timers;
 use self::turns::{Place, Turns, Waiting};
-use crate::qp::{Allowance, Budget, Need, OpenBatch, Outcome, Peak, RailBytes};
+use crate::qp::{Allowance, Budget, Need, OpenBatch, Outcome, Packet, Peak, RailBytes};
 use crate::{
     Completion, Disconnect, EndCause, Ended, EndpointConfig, PostError, QpAttributes, QpState,
     QueuePair, RecvWr, Remote, SendWr, StateError,
@@ -55,6 +55,8 @@ pub struct Endpoint {
     /// One entry per queue pair whose rate holds something back, at its `paced` time. Apart from the
     /// timers because it goes off with every burst, and each time a later one would stay behind there.
     paced: Timers,
+    /// Whose run is being handed out.
+    running: Option<u32>,
     /// What is handed out now, while segments of other queue pairs may join it.
     batch: OpenBatch,
     in_flight: InFlight,
@@ -98,6 +100,7 @@ impl Endpoint {
             dirty: None,
             timers: Timers::new(),
             paced: Timers::new(),
+            running: None,
             batch: OpenBatch::default(),
             in_flight: InFlight::new(config.peer_receive_buffer),
             round_trips: Peak::default(),
@@ -153,6 +156,7 @@ impl Endpoint {
         self.settle_all();
         self.ready.remove(slot.0, &mut self.members);
         self.starved.remove(slot.0, &mut self.members);
+        self.running = self.running.filter(|running| *running != slot.0);
         let mut member = self.members[slot.0 as usize].take().expect("an occupied slot");
         member.qp.dismiss(now, rails);
         self.in_flight.forget(member.in_flight);
@@ -292,6 +296,12 @@ impl Endpoint {
     /// The next packet to send, until `None`.
     pub fn poll_transmit(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
         self.settle_all();
+        if let Some(index) = self.running
+            && let Some(packet) = self.go_on(index)
+        {
+            let slot = QpSlot(index);
+            return self.qp_mut(slot).describe(now, slot, &packet, rails);
+        }
         if rails.count() > 1 {
             self.follow_rails(now, rails);
         }
@@ -315,7 +325,15 @@ impl Endpoint {
                 Outcome::Packet { packet, yields } => {
                     self.in_flight.follow(&member.qp, &mut member.in_flight);
                     self.has_sent(index, yields);
+                    self.running = self.has_run(index).then_some(index);
                     return self.qp_mut(QpSlot(index)).describe(now, QpSlot(index), &packet, rails);
+                }
+                Outcome::Run => {
+                    self.running = Some(index);
+                    if let Some(packet) = self.go_on(index) {
+                        let slot = QpSlot(index);
+                        return self.qp_mut(slot).describe(now, slot, &packet, rails);
+                    }
                 }
                 Outcome::NoBudget(needs) => self.starve(index, needs),
                 Outcome::Idle => {
@@ -327,6 +345,24 @@ impl Endpoint {
         }
         self.batch = OpenBatch::default(); // the driver sends it
         None
+    }
+
+    /// The next segment of the run that is being handed out: it was decided, and is in the books, since the first one left.
+    fn go_on(&mut self, index: u32) -> Option<Packet> {
+        let qp = &mut self.members[index as usize].as_mut()?.qp;
+        let packet = qp.go_on();
+        if !qp.has_run() {
+            self.running = None;
+            let yields = qp.ends_turn();
+            self.has_sent(index, yields);
+        } else if packet.is_none() {
+            self.running = None;
+        }
+        packet
+    }
+
+    fn has_run(&self, index: u32) -> bool {
+        self.members[index as usize].as_ref().is_some_and(|member| member.qp.has_run())
     }
 
     /// The next work request that has ended; those of one queue come in posting order.

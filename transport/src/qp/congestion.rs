@@ -96,6 +96,11 @@ impl Congestion {
         self.pacer.as_ref().is_none_or(|pacer| pacer.is_open(now))
     }
 
+    /// How many segments the pacer lets out at once behind the last one.
+    pub(crate) fn burst_left(&self) -> u32 {
+        self.pacer.as_ref().map_or(u32::MAX, |pacer| pacer.left())
+    }
+
     /// When the pacer lets out what it holds back, if it does.
     pub(crate) fn opens_at(&self) -> Option<Time> {
         self.pacer.as_ref()?.opens_at()
@@ -116,24 +121,30 @@ impl Congestion {
         }
     }
 
-    /// So many bytes leave; `rtt`: about how long they will be in flight, if that is known.
-    pub(crate) fn on_sent(&mut self, now: Time, bytes: u64, most: Most, rtt: Option<Duration>) {
+    /// So many bytes leave, of so many segments; `rtt`: about how long they will be in flight, if that is known.
+    pub(crate) fn on_sent(
+        &mut self,
+        now: Time,
+        (bytes, segments): (u64, u32),
+        most: Most,
+        rtt: Option<Duration>,
+    ) {
         if bytes > self.window {
             // Swift, section 3.5: a window of less than a packet is a packet in more than a round trip.
             let slow = bits_per_second(self.window, rtt.unwrap_or_default());
             let rate = self.controller.rate(now).map_or(slow, |rate| rate.min(slow));
-            self.pacer.get_or_insert_default().on_sent(now, bytes, rate, || 1);
+            self.pacer.get_or_insert_default().on_sent(now, (bytes, segments), rate, || 1);
         } else if self.has_rate {
-            self.pace(now, bytes, most);
+            self.pace(now, (bytes, segments), most);
         }
     }
 
     #[inline(never)] // most have none
-    fn pace(&mut self, now: Time, bytes: u64, most: Most) {
+    fn pace(&mut self, now: Time, sent: (u64, u32), most: Most) {
         let Some(rate) = self.controller.rate(now) else { return };
         let (window, packet) = (self.window, self.packet);
         let burst = || most.burst(rate, window, packet);
-        self.pacer.get_or_insert_default().on_sent(now, bytes, rate, burst);
+        self.pacer.get_or_insert_default().on_sent(now, sent, rate, burst);
     }
 
     pub(crate) fn follows_chunks(&self) -> bool {

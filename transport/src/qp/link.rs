@@ -13,6 +13,7 @@ use super::outgoing::Outgoing;
 use super::per_rail::RailPayloads;
 use super::quantum::BatchLimit;
 use super::responses::Responses;
+use super::run::Run;
 use super::segment::Segment;
 use super::withheld::Schedule;
 use crate::{EndpointConfig, QpConfig, Remote};
@@ -29,6 +30,8 @@ pub(super) struct Link {
     pub(super) from_responses: Option<Box<Incoming>>,
     /// Which stream has its turn to send.
     pub(super) turn: Stream,
+    /// Of that stream: what is decided and not handed out yet.
+    pub(super) run: Run,
     /// The driver takes no segments.
     pub(super) is_paused: bool,
     /// What the answers' stream is made with: its place in the path set, what it withholds, ...
@@ -87,6 +90,7 @@ impl Link {
             from_responses: None,
             path_mtu: RailPayloads::ANY,
             turn: Stream::Requests,
+            run: Run::default(),
             is_paused: false,
             answer_stream: rails.admit(),
             answer_schedule: schedule(Stream::Responses),

@@ -1,7 +1,7 @@
 //! One reliable connected queue pair.
 //!
 //! It sends two streams, requests and responses, each with PSNs, window and timers of its own, and
-//! receives the peer's two. [`arrive`] takes packets in, [`transmit`] lets them out, [`acks`] learns
+//! receives the peer's two. [`arrive`] takes packets in, [`transmit`] lets them out, [`run`] several of them at once, [`acks`] learns
 //! what has arrived, [`fail`] ends things badly.
 
 mod acks;
@@ -14,6 +14,7 @@ mod congestion;
 mod coverage;
 mod credit;
 mod degrees;
+mod describe;
 mod direct;
 mod disconnect;
 mod ended;
@@ -43,6 +44,7 @@ mod reordering_window;
 mod responses;
 mod room;
 mod rtt;
+mod run;
 mod scatter;
 mod segment;
 mod send_queue;
@@ -75,7 +77,7 @@ pub use refusal::Refusal;
 pub(crate) use room::{Allowance, Need};
 pub use state::QpState;
 pub(crate) use subflow::least_batch;
-pub(crate) use transmit::{Budget, Outcome};
+pub(crate) use transmit::{Budget, Outcome, Packet};
 
 use self::incoming::Incoming;
 use self::link::Link;

@@ -249,15 +249,10 @@ impl Outgoing {
         self.subflows.current().quantum.has_ended()
     }
 
-    /// Takes a segment's share of the rate; `again`: it is a retransmission; `most`: how
-    /// much may leave at a time. The rate holds no probe back, so probes take nothing of it: those of many time-outs would put off for long what
-    /// follows them.
-    pub(crate) fn pace(&mut self, now: Time, len: u16, again: bool, most: Most) {
-        if again && self.probes > 0 {
-            return;
-        }
+    /// Takes the share of the rate that segments with so many bytes on the wire have; `most`: how much may leave at a time.
+    pub(crate) fn pace(&mut self, now: Time, bytes: u64, segments: u32, most: Most) {
         let subflow = self.subflows.current_mut();
-        subflow.cc.on_sent(now, Segment::wire_len(len), most, subflow.rtt.for_pacing());
+        subflow.cc.on_sent(now, (bytes, segments), most, subflow.rtt.for_pacing());
     }
 
     /// Enters a transmission in the window: of the segment that was lost or released at `lost`, else of a new one. Returns
@@ -321,6 +316,20 @@ impl Outgoing {
         if again {
             self.spurious.on_retransmission();
         }
+        let asks = self.asks_with(len, again, left, budget);
+        self.probes = self.probes.saturating_sub(1);
+        self.wait(now);
+        asks
+    }
+
+    /// Whether a segment that leaves asks for an acknowledgement, whatever follows it.
+    pub(super) fn asks_with(
+        &mut self,
+        len: u16,
+        again: bool,
+        left: usize,
+        budget: &mut Budget<'_>,
+    ) -> bool {
         self.asks.count(len);
         let halves = budget.is_alone && self.asks.halves_burst(self.window.flying(), left);
         let subflow = self.subflows.current_mut();
@@ -333,8 +342,6 @@ impl Outgoing {
         if asks {
             self.asks.ask();
         }
-        self.probes = self.probes.saturating_sub(1);
-        self.wait(now);
         asks
     }
 

@@ -26,11 +26,11 @@ impl Pacer {
         self.left > 0 || self.due <= picoseconds(now)
     }
 
-    /// A segment of `bytes` leaves at `bits_per_second`, of which `burst` may leave at a time.
+    /// Segments with so many bytes together leave at `bits_per_second`, of which `burst` may leave at a time.
     pub(crate) fn on_sent(
         &mut self,
         now: Time,
-        bytes: u64,
+        (bytes, segments): (u64, u32),
         bits_per_second: u64,
         burst: impl FnOnce() -> u32,
     ) {
@@ -41,14 +41,20 @@ impl Pacer {
             let burst = burst();
             // A driver that comes late makes up for it, by one burst at most. Who had nothing to send
             // has saved nothing, but `Time` cannot tell who is less than a nanosecond late.
-            let credit = if self.held { cost * u128::from(burst) } else { 0 };
+            let each = cost / u128::from(segments.max(1));
+            let credit = if self.held { each * u128::from(burst) } else { 0 };
             if now - self.due >= PS_PER_NS {
                 self.due = self.due.max(now.saturating_sub(credit));
             }
             self.left = burst;
         }
         self.due += cost;
-        self.left = self.left.saturating_sub(1);
+        self.left = self.left.saturating_sub(segments);
+    }
+
+    /// Segments that may leave at once.
+    pub(crate) fn left(&self) -> u32 {
+        self.left
     }
 
     /// Whether it is the rate that holds the stream back.
@@ -85,7 +91,7 @@ mod tests {
         let mut departures = Vec::new();
         while departures.len() < count {
             if pacer.is_open(now) {
-                pacer.on_sent(now, 4158, rate, || burst);
+                pacer.on_sent(now, (4158, 1), rate, || burst);
                 departures.push(now.as_nanos() - 1_000_000);
             } else {
                 pacer.hold(true);
@@ -120,7 +126,7 @@ mod tests {
         departures(&mut pacer, 8 * GBIT, 2, 0, 2);
         pacer.hold(false);
         let later = ns(900_000_000);
-        (0..2).for_each(|_| pacer.on_sent(later, 4158, 8 * GBIT, || 2));
+        (0..2).for_each(|_| pacer.on_sent(later, (4158, 1), 8 * GBIT, || 2));
         assert!(!pacer.is_open(later + Duration::from_nanos(2 * 4158 - 1)));
         assert!(pacer.is_open(later + Duration::from_nanos(2 * 4158)));
     }

@@ -58,6 +58,11 @@ impl Segment {
         !self.again || (self.path, self.sent_at.stamp()) == (echo.path, echo.stamp)
     }
 
+    /// Whether it is in flight for the first time.
+    pub(super) fn is_first_flight(&self) -> bool {
+        self.phase == Phase::InFlight && !self.again
+    }
+
     /// Bytes it takes on the wire, and so in the window.
     pub(crate) fn wire_len(len: u16) -> u64 {
         u64::from(len) + DATA_HEADER_LEN as u64

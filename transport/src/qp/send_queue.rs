@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use braid_wire::{AtomicOperands, DataHeader, Opcode, Psn};
+use braid_wire::{AtomicOperands, DataHeader, Opcode, Psn, Stream};
 
 use super::coverage::{Arriving, Contradiction, Coverage};
 use super::scatter;
@@ -68,6 +68,15 @@ impl SendQueue {
     #[inline]
     pub(crate) fn unsent(&self) -> usize {
         self.entries.len() - (self.cursor - self.base) as usize
+    }
+
+    /// Those that follow the one whose segment leaves now, on this stream.
+    #[inline]
+    pub(crate) fn left_behind(&self, stream: Stream) -> usize {
+        match stream {
+            Stream::Requests => self.unsent().saturating_sub(1),
+            Stream::Responses => 0,
+        }
     }
 
     /// Whether work requests have been begun and not completed.

@@ -1,8 +1,8 @@
-//! What a queue pair sends next: acknowledgements it owes, what was lost, then what is new. First it is decided, then
-//! described: a description is long, and made where it stays.
+//! What a queue pair sends next: acknowledgements it owes, what was lost, then what is new. First it is decided here, then
+//! described ([`super::describe`]).
 
 use braid_lb::Rails;
-use braid_wire::{Control, ControlKind, DataHeader, Opcode, PathId, Psn, Stream, Time};
+use braid_wire::{Control, ControlKind, PathId, Psn, Stream, Time};
 
 use super::ahead::{Ahead, Choice};
 use super::congestion::Most;
@@ -11,10 +11,11 @@ use super::incoming::Incoming;
 use super::per_rail::RailBytes;
 use super::quantum::OpenBatch;
 use super::room::{Allowance, Block, Need, Room};
+use super::run::Run;
 use super::segment::Segment;
 use super::send_queue::{Limits, Next};
-use super::{Link, QpState, QueuePair};
-use crate::{Access, Egress, QpSlot, Remote, Transmit, TransmitBody};
+use super::{QpState, QueuePair};
+use crate::{Egress, Remote};
 
 /// What it came to.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) enum Outcome {
     /// A packet, for [`QueuePair::describe`]; `yields`: the batch it belongs to is full, another queue pair may have
     /// its turn.
     Packet { packet: Packet, yields: bool },
+    /// Part of a run has still to be handed out: see [`QueuePair::go_on`].
+    Run,
     /// Nothing until something happens to this queue pair.
     Idle,
     /// Nothing until the endpoint has so much budget.
@@ -42,16 +45,16 @@ pub(crate) enum Packet {
 /// A segment that leaves now.
 #[derive(Debug)]
 pub(crate) struct Departure {
-    stream: Stream,
-    next: Next,
-    psn: Psn,
+    pub(super) stream: Stream,
+    pub(super) next: Next,
+    pub(super) psn: Psn,
     /// It is a retransmission.
-    again: bool,
+    pub(super) again: bool,
     /// It asks for an acknowledgement.
-    asks: bool,
-    path: PathId,
-    batch_start: bool,
-    placement: Placement,
+    pub(super) asks: bool,
+    pub(super) path: PathId,
+    pub(super) batch_start: bool,
+    pub(super) placement: Placement,
 }
 
 /// What the endpoint lets a queue pair put in flight.
@@ -97,8 +100,10 @@ impl QueuePair {
                 yields: false,
             });
         };
-        if self.link.as_ref().is_some_and(|link| link.is_paused) {
-            return Outcome::Idle;
+        match &self.link {
+            Some(link) if link.is_paused => return Outcome::Idle,
+            Some(link) if !link.run.is_over() => return Outcome::Run,
+            _ => {}
         }
         let (mut outcome, mut stream) = (Outcome::Idle, first);
         loop {
@@ -117,13 +122,22 @@ impl QueuePair {
         }
     }
 
-    /// The streams take turns batch by batch. Returns whether this one's batch is full.
     fn sent_on(&mut self, now: Time, stream: Stream) -> bool {
+        if let Some(link) = self.link.as_mut() {
+            link.all_incoming_mut().for_each(|incoming| incoming.on_reply(now));
+            link.turn = stream;
+        }
+        self.ends_turn()
+    }
+
+    /// The streams take turns batch by batch. Returns whether the batch is full of the one whose turn it is, and has been handed out.
+    pub(crate) fn ends_turn(&mut self) -> bool {
         let Some(link) = self.link.as_mut() else { return false };
-        link.all_incoming_mut().for_each(|incoming| incoming.on_reply(now));
-        let yields = link.outgoing(stream).is_some_and(|outgoing| outgoing.quantum_has_ended());
-        link.turn = if yields { other(stream) } else { stream };
-        yields
+        let stream = link.turn;
+        let is_full = link.outgoing(stream).is_some_and(|outgoing| outgoing.quantum_has_ended());
+        let ends = is_full && link.run.is_over();
+        link.turn = if ends { other(stream) } else { stream };
+        ends
     }
 
     fn poll_ack(&self, owes: impl Fn(&Incoming) -> bool) -> Option<Packet> {
@@ -159,12 +173,15 @@ impl QueuePair {
             outgoing.take_path(now, psn, next.len, rails, limit, budget.batch);
         rails.on_sent(path, again);
         let in_flight = budget.in_flight[path.rail()];
-        outgoing.pace(now, next.len, again, Most { batch: limit.segments(), in_flight });
+        // The rate holds no probe back, so probes take nothing of it: those of many time-outs would put off for long what follows them.
+        if !again || outgoing.probes == 0 {
+            let most = Most { batch: limit.segments(), in_flight };
+            outgoing.pace(now, Segment::wire_len(next.len), 1, most);
+        }
         let writes = || self.sq.writes(next);
         let (psn, placement) = outgoing.enter(now, next, lost, path, writes);
-        let is_request = lost.is_none() && stream == Stream::Requests;
-        let left = if is_request { self.sq.unsent() - 1 } else { 0 };
-        let asks = outgoing.on_sent(now, next.len, again, left, budget);
+        let left = if lost.is_none() { self.sq.left_behind(stream) } else { 0 };
+        let asks = outgoing.on_sent(now, next.len, again, left, budget) || released;
         if lost.is_none() {
             self.advance(stream, next, psn);
         }
@@ -172,13 +189,23 @@ impl QueuePair {
         self.counters.retransmitted += u64::from(again);
         self.counters.bytes_sent += u64::from(next.len);
         budget.left.spent = Need::new(path.rail(), Segment::wire_len(next.len));
-        let asks = self.is_last(now, stream, budget, rails) || asks || released;
+        let is_alone = stream == Stream::Requests && self.sq.unsent() == 0;
+        let mut run = if asks || lost.is_some() || is_alone {
+            Run::default()
+        } else {
+            self.begin_run(now, stream, psn, path, budget, rails)
+        };
+        run.asks |= self.is_last(now, stream, budget, rails) || asks;
+        if let Some(link) = &mut self.link {
+            link.run = run;
+        }
+        let asks = run.asks && run.is_over();
         Ok(Departure { stream, next, psn, again, asks, path, batch_start, placement })
     }
 
     /// A new segment has this PSN.
     #[inline(always)] // once for each segment
-    fn advance(&mut self, stream: Stream, next: Next, psn: Psn) {
+    pub(super) fn advance(&mut self, stream: Stream, next: Next, psn: Psn) {
         match (stream, self.link.as_mut().and_then(|link| link.answers.as_mut())) {
             (Stream::Requests, _) => self.sq.advance(next, psn),
             (Stream::Responses, Some(answers)) => answers.owed.advance(next, psn),
@@ -297,8 +324,15 @@ impl QueuePair {
             let next = Next { source: lost.source, offset: lost.offset, len: lost.len };
             return Some((next, Some(psn)));
         }
+        self.fresh(now, stream).map(|next| (next, None))
+    }
+
+    /// What is new.
+    #[inline(always)] // called for each packet
+    pub(super) fn fresh(&self, now: Time, stream: Stream) -> Option<Next> {
+        let link = self.link.as_ref()?;
         let mtu = link.mtu();
-        let next = match stream {
+        match stream {
             Stream::Requests => self.sq.peek(Limits {
                 mtu,
                 write_mtu: link.requests.write_mtu(now, mtu),
@@ -306,86 +340,7 @@ impl QueuePair {
                 draining: self.state == QpState::SendQueueDrained,
             }),
             Stream::Responses => link.answers.as_ref()?.owed.peek(mtu),
-        };
-        next.map(|next| (next, None))
-    }
-
-    /// The whole of a packet that [`QueuePair::poll_transmit`] has decided on just now; `slot`: its own place. `None`: it is not
-    /// connected.
-    pub(crate) fn describe(
-        &mut self,
-        now: Time,
-        slot: QpSlot,
-        packet: &Packet,
-        rails: &mut Rails,
-    ) -> Option<Transmit> {
-        let body = match packet {
-            Packet::Segment(departure) => return self.describe_segment(now, slot, departure),
-            Packet::Ack(stream) => self.describe_ack(now, *stream, rails),
-            Packet::Confirm(egress) => self.describe_confirm(*egress),
-        };
-        body.map(|body| Transmit { slot, body })
-    }
-
-    fn describe_ack(
-        &mut self,
-        now: Time,
-        stream: Stream,
-        rails: &mut Rails,
-    ) -> Option<TransmitBody> {
-        let rnr_delay = self.config.rnr_delay;
-        let link = self.link.as_mut()?;
-        let (qp, token) = (link.remote.qp, link.remote.token);
-        self.counters.acks_sent += 1;
-        let incoming = link.incoming(stream)?;
-        let ack = incoming.take_ack(now, qp, token, rnr_delay);
-        let path = rails.of_ack(ack.path, incoming.repeats());
-        Some(TransmitBody::Ack(ack, Egress::Path(path)))
-    }
-
-    fn describe_segment(&self, now: Time, slot: QpSlot, departure: &Departure) -> Option<Transmit> {
-        let Departure { stream, next, path, batch_start, placement, .. } = *departure;
-        let link = self.link.as_ref()?;
-        let mut header = blank(link, now, departure);
-        let (gather, access) = match stream {
-            Stream::Requests => (self.sq.describe(next, &mut header), Access::NONE),
-            Stream::Responses => {
-                let answers = link.answers.as_ref()?;
-                (answers.owed.describe(next, &mut header), Access::REMOTE_READ)
-            }
-        };
-        let carries = header.opcode.has_payload();
-        header.last = !carries || next.offset + u32::from(next.len) == header.message_len;
-        let body = TransmitBody::Segment {
-            header,
-            gather: gather?,
-            pd: self.config.pd,
-            access,
-            path,
-            batch_start,
-            crc: link.remote.crc,
-            oversize: next.len > link.path_mtu.on(path.rail()),
-            placement,
-        };
-        Some(Transmit { slot, body })
-    }
-
-    /// A segment of a request was handed out to be placed directly and sent staged.
-    pub(crate) fn staged(&mut self, header: &DataHeader) {
-        if let Some(link) = self.link.as_mut() {
-            link.requests.staged(header.psn);
         }
-    }
-
-    /// The stream and the work request, or response, of a segment that was handed out.
-    pub(crate) fn source_of(&self, header: &DataHeader) -> Option<(Stream, u64)> {
-        let link = self.link.as_ref()?;
-        let (stream, outgoing) = match header.opcode.is_response() {
-            true => (Stream::Responses, &link.answers.as_ref()?.stream),
-            false => (Stream::Requests, &link.requests),
-        };
-        let psn = Psn::expand(header.psn, outgoing.window.una());
-        outgoing.window.get(psn).map(|segment| (stream, segment.source))
     }
 }
 
@@ -403,30 +358,5 @@ fn other(stream: Stream) -> Stream {
     match stream {
         Stream::Requests => Stream::Responses,
         Stream::Responses => Stream::Requests,
-    }
-}
-
-/// A header with everything that does not depend on the message.
-fn blank(link: &Link, now: Time, departure: &Departure) -> DataHeader {
-    let Departure { next, psn, asks, again, .. } = *departure;
-    DataHeader {
-        opcode: Opcode::Send,
-        qp: link.remote.qp,
-        token: link.remote.token,
-        psn: psn.wire(),
-        ack_request: asks,
-        solicited: false,
-        last: true,
-        retransmission: again,
-        number: 0,
-        address: 0,
-        rkey: 0,
-        message_len: 0,
-        offset: next.offset,
-        len: next.len,
-        imm: 0,
-        stamp: now.stamp(),
-        payload_crc: 0,
-        operands: None,
     }
 }

@@ -76,6 +76,11 @@ impl Schedule {
         psn >= self.next
     }
 
+    /// How many segments leave before one that may be.
+    pub(crate) fn due_in(&self, psn: Psn) -> u64 {
+        self.next.0.saturating_sub(psn.0)
+    }
+
     /// This segment could not be withheld: another one of those that come soon is.
     pub(crate) fn skip(&mut self, psn: Psn) {
         self.draw(psn, FIRST);

@@ -219,6 +219,12 @@ impl Pair {
         disconnect
     }
 
+    /// The sender's queue pair ends.
+    pub(crate) fn end_sender(&mut self) {
+        let Host { endpoint, slot, .. } = &mut self.sender;
+        endpoint.modify(self.now, *slot, QpState::Error).unwrap();
+    }
+
     /// The sender gets a control packet. False: it does not believe it.
     pub(crate) fn control(&mut self, control: &Control) -> bool {
         let Host { endpoint, rails, slot } = &mut self.sender;

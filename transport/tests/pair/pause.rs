@@ -3,23 +3,68 @@
 use std::time::Duration;
 
 use braid_cc::{CcConfig, FixedRate};
-use braid_transport::QpConfig;
+use braid_transport::{QpConfig, Status};
 
-use crate::hosts::Pair;
+use crate::hosts::{Pair, Sent};
+
+/// Where a batch is one segment, and where all six are decided on together.
+const BATCHES: [u32; 2] = [1, 16];
+
+fn offsets(sent: &[Sent]) -> Vec<u32> {
+    sent.iter().map(|sent| sent.header.offset).collect()
+}
 
 #[test]
 fn nothing_leaves_between_pause_and_resume_and_all_of_it_after() {
-    let mut pair = Pair::new(QpConfig::default(), 1);
+    for batch in BATCHES {
+        let mut pair = Pair::new(QpConfig::default(), batch);
+        pair.write(6);
+        let mut sent = vec![pair.send_one().expect("the first")];
+        assert!(pair.send().is_empty(), "the driver takes none");
+        let ack = pair.arrive(&sent[0]);
+        ack.iter().for_each(|ack| pair.ack(ack));
+        assert!(pair.send().is_empty(), "nor after an acknowledgement");
+        pair.resume();
+        sent.extend(pair.send());
+        assert_eq!(offsets(&sent), [0, 4096, 8192, 12288, 16384, 20480], "batches of {batch}");
+        assert!(sent[5].header.ack_request && sent.iter().all(|sent| !sent.header.retransmission));
+    }
+}
+
+#[test]
+fn what_was_decided_on_before_a_time_out_leaves_once() {
+    let mut pair = Pair::new(QpConfig::default(), 16);
     pair.write(6);
-    let mut sent = vec![pair.send_one().expect("the first")];
-    assert!(pair.send().is_empty(), "the driver takes none");
-    let ack = pair.arrive(&sent[0]);
-    ack.iter().for_each(|ack| pair.ack(ack));
-    assert!(pair.send().is_empty(), "nor after an acknowledgement");
+    pair.send_one().expect("the first");
+    while pair.counters().timeouts < 2 {
+        assert!(pair.send_all().is_empty(), "the driver takes none");
+        pair.sleep();
+    }
     pair.resume();
-    sent.extend(pair.send());
-    let offsets: Vec<u32> = sent.iter().map(|sent| sent.header.offset).collect();
-    assert_eq!(offsets, [0, 4096, 8192, 12288, 16384, 20480]);
+    let mut left = Vec::new();
+    while pair.completed() == 0 {
+        for sent in pair.send_all() {
+            let ack = pair.arrive(&sent);
+            ack.iter().for_each(|ack| pair.ack(ack));
+            left.push(sent);
+        }
+        pair.sleep();
+    }
+    let mut left = offsets(&left);
+    left.sort_unstable();
+    assert_eq!(left, [0, 4096, 8192, 12288, 16384, 20480]);
+}
+
+#[test]
+fn what_was_decided_on_does_not_leave_after_the_end() {
+    let mut pair = Pair::new(QpConfig::default(), 16);
+    pair.write(6);
+    pair.send_one().expect("the first");
+    pair.end_sender();
+    pair.resume();
+    assert!(pair.send_all().is_empty());
+    let ended: Vec<Status> = pair.completions().iter().map(|ended| ended.status).collect();
+    assert_eq!(ended, [Status::Flushed]);
 }
 
 #[test]

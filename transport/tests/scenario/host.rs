@@ -50,6 +50,10 @@ pub(crate) struct Host {
     /// Which NIC queue pairs it has made; the peer's queue pair is to hear of it.
     epochs: Vec<(QpId, NicEpoch)>,
     batch_segments: u32,
+    /// Packets sent in one turn, at most.
+    at_once: usize,
+    /// The last turn was broken off.
+    has_more: bool,
     /// Some segments leave late.
     withholds: bool,
     /// Payload bytes of a segment placed directly, at most; 0: there are none.
@@ -81,6 +85,7 @@ impl Host {
         rails: Rails,
         memory: HostMemory,
         config: &EndpointConfig,
+        at_once: usize,
     ) -> Self {
         let disconnects = Disconnects::new(rails.paths_of(RailId::FIRST).count());
         Host {
@@ -94,6 +99,8 @@ impl Host {
             replies: Vec::new(),
             epochs: Vec::new(),
             batch_segments: config.batch_segments,
+            at_once,
+            has_more: false,
             withholds: config.withholding_key.is_some(),
             direct: config.direct.map_or(0, |direct| direct.long),
             last_traffic: Time::ZERO,
@@ -106,7 +113,7 @@ impl Host {
 
     /// When there is something to do for the driver.
     pub(crate) fn due(&self) -> Time {
-        if !self.inbox.is_empty() {
+        if !self.inbox.is_empty() || self.has_more {
             return Time::ZERO;
         }
         let timeouts = [self.endpoint.next_timeout(&self.rails), self.disconnects.next_timeout()];
@@ -291,12 +298,14 @@ impl Host {
         }
     }
 
-    /// Sends everything there is to send.
+    /// Sends everything there is to send, or as much as is sent in one turn.
     pub(crate) fn transmit(&mut self, now: Time, network: &mut Network, trace: &mut Trace) {
         let mut count = 0;
+        self.has_more = false;
         while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.rails) {
             count += 1;
             assert!(count < 100_000, "poll_transmit does not come to an end");
+            self.has_more = count >= self.at_once;
             self.check_budget(transmit.slot, &transmit.body);
             let is_probe = matches!(transmit.body, TransmitBody::Probe(..));
             let (placement, fragments) = match transmit.body {
@@ -310,6 +319,9 @@ impl Host {
                 }
                 let verb = network.send(now, self.index, &bytes, egress, fragments, placement);
                 trace.packet(now, self.index, verb, &bytes);
+            }
+            if self.has_more {
+                break;
             }
         }
         while let Some(disconnect) = self.endpoint.poll_disconnect() {

@@ -42,6 +42,8 @@ pub(crate) struct Settings {
     pub(crate) drains: bool,
     /// The applications leave queue pairs that have failed as they are.
     pub(crate) lazy: bool,
+    /// Packets that a driver sends before it looks at what has come.
+    pub(crate) at_once: usize,
     /// NIC queue pairs take what was sent to them after they were closed: for a test that must fail.
     pub(crate) leaks: bool,
     /// Packets from before PSNs have wrapped come again, and messages are long.
@@ -100,6 +102,7 @@ impl Settings {
             recv_lag: micros(pick(rng, &[0, 0, 100, 3_000, 30_000])),
             drains: rng.random_bool(0.3),
             lazy: rng.random_bool(0.3),
+            at_once: at_once(seed),
             leaks: false,
             wraps: false,
             changes: false,
@@ -202,6 +205,14 @@ fn dead(rng: &mut Pcg64Mcg) -> Dead {
     let from = Time::ZERO + micros(rng.random_range(0..20_000));
     let until = from + micros(pick(rng, &[1_000, 30_000, 500_000]));
     Dead { of, residue: rng.random_range(0..of), from, until }
+}
+
+/// Now and then a driver breaks off after so many packets, in the middle of a batch, and looks at what has come.
+fn at_once(seed: u64) -> usize {
+    match seed % 5 {
+        3 => [1, 3, 20][(seed / 5 % 3) as usize],
+        _ => usize::MAX,
+    }
 }
 
 fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {

@@ -177,7 +177,12 @@ impl World {
         self.hosts[host].transmit(self.now, &mut self.network, &mut self.trace);
         self.look(host);
         let next = self.hosts[host].endpoint.next_timeout(&self.hosts[host].rails);
-        assert!(next.is_none_or(|at| at > self.now), "a timer that was due stays due");
+        // Who broke off before had none set: they are once there is nothing more to send.
+        let breaks_off = self.settings.at_once < usize::MAX;
+        assert!(
+            breaks_off || next.is_none_or(|at| at > self.now),
+            "a timer that was due stays due"
+        );
         let away = TURN + self.distraction();
         self.away[host] += away;
         self.busy_until[host] = self.now + away;
@@ -214,7 +219,7 @@ fn hosts(rng: &mut Pcg64Mcg, settings: &Settings, memories: [HostMemory; 2]) -> 
     let mut hosts = memories.map(|memory| {
         let rails = settings.rails.build(settings.policy, settings.paths, rng);
         let endpoint = Endpoint::new(Time::ZERO, settings.endpoint);
-        let host = Host::new(index, endpoint, rails, memory, &settings.endpoint);
+        let host = Host::new(index, endpoint, rails, memory, &settings.endpoint, settings.at_once);
         index += 1;
         host
     });

@@ -1,0 +1,114 @@
+//! What a packet that leaves looks like. A description is long: it is made last, and where it stays.
+
+use braid_lb::Rails;
+use braid_wire::{DataHeader, Opcode, Psn, Stream, Time};
+
+use super::QueuePair;
+use super::link::Link;
+use super::transmit::{Departure, Packet};
+use crate::{Access, Egress, QpSlot, Transmit, TransmitBody};
+
+impl QueuePair {
+    /// The whole of a packet that [`QueuePair::poll_transmit`] has decided on just now; `slot`: its own place. `None`: it is not
+    /// connected.
+    pub(crate) fn describe(
+        &mut self,
+        now: Time,
+        slot: QpSlot,
+        packet: &Packet,
+        rails: &mut Rails,
+    ) -> Option<Transmit> {
+        let body = match packet {
+            Packet::Segment(departure) => return self.describe_segment(now, slot, departure),
+            Packet::Ack(stream) => self.describe_ack(now, *stream, rails),
+            Packet::Confirm(egress) => self.describe_confirm(*egress),
+        };
+        body.map(|body| Transmit { slot, body })
+    }
+
+    fn describe_ack(
+        &mut self,
+        now: Time,
+        stream: Stream,
+        rails: &mut Rails,
+    ) -> Option<TransmitBody> {
+        let rnr_delay = self.config.rnr_delay;
+        let link = self.link.as_mut()?;
+        let (qp, token) = (link.remote.qp, link.remote.token);
+        self.counters.acks_sent += 1;
+        let incoming = link.incoming(stream)?;
+        let ack = incoming.take_ack(now, qp, token, rnr_delay);
+        let path = rails.of_ack(ack.path, incoming.repeats());
+        Some(TransmitBody::Ack(ack, Egress::Path(path)))
+    }
+
+    fn describe_segment(&self, now: Time, slot: QpSlot, departure: &Departure) -> Option<Transmit> {
+        let Departure { stream, next, path, batch_start, placement, .. } = *departure;
+        let link = self.link.as_ref()?;
+        let mut header = blank(link, now, departure);
+        let (gather, access) = match stream {
+            Stream::Requests => (self.sq.describe(next, &mut header), Access::NONE),
+            Stream::Responses => {
+                let answers = link.answers.as_ref()?;
+                (answers.owed.describe(next, &mut header), Access::REMOTE_READ)
+            }
+        };
+        let carries = header.opcode.has_payload();
+        header.last = !carries || next.offset + u32::from(next.len) == header.message_len;
+        let body = TransmitBody::Segment {
+            header,
+            gather: gather?,
+            pd: self.config.pd,
+            access,
+            path,
+            batch_start,
+            crc: link.remote.crc,
+            oversize: next.len > link.path_mtu.on(path.rail()),
+            placement,
+        };
+        Some(Transmit { slot, body })
+    }
+
+    /// A segment of a request was handed out to be placed directly and sent staged.
+    pub(crate) fn staged(&mut self, header: &DataHeader) {
+        if let Some(link) = self.link.as_mut() {
+            link.requests.staged(header.psn);
+        }
+    }
+
+    /// The stream and the work request, or response, of a segment that was handed out.
+    pub(crate) fn source_of(&self, header: &DataHeader) -> Option<(Stream, u64)> {
+        let link = self.link.as_ref()?;
+        let (stream, outgoing) = match header.opcode.is_response() {
+            true => (Stream::Responses, &link.answers.as_ref()?.stream),
+            false => (Stream::Requests, &link.requests),
+        };
+        let psn = Psn::expand(header.psn, outgoing.window.una());
+        outgoing.window.get(psn).map(|segment| (stream, segment.source))
+    }
+}
+
+/// A header with everything that does not depend on the message.
+fn blank(link: &Link, now: Time, departure: &Departure) -> DataHeader {
+    let Departure { next, psn, asks, again, .. } = *departure;
+    DataHeader {
+        opcode: Opcode::Send,
+        qp: link.remote.qp,
+        token: link.remote.token,
+        psn: psn.wire(),
+        ack_request: asks,
+        solicited: false,
+        last: true,
+        retransmission: again,
+        number: 0,
+        address: 0,
+        rkey: 0,
+        message_len: 0,
+        offset: next.offset,
+        len: next.len,
+        imm: 0,
+        stamp: now.stamp(),
+        payload_crc: 0,
+        operands: None,
+    }
+}
