@@ -33,6 +33,7 @@ mod names;
 mod numbers;
 mod poll;
 mod post;
+mod providers;
 mod qp;
 mod query;
 mod rails;

@@ -113,8 +113,8 @@ pub extern "C" fn ibv_node_type_str(kind: c_int) -> *const c_char {
     name(&NODE_TYPES, kind.wrapping_sub(1))
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn ibv_wr_opcode_str(opcode: c_int) -> *const c_char {
+/// For [the providers](crate::providers).
+pub(crate) fn operation(opcode: c_int) -> *const c_char {
     name(&OPERATIONS, opcode)
 }
 
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(text(ibv_event_type_str(15)), "SRQ limit reached");
         assert_eq!(text(ibv_port_state_str(4)), "active");
         assert_eq!(text(ibv_node_type_str(1)), "InfiniBand channel adapter");
-        assert_eq!(text(ibv_wr_opcode_str(15)), "atomic-write");
+        assert_eq!(text(operation(15)), "atomic-write");
         for unknown in [-1, 1000, c_int::MAX, c_int::MIN] {
             assert_eq!(text(ibv_wc_status_str(unknown)), "unknown");
             assert_eq!(text(ibv_node_type_str(unknown)), "unknown");

@@ -26,6 +26,15 @@ unsupported! {
     ibv_query_ece(_qp: *mut ibv_qp, _ece: *mut c_void);
     ibv_set_ece(_qp: *mut ibv_qp, _ece: *mut c_void);
     ibv_dealloc_dmah(_dmah: *mut c_void);
+    _ibv_query_comp_cntr_caps(_context: *mut ibv_context, _caps: *mut c_void, _size: usize);
+    ibv_destroy_comp_cntr(_counter: *mut c_void);
+    ibv_set_comp_cntr(_counter: *mut c_void, _value: u64);
+    ibv_set_err_comp_cntr(_counter: *mut c_void, _value: u64);
+    ibv_inc_comp_cntr(_counter: *mut c_void, _amount: u64);
+    ibv_inc_err_comp_cntr(_counter: *mut c_void, _amount: u64);
+    ibv_read_comp_cntr(_counter: *mut c_void, _value: *mut u64);
+    ibv_read_err_comp_cntr(_counter: *mut c_void, _value: *mut u64);
+    ibv_qp_attach_comp_cntr(_qp: *mut ibv_qp, _counter: *mut c_void, _attr: *mut c_void);
     ibv_resolve_eth_l2_from_gid(
         _context: *mut ibv_context, _attr: *mut c_void, _mac: *mut u8, _vlan: *mut u16
     );
@@ -56,6 +65,44 @@ pub extern "C" fn ibv_import_dm(_context: *mut ibv_context, _handle: u32) -> *mu
 pub extern "C" fn ibv_alloc_dmah(_context: *mut ibv_context, _attr: *mut c_void) -> *mut c_void {
     errno::pointer(|| Err(Errno::UNSUPPORTED))
 }
+
+/// A counter of completions, without a queue of them.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_create_comp_cntr(
+    _context: *mut ibv_context,
+    _attr: *mut c_void,
+) -> *mut c_void {
+    errno::pointer(|| Err(Errno::UNSUPPORTED))
+}
+
+/// Memory that a provider allocates where its device is said to need it.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_alloc_buf(
+    _pd: *mut ibv_pd,
+    _size: usize,
+    _buffer: *mut *mut c_void,
+) -> *mut c_void {
+    errno::pointer(|| Err(Errno::UNSUPPORTED))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_reg_buf_mr(
+    _pd: *mut ibv_pd,
+    _buffer: *mut c_void,
+    _addr: *mut c_void,
+    _length: usize,
+    _access: c_int,
+) -> *mut ibv_mr {
+    errno::pointer(|| Err(Errno::UNSUPPORTED))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_export_buf_dmabuf_fd(_buffer: *mut c_void) -> c_int {
+    errno::number(|| Err(Errno::UNSUPPORTED))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_free_buf(_buffer: *mut c_void) {}
 
 /// There is no device memory that could be exported.
 #[unsafe(no_mangle)]
@@ -128,34 +175,3 @@ never_called! {
     ibv_copy_ah_attr_from_kern ibv_copy_qp_attr_from_kern ibv_copy_path_rec_from_kern
     ibv_copy_path_rec_to_kern
 }
-
-/// What providers call (`IBVERBS_PRIVATE_34`). Programs that link a provider, as perftest and UCX do, do not start without
-/// these; no provider is ever asked to drive a device of this library.
-macro_rules! provider_interface {
-    ($($name:ident)*) => {
-        $(#[unsafe(no_mangle)]
-        pub extern "C" fn $name() -> c_int {
-            errno::code(|| Err(Errno::UNSUPPORTED))
-        })*
-    };
-}
-
-provider_interface! {
-    __ioctl_final_num_attrs __verbs_log _verbs_init_and_alloc_context execute_ioctl ibv_cmd_advise_mr ibv_cmd_alloc_dm
-    ibv_cmd_alloc_mw ibv_cmd_alloc_pd ibv_cmd_attach_mcast ibv_cmd_close_xrcd ibv_cmd_create_ah ibv_cmd_create_counters
-    ibv_cmd_create_cq ibv_cmd_create_cq_ex ibv_cmd_create_cq_ex2 ibv_cmd_create_flow ibv_cmd_create_flow_action_esp ibv_cmd_create_qp
-    ibv_cmd_create_qp_ex ibv_cmd_create_qp_ex2 ibv_cmd_create_rwq_ind_table ibv_cmd_create_srq ibv_cmd_create_srq_ex
-    ibv_cmd_create_wq ibv_cmd_dealloc_mw ibv_cmd_dealloc_pd ibv_cmd_dereg_mr ibv_cmd_destroy_ah ibv_cmd_destroy_counters
-    ibv_cmd_destroy_cq ibv_cmd_destroy_flow ibv_cmd_destroy_flow_action ibv_cmd_destroy_qp ibv_cmd_destroy_rwq_ind_table
-    ibv_cmd_destroy_srq ibv_cmd_destroy_wq ibv_cmd_detach_mcast ibv_cmd_free_dm ibv_cmd_get_context ibv_cmd_modify_cq
-    ibv_cmd_modify_flow_action_esp ibv_cmd_modify_qp ibv_cmd_modify_qp_ex ibv_cmd_modify_srq ibv_cmd_modify_wq
-    ibv_cmd_open_qp ibv_cmd_open_xrcd ibv_cmd_poll_cq ibv_cmd_post_recv ibv_cmd_post_send ibv_cmd_post_srq_recv
-    ibv_cmd_query_context ibv_cmd_query_device_any ibv_cmd_query_mr ibv_cmd_query_port ibv_cmd_query_qp ibv_cmd_query_srq
-    ibv_cmd_read_counters ibv_cmd_reg_dm_mr ibv_cmd_reg_dmabuf_mr ibv_cmd_reg_mr ibv_cmd_req_notify_cq ibv_cmd_rereg_mr
-    ibv_cmd_resize_cq ibv_query_gid_type ibv_read_ibdev_sysfs_file verbs_init_cq verbs_open_device
-    verbs_register_driver_34 verbs_set_ops verbs_uninit_context
-}
-
-/// A flag of the provider interface.
-#[unsafe(no_mangle)]
-pub static verbs_allow_disassociate_destroy: bool = false;

@@ -4,6 +4,7 @@
 //! Every program has to end with exit code 0 on both ends; those that check what has arrived are told to.
 
 mod pair;
+mod providers;
 mod table;
 mod trouble;
 mod ucx;
@@ -45,7 +46,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     {
         tools::need(program)?;
     }
-    drop_in::build()?;
+    let libraries = drop_in::build()?;
     let braid_run = drop_in::braid_run()?;
     let logs = tree::target()?.join("xtask/verbs-programs");
     fs::create_dir_all(&logs)
@@ -54,6 +55,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if let Some(rounds) = options.ucx {
         return ucx::compare(rounds, &braid_run, &logs);
     }
+    providers::start_with_each(&libraries, &braid_run, &logs)?;
     println!("{:<14} {:<34} {:<22} {:>6}", "program", "options", "settings", "s");
     for case in PROGRAMS {
         run_case(case, &Pair::new(&braid_run, case, &logs))?;
