@@ -107,6 +107,10 @@ pub struct EngineConfig {
     /// The receiving address of the first worker; port 0: any free one. Those that others connect
     /// to want a port that is known: [`crate::DEFAULT_PORT`]. Default: `[::]:0`, which takes IPv4 as well.
     pub bind: SocketAddr,
+    /// An address of the IP version that `bind`'s is not of, at which the engine receives as well, the first worker at `bind`'s port: a
+    /// connection goes by the one that is of its peer's version. For two addresses of their own; `[::]` takes both versions by itself. Over
+    /// UDP sockets, on one rail and without `discover`. Default: none.
+    pub second_addr: Option<IpAddr>,
     /// The addresses of this host's further rails, in the order in which the peers name theirs, at most 7: rail 0 is `bind`'s. A
     /// connection uses as many rails as both its ends have, the first with the first and so on; connections are set up over
     /// rail 0. Over verbs each is the address of an RDMA device's port, as a GID of RoCE v2, and that device is the rail's.
@@ -160,6 +164,7 @@ impl Default for EngineConfig {
         EngineConfig {
             datapath: Datapath::default(),
             bind: SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0),
+            second_addr: None,
             rails: Vec::new(),
             rail_policy: RailScheme::default(),
             progress: Progress::default(),

@@ -17,6 +17,7 @@ pub(crate) fn check(config: &EngineConfig) -> Result<usize, EngineError> {
         return Err(EngineError::Discover);
     }
     check_rails(config)?;
+    check_second_addr(config)?;
     check_security(config)?;
     if config.mtu == Some(0) {
         return Err(EngineError::Mtu);
@@ -37,6 +38,27 @@ fn check_security(config: &EngineConfig) -> Result<(), EngineError> {
         Some(security) if security.ciphers.is_empty() => Err(EngineError::NoCipher),
         _ => Ok(()),
     }
+}
+
+fn check_second_addr(config: &EngineConfig) -> Result<(), EngineError> {
+    let (Some(second), first) = (config.second_addr, config.bind.ip()) else { return Ok(()) };
+    let refused = |why| Err(EngineError::SecondAddr { first, second, why });
+    if first.is_unspecified() || second.is_unspecified() {
+        return refused("both have to be addresses of this host; `[::]` alone takes both versions");
+    }
+    if first.to_canonical().is_ipv4() == second.to_canonical().is_ipv4() {
+        return refused("one has to be of IPv4, the other of IPv6");
+    }
+    if !matches!(config.datapath, Datapath::Udp) {
+        return refused("only UDP sockets receive at two addresses");
+    }
+    if !config.rails.is_empty() {
+        return refused("with further rails every rail has one address");
+    }
+    if config.discover {
+        return refused("`discover` finds the ways of one address: leave it off");
+    }
+    Ok(())
 }
 
 fn check_rails(config: &EngineConfig) -> Result<(), EngineError> {

@@ -33,6 +33,16 @@ pub enum EngineError {
         /// What is wrong with them.
         why: &'static str,
     },
+    /// A second address that cannot be used beside `bind`'s.
+    #[error("{second} cannot be received at beside {first}: {why}")]
+    SecondAddr {
+        /// `bind`'s.
+        first: IpAddr,
+        /// The other.
+        second: IpAddr,
+        /// What is wrong with them.
+        why: &'static str,
+    },
     /// The ports to send from.
     #[error(
         "cannot open the {count} source ports of the paths: {source}; use fewer `paths`, or raise the limit of open files (`ulimit -n`)"

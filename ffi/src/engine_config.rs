@@ -233,6 +233,8 @@ impl braid_engine_config {
         Ok(EngineConfig {
             datapath,
             bind,
+            // For the drop-in libibverbs. Programs in C that want both IP versions bind to `[::]`.
+            second_addr: None,
             rails,
             rail_policy,
             lb,

@@ -51,6 +51,7 @@ impl DeviceContext {
         let engine = Engine::new(EngineConfig {
             datapath: device.datapath.clone(),
             bind: device.addr,
+            second_addr: None,
             rails: device.further_rails.clone(),
             rail_policy: config.rail_policy,
             progress,

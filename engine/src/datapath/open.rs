@@ -1,5 +1,6 @@
 //! Opening the datapath that a configuration names: the one place that knows which there are.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_wire::{RailId, max_nic_qps};
@@ -9,6 +10,7 @@ use crate::config::{Datapath, EngineConfig};
 use crate::counters::WorkerCounters;
 use crate::error::EngineError;
 use crate::link::Link;
+use crate::link::dual_stack::DualStackLink;
 use crate::link::faults::{Faults, FaultyLink};
 use crate::link::mem::MemLink;
 use crate::link::udp::UdpLink;
@@ -81,20 +83,32 @@ fn open_link(
     if index > 0 || rail > 0 {
         addr.set_port(0);
     }
-    let failed = |source| EngineError::Bind { addr, source };
     let link: Box<dyn Link> = match &config.datapath {
         Datapath::Udp | Datapath::Verbs(_) => {
-            Box::new(UdpLink::bind(addr, config.receive_buffer).map_err(failed)?)
+            let first = sockets_at(addr, config)?;
+            match config.second_addr {
+                None => Box::new(first),
+                Some(ip) => {
+                    let port = if index == 0 { first.local_addr().port() } else { 0 };
+                    let second = sockets_at(SocketAddr::new(ip, port), config)?;
+                    Box::new(DualStackLink::new(Box::new(first), Box::new(second)))
+                }
+            }
         }
-        Datapath::Xdp => {
-            let sockets = UdpLink::bind(addr, config.receive_buffer).map_err(failed)?;
-            Box::new(XdpLink::join(sockets)?)
+        Datapath::Xdp => Box::new(XdpLink::join(sockets_at(addr, config)?)?),
+        Datapath::Mem(fabric) => {
+            let failed = |source| EngineError::Bind { addr, source };
+            Box::new(MemLink::bind(fabric, addr).map_err(failed)?)
         }
-        Datapath::Mem(fabric) => Box::new(MemLink::bind(fabric, addr).map_err(failed)?),
     };
     let mut link = with_faults(link, config.faults, (rail << 16) + index)?;
     link.open_paths(paths).map_err(|source| EngineError::Paths { count: paths, source })?;
     Ok(link)
+}
+
+fn sockets_at(addr: SocketAddr, config: &EngineConfig) -> Result<UdpLink, EngineError> {
+    let bound = UdpLink::bind(addr, config.receive_buffer);
+    bound.map_err(|source| EngineError::Bind { addr, source })
 }
 
 fn with_faults(

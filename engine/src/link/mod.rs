@@ -1,8 +1,10 @@
 //! How datagrams leave and enter: the lowest part of the engine, below the protocol.
 //!
 //! A link moves batches of datagrams and knows nothing of what they say. [`udp`] is the real one, [`xdp`] takes its short
-//! datagrams past the network stack, [`mem`] joins engines inside one process, [`faults`] stands on top of any and misbehaves.
+//! datagrams past the network stack, [`dual_stack`] is two of them at addresses of both IP versions, [`mem`] joins engines inside one process,
+//! [`faults`] stands on top of any and misbehaves.
 
+pub(crate) mod dual_stack;
 pub(crate) mod faults;
 pub(crate) mod mem;
 mod slice;

@@ -1,0 +1,197 @@
+//! A link at two addresses of one host, one of each IP version: what leaves goes by the one that is of its destination's.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use super::{Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent};
+
+/// A side without connections is looked at so often while the other has some: each look is a system call, of which only what is
+/// set up has a use.
+const IDLE_TURNS: u32 = 16;
+
+/// See the module.
+pub(crate) struct DualStackLink {
+    /// The first has the address that the link is known by.
+    sides: [Side; 2],
+    turn: u32,
+}
+
+struct Side {
+    link: Box<dyn Link>,
+    /// Whom it has connections with.
+    hosts: BTreeSet<IpAddr>,
+}
+
+impl DualStackLink {
+    /// Of two links whose addresses are of different IP versions.
+    pub(crate) fn new(first: Box<dyn Link>, second: Box<dyn Link>) -> Self {
+        let side = |link| Side { link, hosts: BTreeSet::new() };
+        DualStackLink { sides: [side(first), side(second)], turn: 0 }
+    }
+
+    /// The index of the side that leads there.
+    fn towards(&self, to: SocketAddr) -> usize {
+        let first = self.sides[0].link.local_addr();
+        usize::from(first.is_ipv4() != to.ip().to_canonical().is_ipv4())
+    }
+
+    fn link_to(&self, to: SocketAddr) -> &dyn Link {
+        &*self.sides[self.towards(to)].link
+    }
+
+    fn side_to(&mut self, to: SocketAddr) -> &mut Side {
+        let index = self.towards(to);
+        &mut self.sides[index]
+    }
+
+    /// Whether it is not this side's turn.
+    fn rests(&self, index: usize) -> bool {
+        let [this, other] = [index, 1 - index].map(|index| !self.sides[index].hosts.is_empty());
+        !this && other && !self.turn.is_multiple_of(IDLE_TURNS)
+    }
+}
+
+impl Link for DualStackLink {
+    fn caps(&self) -> LinkCaps {
+        let [a, b] = self.sides.each_ref().map(|side| side.link.caps());
+        LinkCaps {
+            batch_segments: a.batch_segments.min(b.batch_segments),
+            batch_bytes: a.batch_bytes.min(b.batch_bytes),
+            receive_buffer: a.receive_buffer.min(b.receive_buffer),
+            has_hops: a.has_hops || b.has_hops,
+            congestion_marks: a.congestion_marks && b.congestion_marks,
+        }
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.sides[0].link.local_addr()
+    }
+
+    fn max_datagram(&self, to: SocketAddr) -> io::Result<usize> {
+        self.link_to(to).max_datagram(to)
+    }
+
+    fn reach(&self, to: SocketAddr) -> Option<Reach> {
+        self.link_to(to).reach(to)
+    }
+
+    fn open_paths(&mut self, count: usize) -> io::Result<()> {
+        self.sides.iter_mut().try_for_each(|side| side.link.open_paths(count))
+    }
+
+    fn watch(&mut self, to: SocketAddr) {
+        let side = self.side_to(to);
+        side.hosts.insert(to.ip());
+        side.link.watch(to);
+    }
+
+    fn unwatch(&mut self, to: SocketAddr) {
+        let side = self.side_to(to);
+        side.hosts.remove(&to.ip());
+        side.link.unwatch(to);
+    }
+
+    fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
+        self.side_to(batch.to).link.send(batch)
+    }
+
+    fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+        self.turn = self.turn.wrapping_add(1);
+        // Another is first each time, so that much that comes by one does not hold up what comes by the other.
+        let first = (self.turn % 2) as usize;
+        for index in [first, 1 - first] {
+            if self.rests(index) {
+                continue;
+            }
+            let count = self.sides[index].link.recv(sink)?;
+            if count > 0 {
+                return Ok(count);
+            }
+        }
+        Ok(0)
+    }
+
+    fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        let each: Option<Vec<_>> = self.sides.iter().map(|side| side.link.readiness()).collect();
+        each.map(|each| each.into_iter().flatten().collect())
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.sides.iter().filter_map(|side| side.link.next_due()).min()
+    }
+
+    fn losses(&self) -> LinkLosses {
+        let [a, b] = self.sides.each_ref().map(|side| side.link.losses());
+        LinkLosses {
+            overflowed: a.overflowed + b.overflowed,
+            unreachable: a.unreachable + b.unreachable,
+            injected: a.injected + b.injected,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::mem::{MemFabric, MemLink};
+    use crate::link::{Slice, Via};
+
+    const FIRST: &str = "10.0.0.1:4791";
+    const SECOND: &str = "[fd00::1]:4791";
+
+    fn addr(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    fn send(link: &mut dyn Link, to: &str) {
+        let slices = [Slice::new(b"hello")];
+        let batch = Batch { to: addr(to), via: Via::Port, segment_len: 5, slices: &slices };
+        assert_eq!(link.send(&batch).unwrap(), Sent::Gone);
+    }
+
+    /// Who has sent what comes in one look.
+    fn senders(link: &mut dyn Link) -> Vec<SocketAddr> {
+        let mut got = Vec::new();
+        link.recv(&mut |received| got.push(received.from)).unwrap();
+        got
+    }
+
+    #[test]
+    fn datagrams_leave_by_the_address_of_their_version_and_come_by_both() {
+        let fabric = MemFabric::new();
+        let bind = |at: &str| Box::new(MemLink::bind(&fabric, addr(at)).unwrap());
+        let mut dual = DualStackLink::new(bind(FIRST), bind(SECOND));
+        assert_eq!(dual.local_addr(), addr(FIRST));
+        for (own, there) in [(FIRST, "10.0.0.2:1"), (SECOND, "[fd00::2]:1")] {
+            let mut peer = bind(there);
+            send(&mut dual, there);
+            assert_eq!(senders(&mut *peer), [addr(own)]);
+            send(&mut *peer, own);
+            assert_eq!(senders(&mut dual), [addr(there)]);
+        }
+        assert!(senders(&mut dual).is_empty());
+    }
+
+    #[test]
+    fn a_side_without_connections_is_looked_at_less_often_than_one_with_some() {
+        let fabric = MemFabric::new();
+        let bind = |at: &str| Box::new(MemLink::bind(&fabric, addr(at)).unwrap());
+        let mut dual = DualStackLink::new(bind(FIRST), bind(SECOND));
+        let (there, mut peer) = (addr("10.0.0.2:1"), bind("[fd00::2]:1"));
+        // Looks until something comes by the second side.
+        let mut looks = |dual: &mut DualStackLink| {
+            send(&mut *peer, SECOND);
+            (1..).find(|_| !senders(dual).is_empty()).unwrap()
+        };
+        assert_eq!(looks(&mut dual), 1, "there are no connections at all");
+        dual.watch(there);
+        assert_eq!(looks(&mut dual), IDLE_TURNS - 1);
+        dual.watch(addr("[fd00::2]:1"));
+        assert_eq!(looks(&mut dual), 1);
+        dual.unwatch(addr("[fd00::2]:1"));
+        assert_eq!(looks(&mut dual), IDLE_TURNS - 1);
+    }
+}
