@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use braid_verbs::abi::{ibv_ah, ibv_ah_attr, ibv_context, ibv_gid, ibv_pd, ibv_wc};
 
+use crate::context::Context;
 use crate::errno::{self, Errno};
-use crate::gid;
 use crate::memory::{Domain, Pd};
 
 /// An address handle as programs hold it.
 #[repr(C)]
 pub(crate) struct Ah {
     base: ibv_ah,
+    /// Where datagrams leave from.
+    pub(crate) source: ibv_gid,
     pub(crate) gid: ibv_gid,
 }
 
@@ -32,19 +34,19 @@ pub(crate) const GRH_LEN: usize = 40;
 const GRH_SOURCE: usize = 8;
 const GRH_DESTINATION: usize = 24;
 
-/// `EINVAL`: it has no GRH, as RoCE needs, or names another port, or a GID that is no host's address.
+/// `EINVAL`: it has no GRH, as RoCE needs, or names another port, a GID that is no host's address, or one of ours that does not lead there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
     errno::pointer(|| {
         // SAFETY: by the caller's promise.
         let (domain, attr) = unsafe { (Pd::of(pd)?, attr.as_ref().ok_or(Errno::INVALID)?) };
-        let is_known = attr.is_global != 0 && attr.port_num == 1 && attr.grh.sgid_index == 0;
-        if !is_known || gid::address(&attr.grh.dgid).is_none() {
+        if attr.is_global == 0 || attr.port_num != 1 {
             return Err(Errno::INVALID);
         }
+        let source = domain.shared.running.gids.source(&attr.grh)?;
         domain.shared.enter();
         let base = ibv_ah { context: domain.base.context, pd, handle: 0 };
-        Ok(Box::into_raw(Box::new(Ah { base, gid: attr.grh.dgid })).cast())
+        Ok(Box::into_raw(Box::new(Ah { base, source, gid: attr.grh.dgid })).cast())
     })
 }
 
@@ -63,10 +65,11 @@ pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
     })
 }
 
-/// The way back to who has sent what a completion is about: `grh` are the first 40 bytes of its buffer.
+/// The way back to who has sent what a completion is about: `grh` are the first 40 bytes of its buffer. `EINVAL` also where it was not
+/// sent to a GID of the device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_init_ah_from_wc(
-    _context: *mut ibv_context,
+    context: *mut ibv_context,
     port: u8,
     _wc: *mut ibv_wc,
     grh: *mut u8,
@@ -78,9 +81,11 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
         }
         // SAFETY: by the caller's promise; the attributes consist of numbers.
         unsafe {
-            let source: ibv_gid = grh.add(GRH_SOURCE).cast::<ibv_gid>().read_unaligned();
+            let gid = |start| grh.add(start).cast::<ibv_gid>().read_unaligned();
+            let gids = &Context::of(context)?.open.device.gids;
+            let ours = gids.index_of(&gid(GRH_DESTINATION)).ok_or(Errno::INVALID)?;
             attr.write(std::mem::zeroed());
-            (*attr).grh.dgid = source;
+            ((*attr).grh.dgid, (*attr).grh.sgid_index) = (gid(GRH_SOURCE), ours as u8);
             (*attr).grh.hop_limit = u8::MAX;
             ((*attr).is_global, (*attr).port_num) = (1, port);
         }
@@ -100,7 +105,8 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     let mut attr: ibv_ah_attr = unsafe { std::mem::zeroed() };
     // SAFETY: by the caller's promise.
     unsafe {
-        match ibv_init_ah_from_wc(std::ptr::null_mut(), port, wc, grh, &raw mut attr) {
+        let context = pd.as_ref().map_or(std::ptr::null_mut(), |pd| pd.context);
+        match ibv_init_ah_from_wc(context, port, wc, grh, &raw mut attr) {
             0 => ibv_create_ah(pd, &raw mut attr),
             _ => std::ptr::null_mut(),
         }
@@ -120,18 +126,33 @@ pub(crate) fn grh(source: &[u8; 16], destination: &[u8; 16], payload: usize) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::ptr;
+
     use super::*;
+    use crate::context::{ibv_close_device, ibv_open_device};
+    use crate::device::by_address;
 
     #[test]
     fn the_way_back_leads_to_the_source() {
-        let mut grh = grh(&[1; 16], &[2; 16], 300);
+        let device = by_address([127, 0, 0, 1].into()).expect("the loopback");
+        // SAFETY: devices exist for ever.
+        let context = unsafe { ibv_open_device(ptr::from_ref(device).cast_mut().cast()) };
+        // SAFETY: both members of the union are plain bytes.
+        let own = unsafe { device.gids.get(0).expect("it has one").raw };
+        let mut grh = grh(&[1; 16], &own, 300);
         assert_eq!((grh[0] >> 4, &grh[4..6]), (6, &[1, 44][..]));
         // SAFETY: it consists of numbers.
         let mut attr: ibv_ah_attr = unsafe { std::mem::zeroed() };
-        let null = std::ptr::null_mut();
-        // SAFETY: both point to what they should.
-        let done =
-            unsafe { ibv_init_ah_from_wc(null, 1, null.cast(), grh.as_mut_ptr(), &raw mut attr) };
+        let mut way_back = |grh: &mut [u8; GRH_LEN]| {
+            let wc = ptr::null_mut();
+            // SAFETY: all point to what they should.
+            unsafe { ibv_init_ah_from_wc(context, 1, wc, grh.as_mut_ptr(), &raw mut attr) }
+        };
+        let done = way_back(&mut grh);
+        grh[GRH_DESTINATION] ^= 1;
+        assert_eq!(way_back(&mut grh), -1, "it is somebody else's");
+        // SAFETY: it is open.
+        assert_eq!(unsafe { ibv_close_device(context) }, 0);
         // SAFETY: both members of the union are plain bytes.
         assert_eq!((done, attr.is_global, unsafe { attr.grh.dgid.raw }), (0, 1, [1; 16]));
     }

@@ -6,10 +6,11 @@ use std::net::IpAddr;
 use std::ptr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use braid_verbs::abi::{ibv_device, ibv_gid};
+use braid_verbs::abi::ibv_device;
 
 use crate::errno::{self, Errno};
 use crate::gid;
+use crate::gid_table::GidTable;
 use crate::interfaces::{self, Interface};
 use crate::settings::Settings;
 
@@ -23,6 +24,7 @@ pub(crate) struct Device {
     base: ibv_device,
     providers_table: *mut c_void,
     pub(crate) interface: Interface,
+    pub(crate) gids: GidTable,
     index: usize,
 }
 
@@ -46,18 +48,14 @@ impl Device {
         write(&mut base.dev_name, &format!("uverbs-braid{index}"));
         write(&mut base.dev_path, &format!("/sys/class/infiniband_verbs/uverbs-braid{index}"));
         write(&mut base.ibdev_path, &format!("/sys/class/infiniband/braid{index}"));
-        Device { base, providers_table: ptr::null_mut(), interface, index }
+        let gids = GidTable::new(interface.addr, interface.second);
+        Device { base, providers_table: ptr::null_mut(), interface, gids, index }
     }
 
-    /// The only entry of its GID table.
-    pub(crate) fn gid(&self) -> ibv_gid {
-        gid::of(self.interface.addr)
-    }
-
-    /// Network byte order: the last half of its GID, and what sets devices of one address apart.
+    /// Network byte order: the last half of its first GID, and what sets devices of one address apart.
     pub(crate) fn guid(&self) -> u64 {
         // SAFETY: both members of the union are plain bytes.
-        let raw = unsafe { self.gid().raw };
+        let raw = unsafe { gid::of(self.interface.addr).raw };
         let mut guid: [u8; 8] = raw[8..].try_into().expect("eight bytes");
         // A locally administered EUI-64, with the interface's index in it.
         guid[0] = 0x02;
@@ -85,8 +83,7 @@ pub(crate) fn list() -> Result<Vec<&'static Device>, Errno> {
 
 /// The device of a host's address.
 pub(crate) fn by_address(addr: IpAddr) -> Option<&'static Device> {
-    let has = |interface: &Interface| interface.addr == addr || interface.rails.contains(&addr);
-    list().ok()?.into_iter().find(|device| has(&device.interface))
+    list().ok()?.into_iter().find(|device| device.interface.addrs().any(|its| its == addr))
 }
 
 fn write(place: &mut [c_char], text: &str) {

@@ -3,25 +3,44 @@
 use std::ffi::CString;
 use std::fs;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, UdpSocket};
 
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
 
-/// An interface with the address that its device is known by.
+/// An interface with the addresses that its device is known by.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) index: u32,
     pub(crate) addr: IpAddr,
+    /// One of the other IP version.
+    pub(crate) second: Option<IpAddr>,
     /// The addresses of the others that its device consists of ([`crate::rails`]).
     pub(crate) rails: Vec<IpAddr>,
     /// Bytes of the largest IP packet.
     pub(crate) mtu: u32,
 }
 
-/// All interfaces that are up, in the system's order: by the first IPv4 address, or else by the first IPv6 address that
-/// is not link-local, which would mean nothing without the interface that it is used on.
+impl Interface {
+    /// All that it is known by, its rails' included.
+    pub(crate) fn addrs(&self) -> impl Iterator<Item = IpAddr> {
+        std::iter::once(self.addr).chain(self.second).chain(self.rails.iter().copied())
+    }
+
+    /// Takes another of its addresses in, if it is the first of its IP version. IPv4 comes first.
+    fn add(&mut self, addr: IpAddr) {
+        if self.second.is_none() && addr.is_ipv4() != self.addr.is_ipv4() {
+            self.second = Some(addr);
+        }
+        if let Some(v4) = self.second.filter(IpAddr::is_ipv4) {
+            self.second = Some(std::mem::replace(&mut self.addr, v4));
+        }
+    }
+}
+
+/// All interfaces that are up, in the system's order: by the first IPv4 address and the first IPv6 address that is not link-local,
+/// which would mean nothing without the interface that it is used on.
 ///
 /// # Errors
 /// What the system says.
@@ -30,16 +49,25 @@ pub(crate) fn list() -> io::Result<Vec<Interface>> {
     for entry in getifaddrs()? {
         let Some((name, addr)) = named_address(&entry) else { continue };
         match found.iter_mut().find(|interface| interface.name == name) {
-            Some(known) if known.addr.is_ipv6() && addr.is_ipv4() => known.addr = addr,
-            Some(_) => {}
+            Some(known) => known.add(addr),
             None => {
                 let index = if_nametoindex(name_of(&name)?.as_c_str()).unwrap_or(0);
                 let mtu = mtu(&name);
-                found.push(Interface { name, index, addr, rails: Vec::new(), mtu });
+                let (second, rails) = (None, Vec::new());
+                found.push(Interface { name, index, addr, second, rails, mtu });
             }
         }
     }
+    for interface in &mut found {
+        interface.second = interface.second.filter(|addr| is_ready(*addr));
+    }
     Ok(found)
+}
+
+/// Whether it can be received at. Not while the system finds out whether another host has it (RFC 4862, tentative addresses): that must
+/// not keep programs from the address that can.
+fn is_ready(addr: IpAddr) -> bool {
+    UdpSocket::bind((addr, 0)).is_ok()
 }
 
 fn name_of(name: &str) -> io::Result<CString> {

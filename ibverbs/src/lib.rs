@@ -26,6 +26,7 @@ mod datagram;
 mod device;
 mod errno;
 mod gid;
+mod gid_table;
 mod interfaces;
 mod memory;
 mod memory_attributes;

@@ -5,10 +5,12 @@
 //! release has one of these. A name has to be there once for each version, which a version script cannot say: it gives a
 //! symbol one version. So the symbols have their versions in their names, and `libibverbs.map` has the versions only.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_uint};
+
+use braid_verbs::abi::ibv_context;
 
 use crate::errno::{self, Errno};
-use crate::names;
+use crate::{names, query};
 
 /// Every name is in every version, also in those that did not have it yet.
 macro_rules! versions {
@@ -21,7 +23,7 @@ macro_rules! versions {
     };
 }
 
-/// Functions that return an errno value, and the two symbols that are something else.
+/// Functions that return an errno value; those that rdma-core's programs call, or a provider when it is loaded; and a flag.
 macro_rules! version {
     ($version:literal ($($name:ident)*)) => {
         $(#[unsafe(export_name = concat!(stringify!($name), "@IBVERBS_PRIVATE_", $version))]
@@ -31,6 +33,17 @@ macro_rules! version {
 
         #[unsafe(export_name = concat!("verbs_register_driver_", $version, "@IBVERBS_PRIVATE_", $version))]
         extern "C" fn verbs_register_driver() {}
+
+        #[unsafe(export_name = concat!("ibv_query_gid_type@IBVERBS_PRIVATE_", $version))]
+        unsafe extern "C" fn ibv_query_gid_type(
+            context: *mut ibv_context,
+            port: u8,
+            index: c_uint,
+            kind: *mut c_uint,
+        ) -> c_int {
+            // SAFETY: by the caller's promise.
+            unsafe { query::gid_type(context, port, index, kind) }
+        }
 
         #[unsafe(export_name = concat!("ibv_wr_opcode_str@IBVERBS_PRIVATE_", $version))]
         extern "C" fn ibv_wr_opcode_str(opcode: c_int) -> *const c_char {
@@ -61,6 +74,6 @@ versions! {
     ibv_cmd_query_qp ibv_cmd_query_srq ibv_cmd_read_comp_cntr ibv_cmd_read_counters ibv_cmd_read_err_comp_cntr
     ibv_cmd_reg_dm_mr ibv_cmd_reg_dmabuf_mr ibv_cmd_reg_mr ibv_cmd_reg_mr_ex ibv_cmd_req_notify_cq ibv_cmd_rereg_mr
     ibv_cmd_resize_cq ibv_cmd_set_comp_cntr ibv_cmd_set_err_comp_cntr ibv_dmabuf_heap_alloc
-    ibv_dmabuf_heap_cc_shared_init ibv_dmabuf_heap_destroy ibv_dmabuf_heap_free ibv_query_gid_type
+    ibv_dmabuf_heap_cc_shared_init ibv_dmabuf_heap_destroy ibv_dmabuf_heap_free
     ibv_read_ibdev_sysfs_file verbs_init_cq verbs_open_device verbs_set_ops verbs_uninit_context)
 }

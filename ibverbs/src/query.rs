@@ -1,6 +1,6 @@
 //! What a device and its port are: `ibv_query_device`, `ibv_query_port`, GIDs and P_Keys.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::mem;
 
 use braid_verbs::abi::{
@@ -26,6 +26,8 @@ const MAX_MESSAGE: u32 = 1 << 30;
 const P_KEY: u16 = 0xFFFF;
 /// Of `enum ibv_gid_type`.
 const IBV_GID_TYPE_ROCE_V2: u32 = 2;
+/// The same, as sysfs counts.
+const IBV_GID_TYPE_SYSFS_ROCE_V2: u32 = 1;
 /// `IBV_ATOMIC_HCA`: atomic towards all other atomics of the device.
 const ATOMIC_HCA: u32 = 1;
 /// `IBV_DEVICE_RC_RNR_NAK_GEN`, `IBV_DEVICE_SYS_IMAGE_GUID`.
@@ -168,7 +170,7 @@ fn port_attributes(device: &Device) -> ibv_port_attr {
     let mtu = path_mtu(device.interface.mtu);
     attr.state = IBV_PORT_ACTIVE;
     (attr.max_mtu, attr.active_mtu) = (5, mtu);
-    attr.gid_tbl_len = 1;
+    attr.gid_tbl_len = device.gids.len() as c_int;
     attr.port_cap_flags = PORT_CAPABILITIES;
     attr.max_msg_sz = MAX_MESSAGE;
     attr.pkey_tbl_len = 1;
@@ -195,22 +197,21 @@ pub unsafe extern "C" fn ibv_query_gid(
     errno::number(|| {
         // SAFETY: by the caller's promise.
         let (context, gid) = unsafe { (Context::of(context)?, gid.as_mut()) };
-        if port != 1 || index != 0 {
-            return Err(Errno::INVALID);
-        }
-        *gid.ok_or(Errno::INVALID)? = context.open.device.gid();
+        let index = usize::try_from(index).map_err(|_| Errno::INVALID)?;
+        let entry = context.open.device.gids.get(index).filter(|_| port == 1);
+        *gid.ok_or(Errno::INVALID)? = entry.ok_or(Errno::INVALID)?;
         Ok(0)
     })
 }
 
-fn gid_entry(device: &Device) -> ibv_gid_entry {
-    ibv_gid_entry {
-        gid: device.gid(),
-        gid_index: 0,
+fn gid_entries(device: &Device) -> impl Iterator<Item = ibv_gid_entry> {
+    device.gids.all().zip(0..).map(|(gid, gid_index)| ibv_gid_entry {
+        gid,
+        gid_index,
         port_num: 1,
         gid_type: IBV_GID_TYPE_ROCE_V2,
         ndev_ifindex: device.interface.index,
-    }
+    })
 }
 
 /// `ENODATA`: there is no such entry.
@@ -229,16 +230,14 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
         if port != 1 || flags != 0 || entry.is_null() {
             return Err(Errno::INVALID);
         }
-        if index != 0 {
-            return Err(Errno(libc::ENODATA));
-        }
+        let found = gid_entries(context.open.device).nth(index as usize);
         // SAFETY: as above.
-        unsafe { put(&gid_entry(context.open.device), entry.cast(), size) };
+        unsafe { put(&found.ok_or(Errno(libc::ENODATA))?, entry.cast(), size) };
         Ok(())
     })
 }
 
-/// How many entries there are, or a negative errno value.
+/// How many entries there are, or a negative errno value: `EINVAL` also where there is no room for all of them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _ibv_query_gid_table(
     context: *mut ibv_context,
@@ -247,17 +246,41 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
     flags: u32,
     size: usize,
 ) -> isize {
+    let mut len = 0;
     let code = errno::code(|| {
         // SAFETY: by the caller's promise.
-        let context = unsafe { Context::of(context) }?;
-        if flags != 0 || entries.is_null() || count == 0 {
+        let device = unsafe { Context::of(context) }?.open.device;
+        len = device.gids.len();
+        if flags != 0 || entries.is_null() || count < len {
             return Err(Errno::INVALID);
         }
-        // SAFETY: as above.
-        unsafe { put(&gid_entry(context.open.device), entries.cast(), size) };
+        for (index, entry) in gid_entries(device).enumerate() {
+            // SAFETY: as above: each entry takes `size` bytes.
+            unsafe { put(&entry, entries.byte_add(index * size).cast(), size) };
+        }
         Ok(())
     });
-    if code == 0 { 1 } else { -(code as isize) }
+    if code == 0 { len as isize } else { -(code as isize) }
+}
+
+/// For `ibv_devinfo`, which asks as [the providers](crate::providers) do.
+///
+/// # Safety
+/// The caller's promise.
+pub(crate) unsafe fn gid_type(
+    context: *mut ibv_context,
+    port: u8,
+    index: c_uint,
+    kind: *mut c_uint,
+) -> c_int {
+    errno::number(|| {
+        // SAFETY: by the caller's promise.
+        let (context, kind) = unsafe { (Context::of(context)?, kind.as_mut()) };
+        let is_known = port == 1 && context.open.device.gids.get(index as usize).is_some();
+        let kind = kind.filter(|_| is_known).ok_or(Errno::INVALID)?;
+        *kind = IBV_GID_TYPE_SYSFS_ROCE_V2;
+        Ok(0)
+    })
 }
 
 /// Of the port's only entry, in network byte order.

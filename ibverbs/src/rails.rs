@@ -33,21 +33,22 @@ fn one_of(all: &[Interface], names: &[String]) -> Result<Interface, String> {
     }
     // What every rail carries whole.
     let mtu = members.iter().map(|rail| rail.mtu).min().unwrap_or(first.mtu);
-    let rails = further.iter().map(|rail| rail.addr).collect();
-    Ok(Interface { mtu, rails, ..first.clone() })
+    let rails: Vec<IpAddr> = further.iter().map(|rail| rail.addr).collect();
+    // Every rail of several has one address.
+    let second = first.second.filter(|_| rails.is_empty());
+    Ok(Interface { mtu, rails, second, ..first.clone() })
 }
 
-/// By its name or its address; all of 127.0.0.0/8 are of the loopback.
+/// By its name, or by one of its addresses, which is its only one then; all of 127.0.0.0/8 are of the loopback.
 fn called(all: &[Interface], name: &str) -> Option<Interface> {
     let Ok(addr) = name.parse::<IpAddr>() else {
         return all.iter().find(|known| known.name == name).cloned();
     };
-    let listed = all.iter().find(|known| known.addr == addr).cloned();
-    listed.or_else(|| {
-        let is_loopback = |addr: IpAddr| addr.is_ipv4() && addr.is_loopback();
-        let loopback = all.iter().find(|known| is_loopback(known.addr) && is_loopback(addr))?;
-        Some(Interface { addr, ..loopback.clone() })
-    })
+    let is_loopback = |addr: IpAddr| addr.is_ipv4() && addr.is_loopback();
+    let of_loopback = |known: &&Interface| is_loopback(known.addr) && is_loopback(addr);
+    let listed = all.iter().find(|known| known.addrs().any(|its| its == addr));
+    let known = listed.or_else(|| all.iter().find(of_loopback))?;
+    Some(Interface { addr, second: None, ..known.clone() })
 }
 
 #[cfg(test)]
@@ -57,11 +58,12 @@ mod tests {
     fn host() -> Vec<Interface> {
         let each =
             [("lo", "127.0.0.1", 65_536), ("eth0", "10.0.0.2", 9000), ("eth1", "10.0.1.2", 1500)];
-        let v6 = [("eth2", "fd00::2", 1500)];
+        let v6 = [("eth2", "fd00::2", 1500), ("eth3", "fd00::3", 1500)];
         let interface = |(name, addr, mtu): (&str, &str, u32)| Interface {
             name: name.to_owned(),
             index: 1,
             addr: addr.parse().unwrap(),
+            second: (name == "eth0").then(|| "fd00::1".parse().unwrap()),
             rails: Vec::new(),
             mtu,
         };
@@ -76,15 +78,17 @@ mod tests {
     fn combined(value: &str) -> Result<Vec<(String, u32)>, String> {
         let devices = combine(host(), &parse(value)?)?;
         let text = |device: &Interface| {
-            let addrs = std::iter::once(&device.addr).chain(&device.rails);
-            (addrs.map(IpAddr::to_string).collect::<Vec<_>>().join("+"), device.mtu)
+            let addrs: Vec<_> = device.addrs().map(|addr| addr.to_string()).collect();
+            (addrs.join("+"), device.mtu)
         };
         Ok(devices.iter().map(text).collect())
     }
 
     #[test]
     fn devices_are_what_is_named_and_nothing_else() {
-        assert_eq!(combined("eth0").unwrap(), [("10.0.0.2".to_owned(), 9000)]);
+        assert_eq!(combined("eth0").unwrap(), [("10.0.0.2+fd00::1".to_owned(), 9000)]);
+        assert_eq!(combined("10.0.0.2").unwrap(), [("10.0.0.2".to_owned(), 9000)]);
+        assert_eq!(combined("fd00::1,eth3").unwrap(), [("fd00::1+fd00::3".to_owned(), 1500)]);
         let two =
             [("10.0.0.2+10.0.1.2".to_owned(), 1500), ("127.0.0.1+127.0.0.9".to_owned(), 65_536)];
         assert_eq!(combined("eth0, eth1; 127.0.0.1, 127.0.0.9").unwrap(), two);

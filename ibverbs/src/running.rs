@@ -1,7 +1,6 @@
 //! The engine of an open device, which starts with the first object that needs it.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::thread::{self, JoinHandle};
@@ -14,7 +13,7 @@ use crate::connect::{self, Inbox, Message, Watch};
 use crate::datagram::Flow;
 use crate::device::Device;
 use crate::errno::Errno;
-use crate::gid;
+use crate::gid_table::GidTable;
 use crate::numbers::{self, Numbers};
 use crate::qp::QueuePair;
 use crate::settings::Settings;
@@ -25,7 +24,8 @@ const BACKLOG: usize = 4096;
 /// An engine, its queue pairs by number, and the thread that connects them.
 pub(crate) struct Running {
     pub(crate) engine: Engine,
-    host: IpAddr,
+    /// Of its device.
+    pub(crate) gids: GidTable,
     pub(crate) settings: Settings,
     pub(crate) events: Arc<AsyncEvents>,
     pub(crate) routes: Routes,
@@ -45,12 +45,13 @@ impl Running {
         mut settings: Settings,
         events: Arc<AsyncEvents>,
     ) -> Result<Arc<Self>, Errno> {
-        let host = device.interface.addr;
+        settings.engine.second_addr = device.interface.second;
         settings.engine.rails.clone_from(&device.interface.rails);
-        let (engine, slot) = numbers::claim(&settings.engine, host).map_err(|error| {
-            tracing::error!(%error, "no engine for this device");
-            Errno(libc::EIO)
-        })?;
+        let (engine, slot) =
+            numbers::claim(&settings.engine, device.interface.addr).map_err(|error| {
+                tracing::error!(%error, "no engine for this device");
+                Errno(libc::EIO)
+            })?;
         let listener = engine.listen(BACKLOG).map_err(|error| {
             tracing::error!(%error, "no connection can reach this device");
             Errno(libc::EIO)
@@ -62,7 +63,7 @@ impl Running {
         watch.add(engine.event_fd().map_err(|_| Errno::NO_MEMORY)?)?;
         let running = Arc::new(Running {
             engine,
-            host,
+            gids: device.gids.clone(),
             settings,
             events,
             routes: Routes::new(),
@@ -92,12 +93,6 @@ impl Running {
 
     pub(crate) fn tell(&self, message: Message) {
         self.control.push(message);
-    }
-
-    /// The GID of its device.
-    pub(crate) fn gid(&self) -> [u8; 16] {
-        // SAFETY: both members of the union are plain bytes.
-        unsafe { gid::of(self.host).raw }
     }
 
     pub(crate) fn take_number(&self) -> Option<u32> {

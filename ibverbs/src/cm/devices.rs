@@ -1,7 +1,5 @@
 //! The contexts that connections use: one for each device, which is never closed.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ffi::c_int;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ptr;
@@ -26,8 +24,9 @@ pub(super) struct Open {
 // SAFETY: contexts and protection domains may be used from any thread, and these exist for ever.
 unsafe impl Send for Open {}
 
-/// By the address of their first rail. A domain is NULL until a connection uses the device: with it the engine starts.
-type Devices = HashMap<IpAddr, Open>;
+/// In the order in which they were opened, each once for the addresses that it had then. A domain is NULL until a connection uses the device:
+/// with it the engine starts.
+type Devices = Vec<Open>;
 
 fn all() -> MutexGuard<'static, Devices> {
     static OPEN: OnceLock<Mutex<Devices>> = OnceLock::new();
@@ -35,17 +34,18 @@ fn all() -> MutexGuard<'static, Devices> {
 }
 
 fn open<'a>(devices: &'a mut Devices, device: &'static Device) -> Result<&'a mut Open, Errno> {
-    match devices.entry(device.interface.addr) {
-        Entry::Occupied(known) => Ok(known.into_mut()),
-        Entry::Vacant(place) => {
-            // SAFETY: devices exist for ever.
-            let context = unsafe { ibv_open_device(ptr::from_ref(device).cast_mut().cast()) };
-            if context.is_null() {
-                return Err(Errno::last());
-            }
-            Ok(place.insert(Open { device, context, pd: ptr::null_mut() }))
+    let same = |known: &Open| known.device.interface.addrs().eq(device.interface.addrs());
+    let known = devices.iter().position(same);
+    if known.is_none() {
+        // SAFETY: devices exist for ever.
+        let context = unsafe { ibv_open_device(ptr::from_ref(device).cast_mut().cast()) };
+        if context.is_null() {
+            return Err(Errno::last());
         }
+        devices.push(Open { device, context, pd: ptr::null_mut() });
     }
+    let index = known.unwrap_or(devices.len() - 1);
+    Ok(&mut devices[index])
 }
 
 /// The device of a host's address, with a protection domain.
@@ -54,8 +54,9 @@ fn open<'a>(devices: &'a mut Devices, device: &'static Device) -> Result<&'a mut
 /// `ENODEV`: no device has it; what opening it says.
 pub(super) fn of(addr: IpAddr) -> Result<Open, Errno> {
     let mut devices = all();
-    let known = devices.get(&addr).map(|open| open.device);
-    let device = known.or_else(|| by_address(addr)).ok_or(Errno(libc::ENODEV))?;
+    let known = devices.iter().find(|open| open.device.interface.addrs().any(|its| its == addr));
+    let device =
+        known.map(|open| open.device).or_else(|| by_address(addr)).ok_or(Errno(libc::ENODEV))?;
     let device = open(&mut devices, device)?;
     if device.pd.is_null() {
         // SAFETY: it is open.

@@ -9,7 +9,7 @@ use super::id::Id;
 use super::message::Message;
 use super::structs::{RDMA_MAX_INIT_DEPTH, RDMA_MAX_RESP_RES, rdma_conn_param};
 use crate::errno::Errno;
-use crate::qp::{Peer, ibv_modify_qp};
+use crate::qp::{Peer, Qp, ibv_modify_qp};
 use crate::query::MAX_RD_ATOMIC;
 
 /// What a peer may do.
@@ -44,6 +44,10 @@ pub(super) fn connect(qp: *mut ibv_qp, peer: &Peer, param: &Message) -> Result<(
     attr.max_dest_rd_atomic = param.responder_resources;
     (attr.ah_attr.is_global, attr.ah_attr.port_num) = (1, 1);
     attr.ah_attr.grh.dgid = ibv_gid { raw: peer.gid };
+    // SAFETY: the queue pair exists: who calls has it of an identifier that does.
+    let object = unsafe { Qp::of(qp).as_ref() }.ok_or(Errno::INVALID)?;
+    let ours = object.shared.running.gids.towards(&attr.ah_attr.grh.dgid);
+    attr.ah_attr.grh.sgid_index = ours.ok_or(Errno::INVALID)? as u8;
     let mask = IBV_QP_STATE
         | IBV_QP_AV
         | IBV_QP_PATH_MTU

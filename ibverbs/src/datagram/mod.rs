@@ -109,13 +109,15 @@ impl QueuePair {
         if !matches!(send.op, braid::SendOp::Send { .. }) || to.remote_qpn > 0xFF_FFFF {
             return Err(Errno::INVALID);
         }
+        // SAFETY: both members of the union are plain bytes.
+        let source = unsafe { handle.source.raw };
         let peer = Peer::new(&handle.gid, to.remote_qpn);
         // SAFETY: as above.
-        let bytes = unsafe { self.gather(datagrams, wr, &peer) }?;
+        let bytes = unsafe { self.gather(datagrams, wr, (&source, &peer.gid)) }?;
         // A controlled Q_Key stands for the queue pair's own (IBTA vol. 1, 10.2.5).
         let is_controlled = to.remote_qkey & CONTROLLED_Q_KEY != 0;
         let key = if is_controlled { self.q_key() } else { to.remote_qkey };
-        let flow = self.flow(datagrams, peer, key)?;
+        let flow = self.flow(datagrams, source, peer, key)?;
         let signalled = send.signalled;
         self.places.take(signalled).map_err(post::errno_of)?;
         let sent = flow.send(Datagram { wr: send, bytes });
@@ -127,7 +129,7 @@ impl QueuePair {
         &self,
         datagrams: &Datagrams,
         wr: &ibv_send_wr,
-        to: &Peer,
+        (from, to): (&[u8; 16], &[u8; 16]),
     ) -> Result<Vec<u8>, Errno> {
         // SAFETY: by the caller's promise.
         let pieces = unsafe { post::pieces(wr.sg_list, wr.num_sge) }?;
@@ -136,7 +138,7 @@ impl QueuePair {
             return Err(Errno::INVALID);
         }
         let mut bytes = Vec::with_capacity(GRH_LEN + len);
-        bytes.extend_from_slice(&ah::grh(&self.running.gid(), &to.gid, len));
+        bytes.extend_from_slice(&ah::grh(from, to, len));
         for piece in pieces {
             let mut at = piece.addr;
             if !post::is_inline(wr) {
@@ -154,10 +156,11 @@ impl QueuePair {
         Ok(bytes)
     }
 
-    /// The flow to a destination, which is set up if there is none, or has ended.
+    /// The flow to a destination, which is set up if there is none, or has ended. There is one GID that leads to it, `source`.
     fn flow(
         self: &Arc<Self>,
         datagrams: &Datagrams,
+        source: [u8; 16],
         peer: Peer,
         key: u32,
     ) -> Result<Arc<Flow>, Errno> {
@@ -172,7 +175,7 @@ impl QueuePair {
         self.running.flows.enter(&flow);
         flows.outgoing.insert((peer, key), flow.clone());
         drop(flows);
-        let from = Peer { gid: self.running.gid(), number: self.number };
+        let from = Peer { gid: source, number: self.number };
         self.connect_flow(&flow, &Hello { from, to: peer, key: Some(key) });
         Ok(flow)
     }

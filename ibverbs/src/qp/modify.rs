@@ -19,7 +19,6 @@ use super::transition::{self, CUR_STATE, SQD_NOTIFY};
 use super::{Qp, QueuePair, Sends};
 use crate::connect::Message;
 use crate::errno::{self, Errno};
-use crate::gid;
 use crate::query::MAX_RD_ATOMIC;
 
 /// Queue pair numbers have 24 bits.
@@ -79,8 +78,7 @@ fn check_values(qp: &QueuePair, new: &ibv_qp_attr, mask: u32) -> Result<(), Errn
         || (has(IBV_QP_AV)
             && (new.ah_attr.is_global == 0
                 || new.ah_attr.port_num != 1
-                || route.sgid_index != 0
-                || gid::address(&route.dgid).is_none()))
+                || qp.running.gids.source(route).is_err()))
         || (has(IBV_QP_DEST_QPN) && new.dest_qp_num > MAX_NUMBER)
         || is_out_of_range(new, mask);
     if is_refused {
@@ -188,8 +186,9 @@ impl QueuePair {
 /// RTR: both ends are known, and the control thread brings them together. If they are one, what it sends arrives at a second
 /// queue pair of the engine's.
 fn begin(qp: &Arc<QueuePair>, new: &Attributes) -> Result<(), Errno> {
-    let ours = Peer { gid: qp.running.gid(), number: qp.number };
-    let theirs = Peer::new(&new.given.ah_attr.grh.dgid, new.given.dest_qp_num);
+    let route = &new.given.ah_attr.grh;
+    let ours = Peer::new(&qp.running.gids.source(route)?, qp.number);
+    let theirs = Peer::new(&route.dgid, new.given.dest_qp_num);
     let twin = if ours == theirs { Some(qp.make_twin(new)?) } else { None };
     let mut link = qp.link();
     (link.ends, link.twin) = (Some((ours, theirs)), twin);

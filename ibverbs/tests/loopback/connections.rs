@@ -36,6 +36,16 @@ pub fn address_of(host: [u8; 4], port: u16) -> libc::sockaddr_in {
     addr
 }
 
+/// ::1.
+pub fn address_v6(port: u16) -> libc::sockaddr_in6 {
+    // SAFETY: it consists of numbers.
+    let mut addr: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+    addr.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+    addr.sin6_port = port.to_be();
+    addr.sin6_addr.s6_addr[15] = 1;
+    addr
+}
+
 /// What an event says, which is acknowledged.
 pub struct Told {
     pub id: *mut rdma_cm_id,
@@ -120,11 +130,18 @@ pub unsafe fn listen_at(
 
 /// An identifier whose route to that port is resolved.
 pub unsafe fn resolved(channel: *mut rdma_event_channel, port: u16) -> *mut rdma_cm_id {
+    // SAFETY: the address is one of IPv4.
+    unsafe { resolved_to(channel, ptr::from_mut(&mut address(port)).cast()) }
+}
+
+pub unsafe fn resolved_to(
+    channel: *mut rdma_event_channel,
+    to: *mut libc::sockaddr,
+) -> *mut rdma_cm_id {
     // SAFETY: as above.
     unsafe {
         let id = new_id(channel);
-        let mut to = address(port);
-        assert_eq!(rdma_resolve_addr(id, ptr::null_mut(), (&raw mut to).cast(), 1000), 0);
+        assert_eq!(rdma_resolve_addr(id, ptr::null_mut(), to, 1000), 0);
         expect(channel, ADDR_RESOLVED);
         assert_eq!(rdma_resolve_route(id, 1000), 0);
         expect(channel, ROUTE_RESOLVED);

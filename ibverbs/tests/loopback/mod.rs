@@ -66,10 +66,14 @@ impl Side {
     }
 
     pub fn gid(&self) -> ibv_gid {
+        self.gid_at(0).expect("a device has a GID")
+    }
+
+    pub fn gid_at(&self, index: u8) -> Option<ibv_gid> {
         let mut gid = ibv_gid { raw: [0; 16] };
         // SAFETY: as above.
-        assert_eq!(unsafe { ibv_query_gid(self.context, 1, 0, &raw mut gid) }, 0);
-        gid
+        let code = unsafe { ibv_query_gid(self.context, 1, index.into(), &raw mut gid) };
+        (code == 0).then_some(gid)
     }
 
     pub fn sge(&self, offset: usize, len: u32) -> braid_verbs::Sge {
@@ -132,11 +136,17 @@ pub fn to_init(qp: *mut ibv_qp) {
 }
 
 pub fn to_rtr(qp: *mut ibv_qp, gid: ibv_gid, number: u32) {
+    assert_eq!(to_rtr_from(qp, 0, gid, number), 0);
+}
+
+/// From the GID of that index.
+pub fn to_rtr_from(qp: *mut ibv_qp, sgid_index: u8, gid: ibv_gid, number: u32) -> c_int {
     let mut attr: ibv_qp_attr = zeroed();
     (attr.qp_state, attr.path_mtu, attr.dest_qp_num) = (IBV_QPS_RTR, IBV_MTU_1024, number);
     (attr.max_dest_rd_atomic, attr.min_rnr_timer) = (1, 1);
     (attr.ah_attr.is_global, attr.ah_attr.port_num, attr.ah_attr.grh.dgid) = (1, 1, gid);
-    assert_eq!(modify(qp, &attr, RTR), 0);
+    attr.ah_attr.grh.sgid_index = sgid_index;
+    modify(qp, &attr, RTR)
 }
 
 pub fn to_rts(qp: *mut ibv_qp, rnr_retry: u8) {
@@ -200,11 +210,18 @@ pub fn handle(side: &Side) -> *mut ibv_ah {
     let mut attr: ibv_ah_attr = zeroed();
     // SAFETY: the domain exists.
     assert!(unsafe { ibv_create_ah(side.pd, &raw mut attr) }.is_null(), "RoCE needs a GRH");
-    (attr.is_global, attr.port_num, attr.grh.dgid) = (1, 1, side.gid());
-    // SAFETY: as above.
-    let ah = unsafe { ibv_create_ah(side.pd, &raw mut attr) };
+    let ah = handle_from(side, 0, side.gid());
     assert!(!ah.is_null());
     ah
+}
+
+/// From the GID of that index to another; null where it does not lead there.
+pub fn handle_from(side: &Side, sgid_index: u8, to: ibv_gid) -> *mut ibv_ah {
+    let mut attr: ibv_ah_attr = zeroed();
+    (attr.is_global, attr.port_num) = (1, 1);
+    (attr.grh.dgid, attr.grh.sgid_index) = (to, sgid_index);
+    // SAFETY: the domain exists.
+    unsafe { ibv_create_ah(side.pd, &raw mut attr) }
 }
 
 pub fn state(qp: *mut ibv_qp) -> u32 {

@@ -66,10 +66,21 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
     println!("between two network namespaces:");
     let hosts = VethPair::up("verbs", MTU)?;
+    add_ipv6(&hosts)?;
     for case in BETWEEN_HOSTS {
         run_case(case, &Pair::new(&braid_run, case, &logs).between(&hosts))?;
     }
     trouble::killed_and_restarted(options.kills, &braid_run, &logs)
+}
+
+/// fd00::1 and fd00::2, in use at once: nobody else can have them.
+fn add_ipv6(hosts: &VethPair) -> Result<(), Failure> {
+    for (number, host) in (1..).zip(hosts.hosts()) {
+        let mut ip = hosts.command_on(host, Path::new("ip"));
+        let address = format!("fd00::{number}/64");
+        process::run(ip.args(["address", "add", &address, "dev", "eth0", "nodad"]))?;
+    }
+    Ok(())
 }
 
 fn run_case(case: &Case, pair: &Pair<'_>) -> Result<(), Failure> {

@@ -29,6 +29,8 @@ const UD_UCX_LOSS: &[(&str, &str)] = &[UD_UCX[0], UD_UCX[1], LOSS[0]];
 /// The client is told where the server is; rping, ucmatose and rdma_client in their own ways.
 pub(super) const HOST: (&str, &str) = ("", "{host}");
 const RPING: (&str, &str) = ("-s -a {host}", "-c -a {host}");
+/// The server's second address between namespaces.
+const RPING_V6: (&str, &str) = ("-s -a fd00::1", "-c -a fd00::1");
 const S_HOST: (&str, &str) = ("", "-s {host}");
 
 macro_rules! cases {
@@ -96,7 +98,7 @@ pub(super) const PROGRAMS: &[Case] = cases! {
     "ucx_perftest" "-t tag_lat -n 100" HOST UD_UCX_LOSS;
 };
 
-/// Between two network namespaces, where the loopback is the first device of each.
+/// Between two network namespaces, where the loopback is the first device of each, and the second has an IPv6 address as its GID 1.
 pub(super) const BETWEEN_HOSTS: &[Case] = cases! {
     "ib_write_bw" "-d braid1 -n 200" HOST &[];
     "ib_write_bw" "-d braid1 -R -n 200" HOST &[];
@@ -108,6 +110,9 @@ pub(super) const BETWEEN_HOSTS: &[Case] = cases! {
     "ib_send_bw" "-d braid1 -c UD -n 200" HOST &[];
     "ib_send_lat" "-d braid1 -R -n 50" HOST &[];
     "ib_atomic_bw" "-d braid1 -n 200" HOST &[];
+    "ib_write_bw" "-d braid1 -x 1 -n 200" HOST &[];
+    "ib_send_bw" "-d braid1 -x 1 -c UD -n 200" HOST LOSS;
     "rping" "-C 20 -V" RPING &[];
+    "rping" "-C 20 -V" RPING_V6 &[];
     "rdma_client" with "rdma_server" "" S_HOST &[];
 };
