@@ -74,7 +74,7 @@ impl EngineInner {
             threads: Mutex::default(),
             stop: Arc::default(),
             progress: config.progress,
-            presence: Arc::default(),
+            presence: Arc::new(Presence::new(config.spin).map_err(EngineError::System)?),
             origin: Origin::here(),
             spin: config.spin,
             peer_timeout: config.peer_timeout,
@@ -289,9 +289,9 @@ impl Drop for EngineInner {
         self.shown = None;
         self.wait_for_peers();
         self.stop.store(true, Ordering::Release);
+        self.presence.stops();
         self.workers.iter().for_each(|worker| worker.signals().wake());
         for thread in self.threads().drain(..) {
-            thread.thread().unpark();
             // A worker that panicked has said so already.
             let _ = thread.join();
         }

@@ -40,7 +40,7 @@ pub struct braid_engine_config {
     pub fabric: *mut braid_fabric,
     /// Threads of the engine, 1 to 64, each with a receiving port of its own. 0: the application
     /// makes progress, in braid_engine_progress and wherever it polls or waits; while it does something
-    /// else, a thread of the engine does, within 2 ms.
+    /// else, a thread of the engine does, within 4 ms.
     pub threads: u32,
     /// How many paths there are to a peer, 1 to BRAID_MAX_PATHS; over UDP each is a source port.
     pub paths: u32,

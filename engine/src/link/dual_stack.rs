@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
@@ -22,13 +22,13 @@ pub(crate) struct DualStackLink {
 struct Side {
     link: Box<dyn Link>,
     /// Whom it has connections with.
-    hosts: BTreeSet<IpAddr>,
+    peers: BTreeSet<SocketAddr>,
 }
 
 impl DualStackLink {
     /// Of two links whose addresses are of different IP versions.
     pub(crate) fn new(first: Box<dyn Link>, second: Box<dyn Link>) -> Self {
-        let side = |link| Side { link, hosts: BTreeSet::new() };
+        let side = |link| Side { link, peers: BTreeSet::new() };
         DualStackLink { sides: [side(first), side(second)], turn: 0 }
     }
 
@@ -49,7 +49,7 @@ impl DualStackLink {
 
     /// Whether it is not this side's turn.
     fn rests(&self, index: usize) -> bool {
-        let [this, other] = [index, 1 - index].map(|index| !self.sides[index].hosts.is_empty());
+        let [this, other] = [index, 1 - index].map(|index| !self.sides[index].peers.is_empty());
         !this && other && !self.turn.is_multiple_of(IDLE_TURNS)
     }
 }
@@ -84,13 +84,13 @@ impl Link for DualStackLink {
 
     fn watch(&mut self, to: SocketAddr) {
         let side = self.side_to(to);
-        side.hosts.insert(to.ip());
+        side.peers.insert(to);
         side.link.watch(to);
     }
 
     fn unwatch(&mut self, to: SocketAddr) {
         let side = self.side_to(to);
-        side.hosts.remove(&to.ip());
+        side.peers.remove(&to);
         side.link.unwatch(to);
     }
 

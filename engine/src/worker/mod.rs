@@ -140,6 +140,7 @@ impl Worker {
     /// together with the acknowledgement. Only what acknowledges many packets leaves at once.
     pub(crate) fn progress(&mut self) -> bool {
         let now = self.clock.now();
+        self.presence.round(now);
         let mut worked = self.take_posts(now);
         worked |= self.transmit(now);
         // Reading the clock costs as much as a look at everything else.
