@@ -16,6 +16,8 @@ use crate::qp::Peer;
 const FIRST_PORT: u16 = 20480;
 /// Engines of a host address, and queue pairs of an engine.
 const COUNT: u32 = 1 << 12;
+/// They have 24 bits.
+pub(crate) const MAX_NUMBER: u32 = 0xFF_FFFF;
 /// Most queue pairs of a context.
 pub(crate) const MAX_QPS: u32 = COUNT - 1;
 

@@ -130,7 +130,7 @@ fn as_many_reads_as_the_device_can_are_granted_and_more_are_refused() {
         (much.responder_resources, much.initiator_depth) = (MOST, MOST);
         assert_eq!(rdma_connect(id, &raw mut much), 0);
         let request = take(server);
-        let (other, conn) = ((*request).id, (*request).conn);
+        let (other, conn) = ((*request).id, (*request).param.conn);
         assert_eq!((conn.responder_resources, conn.initiator_depth), (16, 16));
         assert_eq!(rdma_ack_cm_event(request), 0);
         let other_cq = with_qp(other);
@@ -160,7 +160,7 @@ fn a_request_says_what_its_receiver_may_use() {
         let mut asks = rdma_conn_param { responder_resources, initiator_depth, ..param(b"") };
         assert_eq!(rdma_connect(id, &raw mut asks), 0);
         let request = take(server);
-        let (other, conn) = ((*request).id, (*request).conn);
+        let (other, conn) = ((*request).id, (*request).param.conn);
         assert_eq!((conn.responder_resources, conn.initiator_depth), (5, 3));
         assert_eq!(rdma_ack_cm_event(request), 0);
         assert_eq!(rdma_reject(other, ptr::null(), 0), 0);
@@ -296,9 +296,9 @@ fn what_makes_no_sense_is_refused() {
     // SAFETY: null is refused, not looked into.
     unsafe {
         let channel = rdma_create_event_channel();
-        let mut id = ptr::null_mut();
+        let (mut id, ipoib) = (ptr::null_mut(), 0x0002);
         assert_eq!(rdma_create_id(channel, ptr::null_mut(), ptr::null_mut(), TCP), -1);
-        assert_eq!(rdma_create_id(channel, &raw mut id, ptr::null_mut(), 0x0111), -1);
+        assert_eq!(rdma_create_id(channel, &raw mut id, ptr::null_mut(), ipoib), -1);
         assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EOPNOTSUPP));
         let id = new_id(channel);
         assert_eq!(rdma_connect(id, ptr::null_mut()), -1);

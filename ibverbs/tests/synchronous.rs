@@ -71,9 +71,9 @@ unsafe fn latest(id: *mut rdma_cm_id) -> (c_int, Vec<u8>) {
     // SAFETY: as above.
     unsafe {
         let event = (*id).event.as_ref().expect("there was one");
-        let data = match event.conn.private_data.cast::<u8>() {
+        let data = match event.param.conn.private_data.cast::<u8>() {
             none if none.is_null() => &[],
-            data => slice::from_raw_parts(data, event.conn.private_data_len.into()),
+            data => slice::from_raw_parts(data, event.param.conn.private_data_len.into()),
         };
         (event.event, data.to_vec())
     }

@@ -4,12 +4,15 @@ use std::ffi::{c_int, c_void};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use super::connect::{in_time, run, wait_for_end};
+use super::asking::in_time;
+use super::connect::{run, wait_for_end};
 use super::connection::Connection;
 use super::events::Kind;
 use super::exchange::{Reply, Speech};
 use super::id::{Id, Shared};
+use super::lookup;
 use super::message::{self, Message};
+use super::purpose::Purpose;
 use super::queue_pair;
 use super::structs::{rdma_cm_id, rdma_conn_param};
 use super::synchronous::complete;
@@ -17,12 +20,15 @@ use crate::errno::{self, Errno};
 use crate::qp::Peer;
 
 /// Accepts what has come with `RDMA_CM_EVENT_CONNECT_REQUEST`: `RDMA_CM_EVENT_ESTABLISHED` when the other end is ready, `.._CONNECT_ERROR`
-/// or `.._UNREACHABLE` when it is gone.
+/// or `.._UNREACHABLE` when it is gone. In `RDMA_PS_UDP` nothing follows.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
     errno::number(|| {
         // SAFETY: by the caller's promise.
         let (object, param) = unsafe { (Id::of(id)?, param.as_ref()) };
+        if object.is_for_datagrams() {
+            return lookup::accept(object, param).map(|()| 0);
+        }
         if object.base.qp.is_null() {
             return Err(Errno::INVALID);
         }
@@ -50,8 +56,8 @@ fn begin_accept(
 
 fn finish_accept(shared: &Shared, stream: &Arc<TcpStream>, speech: Speech) {
     let (kind, status) = match in_time(stream, || speech.hear(stream)) {
-        Ok(ready) if ready.kind == message::Kind::Ready => {
-            shared.happened(Kind::Established, 0, Some(ready));
+        Ok(ready) if is_ready(&ready) => {
+            shared.happened(Kind::Established, 0, Some(ready.into()));
             return wait_for_end(shared, stream);
         }
         Ok(_) => (Kind::ConnectError, -libc::ECONNRESET),
@@ -61,12 +67,27 @@ fn finish_accept(shared: &Shared, stream: &Arc<TcpStream>, speech: Speech) {
     shared.happened(kind, status, None);
 }
 
+fn is_ready(message: &Message) -> bool {
+    message.kind == message::Kind::Ready && matches!(message.purpose, Purpose::Connection(_))
+}
+
 /// Who asks, if nobody has answered yet.
 fn take_asked(shared: &Shared) -> Result<(Arc<TcpStream>, Peer, Reply), Errno> {
     shared.connection().answer().ok_or(Errno::INVALID)
 }
 
-/// Turns it down: `RDMA_CM_EVENT_REJECTED` at the other end.
+/// Says the last that is said to who asks.
+///
+/// # Errors
+/// `EINVAL`: somebody has answered already. `ECONNRESET`: who asks is gone.
+pub(super) fn answer(shared: &Shared, message: &Message) -> Result<(), Errno> {
+    let (stream, _, reply) = take_asked(shared)?;
+    let given = reply.give(&stream, message);
+    shared.connection().close();
+    given.map(drop).map_err(|_| Errno(libc::ECONNRESET))
+}
+
+/// Turns it down: `RDMA_CM_EVENT_REJECTED` at the other end, in `RDMA_PS_UDP` `RDMA_CM_EVENT_UNREACHABLE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_reject(
     id: *mut rdma_cm_id,
@@ -80,14 +101,12 @@ pub unsafe extern "C" fn rdma_reject(
         let mut param: rdma_conn_param = unsafe { std::mem::zeroed() };
         (param.private_data, param.private_data_len) = (private_data, len);
         let reject = queue_pair::message(object, message::Kind::Reject, Some(&param))?;
-        let (stream, _, reply) = take_asked(&object.shared)?;
-        reply.give(&stream, &reject).map_err(|_| Errno(libc::ECONNRESET))?;
-        object.shared.connection().close();
+        answer(&object.shared, &reject)?;
         Ok(0)
     })
 }
 
-/// Flushes what is posted, and tells the other end: `RDMA_CM_EVENT_DISCONNECTED` at both.
+/// Flushes what is posted, and tells the other end, if there is a connection: `RDMA_CM_EVENT_DISCONNECTED` at both.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
     errno::number(|| {

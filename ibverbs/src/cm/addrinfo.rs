@@ -5,15 +5,15 @@ use std::mem;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::ptr;
 
-use braid_verbs::abi::IBV_QPT_RC;
+use braid_verbs::abi::{IBV_QPT_RC, IBV_QPT_UD};
 
 use super::addresses::to_c;
+use super::port_space::PortSpace;
 use super::structs::rdma_addrinfo;
 use crate::errno::{self, Errno};
 
 /// `RAI_PASSIVE`: the address is to be listened at.
 pub(super) const PASSIVE: c_int = 1;
-const RDMA_PS_TCP: c_int = 0x0106;
 
 /// An answer, with what it points to.
 #[repr(C)]
@@ -51,10 +51,7 @@ pub unsafe extern "C" fn rdma_getaddrinfo(
         let source: *mut libc::sockaddr = (&raw mut answer.source).cast();
         let base = &mut answer.base;
         (base.ai_flags, base.ai_family) = (flags, family);
-        let kind = hints.map(|hints| hints.ai_qp_type).filter(|kind| *kind != 0);
-        let space = hints.map(|hints| hints.ai_port_space).filter(|space| *space != 0);
-        base.ai_qp_type = kind.unwrap_or(IBV_QPT_RC as c_int);
-        base.ai_port_space = space.unwrap_or(RDMA_PS_TCP);
+        (base.ai_qp_type, base.ai_port_space) = type_and_space(hints);
         if flags & PASSIVE != 0 {
             (base.ai_src_addr, base.ai_src_len) = (place, len as c_uint);
         } else {
@@ -72,6 +69,16 @@ pub unsafe extern "C" fn rdma_getaddrinfo(
         *result = Box::into_raw(answer).cast();
         Ok(0)
     })
+}
+
+/// The type of queue pairs and the port space: where the hints name one of both, the other follows.
+fn type_and_space(hints: Option<&rdma_addrinfo>) -> (c_int, c_int) {
+    let named = hints.map_or((0, 0), |hints| (hints.ai_qp_type, hints.ai_port_space));
+    let is_ud = named.0 == IBV_QPT_UD as c_int || named.1 == PortSpace::Udp as c_int;
+    let (kind, space) =
+        if is_ud { (IBV_QPT_UD, PortSpace::Udp) } else { (IBV_QPT_RC, PortSpace::Tcp) };
+    let or = |named, default| if named == 0 { default } else { named };
+    (or(named.0, kind as c_int), or(named.1, space as c_int))
 }
 
 unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>, Errno> {

@@ -15,10 +15,11 @@ use crate::qp::ibv_destroy_qp;
 use crate::srq::{ibv_create_srq, ibv_destroy_srq};
 use crate::work_requests::{MASK_PD, create_qp_ex};
 
-/// Creates a queue pair in INIT, so that receives can be posted. NULL as protection domain: the identifier's. A completion queue that is NULL
-/// is made, with a channel of its own, and is the identifier's from then on (`send_cq`, `send_cq_channel` and so on). -1 with `errno`:
-/// `EINVAL` without a device, with a queue pair already, with a domain of another context, with completion queues beside those
-/// that the identifier has; or what `ibv_create_qp` says.
+/// Creates a queue pair in INIT, so that receives can be posted; one of type UD in RTS, with the Q_Key `RDMA_UDP_QKEY`. NULL as protection
+/// domain: the identifier's. A completion queue that is NULL is made, with a channel of its own, and is the identifier's from then on
+/// (`send_cq`, `send_cq_channel` and so on). -1 with `errno`: `EINVAL` without a device, with a queue pair already, of a type that is not the
+/// port space's, with a domain of another context, with completion queues beside those that the identifier has; or what
+/// `ibv_create_qp` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_create_qp(
     id: *mut rdma_cm_id,
@@ -79,6 +80,9 @@ unsafe fn create(id: *mut rdma_cm_id, init: &mut ibv_qp_init_attr_ex) -> Result<
     if unsafe { init.pd.as_ref() }.is_none_or(|pd| pd.context != base.verbs) {
         return Err(Errno::INVALID);
     }
+    if (init.qp_type == IBV_QPT_UD) != (base.qp_type == IBV_QPT_UD) {
+        return Err(Errno::INVALID);
+    }
     let is_other =
         |own: *mut ibv_cq, given: *mut ibv_cq| !own.is_null() && !given.is_null() && own != given;
     if is_other(base.send_cq, init.send_cq) || is_other(base.recv_cq, init.recv_cq) {
@@ -103,7 +107,7 @@ unsafe fn create(id: *mut rdma_cm_id, init: &mut ibv_qp_init_attr_ex) -> Result<
     }
 }
 
-/// A queue pair in INIT, with the completion queues that it needs.
+/// A queue pair as identifiers have them, with the completion queues that it needs.
 unsafe fn with_queues(
     id: *mut rdma_cm_id,
     base: &mut rdma_cm_id,
@@ -129,7 +133,7 @@ unsafe fn with_queues(
         if qp.is_null() {
             return Err(Errno::last());
         }
-        queue_pair::initialize(qp).inspect_err(|_| _ = ibv_destroy_qp(qp))?;
+        queue_pair::initialize(qp, init.qp_type).inspect_err(|_| _ = ibv_destroy_qp(qp))?;
         Ok(qp)
     }
 }

@@ -3,11 +3,12 @@
 use std::ffi::c_int;
 use std::ptr;
 
-use braid_verbs::abi::{IBV_QPT_RC, ibv_pd, ibv_qp_init_attr};
+use braid_verbs::abi::{ibv_pd, ibv_qp_init_attr};
 
 use super::addrinfo::PASSIVE;
 use super::create_qp::{rdma_create_qp, rdma_destroy_qp, rdma_destroy_srq};
 use super::id::{Id, rdma_create_id, rdma_destroy_id};
+use super::port_space::PortSpace;
 use super::resolve::{rdma_bind_addr, rdma_resolve_addr, rdma_resolve_route};
 use super::structs::{rdma_addrinfo, rdma_cm_id};
 use crate::errno::{self, Errno};
@@ -17,8 +18,8 @@ const RESOLVE_MS: c_int = 2000;
 
 /// A synchronous identifier with the addresses of `res`. Where they are to be listened at, the protection domain and the attributes are those
 /// of the queue pairs that [`rdma_get_request`](super::rdma_get_request) makes; otherwise addresses and route are resolved, and the queue pair
-/// is made at once. Without attributes there is none. -1 with `errno`: `EOPNOTSUPP` for queue pairs of other types than RC, or what the
-/// single steps say.
+/// is made at once. Without attributes there is none. -1 with `errno`: `EOPNOTSUPP` for queue pairs of another type than the port space has,
+/// or what the single steps say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_create_ep(
     id: *mut *mut rdma_cm_id,
@@ -30,7 +31,7 @@ pub unsafe extern "C" fn rdma_create_ep(
         // SAFETY: by the caller's promise.
         let (place, res) = unsafe { (id.as_mut(), res.as_ref()) };
         let (place, res) = (place.ok_or(Errno::INVALID)?, res.ok_or(Errno::INVALID)?);
-        if res.ai_qp_type != IBV_QPT_RC as c_int {
+        if res.ai_qp_type != PortSpace::of(res.ai_port_space)?.qp_type() as c_int {
             return Err(Errno::UNSUPPORTED);
         }
         let (mut made, none) = (ptr::null_mut(), ptr::null_mut());
@@ -64,7 +65,8 @@ unsafe fn passive(
         if !pd.is_null() {
             object.base.pd = pd;
         }
-        let of_type = |attr: &ibv_qp_init_attr| ibv_qp_init_attr { qp_type: IBV_QPT_RC, ..*attr };
+        let qp_type = object.base.qp_type;
+        let of_type = |attr: &ibv_qp_init_attr| ibv_qp_init_attr { qp_type, ..*attr };
         object.attributes = attr.as_ref().map(of_type);
     }
     Ok(())
@@ -81,7 +83,7 @@ unsafe fn active(
         Errno::check(rdma_resolve_addr(id, res.ai_src_addr, res.ai_dst_addr, RESOLVE_MS))?;
         Errno::check(rdma_resolve_route(id, RESOLVE_MS))?;
         let Some(attributes) = attr.as_mut() else { return Ok(()) };
-        attributes.qp_type = IBV_QPT_RC;
+        attributes.qp_type = (*id).qp_type;
         Errno::check(rdma_create_qp(id, pd, attr))
     }
 }

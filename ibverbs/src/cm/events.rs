@@ -1,12 +1,12 @@
 //! Event channels, and the events of connections.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::ptr;
+use std::mem;
 use std::sync::Arc;
 
 use super::id::Id;
-use super::message::Message;
-use super::structs::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
+use super::said::Said;
+use super::structs::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
 use crate::acknowledgements::Acknowledgements;
 use crate::errno::{self, Errno};
 use crate::waiting::Waiting;
@@ -49,8 +49,8 @@ const NAMES: [&CStr; 16] = [
 #[repr(C)]
 struct Event {
     base: rdma_cm_event,
-    /// What `base.conn.private_data` points to.
-    private_data: Vec<u8>,
+    /// What `base.param` points to.
+    _private_data: Vec<u8>,
 }
 
 /// A channel as programs hold it.
@@ -86,29 +86,14 @@ impl Events {
         (id, listener): (*mut rdma_cm_id, *mut rdma_cm_id),
         kind: Kind,
         status: c_int,
-        said: Option<Message>,
+        said: Option<Said>,
     ) {
-        let conn = rdma_conn_param {
-            private_data: ptr::null(),
-            private_data_len: 0,
-            // As this end would use them: what the other end asks for is what this one answers (rdma_get_cm_event(3)).
-            responder_resources: said.as_ref().map_or(0, |said| said.initiator_depth),
-            initiator_depth: said.as_ref().map_or(0, |said| said.responder_resources),
-            flow_control: 0,
-            retry_count: 7,
-            rnr_retry_count: said.as_ref().map_or(0, |said| said.rnr_retry_count),
-            srq: 0,
-            qp_num: said.as_ref().map_or(0, |said| said.queue_pair.number),
-        };
-        let private_data = said.map(|said| said.private_data).unwrap_or_default();
+        // SAFETY: both members of the union consist of numbers and pointers.
+        let nothing = || (unsafe { mem::zeroed() }, Vec::new());
+        let (param, private_data) = said.map_or_else(nothing, Said::into_param);
         let event = kind as c_int;
-        let base = rdma_cm_event { id, listen_id: listener, event, status, conn, rest: [0; 4] };
-        let mut event = Box::new(Event { base, private_data });
-        if !event.private_data.is_empty() {
-            event.base.conn.private_data = event.private_data.as_ptr().cast();
-            event.base.conn.private_data_len = event.private_data.len() as u8;
-        }
-        self.0.push(event);
+        let base = rdma_cm_event { id, listen_id: listener, event, status, param };
+        self.0.push(Box::new(Event { base, _private_data: private_data }));
     }
 
     /// What is to be destroyed has no events any more. Returns the connections that have come to it and that nobody knows.

@@ -5,14 +5,16 @@ use std::net::SocketAddr;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use braid_verbs::abi::{IBV_QPT_RC, ibv_qp, ibv_qp_init_attr};
+use braid_verbs::abi::{IBV_QPT_UD, ibv_qp, ibv_qp_init_attr};
 
 use super::addresses::{from_c, to_c};
 use super::connection::Connection;
 use super::devices;
 use super::events::{Kind, Target};
 use super::message::Message;
+use super::port_space::PortSpace;
 use super::queue_pair;
+use super::said::Said;
 use super::structs::{rdma_cm_id, rdma_event_channel};
 use super::synchronous::acknowledge;
 use crate::acknowledgements::Acknowledgements;
@@ -20,10 +22,6 @@ use crate::errno::{self, Errno};
 use crate::gid;
 use crate::qp::Peer;
 use crate::settings::Settings;
-
-/// `RDMA_PS_TCP` and `RDMA_PS_IB`.
-const RDMA_PS_TCP: c_int = 0x0106;
-const RDMA_PS_IB: c_int = 0x013F;
 
 /// An identifier as programs hold it.
 #[repr(C)]
@@ -61,7 +59,7 @@ unsafe impl Send for Handle {}
 
 impl Shared {
     /// Tells the program, unless the identifier is destroyed.
-    pub(super) fn happened(&self, kind: Kind, status: c_int, said: Option<Message>) {
+    pub(super) fn happened(&self, kind: Kind, status: c_int, said: Option<Said>) {
         if let Some(Handle { id, target }) = &*self.handle() {
             target.events.push((*id, ptr::null_mut()), kind, status, said);
         }
@@ -71,7 +69,7 @@ impl Shared {
     pub(super) fn arrived(&self, connection: *mut rdma_cm_id, said: Message) -> bool {
         let handle = self.handle();
         let Some(Handle { id, target }) = &*handle else { return false };
-        target.events.push((connection, *id), Kind::ConnectRequest, 0, Some(said));
+        target.events.push((connection, *id), Kind::ConnectRequest, 0, Some(said.into()));
         true
     }
 
@@ -121,11 +119,11 @@ impl Id {
     }
 
     /// A new one.
-    pub(super) fn make(target: Target, context: *mut c_void, ps: c_int) -> *mut rdma_cm_id {
+    pub(super) fn make(target: Target, context: *mut c_void, ps: PortSpace) -> *mut rdma_cm_id {
         // SAFETY: it consists of numbers and pointers.
         let mut base: rdma_cm_id = unsafe { std::mem::zeroed() };
         (base.channel, base.context) = (target.channel, context);
-        (base.ps, base.qp_type) = (ps, IBV_QPT_RC);
+        (base.ps, base.qp_type) = (ps as c_int, ps.qp_type());
         let connection = Mutex::default();
         let (handle, queue_pair) = (Mutex::default(), Mutex::default());
         let shared = Arc::new(Shared { handle, connection, queue_pair });
@@ -134,6 +132,11 @@ impl Id {
         // SAFETY: it has just been made.
         *unsafe { &*id }.shared.handle() = Some(Handle { id: id.cast(), target });
         id.cast()
+    }
+
+    /// Nothing is connected then.
+    pub(super) fn is_for_datagrams(&self) -> bool {
+        self.base.qp_type == IBV_QPT_UD
     }
 
     /// It belongs to the device of this address from now on.
@@ -166,7 +169,7 @@ impl Id {
 
 /// Without a channel it is synchronous: calls that cause an event wait for it, and `event` of the identifier is the latest one.
 ///
-/// `EOPNOTSUPP`: port spaces other than `RDMA_PS_TCP` and `RDMA_PS_IB`.
+/// `EOPNOTSUPP`: port spaces other than `RDMA_PS_TCP`, `RDMA_PS_UDP` and `RDMA_PS_IB`.
 /// `EINVAL`: a setting in the environment cannot be.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_create_id(
@@ -178,9 +181,7 @@ pub unsafe extern "C" fn rdma_create_id(
     errno::number(|| {
         // SAFETY: by the caller's promise.
         let id = unsafe { id.as_mut() }.ok_or(Errno::INVALID)?;
-        if !matches!(ps, RDMA_PS_TCP | RDMA_PS_IB) {
-            return Err(Errno::UNSUPPORTED);
-        }
+        let ps = PortSpace::of(ps)?;
         Settings::obey()?;
         // SAFETY: as above.
         let target = unsafe { Target::given(channel) }?;

@@ -12,7 +12,8 @@ use super::addresses::to_c;
 use super::connection::Connection;
 use super::exchange;
 use super::id::{Id, Shared, rdma_destroy_id};
-use super::message::Kind;
+use super::message::{Kind, Message};
+use super::port_space::PortSpace;
 use super::structs::rdma_cm_id;
 use crate::errno::{self, Errno};
 use crate::gid;
@@ -25,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 struct Heritage {
     context: *mut c_void,
-    ps: c_int,
+    ps: PortSpace,
     security: Option<Arc<Security>>,
 }
 
@@ -44,7 +45,8 @@ pub unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, _backlog: c_int) -> c_
         let object = unsafe { Id::of(id) }?;
         let security = Settings::obey()?.engine.security.map(Arc::new);
         let listener = object.shared.connection().listen(BACKLOG)?;
-        let heritage = Heritage { context: object.base.context, ps: object.base.ps, security };
+        let (context, ps) = (object.base.context, PortSpace::of(object.base.ps)?);
+        let heritage = Heritage { context, ps, security };
         let shared = object.shared.clone();
         let run = move || accept(&listener, &shared, &heritage);
         let thread = thread::Builder::new().name("braid-cm-listen".to_owned()).spawn(run);
@@ -89,6 +91,11 @@ fn hear(stream: TcpStream, from: SocketAddr, shared: &Shared, heritage: &Heritag
         return;
     };
     if request.kind != Kind::Request || stream.set_read_timeout(None).is_err() {
+        return;
+    }
+    if request.purpose.qp_type() != heritage.ps.qp_type() {
+        // It hears it, or is gone.
+        let _ = reply.give(&stream, &Message::unserved(request.purpose));
         return;
     }
     let (from, local) = (canonical(from), canonical(local));

@@ -2,6 +2,8 @@
 
 use std::io::{self, Read, Write};
 
+use super::purpose::{self, Purpose};
+use crate::numbers::MAX_NUMBER;
 use crate::qp::Peer;
 
 const MAGIC: [u8; 4] = *b"BrCm";
@@ -18,6 +20,15 @@ pub(super) enum Kind {
     Reject = 3,
     /// The last of who connects: its queue pair is ready.
     Ready = 4,
+    /// In place of an answer: the listener is one for another purpose.
+    Unserved = 5,
+}
+
+impl Kind {
+    fn decode(byte: u8) -> Option<Self> {
+        let all = [Kind::Request, Kind::Accept, Kind::Reject, Kind::Ready, Kind::Unserved];
+        all.into_iter().find(|kind| *kind as u8 == byte)
+    }
 }
 
 /// One message. The queue pair is its sender's.
@@ -25,13 +36,17 @@ pub(super) enum Kind {
 pub(super) struct Message {
     pub(super) kind: Kind,
     pub(super) queue_pair: Peer,
-    pub(super) responder_resources: u8,
-    pub(super) initiator_depth: u8,
-    pub(super) rnr_retry_count: u8,
+    pub(super) purpose: Purpose,
     pub(super) private_data: Vec<u8>,
 }
 
 impl Message {
+    /// That nobody listens for that. It says nothing of a queue pair.
+    pub(super) fn unserved(purpose: Purpose) -> Self {
+        let queue_pair = Peer { gid: [0; 16], number: 0 };
+        Message { kind: Kind::Unserved, queue_pair, purpose, private_data: Vec::new() }
+    }
+
     /// # Errors
     /// The connection's.
     pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
@@ -43,9 +58,7 @@ impl Message {
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4] = self.kind as u8;
         bytes[5] = self.private_data.len() as u8;
-        bytes[6] = self.responder_resources;
-        bytes[7] = self.initiator_depth;
-        bytes[8] = self.rnr_retry_count;
+        bytes[6..6 + purpose::LEN].copy_from_slice(&self.purpose.encode());
         bytes[12..16].copy_from_slice(&self.queue_pair.number.to_be_bytes());
         bytes[16..32].copy_from_slice(&self.queue_pair.gid);
         bytes.extend_from_slice(&self.private_data);
@@ -66,37 +79,35 @@ impl Message {
     pub(super) fn read(from: &mut impl Read) -> io::Result<Self> {
         let mut head = [0; HEAD];
         from.read_exact(&mut head)?;
-        let kind = match head[4] {
-            1 => Kind::Request,
-            2 => Kind::Accept,
-            3 => Kind::Reject,
-            4 => Kind::Ready,
-            _ => return Err(io::ErrorKind::InvalidData.into()),
-        };
-        if head[..4] != MAGIC {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        let mut private_data = vec![0; head[5].into()];
-        from.read_exact(&mut private_data)?;
-        let mut number = [0; 4];
-        number.copy_from_slice(&head[12..16]);
-        let mut gid = [0; 16];
-        gid.copy_from_slice(&head[16..32]);
-        let queue_pair = Peer { gid, number: u32::from_be_bytes(number) };
-        let [responder_resources, initiator_depth, rnr_retry_count] = [head[6], head[7], head[8]];
-        Ok(Message {
-            kind,
-            queue_pair,
-            responder_resources,
-            initiator_depth,
-            rnr_retry_count,
-            private_data,
-        })
+        let mut message = Message::decode_head(&head).ok_or(io::ErrorKind::InvalidData)?;
+        message.private_data = vec![0; head[5].into()];
+        from.read_exact(&mut message.private_data)?;
+        Ok(message)
     }
+
+    /// Without its private data.
+    fn decode_head(head: &[u8; HEAD]) -> Option<Self> {
+        if head[..4] != MAGIC {
+            return None;
+        }
+        let kind = Kind::decode(head[4])?;
+        let purpose = Purpose::decode(array(head, 6))?;
+        let (gid, number) = (array(head, 16), u32::from_be_bytes(array(head, 12)));
+        let queue_pair = (number <= MAX_NUMBER).then_some(Peer { gid, number })?;
+        Some(Message { kind, queue_pair, purpose, private_data: Vec::new() })
+    }
+}
+
+/// The bytes from there on.
+fn array<const LEN: usize>(head: &[u8; HEAD], from: usize) -> [u8; LEN] {
+    let mut bytes = [0; LEN];
+    bytes.copy_from_slice(&head[from..from + LEN]);
+    bytes
 }
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::purpose::Limits;
     use super::*;
 
     /// One that says this.
@@ -104,9 +115,11 @@ pub(super) mod tests {
         Message {
             kind,
             queue_pair: Peer { gid: [3; 16], number: 0x12_3456 },
-            responder_resources: 1,
-            initiator_depth: 2,
-            rnr_retry_count: 7,
+            purpose: Purpose::Connection(Limits {
+                responder_resources: 1,
+                initiator_depth: 2,
+                rnr_retry_count: 7,
+            }),
             private_data: private_data.to_vec(),
         }
     }
@@ -120,10 +133,19 @@ pub(super) mod tests {
         for cut in [0, 10, HEAD, bytes.len() - 1] {
             assert!(Message::read(&mut &bytes[..cut]).is_err());
         }
-        for (at, value) in [(0, 0), (4, 0), (4, 5)] {
+        for (at, value) in [(0, 0), (4, 0), (4, 6), (9, 1), (10, 1), (11, 2), (12, 1)] {
             let mut wrong = bytes.clone();
             wrong[at] = value;
-            assert!(Message::read(&mut &wrong[..]).is_err());
+            assert!(Message::read(&mut &wrong[..]).is_err(), "{value} at {at}");
         }
+    }
+
+    #[test]
+    fn a_q_key_is_heard_as_it_was_said() {
+        let purpose = Purpose::Datagrams { q_key: 0x8123_4567 };
+        let said = Message { purpose, ..message(Kind::Accept, b"here") };
+        assert_eq!(Message::decode(&said.encode()).expect("it is whole"), said);
+        let unserved = Message::unserved(purpose);
+        assert_eq!(Message::decode(&unserved.encode()).expect("it is whole"), unserved);
     }
 }

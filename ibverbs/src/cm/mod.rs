@@ -3,11 +3,13 @@
 //!
 //! A listener's port is a TCP port. Over a TCP connection both ends exchange what programs otherwise exchange by themselves, the
 //! GID and number of their queue pairs, and their private data; it stays open until one end disconnects. The queue pairs then find
-//! each other as any others do, see [`crate::connect`].
+//! each other as any others do, see [`crate::connect`]. For datagrams the exchange is all there is: it tells the destination, and the TCP connection
+//! ends with the answer.
 
 mod accept;
 mod addresses;
 mod addrinfo;
+mod asking;
 mod connect;
 mod connection;
 mod create_qp;
@@ -17,9 +19,13 @@ mod events;
 mod exchange;
 mod id;
 mod listener;
+mod lookup;
 mod message;
+mod port_space;
+mod purpose;
 mod queue_pair;
 mod resolve;
+mod said;
 mod structs;
 mod synchronous;
 mod unsupported;
@@ -42,7 +48,8 @@ pub use self::resolve::{
     rdma_bind_addr, rdma_get_dst_port, rdma_get_src_port, rdma_resolve_addr, rdma_resolve_route,
 };
 pub use self::structs::{
-    rdma_addrinfo, rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel,
+    rdma_addrinfo, rdma_cm_event, rdma_cm_id, rdma_cm_param, rdma_conn_param, rdma_event_channel,
+    rdma_ud_param,
 };
 pub use self::synchronous::{rdma_get_request, rdma_migrate_id};
 pub use self::unsupported::*;

@@ -1,4 +1,4 @@
-//! The steps of the queue pairs of connections.
+//! The queue pairs of identifiers: their steps, and what is said of them.
 
 use std::ffi::c_int;
 use std::mem;
@@ -7,6 +7,7 @@ use braid_verbs::abi::*;
 
 use super::id::Id;
 use super::message::Message;
+use super::purpose::{Limits, Purpose};
 use super::structs::{RDMA_MAX_INIT_DEPTH, RDMA_MAX_RESP_RES, rdma_conn_param};
 use crate::errno::Errno;
 use crate::qp::{Peer, Qp, ibv_modify_qp};
@@ -21,6 +22,9 @@ const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
 const TIMEOUT: u8 = 18;
 /// `min_rnr_timer`: 0.64 ms, as the kernel's.
 const RNR_TIMER: u8 = 12;
+
+/// `RDMA_UDP_QKEY`: the Q_Key of all queue pairs of type UD, unless the program gives one another.
+const UDP_Q_KEY: u32 = 0x0123_4567;
 
 fn modify(qp: *mut ibv_qp, mut attr: ibv_qp_attr, mask: u32) -> Result<(), Errno> {
     // SAFETY: the queue pair exists: who calls has it of an identifier that does.
@@ -38,10 +42,11 @@ fn attributes(state: u32) -> ibv_qp_attr {
 }
 
 /// Moves a queue pair to RTS, towards the one that the other end has named.
-pub(super) fn connect(qp: *mut ibv_qp, peer: &Peer, param: &Message) -> Result<(), Errno> {
+pub(super) fn connect(qp: *mut ibv_qp, peer: &Peer, own: &Message) -> Result<(), Errno> {
+    let Purpose::Connection(limits) = own.purpose else { return Err(Errno::INVALID) };
     let mut attr = attributes(IBV_QPS_RTR);
     (attr.path_mtu, attr.dest_qp_num, attr.min_rnr_timer) = (IBV_MTU_4096, peer.number, RNR_TIMER);
-    attr.max_dest_rd_atomic = param.responder_resources;
+    attr.max_dest_rd_atomic = limits.responder_resources;
     (attr.ah_attr.is_global, attr.ah_attr.port_num) = (1, 1);
     attr.ah_attr.grh.dgid = ibv_gid { raw: peer.gid };
     // SAFETY: the queue pair exists: who calls has it of an identifier that does.
@@ -57,8 +62,8 @@ pub(super) fn connect(qp: *mut ibv_qp, peer: &Peer, param: &Message) -> Result<(
         | IBV_QP_MIN_RNR_TIMER;
     modify(qp, attr, mask)?;
     let mut attr = attributes(IBV_QPS_RTS);
-    (attr.timeout, attr.retry_cnt, attr.rnr_retry) = (TIMEOUT, 7, param.rnr_retry_count.min(7));
-    attr.max_rd_atomic = param.initiator_depth;
+    (attr.timeout, attr.retry_cnt, attr.rnr_retry) = (TIMEOUT, 7, limits.rnr_retry_count.min(7));
+    attr.max_rd_atomic = limits.initiator_depth;
     let mask = IBV_QP_STATE
         | IBV_QP_TIMEOUT
         | IBV_QP_RETRY_CNT
@@ -100,20 +105,48 @@ pub(super) fn message(
         // SAFETY: by the caller's promise.
         unsafe { std::slice::from_raw_parts(param.private_data.cast::<u8>(), len) }.to_vec()
     });
+    let purpose = match id.is_for_datagrams() {
+        true => Purpose::Datagrams { q_key: q_key(id.base.qp) },
+        false => Purpose::Connection(limits(param)?),
+    };
+    let private_data = private_data.unwrap_or_default();
+    Ok(Message { kind, queue_pair: Peer { gid, number }, purpose, private_data })
+}
+
+fn limits(param: Option<&rdma_conn_param>) -> Result<Limits, Errno> {
     let responders = param.map_or(RDMA_MAX_RESP_RES, |param| param.responder_resources);
     let depth = param.map_or(RDMA_MAX_INIT_DEPTH, |param| param.initiator_depth);
-    Ok(Message {
-        kind,
-        queue_pair: Peer { gid, number },
+    Ok(Limits {
         responder_resources: granted(responders, RDMA_MAX_RESP_RES)?,
         initiator_depth: granted(depth, RDMA_MAX_INIT_DEPTH)?,
         rnr_retry_count: param.map_or(7, |param| param.rnr_retry_count),
-        private_data: private_data.unwrap_or_default(),
     })
 }
 
+/// That of the queue pair, or the one that all have where the program keeps it for itself.
+fn q_key(qp: *mut ibv_qp) -> u32 {
+    // SAFETY: the queue pair exists, if there is one.
+    unsafe { Qp::of(qp).as_ref() }.map_or(UDP_Q_KEY, |qp| qp.shared.q_key())
+}
+
+/// As far as it gets without another end: of type UD to RTS, any other to INIT.
+pub(super) fn initialize(qp: *mut ibv_qp, qp_type: u32) -> Result<(), Errno> {
+    match qp_type {
+        IBV_QPT_UD => take_datagrams(qp),
+        _ => allow(qp),
+    }
+}
+
+fn take_datagrams(qp: *mut ibv_qp) -> Result<(), Errno> {
+    let mut attr = attributes(IBV_QPS_INIT);
+    (attr.port_num, attr.qkey) = (1, UDP_Q_KEY);
+    modify(qp, attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)?;
+    modify(qp, attributes(IBV_QPS_RTR), IBV_QP_STATE)?;
+    modify(qp, attributes(IBV_QPS_RTS), IBV_QP_STATE | IBV_QP_SQ_PSN)
+}
+
 /// To INIT, with everything allowed that a peer may be allowed.
-pub(super) fn initialize(qp: *mut ibv_qp) -> Result<(), Errno> {
+fn allow(qp: *mut ibv_qp) -> Result<(), Errno> {
     let mut attr = attributes(IBV_QPS_INIT);
     (attr.port_num, attr.qp_access_flags) = (1, ACCESS);
     let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;

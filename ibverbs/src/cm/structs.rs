@@ -3,7 +3,9 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use braid_verbs::abi::{ibv_comp_channel, ibv_context, ibv_cq, ibv_gid, ibv_pd, ibv_qp, ibv_srq};
+use braid_verbs::abi::{
+    ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid, ibv_pd, ibv_qp, ibv_srq,
+};
 
 #[repr(C)]
 pub struct rdma_event_channel {
@@ -69,14 +71,30 @@ pub struct rdma_conn_param {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rdma_ud_param {
+    pub private_data: *const c_void,
+    pub private_data_len: u8,
+    pub ah_attr: ibv_ah_attr,
+    pub qp_num: u32,
+    pub qkey: u32,
+}
+
+/// Which it is follows from the identifier's port space.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union rdma_cm_param {
+    pub conn: rdma_conn_param,
+    pub ud: rdma_ud_param,
+}
+
+#[repr(C)]
 pub struct rdma_cm_event {
     pub id: *mut rdma_cm_id,
     pub listen_id: *mut rdma_cm_id,
     pub event: c_int,
     pub status: c_int,
-    pub conn: rdma_conn_param,
-    /// What `struct rdma_ud_param` is longer than `struct rdma_conn_param`.
-    pub rest: [u64; 4],
+    pub param: rdma_cm_param,
 }
 
 #[repr(C)]
@@ -105,8 +123,11 @@ const _: () = {
 
     assert!(size_of::<rdma_conn_param>() == 24);
     assert!(offset_of!(rdma_conn_param, qp_num) == 16);
+    assert!(size_of::<rdma_ud_param>() == 56);
+    assert!(offset_of!(rdma_ud_param, ah_attr) == 16);
+    assert!(offset_of!(rdma_ud_param, qp_num) == 48);
     assert!(size_of::<rdma_cm_event>() == 80);
-    assert!(offset_of!(rdma_cm_event, conn) == 24);
+    assert!(offset_of!(rdma_cm_event, param) == 24);
     assert!(size_of::<rdma_addrinfo>() == 96);
     assert!(offset_of!(rdma_addrinfo, ai_src_addr) == 24);
     assert!(offset_of!(rdma_addrinfo, ai_route_len) == 56);

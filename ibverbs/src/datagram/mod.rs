@@ -106,7 +106,7 @@ impl QueuePair {
         }
         // SAFETY: as above.
         let send = unsafe { post::send_wr(self, wr) }?;
-        if !matches!(send.op, braid::SendOp::Send { .. }) || to.remote_qpn > 0xFF_FFFF {
+        if !matches!(send.op, braid::SendOp::Send { .. }) || to.remote_qpn > numbers::MAX_NUMBER {
             return Err(Errno::INVALID);
         }
         // SAFETY: both members of the union are plain bytes.

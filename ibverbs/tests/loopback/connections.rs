@@ -9,6 +9,7 @@ use braid_verbs::abi::*;
 use super::init_attr;
 
 pub const TCP: c_int = 0x0106;
+pub const UDP: c_int = 0x0111;
 
 /// Of `enum rdma_cm_event_type`.
 pub const ADDR_RESOLVED: c_int = 0;
@@ -16,6 +17,7 @@ pub const ADDR_ERROR: c_int = 1;
 pub const ROUTE_RESOLVED: c_int = 2;
 pub const CONNECT_REQUEST: c_int = 4;
 pub const CONNECT_ERROR: c_int = 6;
+pub const UNREACHABLE: c_int = 7;
 pub const REJECTED: c_int = 8;
 pub const ESTABLISHED: c_int = 9;
 pub const DISCONNECTED: c_int = 10;
@@ -66,7 +68,7 @@ pub unsafe fn next(channel: *mut rdma_event_channel) -> Told {
     // SAFETY: the channel exists, and the event until it is acknowledged.
     unsafe {
         let event = take(channel);
-        let conn = (*event).conn;
+        let conn = (*event).param.conn;
         let private_data = match conn.private_data.is_null() {
             true => Vec::new(),
             false => std::slice::from_raw_parts(
@@ -103,9 +105,14 @@ pub fn param(private_data: &'static [u8]) -> rdma_conn_param {
 }
 
 pub unsafe fn new_id(channel: *mut rdma_event_channel) -> *mut rdma_cm_id {
+    // SAFETY: the channel exists.
+    unsafe { new_id_in(TCP, channel) }
+}
+
+pub unsafe fn new_id_in(space: c_int, channel: *mut rdma_event_channel) -> *mut rdma_cm_id {
     let mut id = ptr::null_mut();
     // SAFETY: the channel exists.
-    assert_eq!(unsafe { rdma_create_id(channel, &raw mut id, 0x5 as *mut c_void, TCP) }, 0);
+    assert_eq!(unsafe { rdma_create_id(channel, &raw mut id, 0x5 as *mut c_void, space) }, 0);
     id
 }
 
@@ -119,9 +126,18 @@ pub unsafe fn listen_at(
     channel: *mut rdma_event_channel,
     at: *mut libc::sockaddr,
 ) -> (*mut rdma_cm_id, u16) {
+    // SAFETY: as above.
+    unsafe { listen_in(TCP, channel, at) }
+}
+
+pub unsafe fn listen_in(
+    space: c_int,
+    channel: *mut rdma_event_channel,
+    at: *mut libc::sockaddr,
+) -> (*mut rdma_cm_id, u16) {
     // SAFETY: the calls are those of the man pages, with what the calls before have made.
     unsafe {
-        let listener = new_id(channel);
+        let listener = new_id_in(space, channel);
         assert_eq!(rdma_bind_addr(listener, at), 0);
         assert_eq!(rdma_listen(listener, 4), 0);
         (listener, u16::from_be(rdma_get_src_port(listener)))
@@ -139,8 +155,17 @@ pub unsafe fn resolved_to(
     to: *mut libc::sockaddr,
 ) -> *mut rdma_cm_id {
     // SAFETY: as above.
+    unsafe { resolved_in(TCP, channel, to) }
+}
+
+pub unsafe fn resolved_in(
+    space: c_int,
+    channel: *mut rdma_event_channel,
+    to: *mut libc::sockaddr,
+) -> *mut rdma_cm_id {
+    // SAFETY: as above.
     unsafe {
-        let id = new_id(channel);
+        let id = new_id_in(space, channel);
         assert_eq!(rdma_resolve_addr(id, ptr::null_mut(), to, 1000), 0);
         expect(channel, ADDR_RESOLVED);
         assert_eq!(rdma_resolve_route(id, 1000), 0);
@@ -154,7 +179,7 @@ pub unsafe fn with_qp(id: *mut rdma_cm_id) -> *mut ibv_cq {
     // SAFETY: as above.
     unsafe {
         let cq = ibv_create_cq((*id).verbs, 16, ptr::null_mut(), ptr::null_mut(), 0);
-        let mut init = init_attr(cq, IBV_QPT_RC, 4, 4);
+        let mut init = init_attr(cq, (*id).qp_type, 4, 4);
         assert_eq!(rdma_create_qp(id, ptr::null_mut(), &raw mut init), 0);
         cq
     }

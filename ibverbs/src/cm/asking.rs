@@ -1,0 +1,149 @@
+//! Asking a listener, whatever for.
+
+use std::ffi::c_int;
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use braid::Security;
+use socket2::{Domain, SockRef, Socket, Type};
+
+use super::events::Kind;
+use super::exchange::{self, Speech};
+use super::id::Shared;
+use super::message::{self, Message};
+
+/// How long the other host may take to answer at all.
+const REACH: Duration = Duration::from_secs(10);
+/// How long its program may take to accept or reject.
+const ANSWER: Duration = Duration::from_secs(30);
+/// How long a listener may be late, and how often to look.
+const LATE_LISTENER: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(20);
+/// `IB_CM_REJ_INVALID_SERVICE_ID` and `IB_CM_REJ_CONSUMER_DEFINED`.
+pub(super) const NOBODY_LISTENS: c_int = 8;
+pub(super) const REFUSED: c_int = 28;
+
+/// What this end says first, and under which key.
+#[derive(Clone, Copy)]
+pub(super) struct Asks<'a> {
+    pub(super) security: Option<&'a Security>,
+    pub(super) request: &'a Message,
+}
+
+/// What the program is told.
+pub(super) type Failed = (Kind, c_int, Option<Message>);
+
+/// Asks the listener, and goes on with what it has accepted: with `Err` the other end shall not go on with it.
+pub(super) fn ask<T>(
+    shared: &Shared,
+    attempt: &Arc<()>,
+    (from, to): (SocketAddr, SocketAddr),
+    asks: Asks<'_>,
+    accepted: impl FnOnce(&TcpStream, Message, Speech) -> Result<T, Failed>,
+) -> Result<(Arc<TcpStream>, T), Failed> {
+    let unreachable = |error: io::Error| match error.kind() {
+        io::ErrorKind::ConnectionRefused => (Kind::Rejected, NOBODY_LISTENS, None),
+        _ => (Kind::Unreachable, -error.raw_os_error().unwrap_or(libc::ETIMEDOUT), None),
+    };
+    let stream = Arc::new(reach(from, to).map_err(unreachable)?);
+    if !shared.connection().open(attempt, &stream) {
+        abort(&stream);
+        return Err(failed(libc::ECONNABORTED));
+    }
+    let answered = hear_answer(&stream, asks);
+    match answered.and_then(|(answer, speech)| accepted(&stream, answer, speech)) {
+        Ok(done) => Ok((stream, done)),
+        Err(failed) => {
+            leave(shared, &stream);
+            Err(failed)
+        }
+    }
+}
+
+/// Nothing more is said. It may be closed already.
+pub(super) fn leave(shared: &Shared, stream: &Arc<TcpStream>) {
+    abort(stream);
+    let _ = stream.shutdown(Shutdown::Both);
+    shared.connection().lose(stream);
+}
+
+/// When it is closed it is over at once: its port can connect to the same listener again, which it could not for a second (TIME-WAIT).
+fn abort(stream: &TcpStream) {
+    // It may be over already.
+    let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+}
+
+pub(super) fn failed(errno: c_int) -> Failed {
+    (Kind::ConnectError, -errno, None)
+}
+
+pub(super) fn broken(error: io::Error) -> Failed {
+    failed(error.raw_os_error().unwrap_or(libc::ECONNRESET))
+}
+
+/// What the other end says, if it accepts.
+fn hear_answer(stream: &TcpStream, asks: Asks<'_>) -> Result<(Message, Speech), Failed> {
+    let Asks { security, request } = asks;
+    // Nothing is gained by waiting for more to send.
+    let _ = stream.set_nodelay(true);
+    let (answer, speech) =
+        in_time(stream, || exchange::ask(stream, security, request)?.answer(stream))?;
+    if answer.purpose.qp_type() != request.purpose.qp_type() {
+        return Err(failed(libc::EPROTO));
+    }
+    match answer.kind {
+        message::Kind::Accept => Ok((answer, speech)),
+        message::Kind::Reject => Err((Kind::Rejected, REFUSED, Some(answer))),
+        message::Kind::Unserved => Err((Kind::Rejected, NOBODY_LISTENS, None)),
+        message::Kind::Request | message::Kind::Ready => Err(failed(libc::EPROTO)),
+    }
+}
+
+/// What the other end says, if it does in time.
+pub(super) fn in_time<T>(
+    stream: &TcpStream,
+    hear: impl FnOnce() -> io::Result<T>,
+) -> Result<T, Failed> {
+    stream.set_read_timeout(Some(ANSWER)).map_err(broken)?;
+    let heard = hear().map_err(|error| match error.kind() {
+        // Which of them is the system's choice.
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            (Kind::Unreachable, -libc::ETIMEDOUT, None)
+        }
+        // It was closed: by a message that was not whole, or by none.
+        io::ErrorKind::UnexpectedEof => failed(libc::ECONNRESET),
+        _ => broken(error),
+    })?;
+    // A connection may be idle for as long as it likes.
+    stream.set_read_timeout(None).map_err(broken)?;
+    Ok(heard)
+}
+
+/// Programs listen a moment after they have told their client to connect, as perftest does: over a fabric that takes long enough to find an
+/// address and a route for nobody to notice.
+fn reach(from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let until = Instant::now() + LATE_LISTENER;
+    loop {
+        match connect_from(from, to) {
+            Err(error)
+                if error.kind() == io::ErrorKind::ConnectionRefused && Instant::now() < until =>
+            {
+                thread::sleep(PAUSE);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// From the address and port of the identifier, by which the listener knows this end.
+fn connect_from(from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
+    // Another socket keeps the port for it.
+    socket.set_reuse_address(true)?;
+    socket.bind(&from.into())?;
+    socket.connect_timeout(&to.into(), REACH)?;
+    Ok(socket.into())
+}

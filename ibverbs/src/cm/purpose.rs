@@ -1,0 +1,64 @@
+//! What the queue pairs of two ends are for, as messages say it.
+
+use std::ffi::c_uint;
+
+use braid_verbs::abi::{IBV_QPT_RC, IBV_QPT_UD};
+
+/// Bytes of a message that say it: four about the sender's queue pair, one that is 0, and which purpose it is.
+pub(super) const LEN: usize = 6;
+const CONNECTION: u8 = 0;
+const DATAGRAMS: u8 = 1;
+
+/// With what each end says of its own queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Purpose {
+    Connection(Limits),
+    /// With the Q_Key that it takes.
+    Datagrams {
+        q_key: u32,
+    },
+}
+
+/// Of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Limits {
+    pub(super) responder_resources: u8,
+    pub(super) initiator_depth: u8,
+    pub(super) rnr_retry_count: u8,
+}
+
+impl Purpose {
+    pub(super) fn qp_type(&self) -> c_uint {
+        match self {
+            Purpose::Connection(_) => IBV_QPT_RC,
+            Purpose::Datagrams { .. } => IBV_QPT_UD,
+        }
+    }
+
+    pub(super) fn encode(&self) -> [u8; LEN] {
+        match *self {
+            Purpose::Connection(limits) => {
+                let Limits { responder_resources, initiator_depth, rnr_retry_count } = limits;
+                [responder_resources, initiator_depth, rnr_retry_count, 0, 0, CONNECTION]
+            }
+            Purpose::Datagrams { q_key } => {
+                let [a, b, c, d] = q_key.to_be_bytes();
+                [a, b, c, d, 0, DATAGRAMS]
+            }
+        }
+    }
+
+    /// `None`: it is none that this version knows.
+    pub(super) fn decode(bytes: [u8; LEN]) -> Option<Self> {
+        let [a, b, c, d, 0, purpose] = bytes else { return None };
+        match (purpose, d) {
+            (CONNECTION, 0) => Some(Purpose::Connection(Limits {
+                responder_resources: a,
+                initiator_depth: b,
+                rnr_retry_count: c,
+            })),
+            (DATAGRAMS, _) => Some(Purpose::Datagrams { q_key: u32::from_be_bytes([a, b, c, d]) }),
+            _ => None,
+        }
+    }
+}

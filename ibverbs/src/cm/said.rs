@@ -1,0 +1,65 @@
+//! What an event says of the other end (`rdma_get_cm_event(3)`).
+
+use std::{mem, ptr};
+
+use braid_verbs::abi::ibv_ah_attr;
+
+use super::message::Message;
+use super::purpose::Purpose;
+use super::structs::{rdma_cm_param, rdma_conn_param};
+
+/// What the other end has said.
+pub(super) struct Said {
+    message: Message,
+    /// How datagrams get there.
+    way: Option<ibv_ah_attr>,
+}
+
+impl From<Message> for Said {
+    fn from(message: Message) -> Self {
+        Said { message, way: None }
+    }
+}
+
+impl Said {
+    /// By who takes datagrams.
+    pub(super) fn by_destination(message: Message, way: ibv_ah_attr) -> Self {
+        Said { message, way: Some(way) }
+    }
+
+    /// As the event has it, and the private data that it points to.
+    pub(super) fn into_param(self) -> (rdma_cm_param, Vec<u8>) {
+        let (number, data) = (self.message.queue_pair.number, self.message.private_data);
+        // SAFETY: both members of the union consist of numbers and pointers.
+        let mut param: rdma_cm_param = unsafe { mem::zeroed() };
+        let (private_data, private_data_len) = match data.len() {
+            0 => (ptr::null(), 0),
+            len => (data.as_ptr().cast(), len as u8),
+        };
+        match self.message.purpose {
+            Purpose::Connection(limits) => {
+                param.conn = rdma_conn_param {
+                    private_data,
+                    private_data_len,
+                    // As this end would use them: what the other end asks for is what this one answers.
+                    responder_resources: limits.initiator_depth,
+                    initiator_depth: limits.responder_resources,
+                    flow_control: 0,
+                    retry_count: 7,
+                    rnr_retry_count: limits.rnr_retry_count,
+                    srq: 0,
+                    qp_num: number,
+                };
+            }
+            Purpose::Datagrams { q_key } => {
+                // SAFETY: as above.
+                let ud = unsafe { &mut param.ud };
+                (ud.private_data, ud.private_data_len) = (private_data, private_data_len);
+                if let Some(way) = self.way {
+                    (ud.ah_attr, ud.qp_num, ud.qkey) = (way, number, q_key);
+                }
+            }
+        }
+        (param, data)
+    }
+}
