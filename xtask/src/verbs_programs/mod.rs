@@ -41,9 +41,16 @@ pub struct Options {
 
 /// Runs all of them and prints a row for each.
 pub fn run(options: &Options) -> Result<(), Failure> {
-    for program in
-        ["ib_write_bw", "ibv_rc_pingpong", "rping", "ucx_perftest", "mpirun", "mpicc", "ip"]
-    {
+    for program in [
+        "ib_write_bw",
+        "ibv_rc_pingpong",
+        "rping",
+        "udaddy",
+        "ucx_perftest",
+        "mpirun",
+        "mpicc",
+        "ip",
+    ] {
         tools::need(program)?;
     }
     let libraries = drop_in::build()?;

@@ -74,7 +74,7 @@ impl<'a> Pair<'a> {
     fn run_once(&self) -> Result<f64, Failure> {
         let start = Instant::now();
         let mut server = self.start(End::Server)?;
-        wait_for_listener(&server)?;
+        self.wait_for_listener(&server)?;
         let mut client = self.start(End::Client)?;
         let ended = client.wait(LIMIT).and_then(|()| server.wait(LIMIT));
         ended.map_err(|failure| self.story(&failure))?;
@@ -98,13 +98,20 @@ impl<'a> Pair<'a> {
         command
             .arg(program)
             .args(self.case.options.split_whitespace())
-            .args(["-p", &PORT.to_string()])
+            .args(self.port_option())
             .args(own.split_whitespace())
             .envs(self.case.settings.iter().copied())
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(cannot)?)
             .stderr(log);
         Group::start(&mut command)
+    }
+
+    fn port_option(&self) -> Vec<String> {
+        match self.case.port {
+            None => vec!["-p".to_owned(), PORT.to_string()],
+            Some(_) => Vec::new(),
+        }
     }
 
     fn log(&self, end: End) -> PathBuf {
@@ -124,12 +131,13 @@ impl<'a> Pair<'a> {
     pub(super) fn said(&self, end: End) -> String {
         fs::read_to_string(self.log(end)).unwrap_or_default().trim_end().to_owned()
     }
-}
 
-/// Until the server can be connected to, wherever it runs. Trying would take its only connection.
-pub(super) fn wait_for_listener(server: &Group) -> Result<(), Failure> {
-    match braid_lab::wait_for_listener(server.child.id(), PORT, LIMIT) {
-        true => Ok(()),
-        false => Err(Failure::new(format!("the server does not listen at TCP port {PORT}"))),
+    /// Until the server can be connected to, wherever it runs. Trying would take its only connection.
+    pub(super) fn wait_for_listener(&self, server: &Group) -> Result<(), Failure> {
+        let port = self.case.port.unwrap_or(PORT);
+        match braid_lab::wait_for_listener(server.child.id(), port, LIMIT) {
+            true => Ok(()),
+            false => Err(Failure::new(format!("the server does not listen at TCP port {port}"))),
+        }
     }
 }

@@ -8,6 +8,8 @@ pub(super) struct Case {
     pub(super) options: &'static str,
     /// What each end has besides: the server, and the client. `{host}` is the server's address.
     pub(super) ends: (&'static str, &'static str),
+    /// Where it listens, if it cannot be told.
+    pub(super) port: Option<u16>,
     /// Variables of the environment.
     pub(super) settings: &'static [(&'static str, &'static str)],
 }
@@ -26,15 +28,16 @@ const UD_UCX: &[(&str, &str)] = &[("UCX_NET_DEVICES", "braid0:1"), ("UCX_TLS", "
 const RC_UCX_LOSS: &[(&str, &str)] = &[RC_UCX[0], RC_UCX[1], LOSS[0]];
 const UD_UCX_LOSS: &[(&str, &str)] = &[UD_UCX[0], UD_UCX[1], LOSS[0]];
 
-/// The client is told where the server is; rping, ucmatose and rdma_client in their own ways.
+/// The client is told where the server is; rping, ucmatose, udaddy and rdma_client in their own ways.
 pub(super) const HOST: (&str, &str) = ("", "{host}");
 const RPING: (&str, &str) = ("-s -a {host}", "-c -a {host}");
 /// The server's second address between namespaces.
 const RPING_V6: (&str, &str) = ("-s -a fd00::1", "-c -a fd00::1");
+const UDADDY_V6: (&str, &str) = ("-b fd00::1", "-s fd00::1");
 const S_HOST: (&str, &str) = ("", "-s {host}");
 
 macro_rules! cases {
-    ($($program:literal $(with $server:literal)? $options:literal $ends:ident $settings:expr;)*) => {
+    ($($program:literal $(with $server:literal)? $(at $port:literal)? $options:literal $ends:ident $settings:expr;)*) => {
         &[$(Case {
             program: $program,
             server: {
@@ -42,6 +45,10 @@ macro_rules! cases {
                 PROGRAMS[PROGRAMS.len() - 1]
             },
             options: $options,
+            port: {
+                const PORTS: &[Option<u16>] = &[None, $(Some($port))?];
+                PORTS[PORTS.len() - 1]
+            },
             ends: $ends,
             settings: $settings,
         }),*]
@@ -77,6 +84,9 @@ pub(super) const PROGRAMS: &[Case] = cases! {
     "ib_atomic_lat" "-d braid0 -A CMP_AND_SWAP -n 100" HOST &[];
     "ib_write_bw" "-d braid0 -R -n 200" HOST &[];
     "ib_send_lat" "-d braid0 -R -n 50" HOST &[];
+    "ib_send_bw" "-d braid0 -c UD -R -n 200" HOST &[];
+    "ib_send_bw" "-d braid0 -c UD -R -q 4 -n 100" HOST LOSS;
+    "ib_send_lat" "-d braid0 -c UD -R -n 100" HOST &[];
     "ib_write_bw" "-d braid0 -n 200" HOST RAILS;
     "ib_read_bw" "-d braid0 -n 200" HOST RAILS_LOSS;
     "ib_send_bw" "-d braid0 -b -e -R -n 200" HOST RAILS;
@@ -84,6 +94,8 @@ pub(super) const PROGRAMS: &[Case] = cases! {
     "rping" "-C 20 -V" RPING LOSS;
     "rping" "-C 20 -V" RPING RAILS;
     "ucmatose" "-C 20 -S 4096" S_HOST &[];
+    "udaddy" at 7174 "-c 4 -C 20 -S 4096" S_HOST &[];
+    "udaddy" at 7174 "-c 4 -C 20 -S 1024" S_HOST LOSS;
     "rdma_client" with "rdma_server" "" S_HOST &[];
     "rdma_client" with "rdma_server" "" S_HOST LOSS;
     "ucx_perftest" "-t tag_bw -n 300 -s 4096" HOST RC_UCX;
@@ -109,10 +121,13 @@ pub(super) const BETWEEN_HOSTS: &[Case] = cases! {
     "ib_send_bw" "-d braid1 -b -e -n 200" HOST &[];
     "ib_send_bw" "-d braid1 -c UD -n 200" HOST &[];
     "ib_send_lat" "-d braid1 -R -n 50" HOST &[];
+    "ib_send_bw" "-d braid1 -c UD -R -n 200" HOST &[];
     "ib_atomic_bw" "-d braid1 -n 200" HOST &[];
     "ib_write_bw" "-d braid1 -x 1 -n 200" HOST &[];
     "ib_send_bw" "-d braid1 -x 1 -c UD -n 200" HOST LOSS;
     "rping" "-C 20 -V" RPING &[];
     "rping" "-C 20 -V" RPING_V6 &[];
+    "udaddy" at 7174 "-c 4 -C 20 -S 1024" S_HOST &[];
+    "udaddy" at 7174 "-c 4 -C 20 -S 1024" UDADDY_V6 LOSS;
     "rdma_client" with "rdma_server" "" S_HOST &[];
 };

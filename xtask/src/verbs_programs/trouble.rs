@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::pair::{End, Pair, wait_for_listener};
+use super::pair::{End, Pair};
 use super::table::{Case, HOST, cases};
 use crate::Failure;
 
@@ -24,7 +24,7 @@ pub(super) fn killed_and_restarted(
     for round in 0..kills {
         let pair = Pair::new(braid_run, endless, logs);
         let mut server = pair.start(End::Server)?;
-        wait_for_listener(&server)?;
+        pair.wait_for_listener(&server)?;
         let mut client = pair.start(End::Client)?;
         sleep(Duration::from_millis(300 + 20 * (round % 10)));
         let (first, second) =

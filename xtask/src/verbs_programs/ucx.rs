@@ -38,7 +38,8 @@ pub(super) fn compare(rounds: u64, braid_run: &Path, logs: &Path) -> Result<(), 
         for _ in 0..rounds {
             let pair = [RC_UCX, TCP_UCX].map(|settings| {
                 let program = "ucx_perftest";
-                let case = Case { program, server: program, options, ends: ENDS, settings };
+                let case =
+                    Case { program, server: program, options, ends: ENDS, port: None, settings };
                 result(&case, unit, braid_run, logs)
             });
             let [ours, theirs] = pair;
