@@ -79,18 +79,24 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
         if port != 1 || grh.is_null() || attr.is_null() {
             return Err(Errno::INVALID);
         }
-        // SAFETY: by the caller's promise; the attributes consist of numbers.
+        // SAFETY: by the caller's promise.
         unsafe {
             let gid = |start| grh.add(start).cast::<ibv_gid>().read_unaligned();
             let gids = &Context::of(context)?.open.device.gids;
             let ours = gids.index_of(&gid(GRH_DESTINATION)).ok_or(Errno::INVALID)?;
-            attr.write(std::mem::zeroed());
-            ((*attr).grh.dgid, (*attr).grh.sgid_index) = (gid(GRH_SOURCE), ours as u8);
-            (*attr).grh.hop_limit = u8::MAX;
-            ((*attr).is_global, (*attr).port_num) = (1, port);
+            attr.write(way(gid(GRH_SOURCE), ours));
         }
         Ok(0)
     })
+}
+
+/// From the GID of that index to another.
+pub(crate) fn way(to: ibv_gid, sgid_index: usize) -> ibv_ah_attr {
+    // SAFETY: it consists of numbers.
+    let mut way: ibv_ah_attr = unsafe { std::mem::zeroed() };
+    (way.grh.dgid, way.grh.sgid_index, way.grh.hop_limit) = (to, sgid_index as u8, u8::MAX);
+    (way.is_global, way.port_num) = (1, 1);
+    way
 }
 
 /// [`ibv_init_ah_from_wc`] and [`ibv_create_ah`] in one.

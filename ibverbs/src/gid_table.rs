@@ -27,9 +27,13 @@ impl GidTable {
         self.all().count()
     }
 
+    fn addrs(&self) -> impl Iterator<Item = IpAddr> {
+        std::iter::once(self.first).chain(self.second)
+    }
+
     /// In order.
     pub(crate) fn all(&self) -> impl Iterator<Item = ibv_gid> {
-        std::iter::once(self.first).chain(self.second).map(gid::of)
+        self.addrs().map(gid::of)
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<ibv_gid> {
@@ -38,14 +42,13 @@ impl GidTable {
 
     pub(crate) fn index_of(&self, wanted: &ibv_gid) -> Option<usize> {
         let wanted = gid::address(wanted)?;
-        std::iter::once(self.first).chain(self.second).position(|addr| addr == wanted)
+        self.addrs().position(|addr| addr == wanted)
     }
 
     /// The index of the entry that leads to a destination.
     pub(crate) fn towards(&self, destination: &ibv_gid) -> Option<usize> {
         let to = gid::address(destination)?;
-        let mut all = std::iter::once(self.first).chain(self.second);
-        all.position(|addr| addr.is_ipv4() == to.is_ipv4())
+        self.addrs().position(|addr| addr.is_ipv4() == to.is_ipv4())
     }
 
     /// The GID that packets by this route come from.

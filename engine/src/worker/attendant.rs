@@ -35,7 +35,7 @@ pub(crate) struct Presence {
     /// Fires once nobody has polled for so long.
     timer: TimerFd,
     absence: Duration,
-    /// In nanoseconds of the engine's clock: when the worker's last round began, and from when on whoever polls puts the timer off.
+    /// In nanoseconds of the engine's clock: when the last round began of the worker that is left to the application, and from when on whoever polls puts the timer off.
     now: AtomicU64,
     put_off_at: AtomicU64,
 
@@ -67,10 +67,13 @@ impl Presence {
         })
     }
 
-    /// The worker runs a round, whoever drives it.
+    /// The worker runs a round, whoever drives it. Nobody asks when, unless it is left to the application: several workers would only
+    /// take the line from each other.
     #[inline]
     pub(crate) fn round(&self, now: Time) {
-        self.now.store(now.as_nanos(), Ordering::Relaxed);
+        if self.is_left.load(Ordering::Relaxed) {
+            self.now.store(now.as_nanos(), Ordering::Relaxed);
+        }
     }
 
     /// The application has polled.

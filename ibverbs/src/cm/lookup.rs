@@ -15,6 +15,7 @@ use super::queue_pair;
 use super::said::Said;
 use super::structs::rdma_conn_param;
 use super::synchronous::acknowledge;
+use crate::ah;
 use crate::errno::Errno;
 use crate::gid;
 use crate::gid_table::GidTable;
@@ -53,11 +54,7 @@ pub(super) fn look_up(
 fn way_to(stream: &TcpStream, gids: &GidTable) -> Result<ibv_ah_attr, Failed> {
     let dgid = gid::of(stream.peer_addr().map_err(broken)?.ip());
     let index = gids.towards(&dgid).ok_or_else(|| failed(libc::EINVAL))?;
-    // SAFETY: it consists of numbers.
-    let mut way: ibv_ah_attr = unsafe { std::mem::zeroed() };
-    (way.grh.dgid, way.grh.sgid_index, way.grh.hop_limit) = (dgid, index as u8, u8::MAX);
-    (way.is_global, way.port_num) = (1, 1);
-    Ok(way)
+    Ok(ah::way(dgid, index))
 }
 
 /// A lookup fails in one way only, with a status of its own (`rdma_get_cm_event(3)`).
