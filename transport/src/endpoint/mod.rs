@@ -299,8 +299,7 @@ impl Endpoint {
         if let Some(index) = self.running
             && let Some(packet) = self.go_on(index)
         {
-            let slot = QpSlot(index);
-            return self.qp_mut(slot).describe(now, slot, &packet, rails);
+            return self.describe(now, index, &packet, rails);
         }
         if rails.count() > 1 {
             self.follow_rails(now, rails);
@@ -326,13 +325,12 @@ impl Endpoint {
                     self.in_flight.follow(&member.qp, &mut member.in_flight);
                     self.has_sent(index, yields);
                     self.running = self.has_run(index).then_some(index);
-                    return self.qp_mut(QpSlot(index)).describe(now, QpSlot(index), &packet, rails);
+                    return self.describe(now, index, &packet, rails);
                 }
                 Outcome::Run => {
                     self.running = Some(index);
                     if let Some(packet) = self.go_on(index) {
-                        let slot = QpSlot(index);
-                        return self.qp_mut(slot).describe(now, slot, &packet, rails);
+                        return self.describe(now, index, &packet, rails);
                     }
                 }
                 Outcome::NoBudget(needs) => self.starve(index, needs),
@@ -345,6 +343,18 @@ impl Endpoint {
         }
         self.batch = OpenBatch::default(); // the driver sends it
         None
+    }
+
+    #[inline]
+    fn describe(
+        &mut self,
+        now: Time,
+        index: u32,
+        packet: &Packet,
+        rails: &mut Rails,
+    ) -> Option<Transmit> {
+        let slot = QpSlot(index);
+        self.qp_mut(slot).describe(now, slot, packet, rails)
     }
 
     /// The next segment of the run that is being handed out: it was decided, and is in the books, since the first one left.
