@@ -1,16 +1,16 @@
 //! The two sockets that probe one path.
 
 use std::io::{self, Read};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 
 use braid_wire::PathId;
-use socket2::{SockAddr, Socket};
+use socket2::Socket;
 
 use super::asked::{Asked, Heard};
 use super::error_queue;
 use super::probe::Probe;
-use crate::link::udp::{open_path, set_option};
+use crate::link::udp::{canonical, of_version, open_path, set_option};
 
 /// Bytes of answers that wait for us; a path's own socket has next to none.
 const RECEIVE_BUFFER: usize = 256 << 10;
@@ -35,34 +35,23 @@ pub(super) struct PathPort {
 impl PathPort {
     /// Opens the port on the address that the engine is bound to.
     pub(super) fn open(local: SocketAddr, to: SocketAddr, path: PathId) -> io::Result<Self> {
+        let (local, to) = (of_version(local, to.ip()), canonical(to));
         let talker = open_path(local, path)?;
         let listener = open_path(local, path)?;
         if talker.local_addr()?.as_socket() != listener.local_addr()?.as_socket() {
             let what = "its source port was taken by another program just now; try again";
             return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
         }
-        set_option(&listener, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?;
-        if local.is_ipv6() {
-            set_option(&listener, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
+        match to {
+            SocketAddr::V4(_) => set_option(&listener, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?,
+            SocketAddr::V6(_) => set_option(&listener, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?,
         }
         listener.set_recv_buffer_size(RECEIVE_BUFFER)?;
         for socket in [&talker, &listener] {
             socket.set_nonblocking(true)?;
         }
-        let port = PathPort { talker, listener, to, asked: Asked::new(to) };
-        port.listener.connect(&port.address())?;
-        Ok(port)
-    }
-
-    /// The destination in the form that the sockets take.
-    fn address(&self) -> SockAddr {
-        let both = self.talker.domain().is_ok_and(|domain| domain == socket2::Domain::IPV6);
-        match self.to.ip() {
-            IpAddr::V4(ip) if both => {
-                SocketAddr::new(ip.to_ipv6_mapped().into(), self.to.port()).into()
-            }
-            _ => self.to.into(),
-        }
+        listener.connect(&to.into())?;
+        Ok(PathPort { talker, listener, to, asked: Asked::new(to) })
     }
 
     /// Sends a probe. One for which the machine has no room just now is lost like any datagram.
@@ -72,7 +61,7 @@ impl PathPort {
             SocketAddr::V6(_) => self.talker.set_unicast_hops_v6(ttl.into())?,
         }
         let probe = Probe::new(ttl);
-        let sent = self.talker.send_to(probe.bytes(), &self.address());
+        let sent = self.talker.send_to(probe.bytes(), &self.to.into());
         self.asked.push(probe);
         match sent {
             Err(error) if !matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS)) => {

@@ -14,7 +14,7 @@ mod socket;
 mod tests;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use socket2::{SockAddr, Socket};
@@ -23,7 +23,7 @@ use self::cut::Cutter;
 use self::paths::PathSockets;
 pub(crate) use self::reach::Reach;
 use self::send::{Refusal, send_each, send_once};
-pub(crate) use self::socket::{open_path, set as set_option};
+pub(crate) use self::socket::{of_version, open_path, set as set_option};
 use super::{Batch, Link, LinkCaps, LinkLosses, Received, Sent, Via};
 
 /// Most segments of one GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024 and take 128
@@ -104,10 +104,10 @@ impl UdpLink {
         })
     }
 
-    /// The port that a batch by `via` leaves from.
-    pub(crate) fn source_port(&mut self, via: Via) -> io::Result<u16> {
+    /// The port that a batch by `via` to `to` leaves from.
+    pub(crate) fn source_port(&mut self, via: Via, to: IpAddr) -> io::Result<u16> {
         match via {
-            Via::Path(path) => Ok(self.paths.get(path)?.port()),
+            Via::Path(path) => Ok(self.paths.get(path, to)?.port()),
             Via::Port => Ok(self.local.port()),
         }
     }
@@ -118,19 +118,18 @@ impl UdpLink {
         batch: &Batch<'_>,
         send: impl Fn(RawFd, Option<&SockAddr>) -> io::Result<T>,
     ) -> io::Result<T> {
-        let local = self.local;
-        let address = || address(local, batch.to);
         let Via::Path(path) = batch.via else {
-            return send(self.receiver.as_raw_fd(), Some(&address()?));
+            return send(self.receiver.as_raw_fd(), Some(&address(self.local, batch.to)?));
         };
-        let socket = self.paths.get(path)?;
-        let to = socket.aim(batch.to, address)?;
-        match send(socket.socket().as_raw_fd(), to.as_ref()) {
+        let to = reachable(self.local, batch.to)?;
+        let socket = self.paths.get(path, to.ip())?;
+        let named = socket.aim(to);
+        match send(socket.socket().as_raw_fd(), named.as_ref()) {
             // A connected socket is bound to one local address, and fails for what was sent before. A new one
             // starts from nothing.
             Err(error) if socket.is_connected() && Refusal::of(&error) != Refusal::Full => {
-                self.paths.close(path);
-                send(self.paths.get(path)?.socket().as_raw_fd(), Some(&address()?))
+                self.paths.close(path, to.ip());
+                send(self.paths.get(path, to.ip())?.socket().as_raw_fd(), Some(&to.into()))
             }
             sent => sent,
         }
@@ -237,7 +236,7 @@ impl Link for UdpLink {
 
     fn max_datagram(&self, to: SocketAddr) -> io::Result<usize> {
         let to = canonical(to);
-        address(self.local, to)?;
+        reachable(self.local, to)?;
         let headers = if to.is_ipv4() { 20 + 8 } else { 40 + 8 };
         let mtu = socket::route_mtu(self.local, to)?;
         Ok(mtu.saturating_sub(headers).min(MAX_BATCH))
@@ -296,19 +295,26 @@ impl Link for UdpLink {
     }
 }
 
-/// `to` in the form that the sockets of a link at `local` take.
-fn address(local: SocketAddr, to: SocketAddr) -> io::Result<SockAddr> {
+/// `to` as a link at `local` reaches it.
+fn reachable(local: SocketAddr, to: SocketAddr) -> io::Result<SocketAddr> {
     if to.port() == 0 {
         return Err(invalid(format!("{to} has no port")));
     }
-    match (local, canonical(to)) {
-        (SocketAddr::V4(_), SocketAddr::V4(to)) => Ok(to.into()),
-        (SocketAddr::V6(_), SocketAddr::V6(to)) => Ok(to.into()),
-        (SocketAddr::V6(local), SocketAddr::V4(to)) if local.ip().is_unspecified() => {
-            Ok(SocketAddr::new(to.ip().to_ipv6_mapped().into(), to.port()).into())
-        }
-        (local, to) => Err(invalid(format!("{to} cannot be reached from {local}"))),
+    let to = canonical(to);
+    if local.is_ipv4() == to.is_ipv4() || local.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
+        return Ok(to);
     }
+    Err(invalid(format!("{to} cannot be reached from {local}")))
+}
+
+/// `to` in the form that the receiving socket of a link at `local` takes.
+fn address(local: SocketAddr, to: SocketAddr) -> io::Result<SockAddr> {
+    Ok(match reachable(local, to)? {
+        SocketAddr::V4(to) if local.is_ipv6() => {
+            SocketAddr::new(to.ip().to_ipv6_mapped().into(), to.port()).into()
+        }
+        to => to.into(),
+    })
 }
 
 fn bytes_of(batch: &Batch<'_>) -> usize {

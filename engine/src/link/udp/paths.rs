@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use braid_wire::{MAX_PATHS, PathId};
 use socket2::{SockAddr, Socket};
@@ -15,7 +15,7 @@ use super::socket;
 const KEPT: usize = 256;
 
 /// A path's socket. It is connected to whom it sends to twice in a row: the kernel then looks up the route once and
-/// not for every batch, which is some 5 % of a short message's way. Another destination can be named all the same.
+/// not for every batch, a tenth of a short message's way. Another destination can be named all the same.
 pub(super) struct PathSocket {
     socket: Socket,
     /// What it is bound to.
@@ -37,82 +37,91 @@ impl PathSocket {
         self.connected.is_some()
     }
 
-    /// Prepares for a batch to `to`; `address` is the same in the form that the socket takes. Returns what the
-    /// batch has to be addressed with.
-    pub(super) fn aim(
-        &mut self,
-        to: SocketAddr,
-        address: impl FnOnce() -> io::Result<SockAddr>,
-    ) -> io::Result<Option<SockAddr>> {
-        let again = self.last.replace(to) == Some(to);
+    /// Prepares for a batch to `to`. Returns what the batch has to be addressed with.
+    pub(super) fn aim(&mut self, to: SocketAddr) -> Option<SockAddr> {
         if self.connected == Some(to) {
-            return Ok(None);
+            self.last = self.connected;
+            return None;
         }
-        let address = address()?;
+        let again = self.last.replace(to) == Some(to);
+        let address = SockAddr::from(to);
         // Where there is no way just now it stays unconnected: the batch will say so.
         if again && self.socket.connect(&address).is_ok() {
             self.connected = Some(to);
-            return Ok(None);
+            return None;
         }
-        Ok(Some(address))
+        Some(address)
     }
 }
+
+/// The paths' sockets of one IP version, by PathID.
+type OfVersion = Vec<Option<PathSocket>>;
 
 /// Invariant: `open` holds exactly the paths that have a socket, oldest first.
 pub(super) struct PathSockets {
     local: SocketAddr,
-    /// By PathID.
-    sockets: Vec<Option<PathSocket>>,
-    open: VecDeque<PathId>,
+    to_ipv4: OfVersion,
+    to_ipv6: OfVersion,
+    open: VecDeque<(bool, PathId)>,
 }
 
 impl PathSockets {
     /// For a link that receives at `local`.
     pub(super) fn new(local: SocketAddr) -> Self {
-        PathSockets { local, sockets: Vec::new(), open: VecDeque::new() }
+        PathSockets { local, to_ipv4: Vec::new(), to_ipv6: Vec::new(), open: VecDeque::new() }
     }
 
-    /// Opens paths 0 to `count - 1`, or as many of them as stay open.
+    /// Opens paths 0 to `count - 1`, or as many of them as stay open: to IPv4 where both versions can be reached.
     pub(super) fn open_first(&mut self, count: usize) -> io::Result<()> {
+        let to = match self.local {
+            SocketAddr::V6(local) if !local.ip().is_unspecified() => Ipv6Addr::UNSPECIFIED.into(),
+            _ => Ipv4Addr::UNSPECIFIED.into(),
+        };
         for path in 0..count.min(KEPT) {
-            self.get(PathId::new(path as u16)).map_err(|error| {
+            self.get(PathId::new(path as u16), to).map_err(|error| {
                 io::Error::new(error.kind(), format!("path {path} of {count}: {error}"))
             })?;
         }
         Ok(())
     }
 
-    /// The socket of a path.
-    pub(super) fn get(&mut self, path: PathId) -> io::Result<&mut PathSocket> {
+    /// The socket of a path to hosts of `to`'s version, which must be one that can be reached.
+    pub(super) fn get(&mut self, path: PathId, to: IpAddr) -> io::Result<&mut PathSocket> {
         let index = usize::from(path.get());
-        if self.sockets.len() <= index {
-            self.sockets.resize_with((index + 1).next_power_of_two().min(MAX_PATHS), || None);
+        let sockets = self.of_version(to.is_ipv4());
+        if sockets.len() <= index {
+            sockets.resize_with((index + 1).next_power_of_two().min(MAX_PATHS), || None);
         }
-        if self.sockets[index].is_none() {
-            self.open(path)?;
+        if sockets[index].is_none() {
+            self.open(path, to)?;
         }
-        Ok(self.sockets[index].as_mut().expect("it has just been opened"))
+        let socket = &mut self.of_version(to.is_ipv4())[index];
+        Ok(socket.as_mut().expect("it has just been opened"))
     }
 
-    fn open(&mut self, path: PathId) -> io::Result<()> {
+    fn of_version(&mut self, is_ipv4: bool) -> &mut OfVersion {
+        if is_ipv4 { &mut self.to_ipv4 } else { &mut self.to_ipv6 }
+    }
+
+    fn open(&mut self, path: PathId, to: IpAddr) -> io::Result<()> {
         if self.open.len() >= KEPT
-            && let Some(oldest) = self.open.pop_front()
+            && let Some((is_ipv4, oldest)) = self.open.pop_front()
         {
-            self.sockets[usize::from(oldest.get())] = None;
+            self.of_version(is_ipv4)[usize::from(oldest.get())] = None;
         }
-        let socket = socket::open_path(self.local, path)?;
+        let socket = socket::open_path(socket::of_version(self.local, to), path)?;
         let port = socket::local_addr(&socket)?.port();
         let fresh = PathSocket { socket, port, connected: None, last: None };
-        self.sockets[usize::from(path.get())] = Some(fresh);
-        self.open.push_back(path);
+        self.of_version(to.is_ipv4())[usize::from(path.get())] = Some(fresh);
+        self.open.push_back((to.is_ipv4(), path));
         Ok(())
     }
 
-    /// Closes a path's socket: the next batch on it opens another.
-    pub(super) fn close(&mut self, path: PathId) {
-        if self.sockets.get_mut(usize::from(path.get())).is_some_and(|place| place.take().is_some())
-        {
-            self.open.retain(|other| *other != path);
+    /// Closes a path's socket to hosts of `to`'s version: the next batch on it opens another.
+    pub(super) fn close(&mut self, path: PathId, to: IpAddr) {
+        let place = self.of_version(to.is_ipv4()).get_mut(usize::from(path.get()));
+        if place.is_some_and(|place| place.take().is_some()) {
+            self.open.retain(|other| *other != (to.is_ipv4(), path));
         }
     }
 }
@@ -126,12 +135,12 @@ mod tests {
         let mut paths = PathSockets::new(SocketAddr::from(([127, 0, 0, 1], 0)));
         for round in 0..2 {
             for path in (0..MAX_PATHS as u16).map(PathId::new) {
-                let socket = paths.get(path).unwrap().socket();
+                let socket = paths.get(path, Ipv4Addr::LOCALHOST.into()).unwrap().socket();
                 let port = socket.local_addr().unwrap().as_socket().unwrap().port();
                 assert_eq!(port & 0xFFF, path.get(), "in round {round}");
             }
             assert_eq!(paths.open.len(), KEPT);
-            assert_eq!(paths.sockets.iter().flatten().count(), KEPT);
+            assert_eq!(paths.to_ipv4.iter().flatten().count(), KEPT);
         }
     }
 }

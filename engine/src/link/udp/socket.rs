@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::ptr;
 
@@ -39,6 +39,10 @@ pub(super) fn open_receiver(addr: SocketAddr, buffer: usize) -> io::Result<Socke
 
 fn bind_receiver(addr: SocketAddr, buffer: usize) -> io::Result<Socket> {
     let socket = open(addr)?;
+    if addr.is_ipv6() {
+        // One that also carries IPv4 obeys both sets of options, each for its packets.
+        socket.set_only_v6(!addr.ip().is_unspecified())?;
+    }
     let force = set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, as_int(buffer));
     if force.is_err() {
         // Without privilege; the kernel takes off silently what is above its limit.
@@ -64,7 +68,7 @@ fn bind_receiver(addr: SocketAddr, buffer: usize) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Opens the sending socket of a path, on the address that the link receives on.
+/// Opens the sending socket of a path to hosts of one IP version; `local`: an address of that version, see [`of_version`].
 pub(crate) fn open_path(local: SocketAddr, path: PathId) -> io::Result<Socket> {
     let own = path.source_port();
     match bind_path(local, own) {
@@ -88,9 +92,23 @@ pub(crate) fn open_path(local: SocketAddr, path: PathId) -> io::Result<Socket> {
     Err(io::Error::new(io::ErrorKind::AddrInUse, message))
 }
 
+/// Where a link that receives at `local` sends to hosts of `to`'s version from. `[::]` receives from both, and sends to each
+/// from sockets of its own version: to IPv4 the kernel looks up the route for every batch of an IPv6 socket, connected or not.
+pub(crate) fn of_version(local: SocketAddr, to: IpAddr) -> SocketAddr {
+    match local.ip() {
+        IpAddr::V6(ip) if ip.is_unspecified() && to.is_ipv4() => {
+            (Ipv4Addr::UNSPECIFIED, local.port()).into()
+        }
+        _ => local,
+    }
+}
+
 fn bind_path(local: SocketAddr, port: u16) -> io::Result<Socket> {
     let addr = SocketAddr::new(local.ip(), port);
     let socket = open(local)?;
+    if local.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
     // Every Braid process of the host sends from the same ports, and nothing is received there.
     socket.set_reuse_address(true)?;
     socket.set_recv_buffer_size(0)?;
@@ -116,8 +134,6 @@ fn open(addr: SocketAddr) -> io::Result<Socket> {
     set(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
     socket.set_tos_v4(ECT_0)?;
     if addr.is_ipv6() {
-        // An IPv6 socket that also carries IPv4 obeys both sets of options, each for its packets.
-        socket.set_only_v6(!addr.ip().is_unspecified())?;
         set(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
         socket.set_tclass_v6(ECT_0)?;
         // A peer knows a connection by its address: a temporary one (RFC 8981) would change under it.

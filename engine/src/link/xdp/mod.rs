@@ -98,7 +98,9 @@ impl XdpLink {
         let SocketAddr::V4(target) = canonical(batch.to) else { return false };
         let Some(target_mac) = self.hops.mac(*target.ip()) else { return false };
         // Where there is none, the sockets say why.
-        let Ok(port) = self.sockets.source_port(batch.via) else { return false };
+        let Ok(port) = self.sockets.source_port(batch.via, (*target.ip()).into()) else {
+            return false;
+        };
         let xsk = &mut self.queues[0];
         if xsk.room() < datagrams {
             return false;
