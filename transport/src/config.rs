@@ -65,8 +65,8 @@ pub struct QpConfig {
     /// and whenever nothing follows. 1: every segment asks, as the packets of RNICs do.
     /// Default: 32.
     pub ask_every: u32,
-    /// How long the acknowledgement of a message waits once data has gone the other way: a request
-    /// that was replied to needs no haste, and one ack then does for several. Default: 50 us.
+    /// How long the acknowledgement of a message waits once data has gone the other way: a request that was replied to needs no haste, and one
+    /// ack then does for several. After half of it, more data takes the ack along. Default: 50 us.
     pub reply_hold: Duration,
     /// How long the acknowledgement of a message that may be replied to ([`crate::Arrival::may_be_replied_to`]) waits for data to go the
     /// other way. Default: zero, it leaves with the next transmission whether there is a reply or not.

@@ -237,9 +237,15 @@ impl Incoming {
 
     /// Data has been sent to the peer.
     pub(crate) fn on_reply(&mut self, now: Time) {
-        if self.owed.asked && !self.owed.replied {
+        if !self.owed.asked {
+            return;
+        }
+        if !self.owed.replied {
             self.owed.replied = true;
+            self.owed.joins_from = now + self.reply_hold / 2;
             self.owed.by(now + self.reply_hold);
+        } else if now >= self.owed.joins_from {
+            self.ack_now();
         }
     }
 

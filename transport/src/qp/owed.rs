@@ -13,6 +13,9 @@ pub(super) struct Owed {
     /// Data has gone the other way since: who gets a reply can wait a little for the ack of what it
     /// replies to, and one ack may do for several messages (as TCP's delayed ack, RFC 1122, 4.2.3.2).
     pub(super) replied: bool,
+    /// Data that goes the other way from then on takes it along: alone, it would cost a datagram of its own, and that when the
+    /// next reply is waited for.
+    pub(super) joins_from: Time,
     /// A reply is expected that it can leave with.
     pub(super) awaits_reply: bool,
     pub(super) unacked: u32,
@@ -31,6 +34,7 @@ impl Owed {
             due: Time::FAR_FUTURE,
             asked: false,
             replied: false,
+            joins_from: Time::ZERO,
             awaits_reply: false,
             unacked: 0,
             stamp: 0,
