@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use braid_wire::MAX_RAILS;
+use smallvec::SmallVec;
 
 use crate::wake::Event;
 
@@ -51,28 +52,42 @@ impl AsFd for EventFd {
     }
 }
 
-/// Most descriptors that [`sleep_on`] watches: one for each rail (over verbs there is one rail, with three), the signals,
-/// and what the caller adds.
-pub(crate) const MAX_FDS: usize = MAX_RAILS + 2;
+/// So many descriptors are watched without an allocation: one for each rail, the signals, and what the caller adds. There are more where a
+/// rail has several: a device over verbs has three, and AF_XDP one for each receive queue.
+pub(crate) const USUAL_FDS: usize = MAX_RAILS + 2;
 
 /// Sleeps until one of the descriptors is readable or the time is over. It may wake early, as
 /// signals do. Returns whether one is readable.
 pub(crate) fn sleep_on(fds: &[BorrowedFd<'_>], limit: Option<Duration>) -> bool {
-    debug_assert!(fds.len() <= MAX_FDS);
-    let count = fds.len().min(MAX_FDS);
-    let unused = libc::pollfd { fd: -1, events: 0, revents: 0 };
-    let mut polled = [unused; MAX_FDS];
-    for (slot, fd) in polled.iter_mut().zip(fds) {
-        *slot = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    }
+    let watched =
+        |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut polled: SmallVec<[libc::pollfd; USUAL_FDS]> = fds.iter().map(watched).collect();
     let limit = limit.map(|limit| libc::timespec {
         tv_sec: limit.as_secs().min(1 << 30) as libc::time_t,
         tv_nsec: limit.subsec_nanos().into(),
     });
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: `polled` has at least that many entries, `limit` is null or
+    let count = polled.len() as libc::nfds_t;
+    // SAFETY: `polled` has that many entries, `limit` is null or
     // points to a timespec that outlives the call, and no signal mask is given.
-    let ready =
-        unsafe { libc::ppoll(polled.as_mut_ptr(), count as libc::nfds_t, limit, std::ptr::null()) };
+    let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), count, limit, std::ptr::null()) };
     ready > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The receive queues of an interface, or the descriptors of several devices.
+    #[test]
+    fn each_of_many_descriptors_wakes_who_sleeps_on_them() {
+        let events: Vec<EventFd> = (0..70).map(|_| EventFd::new().unwrap()).collect();
+        let all: Vec<BorrowedFd<'_>> = events.iter().map(AsFd::as_fd).collect();
+        assert!(!sleep_on(&all, Some(Duration::ZERO)));
+        for event in &events {
+            event.raise();
+            assert!(sleep_on(&all, Some(Duration::ZERO)));
+            event.clear();
+        }
+    }
 }

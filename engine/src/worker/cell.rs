@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::{Worker, WorkerParts};
 use crate::busy_wait::BusyWait;
 use crate::clock::Clock;
-use crate::event_fd::{EventFd, MAX_FDS, sleep_on};
+use crate::event_fd::{EventFd, USUAL_FDS, sleep_on};
 use crate::signals::Signals;
 
 /// How long a driver sleeps that the datapath or other threads cannot wake.
@@ -171,7 +171,7 @@ impl WorkerCell {
             if wakes { limit } else { Some(limit.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL)) };
         // SAFETY: the datapath, and with it its descriptors, lives as long as `self`.
         let ready = self.ready.iter().flatten().map(|fd| unsafe { BorrowedFd::borrow_raw(*fd) });
-        let all: SmallVec<[BorrowedFd<'_>; MAX_FDS]> =
+        let all: SmallVec<[BorrowedFd<'_>; USUAL_FDS]> =
             event.map(AsFd::as_fd).into_iter().chain(ready).collect();
         sleep_on(&all, most);
     }
