@@ -127,9 +127,8 @@ impl Worker {
         }
         entry.place = Place::Unbound(Box::new(qp));
         entry.remote_addrs = None;
-        let unused = self.peers.remove_if_empty(peer);
-        if let Some(addr) = unused {
-            self.rails.unwatch(&addr);
+        for (rail, addr) in self.peers.remove_if_empty(peer) {
+            self.rails.unwatch(rail, addr);
         }
     }
 

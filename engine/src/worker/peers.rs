@@ -41,6 +41,8 @@ pub(crate) struct Peers {
     names: HashMap<Name, usize>,
     free: Vec<usize>,
     shared: Vec<SharedRails>,
+    /// How many of them receive at an address, by rail: a host has a port for each thread of each engine.
+    receivers: HashMap<(RailId, SocketAddr), usize>,
     active: Vec<usize>,
     timers: BTreeSet<(Time, usize)>,
 }
@@ -96,6 +98,7 @@ impl Peers {
             names: HashMap::new(),
             free: Vec::new(),
             shared: Vec::new(),
+            receivers: HashMap::new(),
             active: Vec::new(),
             timers: BTreeSet::new(),
         }
@@ -114,6 +117,7 @@ impl Peers {
             return *index;
         }
         let rails = self.rails_to(addrs);
+        addrs.by_rail().for_each(|at| *self.receivers.entry(at).or_default() += 1);
         let endpoint = Endpoint::new(now, config);
         let peer = Peer {
             name: name.clone(),
@@ -152,19 +156,29 @@ impl Peers {
         index
     }
 
-    /// Removes the peer if it has no queue pairs left. Returns its addresses if nothing else uses the
-    /// rails to it.
-    pub(crate) fn remove_if_empty(&mut self, index: usize) -> Option<PeerAddrs> {
-        let peer = self.peers[index].take_if(|peer| peer.endpoint.is_empty())?;
+    /// Removes the peer if it has no queue pairs left. Returns the addresses, by rail, at which nobody receives any more.
+    pub(crate) fn remove_if_empty(&mut self, index: usize) -> Vec<(RailId, SocketAddr)> {
+        let peer = self.peers[index].take_if(|peer| peer.endpoint.is_empty());
+        let Some(peer) = peer else { return Vec::new() };
         self.names.remove(&peer.name);
         self.free.push(index);
         peer.due.map(|due| self.timers.remove(&(due, index)));
         if peer.is_active {
             self.active.retain(|active| *active != index);
         }
-        let rails = &mut self.shared[peer.rails];
-        rails.users -= 1;
-        (rails.users == 0).then_some(peer.name.1)
+        self.shared[peer.rails].users -= 1;
+        peer.name.1.by_rail().filter(|at| self.has_lost_last(*at)).collect()
+    }
+
+    /// One that received at this address is gone: whether there is no other.
+    fn has_lost_last(&mut self, at: (RailId, SocketAddr)) -> bool {
+        let Some(count) = self.receivers.get_mut(&at) else { return false };
+        *count -= 1;
+        let is_last = *count == 0;
+        if is_last {
+            self.receivers.remove(&at);
+        }
+        is_last
     }
 
     /// Spreads what goes to `map.to` evenly over the ways that were found.
@@ -296,7 +310,7 @@ impl Peer {
 #[cfg(test)]
 mod tests {
     use braid_transport::{OfferTerms, QpConfig, QueuePair, Remote};
-    use braid_wire::{Crc, QpId, Token};
+    use braid_wire::{Crc, FurtherRail, QpId, Token};
 
     use super::*;
 
@@ -372,10 +386,36 @@ mod tests {
     fn a_peer_without_queue_pairs_is_forgotten_and_its_place_taken_again() {
         let mut peers = peers_of(&["10.0.0.1:1", "10.0.0.2:1"]);
         peers.endpoint_mut(0);
-        let gone = peers.remove_if_empty(0).expect("nobody else goes there");
-        assert_eq!((gone.first(), peers.active().len()), ("10.0.0.1:1".parse().unwrap(), 0));
-        let config = EndpointConfig::default();
+        let addr = "10.0.0.1:1".parse().unwrap();
+        assert_eq!(peers.remove_if_empty(0), [(RailId::FIRST, addr)]);
+        assert!(peers.active().is_empty());
+        let (gone, config) = (addr.into(), EndpointConfig::default());
         let again = peers.find_or_make(Time::ZERO, 7, &gone, config);
         assert_eq!((again, peers.find_or_make(Time::ZERO, 7, &gone, config)), (0, 0));
+    }
+
+    /// What is watched for each address is let go of with the last peer that receives there, whoever else is at that host.
+    #[test]
+    fn an_address_is_of_no_interest_once_nobody_receives_there_any_more() {
+        let mut peers = peers_of(&["10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:2"]);
+        let first = |text: &str| (RailId::FIRST, text.parse().unwrap());
+        assert_eq!(peers.remove_if_empty(1), [], "another engine has come to receive there");
+        assert_eq!(peers.remove_if_empty(2), [first("10.0.0.1:2")]);
+        assert_eq!(peers.remove_if_empty(0), [first("10.0.0.1:1")]);
+        assert!(peers.receivers.is_empty());
+    }
+
+    #[test]
+    fn an_address_of_one_rail_is_kept_for_those_who_have_other_further_rails() {
+        let mut peers = peers_of(&[]);
+        let ours: Vec<SocketAddr> = (1..=2).map(|host| ([10, 0, host, 9], 7).into()).collect();
+        let [shared, b, c] = [[10, 0, 1, 1], [10, 0, 2, 2], [10, 0, 2, 3]].map(|ip| (ip, 1).into());
+        for (instance, addr) in [(0, b), (1, c)] {
+            let further = FurtherRail { addr, nic: Vec::new() };
+            let addrs = PeerAddrs::agree(shared, &[further], &ours);
+            peers.find_or_make(Time::ZERO, instance, &addrs, EndpointConfig::default());
+        }
+        assert_eq!(peers.remove_if_empty(0), [(RailId::new(1), b)]);
+        assert_eq!(peers.remove_if_empty(1), [(RailId::FIRST, shared), (RailId::new(1), c)]);
     }
 }

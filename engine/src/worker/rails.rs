@@ -219,9 +219,9 @@ impl LocalRails {
         self.list.iter_mut().zip(to.iter()).for_each(|(rail, to)| rail.watch(to));
     }
 
-    /// There are none any more.
-    pub(crate) fn unwatch(&mut self, to: &PeerAddrs) {
-        self.list.iter_mut().zip(to.iter()).for_each(|(rail, to)| rail.unwatch(to));
+    /// There are none any more, of any peer, to this address on a rail.
+    pub(crate) fn unwatch(&mut self, rail: RailId, to: SocketAddr) {
+        self.of(rail).unwatch(to);
     }
 
     /// What they have lost so far.
@@ -315,6 +315,11 @@ impl PeerAddrs {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = SocketAddr> {
         self.0.iter().copied()
+    }
+
+    /// As [`PeerAddrs::iter`], with the rail of each.
+    pub(crate) fn by_rail(&self) -> impl Iterator<Item = (RailId, SocketAddr)> {
+        self.iter().enumerate().map(|(rail, addr)| (RailId::new(rail), addr))
     }
 
     pub(crate) fn len(&self) -> usize {
