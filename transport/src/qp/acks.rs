@@ -88,7 +88,7 @@ impl QueuePair {
         let delay = Duration::from_micros(ack.rnr_delay_us.into()).min(self.config.max_rto);
         let retry = self.config.rnr_retry;
         let Some(link) = self.link.as_mut() else { return };
-        if !link.requests.on_receiver_not_ready(now, psn, delay, retry) {
+        if !link.requests.on_receiver_not_ready(now, psn, ack.stamp, delay, retry) {
             self.on_refusal(code, psn);
         }
     }

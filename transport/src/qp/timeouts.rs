@@ -36,14 +36,18 @@ impl Outgoing {
         (self.timeouts, self.waited, self.slowest) = (0, Duration::ZERO, Duration::ZERO);
     }
 
-    /// The peer had no receive for the message at `psn`. False: once too often.
+    /// The peer had no receive for the message at `psn`; `stamp`: when what it answers left. False: once too often.
     pub(crate) fn on_receiver_not_ready(
         &mut self,
         now: Time,
         psn: Psn,
+        stamp: u32,
         delay: Duration,
         retry: Option<u8>,
     ) -> bool {
+        if !self.refusals.is_of_round(now, stamp) {
+            return true;
+        }
         let segments = [psn, self.window.una()].map(|psn| self.window.get(psn));
         let [Some(refused), Some(oldest)] = segments else { return true };
         if matches!(refused.phase, Phase::Acked | Phase::Withheld | Phase::Released) {
@@ -125,7 +129,7 @@ impl Outgoing {
             return Timeout::None;
         }
         self.paused_until = None;
-        self.refusals.begin_round();
+        self.refusals.begin_round(now);
         self.window.release_oldest();
         let lost = self.lose(now, rails, |_, window, lost| {
             window.lose_from(window.una(), usize::MAX, lost);

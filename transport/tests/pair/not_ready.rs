@@ -1,11 +1,12 @@
 //! "Receiver not ready", answered by hand.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use braid_transport::{QpConfig, Status};
+use braid_transport::{QpConfig, SendOp, Status};
 use braid_wire::{Ack, NakCode};
 
-use crate::hosts::{Pair, Sent, wide};
+use crate::hosts::{MTU, Pair, Sent, wide};
 
 fn pair(rnr_retry: u8) -> Pair {
     let config = QpConfig { rnr_retry: Some(rnr_retry), ask_every: 1, ..wide() };
@@ -24,9 +25,12 @@ fn refuse(pair: &mut Pair, ack: &Ack, sent: &Sent) {
     pair.ack(&Ack { nak, ..ack.clone() });
 }
 
-/// What was refused goes out again.
-fn resend(pair: &mut Pair) {
-    while pair.send().is_empty() {
+/// What was refused goes out again. Returns what an acknowledgement of that echoes.
+fn resend(pair: &mut Pair, ack: &Ack) -> Ack {
+    loop {
+        if let Some(first) = pair.send().first() {
+            return Ack { stamp: first.header.stamp, ..ack.clone() };
+        }
         pair.sleep();
     }
 }
@@ -36,11 +40,11 @@ fn refusals_of_one_message_count_together_in_whatever_order_its_segments_arrive(
     let mut pair = pair(2);
     pair.write(2);
     let sent = pair.send();
-    let ack = nothing(&mut pair, &sent);
+    let mut ack = nothing(&mut pair, &sent);
     for (round, refused) in [1, 0, 1].into_iter().enumerate() {
         assert_eq!(pair.completed(), 0, "round {round}");
         if round > 0 {
-            resend(&mut pair);
+            ack = resend(&mut pair, &ack);
         }
         refuse(&mut pair, &ack, &sent[refused]);
     }
@@ -53,11 +57,11 @@ fn the_oldest_message_that_is_refused_ends_however_the_refusals_overtake_each_ot
     let mut pair = pair(2);
     (0..2).for_each(|_| pair.write(1));
     let sent = pair.send();
-    let ack = nothing(&mut pair, &sent);
+    let mut ack = nothing(&mut pair, &sent);
     for round in 0..3 {
         assert_eq!(pair.completed(), 0, "round {round}");
         if round > 0 {
-            resend(&mut pair);
+            ack = resend(&mut pair, &ack);
         }
         refuse(&mut pair, &ack, &sent[1]);
         refuse(&mut pair, &ack, &sent[0]);
@@ -71,11 +75,11 @@ fn refusals_of_messages_that_arrived_then_do_not_count_for_the_next() {
     let mut pair = pair(2);
     (0..3).for_each(|_| pair.write(1));
     let sent = pair.send();
-    let ack = nothing(&mut pair, &sent);
+    let mut ack = nothing(&mut pair, &sent);
     for message in &sent {
         for _ in 0..2 {
             refuse(&mut pair, &ack, message);
-            resend(&mut pair);
+            ack = resend(&mut pair, &ack);
         }
         let cumulative = (message.header.psn + 1) & 0xFF_FFFF;
         pair.ack(&Ack { cumulative, ..ack.clone() });
@@ -89,7 +93,7 @@ fn a_refusal_costs_one_segment_until_an_acknowledgement_shows_that_the_receiver_
     let mut pair = Pair::new(QpConfig { rnr_retry: None, ..wide() }, 1);
     pair.write(100);
     let sent = pair.send();
-    let ack = nothing(&mut pair, &sent);
+    let mut ack = nothing(&mut pair, &sent);
     for round in 0..10 {
         refuse(&mut pair, &Ack { rnr_delay_us: 0, ..ack.clone() }, &sent[0]);
         let refused_at = pair.now;
@@ -101,8 +105,42 @@ fn a_refusal_costs_one_segment_until_an_acknowledgement_shows_that_the_receiver_
         assert!(pair.now - refused_at >= Duration::from_micros(10), "round {round}");
         assert_eq!(again.len(), 1, "round {round}");
         assert_eq!(again[0].header.psn, sent[0].header.psn, "the oldest");
+        ack.stamp = again[0].header.stamp;
     }
     let cumulative = (sent[0].header.psn + 1) & 0xFF_FFFF;
     pair.ack(&Ack { cumulative, ..ack });
     assert_eq!(pair.send_all().len(), 99, "all the others");
+}
+
+/// A message whose segments arrive over more than a millisecond at a peer that has no receive for it, on a long wire: the refusals of those that
+/// left before the pause come in while it lasts, and after it.
+#[test]
+fn what_left_before_the_pause_is_refused_in_the_round_before_it() {
+    const ONE_WAY: Duration = Duration::from_micros(500);
+    const EACH: Duration = Duration::from_micros(20);
+    let mut pair = pair(6);
+    pair.post(SendOp::Send { imm: None }, 64 * u32::from(MTU));
+    let (start, mut free) = (pair.now, pair.now);
+    let (mut segments, mut acks) = (VecDeque::new(), VecDeque::new());
+    // Fewer rounds than may be refused: each takes a round trip and the pause.
+    while pair.now < start + 5 * (2 * ONE_WAY + Duration::from_micros(100)) {
+        for sent in pair.send_all() {
+            free = free.max(pair.now) + EACH;
+            segments.push_back((free + ONE_WAY, sent));
+        }
+        let arrives = segments.front().map(|(at, _)| *at);
+        let answers = acks.front().map(|(at, _)| *at);
+        pair.now = [arrives, answers].into_iter().flatten().fold(pair.wakes_at(), Ord::min);
+        if arrives == Some(pair.now) {
+            let (_, sent) = segments.pop_front().expect("it has just arrived");
+            acks.extend(pair.arrive(&sent).map(|ack| (pair.now + ONE_WAY, ack)));
+        } else if answers == Some(pair.now) {
+            let (_, ack) = acks.pop_front().expect("it has just arrived");
+            pair.ack(&ack);
+        } else {
+            pair.sleep();
+        }
+        assert_eq!(pair.completed(), 0, "after {:?}: {:?}", pair.now - start, pair.counters());
+    }
+    assert!(pair.counters().rnr_naks > 10);
 }
