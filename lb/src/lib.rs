@@ -107,7 +107,7 @@ pub enum Outcome {
         /// How many.
         packets: u32,
     },
-    /// Nobody will tell any more: their queue pair has failed or is gone.
+    /// Nobody will tell any more: their queue pair has failed or is gone, or they are sent again whatever became of them.
     Forgotten {
         /// How many.
         packets: u32,

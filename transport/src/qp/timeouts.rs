@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use braid_lb::Rails;
+use braid_lb::{Outcome, Rails};
 use braid_wire::{Psn, Time};
 
 use super::outgoing::{Outgoing, Timeout};
@@ -84,7 +84,8 @@ impl Outgoing {
         rails: &mut Rails,
     ) -> Timeout {
         if let Some(until) = self.paused_until {
-            return self.resume(now, until, rails);
+            self.resume(now, until, rails);
+            return Timeout::None;
         }
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return Timeout::None;
@@ -123,20 +124,21 @@ impl Outgoing {
 
     /// The pause that a "receiver not ready" asked for has ended: what it refused has to go out again, and everything older
     /// that has not arrived, for nothing else would show that it is lost. The oldest goes alone: if the receiver is not
-    /// ready, or lies, one segment is sent in vain and not a whole window.
-    fn resume(&mut self, now: Time, until: Time, rails: &mut Rails) -> Timeout {
+    /// ready, or lies, one segment is sent in vain and not a whole window. None of it counts as lost: it has arrived and was refused, or
+    /// nobody knows, and paths that were said to have lost a whole window would be taken out of use.
+    fn resume(&mut self, now: Time, until: Time, rails: &mut Rails) {
         if now < until {
-            return Timeout::None;
+            return;
         }
         self.paused_until = None;
         self.refusals.begin_round(now);
         self.window.release_oldest();
-        let lost = self.lose(now, rails, |_, window, lost| {
-            window.lose_from(window.una(), usize::MAX, lost);
+        let (una, stream) = (self.window.una(), self.stream);
+        self.window.lose_from(una, usize::MAX, &mut |segment| {
+            rails.on_feedback(stream, now, segment.path, Outcome::Forgotten { packets: 1 });
         });
         self.probes = 1;
         self.awaits_receiver = !self.window.is_empty();
         self.wait(now);
-        Timeout::Resend(lost.packets)
     }
 }

@@ -144,3 +144,17 @@ fn what_left_before_the_pause_is_refused_in_the_round_before_it() {
     }
     assert!(pair.counters().rnr_naks > 10);
 }
+
+#[test]
+fn what_is_refused_is_not_lost() {
+    let mut pair = Pair::new(QpConfig { ask_every: 1, ..wide() }, 16);
+    pair.write(64);
+    let sent = pair.send();
+    let ack = nothing(&mut pair, &sent);
+    refuse(&mut pair, &ack, &sent[0]);
+    pair.sleep();
+    assert_eq!(pair.send_all()[0].header.psn, sent[0].header.psn);
+    let counters = pair.counters();
+    assert_eq!((counters.rnr_naks, counters.lost, counters.timeouts), (1, 0, 0));
+    assert!(sent.iter().all(|segment| pair.lost_on(segment.path) == 0));
+}

@@ -342,7 +342,7 @@ impl Host {
         }
     }
 
-    /// The peer's socket must not overflow, but takes one segment in any case. The probes of a time-out go out even so,
+    /// The peer's socket must not overflow, but takes one segment in any case. The probes of a time-out, or a pause, go out even so,
     /// and what a stream has in flight counts again once it is not silent any more; such a probe can be the first
     /// transmission of what was withheld.
     fn check_budget(&self, slot: QpSlot, body: &TransmitBody) {
@@ -350,7 +350,8 @@ impl Host {
         let most = self.endpoint.most_in_flight(path.rail());
         let most = most.max(u64::from(header.len) + DATA_HEADER_LEN as u64);
         let in_flight = self.endpoint.in_flight(path.rail());
-        let may_probe = self.withholds && self.endpoint.qp(slot).counters().timeouts > 0;
+        let counters = self.endpoint.qp(slot).counters();
+        let may_probe = self.withholds && counters.timeouts + counters.rnr_naks > 0;
         let fits = header.retransmission || may_probe || in_flight <= most;
         assert!(fits, "{in_flight} bytes in flight towards a buffer of {most}");
     }
