@@ -111,7 +111,8 @@ pub(crate) fn register(
     }
     let by_flags = if access & ZERO_BASED == 0 { addr as u64 } else { 0 };
     let iova = iova.unwrap_or(by_flags);
-    populate(addr, length, allowed != Access::NONE)?;
+    // As the kernel pins it: who may only read from afar needs no memory that can be written.
+    populate(addr, length, access & IBV_ACCESS_LOCAL_WRITE != 0)?;
     // SAFETY: it is mapped, as has just been found, and by the caller's promise stays so until it is deregistered.
     let region = unsafe { domain.shared.engine.register_iova(addr.cast(), iova, length, allowed) };
     let region = region.map_err(|error| match error {

@@ -2,7 +2,7 @@
 
 mod loopback;
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::time::Duration;
 
@@ -215,9 +215,11 @@ fn memory_that_is_not_there_is_refused() {
         let code = poll as *const () as *mut c_void;
         assert!(ibv_reg_mr(side.pd, code, 64, ALL).is_null());
         assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EFAULT));
-        let readable = ibv_reg_mr(side.pd, code, 64, 0);
-        assert!(!readable.is_null());
-        assert_eq!(ibv_dereg_mr(readable), 0);
+        for access in [0, IBV_ACCESS_REMOTE_READ] {
+            let readable = ibv_reg_mr(side.pd, code, 64, access as c_int);
+            assert!(!readable.is_null(), "{access}");
+            assert_eq!(ibv_dereg_mr(readable), 0);
+        }
         // Remote writing needs local writing.
         assert!(ibv_reg_mr(side.pd, side.memory.as_ptr() as *mut c_void, 64, 2).is_null());
         assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINVAL));
