@@ -8,6 +8,7 @@ use braid_verbs::abi::{ibv_context, ibv_cq, ibv_cq_init_attr_ex, ibv_wc};
 
 use crate::cq::{self, Cq};
 use crate::errno::{self, Errno};
+use crate::gate::Gate;
 use crate::poll;
 
 /// What `ibv_cq_ex` has after `ibv_cq`, and the completion that is being read.
@@ -19,6 +20,8 @@ pub(crate) struct Extension {
     /// In the order of `ibv_cq_ex`, from `start_poll` to `read_completion_wallclock_ns`.
     functions: [*const (); 18],
     current: ibv_wc,
+    /// Taken from a `start_poll` that finds a completion to its `end_poll`.
+    gate: Gate,
 }
 
 /// What [`create_cq_ex`] can be asked for: byte length, immediate data, numbers of queue pairs, SLID, SL, path bits.
@@ -31,7 +34,8 @@ impl Default for Extension {
     fn default() -> Self {
         // SAFETY: it consists of numbers.
         let current = unsafe { mem::zeroed() };
-        Extension { comp_mask: 0, status: 0, wr_id: 0, functions: [ptr::null(); 18], current }
+        let (functions, gate) = ([ptr::null(); 18], Gate::default());
+        Extension { comp_mask: 0, status: 0, wr_id: 0, functions, current, gate }
     }
 }
 
@@ -82,19 +86,25 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
     })
 }
 
-/// 0, or `ENOENT`: nothing has completed.
+/// 0, and other threads wait until [`end_poll`]; or `ENOENT`: nothing has completed, and no `end_poll` follows.
 unsafe extern "C" fn start_poll(cq: *mut ibv_cq, _attr: *mut c_void) -> c_int {
     // SAFETY: by the caller's promise.
-    unsafe { next_poll(cq) }
+    unsafe {
+        (*Cq::of(cq)).extension.gate.take();
+        let code = next_poll(cq);
+        if code != 0 {
+            end_poll(cq);
+        }
+        code
+    }
 }
 
 unsafe extern "C" fn next_poll(cq: *mut ibv_cq) -> c_int {
-    // SAFETY: by the caller's promise; who polls in this form does so alone, or locks.
-    let queue = unsafe { &mut *Cq::of(cq) };
+    // SAFETY: by the caller's promise this thread has called `start_poll`, which lets one thread in: nobody else uses these fields.
+    let Extension { status, wr_id, current, .. } = unsafe { &mut (*Cq::of(cq)).extension };
     // SAFETY: one completion has room.
-    match unsafe { poll::poll_cq(cq, 1, &raw mut queue.extension.current) } {
+    match unsafe { poll::poll_cq(cq, 1, current) } {
         1 => {
-            let Extension { status, wr_id, current, .. } = &mut queue.extension;
             (*status, *wr_id) = (current.status, current.wr_id);
             0
         }
@@ -103,7 +113,10 @@ unsafe extern "C" fn next_poll(cq: *mut ibv_cq) -> c_int {
     }
 }
 
-unsafe extern "C" fn end_poll(_cq: *mut ibv_cq) {}
+unsafe extern "C" fn end_poll(cq: *mut ibv_cq) {
+    // SAFETY: by the caller's promise.
+    unsafe { &(*Cq::of(cq)).extension.gate }.give_back();
+}
 
 /// Defines what reads one field of the current completion.
 macro_rules! readers {

@@ -25,6 +25,7 @@ mod cq_ex;
 mod datagram;
 mod device;
 mod errno;
+mod gate;
 mod gid;
 mod gid_table;
 mod interfaces;

@@ -2,7 +2,6 @@
 //! `ibv_wr_complete`.
 
 mod batch;
-mod gate;
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::{self, offset_of};
@@ -17,8 +16,8 @@ use braid_verbs::abi::{
 };
 
 use self::batch::Batch;
-use self::gate::Gate;
 use crate::errno::{self, Errno};
+use crate::gate::Gate;
 use crate::post::{IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_READ};
 use crate::qp::{self, Qp};
 

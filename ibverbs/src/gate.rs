@@ -1,15 +1,15 @@
-//! Lets one thread at a time describe sends to a queue pair, from its first call to its last.
+//! Lets one thread at a time describe sends to a queue pair, or read completions of a queue, from its first call to its last.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 #[derive(Default)]
-pub(super) struct Gate {
+pub(crate) struct Gate {
     is_taken: Mutex<bool>,
     given_back: Condvar,
 }
 
 impl Gate {
-    pub(super) fn take(&self) {
+    pub(crate) fn take(&self) {
         let mut is_taken = self.lock();
         while *is_taken {
             is_taken = self.given_back.wait(is_taken).unwrap_or_else(PoisonError::into_inner);
@@ -17,7 +17,7 @@ impl Gate {
         *is_taken = true;
     }
 
-    pub(super) fn give_back(&self) {
+    pub(crate) fn give_back(&self) {
         *self.lock() = false;
         self.given_back.notify_one();
     }
