@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use braid_ibverbs::*;
+use braid_verbs::abi::{IBV_QPS_ERR, IBV_WC_WR_FLUSH_ERR};
 
 use self::loopback::connections::*;
 use self::loopback::*;
@@ -59,6 +60,11 @@ fn a_connection_carries_private_data_and_messages_and_ends_at_both_ends() {
     }
 }
 
+/// A receive of no bytes.
+fn nothing() -> braid_verbs::Sge {
+    braid_verbs::Sge { addr: 0, len: 0, lkey: 0 }
+}
+
 #[test]
 fn who_is_refused_or_finds_nobody_is_told() {
     // SAFETY: as above.
@@ -67,21 +73,28 @@ fn who_is_refused_or_finds_nobody_is_told() {
         let (listener, port) = listen(server);
         let id = resolved(client, port);
         let cq = with_qp(id);
+        assert_eq!(post_recv((*id).qp, 3, nothing()), 0);
         assert_eq!(rdma_connect(id, &mut param(b"")), 0);
         let request = expect(server, CONNECT_REQUEST);
         assert_eq!(rdma_reject(request.id, b"no".as_ptr().cast(), 2), 0);
         let told = next(client);
         assert_eq!((told.kind, told.status), (REJECTED, 28));
         assert_eq!(told.private_data, b"no");
+        // Who waits for its receives hears of it as well, as `rping` does.
+        let flushed = poll_within(cq, Duration::ZERO).map(|wc| (wc.wr_id, wc.status));
+        assert_eq!(flushed, Some((3, IBV_WC_WR_FLUSH_ERR)));
         assert_eq!((rdma_destroy_id(request.id), rdma_destroy_id(listener)), (0, 0));
         rdma_destroy_qp(id);
         assert_eq!((ibv_destroy_cq(cq), rdma_destroy_id(id)), (0, 0));
         // The listener is gone.
         let id = resolved(client, port);
         let cq = with_qp(id);
+        assert_eq!(post_recv((*id).qp, 4, nothing()), 0);
         assert_eq!(rdma_connect(id, &mut param(b"")), 0);
         let told = next(client);
         assert_eq!((told.kind, told.status), (REJECTED, 8));
+        let flushed = poll_within(cq, Duration::ZERO).map(|wc| (wc.wr_id, wc.status));
+        assert_eq!((flushed, state((*id).qp)), (Some((4, IBV_WC_WR_FLUSH_ERR)), IBV_QPS_ERR));
         rdma_destroy_qp(id);
         assert_eq!((ibv_destroy_cq(cq), rdma_destroy_id(id)), (0, 0));
     }

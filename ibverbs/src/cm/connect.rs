@@ -24,7 +24,7 @@ pub(super) fn run(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()
 }
 
 /// Connects to the listener at the resolved address: `RDMA_CM_EVENT_ESTABLISHED`, `.._REJECTED`, `.._UNREACHABLE` or
-/// `.._CONNECT_ERROR`. In `RDMA_PS_UDP` it asks who takes datagrams there: `.._ESTABLISHED` or `.._UNREACHABLE`, and no queue pair is needed.
+/// `.._CONNECT_ERROR`. One that is rejected has its queue pair in ERR then. In `RDMA_PS_UDP` it asks who takes datagrams there: `.._ESTABLISHED` or `.._UNREACHABLE`, and no queue pair is needed.
 /// `EINVAL`: the address is not resolved, there is no queue pair, or it is connected.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
@@ -53,7 +53,13 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
             drop(port); // the connection has it
             match connected {
                 Ok((stream, ())) => wait_for_end(&shared, &stream),
-                Err((kind, status, said)) => shared.happened(kind, status, said.map(Into::into)),
+                Err((kind, status, said)) => {
+                    if kind == Kind::Rejected {
+                        // As librdmacm does: a program may wait for its receives, as `rping` does, and be told in no other way.
+                        shared.fail(request.queue_pair.number);
+                    }
+                    shared.happened(kind, status, said.map(Into::into));
+                }
             }
         })?;
         // SAFETY: as above.

@@ -102,6 +102,17 @@ impl Shared {
         queue_pair::connect(qp, peer, param)
     }
 
+    /// Moves the queue pair of this number to ERR, unless it is destroyed.
+    pub(super) fn fail(&self, number: u32) {
+        let held = self.queue_pair();
+        let Some(QueuePair(qp)) = *held else { return };
+        // SAFETY: it exists while the lock is held.
+        if unsafe { (*qp).qp_num } == number {
+            // It is there already, or can always go there.
+            let _ = queue_pair::fail(qp);
+        }
+    }
+
     fn queue_pair(&self) -> MutexGuard<'_, Option<QueuePair>> {
         self.queue_pair.lock().unwrap_or_else(PoisonError::into_inner)
     }
