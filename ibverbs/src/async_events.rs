@@ -8,9 +8,10 @@ use braid_verbs::abi::{
 };
 
 use crate::acknowledgements::Acknowledgements;
+use crate::cancel;
 use crate::context::Context;
 use crate::cq::Cq;
-use crate::errno::{self, Errno};
+use crate::errno::Errno;
 use crate::qp::Qp;
 use crate::srq::Srq;
 use crate::waiting::Waiting;
@@ -75,30 +76,31 @@ impl AsyncEvents {
         self.0.forget(|(_, other)| *other == element);
     }
 
-    /// Waits for one, unless the program has made the descriptor a non-blocking one.
-    fn take(&self) -> Result<ibv_async_event, Errno> {
+    /// Takes one, if there is one. `EAGAIN` where not and the program has made the descriptor a non-blocking one.
+    fn look(&self) -> Result<Option<ibv_async_event>, Errno> {
         // SAFETY: it waits, so it is not destroyed while the lock is held.
-        let (event_type, element) =
-            self.0.take(|(_, element)| unsafe { element.acknowledgements() }.expect())?;
-        Ok(ibv_async_event { element: element.to_c(), event_type })
+        let taken = self.0.look(|(_, element)| unsafe { element.acknowledgements() }.expect())?;
+        Ok(taken
+            .map(|(event_type, element)| ibv_async_event { element: element.to_c(), event_type }))
     }
 }
 
 /// Waits for the next event. -1 with `errno`, `EAGAIN` among them where the program has made `async_fd` non-blocking.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_get_async_event(
+pub unsafe extern "C-unwind" fn ibv_get_async_event(
     context: *mut ibv_context,
     event: *mut ibv_async_event,
 ) -> c_int {
-    errno::number(|| {
+    cancel::until(|| {
         if event.is_null() {
             return Err(Errno::INVALID);
         }
         // SAFETY: by the caller's promise.
-        let taken = unsafe { Context::of(context) }?.open.events.take()?;
+        let events = unsafe { &Context::of(context)?.open.events };
+        let Some(taken) = events.look()? else { return Ok(Some(events.fd())) };
         // SAFETY: as above.
         unsafe { *event = taken };
-        Ok(0)
+        Ok(None)
     })
 }
 

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use braid_verbs::abi::{ibv_comp_channel, ibv_context, ibv_cq};
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
+use crate::cancel;
 use crate::context::Context;
 use crate::cq::Cq;
 use crate::errno::{self, Errno};
+use crate::waiting::may_wait;
 
 /// A channel as programs hold it.
 #[repr(C)]
@@ -63,17 +64,13 @@ impl Members {
         let _ = self.watch.delete(event);
     }
 
-    /// The next queue with an event, and its context. Waits, unless the program has made the descriptor non-blocking.
-    fn next_event(&self) -> Result<(*mut ibv_cq, *mut c_void), Errno> {
+    /// The next queue with an event, and its context; `None` where there is none yet. `EAGAIN` where not and the program has made the
+    /// descriptor a non-blocking one.
+    fn next_event(&self) -> Result<Option<(*mut ibv_cq, *mut c_void)>, Errno> {
         loop {
-            let flags = OFlag::from_bits_retain(fcntl(&self.watch.0, FcntlArg::F_GETFL)?);
-            let limit = match flags.contains(OFlag::O_NONBLOCK) {
-                true => EpollTimeout::ZERO,
-                false => EpollTimeout::NONE,
-            };
             let mut event = [EpollEvent::empty()];
-            if self.watch.wait(&mut event, limit)? == 0 {
-                return Err(Errno(libc::EAGAIN));
+            if self.watch.wait(&mut event, EpollTimeout::ZERO)? == 0 {
+                return may_wait(&self.watch.0).map(|()| None);
             }
             let queues = self.queues();
             let Some(cq) = queues.get(&event[0].data()).copied() else { continue };
@@ -82,7 +79,7 @@ impl Members {
             // Another thread may have been faster.
             if queue.shared.engine.clear_event() {
                 queue.acknowledgements.0.expect();
-                return Ok((cq, queue.base.cq_context));
+                return Ok(Some((cq, queue.base.cq_context)));
             }
         }
     }
@@ -131,21 +128,23 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
 /// Waits for an event of one of the channel's queues. -1 with `errno`, `EAGAIN` among them where the program has made the
 /// descriptor non-blocking.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_get_cq_event(
+pub unsafe extern "C-unwind" fn ibv_get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    errno::number(|| {
+    cancel::until(|| {
         if cq.is_null() || cq_context.is_null() {
             return Err(Errno::INVALID);
         }
         // SAFETY: by the caller's promise.
         let members = unsafe { Channel::members(channel) }.ok_or(Errno::INVALID)?;
-        let (queue, context) = members.next_event()?;
+        let Some((queue, context)) = members.next_event()? else {
+            return Ok(Some(members.watch.0.as_raw_fd()));
+        };
         // SAFETY: as above.
         unsafe { (*cq, *cq_context) = (queue, context) };
-        Ok(0)
+        Ok(None)
     })
 }
 

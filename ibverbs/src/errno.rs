@@ -4,6 +4,8 @@ use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
+use crate::cancel::Uncancelled;
+
 /// A value of `errno.h`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Errno(pub(crate) c_int);
@@ -63,7 +65,8 @@ pub(crate) fn number(body: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
     })
 }
 
-/// A panic is a bug of ours: what it leaves half done stays behind poisoned locks.
+/// A panic is a bug of ours: what it leaves half done stays behind poisoned locks. Nor is the thread cancelled in there.
 fn caught<T>(body: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    let _uncancelled = Uncancelled::begin();
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Errno(libc::EIO)))
 }

@@ -16,6 +16,7 @@
 mod acknowledgements;
 mod ah;
 mod async_events;
+mod cancel;
 mod channel;
 mod cm;
 mod connect;

@@ -11,11 +11,13 @@ use braid_verbs::abi::{
     ibv_cq, ibv_wc,
 };
 
+use crate::cancel::Uncancelled;
 use crate::cq::Cq;
 use crate::running::{Route, Running};
 
 /// Takes up to `count` completions. Negative: the queue has overrun, and what it held is taken.
 pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc) -> c_int {
+    let _uncancelled = Uncancelled::begin();
     // SAFETY: by the caller's promise.
     let queue = unsafe { &(*Cq::of(cq)).shared };
     let mut taken = 0;
@@ -114,6 +116,7 @@ fn status(status: Status) -> c_uint {
 /// An event with the next completion, or with the next that failed or was solicited. What has completed before counts as
 /// little as with a NIC: poll once more afterwards.
 pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    let _uncancelled = Uncancelled::begin();
     // SAFETY: by the caller's promise.
     let queue = unsafe { &(*Cq::of(cq)).shared };
     queue.engine.request_event(solicited_only != 0);

@@ -10,6 +10,7 @@ use braid_verbs::abi::{
     ibv_send_wr,
 };
 
+use crate::cancel::Uncancelled;
 use crate::errno::Errno;
 use crate::qp::{Qp, QueuePair, Sends};
 use crate::query::MAX_INLINE;
@@ -29,6 +30,7 @@ pub(crate) unsafe extern "C" fn post_send(
     mut wr: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
+    let _uncancelled = Uncancelled::begin();
     // SAFETY: by the caller's promise, for all of the list.
     unsafe {
         let qp = &(*Qp::of(qp)).shared;
@@ -165,6 +167,7 @@ pub(crate) unsafe extern "C" fn post_recv(
     mut wr: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
+    let _uncancelled = Uncancelled::begin();
     // SAFETY: by the caller's promise, for all of the list.
     unsafe {
         let qp = &(*Qp::of(qp)).shared;

@@ -11,6 +11,7 @@ use braid_verbs::abi::{
 
 use crate::acknowledgements::Acknowledgements;
 use crate::async_events::Element;
+use crate::cancel::Uncancelled;
 use crate::errno::{self, Errno};
 use crate::memory::{Domain, Pd};
 use crate::post::{errno_of, receive};
@@ -173,6 +174,7 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
     mut wr: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
+    let _uncancelled = Uncancelled::begin();
     // SAFETY: by the caller's promise, for all of the list.
     unsafe {
         let object = &*Srq::of(srq);

@@ -1,18 +1,18 @@
 //! Events that a program takes one by one, and the descriptor that it polls before.
 
 use std::collections::VecDeque;
-use std::ffi::{c_int, c_void};
-use std::os::fd::AsRawFd;
+use std::ffi::c_int;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::errno::Errno;
 
 /// Events that nobody has taken.
 ///
-/// Invariant: while the lock is free, the descriptor counts as many as wait, less those that threads in [`Waiting::take`] have counted down
-/// and not taken yet. So who has polled it and takes one is not held up.
+/// Invariant: while the lock is free, the descriptor counts as many as wait. So who has polled it and takes one is not held up.
 pub(crate) struct Waiting<T> {
     count: EventFd,
     events: Mutex<VecDeque<T>>,
@@ -44,13 +44,10 @@ impl<T> Waiting<T> {
         gone
     }
 
-    /// One less, unless a thread that takes an event has counted it down already. Never waits, whether the program has made the descriptor a
-    /// non-blocking one or not.
+    /// One less. There is one, so this does not wait, whether the program has made the descriptor a non-blocking one or not.
     fn count_down(&self) {
-        let mut count = 0u64;
-        let place = libc::iovec { iov_base: (&raw mut count).cast::<c_void>(), iov_len: 8 };
-        // SAFETY: the kernel writes the 8 bytes of `count`.
-        unsafe { libc::preadv2(self.fd(), &raw const place, 1, -1, libc::RWF_NOWAIT) };
+        // Fails only where the program has closed or read it.
+        let _ = self.count.read();
     }
 
     /// Waits for one, unless the program has made the descriptor a non-blocking one. `taken` is called before anybody else can forget it.
@@ -59,13 +56,27 @@ impl<T> Waiting<T> {
     /// `EAGAIN` where the descriptor is a non-blocking one and none waits; `EINTR`.
     pub(crate) fn take(&self, taken: impl Fn(&T)) -> Result<T, Errno> {
         loop {
-            self.count.read()?;
-            // It was forgotten between both.
-            let mut events = self.events();
-            let Some(event) = events.pop_front() else { continue };
-            taken(&event);
-            return Ok(event);
+            if let Some(event) = self.look(&taken)? {
+                return Ok(event);
+            }
+            let mut polled = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: it points to one entry.
+            if unsafe { libc::poll(&raw mut polled, 1, -1) } < 0 {
+                return Err(Errno::last());
+            }
         }
+    }
+
+    /// As [`Waiting::take`], but does not wait: `None` where that would.
+    ///
+    /// # Errors
+    /// As above, without `EINTR`.
+    pub(crate) fn look(&self, taken: impl Fn(&T)) -> Result<Option<T>, Errno> {
+        let mut events = self.events();
+        let Some(event) = events.pop_front() else { return may_wait(&self.count).map(|()| None) };
+        self.count_down();
+        taken(&event);
+        Ok(Some(event))
     }
 
     fn events(&self) -> MutexGuard<'_, VecDeque<T>> {
@@ -73,10 +84,18 @@ impl<T> Waiting<T> {
     }
 }
 
+/// Whether who finds nothing at this descriptor waits.
+///
+/// # Errors
+/// `EAGAIN`: the program has made it a non-blocking one.
+pub(crate) fn may_wait(descriptor: impl AsFd) -> Result<(), Errno> {
+    let flags = OFlag::from_bits_retain(fcntl(descriptor, FcntlArg::F_GETFL)?);
+    if flags.contains(OFlag::O_NONBLOCK) { Err(Errno(libc::EAGAIN)) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    use std::os::fd::AsFd;
 
     use super::*;
 

@@ -8,6 +8,7 @@ use super::id::Id;
 use super::said::Said;
 use super::structs::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
 use crate::acknowledgements::Acknowledgements;
+use crate::cancel::{self, Uncancelled};
 use crate::errno::{self, Errno};
 use crate::waiting::Waiting;
 
@@ -116,10 +117,19 @@ impl Events {
 
     /// Waits for one, unless the program has made the descriptor a non-blocking one.
     pub(super) fn take(&self) -> Result<*mut rdma_cm_event, Errno> {
-        // SAFETY: it waits, so neither of its identifiers is destroyed while the lock is held.
-        let event = self.0.take(|event| unsafe { counted_on(&event.base) }.expect())?;
-        Ok(Box::into_raw(event).cast())
+        self.0.take(|event| expect(event)).map(|event| Box::into_raw(event).cast())
     }
+
+    /// As [`Events::take`], but does not wait: `None` where that would.
+    fn look(&self) -> Result<Option<*mut rdma_cm_event>, Errno> {
+        Ok(self.0.look(|event| expect(event))?.map(|event| Box::into_raw(event).cast()))
+    }
+}
+
+/// Counts an event that somebody takes just now.
+fn expect(event: &Event) {
+    // SAFETY: it waits, so neither of its identifiers is destroyed while the lock is held.
+    unsafe { counted_on(&event.base) }.expect();
 }
 
 /// A connection that has come to a listener goes with it; without a channel of its own, which cannot be made, it stays where it is.
@@ -187,6 +197,7 @@ pub extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_channel) {
     if !channel.is_null() {
+        let _uncancelled = Uncancelled::begin();
         // SAFETY: by the caller's promise it was made by `rdma_create_event_channel` and is not used any more.
         drop(unsafe { Box::from_raw(channel.cast::<Channel>()) });
     }
@@ -194,16 +205,17 @@ pub unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_cha
 
 /// Waits for the next event. -1 with `errno`, `EAGAIN` among them where the program has made the descriptor non-blocking.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rdma_get_cm_event(
+pub unsafe extern "C-unwind" fn rdma_get_cm_event(
     channel: *mut rdma_event_channel,
     event: *mut *mut rdma_cm_event,
 ) -> c_int {
-    errno::number(|| {
+    cancel::until(|| {
         // SAFETY: by the caller's promise.
         let (channel, event) = unsafe { (channel.cast::<Channel>().as_ref(), event.as_mut()) };
-        let event = event.ok_or(Errno::INVALID)?;
-        *event = channel.ok_or(Errno::INVALID)?.shared.take()?;
-        Ok(0)
+        let (channel, event) = (channel.ok_or(Errno::INVALID)?, event.ok_or(Errno::INVALID)?);
+        let Some(taken) = channel.shared.look()? else { return Ok(Some(channel.shared.0.fd())) };
+        *event = taken;
+        Ok(None)
     })
 }
 
