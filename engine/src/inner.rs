@@ -23,6 +23,7 @@ use crate::observe::{self, Registration};
 use crate::qp_numbers::{QpNumber, QpNumbers};
 use crate::random;
 use crate::signals::Signals;
+use crate::threads::spawn_without_signals;
 use crate::verbs::Device;
 use crate::worker::{
     Control, LocalRails, PathPlan, Presence, SetUpPlan, WorkerCell, WorkerParts, attend,
@@ -151,7 +152,8 @@ impl EngineInner {
             let (worker, stop, spin) = (worker.clone(), self.stop.clone(), self.spin);
             let stopped = move || stop.load(Ordering::Acquire).then_some(());
             let run = move || worker.drive(spin, None, stopped).unwrap_or(());
-            let thread = thread::Builder::new().name(format!("braid-{index}")).spawn(run);
+            let thread = thread::Builder::new().name(format!("braid-{index}"));
+            let thread = spawn_without_signals(thread, run);
             self.threads().push(thread.map_err(EngineError::System)?);
         }
         Ok(())
@@ -162,7 +164,8 @@ impl EngineInner {
         let (worker, presence) = (self.workers[0].clone(), self.presence.clone());
         let (stop, spin) = (self.stop.clone(), self.spin);
         let run = move || attend(&worker, &presence, spin, &stop);
-        let thread = thread::Builder::new().name("braid-attendant".to_owned()).spawn(run);
+        let thread = thread::Builder::new().name("braid-attendant".to_owned());
+        let thread = spawn_without_signals(thread, run);
         self.threads().push(thread.map_err(EngineError::System)?);
         Ok(())
     }

@@ -89,6 +89,7 @@ mod ring;
 mod security;
 mod signals;
 mod srq;
+mod threads;
 mod verbs;
 mod wake;
 mod worker;
@@ -233,4 +234,5 @@ pub use security::{
     SecurityMode, StaticKeys, UnknownCipher, UnknownSecurity,
 };
 pub use srq::{CreateSrqError, SharedReceiveQueue};
+pub use threads::spawn_without_signals;
 pub use verbs::{VerbsOptions, VerbsService, VerbsSetupError};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::thread::{self, JoinHandle};
 
-use braid::{Engine, QpId};
+use braid::{Engine, QpId, spawn_without_signals};
 use braid_verbs::abi::ibv_srq;
 
 use crate::async_events::{AsyncEvents, Element};
@@ -76,7 +76,8 @@ impl Running {
         });
         let of = Arc::downgrade(&running);
         let thread = thread::Builder::new().name("braid-verbs".to_owned());
-        let thread = thread.spawn(move || connect::run(&of, &listener, &control, watch));
+        let run = move || connect::run(&of, &listener, &control, watch);
+        let thread = spawn_without_signals(thread, run);
         *running.thread() = Some(thread.map_err(|_| Errno::NO_MEMORY)?);
         Ok(running)
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use braid::ConnectError;
+use braid::{ConnectError, spawn_without_signals};
 
 use crate::comm::{Comm, SendComm};
 use crate::device_context::{DeviceContext, random};
@@ -85,7 +85,7 @@ impl Attempt {
         let qp = comm.queue_pair();
         let connect = move || qp.connect(peer, &greeting(address.listener), timeout);
         let thread = thread::Builder::new().name("braid-connect".to_owned()).stack_size(STACK);
-        let thread = thread.spawn(connect).map_err(Error::Thread)?;
+        let thread = spawn_without_signals(thread, connect).map_err(Error::Thread)?;
         Ok(Attempt { comm: Some(comm), thread: Some(thread), asked_at: Instant::now() })
     }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use braid::CompletionQueue;
+use braid::{CompletionQueue, spawn_without_signals};
 
 use crate::error::Error;
 
@@ -42,7 +42,8 @@ impl ProgressThread {
         let shared = Arc::new(Shared::default());
         let driver = shared.clone();
         let thread = thread::Builder::new().name("braid-progress".to_owned());
-        let thread = thread.spawn(move || driver.drive(&idle)).map_err(Error::Thread)?;
+        let run = move || driver.drive(&idle);
+        let thread = spawn_without_signals(thread, run).map_err(Error::Thread)?;
         Ok(ProgressThread { shared, thread: Some(thread) })
     }
 

@@ -42,6 +42,7 @@ use self::mesh::Mesh;
 use self::peer::Peer;
 use self::rendezvous::{Meeting, Table};
 use self::state::State;
+use crate::threads::spawn_without_signals;
 use crate::{Engine, ProtectionDomain};
 
 /// A rank's membership. Dropping it tells the others; rounds of it that are not over are cancelled.
@@ -125,7 +126,8 @@ impl Group {
         let peers = qps.into_iter().map(|qp| qp.and_then(&mut peer)).collect();
         let window = peer::window(engine.datapath_attributes().receive_buffer, size);
         let driver = Arc::new(Driver::new(State::new(rank, peers, window), cq));
-        let thread = thread::Builder::new().name("braid-group".to_owned()).spawn({
+        let thread = thread::Builder::new().name("braid-group".to_owned());
+        let thread = spawn_without_signals(thread, {
             let driver = driver.clone();
             move || driver.run()
         });

@@ -14,6 +14,7 @@ use super::stream::Listening;
 use super::{exposition, http};
 use crate::event_fd::{EventFd, sleep_on};
 use crate::metrics::Observed;
+use crate::threads::spawn_without_signals;
 use crate::wake::Event;
 
 /// How long a connection may take. They come one after the other.
@@ -129,7 +130,8 @@ fn start(at: MetricsEndpoint) -> Result<Server, EndpointError> {
     let stop = Arc::new(EventFd::new().map_err(failed)?);
     let (engines, stopped) = (shown.clone(), stop.clone());
     let thread = thread::Builder::new().name("braid-metrics".to_owned());
-    let thread = thread.spawn(move || serve(&listening, &engines, &stopped)).map_err(failed)?;
+    let run = move || serve(&listening, &engines, &stopped);
+    let thread = spawn_without_signals(thread, run).map_err(failed)?;
     if let Some(addr) = addr {
         tracing::info!(%addr, "metrics are served");
     }

@@ -5,6 +5,8 @@ use std::io::Read;
 use std::net::TcpStream;
 use std::thread;
 
+use braid::spawn_without_signals;
+
 use super::asking::{Asks, Failed, ask, broken, failed};
 use super::events::Kind;
 use super::exchange::Speech;
@@ -19,8 +21,8 @@ use crate::context::Context;
 use crate::errno::{self, Errno};
 
 pub(super) fn run(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
-    let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
-    thread.map(drop).map_err(|_| Errno::NO_MEMORY)
+    let thread = thread::Builder::new().name(name.to_owned());
+    spawn_without_signals(thread, body).map(drop).map_err(|_| Errno::NO_MEMORY)
 }
 
 /// Connects to the listener at the resolved address: `RDMA_CM_EVENT_ESTABLISHED`, `.._REJECTED`, `.._UNREACHABLE` or

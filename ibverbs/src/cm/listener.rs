@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use braid::Security;
+use braid::{Security, spawn_without_signals};
 
 use super::addresses::to_c;
 use super::connection::Connection;
@@ -49,8 +49,8 @@ pub unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, _backlog: c_int) -> c_
         let heritage = Heritage { context, ps, security };
         let shared = object.shared.clone();
         let run = move || accept(&listener, &shared, &heritage);
-        let thread = thread::Builder::new().name("braid-cm-listen".to_owned()).spawn(run);
-        thread.map(|_| 0).map_err(|_| Errno::NO_MEMORY)
+        let thread = thread::Builder::new().name("braid-cm-listen".to_owned());
+        spawn_without_signals(thread, run).map(|_| 0).map_err(|_| Errno::NO_MEMORY)
     })
 }
 

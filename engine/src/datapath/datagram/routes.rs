@@ -12,6 +12,7 @@ use braid_wire::PathId;
 
 use crate::discovery::{DiscoveryConfig, PathMap, discover};
 use crate::signals::Signals;
+use crate::threads::spawn_without_signals;
 
 /// Routes may change at any time; asking about 64 paths takes a few hundred small datagrams.
 const LEARN_AGAIN: Duration = Duration::from_secs(5);
@@ -43,9 +44,8 @@ impl Routes {
         let found = Arc::<Found>::default();
         let discoverer =
             Discoverer { from, count, signals, found: found.clone(), watched: Vec::new() };
-        let spawned = thread::Builder::new()
-            .name("braid-routes".to_owned())
-            .spawn(move || discoverer.run(&inbox));
+        let thread = thread::Builder::new().name("braid-routes".to_owned());
+        let spawned = spawn_without_signals(thread, move || discoverer.run(&inbox));
         if let Err(error) = spawned {
             tracing::warn!(%error, "no thread for path discovery: plain source ports are used");
         }

@@ -16,6 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::frame::{MAC_LEN, Mac};
 use super::rtnetlink::{Neighbour, RtNetlink};
 use crate::link::udp::canonical;
+use crate::threads::spawn_without_signals;
 
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Above the six bytes of the address.
@@ -65,9 +66,8 @@ impl NextHops {
         let (requests, inbox) = mpsc::channel();
         let tables = RtNetlink::open()?;
         let seeker = Seeker { interface, from, tables, hops: Vec::new() };
-        thread::Builder::new()
-            .name("braid-next-hops".to_owned())
-            .spawn(move || seeker.run(&inbox))?;
+        let thread = thread::Builder::new().name("braid-next-hops".to_owned());
+        spawn_without_signals(thread, move || seeker.run(&inbox))?;
         Ok(NextHops { watched: FxHashSet::default(), hops: FxHashMap::default(), requests })
     }
 
