@@ -398,3 +398,32 @@ fn sends_and_writes_whose_memory_is_gone_say_so() {
         assert_eq!((wc.wr_id, wc.status), (1, IBV_WC_LOC_PROT_ERR), "opcode {opcode}");
     }
 }
+
+/// What fails ends the queue pair, and what was posted behind it is flushed (IBTA vol. 1, 10.8.5).
+#[test]
+fn nothing_leaves_behind_a_send_whose_memory_is_gone() {
+    let side = Side::open();
+    let (cq, other_cq) = (side.cq(64), side.cq(64));
+    let (one, other) = (side.qp(cq, IBV_QPT_RC, 8, 8), side.qp(other_cq, IBV_QPT_RC, 8, 8));
+    let (mr, mut gone) = region(&side, 0, 64);
+    to_init(one);
+    to_rtr(one, side.gid(), number(other));
+    to_rts(one, 7);
+    let mut there = side.sge(0, 64);
+    for (id, piece) in [(1, &mut there.clone()), (2, &mut gone), (3, &mut there)] {
+        assert_eq!(post_send(one, &mut send_wr(id, piece)).0, 0);
+    }
+    // SAFETY: it exists.
+    assert_eq!(unsafe { ibv_dereg_mr(mr) }, 0);
+    to_init(other);
+    for id in 11..14 {
+        assert_eq!(post_recv(other, id, side.sge(8192, 64)), 0);
+    }
+    to_rtr(other, side.gid(), number(one));
+    to_rts(other, 7);
+    let ended = [(); 3].map(|()| poll(cq)).map(|wc| (wc.wr_id, wc.status));
+    assert_eq!(ended[1..], [(2, IBV_WC_LOC_PROT_ERR), (3, IBV_WC_WR_FLUSH_ERR)]);
+    assert_eq!((ended[0].0, state(one)), (1, IBV_QPS_ERR));
+    let arrived = poll_within(other_cq, Duration::from_secs(1)).map(|wc| (wc.wr_id, wc.status));
+    assert_eq!(arrived, (ended[0].1 == IBV_WC_SUCCESS).then_some((11, IBV_WC_SUCCESS)));
+}

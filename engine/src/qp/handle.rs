@@ -203,6 +203,19 @@ impl QueuePair {
         Ok(())
     }
 
+    /// As [`QueuePair::post_send`], for a work request that has waited to be posted and was checked before: memory that is not registered
+    /// any more fails it in its turn, as it fails one that is posted.
+    ///
+    /// # Errors
+    /// Nothing was posted: wrong state, `max_send_wr` are outstanding.
+    pub fn post_checked_send(&self, wr: SendWr) -> Result<(), PostError> {
+        self.shared.check_send_state()?;
+        self.shared.sends.reserve()?;
+        self.shared.push_send(PostedSend { wr, inline: None });
+        self.shared.ring();
+        Ok(())
+    }
+
     /// Posts a SEND or WRITE of `data`, up to `max_inline` bytes, which is copied: the caller may
     /// use it again at once, and it need not be registered. `wr` says the rest and has no pieces of
     /// its own: `qp.post_send_inline(wr::send(1, []), b"hello")`.

@@ -110,7 +110,12 @@ impl QueuePair {
         link.deadline = None;
         for Held { wr, inline } in link.held.drain(..) {
             let (wr_id, work) = (wr.id, wr.op.work());
-            if let Err(error) = self.hand_over(wr, inline.as_deref()) {
+            // Memory that is gone by now fails it behind those before it, and with it the queue pair.
+            let posted = match inline.as_deref() {
+                None => self.engine.post_checked_send(wr),
+                inline => self.hand_over(wr, inline),
+            };
+            if let Err(error) = posted {
                 tracing::warn!(qp = self.number, %error, "a send that was held cannot be posted");
                 self.complete(wr_id, work, Status::LocalProtection);
             }
