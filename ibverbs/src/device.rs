@@ -115,13 +115,16 @@ fn device(index: usize, interface: Interface) -> &'static Device {
 /// `EINVAL` where a setting in the environment cannot be, which the error output names.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
+    // SAFETY: by the caller's promise.
+    let mut count = unsafe { count.as_mut() };
+    // Programs look at it where there is no list, too.
+    count.iter_mut().for_each(|count| **count = 0);
     errno::pointer(|| {
         let devices = list()?.into_iter();
         let mut list: Vec<*mut ibv_device> =
             devices.map(|device| ptr::from_ref(device).cast_mut().cast()).collect();
-        if !count.is_null() {
-            // SAFETY: by the caller's promise.
-            unsafe { *count = list.len() as c_int };
+        if let Some(count) = count {
+            *count = list.len() as c_int;
         }
         list.push(ptr::null_mut());
         // By malloc, as some programs free it themselves.
