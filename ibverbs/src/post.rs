@@ -56,7 +56,8 @@ pub(crate) unsafe extern "C" fn post_send(
 
 unsafe fn send(qp: &QueuePair, wr: &ibv_send_wr) -> Result<(), Errno> {
     // SAFETY: by the caller's promise.
-    let (mut send, pieces) = unsafe { (send_wr(qp, wr)?, pieces(wr.sg_list, wr.num_sge)?) };
+    let (mut send, pieces) =
+        unsafe { (send_wr(qp, wr)?, pieces(wr.sg_list, wr.num_sge, qp.limits.sge)?) };
     if is_inline(wr) {
         // SAFETY: as above.
         return unsafe { send_inline(qp, send, pieces) };
@@ -68,7 +69,8 @@ unsafe fn send(qp: &QueuePair, wr: &ibv_send_wr) -> Result<(), Errno> {
 /// Refuses what would be refused when it is posted, as far as that is known before.
 pub(crate) unsafe fn check(qp: &QueuePair, wr: &ibv_send_wr) -> Result<(), Errno> {
     // SAFETY: by the caller's promise.
-    let (mut send, pieces) = unsafe { (send_wr(qp, wr)?, pieces(wr.sg_list, wr.num_sge)?) };
+    let (mut send, pieces) =
+        unsafe { (send_wr(qp, wr)?, pieces(wr.sg_list, wr.num_sge, qp.limits.sge)?) };
     if !is_inline(wr) {
         send.sges = pieces.iter().map(engine_sge).collect();
         return qp.check(&send).map_err(errno_of);
@@ -144,13 +146,15 @@ unsafe fn operation(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
     })
 }
 
-/// The pieces of a work request.
+/// The pieces of a work request. A list of more than `most` is not looked at: a program that has made a mistake may have none so long.
 pub(crate) unsafe fn pieces<'a>(
     list: *mut braid_verbs::Sge,
     count: c_int,
+    most: u32,
 ) -> Result<&'a [braid_verbs::Sge], Errno> {
     match usize::try_from(count) {
         Ok(0) => Ok(&[]),
+        Ok(count) if count > most as usize => Err(Errno::INVALID),
         // SAFETY: by the caller's promise.
         Ok(count) if !list.is_null() => Ok(unsafe { slice::from_raw_parts(list, count) }),
         _ => Err(Errno::INVALID),
@@ -176,7 +180,7 @@ pub(crate) unsafe extern "C" fn post_recv(
             return libc::EINVAL;
         }
         while let Some(next) = wr.as_ref() {
-            let posted = receive(next).and_then(|wr| qp.post_receive(wr));
+            let posted = receive(next, qp.limits.sge).and_then(|wr| qp.post_receive(wr));
             if let Err(errno) = posted {
                 *bad = wr;
                 return errno.0;
@@ -209,9 +213,9 @@ impl QueuePair {
     }
 }
 
-pub(crate) unsafe fn receive(wr: &ibv_recv_wr) -> Result<RecvWr, Errno> {
+pub(crate) unsafe fn receive(wr: &ibv_recv_wr, most: u32) -> Result<RecvWr, Errno> {
     // SAFETY: by the caller's promise.
-    let pieces = unsafe { pieces(wr.sg_list, wr.num_sge) }?;
+    let pieces = unsafe { pieces(wr.sg_list, wr.num_sge, most) }?;
     Ok(RecvWr { id: wr.wr_id, sges: pieces.iter().map(engine_sge).collect() })
 }
 

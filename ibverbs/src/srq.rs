@@ -180,7 +180,8 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
         let object = &*Srq::of(srq);
         let queue = &object.shared.engine;
         while let Some(next) = wr.as_ref() {
-            let posted = receive(next).and_then(|wr| queue.post_recv(wr).map_err(errno_of));
+            let posted =
+                receive(next, object.max_sge).and_then(|wr| queue.post_recv(wr).map_err(errno_of));
             if let Err(errno) = posted {
                 *bad = wr;
                 return errno.0;
