@@ -14,6 +14,8 @@ use crate::errno::{self, Errno};
 
 /// `RAI_PASSIVE`: the address is to be listened at.
 pub(super) const PASSIVE: c_int = 1;
+/// `RAI_FAMILY`: the address is of the family that the hints name.
+const FAMILY: c_int = 8;
 
 /// An answer, with what it points to.
 #[repr(C)]
@@ -39,7 +41,9 @@ pub unsafe extern "C" fn rdma_getaddrinfo(
         let flags = hints.map_or(0, |hints| hints.ai_flags);
         // SAFETY: as above.
         let (node, service) = unsafe { (text(node)?, text(service)?) };
-        let addr = resolve(node, service, flags & PASSIVE != 0).ok_or(Errno(libc::ENODATA))?;
+        let family = hints.filter(|_| flags & FAMILY != 0).map(|hints| hints.ai_family);
+        let found = resolve(node, service, flags & PASSIVE != 0, family);
+        let addr = found.ok_or(Errno(libc::ENODATA))?;
         // SAFETY: it consists of numbers and pointers.
         let mut answer: Box<Answer> = Box::new(unsafe { mem::zeroed() });
         answer.addr = to_c(addr);
@@ -89,10 +93,28 @@ unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>, Errno> {
     unsafe { CStr::from_ptr(text) }.to_str().map(Some).map_err(|_| Errno::INVALID)
 }
 
-fn resolve(node: Option<&str>, service: Option<&str>, is_passive: bool) -> Option<SocketAddr> {
+/// Of that family, if one is named.
+fn resolve(
+    node: Option<&str>,
+    service: Option<&str>,
+    is_passive: bool,
+    family: Option<c_int>,
+) -> Option<SocketAddr> {
     let port = service.unwrap_or("0").parse::<u16>().ok()?;
-    let default = if is_passive { "0.0.0.0" } else { "127.0.0.1" };
-    let found: Vec<SocketAddr> = (node.unwrap_or(default), port).to_socket_addrs().ok()?.collect();
+    let default = match (is_passive, family == Some(libc::AF_INET6)) {
+        (true, false) => "0.0.0.0",
+        (true, true) => "::",
+        (false, false) => "127.0.0.1",
+        (false, true) => "::1",
+    };
+    let all = (node.unwrap_or(default), port).to_socket_addrs().ok()?;
+    let is_wanted = |addr: &SocketAddr| match family {
+        None | Some(libc::AF_UNSPEC) => true,
+        Some(libc::AF_INET) => addr.is_ipv4(),
+        Some(libc::AF_INET6) => addr.is_ipv6(),
+        Some(_) => false,
+    };
+    let found: Vec<SocketAddr> = all.filter(is_wanted).collect();
     // A device has an IPv4 address wherever its interface has one.
     found.iter().find(|addr| addr.is_ipv4()).or_else(|| found.first()).copied()
 }
@@ -112,9 +134,24 @@ mod tests {
     #[test]
     fn numbers_are_understood_and_nonsense_is_not() {
         let addr = |text: &str| text.parse::<SocketAddr>().ok();
-        assert_eq!(resolve(Some("127.0.0.1"), Some("7471"), false), addr("127.0.0.1:7471"));
-        assert_eq!(resolve(Some("::1"), Some("1"), false), addr("[::1]:1"));
-        assert_eq!(resolve(None, Some("9"), true), addr("0.0.0.0:9"));
-        assert_eq!(resolve(Some("127.0.0.1"), Some("no service"), false), None);
+        assert_eq!(resolve(Some("127.0.0.1"), Some("7471"), false, None), addr("127.0.0.1:7471"));
+        assert_eq!(resolve(Some("::1"), Some("1"), false, None), addr("[::1]:1"));
+        assert_eq!(resolve(None, Some("9"), true, None), addr("0.0.0.0:9"));
+        assert_eq!(resolve(Some("127.0.0.1"), Some("no service"), false, None), None);
+    }
+
+    /// `rdma_getaddrinfo(3)`, `RAI_FAMILY`.
+    #[test]
+    fn the_family_that_is_named_is_the_one_that_is_found() {
+        let found = |node, is_passive, family| {
+            resolve(node, Some("9"), is_passive, Some(family)).map(|addr| addr.to_string())
+        };
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(found(None, true, libc::AF_INET6), text("[::]:9"));
+        assert_eq!(found(None, false, libc::AF_INET6), text("[::1]:9"));
+        assert_eq!(found(None, true, libc::AF_INET), text("0.0.0.0:9"));
+        assert_eq!(found(Some("127.0.0.1"), false, libc::AF_UNSPEC), text("127.0.0.1:9"));
+        assert_eq!(found(Some("127.0.0.1"), false, libc::AF_INET6), None);
+        assert_eq!(found(Some("::1"), false, libc::AF_INET), None);
     }
 }
