@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use braid_ibverbs::*;
 use braid_verbs::abi::*;
 
+use self::loopback::connections::*;
 use self::loopback::*;
 
 /// Of `enum ibv_event_type`.
@@ -193,4 +194,53 @@ fn a_child_leaves_its_parent_alone() {
     // Somebody who has ended has not taken the connection along.
     assert_eq!(write(&side, one, 2), 0);
     assert_eq!((poll(cq).wr_id, state(one)), (2, IBV_QPS_RTS));
+}
+
+/// Contexts that connections use are the process's own: those of its parent have no engine here.
+#[test]
+fn a_child_connects_as_its_parent_did() {
+    // SAFETY: the calls are those of the man pages, with what the calls before have made.
+    unsafe fn connect_once() {
+        // SAFETY: as above.
+        unsafe {
+            let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
+            let (listener, port) = listen(server);
+            let id = resolved(client, port);
+            let cq = with_qp(id);
+            assert_eq!(rdma_connect(id, &mut param(b"")), 0);
+            let request = expect(server, CONNECT_REQUEST);
+            let other_cq = with_qp(request.id);
+            let mut memory = vec![0u8; 128];
+            let mr = ibv_reg_mr((*id).pd, memory.as_mut_ptr().cast(), memory.len(), ALL);
+            let (addr, lkey) = ((*mr).addr as u64, (*mr).lkey);
+            let piece = braid_verbs::Sge { addr, len: 8, lkey };
+            assert_eq!(post_recv((*request.id).qp, 9, piece), 0);
+            assert_eq!(rdma_accept(request.id, &mut param(b"")), 0);
+            expect(client, ESTABLISHED);
+            expect(server, ESTABLISHED);
+            let mut piece = braid_verbs::Sge { addr: addr + 64, ..piece };
+            assert_eq!(post_send((*id).qp, &mut send_wr(7, &mut piece)).0, 0);
+            assert_eq!((poll(cq).wr_id, poll(other_cq).wr_id), (7, 9));
+            for (id, cq) in [(id, cq), (request.id, other_cq)] {
+                rdma_destroy_qp(id);
+                assert_eq!((ibv_destroy_cq(cq), rdma_destroy_id(id)), (0, 0));
+            }
+            assert_eq!((rdma_destroy_id(listener), ibv_dereg_mr(mr)), (0, 0));
+        }
+    }
+    // SAFETY: as above; the child ends without the test's harness.
+    unsafe {
+        connect_once();
+        let child = libc::fork();
+        if child == 0 {
+            // What waits for ever is ended.
+            libc::alarm(20);
+            let done = std::panic::catch_unwind(|| connect_once());
+            libc::_exit(i32::from(done.is_err()));
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:#x}");
+        connect_once();
+    }
 }

@@ -26,14 +26,25 @@ unsafe impl Send for Open {}
 
 /// In the order in which they were opened, each once for the addresses that it had then. A domain is NULL until a connection uses the device:
 /// with it the engine starts.
-type Devices = Vec<Open>;
+#[derive(Default)]
+struct Devices {
+    /// Whose they are. A child that was forked has a copy, whose engines are its parent's.
+    process: u32,
+    all: Vec<Open>,
+}
 
 fn all() -> MutexGuard<'static, Devices> {
     static OPEN: OnceLock<Mutex<Devices>> = OnceLock::new();
-    OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+    let open = OPEN.get_or_init(Mutex::default);
+    let mut devices = open.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = std::process::id();
+    if devices.process != process {
+        *devices = Devices { process, all: Vec::new() };
+    }
+    devices
 }
 
-fn open<'a>(devices: &'a mut Devices, device: &'static Device) -> Result<&'a mut Open, Errno> {
+fn open<'a>(devices: &'a mut Vec<Open>, device: &'static Device) -> Result<&'a mut Open, Errno> {
     let same = |known: &Open| known.device.interface.addrs().eq(device.interface.addrs());
     let known = devices.iter().position(same);
     if known.is_none() {
@@ -53,11 +64,11 @@ fn open<'a>(devices: &'a mut Devices, device: &'static Device) -> Result<&'a mut
 /// # Errors
 /// `ENODEV`: no device has it; what opening it says.
 pub(super) fn of(addr: IpAddr) -> Result<Open, Errno> {
-    let mut devices = all();
+    let devices = &mut all().all;
     let known = devices.iter().find(|open| open.device.interface.addrs().any(|its| its == addr));
     let device =
         known.map(|open| open.device).or_else(|| by_address(addr)).ok_or(Errno(libc::ENODEV))?;
-    let device = open(&mut devices, device)?;
+    let device = open(devices, device)?;
     if device.pd.is_null() {
         // SAFETY: it is open.
         device.pd = unsafe { ibv_alloc_pd(device.context) };
@@ -74,7 +85,7 @@ pub unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_co
     errno::pointer(|| {
         let mut devices = all();
         let context =
-            |device: &'static Device| open(&mut devices, device).ok().map(|open| open.context);
+            |device: &'static Device| open(&mut devices.all, device).ok().map(|open| open.context);
         let mut contexts: Vec<*mut ibv_context> =
             device::list()?.into_iter().filter_map(context).collect();
         if contexts.is_empty() {
