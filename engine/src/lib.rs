@@ -234,5 +234,5 @@ pub use security::{
     SecurityMode, StaticKeys, UnknownCipher, UnknownSecurity,
 };
 pub use srq::{CreateSrqError, SharedReceiveQueue};
-pub use threads::spawn_without_signals;
+pub use threads::{Uncancelled, spawn_without_signals};
 pub use verbs::{VerbsOptions, VerbsService, VerbsSetupError};

@@ -1,9 +1,40 @@
-//! Threads of the library's own, in a process that is somebody else's.
+//! Threads in a process that is somebody else's: the library's own take no signals, and the program's are not cancelled inside the library.
 
 use std::io;
 use std::mem::{self, MaybeUninit};
 use std::ptr;
 use std::thread::{Builder, JoinHandle};
+
+/// Of `pthread.h`.
+const DISABLE: libc::c_int = 1;
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
+}
+
+/// While it exists the thread is not cancelled (`pthread_cancel(3)`), which would unwind frames of Rust that cannot be. If somebody tries, it
+/// is cancelled afterwards, as soon as it lets itself be.
+#[derive(Debug)]
+pub struct Uncancelled(libc::c_int);
+
+impl Uncancelled {
+    /// From now on, for this thread.
+    #[must_use]
+    pub fn begin() -> Self {
+        let mut before = 0;
+        // SAFETY: it points to a number. It fails for states that there are not.
+        unsafe { pthread_setcancelstate(DISABLE, &raw mut before) };
+        Uncancelled(before)
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        let mut between = 0;
+        // SAFETY: as above.
+        unsafe { pthread_setcancelstate(self.0, &raw mut between) };
+    }
+}
 
 /// What a thread has done itself: blocked, they would end the process without a word.
 const FAULTS: [libc::c_int; 7] = [

@@ -5,6 +5,8 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use braid::Uncancelled;
+
 use crate::failure::Failure;
 
 /// The last failure of a thread. It is put into words only when somebody asks: a full queue is an
@@ -21,6 +23,7 @@ thread_local! {
 
 /// Runs the body of an exported function.
 pub(crate) fn enter(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
+    let _uncancelled = Uncancelled::begin();
     // What a panic leaves half done stays behind the locks of the engine, which a panic poisons.
     let result = catch_unwind(AssertUnwindSafe(body))
         .unwrap_or_else(|panic| Err(Failure::Panicked(panic_text(panic.as_ref()))));

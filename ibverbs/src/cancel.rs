@@ -2,41 +2,14 @@
 //!
 //! The C library unwinds a thread that is cancelled from the system call that it is in, through the frames of those who have called it.
 //! Frames of Rust that have something to drop or to catch cannot be unwound so: the process would be aborted. So nobody is cancelled inside
-//! the library ([`Uncancelled`]), but where it waits for an event, as in libibverbs: [`until`] waits where nothing is held.
+//! the library ([`braid::Uncancelled`]), but where it waits for an event, as in libibverbs: [`until`] waits where nothing is held.
 
 use std::ffi::c_int;
 
 use crate::errno::{self, Errno};
 
-/// Of `pthread.h`.
-const DISABLE: c_int = 1;
-
-unsafe extern "C" {
-    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
-}
-
 unsafe extern "C-unwind" {
     fn poll(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int;
-}
-
-/// While it exists the thread is not cancelled. If somebody tries, it is as soon as the program lets it.
-pub(crate) struct Uncancelled(c_int);
-
-impl Uncancelled {
-    pub(crate) fn begin() -> Self {
-        let mut before = 0;
-        // SAFETY: it points to a number. It fails for states that there are not.
-        unsafe { pthread_setcancelstate(DISABLE, &raw mut before) };
-        Uncancelled(before)
-    }
-}
-
-impl Drop for Uncancelled {
-    fn drop(&mut self) {
-        let mut between = 0;
-        // SAFETY: as above.
-        unsafe { pthread_setcancelstate(self.0, &raw mut between) };
-    }
 }
 
 /// Looks for an event until there is one, and waits in between for the descriptor that `look` returns. 0, or -1 with `errno`: what `look` says,

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use crate::cancel::Uncancelled;
+use braid::Uncancelled;
 
 /// A value of `errno.h`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint};
 use std::mem;
 
-use braid::{Completion, Status, Work};
+use braid::{Completion, Status, Uncancelled, Work};
 use braid_verbs::abi::{
     IBV_WC_GRH, IBV_WC_LOC_LEN_ERR, IBV_WC_LOC_PROT_ERR, IBV_WC_RECV, IBV_WC_RECV_RDMA_WITH_IMM,
     IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_OP_ERR, IBV_WC_RETRY_EXC_ERR,
@@ -11,7 +11,6 @@ use braid_verbs::abi::{
     ibv_cq, ibv_wc,
 };
 
-use crate::cancel::Uncancelled;
 use crate::cq::Cq;
 use crate::running::{Route, Running};
 

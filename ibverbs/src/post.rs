@@ -3,14 +3,13 @@
 use std::ffi::c_int;
 use std::slice;
 
-use braid::{PostError, QpState, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge};
+use braid::{PostError, QpState, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge, Uncancelled};
 use braid_verbs::abi::{
     IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, IBV_WR_RDMA_WRITE,
     IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, ibv_qp, ibv_recv_wr,
     ibv_send_wr,
 };
 
-use crate::cancel::Uncancelled;
 use crate::errno::Errno;
 use crate::qp::{Qp, QueuePair, Sends};
 use crate::query::MAX_INLINE;

@@ -4,14 +4,13 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use braid::SharedReceiveQueue;
+use braid::{SharedReceiveQueue, Uncancelled};
 use braid_verbs::abi::{
     ibv_context, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr,
 };
 
 use crate::acknowledgements::Acknowledgements;
 use crate::async_events::Element;
-use crate::cancel::Uncancelled;
 use crate::errno::{self, Errno};
 use crate::memory::{Domain, Pd};
 use crate::post::{errno_of, receive};

@@ -4,11 +4,13 @@ use std::ffi::{CStr, c_char, c_int};
 use std::mem;
 use std::sync::Arc;
 
+use braid::Uncancelled;
+
 use super::id::Id;
 use super::said::Said;
 use super::structs::{rdma_cm_event, rdma_cm_id, rdma_event_channel};
 use crate::acknowledgements::Acknowledgements;
-use crate::cancel::{self, Uncancelled};
+use crate::cancel;
 use crate::errno::{self, Errno};
 use crate::waiting::Waiting;
 
