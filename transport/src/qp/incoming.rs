@@ -32,9 +32,8 @@ pub(crate) enum Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Incoming {
     stream: Stream,
-    /// How long an ack waits once its message was replied to.
+    /// How long an ack waits once its message was replied to, and for a reply.
     reply_hold: Duration,
-    /// How long it waits for a reply.
     reply_wait: Duration,
     epsn: Psn,
     arrived: PsnSet,
@@ -237,16 +236,7 @@ impl Incoming {
 
     /// Data has been sent to the peer.
     pub(crate) fn on_reply(&mut self, now: Time) {
-        if !self.owed.asked {
-            return;
-        }
-        if !self.owed.replied {
-            self.owed.replied = true;
-            self.owed.joins_from = now + self.reply_hold / 2;
-            self.owed.by(now + self.reply_hold);
-        } else if now >= self.owed.joins_from {
-            self.ack_now();
-        }
+        self.owed.on_reply(now, self.reply_hold);
     }
 
     pub(crate) fn on_timeout(&mut self, now: Time) {
@@ -399,6 +389,14 @@ mod tests {
         note(&mut answered, start, true);
         answered.on_reply(before);
         assert!(answered.owes_ack_first(before));
+        // Behind the second one, if half of its time is over by then.
+        let held = QpConfig { reply_hold: 2 * wait, ..QpConfig::default() };
+        for (later, joins) in [(wait - wait / 10, false), (wait, true)] {
+            let mut answered = with(0, held.clone());
+            note(&mut answered, start, true);
+            [start, start + later].map(|at| answered.on_reply(at));
+            assert_eq!(answered.owes_ack_first(start + later), joins);
+        }
         // Who does not look will not reply, and who was told nothing does not wait.
         for (config, may_be_replied_to) in [(told, false), (QpConfig::default(), true)] {
             let mut other = with(0, config);

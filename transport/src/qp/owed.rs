@@ -1,5 +1,7 @@
 //! The acknowledgement that an incoming stream owes.
 
+use std::time::Duration;
+
 use braid_wire::{PathId, Time};
 
 /// The acknowledgement that is owed, and the packet that it will echo.
@@ -50,6 +52,20 @@ impl Owed {
         self.asked = true;
         if self.due > Time::ZERO {
             self.due = Time::FAR_FUTURE;
+        }
+    }
+
+    /// Data goes the other way.
+    pub(super) fn on_reply(&mut self, now: Time, hold: Duration) {
+        if !self.asked {
+            return;
+        }
+        if !self.replied {
+            self.replied = true;
+            self.joins_from = now + hold / 2;
+            self.by(now + hold);
+        } else if now >= self.joins_from {
+            self.by(Time::ZERO);
         }
     }
 
