@@ -218,7 +218,7 @@ fn no_segment_goes_to_a_rail_without_room_because_another_has_some() {
     }
 }
 
-/// The other reasons are in `engine/tests/ends.rs`, which has no device to lose.
+/// The other reasons are in `engine/tests/ends/each_way.rs`, which has no device to lose.
 #[test]
 fn a_device_that_is_gone_ends_its_queue_pairs_and_everybody_says_so() {
     let heard = Arc::new(Mutex::new(Vec::new()));

@@ -394,7 +394,7 @@ mod tests {
         for (later, joins) in [(wait - wait / 10, false), (wait, true)] {
             let mut answered = with(0, held.clone());
             note(&mut answered, start, true);
-            [start, start + later].map(|at| answered.on_reply(at));
+            [start, start + later].iter().for_each(|at| answered.on_reply(*at));
             assert_eq!(answered.owes_ack_first(start + later), joins);
         }
         // Who does not look will not reply, and who was told nothing does not wait.

@@ -1,0 +1,154 @@
+//! What has arrived counts as sent well, also when its receiver closes right after.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::pair::{PATIENCE, Side, configs, local};
+use crate::scripted::Scripted;
+use braid::{
+    Completion, EngineConfig, Faults, Listener, Progress, QpOptions, QpState, QueuePair, Status, wr,
+};
+use braid_wire::{Control, ControlKind, QpId, Token};
+
+/// Connections that are closed, one after the other.
+const CLOSES: u64 = 30;
+
+fn fresh(side: &Side) -> QueuePair {
+    let qp = side.pd.create_qp(QpOptions::new(&side.cq, &side.cq).queues(8, 8)).unwrap();
+    qp.modify(QpState::Init).unwrap();
+    qp
+}
+
+/// The next completion of `side`, while both engines run.
+fn next(side: &Side, other: &Side) -> Completion {
+    let start = Instant::now();
+    loop {
+        other.engine.progress();
+        if let Some(done) = side.cq.poll_one().unwrap() {
+            return done;
+        }
+        assert!(start.elapsed() < PATIENCE, "no completion");
+    }
+}
+
+/// Connects `from` with `to`, a queue pair of `side`, which runs until both ends know.
+fn connect(from: &QueuePair, listener: &Listener, to: &QueuePair, side: &Side) {
+    let connected = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            listener.accept(PATIENCE).expect("a connection request").accept(to, &[]).unwrap();
+            while !connected.load(Ordering::Relaxed) {
+                side.engine.progress();
+            }
+        });
+        from.connect(listener.local_addr(), &[], PATIENCE).unwrap();
+        connected.store(true, Ordering::Relaxed);
+    });
+}
+
+/// `b` gets a message of `a` and closes: `a` never hears of a failure.
+fn close_right_after(name: &str, config: &EngineConfig) {
+    println!("-- {name}");
+    let (a, b) = (Side::new(config, |_| {}), Side::new(config, |_| {}));
+    let listener = b.engine.listen(8).unwrap();
+    let piece = a.memory.slice(..3000).unwrap();
+    let mut failed = Vec::new();
+    for id in 0..CLOSES {
+        let (from, to) = (fresh(&a), fresh(&b));
+        to.post_recv(wr::recv(id, [b.memory.slice(..3000).unwrap()])).unwrap();
+        connect(&from, &listener, &to, &b);
+        from.post_send(wr::send(id, [piece])).unwrap();
+        assert_eq!(next(&b, &a).status, Status::Success);
+        drop(to);
+        let done = next(&a, &b);
+        assert_eq!(done.wr_id, id);
+        if done.status != Status::Success {
+            failed.push((id, done.status));
+        }
+    }
+    assert!(failed.is_empty(), "{name}: {} of {CLOSES} failed: {failed:?}", failed.len());
+}
+
+#[test]
+fn a_delivered_send_succeeds_although_its_receiver_closes() {
+    let faults = Faults { drop: 0.1, reorder: 0.2, seed: 17, ..Faults::default() };
+    for (name, config) in configs() {
+        close_right_after(name, &EngineConfig { faults, ..config });
+    }
+}
+
+/// The closing side's engine ends at once: it lingers until the peer has confirmed.
+#[test]
+fn a_delivered_send_succeeds_although_its_receivers_engine_ends() {
+    for progress in [Progress::Threads(1), Progress::Application] {
+        for seed in 0..6 {
+            let faults = Faults { drop: 0.2, reorder: 0.2, seed, ..Faults::default() };
+            let config = EngineConfig { faults, progress, ..local() };
+            let (a, b) = (Side::new(&config, |_| {}), Side::new(&config, |_| {}));
+            b.post_recv(1, 0..64);
+            connect(&a.qp, &b.engine.listen(1).unwrap(), &b.qp, &b);
+            a.qp.post_send(wr::send(2, [a.memory.slice(..64).unwrap()])).unwrap();
+            assert_eq!(next(&b, &a).status, Status::Success);
+            let done = thread::scope(|scope| {
+                scope.spawn(|| drop(b));
+                a.cq.wait(PATIENCE).unwrap()
+            });
+            assert_eq!(done[0].status, Status::Success, "{progress:?}, seed {seed}");
+        }
+    }
+}
+
+/// Nobody confirms: it ends all the same.
+#[test]
+fn an_engine_ends_although_its_peer_is_silent() {
+    let linger = Duration::from_millis(50);
+    let config = EngineConfig { progress: Progress::Application, linger, ..local() };
+    let (side, peer) = (Side::new(&config, |_| {}), Scripted::new());
+    let (qp, addr) = (&side.qp, peer.addr());
+    thread::scope(|scope| {
+        let attempt = scope.spawn(move || qp.connect(addr, &[], PATIENCE));
+        let connect = peer.hear_connect();
+        peer.accept(&connect, QpId::new(0x0B_0B0B), Token(0xCAFE_F00D));
+        attempt.join().unwrap().unwrap();
+    });
+    let start = Instant::now();
+    drop(side);
+    assert!((linger..PATIENCE).contains(&start.elapsed()), "{:?}", start.elapsed());
+    assert_eq!(peer.hear_disconnect().what.token, Token(0xCAFE_F00D));
+}
+
+/// UNKNOWN is addressed to the queue pair that asked, and ends it alone, and only with what its PING had.
+#[test]
+fn only_who_asked_can_be_told_that_the_other_is_unknown() {
+    let (side, peer) = (Side::new(&local(), |_| {}), Scripted::new());
+    let qps = [fresh(&side), fresh(&side)];
+    let theirs = [(QpId::new(0x0B_0B0B), Token(1)), (QpId::new(0x0C_0C0C), Token(2))];
+    let from = [0, 1].map(|index| {
+        thread::scope(|scope| {
+            let (qp, addr) = (&qps[index], peer.addr());
+            let attempt = scope.spawn(move || qp.connect(addr, &[], PATIENCE));
+            let connect = peer.hear_connect();
+            peer.accept(&connect, theirs[index].0, theirs[index].1);
+            attempt.join().unwrap().unwrap();
+            connect.from
+        })
+    });
+    let unknown = |index: usize, (id, token): (QpId, Token)| {
+        let (kind, qp) = (ControlKind::Unknown, qps[index].number());
+        let control = Control { kind, qp, from: id, token, stamp: 0 };
+        peer.send_control(from[index], control);
+    };
+    let refused = || side.engine.counters().refused;
+    let lies = [theirs[1], (theirs[0].0, theirs[1].1), (theirs[1].0, theirs[0].1)];
+    lies.into_iter().for_each(|lie| unknown(0, lie));
+    let start = Instant::now();
+    while refused() < lies.len() as u64 {
+        assert!(start.elapsed() < PATIENCE, "{} refused", refused());
+    }
+    unknown(0, theirs[0]);
+    while qps[0].state() != QpState::Error {
+        assert!(start.elapsed() < PATIENCE, "it is {:?}", qps[0].state());
+    }
+    assert_eq!(qps[1].state(), QpState::ReadyToSend);
+}

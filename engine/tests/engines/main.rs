@@ -1,0 +1,30 @@
+//! Engines of one process that talk to each other, or to a peer that speaks by script. One program, because each has to be linked
+//! anew for every profile and sanitizer. What needs a process of its own is beside it: `ends` reads the log, `forked` forks, `flooded`
+//! counts resident memory, `stale` takes a port twice; `attacks` floods ports.
+
+mod accepting;
+mod attempts;
+mod changing;
+mod closing;
+mod connections;
+mod descriptors;
+mod dual_stack;
+mod endpoint;
+mod errors;
+mod faults;
+mod group;
+mod identity;
+mod iova;
+mod keys;
+mod killed;
+mod metrics;
+mod operations;
+mod own_controller;
+mod own_path_policy;
+#[path = "../pair/mod.rs"]
+mod pair;
+mod rails;
+#[path = "../scripted/mod.rs"]
+mod scripted;
+mod shared_receives;
+mod waiting;
