@@ -27,12 +27,12 @@ pub(super) fn count() -> Result<BTreeMap<String, u64>, Failure> {
     parse(&process::output(&mut command)?)
 }
 
-/// The arguments that pick these benchmarks, and no others, out of the workspace.
+/// The arguments that pick these benchmarks, and no others, out of the workspace. No package is named: with the features of the
+/// whole workspace, what is built serves other steps, too.
 fn selection(metadata: &Metadata) -> Vec<String> {
     let counted = |package: &&Package| package.dependencies.iter().any(|d| d.name == LIBRARY);
     let mut arguments = Vec::new();
     for package in metadata.packages.iter().filter(counted) {
-        arguments.extend(["--package".into(), package.name.to_string()]);
         let benches = package.targets.iter().filter(|t| t.kind.contains(&TargetKind::Bench));
         arguments.extend(benches.flat_map(|bench| ["--bench".into(), bench.name.clone()]));
     }
