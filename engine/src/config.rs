@@ -60,7 +60,7 @@ pub enum Progress {
     /// The application: inside [`crate::Engine::progress`] and wherever it polls or waits. The
     /// lowest latency. While it does something else, a thread of the engine does that in its place: within 4 ms (or 80 times
     /// [`EngineConfig::spin`], where that is longer), at once where it has asked for a notification
-    /// ([`crate::CompletionQueue::notify`]), or within 100 ms where it had waited. In a child that was forked nobody does.
+    /// ([`crate::CompletionQueue::notify`]). In a child that was forked nobody does.
     Application,
 }
 

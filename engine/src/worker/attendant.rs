@@ -47,6 +47,8 @@ pub(crate) struct Presence {
     waiting: AtomicU32,
     /// The attendant leaves the worker to the application, until the timer fires.
     is_left: AtomicBool,
+    /// The timer fires later than after an absence, as long as a thread waits.
+    is_longer: AtomicBool,
 }
 
 impl Presence {
@@ -64,6 +66,7 @@ impl Presence {
             seen: AtomicU64::new(0),
             waiting: AtomicU32::new(0),
             is_left: AtomicBool::new(false),
+            is_longer: AtomicBool::new(false),
         })
     }
 
@@ -104,10 +107,19 @@ impl Presence {
 
     /// One of its threads drives until `wait` returns.
     pub(crate) fn during<T>(&self, wait: impl FnOnce() -> T) -> T {
-        self.waiting.fetch_add(1, Ordering::AcqRel);
+        self.waiting.fetch_add(1, Ordering::SeqCst);
         let result = wait();
-        self.waiting.fetch_sub(1, Ordering::AcqRel);
+        if self.waiting.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.shorten();
+        }
         result
+    }
+
+    /// Nobody waits any more: from now on an absence counts.
+    fn shorten(&self) {
+        if self.is_longer.load(Ordering::SeqCst) && self.is_longer.swap(false, Ordering::SeqCst) {
+            self.fire_after(self.absence);
+        }
     }
 
     /// The application is about to wait for something else than this engine. That the attendant has just gone, and does
@@ -149,14 +161,21 @@ impl Presence {
             if self.waiting.load(Ordering::Acquire) == 0 {
                 break;
             }
+            if !self.is_longer.swap(true, Ordering::SeqCst) {
+                absence = self.absence; // another has waited before
+            }
             absence = (2 * absence).min(LONGEST_ABSENCE);
             self.fire_after(absence);
+            if self.waiting.load(Ordering::SeqCst) == 0 {
+                self.shorten(); // who has stopped waiting may have seen nothing to shorten
+            }
             // Only now: what has ended before has had its timer put off just now.
             if !self.is_left.load(Ordering::Acquire) {
                 break;
             }
         }
         self.is_left.store(false, Ordering::Release);
+        self.is_longer.store(false, Ordering::Relaxed);
         self.seen.store(self.polls.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
     }
 }
@@ -213,6 +232,28 @@ mod tests {
     fn the_attendant_is_not_woken_while_somebody_polls_and_is_once_nobody_does() {
         let watched = || is_watched_for(&presence(), 3 * LONGEST_ABSENCE);
         assert!((0..5).any(|_| watched()));
+    }
+
+    /// What is left of the timer once the application has waited for twenty absences.
+    fn left_after_a_long_wait(presence: &Presence) -> Duration {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            presence.during(|| {
+                scope.spawn(|| presence.watch(&stop));
+                thread::sleep(20 * presence.absence);
+            });
+            match presence.timer.get().unwrap() {
+                Some(Expiration::OneShot(left)) => left.into(),
+                _ => Duration::ZERO, // it has fired
+            }
+        })
+    }
+
+    #[test]
+    fn a_wait_that_took_long_makes_no_absence_longer() {
+        let presence = Presence::new(Duration::ZERO).unwrap();
+        // The timer that was set while it waited has 44 of its 64 ms to go; it may be set so in the very moment that the wait ends.
+        assert!((0..5).any(|_| left_after_a_long_wait(&presence) <= presence.absence));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use braid::{Security, spawn_without_signals};
 use super::addresses::to_c;
 use super::connection::Connection;
 use super::exchange;
+use super::hearing::Hearing;
 use super::id::{Id, Shared, rdma_destroy_id};
 use super::message::{Kind, Message};
 use super::port_space::PortSpace;
@@ -19,7 +20,7 @@ use crate::errno::{self, Errno};
 use crate::gid;
 use crate::settings::Settings;
 
-/// How long who has connected may take to say why.
+/// How long who has connected may be silent before it has said why.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What connections that come inherit from their listener.
@@ -55,13 +56,19 @@ pub unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, _backlog: c_int) -> c_
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>, heritage: &Heritage) {
+    let hearing = Arc::new(Hearing::default());
     loop {
         match listener.accept() {
             Ok((stream, from)) => {
+                let stream = Arc::new(stream);
+                hearing.begin(&stream);
                 let (shared, heritage) = (shared.clone(), heritage.clone());
-                let hear = move || hear(stream, from, &shared, &heritage);
-                // Without a thread for it, who has connected sees the end of the connection.
-                let _ = thread::Builder::new().name("braid-cm".to_owned()).spawn(hear);
+                let (of_thread, in_thread) = (stream.clone(), hearing.clone());
+                let hear = move || hear(of_thread, from, &in_thread, &shared, &heritage);
+                let thread = thread::Builder::new().name("braid-cm".to_owned());
+                if spawn_without_signals(thread, hear).is_err() {
+                    hearing.end(&stream); // who has connected sees the end of the connection
+                }
             }
             Err(_) if matches!(*shared.connection(), Connection::Listening(_)) => {
                 // Such as a limit of open files: it passes.
@@ -81,13 +88,18 @@ fn canonical(addr: SocketAddr) -> SocketAddr {
 }
 
 /// Makes an identifier of who has said what it wants.
-fn hear(stream: TcpStream, from: SocketAddr, shared: &Shared, heritage: &Heritage) {
+fn hear(
+    stream: Arc<TcpStream>,
+    from: SocketAddr,
+    hearing: &Hearing,
+    shared: &Shared,
+    heritage: &Heritage,
+) {
     let _ = stream.set_nodelay(true);
-    if stream.set_read_timeout(Some(PATIENCE)).is_err() {
-        return;
-    }
-    let heard = exchange::hear(&stream, heritage.security.as_deref());
-    let (Ok((request, reply)), Ok(local)) = (heard, stream.local_addr()) else {
+    let limit = stream.set_read_timeout(Some(PATIENCE));
+    let heard = limit.and_then(|()| exchange::hear(&stream, heritage.security.as_deref()));
+    let has_place = hearing.end(&stream);
+    let (Ok((request, reply)), Ok(local), true) = (heard, stream.local_addr(), has_place) else {
         return;
     };
     if request.kind != Kind::Request || stream.set_read_timeout(None).is_err() {
@@ -106,8 +118,7 @@ fn hear(stream: TcpStream, from: SocketAddr, shared: &Shared, heritage: &Heritag
     let is_known = unsafe { Id::of(id) }.is_ok_and(|object| {
         object.base.route.addr.dst_addr = to_c(from);
         object.base.route.addr.ibaddr.dgid = gid::of(from.ip());
-        *object.shared.connection() =
-            Connection::Asked(Arc::new(stream), request.queue_pair, reply);
+        *object.shared.connection() = Connection::Asked(stream, request.queue_pair, reply);
         object.bind_to(local).is_ok() && shared.arrived(id, request)
     });
     if !is_known {

@@ -17,6 +17,7 @@ mod devices;
 mod endpoint;
 mod events;
 mod exchange;
+mod hearing;
 mod id;
 mod listener;
 mod lookup;
