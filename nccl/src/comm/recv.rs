@@ -55,9 +55,30 @@ struct Group {
 
 /// What has arrived in one buffer.
 struct Fill {
+    /// Bytes that it has room for.
+    len: u64,
     bytes: u64,
     pieces: u8,
+    /// As many as the first of them says.
+    announced: Option<u8>,
     event: Option<Event>,
+}
+
+impl Fill {
+    fn new(len: u64) -> Self {
+        Fill { len, bytes: 0, pieces: 0, announced: None, event: None }
+    }
+
+    /// One of `pieces` pieces has arrived. Returns whether it was the last; `None`: no sender of ours says that.
+    fn add(&mut self, bytes: u64, pieces: u8) -> Option<bool> {
+        let announced = *self.announced.get_or_insert(pieces);
+        self.bytes += bytes;
+        let is_sound = pieces == announced && self.pieces < pieces && self.bytes <= self.len;
+        is_sound.then(|| {
+            self.pieces += 1;
+            self.pieces == pieces
+        })
+    }
 }
 
 impl RecvComm {
@@ -100,7 +121,7 @@ impl RecvComm {
         }
         let place = |b: &Buffer| Place { addr: b.addr, len: b.len, rkey: b.rkey, tag: b.tag };
         let offer = Offer { number, places: buffers.iter().map(place).collect() };
-        let fills = buffers.iter().map(|_| Fill { bytes: 0, pieces: 0, event: None }).collect();
+        let fills = buffers.iter().map(|buffer| Fill::new(buffer.len)).collect();
         state.groups[index] = Group { number, left: offer.places.len(), fills };
         state.next = number.wrapping_add(1);
         let wr = wr::send(0, []).unsignalled();
@@ -165,12 +186,8 @@ impl State {
         let group = &mut self.groups[usize::from(piece.number) % MAX_GROUPS];
         let known = group.number == piece.number && group.left > 0;
         let fill = group.fills.get_mut(usize::from(piece.buffer)).filter(|_| known);
-        let fill = fill
-            .filter(|fill| fill.pieces < piece.pieces)
-            .ok_or(Broken::Protocol("a message for a buffer that was not offered"))?;
-        fill.bytes += u64::from(done.len);
-        fill.pieces += 1;
-        if fill.pieces == piece.pieces {
+        let is_whole = fill.and_then(|fill| fill.add(done.len.into(), piece.pieces));
+        if is_whole.ok_or(Broken::Protocol("a message for a buffer that was not offered"))? {
             group.left -= 1;
         }
         Ok(())
@@ -181,5 +198,23 @@ impl Drop for RecvComm {
     fn drop(&mut self) {
         let state = self.state();
         state.connection.report("received from", &state.tally);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_whole_once_and_only_with_the_pieces_that_were_announced() {
+        let mut fill = Fill::new(10);
+        assert_eq!([fill.add(4, 2), fill.add(6, 2)], [Some(false), Some(true)]);
+        assert_eq!(fill.bytes, 10);
+        // A liar goes on: with the same number, and with more.
+        assert_eq!([fill.add(0, 2), fill.add(0, 3)], [None, None]);
+        // It changes its mind, says that there are none, or that more has come than there is room for.
+        assert_eq!([Fill::new(10).add(0, 0), Fill::new(10).add(11, 1)], [None, None]);
+        let mut fill = Fill::new(10);
+        assert_eq!([fill.add(1, 3), fill.add(1, 2)], [Some(false), None]);
     }
 }
