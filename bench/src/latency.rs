@@ -39,6 +39,8 @@ struct Run<'s> {
     with_imm: bool,
     sends_open: u64,
     received: u64,
+    /// Receives that are to be posted again: once the answer has left, as they are for messages to come.
+    taken: u32,
     verified: u64,
     completions: Vec<Completion>,
     scratch: Vec<u8>,
@@ -131,6 +133,7 @@ impl<'s> Run<'s> {
             with_imm,
             sends_open: 0,
             received: 0,
+            taken: 0,
             verified: 0,
             completions: Vec::with_capacity(64),
             scratch: Vec::new(),
@@ -153,7 +156,8 @@ impl<'s> Run<'s> {
         } else {
             self.session.exposed.write_at(0, &vec![0; len.max(8)]).attempt("memory")?;
         }
-        while receives && self.session.qps[0].outstanding().1 < self.session.plan.receives {
+        // One more than are in use: the one that was taken last is posted again a moment later.
+        while receives && self.session.qps[0].outstanding().1 <= self.session.plan.receives {
             self.post_receive()?;
         }
         Ok(())
@@ -257,6 +261,9 @@ impl<'s> Run<'s> {
         } else {
             self.session.cq.poll(&mut completions, 64).attempt("completion queue")?;
         }
+        for _ in 0..std::mem::take(&mut self.taken) {
+            self.post_receive()?;
+        }
         for completion in completions.drain(..) {
             self.on_completion(&completion)?;
         }
@@ -281,7 +288,8 @@ impl<'s> Run<'s> {
             let what = format!("has {} bytes, not {}", completion.len, self.phase.size);
             return Err(Failure::Wrong { qp: 0, message: self.received - 1, what });
         }
-        self.post_receive()
+        self.taken += 1;
+        Ok(())
     }
 
     /// Whether the other side's message of this number is here.
