@@ -10,7 +10,7 @@ use socket2::Socket;
 use super::asked::{Asked, Heard};
 use super::error_queue;
 use super::probe::Probe;
-use crate::link::udp::{canonical, of_version, open_path, set_option};
+use crate::link::udp::{canonical, hear_errors, of_version, open_path};
 
 /// Bytes of answers that wait for us; a path's own socket has next to none.
 const RECEIVE_BUFFER: usize = 256 << 10;
@@ -42,10 +42,7 @@ impl PathPort {
             let what = "its source port was taken by another program just now; try again";
             return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
         }
-        match to {
-            SocketAddr::V4(_) => set_option(&listener, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?,
-            SocketAddr::V6(_) => set_option(&listener, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?,
-        }
+        hear_errors(&listener, to)?;
         listener.set_recv_buffer_size(RECEIVE_BUFFER)?;
         for socket in [&talker, &listener] {
             socket.set_nonblocking(true)?;

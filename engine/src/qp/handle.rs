@@ -197,10 +197,7 @@ impl QueuePair {
     /// that is not registered for this use.
     pub fn post_send(&self, wr: SendWr) -> Result<(), PostError> {
         self.shared.check_send(&wr, &self.engine.regions.load())?;
-        self.shared.sends.reserve()?;
-        self.shared.push_send(PostedSend { wr, inline: None });
-        self.shared.ring();
-        Ok(())
+        self.post_checked(wr)
     }
 
     /// As [`QueuePair::post_send`], for a work request that has waited to be posted and was checked before: memory that is not registered
@@ -210,6 +207,10 @@ impl QueuePair {
     /// Nothing was posted: wrong state, `max_send_wr` are outstanding.
     pub fn post_checked_send(&self, wr: SendWr) -> Result<(), PostError> {
         self.shared.check_send_state()?;
+        self.post_checked(wr)
+    }
+
+    fn post_checked(&self, wr: SendWr) -> Result<(), PostError> {
         self.shared.sends.reserve()?;
         self.shared.push_send(PostedSend { wr, inline: None });
         self.shared.ring();

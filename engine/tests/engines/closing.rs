@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::connections::silent_peer;
 use crate::pair::{PATIENCE, Side, configs, local};
 use crate::scripted::Scripted;
 use braid::{
@@ -104,14 +105,7 @@ fn a_delivered_send_succeeds_although_its_receivers_engine_ends() {
 fn an_engine_ends_although_its_peer_is_silent() {
     let linger = Duration::from_millis(50);
     let config = EngineConfig { progress: Progress::Application, linger, ..local() };
-    let (side, peer) = (Side::new(&config, |_| {}), Scripted::new());
-    let (qp, addr) = (&side.qp, peer.addr());
-    thread::scope(|scope| {
-        let attempt = scope.spawn(move || qp.connect(addr, &[], PATIENCE));
-        let connect = peer.hear_connect();
-        peer.accept(&connect, QpId::new(0x0B_0B0B), Token(0xCAFE_F00D));
-        attempt.join().unwrap().unwrap();
-    });
+    let (side, peer) = silent_peer(&config);
     let start = Instant::now();
     drop(side);
     assert!((linger..PATIENCE).contains(&start.elapsed()), "{:?}", start.elapsed());

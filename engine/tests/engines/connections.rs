@@ -166,7 +166,7 @@ fn a_peer_that_is_dropped() {
 }
 
 /// A side, and a peer that has accepted its connection and says nothing any more.
-fn silent_peer(config: &EngineConfig) -> (Side, Scripted) {
+pub(crate) fn silent_peer(config: &EngineConfig) -> (Side, Scripted) {
     let (side, peer) = (Side::new(config, |_| {}), Scripted::new());
     let (qp, addr) = (&side.qp, peer.addr());
     thread::scope(|scope| {

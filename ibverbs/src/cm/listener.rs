@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use braid::{Security, spawn_without_signals};
+use braid::Security;
 
 use super::addresses::to_c;
+use super::connect::run;
 use super::connection::Connection;
 use super::exchange;
 use super::hearing::Hearing;
@@ -16,7 +17,7 @@ use super::id::{Id, Shared, rdma_destroy_id};
 use super::message::{Kind, Message};
 use super::port_space::PortSpace;
 use super::structs::rdma_cm_id;
-use crate::errno::{self, Errno};
+use crate::errno;
 use crate::gid;
 use crate::settings::Settings;
 
@@ -49,9 +50,8 @@ pub unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, _backlog: c_int) -> c_
         let (context, ps) = (object.base.context, PortSpace::of(object.base.ps)?);
         let heritage = Heritage { context, ps, security };
         let shared = object.shared.clone();
-        let run = move || accept(&listener, &shared, &heritage);
-        let thread = thread::Builder::new().name("braid-cm-listen".to_owned());
-        spawn_without_signals(thread, run).map(|_| 0).map_err(|_| Errno::NO_MEMORY)
+        run("braid-cm-listen", move || accept(&listener, &shared, &heritage))?;
+        Ok(0)
     })
 }
 
@@ -65,8 +65,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>, heritage: &Heritage) {
                 let (shared, heritage) = (shared.clone(), heritage.clone());
                 let (of_thread, in_thread) = (stream.clone(), hearing.clone());
                 let hear = move || hear(of_thread, from, &in_thread, &shared, &heritage);
-                let thread = thread::Builder::new().name("braid-cm".to_owned());
-                if spawn_without_signals(thread, hear).is_err() {
+                if run("braid-cm", hear).is_err() {
                     hearing.end(&stream); // who has connected sees the end of the connection
                 }
             }

@@ -23,7 +23,7 @@ use self::cut::Cutter;
 use self::paths::PathSockets;
 pub(crate) use self::reach::Reach;
 use self::send::{Refusal, send_each, send_once};
-pub(crate) use self::socket::{of_version, open_path, set as set_option};
+pub(crate) use self::socket::{hear_errors, of_version, open_path};
 use super::{Batch, Link, LinkCaps, LinkLosses, Received, Sent, Via};
 
 /// Most segments of one GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024 and take 128

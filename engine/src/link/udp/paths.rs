@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use braid_wire::{MAX_PATHS, PathId};
 use socket2::{SockAddr, Socket};
@@ -73,10 +73,7 @@ impl PathSockets {
 
     /// Opens paths 0 to `count - 1`, or as many of them as stay open: to IPv4 where both versions can be reached.
     pub(super) fn open_first(&mut self, count: usize) -> io::Result<()> {
-        let to = match self.local {
-            SocketAddr::V6(local) if !local.ip().is_unspecified() => Ipv6Addr::UNSPECIFIED.into(),
-            _ => Ipv4Addr::UNSPECIFIED.into(),
-        };
+        let to = socket::of_version(self.local, Ipv4Addr::UNSPECIFIED.into()).ip();
         for path in 0..count.min(KEPT) {
             self.get(PathId::new(path as u16), to).map_err(|error| {
                 io::Error::new(error.kind(), format!("path {path} of {count}: {error}"))

@@ -8,7 +8,8 @@ use std::net::SocketAddr;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{canonical, set_option};
+use super::canonical;
+use super::socket::hear_errors;
 
 /// A socket that is connected to one destination.
 pub(crate) struct Reach(Socket);
@@ -20,10 +21,7 @@ impl Reach {
         let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP))?;
         socket.set_nonblocking(true)?;
         // Otherwise routers that know no way are not heard: their word is not final.
-        match to {
-            SocketAddr::V4(_) => set_option(&socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?,
-            SocketAddr::V6(_) => set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?,
-        }
+        hear_errors(&socket, to)?;
         if !local.ip().is_unspecified() {
             let mut from = local;
             from.set_port(0);

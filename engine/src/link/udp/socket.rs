@@ -92,6 +92,14 @@ pub(crate) fn open_path(local: SocketAddr, path: PathId) -> io::Result<Socket> {
     Err(io::Error::new(io::ErrorKind::AddrInUse, message))
 }
 
+/// Has the kernel tell this socket of ICMP messages about what it sends to `to`, those of routers among them.
+pub(crate) fn hear_errors(socket: &Socket, to: SocketAddr) -> io::Result<()> {
+    match to {
+        SocketAddr::V4(_) => set(socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1),
+        SocketAddr::V6(_) => set(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1),
+    }
+}
+
 /// Where a link that receives at `local` sends to hosts of `to`'s version from. `[::]` receives from both, and sends to each
 /// from sockets of its own version: to IPv4 the kernel looks up the route for every batch of an IPv6 socket, connected or not.
 pub(crate) fn of_version(local: SocketAddr, to: IpAddr) -> SocketAddr {
@@ -183,7 +191,7 @@ fn as_int(bytes: usize) -> c_int {
     bytes.min(c_int::MAX as usize / 2) as c_int
 }
 
-pub(crate) fn set(socket: &Socket, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+fn set(socket: &Socket, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let len = mem::size_of::<c_int>() as libc::socklen_t;
     // SAFETY: the kernel reads `len` bytes at `value`, which is that long.
     let done = unsafe {
