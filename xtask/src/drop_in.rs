@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::install::STATIC_LIBS;
-use crate::{Failure, process, tree};
+use crate::{Failure, process, programs, tree};
 
 /// The package whose archive the first library is linked out of.
 const PACKAGE: &str = "braid-ibverbs";
@@ -23,12 +23,12 @@ pub fn run() -> Result<(), Failure> {
 
 /// The program that starts others on the libraries.
 pub fn braid_run() -> Result<PathBuf, Failure> {
-    Ok(tree::target()?.join("release/braid-run"))
+    Ok(programs::folder()?.join("braid-run"))
 }
 
 /// Builds the libraries and `braid-run`. Returns the libraries' folder.
 pub fn build() -> Result<PathBuf, Failure> {
-    let release = tree::target()?.join("release");
+    let release = programs::folder()?;
     let folder = release.join("drop-in");
     fs::create_dir_all(&folder)
         .map_err(|e| Failure::new(format!("cannot make {}: {e}", folder.display())))?;
@@ -37,8 +37,7 @@ pub fn build() -> Result<PathBuf, Failure> {
     let archive = release.join(format!("lib{}.a", PACKAGE.replace('-', "_")));
     verbs(&archive, &folder)?;
     connections(&folder)?;
-    let program = ["build", "--release", "--package", PACKAGE, "--bin", "braid-run"];
-    process::run(tree::cargo().args(program))?;
+    programs::build()?;
     Ok(folder)
 }
 

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use xtask::{
     Failure, advisories, bench, c_examples, count, deb, dependencies, drop_in, e2e, fabric, flood,
-    fmt, fuzz, install, lint, loom, msrv, package, process, recipe, sanitize, soak, softroce, test,
-    tidy, tools, verbs_programs, wireshark,
+    fmt, fuzz, install, lint, loom, msrv, nightly, package, process, programs, recipe, sanitize,
+    soak, softroce, test, tidy, tools, verbs_programs, wireshark,
 };
 
 /// Every chore of the project in one command.
@@ -21,6 +21,10 @@ struct Cli {
 enum Chore {
     /// Everything, as CI runs it, installing what is missing
     Test,
+    /// Long searches, in parts; `test` runs one part with each commit
+    Nightly(nightly::Options),
+    /// The programs and libraries that other commands run, with the release profile
+    Build,
     /// Format the Rust sources
     Fmt {
         /// Only report what is not formatted
@@ -103,6 +107,8 @@ fn start() -> Result<(), Failure> {
     process::clean_up_when_interrupted(remove_own)?;
     match chore {
         Chore::Test => test::run(),
+        Chore::Nightly(options) => nightly::run(&options),
+        Chore::Build => programs::build().map(drop),
         Chore::Fmt { check } => fmt::run(check),
         Chore::Lint => lint::run(),
         Chore::Tidy => tidy::run(),

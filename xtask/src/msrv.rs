@@ -1,8 +1,8 @@
-//! `cargo xtask msrv`: all crates, checked by the oldest Rust that is supported.
+//! `cargo xtask msrv`: the published crates, checked by the oldest Rust that is supported.
 
 use std::process::Command;
 
-use crate::{Failure, process, tree};
+use crate::{Failure, package, process, tree};
 
 /// What a cargo tells the cargo it starts, which would take this one's compiler for its own.
 const INHERITED: &[&str] = &["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"];
@@ -11,11 +11,14 @@ const INHERITED: &[&str] = &["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"];
 pub fn run() -> Result<(), Failure> {
     let toolchain = install()?;
     let target = tree::target()?.join("msrv");
-    process::run(
-        rustup(&["run", &toolchain, "cargo", "check", "--workspace", "--locked"])
-            .current_dir(tree::root())
-            .env("CARGO_TARGET_DIR", target),
-    )
+    let mut check = rustup(&["run", &toolchain, "cargo", "check", "--locked"]);
+    check.current_dir(tree::root()).env("CARGO_TARGET_DIR", target);
+    for package in tree::metadata()?.workspace_packages() {
+        if package::is_published(package) {
+            check.args(["--package", package.name.as_str()]);
+        }
+    }
+    process::run(&mut check)
 }
 
 /// Installs that Rust beside the one in use, where it is not there yet. Returns the toolchain's name.

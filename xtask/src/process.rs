@@ -52,6 +52,15 @@ pub struct Group {
     line: String,
 }
 
+/// Why a group is no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// Its leader ended with exit status 0.
+    ByItself,
+    /// It was told to.
+    Stopped,
+}
+
 impl Group {
     /// Starts a command as the leader of a process group of its own.
     pub fn start(command: &mut Command) -> Result<Self, Failure> {
@@ -66,12 +75,25 @@ impl Group {
 
     /// Waits for the child; past the limit the group is killed and that is a failure.
     pub fn wait(&mut self, limit: Duration) -> Result<(), Failure> {
+        self.wait_unless(limit, &|| false).map(drop)
+    }
+
+    /// Waits for the child as `wait` does, and kills the group as soon as `stop` says so.
+    pub fn wait_unless(
+        &mut self,
+        limit: Duration,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Ended, Failure> {
         let until = Instant::now() + limit;
         loop {
             match self.child.try_wait() {
-                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) if status.success() => return Ok(Ended::ByItself),
                 Ok(Some(status)) => {
                     return Err(Failure::new(format!("`{}` failed: {}", self.line, say(status))));
+                }
+                Ok(None) if stop() => {
+                    self.stop();
+                    return Ok(Ended::Stopped);
                 }
                 Ok(None) if Instant::now() < until => sleep(POLL),
                 Ok(None) => {

@@ -12,6 +12,7 @@ use std::process::Command;
 
 use clap::ValueEnum;
 
+use crate::test::{SANITIZED, SANITIZED_DROP_IN};
 use crate::{Failure, process, rustc, tools, tree};
 
 /// Which of them to run.
@@ -34,34 +35,60 @@ enum Sanitizer {
     Address,
 }
 
+/// Test programs with the same sanitizer that are run in the same way.
+struct Group {
+    sanitizer: Sanitizer,
+    packages: &'static [&'static str],
+    /// Arguments to cargo.
+    build: &'static [&'static str],
+    /// Options of the sanitizer, and arguments of the test programs.
+    options: &'static str,
+    arguments: &'static [&'static str],
+}
+
+const GROUPS: &[Group] = &[
+    // `cargo xtask test` runs the tests of these packages nowhere else.
+    Group {
+        sanitizer: Sanitizer::Address,
+        packages: SANITIZED,
+        build: &["--lib", "--tests"],
+        options: "detect_leaks=1",
+        arguments: &["--skip", "closing_leaves_nothing", "--skip", "survives_a_flood_of_garbage"],
+    },
+    // The two left out above. They count resident memory, so none of what is freed may be kept to
+    // find out who uses it.
+    Group {
+        sanitizer: Sanitizer::Address,
+        packages: SANITIZED,
+        build: &["--test", "nothing_left", "--test", "flooded"],
+        options: "quarantine_size_mb=0:thread_local_quarantine_size_kb=0",
+        arguments: &[],
+    },
+    // These tests end as C programs do, without freeing what they have.
+    Group {
+        sanitizer: Sanitizer::Address,
+        packages: SANITIZED_DROP_IN,
+        build: &["--lib", "--tests"],
+        options: "detect_leaks=0",
+        arguments: &[],
+    },
+    // One test at a time: the harness, which is not instrumented, then starts no threads. Those
+    // left out are about registered memory that changes meanwhile, which is suppressed, and take
+    // minutes.
+    Group {
+        sanitizer: Sanitizer::Thread,
+        packages: &["braid-rdma"],
+        build: &["--lib", "--tests", "--config", "profile.dev.opt-level=2"],
+        options: "halt_on_error=0 history_size=4",
+        arguments: &["--test-threads=1", "--skip", "large_"],
+    },
+];
+
 impl Sanitizer {
     fn name(self) -> &'static str {
         match self {
             Sanitizer::Thread => "thread",
             Sanitizer::Address => "address",
-        }
-    }
-
-    fn packages(self) -> &'static [&'static str] {
-        match self {
-            Sanitizer::Thread => &["braid-rdma"],
-            Sanitizer::Address => &["braid-rdma", "braid-ffi", "braid-verbs"],
-        }
-    }
-
-    /// What the tests are told besides. One at a time: the harness, which is not instrumented, then starts no threads.
-    fn test_options(self) -> &'static [&'static str] {
-        match self {
-            // They are about registered memory that changes meanwhile, which is suppressed, and take minutes.
-            Sanitizer::Thread => &["--test-threads=1", "--skip", "large_"],
-            // They count resident memory, and what is freed stays so for AddressSanitizer to notice who uses it.
-            Sanitizer::Address => &[
-                "--test-threads=1",
-                "--skip",
-                "closing_leaves_nothing",
-                "--skip",
-                "a_transfer_survives_a_flood_of_garbage",
-            ],
         }
     }
 }
@@ -83,49 +110,53 @@ const SUPPRESSIONS: &str = include_str!("sanitize/thread.supp");
 /// Builds the tests with each sanitizer and runs them.
 pub fn run(options: &Options) -> Result<(), Failure> {
     tools::need("cc")?;
-    let all = [Sanitizer::Thread, Sanitizer::Address];
-    let chosen = all.into_iter().filter(|one| options.only.is_none_or(|only| only == *one));
-    chosen.into_iter().try_for_each(|sanitizer| watch(sanitizer, options.test.as_deref()))
+    let is_chosen = |group: &&Group| options.only.is_none_or(|only| only == group.sanitizer);
+    GROUPS.iter().filter(is_chosen).try_for_each(|group| watch(group, options.test.as_deref()))
 }
 
-fn watch(sanitizer: Sanitizer, test: Option<&str>) -> Result<(), Failure> {
-    let target = tree::target()?.join("sanitize").join(sanitizer.name());
+fn watch(group: &Group, test: Option<&str>) -> Result<(), Failure> {
+    let name = group.sanitizer.name();
+    let target = tree::target()?.join("sanitize").join(name);
     fs::create_dir_all(&target)
         .map_err(|e| Failure::new(format!("cannot create {}: {e}", target.display())))?;
     let mut flags = vec![
-        format!("-Zsanitizer={}", sanitizer.name()),
+        format!("-Zsanitizer={name}"),
         "-Cunsafe-allow-abi-mismatch=sanitizer".to_owned(),
         // What is generic in the standard library is compiled, and instrumented, with who uses it.
         "-Zshare-generics=no".to_owned(),
     ];
-    if sanitizer == Sanitizer::Thread {
-        flags.extend(told_locks(&target)?);
-    }
     let mut command = tree::cargo();
+    match group.sanitizer {
+        Sanitizer::Address => command.env("ASAN_OPTIONS", group.options),
+        Sanitizer::Thread => {
+            flags.extend(told_locks(&target)?);
+            let suppressions = suppressions(&target)?;
+            command.env("TSAN_OPTIONS", format!("{} {suppressions}", group.options))
+        }
+    };
     command
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
-        .env("TSAN_OPTIONS", thread_options(&target)?)
-        .args(["test", "--lib", "--tests", "--no-fail-fast", "--config", "profile.dev.opt-level=2", "--target-dir"])
+        .args(["test", "--no-fail-fast"])
+        .args(group.build)
+        .arg("--target-dir")
         .arg(&target)
         // With a target triple, rustc's flags do not reach build scripts and macros.
         .args(["--target", &rustc::host()?]);
-    for package in sanitizer.packages() {
+    for package in group.packages {
         command.args(["-p", package]);
     }
-    command.arg("--").args(sanitizer.test_options()).args(test);
+    command.arg("--").args(group.arguments).args(test);
     process::run(&mut command).map_err(|failure| {
-        failure.remedy(format!(
-            "cargo xtask sanitize --only {} --test NAME repeats one test",
-            sanitizer.name()
-        ))
+        failure.remedy(format!("cargo xtask sanitize --only {name} --test NAME repeats one test"))
     })
 }
 
-fn thread_options(target: &Path) -> Result<String, Failure> {
+/// The option that names the file of what ThreadSanitizer is not to report.
+fn suppressions(target: &Path) -> Result<String, Failure> {
     let file = target.join("thread.supp");
     write(&file, SUPPRESSIONS)?;
-    Ok(format!("halt_on_error=0 history_size=4 suppressions={}", file.display()))
+    Ok(format!("suppressions={}", file.display()))
 }
 
 /// The flags that lead calls of the standard library's slow paths through wrappers.

@@ -1,4 +1,4 @@
-//! One step of `cargo xtask test`: a command whose output is shown and kept.
+//! One step of `cargo xtask test`: a command whose output is kept, and shown if nothing else is.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::process::Ended;
 use crate::{Failure, process};
 
 /// How much of a failed step's output is shown again at the very end.
 const TAIL_LINES: usize = 60;
 
 /// A step that ran.
+#[derive(Clone, Debug)]
 pub struct Outcome {
     /// How long it took.
     pub took: Duration,
@@ -21,25 +23,50 @@ pub struct Outcome {
     pub failure: Option<String>,
 }
 
-/// Runs `command` under a heading, streaming its output and copying it to `log`.
-pub fn run(name: &str, command: &mut Command, limit: Duration, log: &Path) -> Outcome {
+/// Where the output of a step is to be seen, besides its log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shown {
+    /// On the terminal as well.
+    AsItComes,
+    /// Nowhere: that of another step is on the terminal.
+    InItsLog,
+}
+
+/// Runs `command` under a heading, and copies its output to `log`. Returns nothing if `stop` said so
+/// before the command had ended.
+pub fn run(
+    name: &str,
+    command: &mut Command,
+    limit: Duration,
+    log: &Path,
+    shown: Shown,
+    stop: &dyn Fn() -> bool,
+) -> Option<Outcome> {
     println!("\n==> {name}: {}", process::show(command));
     let start = Instant::now();
-    let result = tee(command, limit, log, io::stdout(), io::stderr());
+    let result = match shown {
+        Shown::AsItComes => tee(command, limit, log, stop, io::stdout(), io::stderr()),
+        Shown::InItsLog => tee(command, limit, log, stop, io::sink(), io::sink()),
+    };
     let took = start.elapsed();
+    if matches!(result, Ok(Ended::Stopped)) {
+        println!("<== {name}: stopped after {:.1} s", took.as_secs_f64());
+        return None;
+    }
     let verdict = if result.is_ok() { "passed" } else { "FAILED" };
     println!("<== {name}: {verdict} after {:.1} s", took.as_secs_f64());
     let failure = result.err().map(|failure| story(&failure, log));
-    Outcome { took, failure }
+    Some(Outcome { took, failure })
 }
 
 fn tee(
     command: &mut Command,
     limit: Duration,
     log: &Path,
+    stop: &dyn Fn() -> bool,
     stdout: impl Write + Send + 'static,
     stderr: impl Write + Send + 'static,
-) -> Result<(), Failure> {
+) -> Result<Ended, Failure> {
     let file = create(log)
         .map_err(|e| Failure::new(format!("cannot write the log {}: {e}", log.display())))?;
     let file = Arc::new(Mutex::new(file));
@@ -47,7 +74,7 @@ fn tee(
     let mut group = process::Group::start(command)?;
     let out = copy(group.child.stdout.take().expect("piped"), stdout, &file);
     let err = copy(group.child.stderr.take().expect("piped"), stderr, &file);
-    let result = group.wait(limit);
+    let result = group.wait_unless(limit, stop);
     // Whoever still holds the pipes ends here; otherwise the copies would wait for them.
     drop(group);
     let _ = (out.join(), err.join());
@@ -103,11 +130,11 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(20);
 
     /// What the script came to, its log, and where that is.
-    fn sh(name: &str, script: &str) -> (Result<(), Failure>, String, PathBuf) {
+    fn sh(name: &str, script: &str) -> (Result<Ended, Failure>, String, PathBuf) {
         let log = log_path(&std::env::temp_dir(), &format!("{name}-{}", std::process::id()));
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        let result = tee(&mut command, LIMIT, &log, io::sink(), io::sink());
+        let result = tee(&mut command, LIMIT, &log, &|| false, io::sink(), io::sink());
         let text = fs::read_to_string(&log).expect("the log is there");
         (result, text, log)
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::{Failure, gungraun_runner, process, tree};
+use crate::{Failure, process, tree};
 
 /// Something that must be there and the Debian packages that bring it, with blanks between them.
 struct Tool {
@@ -52,6 +52,11 @@ const TOOLS: &[Tool] = &[
         package: "valgrind libc6-dbg",
         needed_for: "the C examples, and counting instructions",
     },
+    Tool {
+        what: What::Program("python3"),
+        package: "python3",
+        needed_for: "the test of nccl/gpu-test.py",
+    },
     // Brings dumpcap, too.
     Tool {
         what: What::Program("tshark"),
@@ -90,7 +95,6 @@ pub fn run() -> Result<(), Failure> {
         install(&missing)?;
     }
     COMPONENTS.iter().try_for_each(|(verb, component)| add_component(verb, component))?;
-    gungraun_runner::install()?;
     println!("all tools are there");
     Ok(())
 }

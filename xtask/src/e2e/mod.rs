@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use cases::{CASES, Case, FAULTS};
 use namespaces::Pair;
 
-use crate::{Failure, process, tools, tree};
+use crate::{Failure, programs, tools};
 
 pub use namespaces::remove_own as remove_own_namespaces;
 
@@ -57,7 +57,6 @@ fn between_namespaces(braid_perf: &Path, mtu: u32) -> Result<(), Failure> {
 }
 
 fn build() -> Result<PathBuf, Failure> {
-    process::run(tree::cargo().args(["build", "--release", "--bin", "braid-perf"]))?;
     tools::need("ip")?;
-    Ok(tree::target()?.join("release/braid-perf"))
+    Ok(programs::build()?.join("braid-perf"))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::namespaces::{self, address, inside};
 use crate::process::Group;
-use crate::{Failure, process, tree};
+use crate::{Failure, process, programs, tree};
 
 /// By rail: the device, and the addresses of both ends.
 const LINKS: [[&str; 3]; 2] =
@@ -25,8 +25,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 
 /// Checks, measures both, and compares.
 pub(super) fn run() -> Result<(), Failure> {
-    process::run(tree::cargo().args(["build", "--release", "--bin", "nccl-conformance"]))?;
-    let program = tree::target()?.join("release/nccl-conformance");
+    let program = programs::build()?.join("nccl-conformance");
     let mut conformance = Command::new(&program);
     Group::start(conformance.args(["--rails", "127.0.0.1,127.0.0.2"]))?.wait(LIMIT)?;
     let [[first, ..], [second, ..]] = LINKS;

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Failure, drop_in, process, tree};
+use crate::{Failure, drop_in, process, programs, tree};
 
 pub use library::into as library_into;
 pub(crate) use library::{STATIC_LIBS, version};
@@ -55,14 +55,7 @@ pub fn into(prefix: &Path) -> Result<(), Failure> {
 }
 
 fn plugin_and_programs(prefix: &Path) -> Result<(), Failure> {
-    let mut build = tree::cargo();
-    // No package is named: what `cargo build` has built for all of them serves here.
-    build.args(["build", "--release", "--lib"]);
-    for program in PROGRAMS {
-        build.args(["--bin", program]);
-    }
-    process::run(&mut build)?;
-    let built = tree::target()?.join("release");
+    let built = programs::build()?;
     stripped(&built.join(PLUGIN.0), &prefix.join("lib"), PLUGIN.1, 0o644)?;
     for program in PROGRAMS {
         let folder = prefix.join("bin");

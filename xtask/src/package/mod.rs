@@ -28,7 +28,7 @@ fn place(package: &Package) -> String {
     format!("{}-{}", package.name, package.version)
 }
 
-/// `publish = false` reads as a list of no registries.
-fn is_published(package: &Package) -> bool {
+/// Whether the registry gets the package. `publish = false` reads as a list of no registries.
+pub(crate) fn is_published(package: &Package) -> bool {
     package.publish.as_ref().is_none_or(|registries| !registries.is_empty())
 }

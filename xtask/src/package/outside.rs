@@ -31,14 +31,16 @@ pub(super) fn run(packages: &[&Package]) -> Result<(), Failure> {
     write(&folder.0.join("src/main.rs"), &read(&tree::root().join(PROGRAM))?)?;
     // The versions that everything else here is tested with, none of which has to be fetched.
     write(&folder.0.join("Cargo.lock"), &read(&tree::root().join("Cargo.lock"))?)?;
-    write(&folder.0.join("Cargo.toml"), &manifest(packages))?;
+    let workspace = read(&tree::root().join("Cargo.toml"))?;
+    write(&folder.0.join("Cargo.toml"), &manifest(packages, &profile(&workspace)?))?;
     for package in packages {
         let archive = target.join("package").join(format!("{}.crate", place(package)));
         let mut unpack = Command::new("tar");
         process::run(unpack.arg("xzf").arg(archive).arg("-C").arg(&folder.0))?;
     }
     let mut cargo = tree::cargo();
-    cargo.current_dir(&folder.0).env("CARGO_TARGET_DIR", target.join("xtask/outside"));
+    // With the workspace's profile and in its folder: the dependencies that are built there serve.
+    cargo.current_dir(&folder.0).env("CARGO_TARGET_DIR", target);
     let said = process::output(cargo.args(["run", "--offline", "--quiet"]))?;
     match said.contains(SAYS) {
         true => {
@@ -51,8 +53,18 @@ pub(super) fn run(packages: &[&Package]) -> Result<(), Failure> {
     }
 }
 
-/// It names the versions of all of them, as users do; in the place of the registry stand the archives.
-fn manifest(packages: &[&Package]) -> String {
+/// The workspace's profile for debug builds, as it stands in a manifest.
+fn profile(workspace: &str) -> Result<String, Failure> {
+    let broken = |e: &dyn std::fmt::Display| Failure::new(format!("Cargo.toml: {e}"));
+    let manifest: toml::Table = toml::from_str(workspace).map_err(|e| broken(&e))?;
+    let dev = manifest.get("profile").and_then(|profiles| profiles.get("dev"));
+    let dev = dev.ok_or_else(|| broken(&"no profile.dev"))?;
+    toml::to_string(dev).map_err(|e| broken(&e))
+}
+
+/// The manifest of the program. It names the versions of all packages, as users do; the archives
+/// take the place of the registry.
+fn manifest(packages: &[&Package], profile: &str) -> String {
     let wanted: Vec<String> = packages
         .iter()
         .map(|package| match package.name.as_str() {
@@ -69,7 +81,7 @@ fn manifest(packages: &[&Package]) -> String {
         .collect();
     format!(
         "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
-         [dependencies]\n{}\n[patch.crates-io]\n{}",
+         [dependencies]\n{}\n[patch.crates-io]\n{}\n[profile.dev]\n{profile}",
         wanted.concat(),
         archives.concat()
     )

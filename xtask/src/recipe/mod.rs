@@ -11,6 +11,9 @@ use crate::{Failure, process, tree};
 const RECIPES: &str = "CONTRIBUTING.md";
 /// The crates that the copy consists of.
 const CRATES: [&str; 3] = ["wire", "lb", "cc"];
+/// Their folder in the copy's workspace. Cargo tells crates apart by their places in a workspace, so
+/// the copies must not lie where the originals do.
+const COPY: &str = "copy";
 
 /// What one of them says to write, and what to change.
 struct Recipe {
@@ -56,15 +59,16 @@ static ALL: [Recipe; 2] = [
 /// breaks a test.
 pub fn run() -> Result<(), Failure> {
     let contributing = read(&tree::root().join(RECIPES))?;
-    // Cargo tells crates apart by their places within the workspace, so the copy must not be built where the original is.
-    let folder = tree::target()?.join("recipe");
-    let (copy, build) = (folder.join("copy"), folder.join("build"));
-    copy_crates(&copy)?;
+    let target = tree::target()?;
+    let workspace = target.join("xtask/recipe");
+    let copy = workspace.join(COPY);
+    copy_crates(&workspace)?;
     for recipe in &ALL {
         recipe.follow(&contributing, &copy)?;
     }
     let mut test = tree::cargo();
-    test.current_dir(&copy).env("CARGO_TARGET_DIR", build).env("RUSTFLAGS", "-D warnings");
+    // In the same folder and with the same profile as the original, whose dependencies serve.
+    test.current_dir(&workspace).env("CARGO_TARGET_DIR", target);
     process::run(test.args(["test", "--quiet", "--offline", "-p", "braid-lb", "-p", "braid-cc"]))
         .map_err(|failure| {
             failure.remedy(format!(
@@ -159,29 +163,43 @@ fn code_blocks(text: &str) -> Vec<String> {
     blocks
 }
 
-/// The crates, and the manifest of a workspace of nothing else.
-fn copy_crates(to: &Path) -> Result<(), Failure> {
-    if to.exists() {
-        fs::remove_dir_all(to).map_err(|e| cannot("remove", to, &e))?;
+/// The crates, in a workspace of nothing else.
+fn copy_crates(workspace: &Path) -> Result<(), Failure> {
+    if workspace.exists() {
+        fs::remove_dir_all(workspace).map_err(|e| cannot("remove", workspace, &e))?;
     }
-    fs::create_dir_all(to).map_err(|e| cannot("make", to, &e))?;
+    let to = workspace.join(COPY);
+    fs::create_dir_all(&to).map_err(|e| cannot("make", &to, &e))?;
     let mut copy = Command::new("cp");
-    copy.current_dir(tree::root()).arg("-r").args(CRATES).arg("Cargo.lock").arg(to);
-    process::run(&mut copy)?;
-    write(&to.join("Cargo.toml"), &smaller(&read(&tree::root().join("Cargo.toml"))?)?)
+    process::run(copy.current_dir(tree::root()).arg("-r").args(CRATES).arg(&to))?;
+    let lock = workspace.join("Cargo.lock");
+    fs::copy(tree::root().join("Cargo.lock"), &lock).map_err(|e| cannot("write", &lock, &e))?;
+    write(&workspace.join("Cargo.toml"), &smaller(&read(&tree::root().join("Cargo.toml"))?)?)
 }
 
-/// The workspace's manifest with these members only, and without the profile that names others.
+/// The workspace's manifest with the copied crates only, and without the profile that names others.
+/// A warning is an error there.
 fn smaller(manifest: &str) -> Result<String, Failure> {
     let broken = |e: &dyn std::fmt::Display| Failure::new(format!("Cargo.toml: {e}"));
     let mut manifest: toml::Table = toml::from_str(manifest).map_err(|e| broken(&e))?;
-    if let Some(profiles) = manifest.get_mut("profile").and_then(toml::Value::as_table_mut) {
-        profiles.remove("release");
+    table(&mut manifest, "profile").map(|profiles| profiles.remove("release"));
+    let workspace = table(&mut manifest, "workspace").ok_or_else(|| broken(&"no workspace"))?;
+    let members: Vec<String> = CRATES.iter().map(|folder| format!("{COPY}/{folder}")).collect();
+    workspace.insert("members".into(), members.into());
+    for folder in CRATES {
+        let dependencies = table(workspace, "dependencies");
+        let dependency = dependencies.and_then(|all| table(all, &format!("braid-{folder}")));
+        let dependency = dependency.ok_or_else(|| broken(&format!("no braid-{folder}")))?;
+        dependency.insert("path".into(), format!("{COPY}/{folder}").into());
     }
-    let workspace = manifest.get_mut("workspace").and_then(toml::Value::as_table_mut);
-    let workspace = workspace.ok_or_else(|| broken(&"no workspace"))?;
-    workspace.insert("members".into(), CRATES.to_vec().into());
+    let lints = table(workspace, "lints").and_then(|lints| table(lints, "rust"));
+    let lints = lints.ok_or_else(|| broken(&"no lints"))?;
+    lints.insert("warnings".into(), "deny".into());
     toml::to_string(&manifest).map_err(|e| broken(&e))
+}
+
+fn table<'a>(of: &'a mut toml::Table, name: &str) -> Option<&'a mut toml::Table> {
+    of.get_mut(name).and_then(toml::Value::as_table_mut)
 }
 
 fn read(path: &Path) -> Result<String, Failure> {

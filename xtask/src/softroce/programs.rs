@@ -3,46 +3,27 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Failure, drop_in, install, process, tools, tree};
+use crate::{Failure, drop_in, install, process, programs, tools, tree};
 
 use super::image::Program;
-
-// No package is named: with the features of the whole workspace, those that other steps have built serve here.
-const PROGRAMS: [&str; 10] = [
-    "build",
-    "-q",
-    "--release",
-    "--lib",
-    "--bin",
-    "braid-perf",
-    "--bin",
-    "nccl-conformance",
-    "--bin",
-    "softroce-agent",
-];
-// Apart, because features are others where examples are built.
-const EXAMPLES: [&str; 7] =
-    ["build", "-q", "--release", "--example", "late-write", "--example", "breach"];
 
 /// The plugin beside the program that opens it, a C example, and the drop-in libibverbs beside the program that finds it there.
 pub(super) fn build(folder: &Path) -> Result<Vec<Program>, Failure> {
     tools::need("gcc")?;
-    process::run(tree::cargo().args(PROGRAMS))?;
-    process::run(tree::cargo().args(EXAMPLES))?;
+    let built = programs::build()?;
     let prefix = folder.join("prefix");
     install::library_into(&prefix)?;
     let pingpong = c_example(folder, &prefix)?;
     let libraries = drop_in::build()?;
-    let release = tree::target()?.join("release");
     let rust = [
         "softroce-agent",
         "braid-perf",
-        "examples/late-write",
-        "examples/breach",
+        "late-write",
+        "breach",
         "nccl-conformance",
         "libnccl_net_braid.so",
     ];
-    let rust = rust.map(|name| release.join(name)).into_iter();
+    let rust = rust.map(|name| built.join(name)).into_iter();
     let programs = rust.chain([drop_in::braid_run()?, pingpong]).map(Program::in_path);
     let libraries = drop_in::LIBRARIES.map(|name| Program::drop_in(libraries.join(name)));
     Ok(programs.chain(libraries).collect())

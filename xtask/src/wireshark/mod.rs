@@ -11,7 +11,7 @@ mod shown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Failure, process, tools, tree};
+use crate::{Failure, process, programs, tools, tree};
 
 /// What is run between a client and a server, small: each kind of packet comes.
 const TRAFFIC: [&[&str]; 4] = [
@@ -24,13 +24,11 @@ const TRAFFIC: [&[&str]; 4] = [
 /// Builds `braid-perf`, captures what it sends and checks what tshark says of it.
 pub fn run() -> Result<(), Failure> {
     ["tshark", "dumpcap", "ip"].into_iter().try_for_each(tools::need)?;
-    process::run(tree::cargo().args(["build", "--release", "--bin", "braid-perf"]))?;
-    let target = tree::target()?;
-    let folder = target.join("xtask/wireshark");
+    let program = programs::build()?.join("braid-perf");
+    let folder = tree::target()?.join("xtask/wireshark");
     std::fs::create_dir_all(&folder)
         .map_err(|e| Failure::new(format!("cannot make {}: {e}", folder.display())))?;
     let (file, key) = (folder.join("traffic.pcapng"), folder.join("key"));
-    let program = target.join("release/braid-perf");
     let key_name = key.to_str().ok_or_else(|| Failure::new("target/ is no text"))?;
     // One of an earlier run is not overwritten.
     let _ = std::fs::remove_file(&key);

@@ -1,16 +1,13 @@
 //! What comes out of the decoder: what went in, or a refusal; never a panic.
 
-mod examples;
-mod strategies;
-
 use braid_wire::{
     Crc, DecodeError, MAX_ACK_LEN, MAX_SETUP_LEN, Opcode, PROBE_LEN, Packet, ProbeKind, VERSION,
     payload_crc,
 };
 use proptest::prelude::*;
 
-use examples::{encode, examples};
-use strategies::{any_ack, any_control, any_data, any_probe, any_setup};
+use crate::examples::{encode, examples};
+use crate::strategies::{any_ack, any_control, any_data, any_probe, any_setup};
 
 proptest! {
     #[test]

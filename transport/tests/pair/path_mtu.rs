@@ -1,7 +1,5 @@
 //! The search for what the path carries: one end, and a network that answers its probes, in virtual time.
 
-mod everything;
-
 use std::time::Duration;
 
 use braid_lb::{LbPolicy, PathSet, RailScheme, Rails};
@@ -14,7 +12,7 @@ use braid_wire::{
     Probe, ProbeKind, QpId, RailId, Stream, Time, Token,
 };
 
-use everything::Everything;
+use crate::everything::Everything;
 
 const TOKEN: Token = Token(7);
 /// Of a full segment, and what it is on the wire.

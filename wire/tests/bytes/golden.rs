@@ -1,14 +1,12 @@
 //! `docs/wire.md` says what is on the wire: its examples are what the code writes, byte by byte, and
 //! its tables leave no byte out.
 
-mod examples;
-
 use std::collections::BTreeMap;
 use std::fs;
 
 use braid_wire::{FRAME_LEN, NOTE_LEN, Packet};
 
-use examples::{encode, examples};
+use crate::examples::{encode, examples};
 
 fn page() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/wire.md");

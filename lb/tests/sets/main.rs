@@ -1,0 +1,5 @@
+//! Path sets and their policies, through the public interface.
+
+mod adaptive;
+mod health;
+mod policies;

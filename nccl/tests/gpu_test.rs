@@ -1,0 +1,175 @@
+//! `nccl/gpu-test.py` without a GPU: against a stub of torch, whose collectives go through the plugin.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A folder of this test, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("braid-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Cargo leaves the plugin that it builds for a test beside the test.
+fn plugin() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.with_file_name("libnccl_net_braid.so")
+}
+
+/// The command with a plugin, small enough to take seconds. Its logs go to `logs`.
+fn gpu_test(plugin: &Path, logs: &Path) -> Command {
+    let mut command = Command::new("python3");
+    command
+        .arg(Path::new(PACKAGE).join("gpu-test.py"))
+        .arg(plugin)
+        .args(["--max-bytes", "128K", "--rounds", "1", "--limit", "20", "--logs"])
+        .arg(logs)
+        .env("PYTHONPATH", Path::new(PACKAGE).join("tests/stub"))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+fn run(command: &mut Command) -> Output {
+    command.output().expect("python3 is installed: `cargo xtask tools` sees to that")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Fails unless the exit status and the line on standard error are these.
+fn expect_failure(command: &mut Command, status: i32, line: &str) {
+    let output = run(command);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{command:?}: {said}");
+    assert!(said.lines().any(|each| each.contains(line)), "no `{line}` in:\n{said}");
+}
+
+#[test]
+fn right_results_pass_and_are_reported() {
+    let folder = Folder::new("gpu-test-right");
+    let json = folder.0.join("figures.json");
+    let mut command = gpu_test(&plugin(), &folder.0);
+    let output = run(command.arg("--json").arg(&json));
+    let (tables, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{said}\n{tables}");
+    let figures: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    let checks = figures["checks"].as_array().unwrap();
+    let names: Vec<_> = checks.iter().map(|row| row["check"].as_str().unwrap()).collect();
+    assert_eq!(names, ["udp", "thread", "drop", "key", "rails", "bandwidth", "killed"]);
+    assert!(checks.iter().all(|row| row["verdict"] == "passed"), "{checks:?}");
+    let speeds = figures["speeds"].as_array().unwrap();
+    // Six collectives of two sizes.
+    assert_eq!(speeds.len(), 12);
+    for speed in speeds {
+        for net in ["Braid", "Socket x1", "Socket x4"] {
+            assert!(speed["bus_gigabytes_per_second"][net].as_f64().unwrap() > 0.0, "{speed}");
+        }
+    }
+    for part in ["torch 0.0-stub, CUDA 0.0, NCCL 2.0.0", "all_reduce", "time-sliced, no verdict"] {
+        assert!(tables.contains(part), "no `{part}` in:\n{tables}");
+    }
+}
+
+/// Runs one check against a stub of NCCL that misbehaves in this way.
+fn misbehave(how: &str, check: &str, line: &str) {
+    let folder = Folder::new(&format!("gpu-test-{how}"));
+    let mut command = gpu_test(&plugin(), &folder.0);
+    command.args(["--max-bytes", "1K", "--limit", "5", "--only", check]);
+    expect_failure(command.env("TORCH_STUB", how), 1, &format!("FAILED: {check}: {line}"));
+}
+
+#[test]
+fn a_wrong_result_fails() {
+    misbehave("wrong", "udp", "broadcast, bfloat16, 8 bytes: rank 1: WRONG RESULT: 1 of 4");
+}
+
+#[test]
+fn a_hang_fails() {
+    misbehave("hang", "udp", "broadcast, bfloat16, 8 bytes: rank 0 and rank 1 hung");
+}
+
+#[test]
+fn a_rank_that_dies_by_itself_fails() {
+    misbehave("die", "udp", "broadcast, bfloat16, 8 bytes: rank 1 died: signal 11");
+}
+
+#[test]
+fn another_transport_than_the_plugin_fails() {
+    misbehave("ignore-plugin", "udp", "NCCL ignored the plugin: rank 0");
+}
+
+#[test]
+fn a_survivor_that_does_not_notice_a_death_fails() {
+    misbehave("deaf", "killed", "after rank 1 was killed: rank 0 hung");
+}
+
+#[test]
+fn without_a_usable_gpu_nothing_is_tested() {
+    let folder = Folder::new("gpu-test-none");
+    for (how, line) in [
+        ("no-cuda", "cannot test: torch 0.0-stub is built without CUDA"),
+        ("no-gpu", "cannot test: torch 0.0-stub finds no GPU that it can use"),
+        ("no-memory", "cannot test: a stub of a GPU has 1 MiB free, and this test needs"),
+    ] {
+        expect_failure(gpu_test(&plugin(), &folder.0).env("TORCH_STUB", how), 2, line);
+    }
+    let no_torch =
+        "cannot test: torch does not start: ModuleNotFoundError: No module named 'torch'";
+    // A torch of this machine is not to be found either.
+    let broken = folder.0.join("torch.py");
+    fs::write(&broken, "raise ModuleNotFoundError(\"No module named 'torch'\")").unwrap();
+    expect_failure(gpu_test(&plugin(), &folder.0).env("PYTHONPATH", &folder.0), 2, no_torch);
+}
+
+#[test]
+fn what_is_no_plugin_is_bad_usage() {
+    let folder = Folder::new("gpu-test-plugin");
+    let missing = folder.0.join("missing.so");
+    let line = "missing.so: No such file or directory; build it: cargo build";
+    expect_failure(&mut gpu_test(&missing, &folder.0), 2, line);
+    let other = folder.0.join("other.so");
+    fs::write(&other, b"\x7fELF of something else").unwrap();
+    expect_failure(&mut gpu_test(&other, &folder.0), 2, "it is no NCCL net plugin");
+}
+
+/// A folder with a `nvidia-cuda-mps-control` that ends with this exit status.
+fn mps_control(status: u8) -> Folder {
+    let folder = Folder::new(&format!("gpu-test-mps-{status}"));
+    let program = folder.0.join("nvidia-cuda-mps-control");
+    fs::write(&program, format!("#!/bin/sh\nexit {status}\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+#[test]
+fn the_table_says_whether_mps_was_there() {
+    for (status, line) in
+        [(0, "under MPS"), (1, "time-sliced, no verdict (the MPS daemon did not start")]
+    {
+        let folder = mps_control(status);
+        let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap());
+        let mut command = gpu_test(&plugin(), &folder.0);
+        let output =
+            run(command.args(["--max-bytes", "1K", "--only", "bandwidth"]).env("PATH", path));
+        let tables = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(tables.contains(line), "no `{line}` in:\n{tables}");
+    }
+}

@@ -1,0 +1,8 @@
+//! Simulated fabrics, through the public interface.
+
+mod direct;
+mod own_controller;
+mod own_path_policy;
+mod physics;
+mod rails;
+mod unequal_paths;

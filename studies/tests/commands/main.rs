@@ -1,0 +1,6 @@
+//! `braid-sim` as a user starts it.
+
+mod cli;
+mod cli_errors;
+mod compare;
+mod output;

@@ -1,0 +1,164 @@
+//! Lanes of steps that run beside each other.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
+
+use super::{STEP_LIMIT, Step};
+use crate::step::{self, Outcome, Shown};
+use crate::tree;
+
+/// Steps that run one after the other.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) steps: Vec<Step>,
+    /// Where the steps' output goes.
+    pub(crate) shown: Shown,
+    /// Whether its steps leave the processors to those of other lanes.
+    pub(crate) yields: bool,
+}
+
+/// A step, and what became of it: nothing, if another one failed before.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) step: Step,
+    pub(crate) outcome: Option<Outcome>,
+}
+
+impl Ran {
+    /// Whether the step ran to its end and found nothing wrong.
+    pub(crate) fn has_passed(&self) -> bool {
+        self.outcome.as_ref().is_some_and(|outcome| outcome.failure.is_none())
+    }
+}
+
+/// What the lanes know of each other.
+#[derive(Default)]
+struct Progress {
+    passed: Vec<&'static str>,
+    has_failed: bool,
+}
+
+/// The progress, and a signal whenever it changes.
+#[derive(Default)]
+struct Shared {
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+impl Shared {
+    /// Waits until this step of another lane has passed. Returns false if a step failed instead.
+    fn wait_for(&self, step: Option<&str>) -> bool {
+        let blocked = |progress: &mut Progress| {
+            let is_missing = step.is_some_and(|step| !progress.passed.contains(&step));
+            is_missing && !progress.has_failed
+        };
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_while(progress, blocked);
+        !waited.unwrap_or_else(PoisonError::into_inner).has_failed
+    }
+
+    fn record(&self, step: &'static str, has_passed: bool) {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        match has_passed {
+            true => progress.passed.push(step),
+            false => progress.has_failed = true,
+        }
+        self.changed.notify_all();
+    }
+
+    fn has_failed(&self) -> bool {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).has_failed
+    }
+}
+
+/// Runs all lanes up to the first step that fails. Steps that run at that time are stopped.
+pub(crate) fn run_lanes(lanes: &[Lane], target: &Path) -> Vec<Ran> {
+    let shared = Shared::default();
+    // Asked for at once: a step builds this program anew.
+    let own = std::env::current_exe().unwrap_or_else(|_| "xtask".into());
+    thread::scope(|scope| {
+        let running: Vec<_> = lanes
+            .iter()
+            .map(|lane| scope.spawn(|| run_lane(lane, &own, target, &shared)))
+            .collect();
+        running.into_iter().flat_map(|lane| lane.join().expect("a lane does not panic")).collect()
+    })
+}
+
+fn run_lane(lane: &Lane, own: &Path, target: &Path, shared: &Shared) -> Vec<Ran> {
+    let run = |step: &Step| {
+        if !shared.wait_for(step.after) {
+            return None;
+        }
+        let log = step::log_path(target, step.name);
+        let mut command = command(step, own, target, lane.yields);
+        let stop = || shared.has_failed();
+        let outcome = step::run(step.name, &mut command, STEP_LIMIT, &log, lane.shown, &stop)?;
+        shared.record(step.name, outcome.failure.is_none());
+        Some(outcome)
+    };
+    lane.steps.iter().map(|step| Ran { step: *step, outcome: run(step) }).collect()
+}
+
+/// The command of a step. Programs that are built run without cargo, which would wait for what
+/// another lane builds, and would build them with other dependencies: this one, `own`, and those of
+/// the step `build`.
+fn command(step: &Step, own: &Path, target: &Path, yields: bool) -> Command {
+    let (program, words) = match step.cargo {
+        ["xtask", words @ ..] => (own.to_owned(), words),
+        ["run", "--release", "--bin", name, "--", words @ ..] => {
+            (target.join("release").join(name), words)
+        }
+        words => (tree::cargo().get_program().into(), words),
+    };
+    let mut command = match yields {
+        false => Command::new(program),
+        true => {
+            let mut nice = Command::new("nice");
+            nice.args(["-n", "10"]).arg(program);
+            nice
+        }
+    };
+    command.current_dir(tree::root()).args(words);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(steps: &[Step]) -> Lane {
+        Lane { steps: steps.to_vec(), shown: Shown::InItsLog, yields: false }
+    }
+
+    /// Runs the lanes in a folder of their own. Returns the names of those that passed, and of those that failed.
+    fn outcomes(name: &str, lanes: &[Lane]) -> [Vec<&'static str>; 2] {
+        let folder =
+            std::env::temp_dir().join(format!("braid-lanes-{name}-{}", std::process::id()));
+        let ran = run_lanes(lanes, &folder);
+        std::fs::remove_dir_all(folder).expect("there are logs");
+        let names = |wanted: fn(&Ran) -> bool| {
+            ran.iter().filter(|ran| wanted(ran)).map(|ran| ran.step.name).collect()
+        };
+        [names(Ran::has_passed), names(|ran| ran.outcome.is_some() && !ran.has_passed())]
+    }
+
+    const VERSION: Step = Step::new("version", &["--version"]);
+    const BROKEN: Step = Step::new("broken", &["no-such-command"]);
+
+    #[test]
+    fn a_step_waits_for_one_of_another_lane() {
+        let later = Step::new("later", &["--version"]).after("version");
+        let lanes = [lane(&[later]), lane(&[VERSION])];
+        assert_eq!(outcomes("waits", &lanes), [vec!["later", "version"], vec![]]);
+    }
+
+    #[test]
+    fn a_failure_ends_all_lanes() {
+        let never = Step::new("never", &["--version"]).after("broken");
+        let lanes = [lane(&[never]), lane(&[BROKEN, VERSION])];
+        assert_eq!(outcomes("fails", &lanes), [vec![], vec!["broken"]]);
+    }
+}

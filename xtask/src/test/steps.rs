@@ -1,0 +1,81 @@
+//! What `cargo xtask test` runs, in which order, and beside what.
+
+use super::Lane;
+use crate::step::Shown;
+
+/// A check: its name, which is also its log's, and the arguments to cargo that run it alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    pub(crate) cargo: &'static [&'static str],
+    /// The step of the other lane that has to pass first.
+    pub(crate) after: Option<&'static str>,
+}
+
+impl Step {
+    pub(crate) const fn new(name: &'static str, cargo: &'static [&'static str]) -> Self {
+        Self { name, cargo, after: None }
+    }
+
+    pub(super) const fn after(mut self, step: &'static str) -> Self {
+        self.after = Some(step);
+        self
+    }
+}
+
+/// The packages whose tests run under AddressSanitizer, in the step `address`, and not in `test`.
+pub(crate) const SANITIZED: &[&str] = &["braid-rdma", "braid-verbs", "braid-ffi"];
+/// The drop-in library, for which the same is true.
+pub(crate) const SANITIZED_DROP_IN: &[&str] = &["braid-ibverbs"];
+
+/// The two lanes. The part of [nightly](crate::nightly) that the commit selects joins the first.
+pub(super) fn lanes() -> [Lane; 2] {
+    [
+        Lane { steps: COMPUTING.to_vec(), shown: Shown::AsItComes, yields: true },
+        Lane { steps: WAITING.to_vec(), shown: Shown::InItsLog, yields: false },
+    ]
+}
+
+/// Steps that compile or compute all the time.
+#[rustfmt::skip]
+const COMPUTING: &[Step] = &[
+    Step::new("build", &["xtask", "build"]),
+    Step::new("lint", &["xtask", "lint"]),
+    Step::new("address", &["xtask", "sanitize", "--only", "address"]).after("tools"),
+    Step::new("test", &[
+        "test", "--workspace", "--exclude", "braid-rdma", "--exclude", "braid-verbs",
+        "--exclude", "braid-ffi", "--exclude", "braid-ibverbs",
+    ]).after("tools"),
+    // AddressSanitizer does not reach them.
+    Step::new("doctests", &[
+        "test", "--doc", "-p", "braid-rdma", "-p", "braid-verbs", "-p", "braid-ffi",
+        "-p", "braid-ibverbs",
+    ]),
+    Step::new("recipe", &["xtask", "recipe"]),
+    Step::new("licences", &["xtask", "dependencies"]),
+    Step::new("advisories", &["xtask", "advisories"]),
+    Step::new("package", &["xtask", "package"]),
+    Step::new("msrv", &["xtask", "msrv"]),
+    Step::new("count", &["xtask", "count"]).after("tools"),
+    Step::new("loom", &["xtask", "loom"]),
+];
+
+/// Steps that wait most of the time: for timers, links of limited rate, virtual machines.
+#[rustfmt::skip]
+const WAITING: &[Step] = &[
+    Step::new("tools", &["xtask", "tools"]),
+    Step::new("e2e", &["xtask", "e2e"]).after("build"),
+    Step::new("spray", &["run", "--release", "--bin", "braid-perf", "--", "spray", "--quick"]),
+    Step::new("congestion", &["run", "--release", "--bin", "braid-perf", "--", "congestion", "--quick"]),
+    Step::new("compare", &[
+        "run", "--release", "--bin", "braid-perf", "--", "compare", "--complete", "--rounds=1",
+        "--seconds=0.1", "--mtu=9000", "--only=message-rate,latency-spinning",
+    ]),
+    Step::new("fabric", &["xtask", "fabric", "check"]),
+    Step::new("wireshark", &["xtask", "wireshark"]),
+    Step::new("c", &["xtask", "c"]),
+    Step::new("programs", &["xtask", "verbs-programs"]),
+    Step::new("deb", &["xtask", "deb", "--check"]),
+    Step::new("nccl", &["run", "--release", "--bin", "nccl-conformance", "--", "--quick"]),
+    Step::new("softroce", &["xtask", "softroce"]),
+];
