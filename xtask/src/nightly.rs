@@ -1,4 +1,4 @@
-//! `cargo xtask nightly`: long searches, in parts. CI runs one part with each commit.
+//! `cargo xtask nightly`: what takes long, in parts. CI runs one part with each commit, after all else.
 
 use std::process::Command;
 use std::time::Instant;
@@ -18,6 +18,7 @@ pub(crate) const PARTS: &[Step] = &[
     Step::new("flood", &["xtask", "flood"]),
     Step::new("thread", &["xtask", "sanitize", "--only", "thread"]),
     Step::new("fuzz", &["xtask", "fuzz", "--seconds", "10"]),
+    Step::new("softroce", &["xtask", "softroce"]),
 ];
 
 /// Which parts to run.

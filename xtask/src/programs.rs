@@ -4,34 +4,34 @@ use std::path::PathBuf;
 
 use crate::{Failure, process, tree};
 
-/// One selection for all commands, without packages: which targets are built together decides the
+/// One selection for all commands, without packages: which programs are built together decides the
 /// features of their dependencies and how those are prepared for link-time optimisation, so another
-/// selection would build them anew.
-const SELECTION: &[&str] = &[
-    "--lib",
-    "--bin",
-    "braid-perf",
-    "--bin",
-    "braid-sim",
-    "--bin",
-    "braid-run",
-    "--bin",
-    "nccl-conformance",
-    "--bin",
-    "softroce-agent",
-    "--bin",
-    "late-write",
-    "--bin",
-    "breach",
-];
+/// selection would build them anew. The NCCL plugin comes with the program that opens it.
+const SELECTION: &[&str] =
+    &["braid-perf", "braid-sim", "braid-run", "nccl-conformance", "softroce-agent"];
 
 /// Builds all of them. Returns their folder.
 pub fn build() -> Result<PathBuf, Failure> {
-    process::run(tree::cargo().args(["build", "--quiet", "--release"]).args(SELECTION))?;
+    build_with(&[])
+}
+
+/// Builds all of them, and further ones. Returns their folder.
+pub(crate) fn build_with(further: &[&str]) -> Result<PathBuf, Failure> {
+    let mut cargo = tree::cargo();
+    cargo.args(["build", "--quiet", "--release"]);
+    for name in SELECTION.iter().chain(further) {
+        cargo.args(["--bin", name]);
+    }
+    process::run(&mut cargo)?;
     folder()
 }
 
-/// Where they are once they are built.
+/// The folder of the programs that `build` has built.
 pub fn folder() -> Result<PathBuf, Failure> {
     Ok(tree::target()?.join("release"))
+}
+
+/// The NCCL plugin that `build` has built, as a dependency, under cargo's name.
+pub(crate) fn nccl_plugin() -> Result<PathBuf, Failure> {
+    Ok(folder()?.join("deps/libnccl_net_braid.so"))
 }

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use clap::ValueEnum;
 
-use crate::test::{SANITIZED, SANITIZED_DROP_IN};
+use crate::test::SANITIZED;
 use crate::{Failure, process, rustc, tools, tree};
 
 /// Which of them to run.
@@ -52,7 +52,7 @@ const GROUPS: &[Group] = &[
         sanitizer: Sanitizer::Address,
         packages: SANITIZED,
         build: &["--lib", "--tests"],
-        options: "detect_leaks=1",
+        options: "",
         arguments: &["--skip", "closing_leaves_nothing", "--skip", "survives_a_flood_of_garbage"],
     },
     // The two left out above. They count resident memory, so none of what is freed may be kept to
@@ -62,14 +62,6 @@ const GROUPS: &[Group] = &[
         packages: SANITIZED,
         build: &["--test", "nothing_left", "--test", "flooded"],
         options: "quarantine_size_mb=0:thread_local_quarantine_size_kb=0",
-        arguments: &[],
-    },
-    // These tests end as C programs do, without freeing what they have.
-    Group {
-        sanitizer: Sanitizer::Address,
-        packages: SANITIZED_DROP_IN,
-        build: &["--lib", "--tests"],
-        options: "detect_leaks=0",
         arguments: &[],
     },
     // One test at a time: the harness, which is not instrumented, then starts no threads. Those
@@ -105,7 +97,8 @@ const SLOW_PATHS: &[(&str, [&str; 2])] = &[
 ];
 
 const STD_LOCKS: &str = include_str!("sanitize/std_locks.c");
-const SUPPRESSIONS: &str = include_str!("sanitize/thread.supp");
+const RACES: &str = include_str!("sanitize/thread.supp");
+const LEAKS: &str = include_str!("sanitize/leak.supp");
 
 /// Builds the tests with each sanitizer and runs them.
 pub fn run(options: &Options) -> Result<(), Failure> {
@@ -127,10 +120,13 @@ fn watch(group: &Group, test: Option<&str>) -> Result<(), Failure> {
     ];
     let mut command = tree::cargo();
     match group.sanitizer {
-        Sanitizer::Address => command.env("ASAN_OPTIONS", group.options),
+        Sanitizer::Address => {
+            let suppressions = suppressions(&target, LEAKS)?;
+            command.env("ASAN_OPTIONS", group.options).env("LSAN_OPTIONS", suppressions)
+        }
         Sanitizer::Thread => {
             flags.extend(told_locks(&target)?);
-            let suppressions = suppressions(&target)?;
+            let suppressions = suppressions(&target, RACES)?;
             command.env("TSAN_OPTIONS", format!("{} {suppressions}", group.options))
         }
     };
@@ -152,10 +148,10 @@ fn watch(group: &Group, test: Option<&str>) -> Result<(), Failure> {
     })
 }
 
-/// The option that names the file of what ThreadSanitizer is not to report.
-fn suppressions(target: &Path) -> Result<String, Failure> {
-    let file = target.join("thread.supp");
-    write(&file, SUPPRESSIONS)?;
+/// The option that names the file of what a sanitizer is not to report.
+fn suppressions(target: &Path, text: &str) -> Result<String, Failure> {
+    let file = target.join("suppressions");
+    write(&file, text)?;
     Ok(format!("suppressions={}", file.display()))
 }
 
@@ -218,9 +214,11 @@ mod tests {
 
     #[test]
     fn every_suppression_has_a_reason_before_it() {
-        let lines: Vec<&str> = SUPPRESSIONS.lines().collect();
-        for (before, line) in lines.iter().zip(&lines[1..]) {
-            assert!(line.starts_with('#') || before.starts_with('#'), "no reason for `{line}`");
+        for text in [RACES, LEAKS] {
+            let lines: Vec<&str> = text.lines().collect();
+            for (before, line) in lines.iter().zip(&lines[1..]) {
+                assert!(line.starts_with('#') || before.starts_with('#'), "no reason for `{line}`");
+            }
         }
     }
 }

@@ -24,8 +24,8 @@ pub struct Options {
 
 /// The programs that write their own pages.
 const PROGRAMS: [&str; 2] = ["braid-perf", "braid-sim"];
-/// What cargo calls the NCCL plugin, and what NCCL looks for by `NCCL_NET_PLUGIN=braid`.
-const PLUGIN: (&str, &str) = ("libnccl_net_braid.so", "libnccl-net-braid.so");
+/// What NCCL looks for by `NCCL_NET_PLUGIN=braid`.
+const PLUGIN: &str = "libnccl-net-braid.so";
 
 /// Where `braid-run` looks for the drop-in libraries, from the prefix. In `lib` itself every program of the system would find
 /// them in place of its own.
@@ -56,7 +56,7 @@ pub fn into(prefix: &Path) -> Result<(), Failure> {
 
 fn plugin_and_programs(prefix: &Path) -> Result<(), Failure> {
     let built = programs::build()?;
-    stripped(&built.join(PLUGIN.0), &prefix.join("lib"), PLUGIN.1, 0o644)?;
+    stripped(&programs::nccl_plugin()?, &prefix.join("lib"), PLUGIN, 0o644)?;
     for program in PROGRAMS {
         let folder = prefix.join("bin");
         stripped(&built.join(program), &folder, program, 0o755)?;

@@ -10,21 +10,15 @@ use super::image::Program;
 /// The plugin beside the program that opens it, a C example, and the drop-in libibverbs beside the program that finds it there.
 pub(super) fn build(folder: &Path) -> Result<Vec<Program>, Failure> {
     tools::need("gcc")?;
-    let built = programs::build()?;
+    let built = programs::build_with(&["late-write", "breach"])?;
     let prefix = folder.join("prefix");
     install::library_into(&prefix)?;
     let pingpong = c_example(folder, &prefix)?;
     let libraries = drop_in::build()?;
-    let rust = [
-        "softroce-agent",
-        "braid-perf",
-        "late-write",
-        "breach",
-        "nccl-conformance",
-        "libnccl_net_braid.so",
-    ];
+    let rust = ["softroce-agent", "braid-perf", "late-write", "breach", "nccl-conformance"];
     let rust = rust.map(|name| built.join(name)).into_iter();
-    let programs = rust.chain([drop_in::braid_run()?, pingpong]).map(Program::in_path);
+    let others = [programs::nccl_plugin()?, drop_in::braid_run()?, pingpong];
+    let programs = rust.chain(others).map(Program::in_path);
     let libraries = drop_in::LIBRARIES.map(|name| Program::drop_in(libraries.join(name)));
     Ok(programs.chain(libraries).collect())
 }

@@ -19,6 +19,13 @@ pub(crate) struct Lane {
     pub(crate) yields: bool,
 }
 
+impl Lane {
+    /// One step that has the machine for itself.
+    pub(crate) fn alone(step: Step) -> Self {
+        Self { steps: vec![step], shown: Shown::AsItComes, yields: false }
+    }
+}
+
 /// A step, and what became of it: nothing, if another one failed before.
 #[derive(Debug)]
 pub(crate) struct Ran {

@@ -24,11 +24,9 @@ impl Step {
 }
 
 /// The packages whose tests run under AddressSanitizer, in the step `address`, and not in `test`.
-pub(crate) const SANITIZED: &[&str] = &["braid-rdma", "braid-verbs", "braid-ffi"];
-/// The drop-in library, for which the same is true.
-pub(crate) const SANITIZED_DROP_IN: &[&str] = &["braid-ibverbs"];
+pub(crate) const SANITIZED: &[&str] = &["braid-rdma", "braid-verbs", "braid-ffi", "braid-ibverbs"];
 
-/// The two lanes. The part of [nightly](crate::nightly) that the commit selects joins the first.
+/// The two lanes.
 pub(super) fn lanes() -> [Lane; 2] {
     [
         Lane { steps: COMPUTING.to_vec(), shown: Shown::AsItComes, yields: true },
@@ -77,5 +75,4 @@ const WAITING: &[Step] = &[
     Step::new("programs", &["xtask", "verbs-programs"]),
     Step::new("deb", &["xtask", "deb", "--check"]),
     Step::new("nccl", &["run", "--release", "--bin", "nccl-conformance", "--", "--quick"]),
-    Step::new("softroce", &["xtask", "softroce"]),
 ];
