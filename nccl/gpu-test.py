@@ -210,6 +210,9 @@ def main():
     except CannotTest as reason:
         say(f"cannot test: {reason}")
         return 2
+    except KeyboardInterrupt:
+        say("interrupted before the first check")
+        return 1
 
 
 if __name__ == "__main__":

@@ -97,11 +97,13 @@ class Rank:
     def endless(self, size, started):
         """All-reduces until one fails. Makes the file `started` after the first."""
         tensor = torch.zeros(size // 4, dtype=torch.float32, device="cuda")
+        dist.all_reduce(tensor)
+        torch.cuda.synchronize()
+        with open(started, "w"):
+            pass
         while True:
             dist.all_reduce(tensor)
             torch.cuda.synchronize()
-            with open(started, "w"):
-                pass
 
     @functools.cached_property
     def values(self):

@@ -3,7 +3,6 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::step::Shown;
 use crate::test::{Lane, Step, end, run_lanes};
 use crate::{Failure, process, tree};
 
@@ -44,8 +43,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             PARTS.iter().filter(is_chosen).copied().collect()
         }
     };
-    let lane = Lane { steps, shown: Shown::AsItComes, yields: false };
-    end(&run_lanes(&[lane], &tree::target()?), &[], start.elapsed())
+    end(&run_lanes(&[Lane::alone(steps)], &tree::target()?), &[], start.elapsed())
 }
 
 /// The part that CI runs with the commit that is checked out: the commit's hash selects it, so that

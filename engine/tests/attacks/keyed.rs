@@ -228,20 +228,28 @@ fn ask(socket: &UdpSocket, to: SocketAddr, packet: &Setup) -> Setup {
     let (mut bytes, mut answer) = (Vec::new(), [0; 2048]);
     packet.encode(&mut bytes);
     socket.send_to(&bytes, to).unwrap();
-    let (len, _) = socket.recv_from(&mut answer).expect("an answer");
-    match Packet::decode(&answer[..len]) {
-        Ok(Packet::Setup(setup)) => setup,
-        other => panic!("{other:?}"),
+    loop {
+        let (len, from) = socket.recv_from(&mut answer).expect("an answer");
+        match Packet::decode(&answer[..len]) {
+            Ok(Packet::Setup(setup)) if from == to => return setup,
+            // Meant for the socket that had this port before, of another process maybe.
+            _ => {}
+        }
     }
 }
 
-/// What comes to a socket from who connects to it.
+/// The next packet to a socket that only an initiator sends.
 fn asked(socket: &UdpSocket) -> (SocketAddr, Setup) {
     let mut bytes = [0; 2048];
-    let (len, from) = socket.recv_from(&mut bytes).expect("somebody connects");
-    match Packet::decode(&bytes[..len]) {
-        Ok(Packet::Setup(setup)) => (from, setup),
-        other => panic!("{other:?}"),
+    loop {
+        let (len, from) = socket.recv_from(&mut bytes).expect("somebody connects");
+        match Packet::decode(&bytes[..len]) {
+            Ok(Packet::Setup(setup @ (Setup::Hello(_) | Setup::SealedConnect(_)))) => {
+                return (from, setup);
+            }
+            // Meant for the socket that had this port before, of another process maybe.
+            _ => {}
+        }
     }
 }
 

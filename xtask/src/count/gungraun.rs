@@ -1,7 +1,7 @@
 //! Building and running the counted benchmarks: gungraun's, with valgrind below them.
 
 use std::collections::BTreeMap;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use cargo_metadata::{Metadata, Package, TargetKind};
 use serde_json::Value;
@@ -13,7 +13,12 @@ use crate::{Failure, process, tree};
 const ARGUMENTS: &[&str] =
     &["--callgrind-args=--cache-sim=no", "--allow-aslr=yes", "--output-format=json"];
 
-/// Runs all cases; what each took.
+/// Builds all cases.
+pub(super) fn build() -> Result<(), Failure> {
+    process::run(bench(&tree::metadata()?).arg("--no-run"))
+}
+
+/// Runs all cases. Returns what each took.
 pub(super) fn count() -> Result<BTreeMap<String, u64>, Failure> {
     let metadata = tree::metadata()?;
     let mut path = gungraun_runner::folder(&metadata)?.join("bin").into_os_string();
@@ -21,10 +26,16 @@ pub(super) fn count() -> Result<BTreeMap<String, u64>, Failure> {
         path.push(":");
         path.push(rest);
     }
-    let mut command = tree::cargo();
-    command.env("PATH", path).args(["bench", "--quiet"]);
-    command.args(selection(&metadata)).arg("--").args(ARGUMENTS).stderr(Stdio::inherit());
+    let mut command = bench(&metadata);
+    command.env("PATH", path).arg("--").args(ARGUMENTS).stderr(Stdio::inherit());
     parse(&process::output(&mut command)?)
+}
+
+/// The command that builds and runs all cases.
+fn bench(metadata: &Metadata) -> Command {
+    let mut command = tree::cargo();
+    command.args(["bench", "--quiet"]).args(selection(metadata));
+    command
 }
 
 /// The arguments that pick these benchmarks, and no others, out of the workspace. No package is named: with the features of the

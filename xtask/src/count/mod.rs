@@ -15,6 +15,9 @@ pub struct Options {
     /// Makes what is counted now the budgets
     #[arg(long)]
     accept: bool,
+    /// Only builds what is counted, and what counts
+    #[arg(long, conflicts_with = "accept")]
+    build: bool,
 }
 
 /// Most times that everything is counted before a case counts as too expensive: the engine's cases run by a real clock, and
@@ -31,6 +34,9 @@ const ACCEPT: &str = "cargo xtask count --accept";
 pub fn run(options: &Options) -> Result<(), Failure> {
     tools::need("valgrind")?;
     gungraun_runner::install()?;
+    if options.build {
+        return gungraun::build();
+    }
     let mut counted = Budgets { rustc: rustc::identity()?, instructions: gungraun::count()? };
     if options.accept {
         for _ in 1..RUNS {

@@ -20,9 +20,9 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// One step that has the machine for itself.
-    pub(crate) fn alone(step: Step) -> Self {
-        Self { steps: vec![step], shown: Shown::AsItComes, yields: false }
+    /// Steps that have the machine for themselves.
+    pub(crate) fn alone(steps: Vec<Step>) -> Self {
+        Self { steps, shown: Shown::AsItComes, yields: false }
     }
 }
 

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::steps::lanes;
+use super::steps::{COUNT, lanes};
 use super::{SANITIZED, Step};
 use crate::{nightly, tree};
 
 /// The commands of that time, in their order, and the steps or parts that do the same now. Without
 /// any the very same command has to be in one of the lists.
 const COMMANDS: [(&str, &[&str]); 27] = [
-    // The runner of instruction counts is installed by `count`.
-    ("xtask tools", &["tools", "count"]),
+    // `benches` builds the runner of instruction counts.
+    ("xtask tools", &["tools", "benches"]),
     ("xtask lint", &[]),
     // Of packages with unsafe code only under AddressSanitizer.
     ("test --workspace", &["test", "doctests", "address"]),
@@ -46,8 +46,10 @@ const COMMANDS: [(&str, &[&str]); 27] = [
 ];
 
 fn all() -> Vec<Step> {
-    let [computing, waiting] = lanes();
-    [computing.steps, waiting.steps, nightly::PARTS.to_vec()].concat()
+    let lanes = lanes();
+    let steps = lanes.iter().map(|lane| lane.steps.as_slice());
+    let steps = steps.chain([[COUNT].as_slice(), nightly::PARTS]);
+    steps.collect::<Vec<_>>().concat()
 }
 
 #[test]

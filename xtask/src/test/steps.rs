@@ -26,37 +26,47 @@ impl Step {
 /// The packages whose tests run under AddressSanitizer, in the step `address`, and not in `test`.
 pub(crate) const SANITIZED: &[&str] = &["braid-rdma", "braid-verbs", "braid-ffi", "braid-ibverbs"];
 
-/// The two lanes.
-pub(super) fn lanes() -> [Lane; 2] {
+/// The three lanes.
+pub(super) fn lanes() -> [Lane; 3] {
     [
-        Lane { steps: COMPUTING.to_vec(), shown: Shown::AsItComes, yields: true },
+        Lane { steps: DEBUG.to_vec(), shown: Shown::AsItComes, yields: true },
+        Lane { steps: OTHERWISE.to_vec(), shown: Shown::InItsLog, yields: true },
         Lane { steps: WAITING.to_vec(), shown: Shown::InItsLog, yields: false },
     ]
 }
 
-/// Steps that compile or compute all the time.
+/// Steps that build with the debug profile. They would wait for each other's builds.
 #[rustfmt::skip]
-const COMPUTING: &[Step] = &[
-    Step::new("build", &["xtask", "build"]),
-    Step::new("lint", &["xtask", "lint"]),
-    Step::new("address", &["xtask", "sanitize", "--only", "address"]).after("tools"),
+const DEBUG: &[Step] = &[
+    Step::new("lint", &["xtask", "lint"]).after("tools"),
     Step::new("test", &[
         "test", "--workspace", "--exclude", "braid-rdma", "--exclude", "braid-verbs",
         "--exclude", "braid-ffi", "--exclude", "braid-ibverbs",
-    ]).after("tools"),
+    ]),
     // AddressSanitizer does not reach them.
     Step::new("doctests", &[
         "test", "--doc", "-p", "braid-rdma", "-p", "braid-verbs", "-p", "braid-ffi",
         "-p", "braid-ibverbs",
     ]),
     Step::new("recipe", &["xtask", "recipe"]),
+    Step::new("package", &["xtask", "package"]),
     Step::new("licences", &["xtask", "dependencies"]),
     Step::new("advisories", &["xtask", "advisories"]),
-    Step::new("package", &["xtask", "package"]),
-    Step::new("msrv", &["xtask", "msrv"]),
-    Step::new("count", &["xtask", "count"]).after("tools"),
-    Step::new("loom", &["xtask", "loom"]),
 ];
+
+/// Steps that build in other ways, all but the first in folders of their own.
+#[rustfmt::skip]
+const OTHERWISE: &[Step] = &[
+    Step::new("build", &["xtask", "build"]),
+    Step::new("address", &["xtask", "sanitize", "--only", "address"]).after("tools"),
+    Step::new("loom", &["xtask", "loom"]),
+    Step::new("msrv", &["xtask", "msrv"]),
+    Step::new("benches", &["xtask", "count", "--build"]),
+];
+
+/// Instructions are more where the machine makes a program wait, so this step runs when the lanes
+/// are done.
+pub(super) const COUNT: Step = Step::new("count", &["xtask", "count"]);
 
 /// Steps that wait most of the time: for timers, links of limited rate, virtual machines.
 #[rustfmt::skip]
