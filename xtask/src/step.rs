@@ -148,6 +148,16 @@ mod tests {
     }
 
     #[test]
+    fn a_command_is_stopped_when_told() {
+        let log = log_path(&std::env::temp_dir(), &format!("stopped-{}", std::process::id()));
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        let ended = tee(&mut command, LIMIT, &log, &|| true, io::sink(), io::sink());
+        assert_eq!(ended.expect("no failure"), Ended::Stopped);
+        fs::remove_file(log).expect("the log can be removed");
+    }
+
+    #[test]
     fn a_failure_shows_the_end_of_the_output() {
         let (result, _, log) = sh("fails", "seq 1000; exit 1");
         let story = story(&result.expect_err("exit 1 is a failure"), &log);

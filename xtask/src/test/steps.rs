@@ -8,7 +8,7 @@ use crate::step::Shown;
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) cargo: &'static [&'static str],
-    /// The step of the other lane that has to pass first.
+    /// The step of another lane that has to pass first.
     pub(crate) after: Option<&'static str>,
 }
 
@@ -68,7 +68,7 @@ const OTHERWISE: &[Step] = &[
 /// are done.
 pub(super) const COUNT: Step = Step::new("count", &["xtask", "count"]);
 
-/// Steps that wait most of the time: for timers, links of limited rate, virtual machines.
+/// Steps that wait most of the time, for timers and for links of limited rate.
 #[rustfmt::skip]
 const WAITING: &[Step] = &[
     Step::new("tools", &["xtask", "tools"]),

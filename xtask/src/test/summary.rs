@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::Ran;
-use crate::Failure;
+use crate::{Failure, nightly};
 
 /// A step that could not be run on this machine, and why.
 pub(crate) type LeftOut = (&'static str, Failure);
@@ -16,7 +16,7 @@ pub(super) fn summary(ran: &[Ran], left_out: &[LeftOut], total: Duration) -> Str
     by_time.sort_by_key(|ran| Reverse(ran.outcome.as_ref().map(|outcome| outcome.took)));
     let mut lines = vec![String::new()];
     lines.extend(by_time.into_iter().map(row));
-    lines.push(format!("{:<10} {:<8} {:>7.1} s", "everything", "took", total.as_secs_f64()));
+    lines.push(format!("{:<18} {:<8} {:>7.1} s", "everything", "took", total.as_secs_f64()));
     for (name, why) in left_out {
         lines.push(format!("\nNOT CHECKED: {name}\n{why}"));
     }
@@ -37,11 +37,13 @@ pub(super) fn summary(ran: &[Ran], left_out: &[LeftOut], total: Duration) -> Str
     lines.join("\n")
 }
 
+/// The step's name, its verdict and its time. A part of nightly is called so.
 fn row(ran: &Ran) -> String {
-    let name = ran.step.name;
-    let Some(outcome) = &ran.outcome else { return format!("{name:<10} not run") };
+    let is_part = nightly::PARTS.iter().any(|part| part.name == ran.step.name);
+    let name = if is_part { format!("nightly: {}", ran.step.name) } else { ran.step.name.into() };
+    let Some(outcome) = &ran.outcome else { return format!("{name:<18} not run") };
     let verdict = if ran.has_passed() { "passed" } else { "FAILED" };
-    format!("{name:<10} {verdict:<8} {:>7.1} s", outcome.took.as_secs_f64())
+    format!("{name:<18} {verdict:<8} {:>7.1} s", outcome.took.as_secs_f64())
 }
 
 #[cfg(test)]
@@ -65,8 +67,11 @@ mod tests {
         let soak = Ran { step: Step::new("soak", &["xtask", "soak"]), outcome: None };
         let text =
             summary(&[ran("tools", 2, None), ran("lint", 3, Some("why")), soak], &[], total());
-        let table = "\nlint       FAILED       3.0 s\ntools      passed       2.0 s\n\
-                     soak       not run\neverything took         9.0 s\n";
+        let table = "\n\
+                     lint               FAILED       3.0 s\n\
+                     tools              passed       2.0 s\n\
+                     nightly: soak      not run\n\
+                     everything         took         9.0 s\n";
         assert!(text.starts_with(table), "{text}");
         let end = "\nFAILED: lint\nwhy\n  again: cargo xtask lint\n\n1 passed, 1 failed";
         assert!(text.ends_with(end), "{text}");
