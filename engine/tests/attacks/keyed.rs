@@ -228,12 +228,13 @@ fn ask(socket: &UdpSocket, to: SocketAddr, packet: &Setup) -> Setup {
     let (mut bytes, mut answer) = (Vec::new(), [0; 2048]);
     packet.encode(&mut bytes);
     socket.send_to(&bytes, to).unwrap();
+    // What else arrives was meant for the socket that had this port before, of any process.
     loop {
         let (len, from) = socket.recv_from(&mut answer).expect("an answer");
-        match Packet::decode(&answer[..len]) {
-            Ok(Packet::Setup(setup)) if from == to => return setup,
-            // Meant for the socket that had this port before, of another process maybe.
-            _ => {}
+        if let Ok(Packet::Setup(setup)) = Packet::decode(&answer[..len])
+            && from == to
+        {
+            return setup;
         }
     }
 }
@@ -243,12 +244,10 @@ fn asked(socket: &UdpSocket) -> (SocketAddr, Setup) {
     let mut bytes = [0; 2048];
     loop {
         let (len, from) = socket.recv_from(&mut bytes).expect("somebody connects");
-        match Packet::decode(&bytes[..len]) {
-            Ok(Packet::Setup(setup @ (Setup::Hello(_) | Setup::SealedConnect(_)))) => {
-                return (from, setup);
-            }
-            // Meant for the socket that had this port before, of another process maybe.
-            _ => {}
+        if let Ok(Packet::Setup(setup @ (Setup::Hello(_) | Setup::SealedConnect(_)))) =
+            Packet::decode(&bytes[..len])
+        {
+            return (from, setup);
         }
     }
 }
