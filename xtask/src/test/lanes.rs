@@ -1,8 +1,8 @@
 //! Lanes of steps that run beside each other.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use super::{STEP_LIMIT, Step};
@@ -82,16 +82,18 @@ impl Shared {
 
 /// Runs all lanes up to the first step that fails. Steps that run at that time are stopped.
 pub(crate) fn run_lanes(lanes: &[Lane], target: &Path) -> Vec<Ran> {
-    let shared = Shared::default();
-    // Asked for at once: a step builds this program anew.
-    let own = std::env::current_exe().unwrap_or_else(|_| "xtask".into());
+    let (shared, own) = (Shared::default(), own_program());
     thread::scope(|scope| {
-        let running: Vec<_> = lanes
-            .iter()
-            .map(|lane| scope.spawn(|| run_lane(lane, &own, target, &shared)))
-            .collect();
+        let running: Vec<_> =
+            lanes.iter().map(|lane| scope.spawn(|| run_lane(lane, own, target, &shared))).collect();
         running.into_iter().flat_map(|lane| lane.join().expect("a lane does not panic")).collect()
     })
+}
+
+/// Where this program lies. A step builds it anew, and then the system has another answer.
+fn own_program() -> &'static Path {
+    static OWN: OnceLock<PathBuf> = OnceLock::new();
+    OWN.get_or_init(|| std::env::current_exe().unwrap_or_else(|_| "xtask".into()))
 }
 
 fn run_lane(lane: &Lane, own: &Path, target: &Path, shared: &Shared) -> Vec<Ran> {
