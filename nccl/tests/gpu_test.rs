@@ -1,4 +1,4 @@
-//! `nccl/gpu-test.py` without a GPU: against a stub of torch, whose collectives go through the plugin.
+//! `nccl/gpu-test.py` without a GPU: a stub of torch takes the collectives through the plugin.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

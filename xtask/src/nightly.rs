@@ -1,4 +1,4 @@
-//! `cargo xtask nightly`: what takes long, in parts. CI runs one part with each commit, after all else.
+//! `cargo xtask nightly`: long checks, in parts. CI runs one part with each commit, after all else.
 
 use std::process::Command;
 use std::time::Instant;

@@ -57,7 +57,7 @@ pub struct Group {
 pub enum Ended {
     /// Its leader ended with exit status 0.
     ByItself,
-    /// It was told to.
+    /// The caller stopped it.
     Stopped,
 }
 

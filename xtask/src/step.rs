@@ -32,8 +32,8 @@ pub enum Shown {
     InItsLog,
 }
 
-/// Runs `command` under a heading, and copies its output to `log`. Returns nothing if `stop` said so
-/// before the command had ended.
+/// Runs `command` under a heading, and copies its output to `log`. Returns nothing if `stop` became
+/// true before the command ended.
 pub fn run(
     name: &str,
     command: &mut Command,

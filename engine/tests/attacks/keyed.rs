@@ -228,7 +228,7 @@ fn ask(socket: &UdpSocket, to: SocketAddr, packet: &Setup) -> Setup {
     let (mut bytes, mut answer) = (Vec::new(), [0; 2048]);
     packet.encode(&mut bytes);
     socket.send_to(&bytes, to).unwrap();
-    // What else arrives was meant for the socket that had this port before, of any process.
+    // Other packets were meant for the socket that had this port before, of any process.
     loop {
         let (len, from) = socket.recv_from(&mut answer).expect("an answer");
         if let Ok(Packet::Setup(setup)) = Packet::decode(&answer[..len])

@@ -1,4 +1,4 @@
-//! What is on the wire: what the code writes, and what it makes of any bytes.
+//! The bytes on the wire: those that the code writes, and those that it reads, whatever they are.
 
 mod decoding;
 mod examples;

@@ -24,7 +24,7 @@ pub struct Options {
 
 /// The programs that write their own pages.
 const PROGRAMS: [&str; 2] = ["braid-perf", "braid-sim"];
-/// What NCCL looks for by `NCCL_NET_PLUGIN=braid`.
+/// The plugin as NCCL looks for it with `NCCL_NET_PLUGIN=braid`.
 const PLUGIN: &str = "libnccl-net-braid.so";
 
 /// Where `braid-run` looks for the drop-in libraries, from the prefix. In `lib` itself every program of the system would find

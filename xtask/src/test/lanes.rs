@@ -40,7 +40,7 @@ impl Ran {
     }
 }
 
-/// What the lanes know of each other.
+/// The state that the lanes share.
 #[derive(Default)]
 struct Progress {
     passed: Vec<&'static str>,
@@ -142,7 +142,8 @@ mod tests {
         Lane { steps: steps.to_vec(), shown: Shown::InItsLog, yields: false }
     }
 
-    /// Runs the lanes in a folder of their own. Returns the names of those that passed, and of those that failed.
+    /// Runs the lanes in a folder of their own. Returns the names of the steps that passed, and of
+    /// those that failed.
     fn outcomes(name: &str, lanes: &[Lane]) -> [Vec<&'static str>; 2] {
         let folder =
             std::env::temp_dir().join(format!("braid-lanes-{name}-{}", std::process::id()));

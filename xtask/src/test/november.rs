@@ -1,4 +1,4 @@
-//! What CI ran in November 2026, before nightly took over a part of it: all of that runs still.
+//! The checks of November 2026, before nightly took over a part of them: each runs still.
 
 use std::collections::BTreeSet;
 
