@@ -91,7 +91,7 @@ fn right_results_pass_and_are_reported() {
 fn misbehave(how: &str, check: &str, line: &str) {
     let folder = Folder::new(&format!("gpu-test-{how}"));
     let mut command = gpu_test(&plugin(), &folder.0);
-    command.args(["--max-bytes", "1K", "--limit", "5", "--only", check]);
+    command.args(["--max-bytes", "1K", "--limit", "10", "--only", check]);
     expect_failure(command.env("TORCH_STUB", how), 1, &format!("FAILED: {check}: {line}"));
 }
 
