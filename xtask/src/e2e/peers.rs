@@ -43,7 +43,7 @@ pub(super) fn server_and_client(
     })
 }
 
-/// The same for three seconds; after one, the network changes.
+/// The same for four seconds; after one, the network changes.
 pub(super) fn server_and_client_while(
     braid_perf: &Path,
     case: &Case,
@@ -52,7 +52,7 @@ pub(super) fn server_and_client_while(
     change: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     timed(case, &format!("{}, {host}", place.name()), || {
-        let arguments = case.arguments_for(3);
+        let arguments = case.arguments_for(4);
         let [mut server, mut client] = start(braid_perf, case, arguments, place, host)?;
         thread::sleep(Duration::from_secs(1));
         change()?;

@@ -12,7 +12,7 @@ const COMMANDS: [(&str, &[&str]); 27] = [
     // `benches` builds the runner of instruction counts.
     ("xtask tools", &["tools", "benches"]),
     ("xtask lint", &[]),
-    // Of packages with unsafe code only under AddressSanitizer.
+    // Packages with unsafe code are tested under AddressSanitizer only.
     ("test --workspace", &["test", "doctests", "address"]),
     ("xtask recipe", &[]),
     ("xtask dependencies", &[]),

@@ -1,4 +1,4 @@
-//! What `cargo xtask test` runs, in which order, and beside what.
+//! The steps of `cargo xtask test`, in their order, and the lanes in which they run.
 
 use super::Lane;
 use crate::step::Shown;
