@@ -24,6 +24,14 @@ pub fn metadata() -> Result<Metadata, Failure> {
         .map_err(|e| Failure::new(format!("cargo metadata: {e}")).remedy("repair Cargo.toml"))
 }
 
+/// The workspace's manifest.
+pub fn manifest() -> Result<toml::Table, Failure> {
+    let path = root().join("Cargo.toml");
+    let broken = |e: &dyn std::fmt::Display| Failure::new(format!("{}: {e}", path.display()));
+    let text = std::fs::read_to_string(&path).map_err(|e| broken(&e))?;
+    toml::from_str(&text).map_err(|e| broken(&e))
+}
+
 /// Cargo's output folder, which `CARGO_TARGET_DIR` may have moved.
 pub fn target() -> Result<PathBuf, Failure> {
     Ok(metadata()?.target_directory.into_std_path_buf())

@@ -31,8 +31,7 @@ pub(super) fn run(packages: &[&Package]) -> Result<(), Failure> {
     write(&folder.0.join("src/main.rs"), &read(&tree::root().join(PROGRAM))?)?;
     // The versions that everything else here is tested with, none of which has to be fetched.
     write(&folder.0.join("Cargo.lock"), &read(&tree::root().join("Cargo.lock"))?)?;
-    let workspace = read(&tree::root().join("Cargo.toml"))?;
-    write(&folder.0.join("Cargo.toml"), &manifest(packages, &profile(&workspace)?))?;
+    write(&folder.0.join("Cargo.toml"), &manifest(packages, &profiles(tree::manifest()?)?))?;
     for package in packages {
         let archive = target.join("package").join(format!("{}.crate", place(package)));
         let mut unpack = Command::new("tar");
@@ -53,18 +52,15 @@ pub(super) fn run(packages: &[&Package]) -> Result<(), Failure> {
     }
 }
 
-/// The workspace's profile for debug builds, as it stands in a manifest.
-fn profile(workspace: &str) -> Result<String, Failure> {
-    let broken = |e: &dyn std::fmt::Display| Failure::new(format!("Cargo.toml: {e}"));
-    let manifest: toml::Table = toml::from_str(workspace).map_err(|e| broken(&e))?;
-    let dev = manifest.get("profile").and_then(|profiles| profiles.get("dev"));
-    let dev = dev.ok_or_else(|| broken(&"no profile.dev"))?;
-    toml::to_string(dev).map_err(|e| broken(&e))
+/// The workspace's profiles, as they stand in a manifest.
+fn profiles(mut workspace: toml::Table) -> Result<String, Failure> {
+    workspace.retain(|key, _| key == "profile");
+    toml::to_string(&workspace).map_err(|e| Failure::new(format!("Cargo.toml: {e}")))
 }
 
 /// The manifest of the program. It names the versions of all packages, as users do; the archives
 /// take the place of the registry.
-fn manifest(packages: &[&Package], profile: &str) -> String {
+fn manifest(packages: &[&Package], profiles: &str) -> String {
     let wanted: Vec<String> = packages
         .iter()
         .map(|package| match package.name.as_str() {
@@ -81,7 +77,7 @@ fn manifest(packages: &[&Package], profile: &str) -> String {
         .collect();
     format!(
         "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
-         [dependencies]\n{}\n[patch.crates-io]\n{}\n[profile.dev]\n{profile}",
+         [dependencies]\n{}\n[patch.crates-io]\n{}\n{profiles}",
         wanted.concat(),
         archives.concat()
     )

@@ -174,14 +174,13 @@ fn copy_crates(workspace: &Path) -> Result<(), Failure> {
     process::run(copy.current_dir(tree::root()).arg("-r").args(CRATES).arg(&to))?;
     let lock = workspace.join("Cargo.lock");
     fs::copy(tree::root().join("Cargo.lock"), &lock).map_err(|e| cannot("write", &lock, &e))?;
-    write(&workspace.join("Cargo.toml"), &smaller(&read(&tree::root().join("Cargo.toml"))?)?)
+    write(&workspace.join("Cargo.toml"), &smaller(tree::manifest()?)?)
 }
 
 /// The workspace's manifest with the copied crates only, and without the profile that names others.
 /// A warning is an error there.
-fn smaller(manifest: &str) -> Result<String, Failure> {
+fn smaller(mut manifest: toml::Table) -> Result<String, Failure> {
     let broken = |e: &dyn std::fmt::Display| Failure::new(format!("Cargo.toml: {e}"));
-    let mut manifest: toml::Table = toml::from_str(manifest).map_err(|e| broken(&e))?;
     table(&mut manifest, "profile").map(|profiles| profiles.remove("release"));
     let workspace = table(&mut manifest, "workspace").ok_or_else(|| broken(&"no workspace"))?;
     let members: Vec<String> = CRATES.iter().map(|folder| format!("{COPY}/{folder}")).collect();
