@@ -36,7 +36,7 @@ enum Chore {
     /// The conventions: file sizes, names, unsafe code, layers
     Tidy,
     /// Real processes, over loopback and between network namespaces (needs root)
-    E2e,
+    E2e(e2e::Options),
     /// Feed the parsers with mutated bytes
     Fuzz(fuzz::Options),
     /// Many seeds of the virtual-time scenarios
@@ -112,7 +112,7 @@ fn start() -> Result<(), Failure> {
         Chore::Fmt { check } => fmt::run(check),
         Chore::Lint => lint::run(),
         Chore::Tidy => tidy::run(),
-        Chore::E2e => e2e::run(),
+        Chore::E2e(options) => e2e::run(&options),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Soak(options) => soak::run(&options),
         Chore::Flood(options) => flood::run(&options),

@@ -2,7 +2,7 @@
 //!
 //! First over loopback, clean and with faults injected below the protocol; then between two network
 //! namespaces joined by a veth pair, at the MTUs of plain Ethernet and of jumbo frames, and the same with AF_XDP; then through a router whose links carry
-//! less, or less from one moment to the next, or that translates addresses.
+//! less, or less from one moment to the next, or that translates addresses; then on untidy hosts.
 
 mod all_to_all;
 mod cases;
@@ -12,6 +12,7 @@ mod peers;
 mod rail_cut;
 mod rails;
 mod routed;
+mod untidy;
 mod xdp;
 
 use std::path::{Path, PathBuf};
@@ -25,10 +26,21 @@ pub use namespaces::remove_own as remove_own_namespaces;
 
 const MTUS: [u32; 2] = [1500, 9000];
 
+/// What is run.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Only the laboratory of untidy hosts
+    #[arg(long)]
+    untidy: bool,
+}
+
 /// Builds `braid-perf` and runs every case; the first that fails ends it.
-pub fn run() -> Result<(), Failure> {
+pub fn run(options: &Options) -> Result<(), Failure> {
     namespaces::need()?;
     let braid_perf = build()?;
+    if options.untidy {
+        return untidy::run(&braid_perf);
+    }
     for case in CASES {
         peers::loopback(&braid_perf, case, &[])?;
         peers::loopback(&braid_perf, case, FAULTS)?;
@@ -41,6 +53,7 @@ pub fn run() -> Result<(), Failure> {
     rails::run(&braid_perf)?;
     all_to_all::run(&braid_perf)?;
     rail_cut::run(&braid_perf)?;
+    untidy::run(&braid_perf)?;
     nccl::run()
 }
 

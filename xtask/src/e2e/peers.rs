@@ -99,6 +99,36 @@ pub(super) fn second_server_fails(
     }
 }
 
+/// All that a server and its client said, each line marked with `out: ` or `err: `.
+pub(super) struct Said {
+    pub(super) server: String,
+    pub(super) client: String,
+    /// Why the client failed.
+    pub(super) failure: Option<Failure>,
+}
+
+impl Said {
+    /// Both ended well.
+    pub(super) fn succeeded(self) -> Result<Self, Failure> {
+        match self.failure {
+            None => Ok(self),
+            Some(why) => Err(Failure::new(format!("{why}\n{}\n{}", self.server, self.client))),
+        }
+    }
+}
+
+/// Runs a server and, when it listens, a client to its end. Only a server that does not listen is an error.
+pub(super) fn exchange(server: Command, client: Command) -> Result<Said, Failure> {
+    let mut server = Peer::start("server", server)?;
+    server.wait_for("listening on ")?;
+    let mut client = Peer::start("client", client)?;
+    let mut failure = client.succeed().err();
+    if failure.is_none() {
+        failure = server.succeed().err();
+    }
+    Ok(Said { server: server.story(), client: client.story(), failure })
+}
+
 fn start(
     braid_perf: &Path,
     case: &Case,

@@ -1,0 +1,32 @@
+//! The laboratory of untidy hosts: several addresses, interfaces in one subnet, firewalls, bridges, networks that lose one way
+//! only. Each case has a network of its own.
+
+mod addresses;
+mod network;
+
+use std::path::Path;
+
+use network::Network;
+
+use crate::{Failure, tools};
+
+/// One untidy network and what has to hold on it.
+struct Case {
+    /// Printed before the case runs.
+    name: &'static str,
+    run: fn(&Path) -> Result<(), Failure>,
+}
+
+/// All of them, in the order in which they run.
+const CASES: &[&[Case]] = &[addresses::CASES];
+
+/// Runs every case with this `braid-perf`; the first that fails ends it.
+pub(super) fn run(braid_perf: &Path) -> Result<(), Failure> {
+    tools::need("nft")?;
+    for case in CASES.iter().copied().flatten() {
+        println!("untidy: {}", case.name);
+        (case.run)(braid_perf)
+            .map_err(|why| Failure::new(format!("untidy: {}: {why}", case.name)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! The namespaces of one case: a client, a server, and a router that a case may put between them.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::e2e::namespaces::{self, inside};
+use crate::e2e::peers::{self, Said};
+use crate::{Failure, process};
+
+/// All of them vanish with this value.
+pub(super) struct Network {
+    pub(super) server: String,
+    pub(super) router: String,
+    pub(super) client: String,
+}
+
+impl Network {
+    /// Three namespaces with nothing but a loopback device.
+    pub(super) fn new() -> Result<Self, Failure> {
+        let [server, router, client] = ["a-", "r-", "b-"].map(namespaces::own);
+        let network = Network { server, router, client };
+        for namespace in [&network.server, &network.router, &network.client] {
+            namespaces::make(namespace)?;
+        }
+        Ok(network)
+    }
+
+    /// A veth pair, named alike at both ends and up.
+    pub(super) fn link(&self, ends: [&str; 2], device: &str) -> Result<(), Failure> {
+        namespaces::join(ends, device, 1500)?;
+        ends.iter().try_for_each(|end| namespaces::ip(&["-n", end, "link", "set", device, "up"]))
+    }
+
+    /// `ip -n NAMESPACE` with each of these lines, split at spaces.
+    pub(super) fn ip(&self, namespace: &str, lines: &[&str]) -> Result<(), Failure> {
+        lines.iter().try_for_each(|line| {
+            let words: Vec<&str> = ["-n", namespace].into_iter().chain(line.split(' ')).collect();
+            namespaces::ip(&words)
+        })
+    }
+
+    /// Sets a variable such as `net.ipv4.conf.all.rp_filter`.
+    pub(super) fn sysctl(&self, namespace: &str, name: &str, value: u32) -> Result<(), Failure> {
+        let mut sysctl = inside(namespace, Path::new("sysctl"));
+        process::run(sysctl.args(["-q", "-w", &format!("{name}={value}")]))
+    }
+
+    /// Adds these rules of `nft`.
+    pub(super) fn nft(&self, namespace: &str, rules: &str) -> Result<(), Failure> {
+        process::run(inside(namespace, Path::new("nft")).arg(rules).stdin(Stdio::null()))
+    }
+
+    /// Bytes that a device has sent (`tx_bytes`) or received (`rx_bytes`).
+    pub(super) fn bytes(&self, namespace: &str, device: &str, which: &str) -> Result<u64, Failure> {
+        let file = format!("/sys/class/net/{device}/statistics/{which}");
+        let said = process::output(inside(namespace, Path::new("cat")).arg(&file))?;
+        said.trim().parse().map_err(|why| Failure::new(format!("{file} is `{said}`: {why}")))
+    }
+
+    /// Runs a server and, when it listens, its client to their ends. Each gets its arguments, split at spaces; port and address
+    /// are among them.
+    pub(super) fn perf(
+        &self,
+        braid_perf: &Path,
+        server: &str,
+        client: &str,
+    ) -> Result<Said, Failure> {
+        let command = |namespace: &str, arguments: &str| -> Command {
+            let mut command = inside(namespace, braid_perf);
+            command.args(arguments.split(' '));
+            command
+        };
+        peers::exchange(command(&self.server, server), command(&self.client, client))
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for namespace in [&self.server, &self.router, &self.client] {
+            namespaces::delete(namespace);
+        }
+    }
+}
