@@ -183,7 +183,7 @@ pub struct ConnectionRequest {
 impl ConnectionRequest {
     /// Where it comes from.
     pub fn peer_addr(&self) -> SocketAddr {
-        self.request.from
+        self.request.from.remote
     }
 
     /// What the peer's application gave with it.
@@ -238,6 +238,6 @@ impl Drop for ConnectionRequest {
 
 impl fmt::Debug for ConnectionRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionRequest").field("peer_addr", &self.request.from).finish()
+        f.debug_struct("ConnectionRequest").field("peer_addr", &self.request.from.remote).finish()
     }
 }

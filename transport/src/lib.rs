@@ -39,8 +39,8 @@ pub use qp::{
 };
 pub use regions::{NicKeys, Region, Regions};
 pub use setup::{
-    Accepted, Attempt, AttemptId, Backlog, ConnectError, CookieJar, Guesses, Initiator, Initiators,
-    Reply, Request, Responder, Step, Use, decline,
+    Accepted, AddrPair, Attempt, AttemptId, Backlog, ConnectError, CookieJar, Guesses, Initiator,
+    Initiators, LocalAddr, Reply, Request, Responder, Step, Use, decline,
 };
 pub use sg_list::SgList;
 pub use wr::{

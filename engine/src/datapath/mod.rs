@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use braid_transport::{Access, DirectConfig, NicEpoch, PdId, Regions};
+use braid_transport::{Access, AddrPair, DirectConfig, LocalAddr, NicEpoch, PdId, Regions};
 use braid_wire::{DataHeader, PathId, QpId, Time, Token};
 
 use crate::discovery::PathMap;
@@ -23,7 +23,7 @@ use crate::discovery::PathMap;
 pub use self::error::JoinError;
 pub(crate) use self::open::{Opening, open, open_devices};
 pub(crate) use self::segment::{Readable, Segment};
-pub(crate) use crate::link::{LinkLosses as Losses, Reach, Via};
+pub(crate) use crate::link::{LinkLosses as Losses, RailTrouble, Reach, Via};
 
 /// What a datapath can do.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -91,6 +91,8 @@ pub(crate) struct Partner {
 pub(crate) struct Received<'a> {
     /// Who sent it; `None`: the datapath cannot tell, and the packet has its token alone to show.
     pub(crate) from: Option<SocketAddr>,
+    /// The address that it was sent to, where the datapath is bound to a wildcard.
+    pub(crate) called: LocalAddr,
     /// By which of the sender's ports it left.
     pub(crate) via: Via,
     /// It carries a congestion mark (ECN CE).
@@ -105,6 +107,8 @@ pub(crate) struct Received<'a> {
 pub(crate) struct Envelope<'a> {
     /// Who sent it.
     pub(crate) from: SocketAddr,
+    /// The address that it was sent to, where the datapath is bound to a wildcard.
+    pub(crate) called: LocalAddr,
     /// By which of the sender's ports it left.
     pub(crate) via: Via,
     /// It carries a congestion mark (ECN CE).
@@ -128,7 +132,7 @@ pub(crate) enum Arrived<'a> {
     /// A packet that closes what there is not.
     Refused,
     /// It was found out which routes lead to a peer that is watched.
-    Routes(&'a PathMap),
+    Routes(AddrPair, &'a PathMap),
     /// The device is gone, and every connection with it.
     Failed,
 }
@@ -184,16 +188,24 @@ pub(crate) trait Datapath: Send {
     /// The address of the receiving port, where set-up packets come too.
     fn local_addr(&self) -> SocketAddr;
 
+    /// Adds the interface that packets to `to` have to leave by.
+    fn pair(&self, to: SocketAddr) -> AddrPair;
+
+    /// Why a connection may not carry anything over this rail, as far as this host knows.
+    fn trouble(&self, _to: SocketAddr) -> Option<RailTrouble> {
+        None
+    }
+
     /// Bytes of the longest datagram (UDP payload) that the first hop towards `to` carries, as the host knows.
-    fn max_datagram(&self, to: SocketAddr) -> io::Result<usize>;
+    fn max_datagram(&self, to: AddrPair) -> io::Result<usize>;
 
     /// Bytes of the longest data packet towards `to`, its headers included, as far as the host knows.
-    fn max_packet(&self, to: SocketAddr) -> io::Result<usize> {
+    fn max_packet(&self, to: AddrPair) -> io::Result<usize> {
         self.max_datagram(to)
     }
 
     /// Something that can be asked what the system knows of `to`, by way of another port; `None`: it knows nothing.
-    fn reach(&self, to: SocketAddr) -> Option<Reach>;
+    fn reach(&self, to: AddrPair) -> Option<Reach>;
 
     /// Prepares our end of a connection; what was prepared for the same queue pair before ends. Returns what the
     /// peer's datapath has to know of it.
@@ -223,13 +235,13 @@ pub(crate) trait Datapath: Send {
     fn send_segment(&mut self, now: Time, segment: &mut Segment<'_>) -> Sent;
 
     /// Takes another packet of a queue pair's connection.
-    fn send_packet(&mut self, id: QpId, to: SocketAddr, via: Via, packet: &[u8]);
+    fn send_packet(&mut self, id: QpId, to: AddrPair, via: Via, packet: &[u8]);
 
     /// Takes a packet of no connection.
-    fn send_datagram(&mut self, to: SocketAddr, via: Via, packet: &[u8]);
+    fn send_datagram(&mut self, to: AddrPair, via: Via, packet: &[u8]);
 
     /// Takes a packet that may be too long for its path, and with which nothing else may be lost.
-    fn send_probe(&mut self, to: SocketAddr, via: Via, packet: &[u8]);
+    fn send_probe(&mut self, to: AddrPair, via: Via, packet: &[u8]);
 
     /// Sends all that was taken; false: it is full, and some is left.
     fn flush(&mut self) -> bool;
@@ -257,10 +269,10 @@ pub(crate) trait Datapath: Send {
     fn next_due(&self) -> Option<Instant>;
 
     /// There are connections to this peer: find out which routes lead there.
-    fn watch(&mut self, to: SocketAddr);
+    fn watch(&mut self, to: AddrPair);
 
     /// There are none any more.
-    fn unwatch(&mut self, to: SocketAddr);
+    fn unwatch(&mut self, to: AddrPair);
 
     /// What it has lost so far.
     fn losses(&self) -> Losses;

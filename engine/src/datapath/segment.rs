@@ -1,9 +1,7 @@
 //! A segment on its way out.
 
-use std::net::SocketAddr;
-
 use braid_keys::Session;
-use braid_transport::{Access, PdId, Placement, Regions, SgList};
+use braid_transport::{Access, AddrPair, PdId, Placement, Regions, SgList};
 use braid_wire::{Crc, DataHeader, PathId, QpId, RailId};
 
 use super::Via;
@@ -15,7 +13,7 @@ pub(crate) struct Segment<'a> {
     pub(crate) header: &'a DataHeader,
     pub(crate) payload: Readable<'a>,
     /// Where the peer receives.
-    pub(crate) to: SocketAddr,
+    pub(crate) to: AddrPair,
     pub(crate) rail: RailId,
     pub(crate) path: PathId,
     pub(crate) via: Via,

@@ -23,6 +23,8 @@ pub(super) struct Survey {
     pub(super) config: DiscoveryConfig,
     pub(super) local: SocketAddr,
     pub(super) to: SocketAddr,
+    /// 0: the routing table's choice.
+    interface: u32,
     /// The longest time that an answer has taken.
     longest: Option<Duration>,
     /// The destination answers such probes.
@@ -33,7 +35,13 @@ pub(super) struct Survey {
 
 impl Survey {
     pub(super) fn new(config: DiscoveryConfig, local: SocketAddr, to: SocketAddr) -> Self {
-        Survey { config, local, to, longest: None, destination_answers: false, heard_out: false }
+        let (longest, destination_answers, heard_out) = (None, false, false);
+        Survey { config, local, to, interface: 0, longest, destination_answers, heard_out }
+    }
+
+    /// Has probes leave by this interface.
+    pub(super) fn by_interface(self, interface: u32) -> Self {
+        Survey { interface, ..self }
     }
 
     /// How long to wait for what is still in flight.
@@ -62,15 +70,14 @@ impl<'a> Batch<'a> {
         let mut ports = Vec::with_capacity(traces.len());
         for trace in &traces {
             let path = trace.path;
-            let port =
-                PathPort::open(survey.local, survey.to, path).map_err(|source| {
-                    match source.raw_os_error() {
-                        Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EACCES) => {
-                            DiscoveryError::NoRoute { to: survey.to, source }
-                        }
-                        _ => DiscoveryError::Port { path: path.get(), source },
+            let port = PathPort::open(survey.local, (survey.to, survey.interface), path).map_err(
+                |source| match source.raw_os_error() {
+                    Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EACCES) => {
+                        DiscoveryError::NoRoute { to: survey.to, source }
                     }
-                })?;
+                    _ => DiscoveryError::Port { path: path.get(), source },
+                },
+            )?;
             ports.push(port);
         }
         Ok(Batch { survey, ports, traces, opened: Instant::now() })

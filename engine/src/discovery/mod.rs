@@ -28,6 +28,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::{Duration, Instant};
 
+use braid_transport::LocalAddr;
 pub use braid_wire::PathId;
 
 use self::batch::{Batch, Survey};
@@ -154,13 +155,23 @@ pub fn discover(
     paths: impl IntoIterator<Item = PathId>,
     config: DiscoveryConfig,
 ) -> Result<PathMap, DiscoveryError> {
+    discover_from(to, LocalAddr { ip: Some(from), interface: 0 }, paths, config)
+}
+
+/// As [`discover`], by the interface that an engine sends by; without an address, from any.
+pub(crate) fn discover_from(
+    to: SocketAddr,
+    from: LocalAddr,
+    paths: impl IntoIterator<Item = PathId>,
+    config: DiscoveryConfig,
+) -> Result<PathMap, DiscoveryError> {
     let start = Instant::now();
     let to = canonical(to);
-    let local = local_address(from, to)?;
+    let local = local_address(from.ip.unwrap_or(Ipv6Addr::UNSPECIFIED.into()), to)?;
     let paths: BTreeSet<PathId> = paths.into_iter().collect();
     let mut traces: Vec<Trace> =
         paths.into_iter().map(|path| Trace::new(path, config.max_ttl)).collect();
-    let mut survey = Survey::new(config, local, to);
+    let mut survey = Survey::new(config, local, to).by_interface(from.interface);
     for batch in traces.chunks_mut(BATCH) {
         Batch::open(&mut survey, batch.iter_mut())?.sweep()?;
         if batch.iter().all(|trace| trace.is_silent()) {

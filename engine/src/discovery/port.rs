@@ -10,7 +10,7 @@ use socket2::Socket;
 use super::asked::{Asked, Heard};
 use super::error_queue;
 use super::probe::Probe;
-use crate::link::udp::{canonical, hear_errors, of_version, open_path};
+use crate::link::udp::{canonical, hear_errors, leave_by, of_version, open_path};
 
 /// Bytes of answers that wait for us; a path's own socket has next to none.
 const RECEIVE_BUFFER: usize = 256 << 10;
@@ -33,8 +33,12 @@ pub(super) struct PathPort {
 }
 
 impl PathPort {
-    /// Opens the port on the address that the engine is bound to.
-    pub(super) fn open(local: SocketAddr, to: SocketAddr, path: PathId) -> io::Result<Self> {
+    /// Opens the port on the address that the engine is bound to, for probes that leave by an interface.
+    pub(super) fn open(
+        local: SocketAddr,
+        (to, interface): (SocketAddr, u32),
+        path: PathId,
+    ) -> io::Result<Self> {
         let (local, to) = (of_version(local, to.ip()), canonical(to));
         let talker = open_path(local, path)?;
         let listener = open_path(local, path)?;
@@ -46,6 +50,7 @@ impl PathPort {
         listener.set_recv_buffer_size(RECEIVE_BUFFER)?;
         for socket in [&talker, &listener] {
             socket.set_nonblocking(true)?;
+            leave_by(socket, interface);
         }
         listener.connect(&to.into())?;
         Ok(PathPort { talker, listener, to, asked: Asked::new(to) })

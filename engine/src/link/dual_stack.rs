@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use super::{Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent};
+use braid_transport::AddrPair;
+
+use super::{Batch, Link, LinkCaps, LinkLosses, RailTrouble, Reach, Received, Sent};
 
 /// A side without connections is looked at so often while the other has some: each look is a system call, of which only what is
 /// set up has a use.
@@ -22,7 +24,7 @@ pub(crate) struct DualStackLink {
 struct Side {
     link: Box<dyn Link>,
     /// Whom it has connections with.
-    peers: BTreeSet<SocketAddr>,
+    peers: BTreeSet<AddrPair>,
 }
 
 impl DualStackLink {
@@ -70,32 +72,40 @@ impl Link for DualStackLink {
         self.sides[0].link.local_addr()
     }
 
-    fn max_datagram(&self, to: SocketAddr) -> io::Result<usize> {
-        self.link_to(to).max_datagram(to)
+    fn pair(&self, to: SocketAddr) -> AddrPair {
+        self.link_to(to).pair(to)
     }
 
-    fn reach(&self, to: SocketAddr) -> Option<Reach> {
-        self.link_to(to).reach(to)
+    fn trouble(&self, to: SocketAddr) -> Option<RailTrouble> {
+        self.link_to(to).trouble(to)
+    }
+
+    fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
+        self.link_to(to.remote).max_datagram(to)
+    }
+
+    fn reach(&self, to: AddrPair) -> Option<Reach> {
+        self.link_to(to.remote).reach(to)
     }
 
     fn open_paths(&mut self, count: usize) -> io::Result<()> {
         self.sides.iter_mut().try_for_each(|side| side.link.open_paths(count))
     }
 
-    fn watch(&mut self, to: SocketAddr) {
-        let side = self.side_to(to);
+    fn watch(&mut self, to: AddrPair) {
+        let side = self.side_to(to.remote);
         side.peers.insert(to);
         side.link.watch(to);
     }
 
-    fn unwatch(&mut self, to: SocketAddr) {
-        let side = self.side_to(to);
+    fn unwatch(&mut self, to: AddrPair) {
+        let side = self.side_to(to.remote);
         side.peers.remove(&to);
         side.link.unwatch(to);
     }
 
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
-        self.side_to(batch.to).link.send(batch)
+        self.side_to(batch.to.remote).link.send(batch)
     }
 
     fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
@@ -148,7 +158,7 @@ mod tests {
 
     fn send(link: &mut dyn Link, to: &str) {
         let slices = [Slice::new(b"hello")];
-        let batch = Batch { to: addr(to), via: Via::Port, segment_len: 5, slices: &slices };
+        let batch = Batch { to: addr(to).into(), via: Via::Port, segment_len: 5, slices: &slices };
         assert_eq!(link.send(&batch).unwrap(), Sent::Gone);
     }
 
@@ -187,11 +197,11 @@ mod tests {
             (1..).find(|_| !senders(dual).is_empty()).unwrap()
         };
         assert_eq!(looks(&mut dual), 1, "there are no connections at all");
-        dual.watch(there);
+        dual.watch(there.into());
         assert_eq!(looks(&mut dual), IDLE_TURNS - 1);
-        dual.watch(addr("[fd00::2]:1"));
+        dual.watch(addr("[fd00::2]:1").into());
         assert_eq!(looks(&mut dual), 1);
-        dual.unwatch(addr("[fd00::2]:1"));
+        dual.unwatch(addr("[fd00::2]:1").into());
         assert_eq!(looks(&mut dual), IDLE_TURNS - 1);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
 
-use super::{Batch, Link, LinkCaps, LinkLosses, Received, Sent, Via};
+use super::{AddrPair, Batch, Link, LinkCaps, LinkLosses, LocalAddr, Received, Sent, Via};
 use crate::event_fd::EventFd;
 use crate::wake::Event;
 
@@ -229,7 +229,7 @@ impl Link for MemLink {
         self.local
     }
 
-    fn max_datagram(&self, _to: SocketAddr) -> io::Result<usize> {
+    fn max_datagram(&self, _to: AddrPair) -> io::Result<usize> {
         Ok(MAX_DATAGRAM)
     }
 
@@ -248,7 +248,7 @@ impl Link for MemLink {
         };
         let from = SocketAddr::new(self.ip, from);
         // With nobody there it is lost, as on any network.
-        if let Some(port) = self.peer(batch.to) {
+        if let Some(port) = self.peer(batch.to.remote) {
             port.push(from, batch);
         }
         Ok(Sent::Gone)
@@ -258,7 +258,9 @@ impl Link for MemLink {
         let Some(Parcel { from, segment_len, mut bytes }) = self.port.pop() else { return Ok(0) };
         let datagrams = bytes.chunks_mut(segment_len);
         let count = datagrams.len();
-        datagrams.for_each(|bytes| sink(Received { from, congestion: false, bytes }));
+        datagrams.for_each(|bytes| {
+            sink(Received { from, called: LocalAddr::default(), congestion: false, bytes })
+        });
         // Full only when more buffers circulate than the queue can hold: then this one is freed.
         let _ = self.port.spare.push(bytes);
         Ok(count)

@@ -7,6 +7,7 @@
 pub(crate) mod dual_stack;
 pub(crate) mod faults;
 pub(crate) mod mem;
+mod rtnetlink;
 mod slice;
 pub(crate) mod udp;
 pub(crate) mod xdp;
@@ -16,6 +17,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
+use braid_transport::{AddrPair, LocalAddr};
 use braid_wire::PathId;
 
 pub(crate) use slice::Slice;
@@ -48,8 +50,8 @@ pub(crate) enum Via {
 /// Datagrams for one destination on one path, all of the same size but the last, which may be
 /// shorter. Over UDP: one GSO call (PRO's batch, section III-A).
 pub(crate) struct Batch<'a> {
-    /// The receiving port of the peer.
-    pub(crate) to: SocketAddr,
+    /// The receiving port of the peer, and the address and interface that they leave from.
+    pub(crate) to: AddrPair,
     /// The local port.
     pub(crate) via: Via,
     /// Bytes of each datagram but the last.
@@ -71,6 +73,8 @@ pub(crate) enum Sent {
 pub(crate) struct Received<'a> {
     /// Who sent it.
     pub(crate) from: SocketAddr,
+    /// The address that it was sent to, where the link is bound to a wildcard.
+    pub(crate) called: LocalAddr,
     /// It carries a congestion mark (ECN CE).
     pub(crate) congestion: bool,
     /// The datagram. Nobody looks at it any more after it was handed out.
@@ -88,6 +92,34 @@ pub(crate) struct LinkLosses {
     pub(crate) injected: u64,
 }
 
+/// Why a rail may carry nothing.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum RailTrouble {
+    /// No route leads to the peer by the interface that has the rail's address.
+    #[error(
+        "no route leads there by {interface}, which has the rail's address: what the rail sends leaves by another interface; add a route, `ip route add PEER dev {interface}`"
+    )]
+    NoRoute {
+        /// The interface.
+        interface: String,
+    },
+    /// What comes by its interface is dropped as its source is reached by another.
+    #[error(
+        "{interface} has the rail's address, and strict reverse-path filtering drops what comes from there by it (rp_filter is 1, the route back leaves by another interface); `sysctl net.ipv4.conf.all.rp_filter=2`, or add a rule that routes what leaves from the rail's address by {interface}"
+    )]
+    ReversePath {
+        /// The interface.
+        interface: String,
+    },
+}
+
+impl RailTrouble {
+    /// Whether a connection that has no other rail is in danger.
+    pub(crate) fn is_grave(&self) -> bool {
+        matches!(self, RailTrouble::ReversePath { .. })
+    }
+}
+
 /// Moves batches of datagrams. One thread owns a link.
 pub(crate) trait Link: Send {
     /// What it can do.
@@ -96,11 +128,21 @@ pub(crate) trait Link: Send {
     /// The address of the receiving port.
     fn local_addr(&self) -> SocketAddr;
 
+    /// Adds the interface that datagrams to `to` have to leave by.
+    fn pair(&self, to: SocketAddr) -> AddrPair {
+        to.into()
+    }
+
+    /// Why a connection may not carry anything over this link, as far as this host knows.
+    fn trouble(&self, _to: SocketAddr) -> Option<RailTrouble> {
+        None
+    }
+
     /// Bytes of the largest datagram (UDP payload) that fits the first hop's MTU towards `to`.
-    fn max_datagram(&self, to: SocketAddr) -> io::Result<usize>;
+    fn max_datagram(&self, to: AddrPair) -> io::Result<usize>;
 
     /// Something that can be asked what the system knows of `to`, by way of another port; `None`: it knows nothing.
-    fn reach(&self, _to: SocketAddr) -> Option<Reach> {
+    fn reach(&self, _to: AddrPair) -> Option<Reach> {
         None
     }
 
@@ -109,10 +151,10 @@ pub(crate) trait Link: Send {
     fn open_paths(&mut self, count: usize) -> io::Result<()>;
 
     /// There are connections to this peer from now on.
-    fn watch(&mut self, _to: SocketAddr) {}
+    fn watch(&mut self, _to: AddrPair) {}
 
     /// There are none any more.
-    fn unwatch(&mut self, _to: SocketAddr) {}
+    fn unwatch(&mut self, _to: AddrPair) {}
 
     /// Sends a batch, without waiting.
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent>;

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use braid_transport::{NicEpoch, Regions};
+use braid_transport::{AddrPair, NicEpoch, Regions};
 use braid_wire::{QpId, RailId, Time};
 
 use super::connections::Connections;
@@ -101,15 +101,19 @@ impl Datapath for VerbsDatapath {
         self.socket.local_addr()
     }
 
-    fn max_datagram(&self, to: SocketAddr) -> io::Result<usize> {
+    fn pair(&self, to: SocketAddr) -> AddrPair {
+        self.socket.pair(to)
+    }
+
+    fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
         self.socket.max_datagram(to)
     }
 
-    fn max_packet(&self, _: SocketAddr) -> io::Result<usize> {
+    fn max_packet(&self, _: AddrPair) -> io::Result<usize> {
         Ok(u16::MAX.into())
     }
 
-    fn reach(&self, to: SocketAddr) -> Option<Reach> {
+    fn reach(&self, to: AddrPair) -> Option<Reach> {
         self.socket.reach(to)
     }
 
@@ -148,7 +152,7 @@ impl Datapath for VerbsDatapath {
         self.connections.ship(now, segment)
     }
 
-    fn send_packet(&mut self, id: QpId, to: SocketAddr, via: Via, packet: &[u8]) {
+    fn send_packet(&mut self, id: QpId, to: AddrPair, via: Via, packet: &[u8]) {
         match via {
             Via::Path(path) => self.connections.note(id, path, packet),
             Via::Port => self.socket.send_datagram(to, via, packet),
@@ -156,11 +160,11 @@ impl Datapath for VerbsDatapath {
     }
 
     /// The NIC queue pairs of a connection that has ended may be gone: the socket tells the peer.
-    fn send_datagram(&mut self, to: SocketAddr, _: Via, packet: &[u8]) {
+    fn send_datagram(&mut self, to: AddrPair, _: Via, packet: &[u8]) {
         self.socket.send_datagram(to, Via::Port, packet);
     }
 
-    fn send_probe(&mut self, to: SocketAddr, _: Via, packet: &[u8]) {
+    fn send_probe(&mut self, to: AddrPair, _: Via, packet: &[u8]) {
         self.socket.send_probe(to, Via::Port, packet);
     }
 
@@ -208,9 +212,9 @@ impl Datapath for VerbsDatapath {
         self.socket.next_due().into_iter().chain(look).min()
     }
 
-    fn watch(&mut self, _: SocketAddr) {}
+    fn watch(&mut self, _: AddrPair) {}
 
-    fn unwatch(&mut self, _: SocketAddr) {}
+    fn unwatch(&mut self, _: AddrPair) {}
 
     fn losses(&self) -> Losses {
         self.socket.losses()

@@ -12,6 +12,7 @@ use super::Worker;
 use super::exchange;
 use super::outbox::Outbox;
 use super::qps::QpEntry;
+use super::rails::PeerAddrs;
 use crate::backlog::Backlog;
 use crate::connect::ConnectError;
 use crate::qp::QpShared;
@@ -21,7 +22,9 @@ impl QpEntry {
     pub(super) fn answer_connect(&self, outbox: &mut Outbox) {
         let receives = self.shared.state().receives();
         if let Some(accepted) = &self.accepted {
-            outbox.answer(accepted.attempt().from, &accepted.answer(receives));
+            let connected = self.remote_addrs.as_ref().map(PeerAddrs::first_pair);
+            let to = connected.unwrap_or(accepted.attempt().from);
+            outbox.answer(to, &accepted.answer(receives));
         }
     }
 }
@@ -40,7 +43,7 @@ impl Worker {
         let theirs = &request.connect.offer;
         let (segments, addrs) = self
             .join(index, &request.connect, request.from)
-            .map_err(|source| ConnectError::Join { addr: request.from, source })?;
+            .map_err(|source| ConnectError::Join { addr: request.from.remote, source })?;
         let remote = Remote { segments, ..Remote::agree(&ours, theirs) };
         let private_data = private_data.to_vec();
         let (accepted, session) = match keyed {

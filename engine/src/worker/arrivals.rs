@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use braid_keys::{Binding, KeyId, Refused};
 use braid_transport::{
-    Admit, Arrival, Confirmation, Disconnects, Initiators, Landing, NicEpoch, QpSlot, Use,
+    AddrPair, Admit, Arrival, Confirmation, Disconnects, Initiators, Landing, NicEpoch, QpSlot, Use,
 };
 use braid_wire::{
     Ack, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, Part, PathId, Probe, QpId,
@@ -57,8 +57,8 @@ impl Arrivals<'_> {
                 self.segment(None, path.on(rail), false, header, None);
             }
             Arrived::Refused => self.counters.refused.add(1),
-            Arrived::Routes(map) => {
-                self.peers.use_ways(rail, map);
+            Arrived::Routes(to, map) => {
+                self.peers.use_ways(rail, to, map);
                 self.counters.ways_learnt.add(1);
             }
             Arrived::Failed => self.has_failed = true,
@@ -85,7 +85,7 @@ impl Arrivals<'_> {
 
     /// Opens an envelope, and takes what is inside as if it had come without, but for its connection alone.
     fn sealed(&mut self, envelope: Envelope<'_>) {
-        let Envelope { from, via, congestion, bytes } = envelope;
+        let Envelope { from, called, via, congestion, bytes } = envelope;
         let header = match Packet::decode(bytes) {
             Ok(Packet::Sealed(header)) => header,
             Err(DecodeError::Version(_)) => return self.counters.version.add(1),
@@ -103,7 +103,7 @@ impl Arrivals<'_> {
             Ok(bytes) => {
                 self.envelope = Some(end);
                 let from = Some(from);
-                self.packet(&Received { from, via, congestion, closes: None, bytes });
+                self.packet(&Received { from, called, via, congestion, closes: None, bytes });
                 self.envelope = None;
             }
             Err(Refused::Forged) => self.counters.forged.add(1),
@@ -112,12 +112,13 @@ impl Arrivals<'_> {
     }
 
     fn packet(&mut self, received: &Received<'_>) {
-        let Received { from, via, .. } = *received;
+        let Received { from, via, called, .. } = *received;
+        let pair = from.map(|remote| AddrPair { remote, local: called });
         match Packet::decode(received.bytes) {
             Ok(Packet::Data(header, payload)) => self.data(received, &header, payload),
             Ok(Packet::Ack(ack)) => self.ack(from, &ack),
-            Ok(Packet::Control(control)) => self.control(from, via, &control),
-            Ok(Packet::Setup(setup)) if self.envelope.is_none() => self.setup(from, &setup),
+            Ok(Packet::Control(control)) => self.control(pair, via, &control),
+            Ok(Packet::Setup(setup)) if self.envelope.is_none() => self.setup(pair, &setup),
             Ok(Packet::Probe(probe)) => self.probe(from, &probe),
             Ok(Packet::Part(part, bytes)) => self.part(received, &part, bytes),
             Ok(Packet::Setup(_) | Packet::Sealed(_)) => self.counters.malformed.add(1),
@@ -229,7 +230,8 @@ impl Arrivals<'_> {
         }
     }
 
-    fn control(&mut self, from: Option<SocketAddr>, via: Via, control: &Control) {
+    fn control(&mut self, pair: Option<AddrPair>, via: Via, control: &Control) {
+        let from = pair.map(|pair| pair.remote);
         let entry = match control.kind {
             ControlKind::Confirm => return self.confirm(from, control),
             // It has the token of the peer's queue pair, which the endpoint compares.
@@ -253,7 +255,7 @@ impl Arrivals<'_> {
             Some((None, id, _)) if self.initiators.is_connecting(id) => {}
             _ => {
                 self.stray(control.qp);
-                self.deny(from, control);
+                self.deny(pair, control);
             }
         }
     }
@@ -268,7 +270,7 @@ impl Arrivals<'_> {
         }
     }
 
-    fn setup(&mut self, from: Option<SocketAddr>, setup: &Setup) {
+    fn setup(&mut self, from: Option<AddrPair>, setup: &Setup) {
         // Connections are set up over the first rail, by packets that can be answered.
         let Some(from) = from else { return self.counters.malformed.add(1) };
         if self.rail != RailId::FIRST {
@@ -306,7 +308,7 @@ impl Arrivals<'_> {
     }
 
     /// An answer to an attempt of ours.
-    fn answer(&mut self, from: SocketAddr, answer: &Setup) {
+    fn answer(&mut self, from: AddrPair, answer: &Setup) {
         match self.initiators.on_answer(self.now, from, answer) {
             Use::Taken => {}
             Use::None => self.counters.setup_refused.add(1),
@@ -324,15 +326,15 @@ impl Arrivals<'_> {
 
     /// What is inside a sealed ACCEPT; `None`: no attempt of ours waits for it, or it is not the answer of who has the key and was
     /// asked.
-    fn open_accept(&mut self, from: SocketAddr, sealed: &SealedOffer) -> Option<Setup> {
+    fn open_accept(&mut self, from: AddrPair, sealed: &SealedOffer) -> Option<Setup> {
         let attempt = self.initiators.of_nonce(sealed.nonce)?;
-        let is_asked = from.ip() == attempt.to.ip().to_canonical();
+        let is_asked = from.remote.ip() == attempt.to.ip().to_canonical();
         attempt.driver.exchange.as_mut().filter(|_| is_asked)?.open(sealed)
     }
 
     /// Answers a question about a queue pair that is not there. What comes from path ports, which receive nothing, is
     /// answered in vain; its sender asks again before long from the port that does.
-    fn deny(&mut self, from: Option<SocketAddr>, question: &Control) {
+    fn deny(&mut self, from: Option<AddrPair>, question: &Control) {
         let envelope = self.envelope;
         let is_from = |ended: &Ended| ended.keyed == envelope;
         let answer = self.disconnects.on_stray(self.now, question, is_from);
@@ -347,11 +349,13 @@ impl Arrivals<'_> {
         match error {
             DecodeError::Version(_) => {
                 self.counters.version.add(1);
-                if let Some(from) = received.from {
+                let local = received.called;
+                let from = received.from.map(|remote| AddrPair { remote, local });
+                if let Some(from) = from {
                     self.listening.on_other_version(from, received.bytes, self.outbox);
                 }
                 if let Some(reject) = Setup::reject_of_other_version(received.bytes) {
-                    self.setup(received.from, &Setup::Reject(reject));
+                    self.setup(from, &Setup::Reject(reject));
                 }
             }
             DecodeError::HeaderCheck => self.counters.header_check.add(1),

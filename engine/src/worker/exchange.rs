@@ -1,14 +1,13 @@
 //! The key exchanges of connections that are being set up.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use braid_keys::{
     Asking as Handshake, Binding, Credentials, Date, Denied, KeyId, Listener, Session, Terms,
 };
-use braid_transport::Request;
+use braid_transport::{AddrPair, Request};
 use braid_wire::{Connect, Offer, RejectReason, SealedOffer, Setup};
 
 use crate::random;
@@ -104,7 +103,7 @@ pub(super) fn key_id(security: &Security, nonce: u64, cookie: u64) -> u64 {
 /// What the initiator is told, and what is said here.
 pub(super) fn open_request(
     security: &Security,
-    from: SocketAddr,
+    from: AddrPair,
     sealed: &SealedOffer,
 ) -> Result<Request, (RejectReason, Option<Denied>)> {
     let binding = Binding { nonce: sealed.nonce, cookie: sealed.cookie };

@@ -68,7 +68,7 @@ impl Worker {
                     setup.encode(&mut bytes);
                     match self.in_vain(qp, &setup, &bytes) {
                         Some(why) => self.end_unreachable(now, qp, why),
-                        None => self.outbox.probe(to, &bytes),
+                        None => self.outbox.probe(self.rails.first().pair(to), &bytes),
                     }
                 }
                 Step::Ended(attempt, outcome) => {
@@ -93,7 +93,8 @@ impl Worker {
         let attempt = self.initiators.get_mut(qp).filter(|attempt| !attempt.is_answered())?;
         match setup {
             Setup::Hello(hello) if is_short(hello.len) => {
-                attempt.driver.reach.on_hello(self.rails.first(), attempt.to, bytes)
+                let first = self.rails.first();
+                attempt.driver.reach.on_hello(first, first.pair(attempt.to), bytes)
             }
             _ => None,
         }
@@ -114,7 +115,8 @@ impl Worker {
                 Err(ConnectError::Rejected { addr, reason })
             }
             Ended::Answered(Err(SetupError::PathMtu)) => {
-                let route = self.rails.first().max_datagram(addr).unwrap_or(0);
+                let first = self.rails.first();
+                let route = first.max_datagram(first.pair(addr)).unwrap_or(0);
                 Err(ConnectError::PathMtu { addr, route })
             }
             Ended::Unreachable(source) => Err(ConnectError::Unreachable { addr, source }),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_keys::{Credentials, Denied};
-use braid_transport::{AttemptId, Guesses, Reply, Responder};
+use braid_transport::{AddrPair, AttemptId, Guesses, Reply, Responder};
 use braid_wire::{Connect, Hello, QpId, Reject, RejectReason, SealedOffer, Setup, Time};
 
 use super::exchange::{self, open_request};
@@ -55,7 +55,7 @@ impl Listening {
         }
     }
 
-    pub(crate) fn on_hello(&self, now: Time, from: SocketAddr, hello: Hello, outbox: &mut Outbox) {
+    pub(crate) fn on_hello(&self, now: Time, from: AddrPair, hello: Hello, outbox: &mut Outbox) {
         let mut answer = self.responder.on_hello(now, from, hello, self.backlog.is_some());
         if let (Setup::Cookie { nonce, cookie, key_id, .. }, Some(security)) =
             (&mut answer, &self.security)
@@ -68,7 +68,7 @@ impl Listening {
     pub(crate) fn on_connect(
         &mut self,
         now: Time,
-        from: SocketAddr,
+        from: AddrPair,
         connect: &Connect,
         outbox: &mut Outbox,
         counters: &WorkerCounters,
@@ -91,7 +91,7 @@ impl Listening {
     pub(crate) fn on_sealed_connect(
         &mut self,
         now: Time,
-        from: SocketAddr,
+        from: AddrPair,
         sealed: &SealedOffer,
         outbox: &mut Outbox,
         counters: &WorkerCounters,
@@ -106,7 +106,9 @@ impl Listening {
         let reply = match (known, &self.security) {
             (Some(reply), _) => reply,
             (None, None) => rejected(RejectReason::NoKey),
-            (None, Some(_)) if !self.guesses.allows(now, from) => rejected(RejectReason::Busy),
+            (None, Some(_)) if !self.guesses.allows(now, from.remote) => {
+                rejected(RejectReason::Busy)
+            }
             (None, Some(security)) => {
                 let reply = match open_request(security, from, sealed) {
                     Err((reason, why)) => {
@@ -120,7 +122,7 @@ impl Listening {
                 };
                 // For whatever reason: it may come again as long as its cookie is good, from who has only seen it.
                 if matches!(reply, Reply::Rejected(_)) {
-                    self.guesses.charge(now, from);
+                    self.guesses.charge(now, from.remote);
                 }
                 reply
             }
@@ -131,7 +133,7 @@ impl Listening {
 
     fn reply(
         &self,
-        from: SocketAddr,
+        from: AddrPair,
         reply: Reply<Arc<QpShared>>,
         denied: Option<Denied>,
         outbox: &mut Outbox,
@@ -144,7 +146,9 @@ impl Listening {
             Reply::Rejected(reject) => {
                 match reject.reason {
                     RejectReason::Busy => counters.setup_busy.add(1),
-                    reason if is_about_keys(reason) => tell_refused(counters, from, reason, denied),
+                    reason if is_about_keys(reason) => {
+                        tell_refused(counters, from.remote, reason, denied)
+                    }
                     _ => counters.setup_refused.add(1),
                 }
                 outbox.answer(from, &Setup::Reject(reject));
@@ -153,7 +157,7 @@ impl Listening {
     }
 
     /// A packet of a version that this build does not speak.
-    pub(crate) fn on_other_version(&self, from: SocketAddr, bytes: &[u8], outbox: &mut Outbox) {
+    pub(crate) fn on_other_version(&self, from: AddrPair, bytes: &[u8], outbox: &mut Outbox) {
         if let Some(answer) = self.responder.on_other_version(bytes) {
             outbox.answer(from, &answer);
         }

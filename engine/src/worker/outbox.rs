@@ -1,8 +1,7 @@
 //! Packets of no queue pair that are to be sent: set-up packets, and answers that anybody can provoke.
 
-use std::net::SocketAddr;
-
 use braid_keys::Session;
+use braid_transport::AddrPair;
 use braid_wire::{CONTROL_LEN, Control, HELLO_LEN, RailId, Setup};
 
 use super::rails::LocalRails;
@@ -21,7 +20,7 @@ pub(crate) struct Outbox {
 #[derive(Clone, Copy)]
 struct Packet {
     rail: RailId,
-    to: SocketAddr,
+    to: AddrPair,
     len: usize,
     /// It may be longer than what the path carries.
     is_probe: bool,
@@ -29,12 +28,12 @@ struct Packet {
 
 impl Outbox {
     /// Adds a packet for the first rail, unless much is waiting already.
-    pub(crate) fn send(&mut self, to: SocketAddr, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, to: AddrPair, bytes: &[u8]) {
         self.add(RailId::FIRST, to, bytes, false);
     }
 
     /// Adds the answer to a set-up packet, unless much is waiting already.
-    pub(crate) fn answer(&mut self, to: SocketAddr, answer: &Setup) {
+    pub(crate) fn answer(&mut self, to: AddrPair, answer: &Setup) {
         let mut bytes = Vec::with_capacity(HELLO_LEN);
         answer.encode(&mut bytes);
         self.send(to, &bytes);
@@ -44,7 +43,7 @@ impl Outbox {
     pub(crate) fn control(
         &mut self,
         rail: RailId,
-        to: SocketAddr,
+        to: AddrPair,
         control: &Control,
         session: Option<&mut Session>,
     ) {
@@ -57,11 +56,11 @@ impl Outbox {
     }
 
     /// Adds a packet that may be too long for its path, unless much is waiting already.
-    pub(crate) fn probe(&mut self, to: SocketAddr, bytes: &[u8]) {
+    pub(crate) fn probe(&mut self, to: AddrPair, bytes: &[u8]) {
         self.add(RailId::FIRST, to, bytes, true);
     }
 
-    fn add(&mut self, rail: RailId, to: SocketAddr, bytes: &[u8], is_probe: bool) {
+    fn add(&mut self, rail: RailId, to: AddrPair, bytes: &[u8], is_probe: bool) {
         let len = bytes.len();
         if self.bytes.len() + len <= MAX_BYTES {
             self.packets.push(Packet { rail, to, len, is_probe });

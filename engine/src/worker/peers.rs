@@ -1,11 +1,10 @@
 //! A worker's peers: their endpoints, and the rails that lead to them.
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_lb::{HostLoads, LbPolicy, PathSet, RailScheme, Rails};
-use braid_transport::{Endpoint, EndpointConfig};
+use braid_transport::{AddrPair, Endpoint, EndpointConfig};
 use braid_wire::{PathId, RailId, Time};
 
 use super::rails::PeerAddrs;
@@ -42,7 +41,7 @@ pub(crate) struct Peers {
     free: Vec<usize>,
     shared: Vec<SharedRails>,
     /// How many of them receive at an address, by rail: a host has a port for each thread of each engine.
-    receivers: HashMap<(RailId, SocketAddr), usize>,
+    receivers: HashMap<(RailId, AddrPair), usize>,
     active: Vec<usize>,
     timers: BTreeSet<(Time, usize)>,
 }
@@ -64,14 +63,14 @@ struct Peer {
 /// The rails to one host, whatever engines and ports it has, or to one port of it.
 struct SharedRails {
     /// By rail, with its scope: on another link the same link-local address is another host. Port 0: all.
-    to: Vec<SocketAddr>,
+    to: Vec<AddrPair>,
     rails: Rails,
     users: usize,
 }
 
 impl SharedRails {
     /// Whether they are in use, and for this.
-    fn lead_to(&self, to: &[SocketAddr]) -> bool {
+    fn lead_to(&self, to: &[AddrPair]) -> bool {
         self.users > 0 && self.to == to
     }
 }
@@ -136,10 +135,15 @@ impl Peers {
         index
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.names.len()
+    }
+
     fn rails_to(&mut self, addrs: &PeerAddrs) -> usize {
-        let mut to: Vec<SocketAddr> = addrs.iter().collect();
+        let mut to: Vec<AddrPair> = addrs.iter().collect();
         if !self.plan.discover {
-            to.iter_mut().for_each(|addr| addr.set_port(0));
+            to.iter_mut().for_each(|addr| addr.remote.set_port(0));
         }
         let known = self.shared.iter().position(|rails| rails.lead_to(&to));
         let index = known.or_else(|| self.shared.iter().position(|rails| rails.users == 0));
@@ -157,7 +161,7 @@ impl Peers {
     }
 
     /// Removes the peer if it has no queue pairs left. Returns the addresses, by rail, at which nobody receives any more.
-    pub(crate) fn remove_if_empty(&mut self, index: usize) -> Vec<(RailId, SocketAddr)> {
+    pub(crate) fn remove_if_empty(&mut self, index: usize) -> Vec<(RailId, AddrPair)> {
         let peer = self.peers[index].take_if(|peer| peer.endpoint.is_empty());
         let Some(peer) = peer else { return Vec::new() };
         self.names.remove(&peer.name);
@@ -171,7 +175,7 @@ impl Peers {
     }
 
     /// One that received at this address is gone: whether there is no other.
-    fn has_lost_last(&mut self, at: (RailId, SocketAddr)) -> bool {
+    fn has_lost_last(&mut self, at: (RailId, AddrPair)) -> bool {
         let Some(count) = self.receivers.get_mut(&at) else { return false };
         *count -= 1;
         let is_last = *count == 0;
@@ -181,12 +185,12 @@ impl Peers {
         is_last
     }
 
-    /// Spreads what goes to `map.to` evenly over the ways that were found.
-    pub(crate) fn use_ways(&mut self, rail: RailId, map: &PathMap) {
+    /// Spreads what goes to `to` evenly over the ways that were found.
+    pub(crate) fn use_ways(&mut self, rail: RailId, to: AddrPair, map: &PathMap) {
         let plain = || (0..self.plan.count as u16).map(PathId::new).collect();
         let chosen: Vec<PathId> = map.balanced(self.plan.count).unwrap_or_else(plain);
         for shared in self.shared.iter_mut().filter(|shared| shared.users > 0) {
-            if shared.to.get(rail.get()) != Some(&map.to) {
+            if shared.to.get(rail.get()) != Some(&to) {
                 continue;
             }
             if let Err(error) = shared.rails.use_paths(rail, &chosen) {
@@ -273,7 +277,7 @@ impl Peers {
         used.flat_map(|SharedRails { to, rails, .. }| {
             to.iter().enumerate().map(|(rail, addr)| {
                 let of_rail = rails.paths().filter(|report| report.path.rail().get() == rail);
-                PathsTo { ip: addr.ip(), rail, paths: of_rail.collect() }
+                PathsTo { ip: addr.remote.ip(), rail, paths: of_rail.collect() }
             })
         })
     }
@@ -309,6 +313,8 @@ impl Peer {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use braid_transport::{OfferTerms, QpConfig, QueuePair, Remote};
     use braid_wire::{Crc, FurtherRail, QpId, Token};
 

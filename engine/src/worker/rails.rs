@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use braid_lb::RailSet;
-use braid_transport::{Egress, Regions};
+use braid_transport::{AddrPair, Egress, Regions};
 use braid_wire::{FurtherRail, QpId, RailId, Routing, Time};
 
 use crate::datapath::{
@@ -60,6 +60,29 @@ impl LocalRails {
         self.list.iter().map(|rail| rail.local_addr()).collect()
     }
 
+    /// Where a peer receives, see [`PeerAddrs::agree`], and what each rail sends to it from.
+    pub(crate) fn agree(&self, first: AddrPair, further: &[FurtherRail]) -> PeerAddrs {
+        let agreed = PeerAddrs::agree(first, further, &self.addrs());
+        let pair = |(rail, pair): (&Box<dyn Datapath>, AddrPair)| match pair.local.ip {
+            None => rail.pair(pair.remote),
+            // A rail that is bound to a wildcard answers from the address that was called.
+            Some(_) => pair,
+        };
+        PeerAddrs(self.list.iter().zip(agreed.iter()).map(pair).collect())
+    }
+
+    /// Says which rails of a connection may carry nothing, as far as this host knows.
+    pub(crate) fn report_troubles(&self, addrs: &PeerAddrs) {
+        for (index, (rail, to)) in self.list.iter().zip(addrs.iter()).enumerate() {
+            let (local, peer) = (rail.local_addr().ip(), to.remote.ip());
+            if let Some(trouble) = rail.trouble(to.remote)
+                && (addrs.len() > 1 || trouble.is_grave())
+            {
+                tracing::warn!(rail = index, %local, %peer, "rail may carry nothing: {trouble}");
+            }
+        }
+    }
+
     /// What all of them can do: a connection may use any.
     pub(crate) fn caps(&self) -> Caps {
         let all = self.list.iter().map(|rail| rail.caps());
@@ -104,7 +127,7 @@ impl LocalRails {
         let nics = std::iter::once(&theirs.nic).chain(further);
         let mut segments = u32::MAX;
         for (rail, (addr, nic)) in addrs.iter().zip(nics).enumerate() {
-            let partner = Partner { ip: addr.ip(), ..partner };
+            let partner = Partner { ip: addr.remote.ip(), ..partner };
             let joined = self.list[rail].join(id, partner, nic);
             let on_rail = |source| match rail {
                 0 => source,
@@ -220,7 +243,7 @@ impl LocalRails {
     }
 
     /// There are none any more, of any peer, to this address on a rail.
-    pub(crate) fn unwatch(&mut self, rail: RailId, to: SocketAddr) {
+    pub(crate) fn unwatch(&mut self, rail: RailId, to: AddrPair) {
         self.of(rail).unwatch(to);
     }
 
@@ -274,51 +297,61 @@ pub(crate) fn egress(via: Via, rail: RailId) -> Egress {
     }
 }
 
-/// Where a peer receives, by rail of the connection; at least one.
+/// Where a peer receives, and what packets to it leave from, by rail of the connection; at least one.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct PeerAddrs(Arc<[SocketAddr]>);
+pub(crate) struct PeerAddrs(Arc<[AddrPair]>);
 
 impl From<SocketAddr> for PeerAddrs {
     /// On one rail.
     fn from(addr: SocketAddr) -> Self {
-        PeerAddrs(Arc::new([addr]))
+        PeerAddrs(Arc::new([addr.into()]))
     }
 }
 
 impl PeerAddrs {
     /// Of a peer that is set up at `first` and offers `further`, where we receive at `ours`: rail n of both ends is one rail
     /// of the connection, as far as both have it and speak the same IP version.
-    pub(crate) fn agree(first: SocketAddr, further: &[FurtherRail], ours: &[SocketAddr]) -> Self {
+    pub(crate) fn agree(
+        first: impl Into<AddrPair>,
+        further: &[FurtherRail],
+        ours: &[SocketAddr],
+    ) -> Self {
+        let first = first.into();
         let matches = |(theirs, ours): &(&FurtherRail, &SocketAddr)| {
             theirs.addr.ip().to_canonical().is_ipv4() == ours.ip().to_canonical().is_ipv4()
         };
         let rails = further.iter().zip(&ours[1..]).take_while(matches);
-        let scoped = rails.map(|(theirs, ours)| with_scope(theirs.addr, ours));
-        let addrs: Arc<[SocketAddr]> = std::iter::once(first).chain(scoped).collect();
+        let scoped = rails.map(|(theirs, ours)| with_scope(theirs.addr, ours).into());
+        let addrs: Arc<[AddrPair]> = std::iter::once(first).chain(scoped).collect();
         if addrs.len() < ours.len().max(further.len() + 1) {
             let theirs: Vec<SocketAddr> = further.iter().map(|rail| rail.addr).collect();
-            tracing::warn!(peer = %first, ?theirs, ours = ?&ours[1..], rails = addrs.len(), "the further rails of the two ends do not match: only the first of them are used");
+            tracing::warn!(peer = %first.remote, ?theirs, ours = ?&ours[1..], rails = addrs.len(), "the further rails of the two ends do not match: only the first of them are used");
         }
         PeerAddrs(addrs)
     }
 
     /// Where connections are set up.
     pub(crate) fn first(&self) -> SocketAddr {
+        self.0[0].remote
+    }
+
+    /// As [`PeerAddrs::first`], with the address and interface of ours that packets leave from.
+    pub(crate) fn first_pair(&self) -> AddrPair {
         self.0[0]
     }
 
     /// On this rail, if the connection has it.
     #[inline]
-    pub(crate) fn on(&self, rail: RailId) -> Option<SocketAddr> {
+    pub(crate) fn on(&self, rail: RailId) -> Option<AddrPair> {
         self.0.get(rail.get()).copied()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = SocketAddr> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = AddrPair> {
         self.0.iter().copied()
     }
 
     /// As [`PeerAddrs::iter`], with the rail of each.
-    pub(crate) fn by_rail(&self) -> impl Iterator<Item = (RailId, SocketAddr)> {
+    pub(crate) fn by_rail(&self) -> impl Iterator<Item = (RailId, AddrPair)> {
         self.iter().enumerate().map(|(rail, addr)| (RailId::new(rail), addr))
     }
 
@@ -330,7 +363,8 @@ impl PeerAddrs {
     /// path. Where the datapath cannot tell the source, the token alone has to do.
     #[inline]
     pub(crate) fn may_send(&self, from: Option<SocketAddr>, rail: RailId) -> bool {
-        self.on(rail).is_some_and(|addr| from.is_none_or(|from| from.ip() == addr.ip()))
+        let addr = self.0.get(rail.get());
+        addr.is_some_and(|addr| from.is_none_or(|from| from.ip() == addr.remote.ip()))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Whether it is worth while to wait for an answer.
 
 use std::io;
-use std::net::SocketAddr;
+
+use braid_transport::AddrPair;
 
 use crate::datapath::{Datapath, Reach};
 
@@ -32,7 +33,7 @@ impl Reachability {
     pub(crate) fn on_hello(
         &mut self,
         datapath: &dyn Datapath,
-        to: SocketAddr,
+        to: AddrPair,
         hello: &[u8],
     ) -> Option<io::Error> {
         match std::mem::replace(self, Reachability::Settled) {

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use braid_keys::Session;
 use braid_lb::RailSet;
-use braid_transport::{Attempt, EndpointConfig, Initiator, OfferTerms, QueuePair, Remote, decline};
+use braid_transport::{
+    AddrPair, Attempt, EndpointConfig, Initiator, OfferTerms, QueuePair, Remote, decline,
+};
 use braid_wire::{
     BASE_DATAGRAM, Connect, Crc, DATA_HEADER_LEN, Offer, QpId, RailId, Routing, Time, Token,
 };
@@ -45,7 +47,8 @@ impl Worker {
         timeout: Duration,
         outcome: Arc<Outcome>,
     ) -> Result<u64, ConnectError> {
-        let (ours, routing) = self.offer(index, to, self.security.is_some())?;
+        let with = self.rails.first().pair(to);
+        let (ours, routing) = self.offer(index, with, self.security.is_some())?;
         let (now, nonce) = (self.clock.now(), random::number());
         let initiator =
             Initiator::new(now, nonce, ours, private_data.to_vec(), timeout).with_routing(routing);
@@ -82,7 +85,7 @@ impl Worker {
     pub(super) fn offer(
         &mut self,
         index: usize,
-        with: SocketAddr,
+        with: AddrPair,
         is_keyed: bool,
     ) -> Result<(Offer, Routing), ConnectError> {
         let terms = OfferTerms {
@@ -107,7 +110,7 @@ impl Worker {
         let (pd, access) = (config.pd, config.access);
         let owner = Owner { id: offer.qp, token: offer.token, pd, access };
         let opened = self.rails.open(owner);
-        let routing = opened.map_err(|source| ConnectError::Join { addr: with, source })?;
+        let routing = opened.map_err(|source| ConnectError::Join { addr: with.remote, source })?;
         Ok((offer, routing))
     }
 
@@ -116,21 +119,21 @@ impl Worker {
         &mut self,
         index: usize,
         theirs: &Connect,
-        from: SocketAddr,
+        from: AddrPair,
     ) -> Result<(u32, PeerAddrs), JoinError> {
-        let addrs = PeerAddrs::agree(from, &theirs.routing.rails, &self.rails.addrs());
+        let addrs = self.rails.agree(from, &theirs.routing.rails);
         let Some(entry) = self.qps.at(index) else { return Ok((u32::MAX, addrs)) };
         let Offer { qp: id, token, .. } = theirs.offer;
-        let partner = Partner { id, token, ip: from.ip() };
+        let partner = Partner { id, token, ip: from.remote.ip() };
         let segments = self.rails.join(entry.shared.id, partner, &theirs.routing, &addrs)?;
         Ok((segments, addrs))
     }
 
-    fn mtu_towards(&self, to: SocketAddr, is_keyed: bool) -> Result<u16, ConnectError> {
-        let unreachable = |source| ConnectError::Unreachable { addr: to, source };
+    fn mtu_towards(&self, to: AddrPair, is_keyed: bool) -> Result<u16, ConnectError> {
+        let unreachable = |source| ConnectError::Unreachable { addr: to.remote, source };
         let packet = self.rails.first().max_packet(to).map_err(unreachable)?;
         if packet < BASE_DATAGRAM {
-            return Err(ConnectError::PathMtu { addr: to, route: packet });
+            return Err(ConnectError::PathMtu { addr: to.remote, route: packet });
         }
         let envelope = if is_keyed { Session::OVERHEAD } else { 0 };
         let payload = (packet - DATA_HEADER_LEN - envelope).min(self.plan.mtu.into());
@@ -162,7 +165,11 @@ impl Worker {
             direct: self.caps.direct,
             withholding_key: Some(self.plan.withholding_key),
         };
+        let known = self.peers.count();
         let peer = self.peers.find_or_make(now, theirs.instance, &addrs, config);
+        if self.peers.count() > known {
+            self.rails.report_troubles(&addrs);
+        }
         self.rails.watch(&addrs);
         let Some(entry) = self.qps.at(index) else { return };
         let Some((endpoint, rails, _)) = self.peers.parts(peer) else { return };

@@ -53,8 +53,9 @@ impl Datapath for Full {
     as_the_other! {
         caps() -> Caps;
         local_addr() -> SocketAddr;
-        max_datagram(to: SocketAddr) -> io::Result<usize>;
-        reach(to: SocketAddr) -> Option<Reach>;
+        pair(to: SocketAddr) -> AddrPair;
+        max_datagram(to: AddrPair) -> io::Result<usize>;
+        reach(to: AddrPair) -> Option<Reach>;
         readiness() -> Option<Vec<BorrowedFd<'_>>>;
         next_due() -> Option<Instant>;
         losses() -> Losses;
@@ -66,14 +67,14 @@ impl Datapath for Full {
         retire(id: QpId);
         close(id: QpId);
         make_room() -> Room;
-        send_packet(id: QpId, to: SocketAddr, via: Via, packet: &[u8]);
-        send_datagram(to: SocketAddr, via: Via, packet: &[u8]);
-        send_probe(to: SocketAddr, via: Via, packet: &[u8]);
+        send_packet(id: QpId, to: AddrPair, via: Via, packet: &[u8]);
+        send_datagram(to: AddrPair, via: Via, packet: &[u8]);
+        send_probe(to: AddrPair, via: Via, packet: &[u8]);
         flush() -> bool;
         forget_memory();
         arm() -> bool;
-        watch(to: SocketAddr);
-        unwatch(to: SocketAddr);
+        watch(to: AddrPair);
+        unwatch(to: AddrPair);
     }
 
     fn send_segment(&mut self, now: Time, segment: &mut Segment<'_>) -> Sent {

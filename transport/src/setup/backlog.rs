@@ -5,13 +5,13 @@
 //! thresholds for shared-memory packet switches", 1998), so half of them alone, a third each where there are two.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use braid_wire::{Connect, Time};
 
-use super::AttemptId;
+use super::{AddrPair, AttemptId};
 
 /// A request that was not repeated for so long is not wanted any more. Six times the longest interval between two
 /// CONNECTs: as many have to be lost in a row before a live one is taken for dead.
@@ -20,8 +20,8 @@ const STALE_AFTER: Duration = Duration::from_secs(2);
 /// A CONNECT whose sender has proved its address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// Where it comes from, and where its sender receives.
-    pub from: SocketAddr,
+    /// Where it comes from, and where its sender receives; which address of ours it has called.
+    pub from: AddrPair,
     /// What it says.
     pub connect: Connect,
     /// The message of a key exchange that it was sealed in; empty: it came in clear.
@@ -32,8 +32,8 @@ pub struct Request {
 
 impl Request {
     /// One that came in clear.
-    pub fn new(from: SocketAddr, connect: Connect) -> Self {
-        Request { from, connect, sealed_in: Vec::new(), peer: None }
+    pub fn new(from: impl Into<AddrPair>, connect: Connect) -> Self {
+        Request { from: from.into(), connect, sealed_in: Vec::new(), peer: None }
     }
 
     /// Which attempt it is of.
@@ -87,7 +87,7 @@ impl Backlog {
 
     /// False: it is full, or this host's share of it is.
     pub(super) fn push(&mut self, now: Time, request: Request) -> bool {
-        let host = host_of(request.from.ip());
+        let host = host_of(request.from.remote.ip());
         if !self.has_room(host) {
             self.drop_stale(now);
         }
@@ -156,7 +156,7 @@ impl Backlog {
 
     /// Takes it out of all but `order`.
     fn remove(&mut self, attempt: AttemptId) -> Option<Waiting> {
-        let host = host_of(attempt.from.ip());
+        let host = host_of(attempt.from.remote.ip());
         if let Some(held) = self.held.get_mut(&host) {
             *held -= 1;
             if *held == 0 {
@@ -185,6 +185,8 @@ pub(super) fn host_of(ip: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::net::SocketAddr;
+
     use braid_wire::{Crc, Offer, QpId, Routing, Token};
 
     use super::*;
@@ -207,7 +209,7 @@ pub(super) mod tests {
     }
 
     fn incoming(from: &str, nonce: u64) -> Request {
-        Request::new(from.parse().unwrap(), connect(nonce, 0))
+        Request::new(from.parse::<SocketAddr>().unwrap(), connect(nonce, 0))
     }
 
     fn at(ms: u64) -> Time {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use braid_wire::{Connect, Control, ControlKind, FinalAck, Offer, QpId, Setup, Time};
 
-use super::{ConnectError, Initiator};
+use super::{AddrPair, ConnectError, Initiator};
 
 /// One attempt. `D` is what the driver keeps with it.
 #[derive(Debug)]
@@ -14,8 +14,8 @@ pub struct Attempt<D> {
     pub ours: Offer,
     /// Where the responder listens, and answers from.
     pub to: SocketAddr,
-    /// Where the ACCEPT came from: there the peer receives.
-    pub accepted_from: SocketAddr,
+    /// Where the ACCEPT came from, where the peer receives, and which address of ours it came to.
+    pub accepted_from: AddrPair,
     /// The driver's.
     pub driver: D,
     /// Somebody has answered.
@@ -41,7 +41,7 @@ impl<D> Attempt<D> {
         Attempt {
             ours,
             to,
-            accepted_from: to,
+            accepted_from: to.into(),
             driver,
             answered: false,
             spare_nonce,
@@ -158,7 +158,8 @@ impl<D> Initiators<D> {
     }
 
     /// A COOKIE, an ACCEPT or a REJECT has come.
-    pub fn on_answer(&mut self, now: Time, from: SocketAddr, answer: &Setup) -> Use {
+    pub fn on_answer(&mut self, now: Time, from: impl Into<AddrPair>, answer: &Setup) -> Use {
+        let from = from.into();
         let nonce = match answer {
             Setup::Cookie { nonce, .. } => *nonce,
             Setup::Accept(accept) => accept.nonce,
@@ -173,9 +174,9 @@ impl<D> Initiators<D> {
         let Some((qp, attempt)) = qp.and_then(|qp| Some((qp, self.attempts.get_mut(&qp)?))) else {
             return on_late_answer(answer, qp.is_some());
         };
-        let is_elsewhere = from.ip() != attempt.to.ip().to_canonical();
+        let is_elsewhere = from.remote.ip() != attempt.to.ip().to_canonical();
         match answer {
-            Setup::Cookie { .. } if is_elsewhere => return self.follow(now, from, qp),
+            Setup::Cookie { .. } if is_elsewhere => return self.follow(now, from.remote, qp),
             Setup::Accept(_) if is_elsewhere => return Use::None,
             Setup::Accept(_) if attempt.initiator.outcome(now).is_none() => {
                 attempt.accepted_from = from;

@@ -16,7 +16,7 @@ mod initiator;
 mod initiators;
 mod responder;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use braid_wire::{BASE_DATAGRAM, RejectReason};
 
@@ -28,11 +28,36 @@ pub use initiator::Initiator;
 pub use initiators::{Attempt, Initiators, Step, Use, decline};
 pub use responder::{Reply, Responder};
 
+/// An address of this host, as far as packets may not leave from any that the system prefers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct LocalAddr {
+    /// `None`: the address that the driver is bound to, or the routing table's choice.
+    pub ip: Option<IpAddr>,
+    /// Index of the interface. 0: the routing table's choice.
+    pub interface: u32,
+}
+
+/// Both ends of what packets travel between: a peer's address, and ours.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct AddrPair {
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// This host's.
+    pub local: LocalAddr,
+}
+
+impl From<SocketAddr> for AddrPair {
+    /// Leaves this end to the system.
+    fn from(remote: SocketAddr) -> Self {
+        AddrPair { remote, local: LocalAddr::default() }
+    }
+}
+
 /// An attempt to connect, as the responder knows it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AttemptId {
-    /// Where it comes from.
-    pub from: SocketAddr,
+    /// Where it comes from, and which address of ours it has called: there the answer leaves from.
+    pub from: AddrPair,
     /// The nonce that the initiator has chosen for it.
     pub nonce: u64,
 }

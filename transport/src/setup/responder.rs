@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use braid_wire::{Connect, HELLO_LEN, Hello, Opcode, Reject, RejectReason, Setup, Time};
 
 use super::attempts::{Answer, Attempts};
-use super::{AttemptId, Backlog, CookieJar, Request};
+use super::{AddrPair, AttemptId, Backlog, CookieJar, Request};
 
 /// What it knows of attempts. `Q` is how the driver names a queue pair.
 #[derive(Debug)]
@@ -45,12 +45,18 @@ impl<Q: Clone> Responder<Q> {
     }
 
     /// The answer to a HELLO. The cookie is as long as that: it proves the way back too. A driver that has a static key adds which.
-    pub fn on_hello(&self, now: Time, from: SocketAddr, hello: Hello, listens: bool) -> Setup {
+    pub fn on_hello(
+        &self,
+        now: Time,
+        from: impl Into<AddrPair>,
+        hello: Hello,
+        listens: bool,
+    ) -> Setup {
         let Hello { nonce, len } = hello;
         if !listens {
             return Setup::Reject(Reject { nonce, reason: RejectReason::NotListening });
         }
-        let attempt = AttemptId { from, nonce };
+        let attempt = AttemptId { from: from.into(), nonce };
         let cookie = self.jar.bake(now, &self.vouched_for(attempt), nonce);
         Setup::Cookie { nonce, cookie, key_id: 0, len }
     }
@@ -60,11 +66,12 @@ impl<Q: Clone> Responder<Q> {
     pub fn on_connect(
         &mut self,
         now: Time,
-        from: SocketAddr,
+        from: impl Into<AddrPair>,
         connect: &Connect,
         mut backlog: Option<&mut Backlog>,
         wanted: impl FnOnce(&[u8]) -> bool,
     ) -> Reply<Q> {
+        let from = from.into();
         let attempt = AttemptId { from, nonce: connect.nonce };
         match self.on_repeated(now, attempt, connect.cookie, backlog.as_deref_mut()) {
             Some(reply) => reply,
@@ -165,7 +172,7 @@ impl<Q: Clone> Responder<Q> {
     /// What a cookie vouches for: the address, and how many cookies of the attempt are spent.
     fn vouched_for(&self, attempt: AttemptId) -> [u8; 26] {
         let mut bytes = [0; 26];
-        bytes[..22].copy_from_slice(&address_bytes(attempt.from));
+        bytes[..22].copy_from_slice(&address_bytes(attempt.from.remote));
         bytes[22..].copy_from_slice(&self.attempts.spent(attempt).to_be_bytes());
         bytes
     }
@@ -206,7 +213,7 @@ mod tests {
         /// A CONNECT with a cookie baked at `baked` comes. Whether the application gets a request.
         fn asks_for_more(&mut self, baked: Time, now: Time, nonce: u64) -> bool {
             let from = SocketAddr::from(([10, 0, 0, 1], 4791));
-            let attempt = AttemptId { from, nonce };
+            let attempt = AttemptId { from: from.into(), nonce };
             let cookie =
                 self.responder.jar.bake(baked, &self.responder.vouched_for(attempt), nonce);
             let (connect, backlog) = (connect(nonce, cookie), Some(&mut self.backlog));
@@ -215,7 +222,7 @@ mod tests {
         }
 
         fn turn_down(&mut self, now: Time, nonce: u64) {
-            let attempt = AttemptId { from: SocketAddr::from(([10, 0, 0, 1], 4791)), nonce };
+            let attempt = AttemptId { from: FROM.into(), nonce };
             self.responder.turn_down(now, attempt, RejectReason::Refused);
         }
     }

@@ -346,7 +346,7 @@ impl Host {
 
     fn refuse(&mut self, now: Time, request: &Request) {
         let refused = self.responder.turn_down(now, request.attempt(), RejectReason::Refused);
-        self.workers[0].say(request.from, &refused);
+        self.workers[0].say(request.from.remote, &refused);
     }
 
     fn answer(&mut self, request: &Request, context: &mut Context<'_>) {

@@ -142,7 +142,7 @@ impl Worker {
     ) {
         let ours = self.offer(id, random);
         let remote = Remote::agree(&ours, &request.connect.offer);
-        self.bind(now, id, remote, request.connect.offer.instance, request.from);
+        self.bind(now, id, remote, request.connect.offer.instance, request.from.remote);
         self.known(id).accepted =
             Some(Accepted::new(request, ours, private_data, Routing::default()));
         self.answer_connect(id);
@@ -152,7 +152,7 @@ impl Worker {
     pub(crate) fn answer_connect(&mut self, id: QpId) {
         let receives = self.state(id).receives();
         let Some(accepted) = &self.known(id).accepted else { return };
-        let (to, answer) = (accepted.attempt().from, accepted.answer(receives));
+        let (to, answer) = (accepted.attempt().from.remote, accepted.answer(receives));
         self.say(to, &answer);
     }
 
@@ -366,7 +366,7 @@ impl Worker {
                 Step::Send(_, to, setup) => self.say(to, &setup),
                 Step::Ended(attempt, Err(error)) => ended.push((attempt.ours.qp, Err(error))),
                 Step::Ended(attempt, Ok(accept)) => {
-                    let (id, from) = (attempt.ours.qp, attempt.accepted_from);
+                    let (id, from) = (attempt.ours.qp, attempt.accepted_from.remote);
                     let remote = Remote::agree(&attempt.ours, &accept.offer);
                     self.bind(now, id, remote, accept.offer.instance, from);
                     self.initiators.connected(&attempt);

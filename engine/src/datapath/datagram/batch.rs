@@ -6,6 +6,8 @@
 use std::io;
 use std::net::SocketAddr;
 
+use braid_transport::AddrPair;
+
 use crate::link::{Batch, Link, LinkCaps, Sent, Slice, Via};
 
 /// Most slices of one batch: what `sendmsg` takes (`UIO_MAXIOV`), less those of one packet.
@@ -20,7 +22,7 @@ const PADDED: usize = 16;
 /// Where a packet goes, and how long it is on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
-    pub(super) to: SocketAddr,
+    pub(super) to: AddrPair,
     pub(super) via: Via,
     pub(super) len: usize,
 }
@@ -31,7 +33,7 @@ pub(super) struct Shape {
 /// stays valid; every entry of `slices` lies in `staging` or in registered memory, and can be read until the batch is
 /// sent or cleared.
 pub(super) struct BatchBuilder {
-    to: SocketAddr,
+    to: AddrPair,
     via: Via,
     segment_len: usize,
     segments: usize,
@@ -51,7 +53,7 @@ unsafe impl Send for BatchBuilder {}
 impl BatchBuilder {
     pub(super) fn new(caps: LinkCaps) -> Self {
         BatchBuilder {
-            to: SocketAddr::from(([0, 0, 0, 0], 0)),
+            to: SocketAddr::from(([0, 0, 0, 0], 0)).into(),
             via: Via::Port,
             segment_len: 0,
             segments: 0,

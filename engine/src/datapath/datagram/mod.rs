@@ -11,14 +11,14 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use braid_transport::Regions;
+use braid_transport::{AddrPair, Regions};
 use braid_wire::{Opcode, PathId, QpId, SOURCE_PORT_BASE, Time};
 
 use self::queue::Queue;
 use self::routes::Routes;
 use super::{
-    Arrived, Caps, Datapath, Envelope, JoinError, Losses, Owner, Partner, Reach, Received, Room,
-    Segment, Sent, Taken, Via,
+    Arrived, Caps, Datapath, Envelope, JoinError, Losses, Owner, Partner, RailTrouble, Reach,
+    Received, Room, Segment, Sent, Taken, Via,
 };
 use crate::counters::WorkerCounters;
 use crate::link::{Link, Received as Datagram};
@@ -96,11 +96,19 @@ impl Datapath for DatagramDatapath {
         self.link.local_addr()
     }
 
-    fn max_datagram(&self, to: SocketAddr) -> io::Result<usize> {
+    fn pair(&self, to: SocketAddr) -> AddrPair {
+        self.link.pair(to)
+    }
+
+    fn trouble(&self, to: SocketAddr) -> Option<RailTrouble> {
+        self.link.trouble(to)
+    }
+
+    fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
         self.link.max_datagram(to)
     }
 
-    fn reach(&self, to: SocketAddr) -> Option<Reach> {
+    fn reach(&self, to: AddrPair) -> Option<Reach> {
         self.link.reach(to)
     }
 
@@ -133,15 +141,15 @@ impl Datapath for DatagramDatapath {
         Sent::default()
     }
 
-    fn send_packet(&mut self, _: QpId, to: SocketAddr, via: Via, packet: &[u8]) {
+    fn send_packet(&mut self, _: QpId, to: AddrPair, via: Via, packet: &[u8]) {
         self.queue.packet(to, via, packet);
     }
 
-    fn send_datagram(&mut self, to: SocketAddr, via: Via, packet: &[u8]) {
+    fn send_datagram(&mut self, to: AddrPair, via: Via, packet: &[u8]) {
         self.queue.datagram(to, via, packet);
     }
 
-    fn send_probe(&mut self, to: SocketAddr, via: Via, packet: &[u8]) {
+    fn send_probe(&mut self, to: AddrPair, via: Via, packet: &[u8]) {
         self.queue.alone(to, via, packet);
     }
 
@@ -156,8 +164,8 @@ impl Datapath for DatagramDatapath {
         _: &Regions,
         sink: &mut dyn FnMut(Arrived<'_>),
     ) -> io::Result<Taken> {
-        if let Some(map) = self.routes.as_ref().and_then(Routes::poll) {
-            sink(Arrived::Routes(&map));
+        if let Some((to, map)) = self.routes.as_ref().and_then(Routes::poll) {
+            sink(Arrived::Routes(to, &map));
         }
         let mut bytes = 0;
         let packets = self.link.recv(&mut |received| {
@@ -185,12 +193,12 @@ impl Datapath for DatagramDatapath {
         retry.into_iter().chain(self.link.next_due()).min()
     }
 
-    fn watch(&mut self, to: SocketAddr) {
+    fn watch(&mut self, to: AddrPair) {
         self.link.watch(to);
         self.routes.iter().for_each(|routes| routes.watch(to));
     }
 
-    fn unwatch(&mut self, to: SocketAddr) {
+    fn unwatch(&mut self, to: AddrPair) {
         self.link.unwatch(to);
         self.routes.iter().for_each(|routes| routes.forget(to));
     }
@@ -201,12 +209,12 @@ impl Datapath for DatagramDatapath {
 }
 
 fn arrived(received: Datagram<'_>) -> Arrived<'_> {
-    let Datagram { from, congestion, bytes } = received;
+    let Datagram { from, called, congestion, bytes } = received;
     let via = via_of(from.port());
     if bytes.first() == Some(&(Opcode::Sealed as u8)) {
-        return Arrived::Sealed(Envelope { from, via, congestion, bytes });
+        return Arrived::Sealed(Envelope { from, called, via, congestion, bytes });
     }
-    Arrived::Packet(Received { from: Some(from), via, congestion, closes: None, bytes })
+    Arrived::Packet(Received { from: Some(from), called, via, congestion, closes: None, bytes })
 }
 
 /// The path that a source port names; packets from other ports came by none.

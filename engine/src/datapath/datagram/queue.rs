@@ -1,8 +1,9 @@
 //! What waits to be sent: batches under construction, and those that the link had no room for.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::Arc;
+
+use braid_transport::AddrPair;
 
 use super::batch::{BatchBuilder, Shape};
 use crate::counters::WorkerCounters;
@@ -55,7 +56,7 @@ impl Queue {
 
     /// Adds an acknowledgement or a control packet. Those that leave by paths share a batch whatever
     /// their paths: it takes that of the first.
-    pub(super) fn packet(&mut self, to: SocketAddr, via: Via, bytes: &[u8]) {
+    pub(super) fn packet(&mut self, to: AddrPair, via: Via, bytes: &[u8]) {
         let via = self.others.path().filter(|_| via != Via::Port).unwrap_or(via);
         let packet = Shape { to, via, len: bytes.len() };
         if !self.others.takes(packet, self.caps) {
@@ -67,7 +68,7 @@ impl Queue {
 
     /// Adds a packet that may be too large for its path, in a batch of its own: between virtual machines and
     /// namespaces a batch is dropped as one.
-    pub(super) fn alone(&mut self, to: SocketAddr, via: Via, bytes: &[u8]) {
+    pub(super) fn alone(&mut self, to: AddrPair, via: Via, bytes: &[u8]) {
         if !self.others.is_empty() {
             self.seal_others();
         }
@@ -77,7 +78,7 @@ impl Queue {
 
     /// Adds a packet of no connection, unless much is waiting already: anybody can provoke some. Some are padded, and shorter
     /// ones do not share their batch, for the reason of [`Queue::alone`].
-    pub(super) fn datagram(&mut self, to: SocketAddr, via: Via, bytes: &[u8]) {
+    pub(super) fn datagram(&mut self, to: AddrPair, via: Via, bytes: &[u8]) {
         if self.others.segment_len().is_some_and(|len| len != bytes.len()) {
             self.seal_others();
         }

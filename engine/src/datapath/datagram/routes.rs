@@ -1,16 +1,17 @@
 //! The routes to a worker's peers: found out on a thread of its own, again and again.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use braid_transport::{AddrPair, LocalAddr};
 use braid_wire::PathId;
 
-use crate::discovery::{DiscoveryConfig, PathMap, discover};
+use crate::discovery::{DiscoveryConfig, PathMap, discover_from};
 use crate::signals::Signals;
 use crate::threads::spawn_without_signals;
 
@@ -20,15 +21,15 @@ const LEARN_AGAIN: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(3);
 
 enum Request {
-    Watch(SocketAddr),
-    Forget(SocketAddr),
+    Watch(AddrPair),
+    Forget(AddrPair),
 }
 
 /// What the thread has found and the worker has not taken.
 #[derive(Default)]
 struct Found {
     any: AtomicBool,
-    maps: Mutex<VecDeque<PathMap>>,
+    maps: Mutex<VecDeque<(AddrPair, PathMap)>>,
 }
 
 /// The worker's end. The thread ends soon after this is dropped.
@@ -53,18 +54,18 @@ impl Routes {
     }
 
     /// There are queue pairs to this peer.
-    pub(crate) fn watch(&self, to: SocketAddr) {
+    pub(crate) fn watch(&self, to: AddrPair) {
         // Without a thread nothing is found; that has been logged.
         let _ = self.requests.send(Request::Watch(to));
     }
 
     /// There are none any more.
-    pub(crate) fn forget(&self, to: SocketAddr) {
+    pub(crate) fn forget(&self, to: AddrPair) {
         let _ = self.requests.send(Request::Forget(to));
     }
 
     /// The oldest that was found and not taken.
-    pub(crate) fn poll(&self) -> Option<PathMap> {
+    pub(crate) fn poll(&self) -> Option<(AddrPair, PathMap)> {
         if !self.found.any.load(Ordering::Relaxed) {
             return None;
         }
@@ -82,7 +83,7 @@ struct Discoverer {
     signals: Arc<Signals>,
     found: Arc<Found>,
     /// Peers, and when to look at them next.
-    watched: Vec<(SocketAddr, Instant)>,
+    watched: Vec<(AddrPair, Instant)>,
 }
 
 impl Discoverer {
@@ -114,23 +115,25 @@ impl Discoverer {
         *at = Instant::now() + LEARN_AGAIN;
         let paths = (0..self.count as u16).map(PathId::new);
         let config = DiscoveryConfig { patience: PATIENCE, ..DiscoveryConfig::default() };
-        match discover(to, self.from, paths, config) {
+        let AddrPair { remote, local } = to;
+        let from = LocalAddr { ip: local.ip.or(Some(self.from)), ..local };
+        match discover_from(remote, from, paths, config) {
             Ok(map) => {
-                tracing::debug!(%to, ways = map.ways.len(), unanswered = map.unanswered, "routes found");
+                tracing::debug!(to = %remote, ways = map.ways.len(), unanswered = map.unanswered, "routes found");
                 if map.balanced(self.count).is_none() {
-                    tracing::info!(%to, "no different routes were found: plain source ports are used");
+                    tracing::info!(to = %remote, "no different routes were found: plain source ports are used");
                 }
-                self.tell(map);
+                self.tell(to, map);
             }
             Err(error) => {
-                tracing::warn!(%to, %error, "routes not found: the paths stay as they are")
+                tracing::warn!(to = %remote, %error, "routes not found: the paths stay as they are")
             }
         }
     }
 
-    fn tell(&self, map: PathMap) {
+    fn tell(&self, to: AddrPair, map: PathMap) {
         let mut maps = self.found.maps.lock().unwrap_or_else(PoisonError::into_inner);
-        maps.push_back(map);
+        maps.push_back((to, map));
         self.found.any.store(true, Ordering::Relaxed);
         drop(maps);
         self.signals.wake();

@@ -13,7 +13,9 @@ use rand_pcg::Pcg64;
 use super::fate::{Fate, corrupt};
 use super::{Faults, FaultsError};
 use crate::link::udp::cut::Cutter;
-use crate::link::{Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent, Slice, Via};
+use crate::link::{
+    AddrPair, Batch, Link, LinkCaps, LinkLosses, RailTrouble, Reach, Received, Sent, Slice, Via,
+};
 
 /// Bytes held back at once; with more the link is full. Only a long delay gets there.
 const MAX_HELD: usize = 256 << 20;
@@ -52,7 +54,7 @@ pub(crate) struct FaultyLink {
 struct Held {
     due: Instant,
     order: u64,
-    to: SocketAddr,
+    to: AddrPair,
     via: Via,
     segment_len: usize,
     bytes: Vec<u8>,
@@ -221,11 +223,19 @@ impl Link for FaultyLink {
         self.inner.local_addr()
     }
 
-    fn max_datagram(&self, to: SocketAddr) -> io::Result<usize> {
+    fn pair(&self, to: SocketAddr) -> AddrPair {
+        self.inner.pair(to)
+    }
+
+    fn trouble(&self, to: SocketAddr) -> Option<RailTrouble> {
+        self.inner.trouble(to)
+    }
+
+    fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
         self.inner.max_datagram(to)
     }
 
-    fn reach(&self, to: SocketAddr) -> Option<Reach> {
+    fn reach(&self, to: AddrPair) -> Option<Reach> {
         self.inner.reach(to)
     }
 
@@ -233,11 +243,11 @@ impl Link for FaultyLink {
         self.inner.open_paths(count)
     }
 
-    fn watch(&mut self, to: SocketAddr) {
+    fn watch(&mut self, to: AddrPair) {
         self.inner.watch(to);
     }
 
-    fn unwatch(&mut self, to: SocketAddr) {
+    fn unwatch(&mut self, to: AddrPair) {
         self.inner.unwatch(to);
     }
 

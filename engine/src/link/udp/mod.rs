@@ -5,6 +5,8 @@
 //! times slower than that.
 
 pub(crate) mod cut;
+mod interface;
+mod packet_info;
 mod paths;
 mod reach;
 mod recv;
@@ -20,11 +22,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use socket2::{SockAddr, Socket};
 
 use self::cut::Cutter;
+use self::interface::own_interface;
+use self::packet_info::PacketInfo;
 use self::paths::PathSockets;
 pub(crate) use self::reach::Reach;
-use self::send::{Refusal, send_each, send_once};
-pub(crate) use self::socket::{hear_errors, of_version, open_path};
-use super::{Batch, Link, LinkCaps, LinkLosses, Received, Sent, Via};
+use self::send::{Addressing, Refusal, send_each, send_once};
+pub(crate) use self::socket::{hear_errors, leave_by, of_version, open_path};
+use super::{
+    AddrPair, Batch, Link, LinkCaps, LinkLosses, LocalAddr, RailTrouble, Received, Sent, Via,
+};
 
 /// Most segments of one GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024 and take 128
 /// since; 64 it stays, because a virtual machine hands its batches whole to the host, and a host
@@ -105,9 +111,12 @@ impl UdpLink {
     }
 
     /// The port that a batch by `via` to `to` leaves from.
-    pub(crate) fn source_port(&mut self, via: Via, to: IpAddr) -> io::Result<u16> {
+    pub(crate) fn source_port(&mut self, via: Via, to: &AddrPair) -> io::Result<u16> {
         match via {
-            Via::Path(path) => Ok(self.paths.get(path, to)?.port()),
+            Via::Path(path) => {
+                let to = AddrPair { remote: canonical(to.remote), ..*to };
+                Ok(self.paths.get(path, &to)?.port())
+            }
             Via::Port => Ok(self.local.port()),
         }
     }
@@ -116,20 +125,26 @@ impl UdpLink {
     fn send_by<T>(
         &mut self,
         batch: &Batch<'_>,
-        send: impl Fn(RawFd, Option<&SockAddr>) -> io::Result<T>,
+        send: impl Fn(RawFd, &Addressing) -> io::Result<T>,
     ) -> io::Result<T> {
+        let AddrPair { remote, local } = batch.to;
         let Via::Path(path) = batch.via else {
-            return send(self.receiver.as_raw_fd(), Some(&address(self.local, batch.to)?));
+            let to = Some(address(self.local, remote)?);
+            let from = PacketInfo::of(self.local, local);
+            return send(self.receiver.as_raw_fd(), &Addressing { to, from });
         };
-        let to = reachable(self.local, batch.to)?;
-        let socket = self.paths.get(path, to.ip())?;
-        let named = socket.aim(to);
-        match send(socket.socket().as_raw_fd(), named.as_ref()) {
+        let remote = reachable(self.local, remote)?;
+        let pair = AddrPair { remote, local };
+        let socket = self.paths.get(path, &pair)?;
+        let addressing = socket.aim(remote);
+        match send(socket.socket().as_raw_fd(), &addressing) {
             // A connected socket is bound to one local address, and fails for what was sent before. A new one
             // starts from nothing.
             Err(error) if socket.is_connected() && Refusal::of(&error) != Refusal::Full => {
-                self.paths.close(path, to.ip());
-                send(self.paths.get(path, to.ip())?.socket().as_raw_fd(), Some(&to.into()))
+                self.paths.close(path, &pair);
+                let socket = self.paths.get(path, &pair)?;
+                let addressing = socket.unconnected(remote);
+                send(socket.socket().as_raw_fd(), &addressing)
             }
             sent => sent,
         }
@@ -185,20 +200,21 @@ impl UdpLink {
     fn judge(&mut self, error: io::Error, batch: &Batch<'_>) -> io::Result<Sent> {
         match Refusal::of(&error) {
             Refusal::Full => Ok(Sent::Full),
-            Refusal::Unreachable => Ok(self.lost(&error, batch.to)),
+            Refusal::Unreachable => Ok(self.lost(&error, batch.to.remote)),
             // Of a batch that `check` has passed, this is what a blackhole route says.
             Refusal::Segmentation if error.raw_os_error() == Some(libc::EINVAL) => {
-                Ok(self.lost(&error, batch.to))
+                Ok(self.lost(&error, batch.to.remote))
             }
             Refusal::TooLarge => Err(invalid(format!(
                 "a datagram of {} bytes does not fit the MTU towards {}: at most {} do",
                 batch.segment_len.min(bytes_of(batch)),
-                batch.to,
+                batch.to.remote,
                 self.max_datagram(batch.to)?,
             ))),
-            Refusal::Segmentation | Refusal::Other => {
-                Err(io::Error::new(error.kind(), format!("sending to {}: {error}", batch.to)))
-            }
+            Refusal::Segmentation | Refusal::Other => Err(io::Error::new(
+                error.kind(),
+                format!("sending to {}: {error}", batch.to.remote),
+            )),
         }
     }
 
@@ -234,17 +250,28 @@ impl Link for UdpLink {
         self.local
     }
 
-    fn max_datagram(&self, to: SocketAddr) -> io::Result<usize> {
-        let to = canonical(to);
-        reachable(self.local, to)?;
-        let headers = if to.is_ipv4() { 20 + 8 } else { 40 + 8 };
+    fn pair(&self, to: SocketAddr) -> AddrPair {
+        let ip = self.local.ip().to_canonical();
+        let interface = if ip.is_unspecified() { 0 } else { own_interface(ip, to.ip()) };
+        AddrPair { remote: to, local: LocalAddr { ip: None, interface } }
+    }
+
+    fn trouble(&self, to: SocketAddr) -> Option<RailTrouble> {
+        let ip = self.local.ip().to_canonical();
+        if ip.is_unspecified() { None } else { interface::trouble(ip, to.ip()) }
+    }
+
+    fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
+        let to = AddrPair { remote: reachable(self.local, to.remote)?, ..to };
+        let headers = if to.remote.is_ipv4() { 20 + 8 } else { 40 + 8 };
         let mtu = socket::route_mtu(self.local, to)?;
         Ok(mtu.saturating_sub(headers).min(MAX_BATCH))
     }
 
-    fn reach(&self, to: SocketAddr) -> Option<Reach> {
+    fn reach(&self, to: AddrPair) -> Option<Reach> {
         let made = Reach::open(self.local, to);
-        made.inspect_err(|error| tracing::debug!(%to, %error, "nobody can be asked")).ok()
+        let remote = to.remote;
+        made.inspect_err(|error| tracing::debug!(to = %remote, %error, "nobody can be asked")).ok()
     }
 
     fn open_paths(&mut self, count: usize) -> io::Result<()> {
@@ -254,7 +281,7 @@ impl Link for UdpLink {
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
         let datagrams = self.check(batch)?;
         let alone = datagrams == 1;
-        if !alone && self.without_gso.contains(&batch.to.ip()) {
+        if !alone && self.without_gso.contains(&batch.to.remote.ip()) {
             return self.send_singly(batch);
         }
         let segment = (!alone).then_some(batch.segment_len as u16);
@@ -265,7 +292,7 @@ impl Link for UdpLink {
                 let lost = self.counters.unreachable;
                 let sent = self.send_singly(batch)?;
                 if sent == Sent::Gone && lost == self.counters.unreachable {
-                    self.stop_using_gso(batch.to.ip(), &error);
+                    self.stop_using_gso(batch.to.remote.ip(), &error);
                 }
                 Ok(sent)
             }

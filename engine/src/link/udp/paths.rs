@@ -2,12 +2,15 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use braid_wire::{MAX_PATHS, PathId};
 use socket2::{SockAddr, Socket};
 
+use super::packet_info::PacketInfo;
+use super::send::Addressing;
 use super::socket;
+use crate::link::{AddrPair, LocalAddr};
 
 /// Sockets that stay open. With more paths than this in use the oldest are closed and opened again,
 /// which costs less than the batch that it is done for; 4096 of them would not pass the limit of
@@ -22,6 +25,8 @@ pub(super) struct PathSocket {
     port: u16,
     connected: Option<SocketAddr>,
     last: Option<SocketAddr>,
+    /// What each batch has to say as the socket could not be told; it is not connected then.
+    unbound: Option<PacketInfo>,
 }
 
 impl PathSocket {
@@ -37,88 +42,133 @@ impl PathSocket {
         self.connected.is_some()
     }
 
+    fn open(path: PathId, source: Source) -> io::Result<Self> {
+        let Source { addr, interface } = source;
+        let socket = socket::open_path(addr, path)?;
+        let port = socket::local_addr(&socket)?.port();
+        let bound = socket::leave_by(&socket, interface);
+        let by_interface = LocalAddr { ip: None, interface };
+        let unbound = if bound { None } else { PacketInfo::of(addr, by_interface) };
+        Ok(PathSocket { socket, port, connected: None, last: None, unbound })
+    }
+
     /// Prepares for a batch to `to`. Returns what the batch has to be addressed with.
-    pub(super) fn aim(&mut self, to: SocketAddr) -> Option<SockAddr> {
+    pub(super) fn aim(&mut self, to: SocketAddr) -> Addressing {
         if self.connected == Some(to) {
             self.last = self.connected;
-            return None;
+            return Addressing { to: None, from: None };
         }
         let again = self.last.replace(to) == Some(to);
-        let address = SockAddr::from(to);
         // Where there is no way just now it stays unconnected: the batch will say so.
-        if again && self.socket.connect(&address).is_ok() {
+        if again && self.unbound.is_none() && self.socket.connect(&to.into()).is_ok() {
             self.connected = Some(to);
-            return None;
+            return Addressing { to: None, from: None };
         }
-        Some(address)
+        self.unconnected(to)
+    }
+
+    /// What a batch to `to` has to be addressed with if the socket is not connected there.
+    pub(super) fn unconnected(&self, to: SocketAddr) -> Addressing {
+        Addressing { to: Some(SockAddr::from(to)), from: self.unbound }
     }
 }
 
-/// The paths' sockets of one IP version, by PathID.
-type OfVersion = Vec<Option<PathSocket>>;
+/// What sockets are bound to: a local address, on any port, and the interface that they send by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Source {
+    addr: SocketAddr,
+    interface: u32,
+}
 
-/// Invariant: `open` holds exactly the paths that have a socket, oldest first.
+/// The paths' sockets that send from one address by one interface, by PathID.
+struct OfSource {
+    source: Source,
+    sockets: Vec<Option<PathSocket>>,
+}
+
+/// Invariant: `open` holds exactly the paths that have a socket, oldest first; each of `sets` has one at least.
 pub(super) struct PathSockets {
     local: SocketAddr,
-    to_ipv4: OfVersion,
-    to_ipv6: OfVersion,
-    open: VecDeque<(bool, PathId)>,
+    sets: Vec<OfSource>,
+    open: VecDeque<(Source, PathId)>,
 }
 
 impl PathSockets {
     /// For a link that receives at `local`.
     pub(super) fn new(local: SocketAddr) -> Self {
-        PathSockets { local, to_ipv4: Vec::new(), to_ipv6: Vec::new(), open: VecDeque::new() }
+        PathSockets { local, sets: Vec::new(), open: VecDeque::new() }
     }
 
-    /// Opens paths 0 to `count - 1`, or as many of them as stay open: to IPv4 where both versions can be reached.
+    /// Opens paths 0 to `count - 1`, or as many of them as stay open: to IPv4 where both versions can be reached. A link that is
+    /// bound to a wildcard closes them again: each peer has called one address, which those to it are bound to.
     pub(super) fn open_first(&mut self, count: usize) -> io::Result<()> {
-        let to = socket::of_version(self.local, Ipv4Addr::UNSPECIFIED.into()).ip();
+        let to = socket::of_version(self.local, Ipv4Addr::UNSPECIFIED.into());
         for path in 0..count.min(KEPT) {
-            self.get(PathId::new(path as u16), to).map_err(|error| {
+            self.get(PathId::new(path as u16), &to.into()).map_err(|error| {
                 io::Error::new(error.kind(), format!("path {path} of {count}: {error}"))
             })?;
         }
+        if self.local.ip().is_unspecified() {
+            *self = PathSockets::new(self.local);
+        }
         Ok(())
     }
 
-    /// The socket of a path to hosts of `to`'s version, which must be one that can be reached.
-    pub(super) fn get(&mut self, path: PathId, to: IpAddr) -> io::Result<&mut PathSocket> {
+    /// The socket of a path to a host that can be reached.
+    pub(super) fn get(&mut self, path: PathId, to: &AddrPair) -> io::Result<&mut PathSocket> {
+        let source = self.source(to);
         let index = usize::from(path.get());
-        let sockets = self.of_version(to.is_ipv4());
+        let set = match self.position(source, path) {
+            Some(set) => set,
+            None => self.open(path, source)?,
+        };
+        let socket = &mut self.sets[set].sockets[index];
+        Ok(socket.as_mut().expect("it is open"))
+    }
+
+    fn source(&self, to: &AddrPair) -> Source {
+        Source { addr: socket::sends_from(self.local, to), interface: to.local.interface }
+    }
+
+    /// The set in which this path has a socket.
+    fn position(&self, source: Source, path: PathId) -> Option<usize> {
+        let set = self.sets.iter().position(|set| set.source == source)?;
+        let sockets = &self.sets[set].sockets;
+        sockets.get(usize::from(path.get())).is_some_and(Option::is_some).then_some(set)
+    }
+
+    /// Returns the set in which it is.
+    fn open(&mut self, path: PathId, source: Source) -> io::Result<usize> {
+        if self.open.len() >= KEPT
+            && let Some((source, oldest)) = self.open.front().copied()
+        {
+            self.close_at(oldest, source);
+        }
+        let fresh = PathSocket::open(path, source)?;
+        let set = self.sets.iter().position(|set| set.source == source).unwrap_or_else(|| {
+            self.sets.push(OfSource { source, sockets: Vec::new() });
+            self.sets.len() - 1
+        });
+        let (sockets, index) = (&mut self.sets[set].sockets, usize::from(path.get()));
         if sockets.len() <= index {
             sockets.resize_with((index + 1).next_power_of_two().min(MAX_PATHS), || None);
         }
-        if sockets[index].is_none() {
-            self.open(path, to)?;
-        }
-        let socket = &mut self.of_version(to.is_ipv4())[index];
-        Ok(socket.as_mut().expect("it has just been opened"))
+        sockets[index] = Some(fresh);
+        self.open.push_back((source, path));
+        Ok(set)
     }
 
-    fn of_version(&mut self, is_ipv4: bool) -> &mut OfVersion {
-        if is_ipv4 { &mut self.to_ipv4 } else { &mut self.to_ipv6 }
+    /// Closes a path's socket to such hosts: the next batch on it opens another.
+    pub(super) fn close(&mut self, path: PathId, to: &AddrPair) {
+        self.close_at(path, self.source(to));
     }
 
-    fn open(&mut self, path: PathId, to: IpAddr) -> io::Result<()> {
-        if self.open.len() >= KEPT
-            && let Some((is_ipv4, oldest)) = self.open.pop_front()
-        {
-            self.of_version(is_ipv4)[usize::from(oldest.get())] = None;
-        }
-        let socket = socket::open_path(socket::of_version(self.local, to), path)?;
-        let port = socket::local_addr(&socket)?.port();
-        let fresh = PathSocket { socket, port, connected: None, last: None };
-        self.of_version(to.is_ipv4())[usize::from(path.get())] = Some(fresh);
-        self.open.push_back((to.is_ipv4(), path));
-        Ok(())
-    }
-
-    /// Closes a path's socket to hosts of `to`'s version: the next batch on it opens another.
-    pub(super) fn close(&mut self, path: PathId, to: IpAddr) {
-        let place = self.of_version(to.is_ipv4()).get_mut(usize::from(path.get()));
-        if place.is_some_and(|place| place.take().is_some()) {
-            self.open.retain(|other| *other != (to.is_ipv4(), path));
+    fn close_at(&mut self, path: PathId, source: Source) {
+        let Some(set) = self.position(source, path) else { return };
+        self.sets[set].sockets[usize::from(path.get())] = None;
+        self.open.retain(|other| *other != (source, path));
+        if !self.open.iter().any(|(other, _)| *other == source) {
+            self.sets.swap_remove(set);
         }
     }
 }
@@ -130,14 +180,34 @@ mod tests {
     #[test]
     fn all_4096_paths_can_be_used_with_few_sockets_open() {
         let mut paths = PathSockets::new(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let there = SocketAddr::from((Ipv4Addr::LOCALHOST, 1)).into();
         for round in 0..2 {
             for path in (0..MAX_PATHS as u16).map(PathId::new) {
-                let socket = paths.get(path, Ipv4Addr::LOCALHOST.into()).unwrap().socket();
+                let socket = paths.get(path, &there).unwrap().socket();
                 let port = socket.local_addr().unwrap().as_socket().unwrap().port();
                 assert_eq!(port & 0xFFF, path.get(), "in round {round}");
             }
             assert_eq!(paths.open.len(), KEPT);
-            assert_eq!(paths.to_ipv4.iter().flatten().count(), KEPT);
+            assert_eq!(paths.sets[0].sockets.iter().flatten().count(), KEPT);
         }
+    }
+
+    #[test]
+    fn each_address_of_a_host_has_sockets_of_its_own_until_others_take_their_place() {
+        let mut paths = PathSockets::new(SocketAddr::from(([0, 0, 0, 0], 9)));
+        let from = |last: u8| AddrPair {
+            remote: SocketAddr::from(([127, 0, 0, 1], 1)),
+            local: LocalAddr { ip: Some([127, 0, 1, last].into()), interface: 0 },
+        };
+        for last in 1..=20 {
+            for path in (0..16).map(PathId::new) {
+                let socket = paths.get(path, &from(last)).unwrap().socket();
+                let at = socket.local_addr().unwrap().as_socket().unwrap().ip();
+                assert_eq!(Some(at), from(last).local.ip);
+            }
+        }
+        assert_eq!((paths.open.len(), paths.sets.len()), (KEPT, KEPT / 16));
+        (0..16).map(PathId::new).for_each(|path| paths.close(path, &from(20)));
+        assert_eq!((paths.open.len(), paths.sets.len()), (KEPT - 16, KEPT / 16 - 1));
     }
 }

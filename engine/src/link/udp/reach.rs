@@ -6,27 +6,24 @@
 use std::io;
 use std::net::SocketAddr;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Socket;
 
 use super::canonical;
-use super::socket::hear_errors;
+use super::socket::{hear_errors, open_from};
+use crate::link::AddrPair;
 
 /// A socket that is connected to one destination.
 pub(crate) struct Reach(Socket);
 
 impl Reach {
-    /// From another port of `local`, the address that a link receives on.
-    pub(super) fn open(local: SocketAddr, to: SocketAddr) -> io::Result<Self> {
-        let (local, to) = (canonical(local), canonical(to));
-        let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP))?;
+    /// From another port of what a link that receives at `bound` sends there from.
+    pub(super) fn open(bound: SocketAddr, pair: AddrPair) -> io::Result<Self> {
+        let pair = AddrPair { remote: canonical(pair.remote), ..pair };
+        let to = pair.remote;
+        let socket = open_from(bound, pair)?;
         socket.set_nonblocking(true)?;
         // Otherwise routers that know no way are not heard: their word is not final.
         hear_errors(&socket, to)?;
-        if !local.ip().is_unspecified() {
-            let mut from = local;
-            from.set_port(0);
-            socket.bind(&from.into())?;
-        }
         socket.connect(&to.into())?;
         Ok(Reach(socket))
     }
@@ -63,13 +60,13 @@ mod tests {
             let Ok(there) = UdpSocket::bind(SocketAddr::new(ip, 0)) else { continue };
             let to = there.local_addr().expect("it is bound");
             for from in [SocketAddr::new(ip, 0), (Ipv6Addr::UNSPECIFIED, 7).into()] {
-                let reach = Reach::open(from, to).expect("a socket");
+                let reach = Reach::open(from, to.into()).expect("a socket");
                 assert!(reach.ask(b"hello").is_none());
                 let mut heard = [0; 8];
                 assert_eq!(there.recv(&mut heard).expect("it has come"), 5);
             }
             drop(there);
-            let reach = Reach::open(SocketAddr::new(ip, 0), to).expect("a socket");
+            let reach = Reach::open(SocketAddr::new(ip, 0), to.into()).expect("a socket");
             // On the same host the answer is there before the call returns.
             let refused = reach.ask(b"hello").expect("nobody is there");
             assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);

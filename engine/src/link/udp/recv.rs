@@ -6,10 +6,11 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::RawFd;
 use std::ptr;
 
+use super::packet_info::{called_v4, called_v6};
 use super::send::Refusal;
-use crate::link::Received;
+use crate::link::{LocalAddr, Received};
 
-/// Room for the notes asked for (segment size, TOS, traffic class, drops: 24 bytes each), and more.
+/// Room for the notes asked for (segment size, TOS, traffic class, drops: 24 bytes each; the address: 40), and more.
 const CONTROL: usize = 192;
 /// The ECN bits of TOS and traffic class, all set: congestion experienced (RFC 3168, section 5).
 const CE: u8 = 0b11;
@@ -34,20 +35,22 @@ struct Notes {
     segment: usize,
     congestion: bool,
     drops: Option<u32>,
+    called: LocalAddr,
 }
 
 impl Batch {
     /// Hands the datagrams, which lie in `bounce`, to `sink`; returns how many there are.
     pub(super) fn hand_out(&self, bounce: &mut [u8], sink: &mut dyn FnMut(Received<'_>)) -> usize {
-        let (from, congestion) = (self.from, self.notes.congestion);
+        let Notes { congestion, called, .. } = self.notes;
+        let from = self.from;
         let bytes = &mut bounce[..self.len];
         if self.notes.segment == 0 || bytes.len() <= self.notes.segment {
-            sink(Received { from, congestion, bytes });
+            sink(Received { from, called, congestion, bytes });
             return 1;
         }
         let datagrams = bytes.len().div_ceil(self.notes.segment);
         for bytes in bytes.chunks_mut(self.notes.segment) {
-            sink(Received { from, congestion, bytes });
+            sink(Received { from, called, congestion, bytes });
         }
         datagrams
     }
@@ -138,6 +141,12 @@ fn read_notes(message: &libc::msghdr) -> Notes {
                 notes.congestion |=
                     value::<i32>(header).is_some_and(|class| class as u8 & CE == CE);
             }
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                notes.called = value(header).map(called_v4).unwrap_or_default();
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                notes.called = value(header).map(called_v6).unwrap_or_default();
+            }
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => notes.drops = value::<u32>(header),
             _ => {}
         }
@@ -147,7 +156,7 @@ fn read_notes(message: &libc::msghdr) -> Notes {
     notes
 }
 
-/// The value that follows a header; `None` if it is shorter than `T`. `T` is a plain integer.
+/// The value that follows a header; `None` if it is shorter than `T`. `T` is plain data.
 fn value<T: Copy>(header: &libc::cmsghdr) -> Option<T> {
     // SAFETY: CMSG_LEN is arithmetic on its argument.
     let needed = unsafe { libc::CMSG_LEN(mem::size_of::<T>() as u32) } as usize;

@@ -7,14 +7,61 @@ use std::ptr;
 
 use socket2::SockAddr;
 
+use super::packet_info::PacketInfo;
 use crate::link::Slice;
 
-/// Bytes of the one control message that a batch needs, with the alignment that the kernel wants.
-#[repr(C, align(8))]
-struct Control([u8; SEGMENT_SPACE]);
+/// Room for the control messages of a send: the bytes of a segment, and where it leaves from.
+const CONTROL: usize = space::<u16>() + space::<libc::in6_pktinfo>();
 
-// SAFETY: CMSG_SPACE is arithmetic on its argument.
-const SEGMENT_SPACE: usize = unsafe { libc::CMSG_SPACE(mem::size_of::<u16>() as u32) } as usize;
+/// Bytes that a control message with such a value takes.
+const fn space<T>() -> usize {
+    // SAFETY: CMSG_SPACE is arithmetic on its argument.
+    unsafe { libc::CMSG_SPACE(mem::size_of::<T>() as u32) as usize }
+}
+
+/// Control messages, with the alignment that the kernel wants.
+#[repr(C, align(8))]
+pub(super) struct Control {
+    bytes: [u8; CONTROL],
+    len: usize,
+}
+
+impl Control {
+    fn new() -> Self {
+        Control { bytes: [0; CONTROL], len: 0 }
+    }
+
+    /// Adds a message.
+    pub(super) fn push<T: Copy>(&mut self, level: libc::c_int, kind: libc::c_int, value: T) {
+        assert!(self.len + space::<T>() <= CONTROL, "there is room for one message of each kind");
+        // SAFETY: the header and its value take `space::<T>()` bytes from `len`, which is a multiple of a header's
+        // alignment, and they have just been found to lie in the buffer.
+        unsafe {
+            let header = self.bytes.as_mut_ptr().add(self.len).cast::<libc::cmsghdr>();
+            (*header).cmsg_level = level;
+            (*header).cmsg_type = kind;
+            (*header).cmsg_len = libc::CMSG_LEN(mem::size_of::<T>() as u32) as _;
+            libc::CMSG_DATA(header).cast::<T>().write_unaligned(value);
+        }
+        self.len += space::<T>();
+    }
+
+    /// Makes them those of a message, which borrows them.
+    fn attach_to(&mut self, message: &mut libc::msghdr) {
+        if self.len > 0 {
+            message.msg_control = self.bytes.as_mut_ptr().cast();
+            message.msg_controllen = self.len as _;
+        }
+    }
+}
+
+/// The two ends of what is sent, as far as the socket does not have them.
+pub(super) struct Addressing {
+    /// `None`: the socket is connected.
+    pub(super) to: Option<SockAddr>,
+    /// `None`: what the socket is bound to.
+    pub(super) from: Option<PacketInfo>,
+}
 
 /// What a failed send says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +89,8 @@ impl Refusal {
                 | libc::ENETUNREACH
                 | libc::EHOSTDOWN
                 | libc::ENETDOWN
+                | libc::ENODEV
+                | libc::ENXIO
                 | libc::EACCES
                 | libc::EPERM,
             ) => Refusal::Unreachable,
@@ -54,15 +103,14 @@ impl Refusal {
     }
 }
 
-/// Sends `slices` as one datagram, or as datagrams of `segment` bytes each, without waiting. `to`: `None`
-/// where the socket is connected.
+/// Sends `slices` as one datagram, or as datagrams of `segment` bytes each, without waiting.
 pub(super) fn send_once(
     fd: RawFd,
-    to: Option<&SockAddr>,
+    ends: &Addressing,
     slices: &[Slice<'_>],
     segment: Option<u16>,
 ) -> io::Result<()> {
-    if let (None, [slice], None) = (to, slices, segment) {
+    if let (None, None, [slice], None) = (&ends.to, &ends.from, slices, segment) {
         // The kernel copies no description of it: a tenth less for a short message.
         // SAFETY: the slice can be read for longer than this call.
         let send = || unsafe {
@@ -70,13 +118,15 @@ pub(super) fn send_once(
         };
         return retry(send).map(|_| ());
     }
-    let mut control = Control([0; SEGMENT_SPACE]);
-    let mut message = message(to, slices);
+    let mut control = Control::new();
     if let Some(segment) = segment {
-        message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = SEGMENT_SPACE as _;
-        write_segment(&message, segment);
+        control.push(libc::SOL_UDP, libc::UDP_SEGMENT, segment);
     }
+    if let Some(from) = &ends.from {
+        from.push_to(&mut control);
+    }
+    let mut message = message(ends, slices);
+    control.attach_to(&mut message);
     // SAFETY: all that `message` points to is borrowed for longer than this call, and the lengths beside
     // the pointers are theirs.
     retry(|| unsafe { libc::sendmsg(fd, ptr::from_ref(&message), libc::MSG_DONTWAIT) as i64 })
@@ -87,10 +137,18 @@ pub(super) fn send_once(
 /// which is one at least, and less than all where the next was refused.
 pub(super) fn send_each(
     fd: RawFd,
-    to: Option<&SockAddr>,
+    ends: &Addressing,
     datagrams: &[&[Slice<'_>]],
 ) -> io::Result<usize> {
-    let header = |slices: &&[Slice<'_>]| libc::mmsghdr { msg_hdr: message(to, slices), msg_len: 0 };
+    let mut control = Control::new();
+    if let Some(from) = &ends.from {
+        from.push_to(&mut control);
+    }
+    let header = |slices: &&[Slice<'_>]| {
+        let mut message = message(ends, slices);
+        control.attach_to(&mut message);
+        libc::mmsghdr { msg_hdr: message, msg_len: 0 }
+    };
     let mut messages: Vec<libc::mmsghdr> = datagrams.iter().map(header).collect();
     let count = messages.len() as libc::c_uint;
     // SAFETY: as in `send_once`, for each of the `count` messages.
@@ -100,11 +158,11 @@ pub(super) fn send_each(
     .map(|sent| sent as usize)
 }
 
-/// One datagram for the kernel, which borrows `to` and `slices`.
-fn message(to: Option<&SockAddr>, slices: &[Slice<'_>]) -> libc::msghdr {
+/// One datagram for the kernel, which borrows `ends` and `slices`.
+fn message(ends: &Addressing, slices: &[Slice<'_>]) -> libc::msghdr {
     // SAFETY: `msghdr` is plain data of which zero is a valid value.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
-    if let Some(to) = to {
+    if let Some(to) = &ends.to {
         message.msg_name = to.as_ptr().cast_mut().cast();
         message.msg_namelen = to.len();
     }
@@ -125,18 +183,5 @@ fn retry(mut call: impl FnMut() -> i64) -> io::Result<i64> {
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error);
         }
-    }
-}
-
-/// Fills the message's control buffer of [`SEGMENT_SPACE`] bytes.
-fn write_segment(message: &libc::msghdr, segment: u16) {
-    // SAFETY: `msg_control` points to SEGMENT_SPACE bytes, aligned for a `cmsghdr`: room for
-    // exactly this header and its `u16`.
-    unsafe {
-        let header = libc::CMSG_FIRSTHDR(ptr::from_ref(message));
-        (*header).cmsg_level = libc::SOL_UDP;
-        (*header).cmsg_type = libc::UDP_SEGMENT;
-        (*header).cmsg_len = libc::CMSG_LEN(mem::size_of::<u16>() as u32) as _;
-        libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment);
     }
 }

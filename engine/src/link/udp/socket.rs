@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
 use std::ptr;
 
@@ -11,6 +11,7 @@ use libc::c_int;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::canonical;
+use crate::link::{AddrPair, LocalAddr};
 
 /// Bytes that a path's socket may have waiting in the device's queue.
 const SEND_BUFFER: usize = 4 << 20;
@@ -62,6 +63,13 @@ fn bind_receiver(addr: SocketAddr, buffer: usize) -> io::Result<Socket> {
     socket.set_recv_tos_v4(true)?;
     if addr.is_ipv6() {
         socket.set_recv_tclass_v6(true)?;
+    }
+    if addr.ip().is_unspecified() {
+        // Whoever has called an address of this host is answered from there.
+        match addr {
+            SocketAddr::V4(_) => set(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?,
+            SocketAddr::V6(_) => set(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?,
+        }
     }
     grow_send_buffer(&socket)?;
     socket.bind(&addr.into())?;
@@ -168,14 +176,10 @@ pub(super) fn knows_gso(socket: &Socket) -> bool {
     get(socket, libc::SOL_UDP, libc::UDP_SEGMENT).is_ok()
 }
 
-/// Bytes of the largest IP packet that the route from `local` to `to` takes.
-pub(super) fn route_mtu(local: SocketAddr, to: SocketAddr) -> io::Result<usize> {
-    let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP))?;
-    if !local.ip().is_unspecified() {
-        let mut from = canonical(local);
-        from.set_port(0);
-        socket.bind(&from.into())?;
-    }
+/// Bytes of the largest IP packet that the route takes which a link that receives at `bound` sends by.
+pub(super) fn route_mtu(bound: SocketAddr, pair: AddrPair) -> io::Result<usize> {
+    let to = pair.remote;
+    let socket = open_from(bound, pair)?;
     socket
         .connect(&to.into())
         .map_err(|error| io::Error::new(error.kind(), format!("no route to {to}: {error}")))?;
@@ -184,6 +188,36 @@ pub(super) fn route_mtu(local: SocketAddr, to: SocketAddr) -> io::Result<usize> 
         SocketAddr::V6(_) => get(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU)?,
     };
     Ok(usize::try_from(mtu).unwrap_or(0))
+}
+
+/// A socket for one destination on any port of the address, and by the interface, that a link at `bound` sends there from.
+pub(super) fn open_from(bound: SocketAddr, pair: AddrPair) -> io::Result<Socket> {
+    let (to, mut from) = (pair.remote, sends_from(bound, &pair));
+    let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP))?;
+    if !from.ip().is_unspecified() {
+        from.set_port(0);
+        socket.bind(&from.into())?;
+    }
+    // Without it the routing table's choice is known, at least.
+    leave_by(&socket, pair.local.interface);
+    Ok(socket)
+}
+
+/// The address that a link which receives at `bound` sends from to this destination, in the IP version of that.
+pub(super) fn sends_from(bound: SocketAddr, pair: &AddrPair) -> SocketAddr {
+    let LocalAddr { ip, interface } = pair.local;
+    match ip {
+        None => canonical(of_version(bound, pair.remote.ip())),
+        Some(IpAddr::V4(ip)) => (ip, bound.port()).into(),
+        Some(IpAddr::V6(ip)) => SocketAddrV6::new(ip, bound.port(), 0, interface).into(),
+    }
+}
+
+/// Has all that a socket sends leave by this interface, which for a connected one costs nothing. What comes by another is
+/// dropped from now on. Returns whether it does: Linux before 5.7 wants a privilege for that. 0: whichever the routing table prefers.
+pub(crate) fn leave_by(socket: &Socket, interface: u32) -> bool {
+    let index = interface as c_int;
+    interface == 0 || set(socket, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, index).is_ok()
 }
 
 fn as_int(bytes: usize) -> c_int {

@@ -5,12 +5,12 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use crate::link::Received;
+use crate::link::{LocalAddr, Received};
 
 /// Bytes of an Ethernet address.
-pub(super) const MAC_LEN: usize = 6;
+pub(in crate::link) const MAC_LEN: usize = 6;
 /// An Ethernet address.
-pub(super) type Mac = [u8; MAC_LEN];
+pub(in crate::link) type Mac = [u8; MAC_LEN];
 
 pub(super) const ETHERNET: usize = 2 * MAC_LEN + 2;
 const IPV4: usize = 20;
@@ -100,7 +100,8 @@ pub(super) fn read(frame: &mut [u8], to: SocketAddrV4) -> Option<Received<'_>> {
         return None;
     }
     let from = SocketAddrV4::new(source, short(udp, 0)).into();
-    Some(Received { from, congestion: ip[1] & CE == CE, bytes: &mut udp[UDP..] })
+    let called = LocalAddr::default();
+    Some(Received { from, called, congestion: ip[1] & CE == CE, bytes: &mut udp[UDP..] })
 }
 
 /// Makes the checksums right of a frame that has all headers, as far as its lengths go.

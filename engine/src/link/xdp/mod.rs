@@ -14,7 +14,6 @@ mod interface;
 mod next_hop;
 mod program;
 mod rings;
-mod rtnetlink;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -27,14 +26,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub use self::error::XdpSetupError;
-use self::frame::{Ends, HEADERS, Mac};
+use self::frame::{Ends, HEADERS};
+pub(in crate::link) use self::frame::{MAC_LEN, Mac};
 use self::interface::Interface;
 use self::next_hop::NextHops;
 use self::socket::{Refused, Xsk};
 use self::turns::Turns;
 use super::udp::cut::Cutter;
 use super::udp::{UdpLink, canonical};
-use super::{Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent};
+use super::{AddrPair, Batch, Link, LinkCaps, LinkLosses, RailTrouble, Reach, Received, Sent};
 
 /// Bytes of the longest datagram that goes this way: less than a full packet at any MTU that Ethernet has, because of full
 /// packets there are many, which GSO and GRO are for.
@@ -95,10 +95,10 @@ impl XdpLink {
         if !(1..=MOST).contains(&datagrams) || batch.segment_len > LONGEST {
             return false;
         }
-        let SocketAddr::V4(target) = canonical(batch.to) else { return false };
+        let SocketAddr::V4(target) = canonical(batch.to.remote) else { return false };
         let Some(target_mac) = self.hops.mac(*target.ip()) else { return false };
         // Where there is none, the sockets say why.
-        let Ok(port) = self.sockets.source_port(batch.via, (*target.ip()).into()) else {
+        let Ok(port) = self.sockets.source_port(batch.via, &batch.to) else {
             return false;
         };
         let xsk = &mut self.queues[0];
@@ -142,11 +142,19 @@ impl Link for XdpLink {
         self.sockets.local_addr()
     }
 
-    fn max_datagram(&self, to: SocketAddr) -> io::Result<usize> {
+    fn pair(&self, to: SocketAddr) -> AddrPair {
+        self.sockets.pair(to)
+    }
+
+    fn trouble(&self, to: SocketAddr) -> Option<RailTrouble> {
+        self.sockets.trouble(to)
+    }
+
+    fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
         self.sockets.max_datagram(to)
     }
 
-    fn reach(&self, to: SocketAddr) -> Option<Reach> {
+    fn reach(&self, to: AddrPair) -> Option<Reach> {
         self.sockets.reach(to)
     }
 
@@ -154,12 +162,12 @@ impl Link for XdpLink {
         self.sockets.open_paths(count)
     }
 
-    fn watch(&mut self, to: SocketAddr) {
-        self.hops.watch(to);
+    fn watch(&mut self, to: AddrPair) {
+        self.hops.watch(to.remote);
     }
 
-    fn unwatch(&mut self, to: SocketAddr) {
-        self.hops.unwatch(to);
+    fn unwatch(&mut self, to: AddrPair) {
+        self.hops.unwatch(to.remote);
     }
 
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::frame::{MAC_LEN, Mac};
-use super::rtnetlink::{Neighbour, RtNetlink};
+use crate::link::rtnetlink::{Neighbour, RtNetlink};
 use crate::link::udp::canonical;
 use crate::threads::spawn_without_signals;
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use braid_transport::{Access, NicEpoch, Regions};
+use braid_transport::{Access, LocalAddr, NicEpoch, Regions};
 use braid_verbs::{Completion, WcOpcode, WcStatus};
 use braid_wire::{FRAME_LEN, Frame, FrameKind, Note, NoteBody, PathId, QpId, RailId, Time};
 
@@ -161,8 +161,8 @@ impl Connections {
         };
         if let (Some(bytes), Some(far)) = (bytes, &connection.far) {
             let (from, via) = (Some(far.from(frame.path)), Via::Path(frame.path));
-            let (congestion, closes) = (false, elsewhere);
-            sink(Arrived::Packet(Received { from, via, congestion, closes, bytes }));
+            let (congestion, closes, called) = (false, elsewhere, LocalAddr::default());
+            sink(Arrived::Packet(Received { from, called, via, congestion, closes, bytes }));
         }
     }
 
@@ -231,8 +231,15 @@ impl Connections {
             FrameKind::Packet => {
                 // Whose it is its own token tells.
                 let (from, via) = (None, Via::Path(frame.path));
-                let (congestion, closes) = (false, None);
-                sink(Arrived::Packet(Received { from, via, congestion, closes, bytes: rest }));
+                let (congestion, closes, called) = (false, None, LocalAddr::default());
+                sink(Arrived::Packet(Received {
+                    from,
+                    called,
+                    via,
+                    congestion,
+                    closes,
+                    bytes: rest,
+                }));
             }
             FrameKind::Note => {
                 if let Ok(note) = Note::decode(rest) {

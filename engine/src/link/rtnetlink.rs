@@ -1,12 +1,12 @@
 //! Questions to the kernel about routes and neighbours (rtnetlink(7)).
 
 use std::io::{self, Read};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::frame::{MAC_LEN, Mac};
+use super::xdp::{MAC_LEN, Mac};
 
 /// Bytes of a message's header, and of `struct rtmsg` and `struct ndmsg` behind it.
 const HEADER: usize = 16;
@@ -16,6 +16,7 @@ const ERROR: u16 = 2;
 const GET_ROUTE: u16 = 26;
 const GET_NEIGHBOUR: u16 = 30;
 const INET: u8 = libc::AF_INET as u8;
+const INET6: u8 = libc::AF_INET6 as u8;
 
 // Attributes of routes.
 const DST: u16 = 1;
@@ -28,8 +29,9 @@ const ENCAP: u16 = 22;
 const NEXT_HOP_ID: u16 = 30;
 /// The route, not what it amounts to for one packet.
 const FIB_MATCH: u32 = 0x2000;
-/// The kind of route that leads to other hosts.
+/// The kind of route that leads to other hosts, and that to this one.
 const UNICAST: u8 = 1;
+const LOCAL: u8 = 2;
 
 // Attributes of neighbours.
 const NEIGHBOUR_ADDRESS: u16 = 1;
@@ -44,6 +46,15 @@ pub(super) struct Neighbour {
     pub(super) mac: Mac,
     /// It has not been heard of for a while: the kernel checks it when it sends there next.
     pub(super) is_stale: bool,
+}
+
+/// What the tables of routes say of one destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Route {
+    /// It is this host.
+    Local,
+    /// Packets leave by this interface.
+    By(u32),
 }
 
 /// A socket to ask by.
@@ -71,7 +82,7 @@ impl RtNetlink {
         let mut body = [0; BODY];
         body[..3].copy_from_slice(&[INET, 32, 32]);
         body[8..].copy_from_slice(&FIB_MATCH.to_ne_bytes());
-        let attributes = [(DST, to.octets()), (SRC, from.octets())];
+        let attributes: [(u16, &[u8]); 2] = [(DST, &to.octets()), (SRC, &from.octets())];
         let route = self.ask(GET_ROUTE, body, &attributes)?;
         match route.and_then(|route| gateway(&route, interface, to)) {
             Some(hop) => self.neighbour(interface, hop),
@@ -79,11 +90,59 @@ impl RtNetlink {
         }
     }
 
+    /// Where packets from `from` to `to` go; `None`: nowhere.
+    pub(super) fn route(&mut self, from: IpAddr, to: IpAddr) -> io::Result<Option<Route>> {
+        let found = self.route_with(from, to, None, 0)?;
+        Ok(found.and_then(|route| route_of(&route)))
+    }
+
+    /// Whether a route leads from `from` to `to` by this interface, be it that another is preferred.
+    pub(super) fn leads(&mut self, from: IpAddr, to: IpAddr, interface: u32) -> io::Result<bool> {
+        // Without that flag, IPv4 takes a destination that no route by the interface leads to for a neighbour.
+        let flags = if to.is_ipv4() { FIB_MATCH } else { 0 };
+        let found = self.route_with(from, to, Some(interface), flags)?;
+        let by = |route: Vec<u8>| interfaces_of(&route).contains(&interface);
+        Ok(found.is_some_and(by))
+    }
+
+    /// Whether what comes from `to` by this interface passes the strict reverse-path filter (RFC 3704, section 2.2; Linux: `rp_filter`
+    /// is 1): the route back, be it one of several of equal cost, leaves by it.
+    pub(super) fn is_way_back(
+        &mut self,
+        from: IpAddr,
+        to: IpAddr,
+        interface: u32,
+    ) -> io::Result<bool> {
+        let found = self.route_with(from, to, None, FIB_MATCH)?;
+        let by = |route: Vec<u8>| interfaces_of(&route).contains(&interface);
+        Ok(found.is_some_and(by))
+    }
+
+    fn route_with(
+        &mut self,
+        from: IpAddr,
+        to: IpAddr,
+        interface: Option<u32>,
+        flags: u32,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let mut body = [0; BODY];
+        let bits = if to.is_ipv4() { 32 } else { 128 };
+        body[..3].copy_from_slice(&[if to.is_ipv4() { INET } else { INET6 }, bits, bits]);
+        body[8..].copy_from_slice(&flags.to_ne_bytes());
+        let (from, to) = (octets(from), octets(to));
+        let index = interface.unwrap_or_default().to_ne_bytes();
+        let mut attributes: Vec<(u16, &[u8])> = vec![(DST, &to), (SRC, &from)];
+        if interface.is_some() {
+            attributes.push((OIF, &index));
+        }
+        self.ask(GET_ROUTE, body, &attributes)
+    }
+
     fn neighbour(&mut self, interface: u32, ip: Ipv4Addr) -> io::Result<Option<Neighbour>> {
         let mut body = [0; BODY];
         body[0] = INET;
         body[4..8].copy_from_slice(&interface.to_ne_bytes());
-        let found = self.ask(GET_NEIGHBOUR, body, &[(NEIGHBOUR_ADDRESS, ip.octets())])?;
+        let found = self.ask(GET_NEIGHBOUR, body, &[(NEIGHBOUR_ADDRESS, &ip.octets())])?;
         Ok(found.and_then(|found| neighbour(&found)))
     }
 
@@ -92,7 +151,7 @@ impl RtNetlink {
         &mut self,
         kind: u16,
         body: [u8; BODY],
-        attributes: &[(u16, [u8; 4])],
+        attributes: &[(u16, &[u8])],
     ) -> io::Result<Option<Vec<u8>>> {
         self.sequence = self.sequence.wrapping_add(1);
         let message = request(kind, self.sequence, body, attributes);
@@ -113,8 +172,17 @@ impl RtNetlink {
     }
 }
 
-fn request(kind: u16, sequence: u32, body: [u8; BODY], attributes: &[(u16, [u8; 4])]) -> Vec<u8> {
-    let len = HEADER + BODY + 8 * attributes.len();
+fn octets(ip: IpAddr) -> Vec<u8> {
+    match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    }
+}
+
+/// The values of attributes have a multiple of four bytes.
+fn request(kind: u16, sequence: u32, body: [u8; BODY], attributes: &[(u16, &[u8])]) -> Vec<u8> {
+    let values: usize = attributes.iter().map(|(_, value)| 4 + value.len()).sum();
+    let len = HEADER + BODY + values;
     let mut message = Vec::with_capacity(len);
     message.extend((len as u32).to_ne_bytes());
     message.extend(kind.to_ne_bytes());
@@ -124,9 +192,9 @@ fn request(kind: u16, sequence: u32, body: [u8; BODY], attributes: &[(u16, [u8; 
     message.extend([0; 4]);
     message.extend(body);
     for (kind, value) in attributes {
-        message.extend(8u16.to_ne_bytes());
+        message.extend((4 + value.len() as u16).to_ne_bytes());
         message.extend(kind.to_ne_bytes());
-        message.extend(value);
+        message.extend(*value);
     }
     message
 }
@@ -137,6 +205,34 @@ fn message_of(bytes: &[u8]) -> Option<(u16, u32, &[u8])> {
     let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
     let sequence = u32::from_ne_bytes(bytes.get(8..12)?.try_into().ok()?);
     Some((kind, sequence, bytes.get(HEADER..len)?))
+}
+
+/// Where the answer to a question without [`FIB_MATCH`] leads.
+fn route_of(route: &[u8]) -> Option<Route> {
+    match *route.get(7)? {
+        LOCAL => Some(Route::Local),
+        UNICAST => interfaces_of(route).first().copied().map(Route::By),
+        _ => None,
+    }
+}
+
+/// The interfaces of a route to other hosts: one, or several of equal cost.
+fn interfaces_of(route: &[u8]) -> Vec<u32> {
+    if route.get(7) != Some(&UNICAST) {
+        return Vec::new();
+    }
+    let index = |bytes: &[u8]| bytes.try_into().map(u32::from_ne_bytes).ok();
+    if let Some(oif) = attribute(route, OIF) {
+        return index(oif).into_iter().collect();
+    }
+    // Each `struct rtnexthop` begins with its length and has the interface behind four bytes.
+    let (mut rest, mut found) = (attribute(route, MULTIPATH).unwrap_or_default(), Vec::new());
+    while let (Some(len), Some(oif)) = (rest.get(..2), rest.get(4..8)) {
+        found.extend(index(oif));
+        let len = usize::from(u16::from_ne_bytes([len[0], len[1]])).max(8);
+        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+    }
+    found
 }
 
 /// Whom a route leads to, if it is one that leads there by this interface alone.
@@ -206,6 +302,34 @@ mod tests {
         for kind in [MULTIPATH, VIA, ENCAP, NEXT_HOP_ID] {
             let special = route(UNICAST, &[(OIF, &oif), (kind, &[0; 8])]);
             assert_eq!(gateway(&special, 7, TO), None, "attribute {kind}");
+        }
+    }
+
+    #[test]
+    fn the_interfaces_of_a_route_are_read_from_it() {
+        let oif = 7u32.to_ne_bytes();
+        assert_eq!(route_of(&route(UNICAST, &[(OIF, &oif)])), Some(Route::By(7)));
+        assert_eq!(route_of(&route(LOCAL, &[(OIF, &oif)])), Some(Route::Local));
+        assert_eq!(route_of(&route(6, &[])), None, "a blackhole");
+        let mut hops = Vec::new();
+        for index in [3u32, 4] {
+            hops.extend(16u16.to_ne_bytes());
+            hops.extend([0; 2]);
+            hops.extend(index.to_ne_bytes());
+            hops.extend([8, 0, 5, 0, 10, 0, 0, 1]);
+        }
+        assert_eq!(interfaces_of(&route(UNICAST, &[(MULTIPATH, &hops)])), [3, 4]);
+        for len in 0..hops.len() {
+            assert!(interfaces_of(&route(UNICAST, &[(MULTIPATH, &hops[..len])])).len() <= 2);
+        }
+    }
+
+    #[test]
+    fn the_loopback_is_this_host() {
+        let mut tables = RtNetlink::open().expect("a socket");
+        for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), std::net::Ipv6Addr::LOCALHOST.into()] {
+            let route = tables.route(ip, ip).expect("an answer");
+            assert!(matches!(route, Some(Route::Local) | None), "{route:?}");
         }
     }
 
