@@ -68,7 +68,7 @@ impl Worker {
                     setup.encode(&mut bytes);
                     match self.in_vain(qp, &setup, &bytes) {
                         Some(why) => self.end_unreachable(now, qp, why),
-                        None => self.outbox.probe(self.rails.first().pair(to), &bytes),
+                        None => self.outbox.probe(to.into(), &bytes),
                     }
                 }
                 Step::Ended(attempt, outcome) => {

@@ -1,7 +1,7 @@
 //! Packets of no queue pair that are to be sent: set-up packets, and answers that anybody can provoke.
 
 use braid_keys::Session;
-use braid_transport::AddrPair;
+use braid_transport::{AddrPair, LocalAddr};
 use braid_wire::{CONTROL_LEN, Control, HELLO_LEN, RailId, Setup};
 
 use super::rails::LocalRails;
@@ -74,9 +74,13 @@ impl Outbox {
         for packet in &self.packets {
             let (bytes, later) = rest.split_at(packet.len);
             let datapath = rails.of(packet.rail);
+            let to = match packet.to.local == LocalAddr::default() {
+                true => datapath.pair(packet.to.remote),
+                false => packet.to,
+            };
             match packet.is_probe {
-                false => datapath.send_datagram(packet.to, Via::Port, bytes),
-                true => datapath.send_probe(packet.to, Via::Port, bytes),
+                false => datapath.send_datagram(to, Via::Port, bytes),
+                true => datapath.send_probe(to, Via::Port, bytes),
             }
             rest = later;
         }

@@ -392,8 +392,8 @@ mod tests {
     fn a_peer_without_queue_pairs_is_forgotten_and_its_place_taken_again() {
         let mut peers = peers_of(&["10.0.0.1:1", "10.0.0.2:1"]);
         peers.endpoint_mut(0);
-        let addr = "10.0.0.1:1".parse().unwrap();
-        assert_eq!(peers.remove_if_empty(0), [(RailId::FIRST, addr)]);
+        let addr: SocketAddr = "10.0.0.1:1".parse().unwrap();
+        assert_eq!(peers.remove_if_empty(0), [(RailId::FIRST, addr.into())]);
         assert!(peers.active().is_empty());
         let (gone, config) = (addr.into(), EndpointConfig::default());
         let again = peers.find_or_make(Time::ZERO, 7, &gone, config);
@@ -404,7 +404,8 @@ mod tests {
     #[test]
     fn an_address_is_of_no_interest_once_nobody_receives_there_any_more() {
         let mut peers = peers_of(&["10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:2"]);
-        let first = |text: &str| (RailId::FIRST, text.parse().unwrap());
+        let first =
+            |text: &str| (RailId::FIRST, AddrPair::from(text.parse::<SocketAddr>().unwrap()));
         assert_eq!(peers.remove_if_empty(1), [], "another engine has come to receive there");
         assert_eq!(peers.remove_if_empty(2), [first("10.0.0.1:2")]);
         assert_eq!(peers.remove_if_empty(0), [first("10.0.0.1:1")]);
@@ -415,13 +416,15 @@ mod tests {
     fn an_address_of_one_rail_is_kept_for_those_who_have_other_further_rails() {
         let mut peers = peers_of(&[]);
         let ours: Vec<SocketAddr> = (1..=2).map(|host| ([10, 0, host, 9], 7).into()).collect();
-        let [shared, b, c] = [[10, 0, 1, 1], [10, 0, 2, 2], [10, 0, 2, 3]].map(|ip| (ip, 1).into());
+        let [shared, b, c]: [SocketAddr; 3] =
+            [[10, 0, 1, 1], [10, 0, 2, 2], [10, 0, 2, 3]].map(|ip| (ip, 1).into());
         for (instance, addr) in [(0, b), (1, c)] {
             let further = FurtherRail { addr, nic: Vec::new() };
             let addrs = PeerAddrs::agree(shared, &[further], &ours);
             peers.find_or_make(Time::ZERO, instance, &addrs, EndpointConfig::default());
         }
-        assert_eq!(peers.remove_if_empty(0), [(RailId::new(1), b)]);
-        assert_eq!(peers.remove_if_empty(1), [(RailId::FIRST, shared), (RailId::new(1), c)]);
+        let second = |addr: SocketAddr| (RailId::new(1), addr.into());
+        assert_eq!(peers.remove_if_empty(0), [second(b)]);
+        assert_eq!(peers.remove_if_empty(1), [(RailId::FIRST, shared.into()), second(c)]);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use braid_transport::{Access, EndCause, QpError, Regions, Status};
+use braid_transport::{Access, AddrPair, EndCause, QpError, Regions, Status};
 use braid_wire::{QpId, RailId, Time};
 
 use crate::config::{Datapath as Named, EngineConfig};

@@ -166,9 +166,16 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+    use braid_transport::LocalAddr;
+
     use super::*;
 
-    const TO: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
+    const TO: AddrPair = AddrPair {
+        remote: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1),
+        local: LocalAddr { ip: None, interface: 0 },
+    };
 
     fn queue() -> Queue {
         let caps = LinkCaps {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
+use braid_transport::AddrPair;
 use braid_wire::PathId;
 
 use super::fate::FLIPS;
@@ -39,7 +40,7 @@ impl Link for Recorder {
     fn local_addr(&self) -> SocketAddr {
         TO
     }
-    fn max_datagram(&self, _to: SocketAddr) -> io::Result<usize> {
+    fn max_datagram(&self, _to: AddrPair) -> io::Result<usize> {
         Ok(1472)
     }
     fn open_paths(&mut self, _count: usize) -> io::Result<()> {
@@ -49,7 +50,7 @@ impl Link for Recorder {
         if *self.full.lock().unwrap() {
             return Ok(Sent::Full);
         }
-        assert_eq!((batch.to, batch.via), (TO, Via::Path(PathId::new(3))));
+        assert_eq!((batch.to.remote, batch.via), (TO, Via::Path(PathId::new(3))));
         let mut bytes = Vec::new();
         batch.slices.iter().for_each(|slice| slice.append_to(&mut bytes));
         let datagrams = bytes.chunks(batch.segment_len).map(<[u8]>::to_vec).collect();
@@ -81,7 +82,7 @@ fn send(link: &mut FaultyLink, numbers: std::ops::Range<u32>) -> Sent {
     let (a, b) = bytes.split_at(10);
     let slices = [Slice::new(a), Slice::new(b)];
     let via = Via::Path(PathId::new(3));
-    link.send(&Batch { to: TO, via, segment_len: SEGMENT, slices: &slices }).unwrap()
+    link.send(&Batch { to: TO.into(), via, segment_len: SEGMENT, slices: &slices }).unwrap()
 }
 
 /// Sends `batches` batches of eight, waits for all that is late, and returns what was sent.

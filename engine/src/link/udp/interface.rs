@@ -5,6 +5,7 @@
 use std::fs;
 use std::io;
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
@@ -12,57 +13,76 @@ use nix::net::if_::{InterfaceFlags, if_nametoindex};
 use crate::link::RailTrouble;
 use crate::link::rtnetlink::{Route, RtNetlink};
 
-/// The interface that has `local`, if what leaves from there for `to` can leave by it; 0: the routing table chooses.
-pub(super) fn own_interface(local: IpAddr, to: IpAddr) -> u32 {
-    // The kernel sends from a link-local address by its interface alone.
-    if is_link_local(local) {
-        return 0;
-    }
-    let found = look_up(local, to.to_canonical());
-    found.inspect_err(|error| tracing::debug!(%local, %to, %error, "no interface")).unwrap_or(0)
+/// How soon the interfaces are listed again after they were found to have changed. On a host of many containers that takes a
+/// millisecond.
+const LIST_AGAIN: Duration = Duration::from_secs(1);
+
+/// The interfaces that have the address of a rail, and the tables of routes.
+pub(super) struct OwnInterfaces {
+    ip: IpAddr,
+    owners: Vec<Owner>,
+    listed: Instant,
+    tables: RtNetlink,
 }
 
-fn look_up(local: IpAddr, to: IpAddr) -> io::Result<u32> {
-    let owners = owners(local)?;
-    let mut tables = RtNetlink::open()?;
-    // What stays on this host passes no interface, and an address of the loopback interface is one of the whole host.
-    if owners.iter().any(|it| it.is_loopback) || tables.route(local, to)? == Some(Route::Local) {
-        return Ok(0);
-    }
-    for Owner { index, .. } in owners {
-        if tables.leads(local, to, index)? {
-            return Ok(index);
+impl OwnInterfaces {
+    /// Those of an address that a socket is bound to; `None`: nothing has to be looked up for any destination.
+    pub(super) fn of(ip: IpAddr) -> io::Result<Option<Self>> {
+        let ip = ip.to_canonical();
+        // The kernel sends from a link-local address by its interface alone.
+        if ip.is_unspecified() || matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local()) {
+            return Ok(None);
         }
+        let owners = owners(ip)?;
+        // An address of the loopback interface is one of the whole host. It lists one of 127.0.0.0/8, and has them all.
+        if owners.is_empty() || owners.iter().any(|owner| owner.is_loopback) {
+            return Ok(None);
+        }
+        Ok(Some(OwnInterfaces { ip, owners, listed: Instant::now(), tables: RtNetlink::open()? }))
     }
-    Ok(0)
-}
 
-/// Why a rail that is bound to `local` may carry nothing between here and `to`, as far as this host knows.
-pub(super) fn trouble(local: IpAddr, to: IpAddr) -> Option<RailTrouble> {
-    if is_link_local(local) {
-        return None;
+    /// The interface that what goes to `to` leaves by; 0: the routing table's choice, as no route leads there by the own one, or
+    /// what it sends stays on this host.
+    pub(super) fn towards(&mut self, to: IpAddr) -> u32 {
+        let found = self.look_up(to.to_canonical());
+        found.inspect_err(|error| tracing::debug!(%to, %error, "no route")).unwrap_or(0)
     }
-    look_for_trouble(local, to.to_canonical()).ok().flatten()
-}
 
-fn look_for_trouble(local: IpAddr, to: IpAddr) -> io::Result<Option<RailTrouble>> {
-    let owners = owners(local)?;
-    let mut tables = RtNetlink::open()?;
-    let prefers = match tables.route(local, to)? {
-        Some(Route::By(index)) => index,
-        Some(Route::Local) | None => return Ok(None),
-    };
-    if owners.iter().any(|owner| owner.is_loopback || owner.index == prefers) {
-        return Ok(None);
+    fn look_up(&mut self, to: IpAddr) -> io::Result<u32> {
+        if self.tables.route(self.ip, to)? == Some(Route::Local) {
+            return Ok(0);
+        }
+        for owner in &self.owners {
+            if self.tables.leads(self.ip, to, owner.index)? {
+                return Ok(owner.index);
+            }
+        }
+        if self.listed.elapsed() > LIST_AGAIN {
+            // Perhaps the interface has been made anew, and has another index.
+            (self.owners, self.listed) = (owners(self.ip)?, Instant::now());
+        }
+        Ok(0)
     }
-    let Some(own) = owners.first() else { return Ok(None) };
-    let interface = own.name.clone();
-    if !tables.leads(local, to, own.index)? {
-        return Ok(Some(RailTrouble::NoRoute { interface }));
+
+    /// Why the rail may carry nothing between here and `to`, as far as this host knows.
+    pub(super) fn trouble(&mut self, to: IpAddr) -> io::Result<Option<RailTrouble>> {
+        let (to, tables) = (to.to_canonical(), &mut self.tables);
+        let prefers = match tables.route(self.ip, to)? {
+            Some(Route::By(index)) => index,
+            Some(Route::Local) | None => return Ok(None),
+        };
+        let Some(own) = self.owners.first() else { return Ok(None) };
+        if self.owners.iter().any(|owner| owner.index == prefers) {
+            return Ok(None);
+        }
+        let interface = own.name.clone();
+        if !tables.leads(self.ip, to, own.index)? {
+            return Ok(Some(RailTrouble::NoRoute { interface }));
+        }
+        let is_strict = to.is_ipv4() && reverse_path_filter(&own.name) == STRICT;
+        let is_dropped = is_strict && !tables.is_way_back(self.ip, to, own.index)?;
+        Ok(is_dropped.then_some(RailTrouble::ReversePath { interface }))
     }
-    let is_strict = local.is_ipv4() && reverse_path_filter(&own.name) == STRICT;
-    let is_dropped = is_strict && !tables.is_way_back(local, to, own.index)?;
-    Ok(is_dropped.then_some(RailTrouble::ReversePath { interface }))
 }
 
 struct Owner {
@@ -79,7 +99,6 @@ fn owners(ip: IpAddr) -> io::Result<Vec<Owner>> {
         let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
         let v6 = || address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip()));
         if v4.or_else(v6) != Some(ip) {
-            // All of 127.0.0.0/8 are of the loopback interface, which lists one of them; own_interface finds the others local.
             continue;
         }
         // An address may have a label of its own, `eth0:1`.
@@ -89,10 +108,6 @@ fn owners(ip: IpAddr) -> io::Result<Vec<Owner>> {
         owners.push(Owner { name, index, is_loopback });
     }
     Ok(owners)
-}
-
-fn is_link_local(ip: IpAddr) -> bool {
-    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }
 
 /// What `rp_filter` has to be for packets to be dropped whose way back is another interface (RFC 3704).
@@ -112,12 +127,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stays_on_this_host_is_left_to_the_routing_table() {
-        for (local, to) in [("127.0.0.1", "127.0.0.2"), ("127.0.0.9", "127.0.0.1"), ("::1", "::1")]
+    fn on_the_loopback_there_is_nothing_to_look_up() {
+        for ip in ["127.0.0.1", "127.0.0.9", "::1", "::", "0.0.0.0", "fe80::1", "::ffff:127.0.0.1"]
         {
-            let [local, to] = [local, to].map(|ip| ip.parse().unwrap());
-            assert_eq!(own_interface(local, to), 0);
-            assert_eq!(trouble(local, to), None);
+            assert!(OwnInterfaces::of(ip.parse().unwrap()).unwrap().is_none(), "{ip}");
         }
     }
 }

@@ -15,6 +15,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -22,7 +23,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use socket2::{SockAddr, Socket};
 
 use self::cut::Cutter;
-use self::interface::own_interface;
+use self::interface::OwnInterfaces;
 use self::packet_info::PacketInfo;
 use self::paths::PathSockets;
 pub(crate) use self::reach::Reach;
@@ -70,6 +71,8 @@ pub(crate) struct UdpLink {
     paths: PathSockets,
     local: SocketAddr,
     caps: LinkCaps,
+    /// `None`: the routing table chooses the interface.
+    own_interfaces: Option<RefCell<OwnInterfaces>>,
     bounce: Box<[u8]>,
     /// Destinations that the kernel refuses GSO to (the route decides). Empty on most machines.
     without_gso: Vec<IpAddr>,
@@ -103,6 +106,7 @@ impl UdpLink {
             paths: PathSockets::new(local),
             local,
             caps,
+            own_interfaces: own_interfaces(local.ip()),
             bounce: vec![0; BOUNCE].into_boxed_slice(),
             without_gso: Vec::new(),
             counters: UdpCounters::default(),
@@ -251,14 +255,14 @@ impl Link for UdpLink {
     }
 
     fn pair(&self, to: SocketAddr) -> AddrPair {
-        let ip = self.local.ip().to_canonical();
-        let interface = if ip.is_unspecified() { 0 } else { own_interface(ip, to.ip()) };
+        let own = &self.own_interfaces;
+        let interface = own.as_ref().map_or(0, |own| own.borrow_mut().towards(to.ip()));
         AddrPair { remote: to, local: LocalAddr { ip: None, interface } }
     }
 
     fn trouble(&self, to: SocketAddr) -> Option<RailTrouble> {
-        let ip = self.local.ip().to_canonical();
-        if ip.is_unspecified() { None } else { interface::trouble(ip, to.ip()) }
+        let own = self.own_interfaces.as_ref()?;
+        own.borrow_mut().trouble(to.ip()).ok().flatten()
     }
 
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
@@ -320,6 +324,13 @@ impl Link for UdpLink {
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
         Some(vec![self.receiver.as_fd()])
     }
+}
+
+/// Without them the routing table chooses.
+fn own_interfaces(ip: IpAddr) -> Option<RefCell<OwnInterfaces>> {
+    let own = OwnInterfaces::of(ip);
+    let told = own.inspect_err(|error| tracing::info!(%ip, %error, "interfaces not listed"));
+    told.ok().flatten().map(RefCell::new)
 }
 
 /// `to` as a link at `local` reaches it.

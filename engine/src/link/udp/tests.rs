@@ -24,7 +24,7 @@ fn send(link: &mut UdpLink, to: SocketAddr, via: Via, segment_len: usize, bytes:
     let (a, b) = bytes.split_at(if bytes.len() < 8 { 0 } else { bytes.len() / 3 });
     let slices = [Slice::new(a), Slice::new(b)];
     let slices = if a.is_empty() { &slices[1..] } else { &slices };
-    link.send(&Batch { to, via, segment_len, slices }).unwrap()
+    link.send(&Batch { to: to.into(), via, segment_len, slices }).unwrap()
 }
 
 struct Got {
@@ -87,9 +87,14 @@ fn exchange(a: &mut UdpLink, b: &mut UdpLink, to: SocketAddr, from_ip: &str) {
     assert_eq!(recv(a, 1)[0].bytes, b"back");
 }
 
+fn pair(text: &str) -> AddrPair {
+    text.parse::<SocketAddr>().unwrap().into()
+}
+
 /// The source port of a path; other programs of this machine may hold the usual one.
 fn a_port(link: &mut UdpLink, path: u16, to: IpAddr) -> u16 {
-    link.source_port(Via::Path(PathId::new(path)), to).unwrap()
+    let to = SocketAddr::new(to, 1).into();
+    link.source_port(Via::Path(PathId::new(path)), &to).unwrap()
 }
 
 #[test]
@@ -127,7 +132,7 @@ fn ipv6_works() {
     let to = b.local_addr();
     exchange(&mut a, &mut b, to, "::1");
     let refused = a.send(&Batch {
-        to: at(&b, "127.0.0.1"),
+        to: at(&b, "127.0.0.1").into(),
         via: Via::Port,
         segment_len: 1,
         slices: &[Slice::new(b"x")],
@@ -209,7 +214,7 @@ fn refusals_are_told_apart() {
         assert_eq!(of(code) == Refusal::Unreachable, code != libc::EINVAL);
         let (mut link, bytes) = (bind("127.0.0.1:0"), [Slice::new(b"x")]);
         let to = link.local_addr();
-        let batch = Batch { to, via: Via::Port, segment_len: 1, slices: &bytes };
+        let batch = Batch { to: to.into(), via: Via::Port, segment_len: 1, slices: &bytes };
         let judged = link.judge(io::Error::from_raw_os_error(code), &batch);
         assert_eq!(judged.unwrap(), Sent::Gone);
         assert_eq!(link.counters.unreachable, 1);
@@ -254,7 +259,7 @@ fn without_gso_datagrams_go_one_by_one() {
     // SAFETY: the option's value is a live `c_int`. The kernel cannot segment without checksums.
     let done = unsafe {
         let (fd, len) = (
-            a.paths.get(PathId::new(1), b.local.ip()).unwrap().socket().as_raw_fd(),
+            a.paths.get(PathId::new(1), &b.local.into()).unwrap().socket().as_raw_fd(),
             size_of_val(&off) as u32,
         );
         libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, (&raw const off).cast(), len)
@@ -277,7 +282,8 @@ fn misfits_are_named() {
     let mut error = |via, segment_len, len| {
         let bytes = vec![0; len];
         let slices = [Slice::new(&bytes)];
-        let error = a.send(&Batch { to, via, segment_len, slices: &slices }).unwrap_err();
+        let error =
+            a.send(&Batch { to: to.into(), via, segment_len, slices: &slices }).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         error.to_string()
     };
@@ -285,7 +291,12 @@ fn misfits_are_named() {
     assert!(error(path(0), 0, 10).contains("10 bytes"));
     assert!(error(path(0), 10, 641).contains("65 datagrams"));
     assert!(error(path(0), 65_535, 65_508).contains("65508 bytes"));
-    let batch = Batch { to, via: Via::Port, segment_len: 2000, slices: &[Slice::new(&[0; 1600])] };
+    let batch = Batch {
+        to: to.into(),
+        via: Via::Port,
+        segment_len: 2000,
+        slices: &[Slice::new(&[0; 1600])],
+    };
     let error = a.judge(io::Error::from_raw_os_error(libc::EMSGSIZE), &batch).unwrap_err();
     assert!(error.to_string().contains("a datagram of 1600 bytes does not fit"), "{error}");
 }
@@ -294,9 +305,9 @@ fn misfits_are_named() {
 fn mtu_and_buffer_are_known() {
     let a = bind("[::]:0");
     // Loopback has an MTU of 65536.
-    assert_eq!(a.max_datagram("127.0.0.1:9".parse().unwrap()).unwrap(), MAX_BATCH);
+    assert_eq!(a.max_datagram(pair("127.0.0.1:9")).unwrap(), MAX_BATCH);
     if has_ipv6() {
-        assert_eq!(a.max_datagram("[::1]:9".parse().unwrap()).unwrap(), 65_536 - 48);
+        assert_eq!(a.max_datagram(pair("[::1]:9")).unwrap(), 65_536 - 48);
     }
     assert!(a.caps().receive_buffer > 64 << 10);
     assert!(a.readiness().is_some());
@@ -368,4 +379,45 @@ fn a_peer_that_comes_back_gets_the_first_train() {
     send(&mut a, to, path(1), 100, b"back");
     assert_eq!(recv(&mut b, 1)[0].bytes, b"back");
     assert_eq!(a.counters, UdpCounters::default());
+}
+
+/// Every address of 127.0.0.0/8 is one of this host; a routing table prefers 127.0.0.1.
+#[test]
+fn a_wildcard_is_answered_from_the_address_that_was_called() {
+    for wildcard in ["0.0.0.0:0", "[::]:0"] {
+        let Ok(mut server) = UdpLink::bind(wildcard.parse().unwrap(), 1 << 20) else { continue };
+        let mut client = bind("127.0.0.1:0");
+        for called in ["127.0.0.2", "127.0.0.3"] {
+            send(&mut client, at(&server, called), Via::Port, 100, b"hello");
+            let to = AddrPair { remote: client.local_addr(), local: called_of(&mut server) };
+            assert_eq!(to.local.ip, Some(called.parse().unwrap()));
+            let paths = [Via::Port, Via::Path(PathId::new(5)), Via::Path(PathId::new(5))];
+            for via in paths {
+                let slices = [Slice::new(&[7; 1200])];
+                let batch = Batch { to, via, segment_len: 600, slices: &slices };
+                assert_eq!(server.send(&batch).unwrap(), Sent::Gone);
+                let got = recv(&mut client, 2);
+                assert!(got.iter().all(|got| got.from.ip() == to.local.ip.unwrap()), "{via:?}");
+            }
+        }
+    }
+}
+
+/// The address that the next datagram was sent to.
+fn called_of(link: &mut UdpLink) -> LocalAddr {
+    let mut called = None;
+    while called.is_none() {
+        link.recv(&mut |received| called = Some(received.called)).unwrap();
+    }
+    called.unwrap()
+}
+
+#[test]
+fn a_link_with_an_address_of_its_own_is_told_no_other() {
+    let (mut a, mut b) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+    let to = b.local_addr();
+    send(&mut a, to, Via::Port, 100, b"hello");
+    assert_eq!(called_of(&mut b), LocalAddr::default());
+    assert_eq!(a.pair(to), to.into());
+    assert_eq!(a.trouble(to), None);
 }

@@ -70,7 +70,7 @@ impl Host {
                 Arrived::Epoch(_, epoch) => Seen::Epoch(epoch.path, epoch.number),
                 Arrived::Room(id) => Seen::Room(id),
                 Arrived::Refused => Seen::Refused,
-                Arrived::Sealed(_) | Arrived::Routes(_) | Arrived::Failed => {
+                Arrived::Sealed(_) | Arrived::Routes(..) | Arrived::Failed => {
                     unreachable!("connections say none of these")
                 }
             });
@@ -99,7 +99,7 @@ impl Host {
                 id: QpId::new(id),
                 header: &header,
                 payload: payload.expect("there is none"),
-                to: SocketAddr::from(([127, 0, 0, 1], 1)),
+                to: SocketAddr::from(([127, 0, 0, 1], 1)).into(),
                 path,
                 via: Via::Path(path),
                 crc: Crc::Off,
