@@ -85,6 +85,7 @@ mod qp;
 mod qp_numbers;
 mod rail_names;
 mod random;
+mod resolve;
 mod ring;
 mod security;
 mod signals;
@@ -228,6 +229,7 @@ pub use paths_to::PathsTo;
 pub use pd::ProtectionDomain;
 pub use qp::{Connecting, CreateQpError, QpOptions, QueuePair};
 pub use rail_names::{MalformedRailNames, RailNames};
+pub use resolve::{ResolveError, resolve};
 pub use security::{
     Agreed, AllowList, AllowListError, AllowedKey, Cipher, Credentials, Date, Key, KeyError,
     KeyPurpose, KeyText, PrivateKey, Protection, PublicKey, SecretKey, Security, SecurityError,

@@ -265,8 +265,25 @@ impl QueuePair {
         private_data: &[u8],
         timeout: Duration,
     ) -> Result<Vec<u8>, ConnectError> {
+        self.connect_any(&[addr], private_data, timeout)
+    }
+
+    /// As [`QueuePair::connect`], to a host of which several addresses are known, see [`crate::resolve`]. They are tried in turn,
+    /// 250 ms each, until one answers (RFC 8305).
+    ///
+    /// # Errors
+    /// As there, with the first address.
+    ///
+    /// # Panics
+    /// Without an address.
+    pub fn connect_any(
+        &self,
+        addrs: &[SocketAddr],
+        private_data: &[u8],
+        timeout: Duration,
+    ) -> Result<Vec<u8>, ConnectError> {
         let outcome = Arc::new(Outcome::default());
-        self.ask(addr, private_data, timeout, outcome.clone())?;
+        self.ask(addrs, private_data, timeout, outcome.clone())?;
         // The worker ends every attempt in time; the rest is for a machine that is very busy.
         let limit = timeout + Duration::from_secs(5);
         let ended = if self.engine.application_drives() {
@@ -274,7 +291,7 @@ impl QueuePair {
         } else {
             outcome.wait(limit)
         };
-        ended.unwrap_or(Err(ConnectError::TimedOut { addr }))
+        ended.unwrap_or(Err(ConnectError::TimedOut { addr: addrs[0] }))
     }
 
     /// As [`QueuePair::connect`], but does not wait: what comes of it is told by the attempt, whose descriptor is for poll, epoll
@@ -289,22 +306,39 @@ impl QueuePair {
         private_data: &[u8],
         timeout: Duration,
     ) -> Result<Connecting, ConnectError> {
+        self.begin_connect_any(&[addr], private_data, timeout)
+    }
+
+    /// As [`QueuePair::begin_connect`], to a host of which several addresses are known, see [`QueuePair::connect_any`].
+    ///
+    /// # Errors
+    /// As there, with the first address.
+    ///
+    /// # Panics
+    /// Without an address.
+    pub fn begin_connect_any(
+        &self,
+        addrs: &[SocketAddr],
+        private_data: &[u8],
+        timeout: Duration,
+    ) -> Result<Connecting, ConnectError> {
         let outcome = Arc::new(Outcome::with_event().map_err(ConnectError::Event)?);
-        let attempt = self.ask(addr, private_data, timeout, outcome.clone())?;
+        let attempt = self.ask(addrs, private_data, timeout, outcome.clone())?;
         let (engine, qp) = (self.engine.clone(), self.shared.clone());
-        Ok(Connecting::new(engine, qp, self.worker, attempt, addr, outcome))
+        Ok(Connecting::new(engine, qp, self.worker, attempt, addrs[0], outcome))
     }
 
     /// Begins an attempt whose end is put into `outcome`, and returns its number.
     fn ask(
         &self,
-        addr: SocketAddr,
+        addrs: &[SocketAddr],
         private_data: &[u8],
         timeout: Duration,
         outcome: Arc<Outcome>,
     ) -> Result<u64, ConnectError> {
+        assert!(!addrs.is_empty(), "a host to connect to has an address");
         check_private_data(private_data)?;
-        self.worker().control().begin_connect(self.index(), addr, private_data, timeout, outcome)
+        self.worker().control().begin_connect(self.index(), addrs, private_data, timeout, outcome)
     }
 
     /// Changes what of its options may change while it exists (`ibv_modify_qp`), in any state.

@@ -39,7 +39,8 @@ impl Worker {
         private_data: &[u8],
     ) -> Result<(), ConnectError> {
         let keyed = self.security.clone().filter(|_| !request.sealed_in.is_empty());
-        let (ours, routing) = self.offer(index, request.from, keyed.is_some())?;
+        let mtu = self.mtu_towards(request.from, keyed.is_some())?;
+        let (ours, routing) = self.offer(index, request.from.remote, (mtu, keyed.is_some()))?;
         let theirs = &request.connect.offer;
         let (segments, addrs) = self
             .join(index, &request.connect, request.from)

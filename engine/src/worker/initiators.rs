@@ -1,6 +1,8 @@
 //! The attempts to connect that a worker's queue pairs make.
 
+use std::collections::HashMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_transport::{Attempt, ConnectError as SetupError, Initiators, Step};
@@ -14,8 +16,8 @@ use crate::connect::{ConnectError, Outcome};
 
 /// What a worker keeps with an attempt.
 pub(crate) struct Asking {
-    /// What is known of the responder, until it has answered.
-    pub(crate) reach: Reachability,
+    /// What is known of each address of the responder, until one has answered.
+    pub(crate) reach: HashMap<SocketAddr, Reachability>,
     /// Which attempt it is, for who gives it up.
     pub(crate) number: u64,
     /// Where the application finds how it has ended.
@@ -35,7 +37,7 @@ pub(crate) enum Ended {
 /// Its queue pair is not to be connected any more: it was reset, disconnected or moved to ERR.
 pub(super) fn abandon(initiators: &mut Initiators<Asking>, qp: QpId) {
     if let Some(attempt) = initiators.cancel(qp) {
-        attempt.driver.outcome.set(Err(ConnectError::Cancelled { addr: attempt.to }));
+        attempt.driver.outcome.set(Err(ConnectError::Cancelled { addr: attempt.asked }));
     }
 }
 
@@ -93,21 +95,24 @@ impl Worker {
         let attempt = self.initiators.get_mut(qp).filter(|attempt| !attempt.is_answered())?;
         match setup {
             Setup::Hello(hello) if is_short(hello.len) => {
-                let first = self.rails.first();
-                attempt.driver.reach.on_hello(first, first.pair(attempt.to), bytes)
+                let (first, to) = (self.rails.first(), attempt.to);
+                attempt.driver.reach.entry(to).or_default().on_hello(first, first.pair(to), bytes)
             }
             _ => None,
         }
     }
 
     fn end_unreachable(&mut self, now: Time, qp: QpId, why: io::Error) {
+        if self.initiators.give_up_address(now, qp) {
+            return;
+        }
         if let Some(attempt) = self.initiators.cancel(qp) {
             self.end_attempt(now, attempt, Ended::Unreachable(why));
         }
     }
 
     fn end_attempt(&mut self, now: Time, mut attempt: Attempt<Asking>, ended: Ended) {
-        let addr = attempt.to;
+        let addr = attempt.asked;
         let ended_with = match ended {
             Ended::Answered(Ok(accept)) => self.complete(now, &mut attempt, accept),
             Ended::Answered(Err(SetupError::TimedOut)) => Err(ConnectError::TimedOut { addr }),
@@ -116,7 +121,7 @@ impl Worker {
             }
             Ended::Answered(Err(SetupError::PathMtu)) => {
                 let first = self.rails.first();
-                let route = first.max_datagram(first.pair(addr)).unwrap_or(0);
+                let route = first.max_datagram(first.pair(attempt.to)).unwrap_or(0);
                 Err(ConnectError::PathMtu { addr, route })
             }
             Ended::Unreachable(source) => Err(ConnectError::Unreachable { addr, source }),

@@ -1,5 +1,6 @@
 //! Connecting queue pairs: what both sides do, and the side that asks.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,6 @@ use super::exchange::Exchange;
 use super::initiators::Asking;
 use super::qps::Place;
 use super::rails::PeerAddrs;
-use super::reachability::Reachability;
 use crate::connect::{ConnectError, Outcome};
 use crate::datapath::{JoinError, Owner, Partner};
 use crate::random;
@@ -38,24 +38,27 @@ pub(crate) struct SetUpPlan {
 }
 
 impl Worker {
-    /// Starts to connect queue pair `index`. How it ends is put into `outcome`. Returns the number of the attempt.
+    /// Starts to connect queue pair `index` to a host with these addresses, at least one. How it ends is put into `outcome`. Returns the number of the attempt.
     pub(crate) fn begin_connect(
         &mut self,
         index: usize,
-        to: SocketAddr,
+        to: &[SocketAddr],
         private_data: &[u8],
         timeout: Duration,
         outcome: Arc<Outcome>,
     ) -> Result<u64, ConnectError> {
-        let with = self.rails.first().pair(to);
-        let (ours, routing) = self.offer(index, with, self.security.is_some())?;
+        let is_keyed = self.security.is_some();
+        let (addrs, mtu) = self.reachable(to, is_keyed)?;
+        let (asked, others) = (addrs[0], addrs[1..].iter());
+        let (ours, routing) = self.offer(index, asked, (mtu, is_keyed))?;
         let (now, nonce) = (self.clock.now(), random::number());
         let initiator =
             Initiator::new(now, nonce, ours, private_data.to_vec(), timeout).with_routing(routing);
         let number = random::number();
         let exchange = self.security.clone().map(Exchange::new);
-        let asking = Asking { reach: Reachability::default(), number, outcome, exchange };
-        let attempt = Attempt::new(now, ours, to, initiator, random::number(), asking);
+        let asking = Asking { reach: HashMap::new(), number, outcome, exchange };
+        let attempt = Attempt::new(now, ours, asked, initiator, random::number(), asking);
+        let attempt = attempt.with_others(others.map(|other| (*other, random::number())));
         self.initiators.begin(attempt);
         self.progress();
         Ok(number)
@@ -81,16 +84,39 @@ impl Worker {
         Ok(accept.private_data)
     }
 
-    /// Our offer for a connection with `with`, keyed or not, and how it reaches us.
+    /// Those of a host's addresses that a route leads to, at least one, and the payload bytes that a packet to any of them has
+    /// room for.
+    fn reachable(
+        &self,
+        addrs: &[SocketAddr],
+        is_keyed: bool,
+    ) -> Result<(Vec<SocketAddr>, u16), ConnectError> {
+        let (mut reachable, mut mtu, mut failed) = (Vec::new(), u16::MAX, None);
+        for addr in addrs {
+            match self.mtu_towards(self.rails.first().pair(*addr), is_keyed) {
+                Ok(bytes) => {
+                    reachable.push(*addr);
+                    mtu = mtu.min(bytes);
+                }
+                Err(why) => failed = failed.or(Some(why)),
+            }
+        }
+        match failed {
+            Some(why) if reachable.is_empty() => Err(why),
+            _ => Ok((reachable, mtu)),
+        }
+    }
+
+    /// Our offer for a connection with `with`, whose packets have room for so many payload bytes, keyed or not, and how it reaches us.
     pub(super) fn offer(
         &mut self,
         index: usize,
-        with: AddrPair,
-        is_keyed: bool,
+        with: SocketAddr,
+        (mtu, is_keyed): (u16, bool),
     ) -> Result<(Offer, Routing), ConnectError> {
         let terms = OfferTerms {
             instance: self.plan.instance,
-            mtu: self.mtu_towards(with, is_keyed)?,
+            mtu,
             receive_buffer: self.caps.receive_buffer,
             // A tag finds what a check would.
             crc: if self.caps.checks_payloads && !is_keyed { self.plan.crc } else { Crc::Off },
@@ -110,7 +136,7 @@ impl Worker {
         let (pd, access) = (config.pd, config.access);
         let owner = Owner { id: offer.qp, token: offer.token, pd, access };
         let opened = self.rails.open(owner);
-        let routing = opened.map_err(|source| ConnectError::Join { addr: with.remote, source })?;
+        let routing = opened.map_err(|source| ConnectError::Join { addr: with, source })?;
         Ok((offer, routing))
     }
 
@@ -129,7 +155,7 @@ impl Worker {
         Ok((segments, addrs))
     }
 
-    fn mtu_towards(&self, to: AddrPair, is_keyed: bool) -> Result<u16, ConnectError> {
+    pub(super) fn mtu_towards(&self, to: AddrPair, is_keyed: bool) -> Result<u16, ConnectError> {
         let unreachable = |source| ConnectError::Unreachable { addr: to.remote, source };
         let packet = self.rails.first().max_packet(to).map_err(unreachable)?;
         if packet < BASE_DATAGRAM {

@@ -82,6 +82,7 @@ impl Initiator {
         (self.nonce, self.cookie, self.sent_since_busy) = (nonce, None, None);
         (self.hellos, self.short_is_due, self.carries_short) = (0, false, false);
         (self.retry_at, self.retry_after) = (now, FIRST_RETRY);
+        self.outcome = None;
     }
 
     /// The nonce that answers repeat.

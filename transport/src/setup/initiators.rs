@@ -1,18 +1,31 @@
 //! The attempts to connect that the queue pairs of one driver make.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use braid_wire::{Connect, Control, ControlKind, FinalAck, Offer, QpId, Setup, Time};
+use braid_wire::{Connect, Control, ControlKind, FinalAck, Offer, QpId, RejectReason, Setup, Time};
 
 use super::{AddrPair, ConnectError, Initiator};
+
+/// The next address of a host is tried after so long without an answer (RFC 8305, section 5: Connection Attempt Delay).
+const ADDRESS_DELAY: Duration = Duration::from_millis(250);
+
+/// An address that an attempt may turn to, with a nonce that it alone is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Candidate {
+    to: SocketAddr,
+    nonce: u64,
+}
 
 /// One attempt. `D` is what the driver keeps with it.
 #[derive(Debug)]
 pub struct Attempt<D> {
     /// What our queue pair offers.
     pub ours: Offer,
-    /// Where the responder listens, and answers from.
+    /// The first address of the responder, as the application has it.
+    pub asked: SocketAddr,
+    /// Where the responder listens, and answers from, as far as is known now.
     pub to: SocketAddr,
     /// Where the ACCEPT came from, where the peer receives, and which address of ours it came to.
     pub accepted_from: AddrPair,
@@ -22,6 +35,10 @@ pub struct Attempt<D> {
     answered: bool,
     /// The nonce for another address than the one that was asked; `None`: `to` is that other.
     spare_nonce: Option<u64>,
+    /// Other addresses of the responder, in the order in which it is their turn.
+    others: VecDeque<Candidate>,
+    /// When the next of them has its turn, unless somebody has answered.
+    turn_at: Time,
     initiator: Initiator,
     due: Time,
 }
@@ -40,14 +57,47 @@ impl<D> Attempt<D> {
         let (spare_nonce, due) = (Some(spare_nonce), now);
         Attempt {
             ours,
+            asked: to,
             to,
             accepted_from: to.into(),
             driver,
             answered: false,
             spare_nonce,
+            others: VecDeque::new(),
+            turn_at: now + ADDRESS_DELAY,
             initiator,
             due,
         }
+    }
+
+    /// Adds other addresses of the responder, each with an unpredictable nonce. They are tried in turn until somebody answers.
+    pub fn with_others(mut self, others: impl IntoIterator<Item = (SocketAddr, u64)>) -> Self {
+        self.others.extend(others.into_iter().map(|(to, nonce)| Candidate { to, nonce }));
+        self
+    }
+
+    /// Turns to another address. Returns the one that it was at.
+    fn turn_to(&mut self, now: Time, next: Candidate) -> Candidate {
+        let current = Candidate { to: self.to, nonce: self.initiator.nonce() };
+        self.to = next.to;
+        self.initiator.restart(now, next.nonce);
+        self.turn_at = now + ADDRESS_DELAY;
+        current
+    }
+
+    /// Gives up the address that it is at. False: there is no other.
+    fn drop_address(&mut self, now: Time) -> Option<Candidate> {
+        let next = self.others.pop_front()?;
+        self.answered = false;
+        Some(self.turn_to(now, next))
+    }
+
+    /// Whether another address of the responder may answer what this one has ended with.
+    fn is_worth_another(&self, outcome: Result<&Connect, ConnectError>) -> bool {
+        let not_there = ConnectError::Rejected(RejectReason::NotListening);
+        let says_little =
+            outcome.err().is_some_and(|it| it == not_there || it == ConnectError::PathMtu);
+        says_little && !self.others.is_empty()
     }
 
     /// Whether somebody has answered.
@@ -57,7 +107,13 @@ impl<D> Attempt<D> {
 
     /// What comes next may have come nearer.
     fn due(&self) -> Time {
-        self.initiator.next_timeout().unwrap_or(Time::ZERO)
+        let next = self.initiator.next_timeout().unwrap_or(Time::ZERO);
+        if self.answered || self.others.is_empty() { next } else { next.min(self.turn_at) }
+    }
+
+    /// The nonces of all its addresses.
+    fn nonces(&self) -> impl Iterator<Item = u64> {
+        std::iter::once(self.initiator.nonce()).chain(self.others.iter().map(|other| other.nonce))
     }
 }
 
@@ -83,7 +139,7 @@ pub enum Step<D> {
 
 /// Those of one driver, by queue pair, which makes one at a time.
 ///
-/// Invariants: `nonces` has the nonce of each of `attempts` and `connected`; `due` has each of `attempts` once.
+/// Invariants: `nonces` has the nonces of each of `attempts` and `connected`; `due` has each of `attempts` once.
 #[derive(Debug)]
 pub struct Initiators<D> {
     attempts: HashMap<QpId, Attempt<D>>,
@@ -107,10 +163,10 @@ impl<D> Default for Initiators<D> {
 impl<D> Initiators<D> {
     /// Begins. What the queue pair has attempted before is over.
     pub fn begin(&mut self, attempt: Attempt<D>) {
-        let (qp, nonce) = (attempt.ours.qp, attempt.initiator.nonce());
+        let qp = attempt.ours.qp;
         self.cancel(qp);
         self.forget(qp);
-        self.nonces.insert(nonce, qp);
+        self.nonces.extend(attempt.nonces().map(|nonce| (nonce, qp)));
         self.due.insert((attempt.due, qp));
         self.attempts.insert(qp, attempt);
     }
@@ -119,8 +175,21 @@ impl<D> Initiators<D> {
     pub fn cancel(&mut self, qp: QpId) -> Option<Attempt<D>> {
         let attempt = self.attempts.remove(&qp)?;
         self.due.remove(&(attempt.due, qp));
-        self.nonces.remove(&attempt.initiator.nonce());
+        for nonce in attempt.nonces() {
+            self.nonces.remove(&nonce);
+        }
         Some(attempt)
+    }
+
+    /// Nobody can be reached at the address that this attempt is at: it turns to another. False: there is none.
+    pub fn give_up_address(&mut self, now: Time, qp: QpId) -> bool {
+        let attempt = self.attempts.get_mut(&qp);
+        let Some(gone) = attempt.and_then(|attempt| attempt.drop_address(now)) else {
+            return false;
+        };
+        self.nonces.remove(&gone.nonce);
+        self.rearm(qp);
+        true
     }
 
     /// Whether this queue pair waits to be accepted by a peer.
@@ -174,6 +243,16 @@ impl<D> Initiators<D> {
         let Some((qp, attempt)) = qp.and_then(|qp| Some((qp, self.attempts.get_mut(&qp)?))) else {
             return on_late_answer(answer, qp.is_some());
         };
+        if attempt.initiator.nonce() != nonce {
+            let is_it =
+                |other: &Candidate| other.nonce == nonce && other.to.ip() == from.remote.ip();
+            let may_turn = matches!(answer, Setup::Cookie { .. }) && !attempt.answered;
+            let place = attempt.others.iter().position(is_it).filter(|_| may_turn);
+            let late = place.and_then(|place| attempt.others.remove(place));
+            let Some(late) = late else { return Use::None };
+            let current = attempt.turn_to(now, late);
+            attempt.others.push_back(current);
+        }
         let is_elsewhere = from.remote.ip() != attempt.to.ip().to_canonical();
         match answer {
             Setup::Cookie { .. } if is_elsewhere => return self.follow(now, from.remote, qp),
@@ -215,6 +294,18 @@ impl<D> Initiators<D> {
         loop {
             let (_, qp) = *self.due.first().filter(|(at, _)| *at <= now)?;
             let attempt = self.attempts.get_mut(&qp)?;
+            if let Some(outcome) = attempt.initiator.outcome(now)
+                && attempt.is_worth_another(outcome)
+            {
+                self.give_up_address(now, qp);
+                continue;
+            }
+            if !attempt.answered && now >= attempt.turn_at {
+                if let Some(next) = attempt.others.pop_front() {
+                    let current = attempt.turn_to(now, next);
+                    attempt.others.push_back(current);
+                }
+            }
             if let Some(outcome) = attempt.initiator.outcome(now) {
                 let outcome = outcome.cloned();
                 return self.cancel(qp).map(|attempt| Step::Ended(Box::new(attempt), outcome));
