@@ -38,7 +38,7 @@ pub(crate) fn run(args: &PathsArgs) -> Result<(), Failure> {
     let to = session::resolve(&args.host, args.port)?;
     let from = args.bind.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
     let paths = (0..args.paths).map(PathId::new);
-    let map = braid::discover(to, from, paths, DiscoveryConfig::default()).attempt("paths")?;
+    let map = braid::discover_any(&to, from, paths, DiscoveryConfig::default()).attempt("paths")?;
     let balanced = map.balanced(args.paths.into());
     stdio::print(|out| print(out, &map, args.paths, balanced.as_deref()))?;
     json.map_or(Ok(()), |json| json.write(&found(&map, balanced.as_deref())))

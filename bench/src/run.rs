@@ -37,15 +37,15 @@ pub(crate) fn run(test: Test, args: &TestArgs) -> Result<(), Failure> {
         (None, true, _) => {
             let side = Side::new(&args.engine, 0, None)?;
             let server = Child::server(test, args)?;
-            client(test, args, side, server.address())?;
+            client(test, args, side, &[server.address()])?;
             server.finish()
         }
         (Some(_), _, DatapathKind::Mem) | (None, false, DatapathKind::Mem) => Err(Failure::Usage(
             "--datapath mem stays inside one process: add --loopback, without HOST".to_owned(),
         )),
         (Some(host), ..) => {
-            let address = session::resolve(host, args.engine.port())?;
-            client(test, args, Side::new(&args.engine, 0, None)?, address)
+            let addresses = session::resolve(host, args.engine.port())?;
+            client(test, args, Side::new(&args.engine, 0, None)?, &addresses)
         }
         (None, ..) => server::run(args),
     }
@@ -95,7 +95,7 @@ fn both_in_one_process(test: Test, args: &TestArgs) -> Result<(), Failure> {
     let serve = server::listen_silently(server)?;
     // If the client fails, nobody waits for it: it ends with the process.
     let serving = thread::spawn(serve);
-    client(test, args, side, address)?;
+    client(test, args, side, &[address])?;
     serving.join().map_err(|_| Failure::Peer("panicked".to_owned()))?
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn sample(test: Test, args: &TestArgs) -> Result<Row, Failure> {
     let side = Side::new(&args.engine, 0, None)?;
     let server = Child::server(test, args)?;
     let size = args.size.unwrap_or(test.default_size());
-    let mut session = connect(test, args, side, server.address(), &[size])?;
+    let mut session = connect(test, args, side, &[server.address()], &[size])?;
     let row = measure(&mut session, test, args, size)?;
     session.control.flush(&Order::Quit)?;
     server.finish()?;
@@ -119,10 +119,10 @@ fn security_text(agreed: braid::Agreed) -> String {
     format!("{what} with {}", agreed.cipher)
 }
 
-fn client(test: Test, args: &TestArgs, side: Side, server: SocketAddr) -> Result<(), Failure> {
+fn client(test: Test, args: &TestArgs, side: Side, servers: &[SocketAddr]) -> Result<(), Failure> {
     let json = JsonFile::asked(args.json.as_ref())?;
     let sizes = sizes(test, args);
-    let mut session = connect(test, args, side, server, &sizes)?;
+    let mut session = connect(test, args, side, servers, &sizes)?;
     let table = Table::new(test, &phase(test, args, sizes[0]), args.unit());
     stdio::print(|out| {
         header::print(out, &session, &args.engine)?;
@@ -168,11 +168,11 @@ fn connect(
     test: Test,
     args: &TestArgs,
     side: Side,
-    server: SocketAddr,
+    servers: &[SocketAddr],
     sizes: &[u64],
 ) -> Result<Session, Failure> {
     let plan = plan(test, args, sizes);
-    let session = Session::connect(side, server, plan)?;
+    let session = Session::connect(side, servers, plan)?;
     if args.engine.discover == Switch::On {
         session.wait_for_ways()?;
     }

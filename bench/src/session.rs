@@ -1,6 +1,6 @@
 //! An engine, its connections to the other side, and the memory that is measured with.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use braid::{
@@ -169,18 +169,20 @@ fn usage(error: impl std::fmt::Display) -> Failure {
     Failure::Usage(error.to_string())
 }
 
-pub(crate) fn resolve(host: &str, port: u16) -> Result<SocketAddr, Failure> {
-    let found = (host, port).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    found.ok_or_else(|| Failure::Usage(format!("no host is called `{host}`")))
+pub(crate) fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+    braid::resolve(host, port).map_err(usage)
 }
 
 impl Session {
     /// Connects everything to a server.
-    pub(crate) fn connect(side: Side, server: SocketAddr, plan: Plan) -> Result<Self, Failure> {
+    pub(crate) fn connect(side: Side, servers: &[SocketAddr], plan: Plan) -> Result<Self, Failure> {
         let mut parts = Parts::new(side, plan, true)?;
         let join = to_json(&Join::Control(parts.plan.clone(), parts.regions()));
         let limit = CONNECT_TIMEOUT + parts.plan.time_for_memory();
-        let answer = parts.control.qp.connect(server, &join, limit).attempt("connect")?;
+        let answer = parts.control.qp.connect_any(servers, &join, limit).attempt("connect")?;
+        let answered = parts.control.qp.remote_addr().map(|addr| addr.ip());
+        let is_it = |addr: &&SocketAddr| Some(addr.ip().to_canonical()) == answered;
+        let server = *servers.iter().find(is_it).unwrap_or(&servers[0]);
         let (remote, remote_credits) = from_json(&answer)?;
         for index in 0..parts.plan.qps {
             let qp = parts.data_qp()?;

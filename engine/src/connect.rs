@@ -10,6 +10,7 @@ use braid_wire::{BASE_DATAGRAM, MAX_PRIVATE_DATA, QpId, RejectReason};
 
 use crate::datapath::JoinError;
 use crate::event_fd::EventFd;
+use crate::link::Misrouting;
 use crate::wake::Event;
 
 /// Why a queue pair was not connected.
@@ -23,6 +24,14 @@ pub enum ConnectError {
     TimedOut {
         /// Whom it was to reach.
         addr: SocketAddr,
+    },
+    /// Nobody answered in time, and this host would drop what comes from there.
+    #[error("{addr} did not answer in time: {source}")]
+    Misrouted {
+        /// Whom it was to reach.
+        addr: SocketAddr,
+        /// Why.
+        source: Misrouting,
     },
     /// The peer said no.
     #[error("{addr} turned the connection down: {reason}")]

@@ -209,12 +209,15 @@ pub use connect::ConnectError;
 pub use counters::EngineCounters;
 pub use cq::{CompletionQueue, CqError, CreateCqError};
 pub use datapath::JoinError;
-pub use discovery::{DiscoveryConfig, DiscoveryError, PathId, PathMap, Way, discover};
+pub use discovery::{
+    DiscoveryConfig, DiscoveryError, PathId, PathMap, Way, discover, discover_any,
+};
 pub use engine::Engine;
 pub use error::EngineError;
 pub use events::AsyncEvent;
 pub use group::{AllToAllV, Blame, Group, GroupConfig, GroupError, MAX_RANKS, Members, Round};
 pub use key_file::{KeyFileError, make_key, make_private_key, read_allowed_keys, read_key};
+pub use link::Misrouting;
 pub use link::faults::{Faults, FaultsError};
 pub use link::mem::MemFabric;
 pub use link::xdp::{XdpSetupError, check_xdp};

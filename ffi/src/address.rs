@@ -1,7 +1,7 @@
 //! Addresses as text.
 
 use std::ffi::c_char;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 
 use crate::failure::Failure;
 
@@ -21,13 +21,19 @@ pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, Failure> {
     text.parse().map_err(|error| malformed(text, error))
 }
 
-/// The address of a peer, which may be a name. Where `ours` is IPv4, that is what is looked for.
-pub(crate) fn resolve(text: &str, ours: IpAddr) -> Result<SocketAddr, Failure> {
-    let known: Vec<SocketAddr> =
-        text.to_socket_addrs().map_err(|error| malformed(text, error))?.collect();
-    let fits = |addr: &&SocketAddr| addr.is_ipv4() || ours.is_ipv6();
-    let chosen = known.iter().find(fits).or(known.first()).copied();
-    chosen.ok_or_else(|| malformed(text, "that name has no address"))
+/// The addresses of a peer, which may be a name, with its port: those that an engine at `ours` can reach, or all if there are
+/// none.
+pub(crate) fn resolve(text: &str, ours: IpAddr) -> Result<Vec<SocketAddr>, Failure> {
+    let found = braid::resolve(text, 0).map_err(|error| malformed(text, error))?;
+    if found.iter().any(|addr| addr.port() == 0) {
+        return Err(malformed(text, "it has no port; write it as in `host:4791` or `[::1]:4791`"));
+    }
+    let fits = |addr: &&SocketAddr| match ours {
+        IpAddr::V6(ip) => ip.is_unspecified() || addr.is_ipv6(),
+        IpAddr::V4(_) => addr.is_ipv4(),
+    };
+    let fitting: Vec<SocketAddr> = found.iter().filter(fits).copied().collect();
+    Ok(if fitting.is_empty() { found } else { fitting })
 }
 
 fn malformed(text: &str, why: impl ToString) -> Failure {
@@ -60,8 +66,8 @@ mod tests {
     #[test]
     fn names_are_looked_up_for_peers_only() {
         let any: IpAddr = [127, 0, 0, 1].into();
-        assert_eq!(resolve("127.0.0.1:9", any).unwrap(), parse("127.0.0.1:9").unwrap());
-        assert!(resolve("localhost:9", any).unwrap().is_ipv4());
+        assert_eq!(resolve("127.0.0.1:9", any).unwrap(), [parse("127.0.0.1:9").unwrap()]);
+        assert!(resolve("localhost:9", any).unwrap().iter().all(SocketAddr::is_ipv4));
         assert!(matches!(parse("localhost:9"), Err(Failure::Address { .. })));
         assert!(matches!(resolve("127.0.0.1", any), Err(Failure::Address { .. })));
     }

@@ -40,7 +40,7 @@ pub unsafe extern "C" fn braid_qp_connect_begin(
         };
         let qp = find(qp)?;
         let addr = resolve(&addr, qp.ours)?;
-        let attempt = qp.qp.begin_connect(addr, data, patience(timeout_us))?;
+        let attempt = qp.qp.begin_connect_any(&addr, data, patience(timeout_us))?;
         out.set(hand_out(braid_connecting { attempt, _qp: qp.children.add() })?);
         Ok(0)
     })

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use braid::{DiscoveryConfig, MAX_PATHS, PathId, PathMap, discover};
+use braid::{DiscoveryConfig, MAX_PATHS, PathId, PathMap, discover_any};
 
 use crate::address::{BRAID_ADDR_LEN, parse_ip, resolve, to_text};
 use crate::arguments::{Array, Out, Room, element, micros, narrow, put_text, text, timer};
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn braid_discover(
             narrow(path.into(), MAX_PATHS as u64 - 1, "paths").map(|path: u16| PathId::new(path))
         });
         let paths = paths.collect::<Result<Vec<_>, _>>()?;
-        let map = discover(resolve(&to, from)?, from, paths, config.check()?)?;
+        let map = discover_any(&resolve(&to, from)?, from, paths, config.check()?)?;
         out.set(hand_out(braid_path_map { map })?);
         Ok(0)
     })

@@ -247,7 +247,7 @@ fn post_code(error: &PostError) -> c_int {
 
 fn connect_code(error: &ConnectError) -> c_int {
     match error {
-        ConnectError::TimedOut { .. } => BRAID_ERR_TIMED_OUT,
+        ConnectError::TimedOut { .. } | ConnectError::Misrouted { .. } => BRAID_ERR_TIMED_OUT,
         ConnectError::Rejected { .. } => BRAID_ERR_REJECTED,
         ConnectError::Unreachable { .. } | ConnectError::PathMtu { .. } => BRAID_ERR_UNREACHABLE,
         ConnectError::State { .. } | ConnectError::AlreadyConnecting { .. } => BRAID_ERR_STATE,

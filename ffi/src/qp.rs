@@ -137,7 +137,7 @@ pub unsafe extern "C" fn braid_qp_connect(
         };
         let qp = find(qp)?;
         let addr = resolve(&addr, qp.ours)?;
-        answer.set(&qp.qp.connect(addr, data, patience(timeout_us))?);
+        answer.set(&qp.qp.connect_any(&addr, data, patience(timeout_us))?);
         Ok(0)
     })
 }

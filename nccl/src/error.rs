@@ -116,6 +116,7 @@ impl Error {
 fn connect_code(error: &ConnectError) -> c_int {
     match error {
         ConnectError::TimedOut { .. }
+        | ConnectError::Misrouted { .. }
         | ConnectError::Rejected { .. }
         | ConnectError::Cancelled { .. } => code::REMOTE_ERROR,
         ConnectError::Unreachable { source, .. }

@@ -23,7 +23,7 @@ use crate::discovery::PathMap;
 pub use self::error::JoinError;
 pub(crate) use self::open::{Opening, open, open_devices};
 pub(crate) use self::segment::{Readable, Segment};
-pub(crate) use crate::link::{LinkLosses as Losses, RailTrouble, Reach, Via};
+pub(crate) use crate::link::{LinkLosses as Losses, Misrouting, Reach, Via};
 
 /// What a datapath can do.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -192,7 +192,7 @@ pub(crate) trait Datapath: Send {
     fn pair(&self, to: SocketAddr) -> AddrPair;
 
     /// Why a connection may not carry anything over this rail, as far as this host knows.
-    fn trouble(&self, _to: SocketAddr) -> Option<RailTrouble> {
+    fn misrouting(&self, _to: SocketAddr) -> Option<Misrouting> {
         None
     }
 

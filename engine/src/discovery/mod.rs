@@ -158,6 +158,34 @@ pub fn discover(
     discover_from(to, LocalAddr { ip: Some(from), interface: 0 }, paths, config)
 }
 
+/// As [`discover`], to the first of a host's addresses that can be reached, see [`crate::resolve`].
+///
+/// # Errors
+/// As there, for the last of them.
+///
+/// # Panics
+/// Without an address.
+pub fn discover_any(
+    to: &[SocketAddr],
+    from: IpAddr,
+    paths: impl IntoIterator<Item = PathId>,
+    config: DiscoveryConfig,
+) -> Result<PathMap, DiscoveryError> {
+    let paths: Vec<PathId> = paths.into_iter().collect();
+    let (last, others) = to.split_last().expect("a host has an address");
+    for to in others {
+        match discover(*to, from, paths.iter().copied(), config) {
+            Err(
+                DiscoveryError::OtherFamily { .. }
+                | DiscoveryError::NoRoute { .. }
+                | DiscoveryError::Unreachable { .. },
+            ) => {}
+            other => return other,
+        }
+    }
+    discover(*last, from, paths, config)
+}
+
 /// As [`discover`], by the interface that an engine sends by; without an address, from any.
 pub(crate) fn discover_from(
     to: SocketAddr,

@@ -33,6 +33,8 @@ pub struct GroupConfig {
     pub size: usize,
     /// Where the others are.
     pub members: Members,
+    /// Other addresses of rank 0's host, which are tried as well if the group has a root.
+    pub other_roots: Vec<SocketAddr>,
     /// How long to wait until all are there. Default: 30 s.
     pub timeout: Duration,
     /// Congestion control of what this rank sends, to each other rank on each rail. Default: `cubic`.
@@ -62,7 +64,8 @@ impl GroupConfig {
     }
 
     fn new(rank: usize, size: usize, members: Members) -> Self {
-        GroupConfig { rank, size, members, timeout: TIMEOUT, cc: CcConfig::default() }
+        let (other_roots, cc) = (Vec::new(), CcConfig::default());
+        GroupConfig { rank, size, members, other_roots, timeout: TIMEOUT, cc }
     }
 
     /// The port that this rank's engine has to be bound to; 0: any.
@@ -78,11 +81,32 @@ impl GroupConfig {
         }
     }
 
+    /// Rank 0 receives at one of `roots`, of which there is one at least, and the others find each other through it.
+    pub(super) fn with_roots(rank: usize, size: usize, roots: &[SocketAddr]) -> Self {
+        let other_roots = roots[1..].to_vec();
+        GroupConfig { other_roots, ..Self::with_root(rank, size, roots[0]) }
+    }
+
     /// Where rank 0 is.
     pub(super) fn root(&self) -> SocketAddr {
+        self.roots()[0]
+    }
+
+    /// As [`GroupConfig::root`], with the other addresses of its host.
+    pub(super) fn roots(&self) -> Vec<SocketAddr> {
         match &self.members {
-            Members::Root(root) => *root,
-            Members::Listed(addresses) => addresses[0],
+            Members::Root(root) => [&[*root], &self.other_roots[..]].concat(),
+            Members::Listed(addresses) => vec![addresses[0]],
+        }
+    }
+
+    /// Whether an engine at `local` is where the others look for this rank: at one of several addresses, for the root.
+    fn is_found_at(&self, local: SocketAddr) -> bool {
+        match &self.members {
+            Members::Root(_) if self.rank == 0 => {
+                self.roots().iter().any(|root| receives_at(local, *root))
+            }
+            _ => self.address().is_none_or(|addr| receives_at(local, addr)),
         }
     }
 
@@ -101,7 +125,7 @@ impl GroupConfig {
             check_list(addresses, *size)?;
         }
         match self.address() {
-            Some(addr) if !receives_at(local, addr) => {
+            Some(addr) if !self.is_found_at(local) => {
                 Err(GroupError::NotOurs { rank: *rank, addr, local })
             }
             _ => Ok(()),

@@ -1,9 +1,10 @@
 //! A rank's place in its group, as launchers leave it in the environment.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 
 use super::config::GroupConfig;
 use super::error::GroupError;
+use crate::resolve;
 
 /// Rank and size, by launcher: that of PyTorch, `mpirun` of OpenMPI and of MPICH or Intel MPI, Slurm's. The first of which
 /// either is set counts: an `mpirun` inside of a Slurm job comes before the job's own.
@@ -39,11 +40,11 @@ impl GroupConfig {
         };
         let rank = number(rank, "set it to this process's number, from 0")?;
         let size = number(size, "set it to how many processes there are")?;
-        Ok(GroupConfig::with_root(rank, size, root(&value)?))
+        Ok(GroupConfig::with_roots(rank, size, &roots(&value)?))
     }
 }
 
-fn root(value: &impl Fn(&str) -> Option<String>) -> Result<SocketAddr, GroupError> {
+fn roots(value: &impl Fn(&str) -> Option<String>) -> Result<Vec<SocketAddr>, GroupError> {
     let [host, port] = ROOT.map(value);
     let wrong = |index: usize, value: &Option<String>, remedy| {
         let name = ROOT[index].to_owned();
@@ -56,9 +57,9 @@ fn root(value: &impl Fn(&str) -> Option<String>) -> Result<SocketAddr, GroupErro
     let number =
         number.ok_or_else(|| wrong(1, &port, "set it to rank 0's UDP port, 1 to 65535"))?;
     let name = host.as_deref().unwrap_or_default();
-    let found = (name, number).to_socket_addrs().ok().and_then(|mut found| found.next());
-    found
-        .filter(|addr| !name.is_empty() && !addr.ip().is_unspecified())
+    resolve(name, number)
+        .ok()
+        .filter(|found| found.iter().all(|addr| !addr.ip().is_unspecified()))
         .ok_or_else(|| wrong(0, &host, "set it to the name or address of rank 0's host"))
 }
 

@@ -84,7 +84,7 @@ impl Mesh<'_> {
             let addr = self.address(rank);
             let failed = |why: String| GroupError::NotConnected { rank, addr, why };
             let qp = qp.as_ref().expect("there is one to each other rank");
-            connect(qp, addr, hello, self.deadline).map_err(|why| failed(why.to_string()))?;
+            connect(qp, &[addr], hello, self.deadline).map_err(|why| failed(why.to_string()))?;
         }
         Ok(())
     }

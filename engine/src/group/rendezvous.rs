@@ -157,7 +157,8 @@ impl Meeting<'_> {
     /// What every other rank does.
     fn come(&self, pd: &ProtectionDomain, cq: &CompletionQueue) -> Result<Table, GroupError> {
         let GroupConfig { rank, size, members, timeout, .. } = self.config;
-        let (addr, qp) = (self.config.root(), self.qp(pd, cq)?);
+        let (roots, qp) = (self.config.roots(), self.qp(pd, cq)?);
+        let addr = roots[0];
         let memory = pd.alloc_mr(max_answer(*size), Access::LOCAL_WRITE).for_group(*size)?;
         let all = memory.slice(..).for_group(*size)?;
         qp.post_recv(wr::recv(0, [all])).for_group(*size)?;
@@ -165,7 +166,7 @@ impl Meeting<'_> {
         let hello =
             Hello::Come { size: *size as u32, rank: *rank as u32, port, list: digest(members) };
         let unreachable = |why: String| GroupError::Unreachable { addr, within: *timeout, why };
-        connect(&qp, addr, hello, self.deadline).map_err(|why| unreachable(why.to_string()))?;
+        connect(&qp, &roots, hello, self.deadline).map_err(|why| unreachable(why.to_string()))?;
         let done = cq.wait(self.left() + GRACE).map_err(|why| unreachable(why.to_string()))?;
         let Some(done) = done.first().filter(|done| done.status == Status::Success) else {
             return Err(unreachable("it went away before all ranks had come".to_owned()));
@@ -176,7 +177,11 @@ impl Meeting<'_> {
         let answer = answer.ok_or_else(|| unreachable("its answer cannot be read".to_owned()))?;
         let mut table = answer.map_err(GroupError::Refused)?;
         match members {
-            Members::Root(root) => table.addresses[0] = *root,
+            Members::Root(_) => {
+                let answered = qp.remote_addr().map(|addr| addr.ip());
+                let is_it = |root: &&SocketAddr| Some(root.ip().to_canonical()) == answered;
+                table.addresses[0] = roots.iter().find(is_it).copied().unwrap_or(addr);
+            }
             Members::Listed(addresses) => table.addresses.clone_from(addresses),
         }
         Ok(table)
@@ -186,13 +191,13 @@ impl Meeting<'_> {
 /// Connects to a rank that may not listen yet.
 pub(super) fn connect(
     qp: &QueuePair,
-    addr: SocketAddr,
+    addrs: &[SocketAddr],
     hello: Hello,
     deadline: Instant,
 ) -> Result<(), ConnectError> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        match qp.connect(addr, &hello.to_bytes(), left.max(RETRY)) {
+        match qp.connect_any(addrs, &hello.to_bytes(), left.max(RETRY)) {
             Ok(_) => return Ok(()),
             Err(error) if !is_too_early(&error) || left <= RETRY => return Err(error),
             Err(_) => thread::sleep(RETRY),

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use braid_transport::AddrPair;
 
-use super::{Batch, Link, LinkCaps, LinkLosses, RailTrouble, Reach, Received, Sent};
+use super::{Batch, Link, LinkCaps, LinkLosses, Misrouting, Reach, Received, Sent};
 
 /// A side without connections is looked at so often while the other has some: each look is a system call, of which only what is
 /// set up has a use.
@@ -76,8 +76,8 @@ impl Link for DualStackLink {
         self.link_to(to).pair(to)
     }
 
-    fn trouble(&self, to: SocketAddr) -> Option<RailTrouble> {
-        self.link_to(to).trouble(to)
+    fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
+        self.link_to(to).misrouting(to)
     }
 
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {

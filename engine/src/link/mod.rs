@@ -92,12 +92,13 @@ pub(crate) struct LinkLosses {
     pub(crate) injected: u64,
 }
 
-/// Why a rail may carry nothing.
+/// Why what belongs to a rail takes another way, or none.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(crate) enum RailTrouble {
+#[non_exhaustive]
+pub enum Misrouting {
     /// No route leads to the peer by the interface that has the rail's address.
     #[error(
-        "no route leads there by {interface}, which has the rail's address: what the rail sends leaves by another interface; add a route, `ip route add PEER dev {interface}`"
+        "no route leads there by {interface}, which has the rail's address, so that it leaves by another interface; add a route, as with `ip route add ADDRESS dev {interface}`, or give the rail the address of another interface"
     )]
     NoRoute {
         /// The interface.
@@ -105,7 +106,7 @@ pub(crate) enum RailTrouble {
     },
     /// What comes by its interface is dropped as its source is reached by another.
     #[error(
-        "{interface} has the rail's address, and strict reverse-path filtering drops what comes from there by it (rp_filter is 1, the route back leaves by another interface); `sysctl net.ipv4.conf.all.rp_filter=2`, or add a rule that routes what leaves from the rail's address by {interface}"
+        "{interface} drops what comes from there: its rp_filter is 1 (strict), and the route back leaves by another interface; set it to 2, `sysctl net.ipv4.conf.{interface}.rp_filter=2`, or add a rule that routes what leaves from the rail's address by {interface}"
     )]
     ReversePath {
         /// The interface.
@@ -113,10 +114,10 @@ pub(crate) enum RailTrouble {
     },
 }
 
-impl RailTrouble {
+impl Misrouting {
     /// Whether a connection that has no other rail is in danger.
     pub(crate) fn is_grave(&self) -> bool {
-        matches!(self, RailTrouble::ReversePath { .. })
+        matches!(self, Misrouting::ReversePath { .. })
     }
 }
 
@@ -134,7 +135,7 @@ pub(crate) trait Link: Send {
     }
 
     /// Why a connection may not carry anything over this link, as far as this host knows.
-    fn trouble(&self, _to: SocketAddr) -> Option<RailTrouble> {
+    fn misrouting(&self, _to: SocketAddr) -> Option<Misrouting> {
         None
     }
 

@@ -13,6 +13,7 @@ use super::exchange::Exchange;
 use super::qps::QpEntry;
 use super::reachability::Reachability;
 use crate::connect::{ConnectError, Outcome};
+use crate::datapath::Misrouting;
 
 /// What a worker keeps with an attempt.
 pub(crate) struct Asking {
@@ -115,7 +116,12 @@ impl Worker {
         let addr = attempt.asked;
         let ended_with = match ended {
             Ended::Answered(Ok(accept)) => self.complete(now, &mut attempt, accept),
-            Ended::Answered(Err(SetupError::TimedOut)) => Err(ConnectError::TimedOut { addr }),
+            Ended::Answered(Err(SetupError::TimedOut)) => {
+                Err(match self.rails.first().misrouting(addr).filter(Misrouting::is_grave) {
+                    Some(source) => ConnectError::Misrouted { addr, source },
+                    None => ConnectError::TimedOut { addr },
+                })
+            }
             Ended::Answered(Err(SetupError::Rejected(reason))) => {
                 Err(ConnectError::Rejected { addr, reason })
             }

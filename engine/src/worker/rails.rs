@@ -72,13 +72,13 @@ impl LocalRails {
     }
 
     /// Says which rails of a connection may carry nothing, as far as this host knows.
-    pub(crate) fn report_troubles(&self, addrs: &PeerAddrs) {
+    pub(crate) fn report_misrouting(&self, addrs: &PeerAddrs) {
         for (index, (rail, to)) in self.list.iter().zip(addrs.iter()).enumerate() {
             let (local, peer) = (rail.local_addr().ip(), to.remote.ip());
-            if let Some(trouble) = rail.trouble(to.remote)
-                && (addrs.len() > 1 || trouble.is_grave())
+            if let Some(why) = rail.misrouting(to.remote)
+                && (addrs.len() > 1 || why.is_grave())
             {
-                tracing::warn!(rail = index, %local, %peer, "rail may carry nothing: {trouble}");
+                tracing::warn!(rail = index, %local, %peer, %why, "a rail may carry nothing");
             }
         }
     }

@@ -194,7 +194,7 @@ impl Worker {
         let known = self.peers.count();
         let peer = self.peers.find_or_make(now, theirs.instance, &addrs, config);
         if self.peers.count() > known {
-            self.rails.report_troubles(&addrs);
+            self.rails.report_misrouting(&addrs);
         }
         self.rails.watch(&addrs);
         let Some(entry) = self.qps.at(index) else { return };

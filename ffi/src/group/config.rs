@@ -73,7 +73,11 @@ impl braid_group_config {
         let mut config = match (given.addresses.is_null(), given.root[0] == 0) {
             (true, true) => return Err(Failure::NoMembers),
             (false, false) => return Err(Failure::TwoMembers),
-            (true, false) => GroupConfig::with_root(rank, ranks, given.root()?),
+            (true, false) => {
+                let roots = given.roots()?;
+                let other_roots = roots[1..].to_vec();
+                GroupConfig { other_roots, ..GroupConfig::with_root(rank, ranks, roots[0]) }
+            }
             (false, true) => {
                 // SAFETY: as the caller promises.
                 let addresses = unsafe { given.listed() }?;
@@ -88,7 +92,7 @@ impl braid_group_config {
         Ok(config)
     }
 
-    fn root(&self) -> Result<SocketAddr, Failure> {
+    fn roots(&self) -> Result<Vec<SocketAddr>, Failure> {
         let bytes: Vec<u8> = self.root.iter().map(|byte| *byte as u8).collect();
         let (name, why) = ("root", "it has no NUL");
         let end = bytes.iter().position(|byte| *byte == 0).ok_or(Failure::Text { name, why })?;

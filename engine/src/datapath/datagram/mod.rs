@@ -17,7 +17,7 @@ use braid_wire::{Opcode, PathId, QpId, SOURCE_PORT_BASE, Time};
 use self::queue::Queue;
 use self::routes::Routes;
 use super::{
-    Arrived, Caps, Datapath, Envelope, JoinError, Losses, Owner, Partner, RailTrouble, Reach,
+    Arrived, Caps, Datapath, Envelope, JoinError, Losses, Misrouting, Owner, Partner, Reach,
     Received, Room, Segment, Sent, Taken, Via,
 };
 use crate::counters::WorkerCounters;
@@ -100,8 +100,8 @@ impl Datapath for DatagramDatapath {
         self.link.pair(to)
     }
 
-    fn trouble(&self, to: SocketAddr) -> Option<RailTrouble> {
-        self.link.trouble(to)
+    fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
+        self.link.misrouting(to)
     }
 
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {

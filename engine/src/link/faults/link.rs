@@ -14,7 +14,7 @@ use super::fate::{Fate, corrupt};
 use super::{Faults, FaultsError};
 use crate::link::udp::cut::Cutter;
 use crate::link::{
-    AddrPair, Batch, Link, LinkCaps, LinkLosses, RailTrouble, Reach, Received, Sent, Slice, Via,
+    AddrPair, Batch, Link, LinkCaps, LinkLosses, Misrouting, Reach, Received, Sent, Slice, Via,
 };
 
 /// Bytes held back at once; with more the link is full. Only a long delay gets there.
@@ -227,8 +227,8 @@ impl Link for FaultyLink {
         self.inner.pair(to)
     }
 
-    fn trouble(&self, to: SocketAddr) -> Option<RailTrouble> {
-        self.inner.trouble(to)
+    fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
+        self.inner.misrouting(to)
     }
 
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
 
-use crate::link::RailTrouble;
+use crate::link::Misrouting;
 use crate::link::rtnetlink::{Route, RtNetlink};
 
 /// How soon the interfaces are listed again after they were found to have changed. On a host of many containers that takes a
@@ -65,7 +65,7 @@ impl OwnInterfaces {
     }
 
     /// Why the rail may carry nothing between here and `to`, as far as this host knows.
-    pub(super) fn trouble(&mut self, to: IpAddr) -> io::Result<Option<RailTrouble>> {
+    pub(super) fn misrouting(&mut self, to: IpAddr) -> io::Result<Option<Misrouting>> {
         let (to, tables) = (to.to_canonical(), &mut self.tables);
         let prefers = match tables.route(self.ip, to)? {
             Some(Route::By(index)) => index,
@@ -77,11 +77,11 @@ impl OwnInterfaces {
         }
         let interface = own.name.clone();
         if !tables.leads(self.ip, to, own.index)? {
-            return Ok(Some(RailTrouble::NoRoute { interface }));
+            return Ok(Some(Misrouting::NoRoute { interface }));
         }
         let is_strict = to.is_ipv4() && reverse_path_filter(&own.name) == STRICT;
         let is_dropped = is_strict && !tables.is_way_back(self.ip, to, own.index)?;
-        Ok(is_dropped.then_some(RailTrouble::ReversePath { interface }))
+        Ok(is_dropped.then_some(Misrouting::ReversePath { interface }))
     }
 }
 

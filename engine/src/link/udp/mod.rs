@@ -30,7 +30,7 @@ pub(crate) use self::reach::Reach;
 use self::send::{Addressing, Refusal, send_each, send_once};
 pub(crate) use self::socket::{hear_errors, leave_by, of_version, open_path};
 use super::{
-    AddrPair, Batch, Link, LinkCaps, LinkLosses, LocalAddr, RailTrouble, Received, Sent, Via,
+    AddrPair, Batch, Link, LinkCaps, LinkLosses, LocalAddr, Misrouting, Received, Sent, Via,
 };
 
 /// Most segments of one GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024 and take 128
@@ -260,9 +260,9 @@ impl Link for UdpLink {
         AddrPair { remote: to, local: LocalAddr { ip: None, interface } }
     }
 
-    fn trouble(&self, to: SocketAddr) -> Option<RailTrouble> {
+    fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
         let own = self.own_interfaces.as_ref()?;
-        own.borrow_mut().trouble(to.ip()).ok().flatten()
+        own.borrow_mut().misrouting(to.ip()).ok().flatten()
     }
 
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {

@@ -419,5 +419,5 @@ fn a_link_with_an_address_of_its_own_is_told_no_other() {
     send(&mut a, to, Via::Port, 100, b"hello");
     assert_eq!(called_of(&mut b), LocalAddr::default());
     assert_eq!(a.pair(to), to.into());
-    assert_eq!(a.trouble(to), None);
+    assert_eq!(a.misrouting(to), None);
 }

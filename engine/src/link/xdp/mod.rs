@@ -34,7 +34,7 @@ use self::socket::{Refused, Xsk};
 use self::turns::Turns;
 use super::udp::cut::Cutter;
 use super::udp::{UdpLink, canonical};
-use super::{AddrPair, Batch, Link, LinkCaps, LinkLosses, RailTrouble, Reach, Received, Sent};
+use super::{AddrPair, Batch, Link, LinkCaps, LinkLosses, Misrouting, Reach, Received, Sent};
 
 /// Bytes of the longest datagram that goes this way: less than a full packet at any MTU that Ethernet has, because of full
 /// packets there are many, which GSO and GRO are for.
@@ -146,8 +146,8 @@ impl Link for XdpLink {
         self.sockets.pair(to)
     }
 
-    fn trouble(&self, to: SocketAddr) -> Option<RailTrouble> {
-        self.sockets.trouble(to)
+    fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
+        self.sockets.misrouting(to)
     }
 
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
