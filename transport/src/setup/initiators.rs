@@ -338,3 +338,99 @@ pub fn decline(theirs: &Offer) -> Control {
     let (kind, from) = (ControlKind::Disconnect(nothing), QpId::default());
     Control { kind, qp: theirs.qp, from, token: theirs.token, stamp: 0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use braid_wire::{Crc, Reject, Token};
+
+    use super::*;
+
+    const QP: QpId = QpId::new(7);
+
+    fn addr(last: u8) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, last], 4791))
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    /// An attempt to connect to a host with three addresses, whose nonces are 1 to 3, for ten seconds.
+    fn three_addresses() -> Initiators<()> {
+        let ours = Offer {
+            qp: QP,
+            token: Token(7),
+            psn: 0,
+            instance: 1,
+            mtu: 1024,
+            receive_buffer: 0,
+            window: 1,
+            max_rd_atomic: 1,
+            crc: Crc::On,
+        };
+        let initiator = Initiator::new(at(0), 1, ours, Vec::new(), Duration::from_secs(10));
+        let attempt = Attempt::new(at(0), ours, addr(1), initiator, 9, ());
+        let mut initiators = Initiators::default();
+        initiators.begin(attempt.with_others([(addr(2), 2), (addr(3), 3)]));
+        initiators
+    }
+
+    /// Runs until then. Returns where packets have gone, each address once in a row.
+    fn asked(initiators: &mut Initiators<()>, until: Time) -> Vec<SocketAddr> {
+        let mut asked = Vec::new();
+        while let Some(now) = initiators.next_timeout().filter(|due| *due <= until) {
+            match initiators.poll(now) {
+                Some(Step::Send(_, to, _)) => asked.push(to),
+                Some(Step::Ended(..)) => break,
+                None => {}
+            }
+        }
+        asked.dedup();
+        asked
+    }
+
+    fn cookie(nonce: u64) -> Setup {
+        Setup::Cookie { nonce, cookie: 5, key_id: 0, len: braid_wire::BASE_DATAGRAM as u16 }
+    }
+
+    #[test]
+    fn addresses_have_turns_until_one_answers() {
+        let mut it = three_addresses();
+        assert_eq!(asked(&mut it, at(800)), [1, 2, 3, 1].map(addr));
+        assert_eq!(it.on_answer(at(801), addr(1), &cookie(1)), Use::Taken);
+        assert_eq!(asked(&mut it, at(3_000)), [addr(1)]);
+    }
+
+    #[test]
+    fn an_answer_that_comes_late_is_as_good() {
+        let mut it = three_addresses();
+        assert_eq!(asked(&mut it, at(300)), [1, 2].map(addr));
+        assert_eq!(
+            it.on_answer(at(310), addr(9), &cookie(1)),
+            Use::None,
+            "it was not told that nonce"
+        );
+        assert_eq!(it.on_answer(at(310), addr(1), &cookie(1)), Use::Taken);
+        assert_eq!(it.on_answer(at(311), addr(2), &cookie(2)), Use::None, "it is settled");
+        assert_eq!(asked(&mut it, at(3_000)), [addr(1)]);
+    }
+
+    #[test]
+    fn an_address_at_which_nobody_listens_has_no_other_turn() {
+        let mut it = three_addresses();
+        assert_eq!(asked(&mut it, at(10)), [addr(1)]);
+        let reject = Reject { nonce: 1, reason: RejectReason::NotListening };
+        assert_eq!(it.on_answer(at(10), addr(1), &Setup::Reject(reject)), Use::Taken);
+        assert_eq!(asked(&mut it, at(100)), [addr(2)]);
+        assert!(it.give_up_address(at(100), QP));
+        assert_eq!(asked(&mut it, at(3_000)), [addr(3)]);
+        assert!(!it.give_up_address(at(3_000), QP), "it is the last");
+        let reject = Reject { nonce: 3, reason: RejectReason::Refused };
+        it.on_answer(at(3_001), addr(3), &Setup::Reject(reject));
+        let Some(Step::Ended(attempt, Err(ConnectError::Rejected(_)))) = it.poll(at(3_001)) else {
+            panic!("it was refused");
+        };
+        assert_eq!(attempt.asked, addr(1));
+        assert!(it.is_empty());
+    }
+}
