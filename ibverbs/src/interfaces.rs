@@ -16,6 +16,8 @@ pub(crate) struct Interface {
     pub(crate) addr: IpAddr,
     /// One of the other IP version.
     pub(crate) second: Option<IpAddr>,
+    /// Its further addresses, which its device has only if `BRAID_RAILS` names them.
+    pub(crate) further: Vec<IpAddr>,
     /// The addresses of the others that its device consists of ([`crate::rails`]).
     pub(crate) rails: Vec<IpAddr>,
     /// Bytes of the largest IP packet.
@@ -28,10 +30,12 @@ impl Interface {
         std::iter::once(self.addr).chain(self.second).chain(self.rails.iter().copied())
     }
 
-    /// Takes another of its addresses in, if it is the first of its IP version. IPv4 comes first.
+    /// Takes another of its addresses in. Its device has the first of each IP version, IPv4 first.
     fn add(&mut self, addr: IpAddr) {
         if self.second.is_none() && addr.is_ipv4() != self.addr.is_ipv4() {
             self.second = Some(addr);
+        } else {
+            self.further.push(addr);
         }
         if let Some(v4) = self.second.filter(IpAddr::is_ipv4) {
             self.second = Some(std::mem::replace(&mut self.addr, v4));
@@ -53,8 +57,8 @@ pub(crate) fn list() -> io::Result<Vec<Interface>> {
             None => {
                 let index = if_nametoindex(name_of(&name)?.as_c_str()).unwrap_or(0);
                 let mtu = mtu(&name);
-                let (second, rails) = (None, Vec::new());
-                found.push(Interface { name, index, addr, second, rails, mtu });
+                let (second, further, rails) = (None, Vec::new(), Vec::new());
+                found.push(Interface { name, index, addr, second, further, rails, mtu });
             }
         }
     }

@@ -23,8 +23,8 @@ fn one_of(all: &[Interface], names: &[String]) -> Result<Interface, String> {
     let mut members = Vec::new();
     for name in names {
         members.push(called(all, name).ok_or_else(|| {
-            let known: Vec<_> = all.iter().map(|i| format!("{} ({})", i.name, i.addr)).collect();
-            format!("no interface is {name}; this host has {}", known.join(", "))
+            let known: Vec<_> = all.iter().map(described).collect();
+            format!("no interface is or has {name}; this host has {}", known.join(", "))
         })?);
     }
     let (first, further) = members.split_first().expect("a list that was split has one at least");
@@ -39,6 +39,13 @@ fn one_of(all: &[Interface], names: &[String]) -> Result<Interface, String> {
     Ok(Interface { mtu, rails, second, ..first.clone() })
 }
 
+/// Its name, with all addresses that can be named.
+fn described(interface: &Interface) -> String {
+    let addrs = interface.addrs().chain(interface.further.iter().copied());
+    let addrs: Vec<_> = addrs.map(|addr| addr.to_string()).collect();
+    format!("{} ({})", interface.name, addrs.join(", "))
+}
+
 /// By its name, or by one of its addresses, which is its only one then; all of 127.0.0.0/8 are of the loopback.
 fn called(all: &[Interface], name: &str) -> Option<Interface> {
     let Ok(addr) = name.parse::<IpAddr>() else {
@@ -46,9 +53,11 @@ fn called(all: &[Interface], name: &str) -> Option<Interface> {
     };
     let is_loopback = |addr: IpAddr| addr.is_ipv4() && addr.is_loopback();
     let of_loopback = |known: &&Interface| is_loopback(known.addr) && is_loopback(addr);
-    let listed = all.iter().find(|known| known.addrs().any(|its| its == addr));
+    let has_it =
+        |known: &&Interface| known.addrs().any(|its| its == addr) || known.further.contains(&addr);
+    let listed = all.iter().find(has_it);
     let known = listed.or_else(|| all.iter().find(of_loopback))?;
-    Some(Interface { addr, second: None, ..known.clone() })
+    Some(Interface { addr, second: None, further: Vec::new(), ..known.clone() })
 }
 
 #[cfg(test)]
@@ -64,6 +73,7 @@ mod tests {
             index: 1,
             addr: addr.parse().unwrap(),
             second: (name == "eth0").then(|| "fd00::1".parse().unwrap()),
+            further: if name == "eth1" { vec!["10.0.1.3".parse().unwrap()] } else { Vec::new() },
             rails: Vec::new(),
             mtu,
         };
@@ -89,6 +99,9 @@ mod tests {
         assert_eq!(combined("eth0").unwrap(), [("10.0.0.2+fd00::1".to_owned(), 9000)]);
         assert_eq!(combined("10.0.0.2").unwrap(), [("10.0.0.2".to_owned(), 9000)]);
         assert_eq!(combined("fd00::1,eth3").unwrap(), [("fd00::1+fd00::3".to_owned(), 1500)]);
+        let of_one_interface = [("10.0.1.3+10.0.1.2".to_owned(), 1500)];
+        assert_eq!(combined("10.0.1.3,10.0.1.2").unwrap(), of_one_interface);
+        assert_eq!(combined("10.0.1.3").unwrap(), [("10.0.1.3".to_owned(), 1500)]);
         let two =
             [("10.0.0.2+10.0.1.2".to_owned(), 1500), ("127.0.0.1+127.0.0.9".to_owned(), 65_536)];
         assert_eq!(combined("eth0, eth1; 127.0.0.1, 127.0.0.9").unwrap(), two);
@@ -101,7 +114,10 @@ mod tests {
             assert!(parse(wrong).unwrap_err().starts_with("accepted: "));
         }
         let unknown = combined("eth0,eth7").unwrap_err();
-        assert!(unknown.contains("eth7") && unknown.contains("eth1 (10.0.1.2)"), "{unknown}");
+        assert!(
+            unknown.contains("eth7") && unknown.contains("eth1 (10.0.1.2, 10.0.1.3)"),
+            "{unknown}"
+        );
         assert!(combined("eth0,10.9.9.9").unwrap_err().contains("10.9.9.9"));
         assert!(combined("eth0,eth2").unwrap_err().contains("both IPv4 and IPv6"));
     }
