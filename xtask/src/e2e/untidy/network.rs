@@ -1,6 +1,7 @@
 //! The namespaces of one case: a client, a server, and a router that a case may put between them.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::e2e::namespaces::{self, inside};
@@ -50,6 +51,15 @@ impl Network {
         process::run(inside(namespace, Path::new("nft")).arg(rules).stdin(Stdio::null()))
     }
 
+    /// Has programs in a namespace read these lines as `/etc/hosts`, as `ip netns exec` does, until the value is dropped.
+    pub(super) fn hosts(&self, namespace: &str, lines: &[String]) -> Result<Hosts, Failure> {
+        let folder = Path::new("/etc/netns").join(namespace);
+        let failed = |error| Failure::new(format!("{}: {error}", folder.display()));
+        fs::create_dir_all(&folder).map_err(failed)?;
+        fs::write(folder.join("hosts"), lines.join("\n") + "\n").map_err(failed)?;
+        Ok(Hosts(folder))
+    }
+
     /// Bytes that a device has sent (`tx_bytes`) or received (`rx_bytes`).
     pub(super) fn bytes(&self, namespace: &str, device: &str, which: &str) -> Result<u64, Failure> {
         let file = format!("/sys/class/net/{device}/statistics/{which}");
@@ -71,6 +81,16 @@ impl Network {
             command
         };
         peers::exchange(command(&self.server, server), command(&self.client, client))
+    }
+}
+
+/// The file of [`Network::hosts`].
+pub(super) struct Hosts(PathBuf);
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        // What stays behind is for a namespace that is gone.
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
