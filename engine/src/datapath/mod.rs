@@ -18,6 +18,7 @@ use std::time::Instant;
 use braid_transport::{Access, DirectConfig, NicEpoch, PdId, Regions};
 use braid_wire::{DataHeader, PathId, QpId, Time, Token};
 
+use crate::degradation::Degradation;
 use crate::discovery::PathMap;
 
 pub use self::error::JoinError;
@@ -264,4 +265,7 @@ pub(crate) trait Datapath: Send {
 
     /// What it has lost so far.
     fn losses(&self) -> Losses;
+
+    /// Adds what it does without towards `to`, as rail `rail`.
+    fn degradations(&self, _rail: usize, _to: SocketAddr, _all: &mut Vec<Degradation>) {}
 }

@@ -7,6 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use super::{Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent};
+use crate::degradation::Degradation;
 
 /// A side without connections is looked at so often while the other has some: each look is a system call, of which only what is
 /// set up has a use.
@@ -112,6 +113,10 @@ impl Link for DualStackLink {
             }
         }
         Ok(0)
+    }
+
+    fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {
+        self.link_to(to).degradations(rail, to, all);
     }
 
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {

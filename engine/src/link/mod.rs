@@ -18,6 +18,8 @@ use std::time::Instant;
 
 use braid_wire::PathId;
 
+use crate::degradation::Degradation;
+
 pub(crate) use slice::Slice;
 pub(crate) use udp::Reach;
 
@@ -132,4 +134,7 @@ pub(crate) trait Link: Send {
 
     /// What it has lost so far.
     fn losses(&self) -> LinkLosses;
+
+    /// Adds what it does without towards `to`, as rail `rail`.
+    fn degradations(&self, _rail: usize, _to: SocketAddr, _all: &mut Vec<Degradation>) {}
 }

@@ -13,6 +13,7 @@ use braid_wire::{FurtherRail, QpId, RailId, Routing, Time};
 use crate::datapath::{
     Arrived, Caps, Closing, Datapath, JoinError, Losses, Owner, Partner, Received, Room, Taken, Via,
 };
+use crate::degradation::Degradation;
 
 /// By rail; at least one.
 pub(crate) struct LocalRails {
@@ -222,6 +223,11 @@ impl LocalRails {
     /// There are none any more, of any peer, to this address on a rail.
     pub(crate) fn unwatch(&mut self, rail: RailId, to: SocketAddr) {
         self.of(rail).unwatch(to);
+    }
+
+    /// Adds what a rail does without towards `to`.
+    pub(super) fn degradations(&self, rail: RailId, to: SocketAddr, all: &mut Vec<Degradation>) {
+        self.list[rail.get()].degradations(rail.get(), to, all);
     }
 
     /// What they have lost so far.

@@ -21,6 +21,7 @@ use super::{
     Segment, Sent, Taken, Via,
 };
 use crate::counters::WorkerCounters;
+use crate::degradation::Degradation;
 use crate::link::{Link, Received as Datagram};
 use crate::signals::Signals;
 
@@ -197,6 +198,10 @@ impl Datapath for DatagramDatapath {
 
     fn losses(&self) -> Losses {
         self.link.losses()
+    }
+
+    fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {
+        self.link.degradations(rail, to, all);
     }
 }
 

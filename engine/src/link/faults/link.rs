@@ -12,6 +12,7 @@ use rand_pcg::Pcg64;
 
 use super::fate::{Fate, corrupt};
 use super::{Faults, FaultsError};
+use crate::degradation::Degradation;
 use crate::link::udp::cut::Cutter;
 use crate::link::{Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent, Slice, Via};
 
@@ -262,6 +263,10 @@ impl Link for FaultyLink {
     fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
         self.release()?;
         self.inner.recv(sink)
+    }
+
+    fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {
+        self.inner.degradations(rail, to, all);
     }
 
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {

@@ -35,6 +35,7 @@ use self::turns::Turns;
 use super::udp::cut::Cutter;
 use super::udp::{UdpLink, canonical};
 use super::{Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent};
+use crate::degradation::Degradation;
 
 /// Bytes of the longest datagram that goes this way: less than a full packet at any MTU that Ethernet has, because of full
 /// packets there are many, which GSO and GRO are for.
@@ -196,6 +197,21 @@ impl Link for XdpLink {
 
     fn next_due(&self) -> Option<Instant> {
         self.queues[0].is_waiting().then(|| Instant::now() + RETRY)
+    }
+
+    fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {
+        self.sockets.degradations(rail, to, all);
+        if self.hops.is_missing(to) {
+            all.push(Degradation::DatapathUnavailable {
+                rail,
+                wanted: "AF_XDP",
+                used: "UDP sockets",
+                cause: format!(
+                    "no route or neighbour towards {} is known on its interface",
+                    to.ip()
+                ),
+            });
+        }
     }
 
     fn losses(&self) -> LinkLosses {
