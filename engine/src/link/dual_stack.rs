@@ -95,6 +95,10 @@ impl Link for DualStackLink {
         side.link.unwatch(to);
     }
 
+    fn use_ecn(&mut self, to: SocketAddr, ecn: bool) {
+        self.side_to(to).link.use_ecn(to, ecn);
+    }
+
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
         self.side_to(batch.to).link.send(batch)
     }
@@ -153,7 +157,8 @@ mod tests {
 
     fn send(link: &mut dyn Link, to: &str) {
         let slices = [Slice::new(b"hello")];
-        let batch = Batch { to: addr(to), via: Via::Port, segment_len: 5, slices: &slices };
+        let batch =
+            Batch { to: addr(to), via: Via::Port, segment_len: 5, ecn: true, slices: &slices };
         assert_eq!(link.send(&batch).unwrap(), Sent::Gone);
     }
 

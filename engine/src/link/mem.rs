@@ -308,7 +308,7 @@ mod tests {
     fn send(link: &mut MemLink, to: SocketAddr, via: Via, segment_len: usize, bytes: &[u8]) {
         let (a, b) = bytes.split_at(bytes.len() / 3);
         let slices = [Slice::new(a), Slice::new(b)];
-        let batch = Batch { to, via, segment_len, slices: &slices };
+        let batch = Batch { to, via, segment_len, ecn: true, slices: &slices };
         assert_eq!(link.send(&batch).unwrap(), Sent::Gone);
     }
 
@@ -379,8 +379,13 @@ mod tests {
         for (segment_len, bytes) in [(0, 1), (10, 0), (10, 161), (9000, 9000), (4096, 65_508)] {
             let bytes = vec![0; bytes];
             let slices = [Slice::new(&bytes)];
-            let batch =
-                Batch { to: addr("10.0.0.2:1"), via: Via::Port, segment_len, slices: &slices };
+            let batch = Batch {
+                to: addr("10.0.0.2:1"),
+                via: Via::Port,
+                segment_len,
+                ecn: true,
+                slices: &slices,
+            };
             assert_eq!(a.send(&batch).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
     }

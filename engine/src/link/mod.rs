@@ -8,6 +8,7 @@ pub(crate) mod dual_stack;
 pub(crate) mod faults;
 pub(crate) mod mem;
 mod slice;
+mod socket_error;
 pub(crate) mod udp;
 pub(crate) mod xdp;
 
@@ -21,6 +22,7 @@ use braid_wire::PathId;
 use crate::degradation::Degradation;
 
 pub(crate) use slice::Slice;
+pub(crate) use socket_error::{SocketError, remedy};
 pub(crate) use udp::Reach;
 
 /// What a link can do.
@@ -56,6 +58,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) via: Via,
     /// Bytes of each datagram but the last.
     pub(crate) segment_len: usize,
+    /// They leave ECN-capable, unless their destination is to have none.
+    pub(crate) ecn: bool,
     /// The bytes, one datagram after the other; cuts between slices need not be cuts between datagrams.
     pub(crate) slices: &'a [Slice<'a>],
 }
@@ -115,6 +119,9 @@ pub(crate) trait Link: Send {
 
     /// There are none any more.
     fn unwatch(&mut self, _to: SocketAddr) {}
+
+    /// Whether what goes to `to` may leave ECN-capable. Holds until [`Link::unwatch`]; before, it may.
+    fn use_ecn(&mut self, _to: SocketAddr, _ecn: bool) {}
 
     /// Sends a batch, without waiting.
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent>;

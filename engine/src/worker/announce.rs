@@ -17,6 +17,11 @@ pub(super) fn announce(events: &AsyncEvents, qp: QpId, kind: EventKind) {
             tracing::info!(%qp, datagram, "the path carries datagrams of this size");
             AsyncEvent::PathMtu { qp, datagram }
         }
+        EventKind::Ecn(rail) => {
+            let rail = rail.get();
+            tracing::debug!(%qp, rail, "segments leave with ECN from now on, or without");
+            return;
+        }
         EventKind::PathsBlocked => {
             tracing::debug!(%qp, "the ports of paths are blocked");
             AsyncEvent::PathsBlocked { qp }

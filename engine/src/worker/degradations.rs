@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use braid_lb::Rails;
-use braid_transport::Endpoint;
+use braid_transport::{EcnTrouble, Endpoint};
 use braid_wire::{RailId, Time};
 
 use super::Worker;
@@ -105,5 +105,9 @@ fn of_paths(endpoint: &Endpoint, rails: &Rails, id: RailId) -> impl Iterator<Ite
     let blocked = blocked.then(|| Degradation::PathPortsBlocked { rail, paths: paths() });
     let short = endpoint.path_mtu_shortfall(id);
     let short = short.map(|(datagram, expected)| Degradation::PathMtu { rail, datagram, expected });
-    blocked.into_iter().chain(short)
+    let ecn = endpoint.ecn_trouble(id).map(|trouble| match trouble {
+        EcnTrouble::AlwaysMarked => Degradation::EcnAlwaysMarked { rail },
+        EcnTrouble::Dropped => Degradation::EcnDropped { rail },
+    });
+    blocked.into_iter().chain(short).chain(ecn)
 }

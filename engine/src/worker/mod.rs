@@ -313,6 +313,11 @@ impl Worker {
             while let Some(event) = endpoint.poll_event() {
                 let qp = endpoint.qp(event.slot);
                 let (state, error) = (qp.state(), qp.error());
+                if let EventKind::Ecn(rail) = event.kind
+                    && let Some(to) = to.on(rail)
+                {
+                    self.rails.of(rail).use_ecn(to, endpoint.sends_ecn(rail));
+                }
                 if event.kind == EventKind::PathsBlocked {
                     self.counters.paths_blocked.add(1);
                 }

@@ -196,6 +196,10 @@ impl Datapath for DatagramDatapath {
         self.routes.iter().for_each(|routes| routes.forget(to));
     }
 
+    fn use_ecn(&mut self, to: SocketAddr, ecn: bool) {
+        self.link.use_ecn(to, ecn);
+    }
+
     fn losses(&self) -> Losses {
         self.link.losses()
     }

@@ -56,6 +56,7 @@ struct Held {
     to: SocketAddr,
     via: Via,
     segment_len: usize,
+    ecn: bool,
     bytes: Vec<u8>,
 }
 
@@ -117,9 +118,9 @@ impl FaultyLink {
             if held.due > now {
                 break;
             }
-            let Held { to, via, segment_len, .. } = *held;
+            let Held { to, via, segment_len, ecn, .. } = *held;
             let slices = [Slice::new(&held.bytes)];
-            let sent = self.inner.send(&Batch { to, via, segment_len, slices: &slices });
+            let sent = self.inner.send(&Batch { to, via, segment_len, ecn, slices: &slices });
             if matches!(sent, Ok(Sent::Full)) {
                 return Ok(false);
             }
@@ -189,10 +190,10 @@ impl FaultyLink {
             return;
         }
         self.held_bytes += bytes.len();
-        let Batch { to, via, segment_len, .. } = *batch;
+        let Batch { to, via, segment_len, ecn, .. } = *batch;
         let order = self.holds;
         self.holds += 1;
-        self.held.push(Reverse(Held { due, order, to, via, segment_len, bytes }));
+        self.held.push(Reverse(Held { due, order, to, via, segment_len, ecn, bytes }));
     }
 
     fn buffer(&mut self) -> Vec<u8> {
@@ -240,6 +241,10 @@ impl Link for FaultyLink {
 
     fn unwatch(&mut self, to: SocketAddr) {
         self.inner.unwatch(to);
+    }
+
+    fn use_ecn(&mut self, to: SocketAddr, ecn: bool) {
+        self.inner.use_ecn(to, ecn);
     }
 
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {

@@ -5,6 +5,7 @@
 //! times slower than that.
 
 pub(crate) mod cut;
+mod fallbacks;
 mod paths;
 mod reach;
 mod recv;
@@ -20,11 +21,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use socket2::{SockAddr, Socket};
 
 use self::cut::Cutter;
+use self::fallbacks::{Fallbacks, RefusedOptions};
 use self::paths::PathSockets;
 pub(crate) use self::reach::Reach;
-use self::send::{Refusal, send_each, send_once};
+use self::send::{Address, Refusal, send_each, send_once};
 pub(crate) use self::socket::{hear_errors, of_version, open_path};
 use super::{Batch, Link, LinkCaps, LinkLosses, Received, Sent, Via};
+use crate::degradation::Degradation;
 
 /// Most segments of one GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024 and take 128
 /// since; 64 it stays, because a virtual machine hands its batches whole to the host, and a host
@@ -65,8 +68,9 @@ pub(crate) struct UdpLink {
     local: SocketAddr,
     caps: LinkCaps,
     bounce: Box<[u8]>,
-    /// Destinations that the kernel refuses GSO to (the route decides). Empty on most machines.
-    without_gso: Vec<IpAddr>,
+    fallbacks: Fallbacks,
+    /// Of the receiving socket.
+    refused: RefusedOptions,
     counters: UdpCounters,
     /// The receiving socket's own count of drops, as last seen; it wraps.
     kernel_drops: u32,
@@ -82,7 +86,8 @@ impl UdpLink {
     ///
     /// The port is taken, the address is not this machine's, or there are no more sockets.
     pub(crate) fn bind(addr: SocketAddr, receive_buffer: usize) -> io::Result<UdpLink> {
-        let receiver = socket::open_receiver(canonical(addr), receive_buffer)?;
+        let mut refused = RefusedOptions::default();
+        let receiver = socket::open_receiver(canonical(addr), receive_buffer, &mut refused)?;
         let local = socket::local_addr(&receiver)?;
         let caps = LinkCaps {
             batch_segments: if socket::knows_gso(&receiver) { MAX_SEGMENTS } else { 1 },
@@ -90,7 +95,7 @@ impl UdpLink {
             // The kernel grants twice the bytes asked for, to account for its own overhead.
             receive_buffer: receiver.recv_buffer_size()? / 2,
             has_hops: true,
-            congestion_marks: true,
+            congestion_marks: !refused.has("IP_RECVTOS") && !refused.has("IPV6_RECVTCLASS"),
         };
         Ok(UdpLink {
             receiver,
@@ -98,7 +103,8 @@ impl UdpLink {
             local,
             caps,
             bounce: vec![0; BOUNCE].into_boxed_slice(),
-            without_gso: Vec::new(),
+            fallbacks: Fallbacks::default(),
+            refused,
             counters: UdpCounters::default(),
             kernel_drops: 0,
         })
@@ -112,24 +118,34 @@ impl UdpLink {
         }
     }
 
+    /// Whether what goes there may leave ECN-capable.
+    pub(crate) fn sends_ecn(&self, to: SocketAddr) -> bool {
+        self.fallbacks.sends_ecn(to)
+    }
+
     /// Sends a batch, or some of it: `send` gets its socket, and the address unless the socket is connected there.
     fn send_by<T>(
         &mut self,
         batch: &Batch<'_>,
-        send: impl Fn(RawFd, Option<&SockAddr>) -> io::Result<T>,
+        send: impl Fn(RawFd, Address<'_>) -> io::Result<T>,
     ) -> io::Result<T> {
+        let ecn = batch.ecn && self.fallbacks.sends_ecn(batch.to);
+        let aimed =
+            |named| Address { to: named, is_ipv4: batch.to.ip().to_canonical().is_ipv4(), ecn };
         let Via::Path(path) = batch.via else {
-            return send(self.receiver.as_raw_fd(), Some(&address(self.local, batch.to)?));
+            let named = address(self.local, batch.to)?;
+            return send(self.receiver.as_raw_fd(), aimed(Some(&named)));
         };
         let to = reachable(self.local, batch.to)?;
         let socket = self.paths.get(path, to.ip())?;
         let named = socket.aim(to);
-        match send(socket.socket().as_raw_fd(), named.as_ref()) {
+        match send(socket.socket().as_raw_fd(), aimed(named.as_ref())) {
             // A connected socket is bound to one local address, and fails for what was sent before. A new one
             // starts from nothing.
             Err(error) if socket.is_connected() && Refusal::of(&error) != Refusal::Full => {
                 self.paths.close(path, to.ip());
-                send(self.paths.get(path, to.ip())?.socket().as_raw_fd(), Some(&to.into()))
+                let socket = self.paths.get(path, to.ip())?.socket().as_raw_fd();
+                send(socket, aimed(Some(&to.into())))
             }
             sent => sent,
         }
@@ -210,11 +226,6 @@ impl UdpLink {
         self.counters.unreachable += 1;
         Sent::Gone
     }
-
-    fn stop_using_gso(&mut self, to: IpAddr, error: &io::Error) {
-        tracing::warn!(%to, %error, "no UDP segmentation: datagrams go through the kernel one by one, up to ten times slower");
-        self.without_gso.push(to);
-    }
 }
 
 impl Link for UdpLink {
@@ -247,6 +258,24 @@ impl Link for UdpLink {
         made.inspect_err(|error| tracing::debug!(%to, %error, "nobody can be asked")).ok()
     }
 
+    fn use_ecn(&mut self, to: SocketAddr, ecn: bool) {
+        self.fallbacks.use_ecn(to, ecn);
+    }
+
+    fn unwatch(&mut self, to: SocketAddr) {
+        self.fallbacks.use_ecn(to, true);
+    }
+
+    fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {
+        self.refused.list(rail, all);
+        self.paths.refused().list(rail, all);
+        self.fallbacks.list(rail, to, all);
+        if self.caps.batch_segments == 1 {
+            let (to, errno) = (canonical(to).ip(), libc::ENOPROTOOPT);
+            all.push(Degradation::SegmentationRefused { rail, to, errno });
+        }
+    }
+
     fn open_paths(&mut self, count: usize) -> io::Result<()> {
         self.paths.open_first(count)
     }
@@ -254,18 +283,23 @@ impl Link for UdpLink {
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
         let datagrams = self.check(batch)?;
         let alone = datagrams == 1;
-        if !alone && self.without_gso.contains(&batch.to.ip()) {
+        if !alone && !self.fallbacks.segments(batch.to.ip()) {
             return self.send_singly(batch);
         }
         let segment = (!alone).then_some(batch.segment_len as u16);
         match self.send_by(batch, |fd, to| send_once(fd, to, batch.slices, segment)) {
-            Ok(()) => Ok(Sent::Gone),
+            Ok(()) => {
+                if !alone {
+                    self.fallbacks.on_segmented(batch.to.ip());
+                }
+                Ok(Sent::Gone)
+            }
             Err(error) if !alone && Refusal::of(&error) == Refusal::Segmentation => {
                 // The same error has other causes; only if single datagrams pass was it GSO.
                 let lost = self.counters.unreachable;
                 let sent = self.send_singly(batch)?;
                 if sent == Sent::Gone && lost == self.counters.unreachable {
-                    self.stop_using_gso(batch.to.ip(), &error);
+                    self.fallbacks.on_refused(batch.to.ip(), &error);
                 }
                 Ok(sent)
             }

@@ -7,7 +7,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use braid_wire::{MAX_PATHS, PathId};
 use socket2::{SockAddr, Socket};
 
+use super::fallbacks::RefusedOptions;
 use super::socket;
+use crate::link::SocketError;
 
 /// Sockets that stay open. With more paths than this in use the oldest are closed and opened again,
 /// which costs less than the batch that it is done for; 4096 of them would not pass the limit of
@@ -63,21 +65,27 @@ pub(super) struct PathSockets {
     to_ipv4: OfVersion,
     to_ipv6: OfVersion,
     open: VecDeque<(bool, PathId)>,
+    refused: RefusedOptions,
 }
 
 impl PathSockets {
     /// For a link that receives at `local`.
     pub(super) fn new(local: SocketAddr) -> Self {
-        PathSockets { local, to_ipv4: Vec::new(), to_ipv6: Vec::new(), open: VecDeque::new() }
+        PathSockets {
+            local,
+            to_ipv4: Vec::new(),
+            to_ipv6: Vec::new(),
+            open: VecDeque::new(),
+            refused: RefusedOptions::default(),
+        }
     }
 
     /// Opens paths 0 to `count - 1`, or as many of them as stay open: to IPv4 where both versions can be reached.
     pub(super) fn open_first(&mut self, count: usize) -> io::Result<()> {
         let to = socket::of_version(self.local, Ipv4Addr::UNSPECIFIED.into()).ip();
         for path in 0..count.min(KEPT) {
-            self.get(PathId::new(path as u16), to).map_err(|error| {
-                io::Error::new(error.kind(), format!("path {path} of {count}: {error}"))
-            })?;
+            self.get(PathId::new(path as u16), to)
+                .map_err(|error| SocketError::of_path(error, path, count))?;
         }
         Ok(())
     }
@@ -106,12 +114,18 @@ impl PathSockets {
         {
             self.of_version(is_ipv4)[usize::from(oldest.get())] = None;
         }
-        let socket = socket::open_path(socket::of_version(self.local, to), path)?;
+        let local = socket::of_version(self.local, to);
+        let socket = socket::open_path_noting(local, path, &mut self.refused)?;
         let port = socket::local_addr(&socket)?.port();
         let fresh = PathSocket { socket, port, connected: None, last: None };
         self.of_version(to.is_ipv4())[usize::from(path.get())] = Some(fresh);
         self.open.push_back((to.is_ipv4(), path));
         Ok(())
+    }
+
+    /// Socket options that the system has refused.
+    pub(super) fn refused(&self) -> &RefusedOptions {
+        &self.refused
     }
 
     /// Closes a path's socket to hosts of `to`'s version: the next batch on it opens another.

@@ -5,16 +5,78 @@ use std::mem;
 use std::os::fd::RawFd;
 use std::ptr;
 
+use libc::c_int;
 use socket2::SockAddr;
 
 use crate::link::Slice;
 
-/// Bytes of the one control message that a batch needs, with the alignment that the kernel wants.
+/// Where a batch goes.
+#[derive(Clone, Copy)]
+pub(super) struct Address<'a> {
+    /// `None` where the socket is connected.
+    pub(super) to: Option<&'a SockAddr>,
+    pub(super) is_ipv4: bool,
+    /// It leaves with the ECN bits that the socket is set to; otherwise with none.
+    pub(super) ecn: bool,
+}
+
+/// Room for the control messages of a batch, with the alignment that the kernel wants.
 #[repr(C, align(8))]
-struct Control([u8; SEGMENT_SPACE]);
+struct Control {
+    bytes: [u8; SEGMENT_SPACE + TOS_SPACE],
+    used: usize,
+}
 
 // SAFETY: CMSG_SPACE is arithmetic on its argument.
 const SEGMENT_SPACE: usize = unsafe { libc::CMSG_SPACE(mem::size_of::<u16>() as u32) } as usize;
+// SAFETY: as above.
+const TOS_SPACE: usize = unsafe { libc::CMSG_SPACE(mem::size_of::<c_int>() as u32) } as usize;
+
+impl Control {
+    /// Those of a batch to `address`, segmented into datagrams of `segment` bytes.
+    fn new(address: Address<'_>, segment: Option<u16>) -> Self {
+        let mut control = Control { bytes: [0; SEGMENT_SPACE + TOS_SPACE], used: 0 };
+        if let Some(segment) = segment {
+            control.push(libc::SOL_UDP, libc::UDP_SEGMENT, segment);
+        }
+        if !address.ecn {
+            // An IPv4 packet of an IPv6 socket takes the option of IPv4.
+            match address.is_ipv4 {
+                true => control.push::<c_int>(libc::IPPROTO_IP, libc::IP_TOS, 0),
+                false => control.push::<c_int>(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, 0),
+            }
+        }
+        control
+    }
+
+    /// Adds one. `T` is a plain integer.
+    fn push<T: Copy>(&mut self, level: c_int, kind: c_int, value: T) {
+        // SAFETY: CMSG_SPACE and CMSG_LEN are arithmetic on their arguments.
+        let (space, len) = unsafe {
+            let size = mem::size_of::<T>() as u32;
+            (libc::CMSG_SPACE(size) as usize, libc::CMSG_LEN(size))
+        };
+        assert!(self.used + space <= self.bytes.len(), "a batch has two control messages at most");
+        let header = self.bytes[self.used..].as_mut_ptr().cast::<libc::cmsghdr>();
+        // SAFETY: `space` bytes from there on are ours, aligned as each part is a multiple of 8 long: room for exactly this
+        // header and its value.
+        unsafe {
+            (*header).cmsg_level = level;
+            (*header).cmsg_type = kind;
+            (*header).cmsg_len = len as _;
+            libc::CMSG_DATA(header).cast::<T>().write_unaligned(value);
+        }
+        self.used += space;
+    }
+
+    /// Makes it part of a message, which it has to outlive.
+    fn attach(&mut self, message: &mut libc::msghdr) {
+        if self.used > 0 {
+            message.msg_control = self.bytes.as_mut_ptr().cast();
+            message.msg_controllen = self.used as _;
+        }
+    }
+}
 
 /// What a failed send says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,15 +116,14 @@ impl Refusal {
     }
 }
 
-/// Sends `slices` as one datagram, or as datagrams of `segment` bytes each, without waiting. `to`: `None`
-/// where the socket is connected.
+/// Sends `slices` as one datagram, or as datagrams of `segment` bytes each, without waiting.
 pub(super) fn send_once(
     fd: RawFd,
-    to: Option<&SockAddr>,
+    address: Address<'_>,
     slices: &[Slice<'_>],
     segment: Option<u16>,
 ) -> io::Result<()> {
-    if let (None, [slice], None) = (to, slices, segment) {
+    if let (None, [slice], None, true) = (address.to, slices, segment, address.ecn) {
         // The kernel copies no description of it: a tenth less for a short message.
         // SAFETY: the slice can be read for longer than this call.
         let send = || unsafe {
@@ -70,13 +131,9 @@ pub(super) fn send_once(
         };
         return retry(send).map(|_| ());
     }
-    let mut control = Control([0; SEGMENT_SPACE]);
-    let mut message = message(to, slices);
-    if let Some(segment) = segment {
-        message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = SEGMENT_SPACE as _;
-        write_segment(&message, segment);
-    }
+    let mut control = Control::new(address, segment);
+    let mut message = message(address.to, slices);
+    control.attach(&mut message);
     // SAFETY: all that `message` points to is borrowed for longer than this call, and the lengths beside
     // the pointers are theirs.
     retry(|| unsafe { libc::sendmsg(fd, ptr::from_ref(&message), libc::MSG_DONTWAIT) as i64 })
@@ -87,11 +144,16 @@ pub(super) fn send_once(
 /// which is one at least, and less than all where the next was refused.
 pub(super) fn send_each(
     fd: RawFd,
-    to: Option<&SockAddr>,
+    address: Address<'_>,
     datagrams: &[&[Slice<'_>]],
 ) -> io::Result<usize> {
-    let header = |slices: &&[Slice<'_>]| libc::mmsghdr { msg_hdr: message(to, slices), msg_len: 0 };
-    let mut messages: Vec<libc::mmsghdr> = datagrams.iter().map(header).collect();
+    let mut control = Control::new(address, None);
+    let mut header = |slices: &&[Slice<'_>]| {
+        let mut header = message(address.to, slices);
+        control.attach(&mut header);
+        libc::mmsghdr { msg_hdr: header, msg_len: 0 }
+    };
+    let mut messages: Vec<libc::mmsghdr> = datagrams.iter().map(&mut header).collect();
     let count = messages.len() as libc::c_uint;
     // SAFETY: as in `send_once`, for each of the `count` messages.
     retry(|| unsafe {
@@ -125,18 +187,5 @@ fn retry(mut call: impl FnMut() -> i64) -> io::Result<i64> {
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error);
         }
-    }
-}
-
-/// Fills the message's control buffer of [`SEGMENT_SPACE`] bytes.
-fn write_segment(message: &libc::msghdr, segment: u16) {
-    // SAFETY: `msg_control` points to SEGMENT_SPACE bytes, aligned for a `cmsghdr`: room for
-    // exactly this header and its `u16`.
-    unsafe {
-        let header = libc::CMSG_FIRSTHDR(ptr::from_ref(message));
-        (*header).cmsg_level = libc::SOL_UDP;
-        (*header).cmsg_type = libc::UDP_SEGMENT;
-        (*header).cmsg_len = libc::CMSG_LEN(mem::size_of::<u16>() as u32) as _;
-        libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment);
     }
 }

@@ -24,7 +24,7 @@ fn send(link: &mut UdpLink, to: SocketAddr, via: Via, segment_len: usize, bytes:
     let (a, b) = bytes.split_at(if bytes.len() < 8 { 0 } else { bytes.len() / 3 });
     let slices = [Slice::new(a), Slice::new(b)];
     let slices = if a.is_empty() { &slices[1..] } else { &slices };
-    link.send(&Batch { to, via, segment_len, slices }).unwrap()
+    link.send(&Batch { to, via, segment_len, ecn: true, slices }).unwrap()
 }
 
 struct Got {
@@ -130,6 +130,7 @@ fn ipv6_works() {
         to: at(&b, "127.0.0.1"),
         via: Via::Port,
         segment_len: 1,
+        ecn: true,
         slices: &[Slice::new(b"x")],
     });
     assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidInput);
@@ -209,7 +210,7 @@ fn refusals_are_told_apart() {
         assert_eq!(of(code) == Refusal::Unreachable, code != libc::EINVAL);
         let (mut link, bytes) = (bind("127.0.0.1:0"), [Slice::new(b"x")]);
         let to = link.local_addr();
-        let batch = Batch { to, via: Via::Port, segment_len: 1, slices: &bytes };
+        let batch = Batch { to, via: Via::Port, segment_len: 1, ecn: true, slices: &bytes };
         let judged = link.judge(io::Error::from_raw_os_error(code), &batch);
         assert_eq!(judged.unwrap(), Sent::Gone);
         assert_eq!(link.counters.unreachable, 1);
@@ -277,7 +278,8 @@ fn misfits_are_named() {
     let mut error = |via, segment_len, len| {
         let bytes = vec![0; len];
         let slices = [Slice::new(&bytes)];
-        let error = a.send(&Batch { to, via, segment_len, slices: &slices }).unwrap_err();
+        let error =
+            a.send(&Batch { to, via, segment_len, ecn: true, slices: &slices }).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         error.to_string()
     };
@@ -285,7 +287,13 @@ fn misfits_are_named() {
     assert!(error(path(0), 0, 10).contains("10 bytes"));
     assert!(error(path(0), 10, 641).contains("65 datagrams"));
     assert!(error(path(0), 65_535, 65_508).contains("65508 bytes"));
-    let batch = Batch { to, via: Via::Port, segment_len: 2000, slices: &[Slice::new(&[0; 1600])] };
+    let batch = Batch {
+        to,
+        via: Via::Port,
+        segment_len: 2000,
+        ecn: true,
+        slices: &[Slice::new(&[0; 1600])],
+    };
     let error = a.judge(io::Error::from_raw_os_error(libc::EMSGSIZE), &batch).unwrap_err();
     assert!(error.to_string().contains("a datagram of 1600 bytes does not fit"), "{error}");
 }

@@ -107,7 +107,8 @@ impl XdpLink {
             return false;
         }
         let source = SocketAddrV4::new(*self.local.ip(), port);
-        let ends = Ends { source_mac: self.mac, target_mac, source, target };
+        let ecn = batch.ecn && self.sockets.sends_ecn(batch.to);
+        let ends = Ends { source_mac: self.mac, target_mac, source, target, ecn };
         let mut cutter = Cutter::new(batch);
         for index in 0..datagrams {
             let len = batch.segment_len.min(bytes - index * batch.segment_len);
@@ -160,7 +161,12 @@ impl Link for XdpLink {
     }
 
     fn unwatch(&mut self, to: SocketAddr) {
+        self.sockets.unwatch(to);
         self.hops.unwatch(to);
+    }
+
+    fn use_ecn(&mut self, to: SocketAddr, ecn: bool) {
+        self.sockets.use_ecn(to, ecn);
     }
 
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
