@@ -124,6 +124,8 @@ pub(crate) struct SideReport {
     pub(crate) traffic: Traffic,
     /// In what order packets came to it.
     pub(crate) order: OutOfOrder,
+    /// Paths to the other side that were in use at its end.
+    pub(crate) paths_live: usize,
     /// What its connections do without.
     pub(crate) degraded: Vec<Degraded>,
 }

@@ -35,6 +35,9 @@ pub(crate) struct Row {
     pub(crate) order: OutOfOrder,
     /// Paths to the server that were in use at the end.
     pub(crate) paths_live: usize,
+    /// And paths to the client, of the server.
+    #[serde(default)]
+    pub(crate) server_paths_live: usize,
     /// What the connections of both sides did without at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) degraded: Vec<Degraded>,

@@ -258,6 +258,7 @@ fn measure(session: &mut Session, test: Test, args: &TestArgs, size: u64) -> Res
         _ => report.order,
     };
     row.paths_live = session.paths_live();
+    row.server_paths_live = report.paths_live;
     row.degraded = session.degraded();
     row.degraded.extend(report.degraded);
     Ok(row)

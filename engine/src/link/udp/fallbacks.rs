@@ -71,6 +71,12 @@ impl Fallbacks {
         refused.find(|of| of.to == to).is_none_or(|of| Instant::now() >= of.retry_at)
     }
 
+    /// The time until the next try is over.
+    #[cfg(test)]
+    pub(super) fn retry_now(&mut self) {
+        self.unsegmented.iter_mut().for_each(|of| of.retry_at = Instant::now());
+    }
+
     /// The kernel has refused to segment, and not to send.
     pub(super) fn on_refused(&mut self, to: IpAddr, error: &io::Error) {
         let (now, errno) = (Instant::now(), error.raw_os_error().unwrap_or(0));
@@ -132,7 +138,7 @@ mod tests {
         assert!(fallbacks.segments(to));
         fallbacks.on_refused(to, &eio);
         assert!(!fallbacks.segments(to) && fallbacks.segments([10, 0, 0, 2].into()));
-        fallbacks.unsegmented[0].retry_at = Instant::now();
+        fallbacks.retry_now();
         assert!(fallbacks.segments(to), "the time is over");
         for seconds in [2, 4, 8, 16, 32, 64, 64] {
             fallbacks.on_refused(to, &eio);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use braid_wire::PathId;
 
 use super::*;
+use crate::degradation::Degradation;
 use crate::link::Slice;
 
 const MIB: usize = 1 << 20;
@@ -248,26 +249,44 @@ fn a_taken_path_port_is_replaced() {
     assert!(error.to_string().contains("51900"), "{error}");
 }
 
-#[test]
-fn without_gso_datagrams_go_one_by_one() {
-    let (mut a, mut b) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
-    let off: libc::c_int = 1;
-    // SAFETY: the option's value is a live `c_int`. The kernel cannot segment without checksums.
+/// Switches UDP checksums of the receiving port off or on: the kernel cannot segment without.
+fn set_no_check(link: &UdpLink, off: libc::c_int) {
+    let fd = link.receiver.as_raw_fd();
+    let len = size_of_val(&off) as u32;
+    // SAFETY: the option's value is a live `c_int`.
     let done = unsafe {
-        let (fd, len) = (
-            a.paths.get(PathId::new(1), b.local.ip()).unwrap().socket().as_raw_fd(),
-            size_of_val(&off) as u32,
-        );
         libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, (&raw const off).cast(), len)
     };
     assert_eq!(done, 0);
+}
+
+fn degradations(link: &UdpLink, to: SocketAddr) -> Vec<Degradation> {
+    let mut all = Vec::new();
+    link.degradations(0, to, &mut all);
+    all
+}
+
+#[test]
+fn without_gso_datagrams_go_one_by_one_until_it_is_tried_again() {
+    let (mut a, mut b) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+    let to = b.local_addr();
+    set_no_check(&a, 1);
     let bytes = pattern(9500);
     for round in 0..2 {
-        assert_eq!(send(&mut a, b.local_addr(), path(1), 1000, &bytes), Sent::Gone);
+        assert_eq!(send(&mut a, to, Via::Port, 1000, &bytes), Sent::Gone);
         let got = recv(&mut b, 10);
         assert!(got.iter().flat_map(|g| &g.bytes).eq(&bytes));
-        assert_eq!(a.without_gso, [b.local_addr().ip()], "round {round}");
+        let all = degradations(&a, to);
+        let [Degradation::SegmentationRefused { rail: 0, to: ip, .. }] = all[..] else {
+            panic!("in round {round}: {all:?}")
+        };
+        assert_eq!(ip, to.ip());
+        a.fallbacks.retry_now();
     }
+    set_no_check(&a, 0);
+    assert_eq!(send(&mut a, to, Via::Port, 1000, &bytes), Sent::Gone);
+    assert!(recv(&mut b, 10).iter().flat_map(|got| &got.bytes).eq(&bytes));
+    assert_eq!(degradations(&a, to), [], "the kernel segments again");
     assert_eq!(a.counters, UdpCounters::default());
 }
 

@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_stale_neighbour_is_left_to_the_kernel_once() {
-        let hop = NextHop { to: TO, entry: AtomicU64::new(0) };
+        let hop = NextHop { to: TO, entry: AtomicU64::new(0), watched_at: Instant::now() };
         assert_eq!(hop.mac(), None);
         let mac = [1, 2, 3, 4, 5, 0xff];
         hop.set(Some(Neighbour { mac, is_stale: false }));
