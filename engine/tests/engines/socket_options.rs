@@ -1,5 +1,7 @@
 //! Systems that refuse socket options: what a connection can do without, and errors that name the call.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::thread;
 
 use braid::{Degradation, Engine, EngineConfig, EngineError, wr};
@@ -45,6 +47,15 @@ fn refuse(options: &[(c_int, c_int)], errno: c_int) {
     assert_eq!(done, 0, "no seccomp filter: {}", std::io::Error::last_os_error());
 }
 
+/// What the engine tells whoever asks for its metrics.
+fn page(engine: &Engine) -> String {
+    let mut stream = TcpStream::connect(engine.metrics_addr().unwrap()).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    page
+}
+
 #[test]
 fn a_connection_does_without_options_that_are_not_essential_and_says_so() {
     let names = thread::spawn(|| {
@@ -55,7 +66,8 @@ fn a_connection_does_without_options_that_are_not_essential_and_says_so() {
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL),
         ];
         refuse(&options, libc::EOPNOTSUPP);
-        let pair = Pair::new(&local());
+        let metrics = "127.0.0.1:0".parse().unwrap();
+        let pair = Pair::new(&EngineConfig { metrics, ..local() });
         let (from, to) = (pair.a.memory.slice(..1 << 20).unwrap(), pair.remote.at(0));
         pair.a.memory.write_at(0, b"all the same").unwrap();
         pair.a.qp.post_send(wr::write(1, [from], to)).unwrap();
@@ -72,6 +84,12 @@ fn a_connection_does_without_options_that_are_not_essential_and_says_so() {
             };
             all.iter().map(option).collect()
         };
+        let page = page(&pair.a.engine);
+        let degraded = |line: &&str| line.starts_with("braid_qp_degraded{");
+        let of_options = |line: &&str| line.contains("name=\"socket-option-refused\",rail=\"0\"");
+        assert!(page.lines().filter(degraded).filter(of_options).count() >= 4, "{page}");
+        let in_use = page.lines().filter(|line| line.starts_with("braid_rail_paths{"));
+        assert!(in_use.clone().count() > 0 && in_use.clone().all(|line| line.ends_with(" 16.0")));
         [&pair.a, &pair.b].map(|side| names(side.qp.degradations()))
     });
     let expected = ["IP_MTU_DISCOVER", "IP_TOS", "SO_RXQ_OVFL", "IP_RECVTOS"];
