@@ -14,8 +14,8 @@ use crate::plan::{Answer, Order, Phase, from_json, to_json};
 
 /// Messages in either direction that may wait.
 const SLOTS: usize = 8;
-/// Bytes of the longest.
-const SLOT_LEN: usize = 1024;
+/// Bytes of the longest: a report with all degradations that are told.
+const SLOT_LEN: usize = 8 << 10;
 
 pub(crate) struct Control {
     pub(crate) qp: QueuePair,

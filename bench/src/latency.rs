@@ -113,6 +113,8 @@ pub(crate) fn server(session: &mut Session, phase: Phase) -> Result<(), Failure>
         cpu_s: cpu_seconds() - cpu,
         traffic: run.session.traffic().since(before),
         order: run.session.out_of_order(),
+        paths_live: run.session.paths_live(),
+        degraded: run.session.degraded(),
         ..SideReport::default()
     };
     run.session.control.send(&Answer::Report(report))

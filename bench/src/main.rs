@@ -11,6 +11,7 @@ mod columns;
 mod compare;
 mod congestion;
 mod control;
+mod degraded;
 mod failure;
 mod header;
 mod info;

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::{AtomicKind, Test};
+use crate::degraded::Degraded;
 use crate::failure::Failure;
 use crate::report::Figures;
 use crate::traffic::{OutOfOrder, Traffic};
@@ -99,7 +100,7 @@ pub(crate) enum Order {
 }
 
 /// What the server says.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Ready,
     /// How the phase went on the server's side.
@@ -107,7 +108,7 @@ pub(crate) enum Answer {
 }
 
 /// What one side has to say of a phase.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SideReport {
     /// Messages whose every byte was checked.
     pub(crate) verified: u64,
@@ -123,6 +124,10 @@ pub(crate) struct SideReport {
     pub(crate) traffic: Traffic,
     /// In what order packets came to it.
     pub(crate) order: OutOfOrder,
+    /// Paths to the other side that were in use at its end.
+    pub(crate) paths_live: usize,
+    /// What its connections do without.
+    pub(crate) degraded: Vec<Degraded>,
 }
 
 /// A policy travels as the name that users type.

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::degraded::{self, Degraded};
 use crate::samples::Sample;
 use crate::traffic::{OutOfOrder, Traffic};
 
@@ -34,6 +35,12 @@ pub(crate) struct Row {
     pub(crate) order: OutOfOrder,
     /// Paths to the server that were in use at the end.
     pub(crate) paths_live: usize,
+    /// And paths to the client, of the server.
+    #[serde(default)]
+    pub(crate) server_paths_live: usize,
+    /// What the connections of both sides did without at the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) degraded: Vec<Degraded>,
     pub(crate) client_cpu_s: f64,
     pub(crate) server_cpu_s: f64,
     /// When each queue pair's last message completed, counted from the first message of all.
@@ -89,6 +96,8 @@ pub(crate) struct Results {
     pub(crate) security: Option<String>,
     pub(crate) verify: bool,
     pub(crate) rail_policy: String,
+    /// What the connections of both sides did without at the end of any row; each with the latest word of it.
+    pub(crate) degradations: Vec<Degraded>,
     /// What has left on each rail, over the whole run.
     pub(crate) rails: Vec<RailUse>,
     pub(crate) rows: Vec<Row>,
@@ -173,6 +182,7 @@ pub(crate) fn summary(results: &Results) -> String {
         let verified: u64 = results.rows.iter().map(|row| row.verified_messages).sum();
         text += &format!(" verified: every byte of {verified} messages is right\n");
     }
+    results.degradations.iter().for_each(|one| text += &degraded::line(one));
     text
 }
 

@@ -18,7 +18,7 @@ use crate::plan::{Extent, Order, Phase, Plan, SideReport};
 use crate::report::{self, Bandwidth, Figures, Host, Hosts, Latency, Results, Row};
 use crate::session::{self, Session, Side};
 use crate::table::{self, RULE, Table};
-use crate::{header, latency, server, stdio};
+use crate::{degraded, header, latency, server, stdio};
 
 /// Bytes that one queue pair keeps outstanding unless told otherwise.
 const OUTSTANDING_BYTES: u64 = 8 << 20;
@@ -146,7 +146,10 @@ fn client(test: Test, args: &TestArgs, side: Side, servers: &[SocketAddr]) -> Re
 fn results(test: Test, args: &TestArgs, session: &Session, rows: Vec<Row>) -> Results {
     let client = Host { name: host_name(), address: session.engine.local_addr() };
     let name = args.host.clone().unwrap_or_else(host_name);
+    let mut degradations = Vec::new();
+    rows.iter().for_each(|row| degraded::merge(&mut degradations, &row.degraded));
     Results {
+        degradations,
         test: test.name(),
         hosts: Hosts { client, server: Host { name, address: session.peer() } },
         queue_pairs: args.qps,
@@ -255,6 +258,9 @@ fn measure(session: &mut Session, test: Test, args: &TestArgs, size: u64) -> Res
         _ => report.order,
     };
     row.paths_live = session.paths_live();
+    row.server_paths_live = report.paths_live;
+    row.degraded = session.degraded();
+    row.degraded.extend(report.degraded);
     Ok(row)
 }
 

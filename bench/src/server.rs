@@ -11,7 +11,7 @@ use crate::failure::{Attempt, Failure};
 use crate::plan::Order;
 use crate::session::{Session, Side};
 use crate::table::{RULE, Table};
-use crate::{bandwidth, header, latency, report, stdio};
+use crate::{bandwidth, degraded, header, latency, report, stdio};
 
 /// Connections that may wait to be accepted: a client opens one after the other.
 const BACKLOG: usize = 64;
@@ -84,6 +84,7 @@ fn serve(mut session: Session, mut order: Order, shown: Option<&TestArgs>) -> Re
     // The client of `--loopback` counts for both.
     if !args.once {
         stdio::note(report::traffic(&session.traffic()));
+        session.degraded().iter().for_each(|one| stdio::note(degraded::line(one)));
     }
     Ok(())
 }

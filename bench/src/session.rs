@@ -11,6 +11,7 @@ use braid::{
 
 use crate::cli::{DatapathKind, EngineArgs, ProgressKind, Service, Switch, Test};
 use crate::control::Control;
+use crate::degraded::{self, Degraded};
 use crate::failure::{Attempt, Failure};
 use crate::pattern;
 use crate::plan::{Join, Plan, Regions, from_json, to_json};
@@ -233,14 +234,19 @@ impl Session {
 
     /// Paths to the other side that are in use, on all rails.
     pub(crate) fn paths_live(&self) -> usize {
-        let live = |to: &PathsTo| to.paths.iter().filter(|path| path.live).count();
-        self.engine.paths().iter().map(live).sum()
+        self.engine.paths().iter().map(|to| to.in_use).sum()
+    }
+
+    /// What the connections of this side do without.
+    pub(crate) fn degraded(&self) -> Vec<Degraded> {
+        let side = if self.is_client { degraded::Side::Client } else { degraded::Side::Server };
+        degraded::of(side, &self.qps)
     }
 
     /// What has left on each rail.
     pub(crate) fn rails(&self) -> Vec<RailUse> {
         let to_peer = self.engine.paths();
-        let all = to_peer.iter().map(|PathsTo { ip, rail, paths }| RailUse {
+        let all = to_peer.iter().map(|PathsTo { ip, rail, paths, .. }| RailUse {
             rail: *rail,
             to: *ip,
             packets: paths.iter().map(|path| path.counters.sent).sum(),

@@ -9,8 +9,8 @@ use braid_transport::QpState;
 use braid_wire::{BASE_DATAGRAM, MAX_PRIVATE_DATA, QpId, RejectReason};
 
 use crate::datapath::JoinError;
+use crate::degradation::Misrouting;
 use crate::event_fd::EventFd;
-use crate::link::Misrouting;
 use crate::wake::Event;
 
 /// Why a queue pair was not connected.

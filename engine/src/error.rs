@@ -7,6 +7,7 @@ use braid_lb::PathsError;
 
 use crate::config::MAX_WORKERS;
 use crate::link::faults::FaultsError;
+use crate::link::remedy;
 use crate::link::xdp::XdpSetupError;
 use crate::observe::EndpointError;
 use crate::verbs::VerbsSetupError;
@@ -16,9 +17,7 @@ use crate::verbs::VerbsSetupError;
 #[non_exhaustive]
 pub enum EngineError {
     /// The receiving port.
-    #[error(
-        "cannot receive on {addr}: {source}; take another `bind` address, or port 0 for any free port"
-    )]
+    #[error("cannot receive on {addr}: {source}; {}", remedy(source))]
     Bind {
         /// The address asked for.
         addr: SocketAddr,
@@ -44,9 +43,7 @@ pub enum EngineError {
         why: &'static str,
     },
     /// The ports to send from.
-    #[error(
-        "cannot open the {count} source ports of the paths: {source}; use fewer `paths`, or raise the limit of open files (`ulimit -n`)"
-    )]
+    #[error("cannot open the {count} source ports of the paths: {source}; {}", remedy(source))]
     Paths {
         /// How many were asked for.
         count: usize,

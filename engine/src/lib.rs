@@ -63,6 +63,7 @@ mod connect;
 mod counters;
 mod cq;
 mod datapath;
+mod degradation;
 mod discovery;
 mod doorbell;
 mod engine;
@@ -209,6 +210,7 @@ pub use connect::ConnectError;
 pub use counters::EngineCounters;
 pub use cq::{CompletionQueue, CqError, CreateCqError};
 pub use datapath::JoinError;
+pub use degradation::{Degradation, Misrouting, RailTrouble};
 pub use discovery::{
     DiscoveryConfig, DiscoveryError, PathId, PathMap, Way, discover, discover_any,
 };
@@ -217,7 +219,6 @@ pub use error::EngineError;
 pub use events::AsyncEvent;
 pub use group::{AllToAllV, Blame, Group, GroupConfig, GroupError, MAX_RANKS, Members, Round};
 pub use key_file::{KeyFileError, make_key, make_private_key, read_allowed_keys, read_key};
-pub use link::Misrouting;
 pub use link::faults::{Faults, FaultsError};
 pub use link::mem::MemFabric;
 pub use link::xdp::{XdpSetupError, check_xdp};

@@ -9,6 +9,7 @@ use braid_wire::{QpId, Time};
 
 use crate::clock::Clock;
 use crate::counters::{EngineCounters, WorkerCounters};
+use crate::degradation::Degradation;
 use crate::paths_to::PathsTo;
 use crate::worker::{Control, WorkerCell};
 
@@ -82,6 +83,8 @@ pub struct QpMetrics {
     pub counters: QpCounters,
     /// Round-trip time, window and bytes in flight, by stream and rail.
     pub subflows: Vec<SubflowMetrics>,
+    /// What its connection does without; the same for all that go to its peer.
+    pub degradations: Vec<Degradation>,
 }
 
 /// What a snapshot is made of; it keeps no engine alive.
@@ -98,6 +101,7 @@ impl Observed {
     pub(crate) fn read(&self) -> Option<EngineMetrics> {
         let (mut queue_pairs, mut paths) = (Vec::new(), Vec::new());
         for worker in &self.workers {
+            worker.try_control()?.survey_all();
             paths.extend(worker.try_control()?.path_sets());
             read_queue_pairs(|| worker.try_control(), &mut queue_pairs)?;
             worker.try_control()?.publish_losses();

@@ -6,6 +6,7 @@ use braid_lb::PathReport;
 
 /// The paths to one destination on one rail, as one worker of an engine sees them.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PathsTo {
     /// The destination.
     pub ip: IpAddr,
@@ -13,4 +14,21 @@ pub struct PathsTo {
     pub rail: usize,
     /// Its paths, by number.
     pub paths: Vec<PathReport>,
+    /// How many of them are in use. Where packets from the ports of paths do not get through
+    /// ([`crate::Degradation::PathPortsBlocked`]) none is live, and everything takes one: that of the receiving port.
+    pub in_use: usize,
+}
+
+impl PathsTo {
+    pub(crate) fn by_paths(ip: IpAddr, rail: usize, paths: Vec<PathReport>) -> Self {
+        let in_use = paths.iter().filter(|path| path.live).count();
+        PathsTo { ip, rail, paths, in_use }
+    }
+
+    /// Everything leaves from the receiving port.
+    pub(crate) fn by_port(ip: IpAddr, rail: usize, mut paths: Vec<PathReport>) -> Self {
+        let is_live = paths.iter().any(|path| path.live);
+        paths.iter_mut().for_each(|path| path.live = false);
+        PathsTo { ip, rail, paths, in_use: is_live.into() }
+    }
 }

@@ -353,6 +353,12 @@
 // What this version of the C API has no number for: see the text.
 #define BRAID_BLAME_OTHER 7
 
+// Bytes that the name of a degradation takes at most, with its NUL.
+#define BRAID_DEGRADATION_NAME_LEN 32
+
+// Bytes that the text of a degradation takes at most, with its NUL; a longer one is cut.
+#define BRAID_DEGRADATION_TEXT_LEN 512
+
 // What the queue pair has sent as requests: SENDs, WRITEs, READs and atomics.
 #define BRAID_STREAM_REQUESTS 0
 
@@ -859,6 +865,22 @@ typedef struct braid_path_report {
     uint64_t probes;
 } braid_path_report;
 
+// A fallback of a connection: it works, but slower or less safely than it could. All connections to the same peer have the same
+// ones. Each end knows its own.
+typedef struct braid_degradation {
+    // Set it to sizeof(braid_degradation).
+    size_t size;
+    // The rail of the connection, from 0.
+    uint32_t rail;
+    // 0.
+    uint32_t reserved;
+    // Its short name, which never changes: "path-ports-blocked", "segmentation-refused", "rail-unused", "rail-misrouted",
+    // "ecn-always-marked", "ecn-dropped", "path-mtu", "datapath-unavailable", "socket-option-refused". Later versions may have more.
+    char name[BRAID_DEGRADATION_NAME_LEN];
+    // One line: what fell back, why, and what helps.
+    char text[BRAID_DEGRADATION_TEXT_LEN];
+} braid_degradation;
+
 // An engine at one moment.
 typedef struct braid_engine_metrics {
     // Set it to sizeof(braid_engine_metrics).
@@ -893,6 +915,8 @@ typedef struct braid_qp_metrics {
     uint32_t subflows;
     // Where its peer receives; empty: it is not connected.
     char peer[BRAID_ADDR_LEN];
+    // How many things its connection does without, see braid_metrics_get_degradation.
+    uint32_t degradations;
 } braid_qp_metrics;
 
 // A subflow at one moment: what a queue pair sends of one stream over one rail.
@@ -1536,6 +1560,15 @@ int braid_paths_get(const struct braid_paths *paths,
                     size_t index,
                     struct braid_path_report *report);
 
+// Reads the degradation at `index`, from 0 on, of the queue pair's connection. Returns 1, or 0 if there are not as many; then
+// `degradation` is not touched. The list changes by itself: a program that wants it as of one moment takes
+// braid_engine_query_metrics.
+//
+// Threads: any.
+int braid_qp_get_degradation(const struct braid_qp *qp,
+                             size_t index,
+                             struct braid_degradation *degradation);
+
 // Makes a snapshot of an engine: each of its threads is read between two of its turns. Close it in the end.
 //
 // Threads: any.
@@ -1580,6 +1613,14 @@ int braid_metrics_get_subflow(const struct braid_metrics *metrics,
                               size_t index,
                               size_t subflow_index,
                               struct braid_subflow_metrics *subflow);
+
+// Reads the degradation at `degradation_index`, from 0 on, of the queue pair at `index` of the snapshot.
+//
+// Threads: any.
+int braid_metrics_get_degradation(const struct braid_metrics *metrics,
+                                  size_t index,
+                                  size_t degradation_index,
+                                  struct braid_degradation *degradation);
 
 // Fills `config` with the defaults; `size` is sizeof(braid_discovery_config).
 //

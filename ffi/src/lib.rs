@@ -65,6 +65,8 @@ mod names;
 mod ooo;
 mod paths;
 
+mod degradation;
+
 mod metrics;
 
 mod discovery;
@@ -73,6 +75,7 @@ pub use address::BRAID_ADDR_LEN;
 pub use boundary::braid_last_error;
 pub use connecting::*;
 pub use cq::*;
+pub use degradation::*;
 pub use discovery::*;
 pub use engine::*;
 pub use engine_config::*;

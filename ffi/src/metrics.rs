@@ -10,7 +10,7 @@ use crate::boundary::enter;
 use crate::growing::{self, Growing};
 use crate::handle::{find, hand_out, object, take};
 use crate::qp_error::braid_qp_error;
-use crate::{braid_engine, braid_engine_counters, braid_qp_counters};
+use crate::{braid_degradation, braid_engine, braid_engine_counters, braid_qp_counters};
 
 /// A snapshot of an engine. Rates are for the program to compute: of two snapshots, the difference of a counter by that of
 /// `uptime_ns`.
@@ -68,6 +68,8 @@ pub struct braid_qp_metrics {
     pub subflows: u32,
     /// Where its peer receives; empty: it is not connected.
     pub peer: [c_char; BRAID_ADDR_LEN],
+    /// How many things its connection does without, see braid_metrics_get_degradation.
+    pub degradations: u32,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers and an array of them only.
@@ -125,6 +127,7 @@ impl From<&QpMetrics> for braid_qp_metrics {
             packet_payload: from.packet_payload.map_or(0, u32::from),
             subflows: from.subflows.len() as u32,
             peer: from.peer.map_or(NO_ADDRESS, to_text),
+            degradations: from.degradations.len() as u32,
         }
     }
 }
@@ -251,5 +254,24 @@ pub unsafe extern "C" fn braid_metrics_get_subflow(
         let found = element(&qp.subflows, subflow_index, "subflow_index")?;
         // SAFETY: the caller's promise.
         unsafe { growing::write(subflow, found.into()) }.map(|()| 0)
+    })
+}
+
+/// Reads the degradation at `degradation_index`, from 0 on, of the queue pair at `index` of the snapshot.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_metrics_get_degradation(
+    metrics: *const braid_metrics,
+    index: usize,
+    degradation_index: usize,
+    degradation: *mut braid_degradation,
+) -> c_int {
+    enter(|| {
+        let metrics = find(metrics)?;
+        let qp = element(&metrics.metrics.queue_pairs, index, "index")?;
+        let found = element(&qp.degradations, degradation_index, "degradation_index")?;
+        // SAFETY: the caller's promise.
+        unsafe { growing::write(degradation, found.into()) }.map(|()| 0)
     })
 }

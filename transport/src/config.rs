@@ -147,6 +147,9 @@ pub struct EndpointConfig {
     /// acknowledges what it has not received. The key, which nobody else may know, decides which, and masks the serials of
     /// probes. `None`: what peers acknowledge is believed. Nothing is withheld where payloads are placed directly, nor with [`LossRecovery::GoBackN`].
     pub withholding_key: Option<[u8; 16]>,
+    /// The driver sends segments ECN-capable where [`crate::Endpoint::sends_ecn`] says so: what the network makes of that is
+    /// watched. Default: false.
+    pub validate_ecn: bool,
 }
 
 /// How WRITEs are sent that a NIC can place.
@@ -176,6 +179,7 @@ impl Default for EndpointConfig {
             envelope: 0,
             direct: None,
             withholding_key: None,
+            validate_ecn: false,
         }
     }
 }

@@ -30,7 +30,7 @@ pub use config::{DirectConfig, EndpointConfig, QpAttributes, QpConfig, Remote};
 pub use disconnects::{Confirmation, Disconnect, Disconnects, DueDisconnect};
 pub use egress::Egress;
 pub use end::{EndCause, FailedWork, QpError};
-pub use endpoint::{Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};
+pub use endpoint::{EcnTrouble, Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};
 pub use error::{PostError, StateError};
 pub use protection::{Access, AccessError, AtomicOp, Memory, PdId};
 pub use qp::{

@@ -46,6 +46,15 @@ pub(super) struct QueuePair {
     pub(super) timeouts_per_second: f64,
     pub(super) outstanding_sends: u64,
     pub(super) outstanding_recvs: u64,
+    /// What its connection does without.
+    pub(super) degradations: Vec<Degraded>,
+}
+
+#[derive(Serialize, Debug)]
+pub(super) struct Degraded {
+    pub(super) name: String,
+    pub(super) rail: String,
+    pub(super) why: String,
 }
 
 /// All subflows of an engine on one rail.
@@ -152,6 +161,7 @@ impl View {
             add_subflow(&mut queue_pairs, &mut rails, labels, of);
         });
         paths.iter().for_each(|path| add_path(&mut rails, path));
+        use_counts(&mut rails, now);
         let mut queue_pairs: Vec<QueuePair> = queue_pairs.into_values().collect();
         queue_pairs.sort_by(|a, b| {
             let rate = |qp: &QueuePair| qp.sent_gbps + qp.received_gbps;
@@ -208,6 +218,11 @@ fn add_qp(all: &mut QueuePairs, labels: &Labels, of: &Between<'_>) {
     (qp.engine, qp.qp, qp.peer) = (engine, number, peer);
     if labels.contains_key("state") {
         (qp.state, qp.error) = (label(labels, "state"), label(labels, "error"));
+        return;
+    }
+    if labels.contains_key("why") {
+        let [name, rail, why] = ["name", "rail", "why"].map(|name| label(labels, name));
+        qp.degradations.push(Degraded { name, rail, why });
         return;
     }
     qp.sent_gbps = of.rate("bytes_sent") * 8e-9;
@@ -269,6 +284,19 @@ fn add_path(rails: &mut Rails, path: &Path) {
     rail.lost_per_second += path.lost_per_second;
 }
 
+/// Where an engine says how many paths of its rails are in use, that holds: a path may be live, and everything leave from the
+/// receiving port.
+fn use_counts(rails: &mut Rails, now: &Page) {
+    let mut counts: BTreeMap<[String; 2], u64> = BTreeMap::new();
+    for Sample { labels, value, .. } in now.0.iter().filter(|of| of.name == "braid_rail_paths") {
+        let key = ["engine", "rail"].map(|name| label(labels, name));
+        *counts.entry(key).or_default() += *value as u64;
+    }
+    for (key, count) in counts {
+        rails.entry(key).and_modify(|rail| rail.live_paths = count);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,6 +325,23 @@ mod tests {
         let [rail] = &view.rails[..] else { panic!("{view:?}") };
         assert_eq!((rail.live_paths, rail.packets_per_second), (1, 125_000_000.0));
         assert_eq!(view.engines[0].queue_pairs, 1);
+    }
+
+    #[test]
+    fn degradations_are_read_and_the_count_of_paths_is_the_engines() {
+        let mut now = page(2.0, 1);
+        let more: Page = "braid_uptime_seconds{engine=\"e\"} 2\n\
+             braid_qp_degraded{engine=\"e\",qp=\"0x1\",peer=\"p\",name=\"path-mtu\",rail=\"0\",why=\"so\"} 1\n\
+             braid_rail_paths{engine=\"e\",to=\"p\",rail=\"0\"} 0\n"
+            .parse()
+            .unwrap();
+        now.0.extend(more.0);
+        let view = View::between(&page(1.0, 1), &now);
+        let [Degraded { name, rail, why }] = &view.queue_pairs[0].degradations[..] else {
+            panic!("{view:?}")
+        };
+        assert_eq!([name, rail, why], ["path-mtu", "0", "so"]);
+        assert_eq!((view.rails[0].live_paths, view.rails[0].paths), (0, 1));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::rates::{Engine, Path, QueuePair, Rail, View};
+use super::rates::{Degraded, Engine, Path, QueuePair, Rail, View};
 
 /// Queue pairs and paths that are shown: the busiest.
 const MOST: usize = 20;
@@ -75,6 +75,9 @@ fn queue_pairs(out: &mut String, all: &[QueuePair]) -> std::fmt::Result {
         )?;
         if !of.error.is_empty() {
             writeln!(out, "         {}", of.error)?;
+        }
+        for Degraded { name, why, .. } in &of.degradations {
+            writeln!(out, "         degraded: {name}: {why}")?;
         }
     }
     more(out, all.len(), "queue pairs")

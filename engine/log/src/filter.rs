@@ -48,6 +48,11 @@ impl Filter {
         }
     }
 
+    /// What is shown where nobody asks for anything: which connections do without something.
+    pub(crate) fn unasked() -> Self {
+        Filter(Targets::new().with_target("braid::worker::degradations", Level::WARN))
+    }
+
     /// All events of this level and above.
     pub fn level(level: Level) -> Self {
         Filter(Targets::new().with_default(level))

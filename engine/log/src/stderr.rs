@@ -7,12 +7,13 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use crate::{Filter, FilterError, Record, show};
 
-/// Shows on standard error what the environment asks for, and nothing where it asks for nothing.
+/// Shows on standard error what the environment asks for, and where it asks for nothing, warnings of connections that do without
+/// something.
 ///
 /// # Errors
 /// It asks for what cannot be.
 pub fn from_environment() -> Result<(), FilterError> {
-    Filter::from_environment().map(|filter| filter.map_or((), to_stderr))
+    Filter::from_environment().map(|filter| to_stderr(filter.unwrap_or_else(Filter::unasked)))
 }
 
 /// Shows the events that pass the filter on standard error: the time (UTC), the level, the target, what is said. Of a

@@ -18,12 +18,13 @@ use std::time::Instant;
 use braid_transport::{Access, AddrPair, DirectConfig, LocalAddr, NicEpoch, PdId, Regions};
 use braid_wire::{DataHeader, PathId, QpId, Time, Token};
 
+use crate::degradation::Degradation;
 use crate::discovery::PathMap;
 
 pub use self::error::JoinError;
 pub(crate) use self::open::{Opening, open, open_devices};
 pub(crate) use self::segment::{Readable, Segment};
-pub(crate) use crate::link::{LinkLosses as Losses, Misrouting, Reach, Via};
+pub(crate) use crate::link::{LinkLosses as Losses, Reach, Via};
 
 /// What a datapath can do.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -191,11 +192,6 @@ pub(crate) trait Datapath: Send {
     /// Adds the interface that packets to `to` have to leave by.
     fn pair(&self, to: SocketAddr) -> AddrPair;
 
-    /// Why a connection may not carry anything over this rail, as far as this host knows.
-    fn misrouting(&self, _to: SocketAddr) -> Option<Misrouting> {
-        None
-    }
-
     /// Bytes of the longest datagram (UDP payload) that the first hop towards `to` carries, as the host knows.
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize>;
 
@@ -274,6 +270,12 @@ pub(crate) trait Datapath: Send {
     /// There are none any more.
     fn unwatch(&mut self, to: AddrPair);
 
+    /// Whether segments to `to` may leave ECN-capable. Holds while the peer is watched; before, they may.
+    fn use_ecn(&mut self, _to: SocketAddr, _ecn: bool) {}
+
     /// What it has lost so far.
     fn losses(&self) -> Losses;
+
+    /// Adds what it does without towards `to`, as rail `rail`.
+    fn degradations(&self, _rail: usize, _to: SocketAddr, _all: &mut Vec<Degradation>) {}
 }

@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use braid_transport::AddrPair;
 
-use super::{Batch, Link, LinkCaps, LinkLosses, Misrouting, Reach, Received, Sent};
+use super::{Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent};
+use crate::degradation::Degradation;
 
 /// A side without connections is looked at so often while the other has some: each look is a system call, of which only what is
 /// set up has a use.
@@ -76,10 +77,6 @@ impl Link for DualStackLink {
         self.link_to(to).pair(to)
     }
 
-    fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
-        self.link_to(to).misrouting(to)
-    }
-
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
         self.link_to(to.remote).max_datagram(to)
     }
@@ -104,6 +101,10 @@ impl Link for DualStackLink {
         side.link.unwatch(to);
     }
 
+    fn use_ecn(&mut self, to: SocketAddr, ecn: bool) {
+        self.side_to(to).link.use_ecn(to, ecn);
+    }
+
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
         self.side_to(batch.to.remote).link.send(batch)
     }
@@ -122,6 +123,10 @@ impl Link for DualStackLink {
             }
         }
         Ok(0)
+    }
+
+    fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {
+        self.link_to(to).degradations(rail, to, all);
     }
 
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
@@ -158,7 +163,13 @@ mod tests {
 
     fn send(link: &mut dyn Link, to: &str) {
         let slices = [Slice::new(b"hello")];
-        let batch = Batch { to: addr(to).into(), via: Via::Port, segment_len: 5, slices: &slices };
+        let batch = Batch {
+            to: addr(to).into(),
+            via: Via::Port,
+            segment_len: 5,
+            ecn: true,
+            slices: &slices,
+        };
         assert_eq!(link.send(&batch).unwrap(), Sent::Gone);
     }
 

@@ -310,7 +310,7 @@ mod tests {
     fn send(link: &mut MemLink, to: SocketAddr, via: Via, segment_len: usize, bytes: &[u8]) {
         let (a, b) = bytes.split_at(bytes.len() / 3);
         let slices = [Slice::new(a), Slice::new(b)];
-        let batch = Batch { to: to.into(), via, segment_len, slices: &slices };
+        let batch = Batch { to: to.into(), via, segment_len, ecn: true, slices: &slices };
         assert_eq!(link.send(&batch).unwrap(), Sent::Gone);
     }
 
@@ -385,6 +385,7 @@ mod tests {
                 to: addr("10.0.0.2:1").into(),
                 via: Via::Port,
                 segment_len,
+                ecn: true,
                 slices: &slices,
             };
             assert_eq!(a.send(&batch).unwrap_err().kind(), io::ErrorKind::InvalidInput);

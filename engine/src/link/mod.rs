@@ -9,6 +9,7 @@ pub(crate) mod faults;
 pub(crate) mod mem;
 mod rtnetlink;
 mod slice;
+mod socket_error;
 pub(crate) mod udp;
 pub(crate) mod xdp;
 
@@ -20,7 +21,10 @@ use std::time::Instant;
 use braid_transport::{AddrPair, LocalAddr};
 use braid_wire::PathId;
 
+use crate::degradation::Degradation;
+
 pub(crate) use slice::Slice;
+pub(crate) use socket_error::{SocketError, remedy};
 pub(crate) use udp::Reach;
 
 /// What a link can do.
@@ -56,6 +60,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) via: Via,
     /// Bytes of each datagram but the last.
     pub(crate) segment_len: usize,
+    /// They leave ECN-capable, unless their destination is to have none.
+    pub(crate) ecn: bool,
     /// The bytes, one datagram after the other; cuts between slices need not be cuts between datagrams.
     pub(crate) slices: &'a [Slice<'a>],
 }
@@ -92,35 +98,6 @@ pub(crate) struct LinkLosses {
     pub(crate) injected: u64,
 }
 
-/// Why what belongs to a rail takes another way, or none.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Misrouting {
-    /// No route leads to the peer by the interface that has the rail's address.
-    #[error(
-        "no route leads there by {interface}, which has the rail's address, so that it leaves by another interface; add a route, as with `ip route add ADDRESS dev {interface}`, or give the rail the address of another interface"
-    )]
-    NoRoute {
-        /// The interface.
-        interface: String,
-    },
-    /// What comes by its interface is dropped as its source is reached by another.
-    #[error(
-        "{interface} drops what comes from there: its rp_filter is 1 (strict), and the route back leaves by another interface; set it to 2, `sysctl net.ipv4.conf.{interface}.rp_filter=2`, or add a rule that routes what leaves from the rail's address by {interface}"
-    )]
-    ReversePath {
-        /// The interface.
-        interface: String,
-    },
-}
-
-impl Misrouting {
-    /// Whether a connection that has no other rail is in danger.
-    pub(crate) fn is_grave(&self) -> bool {
-        matches!(self, Misrouting::ReversePath { .. })
-    }
-}
-
 /// Moves batches of datagrams. One thread owns a link.
 pub(crate) trait Link: Send {
     /// What it can do.
@@ -132,11 +109,6 @@ pub(crate) trait Link: Send {
     /// Adds the interface that datagrams to `to` have to leave by.
     fn pair(&self, to: SocketAddr) -> AddrPair {
         to.into()
-    }
-
-    /// Why a connection may not carry anything over this link, as far as this host knows.
-    fn misrouting(&self, _to: SocketAddr) -> Option<Misrouting> {
-        None
     }
 
     /// Bytes of the largest datagram (UDP payload) that fits the first hop's MTU towards `to`.
@@ -157,6 +129,9 @@ pub(crate) trait Link: Send {
     /// There are none any more.
     fn unwatch(&mut self, _to: AddrPair) {}
 
+    /// Whether what goes to `to` may leave ECN-capable. Holds until [`Link::unwatch`]; before, it may.
+    fn use_ecn(&mut self, _to: SocketAddr, _ecn: bool) {}
+
     /// Sends a batch, without waiting.
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent>;
 
@@ -175,4 +150,7 @@ pub(crate) trait Link: Send {
 
     /// What it has lost so far.
     fn losses(&self) -> LinkLosses;
+
+    /// Adds what it does without towards `to`, as rail `rail`.
+    fn degradations(&self, _rail: usize, _to: SocketAddr, _all: &mut Vec<Degradation>) {}
 }

@@ -12,6 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::server::Shown;
+use crate::degradation::Degradation;
 use crate::metrics::{EngineMetrics, QpMetrics};
 use crate::paths_to::PathsTo;
 
@@ -45,6 +46,7 @@ impl Collector for Engines {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.engines(&mut encoder)?;
         self.queue_pairs(&mut encoder)?;
+        self.degradations(&mut encoder)?;
         self.subflows(&mut encoder)?;
         self.paths(&mut encoder)
     }
@@ -143,6 +145,24 @@ impl Engines {
         Ok(())
     }
 
+    fn degradations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let of = |engine, qp: &QpMetrics, degradation: &Degradation| {
+            let own = [
+                ("name", degradation.name().to_owned()),
+                ("rail", degradation.rail().to_string()),
+                ("why", degradation.to_string()),
+            ];
+            of_qp(engine, qp).into_iter().chain(own).collect()
+        };
+        let all: Vec<Labels> = self
+            .shown()
+            .flat_map(|(engine, qp)| qp.degradations.iter().map(move |one| of(engine, qp, one)))
+            .collect();
+        let degraded =
+            gauge("braid_qp_degraded", "1, with what the connection does without, and why");
+        family(encoder, &degraded, all.iter().map(|labels| (labels, 1.0)))
+    }
+
     fn subflows(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let all: Vec<(Labels, SubflowMetrics)> = self
             .shown()
@@ -178,7 +198,7 @@ impl Engines {
         let mut each = |kind: Family<'_>, value: fn(&PathState) -> f64| {
             family(encoder, &kind, all.iter().map(|(labels, path)| (labels, value(path))))
         };
-        each(gauge("braid_path_live", "1: the path policy may pick it"), |path| path.live.into())?;
+        each(gauge("braid_path_live", "1: packets leave by it"), |path| path.live.into())?;
         each(gauge("braid_path_rtt_seconds", "Round-trip time, smoothed"), |path| {
             seconds(path.rtt)
         })?;
@@ -196,8 +216,29 @@ impl Engines {
         )?;
         each(counter("braid_path_downs", "How often it was taken out of use"), |path| {
             path.downs as f64
-        })
+        })?;
+        let rails: Vec<(Labels, f64)> =
+            self.0.iter().flat_map(|engine| in_use(of_engine(engine), &engine.paths)).collect();
+        let count = gauge(
+            "braid_rail_paths",
+            "Paths in use; 1 where all packets have to leave from the receiving port",
+        );
+        family(encoder, &count, rails.iter().map(|(labels, count)| (labels, *count)))
     }
+}
+
+/// Paths in use by destination and rail, the least that a worker has.
+fn in_use(engine: Labels, sets: &[PathsTo]) -> Vec<(Labels, f64)> {
+    let mut least: BTreeMap<(IpAddr, usize), usize> = BTreeMap::new();
+    for set in sets {
+        let count = least.entry((set.ip, set.rail)).or_insert(set.in_use);
+        *count = set.in_use.min(*count);
+    }
+    let labelled = least.into_iter().map(|((ip, rail), count)| {
+        let own = [("to", ip.to_string()), ("rail", rail.to_string())];
+        (engine.iter().cloned().chain(own).collect(), count as f64)
+    });
+    labelled.collect()
 }
 
 fn of_qp(engine: &EngineMetrics, qp: &QpMetrics) -> Labels {

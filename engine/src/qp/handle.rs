@@ -16,6 +16,7 @@ use super::inline::InlineBuffers;
 use super::options::{MAX_INLINE, MAX_QUEUE, MAX_SGE, QpOptions};
 use super::shared::{PostedSend, QpShared};
 use crate::connect::{ConnectError, Outcome, check_private_data};
+use crate::degradation::Degradation;
 use crate::inner::EngineInner;
 use crate::memory::RegisterError;
 use crate::worker::WorkerCell;
@@ -383,6 +384,12 @@ impl QueuePair {
     /// reaches the peer (a NAT or a stateful firewall stands between): then it has one path. `None` before it is connected.
     pub fn uses_path_ports(&self) -> Option<bool> {
         self.worker().control().uses_path_ports(self.index())
+    }
+
+    /// What its connection does without, as all connections to the same peer: paths that a firewall blocks, segmentation that
+    /// the kernel refuses, rails that carry nothing and so on. Empty before it is connected, and where all is well.
+    pub fn degradations(&self) -> Vec<Degradation> {
+        self.worker().control().degradations(self.index())
     }
 
     /// Whether payloads carry a check, as agreed with the peer; `None` before it is connected.

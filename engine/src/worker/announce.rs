@@ -17,15 +17,17 @@ pub(super) fn announce(events: &AsyncEvents, qp: QpId, kind: EventKind) {
             tracing::info!(%qp, datagram, "the path carries datagrams of this size");
             AsyncEvent::PathMtu { qp, datagram }
         }
+        EventKind::Ecn(rail) => {
+            let rail = rail.get();
+            tracing::debug!(%qp, rail, "segments leave with ECN from now on, or without");
+            return;
+        }
         EventKind::PathsBlocked => {
-            tracing::warn!(
-                %qp,
-                "what leaves from the ports of paths does not reach the peer (a NAT or firewall?): all leaves from the receiving port, on one path"
-            );
+            tracing::debug!(%qp, "the ports of paths are blocked");
             AsyncEvent::PathsBlocked { qp }
         }
         EventKind::PathsOpen => {
-            tracing::info!(%qp, "what leaves from the ports of paths reaches the peer again");
+            tracing::debug!(%qp, "the ports of paths are open again");
             AsyncEvent::PathsOpen { qp }
         }
     };

@@ -117,6 +117,9 @@ impl Worker {
         entry.muted = false;
         let Some((peer, slot)) = entry.bound() else { return };
         let now = self.clock.now();
+        // The last look: a short connection may have had none.
+        self.survey(now, peer);
+        let Some(entry) = self.qps.at(index) else { return };
         let Some((endpoint, rails, _)) = self.peers.parts(peer) else { return };
         self.initiators.forget(entry.shared.id);
         let qp = endpoint.release(now, slot, rails);

@@ -13,7 +13,6 @@ use super::exchange::Exchange;
 use super::qps::QpEntry;
 use super::reachability::Reachability;
 use crate::connect::{ConnectError, Outcome};
-use crate::datapath::Misrouting;
 
 /// What a worker keeps with an attempt.
 pub(crate) struct Asking {
@@ -117,9 +116,9 @@ impl Worker {
         let ended_with = match ended {
             Ended::Answered(Ok(accept)) => self.complete(now, &mut attempt, accept),
             Ended::Answered(Err(SetupError::TimedOut)) => {
-                Err(match self.rails.first().misrouting(addr).filter(Misrouting::is_grave) {
-                    Some(source) => ConnectError::Misrouted { addr, source },
-                    None => ConnectError::TimedOut { addr },
+                Err(match self.rails.misrouting(attempt.to) {
+                    Some(source) if source.is_grave() => ConnectError::Misrouted { addr, source },
+                    _ => ConnectError::TimedOut { addr },
                 })
             }
             Ended::Answered(Err(SetupError::Rejected(reason))) => {

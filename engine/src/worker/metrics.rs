@@ -20,6 +20,7 @@ impl Worker {
 
     fn metrics_of(&self, entry: &QpEntry) -> QpMetrics {
         let (shared, core) = (&entry.shared, entry.core(&self.peers));
+        let surveyed = entry.bound().and_then(|(peer, _)| self.peers.surveyed(peer));
         QpMetrics {
             number: shared.id,
             state: core.state(),
@@ -30,6 +31,7 @@ impl Worker {
             outstanding_recvs: shared.recvs.outstanding(),
             counters: core.counters(),
             subflows: core.subflows().collect(),
+            degradations: surveyed.map_or(Vec::new(), |surveyed| surveyed.list.clone()),
         }
     }
 }

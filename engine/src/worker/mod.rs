@@ -6,6 +6,7 @@ mod arrivals;
 mod attendant;
 mod cell;
 mod control;
+mod degradations;
 mod departures;
 mod exchange;
 mod initiators;
@@ -287,7 +288,11 @@ impl Worker {
         let mut worked = false;
         for step in 0..self.peers.active().len() {
             let index = self.peers.active()[step];
-            worked |= self.peers.run_timer(now, index);
+            let was_due = self.peers.run_timer(now, index);
+            if was_due {
+                self.survey_if_due(now, index);
+            }
+            worked |= was_due;
         }
         worked | self.run_initiators(now)
     }
@@ -298,6 +303,7 @@ impl Worker {
         for step in 0..self.peers.active().len() {
             let index = self.peers.active()[step];
             let Some((endpoint, to)) = self.peers.teller(index) else { continue };
+            let mut has_news = false;
             while let Some(disconnect) = endpoint.poll_disconnect() {
                 let entry = self.qps.get(disconnect.of());
                 let keyed = entry.and_then(|entry| entry.keyed());
@@ -307,9 +313,15 @@ impl Worker {
             while let Some(event) = endpoint.poll_event() {
                 let qp = endpoint.qp(event.slot);
                 let (state, error) = (qp.state(), qp.error());
+                if let EventKind::Ecn(rail) = event.kind
+                    && let Some(to) = to.on(rail)
+                {
+                    self.rails.of(rail).use_ecn(to.remote, endpoint.sends_ecn(rail));
+                }
                 if event.kind == EventKind::PathsBlocked {
                     self.counters.paths_blocked.add(1);
                 }
+                has_news = true;
                 // Before the completions that follow from it: nothing lands after those.
                 if !state.receives() {
                     self.rails.retire(event.qp);
@@ -325,6 +337,9 @@ impl Worker {
                     Some(entry) => entry.deliver(ended),
                     None => debug_assert!(false, "work of no queue pair: {ended:?}"),
                 }
+            }
+            if has_news {
+                self.survey(self.clock.now(), index);
             }
         }
     }

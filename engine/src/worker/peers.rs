@@ -8,6 +8,7 @@ use braid_transport::{AddrPair, Endpoint, EndpointConfig};
 use braid_wire::{PathId, RailId, Time};
 
 use super::rails::PeerAddrs;
+use crate::degradation::Degradation;
 use crate::discovery::PathMap;
 use crate::paths_to::PathsTo;
 use crate::random;
@@ -58,6 +59,15 @@ struct Peer {
     is_quiet: bool,
     /// Where it stands among the timers.
     due: Option<Time>,
+    surveyed: Surveyed,
+}
+
+/// What its connections do without, as of the last look.
+pub(super) struct Surveyed {
+    pub(super) list: Vec<Degradation>,
+    /// When the next look is due.
+    pub(super) next_at: Time,
+    pub(super) made_at: Time,
 }
 
 /// The rails to one host, whatever engines and ports it has, or to one port of it.
@@ -125,6 +135,7 @@ impl Peers {
             is_active: false,
             is_quiet: false,
             due: None,
+            surveyed: Surveyed { list: Vec::new(), next_at: now, made_at: now },
         };
         let index = self.free.pop().unwrap_or(self.peers.len());
         if index == self.peers.len() {
@@ -133,11 +144,6 @@ impl Peers {
         self.peers[index] = Some(peer);
         self.names.insert(name, index);
         index
-    }
-
-    /// How many there are.
-    pub(crate) fn count(&self) -> usize {
-        self.names.len()
     }
 
     fn rails_to(&mut self, addrs: &PeerAddrs) -> usize {
@@ -224,6 +230,28 @@ impl Peers {
         self.peers[index].as_mut().map(|peer| (&mut peer.endpoint, &peer.name.1))
     }
 
+    /// Places for peers, taken or not.
+    pub(super) fn slots(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// What a look at a peer takes, which makes nobody active.
+    pub(super) fn known(&self, index: usize) -> Option<(&Endpoint, &Rails, &PeerAddrs)> {
+        let peer = self.peers.get(index)?.as_ref()?;
+        Some((&peer.endpoint, &self.shared[peer.rails].rails, &peer.name.1))
+    }
+
+    /// What the last look has found.
+    pub(super) fn surveyed(&self, index: usize) -> Option<&Surveyed> {
+        Some(&self.peers.get(index)?.as_ref()?.surveyed)
+    }
+
+    pub(super) fn set_surveyed(&mut self, index: usize, surveyed: Surveyed) {
+        if let Some(Some(peer)) = self.peers.get_mut(index) {
+            peer.surveyed = surveyed;
+        }
+    }
+
     /// The end of a turn: who has nothing to send, and was not touched since, is active no more.
     pub(crate) fn end_turn(&mut self) {
         let Peers { peers, shared, active, timers, .. } = self;
@@ -273,13 +301,23 @@ impl Peers {
 
     /// The paths in use, by destination and rail.
     pub(crate) fn path_sets(&self) -> impl Iterator<Item = PathsTo> {
-        let used = self.shared.iter().filter(|shared| shared.users > 0);
-        used.flat_map(|SharedRails { to, rails, .. }| {
-            to.iter().enumerate().map(|(rail, addr)| {
+        let used = self.shared.iter().enumerate().filter(|(_, shared)| shared.users > 0);
+        used.flat_map(move |(index, SharedRails { to, rails, .. })| {
+            to.iter().enumerate().map(move |(rail, addr)| {
                 let of_rail = rails.paths().filter(|report| report.path.rail().get() == rail);
-                PathsTo { ip: addr.remote.ip(), rail, paths: of_rail.collect() }
+                let paths = of_rail.collect();
+                match self.are_blocked(index, RailId::new(rail)) {
+                    true => PathsTo::by_port(addr.remote.ip(), rail, paths),
+                    false => PathsTo::by_paths(addr.remote.ip(), rail, paths),
+                }
             })
         })
+    }
+
+    /// Whether all that goes to a destination on a rail leaves from the receiving port.
+    fn are_blocked(&self, shared: usize, rail: RailId) -> bool {
+        let mut users = self.peers.iter().flatten().filter(|peer| peer.rails == shared);
+        users.all(|peer| peer.endpoint.path_ports_blocked(rail))
     }
 
     /// When the first of them has something to do although nothing arrives: those that are active at once, if they `can_send`.

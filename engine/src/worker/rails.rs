@@ -13,6 +13,7 @@ use braid_wire::{FurtherRail, QpId, RailId, Routing, Time};
 use crate::datapath::{
     Arrived, Caps, Closing, Datapath, JoinError, Losses, Owner, Partner, Received, Room, Taken, Via,
 };
+use crate::degradation::{Degradation, Misrouting};
 
 /// By rail; at least one.
 pub(crate) struct LocalRails {
@@ -69,18 +70,6 @@ impl LocalRails {
             Some(_) => pair,
         };
         PeerAddrs(self.list.iter().zip(agreed.iter()).map(pair).collect())
-    }
-
-    /// Says which rails of a connection may carry nothing, as far as this host knows.
-    pub(crate) fn report_misrouting(&self, addrs: &PeerAddrs) {
-        for (index, (rail, to)) in self.list.iter().zip(addrs.iter()).enumerate() {
-            let (local, peer) = (rail.local_addr().ip(), to.remote.ip());
-            if let Some(why) = rail.misrouting(to.remote)
-                && (addrs.len() > 1 || why.is_grave())
-            {
-                tracing::warn!(rail = index, %local, %peer, %why, "a rail may carry nothing");
-            }
-        }
     }
 
     /// What all of them can do: a connection may use any.
@@ -245,6 +234,21 @@ impl LocalRails {
     /// There are none any more, of any peer, to this address on a rail.
     pub(crate) fn unwatch(&mut self, rail: RailId, to: AddrPair) {
         self.of(rail).unwatch(to);
+    }
+
+    /// Why the first rail does not carry packets to `to` and from there by its own interface, as far as this host knows.
+    pub(super) fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
+        let mut all = Vec::new();
+        self.degradations(RailId::FIRST, to, &mut all);
+        all.into_iter().find_map(|one| match one {
+            Degradation::RailMisrouted { cause, .. } => Some(cause),
+            _ => None,
+        })
+    }
+
+    /// Adds what a rail does without towards `to`.
+    pub(super) fn degradations(&self, rail: RailId, to: SocketAddr, all: &mut Vec<Degradation>) {
+        self.list[rail.get()].degradations(rail.get(), to, all);
     }
 
     /// What they have lost so far.

@@ -190,13 +190,14 @@ impl Worker {
             envelope: if session.is_some() { Session::OVERHEAD as u16 } else { 0 },
             direct: self.caps.direct,
             withholding_key: Some(self.plan.withholding_key),
+            validate_ecn: self.caps.congestion_marks,
         };
-        let known = self.peers.count();
         let peer = self.peers.find_or_make(now, theirs.instance, &addrs, config);
-        if self.peers.count() > known {
-            self.rails.report_misrouting(&addrs);
-        }
         self.rails.watch(&addrs);
+        for (rail, to) in addrs.by_rail() {
+            let ecn = self.peers.endpoint(peer).sends_ecn(rail);
+            self.rails.of(rail).use_ecn(to.remote, ecn);
+        }
         let Some(entry) = self.qps.at(index) else { return };
         let Some((endpoint, rails, _)) = self.peers.parts(peer) else { return };
         let vacant = QueuePair::new(QpId::default(), Token::default(), Default::default());

@@ -27,4 +27,5 @@ mod rails;
 #[path = "../scripted/mod.rs"]
 mod scripted;
 mod shared_receives;
+mod socket_options;
 mod waiting;

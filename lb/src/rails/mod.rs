@@ -160,6 +160,11 @@ impl Rails {
         self.known.is_live(as_path(rail))
     }
 
+    /// Whether the peer has shown that it receives on a rail.
+    pub fn is_proved(&self, rail: RailId) -> bool {
+        self.at(rail).proof.is_given()
+    }
+
     /// No chunk begins or goes on on these rails, as long as another is in use.
     pub fn hold(&mut self, rails: RailSet) {
         self.held = rails;

@@ -53,6 +53,9 @@ impl Endpoint {
             }
             self.heard();
             self.settle(slot.0);
+            if self.watches_ecn(ack) {
+                self.on_ecn_ack(now, slot, ack, acked);
+            }
         }
     }
 

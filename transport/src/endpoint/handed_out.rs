@@ -1,6 +1,6 @@
 //! What an endpoint hands out: packets to send, and events.
 
-use braid_wire::{Ack, Control, Crc, DataHeader, PathId, Probe, QpId};
+use braid_wire::{Ack, Control, Crc, DataHeader, PathId, Probe, QpId, RailId};
 
 use super::QpSlot;
 use crate::{Access, Egress, PdId, Placement, QpError, SgList};
@@ -73,4 +73,7 @@ pub enum EventKind {
     PathsBlocked,
     /// It does reach the peer again.
     PathsOpen,
+    /// Segments leave with ECN on this rail from now on, or without, of all queue pairs that go there; see
+    /// [`crate::Endpoint::sends_ecn`].
+    Ecn(RailId),
 }

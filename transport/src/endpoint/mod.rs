@@ -2,6 +2,7 @@
 //! and the question whether the peer is alive.
 
 mod arrivals;
+mod ecn;
 mod handed_out;
 mod in_flight;
 mod liveness;
@@ -16,6 +17,8 @@ use std::collections::VecDeque;
 use braid_lb::Rails;
 use braid_wire::{DataHeader, MAX_DATA_HEADER_LEN, RailId, Time};
 
+use self::ecn::Ecn;
+pub use self::ecn::EcnTrouble;
 pub use self::handed_out::{Event, EventKind, Transmit, TransmitBody};
 use self::in_flight::InFlight;
 use self::liveness::Liveness;
@@ -67,6 +70,7 @@ pub struct Endpoint {
     disconnects: VecDeque<Disconnect>,
     liveness: Liveness,
     path_mtu: PathMtus,
+    ecn: Ecn,
     /// There may be control packets or probes to send: nearly always there are none, and nobody looks.
     control_due: bool,
 }
@@ -109,6 +113,7 @@ impl Endpoint {
             disconnects: VecDeque::new(),
             liveness: Liveness::new(now + config.ping_interval),
             path_mtu: PathMtus::new(config.search_path_mtu, config.envelope),
+            ecn: Ecn::new(),
             control_due: false,
         }
     }
@@ -125,6 +130,7 @@ impl Endpoint {
         qp.connect(remote, &self.config, rails);
         self.path_mtu.admit(now, remote.mtu, rails);
         qp.use_path_mtu(self.path_mtu.payloads(), &self.config);
+        qp.leave_marks_unheeded(self.ecn.unheeded());
         if self.is_empty() {
             self.heard();
             self.liveness.check_at = now + self.config.ping_interval;
@@ -270,7 +276,10 @@ impl Endpoint {
             if let Some(member) = member.filter(|member| member.armed == at) {
                 member.armed = Time::FAR_FUTURE;
                 if member.qp.on_timeout(now, longest, rails) {
+                    let hit = member.in_flight.rails();
+                    let hit = if hit.is_empty() { rails.live() } else { hit };
                     self.suspect_path_mtu(now);
+                    self.on_ecn_timeout(now, QpSlot(index), hit);
                 }
                 self.settle(index);
             }
@@ -278,6 +287,7 @@ impl Endpoint {
         self.follow_rails(now, rails);
         self.search_path_mtu(now);
         self.check_liveness(now);
+        self.retry_ecn(now);
         self.control_due = true; // a path may be due for a probe, too
     }
 

@@ -106,7 +106,10 @@ impl<'a> Credit<'a> {
         let Run { path, packets, bytes, rtt, sample, .. } = self.run;
         if packets > 0 {
             self.sampled |= sample.is_some();
-            let (marks, congested) = self.marks.take(path);
+            let (mut marks, mut congested) = self.marks.take(path);
+            if self.marks.is_watching() && !self.heeds(path, packets, marks) {
+                (marks, congested) = (0, false);
+            }
             let arrived = Outcome::Arrived { packets, rtt, congested };
             rails.on_feedback(stream, self.ack.now, path, arrived);
             let Some(subflow) = self.subflows.of(path) else { return };
@@ -116,11 +119,19 @@ impl<'a> Credit<'a> {
         }
     }
 
+    /// Whether marks of this path say anything.
+    fn heeds(&mut self, path: PathId, packets: u32, marks: u32) -> bool {
+        let Some(subflow) = self.subflows.of(path) else { return true };
+        let watch = (&mut subflow.marks, subflow.cc.window());
+        self.marks.watch(self.ack.now, path.rail(), (packets, marks), watch)
+    }
+
     /// There are no more segments; `reported`: marks, of which some may be of segments that were acknowledged before.
     pub(crate) fn end(mut self, reported: &Marks, rails: &mut Rails, stream: StreamId) {
         self.close(rails, stream);
         for marks in reported.iter() {
             let late = self.marks.take_alone(marks.path);
+            let late = if self.heeds(marks.path, 0, late) { late } else { 0 };
             if let Some(subflow) = self.subflows.of(marks.path).filter(|_| late > 0) {
                 subflow.cc.on_ack(&self.ack.blank(marks.path, late, &subflow.cc));
             }

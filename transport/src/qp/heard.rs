@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use braid_lb::{Outcome, Rails};
+use braid_lb::{Outcome, RailSet, Rails};
 use braid_wire::{Ack, Psn, Time};
 
 use super::acks::AckOutcome;
+use super::ahead::Ahead;
 use super::credit::{Acked, Credit};
 use super::outgoing::Outgoing;
 use super::recovery::{Detector, Report};
 use super::segment::{Echo, Segment, Tally};
 use super::window::{NotTaken, Window};
 use super::withheld;
+use crate::{QpConfig, Remote};
 
 impl Outgoing {
     /// Learns from an acknowledgement of this stream.
@@ -98,6 +100,14 @@ impl Outgoing {
         if let Some(window) = self.subflows.ask() {
             self.asks.set_room(window.min(self.peer_bytes));
         }
+    }
+
+    /// The controllers of these rails begin anew.
+    pub(super) fn restart_controllers(&mut self, rails: RailSet, config: &QpConfig, of: &Remote) {
+        self.subflows.restart_controllers(rails, config, of);
+        self.ahead = Ahead::Unknown;
+        self.follow_window();
+        self.asks.set_room(self.subflows.current().cc.window().min(self.peer_bytes));
     }
 
     /// Has segments declared lost, and the paths hear of it.

@@ -3,7 +3,7 @@
 //! Those of requests are there from the start. Those of responses are made by the first READ or atomic: few
 //! queue pairs ever see one, and the others would pay with memory, and with every packet.
 
-use braid_lb::{Rails, StreamId};
+use braid_lb::{RailSet, Rails, StreamId};
 use braid_wire::{Psn, Stream, Time, Token};
 
 use super::ahead::Ahead;
@@ -39,8 +39,10 @@ pub(super) struct Link {
     answer_schedule: Schedule,
     /// ... how many bytes the peer can hold on each rail ...
     peer_bytes: u64,
-    /// ... and how many rails there are.
+    /// ... how many rails there are ...
     rails: usize,
+    /// ... and on which of them congestion marks say nothing.
+    unheeded: RailSet,
 }
 
 /// What is owed to the peer, and the stream that carries it.
@@ -96,6 +98,7 @@ impl Link {
             answer_schedule: schedule(Stream::Responses),
             peer_bytes,
             rails: rails.count(),
+            unheeded: RailSet::default(),
             remote,
         }
     }
@@ -107,6 +110,15 @@ impl Link {
         let longest = self.requests.write_mtu(Time::ZERO, self.remote.mtu);
         let longest = longest.min(payloads.longest());
         self.batches = BatchLimit::new(endpoint, longest);
+    }
+
+    /// Congestion marks on these rails say nothing from now on.
+    pub(super) fn leave_marks_unheeded(&mut self, rails: RailSet) {
+        self.unheeded = rails;
+        for outgoing in self.all_outgoing_mut() {
+            outgoing.marks.leave_unheeded(rails);
+            outgoing.subflows.watch_marks_anew();
+        }
     }
 
     /// Payload bytes of a full segment, on the rail in use that carries most.
@@ -174,10 +186,11 @@ impl Link {
 
     /// The answers to requests that have come.
     pub(super) fn answering(&mut self, config: &QpConfig) -> &mut Answers {
-        let Link { remote, answer_stream, answer_schedule, peer_bytes, rails, .. } = self;
+        let Link { remote, answer_stream, answer_schedule, peer_bytes, rails, unheeded, .. } = self;
         self.answers.get_or_insert_with(|| {
             let mut stream = Outgoing::new(config, remote, *answer_stream, *peer_bytes, *rails);
             stream.schedule = std::mem::take(answer_schedule);
+            stream.marks.leave_unheeded(*unheeded);
             Box::new(Answers { stream, owed: Responses::default() })
         })
     }

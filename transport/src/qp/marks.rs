@@ -3,7 +3,20 @@
 //! For each path that was ever marked both have a count over the life of the stream, modulo 2^16. A report names the paths
 //! that were marked since the one before: what a report that is lost has said, the next one of the same path says.
 
-use braid_wire::{MAX_MARKED_PATHS, Marks, PathId, PathMarks};
+use std::time::Duration;
+
+use braid_lb::RailSet;
+use braid_wire::{MAX_MARKED_PATHS, Marks, PathId, PathMarks, RailId, Time};
+
+/// Packets of a sample.
+const SAMPLE: u32 = 64;
+/// Of so many packets one may be without a mark: its mark comes with a later acknowledgement.
+const LATE: u32 = 32;
+/// A window that falls by less than this share does not fall.
+const FALLS: (u64, u64) = (7, 8);
+/// After so many samples, and so long, a window that falls no more stands at its minimum.
+const SAMPLES: u32 = 4;
+const STANDS: Duration = Duration::from_millis(250);
 
 /// Of an incoming stream. Invariants: `paths` ascends; `fresh` of them are not reported.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +67,54 @@ impl CountedMarks {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeardMarks {
     paths: Vec<Heard>,
+    /// Rails whose marks say nothing.
+    unheeded: RailSet,
+    /// What the marks of a rail have come to.
+    sample: Option<(RailId, MarkSample)>,
+}
+
+/// What the marks of [`SAMPLE`] packets in a row have come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MarkSample {
+    /// Some carry none.
+    SomeUnmarked,
+    /// All are marked.
+    AllMarked,
+    /// All are marked and have been for long, while the window was as small as it gets.
+    Settled,
+}
+
+/// Looks whether every packet of a subflow is marked.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct MarkWatch {
+    acked: u32,
+    marked: u32,
+    /// Samples in a row of which all were marked, since the window stands.
+    samples: u32,
+    floor: u64,
+    since: Time,
+}
+
+impl MarkWatch {
+    fn on_acked(&mut self, now: Time, packets: u32, marks: u32, window: u64) -> Option<MarkSample> {
+        self.acked += packets;
+        self.marked = self.marked.saturating_add(marks);
+        if self.acked < SAMPLE {
+            return None;
+        }
+        let all = self.marked.saturating_add(self.acked / LATE) >= self.acked;
+        (self.acked, self.marked) = (0, 0);
+        if !all {
+            *self = MarkWatch::default();
+            return Some(MarkSample::SomeUnmarked);
+        }
+        if self.samples == 0 || window * FALLS.1 < self.floor * FALLS.0 {
+            (self.samples, self.floor, self.since) = (0, window, now);
+        }
+        self.samples += 1;
+        let stands = self.samples >= SAMPLES && now - self.since >= STANDS;
+        Some(if stands { MarkSample::Settled } else { MarkSample::AllMarked })
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +156,36 @@ impl HeardMarks {
 
     fn find(&self, path: PathId) -> Result<usize, usize> {
         self.paths.binary_search_by_key(&path, |known| known.path)
+    }
+
+    /// The marks of these rails say nothing from now on, those of others do.
+    pub(crate) fn leave_unheeded(&mut self, rails: RailSet) {
+        (self.unheeded, self.sample) = (rails, None);
+    }
+
+    pub(crate) fn take_sample(&mut self) -> Option<(RailId, MarkSample)> {
+        self.sample.take()
+    }
+
+    /// Whether a path was ever marked.
+    #[inline]
+    pub(crate) fn is_watching(&self) -> bool {
+        !self.paths.is_empty()
+    }
+
+    /// Packets of a rail are acknowledged, with so many marks. False: those say nothing.
+    #[inline(never)]
+    pub(crate) fn watch(
+        &mut self,
+        now: Time,
+        rail: RailId,
+        (packets, marks): (u32, u32),
+        (watch, window): (&mut MarkWatch, u64),
+    ) -> bool {
+        if let Some(sample) = watch.on_acked(now, packets, marks, window) {
+            self.sample = Some((rail, sample));
+        }
+        !self.unheeded.contains(rail)
     }
 
     /// Segments of this path are acknowledged: how many marks go with them, and whether they, or one before them, had
@@ -169,6 +260,22 @@ mod tests {
         assert_eq!(heard.take(path(1)), (0, false));
         assert_eq!((heard.take_alone(path(2)), heard.take_alone(path(2))), (5, 0));
         assert_eq!((heard.take(path(2)), heard.take(path(2))), ((0, true), (0, false)));
+    }
+
+    #[test]
+    fn marks_on_every_packet_are_told_from_many_marks() {
+        let ms = |ms: u64| Time::from_nanos(ms * 1_000_000);
+        let mut watch = MarkWatch::default();
+        let mut sample = |at, marks, window| watch.on_acked(ms(at), SAMPLE, marks, window);
+        assert_eq!(sample(0, SAMPLE - 4, 4000), Some(MarkSample::SomeUnmarked));
+        // The window falls, and then stands.
+        for (at, window) in [(10, 4000), (20, 2000), (30, 1000), (40, 990), (200, 1010)] {
+            assert_eq!(sample(at, SAMPLE - 1, window), Some(MarkSample::AllMarked), "at {at}");
+        }
+        assert_eq!(sample(290, SAMPLE, 1000), Some(MarkSample::Settled));
+        assert_eq!(sample(300, 0, 1000), Some(MarkSample::SomeUnmarked));
+        assert_eq!(sample(600, SAMPLE, 1000), Some(MarkSample::AllMarked), "from the start");
+        assert_eq!(watch.on_acked(ms(601), SAMPLE - 1, 0, 1000), None);
     }
 
     #[test]

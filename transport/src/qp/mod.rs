@@ -61,12 +61,13 @@ mod withheld;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use braid_lb::Rails;
+use braid_lb::{RailSet, Rails};
 use braid_wire::{PathId, QpId, RailId, Time, Token};
 
 pub use arrive::{Admit, Arrival, Landing};
 pub use degrees::OooDegrees;
 pub use direct::{NicEpoch, Placement};
+pub(crate) use marks::MarkSample;
 pub use metrics::SubflowMetrics;
 pub use offer::OfferTerms;
 pub(crate) use peak::Peak;
@@ -381,6 +382,28 @@ impl QueuePair {
         if let Some(link) = self.link.as_mut() {
             link.use_path_mtu(payloads, endpoint);
         }
+    }
+
+    /// Congestion marks on these rails say nothing from now on.
+    pub(crate) fn leave_marks_unheeded(&mut self, rails: RailSet) {
+        if let Some(link) = self.link.as_mut() {
+            link.leave_marks_unheeded(rails);
+        }
+    }
+
+    /// What made the controllers of these rails cut their windows was nothing: they begin anew.
+    pub(crate) fn restart_controllers(&mut self, rails: RailSet) {
+        let Some(link) = self.link.as_mut().filter(|_| !rails.is_empty()) else { return };
+        let remote = link.remote;
+        for outgoing in link.all_outgoing_mut() {
+            outgoing.restart_controllers(rails, &self.config, &remote);
+        }
+    }
+
+    /// What the marks of a rail have come to, once, and until [`QueuePair::on_ack`] has another.
+    pub(crate) fn take_mark_sample(&mut self) -> Option<(RailId, MarkSample)> {
+        let link = self.link.as_mut()?;
+        link.all_outgoing_mut().find_map(|stream| stream.marks.take_sample())
     }
 
     /// Gives back what a burst has made its queues grow to, once nothing is under way any more. The

@@ -16,6 +16,11 @@ impl RailBytes {
     pub(crate) fn total(&self) -> u64 {
         self.0.iter().sum()
     }
+
+    /// Those with any.
+    pub(crate) fn rails(&self) -> RailSet {
+        (0..MAX_RAILS).map(RailId::new).filter(|rail| self[*rail] > 0).collect()
+    }
 }
 
 impl Index<RailId> for RailBytes {

@@ -5,6 +5,7 @@ use braid_cc::Loss;
 use braid_wire::{RailId, Time};
 
 use super::congestion::Congestion;
+use super::marks::MarkWatch;
 use super::quantum::Quantum;
 use super::room::{Block, Need, Room};
 use super::rtt::Rtt;
@@ -24,6 +25,7 @@ pub(crate) struct Subflow {
     pub(super) rtt: Rtt,
     pub(super) cc: Congestion,
     pub(super) quantum: Quantum,
+    pub(super) marks: MarkWatch,
     /// Declared lost on this rail, of which the controller has not heard.
     lost: Option<Lost>,
 }
@@ -54,6 +56,7 @@ impl Subflow {
             rtt: Rtt::new(config.min_rto, longest),
             cc: Congestion::new(config, remote),
             quantum: Quantum::default(),
+            marks: MarkWatch::default(),
             lost: None,
         }
     }

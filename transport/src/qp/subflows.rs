@@ -7,6 +7,8 @@ use braid_lb::{RailSet, Rails, StreamId};
 use braid_wire::{PathId, Psn, RailId, Time};
 
 use super::chunks::Arrival;
+use super::congestion::Congestion;
+use super::marks::MarkWatch;
 use super::per_rail::RailBytes;
 use super::room::{Block, Need, Room};
 use super::rtt::Rtt;
@@ -313,6 +315,20 @@ impl Subflows {
         if let Some(subflow) = self.of(segment.path) {
             subflow.on_lost(segment);
         }
+    }
+
+    /// The controllers of these rails begin anew.
+    pub(super) fn restart_controllers(&mut self, rails: RailSet, config: &QpConfig, of: &Remote) {
+        for (index, subflow) in self.all_mut().enumerate() {
+            if rails.contains(RailId::new(index)) {
+                subflow.cc = Congestion::new(config, of);
+            }
+        }
+    }
+
+    /// What was seen of marks so far does not count.
+    pub(super) fn watch_marks_anew(&mut self) {
+        self.all_mut().for_each(|subflow| subflow.marks = MarkWatch::default());
     }
 
     /// The next segment begins another batch.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use braid_cc::FixedWindow;
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
-    Admit, Arrival, Completion, Disconnect, Egress, Endpoint, EndpointConfig, NicEpoch, Placement,
-    QpConfig, QpSlot, QpState, QueuePair, Remote, RemoteAddr, SendOp, TransmitBody,
+    Admit, Arrival, Completion, Disconnect, EcnTrouble, Egress, Endpoint, EndpointConfig, NicEpoch,
+    Placement, QpConfig, QpSlot, QpState, QueuePair, Remote, RemoteAddr, SendOp, TransmitBody,
 };
-use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, PathId, QpId, Time, Token};
+use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, PathId, QpId, RailId, Time, Token};
 
 use crate::everything::Everything;
 
@@ -305,6 +305,21 @@ impl Pair {
 
     pub(crate) fn counters(&self) -> braid_transport::QpCounters {
         self.sender.endpoint.qp(self.sender.slot).counters()
+    }
+
+    /// Whether the sender's segments are ECN-capable, and why not.
+    pub(crate) fn sends_ecn(&self) -> bool {
+        self.sender.endpoint.sends_ecn(RailId::FIRST)
+    }
+
+    pub(crate) fn ecn_trouble(&self) -> Option<EcnTrouble> {
+        self.sender.endpoint.ecn_trouble(RailId::FIRST)
+    }
+
+    /// Of the sender's requests.
+    pub(crate) fn window(&self) -> u64 {
+        let mut subflows = self.sender.endpoint.qp(self.sender.slot).subflows();
+        subflows.next().map_or(0, |flow| flow.window)
     }
 
     /// Segments that the receiver has turned away.

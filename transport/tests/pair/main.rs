@@ -5,6 +5,7 @@ mod bursts;
 mod controller;
 mod direct;
 mod disconnect;
+mod ecn;
 mod end;
 #[path = "../everything/mod.rs"]
 mod everything;

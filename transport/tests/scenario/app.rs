@@ -130,7 +130,10 @@ impl World {
         self.trace.record(self.now, host, What::Note(format!("qp {qp}: {:?}", event.kind)));
         self.queues[host][qp].events.push(event.kind);
         match event.kind {
-            EventKind::PathMtu(_) | EventKind::PathsBlocked | EventKind::PathsOpen => {}
+            EventKind::PathMtu(_)
+            | EventKind::PathsBlocked
+            | EventKind::PathsOpen
+            | EventKind::Ecn(_) => {}
             EventKind::Drained => self.on_drained(host, qp),
             EventKind::Ended(error) => {
                 assert_eq!(self.queues[host][qp].fate, Fate::Dies, "QP {qp} ends: {error}");

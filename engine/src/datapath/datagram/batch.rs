@@ -44,6 +44,8 @@ pub(super) struct BatchBuilder {
     slices: Vec<Slice<'static>>,
     /// Some slices point into registered memory.
     refers: bool,
+    /// It leaves ECN-capable: segments of messages are in it.
+    ecn: bool,
 }
 
 // SAFETY: the pointers in `slices` are to memory that any thread may read: the staging buffer,
@@ -62,6 +64,7 @@ impl BatchBuilder {
             staging: Vec::with_capacity(caps.batch_bytes),
             slices: Vec::with_capacity(64),
             refers: false,
+            ecn: false,
         }
     }
 
@@ -82,6 +85,11 @@ impl BatchBuilder {
     /// Bytes of each packet but the last; `None` if nothing is in it.
     pub(super) fn segment_len(&self) -> Option<usize> {
         (!self.is_empty()).then_some(self.segment_len)
+    }
+
+    /// Segments of messages are in it.
+    pub(super) fn use_ecn(&mut self) {
+        self.ecn = true;
     }
 
     pub(super) fn segments(&self) -> usize {
@@ -170,6 +178,7 @@ impl BatchBuilder {
             to: self.to,
             via: self.via,
             segment_len: self.segment_len,
+            ecn: self.ecn,
             slices: &self.slices,
         })
     }
@@ -177,6 +186,7 @@ impl BatchBuilder {
     pub(super) fn clear(&mut self) {
         self.staging.clear();
         self.slices.clear();
-        (self.segments, self.bytes, self.ended, self.refers) = (0, 0, false, false);
+        (self.segments, self.bytes) = (0, 0);
+        (self.ended, self.refers, self.ecn) = (false, false, false);
     }
 }

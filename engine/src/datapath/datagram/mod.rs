@@ -17,10 +17,11 @@ use braid_wire::{Opcode, PathId, QpId, SOURCE_PORT_BASE, Time};
 use self::queue::Queue;
 use self::routes::Routes;
 use super::{
-    Arrived, Caps, Datapath, Envelope, JoinError, Losses, Misrouting, Owner, Partner, Reach,
-    Received, Room, Segment, Sent, Taken, Via,
+    Arrived, Caps, Datapath, Envelope, JoinError, Losses, Owner, Partner, Reach, Received, Room,
+    Segment, Sent, Taken, Via,
 };
 use crate::counters::WorkerCounters;
+use crate::degradation::Degradation;
 use crate::link::{Link, Received as Datagram};
 use crate::signals::Signals;
 
@@ -98,10 +99,6 @@ impl Datapath for DatagramDatapath {
 
     fn pair(&self, to: SocketAddr) -> AddrPair {
         self.link.pair(to)
-    }
-
-    fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
-        self.link.misrouting(to)
     }
 
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
@@ -203,8 +200,16 @@ impl Datapath for DatagramDatapath {
         self.routes.iter().for_each(|routes| routes.forget(to));
     }
 
+    fn use_ecn(&mut self, to: SocketAddr, ecn: bool) {
+        self.link.use_ecn(to, ecn);
+    }
+
     fn losses(&self) -> Losses {
         self.link.losses()
+    }
+
+    fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {
+        self.link.degradations(rail, to, all);
     }
 }
 

@@ -95,8 +95,10 @@ impl Queue {
     /// Completes all batches under construction.
     pub(super) fn seal(&mut self) {
         // Whichever is the longer comes first.
-        if !self.data.join(&mut self.others, self.caps) {
-            self.others.join(&mut self.data, self.caps);
+        if !self.data.join(&mut self.others, self.caps)
+            && self.others.join(&mut self.data, self.caps)
+        {
+            self.others.use_ecn();
         }
         if !self.data.is_empty() {
             self.seal_data();
@@ -144,6 +146,7 @@ impl Queue {
 
     fn seal_data(&mut self) {
         let fresh = self.fresh();
+        self.data.use_ecn();
         self.waiting.push_back(std::mem::replace(&mut self.data, fresh));
     }
 

@@ -12,10 +12,9 @@ use rand_pcg::Pcg64;
 
 use super::fate::{Fate, corrupt};
 use super::{Faults, FaultsError};
+use crate::degradation::Degradation;
 use crate::link::udp::cut::Cutter;
-use crate::link::{
-    AddrPair, Batch, Link, LinkCaps, LinkLosses, Misrouting, Reach, Received, Sent, Slice, Via,
-};
+use crate::link::{AddrPair, Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent, Slice, Via};
 
 /// Bytes held back at once; with more the link is full. Only a long delay gets there.
 const MAX_HELD: usize = 256 << 20;
@@ -57,6 +56,7 @@ struct Held {
     to: AddrPair,
     via: Via,
     segment_len: usize,
+    ecn: bool,
     bytes: Vec<u8>,
 }
 
@@ -118,9 +118,9 @@ impl FaultyLink {
             if held.due > now {
                 break;
             }
-            let Held { to, via, segment_len, .. } = *held;
+            let Held { to, via, segment_len, ecn, .. } = *held;
             let slices = [Slice::new(&held.bytes)];
-            let sent = self.inner.send(&Batch { to, via, segment_len, slices: &slices });
+            let sent = self.inner.send(&Batch { to, via, segment_len, ecn, slices: &slices });
             if matches!(sent, Ok(Sent::Full)) {
                 return Ok(false);
             }
@@ -190,10 +190,10 @@ impl FaultyLink {
             return;
         }
         self.held_bytes += bytes.len();
-        let Batch { to, via, segment_len, .. } = *batch;
+        let Batch { to, via, segment_len, ecn, .. } = *batch;
         let order = self.holds;
         self.holds += 1;
-        self.held.push(Reverse(Held { due, order, to, via, segment_len, bytes }));
+        self.held.push(Reverse(Held { due, order, to, via, segment_len, ecn, bytes }));
     }
 
     fn buffer(&mut self) -> Vec<u8> {
@@ -227,10 +227,6 @@ impl Link for FaultyLink {
         self.inner.pair(to)
     }
 
-    fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
-        self.inner.misrouting(to)
-    }
-
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
         self.inner.max_datagram(to)
     }
@@ -249,6 +245,10 @@ impl Link for FaultyLink {
 
     fn unwatch(&mut self, to: AddrPair) {
         self.inner.unwatch(to);
+    }
+
+    fn use_ecn(&mut self, to: SocketAddr, ecn: bool) {
+        self.inner.use_ecn(to, ecn);
     }
 
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
@@ -272,6 +272,10 @@ impl Link for FaultyLink {
     fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
         self.release()?;
         self.inner.recv(sink)
+    }
+
+    fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {
+        self.inner.degradations(rail, to, all);
     }
 
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {

@@ -82,7 +82,8 @@ fn send(link: &mut FaultyLink, numbers: std::ops::Range<u32>) -> Sent {
     let (a, b) = bytes.split_at(10);
     let slices = [Slice::new(a), Slice::new(b)];
     let via = Via::Path(PathId::new(3));
-    link.send(&Batch { to: TO.into(), via, segment_len: SEGMENT, slices: &slices }).unwrap()
+    link.send(&Batch { to: TO.into(), via, segment_len: SEGMENT, ecn: true, slices: &slices })
+        .unwrap()
 }
 
 /// Sends `batches` batches of eight, waits for all that is late, and returns what was sent.

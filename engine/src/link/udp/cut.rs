@@ -57,7 +57,8 @@ mod tests {
     fn cut(slices: &[&[u8]], segment_len: usize) -> Vec<Vec<u8>> {
         let slices: Vec<Slice<'_>> = slices.iter().map(|s| Slice::new(s)).collect();
         let to = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        let batch = Batch { to: to.into(), via: Via::Port, segment_len, slices: &slices };
+        let batch =
+            Batch { to: to.into(), via: Via::Port, segment_len, ecn: true, slices: &slices };
         let (mut cutter, mut datagrams) = (Cutter::new(&batch), Vec::new());
         loop {
             let mut datagram = Vec::new();

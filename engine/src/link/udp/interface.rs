@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
 
-use crate::link::Misrouting;
+use crate::degradation::Misrouting;
 use crate::link::rtnetlink::{Route, RtNetlink};
 
 /// How soon the interfaces are listed again after they were found to have changed. On a host of many containers that takes a

@@ -5,6 +5,7 @@
 //! times slower than that.
 
 pub(crate) mod cut;
+mod fallbacks;
 mod interface;
 mod packet_info;
 mod paths;
@@ -23,15 +24,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use socket2::{SockAddr, Socket};
 
 use self::cut::Cutter;
+use self::fallbacks::{Fallbacks, RefusedOptions};
 use self::interface::OwnInterfaces;
 use self::packet_info::PacketInfo;
 use self::paths::PathSockets;
 pub(crate) use self::reach::Reach;
 use self::send::{Addressing, Refusal, send_each, send_once};
 pub(crate) use self::socket::{hear_errors, leave_by, of_version, open_path};
-use super::{
-    AddrPair, Batch, Link, LinkCaps, LinkLosses, LocalAddr, Misrouting, Received, Sent, Via,
-};
+use super::{AddrPair, Batch, Link, LinkCaps, LinkLosses, LocalAddr, Received, Sent, Via};
+use crate::degradation::{Degradation, Misrouting};
 
 /// Most segments of one GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024 and take 128
 /// since; 64 it stays, because a virtual machine hands its batches whole to the host, and a host
@@ -74,8 +75,9 @@ pub(crate) struct UdpLink {
     /// `None`: the routing table chooses the interface.
     own_interfaces: Option<RefCell<OwnInterfaces>>,
     bounce: Box<[u8]>,
-    /// Destinations that the kernel refuses GSO to (the route decides). Empty on most machines.
-    without_gso: Vec<IpAddr>,
+    fallbacks: Fallbacks,
+    /// Of the receiving socket.
+    refused: RefusedOptions,
     counters: UdpCounters,
     /// The receiving socket's own count of drops, as last seen; it wraps.
     kernel_drops: u32,
@@ -91,7 +93,8 @@ impl UdpLink {
     ///
     /// The port is taken, the address is not this machine's, or there are no more sockets.
     pub(crate) fn bind(addr: SocketAddr, receive_buffer: usize) -> io::Result<UdpLink> {
-        let receiver = socket::open_receiver(canonical(addr), receive_buffer)?;
+        let mut refused = RefusedOptions::default();
+        let receiver = socket::open_receiver(canonical(addr), receive_buffer, &mut refused)?;
         let local = socket::local_addr(&receiver)?;
         let caps = LinkCaps {
             batch_segments: if socket::knows_gso(&receiver) { MAX_SEGMENTS } else { 1 },
@@ -99,7 +102,7 @@ impl UdpLink {
             // The kernel grants twice the bytes asked for, to account for its own overhead.
             receive_buffer: receiver.recv_buffer_size()? / 2,
             has_hops: true,
-            congestion_marks: true,
+            congestion_marks: !refused.has("IP_RECVTOS") && !refused.has("IPV6_RECVTCLASS"),
         };
         Ok(UdpLink {
             receiver,
@@ -108,7 +111,8 @@ impl UdpLink {
             caps,
             own_interfaces: own_interfaces(local.ip()),
             bounce: vec![0; BOUNCE].into_boxed_slice(),
-            without_gso: Vec::new(),
+            fallbacks: Fallbacks::default(),
+            refused,
             counters: UdpCounters::default(),
             kernel_drops: 0,
         })
@@ -125,6 +129,11 @@ impl UdpLink {
         }
     }
 
+    /// Whether what goes there may leave ECN-capable.
+    pub(crate) fn sends_ecn(&self, to: SocketAddr) -> bool {
+        self.fallbacks.sends_ecn(to)
+    }
+
     /// Sends a batch, or some of it: `send` gets its socket, and the address unless the socket is connected there.
     fn send_by<T>(
         &mut self,
@@ -132,22 +141,26 @@ impl UdpLink {
         send: impl Fn(RawFd, &Addressing) -> io::Result<T>,
     ) -> io::Result<T> {
         let AddrPair { remote, local } = batch.to;
+        let is_ipv4 = remote.ip().to_canonical().is_ipv4();
+        let clear_ecn = !(batch.ecn && self.fallbacks.sends_ecn(remote));
+        let without = clear_ecn.then_some(is_ipv4);
         let Via::Path(path) = batch.via else {
             let to = Some(address(self.local, remote)?);
             let from = PacketInfo::of(self.local, local);
-            return send(self.receiver.as_raw_fd(), &Addressing { to, from });
+            let addressing = Addressing { to, from, without_ecn: without };
+            return send(self.receiver.as_raw_fd(), &addressing);
         };
         let remote = reachable(self.local, remote)?;
         let pair = AddrPair { remote, local };
         let socket = self.paths.get(path, &pair)?;
-        let addressing = socket.aim(remote);
+        let addressing = Addressing { without_ecn: without, ..socket.aim(remote) };
         match send(socket.socket().as_raw_fd(), &addressing) {
             // A connected socket is bound to one local address, and fails for what was sent before. A new one
             // starts from nothing.
             Err(error) if socket.is_connected() && Refusal::of(&error) != Refusal::Full => {
                 self.paths.close(path, &pair);
                 let socket = self.paths.get(path, &pair)?;
-                let addressing = socket.unconnected(remote);
+                let addressing = Addressing { without_ecn: without, ..socket.unconnected(remote) };
                 send(socket.socket().as_raw_fd(), &addressing)
             }
             sent => sent,
@@ -231,9 +244,10 @@ impl UdpLink {
         Sent::Gone
     }
 
-    fn stop_using_gso(&mut self, to: IpAddr, error: &io::Error) {
-        tracing::warn!(%to, %error, "no UDP segmentation: datagrams go through the kernel one by one, up to ten times slower");
-        self.without_gso.push(to);
+    /// Why packets to `to` and from there take another way than by the interface of the link's address, or none.
+    fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
+        let own = self.own_interfaces.as_ref()?;
+        own.borrow_mut().misrouting(to.ip()).ok().flatten()
     }
 }
 
@@ -260,11 +274,6 @@ impl Link for UdpLink {
         AddrPair { remote: to, local: LocalAddr { ip: None, interface } }
     }
 
-    fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
-        let own = self.own_interfaces.as_ref()?;
-        own.borrow_mut().misrouting(to.ip()).ok().flatten()
-    }
-
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
         let to = AddrPair { remote: reachable(self.local, to.remote)?, ..to };
         let headers = if to.remote.is_ipv4() { 20 + 8 } else { 40 + 8 };
@@ -278,6 +287,26 @@ impl Link for UdpLink {
         made.inspect_err(|error| tracing::debug!(to = %remote, %error, "nobody can be asked")).ok()
     }
 
+    fn use_ecn(&mut self, to: SocketAddr, ecn: bool) {
+        self.fallbacks.use_ecn(to, ecn);
+    }
+
+    fn unwatch(&mut self, to: AddrPair) {
+        self.fallbacks.use_ecn(to.remote, true);
+    }
+
+    fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {
+        self.refused.list(rail, all);
+        self.paths.refused().list(rail, all);
+        self.fallbacks.list(rail, to, all);
+        let misrouted = self.misrouting(to);
+        all.extend(misrouted.map(|cause| Degradation::RailMisrouted { rail, to, cause }));
+        if self.caps.batch_segments == 1 {
+            let (to, errno) = (canonical(to).ip(), libc::ENOPROTOOPT);
+            all.push(Degradation::SegmentationRefused { rail, to, errno });
+        }
+    }
+
     fn open_paths(&mut self, count: usize) -> io::Result<()> {
         self.paths.open_first(count)
     }
@@ -285,18 +314,23 @@ impl Link for UdpLink {
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
         let datagrams = self.check(batch)?;
         let alone = datagrams == 1;
-        if !alone && self.without_gso.contains(&batch.to.remote.ip()) {
+        if !alone && !self.fallbacks.segments(batch.to.remote.ip()) {
             return self.send_singly(batch);
         }
         let segment = (!alone).then_some(batch.segment_len as u16);
         match self.send_by(batch, |fd, to| send_once(fd, to, batch.slices, segment)) {
-            Ok(()) => Ok(Sent::Gone),
+            Ok(()) => {
+                if !alone {
+                    self.fallbacks.on_segmented(batch.to.remote.ip());
+                }
+                Ok(Sent::Gone)
+            }
             Err(error) if !alone && Refusal::of(&error) == Refusal::Segmentation => {
                 // The same error has other causes; only if single datagrams pass was it GSO.
                 let lost = self.counters.unreachable;
                 let sent = self.send_singly(batch)?;
                 if sent == Sent::Gone && lost == self.counters.unreachable {
-                    self.stop_using_gso(batch.to.remote.ip(), &error);
+                    self.fallbacks.on_refused(batch.to.remote.ip(), &error);
                 }
                 Ok(sent)
             }

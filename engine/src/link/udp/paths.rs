@@ -7,10 +7,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use braid_wire::{MAX_PATHS, PathId};
 use socket2::{SockAddr, Socket};
 
+use super::fallbacks::RefusedOptions;
 use super::packet_info::PacketInfo;
 use super::send::Addressing;
 use super::socket;
-use crate::link::{AddrPair, LocalAddr};
+use crate::link::{AddrPair, LocalAddr, SocketError};
 
 /// Sockets that stay open. With more paths than this in use the oldest are closed and opened again,
 /// which costs less than the batch that it is done for; 4096 of them would not pass the limit of
@@ -42,9 +43,9 @@ impl PathSocket {
         self.connected.is_some()
     }
 
-    fn open(path: PathId, source: Source) -> io::Result<Self> {
+    fn open(path: PathId, source: Source, refused: &mut RefusedOptions) -> io::Result<Self> {
         let Source { addr, interface } = source;
-        let socket = socket::open_path(addr, path)?;
+        let socket = socket::open_path_noting(addr, path, refused)?;
         let port = socket::local_addr(&socket)?.port();
         let bound = socket::leave_by(&socket, interface);
         let by_interface = LocalAddr { ip: None, interface };
@@ -56,20 +57,20 @@ impl PathSocket {
     pub(super) fn aim(&mut self, to: SocketAddr) -> Addressing {
         if self.connected == Some(to) {
             self.last = self.connected;
-            return Addressing { to: None, from: None };
+            return Addressing { to: None, from: None, without_ecn: None };
         }
         let again = self.last.replace(to) == Some(to);
         // Where there is no way just now it stays unconnected: the batch will say so.
         if again && self.unbound.is_none() && self.socket.connect(&to.into()).is_ok() {
             self.connected = Some(to);
-            return Addressing { to: None, from: None };
+            return Addressing { to: None, from: None, without_ecn: None };
         }
         self.unconnected(to)
     }
 
     /// What a batch to `to` has to be addressed with if the socket is not connected there.
     pub(super) fn unconnected(&self, to: SocketAddr) -> Addressing {
-        Addressing { to: Some(SockAddr::from(to)), from: self.unbound }
+        Addressing { to: Some(SockAddr::from(to)), from: self.unbound, without_ecn: None }
     }
 }
 
@@ -91,12 +92,14 @@ pub(super) struct PathSockets {
     local: SocketAddr,
     sets: Vec<OfSource>,
     open: VecDeque<(Source, PathId)>,
+    refused: RefusedOptions,
 }
 
 impl PathSockets {
     /// For a link that receives at `local`.
     pub(super) fn new(local: SocketAddr) -> Self {
-        PathSockets { local, sets: Vec::new(), open: VecDeque::new() }
+        let (sets, open, refused) = (Vec::new(), VecDeque::new(), RefusedOptions::default());
+        PathSockets { local, sets, open, refused }
     }
 
     /// Opens paths 0 to `count - 1`, or as many of them as stay open: to IPv4 where both versions can be reached. A link that is
@@ -104,12 +107,12 @@ impl PathSockets {
     pub(super) fn open_first(&mut self, count: usize) -> io::Result<()> {
         let to = socket::of_version(self.local, Ipv4Addr::UNSPECIFIED.into());
         for path in 0..count.min(KEPT) {
-            self.get(PathId::new(path as u16), &to.into()).map_err(|error| {
-                io::Error::new(error.kind(), format!("path {path} of {count}: {error}"))
-            })?;
+            self.get(PathId::new(path as u16), &to.into())
+                .map_err(|error| SocketError::of_path(error, path, count))?;
         }
         if self.local.ip().is_unspecified() {
-            *self = PathSockets::new(self.local);
+            self.sets.clear();
+            self.open.clear();
         }
         Ok(())
     }
@@ -144,7 +147,7 @@ impl PathSockets {
         {
             self.close_at(oldest, source);
         }
-        let fresh = PathSocket::open(path, source)?;
+        let fresh = PathSocket::open(path, source, &mut self.refused)?;
         let set = self.sets.iter().position(|set| set.source == source).unwrap_or_else(|| {
             self.sets.push(OfSource { source, sockets: Vec::new() });
             self.sets.len() - 1
@@ -156,6 +159,11 @@ impl PathSockets {
         sockets[index] = Some(fresh);
         self.open.push_back((source, path));
         Ok(set)
+    }
+
+    /// Socket options that the system has refused.
+    pub(super) fn refused(&self) -> &RefusedOptions {
+        &self.refused
     }
 
     /// Closes a path's socket to such hosts: the next batch on it opens another.

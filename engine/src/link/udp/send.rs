@@ -5,13 +5,14 @@ use std::mem;
 use std::os::fd::RawFd;
 use std::ptr;
 
+use libc::c_int;
 use socket2::SockAddr;
 
 use super::packet_info::PacketInfo;
 use crate::link::Slice;
 
-/// Room for the control messages of a send: the bytes of a segment, and where it leaves from.
-const CONTROL: usize = space::<u16>() + space::<libc::in6_pktinfo>();
+/// Room for the control messages of a send: the bytes of a segment, where it leaves from, and no ECN.
+const CONTROL: usize = space::<u16>() + space::<libc::in6_pktinfo>() + space::<c_int>();
 
 /// Bytes that a control message with such a value takes.
 const fn space<T>() -> usize {
@@ -27,8 +28,22 @@ pub(super) struct Control {
 }
 
 impl Control {
-    fn new() -> Self {
-        Control { bytes: [0; CONTROL], len: 0 }
+    /// Those of a batch that is segmented into datagrams of `segment` bytes.
+    fn new(ends: &Addressing, segment: Option<u16>) -> Self {
+        let mut control = Control { bytes: [0; CONTROL], len: 0 };
+        if let Some(segment) = segment {
+            control.push(libc::SOL_UDP, libc::UDP_SEGMENT, segment);
+        }
+        if let Some(from) = &ends.from {
+            from.push_to(&mut control);
+        }
+        // An IPv4 packet of an IPv6 socket takes the option of IPv4.
+        match ends.without_ecn {
+            None => {}
+            Some(true) => control.push::<c_int>(libc::IPPROTO_IP, libc::IP_TOS, 0),
+            Some(false) => control.push::<c_int>(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, 0),
+        }
+        control
     }
 
     /// Adds a message.
@@ -61,6 +76,8 @@ pub(super) struct Addressing {
     pub(super) to: Option<SockAddr>,
     /// `None`: what the socket is bound to.
     pub(super) from: Option<PacketInfo>,
+    /// `None`: it leaves with the ECN bits that the socket is set to. Otherwise with none, and whether it is IPv4.
+    pub(super) without_ecn: Option<bool>,
 }
 
 /// What a failed send says.
@@ -110,7 +127,8 @@ pub(super) fn send_once(
     slices: &[Slice<'_>],
     segment: Option<u16>,
 ) -> io::Result<()> {
-    if let (None, None, [slice], None) = (&ends.to, &ends.from, slices, segment) {
+    let says_nothing = ends.from.is_none() && ends.without_ecn.is_none();
+    if let (None, true, [slice], None) = (&ends.to, says_nothing, slices, segment) {
         // The kernel copies no description of it: a tenth less for a short message.
         // SAFETY: the slice can be read for longer than this call.
         let send = || unsafe {
@@ -118,13 +136,7 @@ pub(super) fn send_once(
         };
         return retry(send).map(|_| ());
     }
-    let mut control = Control::new();
-    if let Some(segment) = segment {
-        control.push(libc::SOL_UDP, libc::UDP_SEGMENT, segment);
-    }
-    if let Some(from) = &ends.from {
-        from.push_to(&mut control);
-    }
+    let mut control = Control::new(ends, segment);
     let mut message = message(ends, slices);
     control.attach_to(&mut message);
     // SAFETY: all that `message` points to is borrowed for longer than this call, and the lengths beside
@@ -140,16 +152,13 @@ pub(super) fn send_each(
     ends: &Addressing,
     datagrams: &[&[Slice<'_>]],
 ) -> io::Result<usize> {
-    let mut control = Control::new();
-    if let Some(from) = &ends.from {
-        from.push_to(&mut control);
-    }
-    let header = |slices: &&[Slice<'_>]| {
+    let mut control = Control::new(ends, None);
+    let mut header = |slices: &&[Slice<'_>]| {
         let mut message = message(ends, slices);
         control.attach_to(&mut message);
         libc::mmsghdr { msg_hdr: message, msg_len: 0 }
     };
-    let mut messages: Vec<libc::mmsghdr> = datagrams.iter().map(header).collect();
+    let mut messages: Vec<libc::mmsghdr> = datagrams.iter().map(&mut header).collect();
     let count = messages.len() as libc::c_uint;
     // SAFETY: as in `send_once`, for each of the `count` messages.
     retry(|| unsafe {

@@ -11,12 +11,13 @@ use libc::c_int;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::canonical;
-use crate::link::{AddrPair, LocalAddr};
+use super::fallbacks::RefusedOptions;
+use crate::link::{AddrPair, LocalAddr, SocketError};
 
 /// Bytes that a path's socket may have waiting in the device's queue.
 const SEND_BUFFER: usize = 4 << 20;
 /// ECN: this transport understands congestion marks (RFC 3168, section 5).
-const ECT_0: u32 = 0b10;
+const ECT_0: c_int = 0b10;
 /// `IPV6_ADDR_PREFERENCES` and `IPV6_PREFER_SRC_PUBLIC` of `linux/in6.h` (RFC 5014).
 const ADDR_PREFERENCES: c_int = 72;
 const PREFER_SRC_PUBLIC: c_int = 2;
@@ -25,29 +26,39 @@ const PREFER_SRC_PUBLIC: c_int = 2;
 const SPARE_PORTS: [u16; 3] = [0xF000, 0xE000, 0xD000];
 
 /// Opens the receiving socket, for IPv4 alone if `addr` is `[::]` and the kernel has no IPv6.
-pub(super) fn open_receiver(addr: SocketAddr, buffer: usize) -> io::Result<Socket> {
-    let error = match bind_receiver(addr, buffer) {
+pub(super) fn open_receiver(
+    addr: SocketAddr,
+    buffer: usize,
+    refused: &mut RefusedOptions,
+) -> io::Result<Socket> {
+    let error = match bind_receiver(addr, buffer, refused) {
         Ok(socket) => return Ok(socket),
         Err(error) => error,
     };
-    let no_ipv6 = matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL));
+    let no_ipv6 = matches!(errno(&error), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL));
     if no_ipv6 && addr.is_ipv6() && addr.ip().is_unspecified() {
         tracing::info!(%addr, %error, "this machine has no IPv6: listening on IPv4 alone");
-        return open_receiver((Ipv4Addr::UNSPECIFIED, addr.port()).into(), buffer);
+        return open_receiver((Ipv4Addr::UNSPECIFIED, addr.port()).into(), buffer, refused);
     }
-    Err(io::Error::new(error.kind(), format!("cannot receive on UDP {addr}: {error}")))
+    Err(error)
 }
 
-fn bind_receiver(addr: SocketAddr, buffer: usize) -> io::Result<Socket> {
-    let socket = open(addr)?;
+fn bind_receiver(
+    addr: SocketAddr,
+    buffer: usize,
+    refused: &mut RefusedOptions,
+) -> io::Result<Socket> {
+    let socket = open(addr, refused)?;
+    let mut options = Options { socket: &socket, refused };
     if addr.is_ipv6() {
         // One that also carries IPv4 obeys both sets of options, each for its packets.
-        socket.set_only_v6(!addr.ip().is_unspecified())?;
+        options.need_only_v6(!addr.ip().is_unspecified())?;
     }
     let force = set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, as_int(buffer));
     if force.is_err() {
         // Without privilege; the kernel takes off silently what is above its limit.
-        socket.set_recv_buffer_size(buffer)?;
+        let effect = "the receive buffer keeps the system's size";
+        options.want("SO_RCVBUF", (libc::SOL_SOCKET, libc::SO_RCVBUF), as_int(buffer), effect);
     }
     let granted = socket.recv_buffer_size()? / 2;
     if granted < buffer {
@@ -59,33 +70,47 @@ fn bind_receiver(addr: SocketAddr, buffer: usize) -> io::Result<Socket> {
     }
     // Kernels before 5.0 have no GRO here; then datagrams come one by one.
     let _ = set(&socket, libc::SOL_UDP, libc::UDP_GRO, 1);
-    set(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
-    socket.set_recv_tos_v4(true)?;
+    let uncounted = "datagrams dropped for want of buffer are not counted";
+    options.want("SO_RXQ_OVFL", (libc::SOL_SOCKET, libc::SO_RXQ_OVFL), 1, uncounted);
+    let unseen = "congestion marks of the network are not seen";
+    options.want("IP_RECVTOS", (libc::IPPROTO_IP, libc::IP_RECVTOS), 1, unseen);
     if addr.is_ipv6() {
-        socket.set_recv_tclass_v6(true)?;
+        let name = (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS);
+        options.want("IPV6_RECVTCLASS", name, 1, unseen);
     }
     if addr.ip().is_unspecified() {
         // Whoever has called an address of this host is answered from there.
-        match addr {
-            SocketAddr::V4(_) => set(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?,
-            SocketAddr::V6(_) => set(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?,
-        }
+        let effect = "who calls another address of this host than the system prefers is not answered from there";
+        let (name, option) = match addr {
+            SocketAddr::V4(_) => ("IP_PKTINFO", (libc::IPPROTO_IP, libc::IP_PKTINFO)),
+            SocketAddr::V6(_) => ("IPV6_RECVPKTINFO", (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)),
+        };
+        options.want(name, option, 1, effect);
     }
-    grow_send_buffer(&socket)?;
-    socket.bind(&addr.into())?;
+    options.grow_send_buffer();
+    socket.bind(&addr.into()).map_err(|source| failed(format!("bind({addr})"), source))?;
     Ok(socket)
 }
 
 /// Opens the sending socket of a path to hosts of one IP version; `local`: an address of that version, see [`of_version`].
 pub(crate) fn open_path(local: SocketAddr, path: PathId) -> io::Result<Socket> {
+    open_path_noting(local, path, &mut RefusedOptions::default())
+}
+
+/// The same, which notes what options the system refuses.
+pub(super) fn open_path_noting(
+    local: SocketAddr,
+    path: PathId,
+    refused: &mut RefusedOptions,
+) -> io::Result<Socket> {
     let own = path.source_port();
-    match bind_path(local, own) {
+    match bind_path(local, own, refused) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
         other => return other,
     }
     for base in SPARE_PORTS {
         let port = base | path.get();
-        match bind_path(local, port) {
+        match bind_path(local, port, refused) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
             Ok(socket) => {
                 tracing::info!(path = path.get(), own, port, "source port taken: using another");
@@ -94,10 +119,8 @@ pub(crate) fn open_path(local: SocketAddr, path: PathId) -> io::Result<Socket> {
             Err(error) => return Err(error),
         }
     }
-    let message = format!(
-        "source port {own} and its substitutes in {SOURCE_PORT_BASE}-65535 are taken by other programs"
-    );
-    Err(io::Error::new(io::ErrorKind::AddrInUse, message))
+    let call = format!("bind(source port {own} and its substitutes in {SOURCE_PORT_BASE}-65535)");
+    Err(failed(call, io::Error::from_raw_os_error(libc::EADDRINUSE)))
 }
 
 /// Has the kernel tell this socket of ICMP messages about what it sends to `to`, those of routers among them.
@@ -119,16 +142,19 @@ pub(crate) fn of_version(local: SocketAddr, to: IpAddr) -> SocketAddr {
     }
 }
 
-fn bind_path(local: SocketAddr, port: u16) -> io::Result<Socket> {
+fn bind_path(local: SocketAddr, port: u16, refused: &mut RefusedOptions) -> io::Result<Socket> {
     let addr = SocketAddr::new(local.ip(), port);
-    let socket = open(local)?;
+    let socket = open(local, refused)?;
+    let mut options = Options { socket: &socket, refused };
     if local.is_ipv6() {
-        socket.set_only_v6(true)?;
+        options.need_only_v6(true)?;
     }
     // Every Braid process of the host sends from the same ports, and nothing is received there.
-    socket.set_reuse_address(true)?;
-    socket.set_recv_buffer_size(0)?;
-    grow_send_buffer(&socket)?;
+    let name = (libc::SOL_SOCKET, libc::SO_REUSEADDR);
+    options.want("SO_REUSEADDR", name, 1, "other processes cannot send from the same ports");
+    // What strangers send there finds no room; without this, it takes memory.
+    let _ = set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, 0);
+    options.grow_send_buffer();
     let addr = match local {
         SocketAddr::V4(_) => addr,
         // Keeps the scope of a link-local address.
@@ -137,32 +163,79 @@ fn bind_path(local: SocketAddr, port: u16) -> io::Result<Socket> {
             local.into()
         }
     };
-    socket.bind(&addr.into())?;
+    socket.bind(&addr.into()).map_err(|source| failed(format!("bind({addr:?})"), source))?;
     Ok(socket)
 }
 
 /// What both kinds of socket have in common.
-fn open(addr: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
+fn open(addr: SocketAddr, refused: &mut RefusedOptions) -> io::Result<Socket> {
+    let domain = if addr.is_ipv4() { "AF_INET" } else { "AF_INET6" };
+    let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))
+        .map_err(|source| failed(format!("socket({domain}, SOCK_DGRAM)"), source))?;
+    let mut options = Options { socket: &socket, refused };
     // Paths must carry whole datagrams, so the DF bit is set. PROBE and not DO: DO lowers the MTU
     // when an ICMP message says so, and anyone may have written that. It also makes the kernel
     // send IP id 0 from an unconnected socket, which a RoCEv2 ICRC needs to be known.
-    set(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
-    socket.set_tos_v4(ECT_0)?;
+    let fragmented = "datagrams that are too long for a path may be fragmented";
+    let discover = (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER);
+    options.want("IP_MTU_DISCOVER", discover, libc::IP_PMTUDISC_PROBE, fragmented);
+    let unmarked = "packets carry no ECN bits, and congestion shows by loss alone";
+    options.want("IP_TOS", (libc::IPPROTO_IP, libc::IP_TOS), ECT_0, unmarked);
     if addr.is_ipv6() {
-        set(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
-        socket.set_tclass_v6(ECT_0)?;
+        let discover = (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER);
+        options.want("IPV6_MTU_DISCOVER", discover, libc::IPV6_PMTUDISC_PROBE, fragmented);
+        options.want("IPV6_TCLASS", (libc::IPPROTO_IPV6, libc::IPV6_TCLASS), ECT_0, unmarked);
         // A peer knows a connection by its address: a temporary one (RFC 8981) would change under it.
-        set(&socket, libc::IPPROTO_IPV6, ADDR_PREFERENCES, PREFER_SRC_PUBLIC)?;
+        let name = (libc::IPPROTO_IPV6, ADDR_PREFERENCES);
+        let changing = "a temporary source address may be taken, and change";
+        options.want("IPV6_ADDR_PREFERENCES", name, PREFER_SRC_PUBLIC, changing);
     }
     Ok(socket)
 }
 
-fn grow_send_buffer(socket: &Socket) -> io::Result<()> {
-    match set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, as_int(SEND_BUFFER)) {
-        Ok(()) => Ok(()),
-        Err(_) => socket.set_send_buffer_size(SEND_BUFFER),
+/// Sets options of a socket.
+struct Options<'a> {
+    socket: &'a Socket,
+    /// Those that were refused, and are done without.
+    refused: &'a mut RefusedOptions,
+}
+
+impl Options<'_> {
+    /// Sets an option, by its level and number. `effect`: what is missing without it.
+    fn want(
+        &mut self,
+        name: &'static str,
+        (level, number): (c_int, c_int),
+        value: c_int,
+        effect: &'static str,
+    ) {
+        if let Err(error) = set(self.socket, level, number, value) {
+            self.refused.note(name, &error, effect);
+        }
     }
+
+    fn need_only_v6(&self, only: bool) -> io::Result<()> {
+        let set = self.socket.set_only_v6(only);
+        set.map_err(|source| failed(format!("setsockopt(IPV6_V6ONLY, {})", u8::from(only)), source))
+    }
+
+    fn grow_send_buffer(&mut self) {
+        let size = as_int(SEND_BUFFER);
+        if set(self.socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, size).is_err() {
+            let effect = "the send buffer keeps the system's size";
+            self.want("SO_SNDBUF", (libc::SOL_SOCKET, libc::SO_SNDBUF), size, effect);
+        }
+    }
+}
+
+/// The error of a call, which [`SocketError`] names.
+fn failed(call: String, source: io::Error) -> io::Error {
+    io::Error::new(source.kind(), SocketError { call, source })
+}
+
+/// The number of the error of a call.
+fn errno(error: &io::Error) -> Option<i32> {
+    SocketError::in_error(error).map_or(error.raw_os_error(), |known| known.source.raw_os_error())
 }
 
 /// The address that a socket is bound to.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use braid_wire::PathId;
 
 use super::*;
+use crate::degradation::Degradation;
 use crate::link::Slice;
 
 const MIB: usize = 1 << 20;
@@ -24,7 +25,7 @@ fn send(link: &mut UdpLink, to: SocketAddr, via: Via, segment_len: usize, bytes:
     let (a, b) = bytes.split_at(if bytes.len() < 8 { 0 } else { bytes.len() / 3 });
     let slices = [Slice::new(a), Slice::new(b)];
     let slices = if a.is_empty() { &slices[1..] } else { &slices };
-    link.send(&Batch { to: to.into(), via, segment_len, slices }).unwrap()
+    link.send(&Batch { to: to.into(), via, segment_len, ecn: true, slices }).unwrap()
 }
 
 struct Got {
@@ -135,6 +136,7 @@ fn ipv6_works() {
         to: at(&b, "127.0.0.1").into(),
         via: Via::Port,
         segment_len: 1,
+        ecn: true,
         slices: &[Slice::new(b"x")],
     });
     assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidInput);
@@ -214,7 +216,8 @@ fn refusals_are_told_apart() {
         assert_eq!(of(code) == Refusal::Unreachable, code != libc::EINVAL);
         let (mut link, bytes) = (bind("127.0.0.1:0"), [Slice::new(b"x")]);
         let to = link.local_addr();
-        let batch = Batch { to: to.into(), via: Via::Port, segment_len: 1, slices: &bytes };
+        let batch =
+            Batch { to: to.into(), via: Via::Port, segment_len: 1, ecn: true, slices: &bytes };
         let judged = link.judge(io::Error::from_raw_os_error(code), &batch);
         assert_eq!(judged.unwrap(), Sent::Gone);
         assert_eq!(link.counters.unreachable, 1);
@@ -252,26 +255,44 @@ fn a_taken_path_port_is_replaced() {
     assert!(error.to_string().contains("51900"), "{error}");
 }
 
-#[test]
-fn without_gso_datagrams_go_one_by_one() {
-    let (mut a, mut b) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
-    let off: libc::c_int = 1;
-    // SAFETY: the option's value is a live `c_int`. The kernel cannot segment without checksums.
+/// Switches UDP checksums of the receiving port off or on: the kernel cannot segment without.
+fn set_no_check(link: &UdpLink, off: libc::c_int) {
+    let fd = link.receiver.as_raw_fd();
+    let len = size_of_val(&off) as u32;
+    // SAFETY: the option's value is a live `c_int`.
     let done = unsafe {
-        let (fd, len) = (
-            a.paths.get(PathId::new(1), &b.local.into()).unwrap().socket().as_raw_fd(),
-            size_of_val(&off) as u32,
-        );
         libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, (&raw const off).cast(), len)
     };
     assert_eq!(done, 0);
+}
+
+fn degradations(link: &UdpLink, to: SocketAddr) -> Vec<Degradation> {
+    let mut all = Vec::new();
+    link.degradations(0, to, &mut all);
+    all
+}
+
+#[test]
+fn without_gso_datagrams_go_one_by_one_until_it_is_tried_again() {
+    let (mut a, mut b) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+    let to = b.local_addr();
+    set_no_check(&a, 1);
     let bytes = pattern(9500);
     for round in 0..2 {
-        assert_eq!(send(&mut a, b.local_addr(), path(1), 1000, &bytes), Sent::Gone);
+        assert_eq!(send(&mut a, to, Via::Port, 1000, &bytes), Sent::Gone);
         let got = recv(&mut b, 10);
         assert!(got.iter().flat_map(|g| &g.bytes).eq(&bytes));
-        assert_eq!(a.without_gso, [b.local_addr().ip()], "round {round}");
+        let all = degradations(&a, to);
+        let [Degradation::SegmentationRefused { rail: 0, to: ip, .. }] = all[..] else {
+            panic!("in round {round}: {all:?}")
+        };
+        assert_eq!(ip, to.ip());
+        a.fallbacks.retry_now();
     }
+    set_no_check(&a, 0);
+    assert_eq!(send(&mut a, to, Via::Port, 1000, &bytes), Sent::Gone);
+    assert!(recv(&mut b, 10).iter().flat_map(|got| &got.bytes).eq(&bytes));
+    assert_eq!(degradations(&a, to), [], "the kernel segments again");
     assert_eq!(a.counters, UdpCounters::default());
 }
 
@@ -282,8 +303,9 @@ fn misfits_are_named() {
     let mut error = |via, segment_len, len| {
         let bytes = vec![0; len];
         let slices = [Slice::new(&bytes)];
-        let error =
-            a.send(&Batch { to: to.into(), via, segment_len, slices: &slices }).unwrap_err();
+        let error = a
+            .send(&Batch { to: to.into(), via, segment_len, ecn: true, slices: &slices })
+            .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         error.to_string()
     };
@@ -295,6 +317,7 @@ fn misfits_are_named() {
         to: to.into(),
         via: Via::Port,
         segment_len: 2000,
+        ecn: true,
         slices: &[Slice::new(&[0; 1600])],
     };
     let error = a.judge(io::Error::from_raw_os_error(libc::EMSGSIZE), &batch).unwrap_err();
@@ -394,7 +417,7 @@ fn a_wildcard_is_answered_from_the_address_that_was_called() {
             let paths = [Via::Port, Via::Path(PathId::new(5)), Via::Path(PathId::new(5))];
             for via in paths {
                 let slices = [Slice::new(&[7; 1200])];
-                let batch = Batch { to, via, segment_len: 600, slices: &slices };
+                let batch = Batch { to, via, segment_len: 600, ecn: true, slices: &slices };
                 assert_eq!(server.send(&batch).unwrap(), Sent::Gone);
                 let got = recv(&mut client, 2);
                 assert!(got.iter().all(|got| got.from.ip() == to.local.ip.unwrap()), "{via:?}");

@@ -40,6 +40,8 @@ pub(super) struct Ends {
     pub(super) target_mac: Mac,
     pub(super) source: SocketAddrV4,
     pub(super) target: SocketAddrV4,
+    /// Whether the datagram leaves ECN-capable.
+    pub(super) ecn: bool,
 }
 
 /// Writes the headers in front of a datagram, which begins at [`HEADERS`] and goes to the frame's end.
@@ -53,7 +55,7 @@ pub(super) fn write_headers(frame: &mut [u8], ends: &Ends) {
     ethernet[MAC_LEN..2 * MAC_LEN].copy_from_slice(&ends.source_mac);
     ethernet[2 * MAC_LEN..].copy_from_slice(&TYPE_IPV4.to_be_bytes());
     let (ip, udp) = packet.split_at_mut(IPV4);
-    ip[..2].copy_from_slice(&[VERSION_AND_LENGTH, ECT_0]);
+    ip[..2].copy_from_slice(&[VERSION_AND_LENGTH, if ends.ecn { ECT_0 } else { 0 }]);
     ip[2..4].copy_from_slice(&(udp_len + IPV4 as u16).to_be_bytes());
     ip[4..6].fill(0);
     ip[6..8].copy_from_slice(&DONT_FRAGMENT.to_be_bytes());

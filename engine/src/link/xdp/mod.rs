@@ -34,7 +34,8 @@ use self::socket::{Refused, Xsk};
 use self::turns::Turns;
 use super::udp::cut::Cutter;
 use super::udp::{UdpLink, canonical};
-use super::{AddrPair, Batch, Link, LinkCaps, LinkLosses, Misrouting, Reach, Received, Sent};
+use super::{AddrPair, Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent};
+use crate::degradation::Degradation;
 
 /// Bytes of the longest datagram that goes this way: less than a full packet at any MTU that Ethernet has, because of full
 /// packets there are many, which GSO and GRO are for.
@@ -106,7 +107,8 @@ impl XdpLink {
             return false;
         }
         let source = SocketAddrV4::new(*self.local.ip(), port);
-        let ends = Ends { source_mac: self.mac, target_mac, source, target };
+        let ecn = batch.ecn && self.sockets.sends_ecn(batch.to.remote);
+        let ends = Ends { source_mac: self.mac, target_mac, source, target, ecn };
         let mut cutter = Cutter::new(batch);
         for index in 0..datagrams {
             let len = batch.segment_len.min(bytes - index * batch.segment_len);
@@ -146,10 +148,6 @@ impl Link for XdpLink {
         self.sockets.pair(to)
     }
 
-    fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
-        self.sockets.misrouting(to)
-    }
-
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
         self.sockets.max_datagram(to)
     }
@@ -167,7 +165,12 @@ impl Link for XdpLink {
     }
 
     fn unwatch(&mut self, to: AddrPair) {
+        self.sockets.unwatch(to);
         self.hops.unwatch(to.remote);
+    }
+
+    fn use_ecn(&mut self, to: SocketAddr, ecn: bool) {
+        self.sockets.use_ecn(to, ecn);
     }
 
     fn send(&mut self, batch: &Batch<'_>) -> io::Result<Sent> {
@@ -204,6 +207,21 @@ impl Link for XdpLink {
 
     fn next_due(&self) -> Option<Instant> {
         self.queues[0].is_waiting().then(|| Instant::now() + RETRY)
+    }
+
+    fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {
+        self.sockets.degradations(rail, to, all);
+        if self.hops.is_missing(to) {
+            all.push(Degradation::DatapathUnavailable {
+                rail,
+                wanted: "AF_XDP",
+                used: "UDP sockets",
+                cause: format!(
+                    "no route or neighbour towards {} is known on its interface",
+                    to.ip()
+                ),
+            });
+        }
     }
 
     fn losses(&self) -> LinkLosses {

@@ -19,6 +19,8 @@ use crate::link::udp::canonical;
 use crate::threads::spawn_without_signals;
 
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How long a next hop may be unknown before that counts as a fallback: the kernel asks for it when a socket sends.
+const FOUND_WITHIN: Duration = Duration::from_secs(3);
 /// Above the six bytes of the address.
 const IS_KNOWN: u64 = 1 << 48;
 /// The next datagram is to be sent by the kernel, which checks its entry then.
@@ -29,6 +31,7 @@ struct NextHop {
     to: Ipv4Addr,
     /// Its Ethernet address with the flags above; 0: not known.
     entry: AtomicU64,
+    watched_at: Instant,
 }
 
 impl NextHop {
@@ -78,7 +81,8 @@ impl NextHops {
         self.watched.insert(peer);
         let requests = &self.requests;
         self.hops.entry(to).or_insert_with(|| {
-            let hop = Arc::new(NextHop { to, entry: AtomicU64::new(0) });
+            let hop =
+                Arc::new(NextHop { to, entry: AtomicU64::new(0), watched_at: Instant::now() });
             // Without a thread, which ends where the tables cannot be read, the sockets carry all.
             let _ = requests.send(Arc::downgrade(&hop));
             hop
@@ -93,6 +97,15 @@ impl NextHops {
         if !self.watched.iter().any(|other| other.ip() == peer.ip()) {
             self.hops.remove(&to);
         }
+    }
+
+    /// Whether the next hop to a watched peer is not known although there was time to find it.
+    pub(super) fn is_missing(&self, to: SocketAddr) -> bool {
+        let IpAddr::V4(to) = canonical(to).ip() else { return false };
+        self.hops.get(&to).is_some_and(|hop| {
+            hop.entry.load(Ordering::Relaxed) & IS_KNOWN == 0
+                && hop.watched_at.elapsed() > FOUND_WITHIN
+        })
     }
 
     /// The Ethernet address that a datagram to `to` goes to; `None`: a socket is to send it.
@@ -155,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_stale_neighbour_is_left_to_the_kernel_once() {
-        let hop = NextHop { to: TO, entry: AtomicU64::new(0) };
+        let hop = NextHop { to: TO, entry: AtomicU64::new(0), watched_at: Instant::now() };
         assert_eq!(hop.mac(), None);
         let mac = [1, 2, 3, 4, 5, 0xff];
         hop.set(Some(Neighbour { mac, is_stale: false }));

@@ -10,7 +10,7 @@ const TO: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(200, 9, 0, 2), 47910);
 fn frame_of(datagram: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; HEADERS];
     frame.extend_from_slice(datagram);
-    let ends = Ends { source_mac: [2; 6], target_mac: MAC, source: FROM, target: TO };
+    let ends = Ends { source_mac: [2; 6], target_mac: MAC, source: FROM, target: TO, ecn: true };
     frame::write_headers(&mut frame, &ends);
     frame
 }
@@ -104,7 +104,8 @@ fn a_source_that_is_no_other_host_is_not_believed() {
         // The UDP checksum goes along: only the source is the matter.
         let mut frame = frame_of(b"datagram");
         let from = SocketAddrV4::new(source.into(), 1);
-        let ends = Ends { source_mac: [2; 6], target_mac: MAC, source: from, target: TO };
+        let ends =
+            Ends { source_mac: [2; 6], target_mac: MAC, source: from, target: TO, ecn: true };
         frame::write_headers(&mut frame, &ends);
         assert_eq!(datagram_of(&frame), None, "{from}");
     }

@@ -103,7 +103,10 @@ pub(super) struct PathMtu {
     /// Path ports are blocked: everything leaves from the receiving port.
     pub(super) port_only: bool,
     /// Queue pairs have heard of that.
-    told_blocked: bool,
+    pub(super) told_blocked: bool,
+    /// The longest that ever passed, and what passed when the last search ended.
+    most: u16,
+    settled: u16,
     round: Option<Round>,
     /// When the next round begins.
     next_at: Time,
@@ -134,6 +137,8 @@ impl PathMtu {
             hint: 0,
             port_only: false,
             told_blocked: false,
+            most: 0,
+            settled: 0,
             round: None,
             next_at: Time::FAR_FUTURE,
             quiet_until: Time::ZERO,
@@ -172,6 +177,13 @@ impl PathMtu {
 
     pub(super) fn is_fixed(&self) -> bool {
         self.current == u16::MAX
+    }
+
+    /// The longest datagram that passes, and the longest one that passed before or that the host's route takes, where that is more.
+    pub(super) fn shortfall(&self) -> Option<(u16, u16)> {
+        let expected = self.most.max(self.hint.min(self.ceiling));
+        let is_short = self.settled > 0 && self.settled.saturating_add(STEP) < expected;
+        is_short.then(|| (self.settled + self.envelope, expected + self.envelope))
     }
 
     /// Payload bytes of the longest segment, a multiple of 8: whole words stay whole in one segment.
@@ -318,6 +330,9 @@ impl PathMtu {
         let is_found = low >= self.ceiling || u32::from(low) + u32::from(STEP) >= high;
         if is_found && self.port_only {
             self.tell_blocked(); // each round has asked by a path, too
+        }
+        if is_found {
+            (self.most, self.settled) = (self.most.max(low), low);
         }
         if low >= self.ceiling && !self.port_only {
             self.next_at = Time::FAR_FUTURE;

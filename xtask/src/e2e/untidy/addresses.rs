@@ -38,12 +38,7 @@ const FROM_THE_FIRST: &str = "table inet first { chain in { type filter hook inp
 const SENT: u64 = 1000 * 65_536;
 
 /// The client's WRITEs reach the server, and it drops whatever comes from the server's first address.
-fn writes(
-    network: &Network,
-    braid_perf: &Path,
-    server: &str,
-    client: &str,
-) -> Result<(), Failure> {
+fn writes(network: &Network, braid_perf: &Path, server: &str, client: &str) -> Result<(), Failure> {
     let before = network.bytes(&network.client, "braid0", "tx_bytes")?;
     let said = network.perf(
         braid_perf,

@@ -2,6 +2,9 @@
 //! only. Each case has a network of its own.
 
 mod addresses;
+mod degraded;
+mod firewalls;
+mod marks;
 mod network;
 mod rails;
 
@@ -19,7 +22,7 @@ struct Case {
 }
 
 /// All of them, in the order in which they run.
-const CASES: &[&[Case]] = &[addresses::CASES, rails::CASES];
+const CASES: &[&[Case]] = &[addresses::CASES, rails::CASES, firewalls::CASES, marks::CASES];
 
 /// Runs every case with this `braid-perf`; the first that fails ends it.
 pub(super) fn run(braid_perf: &Path) -> Result<(), Failure> {

@@ -127,7 +127,8 @@ const FILTERED: &str = "braid1 drops what comes from there: its rp_filter is 1 (
 fn strict_filters(braid_perf: &Path) -> Result<(), Failure> {
     for arp_ignore in [0, 1] {
         let network = two_interfaces(arp_ignore, 1)?;
-        let arguments = [SERVER, CLIENT].map(|addresses| format!("--rails {}", addresses.join(",")));
+        let arguments =
+            [SERVER, CLIENT].map(|addresses| format!("--rails {}", addresses.join(",")));
         let arguments = [arguments[0].as_str(), arguments[1].as_str()];
         let (said, left) = over(&network, braid_perf, arguments, SERVER[0])?;
         let said = said.succeeded()?;
@@ -165,8 +166,7 @@ fn the_second_alone(braid_perf: &Path) -> Result<(), Failure> {
 fn loopback_addresses(braid_perf: &Path) -> Result<(), Failure> {
     let network = two_interfaces(1, 0)?;
     let (server, client) = (["10.99.0.1", "10.99.1.1"], ["10.99.0.2", "10.99.1.2"]);
-    for (host, own, other) in
-        [(&network.server, server, CLIENT), (&network.client, client, SERVER)]
+    for (host, own, other) in [(&network.server, server, CLIENT), (&network.client, client, SERVER)]
     {
         let theirs = if own == server { client } else { server };
         for rail in [0, 1] {

@@ -1,0 +1,275 @@
+//! Fallbacks of a connection: it works, and not as it could.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+/// A fallback of a connection. The connection works, but slower or less safely than its configuration promises, and
+/// something outside of it is the cause.
+///
+/// All connections to the same peer have the same ones. Each end knows its own: what keeps this host from sending well is not
+/// in the list of the peer. The text says in one line what fell back, why, and what helps.
+///
+/// ```
+/// use braid::{Engine, EngineConfig};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::new(EngineConfig { bind: "127.0.0.1:0".parse()?, ..Default::default() })?;
+/// for qp in engine.metrics().queue_pairs {
+///     for degradation in &qp.degradations {
+///         eprintln!("{}: {}: {degradation}", qp.number, degradation.name());
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Degradation {
+    /// Packets from the ports of paths do not reach the peer, or its answers to them do not come back: everything leaves
+    /// from the receiving port, on one path.
+    PathPortsBlocked {
+        /// The rail.
+        rail: usize,
+        /// Paths that would be in use.
+        paths: usize,
+    },
+    /// The kernel refuses to segment datagrams (UDP GSO) towards the peer: each goes through the kernel by
+    /// itself.
+    SegmentationRefused {
+        /// The rail.
+        rail: usize,
+        /// The peer's address.
+        to: IpAddr,
+        /// The error of `sendmsg`.
+        errno: i32,
+    },
+    /// A rail of the connection carries nothing.
+    RailUnused {
+        /// The rail.
+        rail: usize,
+        /// The peer's address on it.
+        to: SocketAddr,
+        /// Why, as far as this host knows.
+        cause: RailTrouble,
+    },
+    /// The interface of a rail's address does not carry its packets.
+    RailMisrouted {
+        /// The rail.
+        rail: usize,
+        /// The peer's address on it.
+        to: SocketAddr,
+        /// Why.
+        cause: Misrouting,
+    },
+    /// The network marks every packet as congested (ECN CE), however little is in flight: marks are ignored.
+    EcnAlwaysMarked {
+        /// The rail.
+        rail: usize,
+    },
+    /// The network drops packets that are ECN-capable: they leave without ECN.
+    EcnDropped {
+        /// The rail.
+        rail: usize,
+    },
+    /// The path carries shorter datagrams than it did before, or than this host's link does.
+    PathMtu {
+        /// The rail.
+        rail: usize,
+        /// UDP payload bytes of the longest datagram that passes.
+        datagram: u16,
+        /// UDP payload bytes of the longest one that passed before, or that the link takes.
+        expected: u16,
+    },
+    /// Another datapath than the one asked for carries the packets of a rail.
+    DatapathUnavailable {
+        /// The rail.
+        rail: usize,
+        /// The datapath asked for.
+        wanted: &'static str,
+        /// The datapath in use.
+        used: &'static str,
+        /// Why.
+        cause: String,
+    },
+    /// The system refuses a socket option that the connection can do without.
+    SocketOptionRefused {
+        /// The rail.
+        rail: usize,
+        /// The option, as in the manual pages.
+        option: &'static str,
+        /// The error of `setsockopt`.
+        errno: i32,
+        /// What is missing without it.
+        effect: &'static str,
+    },
+}
+
+/// Why a rail carries nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RailTrouble {
+    /// The peer has not answered there since the connection was made.
+    NeverAnswered,
+    /// Nothing gets through any more.
+    Silent,
+}
+
+/// Why what belongs to a rail takes another way, or none.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Misrouting {
+    /// No route leads to the peer by the interface that has the rail's address.
+    #[error(
+        "no route leads there by {interface}, which has the rail's address, so that it leaves by another interface; add a route, as with `ip route add ADDRESS dev {interface}`, or give the rail the address of another interface"
+    )]
+    NoRoute {
+        /// The interface.
+        interface: String,
+    },
+    /// What comes by its interface is dropped as its source is reached by another.
+    #[error(
+        "{interface} drops what comes from there: its rp_filter is 1 (strict), and the route back leaves by another interface; set it to 2, `sysctl net.ipv4.conf.{interface}.rp_filter=2`, or add a rule that routes what leaves from the rail's address by {interface}"
+    )]
+    ReversePath {
+        /// The interface.
+        interface: String,
+    },
+}
+
+impl Misrouting {
+    /// Whether the rail carries nothing.
+    pub(crate) fn is_grave(&self) -> bool {
+        matches!(self, Misrouting::ReversePath { .. })
+    }
+}
+
+impl Degradation {
+    /// The short name, which never changes, for programs: `path-ports-blocked` and so on.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Degradation::PathPortsBlocked { .. } => "path-ports-blocked",
+            Degradation::SegmentationRefused { .. } => "segmentation-refused",
+            Degradation::RailUnused { .. } => "rail-unused",
+            Degradation::RailMisrouted { .. } => "rail-misrouted",
+            Degradation::EcnAlwaysMarked { .. } => "ecn-always-marked",
+            Degradation::EcnDropped { .. } => "ecn-dropped",
+            Degradation::PathMtu { .. } => "path-mtu",
+            Degradation::DatapathUnavailable { .. } => "datapath-unavailable",
+            Degradation::SocketOptionRefused { .. } => "socket-option-refused",
+        }
+    }
+
+    /// The rail of the connection, from 0.
+    pub fn rail(&self) -> usize {
+        match *self {
+            Degradation::PathPortsBlocked { rail, .. }
+            | Degradation::SegmentationRefused { rail, .. }
+            | Degradation::RailUnused { rail, .. }
+            | Degradation::RailMisrouted { rail, .. }
+            | Degradation::EcnAlwaysMarked { rail }
+            | Degradation::EcnDropped { rail }
+            | Degradation::PathMtu { rail, .. }
+            | Degradation::DatapathUnavailable { rail, .. }
+            | Degradation::SocketOptionRefused { rail, .. } => rail,
+        }
+    }
+}
+
+impl fmt::Display for Degradation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let system = |errno: i32| io::Error::from_raw_os_error(errno);
+        match self {
+            Degradation::PathPortsBlocked { rail, paths } => write!(
+                f,
+                "rail {rail} uses 1 of {paths} paths: a firewall or NAT passes only packets of the receiving port; let UDP source ports 49152-65535 of both hosts pass"
+            ),
+            Degradation::SegmentationRefused { rail, to, errno } => write!(
+                f,
+                "rail {rail} sends datagrams one by one: sendmsg with UDP_SEGMENT to {to} failed ({}), as it does without checksum offload or with IPsec; look at `ethtool -k` of the device on that route",
+                system(*errno)
+            ),
+            Degradation::RailUnused { rail, to, cause } => match cause {
+                RailTrouble::NeverAnswered => write!(
+                    f,
+                    "rail {rail} carries nothing: {to} has never answered there; check the cabling and routes of both hosts, their firewalls, and that rp_filter is not 1"
+                ),
+                RailTrouble::Silent => write!(
+                    f,
+                    "rail {rail} carries nothing: {to} does not answer there any more; check the link and the routes of that rail"
+                ),
+            },
+            Degradation::RailMisrouted { rail, to, cause } => {
+                write!(f, "rail {rail} may carry nothing to {to}: {cause}")
+            }
+            Degradation::EcnAlwaysMarked { rail } => write!(
+                f,
+                "rail {rail} sends without ECN: the network marks every packet as congested (CE), whatever the load; correct the marking threshold of the switches, or the rule that rewrites TOS"
+            ),
+            Degradation::EcnDropped { rail } => write!(
+                f,
+                "rail {rail} sends without ECN: the network drops packets with ECN bits and passes those without; remove the rule that does so"
+            ),
+            Degradation::PathMtu { rail, datagram, expected } => write!(
+                f,
+                "rail {rail} sends datagrams of {datagram} bytes instead of {expected}: longer ones do not reach the peer; raise the MTU of the links behind the first hop, or lower that of this host's device"
+            ),
+            Degradation::DatapathUnavailable { rail, wanted, used, cause } => {
+                write!(f, "rail {rail} uses {used} instead of {wanted}: {cause}")
+            }
+            Degradation::SocketOptionRefused { rail, option, errno, effect } => write!(
+                f,
+                "rail {rail} does without {option}, so {effect}: setsockopt failed ({}); use a kernel or sandbox that has it",
+                system(*errno)
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_kebab_case_and_texts_one_line() {
+        let to = ([10, 0, 0, 1], 4791).into();
+        let cause = RailTrouble::NeverAnswered;
+        let all = [
+            Degradation::PathPortsBlocked { rail: 1, paths: 16 },
+            Degradation::SegmentationRefused {
+                rail: 1,
+                to: [10, 0, 0, 1].into(),
+                errno: libc::EIO,
+            },
+            Degradation::RailUnused { rail: 1, to, cause },
+            Degradation::RailUnused { rail: 1, to, cause: RailTrouble::Silent },
+            Degradation::RailMisrouted {
+                rail: 1,
+                to,
+                cause: Misrouting::ReversePath { interface: "eth1".into() },
+            },
+            Degradation::EcnAlwaysMarked { rail: 1 },
+            Degradation::EcnDropped { rail: 1 },
+            Degradation::PathMtu { rail: 1, datagram: 1472, expected: 8972 },
+            Degradation::DatapathUnavailable {
+                rail: 1,
+                wanted: "AF_XDP",
+                used: "UDP sockets",
+                cause: "no route".into(),
+            },
+            Degradation::SocketOptionRefused {
+                rail: 1,
+                option: "IP_TOS",
+                errno: libc::EOPNOTSUPP,
+                effect: "packets carry no ECN bits",
+            },
+        ];
+        for one in all {
+            let text = one.to_string();
+            assert_eq!(one.rail(), 1);
+            assert!(text.starts_with("rail 1 ") && !text.contains('\n'), "{text}");
+            let is_kebab = |letter: char| letter.is_ascii_lowercase() || letter == '-';
+            assert!(one.name().chars().all(is_kebab), "{}", one.name());
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What a connection does without.
+
+use std::ffi::{c_char, c_int};
+
+use braid::Degradation;
+
+use crate::boundary::enter;
+use crate::braid_qp;
+use crate::growing::{self, Growing};
+use crate::handle::find;
+
+/// Bytes that the name of a degradation takes at most, with its NUL.
+pub const BRAID_DEGRADATION_NAME_LEN: usize = 32;
+/// Bytes that the text of a degradation takes at most, with its NUL; a longer one is cut.
+pub const BRAID_DEGRADATION_TEXT_LEN: usize = 512;
+
+/// A fallback of a connection: it works, but slower or less safely than it could. All connections to the same peer have the same
+/// ones. Each end knows its own.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct braid_degradation {
+    /// Set it to sizeof(braid_degradation).
+    pub size: usize,
+    /// The rail of the connection, from 0.
+    pub rail: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Its short name, which never changes: "path-ports-blocked", "segmentation-refused", "rail-unused", "rail-misrouted",
+    /// "ecn-always-marked", "ecn-dropped", "path-mtu", "datapath-unavailable", "socket-option-refused". Later versions may have more.
+    pub name: [c_char; BRAID_DEGRADATION_NAME_LEN],
+    /// One line: what fell back, why, and what helps.
+    pub text: [c_char; BRAID_DEGRADATION_TEXT_LEN],
+}
+
+// SAFETY: `repr(C)`, `size` first, numbers and arrays of them only.
+unsafe impl Growing for braid_degradation {
+    const NAME: &'static str = "braid_degradation";
+}
+
+impl From<&Degradation> for braid_degradation {
+    fn from(from: &Degradation) -> Self {
+        braid_degradation {
+            size: size_of::<Self>(),
+            rail: from.rail() as u32,
+            reserved: 0,
+            name: cut(from.name()),
+            text: cut(&from.to_string()),
+        }
+    }
+}
+
+/// As much of a text as there is room for, with a NUL behind it.
+fn cut<const LEN: usize>(text: &str) -> [c_char; LEN] {
+    let end = (0..LEN.min(text.len() + 1)).rev().find(|end| text.is_char_boundary(*end));
+    let end = end.unwrap_or(0);
+    let mut all = [0; LEN];
+    for (to, from) in all.iter_mut().zip(text[..end].bytes()) {
+        *to = from as c_char;
+    }
+    all
+}
+
+/// Reads the degradation at `index`, from 0 on, of the queue pair's connection. Returns 1, or 0 if there are not as many; then
+/// `degradation` is not touched. The list changes by itself: a program that wants it as of one moment takes
+/// braid_engine_query_metrics.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_qp_get_degradation(
+    qp: *const braid_qp,
+    index: usize,
+    degradation: *mut braid_degradation,
+) -> c_int {
+    enter(|| {
+        let all = find(qp)?.qp.degradations();
+        let Some(found) = all.get(index) else { return Ok(0) };
+        // SAFETY: the caller's promise.
+        unsafe { growing::write(degradation, found.into()) }.map(|()| 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_between_letters_and_ends_with_nul() {
+        let text: [c_char; 5] = cut("abc\u{e9}d");
+        assert_eq!(text.map(|letter| letter as u8), *b"abc\0\0");
+        let whole: [c_char; 5] = cut("abcd");
+        assert_eq!(whole.map(|letter| letter as u8), *b"abcd\0");
+    }
+}

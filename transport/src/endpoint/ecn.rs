@@ -1,0 +1,321 @@
+//! Whether segments leave ECN-capable on each rail (RFC 9000, section 13.4.2, and RFC 9330).
+//!
+//! Two networks make ECN harmful. One drops what is ECN-capable: nothing gets through but what leaves without. Another marks
+//! every packet, so that a window is cut to its minimum and stays there: the marks say nothing. In both cases segments leave
+//! without ECN, and marks are ignored; after a while ECN is tried again.
+//!
+//! Time-outs alone do not show that ECN is the cause. So a rail that has timed out goes on without ECN, and as soon as that
+//! gets through, with ECN again: only if this happens [`STRIKES`] times in a row the network is taken to drop it.
+
+use std::time::Duration;
+
+use braid_lb::RailSet;
+use braid_wire::{Ack, MAX_RAILS, RailId, Time};
+
+use super::{Endpoint, Event, EventKind, QpSlot};
+use crate::qp::MarkSample;
+
+/// Time-outs in a row, with nothing acknowledged between them, after which the other way is tried.
+const TIMEOUTS: u8 = 2;
+/// How often it has to look as if packets with ECN were dropped.
+const STRIKES: u8 = 3;
+/// Until ECN is tried again; each further time twice as long, up to the longest.
+const FIRST_WAIT: Duration = Duration::from_secs(10);
+const LONGEST_WAIT: Duration = Duration::from_secs(640);
+/// The driver hears of a change a little later: what leaves within this time may have left either way.
+const MARGIN: Duration = Duration::from_millis(2);
+/// When packets of a trial are judged: those before it are out of the network by then.
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// Why segments leave without ECN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EcnTrouble {
+    /// Every packet is marked, however small the window is.
+    AlwaysMarked,
+    /// Packets that are ECN-capable are dropped.
+    Dropped,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// With ECN.
+    Capable,
+    /// Without, to see whether that gets through.
+    Doubted,
+    /// With ECN again: without it something got through.
+    Checked,
+    /// Without.
+    Off(EcnTrouble),
+    /// With ECN, to see whether the trouble is over.
+    Trial(EcnTrouble),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct RailEcn {
+    state: State,
+    since: Time,
+    /// In a row, in this state.
+    timeouts: u8,
+    strikes: u8,
+    /// Samples of marks in a trial.
+    samples: u8,
+    /// How long it stays off the next time.
+    wait: Duration,
+    retry_at: Time,
+}
+
+/// The state of all rails.
+#[derive(Debug)]
+pub(super) struct Ecn {
+    rails: [RailEcn; MAX_RAILS],
+    /// Some rail has to hear of acknowledgements.
+    is_watched: bool,
+}
+
+impl Default for RailEcn {
+    fn default() -> Self {
+        RailEcn {
+            state: State::Capable,
+            since: Time::ZERO,
+            timeouts: 0,
+            strikes: 0,
+            samples: 0,
+            wait: FIRST_WAIT,
+            retry_at: Time::FAR_FUTURE,
+        }
+    }
+}
+
+impl RailEcn {
+    fn sends_ecn(&self) -> bool {
+        matches!(self.state, State::Capable | State::Checked | State::Trial(_))
+    }
+
+    fn heeds_marks(&self) -> bool {
+        matches!(self.state, State::Capable | State::Checked | State::Trial(EcnTrouble::Dropped))
+    }
+
+    fn trouble(&self) -> Option<EcnTrouble> {
+        match self.state {
+            State::Off(trouble) | State::Trial(trouble) => Some(trouble),
+            State::Capable | State::Doubted | State::Checked => None,
+        }
+    }
+
+    fn enter(&mut self, now: Time, state: State) {
+        (self.state, self.since, self.timeouts, self.samples) = (state, now, 0, 0);
+    }
+
+    fn turn_off(&mut self, now: Time, trouble: EcnTrouble) {
+        self.enter(now, State::Off(trouble));
+        self.strikes = 0;
+        self.retry_at = now + self.wait;
+        self.wait = (2 * self.wait).min(LONGEST_WAIT);
+    }
+
+    /// Nothing that was in flight is acknowledged.
+    fn on_timeout(&mut self, now: Time) {
+        self.timeouts = self.timeouts.saturating_add(1);
+        if self.timeouts < TIMEOUTS {
+            return;
+        }
+        match self.state {
+            State::Capable => self.enter(now, State::Doubted),
+            State::Checked if self.strikes + 1 >= STRIKES => {
+                self.turn_off(now, EcnTrouble::Dropped);
+            }
+            State::Checked => {
+                self.strikes += 1;
+                self.enter(now, State::Doubted);
+            }
+            State::Trial(trouble) => self.turn_off(now, trouble),
+            // Nothing gets through without ECN, either.
+            State::Doubted => {
+                self.strikes = 0;
+                self.enter(now, State::Capable);
+            }
+            State::Off(_) => {}
+        }
+    }
+
+    /// Something is acknowledged, and the packet that is echoed left then.
+    fn on_ack(&mut self, now: Time, sent_at: Time) {
+        self.timeouts = 0;
+        if sent_at < self.since + MARGIN {
+            return;
+        }
+        match self.state {
+            State::Doubted => self.enter(now, State::Checked),
+            State::Checked | State::Trial(EcnTrouble::Dropped) => self.recover(now),
+            State::Capable | State::Off(_) | State::Trial(EcnTrouble::AlwaysMarked) => {}
+        }
+    }
+
+    fn on_sample(&mut self, now: Time, sample: MarkSample) {
+        match (self.state, sample) {
+            (State::Capable | State::Checked, MarkSample::Settled) => {
+                self.turn_off(now, EcnTrouble::AlwaysMarked);
+            }
+            (State::Trial(EcnTrouble::AlwaysMarked), _) if now >= self.since + SETTLED => {
+                self.samples = self.samples.saturating_add(1);
+                // The first one began before.
+                match sample {
+                    _ if self.samples < 2 => {}
+                    MarkSample::SomeUnmarked => self.recover(now),
+                    MarkSample::AllMarked | MarkSample::Settled => {
+                        self.turn_off(now, EcnTrouble::AlwaysMarked);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn recover(&mut self, now: Time) {
+        self.enter(now, State::Capable);
+        (self.strikes, self.wait) = (0, FIRST_WAIT);
+    }
+}
+
+impl Ecn {
+    pub(super) fn new() -> Self {
+        Ecn { rails: Default::default(), is_watched: false }
+    }
+
+    /// Rails on which marks say nothing.
+    pub(super) fn unheeded(&self) -> RailSet {
+        let all = (0..MAX_RAILS).map(RailId::new);
+        all.filter(|rail| !self.rails[rail.get()].heeds_marks()).collect()
+    }
+}
+
+impl Endpoint {
+    /// Whether segments on a rail are to leave ECN-capable. All other packets never are (compare RFC 3168, section 6.1.4): an
+    /// end that sends no data would not find out that its packets are dropped.
+    pub fn sends_ecn(&self, rail: RailId) -> bool {
+        self.ecn.rails[rail.get()].sends_ecn()
+    }
+
+    /// Why a rail does without ECN; `None`: it does not.
+    pub fn ecn_trouble(&self, rail: RailId) -> Option<EcnTrouble> {
+        self.ecn.rails[rail.get()].trouble()
+    }
+
+    /// Whether an acknowledgement matters here.
+    #[inline]
+    pub(super) fn watches_ecn(&self, ack: &Ack) -> bool {
+        self.ecn.is_watched || !ack.marks.is_empty()
+    }
+
+    #[cold]
+    pub(super) fn on_ecn_ack(&mut self, now: Time, slot: QpSlot, ack: &Ack, acked: u64) {
+        let sample = self.qp_mut(slot).take_mark_sample();
+        let age = now.since_stamp(ack.stamp).as_nanos() as u64;
+        let sent_at = Time::from_nanos(now.as_nanos().saturating_sub(age));
+        self.change_ecn(slot, |rails| {
+            if let Some(rail) = rails.get_mut(ack.path.rail().get()).filter(|_| acked > 0) {
+                rail.on_ack(now, sent_at);
+            }
+            if let Some((rail, sample)) = sample {
+                rails[rail.get()].on_sample(now, sample);
+            }
+        });
+    }
+
+    /// A queue pair that had something in flight on these rails has timed out.
+    #[cold]
+    pub(super) fn on_ecn_timeout(&mut self, now: Time, slot: QpSlot, hit: RailSet) {
+        self.change_ecn(slot, |rails| {
+            hit.iter().for_each(|rail| rails[rail.get()].on_timeout(now));
+        });
+    }
+
+    /// Tries ECN again where that is due.
+    pub(super) fn retry_ecn(&mut self, now: Time) {
+        if !self.ecn.is_watched {
+            return;
+        }
+        let Some(index) = self.prober() else { return };
+        self.change_ecn(QpSlot(index), |rails| {
+            for rail in rails {
+                if let State::Off(trouble) = rail.state
+                    && now >= rail.retry_at
+                {
+                    rail.enter(now, State::Trial(trouble));
+                }
+            }
+        });
+    }
+
+    fn change_ecn(&mut self, slot: QpSlot, change: impl FnOnce(&mut [RailEcn; MAX_RAILS])) {
+        if !self.config.validate_ecn {
+            return;
+        }
+        let before = self.ecn.rails;
+        change(&mut self.ecn.rails);
+        let is_idle = |rail: &RailEcn| rail.state == State::Capable && rail.timeouts == 0;
+        self.ecn.is_watched = !self.ecn.rails.iter().all(is_idle);
+        let after = self.ecn.rails;
+        let changed = |rail: &RailId| before[rail.get()].state != after[rail.get()].state;
+        let changed: RailSet = (0..MAX_RAILS).map(RailId::new).filter(changed).collect();
+        if changed.is_empty() {
+            return;
+        }
+        let unheeded = self.ecn.unheeded();
+        let was_cut = |rail: &RailId| {
+            let is_off = after[rail.get()].state == State::Off(EcnTrouble::AlwaysMarked);
+            is_off && before[rail.get()].heeds_marks()
+        };
+        let cut: RailSet = changed.iter().filter(was_cut).collect();
+        for member in self.members.iter_mut().flatten() {
+            member.qp.leave_marks_unheeded(unheeded);
+            member.qp.restart_controllers(cut);
+        }
+        let qp = self.qp(slot).id();
+        let news = changed.iter().map(|rail| Event { slot, qp, kind: EventKind::Ecn(rail) });
+        self.events.extend(news);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos((1_000 + ms) * 1_000_000)
+    }
+
+    #[test]
+    fn an_outage_is_not_taken_for_a_network_that_drops_ecn() {
+        let mut rail = RailEcn::default();
+        for ms in 0..20 {
+            rail.on_timeout(at(10 * ms));
+        }
+        // It is over, whichever way was tried last.
+        for ms in [300, 310, 320] {
+            rail.on_ack(at(ms), at(ms - 1));
+        }
+        assert_eq!((rail.state, rail.trouble()), (State::Capable, None));
+    }
+
+    #[test]
+    fn a_network_that_drops_ecn_is_found_out_and_tried_again_later() {
+        let (mut rail, mut ms) = (RailEcn::default(), 0);
+        let mut steps = 0;
+        while rail.trouble().is_none() {
+            ms += 10;
+            match rail.sends_ecn() {
+                true => rail.on_timeout(at(ms)),
+                false => rail.on_ack(at(ms), at(ms - 1)),
+            }
+            steps += 1;
+            assert!(steps < 50);
+        }
+        assert_eq!(rail.trouble(), Some(EcnTrouble::Dropped));
+        assert_eq!(rail.retry_at, at(ms) + FIRST_WAIT);
+        rail.enter(rail.retry_at, State::Trial(EcnTrouble::Dropped));
+        (0..2).for_each(|_| rail.on_timeout(rail.since));
+        assert_eq!(rail.state, State::Off(EcnTrouble::Dropped));
+        assert_eq!(rail.retry_at, rail.since + 2 * FIRST_WAIT);
+    }
+}

@@ -1,0 +1,68 @@
+//! Networks that mark, drop or rewrite what is ECN-capable.
+
+use std::path::Path;
+
+use super::degraded::{expect, results};
+use super::firewalls::one_link;
+use super::{Case, Network};
+use crate::Failure;
+
+pub(super) const CASES: &[Case] = &[
+    Case { name: "every packet carries a congestion mark", run: all_marked },
+    Case { name: "packets with ECN are dropped", run: dropped },
+    Case { name: "packets with ECN are dropped, both ways and over IPv6", run: dropped_both_ways },
+    Case { name: "ECN is bleached", run: bleached },
+];
+
+/// A client and a server, and rules for what the client sends and receives.
+fn network(out: &str, incoming: &str) -> Result<Network, Failure> {
+    let network = one_link()?;
+    let rules = format!(
+        "table inet braid {{ chain out {{ type filter hook output priority 0; {out} }}; \
+         chain in {{ type filter hook input priority 0; {incoming} }}; }}"
+    );
+    network.nft(&network.client, &rules)?;
+    Ok(network)
+}
+
+/// The window is cut to its minimum, and the bandwidth to 48 MB/s; then the marks are ignored.
+fn all_marked(braid_perf: &Path) -> Result<(), Failure> {
+    let network = network("ip ecn set ce", "")?;
+    let client = "write-bw -p 47910 -D 2 --json - 10.77.0.1";
+    let said = network.perf(braid_perf, "write-bw -p 47910 --bind 10.77.0.1", client)?;
+    let said = said.succeeded()?;
+    let results = results(&said)?;
+    expect(&said, &results, &[("client", "ecn-always-marked")])?;
+    match results["rows"][0]["bandwidth"]["goodput_gbytes_s"].as_f64() {
+        Some(goodput) if goodput > 0.1 => Ok(()),
+        goodput => Err(Failure::new(format!("a goodput of {goodput:?} GB/s:\n{results:#}"))),
+    }
+}
+
+fn dropped(braid_perf: &Path) -> Result<(), Failure> {
+    let network = network("ip ecn != not-ect drop", "")?;
+    let client = "write-bw -p 47910 -D 1 --verify --json - 10.77.0.1";
+    let said = network.perf(braid_perf, "write-bw -p 47910 --bind 10.77.0.1", client)?;
+    let said = said.succeeded()?;
+    expect(&said, &results(&said)?, &[("client", "ecn-dropped")])
+}
+
+fn dropped_both_ways(braid_perf: &Path) -> Result<(), Failure> {
+    let network = network("ip6 ecn != not-ect drop", "ip6 ecn != not-ect drop")?;
+    network.ip(&network.server, &["address add fd77::1/64 dev braid0 nodad"])?;
+    network.ip(&network.client, &["address add fd77::2/64 dev braid0 nodad"])?;
+    let client = "write-bw -b -p 47910 -D 1 --json - fd77::1";
+    let said = network.perf(braid_perf, "write-bw -p 47910 --bind fd77::1", client)?;
+    let said = said.succeeded()?;
+    let expected = [("client", "ecn-dropped"), ("server", "ecn-dropped")];
+    expect(&said, &results(&said)?, &expected)
+}
+
+/// Nothing is marked, and nobody misses anything.
+fn bleached(braid_perf: &Path) -> Result<(), Failure> {
+    let network = network("ip ecn set not-ect", "ip ecn set not-ect")?;
+    let client = "write-bw -p 47910 -n 2000 --json - 10.77.0.1";
+    let said = network.perf(braid_perf, "write-bw -p 47910 --bind 10.77.0.1", client)?;
+    let said = said.succeeded()?;
+    expect(&said, &results(&said)?, &[])
+}
