@@ -77,7 +77,7 @@ impl Network {
     ) -> Result<Said, Failure> {
         let command = |namespace: &str, arguments: &str| -> Command {
             let mut command = inside(namespace, braid_perf);
-            command.args(arguments.split(' '));
+            command.args(arguments.split_ascii_whitespace());
             command
         };
         peers::exchange(command(&self.server, server), command(&self.client, client))
