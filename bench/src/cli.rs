@@ -126,7 +126,8 @@ impl Test {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TestArgs {
-    /// The server's name or address; absent: be the server.
+    /// The server's name or address, also `HOST:PORT` and `[IPv6]:PORT`; all addresses of a name
+    /// are tried; absent: be the server.
     pub(crate) host: Option<String>,
     /// Bytes of a message, at most 1 GiB; 64K and 1M are understood [default: 65536, latency: 8]
     #[arg(short = 's', long, value_parser = parse_size)]
@@ -328,7 +329,8 @@ pub(crate) struct CeilingArgs {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PathsArgs {
-    /// The name or address of the host; no server needs to run there.
+    /// The name or address of the host, also `HOST:PORT` and `[IPv6]:PORT`; no server needs to run
+    /// there.
     pub(crate) host: String,
     /// UDP port that the packets go to.
     #[arg(short = 'p', long, default_value_t = braid::DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..))]

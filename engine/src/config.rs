@@ -105,7 +105,9 @@ pub struct EngineConfig {
     /// What carries the packets. Default: UDP.
     pub datapath: Datapath,
     /// The receiving address of the first worker; port 0: any free one. Those that others connect
-    /// to want a port that is known: [`crate::DEFAULT_PORT`]. Default: `[::]:0`, which takes IPv4 as well.
+    /// to want a port that is known: [`crate::DEFAULT_PORT`]. Bound to all addresses of the host,
+    /// it answers each peer from the one that the peer has called; bound to one of a network
+    /// interface, it sends by that interface. Default: `[::]:0`, which takes IPv4 as well.
     pub bind: SocketAddr,
     /// An address of the IP version that `bind`'s is not of, at which the engine receives as well, the first worker at `bind`'s port: a
     /// connection goes by the one that is of its peer's version. For two addresses of their own; `[::]` takes both versions by itself. Over

@@ -31,11 +31,12 @@ pub enum ResolveError {
     },
 }
 
-/// All addresses of a host, in the order in which they are to be tried: that of the system (RFC 6724), IPv6 and IPv4 in turn
-/// (RFC 8305, section 4). At least one.
+/// All addresses of a host, in the order in which they are to be tried: that of the system (RFC
+/// 6724), IPv6 and IPv4 in turn (RFC 8305, section 4). At least one.
 ///
-/// Accepted: a name, an IPv4 address, an IPv6 address with or without brackets and with or without a zone (`%eth0`), and each of
-/// them with a port, which an IPv6 address needs brackets for. Without a port it is `port`.
+/// Accepted: a name, an IPv4 address, an IPv6 address with or without brackets and with or without
+/// a zone (`%eth0`), and each of them with a port, which an IPv6 address needs brackets for.
+/// Without a port it is `port`.
 ///
 /// ```
 /// use braid::resolve;

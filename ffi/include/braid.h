@@ -874,8 +874,9 @@ typedef struct braid_degradation {
     uint32_t rail;
     // 0.
     uint32_t reserved;
-    // Its short name, which never changes: "path-ports-blocked", "segmentation-refused", "rail-unused", "rail-misrouted",
-    // "ecn-always-marked", "ecn-dropped", "path-mtu", "datapath-unavailable", "socket-option-refused". Later versions may have more.
+    // Its short name, which never changes: "path-ports-blocked", "segmentation-refused",
+    // "rail-unused", "rail-misrouted", "ecn-always-marked", "ecn-dropped", "path-mtu",
+    // "datapath-unavailable", "socket-option-refused". Later versions may have more.
     char name[BRAID_DEGRADATION_NAME_LEN];
     // One line: what fell back, why, and what helps.
     char text[BRAID_DEGRADATION_TEXT_LEN];
@@ -1201,7 +1202,8 @@ int braid_qp_modify(struct braid_qp *qp,
                     int state);
 
 // Connects to the listener at `addr`, such as "10.0.0.2:4791" or "name:4791", waiting up to `timeout_us`
-// microseconds. Names are looked up first, which takes as long as it takes.
+// microseconds. Names are looked up first, which takes as long as it takes; their addresses are
+// tried in turn, 250 ms each, until one answers.
 //
 // `data`, `len` bytes (up to BRAID_MAX_PRIVATE_DATA; NULL for none), goes to the application there. What
 // it hands back is written to `reply`, up to `*reply_len` bytes; `*reply_len` becomes its whole length.

@@ -21,8 +21,8 @@ pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, Failure> {
     text.parse().map_err(|error| malformed(text, error))
 }
 
-/// The addresses of a peer, which may be a name, with its port: those that an engine at `ours` can reach, or all if there are
-/// none.
+/// The addresses of a peer, which may be a name, with its port: those that an engine at `ours` can
+/// reach, or all if there are none.
 pub(crate) fn resolve(text: &str, ours: IpAddr) -> Result<Vec<SocketAddr>, Failure> {
     let found = braid::resolve(text, 0).map_err(|error| malformed(text, error))?;
     if found.iter().any(|addr| addr.port() == 0) {

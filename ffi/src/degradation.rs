@@ -25,8 +25,9 @@ pub struct braid_degradation {
     pub rail: u32,
     /// 0.
     pub reserved: u32,
-    /// Its short name, which never changes: "path-ports-blocked", "segmentation-refused", "rail-unused", "rail-misrouted",
-    /// "ecn-always-marked", "ecn-dropped", "path-mtu", "datapath-unavailable", "socket-option-refused". Later versions may have more.
+    /// Its short name, which never changes: "path-ports-blocked", "segmentation-refused",
+    /// "rail-unused", "rail-misrouted", "ecn-always-marked", "ecn-dropped", "path-mtu",
+    /// "datapath-unavailable", "socket-option-refused". Later versions may have more.
     pub name: [c_char; BRAID_DEGRADATION_NAME_LEN],
     /// One line: what fell back, why, and what helps.
     pub text: [c_char; BRAID_DEGRADATION_TEXT_LEN],

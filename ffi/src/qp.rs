@@ -107,7 +107,8 @@ pub unsafe extern "C" fn braid_qp_modify(qp: *mut braid_qp, state: c_int) -> c_i
 }
 
 /// Connects to the listener at `addr`, such as "10.0.0.2:4791" or "name:4791", waiting up to `timeout_us`
-/// microseconds. Names are looked up first, which takes as long as it takes.
+/// microseconds. Names are looked up first, which takes as long as it takes; their addresses are
+/// tried in turn, 250 ms each, until one answers.
 ///
 /// `data`, `len` bytes (up to BRAID_MAX_PRIVATE_DATA; NULL for none), goes to the application there. What
 /// it hands back is written to `reply`, up to `*reply_len` bytes; `*reply_len` becomes its whole length.

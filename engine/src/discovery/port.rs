@@ -33,7 +33,8 @@ pub(super) struct PathPort {
 }
 
 impl PathPort {
-    /// Opens the port on the address that the engine is bound to, for probes that leave by an interface.
+    /// Opens the port on the address that the engine is bound to, for probes that leave by an
+    /// interface.
     pub(super) fn open(
         local: SocketAddr,
         (to, interface): (SocketAddr, u32),

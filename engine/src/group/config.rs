@@ -81,7 +81,8 @@ impl GroupConfig {
         }
     }
 
-    /// Rank 0 receives at one of `roots`, of which there is one at least, and the others find each other through it.
+    /// Rank 0 receives at one of `roots`, of which there is one at least, and the others find each
+    /// other through it.
     pub(super) fn with_roots(rank: usize, size: usize, roots: &[SocketAddr]) -> Self {
         let other_roots = roots[1..].to_vec();
         GroupConfig { other_roots, ..Self::with_root(rank, size, roots[0]) }
@@ -100,7 +101,8 @@ impl GroupConfig {
         }
     }
 
-    /// Whether an engine at `local` is where the others look for this rank: at one of several addresses, for the root.
+    /// Whether an engine at `local` is where the others look for this rank: at one of several
+    /// addresses, for the root.
     fn is_found_at(&self, local: SocketAddr) -> bool {
         match &self.members {
             Members::Root(_) if self.rank == 0 => {

@@ -96,17 +96,20 @@ impl RtNetlink {
         Ok(found.and_then(|route| route_of(&route)))
     }
 
-    /// Whether a route leads from `from` to `to` by this interface, be it that another is preferred.
+    /// Whether a route leads from `from` to `to` by this interface, be it that another is
+    /// preferred.
     pub(super) fn leads(&mut self, from: IpAddr, to: IpAddr, interface: u32) -> io::Result<bool> {
-        // Without that flag, IPv4 takes a destination that no route by the interface leads to for a neighbour.
+        // Without that flag, IPv4 takes a destination that no route by the interface leads to for a
+        // neighbour.
         let flags = if to.is_ipv4() { FIB_MATCH } else { 0 };
         let found = self.route_with(from, to, Some(interface), flags)?;
         let by = |route: Vec<u8>| interfaces_of(&route).contains(&interface);
         Ok(found.is_some_and(by))
     }
 
-    /// Whether what comes from `to` by this interface passes the strict reverse-path filter (RFC 3704, section 2.2; Linux: `rp_filter`
-    /// is 1): the route back, be it one of several of equal cost, leaves by it.
+    /// Whether what comes from `to` by this interface passes the strict reverse-path filter (RFC
+    /// 3704, section 2.2; Linux: `rp_filter` is 1): the route back, be it one of several of equal
+    /// cost, leaves by it.
     pub(super) fn is_way_back(
         &mut self,
         from: IpAddr,

@@ -269,8 +269,8 @@ impl QueuePair {
         self.connect_any(&[addr], private_data, timeout)
     }
 
-    /// As [`QueuePair::connect`], to a host of which several addresses are known, see [`crate::resolve`]. They are tried in turn,
-    /// 250 ms each, until one answers (RFC 8305).
+    /// As [`QueuePair::connect`], to a host of which several addresses are known, see
+    /// [`crate::resolve`]. They are tried in turn, 250 ms each, until one answers (RFC 8305).
     ///
     /// # Errors
     /// As there, with the first address.
@@ -310,7 +310,8 @@ impl QueuePair {
         self.begin_connect_any(&[addr], private_data, timeout)
     }
 
-    /// As [`QueuePair::begin_connect`], to a host of which several addresses are known, see [`QueuePair::connect_any`].
+    /// As [`QueuePair::begin_connect`], to a host of which several addresses are known, see
+    /// [`QueuePair::connect_any`].
     ///
     /// # Errors
     /// As there, with the first address.

@@ -94,7 +94,8 @@ fn degradations(
         }
         all.extend(of_paths(endpoint, rails, id));
     }
-    // An address that is no interface's to send by, as of a dummy device, is as good as one of the loopback where it is the only one.
+    // An address that is no interface's to send by, as of a dummy device, is as good as one of the
+    // loopback where it is the only one.
     all.retain(|one| addrs.len() > 1 || !is_another_way(one));
     all
 }

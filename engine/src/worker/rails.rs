@@ -236,7 +236,8 @@ impl LocalRails {
         self.of(rail).unwatch(to);
     }
 
-    /// Why the first rail does not carry packets to `to` and from there by its own interface, as far as this host knows.
+    /// Why the first rail does not carry packets to `to` and from there by its own interface, as
+    /// far as this host knows.
     pub(super) fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
         let mut all = Vec::new();
         self.degradations(RailId::FIRST, to, &mut all);
@@ -301,7 +302,8 @@ pub(crate) fn egress(via: Via, rail: RailId) -> Egress {
     }
 }
 
-/// Where a peer receives, and what packets to it leave from, by rail of the connection; at least one.
+/// Where a peer receives, and what packets to it leave from, by rail of the connection; at least
+/// one.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct PeerAddrs(Arc<[AddrPair]>);
 

@@ -38,7 +38,8 @@ pub(crate) struct SetUpPlan {
 }
 
 impl Worker {
-    /// Starts to connect queue pair `index` to a host with these addresses, at least one. How it ends is put into `outcome`. Returns the number of the attempt.
+    /// Starts to connect queue pair `index` to a host with these addresses, at least one. How it
+    /// ends is put into `outcome`. Returns the number of the attempt.
     pub(crate) fn begin_connect(
         &mut self,
         index: usize,
@@ -84,8 +85,8 @@ impl Worker {
         Ok(accept.private_data)
     }
 
-    /// Those of a host's addresses that a route leads to, at least one, and the payload bytes that a packet to any of them has
-    /// room for.
+    /// Those of a host's addresses that a route leads to, at least one, and the payload bytes that
+    /// a packet to any of them has room for.
     fn reachable(
         &self,
         addrs: &[SocketAddr],
@@ -107,7 +108,8 @@ impl Worker {
         }
     }
 
-    /// Our offer for a connection with `with`, whose packets have room for so many payload bytes, keyed or not, and how it reaches us.
+    /// Our offer for a connection with `with`, whose packets have room for so many payload bytes,
+    /// keyed or not, and how it reaches us.
     pub(super) fn offer(
         &mut self,
         index: usize,

@@ -26,7 +26,8 @@ struct Answer {
     source: libc::sockaddr_storage,
 }
 
-/// All addresses of the name, in the order in which they are to be tried. -1 with `errno`: `ENODATA` for a name or service that nobody knows.
+/// All addresses of the name, in the order in which they are to be tried. -1 with `errno`:
+/// `ENODATA` for a name or service that nobody knows.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_getaddrinfo(
     node: *const c_char,
@@ -138,7 +139,8 @@ fn resolve(
 pub unsafe extern "C" fn rdma_freeaddrinfo(answer: *mut rdma_addrinfo) {
     let mut next = answer;
     while !next.is_null() {
-        // SAFETY: by the caller's promise `rdma_getaddrinfo` has given it, and made those behind it as well.
+        // SAFETY: by the caller's promise `rdma_getaddrinfo` has given it, and made those behind it
+        // as well.
         let answer = unsafe { Box::from_raw(next.cast::<Answer>()) };
         next = answer.base.ai_next;
     }

@@ -8,7 +8,8 @@ use braid_wire::{Connect, Control, ControlKind, FinalAck, Offer, QpId, RejectRea
 
 use super::{AddrPair, ConnectError, Initiator};
 
-/// The next address of a host is tried after so long without an answer (RFC 8305, section 5: Connection Attempt Delay).
+/// The next address of a host is tried after so long without an answer (RFC 8305, section 5:
+/// Connection Attempt Delay).
 const ADDRESS_DELAY: Duration = Duration::from_millis(250);
 
 /// An address that an attempt may turn to, with a nonce that it alone is told.
@@ -70,7 +71,8 @@ impl<D> Attempt<D> {
         }
     }
 
-    /// Adds other addresses of the responder, each with an unpredictable nonce. They are tried in turn until somebody answers.
+    /// Adds other addresses of the responder, each with an unpredictable nonce. They are tried in
+    /// turn until somebody answers.
     pub fn with_others(mut self, others: impl IntoIterator<Item = (SocketAddr, u64)>) -> Self {
         self.others.extend(others.into_iter().map(|(to, nonce)| Candidate { to, nonce }));
         self
@@ -139,7 +141,8 @@ pub enum Step<D> {
 
 /// Those of one driver, by queue pair, which makes one at a time.
 ///
-/// Invariants: `nonces` has the nonces of each of `attempts` and `connected`; `due` has each of `attempts` once.
+/// Invariants: `nonces` has the nonces of each of `attempts` and `connected`; `due` has each of
+/// `attempts` once.
 #[derive(Debug)]
 pub struct Initiators<D> {
     attempts: HashMap<QpId, Attempt<D>>,
@@ -181,7 +184,8 @@ impl<D> Initiators<D> {
         Some(attempt)
     }
 
-    /// Nobody can be reached at the address that this attempt is at: it turns to another. False: there is none.
+    /// Nobody can be reached at the address that this attempt is at: it turns to another. False:
+    /// there is none.
     pub fn give_up_address(&mut self, now: Time, qp: QpId) -> bool {
         let attempt = self.attempts.get_mut(&qp);
         let Some(gone) = attempt.and_then(|attempt| attempt.drop_address(now)) else {
@@ -355,7 +359,8 @@ mod tests {
         Time::ZERO + Duration::from_millis(ms)
     }
 
-    /// An attempt to connect to a host with three addresses, whose nonces are 1 to 3, for ten seconds.
+    /// An attempt to connect to a host with three addresses, whose nonces are 1 to 3, for ten
+    /// seconds.
     fn three_addresses() -> Initiators<()> {
         let ours = Offer {
             qp: QP,

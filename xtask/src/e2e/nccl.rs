@@ -11,7 +11,8 @@ use super::namespaces::{self, address, inside};
 use crate::process::Group;
 use crate::{Failure, process, programs, tree};
 
-/// By rail: the device, and the addresses of both ends, all of one subnet: each rail has to use its own device.
+/// By rail: the device, and the addresses of both ends, all of one subnet: each rail has to use its
+/// own device.
 const LINKS: [[&str; 3]; 2] =
     [["braid0", "10.77.0.1", "10.77.0.2"], ["braid1", "10.77.0.11", "10.77.0.12"]];
 const MTU: u32 = 9000;

@@ -1,6 +1,8 @@
-//! Which interface a rail sends by: the one that has its address, whatever the routing table prefers.
+//! Which interface a rail sends by: the one that has its address, whatever the routing table
+//! prefers.
 //!
-//! Linux chooses the interface by the destination. Of two in one subnet it takes the first, whatever address a socket is bound to.
+//! Linux chooses the interface by the destination. Of two in one subnet it takes the first,
+//! whatever address a socket is bound to.
 
 use std::fs;
 use std::io;
@@ -13,8 +15,8 @@ use nix::net::if_::{InterfaceFlags, if_nametoindex};
 use crate::degradation::Misrouting;
 use crate::link::rtnetlink::{Route, RtNetlink};
 
-/// How soon the interfaces are listed again after they were found to have changed. On a host of many containers that takes a
-/// millisecond.
+/// How soon the interfaces are listed again after they were found to have changed. On a host of
+/// many containers that takes a millisecond.
 const LIST_AGAIN: Duration = Duration::from_secs(1);
 
 /// The interfaces that have the address of a rail, and the tables of routes.
@@ -26,7 +28,8 @@ pub(super) struct OwnInterfaces {
 }
 
 impl OwnInterfaces {
-    /// Those of an address that a socket is bound to; `None`: nothing has to be looked up for any destination.
+    /// Those of an address that a socket is bound to; `None`: nothing has to be looked up for any
+    /// destination.
     pub(super) fn of(ip: IpAddr) -> io::Result<Option<Self>> {
         let ip = ip.to_canonical();
         // The kernel sends from a link-local address by its interface alone.
@@ -34,18 +37,19 @@ impl OwnInterfaces {
             return Ok(None);
         }
         let owners = owners(ip)?;
-        // An address of the loopback interface is one of the whole host. It lists one of 127.0.0.0/8, and has them all.
+        // An address of the loopback interface is one of the whole host. It lists one of
+        // 127.0.0.0/8, and has them all.
         if owners.is_empty() || owners.iter().any(|owner| owner.is_loopback) {
             return Ok(None);
         }
         Ok(Some(OwnInterfaces { ip, owners, listed: Instant::now(), tables: RtNetlink::open()? }))
     }
 
-    /// The interface that what goes to `to` leaves by; 0: the routing table's choice, as no route leads there by the own one, or
-    /// what it sends stays on this host.
+    /// The interface that what goes to `to` leaves by; 0: the routing table's choice, as no route
+    /// leads there by the own one, or what it sends stays on this host.
     pub(super) fn towards(&mut self, to: IpAddr) -> u32 {
         let found = self.look_up(to.to_canonical());
-        found.inspect_err(|error| tracing::debug!(%to, %error, "no route")).unwrap_or(0)
+        found.inspect_err(|error| tracing::debug!(%to, %error, "no route found")).unwrap_or(0)
     }
 
     fn look_up(&mut self, to: IpAddr) -> io::Result<u32> {
@@ -110,7 +114,8 @@ fn owners(ip: IpAddr) -> io::Result<Vec<Owner>> {
     Ok(owners)
 }
 
-/// What `rp_filter` has to be for packets to be dropped whose way back is another interface (RFC 3704).
+/// What `rp_filter` has to be for packets to be dropped whose way back is another interface (RFC
+/// 3704).
 const STRICT: u32 = 1;
 
 /// The kernel obeys the larger of the two (`ip-sysctl`); 0 where there is none.

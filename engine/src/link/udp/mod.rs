@@ -244,7 +244,8 @@ impl UdpLink {
         Sent::Gone
     }
 
-    /// Why packets to `to` and from there take another way than by the interface of the link's address, or none.
+    /// Why packets to `to` and from there take another way than by the interface of the link's
+    /// address, or none.
     fn misrouting(&self, to: SocketAddr) -> Option<Misrouting> {
         let own = self.own_interfaces.as_ref()?;
         own.borrow_mut().misrouting(to.ip()).ok().flatten()
@@ -363,7 +364,9 @@ impl Link for UdpLink {
 /// Without them the routing table chooses.
 fn own_interfaces(ip: IpAddr) -> Option<RefCell<OwnInterfaces>> {
     let own = OwnInterfaces::of(ip);
-    let told = own.inspect_err(|error| tracing::info!(%ip, %error, "interfaces not listed"));
+    let told = own.inspect_err(
+        |error| tracing::info!(%ip, %error, "interfaces not listed: the routing table chooses"),
+    );
     told.ok().flatten().map(RefCell::new)
 }
 

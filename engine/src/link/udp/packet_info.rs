@@ -1,4 +1,5 @@
-//! Which address of this host a datagram came to, and which one leaves from (ip(7), `IP_PKTINFO`; RFC 3542, section 6).
+//! Which address of this host a datagram came to, and which one leaves from (ip(7), `IP_PKTINFO`;
+//! RFC 3542, section 6).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

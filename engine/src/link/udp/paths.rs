@@ -87,7 +87,8 @@ struct OfSource {
     sockets: Vec<Option<PathSocket>>,
 }
 
-/// Invariant: `open` holds exactly the paths that have a socket, oldest first; each of `sets` has one at least.
+/// Invariant: `open` holds exactly the paths that have a socket, oldest first; each of `sets` has
+/// one at least.
 pub(super) struct PathSockets {
     local: SocketAddr,
     sets: Vec<OfSource>,
@@ -102,8 +103,9 @@ impl PathSockets {
         PathSockets { local, sets, open, refused }
     }
 
-    /// Opens paths 0 to `count - 1`, or as many of them as stay open: to IPv4 where both versions can be reached. A link that is
-    /// bound to a wildcard closes them again: each peer has called one address, which those to it are bound to.
+    /// Opens paths 0 to `count - 1`, or as many of them as stay open: to IPv4 where both versions
+    /// can be reached. A link that is bound to a wildcard closes them again: each peer has called
+    /// one address, which those to it are bound to.
     pub(super) fn open_first(&mut self, count: usize) -> io::Result<()> {
         let to = socket::of_version(self.local, Ipv4Addr::UNSPECIFIED.into());
         for path in 0..count.min(KEPT) {

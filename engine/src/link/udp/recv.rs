@@ -10,7 +10,8 @@ use super::packet_info::{called_v4, called_v6};
 use super::send::Refusal;
 use crate::link::{LocalAddr, Received};
 
-/// Room for the notes asked for (segment size, TOS, traffic class, drops: 24 bytes each; the address: 40), and more.
+/// Room for the notes asked for (segment size, TOS, traffic class, drops: 24 bytes each; the
+/// address: 40), and more.
 const CONTROL: usize = 192;
 /// The ECN bits of TOS and traffic class, all set: congestion experienced (RFC 3168, section 5).
 const CE: u8 = 0b11;

@@ -11,7 +11,8 @@ use socket2::SockAddr;
 use super::packet_info::PacketInfo;
 use crate::link::Slice;
 
-/// Room for the control messages of a send: the bytes of a segment, where it leaves from, and no ECN.
+/// Room for the control messages of a send: the bytes of a segment, where it leaves from, and no
+/// ECN.
 const CONTROL: usize = space::<u16>() + space::<libc::in6_pktinfo>() + space::<c_int>();
 
 /// Bytes that a control message with such a value takes.
@@ -49,8 +50,8 @@ impl Control {
     /// Adds a message.
     pub(super) fn push<T: Copy>(&mut self, level: libc::c_int, kind: libc::c_int, value: T) {
         assert!(self.len + space::<T>() <= CONTROL, "there is room for one message of each kind");
-        // SAFETY: the header and its value take `space::<T>()` bytes from `len`, which is a multiple of a header's
-        // alignment, and they have just been found to lie in the buffer.
+        // SAFETY: the header and its value take `space::<T>()` bytes from `len`, which is a
+        // multiple of a header's alignment, and they have just been found to lie in the buffer.
         unsafe {
             let header = self.bytes.as_mut_ptr().add(self.len).cast::<libc::cmsghdr>();
             (*header).cmsg_level = level;
@@ -76,7 +77,8 @@ pub(super) struct Addressing {
     pub(super) to: Option<SockAddr>,
     /// `None`: what the socket is bound to.
     pub(super) from: Option<PacketInfo>,
-    /// `None`: it leaves with the ECN bits that the socket is set to. Otherwise with none, and whether it is IPv4.
+    /// `None`: it leaves with the ECN bits that the socket is set to. Otherwise with none, and
+    /// whether it is IPv4.
     pub(super) without_ecn: Option<bool>,
 }
 

@@ -80,7 +80,7 @@ fn bind_receiver(
     }
     if addr.ip().is_unspecified() {
         // Whoever has called an address of this host is answered from there.
-        let effect = "who calls another address of this host than the system prefers is not answered from there";
+        let effect = "peers are answered from the address that the routing table prefers, not from the one that they have called";
         let (name, option) = match addr {
             SocketAddr::V4(_) => ("IP_PKTINFO", (libc::IPPROTO_IP, libc::IP_PKTINFO)),
             SocketAddr::V6(_) => ("IPV6_RECVPKTINFO", (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)),
@@ -249,7 +249,8 @@ pub(super) fn knows_gso(socket: &Socket) -> bool {
     get(socket, libc::SOL_UDP, libc::UDP_SEGMENT).is_ok()
 }
 
-/// Bytes of the largest IP packet that the route takes which a link that receives at `bound` sends by.
+/// Bytes of the largest IP packet that the route takes which a link that receives at `bound` sends
+/// by.
 pub(super) fn route_mtu(bound: SocketAddr, pair: AddrPair) -> io::Result<usize> {
     let to = pair.remote;
     let socket = open_from(bound, pair)?;
@@ -263,7 +264,8 @@ pub(super) fn route_mtu(bound: SocketAddr, pair: AddrPair) -> io::Result<usize> 
     Ok(usize::try_from(mtu).unwrap_or(0))
 }
 
-/// A socket for one destination on any port of the address, and by the interface, that a link at `bound` sends there from.
+/// A socket for one destination on any port of the address, and by the interface, that a link at
+/// `bound` sends there from.
 pub(super) fn open_from(bound: SocketAddr, pair: AddrPair) -> io::Result<Socket> {
     let (to, mut from) = (pair.remote, sends_from(bound, &pair));
     let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP))?;
@@ -276,7 +278,8 @@ pub(super) fn open_from(bound: SocketAddr, pair: AddrPair) -> io::Result<Socket>
     Ok(socket)
 }
 
-/// The address that a link which receives at `bound` sends from to this destination, in the IP version of that.
+/// The address that a link which receives at `bound` sends from to this destination, in the IP
+/// version of that.
 pub(super) fn sends_from(bound: SocketAddr, pair: &AddrPair) -> SocketAddr {
     let LocalAddr { ip, interface } = pair.local;
     match ip {
@@ -286,8 +289,9 @@ pub(super) fn sends_from(bound: SocketAddr, pair: &AddrPair) -> SocketAddr {
     }
 }
 
-/// Has all that a socket sends leave by this interface, which for a connected one costs nothing. What comes by another is
-/// dropped from now on. Returns whether it does: Linux before 5.7 wants a privilege for that. 0: whichever the routing table prefers.
+/// Has all that a socket sends leave by this interface, which for a connected one costs nothing.
+/// What comes by another is dropped from now on. Returns whether it does: Linux before 5.7 wants a
+/// privilege for that. 0: whichever the routing table prefers.
 pub(crate) fn leave_by(socket: &Socket, interface: u32) -> bool {
     let index = interface as c_int;
     interface == 0 || set(socket, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, index).is_ok()

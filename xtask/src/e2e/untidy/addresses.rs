@@ -37,7 +37,8 @@ const FROM_THE_FIRST: &str = "table inet first { chain in { type filter hook inp
 /// Bytes of the transfers below.
 const SENT: u64 = 1000 * 65_536;
 
-/// The client's WRITEs reach the server, and it drops whatever comes from the server's first address.
+/// The client's WRITEs reach the server, and it drops whatever comes from the server's first
+/// address.
 fn writes(network: &Network, braid_perf: &Path, server: &str, client: &str) -> Result<(), Failure> {
     let before = network.bytes(&network.client, "braid0", "tx_bytes")?;
     let said = network.perf(
@@ -92,7 +93,8 @@ fn called_at_the_second_ipv6(braid_perf: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The client knows a route to the called address only, which is a /32 of the server's loopback device.
+/// The client knows a route to the called address only, which is a /32 of the server's loopback
+/// device.
 fn called_at_lo(braid_perf: &Path) -> Result<(), Failure> {
     let network = two_addresses()?;
     network.ip(&network.server, &["address add 10.99.0.1/32 dev lo"])?;

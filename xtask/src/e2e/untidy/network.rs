@@ -51,7 +51,8 @@ impl Network {
         process::run(inside(namespace, Path::new("nft")).arg(rules).stdin(Stdio::null()))
     }
 
-    /// Has programs in a namespace read these lines as `/etc/hosts`, as `ip netns exec` does, until the value is dropped.
+    /// Has programs in a namespace read these lines as `/etc/hosts`, as `ip netns exec` does, until
+    /// the value is dropped.
     pub(super) fn hosts(&self, namespace: &str, lines: &[String]) -> Result<Hosts, Failure> {
         let folder = Path::new("/etc/netns").join(namespace);
         let failed = |error| Failure::new(format!("{}: {error}", folder.display()));

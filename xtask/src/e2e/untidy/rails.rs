@@ -1,4 +1,5 @@
-//! Two interfaces of each host in one subnet, a rail each. The routing table prefers the first for all of them.
+//! Two interfaces of each host in one subnet, a rail each. The routing table prefers the first for
+//! all of them.
 
 use std::path::Path;
 
@@ -44,7 +45,8 @@ fn two_interfaces(arp_ignore: u32, rp_filter: u32) -> Result<Network, Failure> {
     Ok(network)
 }
 
-/// WRITEs over both rails. Returns what was said, and the bytes that have left by each of the client's interfaces.
+/// WRITEs over both rails. Returns what was said, and the bytes that have left by each of the
+/// client's interfaces.
 fn over(
     network: &Network,
     braid_perf: &Path,
@@ -123,7 +125,8 @@ fn policy_routing(braid_perf: &Path) -> Result<(), Failure> {
 /// What a rail says that is filtered.
 const FILTERED: &str = "braid1 drops what comes from there: its rp_filter is 1 (strict)";
 
-/// The second rail cannot carry anything. The connection goes on over the first, and both ends say why.
+/// The second rail cannot carry anything. The connection goes on over the first, and both ends say
+/// why.
 fn strict_filters(braid_perf: &Path) -> Result<(), Failure> {
     for arp_ignore in [0, 1] {
         let network = two_interfaces(arp_ignore, 1)?;
@@ -143,7 +146,8 @@ fn strict_filters(braid_perf: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// As the second device of the NCCL plugin and of the drop-in. With strict filters the error says what they do.
+/// As the second device of the NCCL plugin and of the drop-in. With strict filters the error says
+/// what they do.
 fn the_second_alone(braid_perf: &Path) -> Result<(), Failure> {
     let arguments = ["--bind 10.77.0.11", "--bind 10.77.0.12"];
     for arp_ignore in [0, 1] {
@@ -162,7 +166,8 @@ fn the_second_alone(braid_perf: &Path) -> Result<(), Failure> {
     }
 }
 
-/// An address of the loopback interface is one of the whole host: its packets leave as the routing table says.
+/// An address of the loopback interface is one of the whole host: its packets leave as the routing
+/// table says.
 fn loopback_addresses(braid_perf: &Path) -> Result<(), Failure> {
     let network = two_interfaces(1, 0)?;
     let (server, client) = (["10.99.0.1", "10.99.1.1"], ["10.99.0.2", "10.99.1.2"]);
