@@ -15,7 +15,8 @@ impl QueuePair {
         let requests = &self.link.as_ref()?.requests;
         let (config, rails) = (&self.config, requests.subflows.count());
         let rto = [requests.rto(), config.max_rto];
-        Some(Disconnect { control, rto, limit: config.retry_timeout, rails })
+        let (token, limit) = (self.token, config.retry_timeout);
+        Some(Disconnect { control, token, rto, limit, rails })
     }
 
     /// That it has ended, and what had arrived.

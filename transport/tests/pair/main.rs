@@ -3,6 +3,7 @@
 mod acks;
 mod bursts;
 mod controller;
+mod crossing;
 mod direct;
 mod disconnect;
 mod end;
