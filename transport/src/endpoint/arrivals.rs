@@ -5,7 +5,7 @@ use std::time::Duration;
 use braid_lb::Rails;
 use braid_wire::{Ack, Control, ControlKind, Stream, Time};
 
-use super::liveness::Answer;
+use super::liveness::{Answer, Ways};
 use super::{Endpoint, QpSlot};
 use crate::{Admit, Arrival, Egress, Memory, NicEpoch};
 
@@ -126,8 +126,8 @@ impl Endpoint {
                 self.qp_mut(slot).on_unknown();
                 self.forget_disconnect(slot);
                 self.settle(slot.0);
-                // Often the whole peer is gone: ask for the next queue pair at once.
-                self.ping_next();
+                // Often the whole peer is gone: ask for the next queue pair at once, by the port that such an answer reaches.
+                self.ask(Ways::Port);
             }
         }
         true

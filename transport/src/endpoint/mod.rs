@@ -2,6 +2,7 @@
 //! and the question whether the peer is alive.
 
 mod arrivals;
+mod doubt;
 mod handed_out;
 mod in_flight;
 mod liveness;
@@ -126,8 +127,7 @@ impl Endpoint {
         self.path_mtu.admit(now, remote.mtu, rails);
         qp.use_path_mtu(self.path_mtu.payloads(), &self.config);
         if self.is_empty() {
-            self.heard();
-            self.liveness.check_at = now + self.config.ping_interval;
+            self.liveness.begin(now + self.config.ping_interval);
         }
         let member = Member {
             qp,
@@ -271,6 +271,7 @@ impl Endpoint {
                 member.armed = Time::FAR_FUTURE;
                 if member.qp.on_timeout(now, longest, rails) {
                     self.suspect_path_mtu(now);
+                    self.miss_acks();
                 }
                 self.settle(index);
             }
@@ -287,7 +288,7 @@ impl Endpoint {
         if self.is_empty() {
             return None;
         }
-        let next = self.liveness.check_at.min(self.timers.first()).min(self.paced.first());
+        let next = self.liveness.due.min(self.timers.first()).min(self.paced.first());
         let next = next.min(self.path_mtu.next_timeout());
         let probe = rails.next_probe().filter(|_| self.prober().is_some());
         Some(probe.map_or(next, |at| next.min(at)))

@@ -24,3 +24,4 @@ mod rnic;
 mod setup;
 mod stale;
 mod strangers;
+mod unreachable;
