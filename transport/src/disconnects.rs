@@ -88,6 +88,9 @@ pub struct DueDisconnect<A> {
     pub control: Control,
     /// How it leaves.
     pub egress: Egress,
+    /// It was sent before, and not confirmed: the driver looks for what the peer's host has said, see
+    /// [`Disconnects::on_unreachable`].
+    pub is_repeated: bool,
 }
 
 impl<A: Clone> Disconnects<A> {
@@ -253,6 +256,7 @@ impl<A: Clone> Pending<A> {
         let wait = first.saturating_mul(1 << self.sent.min(16)).min(most);
         self.repeat_at = (now + wait).min(self.ends_at.max(now + first));
         self.sent = self.sent.saturating_add(1);
-        DueDisconnect { to: self.to.clone(), control: self.disconnect.control, egress }
+        let (to, control) = (self.to.clone(), self.disconnect.control);
+        DueDisconnect { to, control, egress, is_repeated: self.sent > 1 }
     }
 }

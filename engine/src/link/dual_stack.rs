@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use super::{Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent};
+use super::{Batch, Link, LinkCaps, LinkLosses, PortRefused, Reach, Received, Sent};
 
 /// A side without connections is looked at so often while the other has some: each look is a system call, of which only what is
 /// set up has a use.
@@ -112,6 +112,10 @@ impl Link for DualStackLink {
             }
         }
         Ok(0)
+    }
+
+    fn take_refused(&mut self, sink: &mut dyn FnMut(PortRefused)) {
+        self.sides.iter_mut().for_each(|side| side.link.take_refused(sink));
     }
 
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {

@@ -35,12 +35,14 @@ use self::listening::Listening;
 use self::outbox::Outbox;
 use self::peers::Peers;
 use self::qps::{QpEntry, QpTable};
+use self::rails::egress;
 use self::sessions::{Ended, Sessions};
 use crate::clock::Clock;
 use crate::counters::WorkerCounters;
-use crate::datapath::{Caps, Taken};
+use crate::datapath::{Caps, PortRefused, Taken};
 use crate::events::AsyncEvents;
 use crate::fork::Origin;
+use crate::link::udp::canonical;
 use crate::memory::{Checked, RegionCache};
 use crate::qp::Asked;
 use crate::security::Security;
@@ -289,7 +291,21 @@ impl Worker {
             let index = self.peers.active()[step];
             worked |= self.peers.run_timer(now, index);
         }
+        if self.peers.poll_silence() {
+            self.hear_refusals(now);
+        }
         worked | self.run_initiators(now)
+    }
+
+    /// A peer is silent, or does not confirm an end: perhaps its process has died, and its host says so.
+    #[cold]
+    fn hear_refusals(&mut self, now: Time) {
+        let Worker { rails, peers, disconnects, .. } = self;
+        rails.take_refused(&mut |rail, PortRefused { to, via }| {
+            peers.on_unreachable(now, to, egress(via, rail));
+            disconnects
+                .on_unreachable(now, |ended| ended.addrs.on(rail).map(canonical) == Some(to));
+        });
     }
 
     /// Hands out what the endpoints have to tell: first states, then the completions that follow

@@ -11,7 +11,8 @@ use braid_transport::{Egress, Regions};
 use braid_wire::{FurtherRail, QpId, RailId, Routing, Time};
 
 use crate::datapath::{
-    Arrived, Caps, Closing, Datapath, JoinError, Losses, Owner, Partner, Received, Room, Taken, Via,
+    Arrived, Caps, Closing, Datapath, JoinError, Losses, Owner, Partner, PortRefused, Received,
+    Room, Taken, Via,
 };
 
 /// By rail; at least one.
@@ -191,6 +192,13 @@ impl LocalRails {
             all.is_more |= taken.is_more;
         }
         Ok(all)
+    }
+
+    /// See [`Datapath::take_refused`].
+    pub(crate) fn take_refused(&mut self, sink: &mut dyn FnMut(RailId, PortRefused)) {
+        for (index, rail) in self.list.iter_mut().enumerate() {
+            rail.take_refused(&mut |refused| sink(RailId::new(index), refused));
+        }
     }
 
     /// See [`Datapath::forget_memory`].

@@ -1,5 +1,6 @@
 //! What has arrived counts as sent well, also when its receiver closes right after.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -98,6 +99,43 @@ fn a_delivered_send_succeeds_although_its_receivers_engine_ends() {
             assert_eq!(done[0].status, Status::Success, "{progress:?}, seed {seed}");
         }
     }
+}
+
+/// Connections that two engines have with each other, which end at the same time.
+const CROSSING: usize = 32;
+
+/// Each confirms what the other says, and neither waits for what the other, which has gone, cannot confirm any more.
+#[test]
+fn engines_that_end_at_the_same_time_wait_for_nobody() {
+    let mut took = Vec::new();
+    for _ in 0..6 {
+        let config = EngineConfig { linger: PATIENCE, ..local() };
+        let (a, b) = (Side::new(&config, |_| {}), Side::new(&config, |_| {}));
+        let listener = b.engine.listen(8).unwrap();
+        let pairs: Vec<(QueuePair, QueuePair)> = (0..CROSSING)
+            .map(|_| {
+                let (from, to) = (fresh(&a), fresh(&b));
+                connect(&from, &listener, &to, &b);
+                (from, to)
+            })
+            .collect();
+        drop(listener);
+        let (from, to): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+        let together = Barrier::new(2);
+        let end = |side: Side, qps: Vec<QueuePair>| {
+            together.wait();
+            let start = Instant::now();
+            drop((qps, side));
+            start.elapsed()
+        };
+        let both = thread::scope(|scope| {
+            let other = scope.spawn(|| end(b, to));
+            [end(a, from), other.join().unwrap()]
+        });
+        took.push(both[0].max(both[1]));
+    }
+    println!("the engines have ended after {took:?}");
+    assert!(took.iter().all(|took| *took < Duration::from_secs(1)), "{took:?}");
 }
 
 /// Nobody confirms: it ends all the same.

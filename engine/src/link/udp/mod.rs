@@ -5,9 +5,11 @@
 //! times slower than that.
 
 pub(crate) mod cut;
+pub(crate) mod error_queue;
 mod paths;
 mod reach;
 mod recv;
+mod refused;
 mod send;
 mod socket;
 #[cfg(test)]
@@ -22,9 +24,10 @@ use socket2::{SockAddr, Socket};
 use self::cut::Cutter;
 use self::paths::PathSockets;
 pub(crate) use self::reach::Reach;
+use self::refused::RefusedList;
 use self::send::{Refusal, send_each, send_once};
 pub(crate) use self::socket::{hear_errors, of_version, open_path};
-use super::{Batch, Link, LinkCaps, LinkLosses, Received, Sent, Via};
+use super::{Batch, Link, LinkCaps, LinkLosses, PortRefused, Received, Sent, Via};
 
 /// Most segments of one GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024 and take 128
 /// since; 64 it stays, because a virtual machine hands its batches whole to the host, and a host
@@ -68,6 +71,7 @@ pub(crate) struct UdpLink {
     /// Destinations that the kernel refuses GSO to (the route decides). Empty on most machines.
     without_gso: Vec<IpAddr>,
     counters: UdpCounters,
+    refused: RefusedList,
     /// The receiving socket's own count of drops, as last seen; it wraps.
     kernel_drops: u32,
 }
@@ -100,6 +104,7 @@ impl UdpLink {
             bounce: vec![0; BOUNCE].into_boxed_slice(),
             without_gso: Vec::new(),
             counters: UdpCounters::default(),
+            refused: RefusedList::default(),
             kernel_drops: 0,
         })
     }
@@ -119,15 +124,31 @@ impl UdpLink {
         send: impl Fn(RawFd, Option<&SockAddr>) -> io::Result<T>,
     ) -> io::Result<T> {
         let Via::Path(path) = batch.via else {
-            return send(self.receiver.as_raw_fd(), Some(&address(self.local, batch.to)?));
+            let to = address(self.local, batch.to)?;
+            let again = || send(self.receiver.as_raw_fd(), Some(&to));
+            return match again() {
+                // What was sent before was refused, perhaps to somebody else.
+                Err(error) if may_be_earlier(&error) => {
+                    self.refused.read(&self.receiver, Via::Port);
+                    again()
+                }
+                sent => sent,
+            };
         };
         let to = reachable(self.local, batch.to)?;
         let socket = self.paths.get(path, to.ip())?;
         let named = socket.aim(to);
         match send(socket.socket().as_raw_fd(), named.as_ref()) {
-            // A connected socket is bound to one local address, and fails for what was sent before. A new one
-            // starts from nothing.
-            Err(error) if socket.is_connected() && Refusal::of(&error) != Refusal::Full => {
+            Err(error) if may_be_earlier(&error) => {
+                self.refused.read(socket.socket(), batch.via);
+                if !socket.is_connected() {
+                    return send(socket.socket().as_raw_fd(), named.as_ref());
+                }
+                // Its queue may have had no room.
+                if error.kind() == io::ErrorKind::ConnectionRefused {
+                    self.refused.add(to, batch.via);
+                }
+                // A connected socket is bound to one local address. A new one starts from nothing.
                 self.paths.close(path, to.ip());
                 send(self.paths.get(path, to.ip())?.socket().as_raw_fd(), Some(&to.into()))
             }
@@ -275,9 +296,19 @@ impl Link for UdpLink {
 
     fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
         loop {
-            let Some(batch) = recv::recv_batch(self.receiver.as_raw_fd(), &mut self.bounce)? else {
-                return Ok(0);
+            let received = match recv::recv_batch(self.receiver.as_raw_fd(), &mut self.bounce) {
+                Err(error) => {
+                    let is_told_once =
+                        matches!(Refusal::of(&error), Refusal::Unreachable | Refusal::TooLarge);
+                    // About something that was sent.
+                    if self.refused.read(&self.receiver, Via::Port) || is_told_once {
+                        continue;
+                    }
+                    return Err(error);
+                }
+                Ok(received) => received,
             };
+            let Some(batch) = received else { return Ok(0) };
             if let Some(drops) = batch.kernel_drops {
                 self.counters.overflowed += u64::from(drops.wrapping_sub(self.kernel_drops));
                 self.kernel_drops = drops;
@@ -288,6 +319,15 @@ impl Link for UdpLink {
             }
             return Ok(batch.hand_out(&mut self.bounce, sink));
         }
+    }
+
+    fn take_refused(&mut self, sink: &mut dyn FnMut(PortRefused)) {
+        let UdpLink { receiver, paths, refused, .. } = self;
+        refused.read(receiver, Via::Port);
+        paths.each(|path, socket| {
+            refused.read(socket, Via::Path(path));
+        });
+        refused.take().into_iter().for_each(sink);
     }
 
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
@@ -315,6 +355,11 @@ fn address(local: SocketAddr, to: SocketAddr) -> io::Result<SockAddr> {
         }
         to => to.into(),
     })
+}
+
+/// Whether an error of a socket may be of something that it has sent before: an ICMP message has come since.
+fn may_be_earlier(error: &io::Error) -> bool {
+    !matches!(Refusal::of(error), Refusal::Full)
 }
 
 fn bytes_of(batch: &Batch<'_>) -> usize {

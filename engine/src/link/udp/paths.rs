@@ -14,6 +14,9 @@ use super::socket;
 /// open files that most systems have (1024).
 const KEPT: usize = 256;
 
+/// Bytes of ICMP messages that wait at a path's socket, which receives nothing else.
+const ERROR_QUEUE: usize = 8 << 10;
+
 /// A path's socket. It is connected to whom it sends to twice in a row: the kernel then looks up the route once and
 /// not for every batch, a tenth of a short message's way. Another destination can be named all the same.
 pub(super) struct PathSocket {
@@ -107,11 +110,23 @@ impl PathSockets {
             self.of_version(is_ipv4)[usize::from(oldest.get())] = None;
         }
         let socket = socket::open_path(socket::of_version(self.local, to), path)?;
+        socket::hear_all_errors(&socket, to.is_ipv6());
+        socket.set_recv_buffer_size(ERROR_QUEUE)?;
         let port = socket::local_addr(&socket)?.port();
         let fresh = PathSocket { socket, port, connected: None, last: None };
         self.of_version(to.is_ipv4())[usize::from(path.get())] = Some(fresh);
         self.open.push_back((to.is_ipv4(), path));
         Ok(())
+    }
+
+    /// All that are open.
+    pub(super) fn each(&self, mut visit: impl FnMut(PathId, &Socket)) {
+        for (is_ipv4, path) in &self.open {
+            let sockets = if *is_ipv4 { &self.to_ipv4 } else { &self.to_ipv6 };
+            if let Some(Some(open)) = sockets.get(usize::from(path.get())) {
+                visit(*path, &open.socket);
+            }
+        }
     }
 
     /// Closes a path's socket to hosts of `to`'s version: the next batch on it opens another.
