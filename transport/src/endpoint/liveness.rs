@@ -16,7 +16,7 @@ use crate::{Egress, EndCause};
 const LISTENS: u32 = 8;
 
 /// The answer to a PING is missed after this part of an interval, or after two round trips.
-const MISSED_AFTER: u32 = 4;
+const MISSED_AFTER: u32 = 8;
 
 /// Signs of life of the peer.
 #[derive(Debug)]
@@ -181,6 +181,10 @@ impl Endpoint {
     fn ask_in_turn(&mut self, now: Time) {
         self.ask(Ways::Next);
         self.liveness.silence.asked = self.liveness.question.is_some();
+        self.expect_answer(now);
+    }
+
+    fn expect_answer(&mut self, now: Time) {
         let missed = self.config.ping_interval / MISSED_AFTER;
         self.liveness.look_at = now + missed.max(2 * self.usual_round_trip(now));
     }
@@ -211,6 +215,7 @@ impl Endpoint {
         } else if self.liveness.silence.asked {
             self.liveness.is_silent = true;
             self.ask(Ways::Port);
+            self.expect_answer(now);
         }
     }
 

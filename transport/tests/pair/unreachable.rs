@@ -226,7 +226,7 @@ fn a_peer_that_pauses_behind_a_firewall_is_not_taken_for_dead() {
     assert_eq!((took, world.pair.end_cause()), (2000 * MS, None));
     world.play(500 * MS, |left_by| if is_refused(left_by) { Fate::Refused } else { Fate::Arrives });
     assert_eq!(world.pair.end_cause(), None);
-    assert!(world.written > 100, "{} WRITEs", world.written);
+    assert!(world.written > 20, "{} WRITEs", world.written);
 }
 
 /// The driver is away while the peer answers: what it has not listened to it does not judge.
