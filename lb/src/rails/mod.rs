@@ -363,15 +363,11 @@ impl Rails {
         of_paths.flatten().chain(self.next_of_rails()).min()
     }
 
-    /// Whether packets have arrived by this path, and it is in use. A path that does not exist has carried nothing: the name may
-    /// come from the network.
-    pub fn has_carried(&self, path: PathId) -> bool {
-        if path.rail().get() >= self.count() || !self.is_live(path.rail()) {
-            return false;
-        }
-        let paths = &self.at(path.rail()).paths.paths;
-        let counters = paths.counters(within(path));
-        paths.is_live(within(path)) && counters.is_some_and(|counters| counters.arrived > 0)
+    /// When a packet of this path was last acknowledged. A path that does not exist has carried none: the name may come from
+    /// the network.
+    pub fn last_arrival(&self, path: PathId) -> Option<Time> {
+        let rail = self.all().nth(path.rail().get())?;
+        rail.paths.paths.last_arrival(within(path))
     }
 
     /// The paths of all rails, as [`PathSet::paths`] has them, but that those of a rail out of use are not live.

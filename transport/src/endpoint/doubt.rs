@@ -18,14 +18,17 @@ use crate::{Egress, EndCause};
 /// Times that the peer is asked in a doubt.
 const STEPS: u32 = 4;
 
+/// A path that has carried a packet so short a time ago is refused by no firewall.
+const CARRIES: Duration = Duration::from_secs(1);
+
 /// What the peer's host has said since the peer was heard last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(super) enum Complaint {
     #[default]
     None,
-    /// Nobody receives what comes by a path that has carried nothing, perhaps because a firewall refuses that path.
+    /// Nobody receives what comes by a path that has carried nothing of late, perhaps because a firewall refuses that path.
     OfPath,
-    /// Nobody receives what comes by the receiving port, or by a path that has worked.
+    /// Nobody receives what comes by the receiving port, or by a path that has worked a moment ago.
     OfPeer,
 }
 
@@ -49,9 +52,10 @@ impl Endpoint {
         if self.liveness.ring.first().is_none() {
             return;
         }
-        let complaint = match left_by.path().is_none_or(|path| rails.has_carried(path)) {
-            true => Complaint::OfPeer,
-            false => Complaint::OfPath,
+        let arrival = left_by.path().map(|path| rails.last_arrival(path));
+        let complaint = match arrival {
+            Some(last) if last.is_none_or(|last| now - last > CARRIES) => Complaint::OfPath,
+            _ => Complaint::OfPeer,
         };
         let liveness = &mut self.liveness;
         liveness.silence.complaint = liveness.silence.complaint.max(complaint);

@@ -171,7 +171,10 @@ impl Endpoint {
         while let Some(index) = self.liveness.ring.first() {
             self.liveness.ring.remove(index);
             if let Some(member) = self.members[index as usize].as_mut() {
-                member.qp.give_up(cause);
+                match cause {
+                    EndCause::PeerGone => member.qp.give_up_untold(cause),
+                    _ => member.qp.give_up(cause),
+                }
                 self.settle(index);
             }
         }

@@ -56,9 +56,14 @@ impl QueuePair {
         true
     }
 
-    /// The peer does not know this queue pair: there is nobody to be told of its end.
+    /// The peer does not know this queue pair.
     pub(crate) fn on_unknown(&mut self) {
-        self.give_up(EndCause::PeerUnknown);
+        self.give_up_untold(EndCause::PeerUnknown);
+    }
+
+    /// The same where there is nobody to be told.
+    pub(crate) fn give_up_untold(&mut self, cause: EndCause) {
+        self.give_up(cause);
         self.disconnects = false;
     }
 

@@ -261,3 +261,15 @@ fn a_far_peer_has_two_round_trips() {
     assert_eq!(world.pair.end_cause(), Some(EndCause::PeerGone));
     assert!((400 * MS..1600 * MS).contains(&took), "{took:?}");
 }
+
+/// What was in flight is declared lost, and the paths that it was on go out of use, before the driver tells of the messages.
+#[test]
+fn paths_that_the_death_of_the_peer_has_taken_out_of_use_speak_for_it() {
+    let mut world = World::new(true);
+    world.play(100 * MS, |_| Fate::Arrives);
+    world.play(50 * MS, |_| Fate::Vanishes);
+    (0..4).for_each(|path| world.pair.unreachable(Egress::Path(PathId::new(path))));
+    let took = world.play(10_000 * MS, |_| Fate::Vanishes);
+    assert_eq!(world.pair.end_cause(), Some(EndCause::PeerGone));
+    assert!((150 * MS..170 * MS).contains(&took), "{took:?}");
+}
