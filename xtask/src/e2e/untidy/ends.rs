@@ -19,9 +19,9 @@ const NOTICED: Duration = Duration::from_secs(1);
 /// The server has the same 3 s as the client, from a moment later on.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What leaves from the ports of paths, 0xC000 to 0xFFFF, is answered with ICMP port unreachable.
+/// What leaves from the ports of the 16 paths, from 0xC000 on, is answered with ICMP port unreachable.
 const REFUSES_PATHS: &str = "table inet braid { chain in { type filter hook input priority 0;
-    udp sport 49152-65535 reject; }; }";
+    udp sport 49152-49167 reject; }; }";
 const DROPS_ALL: &str = "table inet braid { chain in { type filter hook input priority 0;
     meta l4proto udp drop; }; chain out { type filter hook output priority 0;
     meta l4proto udp drop; }; }";
