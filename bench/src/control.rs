@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use braid::{
-    Access, CompletionQueue, Engine, MemoryRegion, ProtectionDomain, QpOptions, QueuePair, Status,
-    wr,
+    Access, CompletionQueue, EndCause, Engine, MemoryRegion, ProtectionDomain, QpOptions,
+    QueuePair, Status, wr,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -62,7 +62,7 @@ impl Control {
     pub(crate) fn try_receive<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
         while let Some(completion) = self.cq.poll_one().attempt("control completion queue")? {
             if completion.status != Status::Success {
-                return Err(Failure::Ended(completion.status));
+                return Err(self.ended());
             }
             if completion.wr_id == SENT {
                 continue;
@@ -74,6 +74,11 @@ impl Control {
             return from_json(&bytes).map(Some);
         }
         Ok(None)
+    }
+
+    /// Why the connection has ended.
+    pub(crate) fn ended(&self) -> Failure {
+        Failure::Ended(self.qp.error().map_or(EndCause::Peer, |error| error.cause))
     }
 
     pub(crate) fn receive<T: DeserializeOwned>(&self, within: Duration) -> Result<T, Failure> {

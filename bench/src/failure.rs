@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use braid::Status;
+use braid::{EndCause, Status};
 
 use crate::peer::PeerError;
 
@@ -21,8 +21,8 @@ pub(crate) enum Failure {
     #[error("{what}: {why}")]
     Engine { what: &'static str, why: String },
     /// A work request failed; queue pairs are numbered from 0, as they are in the results.
-    #[error("{what} on queue pair {qp} with {peer} failed: {status}")]
-    Work { what: String, qp: usize, peer: SocketAddr, status: Status },
+    #[error("{what} on queue pair {qp} with {peer} failed: {}", why(*status, *cause))]
+    Work { what: String, qp: usize, peer: SocketAddr, status: Status, cause: Option<EndCause> },
     /// A byte is not what was sent.
     #[error(
         "message {message} of queue pair {qp}: byte {offset} is {found:#04x}, not {expected:#04x}"
@@ -35,8 +35,11 @@ pub(crate) enum Failure {
     #[error("the other side {0}")]
     Peer(String),
     /// The other side went away.
-    #[error("the other side ended the connection ({0})")]
-    Ended(Status),
+    #[error("{}", match .0 {
+        EndCause::Peer => "the other side ended the connection".to_owned(),
+        cause => format!("the connection with the other side has ended: {cause}"),
+    })]
+    Ended(EndCause),
     /// The client that has started this server went away.
     #[error("the client has gone")]
     Abandoned,
@@ -67,6 +70,15 @@ impl Failure {
     /// Whether it is that the other side has ended the connection.
     pub(crate) fn is_end_of_connection(&self) -> bool {
         matches!(self, Failure::Ended(_) | Failure::Work { status: Status::Flushed, .. })
+    }
+}
+
+/// How a work request has failed, and why if it is not of itself.
+fn why(status: Status, cause: Option<EndCause>) -> String {
+    match (status, cause) {
+        (Status::Flushed, Some(cause)) => cause.to_string(),
+        (Status::RetryExceeded, Some(cause)) => format!("retry exceeded: {cause}"),
+        _ => status.to_string(),
     }
 }
 
@@ -105,11 +117,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_work_request_is_named_as_its_user_knows_it() {
+    fn a_work_request_is_named_as_its_user_knows_it_and_its_end_as_the_log_does() {
         let peer = "10.0.0.2:4791".parse().expect("an address");
-        let (what, status) = ("Write of message 17".to_owned(), Status::RetryExceeded);
-        let says = Failure::Work { what, qp: 3, peer, status }.to_string();
-        let begin = "Write of message 17 on queue pair 3 with 10.0.0.2:4791 failed: retry exceeded";
-        assert!(says.starts_with(begin), "{says}");
+        let says = |status, cause| {
+            let what = "Write of message 17".to_owned();
+            Failure::Work { what, qp: 3, peer, status, cause: Some(cause) }.to_string()
+        };
+        let begin = "Write of message 17 on queue pair 3 with 10.0.0.2:4791 failed";
+        for cause in [EndCause::PeerSilent, EndCause::PeerGone, EndCause::PeerUnknown] {
+            let exceeded = says(Status::RetryExceeded, cause);
+            assert_eq!(exceeded, format!("{begin}: retry exceeded: {cause}"));
+            assert_eq!(says(Status::Flushed, cause), format!("{begin}: {cause}"));
+            let ended = Failure::Ended(cause).to_string();
+            assert_eq!(ended, format!("the connection with the other side has ended: {cause}"));
+        }
+        let refused = says(Status::RemoteAccess, EndCause::RefusedByPeer(Status::RemoteAccess));
+        assert_eq!(refused, format!("{begin}: {}", Status::RemoteAccess));
+        let closed = Failure::Ended(EndCause::Peer).to_string();
+        assert_eq!(closed, "the other side ended the connection");
     }
 }

@@ -229,7 +229,8 @@ impl Session {
 
     /// What has failed on a queue pair.
     pub(crate) fn failed(&self, qp: usize, what: String, status: Status) -> Failure {
-        Failure::Work { what, qp, peer: self.peer, status }
+        let cause = self.qps.get(qp).and_then(QueuePair::error).map(|error| error.cause);
+        Failure::Work { what, qp, peer: self.peer, status, cause }
     }
 
     /// Paths to the other side that are in use, on all rails.
@@ -339,7 +340,7 @@ impl Parts {
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         while Instant::now() < deadline {
             if self.control.qp.state() == QpState::Error {
-                return Err(Failure::Ended(Status::Flushed));
+                return Err(self.control.ended());
             }
             let Some(request) = listener.accept(LOOK_AFTER) else { continue };
             let from = request.peer_addr();

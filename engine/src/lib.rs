@@ -157,7 +157,9 @@ pub use braid_transport::Completion;
 /// if let Some(error) = qp.error() {
 ///     match error.cause {
 ///         EndCause::Application => println!("this program has ended it"),
-///         EndCause::PeerSilent | EndCause::PeerUnknown => println!("connect anew: {error}"),
+///         EndCause::PeerSilent | EndCause::PeerGone | EndCause::PeerUnknown => {
+///             println!("connect anew: {error}");
+///         }
 ///         _ => println!("{error}"),
 ///     }
 ///     if let Some(failed) = error.work {

@@ -38,6 +38,8 @@ pub const BRAID_END_PEER_UNTRUE: c_int = 11;
 
 /// A cause that this version of the C API has no number for: see the text of the log.
 pub const BRAID_END_OTHER: c_int = 12;
+/// The peer's host says that nobody receives at its port, and nobody answers: its process has ended.
+pub const BRAID_END_PEER_GONE: c_int = 13;
 
 fn number(cause: EndCause) -> c_int {
     match cause {
@@ -47,6 +49,7 @@ fn number(cause: EndCause) -> c_int {
         EndCause::LocalMemory => BRAID_END_LOCAL_MEMORY,
         EndCause::Peer => BRAID_END_PEER,
         EndCause::PeerSilent => BRAID_END_PEER_SILENT,
+        EndCause::PeerGone => BRAID_END_PEER_GONE,
         EndCause::PeerUnknown => BRAID_END_PEER_UNKNOWN,
         EndCause::PeerNotReady => BRAID_END_PEER_NOT_READY,
         EndCause::RefusedByPeer(_) => BRAID_END_REFUSED_BY_PEER,
@@ -134,6 +137,9 @@ pub extern "C" fn braid_end_cause_str(cause: c_int) -> *const c_char {
         BRAID_END_LOCAL_MEMORY => c"its own memory region is gone or does not allow this",
         BRAID_END_PEER => c"ended by the peer",
         BRAID_END_PEER_SILENT => c"the peer did not answer in time",
+        BRAID_END_PEER_GONE => {
+            c"nobody receives at the peer's port any more, says its host: its process has ended, or a firewall refuses it"
+        }
         BRAID_END_PEER_UNKNOWN => c"the peer does not know the connection (any more)",
         BRAID_END_PEER_NOT_READY => c"the peer posted no receive work request in time",
         BRAID_END_REFUSED_BY_PEER => c"the peer refused a work request",
@@ -169,8 +175,10 @@ mod tests {
             RefusedByPeer(access),
             RefusedHere(access),
             PeerUntrue,
+            PeerGone,
         ];
-        for (cause, expected) in causes.into_iter().zip(BRAID_END_APPLICATION..) {
+        let numbers = (BRAID_END_APPLICATION..).filter(|number| *number != BRAID_END_OTHER);
+        for (cause, expected) in causes.into_iter().zip(numbers) {
             let error = braid_qp_error::from(Some(QpError::from(cause)));
             assert_eq!(error.cause, expected);
             // SAFETY: never NULL, and constant.

@@ -56,6 +56,10 @@ impl Health {
         self.down.is_some()
     }
 
+    pub(crate) fn last_arrival(&self) -> Option<Time> {
+        self.heard
+    }
+
     pub(crate) fn on_arrival(&mut self, now: Time) {
         (self.losses, self.heard) = (0, Some(now));
     }

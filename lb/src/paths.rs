@@ -85,6 +85,11 @@ impl Paths {
         self.states.get(path).map(Path::counters)
     }
 
+    /// When a packet of this path was last acknowledged; `None` also where there is no such path.
+    pub(crate) fn last_arrival(&self, path: PathId) -> Option<Time> {
+        self.states.get(path)?.health.last_arrival()
+    }
+
     /// Segments that have left on a path and have neither arrived nor been declared lost.
     pub(crate) fn in_flight(&self, path: PathId) -> u32 {
         self.states[path].in_flight

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use braid::{CqError, PostError, Status};
+use braid::{CqError, EndCause, PostError, Status};
 
 use crate::result_code as code;
 
@@ -11,6 +11,9 @@ use crate::result_code as code;
 pub(crate) enum Broken {
     #[error("the peer closed the connection while requests were outstanding")]
     Closed,
+    /// As the engine's log says.
+    #[error("the connection has ended: {0}")]
+    Lost(EndCause),
     #[error("{0}")]
     Failed(Status),
     #[error(
@@ -34,13 +37,48 @@ impl Broken {
                 code::INVALID_USAGE
             }
             Broken::TooLong { .. } => code::INVALID_USAGE,
-            Broken::Closed | Broken::Failed(_) | Broken::Protocol(_) => code::REMOTE_ERROR,
+            Broken::Closed | Broken::Lost(_) | Broken::Failed(_) | Broken::Protocol(_) => {
+                code::REMOTE_ERROR
+            }
             Broken::Refused(_) | Broken::Overrun(_) => code::INTERNAL_ERROR,
         }
     }
 
-    /// A flushed work request says that another one failed first, or that the peer has gone.
-    pub(crate) fn by(status: Status) -> Self {
-        if status == Status::Flushed { Broken::Closed } else { Broken::Failed(status) }
+    /// A flushed work request says that another one failed first, or that the peer has gone; `cause`: why the queue pair has ended.
+    pub(crate) fn by(status: Status, cause: Option<EndCause>) -> Self {
+        match (status, cause) {
+            (
+                Status::Flushed | Status::RetryExceeded,
+                Some(
+                    lost @ (EndCause::PeerSilent
+                    | EndCause::PeerGone
+                    | EndCause::PeerUnknown
+                    | EndCause::DeviceGone),
+                ),
+            ) => Broken::Lost(lost),
+            (Status::Flushed, _) => Broken::Closed,
+            (status, _) => Broken::Failed(status),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_peer_is_not_said_to_have_closed_the_connection() {
+        for cause in [EndCause::PeerSilent, EndCause::PeerGone, EndCause::PeerUnknown] {
+            for status in [Status::Flushed, Status::RetryExceeded] {
+                assert_eq!(Broken::by(status, Some(cause)), Broken::Lost(cause));
+            }
+        }
+        for cause in [None, Some(EndCause::Peer), Some(EndCause::Application)] {
+            assert_eq!(Broken::by(Status::Flushed, cause), Broken::Closed);
+        }
+        let access = Status::RemoteAccess;
+        let refused = Broken::by(access, Some(EndCause::RefusedByPeer(access)));
+        assert_eq!(refused, Broken::Failed(access));
+        assert_eq!(Broken::Lost(EndCause::PeerGone).code(), code::REMOTE_ERROR);
     }
 }

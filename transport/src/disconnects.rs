@@ -7,9 +7,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use braid_wire::{Control, ControlKind, PathId, QpId, RailId, Time};
+use braid_wire::{Control, ControlKind, PathId, QpId, RailId, Time, Token};
 
 use crate::Egress;
+use crate::patience::unanswered_for;
 
 /// No more are kept: as many as there can be queue pairs. The one that would end first makes room.
 const MOST: usize = 1 << 16;
@@ -19,6 +20,8 @@ const MOST: usize = 1 << 16;
 pub struct Disconnect {
     /// What to send.
     pub(crate) control: Control,
+    /// The token of the queue pair that has ended, which its peer's DISCONNECT carries.
+    pub(crate) token: Token,
     /// The first wait for an answer, and the longest: each is twice the one before.
     pub(crate) rto: [Duration; 2],
     /// How long it is repeated.
@@ -67,6 +70,15 @@ pub enum Confirmation {
     WrongSource,
 }
 
+/// The answer to a control packet for a queue pair that is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StrayAnswer<A> {
+    /// What to send.
+    pub control: Control,
+    /// Where the peer receives. `None`: not known, so the answer goes to where the packet came from.
+    pub to: Option<A>,
+}
+
 /// One to send now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DueDisconnect<A> {
@@ -76,6 +88,9 @@ pub struct DueDisconnect<A> {
     pub control: Control,
     /// How it leaves.
     pub egress: Egress,
+    /// It was sent before, and not confirmed: the driver looks for what the peer's host has said, see
+    /// [`Disconnects::on_unreachable`].
+    pub is_repeated: bool,
 }
 
 impl<A: Clone> Disconnects<A> {
@@ -126,6 +141,30 @@ impl<A: Clone> Disconnects<A> {
         Confirmation::Taken
     }
 
+    /// The peer's queue pair has ended as well: it has sent a DISCONNECT, or says that it does not know ours. The record of
+    /// ours is dropped, because nobody is left to be told. Without this, the end whose CONFIRM is lost, or whose peer has
+    /// gone with its own record, would wait for all of its limit. Call it for each DISCONNECT and UNKNOWN that
+    /// [`crate::Endpoint::on_control`] has taken; [`Disconnects::on_stray`] does so itself. Returns where the peer receives
+    /// if there was a record. `is_from`: whether the packet may come from who receives there.
+    pub fn on_peer_ended(
+        &mut self,
+        control: &Control,
+        is_from: impl FnOnce(&A) -> bool,
+    ) -> Option<A> {
+        let key = (control.qp, control.from);
+        let Pending { disconnect, to, .. } = self.table.get(&key)?;
+        let token = match control.kind {
+            ControlKind::Disconnect(_) => disconnect.token,
+            // It returns the token that our own packet carried.
+            ControlKind::Unknown => disconnect.control.token,
+            _ => return None,
+        };
+        if token != control.token || !is_from(to) {
+            return None;
+        }
+        self.remove(key).map(|pending| pending.to)
+    }
+
     /// The answer to a control packet for a queue pair that is not there, in as many bytes as that has; `is_from`: whether it may
     /// come from who receives there.
     pub fn on_stray(
@@ -133,11 +172,21 @@ impl<A: Clone> Disconnects<A> {
         now: Time,
         control: &Control,
         is_from: impl FnOnce(&A) -> bool,
-    ) -> Option<Control> {
+    ) -> Option<StrayAnswer<A>> {
+        let answer = |kind, to| Some(StrayAnswer { control: control.answer(kind), to });
         match control.kind {
-            ControlKind::Ping if self.on_ping(now, control, is_from) => None,
-            ControlKind::Ping => Some(control.answer(ControlKind::Unknown)),
-            ControlKind::Disconnect(_) => Some(control.answer(ControlKind::Confirm)),
+            ControlKind::Ping => {
+                let is_told = self.on_ping(now, control, is_from);
+                if is_told { None } else { answer(ControlKind::Unknown, None) }
+            }
+            // Both ends have ended, each before it heard of the other.
+            ControlKind::Disconnect(_) => {
+                answer(ControlKind::Confirm, self.on_peer_ended(control, is_from))
+            }
+            ControlKind::Unknown => {
+                self.on_peer_ended(control, is_from);
+                None
+            }
             _ => None,
         }
     }
@@ -152,6 +201,24 @@ impl<A: Clone> Disconnects<A> {
         self.due.remove(&(before, key));
         self.due.insert((now, key));
         true
+    }
+
+    /// The peer's host says that nobody receives at its port, so its process has probably ended. Whoever said so may lie:
+    /// the DISCONNECT is repeated for as long as [`crate::Endpoint::on_unreachable`] waits for an answer. `is_to`: whether
+    /// that is where the peer receives.
+    pub fn on_unreachable(&mut self, now: Time, is_to: impl Fn(&A) -> bool) {
+        for (key, pending) in &mut self.table {
+            if pending.sent == 0 || !is_to(&pending.to) {
+                continue;
+            }
+            let wait = unanswered_for(pending.disconnect.rto[0]);
+            pending.ends_at = pending.ends_at.min(now + wait);
+            if pending.repeat_at > pending.ends_at {
+                self.due.remove(&(pending.repeat_at, *key));
+                pending.repeat_at = pending.ends_at;
+                self.due.insert((pending.repeat_at, *key));
+            }
+        }
     }
 
     /// When [`Disconnects::poll_transmit`] has something to send next.
@@ -189,6 +256,7 @@ impl<A: Clone> Pending<A> {
         let wait = first.saturating_mul(1 << self.sent.min(16)).min(most);
         self.repeat_at = (now + wait).min(self.ends_at.max(now + first));
         self.sent = self.sent.saturating_add(1);
-        DueDisconnect { to: self.to.clone(), control: self.disconnect.control, egress }
+        let (to, control) = (self.to.clone(), self.disconnect.control);
+        DueDisconnect { to, control, egress, is_repeated: self.sent > 1 }
     }
 }

@@ -44,6 +44,11 @@ pub enum EndCause {
     /// Nothing came from the peer in time.
     #[error("the peer did not answer in time")]
     PeerSilent,
+    /// The peer's host says that nobody receives at its port, and no PING is answered: its process has ended.
+    #[error(
+        "nobody receives at the peer's port any more, says its host: its process has ended, or a firewall refuses it"
+    )]
+    PeerGone,
     /// The peer has no such queue pair any more: it was restarted, or has let go of it unheard.
     #[error("the peer does not know the connection (any more)")]
     PeerUnknown,
@@ -70,7 +75,9 @@ impl EndCause {
             | EndCause::CompletionQueueOverrun
             | EndCause::DeviceGone
             | EndCause::Peer => Status::Flushed,
-            EndCause::PeerSilent | EndCause::PeerUnknown => Status::RetryExceeded,
+            EndCause::PeerSilent | EndCause::PeerGone | EndCause::PeerUnknown => {
+                Status::RetryExceeded
+            }
             EndCause::PeerNotReady => Status::RnrRetryExceeded,
             EndCause::LocalMemory => Status::LocalProtection,
             EndCause::RefusedByPeer(status) | EndCause::RefusedHere(status) => status,

@@ -27,7 +27,7 @@ mod sg_list;
 mod wr;
 
 pub use config::{DirectConfig, EndpointConfig, QpAttributes, QpConfig, Remote};
-pub use disconnects::{Confirmation, Disconnect, Disconnects, DueDisconnect};
+pub use disconnects::{Confirmation, Disconnect, Disconnects, DueDisconnect, StrayAnswer};
 pub use egress::Egress;
 pub use end::{EndCause, FailedWork, QpError};
 pub use endpoint::{EcnTrouble, Endpoint, Event, EventKind, QpSlot, Transmit, TransmitBody};

@@ -24,7 +24,7 @@ use crate::discovery::PathMap;
 pub use self::error::JoinError;
 pub(crate) use self::open::{Opening, open, open_devices};
 pub(crate) use self::segment::{Readable, Segment};
-pub(crate) use crate::link::{LinkLosses as Losses, Reach, Via};
+pub(crate) use crate::link::{LinkLosses as Losses, PortRefused, Reach, Via};
 
 /// What a datapath can do.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -250,6 +250,10 @@ pub(crate) trait Datapath: Send {
         regions: &Regions,
         sink: &mut dyn FnMut(Arrived<'_>),
     ) -> io::Result<Taken>;
+
+    /// Hands over which hosts have said since the last call that nobody receives at their port. Costs system calls: for when a
+    /// peer is silent.
+    fn take_refused(&mut self, _sink: &mut dyn FnMut(PortRefused)) {}
 
     /// When this returns, nothing refers to memory of a region that has left the region table.
     fn forget_memory(&mut self);

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use super::error_queue::{Complaint, Report};
 use super::probe::{Answer, Probe};
+use crate::link::udp::error_queue::{Complaint, Report};
 
 /// An answer to one of a path's probes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +52,7 @@ impl Asked {
         match complaint {
             _ if by == self.to.ip() => Answer::Destination,
             Complaint::Expired => Answer::Router(by),
-            Complaint::Unreachable => Answer::Refusal(by),
+            Complaint::Unreachable | Complaint::PortUnreachable => Answer::Refusal(by),
         }
     }
 

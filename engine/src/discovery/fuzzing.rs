@@ -5,10 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use braid_wire::PathId;
 
 use super::asked::{Asked, Heard};
-use super::error_queue::{self, Report};
 use super::probe::{Answer, Probe};
 use super::trace::Trace;
 use super::ways;
+use crate::link::udp::error_queue::{self, Report};
 
 const PATHS: usize = 6;
 const MAX_TTL: u8 = 6;

@@ -14,7 +14,6 @@
 
 mod asked;
 mod batch;
-mod error_queue;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod map;

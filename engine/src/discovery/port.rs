@@ -8,9 +8,8 @@ use braid_wire::PathId;
 use socket2::Socket;
 
 use super::asked::{Asked, Heard};
-use super::error_queue;
 use super::probe::Probe;
-use crate::link::udp::{canonical, hear_errors, leave_by, of_version, open_path};
+use crate::link::udp::{canonical, error_queue, hear_errors, leave_by, of_version, open_path};
 
 /// Bytes of answers that wait for us; a path's own socket has next to none.
 const RECEIVE_BUFFER: usize = 256 << 10;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use braid_transport::AddrPair;
 
-use super::{Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent};
+use super::{Batch, Link, LinkCaps, LinkLosses, PortRefused, Reach, Received, Sent};
 use crate::degradation::Degradation;
 
 /// A side without connections is looked at so often while the other has some: each look is a system call, of which only what is
@@ -123,6 +123,10 @@ impl Link for DualStackLink {
             }
         }
         Ok(0)
+    }
+
+    fn take_refused(&mut self, sink: &mut dyn FnMut(PortRefused)) {
+        self.sides.iter_mut().for_each(|side| side.link.take_refused(sink));
     }
 
     fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {

@@ -87,6 +87,15 @@ pub(crate) struct Received<'a> {
     pub(crate) bytes: &'a mut [u8],
 }
 
+/// The host of a peer says that nobody receives at its port (ICMP port unreachable).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PortRefused {
+    /// Where a datagram went.
+    pub(crate) to: SocketAddr,
+    /// The local port that it left from.
+    pub(crate) via: Via,
+}
+
 /// What a link has lost as far as it knows, in datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct LinkLosses {
@@ -138,6 +147,10 @@ pub(crate) trait Link: Send {
     /// Hands what has arrived to `sink`, at most one kernel batch (64 KiB), without waiting.
     /// Returns how many datagrams that were; 0: nothing is there.
     fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize>;
+
+    /// Hands over which hosts have said since the last call that nobody receives at their port, each destination and local port
+    /// once. Anybody can forge that. It takes a system call for each open path.
+    fn take_refused(&mut self, _sink: &mut dyn FnMut(PortRefused)) {}
 
     /// Become readable when something may have arrived; `None`: the link has to be polled.
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>>;

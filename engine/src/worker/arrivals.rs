@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use braid_keys::{Binding, KeyId, Refused};
 use braid_transport::{
-    AddrPair, Admit, Arrival, Confirmation, Disconnects, Initiators, Landing, NicEpoch, QpSlot, Use,
+    AddrPair, Admit, Arrival, Confirmation, Disconnects, Initiators, Landing, NicEpoch, QpSlot,
+    StrayAnswer, Use,
 };
 use braid_wire::{
     Ack, Control, ControlKind, Crc, DataHeader, DecodeError, Packet, Part, PathId, Probe, QpId,
@@ -250,6 +251,12 @@ impl Arrivals<'_> {
                 let Some((endpoint, rails, _)) = self.peers.parts(peer) else { return };
                 let known = endpoint.on_control(self.now, slot, control, egress(via, rail), rails);
                 self.counters.refused.add(u64::from(!known));
+                let is_end =
+                    matches!(control.kind, ControlKind::Disconnect(_) | ControlKind::Unknown);
+                if known && is_end {
+                    let is_from = |ended: &Ended| ended.may_say(from, rail, envelope);
+                    self.disconnects.on_peer_ended(control, is_from);
+                }
             }
             // It has been accepted, and the ACCEPT is still to come, or to be repeated. So will this be.
             Some((None, id, _)) if self.initiators.is_connecting(id) => {}
@@ -262,7 +269,7 @@ impl Arrivals<'_> {
 
     fn confirm(&mut self, from: Option<SocketAddr>, confirm: &Control) {
         let (rail, envelope) = (self.rail, self.envelope);
-        let is_from = |ended: &Ended| ended.addrs.may_send(from, rail) && ended.keyed == envelope;
+        let is_from = |ended: &Ended| ended.may_say(from, rail, envelope);
         match self.disconnects.confirm(confirm, is_from) {
             Confirmation::Taken => {}
             Confirmation::Unasked => self.counters.unknown_qp.add(1),
@@ -333,15 +340,17 @@ impl Arrivals<'_> {
     }
 
     /// Answers a question about a queue pair that is not there. What comes from path ports, which receive nothing, is
-    /// answered in vain; its sender asks again before long from the port that does.
+    /// answered in vain unless it is known where the peer receives; its sender asks again before long from the port that does.
     fn deny(&mut self, from: Option<AddrPair>, question: &Control) {
-        let envelope = self.envelope;
-        let is_from = |ended: &Ended| ended.keyed == envelope;
+        let (rail, envelope) = (self.rail, self.envelope);
+        let remote = from.map(|from| from.remote);
+        let is_from = |ended: &Ended| ended.may_say(remote, rail, envelope);
         let answer = self.disconnects.on_stray(self.now, question, is_from);
+        let Some(StrayAnswer { control, to }) = answer else { return };
         // Without an address, its sender will ask again from its receiving port.
-        if let (Some(answer), Some(from)) = (answer, from) {
+        if let Some(to) = to.and_then(|ended| ended.addrs.on(rail)).or(from) {
             let session = envelope.and_then(|end| self.sessions.get_mut(end));
-            self.outbox.control(self.rail, from, &answer, session);
+            self.outbox.control(rail, to, &control, session);
         }
     }
 

@@ -69,8 +69,15 @@ impl Worker {
     }
 
     fn transmit_disconnects(&mut self, now: Time) -> bool {
+        let mut is_repeated = false;
         for count in 0..DISCONNECTS {
-            let Some(due) = self.disconnects.poll_transmit(now) else { return count > 0 };
+            let Some(due) = self.disconnects.poll_transmit(now) else {
+                if is_repeated {
+                    self.hear_refusals(now);
+                }
+                return count > 0;
+            };
+            is_repeated |= due.is_repeated;
             self.scratch.clear();
             let session = due.to.keyed.map(|end| self.sessions.get_mut(end));
             // Its keys have gone: who would take it in clear does not take it at all.

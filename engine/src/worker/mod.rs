@@ -36,10 +36,11 @@ use self::listening::Listening;
 use self::outbox::Outbox;
 use self::peers::Peers;
 use self::qps::{QpEntry, QpTable};
+use self::rails::egress;
 use self::sessions::{Ended, Sessions};
 use crate::clock::Clock;
 use crate::counters::WorkerCounters;
-use crate::datapath::{Caps, Taken};
+use crate::datapath::{Caps, PortRefused, Taken};
 use crate::events::AsyncEvents;
 use crate::fork::Origin;
 use crate::memory::{Checked, RegionCache};
@@ -294,7 +295,20 @@ impl Worker {
             }
             worked |= was_due;
         }
+        if self.peers.poll_silence() {
+            self.hear_refusals(now);
+        }
         worked | self.run_initiators(now)
+    }
+
+    /// A peer is silent, or does not confirm an end: perhaps its process has died, and its host says so.
+    #[cold]
+    fn hear_refusals(&mut self, now: Time) {
+        let Worker { rails, peers, disconnects, .. } = self;
+        rails.take_refused(&mut |rail, PortRefused { to, via }| {
+            peers.on_unreachable(now, to, egress(via, rail));
+            disconnects.on_unreachable(now, |ended| ended.addrs.receives_at(to, rail));
+        });
     }
 
     /// Hands out what the endpoints have to tell: first states, then the completions that follow

@@ -1,10 +1,11 @@
 //! A worker's peers: their endpoints, and the rails that lead to them.
 
 use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_lb::{HostLoads, LbPolicy, PathSet, RailScheme, Rails};
-use braid_transport::{AddrPair, Endpoint, EndpointConfig};
+use braid_transport::{AddrPair, Egress, Endpoint, EndpointConfig};
 use braid_wire::{PathId, RailId, Time};
 
 use super::rails::PeerAddrs;
@@ -45,6 +46,8 @@ pub(crate) struct Peers {
     receivers: HashMap<(RailId, AddrPair), usize>,
     active: Vec<usize>,
     timers: BTreeSet<(Time, usize)>,
+    /// A peer has seemed silent.
+    is_silent: bool,
 }
 
 /// A restarted peer is another one, even at the same addresses; and who has shown the key is not who has not.
@@ -110,6 +113,7 @@ impl Peers {
             receivers: HashMap::new(),
             active: Vec::new(),
             timers: BTreeSet::new(),
+            is_silent: false,
         }
     }
 
@@ -284,8 +288,26 @@ impl Peers {
         if is_due {
             peer.is_quiet = false;
             peer.endpoint.on_timeout(now, rails);
+            self.is_silent |= peer.endpoint.poll_silence();
         }
         is_due
+    }
+
+    /// Whether a peer has seemed silent since the last call.
+    pub(crate) fn poll_silence(&mut self) -> bool {
+        std::mem::take(&mut self.is_silent)
+    }
+
+    /// The host of the peers that receive there says that nobody does, of what left by this port.
+    pub(crate) fn on_unreachable(&mut self, now: Time, to: SocketAddr, left_by: Egress) {
+        for index in 0..self.peers.len() {
+            let Some(peer) = &mut self.peers[index] else { continue };
+            if peer.name.1.receives_at(to, left_by.rail()) {
+                peer.touch(index, &mut self.active);
+                let rails = &self.shared[peer.rails].rails;
+                peer.endpoint.on_unreachable(now, left_by, rails);
+            }
+        }
     }
 
     /// The endpoint that a connected queue pair is in.

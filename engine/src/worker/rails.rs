@@ -11,7 +11,8 @@ use braid_transport::{AddrPair, Egress, Regions};
 use braid_wire::{FurtherRail, QpId, RailId, Routing, Time};
 
 use crate::datapath::{
-    Arrived, Caps, Closing, Datapath, JoinError, Losses, Owner, Partner, Received, Room, Taken, Via,
+    Arrived, Caps, Closing, Datapath, JoinError, Losses, Owner, Partner, PortRefused, Received,
+    Room, Taken, Via,
 };
 use crate::degradation::{Degradation, Misrouting};
 
@@ -205,6 +206,13 @@ impl LocalRails {
         Ok(all)
     }
 
+    /// See [`Datapath::take_refused`].
+    pub(crate) fn take_refused(&mut self, sink: &mut dyn FnMut(RailId, PortRefused)) {
+        for (index, rail) in self.list.iter_mut().enumerate() {
+            rail.take_refused(&mut |refused| sink(RailId::new(index), refused));
+        }
+    }
+
     /// See [`Datapath::forget_memory`].
     pub(crate) fn forget_memory(&mut self) {
         self.list.iter_mut().for_each(|rail| rail.forget_memory());
@@ -350,6 +358,11 @@ impl PeerAddrs {
     #[inline]
     pub(crate) fn on(&self, rail: RailId) -> Option<AddrPair> {
         self.0.get(rail.get()).copied()
+    }
+
+    /// Whether the peer receives there on this rail. `at` is canonical.
+    pub(crate) fn receives_at(&self, at: SocketAddr, rail: RailId) -> bool {
+        self.on(rail).is_some_and(|addr| canonical(addr.remote) == at)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = AddrPair> {

@@ -1,10 +1,11 @@
 //! The keys of a worker's connections.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use braid_keys::Session;
-use braid_wire::{QpId, Time, Token};
+use braid_wire::{QpId, RailId, Time, Token};
 use rustc_hash::FxHashMap;
 
 use super::rails::PeerAddrs;
@@ -22,6 +23,18 @@ pub(crate) struct Ended {
     pub(crate) addrs: PeerAddrs,
     /// Our end of a keyed connection.
     pub(crate) keyed: Option<Addressee>,
+}
+
+impl Ended {
+    /// Whether a packet that has come by `rail` from there, in this envelope, may be of the peer.
+    pub(crate) fn may_say(
+        &self,
+        from: Option<SocketAddr>,
+        rail: RailId,
+        envelope: Option<Addressee>,
+    ) -> bool {
+        self.addrs.may_send(from, rail) && self.keyed == envelope
+    }
 }
 
 /// By our end. Those of connections that have ended stay for a while: DISCONNECT and CONFIRM are protected too.

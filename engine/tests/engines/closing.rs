@@ -1,5 +1,6 @@
 //! What has arrived counts as sent well, also when its receiver closes right after.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -98,6 +99,53 @@ fn a_delivered_send_succeeds_although_its_receivers_engine_ends() {
             assert_eq!(done[0].status, Status::Success, "{progress:?}, seed {seed}");
         }
     }
+}
+
+/// Connections that two engines have with each other, which end at the same time.
+const CROSSING: usize = 32;
+
+/// How long two engines take to end at the same time.
+fn end_both(faults: Faults) -> Duration {
+    let config = EngineConfig { linger: PATIENCE, faults, ..local() };
+    let (a, b) = (Side::new(&config, |_| {}), Side::new(&config, |_| {}));
+    let listener = b.engine.listen(8).unwrap();
+    let pairs: Vec<(QueuePair, QueuePair)> = (0..CROSSING)
+        .map(|_| {
+            let (from, to) = (fresh(&a), fresh(&b));
+            connect(&from, &listener, &to, &b);
+            (from, to)
+        })
+        .collect();
+    drop(listener);
+    let (from, to): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+    let together = Barrier::new(2);
+    let end = |side: Side, qps: Vec<QueuePair>| {
+        together.wait();
+        let start = Instant::now();
+        drop((qps, side));
+        start.elapsed()
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(|| end(b, to));
+        end(a, from).max(other.join().unwrap())
+    })
+}
+
+/// Each takes what the other says for its confirmation, and waits for nothing else: the first time-out is 20 ms.
+#[test]
+fn engines_that_end_at_the_same_time_are_over_at_once() {
+    let took: Vec<Duration> = (0..8).map(|_| end_both(Faults::default())).collect();
+    println!("the engines have ended after {took:?}");
+    assert!(*took.iter().min().unwrap() < Duration::from_millis(15), "{took:?}");
+}
+
+/// Packets are lost, and who has gone confirms nothing any more. Its host says that nobody has its port.
+#[test]
+fn engines_that_end_at_the_same_time_do_not_wait_for_one_that_has_gone() {
+    let faults = |seed| Faults { drop: 0.1, seed, ..Faults::default() };
+    let took: Vec<Duration> = (0..4).map(|seed| end_both(faults(seed))).collect();
+    println!("the engines have ended after {took:?}");
+    assert!(took.iter().all(|took| *took < Duration::from_millis(1500)), "{took:?}");
 }
 
 /// Nobody confirms: it ends all the same.

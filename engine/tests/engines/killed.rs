@@ -9,23 +9,26 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::pair::{PATIENCE, Side, local};
-use braid::{QpOptions, QpState, QueuePair, RemoteRegion, Status, wr};
+use braid::{EndCause, EngineConfig, QpOptions, QpState, QueuePair, RemoteRegion, Status, wr};
 
 const ADDRESS: &str = "BRAID_TEST_SURVIVOR";
-/// What DESIGN.md allows by default.
-const BOUND: Duration = Duration::from_secs(5);
+/// Set: the peer waits to be killed, and sends nothing.
+const IDLE: &str = "BRAID_TEST_IDLE";
+/// Less than the 3 s after which a silent peer is given up: the host of one that was killed says that nobody has its port, and the
+/// peer has 150 ms from then on. If nothing is under way, that is found out with the next PING.
+const BOUND: Duration = Duration::from_secs(2);
 const RECEIVES: u64 = 10;
 const CHUNK: usize = 1 << 20;
 
 #[test]
 fn the_survivor_of_a_killed_peer_runs_on() {
     if let Ok(address) = env::var(ADDRESS) {
-        return write_for_ever(address.parse().unwrap());
+        return live_until_killed(address.parse().unwrap());
     }
     let survivor = Side::new(&local(), |_| {});
     let listener = survivor.engine.listen(4).unwrap();
     for round in 0..2 {
-        let mut victim = spawn(survivor.engine.local_addr());
+        let mut victim = spawn(survivor.engine.local_addr(), "");
         let request = listener.accept(PATIENCE).expect("the peer connects");
         let remote = RemoteRegion::from_bytes(request.private_data()).unwrap();
         let fresh;
@@ -37,10 +40,51 @@ fn the_survivor_of_a_killed_peer_runs_on() {
         };
         request.accept(qp, &survivor.memory.remote().to_bytes()).unwrap();
         transfer_until_busy(&survivor, qp, remote);
-        victim.kill().unwrap();
-        victim.wait().unwrap();
+        kill(&mut victim);
         everything_ends(&survivor, qp);
+        assert_eq!(qp.error().map(|error| error.cause), Some(EndCause::PeerGone));
     }
+}
+
+fn kill(victim: &mut Child) {
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+}
+
+/// A peer that is killed while nothing is under way: how the survivor's queue pair ends after `then` was done, and when.
+fn end_of_idle<T>(then: impl FnOnce(SocketAddr) -> T) -> EndCause {
+    let survivor = Side::new(&local(), |_| {});
+    let listener = survivor.engine.listen(1).unwrap();
+    let mut victim = spawn(survivor.engine.local_addr(), "1");
+    let request = listener.accept(PATIENCE).expect("the peer connects");
+    let victims = request.peer_addr();
+    request.accept(&survivor.qp, &survivor.memory.remote().to_bytes()).unwrap();
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_millis(700) {
+        assert_eq!(survivor.qp.state(), QpState::ReadyToSend);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill(&mut victim);
+    let _then = then(victims);
+    let begin = Instant::now();
+    while survivor.qp.state() == QpState::ReadyToSend {
+        assert!(begin.elapsed() < BOUND, "the survivor has not noticed in {BOUND:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    println!("noticed after {:?}", begin.elapsed());
+    survivor.qp.error().expect("it has ended").cause
+}
+
+#[test]
+fn a_peer_that_is_killed_while_nothing_is_under_way_is_noticed() {
+    assert_eq!(end_of_idle(|_| ()), EndCause::PeerGone);
+}
+
+/// The host refuses nothing, and the new engine does not know the connection.
+#[test]
+fn a_peer_whose_port_another_engine_has_taken_is_noticed() {
+    let take = |bind| braid::Engine::new(EngineConfig { bind, ..local() }).expect("it is free");
+    assert_eq!(end_of_idle(take), EndCause::PeerUnknown);
 }
 
 fn another(side: &Side) -> QueuePair {
@@ -49,21 +93,25 @@ fn another(side: &Side) -> QueuePair {
     qp
 }
 
-fn spawn(survivor: SocketAddr) -> Child {
+fn spawn(survivor: SocketAddr, idle: &str) -> Child {
     Command::new(env::current_exe().unwrap())
         .args(["--exact", "killed::the_survivor_of_a_killed_peer_runs_on", "--nocapture"])
         .env(ADDRESS, survivor.to_string())
+        .env(IDLE, idle)
         .stdout(Stdio::null())
         .spawn()
         .unwrap()
 }
 
-/// The victim: writes until it is killed.
-fn write_for_ever(survivor: SocketAddr) {
+/// The victim: writes, unless it is idle.
+fn live_until_killed(survivor: SocketAddr) {
     let side = Side::new(&local(), |_| {});
     let private = side.memory.remote().to_bytes();
     let answer = side.qp.connect(survivor, &private, PATIENCE).unwrap();
     let remote = RemoteRegion::from_bytes(&answer).unwrap();
+    while env::var(IDLE).is_ok_and(|idle| !idle.is_empty()) {
+        std::thread::sleep(PATIENCE);
+    }
     loop {
         let piece = side.memory.slice(..CHUNK).unwrap();
         if side.qp.post_send(wr::write(1, [piece], remote.at(0))).is_err() {
@@ -105,6 +153,7 @@ fn everything_ends(survivor: &Side, qp: &QueuePair) {
             flushed_receives += u64::from(done.work.is_recv());
         }
     }
+    println!("everything has ended after {:?}", begin.elapsed());
     assert_eq!(flushed_receives, RECEIVES);
     assert!(failed > RECEIVES, "sends were outstanding, too");
     assert_eq!(qp.state(), QpState::Error);

@@ -62,7 +62,8 @@ impl QueuePair {
     /// Whether the engine has ended it for a reason that a NIC would not have noticed.
     fn ended_unheard(&self) -> bool {
         let cause = self.engine.error().map(|error| error.cause);
-        matches!(cause, Some(EndCause::Peer | EndCause::PeerSilent | EndCause::PeerUnknown))
+        use EndCause::{Peer, PeerGone, PeerSilent, PeerUnknown};
+        matches!(cause, Some(Peer | PeerSilent | PeerGone | PeerUnknown))
     }
 
     /// The program has moved it to ERR.

@@ -368,6 +368,13 @@ impl Rails {
         of_paths.flatten().chain(self.next_of_rails()).min()
     }
 
+    /// When a packet of this path was last acknowledged. A path that does not exist has carried none: the name may come from
+    /// the network.
+    pub fn last_arrival(&self, path: PathId) -> Option<Time> {
+        let rail = self.all().nth(path.rail().get())?;
+        rail.paths.paths.last_arrival(within(path))
+    }
+
     /// The paths of all rails, as [`PathSet::paths`] has them, but that those of a rail out of use are not live.
     pub fn paths(&self) -> impl Iterator<Item = PathReport> {
         self.all().enumerate().flat_map(|(index, rail)| {

@@ -52,7 +52,10 @@ impl Connection {
         loop {
             match self.cq.poll_one() {
                 Ok(Some(done)) if done.status == Status::Success => return Some(done),
-                Ok(Some(failed)) => self.break_with(Broken::by(failed.status)),
+                Ok(Some(failed)) => {
+                    let cause = self.qp.error().map(|error| error.cause);
+                    self.break_with(Broken::by(failed.status, cause));
+                }
                 Ok(None) => break,
                 Err(error) => {
                     self.break_with(Broken::Overrun(error));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use braid_lb::Rails;
 use braid_wire::{Ack, Control, ControlKind, Stream, Time};
 
-use super::liveness::Answer;
+use super::liveness::{Answer, Ways};
 use super::{Endpoint, QpSlot};
 use crate::{Admit, Arrival, Egress, Memory, NicEpoch};
 
@@ -122,15 +122,23 @@ impl Endpoint {
                     return false;
                 }
                 self.heard();
+                self.forget_disconnect(slot);
                 self.settle(slot.0);
             }
             ControlKind::Unknown => {
                 self.qp_mut(slot).on_unknown();
+                self.forget_disconnect(slot);
                 self.settle(slot.0);
-                // Often the whole peer is gone: ask for the next queue pair at once.
-                self.ping_next();
+                // Often the whole peer is gone: ask for the next queue pair at once, by the port that such an answer reaches.
+                self.ask(Ways::Port);
             }
         }
         true
+    }
+
+    /// The peer's queue pair has ended: what waits for the driver to tell it of the end of ours has nobody to go to.
+    fn forget_disconnect(&mut self, slot: QpSlot) {
+        let id = self.qp(slot).id();
+        self.disconnects.retain(|disconnect| disconnect.of() != id);
     }
 }

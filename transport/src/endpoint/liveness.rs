@@ -5,6 +5,7 @@ use std::time::Duration;
 use braid_lb::{RailProbe, Rails};
 use braid_wire::{ControlKind, Time};
 
+use super::doubt::{Complaint, Doubt};
 use super::ring::Ring;
 use super::{Endpoint, QpSlot, Transmit, TransmitBody};
 use crate::patience::patience;
@@ -14,24 +15,68 @@ use crate::{Egress, EndCause};
 /// was away.
 const LISTENS: u32 = 8;
 
+/// The answer to a PING is missed after this part of an interval, or after two round trips.
+const MISSED_AFTER: u32 = 8;
+
 /// Signs of life of the peer.
 #[derive(Debug)]
 pub(super) struct Liveness {
+    /// When [`Endpoint::check_liveness`] has something to do: the first of `check_at`, `look_at` and the step of `doubt`.
+    pub(super) due: Time,
+    /// When an interval ends.
     pub(super) check_at: Time,
-    /// A ping was sent since nothing was heard.
-    asked: bool,
-    /// Intervals in which one was not answered.
-    unanswered: u32,
-    /// The longest round trip known of in those, and in the one before.
-    slowest: Duration,
+    /// When an answer is missed.
+    pub(super) look_at: Time,
+    pub(super) silence: Silence,
+    /// The longest round trip known of in the intervals without an answer, and in the one before.
+    pub(super) slowest: Duration,
     /// Those that ask: all that receive.
     pub(super) ring: Ring,
-    /// The queue pair that is to ask for a sign of life.
-    asker: Option<u32>,
-    /// Questions take paths and the receiving port in turn: a single way may be dead.
+    question: Option<Question>,
+    /// Questions of intervals take paths and the receiving port in turn: a single way may be dead.
     asks_by_path: bool,
     /// What is to be answered.
     pub(super) answer: Option<Answer>,
+    /// The peer's host says that nobody receives at its port.
+    pub(super) doubt: Option<Doubt>,
+    /// No other doubt begins before.
+    pub(super) trusted_until: Time,
+    /// The driver has not been told yet that the peer is silent.
+    pub(super) is_silent: bool,
+}
+
+/// What has happened since the peer was heard last. All of it is forgotten, with one store, when a packet arrives.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Silence {
+    /// The question of an interval has left.
+    pub(super) asked: bool,
+    /// A retransmission has timed out.
+    pub(super) timed_out: bool,
+    /// A doubt has begun.
+    pub(super) is_doubted: bool,
+    /// The peer's host says that nobody receives at its port.
+    pub(super) complaint: Complaint,
+    /// Intervals in which a question was not answered.
+    unanswered: u32,
+}
+
+/// A queue pair that is to ask for a sign of life.
+#[derive(Clone, Copy, Debug)]
+struct Question {
+    index: u32,
+    by_path: bool,
+    by_port: bool,
+}
+
+/// By which ports a question leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ways {
+    /// By a path or by the receiving port, in turn.
+    Next,
+    /// By the receiving port: to it, a peer that does not know the queue pair can answer.
+    Port,
+    /// By a path and by the receiving port.
+    Both,
 }
 
 /// The answer to a PING. It leaves as the PING did, by the port of a path or by the receiving port: a stateful firewall between the
@@ -47,63 +92,143 @@ pub(super) struct Answer {
 impl Liveness {
     pub(super) fn new(check_at: Time) -> Self {
         Liveness {
+            due: check_at,
             check_at,
-            asked: false,
-            unanswered: 0,
+            look_at: Time::FAR_FUTURE,
+            silence: Silence::default(),
             slowest: Duration::ZERO,
             ring: Ring::default(),
-            asker: None,
+            question: None,
             asks_by_path: false,
             answer: None,
+            doubt: None,
+            trusted_until: Time::ZERO,
+            is_silent: false,
         }
+    }
+
+    /// The first queue pair joins.
+    pub(super) fn begin(&mut self, check_at: Time) {
+        (self.silence, self.doubt) = (Silence::default(), None);
+        (self.check_at, self.look_at) = (check_at, Time::FAR_FUTURE);
+        self.rearm();
+    }
+
+    pub(super) fn rearm(&mut self) {
+        let step = self.doubt.map_or(Time::FAR_FUTURE, |doubt| doubt.step_at);
+        self.due = self.check_at.min(self.look_at).min(step);
     }
 }
 
 impl Endpoint {
+    #[inline]
     pub(super) fn heard(&mut self) {
-        (self.liveness.asked, self.liveness.unanswered) = (false, 0);
+        self.liveness.silence = Silence::default();
     }
 
     /// The queue pairs ask for a sign of life in turn, one in each interval, also while others hear from the peer: the
     /// other end of just one may be gone and its DISCONNECT lost. They ask whether they wait for something or not: one
     /// whose memory the peer writes to would never know otherwise. A peer that is silent through enough pings is given up.
     pub(super) fn check_liveness(&mut self, now: Time) {
-        if now < self.liveness.check_at {
+        if now < self.liveness.due {
             return;
         }
+        self.check_doubt(now);
+        if now >= self.liveness.look_at {
+            self.miss_answer(now);
+        }
+        if now >= self.liveness.check_at {
+            self.end_interval(now);
+        }
+        self.liveness.rearm();
+    }
+
+    fn end_interval(&mut self, now: Time) {
         let interval = self.config.ping_interval;
         // Who did not run did not listen: an answer may be there.
-        if self.liveness.asked && now - self.liveness.check_at >= interval {
+        if self.liveness.silence.asked && now - self.liveness.check_at >= interval {
             self.liveness.check_at = now + interval / LISTENS;
-            self.ping_next();
+            self.ask_in_turn(now);
             return;
         }
         self.liveness.check_at = now + interval;
         let longest = self.round_trips.get(now);
-        let before = if self.liveness.asked { self.liveness.slowest } else { Duration::ZERO };
+        let Silence { asked, .. } = self.liveness.silence;
+        let before = if asked { self.liveness.slowest } else { Duration::ZERO };
         self.liveness.slowest = longest.max(before);
-        self.liveness.unanswered += u32::from(self.liveness.asked);
+        self.liveness.silence.unanswered += u32::from(asked);
         let limit = patience(self.config.peer_timeout, self.liveness.slowest);
         let limit = (limit.as_nanos() / interval.as_nanos().max(1)).max(1);
-        if u128::from(self.liveness.unanswered) < limit {
-            self.ping_next();
-            return;
+        if u128::from(self.liveness.silence.unanswered) < limit {
+            self.ask_in_turn(now);
+        } else {
+            self.give_up_peer(EndCause::PeerSilent);
         }
-        self.liveness.unanswered = 0;
+    }
+
+    pub(super) fn give_up_peer(&mut self, cause: EndCause) {
+        self.heard();
         while let Some(index) = self.liveness.ring.first() {
             self.liveness.ring.remove(index);
             if let Some(member) = self.members[index as usize].as_mut() {
-                member.qp.give_up(EndCause::PeerSilent);
+                match cause {
+                    EndCause::PeerGone => member.qp.give_up_untold(cause),
+                    _ => member.qp.give_up(cause),
+                }
                 self.settle(index);
             }
         }
     }
 
-    /// Pings on behalf of the next queue pair.
-    pub(super) fn ping_next(&mut self) {
-        self.liveness.asker = self.liveness.ring.advance();
-        self.liveness.asked = self.liveness.asker.is_some();
+    /// The question of an interval.
+    fn ask_in_turn(&mut self, now: Time) {
+        self.ask(Ways::Next);
+        self.liveness.silence.asked = self.liveness.question.is_some();
+        self.expect_answer(now);
+    }
+
+    fn expect_answer(&mut self, now: Time) {
+        let missed = self.config.ping_interval / MISSED_AFTER;
+        self.liveness.look_at = now + missed.max(2 * self.usual_round_trip(now));
+    }
+
+    /// Asks on behalf of the next queue pair.
+    pub(super) fn ask(&mut self, ways: Ways) {
+        let Some(index) = self.liveness.ring.advance() else { return };
+        let [mut by_path, mut by_port] = match ways {
+            Ways::Next => [self.liveness.asks_by_path, !self.liveness.asks_by_path],
+            Ways::Port => [false, true],
+            Ways::Both => [true, true],
+        };
+        if ways == Ways::Next {
+            self.liveness.asks_by_path = by_port;
+        }
+        if let Some(waiting) = self.liveness.question {
+            (by_path, by_port) = (by_path | waiting.by_path, by_port | waiting.by_port);
+        }
+        self.liveness.question = Some(Question { index, by_path, by_port });
         self.control_due = true;
+    }
+
+    /// The peer seems not to hear or not to answer, or only not by the way that was tried.
+    fn miss_answer(&mut self, now: Time) {
+        self.liveness.look_at = Time::FAR_FUTURE;
+        if self.liveness.silence.complaint != Complaint::None && self.liveness.doubt.is_none() {
+            self.begin_doubt(now);
+        } else if self.liveness.silence.asked {
+            self.liveness.is_silent = true;
+            self.ask(Ways::Port);
+            self.expect_answer(now);
+        }
+    }
+
+    /// A retransmission has timed out. The second one in a silence asks whether the peer still knows the queue pair: to data
+    /// for one that it does not have, it says nothing.
+    pub(super) fn miss_acks(&mut self) {
+        self.liveness.is_silent = true;
+        if std::mem::replace(&mut self.liveness.silence.timed_out, true) {
+            self.ask(Ways::Port);
+        }
     }
 
     /// The next packet that is not of a message: what peers ask, what they are asked, and what paths are.
@@ -124,13 +249,15 @@ impl Endpoint {
                 return transmit;
             }
         }
-        let index = self.liveness.asker.take()?;
+        let Question { index, by_path, by_port } = self.liveness.question.take()?;
         let qp = &mut self.members[index as usize].as_mut()?.qp;
-        let egress = match self.liveness.asks_by_path {
+        let egress = match by_path {
             true => Egress::Path(qp.single_path(now, rails)),
             false => Egress::Port(rails.next_live()),
         };
-        self.liveness.asks_by_path = egress.path().is_none();
+        if by_path && by_port {
+            self.liveness.question = Some(Question { index, by_path: false, by_port });
+        }
         self.control(index, ControlKind::Ping, now.stamp(), egress)
     }
 

@@ -2,6 +2,7 @@
 //! and the question whether the peer is alive.
 
 mod arrivals;
+mod doubt;
 mod ecn;
 mod handed_out;
 mod in_flight;
@@ -132,8 +133,7 @@ impl Endpoint {
         qp.use_path_mtu(self.path_mtu.payloads(), &self.config);
         qp.leave_marks_unheeded(self.ecn.unheeded());
         if self.is_empty() {
-            self.heard();
-            self.liveness.check_at = now + self.config.ping_interval;
+            self.liveness.begin(now + self.config.ping_interval);
         }
         let member = Member {
             qp,
@@ -279,6 +279,7 @@ impl Endpoint {
                     let hit = member.in_flight.rails();
                     let hit = if hit.is_empty() { rails.live() } else { hit };
                     self.suspect_path_mtu(now);
+                    self.miss_acks();
                     self.on_ecn_timeout(now, QpSlot(index), hit);
                 }
                 self.settle(index);
@@ -297,7 +298,7 @@ impl Endpoint {
         if self.is_empty() {
             return None;
         }
-        let next = self.liveness.check_at.min(self.timers.first()).min(self.paced.first());
+        let next = self.liveness.due.min(self.timers.first()).min(self.paced.first());
         let next = next.min(self.path_mtu.next_timeout());
         let probe = rails.next_probe().filter(|_| self.prober().is_some());
         Some(probe.map_or(next, |at| next.min(at)))

@@ -15,7 +15,8 @@ impl QueuePair {
         let requests = &self.link.as_ref()?.requests;
         let (config, rails) = (&self.config, requests.subflows.count());
         let rto = [requests.rto(), config.max_rto];
-        Some(Disconnect { control, rto, limit: config.retry_timeout, rails })
+        let (token, limit) = (self.token, config.retry_timeout);
+        Some(Disconnect { control, token, rto, limit, rails })
     }
 
     /// That it has ended, and what had arrived.
@@ -55,9 +56,14 @@ impl QueuePair {
         true
     }
 
-    /// The peer does not know this queue pair: there is nobody to be told of its end.
+    /// The peer does not know this queue pair.
     pub(crate) fn on_unknown(&mut self) {
-        self.give_up(EndCause::PeerUnknown);
+        self.give_up_untold(EndCause::PeerUnknown);
+    }
+
+    /// The same where there is nobody to be told.
+    pub(crate) fn give_up_untold(&mut self, cause: EndCause) {
+        self.give_up(cause);
         self.disconnects = false;
     }
 

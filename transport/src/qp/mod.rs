@@ -441,6 +441,11 @@ impl QueuePair {
             .map_or_else(PathId::default, |link| link.requests.single_path(now, rails))
     }
 
+    /// A long round trip of those that it has measured.
+    pub(crate) fn usual_round_trip(&self) -> Duration {
+        self.link.as_ref().map_or(Duration::ZERO, |link| link.requests.subflows.rto(0))
+    }
+
     /// A path of this rail, for such a packet.
     pub(crate) fn path_on(&mut self, now: Time, rail: RailId, rails: &mut Rails) -> PathId {
         let path = PathId::default().on(rail);

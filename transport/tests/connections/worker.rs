@@ -335,15 +335,19 @@ impl Worker {
         let token = token.filter(|_| control.kind != ControlKind::Unknown);
         if let Some((peer, slot, _)) = self.bound(from, id, token) {
             let Peer { endpoint, rails, .. } = self.peers[peer].as_mut().expect("its peer");
-            endpoint.on_control(now, slot, control, left_by, rails);
+            if endpoint.on_control(now, slot, control, left_by, rails) {
+                self.disconnects.on_peer_ended(control, |peer| peer.ip() == from.ip());
+            }
             return;
         }
         let is_its = self.entry(id).is_some_and(|entry| token.is_none_or(|t| t == entry.token));
         if is_its && self.initiators.is_connecting(id) {
             return;
         }
-        if let Some(answer) = self.disconnects.on_stray(now, control, |_| true) {
-            self.control(from, Egress::Port(RailId::FIRST), &answer);
+        let is_from = |peer: &SocketAddr| peer.ip() == from.ip();
+        if let Some(answer) = self.disconnects.on_stray(now, control, is_from) {
+            let to = answer.to.unwrap_or(from);
+            self.control(to, Egress::Port(RailId::FIRST), &answer.control);
         }
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use braid_transport::{
     Disconnect, Disconnects, DueDisconnect, QpConfig, QpState, RemoteAddr, SendOp, Status,
+    StrayAnswer,
 };
 use braid_wire::{Ack, Bitmap, Control, ControlKind, FinalAck, NakCode, PathId, QpId, Token};
 use rand::{RngExt, SeedableRng};
@@ -229,7 +230,8 @@ fn a_peer_that_asks_after_a_queue_pair_that_has_ended_is_told_at_once() {
     let ping = said.control.answer(ControlKind::Ping);
     let stranger = Control { from: QpId::new(77), ..ping };
     let unknown = stranger.answer(ControlKind::Unknown);
-    assert_eq!(disconnects.on_stray(pair.now, &stranger, |_| true), Some(unknown));
+    let answer = disconnects.on_stray(pair.now, &stranger, |_| true);
+    assert_eq!(answer, Some(StrayAnswer { control: unknown, to: None }));
     assert_eq!(disconnects.poll_transmit(pair.now), None);
     assert_eq!(
         disconnects.on_stray(pair.now, &ping, |_| true),

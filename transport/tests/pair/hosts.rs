@@ -5,8 +5,9 @@ use std::time::Duration;
 use braid_cc::FixedWindow;
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
-    Admit, Arrival, Completion, Disconnect, EcnTrouble, Egress, Endpoint, EndpointConfig, NicEpoch,
-    Placement, QpConfig, QpSlot, QpState, QueuePair, Remote, RemoteAddr, SendOp, TransmitBody,
+    Admit, Arrival, Completion, Disconnect, EcnTrouble, Egress, EndCause, Endpoint, EndpointConfig,
+    NicEpoch, Placement, QpConfig, QpSlot, QpState, QueuePair, Remote, RemoteAddr, SendOp,
+    TransmitBody,
 };
 use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, PathId, QpId, RailId, Time, Token};
 
@@ -229,6 +230,28 @@ impl Pair {
     pub(crate) fn control(&mut self, control: &Control) -> bool {
         let Host { endpoint, rails, slot } = &mut self.sender;
         endpoint.on_control(self.now, *slot, control, Egress::Path(PathId::new(1)), rails)
+    }
+
+    /// The next packet that leaves the sender.
+    pub(crate) fn next_packet(&mut self) -> Option<TransmitBody> {
+        let Host { endpoint, rails, .. } = &mut self.sender;
+        endpoint.poll_transmit(self.now, rails).map(|transmit| transmit.body)
+    }
+
+    /// The receiver's host tells the sender that nobody receives what left by that port.
+    pub(crate) fn unreachable(&mut self, left_by: Egress) {
+        let Host { endpoint, rails, .. } = &mut self.sender;
+        endpoint.on_unreachable(self.now, left_by, rails);
+    }
+
+    /// Whether the sender uses a path.
+    pub(crate) fn uses(&self, path: PathId) -> bool {
+        self.sender.rails.paths().any(|report| report.path == path && report.live)
+    }
+
+    /// Why the sender's queue pair has ended.
+    pub(crate) fn end_cause(&self) -> Option<EndCause> {
+        self.sender.endpoint.qp(self.sender.slot).error().map(|error| error.cause)
     }
 
     /// The control packet that the sender has to send, and nothing else.

@@ -3,6 +3,7 @@
 mod acks;
 mod bursts;
 mod controller;
+mod crossing;
 mod direct;
 mod disconnect;
 mod ecn;
@@ -24,3 +25,4 @@ mod rnic;
 mod setup;
 mod stale;
 mod strangers;
+mod unreachable;

@@ -283,12 +283,14 @@ impl Host {
             return;
         }
         if let Some((_, slot)) = self.slot_of(control.qp) {
-            self.endpoint.on_control(now, slot, control, left_by, &mut self.rails);
+            if self.endpoint.on_control(now, slot, control, left_by, &mut self.rails) {
+                self.disconnects.on_peer_ended(control, |_| true);
+            }
             return;
         }
         // As the real driver does: only who asks is told that the queue pair is gone.
         let answer = self.disconnects.on_stray(now, control, |_| true);
-        self.replies.extend(answer.map(|answer| (answer, Egress::Port(left_by.rail()))));
+        self.replies.extend(answer.map(|answer| (answer.control, Egress::Port(left_by.rail()))));
     }
 
     /// Lets time pass, if it is time.

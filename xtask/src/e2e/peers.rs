@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -127,6 +127,29 @@ pub(super) fn exchange(server: Command, client: Command) -> Result<Said, Failure
         failure = server.succeed().err();
     }
     Ok(Said { server: server.story(), client: client.story(), failure })
+}
+
+/// The same, but something happens to the server's process or network once the transfer runs, by which the client fails or
+/// which it survives. The server then has `grace` to say why its end has failed. Returns also how long after the change the
+/// client has ended.
+pub(super) fn exchange_and_change(
+    server: Command,
+    client: Command,
+    change: impl FnOnce(&mut Child) -> Result<(), Failure>,
+    grace: Duration,
+) -> Result<(Said, Duration), Failure> {
+    let mut server = Peer::start("server", server)?;
+    server.wait_for("listening on ")?;
+    let mut client = Peer::start("client", client)?;
+    client.wait_for("#bytes")?;
+    thread::sleep(Duration::from_millis(500));
+    let start = Instant::now();
+    change(&mut server.group.child)?;
+    let failure = client.succeed().err();
+    let took = start.elapsed();
+    // Whether it ends well is not asked.
+    let _ = server.group.wait(grace);
+    Ok((Said { server: server.story(), client: client.story(), failure }, took))
 }
 
 fn start(

@@ -17,8 +17,8 @@ use braid_wire::{Opcode, PathId, QpId, SOURCE_PORT_BASE, Time};
 use self::queue::Queue;
 use self::routes::Routes;
 use super::{
-    Arrived, Caps, Datapath, Envelope, JoinError, Losses, Owner, Partner, Reach, Received, Room,
-    Segment, Sent, Taken, Via,
+    Arrived, Caps, Datapath, Envelope, JoinError, Losses, Owner, Partner, PortRefused, Reach,
+    Received, Room, Segment, Sent, Taken, Via,
 };
 use crate::counters::WorkerCounters;
 use crate::degradation::Degradation;
@@ -171,6 +171,10 @@ impl Datapath for DatagramDatapath {
         })?;
         self.counters.datagrams_received.add(packets as u64);
         Ok(Taken { packets, is_more: bytes >= SMALL_BATCH })
+    }
+
+    fn take_refused(&mut self, sink: &mut dyn FnMut(PortRefused)) {
+        self.link.take_refused(sink);
     }
 
     fn forget_memory(&mut self) {

@@ -14,7 +14,9 @@ use super::fate::{Fate, corrupt};
 use super::{Faults, FaultsError};
 use crate::degradation::Degradation;
 use crate::link::udp::cut::Cutter;
-use crate::link::{AddrPair, Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent, Slice, Via};
+use crate::link::{
+    AddrPair, Batch, Link, LinkCaps, LinkLosses, PortRefused, Reach, Received, Sent, Slice, Via,
+};
 
 /// Bytes held back at once; with more the link is full. Only a long delay gets there.
 const MAX_HELD: usize = 256 << 20;
@@ -272,6 +274,10 @@ impl Link for FaultyLink {
     fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
         self.release()?;
         self.inner.recv(sink)
+    }
+
+    fn take_refused(&mut self, sink: &mut dyn FnMut(PortRefused)) {
+        self.inner.take_refused(sink);
     }
 
     fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {

@@ -5,12 +5,14 @@
 //! times slower than that.
 
 pub(crate) mod cut;
+pub(crate) mod error_queue;
 mod fallbacks;
 mod interface;
 mod packet_info;
 mod paths;
 mod reach;
 mod recv;
+mod refused;
 mod send;
 mod socket;
 #[cfg(test)]
@@ -29,9 +31,12 @@ use self::interface::OwnInterfaces;
 use self::packet_info::PacketInfo;
 use self::paths::PathSockets;
 pub(crate) use self::reach::Reach;
+use self::refused::RefusedList;
 use self::send::{Addressing, Refusal, send_each, send_once};
 pub(crate) use self::socket::{hear_errors, leave_by, of_version, open_path};
-use super::{AddrPair, Batch, Link, LinkCaps, LinkLosses, LocalAddr, Received, Sent, Via};
+use super::{
+    AddrPair, Batch, Link, LinkCaps, LinkLosses, LocalAddr, PortRefused, Received, Sent, Via,
+};
 use crate::degradation::{Degradation, Misrouting};
 
 /// Most segments of one GSO call. Kernels took 64 (`UDP_MAX_SEGMENTS`) until 2024 and take 128
@@ -77,8 +82,9 @@ pub(crate) struct UdpLink {
     bounce: Box<[u8]>,
     fallbacks: Fallbacks,
     /// Of the receiving socket.
-    refused: RefusedOptions,
+    refused_options: RefusedOptions,
     counters: UdpCounters,
+    refused: RefusedList,
     /// The receiving socket's own count of drops, as last seen; it wraps.
     kernel_drops: u32,
 }
@@ -93,8 +99,9 @@ impl UdpLink {
     ///
     /// The port is taken, the address is not this machine's, or there are no more sockets.
     pub(crate) fn bind(addr: SocketAddr, receive_buffer: usize) -> io::Result<UdpLink> {
-        let mut refused = RefusedOptions::default();
-        let receiver = socket::open_receiver(canonical(addr), receive_buffer, &mut refused)?;
+        let mut refused_options = RefusedOptions::default();
+        let receiver =
+            socket::open_receiver(canonical(addr), receive_buffer, &mut refused_options)?;
         let local = socket::local_addr(&receiver)?;
         let caps = LinkCaps {
             batch_segments: if socket::knows_gso(&receiver) { MAX_SEGMENTS } else { 1 },
@@ -102,7 +109,8 @@ impl UdpLink {
             // The kernel grants twice the bytes asked for, to account for its own overhead.
             receive_buffer: receiver.recv_buffer_size()? / 2,
             has_hops: true,
-            congestion_marks: !refused.has("IP_RECVTOS") && !refused.has("IPV6_RECVTCLASS"),
+            congestion_marks: !refused_options.has("IP_RECVTOS")
+                && !refused_options.has("IPV6_RECVTCLASS"),
         };
         Ok(UdpLink {
             receiver,
@@ -112,8 +120,9 @@ impl UdpLink {
             own_interfaces: own_interfaces(local.ip()),
             bounce: vec![0; BOUNCE].into_boxed_slice(),
             fallbacks: Fallbacks::default(),
-            refused,
+            refused_options,
             counters: UdpCounters::default(),
+            refused: RefusedList::default(),
             kernel_drops: 0,
         })
     }
@@ -148,16 +157,31 @@ impl UdpLink {
             let to = Some(address(self.local, remote)?);
             let from = PacketInfo::of(self.local, local);
             let addressing = Addressing { to, from, without_ecn: without };
-            return send(self.receiver.as_raw_fd(), &addressing);
+            let again = || send(self.receiver.as_raw_fd(), &addressing);
+            return match again() {
+                // What was sent before was refused, perhaps to somebody else.
+                Err(error) if may_be_earlier(&error) => {
+                    self.refused.read(&self.receiver, Via::Port);
+                    again()
+                }
+                sent => sent,
+            };
         };
         let remote = reachable(self.local, remote)?;
         let pair = AddrPair { remote, local };
         let socket = self.paths.get(path, &pair)?;
         let addressing = Addressing { without_ecn: without, ..socket.aim(remote) };
         match send(socket.socket().as_raw_fd(), &addressing) {
-            // A connected socket is bound to one local address, and fails for what was sent before. A new one
-            // starts from nothing.
-            Err(error) if socket.is_connected() && Refusal::of(&error) != Refusal::Full => {
+            Err(error) if may_be_earlier(&error) => {
+                self.refused.read(socket.socket(), batch.via);
+                if !socket.is_connected() {
+                    return send(socket.socket().as_raw_fd(), &addressing);
+                }
+                // Its queue may have had no room.
+                if error.kind() == io::ErrorKind::ConnectionRefused {
+                    self.refused.add(remote, batch.via);
+                }
+                // A connected socket is bound to one local address. A new one starts from nothing.
                 self.paths.close(path, &pair);
                 let socket = self.paths.get(path, &pair)?;
                 let addressing = Addressing { without_ecn: without, ..socket.unconnected(remote) };
@@ -297,8 +321,8 @@ impl Link for UdpLink {
     }
 
     fn degradations(&self, rail: usize, to: SocketAddr, all: &mut Vec<Degradation>) {
-        self.refused.list(rail, all);
-        self.paths.refused().list(rail, all);
+        self.refused_options.list(rail, all);
+        self.paths.refused_options().list(rail, all);
         self.fallbacks.list(rail, to, all);
         let misrouted = self.misrouting(to);
         all.extend(misrouted.map(|cause| Degradation::RailMisrouted { rail, to, cause }));
@@ -341,9 +365,19 @@ impl Link for UdpLink {
 
     fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
         loop {
-            let Some(batch) = recv::recv_batch(self.receiver.as_raw_fd(), &mut self.bounce)? else {
-                return Ok(0);
+            let received = match recv::recv_batch(self.receiver.as_raw_fd(), &mut self.bounce) {
+                Err(error) => {
+                    let is_told_once =
+                        matches!(Refusal::of(&error), Refusal::Unreachable | Refusal::TooLarge);
+                    // About something that was sent.
+                    if self.refused.read(&self.receiver, Via::Port) || is_told_once {
+                        continue;
+                    }
+                    return Err(error);
+                }
+                Ok(received) => received,
             };
+            let Some(batch) = received else { return Ok(0) };
             if let Some(drops) = batch.kernel_drops {
                 self.counters.overflowed += u64::from(drops.wrapping_sub(self.kernel_drops));
                 self.kernel_drops = drops;
@@ -354,6 +388,15 @@ impl Link for UdpLink {
             }
             return Ok(batch.hand_out(&mut self.bounce, sink));
         }
+    }
+
+    fn take_refused(&mut self, sink: &mut dyn FnMut(PortRefused)) {
+        let UdpLink { receiver, paths, refused, .. } = self;
+        refused.read(receiver, Via::Port);
+        paths.each(|path, socket| {
+            refused.read(socket, Via::Path(path));
+        });
+        refused.take().into_iter().for_each(sink);
     }
 
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
@@ -390,6 +433,11 @@ fn address(local: SocketAddr, to: SocketAddr) -> io::Result<SockAddr> {
         }
         to => to.into(),
     })
+}
+
+/// Whether an error of a socket may be of something that it has sent before: an ICMP message has come since.
+fn may_be_earlier(error: &io::Error) -> bool {
+    !matches!(Refusal::of(error), Refusal::Full)
 }
 
 fn bytes_of(batch: &Batch<'_>) -> usize {

@@ -18,6 +18,9 @@ use crate::link::{AddrPair, LocalAddr, SocketError};
 /// open files that most systems have (1024).
 const KEPT: usize = 256;
 
+/// Bytes of ICMP messages that wait at a path's socket, which receives nothing else.
+const ERROR_QUEUE: usize = 8 << 10;
+
 /// A path's socket. It is connected to whom it sends to twice in a row: the kernel then looks up the route once and
 /// not for every batch, a tenth of a short message's way. Another destination can be named all the same.
 pub(super) struct PathSocket {
@@ -46,6 +49,8 @@ impl PathSocket {
     fn open(path: PathId, source: Source, refused: &mut RefusedOptions) -> io::Result<Self> {
         let Source { addr, interface } = source;
         let socket = socket::open_path_noting(addr, path, refused)?;
+        socket::hear_all_errors(&socket, addr.is_ipv6());
+        socket.set_recv_buffer_size(ERROR_QUEUE)?;
         let port = socket::local_addr(&socket)?.port();
         let bound = socket::leave_by(&socket, interface);
         let by_interface = LocalAddr { ip: None, interface };
@@ -164,8 +169,19 @@ impl PathSockets {
     }
 
     /// Socket options that the system has refused.
-    pub(super) fn refused(&self) -> &RefusedOptions {
+    pub(super) fn refused_options(&self) -> &RefusedOptions {
         &self.refused
+    }
+
+    /// All that are open.
+    pub(super) fn each(&self, mut visit: impl FnMut(PathId, &Socket)) {
+        for (source, path) in &self.open {
+            let set = self.sets.iter().find(|set| set.source == *source);
+            let open = set.and_then(|set| set.sockets.get(usize::from(path.get())));
+            if let Some(Some(open)) = open {
+                visit(*path, &open.socket);
+            }
+        }
     }
 
     /// Closes a path's socket to such hosts: the next batch on it opens another.

@@ -115,8 +115,6 @@ fn receive(fd: RawFd, message: &mut libc::msghdr) -> io::Result<Option<usize>> {
         }
         let error = io::Error::last_os_error();
         match Refusal::of(&error) {
-            // A complaint about something sent earlier: reported once, and no concern of ours.
-            Refusal::Unreachable | Refusal::TooLarge => {}
             Refusal::Full => return Ok(None),
             _ if error.kind() == io::ErrorKind::Interrupted => {}
             _ => return Err(error),

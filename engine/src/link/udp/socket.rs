@@ -87,6 +87,7 @@ fn bind_receiver(
         };
         options.want(name, option, 1, effect);
     }
+    hear_all_errors(&socket, addr.is_ipv6());
     options.grow_send_buffer();
     socket.bind(&addr.into()).map_err(|source| failed(format!("bind({addr})"), source))?;
     Ok(socket)
@@ -128,6 +129,17 @@ pub(crate) fn hear_errors(socket: &Socket, to: SocketAddr) -> io::Result<()> {
     match to {
         SocketAddr::V4(_) => set(socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1),
         SocketAddr::V6(_) => set(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1),
+    }
+}
+
+/// The same of what it sends to anybody. An IPv6 socket may carry IPv4, too. Where the system has no such messages, a peer that
+/// has died is noticed later.
+pub(super) fn hear_all_errors(socket: &Socket, is_ipv6: bool) {
+    let options = [(libc::IPPROTO_IP, libc::IP_RECVERR), (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)];
+    for (level, name) in options.into_iter().take(1 + usize::from(is_ipv6)) {
+        if let Err(error) = set(socket, level, name, 1) {
+            tracing::info!(%error, "no ICMP messages: a peer that has died is noticed as late as a silent one");
+        }
     }
 }
 

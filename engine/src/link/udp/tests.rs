@@ -207,6 +207,34 @@ fn a_closed_port_does_not_stop_the_sender() {
     }
 }
 
+/// By a path that is connected, by one that alternates between peers, and by the receiving port; and what goes to others passes.
+#[test]
+fn hosts_that_refuse_a_port_are_named() {
+    // Of the sockets that share the port of a path, one that is not connected hears only what the system does not give to another.
+    let [once, twice] = [3000, 3500].map(|path| path + std::process::id() as u16 % 500);
+    for (bound, ip) in ways() {
+        let [mut a, mut b, nobody] = [bound; 3].map(bind);
+        let closed = at(&nobody, ip);
+        drop(nobody);
+        for _ in 0..3 {
+            send(&mut a, closed, path(once), 100, b"nobody");
+            send(&mut a, closed, path(twice), 100, b"nobody");
+            send(&mut a, at(&b, ip), path(twice), 100, b"alive");
+            send(&mut a, closed, Via::Port, 100, b"nobody");
+            send(&mut a, at(&b, ip), Via::Port, 100, b"alive");
+        }
+        assert!(recv(&mut b, 6).iter().all(|got| got.bytes == b"alive"), "to {ip} from {bound}");
+        let mut told = Vec::new();
+        a.take_refused(&mut |refused| told.push(refused));
+        for via in [path(once), path(twice), Via::Port] {
+            let refused = PortRefused { to: closed, via };
+            assert!(told.contains(&refused), "{via:?} to {ip} from {bound}: {told:?}");
+        }
+        assert_eq!(told.len(), 3, "each once, and nobody else: {told:?}");
+        a.take_refused(&mut |refused| panic!("{refused:?} was told before"));
+    }
+}
+
 #[test]
 fn refusals_are_told_apart() {
     let of = |code| Refusal::of(&io::Error::from_raw_os_error(code));

@@ -34,7 +34,7 @@ use self::socket::{Refused, Xsk};
 use self::turns::Turns;
 use super::udp::cut::Cutter;
 use super::udp::{UdpLink, canonical};
-use super::{AddrPair, Batch, Link, LinkCaps, LinkLosses, Reach, Received, Sent};
+use super::{AddrPair, Batch, Link, LinkCaps, LinkLosses, PortRefused, Reach, Received, Sent};
 use crate::degradation::Degradation;
 
 /// Bytes of the longest datagram that goes this way: less than a full packet at any MTU that Ethernet has, because of full
@@ -197,6 +197,10 @@ impl Link for XdpLink {
         let by_sockets = self.sockets.recv(sink)?;
         self.turns.sockets_had(by_sockets > 0);
         Ok(datagrams + by_sockets)
+    }
+
+    fn take_refused(&mut self, sink: &mut dyn FnMut(PortRefused)) {
+        self.sockets.take_refused(sink);
     }
 
     fn readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {

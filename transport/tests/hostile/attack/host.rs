@@ -160,7 +160,9 @@ impl Host {
             self.disconnects.confirm(control, |_| true);
         } else if let Some(slot) = self.slot_of(control.qp) {
             let left_by = Egress::Port(RailId::FIRST);
-            self.endpoint.on_control(now, slot, control, left_by, &mut self.rails);
+            if self.endpoint.on_control(now, slot, control, left_by, &mut self.rails) {
+                self.disconnects.on_peer_ended(control, |_| true);
+            }
         } else {
             self.disconnects.on_stray(now, control, |_| true);
         }

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod degraded;
+mod ends;
 mod firewalls;
 mod marks;
 mod network;
@@ -22,7 +23,8 @@ struct Case {
 }
 
 /// All of them, in the order in which they run.
-const CASES: &[&[Case]] = &[addresses::CASES, rails::CASES, firewalls::CASES, marks::CASES];
+const CASES: &[&[Case]] =
+    &[addresses::CASES, rails::CASES, firewalls::CASES, marks::CASES, ends::CASES];
 
 /// Runs every case with this `braid-perf`; the first that fails ends it.
 pub(super) fn run(braid_perf: &Path) -> Result<(), Failure> {

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use crate::e2e::namespaces::{self, inside};
 use crate::e2e::peers::{self, Said};
@@ -76,13 +77,30 @@ impl Network {
         server: &str,
         client: &str,
     ) -> Result<Said, Failure> {
-        let command = |namespace: &str, arguments: &str| -> Command {
-            let mut command = inside(namespace, braid_perf);
-            command.args(arguments.split_ascii_whitespace());
-            command
-        };
-        peers::exchange(command(&self.server, server), command(&self.client, client))
+        let server = command(&self.server, braid_perf, server);
+        peers::exchange(server, command(&self.client, braid_perf, client))
     }
+
+    /// The same, but something happens to the server once the transfer runs. The server has `grace` after the client's end.
+    /// Returns also how long after the change the client has ended.
+    pub(super) fn perf_and_change(
+        &self,
+        braid_perf: &Path,
+        arguments: [&str; 2],
+        change: impl FnOnce(&mut Child) -> Result<(), Failure>,
+        grace: Duration,
+    ) -> Result<(Said, Duration), Failure> {
+        let [server, client] = arguments;
+        let server = command(&self.server, braid_perf, server);
+        let client = command(&self.client, braid_perf, client);
+        peers::exchange_and_change(server, client, change, grace)
+    }
+}
+
+fn command(namespace: &str, braid_perf: &Path, arguments: &str) -> Command {
+    let mut command = inside(namespace, braid_perf);
+    command.args(arguments.split_ascii_whitespace());
+    command
 }
 
 /// The file of [`Network::hosts`].

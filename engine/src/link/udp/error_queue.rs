@@ -1,5 +1,5 @@
 //! ICMP messages about what a socket has sent, as Linux hands them to anybody who asks: the
-//! socket's error queue.
+//! socket's error queue. A socket has one after [`super::hear_errors`].
 
 use std::io;
 use std::mem;
@@ -15,9 +15,11 @@ const CONTROL: usize = 256;
 const EXTENDED_ERR: usize = mem::size_of::<libc::sock_extended_err>();
 
 const ICMP_UNREACHABLE: u8 = 3;
+const ICMP_PORT_UNREACHABLE: u8 = 3;
 const ICMP_FRAGMENTATION_NEEDED: u8 = 4;
 const ICMP_TIME_EXCEEDED: u8 = 11;
 const ICMPV6_UNREACHABLE: u8 = 1;
+const ICMPV6_PORT_UNREACHABLE: u8 = 4;
 const ICMPV6_TIME_EXCEEDED: u8 = 3;
 /// Code 0 of both: the time to live ended in transit. (Code 1: a reassembly took too long.)
 const IN_TRANSIT: u8 = 0;
@@ -27,26 +29,28 @@ struct Control([u8; CONTROL]);
 
 /// What an ICMP message says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Complaint {
+pub(crate) enum Complaint {
     /// The time to live ended.
     Expired,
-    /// It goes no further, or nobody listens there.
+    /// It goes no further.
     Unreachable,
+    /// Nobody listens there, or a firewall says so.
+    PortUnreachable,
 }
 
 /// One ICMP message. Whoever can reach this machine can write one: all of it is hearsay until the
 /// quote is found to be of something that was sent.
-pub(super) struct Report {
+pub(crate) struct Report {
     /// Where the quoted datagram was going.
-    pub(super) to: Option<SocketAddr>,
+    pub(crate) to: Option<SocketAddr>,
     /// Who says what; `None`: nothing that concerns the way.
-    pub(super) complaint: Option<(IpAddr, Complaint)>,
+    pub(crate) complaint: Option<(IpAddr, Complaint)>,
     /// Bytes of the quoted datagram's payload, at the front of the buffer.
-    pub(super) quoted: usize,
+    pub(crate) quoted: usize,
 }
 
 /// Takes the oldest entry out of the queue; `None`: it is empty.
-pub(super) fn next(socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<Report>> {
+pub(crate) fn next(socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<Report>> {
     let mut to = SockAddrStorage::zeroed();
     let mut control = Control([0; CONTROL]);
     let mut slice = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -92,7 +96,7 @@ fn find_complaint(message: &libc::msghdr) -> Option<(IpAddr, Complaint)> {
 }
 
 /// Reads a `sock_extended_err` and the address behind it (`ip(7)`, IP_RECVERR).
-pub(super) fn parse(note: &[u8]) -> Option<(IpAddr, Complaint)> {
+pub(crate) fn parse(note: &[u8]) -> Option<(IpAddr, Complaint)> {
     let (error, offender) = note.split_at_checked(EXTENDED_ERR)?;
     let (origin, kind, code) = (error[4], error[5], error[6]);
     let complaint = match (origin, kind) {
@@ -101,6 +105,12 @@ pub(super) fn parse(note: &[u8]) -> Option<(IpAddr, Complaint)> {
             if code == IN_TRANSIT =>
         {
             Complaint::Expired
+        }
+        (libc::SO_EE_ORIGIN_ICMP, ICMP_UNREACHABLE) if code == ICMP_PORT_UNREACHABLE => {
+            Complaint::PortUnreachable
+        }
+        (libc::SO_EE_ORIGIN_ICMP6, ICMPV6_UNREACHABLE) if code == ICMPV6_PORT_UNREACHABLE => {
+            Complaint::PortUnreachable
         }
         (libc::SO_EE_ORIGIN_ICMP, ICMP_UNREACHABLE) if code != ICMP_FRAGMENTATION_NEEDED => {
             Complaint::Unreachable
@@ -162,9 +172,10 @@ mod tests {
         let read = |kind, code| parse(&note(2, kind, code, &v4([10, 0, 0, 1])));
         assert_eq!(read(11, 0), Some((router, Complaint::Expired)));
         assert_eq!(read(11, 1), None, "a reassembly that timed out");
-        for code in [0, 1, 3, 9, 13] {
+        for code in [0, 1, 9, 13] {
             assert_eq!(read(3, code), Some((router, Complaint::Unreachable)));
         }
+        assert_eq!(read(3, 3), Some((router, Complaint::PortUnreachable)));
         assert_eq!(read(3, 4), None, "fragmentation needed");
         assert_eq!(read(8, 0), None);
     }
@@ -175,7 +186,8 @@ mod tests {
         let read = |kind, code| parse(&note(3, kind, code, &v6("fd00::1")));
         assert_eq!(read(3, 0), Some((router, Complaint::Expired)));
         assert_eq!(read(3, 1), None);
-        assert_eq!(read(1, 4), Some((router, Complaint::Unreachable)));
+        assert_eq!(read(1, 0), Some((router, Complaint::Unreachable)));
+        assert_eq!(read(1, 4), Some((router, Complaint::PortUnreachable)));
         assert_eq!(read(2, 0), None, "packet too big");
     }
 

@@ -1,0 +1,47 @@
+//! Destinations whose hosts say that nobody receives at their port, as the error queues of a link's sockets tell.
+
+use std::net::SocketAddr;
+
+use socket2::Socket;
+
+use super::canonical;
+use super::error_queue::{self, Complaint};
+use crate::link::{PortRefused, Via};
+
+/// Most that are kept until somebody asks.
+const MOST: usize = 256;
+/// Most messages taken from one socket at a time, so that a flood of forged ones cannot hold the worker.
+const MOST_AT_ONCE: usize = 64;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct RefusedList(Vec<PortRefused>);
+
+impl RefusedList {
+    /// Empties the error queue of the socket that sends by `via`. Returns whether something was in it: then an error of a send or
+    /// receive call may be of an earlier datagram.
+    pub(super) fn read(&mut self, socket: &Socket, via: Via) -> bool {
+        // What was sent is quoted, and of no interest.
+        let mut quote = [0; 8];
+        for count in 0..MOST_AT_ONCE {
+            let Ok(Some(report)) = error_queue::next(socket, &mut quote) else { return count > 0 };
+            if let (Some(to), Some((_, Complaint::PortUnreachable))) = (report.to, report.complaint)
+            {
+                self.add(to, via);
+            }
+        }
+        true
+    }
+
+    /// Adds one, unless it is there already.
+    pub(super) fn add(&mut self, to: SocketAddr, via: Via) {
+        let refused = PortRefused { to: canonical(to), via };
+        if self.0.len() < MOST && !self.0.contains(&refused) {
+            self.0.push(refused);
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Vec<PortRefused> {
+        std::mem::take(&mut self.0)
+    }
+}

@@ -1,0 +1,206 @@
+//! Both ends of a connection end it at the same time, and each program goes once nothing is left to be confirmed.
+
+use std::time::Duration;
+
+use braid_lb::{LbPolicy, PathSet, Rails};
+use braid_transport::{
+    Disconnects, Egress, Endpoint, EndpointConfig, QpConfig, QpSlot, QpState, QueuePair, Remote,
+    TransmitBody,
+};
+use braid_wire::{Control, ControlKind, Crc, QpId, RailId, Time, Token};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+const MS: Duration = Duration::from_millis(1);
+/// One way.
+const DELAY: Duration = Duration::from_micros(20);
+/// How long an end is repeated that nobody confirms.
+const LIMIT: Duration = Duration::from_secs(3);
+
+/// One program; `()` is where its peer receives.
+struct Program {
+    endpoint: Endpoint,
+    rails: Rails,
+    /// `None`: the queue pair was destroyed.
+    slot: Option<QpSlot>,
+    disconnects: Disconnects<()>,
+    /// When it had nothing left to wait for.
+    gone_at: Option<Time>,
+}
+
+impl Program {
+    fn new(now: Time, [own, peer]: [u32; 2]) -> Self {
+        let mut endpoint = Endpoint::new(now, EndpointConfig::default());
+        let mut rails = Rails::from(PathSet::new(LbPolicy::ROUND_ROBIN, 4, 1).unwrap());
+        let config = QpConfig { retry_timeout: LIMIT, ..QpConfig::default() };
+        let mut qp = QueuePair::new(QpId::new(own), Token(own * 1000), config);
+        qp.modify(QpState::Init).unwrap();
+        let remote = Remote {
+            qp: QpId::new(peer),
+            token: Token(peer * 1000),
+            send_psn: 0,
+            recv_psn: 0,
+            mtu: 4096,
+            window: 4096,
+            segments: u32::MAX,
+            max_rd_atomic: 16,
+            crc: Crc::Off,
+        };
+        let slot = Some(endpoint.adopt(now, qp, remote, &mut rails));
+        Program { endpoint, rails, slot, disconnects: Disconnects::new(4), gone_at: None }
+    }
+
+    /// Ends its queue pair, and destroys it or keeps it in ERR.
+    fn end(&mut self, now: Time, destroys: bool) {
+        let slot = self.slot.expect("it was not destroyed");
+        self.endpoint.modify(now, slot, QpState::Error).unwrap();
+        if destroys {
+            self.slot = None;
+            self.endpoint.release(now, slot, &mut self.rails);
+        }
+        self.tell(now);
+    }
+
+    fn tell(&mut self, now: Time) {
+        while let Some(disconnect) = self.endpoint.poll_disconnect() {
+            self.disconnects.insert(now, (), disconnect);
+        }
+    }
+
+    /// What leaves now, and whether it reaches the receiving port of the peer: an answer to the port of a path does not.
+    fn transmit(&mut self, now: Time) -> Vec<(Control, Egress)> {
+        let mut sent = Vec::new();
+        while let Some(due) = self.disconnects.poll_transmit(now) {
+            sent.push((due.control, due.egress));
+        }
+        while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.rails) {
+            if let TransmitBody::Control(control, egress) = transmit.body {
+                sent.push((control, egress));
+            }
+        }
+        sent
+    }
+
+    /// A packet comes. Returns what is answered at once, if that goes to a port that receives.
+    fn take(&mut self, now: Time, control: &Control, left_by: Egress) -> Option<Control> {
+        if control.kind == ControlKind::Confirm {
+            self.disconnects.confirm(control, |()| true);
+            return None;
+        }
+        if let Some(slot) = self.slot {
+            if self.endpoint.on_control(now, slot, control, left_by, &mut self.rails) {
+                self.disconnects.on_peer_ended(control, |()| true);
+            }
+            self.tell(now);
+            return None;
+        }
+        let answer = self.disconnects.on_stray(now, control, |()| true)?;
+        let is_heard = answer.to.is_some() || left_by.path().is_none();
+        is_heard.then_some(answer.control)
+    }
+}
+
+/// Plays what two programs say that end at the same time until both have gone. `loses`: whether the network loses the
+/// packet of this number. `refuses`: whether the host of a program that has gone says so. Returns when each went.
+fn close_both(
+    destroys: [bool; 2],
+    mut loses: impl FnMut(usize) -> bool,
+    refuses: bool,
+) -> [Duration; 2] {
+    let start = Time::from_nanos(1_000_000);
+    let mut programs = [[2, 3], [3, 2]].map(|ids| Program::new(start, ids));
+    for (program, destroys) in programs.iter_mut().zip(destroys) {
+        program.end(start, destroys);
+    }
+    let (mut now, mut count) = (start, 0);
+    let mut flying: Vec<(Time, usize, Control, Egress)> = Vec::new();
+    while programs.iter().any(|program| program.gone_at.is_none()) {
+        for (index, program) in programs.iter_mut().enumerate() {
+            if program.gone_at.is_some() {
+                continue;
+            }
+            for (control, egress) in program.transmit(now) {
+                flying.push((now + DELAY, 1 - index, control, egress));
+            }
+            if program.disconnects.is_empty() {
+                program.gone_at = Some(now);
+            }
+        }
+        let arrival = flying.iter().map(|flight| flight.0).min();
+        let alive = programs.iter().filter(|program| program.gone_at.is_none());
+        let timeout = alive.filter_map(|program| program.disconnects.next_timeout()).min();
+        let Some(next) = arrival.into_iter().chain(timeout).min() else { break };
+        now = now.max(next);
+        let (here, later) = flying.into_iter().partition(|flight| flight.0 <= now);
+        flying = later;
+        let here: Vec<(Time, usize, Control, Egress)> = here;
+        for (_, to, control, egress) in here {
+            count += 1;
+            if loses(count - 1) {
+                continue;
+            }
+            if programs[to].gone_at.is_some() {
+                if refuses {
+                    programs[1 - to].disconnects.on_unreachable(now, |()| true);
+                }
+                continue;
+            }
+            if let Some(answer) = programs[to].take(now, &control, egress) {
+                flying.push((now + DELAY, 1 - to, answer, Egress::Port(RailId::FIRST)));
+            }
+        }
+    }
+    programs.map(|program| program.gone_at.expect("both have gone") - start)
+}
+
+const KINDS: [[bool; 2]; 4] = [[true, true], [true, false], [false, true], [false, false]];
+
+#[test]
+fn ends_that_cross_are_over_for_both_at_once_whichever_packet_is_lost() {
+    for destroys in KINDS {
+        for lost in (0..6).map(Some).chain([None]) {
+            let took = close_both(destroys, |packet| Some(packet) == lost, false);
+            assert!(
+                took.iter().all(|took| *took < MS),
+                "destroyed: {destroys:?}, packet {lost:?} is lost: {took:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn ends_that_cross_on_a_lossy_network_are_over_soon_although_one_program_has_gone() {
+    for seed in 0..4000 {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let loss = rng.random_range(0.0..0.3);
+        let destroys = KINDS[rng.random_range(0..4)];
+        let took = close_both(destroys, |_| rng.random_bool(loss), true);
+        let most = took[0].max(took[1]);
+        assert!(most < 600 * MS, "seed {seed}, loss {loss:.2}, destroyed: {destroys:?}: {took:?}");
+    }
+}
+
+/// Only the peer of the very connection ends the record, and anybody is answered.
+#[test]
+fn the_end_of_another_connection_changes_nothing() {
+    let now = Time::from_nanos(1_000_000);
+    let mut programs = [[2, 3], [3, 2]].map(|ids| Program::new(now, ids));
+    programs.iter_mut().for_each(|program| program.end(now, true));
+    let [said, theirs] = programs.each_mut().map(|program| program.transmit(now)[0].0);
+    let disconnects = &mut programs[0].disconnects;
+    for other in [
+        Control { token: Token(!theirs.token.0), ..theirs },
+        // The token of the peer's queue pair: who has seen our DISCONNECT knows it.
+        Control { token: said.token, ..theirs },
+        Control { from: QpId::new(77), ..theirs },
+    ] {
+        let answer = disconnects.on_stray(now, &other, |()| true).expect("all are confirmed");
+        assert_eq!((answer.control.kind, answer.to), (ControlKind::Confirm, None));
+        assert!(!disconnects.is_empty(), "{other:?}");
+    }
+    disconnects.on_stray(now, &theirs, |()| false);
+    assert!(!disconnects.is_empty(), "it comes from elsewhere");
+    let answer = disconnects.on_stray(now, &theirs, |()| true).expect("it is confirmed");
+    assert_eq!((answer.control.kind, answer.to), (ControlKind::Confirm, Some(())));
+    assert!(disconnects.is_empty());
+}
