@@ -24,6 +24,8 @@ mod peer;
 mod rendezvous;
 mod round;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -166,9 +168,10 @@ impl Group {
     /// flight.
     ///
     /// # Errors
-    /// What is asked for cannot be, too many rounds are in flight, or the group has ended.
+    /// What is asked for cannot be, as with memory of another protection domain: then nothing was begun, and it can be
+    /// corrected. Too many rounds are in flight, or the group has ended.
     pub fn start(&self, operation: AllToAllV) -> Result<Round, GroupError> {
-        operation.check(self.size(), self.rank)?;
+        operation.check(&self.pd, self.size(), self.rank)?;
         operation.copy_own(self.rank)?;
         let number = self.driver.state().start(operation)?;
         Ok(Round { driver: self.driver.clone(), number })

@@ -134,10 +134,21 @@ fn random_rounds(groups: &[Group], seed: u64, rounds: u64, in_flight: usize) {
             }
             let counts = random_counts(&mut rng, groups.len());
             let operation = buffers[number as usize % in_flight].operation(own, &counts, number);
+            if number % 97 == own as u64 {
+                refused_start(group, &operation);
+            }
             open.push_back((number, counts, group.start(operation).unwrap()));
         }
         open.into_iter().for_each(|round| finish(round, &buffers, own));
     });
+}
+
+/// A rank that means memory of another protection domain, or that does not take WRITEs, hears so at once, and its group goes on.
+fn refused_start(group: &Group, good: &AllToAllV) {
+    let elsewhere = group.pd().alloc_mr(good.recv.len(), Access::LOCAL_WRITE).unwrap();
+    let deaf = AllToAllV { recv: Arc::new(elsewhere), ..good.clone() };
+    let refused = group.start(deaf).unwrap_err();
+    assert!(matches!(&refused, GroupError::Operation(why) if why.contains("`recv`")), "{refused}");
 }
 
 fn finish(round: (u64, Vec<Vec<usize>>, braid::Round), buffers: &[Buffers], own: usize) {
