@@ -66,6 +66,7 @@ mod datapath;
 mod discovery;
 mod doorbell;
 mod engine;
+pub mod environment;
 mod error;
 mod event_fd;
 mod events;

@@ -1,5 +1,6 @@
 //! Events as lines on standard error.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 
 use tracing_subscriber::fmt::format::Writer;
@@ -7,12 +8,13 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use crate::{Filter, FilterError, Record, show};
 
-/// Shows on standard error what the environment asks for, and nothing where it asks for nothing.
+/// Shows on standard error what the environment asks for, and nothing where it asks for nothing. `read` as for
+/// [`Filter::from_environment`].
 ///
 /// # Errors
 /// It asks for what cannot be.
-pub fn from_environment() -> Result<(), FilterError> {
-    Filter::from_environment().map(|filter| filter.map_or((), to_stderr))
+pub fn from_environment(read: impl FnOnce(&str) -> Option<OsString>) -> Result<(), FilterError> {
+    Filter::from_environment(read).map(|filter| filter.map_or((), to_stderr))
 }
 
 /// Shows the events that pass the filter on standard error: the time (UTC), the level, the target, what is said. Of a

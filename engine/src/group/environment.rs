@@ -4,6 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use super::config::GroupConfig;
 use super::error::GroupError;
+use crate::environment;
 
 /// Rank and size, by launcher: that of PyTorch, `mpirun` of OpenMPI and of MPICH or Intel MPI, Slurm's. The first of which
 /// either is set counts: an `mpirun` inside of a Slurm job comes before the job's own.
@@ -22,7 +23,7 @@ impl GroupConfig {
     /// # Errors
     /// [`GroupError::Environment`], with the variable's name and value.
     pub fn from_env() -> Result<Self, GroupError> {
-        Self::from_variables(|name| std::env::var(name).ok())
+        Self::from_variables(environment::of_launcher)
     }
 
     /// As [`GroupConfig::from_env`], from variables that `value` knows.

@@ -23,6 +23,7 @@ mod own_controller;
 mod own_path_policy;
 #[path = "../pair/mod.rs"]
 mod pair;
+mod privileged;
 mod rails;
 #[path = "../scripted/mod.rs"]
 mod scripted;
