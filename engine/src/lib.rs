@@ -104,9 +104,9 @@ pub use braid_lb::{
     UnknownRailScheme,
 };
 pub use braid_transport::{
-    Access, AccessError, EndCause, FailedWork, LossRecovery, MAX_MESSAGE, OooDegrees, PostError,
-    QpAttributes, QpConfig, QpCounters, QpState, RecvWr, RemoteAddr, SendOp, SgList, Sge,
-    StateError, Status, SubflowMetrics, UnknownRecovery, Work,
+    Access, AccessError, EndCause, FailedWork, LossRecovery, MAX_MESSAGE, MAX_TIMER, OooDegrees,
+    PostError, QpAttributes, QpConfig, QpCounters, QpState, RecvWr, RemoteAddr, SendOp, SgList,
+    Sge, StateError, Status, SubflowMetrics, TimerError, UnknownRecovery, Work,
 };
 
 /// What a [`CompletionQueue`] hands out.

@@ -31,7 +31,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use self::config::{GroupConfig, MAX_SIZE as MAX_RANKS, Members};
 pub use self::error::{Blame, GroupError};
@@ -44,6 +44,7 @@ use self::mesh::Mesh;
 use self::peer::Peer;
 use self::rendezvous::{Meeting, Table};
 use self::state::State;
+use crate::clock::deadline;
 use crate::threads::spawn_without_signals;
 use crate::{Engine, ProtectionDomain};
 
@@ -101,8 +102,8 @@ impl Group {
         let (size, rank) = (config.size, config.rank);
         let is_rank = |data: &[u8]| Hello::from_bytes(data).is_some();
         let listener = engine.listen_for(2 * size, is_rank).for_group(size)?;
-        let deadline = Instant::now() + config.timeout;
-        let meeting = Meeting { engine, listener: &listener, config, deadline };
+        let by = deadline(config.timeout);
+        let meeting = Meeting { engine, listener: &listener, config, deadline: by };
         let table = meeting.meet()?;
         let pd = engine.alloc_pd();
         let capacity = (peer::SENDS + peer::RECEIVES) as usize * size;
@@ -114,7 +115,7 @@ impl Group {
             rank,
             table: &table,
             // Rank 0 has waited for the last one: connecting gets as long again.
-            deadline: Instant::now() + config.timeout,
+            deadline: deadline(config.timeout),
             queues: (peer::SENDS, peer::RECEIVES),
             cc: &config.cc,
         };

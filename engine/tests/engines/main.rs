@@ -28,4 +28,5 @@ mod rails;
 #[path = "../scripted/mod.rs"]
 mod scripted;
 mod shared_receives;
+mod times;
 mod waiting;
