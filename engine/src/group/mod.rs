@@ -24,6 +24,7 @@ mod peer;
 mod rendezvous;
 mod round;
 mod state;
+mod strangers;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +36,7 @@ use std::time::Duration;
 
 pub use self::config::{GroupConfig, MAX_SIZE as MAX_RANKS, Members};
 pub use self::error::{Blame, GroupError};
+pub use self::hello::MAX_JOB;
 pub use self::operation::AllToAllV;
 
 use self::driver::Driver;
@@ -44,6 +46,7 @@ use self::mesh::Mesh;
 use self::peer::Peer;
 use self::rendezvous::{Meeting, Table};
 use self::state::State;
+use self::strangers::Strangers;
 use crate::clock::deadline;
 use crate::threads::spawn_without_signals;
 use crate::{Engine, ProtectionDomain};
@@ -100,10 +103,21 @@ impl Group {
     pub fn join(engine: &Engine, config: &GroupConfig) -> Result<Self, GroupError> {
         config.check(engine.local_addr())?;
         let (size, rank) = (config.size, config.rank);
-        let is_rank = |data: &[u8]| Hello::from_bytes(data).is_some();
+        let strangers = Arc::new(Strangers::default());
+        let is_rank = {
+            let strangers = strangers.clone();
+            move |data: &[u8]| {
+                let is_rank = Hello::from_bytes(data).is_some();
+                if !is_rank {
+                    strangers.on_no_rank();
+                }
+                is_rank
+            }
+        };
         let listener = engine.listen_for(2 * size, is_rank).for_group(size)?;
         let by = deadline(config.timeout);
-        let meeting = Meeting { engine, listener: &listener, config, deadline: by };
+        let meeting =
+            Meeting { engine, listener: &listener, config, strangers: &strangers, deadline: by };
         let table = meeting.meet()?;
         let pd = engine.alloc_pd();
         let capacity = (peer::SENDS + peer::RECEIVES) as usize * size;
@@ -114,6 +128,7 @@ impl Group {
             listener: &listener,
             rank,
             table: &table,
+            strangers: &strangers,
             // Rank 0 has waited for the last one: connecting gets as long again.
             deadline: deadline(config.timeout),
             queues: (peer::SENDS, peer::RECEIVES),
