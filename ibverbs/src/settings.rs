@@ -95,7 +95,7 @@ impl Settings {
     /// # Errors
     /// The first variable that cannot be.
     fn read() -> Result<Self, SettingError> {
-        Self::from_variables(|name| environment::variable(name))?.in_order()
+        Self::from_variables(environment::variable)?.in_order()
     }
 
     /// Go-back-n takes nothing out of order, and packets of several rails arrive so.
