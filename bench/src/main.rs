@@ -68,7 +68,8 @@ fn main() -> ExitCode {
 
 fn program() -> ExitCode {
     let command = braid_pages::parse::<Cli>().command;
-    let log = braid_log::from_environment().map_err(|error| Failure::Usage(error.to_string()));
+    let log = braid_log::from_environment(braid::environment::variable)
+        .map_err(|error| Failure::Usage(error.to_string()));
     braid_pages::exit_code(stdio::PROGRAM, log.and_then(|()| dispatch(command)))
 }
 

@@ -1,6 +1,6 @@
 //! The engine's clock: nanoseconds since the engine was made.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use braid_wire::Time;
 
@@ -24,4 +24,12 @@ impl Clock {
         let since = instant.saturating_duration_since(self.origin);
         Time::from_nanos(since.as_nanos() as u64)
     }
+}
+
+/// Longest wait: no clock overflows if that is added to it, and nobody sees its end.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// The end of a wait that begins now. The application may give any limit, [`Duration::MAX`] for none.
+pub(crate) fn deadline(limit: Duration) -> Instant {
+    Instant::now() + limit.min(FOR_EVER)
 }

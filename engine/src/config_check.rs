@@ -1,13 +1,18 @@
 //! What a configuration must not say.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use braid_lb::PathSet;
+use braid_transport::TimerError;
 use braid_wire::MAX_RAILS;
 
 use crate::config::{Datapath, EngineConfig, MAX_WORKERS, Progress};
 use crate::error::EngineError;
 use crate::link::xdp::XdpSetupError;
+
+/// A peer that was asked more often would do nothing but answer.
+const LEAST_PING_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The number of workers.
 pub(crate) fn check(config: &EngineConfig) -> Result<usize, EngineError> {
@@ -16,6 +21,7 @@ pub(crate) fn check(config: &EngineConfig) -> Result<usize, EngineError> {
     if config.discover && !matches!(config.datapath, Datapath::Udp | Datapath::Xdp) {
         return Err(EngineError::Discover);
     }
+    check_timers(config)?;
     check_rails(config)?;
     check_second_addr(config)?;
     check_security(config)?;
@@ -30,6 +36,13 @@ pub(crate) fn check(config: &EngineConfig) -> Result<usize, EngineError> {
         Progress::Threads(count) if (1..=MAX_WORKERS).contains(&count) => Ok(count),
         Progress::Threads(count) => Err(EngineError::Threads { count }),
     }
+}
+
+/// A `spin` of any length is fine: then no worker sleeps.
+fn check_timers(config: &EngineConfig) -> Result<(), TimerError> {
+    TimerError::check("ping_interval", config.ping_interval, LEAST_PING_INTERVAL)?;
+    TimerError::check("peer_timeout", config.peer_timeout, Duration::ZERO)?;
+    TimerError::check("linger", config.linger, Duration::ZERO)
 }
 
 fn check_security(config: &EngineConfig) -> Result<(), EngineError> {

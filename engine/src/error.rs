@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use braid_lb::PathsError;
+use braid_transport::TimerError;
 
 use crate::config::MAX_WORKERS;
 use crate::link::faults::FaultsError;
@@ -61,6 +62,9 @@ pub enum EngineError {
         /// What was asked for.
         count: usize,
     },
+    /// A time out of its range.
+    #[error(transparent)]
+    Timer(#[from] TimerError),
     /// A packet without payload.
     #[error(
         "`mtu` is 0: a packet has to hold at least 1 byte; leave it unset for the largest that fits"

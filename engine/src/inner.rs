@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use braid_lb::HostLoads;
 
 use crate::attributes::DatapathAttributes;
-use crate::clock::Clock;
+use crate::clock::{Clock, deadline};
 use crate::config::{EngineConfig, Progress};
 use crate::config_check::check;
 use crate::counters::WorkerCounters;
@@ -251,7 +251,7 @@ impl EngineInner {
         limit: Option<Duration>,
         done: impl FnMut() -> Option<T>,
     ) -> Option<T> {
-        let until = limit.map(|limit| Instant::now() + limit);
+        let until = limit.map(deadline);
         self.presence.during(|| self.first_worker().drive(self.spin, until, done))
     }
 
@@ -273,7 +273,7 @@ impl EngineInner {
     /// Waits until the peers know which queue pairs have ended, for a limited time.
     fn wait_for_peers(&self) {
         let told = || !self.workers.iter().any(|worker| worker.is_disconnecting());
-        let until = Instant::now() + self.linger;
+        let until = deadline(self.linger);
         if told() {
             return;
         }

@@ -67,6 +67,7 @@ mod degradation;
 mod discovery;
 mod doorbell;
 mod engine;
+pub mod environment;
 mod error;
 mod event_fd;
 mod events;
@@ -105,9 +106,9 @@ pub use braid_lb::{
     UnknownRailScheme,
 };
 pub use braid_transport::{
-    Access, AccessError, EndCause, FailedWork, LossRecovery, MAX_MESSAGE, OooDegrees, PostError,
-    QpAttributes, QpConfig, QpCounters, QpState, RecvWr, RemoteAddr, SendOp, SgList, Sge,
-    StateError, Status, SubflowMetrics, UnknownRecovery, Work,
+    Access, AccessError, EndCause, FailedWork, LossRecovery, MAX_MESSAGE, MAX_TIMER, OooDegrees,
+    PostError, QpAttributes, QpConfig, QpCounters, QpState, RecvWr, RemoteAddr, SendOp, SgList,
+    Sge, StateError, Status, SubflowMetrics, TimerError, UnknownRecovery, Work,
 };
 
 /// What a [`CompletionQueue`] hands out.
@@ -219,7 +220,9 @@ pub use discovery::{
 pub use engine::Engine;
 pub use error::EngineError;
 pub use events::AsyncEvent;
-pub use group::{AllToAllV, Blame, Group, GroupConfig, GroupError, MAX_RANKS, Members, Round};
+pub use group::{
+    AllToAllV, Blame, Group, GroupConfig, GroupError, MAX_JOB, MAX_RANKS, Members, Round,
+};
 pub use key_file::{KeyFileError, make_key, make_private_key, read_allowed_keys, read_key};
 pub use link::faults::{Faults, FaultsError};
 pub use link::mem::MemFabric;

@@ -106,6 +106,28 @@ impl ProtectionDomain {
         self.engine.regions.load().check(self.id, lkey, addr, len.into(), needed)
     }
 
+    /// Another domain of the same engine.
+    #[cfg(test)]
+    pub(crate) fn sibling(&self) -> Self {
+        let id = self.engine.next_pd.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        ProtectionDomain::new(self.engine.clone(), PdId(id))
+    }
+
+    /// Whether work requests of this domain may name the whole of a region for `needed`.
+    pub(crate) fn check_region(
+        &self,
+        region: &MemoryRegion,
+        needed: Access,
+    ) -> Result<(), AccessError> {
+        let key = region.lkey();
+        // Another engine has other regions under the same keys.
+        if !Arc::ptr_eq(&self.engine, region.engine()) {
+            return Err(AccessError::Domain { key });
+        }
+        let len = region.len() as u64;
+        self.engine.regions.load().check(self.id, key, region.addr(), len, needed).map(drop)
+    }
+
     /// Creates a shared receive queue for `max_wr` receives of up to `max_sge` pieces.
     ///
     /// # Errors

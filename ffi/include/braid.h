@@ -332,6 +332,9 @@
 // Most ranks of a group.
 #define BRAID_MAX_RANKS 4096
 
+// Room for the longest name of a job with its NUL.
+#define BRAID_JOB_LEN 256
+
 // The group has not ended.
 #define BRAID_BLAME_NONE 0
 
@@ -454,7 +457,7 @@ typedef struct braid_engine_config {
     // How long a thread looks for work before it sleeps, in microseconds. This and the timers below:
     // a day at most.
     uint64_t spin_us;
-    // How often a peer is asked for a sign of life, by its queue pairs in turn, in microseconds.
+    // How often a peer is asked for a sign of life, by its queue pairs in turn, in microseconds; 1000 at least.
     uint64_t ping_interval_us;
     // Silence after which it is taken for dead, in microseconds.
     uint64_t peer_timeout_us;
@@ -810,6 +813,9 @@ typedef struct braid_group_config {
     uint64_t timeout_us;
     // Congestion control of what this rank sends, by name, to each other rank on each rail. NULL: the default.
     const char *cc;
+    // The run that the ranks belong to, the same at all of them: rank 0 takes no rank of another run, such as one that was left
+    // over. Empty: only ranks that do not say it either belong together.
+    char job[BRAID_JOB_LEN];
 } braid_group_config;
 
 // Why a group has ended.
@@ -1431,8 +1437,9 @@ int braid_group_pd(const struct braid_group *group,
 int braid_group_config_init(struct braid_group_config *config,
                             size_t size);
 
-// As braid_group_config_init, with `rank`, `ranks` and `root` from the environment: RANK and WORLD_SIZE (PyTorch), or
-// OMPI_COMM_WORLD_RANK and _SIZE, or PMI_RANK and PMI_SIZE (mpirun), or SLURM_PROCID and SLURM_NTASKS (srun); MASTER_ADDR, and MASTER_PORT (4791).
+// As braid_group_config_init, with `rank`, `ranks`, `root` and `job` from the environment: RANK and WORLD_SIZE (PyTorch), or
+// OMPI_COMM_WORLD_RANK and _SIZE, or PMI_RANK and PMI_SIZE (mpirun), or SLURM_PROCID and SLURM_NTASKS (srun); MASTER_ADDR, and MASTER_PORT (4791); BRAID_JOB, or what the launcher
+// calls the run (TORCHELASTIC_RUN_ID, PMIX_NAMESPACE, SLURM_JOB_ID and SLURM_STEP_ID and so on).
 // BRAID_ERR_INVALID names the variable that is missing or cannot be.
 //
 // Threads: any, while none changes the environment.

@@ -60,7 +60,7 @@ pub struct braid_engine_config {
     /// How long a thread looks for work before it sleeps, in microseconds. This and the timers below:
     /// a day at most.
     pub spin_us: u64,
-    /// How often a peer is asked for a sign of life, by its queue pairs in turn, in microseconds.
+    /// How often a peer is asked for a sign of life, by its queue pairs in turn, in microseconds; 1000 at least.
     pub ping_interval_us: u64,
     /// Silence after which it is taken for dead, in microseconds.
     pub peer_timeout_us: u64,

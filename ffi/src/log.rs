@@ -3,6 +3,7 @@
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
+use braid::environment;
 use braid_log::{Filter, Record};
 use tracing::Level;
 
@@ -40,7 +41,7 @@ static IS_CHOSEN: Mutex<bool> = Mutex::new(false);
 pub(crate) fn begin() -> Result<(), Failure> {
     let mut is_chosen = IS_CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
     if !*is_chosen {
-        braid_log::from_environment()?;
+        braid_log::from_environment(environment::variable)?;
         *is_chosen = true;
     }
     Ok(())
@@ -91,7 +92,8 @@ pub unsafe extern "C" fn braid_set_log_callback(
         // SAFETY: the caller's promise.
         let filter = match unsafe { optional_text(filter, "filter") }? {
             Some(text) => text.parse()?,
-            None => Filter::from_environment()?.unwrap_or(Filter::level(Level::INFO)),
+            None => Filter::from_environment(environment::variable)?
+                .unwrap_or(Filter::level(Level::INFO)),
         };
         match callback {
             None => braid_log::silence(),

@@ -3,7 +3,6 @@
 //! Programs count on a later WRITE's landing after an earlier one (IBTA vol. 1, 9.5, and 10.8.3.3), and look at memory to see what has come. So
 //! there is one path, and nothing lands before what was sent before it, unless the program's user says that it does not matter.
 
-use std::env;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -11,6 +10,7 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use braid::environment;
 use braid::{
     AllowList, CcConfig, Crc, EngineConfig, KeyPurpose, LossRecovery, Progress, QpConfig,
     RailNames, SecretKey, Security, SecurityError,
@@ -95,7 +95,7 @@ impl Settings {
     /// # Errors
     /// The first variable that cannot be.
     fn read() -> Result<Self, SettingError> {
-        Self::from_variables(|name| env::var_os(name))?.in_order()
+        Self::from_variables(environment::variable)?.in_order()
     }
 
     /// Go-back-n takes nothing out of order, and packets of several rails arrive so.
@@ -121,7 +121,7 @@ impl Settings {
 
     /// What becomes devices of the interfaces; what cannot be is named on the error output.
     pub(crate) fn combine(all: Vec<Interface>) -> Result<Vec<Interface>, Errno> {
-        let rails = |name: &str| (name == RAILS).then(|| env::var_os(name)).flatten();
+        let rails = |name: &str| (name == RAILS).then(|| environment::variable(name)).flatten();
         let groups = Self::from_variables(rails).map_err(refused)?.rails;
         rails::combine(all, &groups).map_err(|reason| refused(format!("{RAILS}: {reason}")))
     }
@@ -168,7 +168,7 @@ impl Settings {
 fn show_log() -> Result<(), FilterError> {
     static IS_SHOWN: OnceLock<()> = OnceLock::new();
     if IS_SHOWN.get().is_none() {
-        braid_log::from_environment()?;
+        braid_log::from_environment(environment::variable)?;
         // Two threads may have done it, with the same result.
         let _ = IS_SHOWN.set(());
     }

@@ -4,6 +4,7 @@ use std::ffi::{CString, c_char, c_int, c_ulong, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use braid::environment;
 use braid_log::{Filter, Record};
 use tracing::Level;
 
@@ -25,7 +26,7 @@ pub(crate) fn use_logger(logger: Option<Logger>) {
         LOGGER.store(logger as *mut c_void, Ordering::Release);
     }
     // What cannot be is refused with the other settings, and that has to be said.
-    let filter = Filter::from_environment().ok().flatten();
+    let filter = Filter::from_environment(environment::variable).ok().flatten();
     // Refused where a program that has the plugin built in has a subscriber of its own.
     let _ = braid_log::show(filter.unwrap_or(Filter::level(Level::INFO)), say);
 }

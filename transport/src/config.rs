@@ -99,7 +99,62 @@ impl Default for QpConfig {
     }
 }
 
-/// What of a [`QpConfig`] may change while its queue pair exists; the fields are those of the same names.
+/// Longest time of a configuration. Sums of a few of them stay far from what clocks and [`Duration`] can hold.
+pub const MAX_TIMER: Duration = Duration::from_secs(24 * 3600);
+/// Shortest retransmission time-out: with none at all, a queue pair would look for losses without a pause.
+const LEAST_RTO: Duration = Duration::from_micros(1);
+
+/// A time of a configuration that is out of its range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{name}` is {value:?}; take {min:?} to {max:?}")]
+pub struct TimerError {
+    /// The field.
+    pub name: &'static str,
+    /// What it was set to.
+    pub value: Duration,
+    /// Shortest.
+    pub min: Duration,
+    /// Longest.
+    pub max: Duration,
+}
+
+impl TimerError {
+    /// Refuses a time that is shorter than `min` or longer than [`MAX_TIMER`].
+    ///
+    /// # Errors
+    /// It is.
+    pub fn check(name: &'static str, value: Duration, min: Duration) -> Result<(), Self> {
+        let max = MAX_TIMER;
+        if (min..=max).contains(&value) {
+            Ok(())
+        } else {
+            Err(TimerError { name, value, min, max })
+        }
+    }
+}
+
+impl QpConfig {
+    /// Refuses times that no queue pair can work with. A `min_rto` above `max_rto` is the longest, too.
+    ///
+    /// # Errors
+    /// The first that is out of its range.
+    pub fn check_timers(&self) -> Result<(), TimerError> {
+        for (name, value, min) in [
+            ("retry_timeout", self.retry_timeout, Duration::ZERO),
+            ("rnr_delay", self.rnr_delay, Duration::ZERO),
+            ("min_rto", self.min_rto, LEAST_RTO),
+            ("max_rto", self.max_rto, LEAST_RTO),
+            ("reply_hold", self.reply_hold, Duration::ZERO),
+            ("reply_wait", self.reply_wait, Duration::ZERO),
+        ] {
+            TimerError::check(name, value, min)?;
+        }
+        Ok(())
+    }
+}
+
+/// What of a [`QpConfig`] may change while its queue pair exists; the fields are those of the same names. Times beyond
+/// [`MAX_TIMER`] count as that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpAttributes {
     /// Holds for requests that arrive from now on.

@@ -26,7 +26,9 @@ mod setup;
 mod sg_list;
 mod wr;
 
-pub use config::{DirectConfig, EndpointConfig, QpAttributes, QpConfig, Remote};
+pub use config::{
+    DirectConfig, EndpointConfig, MAX_TIMER, QpAttributes, QpConfig, Remote, TimerError,
+};
 pub use disconnects::{Confirmation, Disconnect, Disconnects, DueDisconnect, StrayAnswer};
 pub use egress::Egress;
 pub use end::{EndCause, FailedWork, QpError};

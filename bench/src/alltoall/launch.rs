@@ -34,6 +34,7 @@ pub(super) fn run(args: &AllToAllArgs) -> Result<(), Failure> {
             .args(["--rails", &addresses.collect::<Vec<_>>().join(",")])
             .envs(variables(rank.into(), count.into(), root))
             .env("MASTER_PORT", port.to_string())
+            .env("BRAID_JOB", format!("braid-perf-{}", std::process::id()))
             .stdin(Stdio::null());
         if rank > 0 {
             command.stdout(Stdio::null());

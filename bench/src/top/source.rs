@@ -104,28 +104,66 @@ fn connect(addr: &str) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-/// The outer error: somebody else has the name.
+/// Asks at each socket that may be the process's until one answers. The kernel says whose it is: any program may take a name, and
+/// in a PID namespace a process has another number than here. The outer error: somebody else has the name.
 fn ask_process(pid: u32) -> Result<io::Result<String>, Failure> {
-    let asked = UnixAddr::from_abstract_name(format!("braid-{pid}"))
-        .and_then(|name| UnixStream::connect_addr(&name));
-    let mut stream = match asked {
-        Ok(stream) => stream,
-        Err(why) => return Ok(Err(why)),
-    };
-    // Any program may take that name.
-    let owner = getsockopt(&stream, PeerCredentials).map_err(io::Error::from);
-    match owner {
-        Ok(owner) if owner.pid() == pid as i32 => {}
-        Ok(owner) => {
-            let text = format!("@braid-{pid} is a socket of process {}, not of {pid}", owner.pid());
-            return Err(Failure::Usage(text));
+    let own = format!("braid-{pid}");
+    let (mut failed, mut other) = (io::Error::from(ErrorKind::ConnectionRefused), None);
+    for name in candidates(&own) {
+        let owned = connect_local(&name);
+        let (mut stream, owner) = match owned {
+            Ok(owned) => owned,
+            Err(why) => {
+                if name == own {
+                    failed = why;
+                }
+                continue;
+            }
+        };
+        if owner != pid as i32 {
+            other = other.or((name == own).then_some(owner));
+            continue;
         }
-        Err(why) => return Ok(Err(why)),
+        match ask(&mut stream) {
+            Ok(answer) => return Ok(Ok(answer)),
+            Err(why) => (failed, other) = (why, None),
+        }
     }
-    let limits = stream
-        .set_read_timeout(Some(PATIENCE))
-        .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
-    Ok(limits.and_then(|()| ask(&mut stream)))
+    match other {
+        None => Ok(Err(failed)),
+        Some(owner) => {
+            let text = format!(
+                "@{own} is a socket of process {owner}, and process {pid} has no engine that can be looked at; start it with BRAID_METRICS=local"
+            );
+            Err(Failure::Usage(text))
+        }
+    }
+}
+
+/// The names of all listening sockets of engines in this network namespace, the process's usual one first.
+fn candidates(own: &str) -> Vec<String> {
+    let all = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let listed = all.lines().filter_map(listening_engine).filter(|name| *name != own);
+    [own].into_iter().chain(listed).map(str::to_owned).collect()
+}
+
+/// The name in a line of `/proc/net/unix`, if it is of an engine that listens: address, count, protocol, flags, type, state, inode,
+/// and the name, abstract ones with `@`.
+fn listening_engine(line: &str) -> Option<&str> {
+    const ACCEPTS: u32 = 1 << 16; // __SO_ACCEPTCON
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let flags = u32::from_str_radix(words.get(3)?, 16).ok()?;
+    let name = words.get(7)?.strip_prefix('@')?;
+    (flags & ACCEPTS != 0 && name.starts_with("braid-")).then_some(name)
+}
+
+/// A connection, and the process that listens there.
+fn connect_local(name: &str) -> io::Result<(UnixStream, i32)> {
+    let stream = UnixStream::connect_addr(&UnixAddr::from_abstract_name(name)?)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let owner = getsockopt(&stream, PeerCredentials).map_err(io::Error::from)?;
+    Ok((stream, owner.pid()))
 }
 
 fn ask(stream: &mut (impl Read + Write)) -> io::Result<String> {
@@ -137,4 +175,23 @@ fn ask(stream: &mut (impl Read + Write)) -> io::Result<String> {
         return Err(ErrorKind::PermissionDenied.into());
     }
     Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_listening_sockets_of_engines_are_candidates() {
+        let lines = "\
+Num       RefCount Protocol Flags    Type St Inode Path
+0000000000000000: 00000002 00000000 00010000 0001 01 101 @braid-1
+0000000000000000: 00000003 00000000 00000000 0001 03 102 @braid-2
+0000000000000000: 00000002 00000000 00010000 0001 01 103 /run/braid-3
+0000000000000000: 00000002 00000000 00010000 0001 01 104 @braid-1-00ff
+0000000000000000: 00000002 00000000 00000000 0002 01 105
+";
+        let found: Vec<&str> = lines.lines().filter_map(listening_engine).collect();
+        assert_eq!(found, ["braid-1", "braid-1-00ff"]);
+    }
 }

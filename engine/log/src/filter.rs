@@ -1,6 +1,6 @@
 //! Which events are shown.
 
-use std::env;
+use std::ffi::OsString;
 use std::str::FromStr;
 
 use tracing::level_filters::LevelFilter;
@@ -34,12 +34,15 @@ pub struct FilterError {
 }
 
 impl Filter {
-    /// What [`VARIABLE`] says; `None`: it is not set, or empty.
+    /// What [`VARIABLE`] says, as `read` finds it; `None`: it is not set, or empty. What ends up in other programs reads by
+    /// `braid::environment::variable`, which finds nothing in programs with more rights than their user.
     ///
     /// # Errors
     /// It says what cannot be.
-    pub fn from_environment() -> Result<Option<Self>, FilterError> {
-        match env::var_os(VARIABLE) {
+    pub fn from_environment(
+        read: impl FnOnce(&str) -> Option<OsString>,
+    ) -> Result<Option<Self>, FilterError> {
+        match read(VARIABLE) {
             Some(text) if !text.is_empty() => {
                 let named = |error: FilterError| FilterError { name: VARIABLE, ..error };
                 text.to_string_lossy().parse().map(Some).map_err(named)

@@ -1,5 +1,6 @@
 //! Events as lines on standard error.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 
 use tracing_subscriber::fmt::format::Writer;
@@ -8,12 +9,12 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use crate::{Filter, FilterError, Record, show};
 
 /// Shows on standard error what the environment asks for, and where it asks for nothing, warnings of connections that do without
-/// something.
+/// something. `read` as for [`Filter::from_environment`].
 ///
 /// # Errors
 /// It asks for what cannot be.
-pub fn from_environment() -> Result<(), FilterError> {
-    Filter::from_environment().map(|filter| to_stderr(filter.unwrap_or_else(Filter::unasked)))
+pub fn from_environment(read: impl FnOnce(&str) -> Option<OsString>) -> Result<(), FilterError> {
+    Filter::from_environment(read).map(|filter| to_stderr(filter.unwrap_or_else(Filter::unasked)))
 }
 
 /// Shows the events that pass the filter on standard error: the time (UTC), the level, the target, what is said. Of a

@@ -3,11 +3,12 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use braid_transport::Completion;
 
 use super::shared::CqShared;
+use crate::clock::deadline;
 use crate::inner::EngineInner;
 use crate::wake::Interest;
 
@@ -174,7 +175,7 @@ impl CompletionQueue {
             let ready = || (!self.shared.is_empty() || self.shared.has_overrun()).then_some(());
             self.engine.drive(Some(timeout), ready);
         } else {
-            self.shared.wait(Instant::now() + timeout);
+            self.shared.wait(deadline(timeout));
         }
         self.poll(&mut out, WAIT_BATCH)?;
         Ok(out)

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::port::PathPort;
 use super::trace::Trace;
 use super::{DiscoveryConfig, DiscoveryError};
+use crate::clock::deadline;
 
 /// Time to live of a probe that is to arrive (what Linux gives its packets).
 const FAR: u8 = 64;
@@ -159,13 +160,13 @@ impl<'a> Batch<'a> {
     /// Sends probes (which path, which time to live) and waits for the answers.
     pub(super) fn probe(&mut self, probes: &[(usize, u8)]) -> Result<(), DiscoveryError> {
         for &(path, ttl) in probes {
-            let next = Instant::now() + self.survey.config.spacing;
+            let next = deadline(self.survey.config.spacing);
             self.ports[path]
                 .ask(ttl)
                 .map_err(|source| DiscoveryError::NoRoute { to: self.survey.to, source })?;
             self.listen_until(next)?;
         }
-        let end = Instant::now() + self.survey.wait();
+        let end = deadline(self.survey.wait());
         while !self.unsettled(probes.iter().copied()).is_empty() && self.listen_towards(end)? {}
         Ok(())
     }

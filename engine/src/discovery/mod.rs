@@ -27,12 +27,13 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::{Duration, Instant};
 
-use braid_transport::LocalAddr;
+use braid_transport::{LocalAddr, TimerError};
 pub use braid_wire::PathId;
 
 use self::batch::{Batch, Survey};
 pub use self::map::{PathMap, Way};
 use self::trace::Trace;
+use crate::clock::deadline;
 use crate::link::udp::canonical;
 
 /// Most paths that are probed at a time; each needs two sockets.
@@ -86,6 +87,14 @@ impl Default for DiscoveryConfig {
     }
 }
 
+impl DiscoveryConfig {
+    fn check(&self) -> Result<(), TimerError> {
+        TimerError::check("timeout", self.timeout, Duration::ZERO)?;
+        TimerError::check("spacing", self.spacing, Duration::ZERO)?;
+        TimerError::check("patience", self.patience, Duration::ZERO)
+    }
+}
+
 /// Why nothing could be found out. That nobody answers is no error, but a map without ways.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -124,6 +133,9 @@ pub enum DiscoveryError {
         /// Who says so: a router, or this machine where a neighbour does not answer.
         by: IpAddr,
     },
+    /// A time of its configuration that cannot be.
+    #[error(transparent)]
+    Timer(#[from] TimerError),
     /// The source port of a path cannot be used.
     #[error("path {path} cannot be probed: {source}")]
     Port {
@@ -193,6 +205,7 @@ pub(crate) fn discover_from(
     config: DiscoveryConfig,
 ) -> Result<PathMap, DiscoveryError> {
     let start = Instant::now();
+    config.check()?;
     let to = canonical(to);
     let local = local_address(from.ip.unwrap_or(Ipv6Addr::UNSPECIFIED.into()), to)?;
     let paths: BTreeSet<PathId> = paths.into_iter().collect();
@@ -221,7 +234,7 @@ pub(crate) fn discover_from(
 /// Asks paths that fit several ways for the hops that would tell, until none is left or there is no
 /// more hope.
 fn ask_again(survey: &mut Survey, traces: &mut [Trace]) -> Result<(), DiscoveryError> {
-    let end = Instant::now() + survey.config.patience;
+    let end = deadline(survey.config.patience);
     let (mut left, mut progress) = (usize::MAX, Instant::now());
     for round in 0.. {
         let mut doubtful = ways::sort(traces, survey.to.ip()).doubtful;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use braid_cc::CcConfig;
 
 use super::error::GroupError;
+use super::hello::{MAX_JOB, is_job};
 
 /// Most ranks of a group.
 pub const MAX_SIZE: usize = 4096;
@@ -35,6 +36,10 @@ pub struct GroupConfig {
     pub members: Members,
     /// Other addresses of rank 0's host, which are tried as well if the group has a root.
     pub other_roots: Vec<SocketAddr>,
+    /// The run that the ranks belong to, the same at all of them, in at most 255 bytes: rank 0 takes no rank of another run, such as
+    /// one that was left over, and goes on waiting for its own. [`GroupConfig::from_env`] sets what the launcher calls it. Empty: only
+    /// ranks that do not say it either belong together. Default: empty.
+    pub job: String,
     /// How long to wait until all are there. Default: 30 s.
     pub timeout: Duration,
     /// Congestion control of what this rank sends, to each other rank on each rail. Default: `cubic`.
@@ -64,8 +69,8 @@ impl GroupConfig {
     }
 
     fn new(rank: usize, size: usize, members: Members) -> Self {
-        let (other_roots, cc) = (Vec::new(), CcConfig::default());
-        GroupConfig { rank, size, members, other_roots, timeout: TIMEOUT, cc }
+        let (other_roots, job, cc) = (Vec::new(), String::new(), CcConfig::default());
+        GroupConfig { rank, size, members, other_roots, job, timeout: TIMEOUT, cc }
     }
 
     /// The port that this rank's engine has to be bound to; 0: any.
@@ -121,6 +126,13 @@ impl GroupConfig {
         }
         if rank >= size {
             let why = format!("rank {rank} is not in a group of {size}; ranks are counted from 0");
+            return Err(GroupError::Config(why));
+        }
+        if !is_job(&self.job) {
+            let (job, max) = (self.job.escape_debug(), MAX_JOB);
+            let why = format!(
+                "the job `{job}` cannot be: take at most {max} bytes, no control characters"
+            );
             return Err(GroupError::Config(why));
         }
         if let Members::Listed(addresses) = &self.members {
@@ -179,6 +191,10 @@ mod tests {
         assert!(refusal(&with(0, 0), "127.0.0.1:4000").contains("0 ranks"));
         assert!(refusal(&with(0, 4097), "127.0.0.1:4000").contains("1 to 4096"));
         assert!(refusal(&with(3, 3), "127.0.0.1:4000").contains("rank 3 is not in a group of 3"));
+        for job in ["a\nb".to_owned(), "x".repeat(256)] {
+            let refused = refusal(&GroupConfig { job, ..with(0, 2) }, "127.0.0.1:4000");
+            assert!(refused.contains("at most 255") && !refused.contains('\n'), "{refused}");
+        }
         let listed = |addresses: &[&str]| {
             GroupConfig::listed(0, addresses.iter().map(|text| addr(text)).collect())
         };

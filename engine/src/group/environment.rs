@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use super::config::GroupConfig;
 use super::error::GroupError;
-use crate::resolve;
+use super::hello::is_job;
+use crate::{environment, resolve};
 
 /// Rank and size, by launcher: that of PyTorch, `mpirun` of OpenMPI and of MPICH or Intel MPI, Slurm's. The first of which
 /// either is set counts: an `mpirun` inside of a Slurm job comes before the job's own.
@@ -15,15 +16,27 @@ const NAMES: [[&str; 2]; 4] = [
     ["SLURM_PROCID", "SLURM_NTASKS"],
 ];
 const ROOT: [&str; 2] = ["MASTER_ADDR", "MASTER_PORT"];
+/// Names the job whatever the launcher says; empty: it has no name.
+const JOB: &str = "BRAID_JOB";
+/// What launchers call a run, in the order of [`NAMES`]: of several the first that is set. Where two are one line, both together
+/// tell runs apart: Slurm counts the steps of a job.
+const JOBS: [&[&[&str]]; 4] = [
+    &[&["TORCHELASTIC_RUN_ID"], &["SLURM_JOB_ID"]],
+    &[&["PMIX_NAMESPACE"], &["OMPI_MCA_ess_base_jobid"]],
+    &[&["PMIX_NAMESPACE"], &["PMI_JOBID"]],
+    &[&["SLURM_JOB_ID", "SLURM_STEP_ID"]],
+];
 
 impl GroupConfig {
     /// Rank and size from `RANK` and `WORLD_SIZE`, or `OMPI_COMM_WORLD_RANK` and `.._SIZE`, or `PMI_RANK` and `PMI_SIZE`, or
     /// `SLURM_PROCID` and `SLURM_NTASKS`; rank 0's address from `MASTER_ADDR`, a name or an address, and `MASTER_PORT` (default: 4791).
+    /// The job from `BRAID_JOB`, or else `TORCHELASTIC_RUN_ID` or `SLURM_JOB_ID` for the first of these launchers, `PMIX_NAMESPACE`
+    /// or `OMPI_MCA_ess_base_jobid`, `PMIX_NAMESPACE` or `PMI_JOBID`, `SLURM_JOB_ID` with `SLURM_STEP_ID`.
     ///
     /// # Errors
     /// [`GroupError::Environment`], with the variable's name and value.
     pub fn from_env() -> Result<Self, GroupError> {
-        Self::from_variables(|name| std::env::var(name).ok())
+        Self::from_variables(environment::of_launcher)
     }
 
     /// As [`GroupConfig::from_env`], from variables that `value` knows.
@@ -32,7 +45,8 @@ impl GroupConfig {
     /// As there.
     pub fn from_variables(value: impl Fn(&str) -> Option<String>) -> Result<Self, GroupError> {
         let is_set = |names: &&[&str; 2]| names.iter().any(|name| value(name).is_some());
-        let [rank, size] = NAMES.iter().find(is_set).unwrap_or(&NAMES[0]);
+        let launcher = NAMES.iter().position(|names| is_set(&names)).unwrap_or(0);
+        let [rank, size] = NAMES[launcher];
         let number = |name: &str, remedy| {
             let text = value(name);
             let parsed = text.as_deref().and_then(|text| text.trim().parse::<usize>().ok());
@@ -40,8 +54,23 @@ impl GroupConfig {
         };
         let rank = number(rank, "set it to this process's number, from 0")?;
         let size = number(size, "set it to how many processes there are")?;
-        Ok(GroupConfig::with_roots(rank, size, &roots(&value)?))
+        let job = job(JOBS[launcher], &value)?;
+        Ok(GroupConfig { job, ..GroupConfig::with_roots(rank, size, &roots(&value)?) })
     }
+}
+
+fn job(known: &[&[&str]], value: &impl Fn(&str) -> Option<String>) -> Result<String, GroupError> {
+    let named = |names: &&[&str]| {
+        let parts: Vec<String> = names.iter().map_while(|name| value(name)).collect();
+        (parts.first().is_some_and(|first| !first.is_empty())).then(|| parts.join("."))
+    };
+    let job = value(JOB).or_else(|| known.iter().find_map(named)).unwrap_or_default();
+    if is_job(&job) {
+        return Ok(job);
+    }
+    let (name, remedy) =
+        (JOB.to_owned(), "set it to at most 255 bytes, without control characters");
+    Err(GroupError::Environment { name, value: Some(job.escape_debug().to_string()), remedy })
 }
 
 fn roots(value: &impl Fn(&str) -> Option<String>) -> Result<Vec<SocketAddr>, GroupError> {
@@ -94,6 +123,30 @@ mod tests {
         assert_eq!(read(&nested).unwrap(), expected);
         let plain = read(&[("RANK", "0"), ("WORLD_SIZE", "1"), addr[0]]).unwrap();
         assert_eq!(plain.port(), braid_wire::DEFAULT_PORT);
+    }
+
+    #[test]
+    fn the_job_is_what_the_launcher_calls_it_or_what_the_user_says() {
+        let addr = [("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "1234")];
+        let torch = [("RANK", "0"), ("WORLD_SIZE", "2")];
+        let slurm = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "2"), ("SLURM_JOB_ID", "77")];
+        let mpi = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "2")];
+        let job = |sets: &[&[(&str, &str)]]| {
+            read(&[&addr[..], &sets.concat()].concat()).map(|config| config.job)
+        };
+        assert_eq!(job(&[&torch]).unwrap(), "");
+        assert_eq!(job(&[&torch, &slurm[2..]]).unwrap(), "77");
+        let run = ("TORCHELASTIC_RUN_ID", "a1");
+        assert_eq!(job(&[&torch, &slurm[2..], &[run]]).unwrap(), "a1");
+        assert_eq!(job(&[&slurm]).unwrap(), "77");
+        assert_eq!(job(&[&slurm, &[("SLURM_STEP_ID", "3")]]).unwrap(), "77.3");
+        // An `mpirun` in a job of Slurm's may be one of several.
+        assert_eq!(job(&[&mpi, &slurm]).unwrap(), "");
+        assert_eq!(job(&[&mpi, &slurm, &[("PMIX_NAMESPACE", "prte-1@2")]]).unwrap(), "prte-1@2");
+        assert_eq!(job(&[&torch, &[run, ("BRAID_JOB", "mine")]]).unwrap(), "mine");
+        assert_eq!(job(&[&torch, &[run, ("BRAID_JOB", "")]]).unwrap(), "");
+        let error = job(&[&torch, &[("BRAID_JOB", "a\nb")]]).unwrap_err().to_string();
+        assert!(error.contains("BRAID_JOB is `a\\nb`") && error.contains("255"), "{error}");
     }
 
     #[test]

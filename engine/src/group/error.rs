@@ -139,8 +139,13 @@ pub enum Blame {
         /// Which.
         rank: usize,
     },
-    /// A rank could not post its work requests: its memory is not of the group's protection domain, or does not allow this.
+    /// The memory of a rank cannot be used: it is not of the group's protection domain, or does not allow this.
     Memory {
+        /// Which.
+        rank: usize,
+    },
+    /// A rank could not post its work requests for another reason. The log of that rank has it.
+    NotPosted {
         /// Which.
         rank: usize,
     },
@@ -165,6 +170,9 @@ impl fmt::Display for Blame {
                 f,
                 "the memory of rank {rank} cannot be used; register it with the group's protection domain, and what receives for REMOTE_WRITE"
             ),
+            Blame::NotPosted { rank } => {
+                write!(f, "rank {rank} could not post its work requests; its log says why")
+            }
         }
     }
 }
@@ -193,7 +201,8 @@ impl Blame {
             | Blame::Malformed { rank }
             | Blame::Cancelled { rank, .. }
             | Blame::Left { rank }
-            | Blame::Memory { rank } => rank,
+            | Blame::Memory { rank }
+            | Blame::NotPosted { rank } => rank,
         }
     }
 }

@@ -1,13 +1,18 @@
 //! What a rank says when it connects: the private data of the connection.
 
+/// Bytes of the name of a job, at most: as long as a PMIx namespace.
+pub const MAX_JOB: usize = 255;
+
 const MAGIC: [u8; 4] = *b"BRDG";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Who connects, and what for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Hello {
     /// To rank 0, to hear where the others are.
     Come {
+        /// The run that it belongs to; empty: it does not say.
+        job: String,
         size: u32,
         rank: u32,
         /// Where it listens, at the address that it connects from.
@@ -25,11 +30,13 @@ pub(super) enum Hello {
 }
 
 impl Hello {
-    pub(super) fn to_bytes(self) -> Vec<u8> {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = [&MAGIC[..], &[VERSION]].concat();
         match self {
-            Hello::Come { size, rank, port, list } => {
+            Hello::Come { job, size, rank, port, list } => {
                 bytes.push(0);
+                bytes.push(job.len() as u8);
+                bytes.extend(job.as_bytes());
                 bytes.extend([size.to_be_bytes(), rank.to_be_bytes()].concat());
                 bytes.extend(port.to_be_bytes());
                 bytes.extend(list.to_be_bytes());
@@ -49,6 +56,7 @@ impl Hello {
         let (kind, mut rest) = rest.split_first()?;
         let hello = match kind {
             0 => Hello::Come {
+                job: take_job(&mut rest)?,
                 size: u32::from_be_bytes(take(&mut rest)?),
                 rank: u32::from_be_bytes(take(&mut rest)?),
                 port: u16::from_be_bytes(take(&mut rest)?),
@@ -65,6 +73,20 @@ impl Hello {
     }
 }
 
+/// A name that can be shown to people.
+fn take_job(bytes: &mut &[u8]) -> Option<String> {
+    let [len] = take(bytes)?;
+    let (job, rest) = bytes.split_at_checked(len.into())?;
+    *bytes = rest;
+    let job = std::str::from_utf8(job).ok()?;
+    is_job(job).then(|| job.to_owned())
+}
+
+/// Whether a job can be called so.
+pub(super) fn is_job(text: &str) -> bool {
+    text.len() <= MAX_JOB && !text.chars().any(char::is_control)
+}
+
 /// The next bytes, which `bytes` then lacks.
 pub(super) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (first, rest) = bytes.split_first_chunk()?;
@@ -78,8 +100,14 @@ mod tests {
 
     #[test]
     fn survives_the_journey_and_nothing_else_passes() {
-        let come = Hello::Come { size: 7, rank: 3, port: 4791, list: u64::MAX };
-        for hello in [come, Hello::Join { group: 9, from: 2, to: 1 }] {
+        let come = |job: &str| {
+            let job = job.to_owned();
+            Hello::Come { job, size: 7, rank: 3, port: 4791, list: u64::MAX }
+        };
+        let longest = "j".repeat(MAX_JOB);
+        for hello in
+            [come(""), come("run 7"), come(&longest), Hello::Join { group: 9, from: 2, to: 1 }]
+        {
             let bytes = hello.to_bytes();
             assert_eq!(Hello::from_bytes(&bytes), Some(hello));
             for cut in 0..bytes.len() {
@@ -91,6 +119,10 @@ mod tests {
                 other[at] ^= 0x80;
                 assert_eq!(Hello::from_bytes(&other), None);
             }
+        }
+        assert!(come(&longest).to_bytes().len() <= braid_wire::MAX_PRIVATE_DATA);
+        for job in ["a\u{1b}[31m", "a\nb"] {
+            assert_eq!(Hello::from_bytes(&come(job).to_bytes()), None, "it would be shown");
         }
     }
 }

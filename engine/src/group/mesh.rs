@@ -11,6 +11,7 @@ use braid_transport::QpState;
 use super::error::{ForGroup, GroupError};
 use super::hello::Hello;
 use super::rendezvous::{Table, connect};
+use super::strangers::Strangers;
 use crate::listener::ConnectionRequest;
 use crate::qp::{QpOptions, QueuePair};
 use crate::{CompletionQueue, Listener, ProtectionDomain};
@@ -25,6 +26,7 @@ pub(super) struct Mesh<'a> {
     pub(super) listener: &'a Listener,
     pub(super) rank: usize,
     pub(super) table: &'a Table,
+    pub(super) strangers: &'a Strangers,
     pub(super) deadline: Instant,
     /// Work requests that a queue pair holds: sends, receives.
     pub(super) queues: (u32, u32),
@@ -84,7 +86,7 @@ impl Mesh<'_> {
             let addr = self.address(rank);
             let failed = |why: String| GroupError::NotConnected { rank, addr, why };
             let qp = qp.as_ref().expect("there is one to each other rank");
-            connect(qp, &[addr], hello, self.deadline).map_err(|why| failed(why.to_string()))?;
+            connect(qp, &[addr], &hello, self.deadline).map_err(|why| failed(why.to_string()))?;
         }
         Ok(())
     }
@@ -100,12 +102,13 @@ impl Mesh<'_> {
                 return Ok(());
             }
             if Instant::now() > self.deadline {
-                let why = format!("it did not connect in time; neither did {missing:?}");
+                let strangers = self.strangers.text();
+                let why = format!("it did not connect in time; missing: {missing:?}{strangers}");
                 return Err(GroupError::NotConnected { rank, addr: self.address(rank), why });
             }
             let Some(request) = self.listener.accept(LOOK) else { continue };
             let Some(rank) = self.guest(&request).filter(|rank| missing.contains(rank)) else {
-                request.reject();
+                self.refuse(request);
                 continue;
             };
             let qp = qps[rank].as_ref().expect("there is one to each other rank");
@@ -115,6 +118,18 @@ impl Mesh<'_> {
             missing.retain(|other| *other != rank);
         }
         Ok(())
+    }
+
+    fn refuse(&self, request: ConnectionRequest) {
+        let who = match Hello::from_bytes(request.private_data()) {
+            Some(Hello::Come { rank, .. }) => format!("rank {rank}, which looks for rank 0"),
+            Some(Hello::Join { from, .. }) => {
+                format!("rank {from} of another group, or a second one")
+            }
+            None => "no rank".to_owned(),
+        };
+        self.strangers.refuse(request.peer_addr(), who);
+        request.reject();
     }
 
     /// Who wants to connect, if it is a rank of this group.

@@ -24,15 +24,19 @@ mod peer;
 mod rendezvous;
 mod round;
 mod state;
+mod strangers;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use self::config::{GroupConfig, MAX_SIZE as MAX_RANKS, Members};
 pub use self::error::{Blame, GroupError};
+pub use self::hello::MAX_JOB;
 pub use self::operation::AllToAllV;
 
 use self::driver::Driver;
@@ -42,6 +46,8 @@ use self::mesh::Mesh;
 use self::peer::Peer;
 use self::rendezvous::{Meeting, Table};
 use self::state::State;
+use self::strangers::Strangers;
+use crate::clock::deadline;
 use crate::threads::spawn_without_signals;
 use crate::{Engine, ProtectionDomain};
 
@@ -97,10 +103,21 @@ impl Group {
     pub fn join(engine: &Engine, config: &GroupConfig) -> Result<Self, GroupError> {
         config.check(engine.local_addr())?;
         let (size, rank) = (config.size, config.rank);
-        let is_rank = |data: &[u8]| Hello::from_bytes(data).is_some();
+        let strangers = Arc::new(Strangers::default());
+        let is_rank = {
+            let strangers = strangers.clone();
+            move |data: &[u8]| {
+                let is_rank = Hello::from_bytes(data).is_some();
+                if !is_rank {
+                    strangers.on_no_rank();
+                }
+                is_rank
+            }
+        };
         let listener = engine.listen_for(2 * size, is_rank).for_group(size)?;
-        let deadline = Instant::now() + config.timeout;
-        let meeting = Meeting { engine, listener: &listener, config, deadline };
+        let by = deadline(config.timeout);
+        let meeting =
+            Meeting { engine, listener: &listener, config, strangers: &strangers, deadline: by };
         let table = meeting.meet()?;
         let pd = engine.alloc_pd();
         let capacity = (peer::SENDS + peer::RECEIVES) as usize * size;
@@ -111,8 +128,9 @@ impl Group {
             listener: &listener,
             rank,
             table: &table,
+            strangers: &strangers,
             // Rank 0 has waited for the last one: connecting gets as long again.
-            deadline: Instant::now() + config.timeout,
+            deadline: deadline(config.timeout),
             queues: (peer::SENDS, peer::RECEIVES),
             cc: &config.cc,
         };
@@ -166,9 +184,10 @@ impl Group {
     /// flight.
     ///
     /// # Errors
-    /// What is asked for cannot be, too many rounds are in flight, or the group has ended.
+    /// What is asked for cannot be, as with memory of another protection domain: then nothing was begun, and it can be
+    /// corrected. Too many rounds are in flight, or the group has ended.
     pub fn start(&self, operation: AllToAllV) -> Result<Round, GroupError> {
-        operation.check(self.size(), self.rank)?;
+        operation.check(&self.pd, self.size(), self.rank)?;
         operation.copy_own(self.rank)?;
         let number = self.driver.state().start(operation)?;
         Ok(Round { driver: self.driver.clone(), number })

@@ -72,6 +72,7 @@ fn blame_words(blame: Blame) -> (u8, Vec<u64>) {
         Blame::Cancelled { rank, round } => (5, vec![rank as u64, round]),
         Blame::Left { rank } => (6, vec![rank as u64]),
         Blame::Memory { rank } => (7, vec![rank as u64]),
+        Blame::NotPosted { rank } => (8, vec![rank as u64]),
     }
 }
 
@@ -90,6 +91,7 @@ fn read_blame(kind: u8, size: usize, mut word: impl FnMut() -> Option<u64>) -> O
         5 => Blame::Cancelled { rank: rank(word()?)?, round: word()? },
         6 => Blame::Left { rank: rank(word()?)? },
         7 => Blame::Memory { rank: rank(word()?)? },
+        8 => Blame::NotPosted { rank: rank(word()?)? },
         _ => return None,
     })
 }
@@ -117,6 +119,7 @@ mod tests {
             Notice::Failed(Blame::Cancelled { rank, round: 9 }),
             Notice::Failed(Blame::Left { rank }),
             Notice::Failed(Blame::Memory { rank }),
+            Notice::Failed(Blame::NotPosted { rank }),
         ] {
             let bytes = notice.to_bytes();
             assert!(bytes.len() <= MAX_NOTICE);
@@ -129,6 +132,6 @@ mod tests {
                 assert_eq!(Notice::from_bytes(&bytes, 3), None, "there is no rank 3");
             }
         }
-        assert_eq!(Notice::from_bytes(&[8; 9], 100), None);
+        assert_eq!(Notice::from_bytes(&[9; 9], 100), None);
     }
 }

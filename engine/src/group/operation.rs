@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::error::GroupError;
 use crate::memory::MemoryRegion;
+use crate::{Access, ProtectionDomain};
 
 /// An all-to-all with counts by peer, as `MPI_Alltoallv`: what each rank sends to each other, and where it receives.
 ///
@@ -35,7 +36,14 @@ impl AllToAllV {
         AllToAllV { send, sends: ranges.clone(), recv, receives: ranges }
     }
 
-    pub(super) fn check(&self, size: usize, own: usize) -> Result<(), GroupError> {
+    /// Refuses what cannot be exchanged: memory of another protection domain or without the access, counts and ranges.
+    pub(super) fn check(
+        &self,
+        pd: &ProtectionDomain,
+        size: usize,
+        own: usize,
+    ) -> Result<(), GroupError> {
+        self.check_memory(pd)?;
         let wrong = |why: String| Err(GroupError::Operation(why));
         for (what, ranges, region) in
             [("sends", &self.sends, &self.send), ("receives", &self.receives, &self.recv)]
@@ -66,6 +74,19 @@ impl AllToAllV {
         }
     }
 
+    /// Refuses regions that no work request of the group may name: found out here, this ends no group.
+    fn check_memory(&self, pd: &ProtectionDomain) -> Result<(), GroupError> {
+        let landing = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+        let refused = |what, why, access| {
+            let remedy = "register it with the protection domain of this group (`Group::pd`)";
+            GroupError::Operation(format!("`{what}` cannot be used: {why}; {remedy}{access}"))
+        };
+        let send = pd.check_region(&self.send, Access::NONE);
+        send.map_err(|why| refused("send", why, ""))?;
+        let recv = pd.check_region(&self.recv, landing);
+        recv.map_err(|why| refused("recv", why, ", LOCAL_WRITE and REMOTE_WRITE"))
+    }
+
     /// What a rank has for itself.
     pub(super) fn copy_own(&self, own: usize) -> Result<(), GroupError> {
         let (from, to) = (self.sends[own].clone(), self.receives[own].start);
@@ -92,7 +113,7 @@ fn overlap(ranges: &[Range<usize>]) -> Option<[usize; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Access, Engine, EngineConfig};
+    use crate::{Engine, EngineConfig};
 
     #[test]
     fn what_cannot_be_is_refused() {
@@ -101,18 +122,48 @@ mod tests {
         let pd = engine.alloc_pd();
         let region = || Arc::new(pd.alloc_mr(100, Access::ALL).unwrap());
         let good = AllToAllV::even(region(), region(), 3, 30);
-        assert!(good.check(3, 1).is_ok());
+        assert!(good.check(&pd, 3, 1).is_ok());
         let refused = |change: fn(&mut AllToAllV)| {
             let mut changed = good.clone();
             change(&mut changed);
-            changed.check(3, 1).unwrap_err().to_string()
+            changed.check(&pd, 3, 1).unwrap_err().to_string()
         };
-        assert!(good.check(4, 1).unwrap_err().to_string().contains("3 ranges for 4 ranks"));
+        assert!(good.check(&pd, 4, 1).unwrap_err().to_string().contains("3 ranges for 4 ranks"));
         assert!(refused(|op| op.sends[2] = 90..101).contains("90..101 for rank 2"));
         #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
         let reversed = refused(|op| op.receives[0] = 9..8);
         assert!(reversed.contains("9..8"));
         assert!(refused(|op| op.sends[1] = 0..1).contains("to itself"));
         assert!(refused(|op| op.receives[2] = 29..59).contains("ranks 0 and 2"));
+    }
+
+    #[test]
+    fn memory_of_another_domain_or_without_the_access_is_refused() {
+        let bind = "127.0.0.1:0".parse().unwrap();
+        let engine = || Engine::new(EngineConfig { bind, ..EngineConfig::default() }).unwrap();
+        let (ours, other) = (engine(), engine());
+        let (pd, landing) = (ours.alloc_pd(), Access::LOCAL_WRITE | Access::REMOTE_WRITE);
+        let region = |pd: &ProtectionDomain, access| Arc::new(pd.alloc_mr(100, access).unwrap());
+        let good = AllToAllV::even(region(&pd, Access::NONE), region(&pd, landing), 2, 50);
+        good.check(&pd, 2, 0).unwrap();
+        // The other engine's region may have the key and the domain of one of ours.
+        for foreign in [ours.alloc_pd(), other.alloc_pd()] {
+            let wrong = [
+                AllToAllV { send: region(&foreign, Access::ALL), ..good.clone() },
+                AllToAllV { recv: region(&foreign, Access::ALL), ..good.clone() },
+            ];
+            for (operation, what) in wrong.iter().zip(["`send`", "`recv`"]) {
+                let error = operation.check(&pd, 2, 0).unwrap_err().to_string();
+                assert!(
+                    error.contains(what) && error.contains("another protection domain"),
+                    "{error}"
+                );
+            }
+        }
+        for access in [Access::LOCAL_WRITE, Access::REMOTE_WRITE] {
+            let deaf = AllToAllV { recv: region(&pd, access), ..good.clone() };
+            let error = deaf.check(&pd, 2, 0).unwrap_err().to_string();
+            assert!(error.contains("`recv`") && error.contains("REMOTE_WRITE"), "{error}");
+        }
     }
 }

@@ -6,11 +6,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use braid_transport::{Access, QpState, Status};
+use braid_wire::RejectReason;
 
 use super::config::{GroupConfig, Members};
 use super::error::{ForGroup, GroupError};
 use super::hello::{Hello, take};
+use super::strangers::Strangers;
 use crate::connect::ConnectError;
+use crate::listener::ConnectionRequest;
 use crate::qp::{QpOptions, QueuePair};
 use crate::{CompletionQueue, Engine, Listener, ProtectionDomain, random, wr};
 
@@ -18,12 +21,18 @@ use crate::{CompletionQueue, Engine, Listener, ProtectionDomain, random, wr};
 const GRACE: Duration = Duration::from_secs(3);
 /// How long rank 0 waits until its answers have arrived.
 const DELIVERY: Duration = Duration::from_secs(2);
+/// How often rank 0 looks whether those that have come are still there.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long two ranks that call themselves the same are put up with, beyond the time in which a dead one is found out.
+const RIVALS: Duration = Duration::from_secs(1);
+/// Ranks that do not fit, of which the others hear.
+const SHOWN_MISFITS: usize = 4;
 /// Between two tries to reach rank 0, which may not have started yet.
 const RETRY: Duration = Duration::from_millis(50);
 /// Bytes of an address in the table: 16 of the IP and 2 of the port.
 const ENTRY: usize = 18;
 /// Most bytes of a refusal.
-const MAX_REFUSAL: usize = 512;
+const MAX_REFUSAL: usize = 1024;
 
 /// What rank 0 has told.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,11 +43,37 @@ pub(super) struct Table {
     pub(super) addresses: Vec<SocketAddr>,
 }
 
-/// A rank that has come to rank 0.
+/// A rank of this job that has come to rank 0.
 struct Guest {
     qp: QueuePair,
     rank: usize,
     addr: SocketAddr,
+    /// Why it is no rank of this group for all that.
+    misfit: Option<String>,
+    came: Instant,
+}
+
+impl Guest {
+    fn is_here(&self) -> bool {
+        self.qp.error().is_none()
+    }
+}
+
+/// Those that fit and call themselves so.
+fn claims(guests: &[Guest], rank: usize) -> impl Iterator<Item = &Guest> {
+    guests.iter().filter(move |guest| guest.rank == rank && guest.misfit.is_none())
+}
+
+/// Two that call themselves the same, in the order in which they came.
+fn rivals(guests: &[Guest]) -> Option<[&Guest; 2]> {
+    guests.iter().enumerate().find_map(|(place, later)| {
+        let first = claims(&guests[..place], later.rank).next()?;
+        later.misfit.is_none().then_some([first, later])
+    })
+}
+
+fn job_name(job: &str) -> String {
+    if job.is_empty() { "a run without a name".to_owned() } else { format!("the job `{job}`") }
 }
 
 /// What the meeting needs of the engine.
@@ -46,6 +81,7 @@ pub(super) struct Meeting<'a> {
     pub(super) engine: &'a Engine,
     pub(super) listener: &'a Listener,
     pub(super) config: &'a GroupConfig,
+    pub(super) strangers: &'a Strangers,
     pub(super) deadline: Instant,
 }
 
@@ -72,50 +108,117 @@ impl Meeting<'_> {
 
     /// Rank 0's part.
     fn receive(&self, pd: &ProtectionDomain, cq: &CompletionQueue) -> Result<Table, GroupError> {
-        let (mut guests, mut refusal) = (Vec::<Guest>::new(), None);
-        // All are waited for even if one does not fit, so that all hear why.
-        while guests.len() + 1 < self.config.size {
-            let Some(request) = self.listener.accept(self.left()) else { break };
-            let Some(Hello::Come { size, rank, port, list }) =
-                Hello::from_bytes(request.private_data())
-            else {
-                continue; // of a group that is over
-            };
-            let ip = request.peer_addr().ip().to_canonical();
-            let qp = self.qp(pd, cq)?;
-            if request.accept(&qp, &[]).is_err() {
-                continue;
+        let mut guests = Vec::<Guest>::new();
+        while !self.is_decided(&guests, cq.engine().peer_timeout) && !self.left().is_zero() {
+            if let Some(request) = self.listener.accept(self.left().min(LOOK)) {
+                guests.extend(self.admit(request, &guests, pd, cq)?);
             }
-            let guest = Guest { qp, rank: rank as usize, addr: SocketAddr::new(ip, port) };
-            refusal = refusal.or_else(|| self.refusal(&guests, &guest, size, list));
-            guests.push(guest);
+            // One that has gone may have been started anew.
+            guests.retain(|guest| guest.is_here() || self.forget(guest));
         }
-        let refusal = refusal.or_else(|| self.missing(&guests));
-        let answer = refusal.map_or_else(|| Ok(self.table(&guests)), Err);
-        self.answer(pd, cq, &guests, &answer)?;
-        answer.map_err(GroupError::Refused)
+        let table = self.judge(&guests);
+        self.answer(pd, cq, &guests, &table)?;
+        table.map_err(GroupError::Refused)
+    }
+
+    /// Takes a connection whose rank is of this job, so that it hears what becomes of the group, and refuses any other.
+    fn admit(
+        &self,
+        request: ConnectionRequest,
+        guests: &[Guest],
+        pd: &ProtectionDomain,
+        cq: &CompletionQueue,
+    ) -> Result<Option<Guest>, GroupError> {
+        let from = request.peer_addr();
+        let ip = from.ip().to_canonical();
+        let refuse = |who: String| {
+            self.strangers.refuse(SocketAddr::new(ip, from.port()), who);
+            Ok(None)
+        };
+        let (rank, port, misfit) = match Hello::from_bytes(request.private_data()) {
+            Some(Hello::Come { job, size, rank, port, list }) => {
+                if job != self.config.job {
+                    return refuse(format!("rank {rank} of {}", job_name(&job)));
+                }
+                let addr = SocketAddr::new(ip, port);
+                (rank as usize, port, self.misfit(rank as usize, addr, size, list))
+            }
+            Some(Hello::Join { from, .. }) => {
+                return refuse(format!("rank {from} of a group that is over"));
+            }
+            None => return refuse("no rank".to_owned()),
+        };
+        if guests.len() >= 2 * self.config.size {
+            return refuse(format!("rank {rank}, as twice as many have come as there are ranks"));
+        }
+        let (qp, addr, came) = (self.qp(pd, cq)?, SocketAddr::new(ip, port), Instant::now());
+        let accepted = request.accept(&qp, &[]).is_ok();
+        Ok(accepted.then_some(Guest { qp, rank, addr, misfit, came }))
+    }
+
+    fn forget(&self, guest: &Guest) -> bool {
+        let who = format!("rank {}, which came and went away again", guest.rank);
+        self.strangers.refuse(guest.addr, who);
+        false
     }
 
     /// What does not fit about a rank that has come.
-    fn refusal(&self, guests: &[Guest], guest: &Guest, size: u32, list: u64) -> Option<String> {
-        let (ours, Guest { rank, addr, .. }) = (self.config.size, guest);
+    fn misfit(&self, rank: usize, addr: SocketAddr, size: u32, list: u64) -> Option<String> {
+        let ours = self.config.size;
         if size as usize != ours {
             return Some(format!(
                 "rank {rank} at {addr} is of a group of {size}, and rank 0 of one of {ours}"
             ));
         }
-        if *rank == 0 || *rank >= ours {
+        if rank == 0 || rank >= ours {
             return Some(format!("{addr} calls itself rank {rank} of {ours}, which it cannot be"));
-        }
-        if let Some(other) = guests.iter().find(|other| other.rank == *rank) {
-            return Some(format!("{} and {addr} both call themselves rank {rank}", other.addr));
         }
         let differs = list != digest(&self.config.members);
         differs.then(|| format!("rank {rank} at {addr} has another list of addresses than rank 0"))
     }
 
+    /// Whether nothing is waited for any more. Ranks that do not fit are of this run if the job has a name, and then nobody else
+    /// comes in their place. Without one they may be left over from another, and the right ones are waited for.
+    fn is_decided(&self, guests: &[Guest], peer_timeout: Duration) -> bool {
+        let is_missing = (1..self.config.size).any(|rank| claims(guests, rank).next().is_none());
+        let is_doubtful = || !is_missing || guests.len() + 1 >= self.config.size;
+        match rivals(guests) {
+            // One of them may have died just now.
+            Some([_, later]) => is_doubtful() && later.came.elapsed() > peer_timeout + RIVALS,
+            None if !is_missing => true,
+            None => {
+                let are_ours = !self.config.job.is_empty();
+                are_ours && is_doubtful() && guests.iter().any(|guest| guest.misfit.is_some())
+            }
+        }
+    }
+
+    /// The group, or why there is none.
+    fn judge(&self, guests: &[Guest]) -> Result<Table, String> {
+        if let Some([first, second]) = rivals(guests) {
+            let Guest { rank, addr, .. } = first;
+            return Err(format!(
+                "{addr} and {} both call themselves rank {rank}; end the one that is left over, or name each run (`GroupConfig::job`, BRAID_JOB)",
+                second.addr
+            ));
+        }
+        if let Some(missing) = self.missing(guests) {
+            let misfits = guests.iter().filter_map(|guest| guest.misfit.clone());
+            let misfits = misfits.take(SHOWN_MISFITS).collect::<Vec<_>>().join(", ");
+            return Err(match (misfits.is_empty(), self.config.job.is_empty()) {
+                (true, _) => format!("{missing}{}", self.strangers.text()),
+                (false, true) => format!("{missing}: {misfits}{}", self.strangers.text()),
+                (false, false) => misfits,
+            });
+        }
+        let mut addresses = vec![self.config.root(); self.config.size];
+        let fitting = guests.iter().filter(|guest| guest.misfit.is_none());
+        fitting.for_each(|guest| addresses[guest.rank] = guest.addr);
+        Ok(Table { group: random::number(), addresses })
+    }
+
     fn missing(&self, guests: &[Guest]) -> Option<String> {
-        let has_come = |rank: usize| guests.iter().any(|guest| guest.rank == rank);
+        let has_come = |rank: usize| claims(guests, rank).next().is_some();
         let missing: Vec<usize> = (1..self.config.size).filter(|rank| !has_come(*rank)).collect();
         let mut text = String::new();
         let shown = &missing[..missing.len().min(16)];
@@ -126,27 +229,35 @@ impl Meeting<'_> {
         (!missing.is_empty()).then(say)
     }
 
-    fn table(&self, guests: &[Guest]) -> Table {
-        let mut addresses = vec![self.config.root(); self.config.size];
-        guests.iter().for_each(|guest| addresses[guest.rank] = guest.addr);
-        Table { group: random::number(), addresses }
-    }
-
     /// Tells all that have come. Who does not hear it is missed later.
     fn answer(
         &self,
         pd: &ProtectionDomain,
         cq: &CompletionQueue,
         guests: &[Guest],
-        answer: &Result<Table, String>,
+        table: &Result<Table, String>,
     ) -> Result<(), GroupError> {
         let size = self.config.size;
-        let bytes = encode(answer);
-        let memory = pd.alloc_mr(bytes.len(), Access::NONE).for_group(size)?;
-        memory.write_at(0, &bytes).for_group(size)?;
-        let all = memory.slice(..).for_group(size)?;
-        let posted = guests.iter().filter(|guest| guest.qp.post_send(wr::send(0, [all])).is_ok());
-        let (mut open, until) = (posted.count(), Instant::now() + DELIVERY);
+        let mut kept = Vec::new();
+        let mut post = |guest: &Guest, bytes: &[u8]| {
+            let memory = pd.alloc_mr(bytes.len(), Access::NONE).for_group(size)?;
+            memory.write_at(0, bytes).for_group(size)?;
+            let all = memory.slice(..).for_group(size)?;
+            let is_posted = guest.qp.post_send(wr::send(0, [all])).is_ok();
+            kept.push(memory);
+            Ok(usize::from(is_posted))
+        };
+        let (for_all, mut open) = (encode(table), 0);
+        for guest in guests {
+            open += match &guest.misfit {
+                Some(why) if table.is_ok() => post(
+                    guest,
+                    &encode(&Err(format!("{why}; the group has come about without it"))),
+                )?,
+                _ => post(guest, &for_all)?,
+            };
+        }
+        let until = Instant::now() + DELIVERY;
         while open > 0 && Instant::now() < until {
             let Ok(done) = cq.wait(until.saturating_duration_since(Instant::now())) else { break };
             open = open.saturating_sub(done.len());
@@ -156,17 +267,21 @@ impl Meeting<'_> {
 
     /// What every other rank does.
     fn come(&self, pd: &ProtectionDomain, cq: &CompletionQueue) -> Result<Table, GroupError> {
-        let GroupConfig { rank, size, members, timeout, .. } = self.config;
+        let GroupConfig { rank, size, members, job, timeout, .. } = self.config;
         let (roots, qp) = (self.config.roots(), self.qp(pd, cq)?);
         let addr = roots[0];
         let memory = pd.alloc_mr(max_answer(*size), Access::LOCAL_WRITE).for_group(*size)?;
         let all = memory.slice(..).for_group(*size)?;
         qp.post_recv(wr::recv(0, [all])).for_group(*size)?;
         let port = self.engine.local_addr().port();
-        let hello =
-            Hello::Come { size: *size as u32, rank: *rank as u32, port, list: digest(members) };
+        let (size_said, rank_said, list) = (*size as u32, *rank as u32, digest(members));
+        let hello = Hello::Come { job: job.clone(), size: size_said, rank: rank_said, port, list };
         let unreachable = |why: String| GroupError::Unreachable { addr, within: *timeout, why };
-        connect(&qp, &roots, hello, self.deadline).map_err(|why| unreachable(why.to_string()))?;
+        connect(&qp, &roots, &hello, self.deadline).map_err(|why| {
+            let hint = format!("; whoever is there does not wait for ranks of {}", job_name(job));
+            let hint = if is_refusal(&why) { hint } else { String::new() };
+            unreachable(format!("{why}{hint}"))
+        })?;
         let done = cq.wait(self.left() + GRACE).map_err(|why| unreachable(why.to_string()))?;
         let Some(done) = done.first().filter(|done| done.status == Status::Success) else {
             return Err(unreachable("it went away before all ranks had come".to_owned()));
@@ -192,21 +307,34 @@ impl Meeting<'_> {
 pub(super) fn connect(
     qp: &QueuePair,
     addrs: &[SocketAddr],
-    hello: Hello,
+    hello: &Hello,
     deadline: Instant,
 ) -> Result<(), ConnectError> {
+    let mut refused = None;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        match qp.connect_any(addrs, &hello.to_bytes(), left.max(RETRY)) {
+        let error = match qp.connect_any(addrs, &hello.to_bytes(), left.max(RETRY)) {
             Ok(_) => return Ok(()),
-            Err(error) if !is_too_early(&error) || left <= RETRY => return Err(error),
-            Err(_) => thread::sleep(RETRY),
+            Err(error) => error,
+        };
+        let may_change = is_too_early(&error);
+        // A refusal says more than that nobody has listened there since.
+        let why = if is_refusal(&error) { error } else { refused.take().unwrap_or(error) };
+        if !may_change || left <= RETRY {
+            return Err(why);
         }
+        refused = is_refusal(&why).then_some(why);
+        thread::sleep(RETRY);
     }
 }
 
+/// Somebody is there, and waits for others.
+fn is_refusal(error: &ConnectError) -> bool {
+    matches!(error, ConnectError::Rejected { reason: RejectReason::Refused, .. })
+}
+
 fn is_too_early(error: &ConnectError) -> bool {
-    use braid_wire::RejectReason::{Busy, NotListening, Refused};
+    use RejectReason::{Busy, NotListening, Refused};
     match error {
         ConnectError::Unreachable { .. } => true,
         // One that listens for something else may listen for this group a moment later.
@@ -288,7 +416,7 @@ mod tests {
         (0..bytes.len()).for_each(|cut| assert!(decode(&bytes[..cut], 3).is_none()));
         let no_port = [&bytes[..bytes.len() - 2], &[0, 0]].concat();
         assert!(decode(&no_port, 3).is_none());
-        let refusal = "x\u{1b}[31m".repeat(200);
+        let refusal = "x\u{1b}[31m".repeat(400);
         let text = decode(&encode(&Err(refusal)), 3).unwrap().unwrap_err();
         assert!(text.len() < MAX_REFUSAL && !text.contains('\u{1b}'));
         assert!(decode(&[1, 0xFF], 3).is_none());

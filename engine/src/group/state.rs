@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use braid_transport::{Completion, QpState, Status, Work};
+use braid_transport::{Completion, EndCause, PostError, QpState, Status, Work};
 use braid_wire::QpId;
 
 use super::error::{Blame, GroupError};
@@ -81,8 +81,8 @@ impl State {
                 addr: recv.addr() + receives.start as u64,
                 rkey: recv.rkey(),
             };
-            if self.peer(rank).tell(BEGIN, Notice::Begin(begin)).is_err() {
-                self.fail(Blame::Dead { rank }, None);
+            if let Err(why) = self.peer(rank).tell(BEGIN, Notice::Begin(begin)) {
+                self.on_post_error(number, rank, why);
             }
         }
         self.rounds.push_back(round);
@@ -252,22 +252,50 @@ impl State {
         let peer = self.peer(rank);
         (peer.is_gone, peer.is_told) = (true, false);
         if peer.left.is_none() {
-            return self.fail(Blame::Dead { rank }, None);
+            let blame = self.blame_for(rank);
+            return self.fail(blame, None);
         }
         for round in &mut self.rounds {
             let exchange = &mut round.exchanges[rank];
             exchange.is_over |= exchange.begin.is_some() && exchange.has_arrived;
         }
         if self.rounds.iter().any(|round| !round.exchanges[rank].is_over) {
-            self.fail(Blame::Dead { rank }, None);
+            let blame = self.blame_for(rank);
+            self.fail(blame, None);
         }
+    }
+
+    /// The cause of the end of a rank's queue pair. Memory that one of the two ranks has given is that rank's fault.
+    fn blame_for(&self, rank: usize) -> Blame {
+        let peer = self.peers[rank].as_ref();
+        match peer.and_then(|peer| peer.qp().error()).map(|error| error.cause) {
+            Some(EndCause::RefusedByPeer(Status::RemoteAccess)) => Blame::Memory { rank },
+            Some(EndCause::RefusedHere(Status::RemoteAccess) | EndCause::LocalMemory) => {
+                Blame::Memory { rank: self.rank }
+            }
+            _ => Blame::Dead { rank },
+        }
+    }
+
+    /// A work request towards `rank` was not posted: nothing of the round can follow, so it fails here and at all ranks.
+    #[cold]
+    fn on_post_error(&mut self, round: u64, rank: usize, why: PostError) {
+        tracing::warn!(round, rank, error = %why, "a part of a round could not be posted");
+        let blame = match why {
+            PostError::State { .. } => self.blame_for(rank),
+            PostError::Access(_) => Blame::Memory { rank: self.rank },
+            _ => Blame::NotPosted { rank: self.rank },
+        };
+        self.fail(blame, None);
     }
 
     /// Posts what can be posted, and forgets what is over.
     pub(super) fn advance(&mut self) {
         if self.ending.is_none() {
             for index in 0..self.rounds.len() {
-                while let Some(rank) = self.next_to_send(index) {
+                while self.ending.is_none()
+                    && let Some(rank) = self.next_to_send(index)
+                {
                     self.send_chunk(index, rank);
                 }
             }
@@ -310,9 +338,9 @@ impl State {
                 exchange.posted += len;
                 exchange.open += 1;
             }
-            Err(_) => {
-                exchange.is_over = true; // nothing more is tried
-                self.fail(Blame::Memory { rank: self.rank }, None);
+            Err(why) => {
+                let number = round.number;
+                self.on_post_error(number, rank, why);
             }
         }
     }

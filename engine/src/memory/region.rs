@@ -214,6 +214,11 @@ impl MemoryRegion {
         Ok(MemoryRegion { engine, start, len, iova, key, _mrs: mrs, _mapping: mapping })
     }
 
+    /// The engine that it is registered with.
+    pub(crate) fn engine(&self) -> &Arc<EngineInner> {
+        &self.engine
+    }
+
     /// The address that work requests and peers name its first byte by: where it is in memory, unless it was given
     /// another ([`crate::ProtectionDomain::register_iova`]).
     pub fn addr(&self) -> u64 {

@@ -1,8 +1,9 @@
 //! Where the metrics of an engine can be read.
 
-use std::env;
 use std::net::SocketAddr;
 use std::str::FromStr;
+
+use crate::environment;
 
 /// The environment variable that says so where the program does not.
 const VARIABLE: &str = "BRAID_METRICS";
@@ -22,7 +23,8 @@ const VARIABLE: &str = "BRAID_METRICS";
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum MetricsEndpoint {
-    /// Where the environment variable `BRAID_METRICS` says, in the same words; it is not set: nowhere.
+    /// Where the environment variable `BRAID_METRICS` says, in the same words; it is not set, or ignored
+    /// ([`crate::environment`]): nowhere.
     #[default]
     Environment,
     /// `off`: nowhere.
@@ -60,7 +62,7 @@ impl FromStr for MetricsEndpoint {
 impl MetricsEndpoint {
     /// What holds: the environment has been asked.
     pub(super) fn resolve(self) -> Result<Self, UnknownEndpoint> {
-        let text = match (self, env::var_os(VARIABLE)) {
+        let text = match (self, environment::variable(VARIABLE)) {
             (MetricsEndpoint::Environment, Some(text)) if !text.is_empty() => text,
             (MetricsEndpoint::Environment, _) => return Ok(MetricsEndpoint::Off),
             _ => return Ok(self),

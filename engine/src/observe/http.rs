@@ -1,52 +1,34 @@
 //! As much of HTTP/1.1 (RFC 9112) as it takes to hand out one page: a request, an answer, the end of the connection.
 
-use std::io::{self, Read, Write};
-
 /// Bytes of a request, headers included, at most.
 const MAX_REQUEST: usize = 8 << 10;
 /// The text format of OpenMetrics, which Prometheus reads.
 const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Answers one request with the page, if it asks for that.
-///
-/// # Errors
-/// Whoever asks does not finish, or does not listen.
-pub(super) fn answer(
-    stream: &mut (impl Read + Write),
-    page: impl FnOnce() -> String,
-) -> io::Result<()> {
-    let request = read(stream)?;
-    match judge(&request) {
+/// Whether nothing more of a request is waited for: the empty line has come, or more than is taken.
+pub(super) fn is_read(request: &[u8]) -> bool {
+    request.len() >= MAX_REQUEST || is_whole(request)
+}
+
+/// The answer to a request, with the page if it asks for that.
+pub(super) fn answer(request: &[u8], page: impl FnOnce() -> String) -> Vec<u8> {
+    match judge(request) {
         Ok(has_body) => {
             let page = page();
-            head(stream, "200 OK", FORMAT, page.len())?;
-            if has_body { stream.write_all(page.as_bytes()) } else { Ok(()) }
+            let head = head("200 OK", FORMAT, page.len());
+            [head.as_str(), if has_body { &page } else { "" }].concat().into_bytes()
         }
         Err((status, text)) => {
-            head(stream, status, "text/plain; charset=utf-8", text.len())?;
-            stream.write_all(text.as_bytes())
+            let head = head(status, "text/plain; charset=utf-8", text.len());
+            [head.as_str(), text].concat().into_bytes()
         }
     }
 }
 
-fn head(out: &mut impl Write, status: &str, format: &str, len: usize) -> io::Result<()> {
-    let head = format!(
+fn head(status: &str, format: &str, len: usize) -> String {
+    format!(
         "HTTP/1.1 {status}\r\nContent-Type: {format}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n"
-    );
-    out.write_all(head.as_bytes())
-}
-
-/// Up to the empty line, or as much as is taken.
-fn read(stream: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut request = Vec::new();
-    let mut some = [0; 1024];
-    while request.len() < MAX_REQUEST && !is_whole(&request) {
-        match stream.read(&mut some)? {
-            0 => break,
-            count => request.extend_from_slice(&some[..count]),
-        }
-    }
-    Ok(request)
+    )
 }
 
 fn is_whole(request: &[u8]) -> bool {
@@ -80,34 +62,17 @@ fn judge(request: &[u8]) -> Result<bool, (&'static str, &'static str)> {
 mod tests {
     use super::*;
 
-    /// A connection whose other end has said everything.
-    struct Said<'a> {
-        request: &'a [u8],
-        answer: Vec<u8>,
-    }
-
-    impl Read for Said<'_> {
-        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-            // In small pieces, as a slow network hands them over.
-            let len = to.len().min(7);
-            self.request.read(&mut to[..len])
-        }
-    }
-
-    impl Write for Said<'_> {
-        fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-            self.answer.write(from)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     fn answer_to(request: &[u8]) -> String {
-        let mut said = Said { request, answer: Vec::new() };
-        answer(&mut said, || "the page".to_owned()).expect("it listens");
-        String::from_utf8(said.answer).expect("it is text")
+        let answer = answer(request, || "the page".to_owned());
+        String::from_utf8(answer).expect("it is text")
+    }
+
+    #[test]
+    fn a_request_is_read_to_its_empty_line_or_its_limit() {
+        let whole = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+        assert!(is_read(whole));
+        (0..whole.len()).for_each(|cut| assert!(!is_read(&whole[..cut]), "{cut}"));
+        assert!(is_read(&[b'x'; MAX_REQUEST]) && !is_read(&[b'x'; MAX_REQUEST - 1]));
     }
 
     #[test]

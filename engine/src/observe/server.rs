@@ -3,24 +3,17 @@
 use std::fmt::Debug;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
+use super::clients::Clients;
 use super::endpoint::{MetricsEndpoint, UnknownEndpoint};
 use super::stream::Listening;
-use super::{exposition, http};
-use crate::event_fd::{EventFd, sleep_on};
+use crate::event_fd::EventFd;
 use crate::metrics::Observed;
 use crate::threads::spawn_without_signals;
 use crate::wake::Event;
-
-/// How long a connection may take. They come one after the other.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// A page is handed out again for so long: whoever asks faster does not make the workers pay for it.
-const FRESH: Duration = Duration::from_millis(100);
 
 /// Why the metrics of an engine cannot be read where they should.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +34,7 @@ pub enum EndpointError {
     },
     /// The local socket.
     #[error(
-        "cannot serve metrics at the local socket @braid-{pid}: {source}; another program has that name, or the limit of open files is reached (`ulimit -n`)"
+        "cannot serve metrics at the local socket @braid-{pid}: {source}; raise the limit of open files (`ulimit -n`) if it is reached, or set the metrics (BRAID_METRICS) to `off`"
     )]
     Local {
         /// This process.
@@ -93,7 +86,13 @@ pub(crate) fn register(
     if let MetricsEndpoint::Http(_) = at {
         registration.addr = show(at, registration.id, engine.clone())?;
     }
-    show(MetricsEndpoint::Local, registration.id, engine)?;
+    match show(MetricsEndpoint::Local, registration.id, engine) {
+        // An addition to what was asked for.
+        Err(error) if registration.addr.is_some() => {
+            tracing::warn!(%error, "`braid-perf top PID` cannot read the metrics of this process");
+        }
+        shown => drop(shown?),
+    }
     Ok(Some(registration))
 }
 
@@ -130,30 +129,12 @@ fn start(at: MetricsEndpoint) -> Result<Server, EndpointError> {
     let stop = Arc::new(EventFd::new().map_err(failed)?);
     let (engines, stopped) = (shown.clone(), stop.clone());
     let thread = thread::Builder::new().name("braid-metrics".to_owned());
-    let run = move || serve(&listening, &engines, &stopped);
+    let run = move || Clients::new(&listening, &engines, &stopped).serve();
     let thread = spawn_without_signals(thread, run).map_err(failed)?;
     if let Some(addr) = addr {
         tracing::info!(%addr, "metrics are served");
     }
     Ok(Server { at, addr, shown, stop, thread })
-}
-
-fn serve(listening: &Listening, engines: &Shown, stop: &EventFd) {
-    let mut page: Option<(Instant, String)> = None;
-    loop {
-        sleep_on(&[listening.as_fd(), stop.as_fd()], None);
-        if sleep_on(&[stop.as_fd()], Some(Duration::ZERO)) {
-            return;
-        }
-        let Some(mut stream) = listening.accept(PATIENCE) else { continue };
-        // Who does not listen, or does not finish, is gone.
-        let _ = http::answer(&mut stream, || {
-            let fresh = page.take_if(|(made, _)| made.elapsed() < FRESH);
-            let (made, text) = fresh.unwrap_or_else(|| (Instant::now(), exposition::page(engines)));
-            page = Some((made, text.clone()));
-            text
-        });
-    }
 }
 
 impl Drop for Registration {

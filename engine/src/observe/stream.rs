@@ -5,7 +5,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{self as unix, UnixListener, UnixStream};
-use std::time::{Duration, Instant};
+
+use crate::random;
 
 /// What a thread waits at.
 pub(super) enum Listening {
@@ -13,16 +14,10 @@ pub(super) enum Listening {
     Local(UnixListener),
 }
 
-/// Somebody who has connected.
-enum Stream {
+/// Somebody who has connected. Nothing of it waits.
+pub(super) enum Stream {
     Http(TcpStream),
     Local(UnixStream),
-}
-
-/// The same, with a time by which all has to be over.
-pub(super) struct Timed {
-    stream: Stream,
-    until: Instant,
 }
 
 impl Listening {
@@ -32,10 +27,18 @@ impl Listening {
         Ok(Listening::Http(listener))
     }
 
-    /// At the abstract name of this process: nothing of it is left in the file system.
+    /// At an abstract name, of which nothing is left in the file system: `braid-PID`. Another process may have that, as PIDs repeat
+    /// where several PID namespaces share a network namespace, and anybody may take it. Then a random number follows; whoever looks
+    /// for a process asks the kernel who listens.
     pub(super) fn local(pid: u32) -> io::Result<Self> {
-        let name = unix::SocketAddr::from_abstract_name(format!("braid-{pid}"))?;
-        let listener = UnixListener::bind_addr(&name)?;
+        let bind =
+            |name: String| UnixListener::bind_addr(&unix::SocketAddr::from_abstract_name(name)?);
+        let listener = match bind(format!("braid-{pid}")) {
+            Err(taken) if taken.kind() == ErrorKind::AddrInUse => {
+                bind(format!("braid-{pid}-{:016x}", random::number()))
+            }
+            bound => bound,
+        }?;
         listener.set_nonblocking(true)?;
         Ok(Listening::Local(listener))
     }
@@ -47,19 +50,37 @@ impl Listening {
         }
     }
 
-    /// The next who may ask; `None`: nobody, or one who may not.
-    pub(super) fn accept(&self, patience: Duration) -> Option<Timed> {
-        let stream = match self {
-            Listening::Http(listener) => Stream::Http(listener.accept().ok()?.0),
+    /// The next who may ask; `None`: nobody waits any more.
+    ///
+    /// # Errors
+    /// The system cannot accept whoever waits. The listener stays readable.
+    pub(super) fn accept(&self) -> io::Result<Option<Stream>> {
+        loop {
+            match self.accept_any() {
+                Ok(Stream::Local(stream)) if !may_ask(&stream) => {}
+                Ok(stream) => return Ok(Some(stream)),
+                Err(why) => match why.kind() {
+                    ErrorKind::WouldBlock => return Ok(None),
+                    ErrorKind::Interrupted | ErrorKind::ConnectionAborted => {}
+                    _ => return Err(why),
+                },
+            }
+        }
+    }
+
+    fn accept_any(&self) -> io::Result<Stream> {
+        Ok(match self {
+            Listening::Http(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                Stream::Http(stream)
+            }
             Listening::Local(listener) => {
-                let stream = listener.accept().ok()?.0;
-                if !may_ask(&stream) {
-                    return None;
-                }
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
                 Stream::Local(stream)
             }
-        };
-        Some(Timed { stream, until: Instant::now() + patience })
+        })
     }
 }
 
@@ -85,33 +106,29 @@ fn may_ask(stream: &UnixStream) -> bool {
     got == 0 && (peer.uid == 0 || peer.uid == unsafe { libc::geteuid() })
 }
 
-impl Timed {
-    fn left(&self) -> io::Result<Duration> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
-    }
-}
-
-impl Read for Timed {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let left = Some(self.left()?);
-        match &mut self.stream {
-            Stream::Http(stream) => stream.set_read_timeout(left).and_then(|()| stream.read(to)),
-            Stream::Local(stream) => stream.set_read_timeout(left).and_then(|()| stream.read(to)),
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Http(stream) => stream.as_fd(),
+            Stream::Local(stream) => stream.as_fd(),
         }
     }
 }
 
-impl Write for Timed {
+impl Read for Stream {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Http(stream) => stream.read(to),
+            Stream::Local(stream) => stream.read(to),
+        }
+    }
+}
+
+impl Write for Stream {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-        let left = Some(self.left()?);
-        match &mut self.stream {
-            Stream::Http(stream) => {
-                stream.set_write_timeout(left).and_then(|()| stream.write(from))
-            }
-            Stream::Local(stream) => {
-                stream.set_write_timeout(left).and_then(|()| stream.write(from))
-            }
+        match self {
+            Stream::Http(stream) => stream.write(from),
+            Stream::Local(stream) => stream.write(from),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use braid_keys::Agreed;
 use braid_transport::{
     AttemptId, OooDegrees, PdId, PostError, QpAttributes, QpCounters, QpError, QpState, RecvWr,
-    SendWr, StateError,
+    SendWr, StateError, TimerError,
 };
 use braid_wire::{Crc, QpId};
 
@@ -37,6 +37,9 @@ pub enum CreateQpError {
         /// Most.
         max: u64,
     },
+    /// A time out of its range.
+    #[error("{0} for a queue pair")]
+    Timer(#[from] TimerError),
     /// A completion queue of another engine.
     #[error(
         "a queue pair and its completion queues must be of one engine; create the completion queue with the engine of the protection domain"
@@ -286,7 +289,7 @@ impl QueuePair {
         let outcome = Arc::new(Outcome::default());
         self.ask(addrs, private_data, timeout, outcome.clone())?;
         // The worker ends every attempt in time; the rest is for a machine that is very busy.
-        let limit = timeout + Duration::from_secs(5);
+        let limit = timeout.saturating_add(Duration::from_secs(5));
         let ended = if self.engine.application_drives() {
             self.engine.drive(Some(limit), || outcome.take())
         } else {
@@ -462,6 +465,6 @@ fn check(options: &QpOptions) -> Result<(), CreateQpError> {
     ];
     match ranges.into_iter().find(|(_, value, min, max)| !(min..=max).contains(&value)) {
         Some((name, value, min, max)) => Err(CreateQpError::Option { name, value, min, max }),
-        None => Ok(()),
+        None => Ok(config.check_timers()?),
     }
 }

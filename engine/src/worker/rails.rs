@@ -15,6 +15,7 @@ use crate::datapath::{
     Room, Taken, Via,
 };
 use crate::degradation::{Degradation, Misrouting};
+use crate::link::udp::canonical;
 
 /// By rail; at least one.
 pub(crate) struct LocalRails {

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener, UnixStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -54,6 +54,8 @@ fn engines_can_be_read_from_outside_while_they_live() {
     both_ways_say_what_the_engine_says();
     hostile_requests_are_answered_shortly_and_hold_up_nobody_for_long();
     an_address_in_use_is_named();
+    eight_silent_clients_delay_no_answer();
+    a_name_that_somebody_has_taken_is_no_obstacle();
 }
 
 fn both_ways_say_what_the_engine_says() {
@@ -116,4 +118,97 @@ fn an_address_in_use_is_named() {
     assert!(error.contains(&addr.to_string()) && error.contains("port 0"), "{error}");
     assert!(!error.contains('\n'));
     assert!(local_socket().is_err(), "nothing is left");
+}
+
+fn eight_silent_clients_delay_no_answer() {
+    let engine = Engine::new(served()).unwrap();
+    let addr = engine.metrics_addr().unwrap();
+    let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(addr).unwrap()).collect();
+    let start = Instant::now();
+    assert!(page(addr).contains("braid_queue_pairs"));
+    assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+    // More than are served at a time: each newcomer takes the place of the oldest.
+    let _crowd: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(addr).unwrap()).collect();
+    assert!(page(addr).contains("braid_queue_pairs"));
+    assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
+}
+
+/// The names of sockets of this process that listen, in the abstract namespace.
+fn names() -> Vec<String> {
+    let start = format!("@braid-{}", std::process::id());
+    let all = std::fs::read_to_string("/proc/net/unix").unwrap();
+    let last = |line: &str| line.split_whitespace().last().map(str::to_owned);
+    let ours = all.lines().filter_map(last).filter(|name| name.starts_with(&start));
+    ours.map(|name| name[1..].to_owned()).collect()
+}
+
+fn a_name_that_somebody_has_taken_is_no_obstacle() {
+    let own = format!("braid-{}", std::process::id());
+    let name = UnixAddr::from_abstract_name(&own).unwrap();
+    let _squatter = UnixListener::bind_addr(&name).unwrap();
+    let config = EngineConfig { metrics: MetricsEndpoint::Local, ..local() };
+    let engine = Engine::new(config).expect("its metrics are at another name");
+    let others: Vec<String> = names().into_iter().filter(|name| *name != own).collect();
+    let [other] = &others[..] else { panic!("{others:?}") };
+    let stream = UnixStream::connect_addr(&UnixAddr::from_abstract_name(other).unwrap());
+    assert!(ask(stream.unwrap(), GET).contains(&engine.local_addr().to_string()));
+}
+
+const SCRAPED: &str = "BRAID_TEST_SCRAPED";
+
+/// Processor time of a process so far, in ticks of 10 ms.
+fn ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let words: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    words[11..13].iter().map(|word| word.parse::<u64>().unwrap()).sum()
+}
+
+/// In a process of its own: at the limit of open files those that ask wait, the thread of the metrics does not spin meanwhile, and
+/// they are answered once there is room.
+#[test]
+fn at_the_limit_of_open_files_nobody_spins() {
+    if std::env::var_os(SCRAPED).is_some() {
+        return serve_until_told();
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "endpoint::at_the_limit_of_open_files_nobody_spins", "--nocapture"])
+        .env(SCRAPED, "1")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let addr: SocketAddr = loop {
+        let line = said.next().expect("it says where").unwrap();
+        if let Some((_, addr)) = line.split_once("metrics at ") {
+            break addr.parse().unwrap();
+        }
+    };
+    let limit = |files: u64| {
+        let limit = libc::rlimit { rlim_cur: files, rlim_max: 4096 };
+        let pid = child.id() as i32;
+        // SAFETY: `limit` is whole, and nothing is written.
+        let set = unsafe {
+            libc::prlimit(pid, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut())
+        };
+        assert_eq!(set, 0);
+    };
+    limit(3);
+    let waiting = TcpStream::connect(addr).unwrap();
+    let before = ticks(child.id());
+    thread::sleep(Duration::from_millis(600));
+    let spent = ticks(child.id()) - before;
+    limit(4096);
+    let answer = ask(waiting, GET);
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    assert!(spent < 5, "{spent} ticks of 60");
+}
+
+fn serve_until_told() {
+    let engine = Engine::new(served()).unwrap();
+    println!("metrics at {}", engine.metrics_addr().unwrap());
+    let mut end = String::new();
+    std::io::stdin().read_to_string(&mut end).unwrap();
 }

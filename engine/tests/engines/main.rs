@@ -23,9 +23,11 @@ mod own_controller;
 mod own_path_policy;
 #[path = "../pair/mod.rs"]
 mod pair;
+mod privileged;
 mod rails;
 #[path = "../scripted/mod.rs"]
 mod scripted;
 mod shared_receives;
 mod socket_options;
+mod times;
 mod waiting;

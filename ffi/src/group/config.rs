@@ -16,6 +16,10 @@ use crate::growing::{self, Growing};
 pub const BRAID_MAX_RANKS: usize = 4096;
 const _: () = assert!(BRAID_MAX_RANKS == braid::MAX_RANKS);
 
+/// Room for the longest name of a job with its NUL.
+pub const BRAID_JOB_LEN: usize = 256;
+const _: () = assert!(BRAID_JOB_LEN == braid::MAX_JOB + 1);
+
 /// Who this process is in a group, and where the others are: `root` or `addresses`. Filled by braid_group_config_init, or
 /// by braid_group_config_from_env with what a launcher has left in the environment.
 #[derive(Clone, Copy)]
@@ -36,6 +40,9 @@ pub struct braid_group_config {
     pub timeout_us: u64,
     /// Congestion control of what this rank sends, by name, to each other rank on each rail. NULL: the default.
     pub cc: *const c_char,
+    /// The run that the ranks belong to, the same at all of them: rank 0 takes no rank of another run, such as one that was left
+    /// over. Empty: only ranks that do not say it either belong together.
+    pub job: [c_char; BRAID_JOB_LEN],
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers, raw pointers and an array of numbers only.
@@ -55,6 +62,7 @@ impl Default for braid_group_config {
             addresses: ptr::null(),
             timeout_us: micros(defaults.timeout),
             cc: ptr::null(),
+            job: [0; BRAID_JOB_LEN],
         }
     }
 }
@@ -85,6 +93,7 @@ impl braid_group_config {
             }
         };
         config.timeout = timer(given.timeout_us, "timeout_us")?;
+        config.job = array_text(&given.job, "job")?;
         // SAFETY: as the caller promises.
         if let Some(cc) = unsafe { optional_text(given.cc, "cc") }? {
             config.cc = cc.parse()?;
@@ -93,12 +102,8 @@ impl braid_group_config {
     }
 
     fn roots(&self) -> Result<Vec<SocketAddr>, Failure> {
-        let bytes: Vec<u8> = self.root.iter().map(|byte| *byte as u8).collect();
-        let (name, why) = ("root", "it has no NUL");
-        let end = bytes.iter().position(|byte| *byte == 0).ok_or(Failure::Text { name, why })?;
-        let text = std::str::from_utf8(&bytes[..end]);
-        let text = text.map_err(|_| Failure::Text { name, why: "it is not UTF-8" })?;
-        address::resolve(text, IpAddr::V6(Ipv6Addr::UNSPECIFIED))
+        let text = array_text(&self.root, "root")?;
+        address::resolve(&text, IpAddr::V6(Ipv6Addr::UNSPECIFIED))
     }
 
     /// # Safety
@@ -109,6 +114,16 @@ impl braid_group_config {
         // SAFETY: as the caller promises.
         all.iter().map(|one| address::parse(&unsafe { text(one, "addresses") }?)).collect()
     }
+}
+
+/// The text up to the NUL in an array of a struct.
+fn array_text(array: &[c_char], name: &'static str) -> Result<String, Failure> {
+    let bytes: Vec<u8> =
+        array.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
+    if bytes.len() == array.len() {
+        return Err(Failure::Text { name, why: "it has no NUL" });
+    }
+    String::from_utf8(bytes).map_err(|_| Failure::Text { name, why: "it is not UTF-8" })
 }
 
 /// Fills `config` with the defaults; `size` is sizeof(braid_group_config). `rank`, `ranks`, and `root` or `addresses` have to be
@@ -124,8 +139,9 @@ pub unsafe extern "C" fn braid_group_config_init(
     enter(|| unsafe { growing::init(config, size, Default::default()) }.map(|()| 0))
 }
 
-/// As braid_group_config_init, with `rank`, `ranks` and `root` from the environment: RANK and WORLD_SIZE (PyTorch), or
-/// OMPI_COMM_WORLD_RANK and _SIZE, or PMI_RANK and PMI_SIZE (mpirun), or SLURM_PROCID and SLURM_NTASKS (srun); MASTER_ADDR, and MASTER_PORT (4791).
+/// As braid_group_config_init, with `rank`, `ranks`, `root` and `job` from the environment: RANK and WORLD_SIZE (PyTorch), or
+/// OMPI_COMM_WORLD_RANK and _SIZE, or PMI_RANK and PMI_SIZE (mpirun), or SLURM_PROCID and SLURM_NTASKS (srun); MASTER_ADDR, and MASTER_PORT (4791); BRAID_JOB, or what the launcher
+/// calls the run (TORCHELASTIC_RUN_ID, PMIX_NAMESPACE, SLURM_JOB_ID and SLURM_STEP_ID and so on).
 /// BRAID_ERR_INVALID names the variable that is missing or cannot be.
 ///
 /// Threads: any, while none changes the environment.
@@ -135,7 +151,7 @@ pub unsafe extern "C" fn braid_group_config_from_env(
     size: usize,
 ) -> c_int {
     enter(|| {
-        let GroupConfig { rank, size: ranks, members, .. } = GroupConfig::from_env()?;
+        let GroupConfig { rank, size: ranks, members, job: name, .. } = GroupConfig::from_env()?;
         let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let (rank, ranks) = (narrow(rank), narrow(ranks));
         let root = match members {
@@ -143,7 +159,11 @@ pub unsafe extern "C" fn braid_group_config_from_env(
             // The environment lists no addresses.
             _ => NO_ADDRESS,
         };
-        let found = braid_group_config { rank, ranks, root, ..Default::default() };
+        let mut job = [0; BRAID_JOB_LEN];
+        // The last byte stays 0.
+        let room = job[..BRAID_JOB_LEN - 1].iter_mut();
+        room.zip(name.bytes()).for_each(|(to, from)| *to = from as c_char);
+        let found = braid_group_config { rank, ranks, root, job, ..Default::default() };
         // SAFETY: the caller's promise.
         unsafe { growing::init(config, size, found) }.map(|()| 0)
     })

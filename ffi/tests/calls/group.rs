@@ -251,6 +251,12 @@ fn what_cannot_be_is_refused() {
     let unending =
         braid_group_config { root: [b'1' as c_char; BRAID_ADDR_LEN], ..config(0, 2, "") };
     refused(&unending, BRAID_ERR_INVALID, "no NUL");
+    let endless =
+        braid_group_config { job: [b'j' as c_char; BRAID_JOB_LEN], ..config(0, 2, &addr) };
+    refused(&endless, BRAID_ERR_INVALID, "job");
+    let mut unshown = config(0, 2, &addr);
+    unshown.job[0] = 7;
+    refused(&unshown, BRAID_ERR_INVALID, "control characters");
     let alone = braid_group_config { timeout_us: 50_000, ..config(0, 2, &addr) };
     refused(&alone, BRAID_ERR_REJECTED, "1");
     // SAFETY: NULL is refused, and the engine is closed once.

@@ -164,9 +164,10 @@ fn engine_qp(
     options.srq = srq.map(|srq| srq.engine.clone());
     settings.apply(&mut options.config);
     domain.engine.create_qp(options).map_err(|error| match error {
-        CreateQpError::OtherEngine | CreateQpError::OtherDomain | CreateQpError::Option { .. } => {
-            Errno::INVALID
-        }
+        CreateQpError::OtherEngine
+        | CreateQpError::OtherDomain
+        | CreateQpError::Option { .. }
+        | CreateQpError::Timer(_) => Errno::INVALID,
         _ => Errno::NO_MEMORY,
     })
 }

@@ -1,7 +1,8 @@
 //! Where settings come from.
 
-use std::env;
 use std::path::Path;
+
+use braid::environment;
 
 use super::{ConfigError, names};
 
@@ -27,9 +28,9 @@ const NCCL_INTERFACES: &str = "NCCL_SOCKET_IFNAME";
 
 /// NCCL's own, the file's, then the variables: later ones win.
 pub(super) fn from_environment() -> Result<Vec<Given>, ConfigError> {
-    braid_log::Filter::from_environment()?;
+    braid_log::Filter::from_environment(environment::variable)?;
     let mut given = Vec::from_iter(variable("ifname", NCCL_INTERFACES.to_owned()));
-    if let Some(file) = env::var_os(FILE).filter(|file| !file.is_empty()) {
+    if let Some(file) = environment::variable(FILE).filter(|file| !file.is_empty()) {
         let file = Path::new(&file);
         let text = std::fs::read_to_string(file)
             .map_err(|source| ConfigError::Read { file: file.to_owned(), source })?;
@@ -43,7 +44,7 @@ pub(super) fn from_environment() -> Result<Vec<Given>, ConfigError> {
 }
 
 fn variable(name: &str, variable: String) -> Option<Given> {
-    let value = env::var_os(&variable)?.to_string_lossy().into_owned();
+    let value = environment::variable(&variable)?.to_string_lossy().into_owned();
     Some(Given { name: name.to_owned(), setting: variable, value })
 }
 
@@ -53,9 +54,8 @@ fn tell_of_strangers() {
         let is_setting = || names().any(|known| name[6..] == known.to_uppercase());
         [FILE, braid_log::VARIABLE, METRICS].contains(&name) || is_setting()
     };
-    for (name, _) in env::vars_os() {
-        let name = name.to_string_lossy();
-        if name.starts_with(PREFIX) && !ours(&name) {
+    for name in environment::names(PREFIX) {
+        if !ours(&name) {
             tracing::warn!("{name} is set but is no setting of the NCCL plugin; it has no effect");
         }
     }

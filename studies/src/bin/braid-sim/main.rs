@@ -18,7 +18,7 @@ use crate::failure::Failure;
 
 fn main() -> ExitCode {
     let command = braid_pages::parse::<Cli>().command;
-    let log = braid_log::from_environment().map_err(Failure::from);
+    let log = braid_log::from_environment(|name| std::env::var_os(name)).map_err(Failure::from);
     braid_pages::exit_code("braid-sim", log.and_then(|()| dispatch(command)))
 }
 

@@ -1,0 +1,47 @@
+//! The environment variables that Braid obeys: `BRAID_..`, for programs that know nothing of them.
+//!
+//! All parts of Braid that end up in other programs read them here, because whoever starts a program with more rights than its own
+//! (setuid, setgid, file capabilities) sets its environment, and must not choose keys, interfaces, files or injected faults for it.
+//! Such a program finds none set. It can say the same in its own configuration.
+//!
+//! ```
+//! use braid::environment;
+//!
+//! // As `std::env::var_os`, in a program with the rights of its user.
+//! assert_eq!(environment::variable("BRAID_NO_SUCH_SETTING"), None);
+//! ```
+
+use std::env;
+use std::ffi::OsString;
+
+/// The value of an environment variable; `None`: it is not set, or the program has more rights than its user.
+pub fn variable(name: &str) -> Option<OsString> {
+    let value = env::var_os(name)?;
+    if is_ignored() {
+        tracing::warn!(
+            name,
+            "environment variable ignored: the program has more rights than its user"
+        );
+        return None;
+    }
+    Some(value)
+}
+
+/// The names of all variables that begin with `prefix`, if they are not ignored.
+pub fn names(prefix: &str) -> Vec<String> {
+    let all = env::vars_os().filter(|_| !is_ignored());
+    let named = all.map(|(name, _)| name.to_string_lossy().into_owned());
+    named.filter(|name| name.starts_with(prefix)).collect()
+}
+
+/// A variable that launchers of parallel programs set. The program has asked to be told its place by them, so it is told whatever
+/// its rights are.
+pub(crate) fn of_launcher(name: &str) -> Option<String> {
+    env::var(name).ok()
+}
+
+/// Whether the system has started the program in secure-execution mode (`AT_SECURE`, ld.so(8)).
+fn is_ignored() -> bool {
+    // SAFETY: it only reads what the kernel has handed to the process.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}

@@ -1,0 +1,159 @@
+//! All that ask at one place, answered side by side by one thread: none waits for another that is silent or slow.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::server::Shown;
+use super::stream::{Listening, Stream};
+use super::{exposition, http};
+use crate::event_fd::EventFd;
+
+/// How long a connection may take.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Connections at a time. One that comes beyond them takes the place of the oldest.
+const MAX_CLIENTS: usize = 64;
+/// A page is handed out again for so long: whoever asks faster does not make the workers pay for it.
+const FRESH: Duration = Duration::from_millis(100);
+/// How long nobody is accepted after the system could not.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The thread of a place.
+pub(super) struct Clients<'a> {
+    listening: &'a Listening,
+    stop: &'a EventFd,
+    page: Page<'a>,
+    /// The oldest first.
+    connected: Vec<Client>,
+    /// Nobody is accepted before.
+    paused_until: Option<Instant>,
+    /// The log has said that nobody can be accepted.
+    is_told: bool,
+}
+
+/// Somebody who asks.
+struct Client {
+    stream: Stream,
+    until: Instant,
+    request: Vec<u8>,
+    /// Not written yet. Empty: the request is being read.
+    answer: Vec<u8>,
+    written: usize,
+}
+
+/// All that is known of the engines, made anew when it is old.
+struct Page<'a> {
+    engines: &'a Shown,
+    made: Option<(Instant, String)>,
+}
+
+impl<'a> Clients<'a> {
+    pub(super) fn new(listening: &'a Listening, engines: &'a Shown, stop: &'a EventFd) -> Self {
+        let (page, connected) = (Page { engines, made: None }, Vec::new());
+        Clients { listening, stop, page, connected, paused_until: None, is_told: false }
+    }
+
+    /// Until it is stopped.
+    pub(super) fn serve(&mut self) {
+        while !self.wait() {
+            let now = Instant::now();
+            self.paused_until.take_if(|until| *until <= now);
+            if self.paused_until.is_none() {
+                self.accept(now);
+            }
+            let page = &mut self.page;
+            // Who does not listen, or does not finish in time, is gone.
+            self.connected.retain_mut(|client| now < client.until && client.proceed(page));
+        }
+    }
+
+    /// Sleeps until there is something to do. Returns whether that is to stop.
+    fn wait(&self) -> bool {
+        let listening = self.paused_until.is_none().then(|| self.listening.as_fd());
+        let reading = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let clients = self.connected.iter().map(|one| PollFd::new(one.stream.as_fd(), one.wants()));
+        let others = listening.into_iter().map(reading).chain(clients);
+        let mut polled: Vec<PollFd<'_>> =
+            [reading(self.stop.as_fd())].into_iter().chain(others).collect();
+        let ends = self.connected.iter().map(|client| client.until).chain(self.paused_until);
+        let left = ends.min().map(|end| end.saturating_duration_since(Instant::now()));
+        // Rounded up: a time-out that comes early would be another.
+        let millis = |left: Duration| PollTimeout::try_from(left + Duration::from_millis(1));
+        let limit = left.map_or(PollTimeout::NONE, |left| millis(left).unwrap_or(PollTimeout::MAX));
+        // Nothing is ready after a signal, and nothing of it has to be.
+        let _ = poll(&mut polled, limit);
+        polled[0].any().unwrap_or(false)
+    }
+
+    fn accept(&mut self, now: Instant) {
+        for _ in 0..MAX_CLIENTS {
+            let stream = match self.listening.accept() {
+                Ok(Some(stream)) => stream,
+                Ok(None) => return,
+                // The listener stays readable, as at the limit of open files: without a pause this would be a busy loop.
+                Err(error) => {
+                    self.paused_until = Some(now + PAUSE);
+                    if !std::mem::replace(&mut self.is_told, true) {
+                        tracing::warn!(%error, "nobody who asks for metrics can be accepted: trying again");
+                    }
+                    return;
+                }
+            };
+            self.is_told = false;
+            if self.connected.len() == MAX_CLIENTS {
+                self.connected.remove(0);
+            }
+            self.connected.push(Client::new(stream, now + PATIENCE));
+        }
+    }
+}
+
+impl Client {
+    fn new(stream: Stream, until: Instant) -> Self {
+        Client { stream, until, request: Vec::new(), answer: Vec::new(), written: 0 }
+    }
+
+    fn wants(&self) -> PollFlags {
+        if self.answer.is_empty() { PollFlags::POLLIN } else { PollFlags::POLLOUT }
+    }
+
+    /// Reads and writes as far as that goes without waiting; `false`: it is over.
+    fn proceed(&mut self, page: &mut Page<'_>) -> bool {
+        match self.read(page).and_then(|()| self.write()) {
+            Ok(()) => self.answer.is_empty() || self.written < self.answer.len(),
+            Err(why) => matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        }
+    }
+
+    fn read(&mut self, page: &mut Page<'_>) -> io::Result<()> {
+        let mut some = [0; 1024];
+        while self.answer.is_empty() {
+            let count = self.stream.read(&mut some)?;
+            self.request.extend_from_slice(&some[..count]);
+            if count == 0 || http::is_read(&self.request) {
+                self.answer = http::answer(&self.request, || page.get());
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        while self.written < self.answer.len() {
+            match self.stream.write(&self.answer[self.written..])? {
+                0 => return Err(ErrorKind::WriteZero.into()),
+                count => self.written += count,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Page<'_> {
+    fn get(&mut self) -> String {
+        let fresh = self.made.take_if(|(made, _)| made.elapsed() < FRESH);
+        let made = fresh.unwrap_or_else(|| (Instant::now(), exposition::page(self.engines)));
+        self.made.insert(made).1.clone()
+    }
+}

@@ -1,0 +1,58 @@
+//! A program with more rights than its user obeys no variable of its environment.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::pair::local;
+use braid::{Engine, EngineConfig, MetricsEndpoint, environment};
+
+const CHILD: &str = "BRAID_TEST_PRIVILEGED";
+const NAME: &str = "privileged::a_program_with_more_rights_than_its_user_ignores_the_environment";
+
+/// A copy of this program that runs as somebody else, deleted with this value.
+struct Copy(PathBuf);
+
+impl Copy {
+    fn new(owner: u32) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("braid-setuid-{}-{owner}", std::process::id()));
+        fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
+        let copy = Copy(path);
+        chown(&copy.0, Some(owner), None).unwrap();
+        fs::set_permissions(&copy.0, fs::Permissions::from_mode(0o4755)).unwrap();
+        copy
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Needs root, who alone can give a file away: one copy belongs to `nobody` and is setuid, so that it has other rights than who
+/// starts it. The other belongs to root, so that setuid changes nothing, and there the variable is refused.
+#[test]
+fn a_program_with_more_rights_than_its_user_ignores_the_environment() {
+    if std::env::var_os(CHILD).is_some() {
+        return ignores_all();
+    }
+    // SAFETY: it only asks.
+    if unsafe { libc::geteuid() } != 0 {
+        return println!("not root: not tried");
+    }
+    for (program, code) in [(Copy::new(65_534), 0), (Copy::new(0), 101)] {
+        let mut child = Command::new(&program.0);
+        child.args(["--exact", NAME]).env(CHILD, "1").env("BRAID_METRICS", "nonsense");
+        assert_eq!(child.output().unwrap().status.code(), Some(code), "{:?}", program.0);
+    }
+}
+
+fn ignores_all() {
+    assert_eq!(environment::variable("BRAID_METRICS"), None);
+    assert!(environment::names("BRAID_").is_empty());
+    // It would be refused.
+    Engine::new(EngineConfig { metrics: MetricsEndpoint::Environment, ..local() }).unwrap();
+}
