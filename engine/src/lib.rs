@@ -212,6 +212,7 @@ pub use discovery::{DiscoveryConfig, DiscoveryError, PathId, PathMap, Way, disco
 pub use engine::Engine;
 pub use error::EngineError;
 pub use events::AsyncEvent;
+pub use fork::Origin;
 pub use group::{AllToAllV, Blame, Group, GroupConfig, GroupError, MAX_RANKS, Members, Round};
 pub use key_file::{KeyFileError, make_key, make_private_key, read_allowed_keys, read_key};
 pub use link::faults::{Faults, FaultsError};
