@@ -42,6 +42,11 @@ pub(crate) enum Error {
     WrongComm { is: &'static str, needed: &'static str },
     #[error("this request is not outstanding; it has been reported as done already")]
     StaleRequest,
+    #[error(
+        "this process was forked from the one that has made it, whose it stays; call `init` here and connect anew, or start \
+         processes by `spawn` instead of `fork`"
+    )]
+    Forked,
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error("no usable network interface: {0}")]
@@ -91,6 +96,7 @@ impl Error {
             | Error::TooManyDevices { .. }
             | Error::Apart { .. }
             | Error::Config(_)
+            | Error::Forked
             | Error::NotInitialised => code::INVALID_USAGE,
             Error::Greeting { .. } => code::REMOTE_ERROR,
             Error::Connect(error) => connect_code(error),

@@ -20,6 +20,7 @@
 pub mod abi;
 
 mod broken;
+mod closing;
 mod comm;
 mod config;
 mod connect;

@@ -4,6 +4,7 @@ mod arguments;
 mod closing;
 mod configuration;
 mod failures;
+mod forked;
 mod groups;
 mod loading;
 mod messages;
@@ -64,7 +65,7 @@ impl Check {
 
 /// All checks, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Check> {
-    let groups: [&[Check]; 10] = [
+    let groups: [&[Check]; 11] = [
         loading::CHECKS,
         configuration::CHECKS,
         set_up::CHECKS,
@@ -74,6 +75,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Check> {
         rails::CHECKS,
         closing::CHECKS,
         failures::CHECKS,
+        forked::CHECKS,
         observers::CHECKS,
     ];
     groups.into_iter().flatten()
