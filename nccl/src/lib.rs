@@ -20,6 +20,7 @@
 pub mod abi;
 
 mod broken;
+mod choice;
 mod closing;
 mod comm;
 mod config;
