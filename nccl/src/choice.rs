@@ -97,16 +97,14 @@ pub(crate) fn choose(all: &[Interface], config: &Config) -> Result<Vec<Interface
 
 /// Why an address is out of the question.
 fn unusable(interface: &Interface, config: &Config) -> Option<String> {
-    if let Some(detection) = interface.detection {
-        return Some(detection_reason(detection).to_owned());
+    if config.interfaces.as_ref().is_some_and(|pattern| !pattern.selects(&interface.name)) {
+        return Some(format!("not selected by {}", config.origin("ifname")));
     }
     let family = config.nccl.family.filter(|family| !family.has(interface.addr.ip()));
     if let Some(family) = family {
         return Some(format!("NCCL_SOCKET_FAMILY is {family}"));
     }
-    let pattern = config.interfaces.as_ref()?;
-    let is_out = !pattern.selects(&interface.name);
-    is_out.then(|| format!("not selected by {}", config.origin("ifname")))
+    interface.detection.map(|detection| detection_reason(detection).to_owned())
 }
 
 pub(crate) fn detection_reason(detection: Detection) -> &'static str {
@@ -170,8 +168,15 @@ fn why_none(config: &Config, left_out: &LeftOut) -> String {
     if left_out.0.is_empty() {
         return format!("{cause}; no interface is up (`ip link set IF up`)");
     }
+    let is_tentative =
+        |(_, why): &(Interface, String)| why == detection_reason(Detection::Tentative);
+    let wait = match left_out.0.iter().any(is_tentative) {
+        true => "wait until `ip address` shows no address as `tentative`, or ",
+        false => "",
+    };
     format!(
-        "{cause}; left out: {left_out}; name another interface by BRAID_IFNAME or an address by BRAID_ADDR"
+        "{cause}; left out: {left_out}; {wait}name another interface by BRAID_IFNAME or an address by \
+         BRAID_ADDR"
     )
 }
 
