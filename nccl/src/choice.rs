@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::interfaces::{Detection, Interface, Kind};
 
 /// Names that a list in a message has before it is cut short.
-const LISTED: usize = 12;
+const LISTED: usize = 8;
 
 /// What an address is good for, the best first. Without a name only the best that there is counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -189,10 +189,9 @@ fn report(config: &Config, chosen: &[&Interface], left_out: &LeftOut) {
     let names = names.join(", ");
     match class {
         Some(class) if is_doubtful && (class != Class::Loopback || !left_out.0.is_empty()) => {
+            let reason = class.name();
             tracing::warn!(
-                "{names} is used, though other hosts may not reach it ({}); nothing better is there, left out: {left_out}; name \
-                 another interface by BRAID_IFNAME or an address by BRAID_ADDR",
-                class.name()
+                "other hosts may not reach {names} ({reason}); left out: {left_out}; set BRAID_IFNAME"
             );
         }
         _ if !left_out.0.is_empty() => tracing::info!("devices: {names}; left out: {left_out}"),
@@ -218,18 +217,23 @@ impl LeftOut {
     }
 }
 
-/// Reasons, and for each of them the interfaces.
+/// Reasons, and for each of them the interfaces with one of their addresses.
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut reasons: Vec<&str> = Vec::new();
-        for (_, why) in self.0.iter().filter(|(_, why)| !why.is_empty()) {
+        for (_, why) in &self.0 {
             if !reasons.contains(&why.as_str()) {
                 reasons.push(why);
             }
         }
         for (number, reason) in reasons.into_iter().enumerate() {
-            let of_reason = self.0.iter().filter(|(_, why)| why == reason);
-            let names = listed(of_reason.map(|(interface, _)| interface));
+            let mut of_reason: Vec<&Interface> = Vec::new();
+            for (interface, _) in self.0.iter().filter(|(_, why)| why == reason) {
+                if of_reason.iter().all(|known| known.name != interface.name) {
+                    of_reason.push(interface);
+                }
+            }
+            let names = listed(of_reason.into_iter());
             write!(f, "{}{reason}: {names}", if number == 0 { "" } else { "; " })?;
         }
         Ok(())
@@ -362,7 +366,7 @@ mod tests {
         all[5].detection = Some(Detection::Duplicate);
         // eth1 has its link-local address left, which is not offered beside another.
         assert_eq!(chosen(&all, &Config::default()), ["eth0 10.0.0.2"]);
-        all.retain(|one| matches!(one.detection, Some(_)));
+        all.retain(|one| one.detection.is_some());
         let error = choose(&all, &Config::default()).unwrap_err().to_string();
         for words in ["detection is not over: eth1 (fd00::1)", "another host", "BRAID_ADDR"] {
             assert!(error.contains(words), "{error}");

@@ -51,7 +51,7 @@ pub(crate) enum Error {
     Config(#[from] ConfigError),
     #[error("no usable network interface: {0}")]
     NoInterface(String),
-    #[error("the network interfaces cannot be listed: {0}")]
+    #[error("the network interfaces cannot be listed: {0}{remedy}", remedy = remedy(.0))]
     Interfaces(#[source] std::io::Error),
     #[error(transparent)]
     Handle(#[from] HandleError),
@@ -116,6 +116,14 @@ impl Error {
     /// Whether it has yet to be told in the log: a broken communicator says so once, by itself.
     pub(crate) fn is_news(&self) -> bool {
         !matches!(self, Error::Broken(_))
+    }
+}
+
+/// What to do if the system does not list its interfaces, where it is known.
+fn remedy(source: &std::io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(nix::libc::EMFILE) => "; raise the limit of open files (`ulimit -n`)",
+        _ => "",
     }
 }
 

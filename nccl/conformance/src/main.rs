@@ -88,7 +88,7 @@ struct Args {
     rounds: u32,
     /// Prints the devices that the plugin finds, and runs nothing. `BRAID_*` and `NCCL_*` variables count; what the plugin says
     /// about its choice goes to stderr
-    #[arg(long, conflicts_with_all = ["quick", "only", "no_speed", "speed", "serve", "against", "ifname", "rails", "datapath", "json"])]
+    #[arg(long, conflicts_with_all = ["quick", "only", "speed", "serve", "rails"])]
     devices: bool,
     /// Measures between two hosts, with `--against` on the other one: receives here. `BRAID_*` variables count, but
     /// for those that are options here

@@ -69,9 +69,7 @@ fn root(value: &str) -> Option<IpAddr> {
     match value.to_socket_addrs() {
         Ok(mut addrs) => addrs.next().map(|addr| addr.ip()),
         Err(error) => {
-            tracing::warn!(
-                "{COMM_ID} is `{value}` and selects no interface: {error}; accepted: ADDRESS:PORT"
-            );
+            tracing::warn!("{COMM_ID} is `{value}`, which is no ADDRESS:PORT: {error}");
             None
         }
     }

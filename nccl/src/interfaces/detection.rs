@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::net::Ipv6Addr;
 
 // Flags of `linux/if_addr.h`.
@@ -22,9 +23,16 @@ pub(crate) enum Detection {
 pub(super) type Unusable = HashMap<(String, Ipv6Addr), Detection>;
 
 /// Those of this network namespace.
-pub(super) fn unusable() -> Unusable {
-    // Without the file there is no IPv6.
-    parse(&fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default())
+///
+/// # Errors
+/// What the system says.
+pub(super) fn unusable() -> io::Result<Unusable> {
+    match fs::read_to_string("/proc/thread-self/net/if_inet6") {
+        Ok(table) => Ok(parse(&table)),
+        // The kernel has no IPv6.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Unusable::new()),
+        Err(error) => Err(error),
+    }
 }
 
 /// A line has the address, the number of the interface, the length of the prefix, the scope and the flags, hexadecimal, and the name of

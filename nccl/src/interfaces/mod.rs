@@ -60,7 +60,7 @@ impl Interface {
 /// # Errors
 /// What the system says.
 pub(crate) fn list() -> io::Result<Vec<Interface>> {
-    let unusable = detection::unusable();
+    let unusable = detection::unusable()?;
     Ok(getifaddrs()?.filter_map(|entry| interface(&entry, &unusable)).collect())
 }
 

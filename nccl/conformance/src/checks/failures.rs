@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::{Check, Stage};
 use crate::handle::Handle;
-use crate::logger::logged;
-use crate::net::{INVALID_USAGE, NULL, REMOTE_ERROR, SUCCESS, SYSTEM_ERROR};
+use crate::logger::{forget_log, logged};
+use crate::net::{INVALID_USAGE, NULL, Net, REMOTE_ERROR, SUCCESS, SYSTEM_ERROR};
 use crate::pair::{Memory, Pair, Request, Verdict, ensure, listen, returns, until};
 use crate::victim;
 
@@ -27,7 +27,7 @@ pub(super) const CHECKS: &[Check] = &[
         .with(PATIENT_ON_FOUR)
         .udp_only()
         .picks_devices(),
-    Check::new("no descriptors are left", no_descriptors),
+    Check::new("no descriptors are left", no_descriptors).udp_only(),
 ];
 
 const QUICK_DEATH: &[(&str, &str)] =
@@ -108,26 +108,50 @@ fn aborted(stage: &Stage) -> Verdict {
     })
 }
 
+/// With ever more descriptors, each step of making a connection is once the one that lacks them.
 fn no_descriptors(stage: &Stage) -> Verdict {
-    stage.session(|net, ctx| {
-        let (listener, mut handle) = listen(net, ctx, 0)?;
-        let open = std::fs::read_dir("/proc/self/fd").map_err(|error| error.to_string())?.count();
-        let whole = limit_descriptors(open as libc::rlim_t - 1)?;
-        let mut send = NULL;
-        let code = until("connect", || {
-            let code = net.connect(ctx, 0, &raw mut handle, &raw mut send);
-            Ok((code != SUCCESS || !send.is_null()).then_some(code))
-        });
+    let open = std::fs::read_dir("/proc/self/fd").map_err(|error| error.to_string())?.count();
+    let open = open as libc::rlim_t;
+    for limit in open - 2..open + 100 {
+        forget_log();
+        let whole = limit_descriptors(limit)?;
+        let connected = connect_once(&stage.net);
         limit_descriptors(whole)?;
-        returns("connect", code?, SYSTEM_ERROR)?;
-        let log = logged();
+        let Err(seen) = connected else { return Ok(()) };
+        ensure!(seen.contains(&format!("returned {SYSTEM_ERROR} ")), "limit {limit}: {seen}");
+        // An engine that cannot start is the engine's to explain.
+        if seen.starts_with("listen ") {
+            continue;
+        }
         let told = |text: &str| text.contains("ulimit -n") && !text.contains("listener is there");
-        ensure!(
-            log.iter().any(|(level, text)| *level == 2 && told(text)),
-            "the log only says {log:?}"
-        );
-        returns("closeListen", net.close_listen(listener), SUCCESS)
-    })
+        let log = logged();
+        let is_told = log.iter().any(|(level, text)| *level == 2 && told(text));
+        ensure!(is_told, "limit {limit}: {seen}, and the log only says {log:?}");
+    }
+    Err("100 descriptors do not make a connection".to_owned())
+}
+
+/// Makes a connection and closes it; what has been made is closed in any case.
+fn connect_once(net: &Net) -> Verdict {
+    let ctx = net.init(None).map_err(|code| format!("init returned {code} "))?;
+    let connected = listen(net, ctx, 0).and_then(|(listener, mut handle)| {
+        let (mut send, mut recv) = (NULL, NULL);
+        let connected = until("connect and accept", || {
+            if send.is_null() {
+                let code = net.connect(ctx, 0, &raw mut handle, &raw mut send);
+                returns("connect", code, SUCCESS)?;
+            }
+            if recv.is_null() {
+                returns("accept", net.accept(listener, &raw mut recv), SUCCESS)?;
+            }
+            Ok((!send.is_null() && !recv.is_null()).then_some(()))
+        });
+        let closed = Pair::of(net, send, recv).close();
+        returns("closeListen", net.close_listen(listener), SUCCESS)?;
+        connected.and(closed)
+    });
+    returns("finalize", net.finalize(ctx), SUCCESS)?;
+    connected
 }
 
 /// Sets the limit of open files of this process; the former one.

@@ -11,7 +11,7 @@ use crate::pair::{Pair, Verdict, ensure, listen, returns};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new("a forked child closes what its parent has", closes),
-    Check::new("a forked child makes connections of its own", connects),
+    Check::new("a forked child makes connections of its own", connects).udp_only(),
 ];
 
 /// How long a child may take.
