@@ -42,8 +42,9 @@ pub enum ConnectError {
         /// Bytes of the largest datagram (UDP payload) that this host's route takes, as far as it knows the path.
         route: usize,
     },
-    /// There is no way to that address, nobody has the port, or there is no descriptor to ask by: the system knows, or has been told within half a second or so
-    /// by a router or the host, before anything else has come from there.
+    /// There is no way to that address, nobody has the port, or there is no descriptor to ask by:
+    /// the system knows, or has been told within half a second or so by a router or the host,
+    /// before anything else has come from there.
     #[error("{addr} cannot be reached: {source}; {}", remedy(source))]
     Unreachable {
         /// Whom it was to reach.
@@ -106,7 +107,7 @@ pub enum ConnectError {
     },
 }
 
-/// What to do if the system refuses to send to a peer.
+/// The remedy for an error of the system on the way to a peer.
 fn remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EMFILE) => {
@@ -114,8 +115,8 @@ fn remedy(source: &io::Error) -> &'static str {
         }
         Some(libc::ENFILE) => "the host has no room for another open file: raise `fs.file-max`",
         _ => {
-            "check the address and the port, that a Braid listener is there, and that the engine is \
-             bound to an address of that kind"
+            "check the address and the port, that a Braid listener is there, and that the engine \
+             is bound to an address of that kind"
         }
     }
 }

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// How often this process and those before it were forked, each seen from the child.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// The process that has made this. For libraries above the engine: a forked child must leave alone what its parent has made,
-/// because the threads are missing in the child, and the sockets are shared.
+/// The process that has made this. For libraries above the engine: a forked child must leave alone
+/// what its parent has made, because the threads are missing in the child, and the sockets are
+/// shared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin(u32);
 
@@ -22,8 +23,8 @@ impl Origin {
         Origin(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Whether this is the process that called [`Origin::here`], and no forked child of it. Reads one number: cheap enough for
-    /// every call.
+    /// Whether this is the process that called [`Origin::here`], and no forked child of it. Reads
+    /// one number: cheap enough for every call.
     #[inline]
     pub fn is_here(self) -> bool {
         self == Origin(FORKS.load(Ordering::Relaxed))

@@ -232,8 +232,9 @@ impl EngineInner {
         self.progress == Progress::Application && self.is_here()
     }
 
-    /// Whether the engine is this process's own. A forked child has a copy of its parent's, which nothing runs, and whose locks may
-    /// be held for good by threads that the child does not have: what the child drops must not use it.
+    /// Whether the engine is this process's own. A forked child has a copy of its parent's, which
+    /// nothing runs, and whose locks may be held for good by threads that the child does not have:
+    /// what the child drops must not use it.
     pub(crate) fn is_here(&self) -> bool {
         self.origin.is_here()
     }
@@ -296,8 +297,9 @@ impl EngineInner {
 impl Drop for EngineInner {
     fn drop(&mut self) {
         if !self.is_here() {
-            // The threads and the server of the metrics run in the parent. Joining one of them here would panic, and a wake-up
-            // would reach the parent's through the descriptors that both processes share.
+            // The threads and the server of the metrics run in the parent. Joining one of them here
+            // would panic, and a wake-up would reach the parent's through the descriptors that both
+            // processes share.
             std::mem::forget(self.shown.take());
             self.threads().drain(..).for_each(std::mem::forget);
             return;

@@ -71,7 +71,8 @@ fn a_child_drops_the_engines_of_its_parent_without_a_panic_and_without_effect() 
         let listener = b.engine.listen(4).unwrap();
         let pair = Pair::connected([a, b], &listener, listener.local_addr(), &[]);
         write(&pair);
-        // SAFETY: the child drops what it has a copy of, and ends; a child that hangs is seen below.
+        // SAFETY: the child drops what it has a copy of, and ends; a child that hangs is seen
+        // below.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let dropped = catch_unwind(AssertUnwindSafe(|| drop((listener, pair))));

@@ -1,5 +1,6 @@
-//! Which interfaces become devices where neither addresses nor rails are named: the rules of NCCL's own sockets. Beyond them,
-//! addresses that no other host can reach come last, whatever their interfaces are called.
+//! The choice of interfaces where neither addresses nor rails are named: the rules of NCCL's
+//! own sockets. Beyond them, addresses that no other host can reach come last, whatever their
+//! interfaces are called.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,7 +12,8 @@ use crate::interfaces::{Detection, Interface, Kind};
 /// Names that a list in a message has before it is cut short.
 const LISTED: usize = 8;
 
-/// What an address is good for, the best first. Without a name only the best that there is counts.
+/// The use of an address between hosts, the best first. Without a name only the best that there is
+/// counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Class {
     Ordinary,
@@ -59,13 +61,13 @@ pub(crate) fn is_link_local(ip: IpAddr) -> bool {
     }
 }
 
-/// Which of an interface's addresses is taken: the smallest.
+/// The order of an interface's addresses: the smallest is taken.
 pub(crate) fn preference(interface: &Interface) -> impl Ord + use<> {
     (Class::of(interface), interface.addr.is_ipv6())
 }
 
-/// The interfaces that NCCL's variables and `BRAID_IFNAME` ask for, or those that NCCL would take by itself; each with its best
-/// address.
+/// The interfaces that NCCL's variables and `BRAID_IFNAME` ask for, or those that NCCL would take
+/// by itself; each with its best address.
 ///
 /// # Errors
 /// There are none.
@@ -95,7 +97,7 @@ pub(crate) fn choose(all: &[Interface], config: &Config) -> Result<Vec<Interface
     Ok(chosen.into_iter().cloned().collect())
 }
 
-/// Why an address is out of the question.
+/// The reason why an address is out of the question.
 fn unusable(interface: &Interface, config: &Config) -> Option<String> {
     if config.interfaces.as_ref().is_some_and(|pattern| !pattern.selects(&interface.name)) {
         return Some(format!("not selected by {}", config.origin("ifname")));
@@ -126,7 +128,8 @@ fn best_of_each<'a>(usable: &[&'a Interface]) -> Vec<&'a Interface> {
     best
 }
 
-/// As NCCL without `NCCL_SOCKET_IFNAME`: InfiniBand, else who is near the root of `NCCL_COMM_ID`, else all.
+/// As NCCL without `NCCL_SOCKET_IFNAME`: InfiniBand, else who is near the root of `NCCL_COMM_ID`,
+/// else all.
 fn by_default<'a>(
     usable: &[&'a Interface],
     best: Vec<&'a Interface>,
@@ -175,8 +178,8 @@ fn why_none(config: &Config, left_out: &LeftOut) -> String {
         false => "",
     };
     format!(
-        "{cause}; left out: {left_out}; {wait}name another interface by BRAID_IFNAME or an address by \
-         BRAID_ADDR"
+        "{cause}; left out: {left_out}; {wait}name another interface by BRAID_IFNAME, or an \
+         address by BRAID_ADDR"
     )
 }
 
@@ -191,7 +194,7 @@ fn report(config: &Config, chosen: &[&Interface], left_out: &LeftOut) {
         Some(class) if is_doubtful && (class != Class::Loopback || !left_out.0.is_empty()) => {
             let reason = class.name();
             tracing::warn!(
-                "other hosts may not reach {names} ({reason}); left out: {left_out}; set BRAID_IFNAME"
+                "others may not reach {names} ({reason}); left out: {left_out}; see BRAID_IFNAME"
             );
         }
         _ if !left_out.0.is_empty() => tracing::info!("devices: {names}; left out: {left_out}"),
@@ -199,7 +202,7 @@ fn report(config: &Config, chosen: &[&Interface], left_out: &LeftOut) {
     }
 }
 
-/// What is not used, and why.
+/// Addresses that are not used, with the reasons.
 #[derive(Default)]
 struct LeftOut(Vec<(Interface, String)>);
 
@@ -259,7 +262,8 @@ mod tests {
         Interface { kind, ..Interface::new(name, addr) }
     }
 
-    /// A host with two NICs, docker, libvirt, and sixty pods on a bridge, on links of their own and by Calico.
+    /// A host with two NICs, docker, libvirt, and sixty pods on a bridge, on links of their own and
+    /// by Calico.
     fn host() -> Vec<Interface> {
         let mut all = vec![
             Interface::new("lo", "127.0.0.1/8"),

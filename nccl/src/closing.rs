@@ -1,5 +1,6 @@
-//! The end of engines. Each waits for its peers to confirm that its queue pairs have ended: the engines of several devices
-//! wait beside each other, and nothing is left when the last of them has been closed.
+//! The end of engines. Each waits for its peers to confirm that its queue pairs have ended: the
+//! engines of several devices wait beside each other, and nothing is left when the last of them has
+//! been closed.
 
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,9 +8,9 @@ use std::thread::{self, JoinHandle};
 
 use braid::{Engine, Origin, spawn_without_signals};
 
-/// What the process has open and is closing.
+/// The engines that the process has open and is closing.
 struct Engines {
-    /// Whose they are; `None`: there was none.
+    /// The process that has them; `None`: there was none.
     origin: Option<Origin>,
     open: usize,
     closing: Vec<JoinHandle<()>>,

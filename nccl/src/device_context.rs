@@ -98,7 +98,8 @@ impl DeviceContext {
         })
     }
 
-    /// Whether this process has opened it. In a forked child nothing of it may be used, nor dropped.
+    /// Whether this process has opened it. In a forked child nothing of it may be used, nor
+    /// dropped.
     pub(crate) fn is_here(&self) -> bool {
         self.origin.is_here()
     }

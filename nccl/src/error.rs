@@ -43,8 +43,8 @@ pub(crate) enum Error {
     #[error("this request is not outstanding; it has been reported as done already")]
     StaleRequest,
     #[error(
-        "this process was forked from the one that has made it, whose it stays; call `init` here and connect anew, or start \
-         processes by `spawn` instead of `fork`"
+        "the process that has made it was forked, and this is the child; call `init` here and \
+         connect anew, or start processes by `spawn` instead of `fork`"
     )]
     Forked,
     #[error(transparent)]
@@ -119,7 +119,7 @@ impl Error {
     }
 }
 
-/// What to do if the system does not list its interfaces, where it is known.
+/// The remedy if the system does not list its interfaces, where one is known.
 fn remedy(source: &std::io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(nix::libc::EMFILE) => "; raise the limit of open files (`ulimit -n`)",

@@ -30,7 +30,8 @@ impl ListenComm {
     /// The communicator with the next peer that wants to connect; `None`: none has come so far.
     ///
     /// # Errors
-    /// A resource of the system is missing, the peer went away meanwhile, or another process listens.
+    /// A resource of the system is missing, the peer went away meanwhile, or another process
+    /// listens.
     pub(crate) fn accept(&self) -> Result<Option<Arc<Comm>>, Error> {
         if !self.is_here() {
             return Err(Error::Forked);

@@ -31,7 +31,7 @@ pub(crate) struct Plugin {
 }
 
 struct Registry {
-    /// Whose these are; `None`: there is nothing yet.
+    /// The process that has these; `None`: there is nothing yet.
     origin: Option<Origin>,
     /// The one whose devices calls without a context mean.
     current: Weak<Plugin>,
@@ -120,7 +120,8 @@ impl Plugin {
         Ok(Plugin { config, physical, devices, attempts, origin })
     }
 
-    /// Whether this process has initialised it. In a forked child nothing of it may be used, nor dropped.
+    /// Whether this process has initialised it. In a forked child nothing of it may be used, nor
+    /// dropped.
     pub(crate) fn is_here(&self) -> bool {
         self.origin.is_here()
     }

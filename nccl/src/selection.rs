@@ -1,4 +1,5 @@
-//! The devices that the configuration asks for: of addresses, of rails, or of interfaces ([`crate::choice`]).
+//! The devices that the configuration asks for: of addresses, of rails, or of interfaces
+//! ([`crate::choice`]).
 
 use std::net::IpAddr;
 
@@ -88,9 +89,11 @@ fn rails_named(
         let unusable = |name| called(name).iter().find_map(|one| usable(one, &origin).err());
         names.iter().find_map(unusable).unwrap_or_else(|| {
             let names = names.join(", ");
-            let only = config.nccl.family.map(|family| format!(" (NCCL_SOCKET_FAMILY is {family})"));
+            let family = config.nccl.family;
+            let only = family.map(|family| format!(" (NCCL_SOCKET_FAMILY is {family})"));
             Error::NoInterface(format!(
-                "{origin} makes one device of {names}, which have no addresses of one family, IPv4 or global IPv6{}",
+                "{origin} makes one device of {names}, which have no addresses of one family, \
+                 IPv4 or global IPv6{}",
                 only.unwrap_or_default()
             ))
         })

@@ -86,8 +86,8 @@ struct Args {
     /// Rounds of the speed measurements.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Prints the devices that the plugin finds, and runs nothing. `BRAID_*` and `NCCL_*` variables count; what the plugin says
-    /// about its choice goes to stderr
+    /// Prints the devices that the plugin finds, and runs nothing. `BRAID_*` and `NCCL_*` variables
+    /// count; what the plugin says about its choice goes to stderr
     #[arg(long, conflicts_with_all = ["quick", "only", "speed", "serve", "rails"])]
     devices: bool,
     /// Measures between two hosts, with `--against` on the other one: receives here. `BRAID_*` variables count, but

@@ -1,7 +1,8 @@
 //! The time that closing communicators wait for what they have sent.
 //!
-//! An abort closes many communicators one after the other, and a peer that has gone confirms the data of none. All that was on its
-//! way when the first of them began to wait has had its time when that wait is over: the engines go on with it meanwhile.
+//! An abort closes many communicators one after the other, and a peer that has gone confirms the
+//! data of none. All that was on its way when the first of them began to wait has had its time when
+//! that wait is over: the engines go on with it meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -22,8 +23,8 @@ impl Moment {
     }
 }
 
-/// Since when what was posted at `last`, and before, is waited for: since the latest wait began, if that was later. Otherwise
-/// another wait begins.
+/// Since when what was posted at `last`, and before, is waited for: since the latest wait began, if
+/// that was later. Otherwise another wait begins.
 pub(super) fn waits_since(last: Moment) -> Instant {
     let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
     match *latest {

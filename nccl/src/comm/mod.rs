@@ -74,7 +74,7 @@ impl Comm {
     /// Its sending end.
     ///
     /// # Errors
-    /// It receives, or another process has made it.
+    /// The communicator receives, or another process has made it.
     pub(crate) fn sender(&self) -> Result<&SendComm, Error> {
         match self.end()? {
             End::Send(comm) => Ok(comm),
@@ -85,7 +85,7 @@ impl Comm {
     /// Its receiving end.
     ///
     /// # Errors
-    /// It sends, or another process has made it.
+    /// The communicator sends, or another process has made it.
     pub(crate) fn receiver(&self) -> Result<&RecvComm, Error> {
         match self.end()? {
             End::Recv(comm) => Ok(comm),
@@ -122,7 +122,8 @@ impl Ticket {
     /// Whether the request is done, with the sizes of its messages. A request that is done is over.
     ///
     /// # Errors
-    /// The communicator broke before the request was done, is being closed, or was made by another process.
+    /// The communicator broke before the request was done, is being closed, or was made by another
+    /// process.
     pub(crate) fn test(&self) -> Result<Option<Sizes>, Error> {
         match self.comm.upgrade().ok_or(Error::StaleRequest)?.end()? {
             End::Send(comm) => comm.test(self.index),

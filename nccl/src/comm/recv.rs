@@ -103,8 +103,9 @@ impl RecvComm {
         &self.context
     }
 
-    /// Offers 1 to 8 buffers to the sender. `None`: not now. A broken communicator takes them as well, and [`RecvComm::test`]
-    /// says why: who receives cannot know yet that the peer has closed.
+    /// Offers 1 to 8 buffers to the sender. `None`: not now. A broken communicator takes them as
+    /// well, and [`RecvComm::test`] says why: who receives cannot know yet that the peer has
+    /// closed.
     ///
     /// # Errors
     /// The communicator is broken, and has no free request.

@@ -125,7 +125,8 @@ impl SendComm {
 
     /// Takes a message, to be sent when its place is known. `None`: not now.
     ///
-    /// A broken communicator takes it as well, and [`SendComm::test`] says why: who sends cannot know yet that the peer has closed.
+    /// A broken communicator takes it as well, and [`SendComm::test`] says why: who sends cannot
+    /// know yet that the peer has closed.
     ///
     /// # Errors
     /// The communicator is broken, and has no free request.
@@ -270,8 +271,8 @@ fn write(connection: &mut Connection, index: usize, message: &Message, to: Place
     }
 }
 
-/// What has been sent shall arrive: waits for it, as long as the configuration allows for this communicator and those that
-/// were closed before it.
+/// Waits until the peer has what was sent, as long as the configuration allows for this
+/// communicator and those that were closed before it.
 impl Drop for SendComm {
     fn drop(&mut self) {
         let mut state = self.state();

@@ -48,7 +48,7 @@ pub(crate) enum Carrier {
 /// All that the plugin can be told.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Config {
-    /// Which interfaces become devices; `None`: see [`crate::choice`].
+    /// The interfaces that become devices; `None`: see [`crate::choice`].
     pub(crate) interfaces: Option<Pattern>,
     /// Which addresses become devices, in this order. Empty: one of each interface.
     pub(crate) addresses: Vec<IpAddr>,
@@ -83,9 +83,9 @@ pub(crate) struct Config {
     /// How long closing waits for what has been sent.
     pub(crate) linger: Duration,
     pub(crate) faults: Faults,
-    /// What NCCL is told.
+    /// NCCL's own variables.
     pub(crate) nccl: NcclHints,
-    /// Who has set it, by setting: a variable, or a line of the file.
+    /// The origin of each setting: a variable, or a line of the file.
     pub(crate) set_by: BTreeMap<String, String>,
 }
 
@@ -134,7 +134,8 @@ impl Config {
         Ok(Config { nccl: NcclHints::from_environment(), ..config })
     }
 
-    /// What its author calls a setting: the name of the variable that counts, or of the setting and the file.
+    /// The origin of a setting: the name of the variable that counts, or of the setting and
+    /// the file.
     pub(crate) fn origin(&self, setting: &str) -> String {
         let set_by = self.set_by.get(setting).cloned();
         set_by.unwrap_or_else(|| format!("BRAID_{}", setting.to_uppercase()))

@@ -1,4 +1,4 @@
-//! What NCCL itself is told about interfaces, by variables of its own.
+//! The variables by which NCCL itself is told about interfaces.
 
 use std::env;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! Duplicate address detection (RFC 4862, section 5.4): until it is over, an address cannot be bound to.
+//! Duplicate address detection (RFC 4862, section 5.4): until it is over, an address cannot be
+//! bound to.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,7 +11,7 @@ const OPTIMISTIC: u32 = 0x04;
 const FAILED: u32 = 0x08;
 const TENTATIVE: u32 = 0x40;
 
-/// Why an address cannot be used.
+/// The reason why an address cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Detection {
     /// The kernel is looking whether another host has it.
@@ -25,7 +26,7 @@ pub(super) type Unusable = HashMap<(String, Ipv6Addr), Detection>;
 /// Those of this network namespace.
 ///
 /// # Errors
-/// What the system says.
+/// The file cannot be read.
 pub(super) fn unusable() -> io::Result<Unusable> {
     match fs::read_to_string("/proc/thread-self/net/if_inet6") {
         Ok(table) => Ok(parse(&table)),
@@ -35,8 +36,8 @@ pub(super) fn unusable() -> io::Result<Unusable> {
     }
 }
 
-/// A line has the address, the number of the interface, the length of the prefix, the scope and the flags, hexadecimal, and the name of
-/// the interface.
+/// A line has the address, the number of the interface, the length of the prefix, the scope and the
+/// flags, hexadecimal, and the name of the interface.
 fn parse(table: &str) -> Unusable {
     let line = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();

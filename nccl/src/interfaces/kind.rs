@@ -1,15 +1,16 @@
-//! What an interface is made of, as the kernel tells in /sys.
+//! The kinds of interfaces, as the kernel tells in /sys.
 
 use std::fs;
 use std::path::Path;
 
-/// How deep interfaces lie on each other: a bridge, a VLAN, a bond, a NIC.
+/// The depth to which interfaces are looked at: a bridge, a VLAN, a bond, a NIC.
 const DEPTH: usize = 4;
 
-/// What is behind an interface.
+/// The kind of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// A NIC, or something that lies on one: a bond, a VLAN, a bridge that has a NIC as its port. Or nobody knows.
+    /// A NIC, or something that lies on one: a bond, a VLAN, a bridge that has a NIC as its port.
+    /// Or nobody knows.
     Nic,
     /// A bridge without a NIC: of containers or virtual machines of this host.
     Bridge,
@@ -19,10 +20,11 @@ pub(crate) enum Kind {
     Virtual,
 }
 
-/// What this interface is; `devices` is /sys/class/net.
+/// Returns the kind of this interface; `devices` is /sys/class/net.
 pub(super) fn kind(devices: &Path, name: &str) -> Kind {
     let sys = devices.join(name);
-    // Those of container runtimes and libvirt are called like this; NCCL knows them by their names only.
+    // Those of container runtimes and libvirt are called like this; NCCL knows them by their names
+    // only.
     let is_bridge = || sys.join("bridge").exists() || is_named_as_bridge(name);
     if sys.join("brport").exists() || master(&sys).is_some_and(|master| master == "ovs-system") {
         Kind::BridgePort

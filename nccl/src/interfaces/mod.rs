@@ -26,8 +26,8 @@ pub(crate) struct Interface {
     pub(crate) addr: SocketAddr,
     /// Bits of its subnet's prefix.
     pub(crate) prefix: u32,
-    /// It is the loopback device. Its address need not be one of 127.0.0.0/8: hosts that routers know by one address on several
-    /// links have it there.
+    /// The interface is the loopback device. Its address need not be one of 127.0.0.0/8: hosts that
+    /// routers know by one address on several links have it there.
     pub(crate) loopback: bool,
     pub(crate) kind: Kind,
     /// `Some`: it cannot be bound to.

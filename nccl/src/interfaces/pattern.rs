@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Beginnings of names with commas between them; `=` before the first makes them whole names, `^` excludes them.
+/// Beginnings of names with commas between them; `=` before the first makes them whole names, `^`
+/// excludes them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Pattern {
     exclude: bool,
@@ -14,14 +15,16 @@ pub(crate) struct Pattern {
 /// Not a list of names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "accepted: names of interfaces or their beginnings, with commas between them; before the first `=` for whole names, `^` for all but these"
+    "accepted: names of interfaces or their beginnings, with commas between them; before the first \
+     `=` for whole names, `^` for all but these"
 )]
 pub(crate) struct MalformedPattern;
 
 impl FromStr for Pattern {
     type Err = MalformedPattern;
 
-    /// Parses as NCCL does: nothing between two commas counts for nothing, nor does a port behind a name.
+    /// Parses as NCCL does: nothing between two commas counts for nothing, nor does a port behind a
+    /// name.
     fn from_str(text: &str) -> Result<Self, MalformedPattern> {
         let (exclude, text) = text.strip_prefix('^').map_or((false, text), |rest| (true, rest));
         let (exact, text) = text.strip_prefix('=').map_or((false, text), |rest| (true, rest));

@@ -81,8 +81,8 @@ fn receiver_first(stage: &Stage) -> Verdict {
     })
 }
 
-/// As aws-ofi-nccl's `inflight_close` has it: the receiver deregisters and closes with receives outstanding, and the
-/// sender does not know yet.
+/// As aws-ofi-nccl's `inflight_close` has it: the receiver deregisters and closes with receives
+/// outstanding, and the sender does not know yet.
 fn sends_to_nobody(stage: &Stage) -> Verdict {
     const SIZE: usize = 1 << 20;
     stage.session(|net, ctx| {
@@ -98,7 +98,7 @@ fn sends_to_nobody(stage: &Stage) -> Verdict {
             let sent = pair.isend(&mut from, 0, SIZE, 0)?;
             returns("test", pair.wait_for_failure(sent)?, REMOTE_ERROR)?;
         }
-        // Who only posts is not kept waiting for a free request.
+        // A caller that only posts does not wait for a free request for ever.
         let refused = (0..TOO_MANY).find_map(|_| pair.isend(&mut from, 0, SIZE, 0).err());
         let refused = refused.ok_or("isend takes any number of requests")?;
         ensure!(refused.contains(&format!("returned {REMOTE_ERROR} ")), "at last: {refused}");

@@ -22,7 +22,7 @@ pub(super) const CHECKS: &[Check] = &[
         .with(QUICK_DEATH),
     Check::new("the receiving peer falls silent", |s| receiver_lost(s, libc::SIGSTOP))
         .with(QUICK_DEATH),
-    Check::new("many communicators are aborted", aborted).with(PATIENT),
+    Check::new("many communicators are aborted", aborted).with(PATIENT).udp_only(),
     Check::new("the same over several devices", aborted)
         .with(PATIENT_ON_FOUR)
         .udp_only()
@@ -69,8 +69,9 @@ fn deregistered(stage: &Stage) -> Verdict {
     })
 }
 
-/// How long it may take to close any number of communicators whose peer has fallen silent: a linger of 1 s for the data, and
-/// another for the engines. A busy machine needs some more.
+/// The time in which it must be possible to close any number of communicators whose peer has fallen
+/// silent: a linger of 1 s for the data, and another for the engines. A busy machine needs some
+/// more.
 const CLOSED_WITHIN: Duration = Duration::from_millis(3500);
 
 /// Every communicator has data in flight to a peer that answers no more.

@@ -1,5 +1,5 @@
-//! Children that are forked while communicators are open, as those of Python's `multiprocessing` and of data loaders: they have
-//! a copy of everything, and the connections are their parent's.
+//! Children that are forked while communicators are open, as those of Python's `multiprocessing`
+//! and of data loaders: they have a copy of everything, and the connections are their parent's.
 
 use std::io::Read;
 use std::os::fd::FromRawFd;
@@ -14,7 +14,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check::new("a forked child makes connections of its own", connects).udp_only(),
 ];
 
-/// How long a child may take.
+/// The time that a child may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn closes(stage: &Stage) -> Verdict {

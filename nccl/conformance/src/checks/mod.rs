@@ -30,7 +30,8 @@ pub(crate) struct Check {
     pub(crate) since: u32,
     /// Variables for the plugin, beside `BRAID_IFNAME` and `BRAID_DATAPATH`.
     pub(crate) env: &'static [(&'static str, &'static str)],
-    /// It injects faults into datagrams, or takes addresses of the loopback.
+    /// It injects faults into datagrams, takes addresses of the loopback, or takes more memory or
+    /// descriptors over verbs.
     pub(crate) udp_only: bool,
     /// It says itself which devices there are.
     pub(crate) picks_devices: bool,

@@ -1,4 +1,5 @@
-//! The devices that the NCCL plugin finds on a host with containers, and on one whose address is on the loopback device.
+//! The devices that the NCCL plugin finds on a host with containers, and on one whose address is on
+//! the loopback device.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -19,8 +20,8 @@ pub(super) const CASES: &[Case] = &[
 const CONTAINERS: usize = 6;
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A NIC; a bridge and its containers; a link to a container by a link-local address, and one by an address without a subnet; a
-/// device whose address is in duplicate address detection.
+/// A NIC; a bridge and its containers; a link to a container by a link-local address, and one by an
+/// address without a subnet; a device whose address is in duplicate address detection.
 fn host_of_containers(braid_perf: &Path) -> Result<(), Failure> {
     let network = Network::new()?;
     let host = &network.server;
@@ -74,7 +75,8 @@ fn host_of_containers(braid_perf: &Path) -> Result<(), Failure> {
         .try_for_each(|(variable, words)| refuses(&network, braid_perf, variable, words))
 }
 
-/// The host's NIC has a link-local address only, and routes to the address of the loopback device lead there.
+/// The host's NIC has a link-local address only, and routes to the address of the loopback device
+/// lead there.
 fn routed_address(braid_perf: &Path) -> Result<(), Failure> {
     let network = Network::new()?;
     let (host, client) = (&network.server, &network.client);
