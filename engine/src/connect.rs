@@ -51,11 +51,10 @@ pub enum ConnectError {
         /// Bytes of the largest datagram (UDP payload) that this host's route takes, as far as it knows the path.
         route: usize,
     },
-    /// There is no way to that address, or nobody has the port: the system knows, or has been told within half a second or so
-    /// by a router or the host, before anything else has come from there.
-    #[error(
-        "{addr} cannot be reached: {source}; check the address and the port, that a Braid listener is there, and that the engine is bound to an address of that kind"
-    )]
+    /// There is no way to that address, nobody has the port, or there is no descriptor to ask by:
+    /// the system knows, or has been told within half a second or so by a router or the host,
+    /// before anything else has come from there.
+    #[error("{addr} cannot be reached: {source}; {}", remedy(source))]
     Unreachable {
         /// Whom it was to reach.
         addr: SocketAddr,
@@ -115,6 +114,20 @@ pub enum ConnectError {
         /// Whom it was to reach.
         addr: SocketAddr,
     },
+}
+
+/// The remedy for an error of the system on the way to a peer.
+fn remedy(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EMFILE) => {
+            "this process has as many open files as it may: raise the limit (`ulimit -n`)"
+        }
+        Some(libc::ENFILE) => "the host has no room for another open file: raise `fs.file-max`",
+        _ => {
+            "check the address and the port, that a Braid listener is there, and that the engine \
+             is bound to an address of that kind"
+        }
+    }
 }
 
 /// Refuses private data that no packet holds.

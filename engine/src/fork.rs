@@ -1,4 +1,4 @@
-//! Whether this process is the one that has made something, or a child that was forked and has a copy of it.
+//! Tells the process that has made something from a child that was forked and has a copy of it.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,12 +6,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// How often this process and those before it were forked, each seen from the child.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// The process that has made this.
+/// The process that has made this. For libraries above the engine: a forked child must leave alone
+/// what its parent has made, because the threads are missing in the child, and the sockets are
+/// shared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Origin(u32);
+pub struct Origin(u32);
 
 impl Origin {
-    pub(crate) fn here() -> Self {
+    /// This process.
+    pub fn here() -> Self {
         static COUNTING: Once = Once::new();
         // SAFETY: the function may be called in a child: it adds to a number. Without memory for it children are not noticed.
         COUNTING.call_once(|| unsafe {
@@ -20,8 +23,10 @@ impl Origin {
         Origin(FORKS.load(Ordering::Relaxed))
     }
 
-    /// What is shared with the parent, sockets above all, is the parent's.
-    pub(crate) fn is_here(self) -> bool {
+    /// Whether this is the process that called [`Origin::here`], and no forked child of it. Reads
+    /// one number: cheap enough for every call.
+    #[inline]
+    pub fn is_here(self) -> bool {
         self == Origin(FORKS.load(Ordering::Relaxed))
     }
 }

@@ -229,7 +229,14 @@ impl EngineInner {
     }
 
     pub(crate) fn application_drives(&self) -> bool {
-        self.progress == Progress::Application && self.origin.is_here()
+        self.progress == Progress::Application && self.is_here()
+    }
+
+    /// Whether the engine is this process's own. A forked child has a copy of its parent's, which
+    /// nothing runs, and whose locks may be held for good by threads that the child does not have:
+    /// what the child drops must not use it.
+    pub(crate) fn is_here(&self) -> bool {
+        self.origin.is_here()
     }
 
     pub(crate) fn progress_if_application(&self) -> bool {
@@ -289,6 +296,14 @@ impl EngineInner {
 
 impl Drop for EngineInner {
     fn drop(&mut self) {
+        if !self.is_here() {
+            // The threads and the server of the metrics run in the parent. Joining one of them here
+            // would panic, and a wake-up would reach the parent's through the descriptors that both
+            // processes share.
+            std::mem::forget(self.shown.take());
+            self.threads().drain(..).for_each(std::mem::forget);
+            return;
+        }
         self.shown = None;
         self.wait_for_peers();
         self.stop.store(true, Ordering::Release);

@@ -220,6 +220,7 @@ pub use discovery::{
 pub use engine::Engine;
 pub use error::EngineError;
 pub use events::AsyncEvent;
+pub use fork::Origin;
 pub use group::{
     AllToAllV, Blame, Group, GroupConfig, GroupError, MAX_JOB, MAX_RANKS, Members, Round,
 };

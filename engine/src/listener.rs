@@ -123,6 +123,9 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
+        if !self.engine.is_here() {
+            return;
+        }
         self.engine.first_worker().control().stop_listening();
         while let Some(request) = self.backlog.pop(self.engine.clock().now()) {
             drop(self.request(request));
@@ -229,7 +232,7 @@ impl ConnectionRequest {
 
 impl Drop for ConnectionRequest {
     fn drop(&mut self) {
-        if !self.answered {
+        if !self.answered && self.engine.is_here() {
             let mut worker = self.engine.first_worker().control();
             worker.turn_down(self.request.attempt(), RejectReason::Refused);
         }

@@ -39,6 +39,11 @@ impl ProtectionDomain {
         ProtectionDomain { engine, id }
     }
 
+    /// Whether this process has made it, see [`EngineInner::is_here`].
+    pub(crate) fn is_here(&self) -> bool {
+        self.engine.is_here()
+    }
+
     /// Allocates and registers `len` bytes, zeroed, resident, and aligned to a page.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod pair;
 mod relay;
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use braid::{EngineConfig, Key, Progress, QpState, Security, wr};
@@ -59,6 +60,29 @@ fn a_child_sends_nothing_over_its_parents_connections() {
         let Observer { numbers, same_number } = relay.stop();
         assert!(numbers.len() >= 5, "{} packets seen", numbers.len());
         assert_eq!(same_number, 0, "{progress:?}: the child has used numbers of its parent");
+    }
+}
+
+#[test]
+fn a_child_drops_the_engines_of_its_parent_without_a_panic_and_without_effect() {
+    for progress in [Progress::Threads(1), Progress::Application] {
+        let config = EngineConfig { progress, ..local() };
+        let [a, b] = [Side::new(&config, |_| {}), Side::new(&local(), |_| {})];
+        let listener = b.engine.listen(4).unwrap();
+        let pair = Pair::connected([a, b], &listener, listener.local_addr(), &[]);
+        write(&pair);
+        // SAFETY: the child drops what it has a copy of, and ends; a child that hangs is seen
+        // below.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let dropped = catch_unwind(AssertUnwindSafe(|| drop((listener, pair))));
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(i32::from(dropped.is_err())) };
+        }
+        wait_for(child);
+        for _ in 0..4 {
+            write(&pair);
+        }
     }
 }
 

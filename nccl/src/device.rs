@@ -65,7 +65,7 @@ impl Device {
             name: keep(&shown),
             pci_path: pci.map(|path| keep(&path.to_string_lossy())),
             guid: guid(&sys, index, &shown),
-            speed: speed(&sys, interface.loopback),
+            speed: speed(&sys, interface.addr.ip().is_loopback()),
             addr: interface.addr,
             further_rails: Vec::new(),
             mtu: match config.carrier {
@@ -204,11 +204,7 @@ mod tests {
     use super::*;
 
     fn device(index: usize, addr: &str) -> Device {
-        let interface = Interface {
-            name: format!("eth{index}"),
-            addr: SocketAddr::new(addr.parse().unwrap(), 0),
-            loopback: false,
-        };
+        let interface = Interface::new(&format!("eth{index}"), addr);
         Device::new(index, &interface, Datapath::Udp, &Config::default())
     }
 

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use braid::{
-    CompletionQueue, ConnectionRequest, Engine, EngineConfig, Listener, MetricsEndpoint, Progress,
-    ProtectionDomain, QpOptions, QpState, QueuePair,
+    CompletionQueue, ConnectionRequest, Engine, EngineConfig, Listener, MetricsEndpoint, Origin,
+    Progress, ProtectionDomain, QpOptions, QpState, QueuePair,
 };
 
+use crate::closing::ClosingEngine;
 use crate::config::Config;
 use crate::device::Device;
 use crate::error::Error;
@@ -35,7 +36,9 @@ pub(crate) struct DeviceContext {
     /// The listening communicators. The engine looks at it when somebody comes, so it is not held while the engine is used.
     listening: Arc<Mutex<HashSet<u64>>>,
     waiting: Mutex<Waiting>,
-    engine: Engine,
+    origin: Origin,
+    // Last: then this is the last handle of the engine.
+    engine: ClosingEngine,
 }
 
 /// Who has come, by the listening communicator that they want.
@@ -90,8 +93,15 @@ impl DeviceContext {
             listener,
             listening,
             waiting: Mutex::default(),
-            engine,
+            origin: Origin::here(),
+            engine: ClosingEngine::new(engine),
         })
+    }
+
+    /// Whether this process has opened it. In a forked child nothing of it may be used, nor
+    /// dropped.
+    pub(crate) fn is_here(&self) -> bool {
+        self.origin.is_here()
     }
 
     /// Somebody is about to poll.

@@ -42,11 +42,16 @@ pub(crate) enum Error {
     WrongComm { is: &'static str, needed: &'static str },
     #[error("this request is not outstanding; it has been reported as done already")]
     StaleRequest,
+    #[error(
+        "the process that has made it was forked, and this is the child; call `init` here and \
+         connect anew, or start processes by `spawn` instead of `fork`"
+    )]
+    Forked,
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error("no usable network interface: {0}")]
     NoInterface(String),
-    #[error("the network interfaces cannot be listed: {0}")]
+    #[error("the network interfaces cannot be listed: {0}{remedy}", remedy = remedy(.0))]
     Interfaces(#[source] std::io::Error),
     #[error(transparent)]
     Handle(#[from] HandleError),
@@ -91,6 +96,7 @@ impl Error {
             | Error::TooManyDevices { .. }
             | Error::Apart { .. }
             | Error::Config(_)
+            | Error::Forked
             | Error::NotInitialised => code::INVALID_USAGE,
             Error::Greeting { .. } => code::REMOTE_ERROR,
             Error::Connect(error) => connect_code(error),
@@ -110,6 +116,14 @@ impl Error {
     /// Whether it has yet to be told in the log: a broken communicator says so once, by itself.
     pub(crate) fn is_news(&self) -> bool {
         !matches!(self, Error::Broken(_))
+    }
+}
+
+/// The remedy if the system does not list its interfaces, where one is known.
+fn remedy(source: &std::io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(nix::libc::EMFILE) => "; raise the limit of open files (`ulimit -n`)",
+        _ => "",
     }
 }
 

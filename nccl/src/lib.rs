@@ -20,6 +20,8 @@
 pub mod abi;
 
 mod broken;
+mod choice;
+mod closing;
 mod comm;
 mod config;
 mod connect;

@@ -22,11 +22,20 @@ impl ListenComm {
         (ListenComm { context, number }, address.to_handle())
     }
 
+    /// Whether this process has made it.
+    pub(crate) fn is_here(&self) -> bool {
+        self.context.is_here()
+    }
+
     /// The communicator with the next peer that wants to connect; `None`: none has come so far.
     ///
     /// # Errors
-    /// A resource of the system is missing, or the peer went away meanwhile.
+    /// A resource of the system is missing, the peer went away meanwhile, or another process
+    /// listens.
     pub(crate) fn accept(&self) -> Result<Option<Arc<Comm>>, Error> {
+        if !self.is_here() {
+            return Err(Error::Forked);
+        }
         let Some(request) = self.context.next_request(self.number) else {
             return Ok(None);
         };

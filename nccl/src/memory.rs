@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use braid::{Access, MemoryRegion, ProtectionDomain};
 
+use crate::device_context::DeviceContext;
 use crate::error::Error;
 
 /// `NCCL_PTR_HOST`.
@@ -15,6 +16,19 @@ pub(crate) const HOST_MEMORY: c_int = 1;
 /// What NCCL holds as `mhandle`. Letting go of it deregisters, when it is the last for that memory.
 pub(crate) struct Registration {
     pub(crate) region: Arc<MemoryRegion>,
+    // After the region: the engine ends with its device, and not here.
+    context: Arc<DeviceContext>,
+}
+
+impl Registration {
+    pub(crate) fn new(region: Arc<MemoryRegion>, context: Arc<DeviceContext>) -> Self {
+        Registration { region, context }
+    }
+
+    /// Whether this process has registered it.
+    pub(crate) fn is_here(&self) -> bool {
+        self.context.is_here()
+    }
 }
 
 /// The regions of a device.
@@ -62,24 +76,24 @@ impl RegionCache {
     /// No bytes, or no key is left.
     ///
     /// # Safety
-    /// As for [`ProtectionDomain::register`], until the last equal registration is dropped.
+    /// As for [`ProtectionDomain::register`], until the last equal region is dropped.
     pub(crate) unsafe fn register(
         &self,
         start: *mut u8,
         len: usize,
         receives: bool,
-    ) -> Result<Registration, Error> {
+    ) -> Result<Arc<MemoryRegion>, Error> {
         let key = Key { start: start as usize, len, receives };
         let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(region) = regions.by_key.get(&key).and_then(Weak::upgrade) {
-            return Ok(Registration { region });
+            return Ok(region);
         }
         let access =
             if receives { Access::LOCAL_WRITE | Access::REMOTE_WRITE } else { Access::NONE };
         // SAFETY: the caller vouches for the memory.
         let region = Arc::new(unsafe { self.pd.register(start, len, access) }?);
         regions.enter(key, &region);
-        Ok(Registration { region })
+        Ok(region)
     }
 }
 
@@ -101,13 +115,13 @@ mod tests {
         // SAFETY: the array outlives the registrations, and no peer exists.
         let register = |len, receives| unsafe { cache.register(start, len, receives) }.unwrap();
         let (a, b) = (register(64, true), register(64, true));
-        assert!(Arc::ptr_eq(&a.region, &b.region));
+        assert!(Arc::ptr_eq(&a, &b));
         let (shorter, sends) = (register(32, true), register(64, false));
-        assert!(!Arc::ptr_eq(&a.region, &shorter.region));
-        assert!(!Arc::ptr_eq(&a.region, &sends.region), "a sender's memory is not for peers");
-        let key = a.region.rkey();
+        assert!(!Arc::ptr_eq(&a, &shorter));
+        assert!(!Arc::ptr_eq(&a, &sends), "a sender's memory is not for peers");
+        let key = a.rkey();
         drop((a, b));
-        assert_ne!(register(64, true).region.rkey(), key, "the old key is dead");
+        assert_ne!(register(64, true).rkey(), key, "the old key is dead");
         for len in (1..=64).cycle().take(1000) {
             drop(register(len, true));
             drop(register(len, false));

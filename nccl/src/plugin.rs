@@ -6,6 +6,8 @@
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use braid::Origin;
+
 use crate::config::Config;
 use crate::connect::Attempts;
 use crate::device::Device;
@@ -25,9 +27,12 @@ pub(crate) struct Plugin {
     /// They, then those that NCCL has made of them. None goes, so a number means one device for good.
     devices: Mutex<Vec<Arc<Device>>>,
     pub(crate) attempts: Attempts,
+    origin: Origin,
 }
 
 struct Registry {
+    /// The process that has these; `None`: there is nothing yet.
+    origin: Option<Origin>,
     /// The one whose devices calls without a context mean.
     current: Weak<Plugin>,
     /// The one that the contexts in use share.
@@ -36,8 +41,7 @@ struct Registry {
     process: Option<Arc<Plugin>>,
 }
 
-static REGISTRY: Mutex<Registry> =
-    Mutex::new(Registry { current: Weak::new(), contexts: Weak::new(), process: None });
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry::empty(None));
 
 /// `init` up to v10: reads the configuration anew.
 ///
@@ -85,8 +89,20 @@ pub(crate) fn tidy_up() {
     }
 }
 
-fn registry() -> std::sync::MutexGuard<'static, Registry> {
-    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+impl Registry {
+    const fn empty(origin: Option<Origin>) -> Self {
+        Registry { origin, current: Weak::new(), contexts: Weak::new(), process: None }
+    }
+}
+
+/// That of this process: a forked child begins anew, and leaves alone what its parent has.
+fn registry() -> MutexGuard<'static, Registry> {
+    let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
+    if !registry.origin.is_some_and(Origin::is_here) {
+        let parents = std::mem::replace(&mut *registry, Registry::empty(Some(Origin::here())));
+        std::mem::forget(parents);
+    }
+    registry
 }
 
 impl Plugin {
@@ -100,7 +116,14 @@ impl Plugin {
         let devices: Vec<_> = devices.into_iter().map(Arc::new).collect();
         let physical = devices.len();
         let devices = Mutex::new(devices);
-        Ok(Plugin { config, physical, devices, attempts: Attempts::default() })
+        let (attempts, origin) = (Attempts::default(), Origin::here());
+        Ok(Plugin { config, physical, devices, attempts, origin })
+    }
+
+    /// Whether this process has initialised it. In a forked child nothing of it may be used, nor
+    /// dropped.
+    pub(crate) fn is_here(&self) -> bool {
+        self.origin.is_here()
     }
 
     /// How many devices there are, those included that NCCL has made.

@@ -1,13 +1,15 @@
-//! Which interfaces of this host become devices.
+//! The devices that the configuration asks for: of addresses, of rails, or of interfaces
+//! ([`crate::choice`]).
 
 use std::net::IpAddr;
 
 use braid::{Datapath, VerbsOptions};
 
-use crate::config::{Carrier, Config};
+use crate::choice::{choose, detection_reason, is_link_local, listed, preference};
+use crate::config::{Carrier, Config, Family};
 use crate::device::Device;
 use crate::error::Error;
-use crate::interfaces::{self, Interface};
+use crate::interfaces::{self, Detection, Interface};
 use crate::rdma;
 
 /// The devices that the configuration asks for.
@@ -21,7 +23,11 @@ pub(crate) fn devices(config: &Config) -> Result<Vec<Device>, Error> {
         return devices.map(|(index, names)| of_rails(index, &all, names, config)).collect();
     }
     let mut devices = Vec::new();
-    for interface in choose(&all, config)? {
+    let chosen = match config.addresses.is_empty() {
+        true => choose(&all, config)?,
+        false => addresses_named(&all, config)?,
+    };
+    for interface in chosen {
         if let Some(datapath) = datapath(&interface, config)? {
             devices.push(Device::new(devices.len(), &interface, datapath, config));
         }
@@ -42,7 +48,7 @@ fn of_rails(
     config: &Config,
 ) -> Result<Device, Error> {
     let mut rails = Vec::new();
-    for interface in rails_named(all, names)? {
+    for interface in rails_named(all, names, config)? {
         let datapath = datapath(&interface, config)?.ok_or_else(|| no_rdma_device(&interface))?;
         rails.push(Device::new(index, &interface, datapath, config));
     }
@@ -51,7 +57,12 @@ fn of_rails(
 }
 
 /// The interfaces, each with an address of the family that all of them have, IPv4 first.
-fn rails_named(all: &[Interface], names: &[String]) -> Result<Vec<Interface>, Error> {
+fn rails_named(
+    all: &[Interface],
+    names: &[String],
+    config: &Config,
+) -> Result<Vec<Interface>, Error> {
+    let origin = config.origin("rails");
     let called = |name: &String| -> Vec<Interface> {
         match name.parse() {
             Ok(ip) => with_address(all, ip).into_iter().collect(),
@@ -59,21 +70,50 @@ fn rails_named(all: &[Interface], names: &[String]) -> Result<Vec<Interface>, Er
         }
     };
     if let Some(unknown) = names.iter().find(|name| called(name).is_empty()) {
-        let known = listed(all);
-        return Err(Error::NoInterface(format!(
-            "BRAID_RAILS names {unknown}, this host has {known}"
-        )));
+        let known = listed(all.iter());
+        return Err(Error::NoInterface(format!("{origin} names {unknown}, this host has {known}")));
     }
-    let of_family = |wanted: u8| -> Option<Vec<Interface>> {
-        let one = |name| called(name).into_iter().find(|interface| rank(interface) == wanted);
+    let is_used = |family: Family, one: &Interface| {
+        let is_allowed = config.nccl.family.is_none_or(|wanted| wanted == family);
+        let is_global = family == Family::V4 || !is_link_local(one.addr.ip());
+        is_allowed && is_global && family.has(one.addr.ip()) && one.detection.is_none()
+    };
+    let of_family = |family| -> Option<Vec<Interface>> {
+        let one = |name| {
+            let known = called(name).into_iter().filter(|one| is_used(family, one));
+            known.min_by_key(preference)
+        };
         names.iter().map(one).collect()
     };
-    of_family(IPV4).or_else(|| of_family(IPV6)).ok_or_else(|| {
-        let names = names.join(", ");
-        Error::NoInterface(format!(
-            "BRAID_RAILS makes one device of {names}, which have no addresses of one family, IPv4 or global IPv6"
-        ))
+    of_family(Family::V4).or_else(|| of_family(Family::V6)).ok_or_else(|| {
+        let unusable = |name| called(name).iter().find_map(|one| usable(one, &origin).err());
+        names.iter().find_map(unusable).unwrap_or_else(|| {
+            let names = names.join(", ");
+            let family = config.nccl.family;
+            let only = family.map(|family| format!(" (NCCL_SOCKET_FAMILY is {family})"));
+            Error::NoInterface(format!(
+                "{origin} makes one device of {names}, which have no addresses of one family, \
+                 IPv4 or global IPv6{}",
+                only.unwrap_or_default()
+            ))
+        })
     })
+}
+
+/// An address that somebody has named, if it can be bound to.
+fn usable<'a>(interface: &'a Interface, origin: &str) -> Result<&'a Interface, Error> {
+    let Some(detection) = interface.detection else { return Ok(interface) };
+    let remedy = match detection {
+        Detection::Tentative => {
+            "wait until `ip address` does not show it as `tentative`, or add it with `nodad`"
+        }
+        Detection::Duplicate => "give one of the two hosts another address",
+    };
+    let (ip, name) = (interface.addr.ip(), &interface.name);
+    Err(Error::NoInterface(format!(
+        "{origin} names {ip} of {name}, which cannot be used: {}; {remedy}",
+        detection_reason(detection)
+    )))
 }
 
 const HOW_TO_RDMA: &str = "load the driver of the NIC, or make a Soft-RoCE device (`rdma link add rxe0 type rxe netdev IF`), \
@@ -84,7 +124,8 @@ fn datapath(interface: &Interface, config: &Config) -> Result<Option<Datapath>, 
     if config.carrier == Carrier::Udp {
         return Ok(Some(Datapath::Udp));
     }
-    let named = config.interfaces.is_some() || !config.addresses.is_empty();
+    let selected = config.interfaces.as_ref().is_some_and(|pattern| !pattern.excludes());
+    let named = selected || !config.addresses.is_empty();
     match rdma::port_of(&interface.name) {
         Some(rdma::Port { device, number }) => {
             let options = VerbsOptions::new(device);
@@ -100,37 +141,16 @@ fn no_rdma_device(interface: &Interface) -> Error {
     Error::NoInterface(format!("{} has no RDMA device; {HOW_TO_RDMA}", interface.name))
 }
 
-fn choose(all: &[Interface], config: &Config) -> Result<Vec<Interface>, Error> {
-    if !config.addresses.is_empty() {
-        let interface = |ip: &IpAddr| {
-            with_address(all, *ip).ok_or_else(|| {
-                let known = listed(all);
-                Error::NoInterface(format!("BRAID_ADDR names {ip}, this host has {known}"))
-            })
-        };
-        return config.addresses.iter().map(interface).collect();
-    }
-    let selected = |interface: &&Interface| {
-        config.interfaces.as_ref().is_none_or(|pattern| pattern.selects(&interface.name))
+fn addresses_named(all: &[Interface], config: &Config) -> Result<Vec<Interface>, Error> {
+    let origin = config.origin("addr");
+    let interface = |ip: &IpAddr| {
+        let found = with_address(all, *ip).ok_or_else(|| {
+            let known = listed(all.iter());
+            Error::NoInterface(format!("{origin} names {ip}, this host has {known}"))
+        });
+        found.and_then(|found| usable(&found, &origin).cloned())
     };
-    let selected: Vec<_> = all.iter().filter(selected).collect();
-    // On a host with nothing else, processes can still talk to each other.
-    let want_loopback = config.interfaces.is_some() || selected.iter().all(|i| i.loopback);
-    let mut chosen: Vec<&Interface> = Vec::new();
-    for interface in selected.into_iter().filter(|i| want_loopback || !i.loopback) {
-        match chosen.iter_mut().find(|known| known.name == interface.name) {
-            Some(known) if rank(interface) < rank(known) => *known = interface,
-            Some(_) => {}
-            None => chosen.push(interface),
-        }
-    }
-    if chosen.is_empty() {
-        let known = listed(all);
-        return Err(Error::NoInterface(format!(
-            "BRAID_IFNAME selects none of those that are up: {known}"
-        )));
-    }
-    Ok(chosen.into_iter().cloned().collect())
+    config.addresses.iter().map(interface).collect()
 }
 
 /// The interface of an address, which all of 127.0.0.0/8 are of the loopback.
@@ -144,89 +164,79 @@ fn with_address(all: &[Interface], ip: IpAddr) -> Option<Interface> {
     })
 }
 
-fn listed(all: &[Interface]) -> String {
-    let names = all.iter().map(|i| format!("{} ({})", i.name, i.addr.ip()));
-    names.collect::<Vec<_>>().join(", ")
-}
-
-const IPV4: u8 = 0;
-const IPV6: u8 = 1;
-const LINK_LOCAL: u8 = 2;
-
-/// Which of an interface's addresses is taken: IPv4, then global IPv6, then link-local.
-fn rank(interface: &Interface) -> u8 {
-    match interface.addr.ip() {
-        IpAddr::V4(_) => IPV4,
-        IpAddr::V6(ip) if ip.is_unicast_link_local() => LINK_LOCAL,
-        IpAddr::V6(_) => IPV6,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::SocketAddr;
-
-    fn interface(name: &str, addr: &str) -> Interface {
-        let addr = SocketAddr::new(addr.parse().unwrap(), 0);
-        Interface { name: name.to_owned(), addr, loopback: name == "lo" }
-    }
 
     fn host() -> Vec<Interface> {
         vec![
-            interface("lo", "127.0.0.1"),
-            interface("eth1", "fe80::1"),
-            interface("eth1", "fd00::1"),
-            interface("eth0", "fd00::2"),
-            interface("eth0", "10.0.0.2"),
+            Interface::new("lo", "127.0.0.1/8"),
+            Interface::new("eth1", "fe80::1/64"),
+            Interface::new("eth1", "fd00::1/64"),
+            Interface::new("eth0", "fd00::2/64"),
+            Interface::new("eth0", "10.0.0.2/24"),
         ]
     }
 
-    fn chosen(config: &Config) -> Vec<String> {
-        let host = host();
-        let chosen = choose(&host, config).unwrap();
-        chosen.iter().map(|i| format!("{} {}", i.name, i.addr.ip())).collect()
-    }
-
-    #[test]
-    fn each_interface_is_a_device_with_its_best_address() {
-        assert_eq!(chosen(&Config::default()), ["eth1 fd00::1", "eth0 10.0.0.2"]);
-    }
-
-    #[test]
-    fn interfaces_and_addresses_can_be_asked_for() {
-        let interfaces = "lo,eth1".parse().ok();
-        let config = Config { interfaces, ..Config::default() };
-        assert_eq!(chosen(&config), ["lo 127.0.0.1", "eth1 fd00::1"]);
-        let addresses = vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()];
-        let config = Config { addresses, ..Config::default() };
-        assert_eq!(chosen(&config), ["eth0 10.0.0.2", "eth0 fd00::2"]);
-    }
-
-    #[test]
-    fn what_does_not_exist_is_named() {
-        let config = Config { interfaces: "ib".parse().ok(), ..Config::default() };
-        let error = choose(&host(), &config).unwrap_err().to_string();
-        assert!(error.contains("BRAID_IFNAME") && error.contains("eth0 (10.0.0.2)"), "{error}");
-        let config = Config { addresses: vec!["10.9.9.9".parse().unwrap()], ..Config::default() };
-        let error = choose(&host(), &config).unwrap_err().to_string();
-        assert!(error.contains("10.9.9.9") && error.contains("10.0.0.2"), "{error}");
-    }
-
-    fn rails(names: &[&str]) -> Result<Vec<String>, String> {
-        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        let found = rails_named(&host(), &names).map_err(|error| error.to_string())?;
+    fn shown(found: Result<Vec<Interface>, Error>) -> Result<Vec<String>, String> {
+        let found = found.map_err(|error| error.to_string())?;
         Ok(found.iter().map(|i| format!("{} {}", i.name, i.addr.ip())).collect())
+    }
+
+    fn rails(host: &[Interface], names: &[&str]) -> Result<Vec<String>, String> {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        shown(rails_named(host, &names, &Config::default()))
+    }
+
+    #[test]
+    fn addresses_can_be_asked_for() {
+        let named = |ips: &[&str]| {
+            let addresses = ips.iter().map(|ip| ip.parse().unwrap()).collect();
+            let mut host = host();
+            host[3].detection = Some(Detection::Tentative);
+            shown(addresses_named(&host, &Config { addresses, ..Config::default() }))
+        };
+        assert_eq!(named(&["10.0.0.2", "fd00::1"]).unwrap(), ["eth0 10.0.0.2", "eth1 fd00::1"]);
+        assert_eq!(named(&["127.0.0.9"]).unwrap(), ["lo 127.0.0.9"]);
+        let error = named(&["10.9.9.9"]).unwrap_err();
+        assert!(
+            error.contains("BRAID_ADDR names 10.9.9.9") && error.contains("10.0.0.2"),
+            "{error}"
+        );
+        let error = named(&["fd00::2"]).unwrap_err();
+        assert!(error.contains("fd00::2 of eth0") && error.contains("`nodad`"), "{error}");
     }
 
     #[test]
     fn rails_have_addresses_of_one_family() {
-        assert_eq!(rails(&["eth0"]).unwrap(), ["eth0 10.0.0.2"]);
-        assert_eq!(rails(&["eth0", "eth1"]).unwrap(), ["eth0 fd00::2", "eth1 fd00::1"]);
-        assert_eq!(rails(&["127.0.0.7", "eth0"]).unwrap(), ["lo 127.0.0.7", "eth0 10.0.0.2"]);
-        let error = rails(&["lo", "eth1"]).unwrap_err();
+        let mut host = host();
+        assert_eq!(rails(&host, &["eth0"]).unwrap(), ["eth0 10.0.0.2"]);
+        let both = rails(&host, &["eth0", "eth1"]);
+        assert_eq!(both.unwrap(), ["eth0 fd00::2", "eth1 fd00::1"]);
+        let mixed = rails(&host, &["127.0.0.7", "eth0"]);
+        assert_eq!(mixed.unwrap(), ["lo 127.0.0.7", "eth0 10.0.0.2"]);
+        let error = rails(&host, &["lo", "eth1"]).unwrap_err();
         assert!(error.contains("lo, eth1") && error.contains("family"), "{error}");
-        let error = rails(&["eth0", "eth"]).unwrap_err();
+        let error = rails(&host, &["eth0", "eth"]).unwrap_err();
         assert!(error.contains("names eth,") && error.contains("eth1 (fd00::1)"), "{error}");
+        host[2].detection = Some(Detection::Duplicate);
+        let error = rails(&host, &["eth0", "eth1"]).unwrap_err();
+        assert!(error.contains("BRAID_RAILS names fd00::1 of eth1"), "{error}");
+        assert!(error.contains("another host has the address"), "{error}");
+        host.push(Interface::new("lo", "10.9.0.1/32"));
+        assert_eq!(rails(&host, &["lo"]).unwrap(), ["lo 10.9.0.1"]);
+    }
+
+    #[test]
+    fn rails_are_of_the_family_that_nccl_is_told() {
+        let mut config = Config::default();
+        config.nccl.family = Some(Family::V6);
+        let rails = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+            shown(rails_named(&host(), &names, &config))
+        };
+        assert_eq!(rails(&["eth0"]).unwrap(), ["eth0 fd00::2"]);
+        let error = rails(&["lo"]).unwrap_err();
+        assert!(error.contains("NCCL_SOCKET_FAMILY is AF_INET6"), "{error}");
     }
 }

@@ -196,6 +196,11 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
+        if !self.pd.is_here() {
+            // The thread runs in the parent.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.driver.state().leave();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -335,7 +335,9 @@ impl MemoryRegion {
 
 impl Drop for MemoryRegion {
     fn drop(&mut self) {
-        self.engine.deregister(self.key);
+        if self.engine.is_here() {
+            self.engine.deregister(self.key);
+        }
     }
 }
 

@@ -91,7 +91,9 @@ impl AsRawFd for Connecting {
 
 impl Drop for Connecting {
     fn drop(&mut self) {
-        self.engine.worker(self.worker).control().give_up_connect(self.qp.id, self.attempt);
+        if self.engine.is_here() {
+            self.engine.worker(self.worker).control().give_up_connect(self.qp.id, self.attempt);
+        }
     }
 }
 

@@ -439,6 +439,9 @@ impl QueuePair {
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
+        if !self.engine.is_here() {
+            return;
+        }
         let (index, number) = (self.index(), self.shared.number());
         let accepted = self.worker().control().destroy(index);
         self.forget_accepted(accepted);

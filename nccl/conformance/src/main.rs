@@ -86,6 +86,10 @@ struct Args {
     /// Rounds of the speed measurements.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    /// Prints the devices that the plugin finds, and runs nothing. `BRAID_*` and `NCCL_*` variables
+    /// count; what the plugin says about its choice goes to stderr
+    #[arg(long, conflicts_with_all = ["quick", "only", "speed", "serve", "rails"])]
+    devices: bool,
     /// Measures between two hosts, with `--against` on the other one: receives here. `BRAID_*` variables count, but
     /// for those that are options here
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["quick", "only", "no_speed", "speed"])]
@@ -137,6 +141,9 @@ fn run(args: &Args) -> Result<bool, String> {
     if args.serve.is_some() || args.against.is_some() {
         return between_hosts(args, &plugin);
     }
+    if args.devices {
+        return print_devices(args, &plugin);
+    }
     if args.check.is_some() || args.victim.is_some() || args.measure {
         return in_this_process(args, plugin);
     }
@@ -163,6 +170,24 @@ fn run(args: &Args) -> Result<bool, String> {
         report.write(file)?;
     }
     Ok(report.is_good())
+}
+
+/// A line for each: its number, name, and speed.
+fn print_devices(args: &Args, plugin: &Path) -> Result<bool, String> {
+    let net = Net::open(plugin, *args.versions.last().ok_or("no version")?)?;
+    let ctx = net.init(None);
+    for (_, text) in logger::logged() {
+        eprintln!("{text}");
+    }
+    let ctx = ctx.map_err(|code| format!("init returned {code}"))?;
+    for device in 0..net.devices().map_err(|code| format!("devices returned {code}"))? {
+        let properties = net.properties(device)?;
+        let name = properties.text("name").unwrap_or_default();
+        let speed = properties.number("speed").unwrap_or_default();
+        println!("{device} {name} {speed} Mbit/s");
+    }
+    pair::returns("finalize", net.finalize(ctx), net::SUCCESS)?;
+    Ok(true)
 }
 
 fn between_hosts(args: &Args, plugin: &Path) -> Result<bool, String> {

@@ -13,6 +13,7 @@ use crate::table::{Properties, RawProperties, member};
 /// `ncclResult_t`.
 pub(crate) type Code = c_int;
 pub(crate) const SUCCESS: Code = 0;
+pub(crate) const SYSTEM_ERROR: Code = 2;
 pub(crate) const INVALID_ARGUMENT: Code = 4;
 pub(crate) const INVALID_USAGE: Code = 5;
 pub(crate) const REMOTE_ERROR: Code = 6;

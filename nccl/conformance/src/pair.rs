@@ -149,10 +149,20 @@ impl<'n> Pair<'n> {
     }
 
     /// The sending end of a connection to who listens with this handle, once that is accepted.
-    pub(crate) fn sending(net: &'n Net, ctx: Opaque, mut handle: Handle) -> Verdict<Self> {
+    pub(crate) fn sending(net: &'n Net, ctx: Opaque, handle: Handle) -> Verdict<Self> {
+        Pair::sending_over(net, ctx, 0, handle)
+    }
+
+    /// As [`Pair::sending`], over this device.
+    pub(crate) fn sending_over(
+        net: &'n Net,
+        ctx: Opaque,
+        device: c_int,
+        mut handle: Handle,
+    ) -> Verdict<Self> {
         let mut send = NULL;
         until("connect", || {
-            returns("connect", net.connect(ctx, 0, &raw mut handle, &raw mut send), SUCCESS)?;
+            returns("connect", net.connect(ctx, device, &raw mut handle, &raw mut send), SUCCESS)?;
             Ok((!send.is_null()).then_some(()))
         })?;
         Ok(Pair::of(net, send, NULL))

@@ -64,6 +64,32 @@ fn two_hosts_measure_each_other() {
 }
 
 #[test]
+fn devices_are_printed_and_errors_name_the_variable_that_was_set() {
+    let (program, plugin) = built();
+    let devices = |variables: &[(&str, &str)]| {
+        let mut command = Command::new(program);
+        command.arg("--devices").arg("--plugin").arg(&plugin).envs(variables.iter().copied());
+        let output = command.output().expect("the program runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let lo = (Some(0), "0 lo:127.0.0.1 50000 Mbit/s\n".to_owned());
+    let (status, said, _) = devices(&[("BRAID_ADDR", "127.0.0.1"), ("BRAID_IFNAME", "")]);
+    assert_eq!((status, said), lo);
+    // Empty is unset, and so is what is too short for NCCL.
+    let (status, said, _) = devices(&[("NCCL_SOCKET_IFNAME", "^")]);
+    assert!(status == Some(0) && said.starts_with("0 "), "{said}");
+    for variable in ["NCCL_SOCKET_IFNAME", "BRAID_IFNAME"] {
+        let (status, said, complaint) = devices(&[(variable, "=nosuch")]);
+        assert_eq!((status, said.as_str()), (Some(2), ""), "{complaint}");
+        let told = format!("{variable} is `=nosuch`");
+        assert!(complaint.contains(&told) && complaint.contains("lo (127.0.0.1)"), "{complaint}");
+        let (_, _, complaint) = devices(&[(variable, "a/b")]);
+        assert!(complaint.contains(&format!("{variable} is `a/b`: accepted")), "{complaint}");
+    }
+}
+
+#[test]
 fn what_cannot_be_checked_is_said() {
     let (program, _) = built();
     let missing = Command::new(program).args(["--plugin", "/nonexistent.so"]).output().unwrap();

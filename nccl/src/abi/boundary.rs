@@ -24,6 +24,17 @@ pub(super) fn boundary(call: &str, body: impl FnOnce() -> Result<(), Error>) -> 
     }
 }
 
+/// Drops what this process has made. A forked child keeps its copy of what its parent has: the
+/// threads that would have to be waited for are missing here, and a lock may be held by one of
+/// them.
+pub(super) fn end<T>(thing: T, is_here: impl FnOnce(&T) -> bool) {
+    if is_here(&thing) {
+        drop(thing);
+    } else {
+        std::mem::forget(thing);
+    }
+}
+
 /// What a pointer of NCCL's points to.
 ///
 /// # Errors

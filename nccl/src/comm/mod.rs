@@ -2,6 +2,7 @@
 
 mod connection;
 mod limits;
+mod linger;
 mod offer;
 mod recv;
 mod send;
@@ -9,6 +10,7 @@ mod tally;
 
 use std::sync::{Arc, Weak};
 
+use crate::device_context::DeviceContext;
 use crate::error::Error;
 use crate::memory::Registration;
 
@@ -52,12 +54,29 @@ impl Comm {
         })
     }
 
+    /// Whether this process has made it.
+    pub(crate) fn is_here(&self) -> bool {
+        self.context().is_here()
+    }
+
+    fn context(&self) -> &Arc<DeviceContext> {
+        match &self.end {
+            End::Send(comm) => comm.context(),
+            End::Recv(comm) => comm.context(),
+        }
+    }
+
+    /// The end, unless it is the parent's of this process.
+    fn end(&self) -> Result<&End, Error> {
+        if self.is_here() { Ok(&self.end) } else { Err(Error::Forked) }
+    }
+
     /// Its sending end.
     ///
     /// # Errors
-    /// It receives.
+    /// The communicator receives, or another process has made it.
     pub(crate) fn sender(&self) -> Result<&SendComm, Error> {
-        match &self.end {
+        match self.end()? {
             End::Send(comm) => Ok(comm),
             End::Recv(_) => Err(Error::WrongComm { is: "receive", needed: "send" }),
         }
@@ -66,9 +85,9 @@ impl Comm {
     /// Its receiving end.
     ///
     /// # Errors
-    /// It sends.
+    /// The communicator sends, or another process has made it.
     pub(crate) fn receiver(&self) -> Result<&RecvComm, Error> {
-        match &self.end {
+        match self.end()? {
             End::Recv(comm) => Ok(comm),
             End::Send(_) => Err(Error::WrongComm { is: "send", needed: "receive" }),
         }
@@ -77,7 +96,7 @@ impl Comm {
     /// Registers memory for this kind of communicator.
     ///
     /// # Errors
-    /// No bytes, or no key is left.
+    /// No bytes, no key is left, or another process has made the communicator.
     ///
     /// # Safety
     /// As for [`crate::memory::RegionCache::register`].
@@ -86,12 +105,11 @@ impl Comm {
         start: *mut u8,
         len: usize,
     ) -> Result<Registration, Error> {
-        let (context, receives) = match &self.end {
-            End::Send(comm) => (comm.context(), false),
-            End::Recv(comm) => (comm.context(), true),
-        };
+        let receives = matches!(self.end()?, End::Recv(_));
+        let context = self.context();
         // SAFETY: the caller vouches for the memory.
-        unsafe { context.regions.register(start, len, receives) }
+        let region = unsafe { context.regions.register(start, len, receives) }?;
+        Ok(Registration::new(region, context.clone()))
     }
 
     /// What NCCL gets for the request of this number.
@@ -104,9 +122,10 @@ impl Ticket {
     /// Whether the request is done, with the sizes of its messages. A request that is done is over.
     ///
     /// # Errors
-    /// The communicator broke before the request was done, or is being closed.
+    /// The communicator broke before the request was done, is being closed, or was made by another
+    /// process.
     pub(crate) fn test(&self) -> Result<Option<Sizes>, Error> {
-        match &self.comm.upgrade().ok_or(Error::StaleRequest)?.end {
+        match self.comm.upgrade().ok_or(Error::StaleRequest)?.end()? {
             End::Send(comm) => comm.test(self.index),
             End::Recv(comm) => comm.test(self.index),
         }

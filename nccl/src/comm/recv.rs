@@ -103,17 +103,25 @@ impl RecvComm {
         &self.context
     }
 
-    /// Offers 1 to 8 buffers to the sender. `None`: not now.
+    /// Offers 1 to 8 buffers to the sender. `None`: not now. A broken communicator takes them as
+    /// well, and [`RecvComm::test`] says why: who receives cannot know yet that the peer has
+    /// closed.
     ///
     /// # Errors
-    /// The communicator is broken.
+    /// The communicator is broken, and has no free request.
     pub(crate) fn irecv(&self, buffers: &[Buffer]) -> Result<Option<usize>, Error> {
         let state = &mut *self.state();
-        if let Some(broken) = state.connection.broken() {
-            return Err(broken.into());
-        }
         let number = state.next;
         let index = usize::from(number) % MAX_GROUPS;
+        let fills = || buffers.iter().map(|buffer| Fill::new(buffer.len)).collect();
+        if let Some(broken) = state.connection.broken() {
+            if !state.groups[index].fills.is_empty() {
+                return Err(broken.into());
+            }
+            state.groups[index] = Group { number, left: buffers.len(), fills: fills() };
+            state.next = number.wrapping_add(1);
+            return Ok(Some(index));
+        }
         if !state.groups[index].fills.is_empty() || !state.connection.has_room(1) {
             state.tally.waited += 1;
             state.progress();
@@ -121,8 +129,7 @@ impl RecvComm {
         }
         let place = |b: &Buffer| Place { addr: b.addr, len: b.len, rkey: b.rkey, tag: b.tag };
         let offer = Offer { number, places: buffers.iter().map(place).collect() };
-        let fills = buffers.iter().map(|buffer| Fill::new(buffer.len)).collect();
-        state.groups[index] = Group { number, left: offer.places.len(), fills };
+        state.groups[index] = Group { number, left: offer.places.len(), fills: fills() };
         state.next = number.wrapping_add(1);
         let wr = wr::send(0, []).unsignalled();
         state.connection.post(wr, &offer.to_bytes()[..offer.len()]);

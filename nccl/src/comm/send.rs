@@ -15,6 +15,7 @@ use braid::{Access, Completion, MAX_MESSAGE, MemoryRegion, QueuePair, RemoteAddr
 
 use super::connection::Connection;
 use super::limits::{MAX_GROUPS, MAX_REQUESTS, Sizes};
+use super::linger::{Moment, waits_since};
 use super::offer::{MAX_OFFER, Offer, Piece, Place};
 use super::tally::Tally;
 use crate::broken::Broken;
@@ -54,6 +55,8 @@ struct State {
     waiting: VecDeque<usize>,
     /// Offers with free places, oldest first.
     offers: VecDeque<Open>,
+    /// When the latest message was posted.
+    posted: Moment,
     tally: Tally,
 }
 
@@ -105,6 +108,7 @@ impl SendComm {
             free: (0..MAX_REQUESTS).rev().collect(),
             waiting: VecDeque::with_capacity(MAX_WAITING + 1),
             offers: VecDeque::with_capacity(INBOX),
+            posted: Moment::default(),
             tally: Tally::new(),
         };
         (0..INBOX).for_each(|slot| state.expect_offer(slot));
@@ -121,20 +125,26 @@ impl SendComm {
 
     /// Takes a message, to be sent when its place is known. `None`: not now.
     ///
+    /// A broken communicator takes it as well, and [`SendComm::test`] says why: who sends cannot
+    /// know yet that the peer has closed.
+    ///
     /// # Errors
-    /// The communicator is broken.
+    /// The communicator is broken, and has no free request.
     pub(crate) fn isend(&self, message: Message) -> Result<Option<usize>, Error> {
         let state = &mut *self.state();
-        if let Some(broken) = state.connection.broken() {
-            return Err(broken.into());
-        }
+        let broken = state.connection.broken();
         let wanted = state.offers.front().is_some_and(|open| open.place(message.tag).is_some());
-        if state.waiting.len() >= MAX_WAITING && !wanted {
+        if broken.is_none() && state.waiting.len() >= MAX_WAITING && !wanted {
             state.progress();
             return Ok(None);
         }
-        let Some(index) = state.free.pop() else { return Ok(None) };
+        let Some(index) = state.free.pop() else {
+            return broken.map_or(Ok(None), |broken| Err(broken.into()));
+        };
         state.requests[index] = Request { progress: Progress::Waiting, message, event: None };
+        if broken.is_some() {
+            return Ok(Some(index));
+        }
         state.waiting.push_back(index);
         state.match_up();
         // Where those who poll drive the engine, this is what lets the message leave at once.
@@ -235,6 +245,7 @@ impl State {
             }
             let piece = Piece { number: open.offer.number, buffer: number as u8, pieces };
             write(&mut self.connection, index, &message, place, piece);
+            self.posted = Moment::now();
             request.progress = Progress::Posted;
             open.taken |= 1 << number;
             let full = open.is_full();
@@ -260,16 +271,21 @@ fn write(connection: &mut Connection, index: usize, message: &Message, to: Place
     }
 }
 
-/// What has been sent shall arrive: waits for it, as long as the configuration allows.
+/// Waits until the peer has what was sent, as long as the configuration allows for this
+/// communicator and those that were closed before it.
 impl Drop for SendComm {
     fn drop(&mut self) {
-        let until = Instant::now() + self.context.linger();
         let mut state = self.state();
+        let mut until = None;
         loop {
             state.progress();
             let under_way = |request: &Request| request.progress == Progress::Posted;
-            let over = state.connection.broken().is_some() || !state.requests.iter().any(under_way);
-            if over || Instant::now() >= until {
+            if state.connection.broken().is_some() || !state.requests.iter().any(under_way) {
+                break;
+            }
+            let posted = state.posted;
+            let until = *until.get_or_insert_with(|| waits_since(posted) + self.context.linger());
+            if Instant::now() >= until {
                 break;
             }
             thread::yield_now();

@@ -1,9 +1,11 @@
 //! How the plugin is configured: one TOML file, named by `BRAID_CONFIG`, and `BRAID_*` variables,
 //! which win. Both have the same settings, [`settings::SETTINGS`].
 
+mod nccl;
 mod settings;
 mod source;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,6 +17,7 @@ use braid::{
 
 use crate::interfaces::Pattern;
 
+pub(crate) use nccl::{Family, NcclHints};
 pub(crate) use settings::names;
 
 /// A setting that cannot be.
@@ -45,7 +48,7 @@ pub(crate) enum Carrier {
 /// All that the plugin can be told.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Config {
-    /// Which interfaces become devices; `None`: all that are up, the loopback only if it is alone.
+    /// The interfaces that become devices; `None`: see [`crate::choice`].
     pub(crate) interfaces: Option<Pattern>,
     /// Which addresses become devices, in this order. Empty: one of each interface.
     pub(crate) addresses: Vec<IpAddr>,
@@ -80,6 +83,10 @@ pub(crate) struct Config {
     /// How long closing waits for what has been sent.
     pub(crate) linger: Duration,
     pub(crate) faults: Faults,
+    /// NCCL's own variables.
+    pub(crate) nccl: NcclHints,
+    /// The origin of each setting: a variable, or a line of the file.
+    pub(crate) set_by: BTreeMap<String, String>,
 }
 
 impl Default for Config {
@@ -111,6 +118,8 @@ impl Default for Config {
             connect_timeout: Duration::from_secs(60),
             linger: Duration::from_secs(1),
             faults: engine.faults,
+            nccl: NcclHints::default(),
+            set_by: BTreeMap::new(),
         }
     }
 }
@@ -121,7 +130,15 @@ impl Config {
     /// # Errors
     /// The first value that is not accepted; see [`ConfigError`].
     pub(crate) fn read() -> Result<Self, ConfigError> {
-        Config::from_settings(source::from_environment()?)
+        let config = Config::from_settings(source::from_environment()?)?;
+        Ok(Config { nccl: NcclHints::from_environment(), ..config })
+    }
+
+    /// The origin of a setting: the name of the variable that counts, or of the setting and
+    /// the file.
+    pub(crate) fn origin(&self, setting: &str) -> String {
+        let set_by = self.set_by.get(setting).cloned();
+        set_by.unwrap_or_else(|| format!("BRAID_{}", setting.to_uppercase()))
     }
 
     fn from_settings(given: Vec<source::Given>) -> Result<Self, ConfigError> {
@@ -129,10 +146,11 @@ impl Config {
         for source::Given { name, setting, value } in given {
             let apply = settings::find(&name).expect("sources give known settings only");
             apply(&mut config, value.trim()).map_err(|reason| ConfigError::Value {
-                setting,
+                setting: setting.clone(),
                 value,
                 reason,
             })?;
+            config.set_by.insert(name, setting);
         }
         let (key, allowed) = (config.key.clone(), config.allowed_keys.clone());
         config.security = Security::with(key, allowed, config.key_purpose.clone())?;
@@ -170,6 +188,17 @@ mod tests {
         assert_eq!(config.threads, 3);
         assert_eq!(config.faults.drop, 0.5);
         assert_eq!(config.paths, None);
+    }
+
+    #[test]
+    fn the_author_of_a_setting_is_known() {
+        let nccl = Given { setting: "NCCL_SOCKET_IFNAME".to_owned(), ..given("ifname", "eth") };
+        let config = Config::from_settings(vec![nccl, given("threads", "2")]).unwrap();
+        let origins = ["ifname", "threads", "addr"].map(|name| config.origin(name));
+        assert_eq!(origins, ["NCCL_SOCKET_IFNAME", "BRAID_THREADS", "BRAID_ADDR"]);
+        let file = from_file("ifname = \"eth\"\n", "f.toml".as_ref()).unwrap();
+        let config = Config::from_settings(file).unwrap();
+        assert_eq!(config.origin("ifname"), "`ifname` in f.toml");
     }
 
     #[test]

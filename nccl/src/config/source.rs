@@ -4,7 +4,7 @@ use std::path::Path;
 
 use braid::environment;
 
-use super::{ConfigError, names};
+use super::{ConfigError, names, nccl};
 
 /// One setting as somebody wrote it.
 #[derive(Debug)]
@@ -23,13 +23,15 @@ const FILE: &str = "BRAID_CONFIG";
 /// The engine's.
 const METRICS: &str = "BRAID_METRICS";
 
-/// What NCCL itself is told about interfaces holds unless the plugin is told otherwise.
-const NCCL_INTERFACES: &str = "NCCL_SOCKET_IFNAME";
-
 /// NCCL's own, the file's, then the variables: later ones win.
 pub(super) fn from_environment() -> Result<Vec<Given>, ConfigError> {
     braid_log::Filter::from_environment(environment::variable)?;
-    let mut given = Vec::from_iter(variable("ifname", NCCL_INTERFACES.to_owned()));
+    let interfaces = nccl::given(nccl::INTERFACES).map(|value| Given {
+        name: "ifname".to_owned(),
+        setting: nccl::INTERFACES.to_owned(),
+        value,
+    });
+    let mut given = Vec::from_iter(interfaces);
     if let Some(file) = environment::variable(FILE).filter(|file| !file.is_empty()) {
         let file = Path::new(&file);
         let text = std::fs::read_to_string(file)
@@ -43,8 +45,10 @@ pub(super) fn from_environment() -> Result<Vec<Given>, ConfigError> {
     Ok(given)
 }
 
+/// An empty one is as good as none.
 fn variable(name: &str, variable: String) -> Option<Given> {
-    let value = environment::variable(&variable)?.to_string_lossy().into_owned();
+    let value = environment::variable(&variable).filter(|value| !value.is_empty())?;
+    let value = value.to_string_lossy().into_owned();
     Some(Given { name: name.to_owned(), setting: variable, value })
 }
 

@@ -9,7 +9,12 @@ pub(super) const CHECKS: &[Check] = &[
     Check::new("close with data in flight", in_flight),
     Check::new("the receiver closes first", receiver_first),
     Check::new("receives that nobody fills", unfilled),
+    Check::new("sends after the receiver has closed", sends_to_nobody),
+    Check::new("receives after the sender has closed", receives_from_nobody),
 ];
+
+/// Requests that nobody tests: more than a communicator has.
+const TOO_MANY: usize = 1000;
 
 fn arrived_first(stage: &Stage) -> Verdict {
     stage.session(|net, ctx| {
@@ -73,6 +78,54 @@ fn receiver_first(stage: &Stage) -> Verdict {
         returns("test", pair.wait_for_failure(waiting)?, REMOTE_ERROR)?;
         drop(from);
         returns("closeSend", net.close_send(pair.send), SUCCESS)
+    })
+}
+
+/// As aws-ofi-nccl's `inflight_close` has it: the receiver deregisters and closes with receives
+/// outstanding, and the sender does not know yet.
+fn sends_to_nobody(stage: &Stage) -> Verdict {
+    const SIZE: usize = 1 << 20;
+    stage.session(|net, ctx| {
+        let pair = Pair::new(net, ctx, 0)?;
+        let (mut from, mut to) = pair.memory(SIZE)?;
+        for _ in 0..4 {
+            pair.irecv(&mut to, &[(0, SIZE, 0)])?;
+        }
+        pair.forget_requests();
+        drop(to);
+        returns("closeRecv", net.close_recv(pair.recv), SUCCESS)?;
+        for _ in 0..20 {
+            let sent = pair.isend(&mut from, 0, SIZE, 0)?;
+            returns("test", pair.wait_for_failure(sent)?, REMOTE_ERROR)?;
+        }
+        // A caller that only posts does not wait for a free request for ever.
+        let refused = (0..TOO_MANY).find_map(|_| pair.isend(&mut from, 0, SIZE, 0).err());
+        let refused = refused.ok_or("isend takes any number of requests")?;
+        ensure!(refused.contains(&format!("returned {REMOTE_ERROR} ")), "at last: {refused}");
+        drop(from);
+        returns("closeSend", net.close_send(pair.send), SUCCESS)
+    })
+}
+
+/// The same the other way round.
+fn receives_from_nobody(stage: &Stage) -> Verdict {
+    const SIZE: usize = 1 << 20;
+    stage.session(|net, ctx| {
+        let pair = Pair::new(net, ctx, 0)?;
+        let (mut from, mut to) = pair.memory(SIZE)?;
+        pair.isend(&mut from, 0, SIZE, 0)?;
+        pair.forget_requests();
+        drop(from);
+        returns("closeSend", net.close_send(pair.send), SUCCESS)?;
+        for _ in 0..20 {
+            let received = pair.irecv(&mut to, &[(0, SIZE, 0), (0, SIZE, 1)])?;
+            returns("test", pair.wait_for_failure(received)?, REMOTE_ERROR)?;
+        }
+        let refused = (0..TOO_MANY).find_map(|_| pair.irecv(&mut to, &[(0, SIZE, 0)]).err());
+        let refused = refused.ok_or("irecv takes any number of requests")?;
+        ensure!(refused.contains(&format!("returned {REMOTE_ERROR} ")), "at last: {refused}");
+        drop(to);
+        returns("closeRecv", net.close_recv(pair.recv), SUCCESS)
     })
 }
 

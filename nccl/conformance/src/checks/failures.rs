@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::{Check, Stage};
 use crate::handle::Handle;
-use crate::net::{INVALID_USAGE, REMOTE_ERROR, SUCCESS};
-use crate::pair::{Memory, Pair, Request, Verdict, ensure, listen, returns};
+use crate::logger::{forget_log, logged};
+use crate::net::{INVALID_USAGE, NULL, Net, REMOTE_ERROR, SUCCESS, SYSTEM_ERROR};
+use crate::pair::{Memory, Pair, Request, Verdict, ensure, listen, returns, until};
 use crate::victim;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -21,10 +22,22 @@ pub(super) const CHECKS: &[Check] = &[
         .with(QUICK_DEATH),
     Check::new("the receiving peer falls silent", |s| receiver_lost(s, libc::SIGSTOP))
         .with(QUICK_DEATH),
+    Check::new("many communicators are aborted", aborted).with(PATIENT).udp_only(),
+    Check::new("the same over several devices", aborted)
+        .with(PATIENT_ON_FOUR)
+        .udp_only()
+        .picks_devices(),
+    Check::new("no descriptors are left", no_descriptors).udp_only(),
 ];
 
 const QUICK_DEATH: &[(&str, &str)] =
     &[("BRAID_PING_INTERVAL_MS", "200"), ("BRAID_PEER_TIMEOUT_MS", "1000")];
+/// The silence of the peer goes unnoticed.
+const PATIENT: &[(&str, &str)] = &[("BRAID_PEER_TIMEOUT_MS", "60000")];
+const PATIENT_ON_FOUR: &[(&str, &str)] = &[
+    ("BRAID_PEER_TIMEOUT_MS", "60000"),
+    ("BRAID_ADDR", "127.0.0.1,127.0.0.2,127.0.0.3,127.0.0.4"),
+];
 /// How long the death of a peer may go unnoticed with these settings, on a busy machine.
 const BOUND: Duration = Duration::from_secs(6);
 
@@ -54,6 +67,104 @@ fn deregistered(stage: &Stage) -> Verdict {
         drop(from);
         pair.close()
     })
+}
+
+/// The time in which it must be possible to close any number of communicators whose peer has fallen
+/// silent: a linger of 1 s for the data, and another for the engines. A busy machine needs some
+/// more.
+const CLOSED_WITHIN: Duration = Duration::from_millis(3500);
+
+/// Every communicator has data in flight to a peer that answers no more.
+fn aborted(stage: &Stage) -> Verdict {
+    stage.session(|net, ctx| {
+        let mut victim = Victim::spawn(stage, victim::RECEIVERS)?;
+        let mut line = String::new();
+        let stdout = victim.0.stdout.take().ok_or("no pipe")?;
+        let mut said = BufReader::new(stdout);
+        said.read_line(&mut line).map_err(|error| error.to_string())?;
+        let devices = net.devices().map_err(|code| format!("devices returned {code}"))?;
+        let handle = Handle::from_line(&line)?;
+        let pairs = (0..victim::MANY as c_int)
+            .map(|number| Pair::sending_over(net, ctx, number % devices, handle))
+            .collect::<Verdict<Vec<_>>>()?;
+        let mut from = pairs
+            .iter()
+            .map(|pair| Memory::new(net, pair.send, victim::SIZE))
+            .collect::<Verdict<Vec<_>>>()?;
+        // All offers are here when the first message of each has gone.
+        for (pair, from) in pairs.iter().zip(&mut from) {
+            pair.wait(pair.isend(from, 0, victim::SIZE, victim::TAG)?)?;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        victim.signal(libc::SIGSTOP)?;
+        for (pair, from) in pairs.iter().zip(&mut from) {
+            pair.isend(from, 0, victim::SIZE, victim::TAG)?;
+        }
+        let since = Instant::now();
+        pairs.into_iter().try_for_each(Pair::close)?;
+        drop(from);
+        let took = since.elapsed();
+        ensure!(took < CLOSED_WITHIN, "closing {} communicators took {took:?}", victim::MANY);
+        Ok(())
+    })
+}
+
+/// With ever more descriptors, each step of making a connection is once the one that lacks them.
+fn no_descriptors(stage: &Stage) -> Verdict {
+    let open = std::fs::read_dir("/proc/self/fd").map_err(|error| error.to_string())?.count();
+    let open = open as libc::rlim_t;
+    for limit in open - 2..open + 100 {
+        forget_log();
+        let whole = limit_descriptors(limit)?;
+        let connected = connect_once(&stage.net);
+        limit_descriptors(whole)?;
+        let Err(seen) = connected else { return Ok(()) };
+        ensure!(seen.contains(&format!("returned {SYSTEM_ERROR} ")), "limit {limit}: {seen}");
+        // An engine that cannot start is the engine's to explain.
+        if seen.starts_with("listen ") {
+            continue;
+        }
+        let told = |text: &str| text.contains("ulimit -n") && !text.contains("listener is there");
+        let log = logged();
+        let is_told = log.iter().any(|(level, text)| *level == 2 && told(text));
+        ensure!(is_told, "limit {limit}: {seen}, and the log only says {log:?}");
+    }
+    Err("100 descriptors do not make a connection".to_owned())
+}
+
+/// Makes a connection and closes it; what has been made is closed in any case.
+fn connect_once(net: &Net) -> Verdict {
+    let ctx = net.init(None).map_err(|code| format!("init returned {code} "))?;
+    let connected = listen(net, ctx, 0).and_then(|(listener, mut handle)| {
+        let (mut send, mut recv) = (NULL, NULL);
+        let connected = until("connect and accept", || {
+            if send.is_null() {
+                let code = net.connect(ctx, 0, &raw mut handle, &raw mut send);
+                returns("connect", code, SUCCESS)?;
+            }
+            if recv.is_null() {
+                returns("accept", net.accept(listener, &raw mut recv), SUCCESS)?;
+            }
+            Ok((!send.is_null() && !recv.is_null()).then_some(()))
+        });
+        let closed = Pair::of(net, send, recv).close();
+        returns("closeListen", net.close_listen(listener), SUCCESS)?;
+        connected.and(closed)
+    });
+    returns("finalize", net.finalize(ctx), SUCCESS)?;
+    connected
+}
+
+/// Sets the limit of open files of this process; the former one.
+fn limit_descriptors(limit: libc::rlim_t) -> Verdict<libc::rlim_t> {
+    let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the place is a structure for limits.
+    let read = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limits) };
+    let former = std::mem::replace(&mut limits.rlim_cur, limit);
+    // SAFETY: as above.
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limits) };
+    ensure!(read == 0 && set == 0, "no limit {limit}: {}", std::io::Error::last_os_error());
+    Ok(former)
 }
 
 /// Another process of this program, which sends or receives until it is lost.

@@ -4,6 +4,7 @@ mod arguments;
 mod closing;
 mod configuration;
 mod failures;
+mod forked;
 mod groups;
 mod loading;
 mod messages;
@@ -29,7 +30,8 @@ pub(crate) struct Check {
     pub(crate) since: u32,
     /// Variables for the plugin, beside `BRAID_IFNAME` and `BRAID_DATAPATH`.
     pub(crate) env: &'static [(&'static str, &'static str)],
-    /// It injects faults into datagrams, or takes addresses of the loopback.
+    /// It injects faults into datagrams, takes addresses of the loopback, or takes more memory or
+    /// descriptors over verbs.
     pub(crate) udp_only: bool,
     /// It says itself which devices there are.
     pub(crate) picks_devices: bool,
@@ -64,7 +66,7 @@ impl Check {
 
 /// All checks, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Check> {
-    let groups: [&[Check]; 10] = [
+    let groups: [&[Check]; 11] = [
         loading::CHECKS,
         configuration::CHECKS,
         set_up::CHECKS,
@@ -74,6 +76,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Check> {
         rails::CHECKS,
         closing::CHECKS,
         failures::CHECKS,
+        forked::CHECKS,
         observers::CHECKS,
     ];
     groups.into_iter().flatten()

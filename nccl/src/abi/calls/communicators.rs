@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use super::super::boundary::{boundary, place, shared};
+use super::super::boundary::{boundary, end, place, shared};
 use super::super::{Code, CommConfig};
 use crate::comm::Comm;
 use crate::error::Error;
@@ -46,7 +46,8 @@ pub(in crate::abi) unsafe extern "C" fn finalize(ctx: *mut c_void) -> Code {
     boundary("finalize", || {
         let ctx = place(ctx, "ctx")?;
         // SAFETY: `init` made the pointer so; the caller gives it back once.
-        drop(unsafe { Arc::from_raw(ctx.cast::<Plugin>().cast_const()) });
+        let plugin = unsafe { Arc::from_raw(ctx.cast::<Plugin>().cast_const()) };
+        end(plugin, |plugin| plugin.is_here());
         Ok(())
     })
 }
@@ -104,6 +105,9 @@ unsafe fn listen_with(
 ) -> Result<(), Error> {
     let handle = place(handle.cast::<[u8; HANDLE_LEN]>(), "handle")?;
     let comm = place(comm, "listenComm")?;
+    if !plugin.is_here() {
+        return Err(Error::Forked);
+    }
     let context = plugin.open(&*plugin.device(dev)?)?;
     let (listener, bytes) = ListenComm::new(context);
     // SAFETY: the caller vouches for both places.
@@ -161,6 +165,9 @@ unsafe fn connect_with(
     // SAFETY: the caller vouches for the places.
     unsafe { nothing_yet(comm, device_comm) };
     let handle = place(handle.cast::<[u8; HANDLE_LEN]>(), "handle")?;
+    if !plugin.is_here() {
+        return Err(Error::Forked);
+    }
     let device = plugin.device(dev)?;
     // SAFETY: as above; NCCL does not touch the handle during the call.
     let handle = unsafe { &mut *handle };
@@ -221,7 +228,7 @@ pub(in crate::abi) unsafe extern "C" fn close(comm: *mut c_void) -> Code {
     boundary("close", || {
         let comm = place(comm.cast::<Comm>(), "comm")?;
         // SAFETY: `connect` or `accept` made the pointer so; the caller gives it back once.
-        drop(unsafe { Arc::from_raw(comm) });
+        end(unsafe { Arc::from_raw(comm) }, |comm| comm.is_here());
         plugin::tidy_up();
         Ok(())
     })
@@ -233,7 +240,7 @@ pub(in crate::abi) unsafe extern "C" fn close_listen(comm: *mut c_void) -> Code 
     boundary("closeListen", || {
         let listener = place(comm.cast::<ListenComm>(), "listenComm")?;
         // SAFETY: `listen` made the pointer so; the caller gives it back once.
-        drop(unsafe { Box::from_raw(listener) });
+        end(unsafe { Box::from_raw(listener) }, |listener| listener.is_here());
         plugin::tidy_up();
         Ok(())
     })

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use smallvec::SmallVec;
 
 use super::super::Code;
-use super::super::boundary::{array, boundary, element, place, shared};
+use super::super::boundary::{array, boundary, element, end, place, shared};
 use crate::comm::{Buffer, Comm, MAX_RECVS, Message, Ticket};
 use crate::error::Error;
 use crate::memory::{HOST_MEMORY, Registration};
@@ -51,7 +51,7 @@ pub(in crate::abi) unsafe extern "C" fn dereg_mr(comm: *mut c_void, mhandle: *mu
         place(comm, "comm")?;
         let registration = place(mhandle.cast::<Registration>(), "mhandle")?;
         // SAFETY: `regMr` made the pointer so; the caller gives it back once.
-        drop(unsafe { Box::from_raw(registration) });
+        end(unsafe { Box::from_raw(registration) }, |registration| registration.is_here());
         Ok(())
     })
 }

@@ -6,6 +6,7 @@ mod degraded;
 mod ends;
 mod firewalls;
 mod marks;
+mod nccl;
 mod network;
 mod rails;
 
@@ -24,7 +25,7 @@ struct Case {
 
 /// All of them, in the order in which they run.
 const CASES: &[&[Case]] =
-    &[addresses::CASES, rails::CASES, firewalls::CASES, marks::CASES, ends::CASES];
+    &[addresses::CASES, rails::CASES, firewalls::CASES, marks::CASES, ends::CASES, nccl::CASES];
 
 /// Runs every case with this `braid-perf`; the first that fails ends it.
 pub(super) fn run(braid_perf: &Path) -> Result<(), Failure> {

@@ -1,0 +1,391 @@
+//! The choice of interfaces where neither addresses nor rails are named: the rules of NCCL's
+//! own sockets. Beyond them, addresses that no other host can reach come last, whatever their
+//! interfaces are called.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::interfaces::{Detection, Interface, Kind};
+
+/// Names that a list in a message has before it is cut short.
+const LISTED: usize = 8;
+
+/// The use of an address between hosts, the best first. Without a name only the best that there is
+/// counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Class {
+    Ordinary,
+    /// On the loopback device, and not of it: routes of other hosts lead there.
+    Routed,
+    /// A tunnel, or the end of a container's link. In a container it may be all that there is.
+    Alone,
+    LinkLocal,
+    Bridge,
+    Loopback,
+    BridgePort,
+}
+
+impl Class {
+    fn of(interface: &Interface) -> Self {
+        let ip = interface.addr.ip();
+        match interface.kind {
+            _ if ip.is_loopback() => Class::Loopback,
+            Kind::BridgePort => Class::BridgePort,
+            Kind::Bridge => Class::Bridge,
+            _ if is_link_local(ip) => Class::LinkLocal,
+            _ if interface.loopback => Class::Routed,
+            Kind::Virtual if interface.is_alone() => Class::Alone,
+            Kind::Virtual | Kind::Nic => Class::Ordinary,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Class::Ordinary => "ordinary",
+            Class::Routed => "on the loopback device",
+            Class::Alone => "neither a NIC nor a subnet",
+            Class::LinkLocal => "link-local address only",
+            Class::Bridge => "bridge without a NIC",
+            Class::Loopback => "loopback",
+            Class::BridgePort => "port of a bridge",
+        }
+    }
+}
+
+pub(crate) fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    }
+}
+
+/// The order of an interface's addresses: the smallest is taken.
+pub(crate) fn preference(interface: &Interface) -> impl Ord + use<> {
+    (Class::of(interface), interface.addr.is_ipv6())
+}
+
+/// The interfaces that NCCL's variables and `BRAID_IFNAME` ask for, or those that NCCL would take
+/// by itself; each with its best address.
+///
+/// # Errors
+/// There are none.
+pub(crate) fn choose(all: &[Interface], config: &Config) -> Result<Vec<Interface>, Error> {
+    let mut left_out = LeftOut::default();
+    let usable: Vec<&Interface> =
+        all.iter().filter(|one| left_out.keeps(one, unusable(one, config))).collect();
+    let best = best_of_each(&usable);
+    let chosen = match &config.interfaces {
+        Some(pattern) if !pattern.excludes() => {
+            let is_far = |one: &Interface| Class::of(one) != Class::LinkLocal;
+            let some_are_far = best.iter().any(|one| is_far(one));
+            let wanted = |one: &&Interface| {
+                let is_wanted = is_far(one) || !some_are_far || pattern.has_name(&one.name);
+                left_out.keeps(one, (!is_wanted).then(|| Class::LinkLocal.name().to_owned()))
+            };
+            best.into_iter().filter(wanted).collect()
+        }
+        Some(_) => best_class(best, &mut left_out),
+        None => by_default(&usable, best, config, &mut left_out),
+    };
+    left_out.forget(&chosen);
+    if chosen.is_empty() {
+        return Err(Error::NoInterface(why_none(config, &left_out)));
+    }
+    report(config, &chosen, &left_out);
+    Ok(chosen.into_iter().cloned().collect())
+}
+
+/// The reason why an address is out of the question.
+fn unusable(interface: &Interface, config: &Config) -> Option<String> {
+    if config.interfaces.as_ref().is_some_and(|pattern| !pattern.selects(&interface.name)) {
+        return Some(format!("not selected by {}", config.origin("ifname")));
+    }
+    let family = config.nccl.family.filter(|family| !family.has(interface.addr.ip()));
+    if let Some(family) = family {
+        return Some(format!("NCCL_SOCKET_FAMILY is {family}"));
+    }
+    interface.detection.map(|detection| detection_reason(detection).to_owned())
+}
+
+pub(crate) fn detection_reason(detection: Detection) -> &'static str {
+    match detection {
+        Detection::Tentative => "duplicate address detection is not over",
+        Detection::Duplicate => "another host has the address",
+    }
+}
+
+fn best_of_each<'a>(usable: &[&'a Interface]) -> Vec<&'a Interface> {
+    let mut best: Vec<&Interface> = Vec::new();
+    for &interface in usable {
+        match best.iter_mut().find(|known| known.name == interface.name) {
+            Some(known) if preference(interface) < preference(known) => *known = interface,
+            Some(_) => {}
+            None => best.push(interface),
+        }
+    }
+    best
+}
+
+/// As NCCL without `NCCL_SOCKET_IFNAME`: InfiniBand, else who is near the root of `NCCL_COMM_ID`,
+/// else all.
+fn by_default<'a>(
+    usable: &[&'a Interface],
+    best: Vec<&'a Interface>,
+    config: &Config,
+    left_out: &mut LeftOut,
+) -> Vec<&'a Interface> {
+    let is_ib = |one: &Interface| one.name.starts_with("ib") && Class::of(one) == Class::Ordinary;
+    if best.iter().any(|one| is_ib(one)) {
+        let why = |one: &Interface| (!is_ib(one)).then(|| "interfaces `ib*` come first".to_owned());
+        return best.into_iter().filter(|one| left_out.keeps(one, why(one))).collect();
+    }
+    let root = config.nccl.root;
+    let near = root.and_then(|root| usable.iter().copied().find(|one| one.has_neighbour(root)));
+    if let Some(near) = near {
+        let why = || Some("not the first in the subnet of NCCL_COMM_ID".to_owned());
+        for one in best {
+            left_out.keeps(one, why());
+        }
+        return vec![near];
+    }
+    best_class(best, left_out)
+}
+
+fn best_class<'a>(best: Vec<&'a Interface>, left_out: &mut LeftOut) -> Vec<&'a Interface> {
+    let first = best.iter().map(|one| Class::of(one)).min();
+    let why = |one: &Interface| {
+        let class = Class::of(one);
+        (Some(class) != first).then(|| class.name().to_owned())
+    };
+    best.into_iter().filter(|one| left_out.keeps(one, why(one))).collect()
+}
+
+fn why_none(config: &Config, left_out: &LeftOut) -> String {
+    let cause = match (&config.interfaces, config.nccl.family) {
+        (Some(pattern), _) => format!("{} is `{pattern}`", config.origin("ifname")),
+        (None, Some(family)) => format!("NCCL_SOCKET_FAMILY is {family}"),
+        (None, None) => "no address can be used".to_owned(),
+    };
+    if left_out.0.is_empty() {
+        return format!("{cause}; no interface is up (`ip link set IF up`)");
+    }
+    let is_tentative =
+        |(_, why): &(Interface, String)| why == detection_reason(Detection::Tentative);
+    let wait = match left_out.0.iter().any(is_tentative) {
+        true => "wait until `ip address` shows no address as `tentative`, or ",
+        false => "",
+    };
+    format!(
+        "{cause}; left out: {left_out}; {wait}name another interface by BRAID_IFNAME, or an \
+         address by BRAID_ADDR"
+    )
+}
+
+/// Says in the log what is left out, as a warning if other hosts may not reach what is left.
+fn report(config: &Config, chosen: &[&Interface], left_out: &LeftOut) {
+    let class = chosen.iter().map(|one| Class::of(one)).max();
+    let is_asked_for = config.interfaces.as_ref().is_some_and(|pattern| !pattern.excludes());
+    let is_doubtful = class.is_some_and(|class| class >= Class::LinkLocal) && !is_asked_for;
+    let names: Vec<&str> = chosen.iter().map(|one| one.name.as_str()).collect();
+    let names = names.join(", ");
+    match class {
+        Some(class) if is_doubtful && (class != Class::Loopback || !left_out.0.is_empty()) => {
+            let reason = class.name();
+            tracing::warn!(
+                "others may not reach {names} ({reason}); left out: {left_out}; see BRAID_IFNAME"
+            );
+        }
+        _ if !left_out.0.is_empty() => tracing::info!("devices: {names}; left out: {left_out}"),
+        _ => {}
+    }
+}
+
+/// Addresses that are not used, with the reasons.
+#[derive(Default)]
+struct LeftOut(Vec<(Interface, String)>);
+
+impl LeftOut {
+    /// Returns whether there is no reason to leave an address out.
+    fn keeps(&mut self, interface: &Interface, why: Option<String>) -> bool {
+        let is_kept = why.is_none();
+        self.0.extend(why.map(|why| (interface.clone(), why)));
+        is_kept
+    }
+
+    /// Another address of the same interface is used.
+    fn forget(&mut self, chosen: &[&Interface]) {
+        self.0.retain(|(left, _)| !chosen.iter().any(|one| one.name == left.name));
+    }
+}
+
+/// Reasons, and for each of them the interfaces with one of their addresses.
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut reasons: Vec<&str> = Vec::new();
+        for (_, why) in &self.0 {
+            if !reasons.contains(&why.as_str()) {
+                reasons.push(why);
+            }
+        }
+        for (number, reason) in reasons.into_iter().enumerate() {
+            let mut of_reason: Vec<&Interface> = Vec::new();
+            for (interface, _) in self.0.iter().filter(|(_, why)| why == reason) {
+                if of_reason.iter().all(|known| known.name != interface.name) {
+                    of_reason.push(interface);
+                }
+            }
+            let names = listed(of_reason.into_iter());
+            write!(f, "{}{reason}: {names}", if number == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
+/// Interfaces with their addresses, the first of many.
+pub(crate) fn listed<'a>(interfaces: impl Iterator<Item = &'a Interface>) -> String {
+    let mut names: Vec<String> =
+        interfaces.map(|one| format!("{} ({})", one.name, one.addr.ip())).collect();
+    let more = names.len().saturating_sub(LISTED);
+    names.truncate(LISTED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    names.join(", ") + &more
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Family;
+
+    fn of_kind(kind: Kind, name: &str, addr: &str) -> Interface {
+        Interface { kind, ..Interface::new(name, addr) }
+    }
+
+    /// A host with two NICs, docker, libvirt, and sixty pods on a bridge, on links of their own and
+    /// by Calico.
+    fn host() -> Vec<Interface> {
+        let mut all = vec![
+            Interface::new("lo", "127.0.0.1/8"),
+            of_kind(Kind::Bridge, "docker0", "172.17.0.1/16"),
+            of_kind(Kind::Bridge, "virbr0", "192.168.122.1/24"),
+            Interface::new("eth1", "fe80::1/64"),
+            Interface::new("eth1", "fd00::1/64"),
+            Interface::new("eth0", "fd00::2/64"),
+            Interface::new("eth0", "10.0.0.2/24"),
+            of_kind(Kind::Bridge, "cni0", "10.244.1.1/24"),
+            of_kind(Kind::Virtual, "flannel.1", "10.244.1.0/32"),
+        ];
+        for pod in 0..60 {
+            all.push(of_kind(Kind::BridgePort, &format!("veth{pod}"), "fe80::7/64"));
+            all.push(of_kind(Kind::Virtual, &format!("ptp{pod}"), "10.244.1.1/32"));
+            all.push(of_kind(Kind::Virtual, &format!("cali{pod}"), "fe80::ecee/64"));
+        }
+        all
+    }
+
+    fn chosen(all: &[Interface], config: &Config) -> Vec<String> {
+        let chosen = choose(all, config).unwrap();
+        chosen.iter().map(|i| format!("{} {}", i.name, i.addr.ip())).collect()
+    }
+
+    fn selected(all: &[Interface], pattern: &str) -> Vec<String> {
+        chosen(all, &Config { interfaces: pattern.parse().ok(), ..Config::default() })
+    }
+
+    #[test]
+    fn a_host_with_sixty_pods_has_its_nics_as_devices() {
+        assert_eq!(chosen(&host(), &Config::default()), ["eth1 fd00::1", "eth0 10.0.0.2"]);
+    }
+
+    #[test]
+    fn what_is_excluded_brings_nothing_else_in() {
+        assert_eq!(selected(&host(), "^docker0"), ["eth1 fd00::1", "eth0 10.0.0.2"]);
+        assert_eq!(selected(&host(), "^eth1,docker"), ["eth0 10.0.0.2"]);
+    }
+
+    #[test]
+    fn what_is_named_is_taken_whatever_it_is() {
+        assert_eq!(selected(&host(), "lo,eth1"), ["lo 127.0.0.1", "eth1 fd00::1"]);
+        assert_eq!(selected(&host(), "=docker0"), ["docker0 172.17.0.1"]);
+        assert_eq!(
+            selected(&host(), "docker,virbr"),
+            ["docker0 172.17.0.1", "virbr0 192.168.122.1"]
+        );
+        assert_eq!(selected(&host(), "ptp7"), ["ptp7 10.244.1.1"]);
+        assert_eq!(selected(&host(), "veth59"), ["veth59 fe80::7"]);
+        // A beginning that a link-local interface happens to have does not mean it; its name does.
+        let mut all = host();
+        all.push(Interface::new("eth9", "fe80::9/64"));
+        assert_eq!(selected(&all, "eth"), ["eth1 fd00::1", "eth0 10.0.0.2"]);
+        assert_eq!(selected(&all, "eth0,eth9"), ["eth0 10.0.0.2", "eth9 fe80::9"]);
+    }
+
+    #[test]
+    fn without_a_name_the_best_that_there_is_counts() {
+        let best = |names: &[&str]| {
+            let mut all = host();
+            all.push(Interface::new("lo", "10.9.0.1/32"));
+            all.push(Interface::new("eth9", "fe80::9/64"));
+            all.retain(|one| names.iter().any(|name| one.addr.ip().to_string() == **name));
+            chosen(&all, &Config::default())
+        };
+        let mut left =
+            vec!["127.0.0.1", "172.17.0.1", "fe80::9", "10.244.1.0", "10.9.0.1", "10.0.0.2"];
+        let expected = ["eth0 10.0.0.2", "lo 10.9.0.1", "flannel.1 10.244.1.0", "eth9 fe80::9"];
+        for expected in expected.into_iter().chain(["docker0 172.17.0.1", "lo 127.0.0.1"]) {
+            assert_eq!(best(&left), [expected], "{left:?}");
+            left.pop();
+        }
+    }
+
+    #[test]
+    fn an_address_of_the_host_on_the_loopback_device_comes_before_127_0_0_1() {
+        let all = [Interface::new("lo", "127.0.0.1/8"), Interface::new("lo", "10.9.0.1/32")];
+        assert_eq!(selected(&all, "lo"), ["lo 10.9.0.1"]);
+    }
+
+    #[test]
+    fn infiniband_comes_first_then_the_subnet_of_the_root() {
+        let mut config = Config::default();
+        config.nccl.root = Some("172.17.0.9".parse().unwrap());
+        assert_eq!(chosen(&host(), &config), ["docker0 172.17.0.1"]);
+        config.nccl.root = Some("9.9.9.9".parse().unwrap());
+        assert_eq!(chosen(&host(), &config).len(), 2);
+        let mut all = host();
+        all.push(Interface::new("ib1", "fe80::8/64"));
+        assert_eq!(chosen(&all, &config).len(), 2, "InfiniBand without an address of its own");
+        all.push(Interface::new("ib0", "10.8.0.1/16"));
+        assert_eq!(chosen(&all, &config), ["ib0 10.8.0.1"]);
+        assert_eq!(selected(&all, "^docker").len(), 3, "as NCCL, with any name");
+    }
+
+    #[test]
+    fn the_family_and_duplicate_address_detection_leave_addresses_out() {
+        let mut config = Config::default();
+        config.nccl.family = Some(Family::V6);
+        assert_eq!(chosen(&host(), &config), ["eth1 fd00::1", "eth0 fd00::2"]);
+        let mut all = host();
+        all[4].detection = Some(Detection::Tentative);
+        all[5].detection = Some(Detection::Duplicate);
+        // eth1 has its link-local address left, which is not offered beside another.
+        assert_eq!(chosen(&all, &Config::default()), ["eth0 10.0.0.2"]);
+        all.retain(|one| one.detection.is_some());
+        let error = choose(&all, &Config::default()).unwrap_err().to_string();
+        for words in ["detection is not over: eth1 (fd00::1)", "another host", "BRAID_ADDR"] {
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_pattern_and_a_dozen_of_what_is_there() {
+        let config = Config { interfaces: "ib".parse().ok(), ..Config::default() };
+        let error = choose(&host(), &config).unwrap_err().to_string();
+        for words in ["BRAID_IFNAME is `ib`", "not selected", "docker0 (172.17.0.1)", " more;"] {
+            assert!(error.contains(words), "{error}");
+        }
+        assert!(error.len() < 700, "{error}");
+        let error = choose(&[], &Config::default()).unwrap_err().to_string();
+        assert!(error.contains("no interface is up"), "{error}");
+    }
+}
