@@ -18,6 +18,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The same for one round of measurements.
 const ROUND_LIMIT: Duration = Duration::from_secs(60);
 
+/// Variables of NCCL's that the plugin obeys.
+const NCCL_VARIABLES: [&str; 3] = ["NCCL_SOCKET_IFNAME", "NCCL_SOCKET_FAMILY", "NCCL_COMM_ID"];
+
 /// How a check went.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
@@ -104,7 +107,8 @@ fn myself(subject: Subject<'_>) -> Result<Command, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("BRAID_") || name == "NCCL_SOCKET_IFNAME" {
+        let text = name.to_string_lossy();
+        if text.starts_with("BRAID_") || NCCL_VARIABLES.contains(&&*text) {
             command.env_remove(name);
         }
     }
