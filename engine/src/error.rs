@@ -90,6 +90,6 @@ pub enum EngineError {
     #[error(transparent)]
     Verbs(#[from] VerbsSetupError),
     /// The system refused a thread or a descriptor.
-    #[error("the system refused a resource of the engine: {0}")]
+    #[error("the system refused a resource of the engine: {}; {}", .0, remedy(.0))]
     System(#[source] io::Error),
 }

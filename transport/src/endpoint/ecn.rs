@@ -204,7 +204,7 @@ impl Endpoint {
     /// Whether an acknowledgement matters here.
     #[inline]
     pub(super) fn watches_ecn(&self, ack: &Ack) -> bool {
-        self.ecn.is_watched || !ack.marks.is_empty()
+        self.ecn.is_watched || (!ack.marks.is_empty() && self.config.validate_ecn)
     }
 
     #[cold]

@@ -324,6 +324,8 @@ fn a_path_that_shrinks_is_found_out_by_a_time_out_and_used_again_when_it_grows()
     host.write(2 * 1392);
     host.run(Duration::ZERO);
     assert_eq!(host.segments.first(), Some(&(1392, false)), "new ones fit");
+    host.run(Duration::from_secs(2));
+    assert_eq!(host.endpoint.path_mtu_shortfall(RailId::FIRST), Some((1452, FULL)));
 
     host.network = OPEN;
     let found_at = host.now;
@@ -332,6 +334,7 @@ fn a_path_that_shrinks_is_found_out_by_a_time_out_and_used_again_when_it_grows()
         assert!(host.now < found_at + Duration::from_secs(11), "it does not grow again");
     }
     assert_eq!(host.events().last(), Some(&EventKind::PathMtu(FULL)));
+    assert_eq!(host.endpoint.path_mtu_shortfall(RailId::FIRST), None);
 }
 
 #[test]
@@ -396,10 +399,12 @@ fn where_only_the_receiving_port_passes_everything_leaves_from_it() {
         assert!(host.endpoint.paths_are_blocked(RailId::FIRST));
         assert!(host.path_mtu() <= carries && carries - host.path_mtu() <= 16);
         assert_eq!(host.events()[0], EventKind::PathsBlocked);
+        assert!(host.endpoint.path_ports_blocked(RailId::FIRST));
 
         host.network.is_stateful = false;
         host.run(Duration::from_secs(11));
         assert!(!host.endpoint.paths_are_blocked(RailId::FIRST), "the firewall is gone");
+        assert!(!host.endpoint.path_ports_blocked(RailId::FIRST));
         assert!(host.events().contains(&EventKind::PathsOpen));
     }
 }

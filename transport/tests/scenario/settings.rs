@@ -231,6 +231,7 @@ fn endpoint(rng: &mut Pcg64Mcg, mtu: u16) -> EndpointConfig {
         direct: None,
         withholding_key: None,
         joint_batches: mtu.is_multiple_of(2),
+        validate_ecn: true,
     }
 }
 
