@@ -66,12 +66,12 @@ impl LocalRails {
     /// Where a peer receives, see [`PeerAddrs::agree`], and what each rail sends to it from.
     pub(crate) fn agree(&self, first: AddrPair, further: &[FurtherRail]) -> PeerAddrs {
         let agreed = PeerAddrs::agree(first, further, &self.addrs());
-        let pair = |(rail, pair): (&Box<dyn Datapath>, AddrPair)| match pair.local.ip {
-            None => rail.pair(pair.remote),
+        let pair = |(rail, pair): (usize, AddrPair)| match pair.local.ip {
+            None => self.list[rail].pair(pair.remote),
             // A rail that is bound to a wildcard answers from the address that was called.
             Some(_) => pair,
         };
-        PeerAddrs(self.list.iter().zip(agreed.iter()).map(pair).collect())
+        PeerAddrs(agreed.iter().enumerate().map(pair).collect())
     }
 
     /// What all of them can do: a connection may use any.

@@ -3,6 +3,7 @@
 //! counts resident memory, `stale` takes a port twice; `attacks` floods ports.
 
 mod accepting;
+mod addresses;
 mod attempts;
 mod changing;
 mod closing;

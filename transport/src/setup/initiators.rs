@@ -304,11 +304,14 @@ impl<D> Initiators<D> {
                 self.give_up_address(now, qp);
                 continue;
             }
-            if !attempt.answered && now >= attempt.turn_at {
-                if let Some(next) = attempt.others.pop_front() {
-                    let current = attempt.turn_to(now, next);
-                    attempt.others.push_back(current);
-                }
+            let is_over = attempt.initiator.outcome(now).is_some();
+            if !is_over
+                && !attempt.answered
+                && now >= attempt.turn_at
+                && let Some(next) = attempt.others.pop_front()
+            {
+                let current = attempt.turn_to(now, next);
+                attempt.others.push_back(current);
             }
             if let Some(outcome) = attempt.initiator.outcome(now) {
                 let outcome = outcome.cloned();

@@ -59,7 +59,7 @@ pub(super) fn called_v4(info: libc::in_pktinfo) -> LocalAddr {
 /// As [`called_v4`]. A link-local address is one of its interface.
 pub(super) fn called_v6(info: libc::in6_pktinfo) -> LocalAddr {
     let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr);
-    let interface = if ip.is_unicast_link_local() { info.ipi6_ifindex as u32 } else { 0 };
+    let interface = if ip.is_unicast_link_local() { info.ipi6_ifindex } else { 0 };
     LocalAddr { ip: Some(ip.to_canonical()), interface }
 }
 
