@@ -8,6 +8,7 @@ mod firewalls;
 mod marks;
 mod nccl;
 mod network;
+mod processes;
 mod rails;
 
 use std::path::Path;
@@ -24,8 +25,15 @@ struct Case {
 }
 
 /// All of them, in the order in which they run.
-const CASES: &[&[Case]] =
-    &[addresses::CASES, rails::CASES, firewalls::CASES, marks::CASES, ends::CASES, nccl::CASES];
+const CASES: &[&[Case]] = &[
+    addresses::CASES,
+    rails::CASES,
+    firewalls::CASES,
+    marks::CASES,
+    ends::CASES,
+    processes::CASES,
+    nccl::CASES,
+];
 
 /// Runs every case with this `braid-perf`; the first that fails ends it.
 pub(super) fn run(braid_perf: &Path) -> Result<(), Failure> {
