@@ -1,5 +1,6 @@
 //! Each method against hand-worked sequences of packets and acknowledgements.
 
+use braid_lb::{LbPolicy, PathSet};
 use braid_wire::PathId;
 
 use super::*;
@@ -11,6 +12,7 @@ use crate::qp::send_queue::Next;
 struct Stream {
     window: Window,
     detector: Detector,
+    rails: Rails,
     now: Time,
 }
 
@@ -23,6 +25,7 @@ impl Stream {
         let mut stream = Stream {
             window: Window::new(Psn(FIRST)),
             detector: Detector::new(&config, reorder_threshold.into()),
+            rails: PathSet::new(LbPolicy::ROUND_ROBIN, 2, 1).expect("two paths").into(),
             now: Time::from_nanos(1_000_000),
         };
         for index in 0..10 {
@@ -42,7 +45,7 @@ impl Stream {
         let word = ones.fold(0, |word, one| word | 1 << one);
         let arrived = |_, segment: &Segment, certain: bool| {
             if certain {
-                self.detector.on_arrival(segment);
+                self.detector.on_arrival(self.now, segment, &mut self.rails);
             }
         };
         let echo = Echo { path: echoed.path, stamp: echoed.sent_at.stamp() };
