@@ -84,6 +84,7 @@ impl<T: Copy> Undo<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{AckSample, CcConfig, Controller, PathId, RttSample, Spurious, Subflow};
 
     const RTT: Duration = Duration::from_millis(1);
 
@@ -110,5 +111,59 @@ mod tests {
         undo.on_cut(at(20), RTT, 50, 0);
         undo.forget();
         assert_eq!(undo.on_spurious(1), None);
+    }
+
+    const PACKET: u64 = 1500;
+
+    fn lose(controller: &mut dyn Controller, now: Time, sent_at: Time) {
+        controller.on_loss(&Loss { now, packets: 2, bytes: 2 * PACKET, sent_at });
+    }
+
+    /// A round trip of its own for each, which are all alike.
+    fn acknowledge(controller: &mut dyn Controller, now: Time) {
+        let sent_at = Time::from_nanos(now.as_nanos() - RTT.as_nanos() as u64);
+        controller.on_ack(&AckSample {
+            now,
+            path: PathId::default(),
+            packets: 10,
+            bytes: 10 * PACKET,
+            marks: 0,
+            rtt: Some(RttSample { sent_at, rtt: RTT }),
+            in_flight: 10 * PACKET,
+            app_limited: true,
+        });
+    }
+
+    /// With windows and rates that a loss cuts.
+    const CUT_BY_LOSS: [&str; 5] = [
+        "cubic:start=1M",
+        "swift:start=1M",
+        "mswift:start=1M",
+        "mcc:line=40G,rtt=1ms",
+        "dcqcn:line=40G",
+    ];
+
+    #[test]
+    fn every_controller_takes_its_cuts_back_if_nothing_was_lost() {
+        for name in CUT_BY_LOSS {
+            let config: CcConfig = name.parse().expect("a controller");
+            let mut controller = config.build(&Subflow { packet_bytes: PACKET });
+            acknowledge(&mut *controller, at(9));
+            let stands = |controller: &mut dyn Controller, ms: u64| {
+                (controller.window(), controller.rate(at(ms)).filter(|_| name.starts_with("dcqcn")))
+            };
+            let before = stands(&mut *controller, 10);
+            lose(&mut *controller, at(10), at(9));
+            let once = stands(&mut *controller, 10);
+            acknowledge(&mut *controller, at(11));
+            lose(&mut *controller, at(12), at(11));
+            acknowledge(&mut *controller, at(12));
+            let twice = stands(&mut *controller, 12);
+            assert!(twice < before && once < before, "{name}: {before:?}, {once:?}, {twice:?}");
+            controller.on_spurious(&Spurious { now: at(12), packets: 3 });
+            assert_eq!(stands(&mut *controller, 12), twice, "{name}: one may be real");
+            controller.on_spurious(&Spurious { now: at(12), packets: 1 });
+            assert_eq!(stands(&mut *controller, 12), before, "{name}");
+        }
     }
 }
