@@ -62,7 +62,9 @@ impl Doubt {
 
 impl Doubts {
     pub(super) fn push(&mut self, doubt: Doubt, report: &Report) {
-        let is_old = |doubt: &Doubt| report.now - doubt.overtaken_at > LIFETIME * report.overdue;
+        let is_old = |doubt: &Doubt| {
+            report.now - doubt.overtaken_at > report.overdue.saturating_mul(LIFETIME)
+        };
         while self.all.len() >= MOST || self.all.front().is_some_and(is_old) {
             self.all.pop_front();
         }
