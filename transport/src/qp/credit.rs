@@ -113,13 +113,13 @@ impl<'a> Credit<'a> {
     }
 
     /// What a round trip says of queues. A packet that later ones of its path have overtaken was not held up by a queue; so where a
-    /// path reorders, it is the shortest round trip in a reordering window.
+    /// path reorders, it is the shortest round trip in as long as packets are late, two thirds of the window.
     #[cold]
     fn without_lateness(&mut self, path: PathId, rtt: Duration, rails: &Rails) -> Duration {
         let window = rails.reordering().window(path);
         match self.subflows.of(path) {
             Some(subflow) if !window.is_zero() => {
-                subflow.shortest.within(window, self.ack.now, rtt)
+                subflow.shortest.within(window * 2 / 3, self.ack.now, rtt)
             }
             _ => rtt,
         }

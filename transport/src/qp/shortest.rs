@@ -19,11 +19,11 @@ impl Default for Shortest {
 }
 
 impl Shortest {
-    /// Returns the shortest sample since one to two windows ago, this one included.
-    pub(super) fn within(&mut self, window: Duration, now: Time, sample: Duration) -> Duration {
+    /// Returns the shortest sample of the latest `span`, or of a half at least, this one included.
+    pub(super) fn within(&mut self, span: Duration, now: Time, sample: Duration) -> Duration {
         let passed = now - self.since;
-        if passed >= window {
-            self.older = if passed < 2 * window { self.recent } else { Duration::MAX };
+        if passed >= span / 2 {
+            self.older = if passed < span { self.recent } else { Duration::MAX };
             (self.since, self.recent) = (now, Duration::MAX);
         }
         self.recent = self.recent.min(sample);
@@ -41,12 +41,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_are_forgotten_after_one_to_two_windows() {
+    fn samples_are_forgotten_after_half_of_the_span_or_all_of_it() {
         let ms = Duration::from_millis;
         let mut shortest = Shortest::default();
         let samples = [(0, 5), (9, 7), (12, 8), (19, 9), (23, 9), (60, 10)];
         let found = samples.map(|(at, sample)| {
-            shortest.within(ms(10), Time::ZERO + ms(100 + at), ms(sample)).as_millis()
+            shortest.within(ms(20), Time::ZERO + ms(100 + at), ms(sample)).as_millis()
         });
         assert_eq!(found, [5, 5, 5, 5, 8, 10]);
     }
