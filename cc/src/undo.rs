@@ -1,5 +1,5 @@
-//! What losses have cost, until it is known whether they were any: packets that were declared lost and had only come late give
-//! it back (Eifel's response, RFC 4015; RFC 9438, section 4.9).
+//! What losses have cost, until it is known whether they were any: packets that were declared lost
+//! and had only come late give it back (Eifel's response, RFC 4015; RFC 9438, section 4.9).
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use braid_wire::Time;
 
 use crate::Loss;
 
-/// Round trips after which the losses of a cut have proved real. A packet is sent again, comes twice, and the peer says so; late
-/// packets take up to a round trip longer than others.
+/// Round trips after which the losses of a cut have proved real. A packet is sent again, comes
+/// twice, and the peer says so; late packets take up to a round trip longer than others.
 const PROVED_AFTER: u32 = 4;
 
-/// What there was before a cut. Cuts that follow before that one is known to be needless or not stand or fall with it: where
-/// packets come late, they do so in each round trip.
+/// What there was before a cut. Cuts that follow before that one is known to be needless or not
+/// stand or fall with it: where packets come late, they do so in each round trip.
 #[derive(Clone, Debug)]
 pub(crate) struct Undo<T> {
     pending: Option<Pending<T>>,

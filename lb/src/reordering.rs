@@ -1,9 +1,11 @@
-//! How late the packets of a path come behind later ones of the same path, for paths that do not keep order.
+//! How late the packets of a path come behind later ones of the same path, for paths that do not
+//! keep order.
 //!
-//! Most paths keep order, and nothing is known of them here. Jitter, link aggregation and switches that spray by themselves
-//! reorder a path. There a packet that later ones have overtaken is late rather than lost, for as long as the path's *window*:
-//! the reordering window of RACK (RFC 8985, section 6.2), but measured and not guessed from the round trip, which says
-//! nothing of the extent where a part of the packets skips a queue.
+//! Most paths keep order, and nothing is known of them here. Jitter, link aggregation and switches
+//! that spray by themselves reorder a path. There a packet that later ones have overtaken is late
+//! rather than lost, for as long as the path's *window*: the reordering window of RACK (RFC 8985,
+//! section 6.2), but measured and not guessed from the round trip, which says nothing of the extent
+//! where a part of the packets skips a queue.
 
 use std::time::Duration;
 
@@ -11,12 +13,14 @@ use braid_wire::{PathId, RailId};
 
 /// Arrivals on a path after which the older half of what is remembered goes.
 const ARRIVALS: u64 = 1024;
-/// So many of the longest of them are left out, less one: a packet in 500 that is very late must not make each real loss as late.
+/// So many of the longest of them are left out, less one: a packet in 500 that is very late must
+/// not make each real loss as late.
 const LONGEST: usize = 3;
 /// Arrivals without a late packet among them after which a path keeps order again.
 const CALM_ARRIVALS: u64 = 256;
 
-/// What is known of the paths that reorder, shared by all queue pairs that go to the same place. Invariant: `paths` ascends.
+/// What is known of the paths that reorder, shared by all queue pairs that go to the same place.
+/// Invariant: `paths` ascends.
 #[derive(Clone, Debug, Default)]
 pub struct Reordering {
     paths: Vec<(PathId, Extent)>,
@@ -84,8 +88,9 @@ impl Reordering {
         self.version
     }
 
-    /// The paths that reorder or did, with their windows; no time: the path keeps order now. A path of which little is known has
-    /// the longest window of its rail: a network that reorders one path is likely to reorder others alike.
+    /// The paths that reorder or did, with their windows; no time: the path keeps order now. A path
+    /// of which little is known has the longest window of its rail: a network that reorders one
+    /// path is likely to reorder others alike.
     pub fn windows(&self) -> impl Iterator<Item = (PathId, Duration)> {
         self.paths.iter().enumerate().map(|(at, (path, _))| (*path, self.window_at(at)))
     }
@@ -100,7 +105,8 @@ impl Reordering {
         extents.map(|(_, extent)| extent.window()).max().unwrap_or_default()
     }
 
-    /// A packet has arrived so long after one that was sent later on the same path, on which so many have `arrived` in all.
+    /// A packet has arrived so long after one that was sent later on the same path, on which so
+    /// many have `arrived` in all.
     pub(crate) fn on_late(&mut self, path: PathId, lateness: Duration, arrived: u64) {
         let at = match self.find(path) {
             Ok(at) => at,
@@ -112,9 +118,10 @@ impl Reordering {
         self.change(at, |extent| extent.on_late(lateness, arrived));
     }
 
-    /// A packet of a path is taken for lost, at the end of its window if it has one; so many have `arrived` on it in all. If none
-    /// of the latest was late, the path keeps order again, and the next loss need not wait. (RACK counts 16 losses for that,
-    /// RFC 8985, section 6.2, step 4. Here a full queue would make them all at once.)
+    /// A packet of a path is taken for lost, at the end of its window if it has one; so many have
+    /// `arrived` on it in all. If none of the latest was late, the path keeps order again, and the
+    /// next loss need not wait. (RACK counts 16 losses for that, RFC 8985, section 6.2, step 4.
+    /// Here a full queue would make them all at once.)
     pub(crate) fn on_loss(&mut self, path: PathId, arrived: u64) {
         let Ok(at) = self.find(path) else { return };
         self.change(at, |extent| {

@@ -168,8 +168,8 @@ fn memory_may_change_while_it_is_sent_and_read() {
     }
 }
 
-/// A network that loses nothing but has packets overtake each other on every path: once the streams have learnt that, next to
-/// nothing is sent twice.
+/// A network that loses nothing but has packets overtake each other on every path: once the streams
+/// have learnt that, next to nothing is sent twice.
 #[test]
 fn next_to_nothing_is_sent_twice_where_paths_reorder_by_themselves() {
     let mut all = Totals::default();

@@ -39,8 +39,9 @@ pub struct Passage {
     pub fate: Fate,
 }
 
-/// Its packets leave the queue in the order in which they came, each as long after the one before as the rate wants. Nothing
-/// happens when a packet reaches the head of the queue: when it came, it was known when it would.
+/// Its packets leave the queue in the order in which they came, each as long after the one before
+/// as the rate wants. Nothing happens when a packet reaches the head of the queue: when it came, it
+/// was known when it would.
 pub(super) struct Line {
     link: Link,
     index: u16,

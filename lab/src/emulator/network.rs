@@ -28,7 +28,8 @@ pub struct Link {
     pub reordering: Reordering,
 }
 
-/// How packets overtake each other behind the queue: within one flow, as on aggregated links and in fabrics that spray.
+/// How packets overtake each other behind the queue: within one flow, as on aggregated links and in
+/// fabrics that spray.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Reordering {
     /// They do not.

@@ -112,8 +112,9 @@ impl<'a> Credit<'a> {
         }
     }
 
-    /// What a round trip says of queues. A packet that later ones of its path have overtaken was not held up by a queue; so where a
-    /// path reorders, it is the shortest round trip in as long as packets are late, two thirds of the window.
+    /// What a round trip says of queues. A packet that later ones of its path have overtaken was
+    /// not held up by a queue; so where a path reorders, it is the shortest round trip in as long
+    /// as packets are late, two thirds of the window.
     #[cold]
     fn without_lateness(&mut self, path: PathId, rtt: Duration, rails: &Rails) -> Duration {
         let window = rails.reordering().window(path);
@@ -155,8 +156,8 @@ impl<'a> Credit<'a> {
     }
 }
 
-/// How long a round trip may take on a path on which one has just taken `rtt`: where it reorders, a window longer than the
-/// shortest.
+/// How long a round trip may take on a path on which one has just taken `rtt`: where it reorders, a
+/// window longer than the shortest.
 #[cold]
 fn may_take(path: PathId, rtt: Duration, subflow: &Subflow, rails: &Rails) -> Duration {
     match (rails.reordering().window(path), subflow.shortest.get()) {

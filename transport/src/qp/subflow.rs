@@ -94,8 +94,8 @@ impl Subflow {
         self.quantum.end(); // perhaps on a path that is dead
     }
 
-    /// The controller hears of segments that were declared lost and had only come late. What of them it has not heard of as lost
-    /// (a time-out is a question) it need not hear of.
+    /// The controller hears of segments that were declared lost and had only come late. What of
+    /// them it has not heard of as lost (a time-out is a question) it need not hear of.
     pub(super) fn tell_spurious(&mut self, spurious: &Spurious) {
         if let Some(lost) = &mut self.lost {
             lost.packets = lost.packets.saturating_sub(spurious.packets);

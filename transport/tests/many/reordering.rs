@@ -1,4 +1,5 @@
-//! A link whose packets overtake each other on every path: nearly all of it is used, and hardly anything is sent twice.
+//! A link whose packets overtake each other on every path: nearly all of it is used, and hardly
+//! anything is sent twice.
 
 use std::time::Duration;
 
@@ -91,8 +92,9 @@ fn the_defaults_fill_a_link_that_reorders_and_send_next_to_nothing_twice() {
     }
 }
 
-/// Whose window or rate follows round trips has to tell late packets from queues. Where some packets have no delay at all and the
-/// network's is many times what those take, `swift` and `mcc` keep their windows small.
+/// Whose window or rate follows round trips has to tell late packets from queues. Where some
+/// packets have no delay at all and the network's is many times what those take, `swift` and `mcc`
+/// keep their windows small.
 #[test]
 fn every_controller_does_on_a_wire_that_reorders_as_on_one_that_keeps_order() {
     for name in controller_examples() {
@@ -104,8 +106,9 @@ fn every_controller_does_on_a_wire_that_reorders_as_on_one_that_keeps_order() {
             println!("{cc}, {:?}: {goodput:.3} for {usual:.3}, {needless:.4} needless", wire.1);
             let follows_delay = ["swift", "mswift", "mcc"].contains(&name);
             let is_fair = goodput >= 0.9 * usual || (follows_delay && wire == SKIP);
-            // Those that start at the rate of a link that is not there learn from a whole window at once. A window of a packet
-            // that waits for five times the delay that it expects learns nothing.
+            // Those that start at the rate of a link that is not there learn from a whole window at
+            // once. A window of a packet that waits for five times the delay that it expects learns
+            // nothing.
             let few = if goodput < 0.01 { 1.0 } else { 0.01 };
             assert!(is_fair && needless < few, "{cc}: {goodput:.3}, {needless:.4}");
         }

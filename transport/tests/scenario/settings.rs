@@ -135,8 +135,8 @@ impl Settings {
         self.qp.iter_mut().for_each(|qp| qp.window = qp.window.min(64));
     }
 
-    /// A network that loses nothing and whose paths reorder by themselves, by up to many times the delay. Streams are long enough to
-    /// learn that, and nobody stops to listen.
+    /// A network that loses nothing and whose paths reorder by themselves, by up to many times the
+    /// delay. Streams are long enough to learn that, and nobody stops to listen.
     pub(crate) fn reorder(&mut self, seed: u64) {
         let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x7265_6F72);
         self.faults = Faults::NONE;

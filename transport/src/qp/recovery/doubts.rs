@@ -1,7 +1,9 @@
-//! Segments that were taken for lost because later ones of their path have arrived, until it is known whether they were.
+//! Segments that were taken for lost because later ones of their path have arrived, until it is
+//! known whether they were.
 //!
-//! The first transmission of such a segment may have come all the same: the acknowledgement comes before it was sent again;
-//! or it echoes the first transmission (Eifel, RFC 3522); or the peer says later that it has the segment twice (RFC 3708).
+//! The first transmission of such a segment may have come all the same: the acknowledgement comes
+//! before it was sent again; or it echoes the first transmission (Eifel, RFC 3522); or the peer
+//! says later that it has the segment twice (RFC 3708).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -79,7 +81,8 @@ impl Doubts {
         new.for_each(|doubt| rails.on_overtaken(doubt.path));
     }
 
-    /// A segment is acknowledged that was sent again, or was to be. Returns whether that proves its first transmission late.
+    /// A segment is acknowledged that was sent again, or was to be. Returns whether that proves its
+    /// first transmission late.
     pub(super) fn on_heard(
         &mut self,
         now: Time,
@@ -99,7 +102,8 @@ impl Doubts {
         doubt.is_late
     }
 
-    /// The peer has a segment twice, and says so with this echo. Returns whether the segment was known to be late.
+    /// The peer has a segment twice, and says so with this echo. Returns whether the segment was
+    /// known to be late.
     pub(super) fn on_duplicate(&mut self, now: Time, echo: Echo, rails: &mut Rails) -> bool {
         let found = self.all.iter().position(|doubt| {
             let again = doubt.heard.map(|(_, path, stamp)| (path, stamp));

@@ -2,9 +2,10 @@
 //! or never will (Themis, section 3.2: under a deterministic policy a PSN of the same residue proves
 //! the loss). The sender knows which path each packet took, so it holds under any policy.
 //!
-//! Some paths are no queues: jitter, link aggregation and switches that spray by themselves reorder them. A segment that was
-//! taken for lost and has arrived all the same shows that. From then on a packet of the path is lost once a later one has been
-//! there for the path's reordering window ([`braid_lb::Reordering`]).
+//! Some paths are no queues: jitter, link aggregation and switches that spray by themselves reorder
+//! them. A segment that was taken for lost and has arrived all the same shows that. From then on a
+//! packet of the path is lost once a later one has been there for the path's reordering window
+//! ([`braid_lb::Reordering`]).
 //!
 //! A path from which nothing arrives any more proves nothing. There the time-out decides, for each
 //! packet on its own and as soon as a later one of any path has arrived.
@@ -118,7 +119,8 @@ impl FifoPath {
         }
     }
 
-    /// A segment is acknowledged that was sent again, or was to be. Returns whether its original has come, and only late.
+    /// A segment is acknowledged that was sent again, or was to be. Returns whether its original
+    /// has come, and only late.
     pub(super) fn on_doubted(
         &mut self,
         now: Time,
@@ -129,7 +131,8 @@ impl FifoPath {
         self.doubts.on_heard(now, segment, echo, rails)
     }
 
-    /// The peer has a segment twice, and says so with this echo. Returns whether that had been known.
+    /// The peer has a segment twice, and says so with this echo. Returns whether that had been
+    /// known.
     pub(super) fn on_duplicate(&mut self, now: Time, echo: Echo, rails: &mut Rails) -> bool {
         self.doubts.on_duplicate(now, echo, rails)
     }

@@ -38,10 +38,10 @@ pub enum LossRecovery {
     /// An out-of-order window that grows by one with each spurious retransmission and halves with
     /// each time-out: what falls out of it is lost (PRO, Algorithm 2).
     OooWindow,
-    /// Packets of one path stay in order: a later one of the same path proves the loss of all before
-    /// it (the observation of Themis, section 3.2, made at the host). Exact wherever a path, that is
-    /// a UDP flow, is not reordered, whatever the difference between paths. A path that is seen to reorder gets a
-    /// window of time instead (RFC 8985, section 6.2).
+    /// Packets of one path stay in order: a later one of the same path proves the loss of all
+    /// before it (the observation of Themis, section 3.2, made at the host). Exact wherever a path,
+    /// that is a UDP flow, is not reordered, whatever the difference between paths. A path that is
+    /// seen to reorder gets a window of time instead (RFC 8985, section 6.2).
     #[default]
     FifoPath,
     /// A packet is lost when a number of later ones, or one much later, has arrived (as RFC 9002,
@@ -157,8 +157,8 @@ impl Detector {
         }
     }
 
-    /// A segment is acknowledged that is not in flight for the first time. Returns whether it was taken for lost and had only
-    /// come late.
+    /// A segment is acknowledged that is not in flight for the first time. Returns whether it was
+    /// taken for lost and had only come late.
     #[cold]
     pub(crate) fn on_doubted(
         &mut self,
@@ -174,8 +174,8 @@ impl Detector {
         is_late || segment.phase == Phase::Lost
     }
 
-    /// The peer has segments twice, and says so with this echo. Returns whether [`Detector::on_doubted`] had said that of
-    /// one.
+    /// The peer has segments twice, and says so with this echo. Returns whether
+    /// [`Detector::on_doubted`] had said that of one.
     #[cold]
     pub(crate) fn on_duplicate(&mut self, now: Time, echo: Echo, rails: &mut Rails) -> bool {
         match self {
