@@ -23,6 +23,10 @@ impl Cuts {
         self.rtt = rtt;
     }
 
+    pub(crate) fn rtt(&self) -> Duration {
+        self.rtt
+    }
+
     /// Whether there has not been any.
     pub(crate) fn is_none(&self) -> bool {
         self.last.is_none()

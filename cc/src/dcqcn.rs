@@ -13,9 +13,10 @@ use crate::parameters::{
     DEFAULT_WINDOW, interval_of, no_parameter, parameters, rate_of, switch_of, window_of,
 };
 use crate::table::Row;
+use crate::undo::Undo;
 use crate::{
-    AckSample, CcConfig, Controller, ControllerFactory, Loss, Metrics, Subflow, UnknownPolicy,
-    quantity,
+    AckSample, CcConfig, Controller, ControllerFactory, Loss, Metrics, Spurious, Subflow,
+    UnknownPolicy, quantity,
 };
 
 pub(crate) const ROW: Row = Row { name: "dcqcn", example: "dcqcn:line=100G", parse };
@@ -121,6 +122,8 @@ pub struct Dcqcn {
     target: f64,
     /// Set by the first mark; nothing happens before.
     clocks: Option<Clocks>,
+    /// Rate and target before a cut for losses.
+    undo: Undo<(f64, f64)>,
 }
 
 /// What runs from the first mark on.
@@ -144,7 +147,7 @@ impl Dcqcn {
     /// It starts at the rate of the link.
     pub fn new(config: DcqcnConfig) -> Self {
         let line = config.line_bits_per_second as f64;
-        Dcqcn { config, line, rate: line, target: line, clocks: None }
+        Dcqcn { config, line, rate: line, target: line, clocks: None, undo: Undo::default() }
     }
 
     /// Makes up for what has become due until `now`.
@@ -251,13 +254,25 @@ impl Controller for Dcqcn {
         self.advance(ack.now);
         if ack.marks > 0 {
             self.on_mark(ack.now);
+            self.undo.forget();
         }
     }
 
     fn on_loss(&mut self, loss: &Loss) {
         self.advance(loss.now);
         if self.config.cut_on_loss {
+            self.undo.on_loss(loss, Duration::ZERO, (self.rate, self.target));
             self.on_mark(loss.now);
+        }
+    }
+
+    fn on_spurious(&mut self, spurious: &Spurious) {
+        self.advance(spurious.now);
+        if let Some((rate, target)) = self.undo.on_spurious(spurious.packets) {
+            (self.rate, self.target) = (rate.max(self.rate), target.max(self.target));
+            if let Some(clocks) = &mut self.clocks {
+                clocks.cut_at = None;
+            }
         }
     }
 

@@ -21,6 +21,7 @@ mod quantity;
 mod swift;
 mod table;
 mod timely;
+mod undo;
 
 pub use braid_wire::{PathId, Time};
 pub use config::CcConfig;

@@ -11,8 +11,8 @@ use braid_wire::Time;
 use crate::parameters::{no_parameter, parameters, ratio_of};
 use crate::table::Row;
 use crate::{
-    AckSample, CcConfig, Controller, ControllerFactory, Loss, Metrics, Subflow, Swift, SwiftConfig,
-    UnknownPolicy, quantity,
+    AckSample, CcConfig, Controller, ControllerFactory, Loss, Metrics, Spurious, Subflow, Swift,
+    SwiftConfig, UnknownPolicy, quantity,
 };
 
 pub(crate) const ROW: Row = Row { name: "mswift", example: "mswift", parse };
@@ -91,6 +91,10 @@ impl Controller for MSwift {
 
     fn on_loss(&mut self, loss: &Loss) {
         self.swift.on_loss(loss);
+    }
+
+    fn on_spurious(&mut self, spurious: &Spurious) {
+        self.swift.on_spurious(spurious);
     }
 
     fn on_timeout(&mut self, now: Time) {

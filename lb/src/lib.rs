@@ -58,6 +58,7 @@ mod policies;
 mod policy;
 mod rails;
 mod rank;
+mod reordering;
 mod rng;
 mod slots;
 mod states;
@@ -76,6 +77,7 @@ pub use rails::{
     HostLoads, RailChoice, RailPolicy, RailProbe, RailScheme, RailSet, Rails, UnknownRailScheme,
     rail_scheme_names,
 };
+pub use reordering::Reordering;
 pub use rng::PathRng;
 pub use stream::{PerStream, StreamId};
 

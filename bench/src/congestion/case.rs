@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use braid::CcConfig;
 use braid_lab::Rate;
-use braid_lab::emulator::{Link, Topology};
+use braid_lab::emulator::{Link, Reordering, Topology};
 
 use super::flow::Flow;
 use super::scenario::Scenario;
@@ -77,6 +77,8 @@ pub(super) struct Port {
     pub(super) queue: Queue,
     /// Bytes above which its queue marks.
     pub(super) mark: Option<u64>,
+    /// Whether packets overtake each other behind it.
+    pub(super) reordering: Reordering,
 }
 
 /// A queue's length.
@@ -89,7 +91,8 @@ pub(super) enum Queue {
 
 impl Port {
     pub(super) fn new(mbit_s: u64, rtt_ms: u64, queue: Queue) -> Self {
-        Port { mbit_s, rtt: Duration::from_millis(rtt_ms), queue, mark: None }
+        let (rtt, reordering) = (Duration::from_millis(rtt_ms), Reordering::None);
+        Port { mbit_s, rtt, queue, mark: None, reordering }
     }
 
     pub(super) fn link(self) -> Link {
@@ -100,7 +103,8 @@ impl Port {
             Queue::Bytes(bytes) => bytes,
         };
         let queue = queue.max(SHORTEST_QUEUE);
-        Link { rate, queue, delay: self.rtt / 2, mark: self.mark }
+        let Port { mark, reordering, .. } = self;
+        Link { rate, queue, delay: self.rtt / 2, mark, reordering }
     }
 }
 
@@ -110,6 +114,13 @@ impl std::fmt::Display for Port {
         match self.queue {
             Queue::Product(percent) => write!(f, "{} BDP", percent as f64 / 100.0)?,
             Queue::Bytes(bytes) => write!(f, "{} KB", bytes / 1000)?,
+        }
+        match self.reordering {
+            Reordering::None => {}
+            Reordering::Jitter(most) => {
+                write!(f, ", each way give or take {} ms", most.as_millis())?
+            }
+            Reordering::Skip(percent) => write!(f, ", {percent} % without delay")?,
         }
         self.mark.map_or(Ok(()), |mark| write!(f, ", marks from {} KB", mark / 1000))
     }
@@ -128,5 +139,9 @@ mod tests {
         let port = Port { mark: Some(50_000), ..Port::new(10, 20, Queue::Product(10)) };
         assert_eq!(port.link().queue, SHORTEST_QUEUE);
         assert_eq!(port.to_string(), "10 Mbit/s, 20 ms, 0.1 BDP, marks from 50 KB");
+        let reordering = Reordering::Jitter(Duration::from_millis(5));
+        let port = Port { reordering, ..Port::new(10, 20, Queue::Bytes(250_000)) };
+        assert_eq!(port.link().reordering, reordering);
+        assert_eq!(port.to_string(), "10 Mbit/s, 20 ms, 250 KB, each way give or take 5 ms");
     }
 }

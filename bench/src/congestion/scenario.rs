@@ -5,7 +5,7 @@ use std::time::Duration;
 use braid::congestion::DcqcnConfig;
 use braid::{CcConfig, LbPolicy};
 use braid_lab::Rate;
-use braid_lab::emulator::Topology;
+use braid_lab::emulator::{Reordering, Topology};
 
 use super::case::{Case, Port, Queue};
 use super::flow::{Braid, Flow, Sender};
@@ -37,12 +37,14 @@ pub(super) enum Scenario {
     CrossTraffic,
     /// One flow through a queue that marks.
     Ecn,
+    /// One flow whose packets overtake each other on every path.
+    Reordering,
 }
 
 /// In the order in which they run.
-pub(super) const ALL: [Scenario; 7] = {
+pub(super) const ALL: [Scenario; 8] = {
     use Scenario::*;
-    [Bottleneck, BesideTcp, Fairness, Spines, Incast, CrossTraffic, Ecn]
+    [Bottleneck, BesideTcp, Fairness, Spines, Incast, CrossTraffic, Ecn, Reordering]
 };
 
 impl Scenario {
@@ -55,6 +57,7 @@ impl Scenario {
             Scenario::Incast => "incast",
             Scenario::CrossTraffic => "cross",
             Scenario::Ecn => "ecn",
+            Scenario::Reordering => "reordering",
         }
     }
 
@@ -69,6 +72,7 @@ impl Scenario {
                 "UDP at half of the rate in the second and the fourth quarter"
             }
             Scenario::Ecn => "one queue pair through a queue that marks",
+            Scenario::Reordering => "one queue pair over paths that reorder by themselves",
         }
     }
 
@@ -81,6 +85,7 @@ impl Scenario {
             Scenario::Incast => incast(quick),
             Scenario::CrossTraffic => cross_traffic(),
             Scenario::Ecn => ecn(quick),
+            Scenario::Reordering => reordering(quick),
         }
     }
 
@@ -204,6 +209,17 @@ fn ecn(quick: bool) -> Vec<Case> {
         let flows = vec![Flow::braid(0, 1)];
         Case { more_controllers, ..Case::to_one(Scenario::Ecn, "", *port, flows) }
     };
+    ports.iter().map(one).collect()
+}
+
+fn reordering(quick: bool) -> Vec<Case> {
+    let jitter = Reordering::Jitter(Duration::from_millis(5));
+    let ports = [
+        Port { reordering: jitter, ..Port::new(200, 20, ONE_PRODUCT) },
+        Port { reordering: Reordering::Skip(25), ..Port::new(200, 10, ONE_PRODUCT) },
+    ];
+    let ports = if quick { &ports[..1] } else { &ports[..] };
+    let one = |port: &Port| Case::to_one(Scenario::Reordering, "", *port, vec![Flow::braid(0, 1)]);
     ports.iter().map(one).collect()
 }
 

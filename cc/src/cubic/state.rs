@@ -8,6 +8,7 @@ use super::CubicConfig;
 use super::delivered::Delivered;
 use super::slow_start::SlowStart;
 use crate::parameters::DEFAULT_WINDOW;
+use crate::undo::Undo;
 use crate::{AckSample, Controller, Loss, Metrics, RttSample, Spurious, Subflow};
 
 /// RFC 6928.
@@ -59,7 +60,7 @@ pub struct Cubic {
     delivered: Delivered,
     /// When a loss ended slow start, for a round trip.
     overshot_at: Option<Time>,
-    undo: Option<Undo>,
+    undo: Undo<Memory>,
     timeouts: u32,
     smoothed: Option<Duration>,
     latest: Duration,
@@ -80,14 +81,12 @@ struct Curve {
 
 /// What there was before a cut for losses.
 #[derive(Clone, Copy, Debug)]
-struct Undo {
+struct Memory {
     window: f64,
     threshold: f64,
     max_before: f64,
     before: f64,
     curve: Option<Curve>,
-    lost: u64,
-    spurious: u64,
 }
 
 impl Curve {
@@ -121,7 +120,7 @@ impl Cubic {
             recovering: false,
             delivered: Delivered::default(),
             overshot_at: None,
-            undo: None,
+            undo: Undo::default(),
             timeouts: 0,
             smoothed: None,
             latest: Duration::ZERO,
@@ -220,7 +219,7 @@ impl Cubic {
         (self.max_before, self.before) = (self.window * keeps, self.window);
         self.set_window(self.window * share);
         self.threshold = self.window;
-        (self.curve, self.undo, self.cut_at, self.recovering) = (None, None, Some(now), true);
+        (self.curve, self.cut_at, self.recovering) = (None, Some(now), true);
         self.overshot_at = None;
     }
 
@@ -230,13 +229,14 @@ impl Cubic {
         let usual = Time::from_nanos(ack.now.as_nanos().saturating_sub(round_trip));
         if !self.is_settled(ack.rtt.map_or(usual, |sample| sample.sent_at)) {
             self.cut(ack.now, f64::from(self.config.mark_percent.clamp(1, 100)) / 100.0);
+            self.undo.forget();
         }
     }
 
     /// What a cut takes back if it was for nothing.
-    fn memory(&self, lost: u64) -> Undo {
+    fn memory(&self) -> Memory {
         let Cubic { window, threshold, max_before, before, curve, .. } = *self;
-        Undo { window, threshold, max_before, before, curve, lost, spurious: 0 }
+        Memory { window, threshold, max_before, before, curve }
     }
 
     fn bits_per_second(&self) -> Option<u64> {
@@ -273,26 +273,20 @@ impl Controller for Cubic {
 
     fn on_loss(&mut self, loss: &Loss) {
         if self.is_settled(loss.sent_at) {
-            if let Some(undo) = &mut self.undo {
-                undo.lost += loss.packets;
-            }
-            return;
+            return self.undo.on_lost(loss.packets);
         }
-        let memory = self.memory(loss.packets);
+        self.undo.on_loss(loss, self.smoothed.unwrap_or_default(), self.memory());
         let ends_slow_start = self.is_slow_start();
         self.cut(loss.now, if ends_slow_start { DOUBLED.min(self.beta()) } else { self.beta() });
-        self.undo = Some(memory);
         self.overshot_at = ends_slow_start.then_some(loss.now);
     }
 
     fn on_spurious(&mut self, spurious: &Spurious) {
-        let Some(undo) = &mut self.undo else { return };
-        undo.spurious += spurious.packets;
-        let Undo { window, threshold, max_before, before, curve, lost, spurious } = *undo;
-        if spurious >= lost.max(1) {
+        if let Some(memory) = self.undo.on_spurious(spurious.packets) {
+            let Memory { window, threshold, max_before, before, curve } = memory;
             self.set_window(window.max(self.window));
             (self.threshold, self.max_before, self.before) = (threshold, max_before, before);
-            (self.curve, self.undo, self.recovering) = (curve, None, false);
+            (self.curve, self.recovering) = (curve, false);
             self.overshot_at = None;
         }
     }
@@ -300,9 +294,8 @@ impl Controller for Cubic {
     fn on_timeout(&mut self, now: Time) {
         self.timeouts = self.timeouts.saturating_add(1);
         if self.timeouts == RESET_AFTER {
-            let memory = self.memory(0);
+            self.undo.on_cut(now, self.smoothed.unwrap_or_default(), self.memory(), 0);
             self.cut(now, self.beta());
-            self.undo = Some(memory);
             self.set_window(0.0);
             // The network may be another one.
             (self.shortest, self.slow_start) = (Duration::MAX, SlowStart::default());

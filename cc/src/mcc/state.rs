@@ -8,7 +8,8 @@ use super::MccConfig;
 use super::bandwidth::Bandwidth;
 use crate::base_rtt::BaseRtt;
 use crate::cuts::Cuts;
-use crate::{AckSample, Chunk, Controller, Loss, Metrics, Subflow};
+use crate::undo::Undo;
+use crate::{AckSample, Chunk, Controller, Loss, Metrics, Spurious, Subflow};
 
 /// Table 1: 64 us, less the base round trip of figure 1's network with 1 us for each link, 8 us.
 const QUEUE_DELAY: Duration = Duration::from_micros(56);
@@ -27,6 +28,8 @@ pub struct Mcc {
     base_rtt: BaseRtt,
     bandwidth: Bandwidth,
     cuts: Cuts,
+    /// The window before a cut for losses.
+    undo: Undo<f64>,
     app_limited: bool,
 }
 
@@ -51,6 +54,7 @@ impl Mcc {
             base_rtt: BaseRtt::new(config.base_rtt),
             bandwidth: Bandwidth::default(),
             cuts: Cuts::new(config.max_cut_percent),
+            undo: Undo::default(),
             app_limited: true,
         };
         mcc.set_window(mcc.bandwidth_delay_product());
@@ -118,11 +122,13 @@ impl Mcc {
         self.set_window(self.window + step * (bytes as f64 / self.window).min(1.0));
     }
 
-    /// Keeps `share` of the window, at most once in a round trip.
-    fn cut(&mut self, now: Time, share: f64) {
-        if self.cuts.allow(now) {
+    /// Keeps `share` of the window, at most once in a round trip. Returns whether it does.
+    fn cut(&mut self, now: Time, share: f64) -> bool {
+        let allowed = self.cuts.allow(now);
+        if allowed {
             self.set_window(self.window * share);
         }
+        allowed
     }
 }
 
@@ -139,13 +145,25 @@ impl Controller for Mcc {
     }
 
     fn on_loss(&mut self, loss: &Loss) {
-        if self.config.cut_on_loss {
-            self.cut(loss.now, self.cuts.least_share());
+        if !self.config.cut_on_loss {
+            return;
+        }
+        let before = self.window;
+        match self.cut(loss.now, self.cuts.least_share()) {
+            true => self.undo.on_loss(loss, self.cuts.rtt(), before),
+            false => self.undo.on_lost(loss.packets),
+        }
+    }
+
+    fn on_spurious(&mut self, spurious: &Spurious) {
+        if let Some(before) = self.undo.on_spurious(spurious.packets) {
+            self.set_window(before.max(self.window));
         }
     }
 
     /// This crate's choice, that of TCP (RFC 5681, section 3.1): nothing is known any more, one message asks.
     fn on_timeout(&mut self, now: Time) {
+        self.undo.on_cut(now, self.cuts.rtt(), self.window, 0);
         self.cuts.force(now);
         self.set_window(self.message);
     }
@@ -160,7 +178,10 @@ impl Controller for Mcc {
             Some(Congestion::Global { delay, target }) => {
                 let excess = (delay - target).as_secs_f64() / delay.as_secs_f64();
                 let beta = f64::from(self.config.beta_percent.min(100)) / 100.0;
-                self.cut(chunk.last_acked, (1.0 - beta * excess).max(self.cuts.least_share()));
+                let share = (1.0 - beta * excess).max(self.cuts.least_share());
+                if self.cut(chunk.last_acked, share) {
+                    self.undo.change(|before| *before *= share);
+                }
             }
             Some(Congestion::None | Congestion::Partial) | None => {}
         }

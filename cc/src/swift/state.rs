@@ -7,7 +7,8 @@ use braid_wire::Time;
 use super::SwiftConfig;
 use crate::base_rtt::BaseRtt;
 use crate::cuts::Cuts;
-use crate::{AckSample, Controller, Loss, Metrics, RttSample, Subflow};
+use crate::undo::Undo;
+use crate::{AckSample, Controller, Loss, Metrics, RttSample, Spurious, Subflow};
 
 /// htsim's. This crate's choice: a network whose empty queues take longer gets twice that, else nothing would ever be in time.
 const BASE_TARGET: Duration = Duration::from_micros(20);
@@ -29,6 +30,8 @@ pub struct Swift {
     /// Acknowledged since a round trip was last compared.
     acked: u64,
     cuts: Cuts,
+    /// The window before a cut for losses.
+    undo: Undo<f64>,
     /// Time-outs since anything was acknowledged.
     timeouts: u32,
 }
@@ -46,6 +49,7 @@ impl Swift {
             base_rtt: BaseRtt::new(None),
             acked: 0,
             cuts: Cuts::new(config.max_cut_percent),
+            undo: Undo::default(),
             timeouts: 0,
         };
         swift.set_window(start as f64);
@@ -94,7 +98,10 @@ impl Swift {
         if delay >= target {
             let beta = f64::from(self.config.beta_percent.min(100)) / 100.0;
             let share = 1.0 - beta * (delay - target) / delay;
-            self.cut(ack.now, share.max(self.cuts.least_share()));
+            let share = share.max(self.cuts.least_share());
+            if self.cut(ack.now, share) {
+                self.undo.change(|before| *before *= share);
+            }
         } else if !ack.app_limited {
             let step = f64::from(self.config.increase) * self.packet;
             self.set_window(self.window + step * acked / self.window.max(self.packet));
@@ -107,11 +114,13 @@ impl Swift {
         self.acked = self.acked.saturating_add(bytes);
     }
 
-    /// Keeps `share` of the window, at most once in a round trip.
-    fn cut(&mut self, now: Time, share: f64) {
-        if self.cuts.allow(now) {
+    /// Keeps `share` of the window, at most once in a round trip. Returns whether it does.
+    fn cut(&mut self, now: Time, share: f64) -> bool {
+        let allowed = self.cuts.allow(now);
+        if allowed {
             self.set_window(self.window * share);
         }
+        allowed
     }
 }
 
@@ -125,16 +134,29 @@ impl Controller for Swift {
 
     /// As deep as a cut goes (section 3.4).
     fn on_loss(&mut self, loss: &Loss) {
-        self.cut(loss.now, self.cuts.least_share());
+        let before = self.window;
+        match self.cut(loss.now, self.cuts.least_share()) {
+            true => self.undo.on_loss(loss, self.cuts.rtt(), before),
+            false => self.undo.on_lost(loss.packets),
+        }
+    }
+
+    fn on_spurious(&mut self, spurious: &Spurious) {
+        if let Some(before) = self.undo.on_spurious(spurious.packets) {
+            self.set_window(before.max(self.window));
+        }
     }
 
     /// The first ones as losses, later ones leave the smallest window (section 3.4).
     fn on_timeout(&mut self, now: Time) {
         self.timeouts = self.timeouts.saturating_add(1);
-        match self.timeouts >= self.config.reset_after {
-            true => self.set_window(0.0),
-            false => self.cut(now, self.cuts.least_share()),
+        let before = self.window;
+        if self.timeouts >= self.config.reset_after {
+            self.set_window(0.0);
+        } else if !self.cut(now, self.cuts.least_share()) {
+            return;
         }
+        self.undo.on_cut(now, self.cuts.rtt(), before, 0);
     }
 
     fn window(&self) -> u64 {

@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::network::{HEADER_BYTES, Link};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::network::{HEADER_BYTES, Link, Reordering};
 use super::packet;
 
 /// What became of a packet at its queue.
@@ -36,19 +39,23 @@ pub struct Passage {
     pub fate: Fate,
 }
 
-/// Its packets leave in the order in which they came, each as long after the one before as the rate wants. Nothing happens when
-/// a packet reaches the head of the queue: when it came, it was known when it would.
+/// Its packets leave the queue in the order in which they came, each as long after the one before
+/// as the rate wants. Nothing happens when a packet reaches the head of the queue: when it came, it
+/// was known when it would.
 pub(super) struct Line {
     link: Link,
     index: u16,
     /// When the last packet so far has left the queue.
     free_at: Duration,
+    /// In the order in which they are due.
     held: VecDeque<(Duration, Passage, Box<[u8]>)>,
+    rng: Pcg64Mcg,
 }
 
 impl Line {
     pub(super) fn new(index: u16, link: Link) -> Self {
-        Line { link, index, free_at: Duration::ZERO, held: VecDeque::new() }
+        let rng = Pcg64Mcg::seed_from_u64(index.into());
+        Line { link, index, free_at: Duration::ZERO, held: VecDeque::new(), rng }
     }
 
     /// Takes a packet; returns it as an entry of the trace if the queue has no room for it.
@@ -73,8 +80,26 @@ impl Line {
             passage.fate = Fate::Marked;
         }
         self.free_at = self.free_at.max(now) + self.time_of(bytes);
-        self.held.push_back((self.free_at + self.link.delay, passage, (&*packet).into()));
+        let due = self.free_at + self.delay();
+        let later = self.held.iter().rev().take_while(|(other, ..)| *other > due).count();
+        self.held.insert(self.held.len() - later, (due, passage, (&*packet).into()));
         None
+    }
+
+    /// From the end of the queue to the other end of the link, for the next packet.
+    fn delay(&mut self) -> Duration {
+        let usual = self.link.delay;
+        match self.link.reordering {
+            Reordering::None => usual,
+            Reordering::Jitter(most) => usual - most + most.mul_f64(2.0 * self.rng.random::<f64>()),
+            Reordering::Skip(percent) => {
+                if self.rng.random_ratio(percent, 100) {
+                    Duration::ZERO
+                } else {
+                    usual
+                }
+            }
+        }
     }
 
     /// The next packet that is due, with its entry for the trace.
@@ -109,6 +134,7 @@ mod tests {
         queue: 3000,
         delay: Duration::from_millis(10),
         mark: Some(1500),
+        reordering: Reordering::None,
     };
 
     fn ms(ms: u64) -> Duration {
@@ -135,6 +161,36 @@ mod tests {
         assert_eq!((second.waited, second.late), (ms(1), ms(3)));
         assert!(line.take(ms(30), 7, &mut capable()).is_none());
         assert_eq!(line.next_due(), Some(ms(41)), "an idle link saves nothing up");
+    }
+
+    /// When 100 packets arrive that come 1 ms apart, in the order in which they came.
+    fn arrivals(reordering: Reordering) -> Vec<Duration> {
+        let mut line = Line::new(0, Link { reordering, ..LINK });
+        for at in 0..100 {
+            assert_eq!(line.take(ms(at), 0, &mut capable()), None);
+        }
+        let mut passed = Vec::new();
+        while let Some(due) = line.next_due() {
+            let (passage, _) = line.pop_due(due).expect("it is due");
+            assert!(passed.last().is_none_or(|(_, before)| *before <= due));
+            passed.push((passage.at, due));
+        }
+        passed.sort();
+        passed.into_iter().map(|(_, due)| due).collect()
+    }
+
+    #[test]
+    fn packets_overtake_each_other_by_as_much_as_the_link_says() {
+        let usual = |index: usize| ms(index as u64 + 11);
+        let jittered = arrivals(Reordering::Jitter(ms(5)));
+        let differs = |index: usize| jittered[index].abs_diff(usual(index));
+        assert!((0..100).all(|index| differs(index) <= ms(5)));
+        assert!((0..100).filter(|index| differs(*index) > ms(3)).count() > 10);
+        let skipping = arrivals(Reordering::Skip(25));
+        let without = (0..100).filter(|index| skipping[*index] == usual(*index) - LINK.delay);
+        assert!((15..35).contains(&without.count()));
+        assert!((0..100).all(|index| skipping[index] >= usual(index) - LINK.delay));
+        assert!((0..100).all(|index| arrivals(Reordering::None)[index] == usual(index)));
     }
 
     #[test]

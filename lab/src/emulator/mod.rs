@@ -1,5 +1,5 @@
 //! A network emulator: hosts are namespaces, and every packet between them passes one bottleneck whose
-//! rate, queue, delay and marking are exact.
+//! rate, queue, delay, marking and reordering are exact.
 //!
 //! Each host's only device is a tun device whose other end this process holds. A thread reads the packets, sends each through
 //! the queue of one [`Link`], and writes it to the host that it is for. What became of every packet is in the
@@ -29,7 +29,7 @@ use crate::layout::{Layout, host_ip};
 use crate::{FabricError, Host, configure, namespace, remove, tools};
 
 pub use line::{Fate, Passage};
-pub use network::{HEADER_BYTES, Link, Network, Topology};
+pub use network::{HEADER_BYTES, Link, Network, Reordering, Topology};
 
 /// Packets that wait for the switch before the kernel drops them: more than two windows of 4 MiB.
 const WAITING: u32 = 10_000;

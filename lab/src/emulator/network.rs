@@ -24,6 +24,21 @@ pub struct Link {
     pub delay: Duration,
     /// ECN-capable packets that find more than so many bytes in the queue are marked (RFC 3168).
     pub mark: Option<u64>,
+    /// Whether packets overtake each other on the wire.
+    pub reordering: Reordering,
+}
+
+/// How packets overtake each other behind the queue: within one flow, as on aggregated links and in
+/// fabrics that spray.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Reordering {
+    /// They do not.
+    #[default]
+    None,
+    /// The delay of each differs by up to so much, either way; at most the delay.
+    Jitter(Duration),
+    /// So many percent of them, at random, have no delay.
+    Skip(u32),
 }
 
 /// Which link a packet passes.
@@ -107,7 +122,16 @@ impl Link {
             let accepted = format!("at most {MAX_DELAY:?}");
             return Err(FabricError::argument("delay", format!("{:?}", self.delay), accepted));
         }
-        Ok(())
+        match self.reordering {
+            Reordering::Jitter(most) if most > self.delay => {
+                let accepted = format!("at most the delay, {:?}", self.delay);
+                Err(FabricError::argument("jitter", format!("{most:?}"), accepted))
+            }
+            Reordering::Skip(percent) if percent > 100 => {
+                Err(FabricError::argument("percent that skip the delay", percent, "0 to 100"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -120,6 +144,7 @@ mod tests {
         queue: 15_000,
         delay: Duration::from_millis(5),
         mark: None,
+        reordering: Reordering::None,
     };
 
     fn network(topology: Topology) -> Network {
@@ -143,6 +168,9 @@ mod tests {
         network(Topology::Star(vec![LINK; 2])).check().expect("two hosts");
         assert!(refused(Link { queue: 1000, ..LINK }).contains("1514"));
         assert!(refused(Link { delay: Duration::from_secs(2), ..LINK }).contains("delay 2s"));
+        let jitter = Reordering::Jitter(Duration::from_millis(6));
+        assert!(refused(Link { reordering: jitter, ..LINK }).contains("jitter 6ms"));
+        assert!(refused(Link { reordering: Reordering::Skip(101), ..LINK }).contains("101"));
         assert!(network(Topology::Star(vec![LINK])).check().is_err(), "one host");
         assert!(network(Topology::Parallel(vec![])).check().is_err(), "no link");
     }

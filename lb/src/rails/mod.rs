@@ -15,6 +15,7 @@ mod scheme;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use braid_wire::{MAX_RAILS, PathId, RailId, Time};
 
@@ -27,7 +28,7 @@ use crate::health::STAMP_UNIT;
 use crate::path_set::PathsError;
 use crate::paths::Paths;
 use crate::states::States;
-use crate::{Batch, Order, Outcome, PathReport, PathSet, Requirements, StreamId};
+use crate::{Batch, Order, Outcome, PathReport, PathSet, Reordering, Requirements, StreamId};
 
 /// The rails to one destination group, shared by all queue pairs that go there. The calls are those of a [`PathSet`]; a
 /// path's name says which rail it is of.
@@ -48,6 +49,7 @@ pub struct Rails {
     next_single: usize,
     /// When a path was probed last: a rail's probe has another stamp.
     path_probed: Option<Time>,
+    reordering: Reordering,
 }
 
 #[derive(Debug)]
@@ -102,6 +104,7 @@ impl Rails {
             held: RailSet::default(),
             next_single: 0,
             path_probed: None,
+            reordering: Reordering::default(),
         };
         rails.use_proved();
         rails
@@ -181,6 +184,29 @@ impl Rails {
     #[inline]
     pub fn requirements(&self) -> &Requirements {
         self.first.paths.requirements()
+    }
+
+    /// What is known of paths that do not keep order.
+    #[inline]
+    pub fn reordering(&self) -> &Reordering {
+        &self.reordering
+    }
+
+    /// A packet has arrived so long after one that was sent later on the same path.
+    pub fn on_late(&mut self, path: PathId, lateness: Duration) {
+        let arrived = self.arrived(path);
+        self.reordering.on_late(path, lateness, arrived);
+    }
+
+    /// A packet is taken for lost because later ones of its path have arrived.
+    pub fn on_overtaken(&mut self, path: PathId) {
+        let arrived = self.arrived(path);
+        self.reordering.on_loss(path, arrived);
+    }
+
+    fn arrived(&self, path: PathId) -> u64 {
+        let counters = self.at(path.rail()).paths.paths.counters(within(path));
+        counters.map_or(0, |counters| counters.arrived)
     }
 
     /// The paths of a rail.

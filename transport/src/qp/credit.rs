@@ -11,6 +11,7 @@ use super::congestion::Congestion;
 use super::marks::HeardMarks;
 use super::per_rail::RailBytes;
 use super::segment::{Echo, Segment};
+use super::subflow::Subflow;
 use super::subflows::Subflows;
 
 /// An acknowledgement that has come.
@@ -58,6 +59,8 @@ pub(crate) struct Credit<'a> {
     sampled: bool,
     /// The controller wants to hear of chunks.
     follows_chunks: bool,
+    /// There are paths that reorder.
+    reorders: bool,
 }
 
 impl<'a> Credit<'a> {
@@ -65,10 +68,11 @@ impl<'a> Credit<'a> {
         ack: &'a Acked,
         marks: &'a mut HeardMarks,
         subflows: &'a mut Subflows,
+        reorders: bool,
     ) -> Self {
         let run = Run { echoes: ack.echo.path == PathId::default(), ..Run::default() };
         let follows_chunks = subflows.current().cc.follows_chunks();
-        Credit { ack, marks, subflows, run, sampled: false, follows_chunks }
+        Credit { ack, marks, subflows, run, sampled: false, follows_chunks, reorders }
     }
 
     /// `certain`: its last transmission has arrived, not an earlier one.
@@ -92,13 +96,33 @@ impl<'a> Credit<'a> {
         // No round trip is measured with what may be an earlier transmission (Karn, RFC 6298, 3).
         self.run.rtt = if certain { rtt } else { self.ack.rtt };
         let mut sampled = None;
-        if self.run.echoes && segment.sent_at.stamp() == self.ack.echo.stamp {
-            sampled = Some(rtt);
-            self.run.sample = Some(RttSample { sent_at: segment.sent_at, rtt });
+        let echoes = self.run.echoes && segment.sent_at.stamp() == self.ack.echo.stamp;
+        if !(echoes || self.follows_chunks) {
+            return;
+        }
+        let queued =
+            if self.reorders && certain { self.without_lateness(path, rtt, rails) } else { rtt };
+        if echoes {
+            sampled = Some(queued);
+            self.run.sample = Some(RttSample { sent_at: segment.sent_at, rtt: queued });
         }
         if self.follows_chunks {
-            let (now, peer_delay) = (self.ack.now, self.ack.delay);
+            let (now, peer_delay) = (self.ack.now, self.ack.delay + (rtt - queued));
             self.subflows.on_acked(psn, Arrival { now, peer_delay, rtt: sampled });
+        }
+    }
+
+    /// What a round trip says of queues. A packet that later ones of its path have overtaken was
+    /// not held up by a queue; so where a path reorders, it is the shortest round trip in as long
+    /// as packets are late, two thirds of the window.
+    #[cold]
+    fn without_lateness(&mut self, path: PathId, rtt: Duration, rails: &Rails) -> Duration {
+        let window = rails.reordering().window(path);
+        match self.subflows.of(path) {
+            Some(subflow) if !window.is_zero() => {
+                subflow.shortest.within(window * 2 / 3, self.ack.now, rtt)
+            }
+            _ => rtt,
         }
     }
 
@@ -113,6 +137,7 @@ impl<'a> Credit<'a> {
             let arrived = Outcome::Arrived { packets, rtt, congested };
             rails.on_feedback(stream, self.ack.now, path, arrived);
             let Some(subflow) = self.subflows.of(path) else { return };
+            let rtt = if self.reorders { may_take(path, rtt, subflow, rails) } else { rtt };
             subflow.rtt.on_path_sample(rtt);
             let blank = self.ack.blank(path, marks, &subflow.cc);
             subflow.cc.on_ack(&AckSample { packets, bytes, rtt: sample, ..blank });
@@ -139,5 +164,15 @@ impl<'a> Credit<'a> {
         if self.follows_chunks {
             self.subflows.tell_chunks();
         }
+    }
+}
+
+/// How long a round trip may take on a path on which one has just taken `rtt`: where it reorders, a
+/// window longer than the shortest.
+#[cold]
+fn may_take(path: PathId, rtt: Duration, subflow: &Subflow, rails: &Rails) -> Duration {
+    match (rails.reordering().window(path), subflow.shortest.get()) {
+        (Duration::ZERO, _) | (_, None) => rtt,
+        (window, Some(shortest)) => rtt.max(shortest + window),
     }
 }

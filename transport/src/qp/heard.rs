@@ -37,13 +37,18 @@ impl Outgoing {
         let echo = Echo { path: ack.path, stamp: ack.stamp };
         let answers_probe = self.answers_probe(echo);
         let received = Acked { now, delay, echo, rtt, in_flight: *self.window.in_flight() };
-        let mut credit = Credit::new(&received, &mut self.marks, &mut self.subflows);
+        let reorders = rails.reordering().is_any();
+        let mut credit = Credit::new(&received, &mut self.marks, &mut self.subflows, reorders);
+        let mut late = 0;
         let acked = if overtaken {
             Tally::default()
         } else {
             self.window.ack(cumulative, ack.bitmap.words(), echo, |psn, segment, certain| {
                 if certain {
-                    self.detector.on_arrival(segment);
+                    self.detector.on_arrival(now, segment, rails);
+                }
+                if !segment.is_first_flight() && !self.awaits_receiver {
+                    late += u32::from(self.detector.on_doubted(now, segment, echo, rails));
                 }
                 if let (Some(direct), Some(epoch)) = (&mut self.direct, segment.first_epoch()) {
                     direct.on_arrival(epoch);
@@ -56,6 +61,11 @@ impl Outgoing {
             self.window.release();
         }
         let spurious = self.spurious.on_duplicates(ack.duplicates);
+        let mut needless = late + spurious;
+        if spurious > 0 && self.detector.on_duplicate(now, echo, rails) {
+            needless -= 1;
+        }
+        self.detector.follow(now, rails);
         let mut lost = Tally::default();
         if !overtaken {
             let report = Report {
@@ -71,6 +81,9 @@ impl Outgoing {
             lost = self.lose(now, rails, |detector, window, lost| {
                 detector.detect(&report, window, lost);
             });
+            if lost.packets > 0 {
+                self.detector.tell_lost(rails);
+            }
         }
         if answers_probe {
             lost.add(self.on_probe_answered(now, spurious, rails));
@@ -79,18 +92,18 @@ impl Outgoing {
             self.subflows.of(ack.path).into_iter().for_each(|subflow| subflow.rtt.on_sample(rtt));
             self.on_progress(now);
         }
-        self.tell_lost(now, lost, spurious);
+        self.tell_lost(now, lost, needless);
         let spurious = spurious.into();
         Ok(AckOutcome { acked: acked.packets, lost: lost.packets, spurious, ecn_marks })
     }
 
-    /// The controllers hear of losses, if there are any, and of those that were none.
-    pub(super) fn tell_lost(&mut self, now: Time, lost: Tally, spurious: u32) {
+    /// The controllers hear of losses, if there are any, and of so many that were none.
+    pub(super) fn tell_lost(&mut self, now: Time, lost: Tally, needless: u32) {
         if lost.packets > 0 {
             self.subflows.tell_lost(now);
         }
-        if spurious > 0 {
-            self.subflows.tell_spurious(now, spurious);
+        if needless > 0 {
+            self.subflows.tell_spurious(now, needless);
         }
         self.follow_window();
     }

@@ -48,6 +48,7 @@ mod run;
 mod scatter;
 mod segment;
 mod send_queue;
+mod shortest;
 mod spurious;
 mod state;
 mod subflow;

@@ -16,8 +16,8 @@ impl<T> Default for PerPath<T> {
 
 impl<T: Clone + Default> PerPath<T> {
     #[inline]
-    pub(crate) fn get(&self, path: PathId) -> Option<&T> {
-        self.rails.get(path.rail().get())?.get(usize::from(path.get()))
+    pub(crate) fn get_mut(&mut self, path: PathId) -> Option<&mut T> {
+        self.rails.get_mut(path.rail().get())?.get_mut(usize::from(path.get()))
     }
 
     /// The element of a path; those up to it are made.

@@ -1,7 +1,7 @@
 //! What a stream has on one rail: its round-trip time, its congestion control, and the quantum of the path that it is on
 //! (compare a subflow of MPTCP, RFC 8684, and a path of multipath QUIC).
 
-use braid_cc::Loss;
+use braid_cc::{Loss, Spurious};
 use braid_wire::{RailId, Time};
 
 use super::congestion::Congestion;
@@ -10,6 +10,7 @@ use super::quantum::Quantum;
 use super::room::{Block, Need, Room};
 use super::rtt::Rtt;
 use super::segment::Segment;
+use super::shortest::Shortest;
 use crate::{QpConfig, Remote};
 
 /// A batch is begun once there is room for this part of what is in flight, or for a `whole` batch: word that makes more room is soon
@@ -26,6 +27,8 @@ pub(crate) struct Subflow {
     pub(super) cc: Congestion,
     pub(super) quantum: Quantum,
     pub(super) marks: MarkWatch,
+    /// Of the paths that reorder.
+    pub(super) shortest: Shortest,
     /// Declared lost on this rail, of which the controller has not heard.
     lost: Option<Lost>,
 }
@@ -57,6 +60,7 @@ impl Subflow {
             cc: Congestion::new(config, remote),
             quantum: Quantum::default(),
             marks: MarkWatch::default(),
+            shortest: Shortest::default(),
             lost: None,
         }
     }
@@ -91,6 +95,16 @@ impl Subflow {
         lost.bytes += Segment::wire_len(segment.len);
         lost.sent_at = lost.sent_at.max(segment.sent_at);
         self.quantum.end(); // perhaps on a path that is dead
+    }
+
+    /// The controller hears of segments that were declared lost and had only come late. What of
+    /// them it has not heard of as lost (a time-out is a question) it need not hear of.
+    pub(super) fn tell_spurious(&mut self, spurious: &Spurious) {
+        if let Some(lost) = &mut self.lost {
+            lost.packets = lost.packets.saturating_sub(spurious.packets);
+            self.lost = self.lost.filter(|lost| lost.packets > 0);
+        }
+        self.cc.on_spurious(spurious);
     }
 
     /// The controller hears of losses, if there are any.

@@ -232,7 +232,7 @@ impl Subflows {
     /// Segments that were declared lost have come late. By which rail is not known: who has lost nothing of late does not mind.
     pub(super) fn tell_spurious(&mut self, now: Time, packets: u32) {
         let spurious = Spurious { now, packets: packets.into() };
-        self.all_mut().for_each(|subflow| subflow.cc.on_spurious(&spurious));
+        self.all_mut().for_each(|subflow| subflow.tell_spurious(&spurious));
     }
 
     /// A time-out: who has anything in flight hears of it, or, where nobody has, everybody.

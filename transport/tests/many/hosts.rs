@@ -9,10 +9,11 @@ use braid_transport::{
     RecvWr, Refusal, Remote, SendOp, Status, TransmitBody,
 };
 use braid_wire::{Crc, DATA_HEADER_LEN, DataHeader, PathId, QpId, RailId, Time, Token};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 
 use crate::everything::Everything;
 
-const MTU: u16 = 4096;
 /// Wraps soon.
 pub(crate) const FIRST_PSN: u32 = 0xFF_FFF0;
 /// Of acknowledgements and control packets; about so long they are.
@@ -29,6 +30,39 @@ pub(crate) struct Settings {
     pub(crate) bytes_per_us: u64,
     /// From the end of the queue to the other host.
     pub(crate) delay: Duration,
+    pub(crate) mtu: u16,
+    /// Bytes that a queue holds before it drops.
+    pub(crate) queue: u64,
+    /// The share of packets that get lost behind it.
+    pub(crate) loss: f64,
+    /// Whether the wire reorders packets of one path.
+    pub(crate) reordering: Reordering,
+}
+
+/// Packets of one path overtake each other.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Reordering {
+    None,
+    /// The delay of each packet differs by up to so much, either way.
+    Jitter(Duration),
+    /// This share of the packets has no delay.
+    Skip(f64),
+}
+
+impl Reordering {
+    fn delay(self, usual: Duration, rng: &mut Pcg64Mcg) -> Duration {
+        match self {
+            Reordering::None => usual,
+            Reordering::Jitter(most) => usual - most + most.mul_f64(2.0 * rng.random::<f64>()),
+            Reordering::Skip(share) => {
+                if rng.random_bool(share) {
+                    Duration::ZERO
+                } else {
+                    usual
+                }
+            }
+        }
+    }
 }
 
 impl Default for Settings {
@@ -41,16 +75,45 @@ impl Default for Settings {
             policy: LbPolicy::ROUND_ROBIN,
             bytes_per_us: 10_000,
             delay: Duration::from_micros(5),
+            mtu: 4096,
+            queue: u64::MAX,
+            loss: 0.0,
+            reordering: Reordering::None,
         }
     }
 }
 
-/// One direction of the link: a queue that is never full, and a wire.
-#[derive(Debug, Default)]
+/// One direction of the link: a queue, and a wire.
+#[derive(Debug)]
 struct Pipe {
     /// When the last byte of what is in it has left.
     free_at: Time,
+    /// In the order of their arrival.
     packets: VecDeque<(Time, QpId, TransmitBody)>,
+    rng: Pcg64Mcg,
+}
+
+impl Pipe {
+    fn new() -> Self {
+        let rng = Pcg64Mcg::seed_from_u64(9);
+        Pipe { free_at: Time::ZERO, packets: VecDeque::new(), rng }
+    }
+
+    /// Takes a packet of so many bytes.
+    fn take(&mut self, now: Time, len: u64, settings: &Settings, packet: (QpId, TransmitBody)) {
+        let queued = self.free_at.saturating_since(now).as_micros() as u64 * settings.bytes_per_us;
+        if queued.saturating_add(len) > settings.queue {
+            return;
+        }
+        let takes = Duration::from_nanos(len * 1_000 / settings.bytes_per_us);
+        self.free_at = self.free_at.max(now) + takes;
+        if self.rng.random_bool(settings.loss) {
+            return;
+        }
+        let arrives = self.free_at + settings.reordering.delay(settings.delay, &mut self.rng);
+        let later = self.packets.iter().rev().take_while(|(at, ..)| *at > arrives).count();
+        self.packets.insert(self.packets.len() - later, (arrives, packet.0, packet.1));
+    }
 }
 
 pub(crate) struct Host {
@@ -101,7 +164,7 @@ impl Host {
                 token,
                 send_psn: FIRST_PSN,
                 recv_psn: FIRST_PSN,
-                mtu: MTU,
+                mtu: settings.mtu,
                 window: settings.qp.window,
                 segments: u32::MAX,
                 max_rd_atomic: settings.qp.max_rd_atomic,
@@ -114,7 +177,7 @@ impl Host {
             endpoint,
             rails,
             slots,
-            arriving: Pipe::default(),
+            arriving: Pipe::new(),
             completed: vec![0; settings.qps],
             order: Vec::new(),
             count: Vec::new(),
@@ -286,18 +349,14 @@ impl World {
                     NOTE_LEN
                 }
             };
-            let pipe = &mut to.arriving;
-            let takes = Duration::from_nanos(len * 1_000 / self.settings.bytes_per_us);
-            pipe.free_at = pipe.free_at.max(self.now) + takes;
             let id = from.endpoint.qp(transmit.slot).id();
             let ends =
                 matches!(&transmit.body, TransmitBody::Segment { header, .. } if header.last);
             let is_lost = ends && from.loses_ends > 0;
             from.loses_ends -= usize::from(is_lost);
-            if is_lost || index_of(id) < from.cut_off {
-                continue;
+            if !is_lost && index_of(id) >= from.cut_off {
+                to.arriving.take(self.now, len, &self.settings, (id, transmit.body));
             }
-            pipe.packets.push_back((pipe.free_at + self.settings.delay, id, transmit.body));
         }
         from.departures += usize::from(from.segments > before);
     }

@@ -4,5 +4,6 @@
 mod everything;
 mod hosts;
 mod reads;
+mod reordering;
 mod sharing;
 mod tails;

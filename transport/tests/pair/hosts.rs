@@ -6,7 +6,7 @@ use braid_cc::FixedWindow;
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
     Admit, Arrival, Completion, Disconnect, EcnTrouble, Egress, EndCause, Endpoint, EndpointConfig,
-    NicEpoch, Placement, QpConfig, QpSlot, QpState, QueuePair, Remote, RemoteAddr, SendOp,
+    NicEpoch, Placement, QpConfig, QpSlot, QpState, QueuePair, Refusal, Remote, RemoteAddr, SendOp,
     TransmitBody,
 };
 use braid_wire::{Ack, Control, ControlKind, Crc, DataHeader, PathId, QpId, RailId, Time, Token};
@@ -68,6 +68,8 @@ pub(crate) struct Pair {
     ended: usize,
     /// The path that the receiver's last acknowledgement took.
     pub(crate) ack_path: Option<PathId>,
+    /// Segments that the receiver has taken for stale.
+    pub(crate) stale: usize,
 }
 
 impl Pair {
@@ -87,6 +89,7 @@ impl Pair {
             posted: 0,
             ended: 0,
             ack_path: None,
+            stale: 0,
         }
     }
 
@@ -179,9 +182,13 @@ impl Pair {
         let Host { endpoint, rails, slot } = &mut self.receiver;
         let arrival =
             Arrival { header: &sent.header, path: sent.path, congestion, may_be_replied_to: false };
-        if let Admit::Take(_) = endpoint.on_arrival(self.now, *slot, &arrival, &self.memory) {
-            copy();
-            endpoint.placed(self.now, *slot, &self.memory);
+        match endpoint.on_arrival(self.now, *slot, &arrival, &self.memory) {
+            Admit::Take(_) => {
+                copy();
+                endpoint.placed(self.now, *slot, &self.memory);
+            }
+            Admit::Refuse(Refusal::Stale) => self.stale += 1,
+            _ => {}
         }
         let ack = endpoint.poll_transmit(self.now, rails)?;
         assert_eq!(endpoint.poll_transmit(self.now, rails), None, "one ack tells everything");
@@ -343,11 +350,6 @@ impl Pair {
     pub(crate) fn window(&self) -> u64 {
         let mut subflows = self.sender.endpoint.qp(self.sender.slot).subflows();
         subflows.next().map_or(0, |flow| flow.window)
-    }
-
-    /// Segments that the receiver has turned away.
-    pub(crate) fn refused(&self) -> u64 {
-        self.receiver.endpoint.qp(self.receiver.slot).counters().refused
     }
 
     /// Packets that the path of a segment has been told lost.

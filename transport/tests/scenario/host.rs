@@ -206,12 +206,13 @@ impl Host {
         }
         match admit {
             Admit::Take(landing) => {
+                trace.totals.take();
                 self.links[index].arrivals.take(header);
                 self.land(index, &landing, payload);
                 self.links[index].questions.answer(header);
                 self.endpoint.placed(now, slot, &self.memory);
             }
-            Admit::Duplicate => {}
+            Admit::Duplicate => trace.totals.repeat(),
             Admit::Refuse(Refusal::Window) => panic!("the peer has sent beyond our window"),
             Admit::Refuse(why) => {
                 trace.record(now, self.index, What::Note(format!("refuses: {why}")));

@@ -47,6 +47,8 @@ pub(crate) enum Twist {
     Changes,
     /// Connections are keyed.
     Keyed,
+    /// Nothing is lost, but packets overtake each other on every path.
+    Reorders,
 }
 
 impl Twist {

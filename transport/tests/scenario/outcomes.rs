@@ -112,6 +112,7 @@ pub(crate) fn build(seed: u64, twist: Twist) -> World {
         Twist::Wraps => settings.wrap(),
         Twist::Changes => (settings.changes, settings.crc) = (true, Crc::On),
         Twist::Keyed => settings.seal(),
+        Twist::Reorders => settings.reorder(seed),
         Twist::None | Twist::Leaks => {}
     }
     kind.adapt(&mut settings, &mut rng);

@@ -135,6 +135,24 @@ impl Settings {
         self.qp.iter_mut().for_each(|qp| qp.window = qp.window.min(64));
     }
 
+    /// A network that loses nothing and whose paths reorder by themselves, by up to many times the
+    /// delay. Streams are long enough to learn that, and nobody stops to listen.
+    pub(crate) fn reorder(&mut self, seed: u64) {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x7265_6F72);
+        self.faults = Faults::NONE;
+        (self.jitter, self.skew) = (micros(pick(&mut rng, &[200, 2_000, 10_000])), Duration::ZERO);
+        (self.pause, self.recv_lag, self.at_once) = (Duration::ZERO, Duration::ZERO, usize::MAX);
+        (self.mtu, self.depth) = (self.mtu.min(256), 60);
+        self.bytes = u64::from(self.mtu) * 6_000 / self.qps as u64;
+        self.paths = self.paths.min(16);
+        for qp in &mut self.qp {
+            qp.recovery = LossRecovery::FifoPath;
+            qp.window = 32;
+            (qp.min_rto, qp.max_rto) = (micros(4_000), micros(100_000));
+            qp.cc = pick(&mut rng, &["cubic", "fixed", "swift", "mcc"]).parse().expect("a name");
+        }
+    }
+
     /// What a packet takes that nothing befalls, at most.
     pub(crate) fn longest_way(&self) -> Duration {
         self.delay + self.rails.longest_delay() + self.skew + self.jitter

@@ -30,12 +30,31 @@ pub(crate) struct Totals {
     /// Packets that have arrived in another form, or that nobody had sent.
     pub(crate) damaged: u64,
     pub(crate) forged: u64,
+    /// Segments that have been taken.
+    pub(crate) taken: u64,
+    /// Those behind the first [`LEARNT`], and those that came again meanwhile.
+    pub(crate) later: u64,
+    pub(crate) twice: u64,
     pub(crate) key_updates: u64,
     /// From one segment of a message to the next.
     pub(crate) key_updates_within_messages: u64,
 }
 
+/// Segments after which streams may know what their paths are like.
+const LEARNT: u64 = 1_000;
+
 impl Totals {
+    /// A segment is taken.
+    pub(crate) fn take(&mut self) {
+        self.taken += 1;
+        self.later += u64::from(self.taken > LEARNT);
+    }
+
+    /// A segment comes that was taken before.
+    pub(crate) fn repeat(&mut self) {
+        self.twice += u64::from(self.taken > LEARNT);
+    }
+
     fn count(&mut self, what: &What) {
         let counted = match what {
             What::PostSend(..) | What::PostRecv(..) => &mut self.posted,
@@ -62,6 +81,9 @@ impl std::ops::AddAssign for Totals {
         self.repeated += other.repeated;
         self.damaged += other.damaged;
         self.forged += other.forged;
+        self.taken += other.taken;
+        self.later += other.later;
+        self.twice += other.twice;
         self.key_updates += other.key_updates;
         self.key_updates_within_messages += other.key_updates_within_messages;
     }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use braid_lab::Rate;
-use braid_lab::emulator::{Emulator, Fate, HEADER_BYTES, Link, Network, Passage, Topology};
+use braid_lab::emulator::{
+    Emulator, Fate, HEADER_BYTES, Link, Network, Passage, Reordering, Topology,
+};
 use nix::sys::socket::{setsockopt, sockopt};
 
 use super::check::{SILENCE, address, arrivals, expect, network, within};
@@ -27,7 +29,7 @@ const CAPABLE: i32 = 2;
 /// Builds a network of two hosts, sends a burst through it, and takes it down.
 pub(super) fn check() -> Result<(), Failure> {
     let (queue, mark) = (QUEUE * ON_LINK, Some(MARK * ON_LINK));
-    let port = Link { rate: RATE, queue, delay: DELAY, mark };
+    let port = Link { rate: RATE, queue, delay: DELAY, mark, reordering: Reordering::None };
     let topology = Topology::Star(vec![port; 2]);
     let mut emulator = Emulator::up(Network { name: "check".into(), mtu: 1500, topology })?;
     let (from, to) = (socket(&emulator, 0)?, socket(&emulator, 1)?);

@@ -2,26 +2,142 @@
 //! or never will (Themis, section 3.2: under a deterministic policy a PSN of the same residue proves
 //! the loss). The sender knows which path each packet took, so it holds under any policy.
 //!
+//! Some paths are no queues: jitter, link aggregation and switches that spray by themselves reorder
+//! them. A segment that was taken for lost and has arrived all the same shows that. From then on a
+//! packet of the path is lost once a later one has been there for the path's reordering window
+//! ([`braid_lb::Reordering`]).
+//!
 //! A path from which nothing arrives any more proves nothing. There the time-out decides, for each
 //! packet on its own and as soon as a later one of any path has arrived.
 
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use braid_lb::Rails;
+use braid_wire::Time;
+
 use super::Report;
+use super::doubts::{Doubt, Doubts};
 use crate::qp::per_path::PerPath;
-use crate::qp::segment::Segment;
+use crate::qp::segment::{Echo, Segment};
 use crate::qp::window::Window;
+
+/// Looks at the newest transmission are this part of a window apart.
+const STEPS: u32 = 8;
+/// So many of them are kept: two windows.
+const LOOKS: usize = 2 * STEPS as usize;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FifoPath {
-    /// The order of the newest transmission that has certainly arrived.
-    newest: PerPath<u64>,
+    paths: PerPath<Arrived>,
+    doubts: Doubts,
+    /// That of the windows which `paths` knows.
+    version: u32,
+}
+
+/// What has certainly arrived on one path.
+#[derive(Clone, Debug, Default)]
+struct Arrived {
+    /// The order of the newest transmission.
+    newest: u64,
+    /// If the path reorders.
+    looks: Option<Box<Looks>>,
+}
+
+/// When the newest transmission of a path that reorders became newer than before, oldest first.
+#[derive(Clone, Debug)]
+struct Looks {
+    window: Duration,
+    at: VecDeque<(Time, u64)>,
+    /// What is not newer than this was overtaken a window ago, as of that time.
+    settled: (Time, u64),
+}
+
+impl Looks {
+    fn new(now: Time, newest: u64) -> Self {
+        let mut at = VecDeque::with_capacity(LOOKS);
+        at.push_back((now, newest));
+        Looks { window: Duration::ZERO, at, settled: (Time::ZERO, 0) }
+    }
+
+    fn on_newest(&mut self, now: Time, order: u64) {
+        if let Some((at, newest)) = self.at.back_mut()
+            && now < *at + self.window / STEPS
+        {
+            *newest = order;
+            return;
+        }
+        if self.at.len() == LOOKS {
+            self.at.pop_front();
+        }
+        self.at.push_back((now, order));
+    }
+
+    /// Since when something newer has been there; at most one step too early.
+    fn overtaken_since(&self, order: u64) -> Option<Time> {
+        self.at.iter().find(|(_, newest)| *newest > order).map(|(at, _)| *at)
+    }
+
+    /// What was the newest a window ago.
+    fn settled(&mut self, now: Time) -> u64 {
+        let (as_of, _) = self.settled;
+        if as_of != now {
+            let window = self.window + self.window / STEPS;
+            let old = self.at.iter().rev().find(|(at, _)| now - *at > window);
+            self.settled = (now, old.map_or(0, |(_, newest)| *newest));
+        }
+        self.settled.1
+    }
+}
+
+impl Arrived {
+    /// Since when a transmission is overtaken, if that proves its loss now.
+    fn proves_loss(&mut self, now: Time, order: u64) -> Option<Time> {
+        if order >= self.newest {
+            return None;
+        }
+        let Some(looks) = &mut self.looks else { return Some(now) };
+        if order < looks.settled(now) { looks.overtaken_since(order) } else { None }
+    }
 }
 
 impl FifoPath {
-    pub(super) fn on_arrival(&mut self, segment: &Segment) {
-        let newest = self.newest.entry(segment.path);
-        *newest = segment.order.max(*newest);
+    #[inline]
+    pub(super) fn on_arrival(&mut self, now: Time, segment: &Segment, rails: &mut Rails) {
+        let arrived = self.paths.entry(segment.path);
+        let Some(looks) = &mut arrived.looks else {
+            arrived.newest = segment.order.max(arrived.newest);
+            return;
+        };
+        if segment.order > arrived.newest {
+            arrived.newest = segment.order;
+            looks.on_newest(now, segment.order);
+        } else if let Some(since) = looks.overtaken_since(segment.order)
+            && since < now
+        {
+            rails.on_late(segment.path, now - since);
+        }
     }
 
+    /// A segment is acknowledged that was sent again, or was to be. Returns whether its original
+    /// has come, and only late.
+    pub(super) fn on_doubted(
+        &mut self,
+        now: Time,
+        segment: &Segment,
+        echo: Echo,
+        rails: &mut Rails,
+    ) -> bool {
+        self.doubts.on_heard(now, segment, echo, rails)
+    }
+
+    /// The peer has a segment twice, and says so with this echo. Returns whether that had been
+    /// known.
+    pub(super) fn on_duplicate(&mut self, now: Time, echo: Echo, rails: &mut Rails) -> bool {
+        self.doubts.on_duplicate(now, echo, rails)
+    }
+
+    #[inline]
     pub(super) fn detect(
         &mut self,
         report: &Report,
@@ -29,13 +145,46 @@ impl FifoPath {
         lost: &mut dyn FnMut(&Segment),
     ) {
         window.lose_overtaken(lost, |segment, _| {
-            let newest = self.newest.get(segment.path);
-            newest.is_some_and(|newest| segment.order < *newest) || report.is_overdue(segment)
+            let overtaken = match self.paths.get_mut(segment.path) {
+                Some(arrived) => arrived.proves_loss(report.now, segment.order),
+                None => None,
+            };
+            if let Some(since) = overtaken {
+                self.doubts.push(Doubt::new(segment, since), report);
+            }
+            overtaken.is_some() || report.is_overdue(segment)
         });
+    }
+
+    /// Tells what was taken for lost by the order of its path.
+    pub(super) fn tell_lost(&mut self, rails: &mut Rails) {
+        self.doubts.tell_new(rails);
+    }
+
+    /// Follows the windows of the paths that reorder.
+    #[inline]
+    pub(super) fn follow(&mut self, now: Time, rails: &Rails) {
+        if self.version != rails.reordering().version() {
+            self.follow_windows(now, rails);
+        }
+    }
+
+    #[cold]
+    fn follow_windows(&mut self, now: Time, rails: &Rails) {
+        let known = rails.reordering();
+        self.version = known.version();
+        for (path, window) in known.windows() {
+            let Arrived { newest, looks } = self.paths.entry(path);
+            if window.is_zero() {
+                *looks = None;
+            } else {
+                looks.get_or_insert_with(|| Box::new(Looks::new(now, *newest))).window = window;
+            }
+        }
     }
 
     pub(super) fn trim(&mut self) {
         // Orders never repeat, so forgetting them can only hide a loss, and nothing is under way.
-        self.newest = PerPath::default();
+        *self = FifoPath::default();
     }
 }

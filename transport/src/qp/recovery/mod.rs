@@ -4,6 +4,7 @@
 //! and the count of duplicates, and it is sent at once when a packet comes out of order; so the
 //! sender knows what the receiver knows, and a NACK would tell it nothing new.
 
+mod doubts;
 mod fifo_path;
 mod go_back_n;
 mod nic_sr;
@@ -14,6 +15,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use braid_lb::Rails;
 use braid_wire::{Psn, Time};
 
 use self::fifo_path::FifoPath;
@@ -21,7 +23,7 @@ use self::go_back_n::GoBackN;
 use self::nic_sr::NicSr;
 use self::ooo_window::OooWindow;
 use self::sack::Sack;
-use super::segment::Segment;
+use super::segment::{Echo, Phase, Segment};
 use super::window::Window;
 use crate::QpConfig;
 
@@ -36,9 +38,10 @@ pub enum LossRecovery {
     /// An out-of-order window that grows by one with each spurious retransmission and halves with
     /// each time-out: what falls out of it is lost (PRO, Algorithm 2).
     OooWindow,
-    /// Packets of one path stay in order: a later one of the same path proves the loss of all before
-    /// it (the observation of Themis, section 3.2, made at the host). Exact wherever a path, that is
-    /// a UDP flow, is not reordered, whatever the difference between paths.
+    /// Packets of one path stay in order: a later one of the same path proves the loss of all
+    /// before it (the observation of Themis, section 3.2, made at the host). Exact wherever a path,
+    /// that is a UDP flow, is not reordered, whatever the difference between paths. A path that is
+    /// seen to reorder gets a window of time instead (RFC 8985, section 6.2).
     #[default]
     FifoPath,
     /// A packet is lost when a number of later ones, or one much later, has arrived (as RFC 9002,
@@ -147,9 +150,53 @@ impl Detector {
     }
 
     /// The last transmission of a segment has certainly arrived.
-    pub(crate) fn on_arrival(&mut self, segment: &Segment) {
+    #[inline]
+    pub(crate) fn on_arrival(&mut self, now: Time, segment: &Segment, rails: &mut Rails) {
         if let Detector::FifoPath(fifo) = self {
-            fifo.on_arrival(segment);
+            fifo.on_arrival(now, segment, rails);
+        }
+    }
+
+    /// A segment is acknowledged that is not in flight for the first time. Returns whether it was
+    /// taken for lost and had only come late.
+    #[cold]
+    pub(crate) fn on_doubted(
+        &mut self,
+        now: Time,
+        segment: &Segment,
+        echo: Echo,
+        rails: &mut Rails,
+    ) -> bool {
+        let is_late = match self {
+            Detector::FifoPath(fifo) => fifo.on_doubted(now, segment, echo, rails),
+            _ => false,
+        };
+        is_late || segment.phase == Phase::Lost
+    }
+
+    /// The peer has segments twice, and says so with this echo. Returns whether
+    /// [`Detector::on_doubted`] had said that of one.
+    #[cold]
+    pub(crate) fn on_duplicate(&mut self, now: Time, echo: Echo, rails: &mut Rails) -> bool {
+        match self {
+            Detector::FifoPath(fifo) => fifo.on_duplicate(now, echo, rails),
+            _ => false,
+        }
+    }
+
+    /// Learns which paths reorder, before [`Detector::detect`].
+    #[inline]
+    pub(crate) fn follow(&mut self, now: Time, rails: &Rails) {
+        if let Detector::FifoPath(fifo) = self {
+            fifo.follow(now, rails);
+        }
+    }
+
+    /// Tells what [`Detector::detect`] has just taken for lost by the order of its path.
+    #[cold]
+    pub(crate) fn tell_lost(&mut self, rails: &mut Rails) {
+        if let Detector::FifoPath(fifo) = self {
+            fifo.tell_lost(rails);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Each method against hand-worked sequences of packets and acknowledgements.
 
+use braid_lb::{LbPolicy, PathSet};
 use braid_wire::PathId;
 
 use super::*;
@@ -11,6 +12,9 @@ use crate::qp::send_queue::Next;
 struct Stream {
     window: Window,
     detector: Detector,
+    rails: Rails,
+    /// Segments that were taken for lost and are known to have come late.
+    needless: usize,
     now: Time,
 }
 
@@ -23,6 +27,8 @@ impl Stream {
         let mut stream = Stream {
             window: Window::new(Psn(FIRST)),
             detector: Detector::new(&config, reorder_threshold.into()),
+            rails: PathSet::new(LbPolicy::ROUND_ROBIN, 2, 1).expect("two paths").into(),
+            needless: 0,
             now: Time::from_nanos(1_000_000),
         };
         for index in 0..10 {
@@ -36,20 +42,41 @@ impl Stream {
     /// All packets below `cumulative` and these beyond it have arrived; `echo` came last. Returns
     /// what is now lost, by its distance from the first PSN.
     fn ack(&mut self, cumulative: u64, beyond: &[u64], echo: u64, spurious: u32) -> Vec<u64> {
-        let (cumulative, echo) = (Psn(FIRST + cumulative), Psn(FIRST + echo));
-        let echoed = *self.window.get(echo).expect("a packet in flight");
+        let echoed = *self.window.get(Psn(FIRST + echo)).expect("a packet in flight");
+        let rtt = self.now - echoed.sent_at;
+        let echo = Echo { path: echoed.path, stamp: echoed.sent_at.stamp() };
+        self.acknowledge(cumulative, beyond, echo, rtt, spurious)
+    }
+
+    fn ack_echoing(&mut self, cumulative: u64, beyond: &[u64], echo: Echo) -> Vec<u64> {
+        self.acknowledge(cumulative, beyond, echo, STEP, 0)
+    }
+
+    fn acknowledge(
+        &mut self,
+        cumulative: u64,
+        beyond: &[u64],
+        echo: Echo,
+        rtt: Duration,
+        spurious: u32,
+    ) -> Vec<u64> {
+        let cumulative = Psn(FIRST + cumulative);
         let ones = beyond.iter().map(|psn| FIRST + psn - cumulative.0);
         let word = ones.fold(0, |word, one| word | 1 << one);
         let arrived = |_, segment: &Segment, certain: bool| {
             if certain {
-                self.detector.on_arrival(segment);
+                self.detector.on_arrival(self.now, segment, &mut self.rails);
+            }
+            if !segment.is_first_flight() {
+                let (detector, rails) = (&mut self.detector, &mut self.rails);
+                self.needless += usize::from(detector.on_doubted(self.now, segment, echo, rails));
             }
         };
-        let echo = Echo { path: echoed.path, stamp: echoed.sent_at.stamp() };
         let acked = self
             .window
             .ack(cumulative, &[word], echo, arrived)
             .expect("nothing beyond what was sent");
+        self.detector.follow(self.now, &self.rails);
         let highest = beyond.iter().max().map_or(Psn(cumulative.0 - 1), |psn| Psn(FIRST + psn));
         let report = Report {
             now: self.now,
@@ -57,7 +84,7 @@ impl Stream {
             highest,
             early: acked.early,
             spurious,
-            rtt: self.now - echoed.sent_at,
+            rtt,
             reorder_time: Duration::from_secs(1),
             overdue: Duration::from_millis(5),
         };
@@ -117,6 +144,52 @@ fn fifo_path_leaves_a_silent_path_to_the_time_out() {
     assert_eq!(stream.ack(0, &[1, 3, 5, 7, 9], 9, 0), []);
     stream.now += Duration::from_millis(5);
     assert_eq!(stream.ack(0, &[1, 3, 5, 7, 9], 9, 0), [0, 2, 4, 6, 8]);
+}
+
+#[test]
+fn fifo_path_learns_from_a_late_packet_how_long_to_wait_on_its_path() {
+    let mut stream = Stream::new(LossRecovery::FifoPath, 48);
+    assert_eq!(stream.ack(0, &[2], 2, 0), [0]);
+    // It comes before it was sent again, 30 us late: from now on the path has 45 us.
+    stream.now += 3 * STEP;
+    assert_eq!(stream.ack(1, &[2], 0, 0), []);
+    assert_eq!(stream.needless, 1);
+    assert_eq!(stream.ack(1, &[2, 6], 6, 0), [], "4 may be late");
+    stream.now += 4 * STEP;
+    assert_eq!(stream.ack(1, &[2, 6], 6, 0), []);
+    assert_eq!(stream.ack(1, &[2, 6, 3], 3, 0), [1], "path 1 keeps order as far as is known");
+    stream.now += 2 * STEP;
+    assert_eq!(stream.ack(1, &[2, 3, 6], 6, 0), [4]);
+}
+
+#[test]
+fn fifo_path_learns_from_an_echo_that_a_retransmission_was_needless() {
+    let mut stream = Stream::new(LossRecovery::FifoPath, 48);
+    let first = *stream.window.get(Psn(FIRST)).expect("the first packet");
+    assert_eq!(stream.ack(0, &[2], 2, 0), [0]);
+    let resent_at = stream.now;
+    stream.resend(1);
+    let original = Echo { path: first.path, stamp: first.sent_at.stamp() };
+    assert_eq!(stream.ack_echoing(1, &[2], original), []);
+    assert_eq!((stream.needless, stream.rails.reordering().is_any()), (1, true));
+    // The retransmission comes as well, which is no news.
+    let again = Echo { path: PathId::new(1), stamp: resent_at.stamp() };
+    assert!(stream.detector.on_duplicate(stream.now, again, &mut stream.rails));
+}
+
+#[test]
+fn fifo_path_learns_from_a_duplicate_which_path_was_late() {
+    let mut stream = Stream::new(LossRecovery::FifoPath, 48);
+    assert_eq!(stream.ack(0, &[2], 2, 0), [0]);
+    let resent_at = stream.now;
+    stream.resend(1);
+    // It has arrived, but nobody knows as what.
+    assert_eq!(stream.ack(1, &[2], 2, 0), []);
+    assert_eq!((stream.needless, stream.rails.reordering().is_any()), (0, false));
+    let again = Echo { path: PathId::new(1), stamp: resent_at.stamp() };
+    assert!(!stream.detector.on_duplicate(stream.now, again, &mut stream.rails));
+    assert!(!stream.rails.reordering().window(PathId::new(0)).is_zero());
+    assert!(!stream.detector.on_duplicate(stream.now, again, &mut stream.rails), "no other");
 }
 
 #[test]

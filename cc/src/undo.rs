@@ -1,0 +1,169 @@
+//! What losses have cost, until it is known whether they were any: packets that were declared lost
+//! and had only come late give it back (Eifel's response, RFC 4015; RFC 9438, section 4.9).
+
+use std::time::Duration;
+
+use braid_wire::Time;
+
+use crate::Loss;
+
+/// Round trips after which the losses of a cut have proved real. A packet is sent again, comes
+/// twice, and the peer says so; late packets take up to a round trip longer than others.
+const PROVED_AFTER: u32 = 4;
+
+/// What there was before a cut. Cuts that follow before that one is known to be needless or not
+/// stand or fall with it: where packets come late, they do so in each round trip.
+#[derive(Clone, Debug)]
+pub(crate) struct Undo<T> {
+    pending: Option<Pending<T>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pending<T> {
+    before: T,
+    cut_at: Time,
+    lost: u64,
+    spurious: u64,
+}
+
+impl<T> Default for Undo<T> {
+    fn default() -> Self {
+        Undo { pending: None }
+    }
+}
+
+impl<T: Copy> Undo<T> {
+    /// These losses cut; `before`: what there is before it; `rtt`: the latest round trip.
+    pub(crate) fn on_loss(&mut self, loss: &Loss, rtt: Duration, before: T) {
+        // Where round trips differ a lot, the lost packet's is the better measure.
+        let rtt = rtt.max(loss.now - loss.sent_at);
+        self.on_cut(loss.now, rtt, before, loss.packets);
+    }
+
+    /// A cut for so many lost packets; `before`: what there is before it; `rtt`: a round trip.
+    pub(crate) fn on_cut(&mut self, now: Time, rtt: Duration, before: T, lost: u64) {
+        let proved_after = rtt.saturating_mul(PROVED_AFTER);
+        match &mut self.pending {
+            Some(pending) if now - pending.cut_at < proved_after => pending.lost += lost,
+            _ => self.pending = Some(Pending { before, cut_at: now, lost, spurious: 0 }),
+        }
+    }
+
+    /// So many more were lost, which did not cut.
+    pub(crate) fn on_lost(&mut self, lost: u64) {
+        if let Some(pending) = &mut self.pending {
+            pending.lost += lost;
+        }
+    }
+
+    /// So many packets were not lost. Returns what there was before the cuts if none was.
+    pub(crate) fn on_spurious(&mut self, packets: u64) -> Option<T> {
+        let pending = self.pending.as_mut()?;
+        pending.spurious += packets;
+        let Pending { before, lost, spurious, .. } = *pending;
+        let is_needless = spurious >= lost.max(1);
+        is_needless.then(|| {
+            self.pending = None;
+            before
+        })
+    }
+
+    /// Something else than a loss cuts, and would have cut what there was before as well.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut T)) {
+        if let Some(pending) = &mut self.pending {
+            change(&mut pending.before);
+        }
+    }
+
+    /// Something else than a loss cuts, and nothing is taken back any more.
+    pub(crate) fn forget(&mut self) {
+        self.pending = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AckSample, CcConfig, Controller, PathId, RttSample, Spurious, Subflow};
+
+    const RTT: Duration = Duration::from_millis(1);
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn cuts_in_a_row_are_undone_together_once_all_losses_were_none() {
+        let mut undo = Undo::default();
+        undo.on_cut(at(10), RTT, 100, 2);
+        undo.on_lost(1);
+        undo.on_cut(at(12), RTT, 70, 1);
+        assert_eq!([undo.on_spurious(2), undo.on_spurious(1)], [None, None]);
+        assert_eq!([undo.on_spurious(1), undo.on_spurious(1)], [Some(100), None]);
+    }
+
+    #[test]
+    fn a_cut_that_has_proved_right_is_not_undone_with_a_later_one() {
+        let mut undo = Undo::default();
+        undo.on_cut(at(10), RTT, 100, 1);
+        undo.on_cut(at(14), RTT, 70, 1);
+        assert_eq!(undo.on_spurious(1), Some(70));
+        undo.on_cut(at(20), RTT, 50, 0);
+        undo.forget();
+        assert_eq!(undo.on_spurious(1), None);
+    }
+
+    const PACKET: u64 = 1500;
+
+    fn lose(controller: &mut dyn Controller, now: Time, sent_at: Time) {
+        controller.on_loss(&Loss { now, packets: 2, bytes: 2 * PACKET, sent_at });
+    }
+
+    /// A round trip of its own for each, which are all alike.
+    fn acknowledge(controller: &mut dyn Controller, now: Time) {
+        let sent_at = Time::from_nanos(now.as_nanos() - RTT.as_nanos() as u64);
+        controller.on_ack(&AckSample {
+            now,
+            path: PathId::default(),
+            packets: 10,
+            bytes: 10 * PACKET,
+            marks: 0,
+            rtt: Some(RttSample { sent_at, rtt: RTT }),
+            in_flight: 10 * PACKET,
+            app_limited: true,
+        });
+    }
+
+    /// With windows and rates that a loss cuts.
+    const CUT_BY_LOSS: [&str; 5] = [
+        "cubic:start=1M",
+        "swift:start=1M",
+        "mswift:start=1M",
+        "mcc:line=40G,rtt=1ms",
+        "dcqcn:line=40G",
+    ];
+
+    #[test]
+    fn every_controller_takes_its_cuts_back_if_nothing_was_lost() {
+        for name in CUT_BY_LOSS {
+            let config: CcConfig = name.parse().expect("a controller");
+            let mut controller = config.build(&Subflow { packet_bytes: PACKET });
+            acknowledge(&mut *controller, at(9));
+            let stands = |controller: &mut dyn Controller, ms: u64| {
+                (controller.window(), controller.rate(at(ms)).filter(|_| name.starts_with("dcqcn")))
+            };
+            let before = stands(&mut *controller, 10);
+            lose(&mut *controller, at(10), at(9));
+            let once = stands(&mut *controller, 10);
+            acknowledge(&mut *controller, at(11));
+            lose(&mut *controller, at(12), at(11));
+            acknowledge(&mut *controller, at(12));
+            let twice = stands(&mut *controller, 12);
+            assert!(twice < before && once < before, "{name}: {before:?}, {once:?}, {twice:?}");
+            controller.on_spurious(&Spurious { now: at(12), packets: 3 });
+            assert_eq!(stands(&mut *controller, 12), twice, "{name}: one may be real");
+            controller.on_spurious(&Spurious { now: at(12), packets: 1 });
+            assert_eq!(stands(&mut *controller, 12), before, "{name}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! How late the packets of a path come behind later ones of the same path, for paths that do not
+//! keep order.
+//!
+//! Most paths keep order, and nothing is known of them here. Jitter, link aggregation and switches
+//! that spray by themselves reorder a path. There a packet that later ones have overtaken is late
+//! rather than lost, for as long as the path's *window*: the reordering window of RACK (RFC 8985,
+//! section 6.2), but measured and not guessed from the round trip, which says nothing of the extent
+//! where a part of the packets skips a queue.
+
+use std::time::Duration;
+
+use braid_wire::{PathId, RailId};
+
+/// Arrivals on a path after which the older half of what is remembered goes.
+const ARRIVALS: u64 = 1024;
+/// So many of the longest of them are left out, less one: a packet in 500 that is very late must
+/// not make each real loss as late.
+const LONGEST: usize = 3;
+/// Arrivals without a late packet among them after which a path keeps order again.
+const CALM_ARRIVALS: u64 = 256;
+
+/// What is known of the paths that reorder, shared by all queue pairs that go to the same place.
+/// Invariant: `paths` ascends.
+#[derive(Clone, Debug, Default)]
+pub struct Reordering {
+    paths: Vec<(PathId, Extent)>,
+    version: u32,
+}
+
+/// How late packets of a path have been of late.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extent {
+    /// Packets that had arrived when `longest` was begun; `None`: nothing was late before.
+    since: Option<u64>,
+    /// The longest latenesses, in descending order.
+    longest: [Duration; LONGEST],
+    /// What counted before.
+    older: Duration,
+    /// Packets that had arrived when one was late last.
+    late_at: u64,
+}
+
+impl Extent {
+    /// Half as much again as the lateness that counts, because the next may be longer.
+    fn window(&self) -> Duration {
+        // The first late packets count at once.
+        let counts = if self.since.is_some() { LONGEST - 1 } else { 0 };
+        let lateness = self.longest[counts].max(self.older);
+        lateness + lateness / 2
+    }
+
+    /// Whether it reorders, and not for long.
+    fn is_new(&self) -> bool {
+        self.since.is_none() && !self.longest[0].is_zero()
+    }
+
+    fn on_late(&mut self, lateness: Duration, arrived: u64) {
+        self.late_at = arrived;
+        let passed = arrived.saturating_sub(self.since.unwrap_or(0));
+        if passed >= ARRIVALS {
+            let older = self.longest[LONGEST - 1];
+            self.older = if passed < 2 * ARRIVALS { older } else { Duration::ZERO };
+            (self.since, self.longest) = (Some(arrived), Default::default());
+        }
+        let at = self.longest.partition_point(|longer| *longer >= lateness);
+        if at < LONGEST {
+            self.longest[at..].rotate_right(1);
+            self.longest[at] = lateness;
+        }
+    }
+}
+
+impl Reordering {
+    /// Whether there is a path that reorders, or did.
+    #[inline]
+    pub fn is_any(&self) -> bool {
+        !self.paths.is_empty()
+    }
+
+    /// The window of a path; no time: it keeps order.
+    pub fn window(&self, path: PathId) -> Duration {
+        self.find(path).map_or(Duration::ZERO, |at| self.window_at(at))
+    }
+
+    /// A number that changes with the windows.
+    #[inline]
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// The paths that reorder or did, with their windows; no time: the path keeps order now. A path
+    /// of which little is known has the longest window of its rail: a network that reorders one
+    /// path is likely to reorder others alike.
+    pub fn windows(&self) -> impl Iterator<Item = (PathId, Duration)> {
+        self.paths.iter().enumerate().map(|(at, (path, _))| (*path, self.window_at(at)))
+    }
+
+    fn window_at(&self, at: usize) -> Duration {
+        let (path, extent) = &self.paths[at];
+        if extent.is_new() { self.longest_on(path.rail()) } else { extent.window() }
+    }
+
+    fn longest_on(&self, rail: RailId) -> Duration {
+        let extents = self.paths.iter().filter(|(path, _)| path.rail() == rail);
+        extents.map(|(_, extent)| extent.window()).max().unwrap_or_default()
+    }
+
+    /// A packet has arrived so long after one that was sent later on the same path, on which so
+    /// many have `arrived` in all.
+    pub(crate) fn on_late(&mut self, path: PathId, lateness: Duration, arrived: u64) {
+        let at = match self.find(path) {
+            Ok(at) => at,
+            Err(at) => {
+                self.paths.insert(at, (path, Extent::default()));
+                at
+            }
+        };
+        self.change(at, |extent| extent.on_late(lateness, arrived));
+    }
+
+    /// A packet of a path is taken for lost, at the end of its window if it has one; so many have
+    /// `arrived` on it in all. If none of the latest was late, the path keeps order again, and the
+    /// next loss need not wait. (RACK counts 16 losses for that, RFC 8985, section 6.2, step 4.
+    /// Here a full queue would make them all at once.)
+    pub(crate) fn on_loss(&mut self, path: PathId, arrived: u64) {
+        let Ok(at) = self.find(path) else { return };
+        self.change(at, |extent| {
+            if arrived.saturating_sub(extent.late_at) >= CALM_ARRIVALS {
+                let since = extent.since;
+                *extent = Extent { since, ..Extent::default() };
+            }
+        });
+    }
+
+    fn find(&self, path: PathId) -> Result<usize, usize> {
+        self.paths.binary_search_by_key(&path, |(known, _)| *known)
+    }
+
+    fn change(&mut self, at: usize, change: impl FnOnce(&mut Extent)) {
+        let (_, extent) = &mut self.paths[at];
+        let before = extent.window();
+        change(extent);
+        if extent.window() != before {
+            self.version = self.version.wrapping_add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn window(of: &Reordering, path: u16) -> Duration {
+        of.window(PathId::new(path))
+    }
+
+    fn late(known: &mut Reordering, arrived: u64, latenesses: &[u32]) {
+        latenesses.iter().for_each(|late| known.on_late(PathId::new(3), *late * MS, arrived));
+    }
+
+    #[test]
+    fn the_first_late_packet_of_a_new_path_opens_the_window() {
+        let mut known = Reordering::default();
+        late(&mut known, 10, &[4, 2]);
+        assert_eq!((window(&known, 3), window(&known, 2)), (6 * MS, Duration::ZERO));
+        let before = known.version();
+        late(&mut known, 20, &[3]);
+        assert_eq!(known.version(), before, "nothing has changed");
+    }
+
+    #[test]
+    fn a_new_path_borrows_the_window_of_others_of_its_rail() {
+        let mut known = Reordering::default();
+        late(&mut known, 10, &[4]);
+        known.on_late(PathId::new(5), MS, 10);
+        known.on_late(PathId::new(6), MS, 5000);
+        known.on_late(PathId::new(7).on(RailId::new(1)), MS, 10);
+        let windows: Vec<_> = known.windows().map(|(_, window)| window).collect();
+        assert_eq!(windows, [6 * MS, 6 * MS, Duration::ZERO, MS * 3 / 2]);
+    }
+
+    #[test]
+    fn what_is_rare_does_not_count_for_long() {
+        let mut known = Reordering::default();
+        late(&mut known, 10, &[40, 2, 2, 30]);
+        assert_eq!(window(&known, 3), 60 * MS);
+        late(&mut known, 10 + ARRIVALS, &[4, 50, 2]);
+        assert_eq!(window(&known, 3), 3 * MS, "two in so many may be later");
+        late(&mut known, 10 + 5 * ARRIVALS, &[4]);
+        assert_eq!(window(&known, 3), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_old_path_that_begins_to_reorder_opens_its_window_with_the_third_late_packet() {
+        let mut known = Reordering::default();
+        late(&mut known, 100_000, &[4, 6]);
+        assert_eq!(window(&known, 3), Duration::ZERO);
+        late(&mut known, 100_100, &[5]);
+        assert_eq!(window(&known, 3), 6 * MS);
+    }
+
+    #[test]
+    fn a_path_that_loses_and_is_never_late_keeps_order_again() {
+        let (mut known, path) = (Reordering::default(), PathId::new(3));
+        late(&mut known, 10, &[4]);
+        (0..100).for_each(|_| known.on_loss(path, 9 + CALM_ARRIVALS));
+        late(&mut known, 20, &[1]);
+        (0..100).for_each(|_| known.on_loss(path, 19 + CALM_ARRIVALS));
+        assert_eq!(window(&known, 3), 6 * MS);
+        known.on_loss(path, 20 + CALM_ARRIVALS);
+        assert_eq!(window(&known, 3), Duration::ZERO);
+        known.on_loss(PathId::new(4), 1000);
+        assert_eq!(known.windows().count(), 1);
+    }
+}
