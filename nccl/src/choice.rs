@@ -186,7 +186,9 @@ fn why_none(config: &Config, left_out: &LeftOut) -> String {
 /// Says in the log what is left out, as a warning if other hosts may not reach what is left.
 fn report(config: &Config, chosen: &[&Interface], left_out: &LeftOut) {
     let class = chosen.iter().map(|one| Class::of(one)).max();
-    let is_asked_for = config.interfaces.as_ref().is_some_and(|pattern| !pattern.excludes());
+    let is_named = config.interfaces.as_ref().is_some_and(|pattern| !pattern.excludes());
+    let is_near = |root: IpAddr| chosen.iter().any(|one| one.has_neighbour(root));
+    let is_asked_for = is_named || config.nccl.root.is_some_and(is_near);
     let is_doubtful = class.is_some_and(|class| class >= Class::LinkLocal) && !is_asked_for;
     let names: Vec<&str> = chosen.iter().map(|one| one.name.as_str()).collect();
     let names = names.join(", ");
@@ -214,9 +216,12 @@ impl LeftOut {
         is_kept
     }
 
-    /// Another address of the same interface is used.
+    /// Forgets interfaces of which another address is used, unless a better one will be usable.
     fn forget(&mut self, chosen: &[&Interface]) {
-        self.0.retain(|(left, _)| !chosen.iter().any(|one| one.name == left.name));
+        let is_used = |left: &Interface| chosen.iter().any(|one| one.name == left.name);
+        let is_missed =
+            |left: &Interface| left.detection.is_some() && !is_link_local(left.addr.ip());
+        self.0.retain(|(left, _)| !is_used(left) || is_missed(left));
     }
 }
 
@@ -375,6 +380,19 @@ mod tests {
         for words in ["detection is not over: eth1 (fd00::1)", "another host", "BRAID_ADDR"] {
             assert!(error.contains(words), "{error}");
         }
+    }
+
+    #[test]
+    fn a_link_local_address_does_not_hide_that_another_will_be_usable() {
+        let mut left_out = LeftOut::default();
+        let mut tentative = Interface::new("eth1", "fd00::1/64");
+        tentative.detection = Some(Detection::Tentative);
+        let used = Interface::new("eth1", "fe80::1/64");
+        for one in [&tentative, &Interface::new("eth1", "10.0.0.1/24")] {
+            left_out.keeps(one, Some("a reason".to_owned()));
+        }
+        left_out.forget(&[&used]);
+        assert_eq!(left_out.to_string(), "a reason: eth1 (fd00::1)");
     }
 
     #[test]
