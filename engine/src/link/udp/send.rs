@@ -16,7 +16,7 @@ pub(super) struct Address<'a> {
     /// `None` where the socket is connected.
     pub(super) to: Option<&'a SockAddr>,
     pub(super) is_ipv4: bool,
-    /// It leaves with the ECN bits that the socket is set to; otherwise with none.
+    /// The batch leaves with the ECN bits that the socket is set to; otherwise with none.
     pub(super) ecn: bool,
 }
 
@@ -58,8 +58,8 @@ impl Control {
         };
         assert!(self.used + space <= self.bytes.len(), "a batch has two control messages at most");
         let header = self.bytes[self.used..].as_mut_ptr().cast::<libc::cmsghdr>();
-        // SAFETY: `space` bytes from there on are ours, aligned as each part is a multiple of 8 long: room for exactly this
-        // header and its value.
+        // SAFETY: `space` bytes from there on are ours, aligned as each part is a multiple of 8
+        // long: room for exactly this header and its value.
         unsafe {
             (*header).cmsg_level = level;
             (*header).cmsg_type = kind;

@@ -25,7 +25,8 @@ fn network(out: &str, incoming: &str) -> Result<Network, Failure> {
     Ok(network)
 }
 
-/// The window is cut to its minimum; then the marks are ignored. How fast it is then, the tests of `transport` show.
+/// The window is cut to its minimum, and then the marks are ignored. The tests of `transport` show
+/// how fast it grows then.
 fn all_marked(braid_perf: &Path) -> Result<(), Failure> {
     let network = network("ip ecn set ce", "")?;
     let client = "write-bw -p 47910 -D 2 --json - 10.77.0.1";
