@@ -1,4 +1,4 @@
-//! What the connections of either side did without.
+//! Degradations of the connections of either side.
 
 use braid::QueuePair;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub(crate) struct Degraded {
     pub(crate) why: String,
 }
 
-/// Whose connections.
+/// The side whose connections are meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Side {

@@ -126,7 +126,7 @@ pub(crate) struct SideReport {
     pub(crate) order: OutOfOrder,
     /// Paths to the other side that were in use at its end.
     pub(crate) paths_live: usize,
-    /// What its connections do without.
+    /// The degradations of its connections.
     pub(crate) degraded: Vec<Degraded>,
 }
 

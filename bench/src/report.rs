@@ -38,7 +38,7 @@ pub(crate) struct Row {
     /// And paths to the client, of the server.
     #[serde(default)]
     pub(crate) server_paths_live: usize,
-    /// What the connections of both sides did without at the end.
+    /// The degradations of both sides at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) degraded: Vec<Degraded>,
     pub(crate) client_cpu_s: f64,
@@ -96,7 +96,7 @@ pub(crate) struct Results {
     pub(crate) security: Option<String>,
     pub(crate) verify: bool,
     pub(crate) rail_policy: String,
-    /// What the connections of both sides did without at the end of any row; each with the latest word of it.
+    /// The degradations of both sides at the end of any row, each with the latest text.
     pub(crate) degradations: Vec<Degraded>,
     /// What has left on each rail, over the whole run.
     pub(crate) rails: Vec<RailUse>,

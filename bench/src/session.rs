@@ -238,7 +238,7 @@ impl Session {
         self.engine.paths().iter().map(|to| to.in_use).sum()
     }
 
-    /// What the connections of this side do without.
+    /// The degradations of this side's connections.
     pub(crate) fn degraded(&self) -> Vec<Degraded> {
         let side = if self.is_client { degraded::Side::Client } else { degraded::Side::Server };
         degraded::of(side, &self.qps)

@@ -4,11 +4,12 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// A fallback of a connection. The connection works, but slower or less safely than its configuration promises, and
-/// something outside of it is the cause.
+/// A fallback of a connection. The connection works, but slower or less safely than its
+/// configuration promises, and something outside of it is the cause.
 ///
-/// All connections to the same peer have the same ones. Each end knows its own: what keeps this host from sending well is not
-/// in the list of the peer. The text says in one line what fell back, why, and what helps.
+/// All connections to the same peer have the same ones. Each end knows its own: what keeps this
+/// host from sending well is not in the list of the peer. The text says in one line what fell back,
+/// why, and what helps.
 ///
 /// ```
 /// use braid::{Engine, EngineConfig};
@@ -26,16 +27,16 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Degradation {
-    /// Packets from the ports of paths do not reach the peer, or its answers to them do not come back: everything leaves
-    /// from the receiving port, on one path.
+    /// Packets from the ports of paths do not reach the peer, or its answers to them do not come
+    /// back: everything leaves from the receiving port, on one path.
     PathPortsBlocked {
         /// The rail.
         rail: usize,
         /// Paths that would be in use.
         paths: usize,
     },
-    /// The kernel refuses to segment datagrams (UDP GSO) towards the peer: each goes through the kernel by
-    /// itself.
+    /// The kernel refuses to segment datagrams (UDP GSO) towards the peer: each goes through the
+    /// kernel by itself.
     SegmentationRefused {
         /// The rail.
         rail: usize,
@@ -50,7 +51,7 @@ pub enum Degradation {
         rail: usize,
         /// The peer's address on it.
         to: SocketAddr,
-        /// Why, as far as this host knows.
+        /// The cause, as far as this host knows.
         cause: RailTrouble,
     },
     /// The interface of a rail's address does not carry its packets.
@@ -62,7 +63,8 @@ pub enum Degradation {
         /// Why.
         cause: Misrouting,
     },
-    /// The network marks every packet as congested (ECN CE), however little is in flight: marks are ignored.
+    /// The network marks every packet as congested (ECN CE), however little is in flight: marks are
+    /// ignored.
     EcnAlwaysMarked {
         /// The rail.
         rail: usize,
@@ -89,7 +91,7 @@ pub enum Degradation {
         wanted: &'static str,
         /// The datapath in use.
         used: &'static str,
-        /// Why.
+        /// The cause.
         cause: String,
     },
     /// The system refuses a socket option that the connection can do without.
@@ -100,12 +102,12 @@ pub enum Degradation {
         option: &'static str,
         /// The error of `setsockopt`.
         errno: i32,
-        /// What is missing without it.
+        /// The effect of its absence.
         effect: &'static str,
     },
 }
 
-/// Why a rail carries nothing.
+/// The cause why a rail carries nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RailTrouble {

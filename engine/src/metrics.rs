@@ -83,7 +83,7 @@ pub struct QpMetrics {
     pub counters: QpCounters,
     /// Round-trip time, window and bytes in flight, by stream and rail.
     pub subflows: Vec<SubflowMetrics>,
-    /// What its connection does without; the same for all that go to its peer.
+    /// The degradations of its connection, the same for all that go to its peer.
     pub degradations: Vec<Degradation>,
 }
 

@@ -14,8 +14,9 @@ pub struct PathsTo {
     pub rail: usize,
     /// Its paths, by number.
     pub paths: Vec<PathReport>,
-    /// How many of them are in use. Where packets from the ports of paths do not get through
-    /// ([`crate::Degradation::PathPortsBlocked`]) none is live, and everything takes one: that of the receiving port.
+    /// The number of them in use. Where packets from the ports of paths do not get through
+    /// ([`crate::Degradation::PathPortsBlocked`]) none is live, and everything takes one: that of
+    /// the receiving port.
     pub in_use: usize,
 }
 

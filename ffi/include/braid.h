@@ -874,8 +874,8 @@ typedef struct braid_path_report {
     uint64_t probes;
 } braid_path_report;
 
-// A fallback of a connection: it works, but slower or less safely than it could. All connections to the same peer have the same
-// ones. Each end knows its own.
+// A fallback of a connection: it works, but slower or less safely than it could. All connections
+// to the same peer have the same ones. Each end knows its own.
 typedef struct braid_degradation {
     // Set it to sizeof(braid_degradation).
     size_t size;
@@ -925,7 +925,7 @@ typedef struct braid_qp_metrics {
     uint32_t subflows;
     // Where its peer receives; empty: it is not connected.
     char peer[BRAID_ADDR_LEN];
-    // How many things its connection does without, see braid_metrics_get_degradation.
+    // Degradations of its connection, see braid_metrics_get_degradation.
     uint32_t degradations;
 } braid_qp_metrics;
 
@@ -1572,9 +1572,9 @@ int braid_paths_get(const struct braid_paths *paths,
                     size_t index,
                     struct braid_path_report *report);
 
-// Reads the degradation at `index`, from 0 on, of the queue pair's connection. Returns 1, or 0 if there are not as many; then
-// `degradation` is not touched. The list changes by itself: a program that wants it as of one moment takes
-// braid_engine_query_metrics.
+// Reads the degradation at `index`, from 0 on, of the queue pair's connection. Returns 1, or 0 if
+// there are not as many; then `degradation` is not touched. The list changes by itself: a program
+// that wants it as of one moment takes braid_engine_query_metrics.
 //
 // Threads: any.
 int braid_qp_get_degradation(const struct braid_qp *qp,
@@ -1626,7 +1626,8 @@ int braid_metrics_get_subflow(const struct braid_metrics *metrics,
                               size_t subflow_index,
                               struct braid_subflow_metrics *subflow);
 
-// Reads the degradation at `degradation_index`, from 0 on, of the queue pair at `index` of the snapshot.
+// Reads the degradation at `degradation_index`, from 0 on, of the queue pair at `index` of the
+// snapshot.
 //
 // Threads: any.
 int braid_metrics_get_degradation(const struct braid_metrics *metrics,

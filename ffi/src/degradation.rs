@@ -1,4 +1,4 @@
-//! What a connection does without.
+//! Degradations of a connection.
 
 use std::ffi::{c_char, c_int};
 
@@ -14,8 +14,8 @@ pub const BRAID_DEGRADATION_NAME_LEN: usize = 32;
 /// Bytes that the text of a degradation takes at most, with its NUL; a longer one is cut.
 pub const BRAID_DEGRADATION_TEXT_LEN: usize = 512;
 
-/// A fallback of a connection: it works, but slower or less safely than it could. All connections to the same peer have the same
-/// ones. Each end knows its own.
+/// A fallback of a connection: it works, but slower or less safely than it could. All connections
+/// to the same peer have the same ones. Each end knows its own.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct braid_degradation {
@@ -61,9 +61,9 @@ fn cut<const LEN: usize>(text: &str) -> [c_char; LEN] {
     all
 }
 
-/// Reads the degradation at `index`, from 0 on, of the queue pair's connection. Returns 1, or 0 if there are not as many; then
-/// `degradation` is not touched. The list changes by itself: a program that wants it as of one moment takes
-/// braid_engine_query_metrics.
+/// Reads the degradation at `index`, from 0 on, of the queue pair's connection. Returns 1, or 0 if
+/// there are not as many; then `degradation` is not touched. The list changes by itself: a program
+/// that wants it as of one moment takes braid_engine_query_metrics.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -68,7 +68,7 @@ pub struct braid_qp_metrics {
     pub subflows: u32,
     /// Where its peer receives; empty: it is not connected.
     pub peer: [c_char; BRAID_ADDR_LEN],
-    /// How many things its connection does without, see braid_metrics_get_degradation.
+    /// Degradations of its connection, see braid_metrics_get_degradation.
     pub degradations: u32,
 }
 
@@ -257,7 +257,8 @@ pub unsafe extern "C" fn braid_metrics_get_subflow(
     })
 }
 
-/// Reads the degradation at `degradation_index`, from 0 on, of the queue pair at `index` of the snapshot.
+/// Reads the degradation at `degradation_index`, from 0 on, of the queue pair at `index` of the
+/// snapshot.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -202,8 +202,8 @@ pub struct EndpointConfig {
     /// acknowledges what it has not received. The key, which nobody else may know, decides which, and masks the serials of
     /// probes. `None`: what peers acknowledge is believed. Nothing is withheld where payloads are placed directly, nor with [`LossRecovery::GoBackN`].
     pub withholding_key: Option<[u8; 16]>,
-    /// The driver sends segments ECN-capable where [`crate::Endpoint::sends_ecn`] says so: what the network makes of that is
-    /// watched. Default: false.
+    /// The driver sends segments ECN-capable where [`crate::Endpoint::sends_ecn`] says so: what the
+    /// network makes of that is watched. Default: false.
     pub validate_ecn: bool,
 }
 

@@ -46,7 +46,7 @@ pub(super) struct QueuePair {
     pub(super) timeouts_per_second: f64,
     pub(super) outstanding_sends: u64,
     pub(super) outstanding_recvs: u64,
-    /// What its connection does without.
+    /// The degradations of its connection.
     pub(super) degradations: Vec<Degraded>,
 }
 
@@ -284,8 +284,8 @@ fn add_path(rails: &mut Rails, path: &Path) {
     rail.lost_per_second += path.lost_per_second;
 }
 
-/// Where an engine says how many paths of its rails are in use, that holds: a path may be live, and everything leave from the
-/// receiving port.
+/// Where an engine says how many paths of its rails are in use, that holds: a path may be live, and
+/// everything leave from the receiving port.
 fn use_counts(rails: &mut Rails, now: &Page) {
     let mut counts: BTreeMap<[String; 2], u64> = BTreeMap::new();
     for Sample { labels, value, .. } in now.0.iter().filter(|of| of.name == "braid_rail_paths") {

@@ -51,7 +51,7 @@ impl Filter {
         }
     }
 
-    /// What is shown where nobody asks for anything: which connections do without something.
+    /// The filter of those who ask for nothing: degradations are shown.
     pub(crate) fn unasked() -> Self {
         Filter(Targets::new().with_target("braid::worker::degradations", Level::WARN))
     }

@@ -8,8 +8,8 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use crate::{Filter, FilterError, Record, show};
 
-/// Shows on standard error what the environment asks for, and where it asks for nothing, warnings of connections that do without
-/// something. `read` as for [`Filter::from_environment`].
+/// Shows on standard error what the environment asks for, and where it asks for nothing, warnings
+/// of connections that do without something. `read` as for [`Filter::from_environment`].
 ///
 /// # Errors
 /// It asks for what cannot be.

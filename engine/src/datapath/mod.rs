@@ -274,7 +274,8 @@ pub(crate) trait Datapath: Send {
     /// There are none any more.
     fn unwatch(&mut self, to: AddrPair);
 
-    /// Whether segments to `to` may leave ECN-capable. Holds while the peer is watched; before, they may.
+    /// Whether segments to `to` may leave ECN-capable. Holds while the peer is watched; before,
+    /// they may.
     fn use_ecn(&mut self, _to: SocketAddr, _ecn: bool) {}
 
     /// What it has lost so far.

@@ -138,7 +138,8 @@ pub(crate) trait Link: Send {
     /// There are none any more.
     fn unwatch(&mut self, _to: AddrPair) {}
 
-    /// Whether what goes to `to` may leave ECN-capable. Holds until [`Link::unwatch`]; before, it may.
+    /// Whether what goes to `to` may leave ECN-capable. Holds until [`Link::unwatch`]; before, it
+    /// may.
     fn use_ecn(&mut self, _to: SocketAddr, _ecn: bool) {}
 
     /// Sends a batch, without waiting.

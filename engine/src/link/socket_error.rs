@@ -8,7 +8,7 @@ use std::io;
 pub(crate) struct SocketError {
     /// With the arguments that matter.
     pub(crate) call: String,
-    /// What the system said.
+    /// The system's error.
     pub(crate) source: io::Error,
 }
 
@@ -31,7 +31,7 @@ impl SocketError {
     }
 }
 
-/// What helps against an error of set-up, by the call and the number of the error.
+/// The remedy for an error of set-up, by the call and the number of the error.
 pub(crate) fn remedy(error: &io::Error) -> &'static str {
     let known = SocketError::in_error(error);
     let call = known.map_or("", |known| &known.call);

@@ -390,8 +390,9 @@ impl QueuePair {
         self.worker().control().uses_path_ports(self.index())
     }
 
-    /// What its connection does without, as all connections to the same peer: paths that a firewall blocks, segmentation that
-    /// the kernel refuses, rails that carry nothing and so on. Empty before it is connected, and where all is well.
+    /// Returns the degradations of its connection, which all connections to the same peer have:
+    /// paths that a firewall blocks, segmentation that the kernel refuses, rails that carry nothing
+    /// and so on. Empty before it is connected, and where all is well.
     pub fn degradations(&self) -> Vec<Degradation> {
         self.worker().control().degradations(self.index())
     }

@@ -1,7 +1,7 @@
-//! What connections do without: one list for each peer, which everybody reads.
+//! Degradations: one list for each peer, which everybody reads.
 //!
-//! The list is derived: from what the endpoint has found out about the paths, from the state of the rails, and from what
-//! their datapaths say. Comparing it with the one before shows what has begun and what has ended, which the log hears.
+//! The list is derived from what the endpoint knows of the paths, from the state of the rails, and
+//! from their datapaths. The log hears of the differences to the list before.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use super::peers::Surveyed;
 use super::rails::{LocalRails, PeerAddrs};
 use crate::degradation::{Degradation, RailTrouble};
 
-/// How often timers lead to a look at most.
+/// Time between two looks that timers lead to, at least.
 const EVERY: Duration = Duration::from_millis(250);
-/// How long a rail may take to show that it reaches the peer.
+/// Time that a rail may take to show that it reaches the peer.
 const PROVED_WITHIN: Duration = Duration::from_secs(1);
 
 impl Worker {
@@ -52,7 +52,7 @@ impl Worker {
         (0..self.peers.slots()).for_each(|index| self.survey(now, index));
     }
 
-    /// What the connection of a queue pair does without; nothing while it has none.
+    /// The degradations of a queue pair's connection; none while it has none.
     pub(crate) fn degradations(&mut self, index: usize) -> Vec<Degradation> {
         let Some((peer, _)) = self.qps.at(index).and_then(|entry| entry.bound()) else {
             return Vec::new();
@@ -105,7 +105,7 @@ fn is_another_way(of: &Degradation) -> bool {
     matches!(of, Degradation::RailMisrouted { cause, .. } if !cause.is_grave())
 }
 
-/// What the endpoint knows of the paths of a rail in use.
+/// The degradations of a rail in use that the endpoint knows of.
 fn of_paths(endpoint: &Endpoint, rails: &Rails, id: RailId) -> impl Iterator<Item = Degradation> {
     let rail = id.get();
     let paths = || rails.paths().filter(|report| report.path.rail() == id).count();

@@ -65,7 +65,7 @@ struct Peer {
     surveyed: Surveyed,
 }
 
-/// What its connections do without, as of the last look.
+/// The degradations of its connections, as of the last look.
 pub(super) struct Surveyed {
     pub(super) list: Vec<Degradation>,
     /// When the next look is due.
@@ -239,13 +239,13 @@ impl Peers {
         self.peers.len()
     }
 
-    /// What a look at a peer takes, which makes nobody active.
+    /// The parts of a peer to look at, which makes nobody active.
     pub(super) fn known(&self, index: usize) -> Option<(&Endpoint, &Rails, &PeerAddrs)> {
         let peer = self.peers.get(index)?.as_ref()?;
         Some((&peer.endpoint, &self.shared[peer.rails].rails, &peer.name.1))
     }
 
-    /// What the last look has found.
+    /// The result of the last look.
     pub(super) fn surveyed(&self, index: usize) -> Option<&Surveyed> {
         Some(&self.peers.get(index)?.as_ref()?.surveyed)
     }

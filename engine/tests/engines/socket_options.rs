@@ -1,4 +1,5 @@
-//! Systems that refuse socket options: what a connection can do without, and errors that name the call.
+//! Systems that refuse socket options: what a connection can do without, and errors that name the
+//! call.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,7 +14,8 @@ use crate::pair::{Pair, local};
 const LOAD: u16 = 0x20;
 const JUMP_IF_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;
-/// Where `seccomp_data` has the number of the call, and the lower half of an argument (of a little-endian machine).
+/// Where `seccomp_data` has the number of the call, and the lower half of an argument (of a
+/// little-endian machine).
 const NUMBER: u32 = 0;
 const fn argument(index: u32) -> u32 {
     16 + 8 * index
@@ -47,7 +49,7 @@ fn refuse(options: &[(c_int, c_int)], errno: c_int) {
     assert_eq!(done, 0, "no seccomp filter: {}", std::io::Error::last_os_error());
 }
 
-/// What the engine tells whoever asks for its metrics.
+/// The engine's metrics, by HTTP.
 fn page(engine: &Engine) -> String {
     let mut stream = TcpStream::connect(engine.metrics_addr().unwrap()).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();

@@ -1,11 +1,13 @@
 //! Whether segments leave ECN-capable on each rail (RFC 9000, section 13.4.2, and RFC 9330).
 //!
-//! Two networks make ECN harmful. One drops what is ECN-capable: nothing gets through but what leaves without. Another marks
-//! every packet, so that a window is cut to its minimum and stays there: the marks say nothing. In both cases segments leave
-//! without ECN, and marks are ignored; after a while ECN is tried again.
+//! Two networks make ECN harmful. One drops what is ECN-capable: nothing gets through but what
+//! leaves without. Another marks every packet, so that a window is cut to its minimum and stays
+//! there: the marks say nothing. In both cases segments leave without ECN, and marks are ignored;
+//! after a while ECN is tried again.
 //!
-//! Time-outs alone do not show that ECN is the cause. So a rail that has timed out goes on without ECN, and as soon as that
-//! gets through, with ECN again: only if this happens [`STRIKES`] times in a row the network is taken to drop it.
+//! Time-outs alone do not show that ECN is the cause. So a rail that has timed out goes on without
+//! ECN, and as soon as that gets through, with ECN again: only if this happens [`STRIKES`] times in
+//! a row the network is taken to drop it.
 
 use std::time::Duration;
 
@@ -17,17 +19,18 @@ use crate::qp::MarkSample;
 
 /// Time-outs in a row, with nothing acknowledged between them, after which the other way is tried.
 const TIMEOUTS: u8 = 2;
-/// How often it has to look as if packets with ECN were dropped.
+/// Times in a row that packets with ECN have to seem dropped.
 const STRIKES: u8 = 3;
 /// Until ECN is tried again; each further time twice as long, up to the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
 const LONGEST_WAIT: Duration = Duration::from_secs(640);
-/// The driver hears of a change a little later: what leaves within this time may have left either way.
+/// The driver hears of a change a little later: what leaves within this time may have left either
+/// way.
 const MARGIN: Duration = Duration::from_millis(2);
 /// When packets of a trial are judged: those before it are out of the network by then.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// Why segments leave without ECN.
+/// The cause why segments leave without ECN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcnTrouble {
     /// Every packet is marked, however small the window is.
@@ -59,7 +62,7 @@ struct RailEcn {
     strikes: u8,
     /// Samples of marks in a trial.
     samples: u8,
-    /// How long it stays off the next time.
+    /// Time for which ECN stays off the next time.
     wait: Duration,
     retry_at: Time,
 }
@@ -190,13 +193,14 @@ impl Ecn {
 }
 
 impl Endpoint {
-    /// Whether segments on a rail are to leave ECN-capable. All other packets never are (compare RFC 3168, section 6.1.4): an
-    /// end that sends no data would not find out that its packets are dropped.
+    /// Whether segments on a rail are to leave ECN-capable. All other packets never are (compare
+    /// RFC 3168, section 6.1.4): an end that sends no data would not find out that its packets are
+    /// dropped.
     pub fn sends_ecn(&self, rail: RailId) -> bool {
         self.ecn.rails[rail.get()].sends_ecn()
     }
 
-    /// Why a rail does without ECN; `None`: it does not.
+    /// The cause why a rail does without ECN; `None`: it does not.
     pub fn ecn_trouble(&self, rail: RailId) -> Option<EcnTrouble> {
         self.ecn.rails[rail.get()].trouble()
     }

@@ -73,7 +73,7 @@ pub enum EventKind {
     PathsBlocked,
     /// It does reach the peer again.
     PathsOpen,
-    /// Segments leave with ECN on this rail from now on, or without, of all queue pairs that go there; see
-    /// [`crate::Endpoint::sends_ecn`].
+    /// Segments leave with ECN on this rail from now on, or without, of all queue pairs that go
+    /// there; see [`crate::Endpoint::sends_ecn`].
     Ecn(RailId),
 }

@@ -69,11 +69,11 @@ pub(crate) struct HeardMarks {
     paths: Vec<Heard>,
     /// Rails whose marks say nothing.
     unheeded: RailSet,
-    /// What the marks of a rail have come to.
+    /// The last sample of a rail's marks.
     sample: Option<(RailId, MarkSample)>,
 }
 
-/// What the marks of [`SAMPLE`] packets in a row have come to.
+/// The marks of [`SAMPLE`] packets in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MarkSample {
     /// Some carry none.

@@ -392,7 +392,7 @@ impl QueuePair {
         }
     }
 
-    /// What made the controllers of these rails cut their windows was nothing: they begin anew.
+    /// Makes the controllers of these rails begin anew: they have cut their windows for nothing.
     pub(crate) fn restart_controllers(&mut self, rails: RailSet) {
         let Some(link) = self.link.as_mut().filter(|_| !rails.is_empty()) else { return };
         let remote = link.remote;
@@ -401,7 +401,7 @@ impl QueuePair {
         }
     }
 
-    /// What the marks of a rail have come to, once, and until [`QueuePair::on_ack`] has another.
+    /// Takes the last sample of a rail's marks.
     pub(crate) fn take_mark_sample(&mut self) -> Option<(RailId, MarkSample)> {
         let link = self.link.as_mut()?;
         link.all_outgoing_mut().find_map(|stream| stream.marks.take_sample())

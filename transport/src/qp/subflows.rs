@@ -326,7 +326,7 @@ impl Subflows {
         }
     }
 
-    /// What was seen of marks so far does not count.
+    /// Forgets the marks seen so far.
     pub(super) fn watch_marks_anew(&mut self) {
         self.all_mut().for_each(|subflow| subflow.marks = MarkWatch::default());
     }

@@ -1,4 +1,5 @@
-//! Networks that mark everything, or drop what is ECN-capable: the sender does without ECN there, and tries it again.
+//! Networks that mark everything, or drop what is ECN-capable: the sender does without ECN there,
+//! and tries it again.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ const ONE_WAY: Duration = Duration::from_millis(1);
 /// Of cubic: two packets.
 const LEAST_WINDOW: u64 = 2 * (MTU as u64 + 100);
 
-/// What becomes of a segment.
+/// The fate of a segment.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fate {
     Passes,
@@ -25,8 +26,8 @@ fn pair() -> Pair {
     Pair::with(QpConfig { retry_timeout: patient, ..QpConfig::default() }, endpoint)
 }
 
-/// Writes for so long, messages of `segments`. `network`: what becomes of a segment, by whether it is ECN-capable. Returns
-/// how many messages have arrived.
+/// Writes for so long, messages of `segments`. `network`: what becomes of a segment, by whether it
+/// is ECN-capable. Returns how many messages have arrived.
 fn run(pair: &mut Pair, span: Duration, segments: u32, network: impl Fn(bool) -> Fate) -> usize {
     let (end, mut done) = (pair.now + span, 0);
     while pair.now < end {

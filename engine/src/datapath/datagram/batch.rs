@@ -44,7 +44,7 @@ pub(super) struct BatchBuilder {
     slices: Vec<Slice<'static>>,
     /// Some slices point into registered memory.
     refers: bool,
-    /// It leaves ECN-capable: segments of messages are in it.
+    /// The batch leaves ECN-capable: segments of messages are in it.
     ecn: bool,
 }
 

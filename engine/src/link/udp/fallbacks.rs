@@ -1,4 +1,4 @@
-//! What a link does without: segmentation or ECN towards some destinations, and socket options.
+//! Fallbacks of a link: no segmentation or ECN towards some destinations, no socket option.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use super::canonical;
 use crate::degradation::Degradation;
 
-/// How long segmentation is not tried after the kernel has refused it; each further time twice as long, up to the longest.
+/// Time without a try after the kernel has refused to segment; each further time twice as long, up
+/// to the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(64);
 
@@ -16,7 +17,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(64);
 pub(super) struct RefusedOption {
     pub(super) name: &'static str,
     pub(super) errno: i32,
-    /// What is missing without it.
+    /// The effect of its absence.
     pub(super) effect: &'static str,
 }
 
@@ -39,7 +40,12 @@ impl RefusedOptions {
     /// Adds them to a list of what a connection does without.
     pub(super) fn list(&self, rail: usize, all: &mut Vec<Degradation>) {
         for &RefusedOption { name: option, errno, effect } in &self.0 {
-            let is_listed = |one: &Degradation| matches!(one, Degradation::SocketOptionRefused { option: other, rail: of, .. } if *other == option && *of == rail);
+            let is_listed = |one: &Degradation| match *one {
+                Degradation::SocketOptionRefused { option: other, rail: of, .. } => {
+                    (other, of) == (option, rail)
+                }
+                _ => false,
+            };
             if !all.iter().any(is_listed) {
                 all.push(Degradation::SocketOptionRefused { rail, option, errno, effect });
             }

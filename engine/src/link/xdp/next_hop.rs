@@ -19,7 +19,8 @@ use crate::link::udp::canonical;
 use crate::threads::spawn_without_signals;
 
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How long a next hop may be unknown before that counts as a fallback: the kernel asks for it when a socket sends.
+/// Time for which a next hop may be unknown before that is a degradation: the kernel asks for it
+/// when a socket sends.
 const FOUND_WITHIN: Duration = Duration::from_secs(3);
 /// Above the six bytes of the address.
 const IS_KNOWN: u64 = 1 << 48;

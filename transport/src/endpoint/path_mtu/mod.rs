@@ -111,14 +111,14 @@ impl Endpoint {
         self.path_mtu.rails[rail.get()].port_only
     }
 
-    /// As [`Endpoint::paths_are_blocked`], once that is certain: a rail may be used from its receiving port until it has shown
-    /// that the ports of its paths are open.
+    /// As [`Endpoint::paths_are_blocked`], once that is certain: a rail may be used from its
+    /// receiving port until it has shown that the ports of its paths are open.
     pub fn path_ports_blocked(&self, rail: RailId) -> bool {
         self.path_mtu.rails[rail.get()].told_blocked
     }
 
-    /// Bytes of the longest datagram that a rail carries and of the longest that it should, if that is more: it did before, or
-    /// the host's route takes it.
+    /// Bytes of the longest datagram that a rail carries and of the longest that it should, if that
+    /// is more: it did before, or the host's route takes it.
     pub fn path_mtu_shortfall(&self, rail: RailId) -> Option<(u16, u16)> {
         self.path_mtu.rails[rail.get()].shortfall()
     }

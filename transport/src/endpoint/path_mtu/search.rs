@@ -179,7 +179,8 @@ impl PathMtu {
         self.current == u16::MAX
     }
 
-    /// The longest datagram that passes, and the longest one that passed before or that the host's route takes, where that is more.
+    /// The longest datagram that passes, and the longest one that passed before or that the host's
+    /// route takes, where that is more.
     pub(super) fn shortfall(&self) -> Option<(u16, u16)> {
         let expected = self.most.max(self.hint.min(self.ceiling));
         let is_short = self.settled > 0 && self.settled.saturating_add(STEP) < expected;

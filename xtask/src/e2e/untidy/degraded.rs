@@ -1,4 +1,4 @@
-//! What `braid-perf` says of connections that do without something.
+//! Degradations in the words of `braid-perf`.
 
 use serde_json::Value;
 
@@ -14,7 +14,8 @@ pub(super) fn results(said: &Said) -> Result<Value, Failure> {
         .map_err(|why| Failure::new(format!("no JSON from the client: {why}\n{}", said.client)))
 }
 
-/// Both sides name exactly these degradations, each with its side: in the results, and in a warning of the log.
+/// Both sides name exactly these degradations, each with its side: in the results, and in a warning
+/// of the log.
 pub(super) fn expect(
     said: &Said,
     results: &Value,

@@ -18,25 +18,21 @@ pub(super) const CASES: &[Case] = &[
 fn network(out: &str, incoming: &str) -> Result<Network, Failure> {
     let network = one_link()?;
     let rules = format!(
-        "table inet braid {{ chain out {{ type filter hook output priority 0; {out} }}; \
-         chain in {{ type filter hook input priority 0; {incoming} }}; }}"
+        "table inet braid {{ chain out {{ type filter hook output priority 0;\n{out}\n}}
+         chain in {{ type filter hook input priority 0;\n{incoming}\n}}\n}}"
     );
     network.nft(&network.client, &rules)?;
     Ok(network)
 }
 
-/// The window is cut to its minimum, and the bandwidth to 48 MB/s; then the marks are ignored.
+/// The window is cut to its minimum, and then the marks are ignored. The tests of `transport` show
+/// how fast it grows then.
 fn all_marked(braid_perf: &Path) -> Result<(), Failure> {
     let network = network("ip ecn set ce", "")?;
     let client = "write-bw -p 47910 -D 2 --json - 10.77.0.1";
     let said = network.perf(braid_perf, "write-bw -p 47910 --bind 10.77.0.1", client)?;
     let said = said.succeeded()?;
-    let results = results(&said)?;
-    expect(&said, &results, &[("client", "ecn-always-marked")])?;
-    match results["rows"][0]["bandwidth"]["goodput_gbytes_s"].as_f64() {
-        Some(goodput) if goodput > 0.1 => Ok(()),
-        goodput => Err(Failure::new(format!("a goodput of {goodput:?} GB/s:\n{results:#}"))),
-    }
+    expect(&said, &results(&said)?, &[("client", "ecn-always-marked")])
 }
 
 fn dropped(braid_perf: &Path) -> Result<(), Failure> {
