@@ -8,8 +8,8 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use crate::{Filter, FilterError, Record, show};
 
-/// Shows on standard error what the environment asks for, and nothing where it asks for nothing. `read` as for
-/// [`Filter::from_environment`].
+/// Shows on standard error what the environment asks for, and nothing where it asks for nothing.
+/// `read` as for [`Filter::from_environment`].
 ///
 /// # Errors
 /// It asks for what cannot be.

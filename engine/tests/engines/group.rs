@@ -143,7 +143,8 @@ pub(crate) fn random_rounds(groups: &[Group], seed: u64, rounds: u64, in_flight:
     });
 }
 
-/// A rank that means memory of another protection domain, or that does not take WRITEs, hears so at once, and its group goes on.
+/// A rank that means memory of another protection domain, or that does not take WRITEs, hears so at
+/// once, and its group goes on.
 fn refused_start(group: &Group, good: &AllToAllV) {
     let elsewhere = group.pd().alloc_mr(good.recv.len(), Access::LOCAL_WRITE).unwrap();
     let deaf = AllToAllV { recv: Arc::new(elsewhere), ..good.clone() };
@@ -268,7 +269,8 @@ fn lists_that_differ_are_named_at_every_rank() {
         if rank == 2 {
             list[1].set_port(9);
         }
-        let job = "a".to_owned(); // so that whoever differs is one of us, and nobody else is waited for
+        // So that whoever differs is one of us, and nobody else is waited for.
+        let job = "a".to_owned();
         let config = GroupConfig { job, ..GroupConfig::listed(rank, list) };
         Group::join(&engines[rank], &config).unwrap_err().to_string()
     });

@@ -26,7 +26,8 @@ fn ranks_left_over_from_another_run_are_refused_and_the_group_comes_about() {
     let ranks = ranks(None, 3);
     let root = ranks[0].0.local_addr();
     thread::scope(|scope| {
-        // Of the same and of another size, with a number that is taken and with one that there is not.
+        // Of the same and of another size, with a number that is taken and with one that there is
+        // not.
         let old = [(1, 3), (2, 3), (1, 4), (7, 9)];
         let old = old.map(|(rank, size)| scope.spawn(move || left_over("old", rank, size, root)));
         let nameless = scope.spawn(move || left_over("", 2, 3, root));
@@ -93,7 +94,8 @@ fn a_rank_that_went_away_may_come_again() {
     });
 }
 
-/// What a rank says that comes to rank 0: its job, how many there are, its number, its port, and no list.
+/// What a rank says that comes to rank 0: its job, how many there are, its number, its port, and no
+/// list.
 fn greeting_of_another_run(rng: &mut Pcg64Mcg) -> Vec<u8> {
     let job = ["old", "ne", "new ", "older"][rng.random_range(0..4)];
     let (size, rank) = (rng.random_range(0..5u32), rng.random_range(0..5u32));
@@ -102,8 +104,8 @@ fn greeting_of_another_run(rng: &mut Pcg64Mcg) -> Vec<u8> {
     [head, numbers, vec![0x12, 0xB7], vec![0; 8]].concat()
 }
 
-/// Strangers of all kinds at rank 0's port, all the time: Braid's own with random private data and with what ranks say,
-/// and datagrams of random bytes.
+/// Strangers of all kinds at rank 0's port, all the time: Braid's own with random private data and
+/// with what ranks say, and datagrams of random bytes.
 #[test]
 fn random_strangers_at_the_root_do_no_harm() {
     let ranks = ranks(None, 3);
