@@ -29,7 +29,8 @@ impl Clock {
 /// Longest wait: no clock overflows if that is added to it, and nobody sees its end.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// The end of a wait that begins now. The application may give any limit, [`Duration::MAX`] for none.
+/// The end of a wait that begins now. The application may give any limit, [`Duration::MAX`] for
+/// none.
 pub(crate) fn deadline(limit: Duration) -> Instant {
     Instant::now() + limit.min(FOR_EVER)
 }

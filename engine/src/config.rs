@@ -148,14 +148,16 @@ pub struct EngineConfig {
     pub seed: u64,
     /// How long a worker looks for work before it sleeps. Default: 50 us.
     pub spin: Duration,
-    /// How often a peer is asked for a sign of life, by its queue pairs in turn. 1 ms to a day. Default: 500 ms.
+    /// How often a peer is asked for a sign of life, by its queue pairs in turn. 1 ms to a day.
+    /// Default: 500 ms.
     pub ping_interval: Duration,
     /// Silence after which it is taken for dead. Unless told otherwise, a queue pair waits as long for any progress
     /// ([`crate::QpConfig::retry_timeout`]). Where its answers have taken longer than a third of this of late, three times as long as
     /// they took, and at most four times as long as this. At most a day. Default: 3 s.
     pub peer_timeout: Duration,
-    /// How long an engine that ends waits at most for its peers to confirm that its queue pairs have ended. What the peers
-    /// have sent, and what has arrived here, they count as failed if they never hear of that. At most a day. Default: 500 ms.
+    /// How long an engine that ends waits at most for its peers to confirm that its queue pairs
+    /// have ended. What the peers have sent, and what has arrived here, they count as failed if
+    /// they never hear of that. At most a day. Default: 500 ms.
     pub linger: Duration,
     /// Where its metrics can be read from outside the process. Default: where `BRAID_METRICS` says, or else nowhere.
     pub metrics: MetricsEndpoint,

@@ -1,8 +1,9 @@
 //! The environment variables that Braid obeys: `BRAID_..`, for programs that know nothing of them.
 //!
-//! All parts of Braid that end up in other programs read them here, because whoever starts a program with more rights than its own
-//! (setuid, setgid, file capabilities) sets its environment, and must not choose keys, interfaces, files or injected faults for it.
-//! Such a program finds none set. It can say the same in its own configuration.
+//! All parts of Braid that end up in other programs read them here, because whoever starts a
+//! program with more rights than its own (setuid, setgid, file capabilities) sets its environment,
+//! and must not choose keys, interfaces, files or injected faults for it. Such a program finds none
+//! set. It can say the same in its own configuration.
 //!
 //! ```
 //! use braid::environment;
@@ -14,7 +15,8 @@
 use std::env;
 use std::ffi::OsString;
 
-/// The value of an environment variable; `None`: it is not set, or the program has more rights than its user.
+/// The value of an environment variable; `None`: it is not set, or the program has more rights than
+/// its user.
 pub fn variable(name: &str) -> Option<OsString> {
     let value = env::var_os(name)?;
     if is_ignored() {
@@ -34,8 +36,8 @@ pub fn names(prefix: &str) -> Vec<String> {
     named.filter(|name| name.starts_with(prefix)).collect()
 }
 
-/// A variable that launchers of parallel programs set. The program has asked to be told its place by them, so it is told whatever
-/// its rights are.
+/// A variable that launchers of parallel programs set. The program has asked to be told its place
+/// by them, so it is told whatever its rights are.
 pub(crate) fn of_launcher(name: &str) -> Option<String> {
     env::var(name).ok()
 }

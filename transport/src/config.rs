@@ -99,9 +99,11 @@ impl Default for QpConfig {
     }
 }
 
-/// Longest time of a configuration. Sums of a few of them stay far from what clocks and [`Duration`] can hold.
+/// Longest time of a configuration. Sums of a few of them stay far from what clocks and
+/// [`Duration`] can hold.
 pub const MAX_TIMER: Duration = Duration::from_secs(24 * 3600);
-/// Shortest retransmission time-out: with none at all, a queue pair would look for losses without a pause.
+/// Shortest retransmission time-out: with none at all, a queue pair would look for losses without a
+/// pause.
 const LEAST_RTO: Duration = Duration::from_micros(1);
 
 /// A time of a configuration that is out of its range.
@@ -134,7 +136,8 @@ impl TimerError {
 }
 
 impl QpConfig {
-    /// Refuses times that no queue pair can work with. A `min_rto` above `max_rto` is the longest, too.
+    /// Refuses times that no queue pair can work with. A `min_rto` above `max_rto` is the longest,
+    /// too.
     ///
     /// # Errors
     /// The first that is out of its range.
@@ -153,8 +156,8 @@ impl QpConfig {
     }
 }
 
-/// What of a [`QpConfig`] may change while its queue pair exists; the fields are those of the same names. Times beyond
-/// [`MAX_TIMER`] count as that.
+/// What of a [`QpConfig`] may change while its queue pair exists; the fields are those of the same
+/// names. Times beyond [`MAX_TIMER`] count as that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpAttributes {
     /// Holds for requests that arrive from now on.

@@ -1,4 +1,5 @@
-//! What ends up in other programs reads the environment in one place, which knows programs with more rights than their user.
+//! What ends up in other programs reads the environment in one place, which knows programs with
+//! more rights than their user.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -104,8 +104,9 @@ fn connect(addr: &str) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-/// Asks at each socket that may be the process's until one answers. The kernel says whose it is: any program may take a name, and
-/// in a PID namespace a process has another number than here. The outer error: somebody else has the name.
+/// Asks at each socket that may be the process's until one answers. The kernel says whose it is:
+/// any program may take a name, and in a PID namespace a process has another number than here. The
+/// outer error: somebody else has the name.
 fn ask_process(pid: u32) -> Result<io::Result<String>, Failure> {
     let own = format!("braid-{pid}");
     let (mut failed, mut other) = (io::Error::from(ErrorKind::ConnectionRefused), None);
@@ -140,15 +141,16 @@ fn ask_process(pid: u32) -> Result<io::Result<String>, Failure> {
     }
 }
 
-/// The names of all listening sockets of engines in this network namespace, the process's usual one first.
+/// The names of all listening sockets of engines in this network namespace, the process's usual one
+/// first.
 fn candidates(own: &str) -> Vec<String> {
     let all = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let listed = all.lines().filter_map(listening_engine).filter(|name| *name != own);
     [own].into_iter().chain(listed).map(str::to_owned).collect()
 }
 
-/// The name in a line of `/proc/net/unix`, if it is of an engine that listens: address, count, protocol, flags, type, state, inode,
-/// and the name, abstract ones with `@`.
+/// The name in a line of `/proc/net/unix`, if it is of an engine that listens: address, count,
+/// protocol, flags, type, state, inode, and the name, abstract ones with `@`.
 fn listening_engine(line: &str) -> Option<&str> {
     const ACCEPTS: u32 = 1 << 16; // __SO_ACCEPTCON
     let words: Vec<&str> = line.split_ascii_whitespace().collect();

@@ -34,8 +34,9 @@ pub struct FilterError {
 }
 
 impl Filter {
-    /// What [`VARIABLE`] says, as `read` finds it; `None`: it is not set, or empty. What ends up in other programs reads by
-    /// `braid::environment::variable`, which finds nothing in programs with more rights than their user.
+    /// What [`VARIABLE`] says, as `read` finds it; `None`: it is not set, or empty. What ends up in
+    /// other programs reads by `braid::environment::variable`, which finds nothing in programs with
+    /// more rights than their user.
     ///
     /// # Errors
     /// It says what cannot be.

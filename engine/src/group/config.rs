@@ -36,9 +36,10 @@ pub struct GroupConfig {
     pub members: Members,
     /// Other addresses of rank 0's host, which are tried as well if the group has a root.
     pub other_roots: Vec<SocketAddr>,
-    /// The run that the ranks belong to, the same at all of them, in at most 255 bytes: rank 0 takes no rank of another run, such as
-    /// one that was left over, and goes on waiting for its own. [`GroupConfig::from_env`] sets what the launcher calls it. Empty: only
-    /// ranks that do not say it either belong together. Default: empty.
+    /// The run that the ranks belong to, the same at all of them, in at most 255 bytes: rank 0
+    /// takes no rank of another run, such as one that was left over, and goes on waiting for its
+    /// own. [`GroupConfig::from_env`] sets what the launcher calls it. Empty: only ranks that do
+    /// not say it either belong together. Default: empty.
     pub job: String,
     /// How long to wait until all are there. Default: 30 s.
     pub timeout: Duration,

@@ -18,8 +18,8 @@ const NAMES: [[&str; 2]; 4] = [
 const ROOT: [&str; 2] = ["MASTER_ADDR", "MASTER_PORT"];
 /// Names the job whatever the launcher says; empty: it has no name.
 const JOB: &str = "BRAID_JOB";
-/// What launchers call a run, in the order of [`NAMES`]: of several the first that is set. Where two are one line, both together
-/// tell runs apart: Slurm counts the steps of a job.
+/// Names that launchers give to a run, in the order of [`NAMES`]: of several the first that is set.
+/// Where two are one line, both together tell runs apart: Slurm counts the steps of a job.
 const JOBS: [&[&[&str]]; 4] = [
     &[&["TORCHELASTIC_RUN_ID"], &["SLURM_JOB_ID"]],
     &[&["PMIX_NAMESPACE"], &["OMPI_MCA_ess_base_jobid"]],
@@ -28,10 +28,12 @@ const JOBS: [&[&[&str]]; 4] = [
 ];
 
 impl GroupConfig {
-    /// Rank and size from `RANK` and `WORLD_SIZE`, or `OMPI_COMM_WORLD_RANK` and `.._SIZE`, or `PMI_RANK` and `PMI_SIZE`, or
-    /// `SLURM_PROCID` and `SLURM_NTASKS`; rank 0's address from `MASTER_ADDR`, a name or an address, and `MASTER_PORT` (default: 4791).
-    /// The job from `BRAID_JOB`, or else `TORCHELASTIC_RUN_ID` or `SLURM_JOB_ID` for the first of these launchers, `PMIX_NAMESPACE`
-    /// or `OMPI_MCA_ess_base_jobid`, `PMIX_NAMESPACE` or `PMI_JOBID`, `SLURM_JOB_ID` with `SLURM_STEP_ID`.
+    /// Rank and size from `RANK` and `WORLD_SIZE`, or `OMPI_COMM_WORLD_RANK` and `.._SIZE`, or
+    /// `PMI_RANK` and `PMI_SIZE`, or `SLURM_PROCID` and `SLURM_NTASKS`; rank 0's address from
+    /// `MASTER_ADDR`, a name or an address, and `MASTER_PORT` (default: 4791). The job from
+    /// `BRAID_JOB`, or else `TORCHELASTIC_RUN_ID` or `SLURM_JOB_ID` for the first of these
+    /// launchers, `PMIX_NAMESPACE` or `OMPI_MCA_ess_base_jobid`, `PMIX_NAMESPACE` or `PMI_JOBID`,
+    /// `SLURM_JOB_ID` with `SLURM_STEP_ID`.
     ///
     /// # Errors
     /// [`GroupError::Environment`], with the variable's name and value.

@@ -139,7 +139,8 @@ pub enum Blame {
         /// Which.
         rank: usize,
     },
-    /// The memory of a rank cannot be used: it is not of the group's protection domain, or does not allow this.
+    /// The memory of a rank cannot be used: it is not of the group's protection domain, or does not
+    /// allow this.
     Memory {
         /// Which.
         rank: usize,

@@ -184,8 +184,8 @@ impl Group {
     /// flight.
     ///
     /// # Errors
-    /// What is asked for cannot be, as with memory of another protection domain: then nothing was begun, and it can be
-    /// corrected. Too many rounds are in flight, or the group has ended.
+    /// What is asked for cannot be, as with memory of another protection domain: then nothing was
+    /// begun, and it can be corrected. Too many rounds are in flight, or the group has ended.
     pub fn start(&self, operation: AllToAllV) -> Result<Round, GroupError> {
         operation.check(&self.pd, self.size(), self.rank)?;
         operation.copy_own(self.rank)?;

@@ -36,7 +36,8 @@ impl AllToAllV {
         AllToAllV { send, sends: ranges.clone(), recv, receives: ranges }
     }
 
-    /// Refuses what cannot be exchanged: memory of another protection domain or without the access, counts and ranges.
+    /// Refuses what cannot be exchanged: memory of another protection domain or without the access,
+    /// counts and ranges.
     pub(super) fn check(
         &self,
         pd: &ProtectionDomain,
@@ -74,7 +75,8 @@ impl AllToAllV {
         }
     }
 
-    /// Refuses regions that no work request of the group may name: found out here, this ends no group.
+    /// Refuses regions that no work request of the group may name: found out here, this ends no
+    /// group.
     fn check_memory(&self, pd: &ProtectionDomain) -> Result<(), GroupError> {
         let landing = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
         let refused = |what, why, access| {

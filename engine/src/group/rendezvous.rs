@@ -23,7 +23,8 @@ const GRACE: Duration = Duration::from_secs(3);
 const DELIVERY: Duration = Duration::from_secs(2);
 /// How often rank 0 looks whether those that have come are still there.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long two ranks that call themselves the same are put up with, beyond the time in which a dead one is found out.
+/// How long two ranks that call themselves the same are put up with, beyond the time in which a
+/// dead one is found out.
 const RIVALS: Duration = Duration::from_secs(1);
 /// Ranks that do not fit, of which the others hear.
 const SHOWN_MISFITS: usize = 4;
@@ -121,7 +122,8 @@ impl Meeting<'_> {
         table.map_err(GroupError::Refused)
     }
 
-    /// Takes a connection whose rank is of this job, so that it hears what becomes of the group, and refuses any other.
+    /// Takes a connection whose rank is of this job, so that it hears what becomes of the group,
+    /// and refuses any other.
     fn admit(
         &self,
         request: ConnectionRequest,
@@ -177,8 +179,9 @@ impl Meeting<'_> {
         differs.then(|| format!("rank {rank} at {addr} has another list of addresses than rank 0"))
     }
 
-    /// Whether nothing is waited for any more. Ranks that do not fit are of this run if the job has a name, and then nobody else
-    /// comes in their place. Without one they may be left over from another, and the right ones are waited for.
+    /// Whether nothing is waited for any more. Ranks that do not fit are of this run if the job has
+    /// a name, and then nobody else comes in their place. Without one they may be left over from
+    /// another, and the right ones are waited for.
     fn is_decided(&self, guests: &[Guest], peer_timeout: Duration) -> bool {
         let is_missing = (1..self.config.size).any(|rank| claims(guests, rank).next().is_none());
         let is_doubtful = || !is_missing || guests.len() + 1 >= self.config.size;

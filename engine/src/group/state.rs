@@ -265,7 +265,8 @@ impl State {
         }
     }
 
-    /// The cause of the end of a rank's queue pair. Memory that one of the two ranks has given is that rank's fault.
+    /// The cause of the end of a rank's queue pair. Memory that one of the two ranks has given is
+    /// that rank's fault.
     fn blame_for(&self, rank: usize) -> Blame {
         let peer = self.peers[rank].as_ref();
         match peer.and_then(|peer| peer.qp().error()).map(|error| error.cause) {
@@ -277,7 +278,8 @@ impl State {
         }
     }
 
-    /// A work request towards `rank` was not posted: nothing of the round can follow, so it fails here and at all ranks.
+    /// A work request towards `rank` was not posted: nothing of the round can follow, so it fails
+    /// here and at all ranks.
     #[cold]
     fn on_post_error(&mut self, round: u64, rank: usize, why: PostError) {
         tracing::warn!(round, rank, error = %why, "a part of a round could not be posted");

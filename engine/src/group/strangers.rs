@@ -1,4 +1,5 @@
-//! Who wants to connect to a group that comes about and is no rank of it: told in the log, and in the error if the group does not.
+//! Strangers that connect while a group comes about: the log names them, and so does the error if the
+//! group does not.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! Groups in which a rank cannot post: rounds that the check of an operation would refuse are started behind it.
+//! Groups in which a rank cannot post: rounds that the check of an operation would refuse are
+//! started behind it.
 
 use std::sync::Arc;
 use std::thread;
@@ -53,7 +54,8 @@ fn ranges(counts: impl Iterator<Item = usize>) -> Vec<std::ops::Range<usize>> {
         .collect()
 }
 
-/// A round of these counts, by sender and receiver. `foreign`: what it sends is of another protection domain.
+/// A round of these counts, by sender and receiver. `foreign`: what it sends is of another
+/// protection domain.
 fn operation(group: &Group, counts: &[Vec<usize>], foreign: bool) -> AllToAllV {
     let (own, size) = (group.rank, counts.len());
     let elsewhere = group.pd.sibling();

@@ -1,4 +1,5 @@
-//! All that ask at one place, answered side by side by one thread: none waits for another that is silent or slow.
+//! All that ask at one place, answered side by side by one thread: none waits for another that is
+//! silent or slow.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -15,7 +16,8 @@ use crate::event_fd::EventFd;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Connections at a time. One that comes beyond them takes the place of the oldest.
 const MAX_CLIENTS: usize = 64;
-/// A page is handed out again for so long: whoever asks faster does not make the workers pay for it.
+/// A page is handed out again for so long: whoever asks faster does not make the workers pay for
+/// it.
 const FRESH: Duration = Duration::from_millis(100);
 /// How long nobody is accepted after the system could not.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -92,7 +94,8 @@ impl<'a> Clients<'a> {
             let stream = match self.listening.accept() {
                 Ok(Some(stream)) => stream,
                 Ok(None) => return,
-                // The listener stays readable, as at the limit of open files: without a pause this would be a busy loop.
+                // The listener stays readable, as at the limit of open files: without a pause this
+                // would be a busy loop.
                 Err(error) => {
                     self.paused_until = Some(now + PAUSE);
                     if !std::mem::replace(&mut self.is_told, true) {

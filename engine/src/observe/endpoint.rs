@@ -23,8 +23,8 @@ const VARIABLE: &str = "BRAID_METRICS";
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum MetricsEndpoint {
-    /// Where the environment variable `BRAID_METRICS` says, in the same words; it is not set, or ignored
-    /// ([`crate::environment`]): nowhere.
+    /// Where the environment variable `BRAID_METRICS` says, in the same words; it is not set, or
+    /// ignored ([`crate::environment`]): nowhere.
     #[default]
     Environment,
     /// `off`: nowhere.

@@ -27,9 +27,10 @@ impl Listening {
         Ok(Listening::Http(listener))
     }
 
-    /// At an abstract name, of which nothing is left in the file system: `braid-PID`. Another process may have that, as PIDs repeat
-    /// where several PID namespaces share a network namespace, and anybody may take it. Then a random number follows; whoever looks
-    /// for a process asks the kernel who listens.
+    /// At an abstract name, of which nothing is left in the file system: `braid-PID`. Another
+    /// process may have that, as PIDs repeat where several PID namespaces share a network
+    /// namespace, and anybody may take it. Then a random number follows; whoever looks for a
+    /// process asks the kernel who listens.
     pub(super) fn local(pid: u32) -> io::Result<Self> {
         let bind =
             |name: String| UnixListener::bind_addr(&unix::SocketAddr::from_abstract_name(name)?);

@@ -163,8 +163,8 @@ fn ticks(pid: u32) -> u64 {
     words[11..13].iter().map(|word| word.parse::<u64>().unwrap()).sum()
 }
 
-/// In a process of its own: at the limit of open files those that ask wait, the thread of the metrics does not spin meanwhile, and
-/// they are answered once there is room.
+/// In a process of its own: at the limit of open files those that ask wait, the thread of the
+/// metrics does not spin meanwhile, and they are answered once there is room.
 #[test]
 fn at_the_limit_of_open_files_nobody_spins() {
     if std::env::var_os(SCRAPED).is_some() {

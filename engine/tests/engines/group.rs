@@ -19,14 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const DEATH: Duration = Duration::from_secs(5);
 
 /// An engine at 127.0.0.1, over a fabric in memory or over UDP.
-fn engine(fabric: Option<&MemFabric>, port: u16) -> Engine {
+pub(crate) fn engine(fabric: Option<&MemFabric>, port: u16) -> Engine {
     let datapath = fabric.map_or(Datapath::Udp, |fabric| Datapath::Mem(fabric.clone()));
     let bind = SocketAddr::from(([127, 0, 0, 1], port));
     Engine::new(EngineConfig { datapath, bind, paths: 2, ..EngineConfig::default() }).unwrap()
 }
 
 /// Runs what each rank does in a thread of its own; what they return, by rank.
-fn on_ranks<T: Send>(size: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
+pub(crate) fn on_ranks<T: Send>(size: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let run = &run;
         let ranks: Vec<_> = (0..size).map(|rank| scope.spawn(move || run(rank))).collect();
@@ -35,7 +35,7 @@ fn on_ranks<T: Send>(size: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
 }
 
 /// Engines that know where rank 0 is, and the configuration of each.
-fn ranks(fabric: Option<&MemFabric>, size: usize) -> Vec<(Engine, GroupConfig)> {
+pub(crate) fn ranks(fabric: Option<&MemFabric>, size: usize) -> Vec<(Engine, GroupConfig)> {
     let engines: Vec<Engine> = (0..size).map(|_| engine(fabric, 0)).collect();
     let root = engines[0].local_addr();
     let with = |(rank, engine)| (engine, GroupConfig::with_root(rank, size, root));
@@ -121,7 +121,7 @@ fn random_counts(rng: &mut Pcg64Mcg, size: usize) -> Vec<Vec<usize>> {
 }
 
 /// The same matrices at all ranks, `rounds` of them, `in_flight` at a time.
-fn random_rounds(groups: &[Group], seed: u64, rounds: u64, in_flight: usize) {
+pub(crate) fn random_rounds(groups: &[Group], seed: u64, rounds: u64, in_flight: usize) {
     const LEN: usize = 80_000;
     on_ranks(groups.len(), |own| {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
@@ -143,7 +143,8 @@ fn random_rounds(groups: &[Group], seed: u64, rounds: u64, in_flight: usize) {
     });
 }
 
-/// A rank that means memory of another protection domain, or that does not take WRITEs, hears so at once, and its group goes on.
+/// A rank that means memory of another protection domain, or that does not take WRITEs, hears so at
+/// once, and its group goes on.
 fn refused_start(group: &Group, good: &AllToAllV) {
     let elsewhere = group.pd().alloc_mr(good.recv.len(), Access::LOCAL_WRITE).unwrap();
     let deaf = AllToAllV { recv: Arc::new(elsewhere), ..good.clone() };
@@ -268,134 +269,12 @@ fn lists_that_differ_are_named_at_every_rank() {
         if rank == 2 {
             list[1].set_port(9);
         }
-        let job = "a".to_owned(); // so that whoever differs is one of us, and nobody else is waited for
+        // So that whoever differs is one of us, and nobody else is waited for.
+        let job = "a".to_owned();
         let config = GroupConfig { job, ..GroupConfig::listed(rank, list) };
         Group::join(&engines[rank], &config).unwrap_err().to_string()
     });
     errors.iter().for_each(|error| assert!(error.contains("another list of addresses"), "{error}"));
-}
-
-fn of_job(job: &str, config: &GroupConfig) -> GroupConfig {
-    GroupConfig { job: job.to_owned(), ..config.clone() }
-}
-
-/// Tries to be a rank of another run at this root for a second and a half; what comes of it.
-fn left_over(job: &str, rank: usize, size: usize, root: SocketAddr) -> String {
-    let config = of_job(job, &GroupConfig::with_root(rank, size, root));
-    let config = GroupConfig { timeout: Duration::from_millis(1_500), ..config };
-    Group::join(&engine(None, 0), &config).unwrap_err().to_string()
-}
-
-#[test]
-fn ranks_left_over_from_another_run_are_refused_and_the_group_comes_about() {
-    let ranks = ranks(None, 3);
-    let root = ranks[0].0.local_addr();
-    thread::scope(|scope| {
-        // Of the same and of another size, with a number that is taken and with one that there is not.
-        let old = [(1, 3), (2, 3), (1, 4), (7, 9)];
-        let old = old.map(|(rank, size)| scope.spawn(move || left_over("old", rank, size, root)));
-        let nameless = scope.spawn(move || left_over("", 2, 3, root));
-        let groups = on_ranks(3, |rank| {
-            // They are there first.
-            thread::sleep(Duration::from_millis(300 * u64::from(rank > 0)));
-            Group::join(&ranks[rank].0, &of_job("new", &ranks[rank].1)).unwrap()
-        });
-        random_rounds(&groups, 5, 3, 1);
-        for error in old.map(|old| old.join().unwrap()) {
-            assert!(error.contains("does not wait for ranks of the job `old`"), "{error}");
-        }
-        let error = nameless.join().unwrap();
-        assert!(error.contains("does not wait for ranks of a run without a name"), "{error}");
-    });
-}
-
-#[test]
-fn who_was_missing_and_who_was_refused_is_named_at_every_rank() {
-    let ranks = ranks(None, 3);
-    let root = ranks[0].0.local_addr();
-    thread::scope(|scope| {
-        scope.spawn(move || left_over("old", 2, 3, root));
-        let errors = on_ranks(2, |rank| {
-            let (engine, config) = &ranks[rank];
-            let config = GroupConfig { timeout: Duration::from_secs(1), ..of_job("new", config) };
-            Group::join(engine, &config).unwrap_err().to_string()
-        });
-        for error in errors {
-            assert!(error.contains("the ranks 2 have not come"), "{error}");
-            assert!(error.contains("refused: rank 2 of the job `old` at 127.0.0.1"), "{error}");
-        }
-    });
-}
-
-#[test]
-fn without_names_a_rank_of_another_size_hears_that_the_group_came_about_without_it() {
-    let ranks = ranks(None, 3);
-    let root = ranks[0].0.local_addr();
-    thread::scope(|scope| {
-        let old = scope.spawn(move || left_over("", 1, 4, root));
-        let groups = on_ranks(3, |rank| {
-            thread::sleep(Duration::from_millis(300 * u64::from(rank > 0)));
-            Group::join(&ranks[rank].0, &ranks[rank].1).unwrap()
-        });
-        random_rounds(&groups, 6, 3, 1);
-        let error = old.join().unwrap();
-        assert!(error.contains("the group has come about without it"), "{error}");
-    });
-}
-
-/// A rank that gave up, or died, before all had come is forgotten, and may be started anew.
-#[test]
-fn a_rank_that_went_away_may_come_again() {
-    let ranks = ranks(None, 3);
-    let root = ranks[0].0.local_addr();
-    thread::scope(|scope| {
-        scope.spawn(move || left_over("new", 1, 3, root));
-        let groups = on_ranks(3, |rank| {
-            thread::sleep(Duration::from_millis([0, 6_000, 6_200][rank]));
-            Group::join(&ranks[rank].0, &of_job("new", &ranks[rank].1)).unwrap()
-        });
-        random_rounds(&groups, 7, 3, 1);
-    });
-}
-
-/// Strangers of all kinds at rank 0's port, all the time: Braid's own with random private data and with what ranks say,
-/// and datagrams of random bytes.
-#[test]
-fn random_strangers_at_the_root_do_no_harm() {
-    let ranks = ranks(None, 3);
-    let root = ranks[0].0.local_addr();
-    let is_over = std::sync::atomic::AtomicBool::new(false);
-    let runs = || !is_over.load(std::sync::atomic::Ordering::Relaxed);
-    thread::scope(|scope| {
-        for seed in 0..3 {
-            scope.spawn(move || {
-                let mut rng = Pcg64Mcg::seed_from_u64(seed);
-                let engine = engine(None, 0);
-                let (pd, cq) = (engine.alloc_pd(), engine.create_cq(16).unwrap());
-                let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-                while runs() {
-                    let mut data: Vec<u8> =
-                        (0..rng.random_range(0..512)).map(|_| rng.random()).collect();
-                    // What ranks begin with, and then anything.
-                    if rng.random() && data.len() > 6 {
-                        data[..5].copy_from_slice(b"BRDG\x02");
-                        data[5] = rng.random_range(0..3);
-                    }
-                    let qp = pd.create_qp(braid::QpOptions::new(&cq, &cq)).unwrap();
-                    let _ = qp.connect(root, &data, Duration::from_millis(50));
-                    let _ = socket.send_to(&data, root);
-                }
-            });
-        }
-        for job in ["", "new"] {
-            let groups = on_ranks(3, |rank| {
-                thread::sleep(Duration::from_millis(200 * u64::from(rank > 0)));
-                Group::join(&ranks[rank].0, &of_job(job, &ranks[rank].1)).unwrap()
-            });
-            random_rounds(&groups, 8, 3, 1);
-        }
-        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
-    });
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod endpoint;
 mod errors;
 mod faults;
 mod group;
+mod group_strangers;
 mod identity;
 mod iova;
 mod keys;

@@ -32,8 +32,9 @@ impl Drop for Copy {
     }
 }
 
-/// Needs root, who alone can give a file away: one copy belongs to `nobody` and is setuid, so that it has other rights than who
-/// starts it. The other belongs to root, so that setuid changes nothing, and there the variable is refused.
+/// Needs root, who alone can give a file away: one copy belongs to `nobody` and is setuid, so that
+/// it has other rights than who starts it. The other belongs to root, so that setuid changes
+/// nothing, and there the variable is refused.
 #[test]
 fn a_program_with_more_rights_than_its_user_ignores_the_environment() {
     if std::env::var_os(CHILD).is_some() {

@@ -1,4 +1,5 @@
-//! Every public function and field that takes a time takes the longest and none at all, or refuses it with its name and its range.
+//! Every public function and field that takes a time takes the longest and none at all, or refuses
+//! it with its name and its range.
 
 use std::sync::Arc;
 use std::thread;
@@ -162,7 +163,8 @@ fn times_of_a_queue_pair_are_refused_or_work() {
             let mut options = QpOptions::new(&side.cq, &side.cq);
             set(&mut options.config, time);
             match side.pd.create_qp(options) {
-                // Without any time to retry, a single late packet ends it: that is what was asked for.
+                // Without any time to retry, a single late packet ends it: that is what was asked
+                // for.
                 Ok(_) if time.is_zero() && field == "retry_timeout" => {}
                 Ok(_) => works(&Pair::with(&local(), |options| set(&mut options.config, time))),
                 Err(CreateQpError::Timer(error)) => check_refusal(&error, field, time),
@@ -183,7 +185,8 @@ fn times_that_change_later_take_any_value() {
         p.b.qp.set_attributes(attributes);
         works(&p);
     }
-    // A message that finds no receive has the delay told, and one that comes soon ends the wait for it.
+    // A message that finds no receive has the delay told, and one that comes soon ends the wait for
+    // it.
     let wait = Duration::from_millis(50);
     p.a.qp.post_send_inline(wr::send(1, []), b"x").unwrap();
     thread::sleep(wait);

@@ -11,7 +11,8 @@ use crate::e2e::peers;
 pub(super) const CASES: &[Case] =
     &[Case { name: "PIDs that repeat in one network namespace, with metrics", run: pids_repeat }];
 
-/// Both are process 1 of a PID namespace, as in containers of one pod, and both would have the same local socket.
+/// Both are process 1 of a PID namespace, as in containers of one pod, and both would have the same
+/// local socket.
 fn pids_repeat(braid_perf: &Path) -> Result<(), Failure> {
     let network = Network::new()?;
     network.ip(&network.server, &["link set lo up"])?;
