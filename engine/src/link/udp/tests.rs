@@ -228,6 +228,21 @@ fn hosts_that_refuse_a_port_are_named() {
     }
 }
 
+/// The system queues an error of its own. Who waits for the receiving socket does not wake for it again and again.
+#[test]
+fn a_datagram_that_is_too_large_leaves_no_error_behind() {
+    let mut link = bind("127.0.0.1:0");
+    let bytes = pattern(65_520);
+    let (to, slices) = (link.local_addr(), [Slice::new(&bytes)]);
+    let batch = Batch { to, via: Via::Port, segment_len: bytes.len(), slices: &slices };
+    let error = link.send_by(&batch, |fd, to| send_once(fd, to, batch.slices, None)).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+    let mut poll = libc::pollfd { fd: link.receiver.as_raw_fd(), events: 0, revents: 0 };
+    // SAFETY: one descriptor, which is open.
+    let ready = unsafe { libc::poll(&mut poll, 1, 0) };
+    assert_eq!(ready, 0, "{:#x}", poll.revents);
+}
+
 #[test]
 fn refusals_are_told_apart() {
     let of = |code| Refusal::of(&io::Error::from_raw_os_error(code));
