@@ -38,7 +38,8 @@ const MAX_SEGMENTS: usize = 64;
 const MAX_BATCH: usize = 65_535 - 20 - 8;
 /// What one receive call takes: the largest UDP payload there is (65,527) and then some.
 const BOUNCE: usize = 1 << 16;
-/// Errors of earlier sends that are taken between two looks at what arrives: a flood of forged ICMP messages does not hold the worker.
+/// Errors of earlier sends that are taken between two looks at what arrives: a flood of forged ICMP
+/// messages does not hold the worker.
 const MOST_ERRORS: u32 = 4;
 /// Most slices of one batch (`UIO_MAXIOV`).
 const MAX_SLICES: usize = 1024;
@@ -133,7 +134,8 @@ impl UdpLink {
                 Err(error) if may_be_earlier(&error) => {
                     self.refused.read(&self.receiver, Via::Port);
                     let sent = again();
-                    // The system also queues errors of its own, and who sleeps wakes as long as there are any.
+                    // The system also queues errors of its own, and who sleeps wakes as long as
+                    // there are any.
                     if sent.is_err() {
                         self.refused.read(&self.receiver, Via::Port);
                     }
@@ -367,7 +369,8 @@ fn address(local: SocketAddr, to: SocketAddr) -> io::Result<SockAddr> {
     })
 }
 
-/// Whether an error of a socket may be of something that it has sent before: an ICMP message has come since.
+/// Whether an error of a socket may be of something that it has sent before: an ICMP message has
+/// come since.
 fn may_be_earlier(error: &io::Error) -> bool {
     !matches!(Refusal::of(error), Refusal::Full)
 }

@@ -200,10 +200,12 @@ fn a_closed_port_does_not_stop_the_sender() {
     }
 }
 
-/// By a path that is connected, by one that alternates between peers, and by the receiving port; and what goes to others passes.
+/// By a path that is connected, by one that alternates between peers, and by the receiving port;
+/// and what goes to others passes.
 #[test]
 fn hosts_that_refuse_a_port_are_named() {
-    // Of the sockets that share the port of a path, one that is not connected hears only what the system does not give to another.
+    // Of the sockets that share the port of a path, one that is not connected hears only what the
+    // system does not give to another.
     let [once, twice] = [3000, 3500].map(|path| path + std::process::id() as u16 % 500);
     for (bound, ip) in ways() {
         let [mut a, mut b, nobody] = [bound; 3].map(bind);
@@ -228,7 +230,8 @@ fn hosts_that_refuse_a_port_are_named() {
     }
 }
 
-/// The system queues an error of its own. Who waits for the receiving socket does not wake for it again and again.
+/// The system queues an error of its own. Who waits for the receiving socket does not wake for it
+/// again and again.
 #[test]
 fn a_datagram_that_is_too_large_leaves_no_error_behind() {
     let mut link = bind("127.0.0.1:0");
