@@ -300,7 +300,7 @@
 // A cause that this version of the C API has no number for: see the text of the log.
 #define BRAID_END_OTHER 12
 
-// The peer's host says that nobody receives at its port, and nobody answers: its process has ended.
+// The peer's process has ended: its host says that nobody receives at its port.
 #define BRAID_END_PEER_GONE 13
 
 // Nothing has happened.

@@ -38,7 +38,7 @@ pub const BRAID_END_PEER_UNTRUE: c_int = 11;
 
 /// A cause that this version of the C API has no number for: see the text of the log.
 pub const BRAID_END_OTHER: c_int = 12;
-/// The peer's host says that nobody receives at its port, and nobody answers: its process has ended.
+/// The peer's process has ended: its host says that nobody receives at its port.
 pub const BRAID_END_PEER_GONE: c_int = 13;
 
 fn number(cause: EndCause) -> c_int {

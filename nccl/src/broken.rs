@@ -44,7 +44,8 @@ impl Broken {
         }
     }
 
-    /// A flushed work request says that another one failed first, or that the peer has gone; `cause`: why the queue pair has ended.
+    /// A flushed work request says that another one failed first, or that the peer has gone;
+    /// `cause`: why the queue pair has ended.
     pub(crate) fn by(status: Status, cause: Option<EndCause>) -> Self {
         match (status, cause) {
             (

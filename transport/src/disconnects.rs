@@ -75,7 +75,8 @@ pub enum Confirmation {
 pub struct StrayAnswer<A> {
     /// What to send.
     pub control: Control,
-    /// Where the peer receives. `None`: not known, so the answer goes to where the packet came from.
+    /// Where the peer receives. `None`: not known, so the answer goes to where the packet came
+    /// from.
     pub to: Option<A>,
 }
 
@@ -88,8 +89,8 @@ pub struct DueDisconnect<A> {
     pub control: Control,
     /// How it leaves.
     pub egress: Egress,
-    /// It was sent before, and not confirmed: the driver looks for what the peer's host has said, see
-    /// [`Disconnects::on_unreachable`].
+    /// It was sent before, and not confirmed: the driver looks for what the peer's host has said,
+    /// see [`Disconnects::on_unreachable`].
     pub is_repeated: bool,
 }
 
@@ -141,11 +142,13 @@ impl<A: Clone> Disconnects<A> {
         Confirmation::Taken
     }
 
-    /// The peer's queue pair has ended as well: it has sent a DISCONNECT, or says that it does not know ours. The record of
-    /// ours is dropped, because nobody is left to be told. Without this, the end whose CONFIRM is lost, or whose peer has
-    /// gone with its own record, would wait for all of its limit. Call it for each DISCONNECT and UNKNOWN that
-    /// [`crate::Endpoint::on_control`] has taken; [`Disconnects::on_stray`] does so itself. Returns where the peer receives
-    /// if there was a record. `is_from`: whether the packet may come from who receives there.
+    /// The peer's queue pair has ended as well: it has sent a DISCONNECT, or says that it does not
+    /// know ours. The record of ours is dropped, because nobody is left to be told. Without this,
+    /// the end whose CONFIRM is lost, or whose peer has gone with its own record, would wait for
+    /// all of its limit. Call it for each DISCONNECT and UNKNOWN that
+    /// [`crate::Endpoint::on_control`] has taken; [`Disconnects::on_stray`] does so itself. Returns
+    /// where the peer receives if there was a record. `is_from`: whether the packet may come from
+    /// who receives there.
     pub fn on_peer_ended(
         &mut self,
         control: &Control,
@@ -203,9 +206,10 @@ impl<A: Clone> Disconnects<A> {
         true
     }
 
-    /// The peer's host says that nobody receives at its port, so its process has probably ended. Whoever said so may lie:
-    /// the DISCONNECT is repeated for as long as [`crate::Endpoint::on_unreachable`] waits for an answer. `is_to`: whether
-    /// that is where the peer receives.
+    /// The peer's host says that nobody receives at its port, so its process has probably ended.
+    /// Whoever said so may lie: the DISCONNECT is repeated for as long as
+    /// [`crate::Endpoint::on_unreachable`] waits for an answer. `is_to`: whether that is where the
+    /// peer receives.
     pub fn on_unreachable(&mut self, now: Time, is_to: impl Fn(&A) -> bool) {
         for (key, pending) in &mut self.table {
             if pending.sent == 0 || !is_to(&pending.to) {

@@ -44,7 +44,8 @@ pub enum EndCause {
     /// Nothing came from the peer in time.
     #[error("the peer did not answer in time")]
     PeerSilent,
-    /// The peer's host says that nobody receives at its port, and no PING is answered: its process has ended.
+    /// The peer's host says that nobody receives at its port, and no PING is answered: its process
+    /// has ended.
     #[error(
         "nobody receives at the peer's port any more, says its host: its process has ended, or a firewall refuses it"
     )]

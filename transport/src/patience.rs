@@ -14,12 +14,14 @@ pub(crate) fn patience(limit: Duration, slowest: Duration) -> Duration {
     limit.max(slow.min(limit.saturating_mul(MOST_PATIENCE)))
 }
 
-/// A peer whose host says that nobody receives at its port has this long to show that it is there, ..
+/// A peer whose host says that nobody receives at its port has this long to show that it is there,
+/// ..
 const SHORTEST_DOUBT: Duration = Duration::from_millis(150);
 /// .. or so many round trips.
 const DOUBT_TRIPS: u32 = 2;
 
-/// The time in which a PING to a peer that is doubted has to be answered. `round_trip`: a long one to that peer.
+/// The time in which a PING to a peer that is doubted has to be answered. `round_trip`: a long one
+/// to that peer.
 pub(crate) fn unanswered_for(round_trip: Duration) -> Duration {
     SHORTEST_DOUBT.max(round_trip.saturating_mul(DOUBT_TRIPS))
 }

@@ -251,8 +251,8 @@ pub(crate) trait Datapath: Send {
         sink: &mut dyn FnMut(Arrived<'_>),
     ) -> io::Result<Taken>;
 
-    /// Hands over which hosts have said since the last call that nobody receives at their port. Costs system calls: for when a
-    /// peer is silent.
+    /// Hands over which hosts have said since the last call that nobody receives at their port.
+    /// Costs system calls: for when a peer is silent.
     fn take_refused(&mut self, _sink: &mut dyn FnMut(PortRefused)) {}
 
     /// When this returns, nothing refers to memory of a region that has left the region table.

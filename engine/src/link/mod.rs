@@ -149,8 +149,9 @@ pub(crate) trait Link: Send {
     /// Returns how many datagrams that were; 0: nothing is there.
     fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize>;
 
-    /// Hands over which hosts have said since the last call that nobody receives at their port, each destination and local port
-    /// once. Anybody can forge that. It takes a system call for each open path.
+    /// Hands over which hosts have said since the last call that nobody receives at their port,
+    /// each destination and local port once. Anybody can forge that. It takes a system call for
+    /// each open path.
     fn take_refused(&mut self, _sink: &mut dyn FnMut(PortRefused)) {}
 
     /// Become readable when something may have arrived; `None`: the link has to be polled.

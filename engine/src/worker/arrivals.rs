@@ -340,7 +340,8 @@ impl Arrivals<'_> {
     }
 
     /// Answers a question about a queue pair that is not there. What comes from path ports, which receive nothing, is
-    /// answered in vain unless it is known where the peer receives; its sender asks again before long from the port that does.
+    /// answered in vain unless it is known where the peer receives; its sender asks again before
+    /// long from the port that does.
     fn deny(&mut self, from: Option<AddrPair>, question: &Control) {
         let (rail, envelope) = (self.rail, self.envelope);
         let remote = from.map(|from| from.remote);

@@ -301,7 +301,8 @@ impl Worker {
         worked | self.run_initiators(now)
     }
 
-    /// A peer is silent, or does not confirm an end: perhaps its process has died, and its host says so.
+    /// A peer is silent, or does not confirm an end: perhaps its process has died, and its host
+    /// says so.
     #[cold]
     fn hear_refusals(&mut self, now: Time) {
         let Worker { rails, peers, disconnects, .. } = self;

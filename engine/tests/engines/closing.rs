@@ -131,7 +131,8 @@ fn end_both(faults: Faults) -> Duration {
     })
 }
 
-/// Each takes what the other says for its confirmation, and waits for nothing else: the first time-out is 20 ms.
+/// Each takes what the other says for its confirmation, and waits for nothing else: the first
+/// time-out is 20 ms.
 #[test]
 fn engines_that_end_at_the_same_time_are_over_at_once() {
     let took: Vec<Duration> = (0..8).map(|_| end_both(Faults::default())).collect();
@@ -139,7 +140,8 @@ fn engines_that_end_at_the_same_time_are_over_at_once() {
     assert!(*took.iter().min().unwrap() < Duration::from_millis(15), "{took:?}");
 }
 
-/// Packets are lost, and who has gone confirms nothing any more. Its host says that nobody has its port.
+/// Packets are lost, and who has gone confirms nothing any more. Its host says that nobody has its
+/// port.
 #[test]
 fn engines_that_end_at_the_same_time_do_not_wait_for_one_that_has_gone() {
     let faults = |seed| Faults { drop: 0.1, seed, ..Faults::default() };

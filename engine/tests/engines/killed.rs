@@ -14,8 +14,9 @@ use braid::{EndCause, EngineConfig, QpOptions, QpState, QueuePair, RemoteRegion,
 const ADDRESS: &str = "BRAID_TEST_SURVIVOR";
 /// Set: the peer waits to be killed, and sends nothing.
 const IDLE: &str = "BRAID_TEST_IDLE";
-/// Less than the 3 s after which a silent peer is given up: the host of one that was killed says that nobody has its port, and the
-/// peer has 150 ms from then on. If nothing is under way, that is found out with the next PING.
+/// Less than the 3 s after which a silent peer is given up: the host of one that was killed says
+/// that nobody has its port, and the peer has 150 ms from then on. If nothing is under way, that is
+/// found out with the next PING.
 const BOUND: Duration = Duration::from_secs(2);
 const RECEIVES: u64 = 10;
 const CHUNK: usize = 1 << 20;
@@ -51,7 +52,8 @@ fn kill(victim: &mut Child) {
     victim.wait().unwrap();
 }
 
-/// A peer that is killed while nothing is under way: how the survivor's queue pair ends after `then` was done, and when.
+/// A peer that is killed while nothing is under way: how the survivor's queue pair ends after
+/// `then` was done, and when.
 fn end_of_idle<T>(then: impl FnOnce(SocketAddr) -> T) -> EndCause {
     let survivor = Side::new(&local(), |_| {});
     let listener = survivor.engine.listen(1).unwrap();

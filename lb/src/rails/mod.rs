@@ -394,8 +394,8 @@ impl Rails {
         of_paths.flatten().chain(self.next_of_rails()).min()
     }
 
-    /// When a packet of this path was last acknowledged. A path that does not exist has carried none: the name may come from
-    /// the network.
+    /// When a packet of this path was last acknowledged. A path that does not exist has carried
+    /// none: the name may come from the network.
     pub fn last_arrival(&self, path: PathId) -> Option<Time> {
         let rail = self.all().nth(path.rail().get())?;
         rail.paths.paths.last_arrival(within(path))

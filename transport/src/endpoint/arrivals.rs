@@ -129,14 +129,16 @@ impl Endpoint {
                 self.qp_mut(slot).on_unknown();
                 self.forget_disconnect(slot);
                 self.settle(slot.0);
-                // Often the whole peer is gone: ask for the next queue pair at once, by the port that such an answer reaches.
+                // Often the whole peer is gone: ask for the next queue pair at once, by the port
+                // that such an answer reaches.
                 self.ask(Ways::Port);
             }
         }
         true
     }
 
-    /// The peer's queue pair has ended: what waits for the driver to tell it of the end of ours has nobody to go to.
+    /// The peer's queue pair has ended: what waits for the driver to tell it of the end of ours has
+    /// nobody to go to.
     fn forget_disconnect(&mut self, slot: QpSlot) {
         let id = self.qp(slot).id();
         self.disconnects.retain(|disconnect| disconnect.of() != id);

@@ -1,9 +1,10 @@
-//! A peer whose host says that nobody receives at its port: its process has ended, or a firewall says so of a few paths,
-//! or somebody has forged the message (ICMP port unreachable).
+//! A peer whose host says that nobody receives at its port: its process has ended, or a firewall
+//! says so of a few paths, or somebody has forged the message (ICMP port unreachable).
 //!
-//! The message alone ends nothing. The peer is asked at once, by a path and by the receiving port, several times. It is given up if it
-//! stays silent for two round trips, at least 150 ms, which are far less than the time that a silent peer has otherwise. Any packet of the
-//! peer ends the doubt. TCP ends such a connection at the message itself (RFC 5927 says what follows from that).
+//! The message alone ends nothing. The peer is asked at once, by a path and by the receiving port,
+//! several times. It is given up if it stays silent for two round trips, at least 150 ms, which are
+//! far less than the time that a silent peer has otherwise. Any packet of the peer ends the doubt.
+//! TCP ends such a connection at the message itself (RFC 5927 says what follows from that).
 
 use std::time::Duration;
 
@@ -26,7 +27,8 @@ const CARRIES: Duration = Duration::from_secs(1);
 pub(super) enum Complaint {
     #[default]
     None,
-    /// Nobody receives what comes by a path that has carried nothing of late, perhaps because a firewall refuses that path.
+    /// Nobody receives what comes by a path that has carried nothing of late, perhaps because a
+    /// firewall refuses that path.
     OfPath,
     /// Nobody receives what comes by the receiving port, or by a path that has worked a moment ago.
     OfPeer,
@@ -44,10 +46,12 @@ pub(super) struct Doubt {
 }
 
 impl Endpoint {
-    /// The peer's host says that nobody receives at its port (ICMP port unreachable), of a packet that left by that port. The
-    /// peer is asked for a sign of life at once, at most once per [`crate::EndpointConfig::ping_interval`] unless it is silent. If
-    /// it stays silent for two round trips, at least 150 ms, all queue pairs end with [`EndCause::PeerGone`]. Any packet
-    /// that comes from the peer makes up for any number of these messages, so whoever forges them gains nothing.
+    /// The peer's host says that nobody receives at its port (ICMP port unreachable), of a packet
+    /// that left by that port. The peer is asked for a sign of life at once, at most once per
+    /// [`crate::EndpointConfig::ping_interval`] unless it is silent. If it stays silent for two
+    /// round trips, at least 150 ms, all queue pairs end with [`EndCause::PeerGone`]. Any packet
+    /// that comes from the peer makes up for any number of these messages, so whoever forges them
+    /// gains nothing.
     pub fn on_unreachable(&mut self, now: Time, left_by: Egress, rails: &Rails) {
         if self.liveness.ring.first().is_none() {
             return;
@@ -70,8 +74,9 @@ impl Endpoint {
         self.liveness.rearm();
     }
 
-    /// Whether the peer has seemed silent since the last call. The driver then looks for what hosts have said of packets that
-    /// it has sent, see [`Endpoint::on_unreachable`]. Call it after [`Endpoint::on_timeout`].
+    /// Whether the peer has seemed silent since the last call. The driver then looks for what hosts
+    /// have said of packets that it has sent, see [`Endpoint::on_unreachable`]. Call it after
+    /// [`Endpoint::on_timeout`].
     pub fn poll_silence(&mut self) -> bool {
         std::mem::take(&mut self.liveness.is_silent)
     }

@@ -21,7 +21,8 @@ const MISSED_AFTER: u32 = 8;
 /// Signs of life of the peer.
 #[derive(Debug)]
 pub(super) struct Liveness {
-    /// When [`Endpoint::check_liveness`] has something to do: the first of `check_at`, `look_at` and the step of `doubt`.
+    /// When [`Endpoint::check_liveness`] has something to do: the first of `check_at`, `look_at`
+    /// and the step of `doubt`.
     pub(super) due: Time,
     /// When an interval ends.
     pub(super) check_at: Time,
@@ -45,7 +46,8 @@ pub(super) struct Liveness {
     pub(super) is_silent: bool,
 }
 
-/// What has happened since the peer was heard last. All of it is forgotten, with one store, when a packet arrives.
+/// What has happened since the peer was heard last. All of it is forgotten, with one store, when a
+/// packet arrives.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Silence {
     /// The question of an interval has left.
@@ -222,8 +224,8 @@ impl Endpoint {
         }
     }
 
-    /// A retransmission has timed out. The second one in a silence asks whether the peer still knows the queue pair: to data
-    /// for one that it does not have, it says nothing.
+    /// A retransmission has timed out. The second one in a silence asks whether the peer still
+    /// knows the queue pair: to data for one that it does not have, it says nothing.
     pub(super) fn miss_acks(&mut self) {
         self.liveness.is_silent = true;
         if std::mem::replace(&mut self.liveness.silence.timed_out, true) {

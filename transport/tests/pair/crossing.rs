@@ -1,4 +1,5 @@
-//! Both ends of a connection end it at the same time, and each program goes once nothing is left to be confirmed.
+//! Both ends of a connection end it at the same time, and each program goes once nothing is left to
+//! be confirmed.
 
 use std::time::Duration;
 
@@ -67,7 +68,8 @@ impl Program {
         }
     }
 
-    /// What leaves now, and whether it reaches the receiving port of the peer: an answer to the port of a path does not.
+    /// What leaves now, and whether it reaches the receiving port of the peer: an answer to the
+    /// port of a path does not.
     fn transmit(&mut self, now: Time) -> Vec<(Control, Egress)> {
         let mut sent = Vec::new();
         while let Some(due) = self.disconnects.poll_transmit(now) {
@@ -100,8 +102,9 @@ impl Program {
     }
 }
 
-/// Plays what two programs say that end at the same time until both have gone. `loses`: whether the network loses the
-/// packet of this number. `refuses`: whether the host of a program that has gone says so. Returns when each went.
+/// Plays what two programs say that end at the same time until both have gone. `loses`: whether the
+/// network loses the packet of this number. `refuses`: whether the host of a program that has gone
+/// says so. Returns when each went.
 fn close_both(
     destroys: [bool; 2],
     mut loses: impl FnMut(usize) -> bool,

@@ -1,4 +1,5 @@
-//! Peers that have died on hosts that live: ICMP port unreachable, UNKNOWN, and what firewalls and forgers make of it.
+//! Peers that have died on hosts that live: ICMP port unreachable, UNKNOWN, and what firewalls and
+//! forgers make of it.
 
 use std::time::Duration;
 
@@ -58,8 +59,9 @@ impl World {
             }
             while let Some(body) = self.pair.next_packet() {
                 let left_by = left_by(&body);
-                let is_ping = matches!(&body, TransmitBody::Control(control, _) if control.kind == ControlKind::Ping);
-                self.pings += usize::from(is_ping);
+                if let TransmitBody::Control(control, _) = &body {
+                    self.pings += usize::from(control.kind == ControlKind::Ping);
+                }
                 let flight = Flight::Packet(body, fate(left_by));
                 self.flights.push((self.pair.now + DELAY, flight));
             }
@@ -104,7 +106,8 @@ impl World {
                 let (answer, _) = self.pair.receiver_answers_to(&control, egress);
                 self.flights.push((at, Flight::Answer(answer)));
             }
-            // Who answers does not know the receiving port, and the port of a path receives nothing.
+            // Who answers does not know the receiving port, and the port of a path receives
+            // nothing.
             Flight::Packet(TransmitBody::Control(control, Egress::Port(_)), Fate::Unknown) => {
                 self.flights.push((at, Flight::Answer(control.answer(ControlKind::Unknown))));
             }
@@ -125,7 +128,8 @@ fn left_by(body: &TransmitBody) -> Egress {
     }
 }
 
-/// The peer's process is killed. Linux sends six such messages to one address and then one in a second.
+/// The peer's process is killed. Linux sends six such messages to one address and then one in a
+/// second.
 #[test]
 fn a_peer_whose_process_has_died_is_found_in_150_ms() {
     for most in [1, 6, usize::MAX] {
@@ -216,7 +220,8 @@ fn a_path_that_a_firewall_refuses_is_avoided_and_the_connection_lives() {
     }
 }
 
-/// A firewall refuses paths from the start, and the peer's application does not run for two seconds.
+/// A firewall refuses paths from the start, and the peer's application does not run for two
+/// seconds.
 #[test]
 fn a_peer_that_pauses_behind_a_firewall_is_not_taken_for_dead() {
     let mut world = World::new(true);
@@ -262,7 +267,8 @@ fn a_far_peer_has_two_round_trips() {
     assert!((400 * MS..1600 * MS).contains(&took), "{took:?}");
 }
 
-/// What was in flight is declared lost, and the paths that it was on go out of use, before the driver tells of the messages.
+/// What was in flight is declared lost, and the paths that it was on go out of use, before the
+/// driver tells of the messages.
 #[test]
 fn paths_that_the_death_of_the_peer_has_taken_out_of_use_speak_for_it() {
     let mut world = World::new(true);

@@ -129,9 +129,9 @@ pub(super) fn exchange(server: Command, client: Command) -> Result<Said, Failure
     Ok(Said { server: server.story(), client: client.story(), failure })
 }
 
-/// The same, but something happens to the server's process or network once the transfer runs, by which the client fails or
-/// which it survives. The server then has `grace` to say why its end has failed. Returns also how long after the change the
-/// client has ended.
+/// The same, but something happens to the server's process or network once the transfer runs, by
+/// which the client fails or which it survives. The server then has `grace` to say why its end has
+/// failed. Returns also how long after the change the client has ended.
 pub(super) fn exchange_and_change(
     server: Command,
     client: Command,

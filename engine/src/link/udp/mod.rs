@@ -48,6 +48,9 @@ const MAX_SEGMENTS: usize = 64;
 const MAX_BATCH: usize = 65_535 - 20 - 8;
 /// What one receive call takes: the largest UDP payload there is (65,527) and then some.
 const BOUNCE: usize = 1 << 16;
+/// Errors of earlier sends that are taken between two looks at what arrives: a flood of forged ICMP
+/// messages does not hold the worker.
+const MOST_ERRORS: u32 = 4;
 /// Most slices of one batch (`UIO_MAXIOV`).
 const MAX_SLICES: usize = 1024;
 
@@ -162,7 +165,13 @@ impl UdpLink {
                 // What was sent before was refused, perhaps to somebody else.
                 Err(error) if may_be_earlier(&error) => {
                     self.refused.read(&self.receiver, Via::Port);
-                    again()
+                    let sent = again();
+                    // The system also queues errors of its own, and who sleeps wakes as long as
+                    // there are any.
+                    if sent.is_err() {
+                        self.refused.read(&self.receiver, Via::Port);
+                    }
+                    sent
                 }
                 sent => sent,
             };
@@ -364,13 +373,15 @@ impl Link for UdpLink {
     }
 
     fn recv(&mut self, sink: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
-        loop {
+        let mut errors = 0;
+        while errors < MOST_ERRORS {
             let received = match recv::recv_batch(self.receiver.as_raw_fd(), &mut self.bounce) {
                 Err(error) => {
                     let is_told_once =
                         matches!(Refusal::of(&error), Refusal::Unreachable | Refusal::TooLarge);
                     // About something that was sent.
                     if self.refused.read(&self.receiver, Via::Port) || is_told_once {
+                        errors += 1;
                         continue;
                     }
                     return Err(error);
@@ -388,6 +399,7 @@ impl Link for UdpLink {
             }
             return Ok(batch.hand_out(&mut self.bounce, sink));
         }
+        Ok(0)
     }
 
     fn take_refused(&mut self, sink: &mut dyn FnMut(PortRefused)) {
@@ -435,7 +447,8 @@ fn address(local: SocketAddr, to: SocketAddr) -> io::Result<SockAddr> {
     })
 }
 
-/// Whether an error of a socket may be of something that it has sent before: an ICMP message has come since.
+/// Whether an error of a socket may be of something that it has sent before: an ICMP message has
+/// come since.
 fn may_be_earlier(error: &io::Error) -> bool {
     !matches!(Refusal::of(error), Refusal::Full)
 }

@@ -1,4 +1,5 @@
-//! Destinations whose hosts say that nobody receives at their port, as the error queues of a link's sockets tell.
+//! Destinations whose hosts say that nobody receives at their port, as the error queues of a link's
+//! sockets tell.
 
 use std::net::SocketAddr;
 
@@ -10,7 +11,8 @@ use crate::link::{PortRefused, Via};
 
 /// Most that are kept until somebody asks.
 const MOST: usize = 256;
-/// Most messages taken from one socket at a time, so that a flood of forged ones cannot hold the worker.
+/// Most messages taken from one socket at a time, so that a flood of forged ones cannot hold the
+/// worker.
 const MOST_AT_ONCE: usize = 64;
 
 /// See the module.
@@ -18,8 +20,8 @@ const MOST_AT_ONCE: usize = 64;
 pub(super) struct RefusedList(Vec<PortRefused>);
 
 impl RefusedList {
-    /// Empties the error queue of the socket that sends by `via`. Returns whether something was in it: then an error of a send or
-    /// receive call may be of an earlier datagram.
+    /// Empties the error queue of the socket that sends by `via`. Returns whether something was in
+    /// it: then an error of a send or receive call may be of an earlier datagram.
     pub(super) fn read(&mut self, socket: &Socket, via: Via) -> bool {
         // What was sent is quoted, and of no interest.
         let mut quote = [0; 8];

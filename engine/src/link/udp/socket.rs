@@ -132,8 +132,8 @@ pub(crate) fn hear_errors(socket: &Socket, to: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// The same of what it sends to anybody. An IPv6 socket may carry IPv4, too. Where the system has no such messages, a peer that
-/// has died is noticed later.
+/// The same of what it sends to anybody. An IPv6 socket may carry IPv4, too. Where the system has
+/// no such messages, a peer that has died is noticed later.
 pub(super) fn hear_all_errors(socket: &Socket, is_ipv6: bool) {
     let options = [(libc::IPPROTO_IP, libc::IP_RECVERR), (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)];
     for (level, name) in options.into_iter().take(1 + usize::from(is_ipv6)) {

@@ -207,10 +207,12 @@ fn a_closed_port_does_not_stop_the_sender() {
     }
 }
 
-/// By a path that is connected, by one that alternates between peers, and by the receiving port; and what goes to others passes.
+/// By a path that is connected, by one that alternates between peers, and by the receiving port;
+/// and what goes to others passes.
 #[test]
 fn hosts_that_refuse_a_port_are_named() {
-    // Of the sockets that share the port of a path, one that is not connected hears only what the system does not give to another.
+    // Of the sockets that share the port of a path, one that is not connected hears only what the
+    // system does not give to another.
     let [once, twice] = [3000, 3500].map(|path| path + std::process::id() as u16 % 500);
     for (bound, ip) in ways() {
         let [mut a, mut b, nobody] = [bound; 3].map(bind);
@@ -233,6 +235,22 @@ fn hosts_that_refuse_a_port_are_named() {
         assert_eq!(told.len(), 3, "each once, and nobody else: {told:?}");
         a.take_refused(&mut |refused| panic!("{refused:?} was told before"));
     }
+}
+
+/// The system queues an error of its own. Who waits for the receiving socket does not wake for it
+/// again and again.
+#[test]
+fn a_datagram_that_is_too_large_leaves_no_error_behind() {
+    let mut link = bind("127.0.0.1:0");
+    let bytes = pattern(65_520);
+    let (to, slices) = (link.local_addr(), [Slice::new(&bytes)]);
+    let batch = Batch { to, via: Via::Port, segment_len: bytes.len(), slices: &slices };
+    let error = link.send_by(&batch, |fd, to| send_once(fd, to, batch.slices, None)).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+    let mut poll = libc::pollfd { fd: link.receiver.as_raw_fd(), events: 0, revents: 0 };
+    // SAFETY: one descriptor, which is open.
+    let ready = unsafe { libc::poll(&mut poll, 1, 0) };
+    assert_eq!(ready, 0, "{:#x}", poll.revents);
 }
 
 #[test]

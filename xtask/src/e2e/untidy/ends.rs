@@ -1,4 +1,5 @@
-//! Connections that end badly: a process that is killed, firewalls that refuse or drop packets in mid-transfer.
+//! Connections that end badly: a process that is killed, firewalls that refuse or drop packets in
+//! mid-transfer.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +20,8 @@ const NOTICED: Duration = Duration::from_secs(1);
 /// The server has the same 3 s as the client, from a moment later on.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What leaves from the ports of the 16 paths, from 0xC000 on, is answered with ICMP port unreachable.
+/// What leaves from the ports of the 16 paths, from 0xC000 on, is answered with ICMP port
+/// unreachable.
 const REFUSES_PATHS: &str = "table inet braid { chain in { type filter hook input priority 0;
     udp sport 49152-49167 reject; }; }";
 const DROPS_ALL: &str = "table inet braid { chain in { type filter hook input priority 0;

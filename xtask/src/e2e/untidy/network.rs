@@ -81,8 +81,8 @@ impl Network {
         peers::exchange(server, command(&self.client, braid_perf, client))
     }
 
-    /// The same, but something happens to the server once the transfer runs. The server has `grace` after the client's end.
-    /// Returns also how long after the change the client has ended.
+    /// The same, but something happens to the server once the transfer runs. The server has `grace`
+    /// after the client's end. Returns also how long after the change the client has ended.
     pub(super) fn perf_and_change(
         &self,
         braid_perf: &Path,
