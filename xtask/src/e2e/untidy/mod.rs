@@ -10,6 +10,7 @@ mod nccl;
 mod network;
 mod processes;
 mod rails;
+mod reordering;
 
 use std::path::Path;
 
@@ -30,6 +31,7 @@ const CASES: &[&[Case]] = &[
     rails::CASES,
     firewalls::CASES,
     marks::CASES,
+    reordering::CASES,
     ends::CASES,
     processes::CASES,
     nccl::CASES,
