@@ -244,7 +244,8 @@ fn a_datagram_that_is_too_large_leaves_no_error_behind() {
     let mut link = bind("127.0.0.1:0");
     let bytes = pattern(65_520);
     let (to, slices) = (link.local_addr(), [Slice::new(&bytes)]);
-    let batch = Batch { to, via: Via::Port, segment_len: bytes.len(), slices: &slices };
+    let segment_len = bytes.len();
+    let batch = Batch { to: to.into(), via: Via::Port, segment_len, ecn: true, slices: &slices };
     let error = link.send_by(&batch, |fd, to| send_once(fd, to, batch.slices, None)).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
     let mut poll = libc::pollfd { fd: link.receiver.as_raw_fd(), events: 0, revents: 0 };
