@@ -9,7 +9,7 @@ use crate::Loss;
 
 /// Round trips after which the losses of a cut have proved real. A packet is sent again, comes
 /// twice, and the peer says so; late packets take up to a round trip longer than others.
-const PROVED_AFTER: u32 = 4;
+const PROVED_AFTER: u32 = 8;
 
 /// What there was before a cut. Cuts that follow before that one is known to be needless or not
 /// stand or fall with it: where packets come late, they do so in each round trip.
@@ -22,6 +22,8 @@ pub(crate) struct Undo<T> {
 struct Pending<T> {
     before: T,
     cut_at: Time,
+    /// The longest round trip since.
+    rtt: Duration,
     lost: u64,
     spurious: u64,
 }
@@ -42,11 +44,14 @@ impl<T: Copy> Undo<T> {
 
     /// A cut for so many lost packets; `before`: what there is before it; `rtt`: a round trip.
     pub(crate) fn on_cut(&mut self, now: Time, rtt: Duration, before: T, lost: u64) {
-        let proved_after = rtt.saturating_mul(PROVED_AFTER);
-        match &mut self.pending {
-            Some(pending) if now - pending.cut_at < proved_after => pending.lost += lost,
-            _ => self.pending = Some(Pending { before, cut_at: now, lost, spurious: 0 }),
+        if let Some(pending) = &mut self.pending {
+            pending.rtt = pending.rtt.max(rtt);
+            if now - pending.cut_at < pending.rtt.saturating_mul(PROVED_AFTER) {
+                pending.lost += lost;
+                return;
+            }
         }
+        self.pending = Some(Pending { before, cut_at: now, rtt, lost, spurious: 0 });
     }
 
     /// So many more were lost, which did not cut.
@@ -106,9 +111,9 @@ mod tests {
     fn a_cut_that_has_proved_right_is_not_undone_with_a_later_one() {
         let mut undo = Undo::default();
         undo.on_cut(at(10), RTT, 100, 1);
-        undo.on_cut(at(14), RTT, 70, 1);
+        undo.on_cut(at(18), RTT, 70, 1);
         assert_eq!(undo.on_spurious(1), Some(70));
-        undo.on_cut(at(20), RTT, 50, 0);
+        undo.on_cut(at(30), RTT, 50, 0);
         undo.forget();
         assert_eq!(undo.on_spurious(1), None);
     }

@@ -60,7 +60,7 @@ impl Outgoing {
         }
         let spurious = self.spurious.on_duplicates(ack.duplicates);
         let mut needless = late + spurious;
-        if spurious > 0 && self.detector.on_duplicate(now, echo, rails) {
+        if spurious > 0 && self.detector.on_duplicates(now, echo, spurious, rails) {
             needless -= 1;
         }
         self.detector.follow(now, rails);

@@ -35,6 +35,9 @@ pub(crate) struct Settings {
     pub(crate) queue: u64,
     /// The share of packets that get lost behind it.
     pub(crate) loss: f64,
+    /// How often a host looks at what has come.
+    pub(crate) wakes_every: Duration,
+    pub(crate) seed: u64,
     /// Whether the wire reorders packets of one path.
     pub(crate) reordering: Reordering,
 }
@@ -78,6 +81,8 @@ impl Default for Settings {
             mtu: 4096,
             queue: u64::MAX,
             loss: 0.0,
+            wakes_every: Duration::from_nanos(1),
+            seed: 9,
             reordering: Reordering::None,
         }
     }
@@ -94,8 +99,8 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn new() -> Self {
-        let rng = Pcg64Mcg::seed_from_u64(9);
+    fn new(seed: u64) -> Self {
+        let rng = Pcg64Mcg::seed_from_u64(seed);
         Pipe { free_at: Time::ZERO, packets: VecDeque::new(), rng }
     }
 
@@ -111,6 +116,8 @@ impl Pipe {
             return;
         }
         let arrives = self.free_at + settings.reordering.delay(settings.delay, &mut self.rng);
+        let arrives = arrives.as_nanos().next_multiple_of(settings.wakes_every.as_nanos() as u64);
+        let arrives = Time::from_nanos(arrives);
         let later = self.packets.iter().rev().take_while(|(at, ..)| *at > arrives).count();
         self.packets.insert(self.packets.len() - later, (arrives, packet.0, packet.1));
     }
@@ -177,7 +184,7 @@ impl Host {
             endpoint,
             rails,
             slots,
-            arriving: Pipe::new(),
+            arriving: Pipe::new(settings.seed),
             completed: vec![0; settings.qps],
             order: Vec::new(),
             count: Vec::new(),

@@ -90,31 +90,58 @@ impl Doubts {
         echo: Echo,
         rails: &mut Rails,
     ) -> bool {
-        let Some(doubt) = self.all.iter_mut().rfind(|doubt| doubt.is_of(segment)) else {
+        let Some(at) = self.all.iter().rposition(|doubt| doubt.is_of(segment)) else {
             return false;
         };
+        let doubt = &mut self.all[at];
         let is_unsent = segment.phase == Phase::Lost;
         doubt.is_late = is_unsent || (doubt.echoes(echo) && !segment.is_certain(echo));
         doubt.heard = Some((now, segment.path, segment.sent_at.stamp()));
-        if doubt.is_late {
-            rails.on_late(doubt.path, doubt.is_late_by(now));
+        let Doubt { path, is_late, .. } = *doubt;
+        if is_late {
+            rails.on_late(path, doubt.is_late_by(now));
         }
-        doubt.is_late
+        if is_unsent && !segment.again {
+            self.all.remove(at); // it will not come twice
+        }
+        is_late
     }
 
-    /// The peer has a segment twice, and says so with this echo. Returns whether the segment was
-    /// known to be late.
-    pub(super) fn on_duplicate(&mut self, now: Time, echo: Echo, rails: &mut Rails) -> bool {
-        let found = self.all.iter().position(|doubt| {
+    /// The peer has `count` more segments twice, and echoes one of them. The others came with it,
+    /// so they are those that were taken for lost with it. Returns whether the one that it echoes
+    /// was known to be late.
+    pub(super) fn on_duplicates(
+        &mut self,
+        now: Time,
+        echo: Echo,
+        count: u32,
+        rails: &mut Rails,
+    ) -> bool {
+        let echoed = self.all.iter().position(|doubt| {
             let again = doubt.heard.map(|(_, path, stamp)| (path, stamp));
             doubt.heard.is_some() && doubt.echoes(echo) || again == Some((echo.path, echo.stamp))
         });
-        let Some(doubt) = found.and_then(|at| self.all.remove(at)) else { return false };
-        if !doubt.is_late {
-            // The copy that comes second is the one that is echoed.
-            let came = doubt.heard.filter(|_| !doubt.echoes(echo)).map_or(now, |(at, ..)| at);
-            rails.on_late(doubt.path, doubt.is_late_by(came));
+        let Some(echoed) = echoed else { return false };
+        let (mut left, mut is_known) = (count, false);
+        for at in (0..=echoed).rev() {
+            let doubt = self.all[at];
+            let Some((heard_at, ..)) = doubt.heard else { continue };
+            if at == echoed {
+                is_known = doubt.is_late;
+            } else if doubt.is_late {
+                continue;
+            }
+            if !doubt.is_late {
+                // The copy that comes second is the one that is echoed.
+                let came = if doubt.echoes(echo) { now } else { heard_at };
+                rails.on_late(doubt.path, doubt.is_late_by(came));
+            }
+            self.all.remove(at);
+            left -= 1;
+            if left == 0 {
+                break;
+            }
         }
-        doubt.is_late
+        is_known
     }
 }

@@ -131,10 +131,16 @@ impl FifoPath {
         self.doubts.on_heard(now, segment, echo, rails)
     }
 
-    /// The peer has a segment twice, and says so with this echo. Returns whether that had been
-    /// known.
-    pub(super) fn on_duplicate(&mut self, now: Time, echo: Echo, rails: &mut Rails) -> bool {
-        self.doubts.on_duplicate(now, echo, rails)
+    /// The peer has `count` more segments twice, and echoes one of them. Returns whether
+    /// that one was known to be late.
+    pub(super) fn on_duplicates(
+        &mut self,
+        now: Time,
+        echo: Echo,
+        count: u32,
+        rails: &mut Rails,
+    ) -> bool {
+        self.doubts.on_duplicates(now, echo, count, rails)
     }
 
     #[inline]

@@ -174,12 +174,18 @@ impl Detector {
         is_late || segment.phase == Phase::Lost
     }
 
-    /// The peer has segments twice, and says so with this echo. Returns whether
-    /// [`Detector::on_doubted`] had said that of one.
+    /// The peer has `count` more segments twice, and echoes one of them. Returns whether
+    /// [`Detector::on_doubted`] has said of that one that it was late.
     #[cold]
-    pub(crate) fn on_duplicate(&mut self, now: Time, echo: Echo, rails: &mut Rails) -> bool {
+    pub(crate) fn on_duplicates(
+        &mut self,
+        now: Time,
+        echo: Echo,
+        count: u32,
+        rails: &mut Rails,
+    ) -> bool {
         match self {
-            Detector::FifoPath(fifo) => fifo.on_duplicate(now, echo, rails),
+            Detector::FifoPath(fifo) => fifo.on_duplicates(now, echo, count, rails),
             _ => false,
         }
     }
