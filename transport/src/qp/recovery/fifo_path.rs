@@ -91,6 +91,21 @@ impl Looks {
 }
 
 impl Arrived {
+    /// A transmission has certainly arrived on a path that reorders.
+    #[cold]
+    #[inline(never)]
+    fn look(&mut self, now: Time, segment: &Segment, rails: &mut Rails) {
+        let Some(looks) = &mut self.looks else { return };
+        if segment.order > self.newest {
+            self.newest = segment.order;
+            looks.on_newest(now, segment.order);
+        } else if let Some(since) = looks.overtaken_since(segment.order)
+            && since < now
+        {
+            rails.on_late(segment.path, now - since);
+        }
+    }
+
     /// Since when a transmission is overtaken, if that proves its loss now.
     fn proves_loss(&mut self, now: Time, order: u64) -> Option<Time> {
         if order >= self.newest {
@@ -105,17 +120,9 @@ impl FifoPath {
     #[inline]
     pub(super) fn on_arrival(&mut self, now: Time, segment: &Segment, rails: &mut Rails) {
         let arrived = self.paths.entry(segment.path);
-        let Some(looks) = &mut arrived.looks else {
-            arrived.newest = segment.order.max(arrived.newest);
-            return;
-        };
-        if segment.order > arrived.newest {
-            arrived.newest = segment.order;
-            looks.on_newest(now, segment.order);
-        } else if let Some(since) = looks.overtaken_since(segment.order)
-            && since < now
-        {
-            rails.on_late(segment.path, now - since);
+        match arrived.looks {
+            None => arrived.newest = segment.order.max(arrived.newest),
+            Some(_) => arrived.look(now, segment, rails),
         }
     }
 
