@@ -116,6 +116,7 @@ impl<'a> Credit<'a> {
     /// not held up by a queue; so where a path reorders, it is the shortest round trip in as long
     /// as packets are late, two thirds of the window.
     #[cold]
+    #[inline(never)]
     fn without_lateness(&mut self, path: PathId, rtt: Duration, rails: &Rails) -> Duration {
         let window = rails.reordering().window(path);
         match self.subflows.of(path) {
@@ -170,6 +171,7 @@ impl<'a> Credit<'a> {
 /// How long a round trip may take on a path on which one has just taken `rtt`: where it reorders, a
 /// window longer than the shortest.
 #[cold]
+#[inline(never)]
 fn may_take(path: PathId, rtt: Duration, subflow: &Subflow, rails: &Rails) -> Duration {
     match (rails.reordering().window(path), subflow.shortest.get()) {
         (Duration::ZERO, _) | (_, None) => rtt,

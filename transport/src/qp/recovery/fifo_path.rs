@@ -11,6 +11,7 @@
 //! packet on its own and as soon as a later one of any path has arrived.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use braid_lb::Rails;
@@ -30,23 +31,26 @@ const LOOKS: usize = 2 * STEPS as usize;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FifoPath {
     paths: PerPath<Arrived>,
+    /// Of the paths that reorder, or did.
+    looks: Vec<Looks>,
     doubts: Doubts,
     /// That of the windows which `paths` knows.
     version: u32,
 }
 
 /// What has certainly arrived on one path.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Arrived {
     /// The order of the newest transmission.
     newest: u64,
-    /// If the path reorders.
-    looks: Option<Box<Looks>>,
+    /// If the path reorders, or did: 1 more than which of the looks are its.
+    looks: Option<NonZeroU32>,
 }
 
 /// When the newest transmission of a path that reorders became newer than before, oldest first.
 #[derive(Clone, Debug)]
 struct Looks {
+    /// None: the path keeps order now.
     window: Duration,
     at: VecDeque<(Time, u64)>,
     /// What is not newer than this was overtaken a window ago, as of that time.
@@ -91,12 +95,18 @@ impl Looks {
 }
 
 impl Arrived {
+    fn looks<'a>(&self, all: &'a mut [Looks]) -> Option<&'a mut Looks> {
+        all.get_mut(self.looks?.get() as usize - 1)
+    }
+
     /// Since when a transmission is overtaken, if that proves its loss now.
-    fn proves_loss(&mut self, now: Time, order: u64) -> Option<Time> {
+    fn proves_loss(&self, now: Time, order: u64, all: &mut [Looks]) -> Option<Time> {
         if order >= self.newest {
             return None;
         }
-        let Some(looks) = &mut self.looks else { return Some(now) };
+        let Some(looks) = self.looks(all).filter(|looks| !looks.window.is_zero()) else {
+            return Some(now);
+        };
         if order < looks.settled(now) { looks.overtaken_since(order) } else { None }
     }
 }
@@ -105,10 +115,18 @@ impl FifoPath {
     #[inline]
     pub(super) fn on_arrival(&mut self, now: Time, segment: &Segment, rails: &mut Rails) {
         let arrived = self.paths.entry(segment.path);
-        let Some(looks) = &mut arrived.looks else {
-            arrived.newest = segment.order.max(arrived.newest);
-            return;
-        };
+        match arrived.looks {
+            None => arrived.newest = segment.order.max(arrived.newest),
+            Some(_) => self.look(now, segment, rails),
+        }
+    }
+
+    /// A transmission has certainly arrived on a path that reorders.
+    #[cold]
+    #[inline(never)]
+    fn look(&mut self, now: Time, segment: &Segment, rails: &mut Rails) {
+        let arrived = self.paths.entry(segment.path);
+        let Some(looks) = arrived.looks(&mut self.looks) else { return };
         if segment.order > arrived.newest {
             arrived.newest = segment.order;
             looks.on_newest(now, segment.order);
@@ -152,7 +170,7 @@ impl FifoPath {
     ) {
         window.lose_overtaken(lost, |segment, _| {
             let overtaken = match self.paths.get_mut(segment.path) {
-                Some(arrived) => arrived.proves_loss(report.now, segment.order),
+                Some(arrived) => arrived.proves_loss(report.now, segment.order, &mut self.looks),
                 None => None,
             };
             if let Some(since) = overtaken {
@@ -180,11 +198,13 @@ impl FifoPath {
         let known = rails.reordering();
         self.version = known.version();
         for (path, window) in known.windows() {
-            let Arrived { newest, looks } = self.paths.entry(path);
-            if window.is_zero() {
-                *looks = None;
-            } else {
-                looks.get_or_insert_with(|| Box::new(Looks::new(now, *newest))).window = window;
+            let arrived = self.paths.entry(path);
+            if arrived.looks.is_none() && !window.is_zero() {
+                self.looks.push(Looks::new(now, arrived.newest));
+                arrived.looks = NonZeroU32::new(self.looks.len() as u32);
+            }
+            if let Some(looks) = arrived.looks(&mut self.looks) {
+                looks.window = window;
             }
         }
     }

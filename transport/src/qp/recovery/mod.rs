@@ -160,6 +160,7 @@ impl Detector {
     /// A segment is acknowledged that is not in flight for the first time. Returns whether it was
     /// taken for lost and had only come late.
     #[cold]
+    #[inline(never)]
     pub(crate) fn on_doubted(
         &mut self,
         now: Time,
@@ -177,6 +178,7 @@ impl Detector {
     /// The peer has `count` more segments twice, and echoes one of them. Returns whether
     /// [`Detector::on_doubted`] has said of that one that it was late.
     #[cold]
+    #[inline(never)]
     pub(crate) fn on_duplicates(
         &mut self,
         now: Time,
