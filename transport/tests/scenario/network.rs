@@ -172,12 +172,11 @@ impl Network {
         fragments: bool,
         placement: Placement,
     ) -> &'static str {
-        // Before it has an envelope: a host that nobody hears sends more than a key lasts for here, and one of the next but one is not opened.
+        let sealed =
+            self.envelopes.as_mut().map(|envelopes| envelopes.seal(from, egress.rail(), bytes));
         if self.swallows(bytes) {
             return "swallowed";
         }
-        let sealed =
-            self.envelopes.as_mut().map(|envelopes| envelopes.seal(from, egress.rail(), bytes));
         let (packet, bytes) = (bytes, sealed.as_deref().unwrap_or(bytes));
         let rail = egress.rail();
         let route = rail.get().checked_sub(1).map(|index| &self.rails.further[index].route);

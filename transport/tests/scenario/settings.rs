@@ -126,13 +126,13 @@ impl Settings {
         self.faults = Faults { loss: [0.0005; 2], duplicate: 0.001, calm_at, ..Faults::NONE };
     }
 
-    /// Envelopes around all packets, and so many packets that keys change. No more may be lost in a row than two keys last for.
+    /// Envelopes around all packets, and so many packets that keys change. Where paths die, all do, so that more packets are
+    /// lost in a row than several keys last for.
     pub(crate) fn seal(&mut self) {
         (self.keyed, self.crc, self.endpoint.direct) = (true, Crc::Off, None);
-        self.faults.dead = Dead::NONE;
+        self.faults.dead = Dead { of: 1, residue: 0, ..self.faults.dead };
         self.endpoint.envelope = Session::OVERHEAD as u16;
         self.bytes = self.bytes.max(u64::from(self.mtu) * 600 / self.qps as u64);
-        self.qp.iter_mut().for_each(|qp| qp.window = qp.window.min(64));
     }
 
     /// What a packet takes that nothing befalls, at most.
