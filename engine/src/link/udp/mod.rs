@@ -118,10 +118,14 @@ impl UdpLink {
         batch: &Batch<'_>,
         send: impl Fn(RawFd, Option<&SockAddr>) -> io::Result<T>,
     ) -> io::Result<T> {
-        let Via::Path(path) = batch.via else {
+        let to = reachable(self.local, batch.to)?;
+        let path = match batch.via {
+            Via::Path(path) => self.paths.choose(path, to.ip())?,
+            Via::Port => None,
+        };
+        let Some(path) = path else {
             return send(self.receiver.as_raw_fd(), Some(&address(self.local, batch.to)?));
         };
-        let to = reachable(self.local, batch.to)?;
         let socket = self.paths.get(path, to.ip())?;
         let named = socket.aim(to);
         match send(socket.socket().as_raw_fd(), named.as_ref()) {

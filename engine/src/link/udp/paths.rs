@@ -63,12 +63,20 @@ pub(super) struct PathSockets {
     to_ipv4: OfVersion,
     to_ipv6: OfVersion,
     open: VecDeque<(bool, PathId)>,
+    /// How often a socket could not be opened because the process has no more descriptors.
+    denied: u64,
+}
+
+/// Whether it is the process, or the system, that has no more descriptors or memory.
+fn is_short(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
 
 impl PathSockets {
     /// For a link that receives at `local`.
     pub(super) fn new(local: SocketAddr) -> Self {
-        PathSockets { local, to_ipv4: Vec::new(), to_ipv6: Vec::new(), open: VecDeque::new() }
+        let (to_ipv4, to_ipv6, open) = (Vec::new(), Vec::new(), VecDeque::new());
+        PathSockets { local, to_ipv4, to_ipv6, open, denied: 0 }
     }
 
     /// Opens paths 0 to `count - 1`, or as many of them as stay open: to IPv4 where both versions can be reached.
@@ -80,6 +88,29 @@ impl PathSockets {
             })?;
         }
         Ok(())
+    }
+
+    /// The path whose socket a batch on `path` leaves by: that path, or another one whose socket is open where no more can be
+    /// opened. `None`: none is open, and the receiving port has to do.
+    ///
+    /// # Errors
+    /// The socket cannot be opened for another reason than a lack of descriptors or memory.
+    pub(super) fn choose(&mut self, path: PathId, to: IpAddr) -> io::Result<Option<PathId>> {
+        match self.get(path, to) {
+            Ok(_) => Ok(Some(path)),
+            Err(error) if is_short(&error) => {
+                self.denied += 1;
+                if self.denied.is_power_of_two() {
+                    tracing::warn!(
+                        path = path.get(), %error, times = self.denied,
+                        "no socket for a path: its packets leave by another; raise `ulimit -n`"
+                    );
+                }
+                let mut others = self.open.iter().filter(|(is_ipv4, _)| *is_ipv4 == to.is_ipv4());
+                Ok(others.next().map(|(_, other)| *other))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The socket of a path to hosts of `to`'s version, which must be one that can be reached.
