@@ -1,9 +1,10 @@
 //! Whether the peer is alive, and whether dead paths work again.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use braid_lb::{RailProbe, Rails};
-use braid_wire::{ControlKind, Time};
+use braid_wire::{ControlKind, PathId, Time};
 
 use super::ring::Ring;
 use super::{Endpoint, QpSlot, Transmit, TransmitBody};
@@ -13,6 +14,9 @@ use crate::{Egress, EndCause};
 /// Who comes back listens for this part of an interval before it judges: until then it has taken in what came while it
 /// was away.
 const LISTENS: u32 = 8;
+
+/// PINGs that wait for their answers, at most: those that find out about several paths come at once.
+const MOST_ANSWERS: usize = 16;
 
 /// Signs of life of the peer.
 #[derive(Debug)]
@@ -31,7 +35,9 @@ pub(super) struct Liveness {
     /// Questions take paths and the receiving port in turn: a single way may be dead.
     asks_by_path: bool,
     /// What is to be answered.
-    pub(super) answer: Option<Answer>,
+    answers: VecDeque<Answer>,
+    /// What was acknowledged by this path comes again.
+    pub(super) doubted: Option<PathId>,
 }
 
 /// The answer to a PING. It leaves as the PING did, by the port of a path or by the receiving port: a stateful firewall between the
@@ -54,8 +60,17 @@ impl Liveness {
             ring: Ring::default(),
             asker: None,
             asks_by_path: false,
-            answer: None,
+            answers: VecDeque::new(),
+            doubted: None,
         }
+    }
+
+    /// A PING is to be answered. Of many that come at once the oldest are not.
+    pub(super) fn answer(&mut self, answer: Answer) {
+        if self.answers.len() >= MOST_ANSWERS {
+            self.answers.pop_front();
+        }
+        self.answers.push_back(answer);
     }
 }
 
@@ -109,6 +124,9 @@ impl Endpoint {
     /// The next packet that is not of a message: what peers ask, what they are asked, and what paths are.
     #[cold]
     pub(super) fn poll_control(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
+        if let Some(path) = self.liveness.doubted.take() {
+            rails.doubt(now, path);
+        }
         let transmit = self
             .poll_liveness(now, rails)
             .or_else(|| self.poll_probe(now, rails))
@@ -118,7 +136,7 @@ impl Endpoint {
     }
 
     fn poll_liveness(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
-        if let Some(Answer { index, kind, stamp, egress }) = self.liveness.answer.take() {
+        while let Some(Answer { index, kind, stamp, egress }) = self.liveness.answers.pop_front() {
             let transmit = self.control(index, kind, stamp, egress);
             if transmit.is_some() {
                 return transmit;

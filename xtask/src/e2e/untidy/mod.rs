@@ -3,6 +3,7 @@
 
 mod addresses;
 mod network;
+mod one_way;
 
 use std::path::Path;
 
@@ -18,7 +19,7 @@ struct Case {
 }
 
 /// All of them, in the order in which they run.
-const CASES: &[&[Case]] = &[addresses::CASES];
+const CASES: &[&[Case]] = &[addresses::CASES, one_way::CASES];
 
 /// Runs every case with this `braid-perf`; the first that fails ends it.
 pub(super) fn run(braid_perf: &Path) -> Result<(), Failure> {
