@@ -1,8 +1,10 @@
-//! Whether what leaves by a path arrives, where nothing else tells: who sends nothing but acknowledgements hears of no loss.
+//! Whether what leaves by a path arrives, where nothing else tells: who sends nothing but
+//! acknowledgements hears of no loss.
 //!
-//! When the peer repeats what was acknowledged, the path of that acknowledgement is in doubt. It and some more of its rail are
-//! asked by PINGs, and so are others, for comparison. The answer to a PING comes by the same path. Who has not answered
-//! several PINGs, each for longer than two round trips of the others, while later ones were answered, is out of use.
+//! When the peer repeats what was acknowledged, the path of that acknowledgement is in doubt. It
+//! and some more of its rail are asked by PINGs, and so are others, for comparison. The answer to a
+//! PING comes by the same path. Who has not answered several PINGs, each for longer than two round
+//! trips of the others, while later ones were answered, is out of use.
 
 use std::time::Duration;
 
@@ -69,7 +71,8 @@ impl Doubts {
         self.compare_with(references);
     }
 
-    /// The path in doubt, if a turn is over in which nothing was answered: what it is compared with may be dead, too.
+    /// The path in doubt, if a turn is over in which nothing was answered: what it is compared with
+    /// may be dead, too.
     pub(super) fn needs_references(&self) -> Option<PathId> {
         let begins = self.next == 0 && self.round_trip.is_none();
         self.asked.first().filter(|_| begins).map(|asked| asked.path)

@@ -1,7 +1,7 @@
-//! Transmissions that time alone has declared lost, of which nobody knows whether they were: the peer may only have paused.
-//! Their paths hear nothing before what was sent again is acknowledged. If the acknowledgement is older than the
-//! retransmission, or the peer reports duplicates while the first transmission may still be on its way, nothing was lost.
-//! Otherwise it was.
+//! Transmissions that time alone has declared lost, of which nobody knows whether they were: the
+//! peer may only have paused. Their paths hear nothing before what was sent again is acknowledged.
+//! If the acknowledgement is older than the retransmission, or the peer reports duplicates while
+//! the first transmission may still be on its way, nothing was lost. Otherwise it was.
 //!
 //! The same holds for methods that guess from the order of packets over several paths.
 
@@ -12,8 +12,8 @@ use braid_wire::{PathId, Time};
 
 use super::segment::{Echo, Segment};
 
-/// More transmissions than this are not remembered: a time-out sends few segments again, but the end of a stream that is
-/// late may be long.
+/// More transmissions than this are not remembered: a time-out sends few segments again, but the
+/// end of a stream that is late may be long.
 const MOST: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +68,9 @@ impl Suspects {
         self.list.iter_mut().filter(same).for_each(|suspect| suspect.state = state);
     }
 
-    /// The acknowledgement ends, in which so many retransmissions have turned out to have been unnecessary: `tell` hears what
-    /// became of the transmissions that it has decided about. What left longer ago than `overdue` does not come any more.
+    /// The acknowledgement ends, in which so many retransmissions have turned out to have been
+    /// unnecessary: `tell` hears what became of the transmissions that it has decided about. What
+    /// left longer ago than `overdue` does not come any more.
     pub(crate) fn resolve(
         &mut self,
         now: Time,

@@ -1,4 +1,5 @@
-//! Only the way back is dead, of a rail or of some paths, and the receiver has nothing to say but acknowledgements.
+//! Only the way back is dead, of a rail or of some paths, and the receiver has nothing to say but
+//! acknowledgements.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

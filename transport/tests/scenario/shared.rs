@@ -1,4 +1,5 @@
-//! A shared receive queue: receives that all queue pairs of a host take from, each when a message for it begins to arrive.
+//! A shared receive queue: receives that all queue pairs of a host take from, each when a message
+//! for it begins to arrive.
 
 use std::collections::VecDeque;
 
@@ -7,8 +8,8 @@ use braid_wire::{DataHeader, Time};
 
 use super::memory::{AreaId, HostMemory, State};
 
-/// The model checks each message against a receive of its own. So what the application posts here is a place in the queue, and
-/// who takes one gets the next receive that was planned for it.
+/// The model checks each message against a receive of its own. So what the application posts here
+/// is a place in the queue, and who takes one gets the next receive that was planned for it.
 pub(crate) struct SharedReceives {
     capacity: usize,
     /// Places that no message has begun to fill.

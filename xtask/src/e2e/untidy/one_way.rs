@@ -23,7 +23,8 @@ fn two_rails() -> Result<Network, Failure> {
     Ok(network)
 }
 
-/// The first packets of the second rail reach the client, so that the rail shows that it works, and no other.
+/// The first packets of the second rail reach the client, so that the rail shows that it works, and
+/// no other.
 const SECOND_RAIL: &str = "table inet braid { chain in { type filter hook input priority 0;
     iifname \"braid1\" meta l4proto udp limit rate over 1/hour burst 64 packets drop; }; }";
 
