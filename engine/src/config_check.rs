@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use braid_keys::KEY_PACKETS_LOG2;
 use braid_lb::PathSet;
 use braid_transport::TimerError;
 use braid_wire::MAX_RAILS;
@@ -49,6 +50,9 @@ fn check_security(config: &EngineConfig) -> Result<(), EngineError> {
     match &config.security {
         Some(_) if matches!(config.datapath, Datapath::Verbs(_)) => Err(EngineError::KeyOverVerbs),
         Some(security) if security.ciphers.is_empty() => Err(EngineError::NoCipher),
+        Some(security) if !KEY_PACKETS_LOG2.contains(&security.key_packets_log2) => {
+            Err(EngineError::KeyPackets { log2: security.key_packets_log2 })
+        }
         _ => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+use braid_keys::KEY_PACKETS_LOG2;
 use braid_lb::PathsError;
 use braid_transport::TimerError;
 
@@ -81,6 +82,15 @@ pub enum EngineError {
     /// A key and nothing to use it with.
     #[error("`security` names no cipher; name at least one")]
     NoCipher,
+    /// Keys that live too short or too long.
+    #[error(
+        "`key_packets_log2` is {log2}: a key lasts for 2 to the power of that many packets; take {least} to {most}",
+        least = KEY_PACKETS_LOG2.start(), most = KEY_PACKETS_LOG2.end()
+    )]
+    KeyPackets {
+        /// What was asked for.
+        log2: u8,
+    },
     /// Faults that cannot be.
     #[error(transparent)]
     Faults(#[from] FaultsError),

@@ -30,4 +30,4 @@ pub use key_id::KeyId;
 pub use key_text::KeyText;
 pub use session::{Refused, Session};
 pub use static_key::{PrivateKey, PublicKey};
-pub use terms::{Agreed, Protection, Terms, TermsError};
+pub use terms::{Agreed, KEY_PACKETS_LOG2, Protection, Terms, TermsError};

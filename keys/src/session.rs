@@ -3,16 +3,24 @@
 //! Every transmission has a number of its own, counted through over all rails, paths and retransmissions. It makes the
 //! nonce, with the rail that the packet takes, it says which epoch's key was used (`number >> key_packets_log2`), and it lets the receiver refuse what comes
 //! again. Both ends change keys at the same numbers, so nothing is asked or waited for.
+//!
+//! A burst of loss may be longer than several keys last. The receiver therefore keeps the keys of all numbers that its replay
+//! window still takes, and derives keys ahead on demand, up to those of [`MOST_LOST`] packets.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
 use braid_wire::{QpId, RailId, SEAL_LEN, SEALED_HEADER_LEN, SealedHeader, Token};
 
 use crate::cipher::{CipherKey, TAG_LEN};
-use crate::replay::ReplayWindow;
+use crate::replay::{ReplayWindow, WIDTH};
 use crate::schedule::Schedule;
 use crate::{Agreed, Protection, Secrets};
+
+/// Packets that may be lost in a row. In an outage both streams of a queue pair send their windows, 4096 segments each, and
+/// acknowledge as much of the peer's; then only probes leave, some 20 in a second.
+const MOST_LOST: u64 = 1 << 15;
 
 /// Why a packet was not opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -45,11 +53,13 @@ struct Sending {
     next: u64,
 }
 
-/// Invariant: `keys` are those of the epochs `epoch` - 1 (but of epoch 0 there is none before), `epoch` and `epoch` + 1.
+/// Invariant: `keys` are those of the epochs from `oldest` on, without gaps, and `epoch` and the one after it are among them.
 struct Receiving {
     schedule: Schedule,
+    /// The newest epoch of which a packet was authentic.
     epoch: u64,
-    keys: [Option<CipherKey>; 3],
+    oldest: u64,
+    keys: VecDeque<CipherKey>,
     window: ReplayWindow,
     forgeries: u64,
 }
@@ -63,7 +73,7 @@ impl Session {
         let Secrets { sends, receives } = secrets;
         let schedule = |secret| Schedule::new(agreed.cipher, secret);
         let (mut ours, mut theirs) = (schedule(sends), schedule(receives));
-        let keys = [None, Some(theirs.advance()), Some(theirs.advance())];
+        let keys = VecDeque::from([theirs.advance(), theirs.advance()]);
         Session {
             agreed,
             to,
@@ -72,6 +82,7 @@ impl Session {
             receives: Receiving {
                 schedule: theirs,
                 epoch: 0,
+                oldest: 0,
                 keys,
                 window: ReplayWindow::new(),
                 forgeries: 0,
@@ -147,16 +158,14 @@ impl Session {
             return Err(Refused::Repeated);
         }
         let epoch = number >> agreed.key_packets_log2;
-        // The key before, this one, the next; with more between them the connection is broken.
-        let key = (epoch + 1).checked_sub(receives.epoch).and_then(|at| usize::try_from(at).ok());
-        let key = key.and_then(|at| receives.keys.get(at)?.as_ref()).ok_or(Refused::Repeated)?;
+        let key = receives.key_of(epoch, agreed.key_packets_log2).ok_or(Refused::Repeated)?;
         let Some(inner) = open_with(key, agreed.protection, (rail, number), packet) else {
             receives.forgeries += 1;
             return Err(Refused::Forged);
         };
         receives.window.insert(number);
         if epoch > receives.epoch {
-            receives.advance();
+            receives.advance_to(epoch, agreed.key_packets_log2);
         }
         Ok(inner)
     }
@@ -195,12 +204,39 @@ impl Sending {
 }
 
 impl Receiving {
-    /// A packet of the next epoch was authentic.
+    /// The key of an epoch. `None`: it is too old, or more packets would have been lost than there can be.
+    #[inline]
+    fn key_of(&mut self, epoch: u64, key_packets_log2: u8) -> Option<&CipherKey> {
+        let index = usize::try_from(epoch.checked_sub(self.oldest)?).ok()?;
+        if index >= self.keys.len() {
+            self.derive_to(epoch, key_packets_log2);
+        }
+        self.keys.get(index)
+    }
+
+    /// Derives the keys up to that of `epoch`, if so many packets may have been lost. A forged number has each of them derived
+    /// once, as they are kept.
     #[cold]
-    fn advance(&mut self) {
-        self.keys.rotate_left(1);
-        self.keys[2] = Some(self.schedule.advance());
-        self.epoch += 1;
+    fn derive_to(&mut self, epoch: u64, key_packets_log2: u8) {
+        let ahead = (MOST_LOST >> key_packets_log2).max(1);
+        if epoch > self.epoch.saturating_add(ahead) {
+            return;
+        }
+        while self.oldest + (self.keys.len() as u64) <= epoch {
+            self.keys.push_back(self.schedule.advance());
+        }
+    }
+
+    /// A packet of this epoch was authentic, and of none after it.
+    #[cold]
+    fn advance_to(&mut self, epoch: u64, key_packets_log2: u8) {
+        self.epoch = epoch;
+        self.derive_to(epoch + 1, key_packets_log2);
+        let behind = WIDTH.div_ceil(1 << key_packets_log2);
+        while self.oldest + behind < epoch {
+            self.keys.pop_front();
+            self.oldest += 1;
+        }
     }
 }
 

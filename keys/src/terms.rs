@@ -1,5 +1,7 @@
 //! What the two ends settle in the handshake.
 
+use std::ops::RangeInclusive;
+
 use crate::Cipher;
 
 /// What a packet is protected against.
@@ -50,8 +52,10 @@ pub(crate) const TERMS_LEN: usize = 4;
 /// RFC 9001, section 6.6, allows 2^23 packets of up to 2^16 bytes for a key of AES-GCM, the least of the three ciphers; half
 /// of that.
 pub(crate) const MOST_KEY_PACKETS_LOG2: u8 = 22;
-/// Less than what is lost in a row on a network that works would leave the receiver behind.
+/// The receiver keeps the keys of all packets that may be late or lost in a row: with shorter lives they would be too many.
 pub(crate) const LEAST_KEY_PACKETS_LOG2: u8 = 8;
+/// Values that [`Terms::key_packets_log2`] may have; others are taken for the nearest.
+pub const KEY_PACKETS_LOG2: RangeInclusive<u8> = LEAST_KEY_PACKETS_LOG2..=MOST_KEY_PACKETS_LOG2;
 
 impl Default for Terms {
     /// Encrypt, by any cipher.

@@ -163,6 +163,26 @@ fn a_key_lasts_for_as_many_packets_as_agreed() {
     assert_eq!(b.key_updates(), 0, "the other direction has its own");
 }
 
+/// 4096 segments are a window: with keys of 2^8 packets, a lost window takes 16 keys with it.
+#[test]
+fn a_burst_of_loss_longer_than_several_keys_ends_nothing() {
+    for (key_packets_log2, lost) in [(8, 4096), (8, 32_000), (11, 4096), (12, 10_000)] {
+        let [mut a, mut b] = pair(6, &Terms { key_packets_log2, ..Terms::default() });
+        let early = seal(&mut a, b"early");
+        for round in 0..3 {
+            (0..lost).for_each(|_| drop(seal(&mut a, b"lost")));
+            let opened = open(&mut b, seal(&mut a, b"next"));
+            assert_eq!(opened, Some(Ok(b"next".to_vec())), "2^{key_packets_log2}, round {round}");
+        }
+        let late: Vec<_> = (0..4096).map(|_| seal(&mut a, b"late")).collect();
+        assert_eq!(open(&mut b, seal(&mut a, b"next")), Some(Ok(b"next".to_vec())));
+        for packet in late {
+            assert_eq!(open(&mut b, packet), Some(Ok(b"late".to_vec())), "2^{key_packets_log2}");
+        }
+        assert_eq!(open(&mut b, early), Some(Err(Refused::Repeated)), "before the window");
+    }
+}
+
 /// One step: what is on the way, and what has been opened.
 struct Network {
     rng: Pcg64Mcg,

@@ -43,6 +43,8 @@ pub struct PathSet {
     pub(crate) paths: Paths,
     streams: StreamIds,
     rng: PathRng,
+    /// The slot of the last path that [`PathSet::pick_in_turn`] has picked.
+    turn: usize,
 }
 
 impl PathSet {
@@ -86,6 +88,7 @@ impl PathSet {
             paths,
             streams: StreamIds::default(),
             rng,
+            turn: 0,
         })
     }
 
@@ -135,6 +138,20 @@ impl PathSet {
         self.paths.on_pick(batch);
         let path = self.policy.pick(stream, batch, &self.paths, &mut self.rng);
         if self.paths.is_live(path) { path } else { self.paths.at(index(path)) }
+    }
+
+    /// The path of a batch that is to find out whether any path works: those in use take turns, unless health is ignored.
+    pub fn pick_in_turn(&mut self, stream: StreamId, batch: Batch) -> PathId {
+        if !self.paths.has_health {
+            return self.pick(stream, batch);
+        }
+        self.turn = self.turn.wrapping_add(1);
+        self.paths.at(self.turn)
+    }
+
+    /// A random path that is in use.
+    pub(crate) fn random(&mut self) -> PathId {
+        self.paths.random(&mut self.rng)
     }
 
     /// The most segments that the batch just picked for may have, those of other queue pairs that join it included, where

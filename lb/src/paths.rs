@@ -65,6 +65,12 @@ impl Paths {
         self.slots.is_live(path)
     }
 
+    /// Whether there is such a path and it is not out of use.
+    #[inline]
+    pub(crate) fn is_up(&self, path: PathId) -> bool {
+        self.states.get(path).is_some_and(|path| !path.health.is_down())
+    }
+
     /// The live path in a slot, counted round the list.
     pub fn at(&self, slot: usize) -> PathId {
         self.slots.at(slot)

@@ -157,10 +157,8 @@ impl Arrivals<'_> {
         if entry.crc == Crc::On && payload.is_some_and(spoiled) {
             return self.counters.payload_check.add(1);
         }
-        if entry.shared.srq.is_some()
-            && !entry.take_shared_receives(self.now, header, self.peers, self.events)
-        {
-            return self.counters.refused.add(1);
+        if entry.shared.srq.is_some() {
+            entry.take_shared_receives(self.now, header, self.peers, self.events);
         }
         let may_be_replied_to = self.may_be_replied_to;
         let arrival = Arrival { header, path, congestion, may_be_replied_to };

@@ -162,7 +162,15 @@ impl Worker {
             }
             TransmitBody::Control(control, egress) => {
                 encode(packet, egress.rail(), session, |out| control.encode(out));
-                *egress
+                let egress = allowed(endpoint, *egress);
+                if let Some(to) = to.on(egress.rail()) {
+                    // A PING and its answer say something of their path: they share no batch, which has the path of its first.
+                    let rail = self.rails.of(egress.rail());
+                    rail.flush();
+                    rail.send_packet(id, to, via(egress), packet);
+                    rail.flush();
+                }
+                return Turn::Sent;
             }
             TransmitBody::Probe(probe, egress) => {
                 let egress = *egress;

@@ -230,31 +230,25 @@ impl QpEntry {
         }
     }
 
-    /// Takes the receives from its shared queue, if it has one, that this segment needs. False: it would keep more from other queue pairs
-    /// than it leaves to them, beyond the one that any may have. Such a segment has overtaken others: it is sent again, when these
-    /// have come.
+    /// Takes the receives from its shared queue, if it has one, that this segment needs and may have. The endpoint refuses a
+    /// segment for which there is none, and its sender hears of it.
     pub(crate) fn take_shared_receives(
         &mut self,
         now: Time,
         header: &DataHeader,
         peers: &mut Peers,
         events: &AsyncEvents,
-    ) -> bool {
+    ) {
         let shared = self.shared.clone();
-        let (Some(srq), Some((peer, slot))) = (&shared.srq, self.bound()) else { return true };
-        let missing = peers.endpoint(peer).qp(slot).missing_receives(header);
-        let held = self.recvs as usize + missing;
-        if held > 1 && missing > 0 && held + missing > srq.left() {
-            return false;
-        }
-        for _ in 0..missing {
-            let Some(wr) = srq.take(events) else { return true };
+        let (Some(srq), Some((peer, slot))) = (&shared.srq, self.bound()) else { return };
+        let qp = peers.endpoint(peer).qp(slot);
+        for _ in 0..qp.shared_receives(header, self.recvs as usize, srq.left()) {
+            let Some(wr) = srq.take(events) else { return };
             match self.post_recv(now, peers, wr) {
                 Ok(()) => self.recvs += 1,
                 Err(_) => srq.release(1),
             }
         }
-        true
     }
 
     fn post_recv(&mut self, now: Time, peers: &mut Peers, wr: RecvWr) -> Result<(), PostError> {

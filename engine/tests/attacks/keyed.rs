@@ -104,6 +104,20 @@ fn keys_change_in_the_middle_of_a_message_on_a_bad_network() {
 }
 
 #[test]
+fn keys_that_live_too_short_or_too_long_are_refused() {
+    for (log2, is_taken) in [(0, false), (7, false), (8, true), (22, true), (23, false)] {
+        let mut security = keyed(7);
+        security.key_packets_log2 = log2;
+        let made = Engine::new(with(security));
+        assert_eq!(made.is_ok(), is_taken, "2^{log2}");
+        let Err(error) = made else { continue };
+        let text = error.to_string();
+        assert!(text.starts_with(&format!("`key_packets_log2` is {log2}:")), "{text}");
+        assert!(text.ends_with("take 8 to 22"), "{text}");
+    }
+}
+
+#[test]
 fn two_rails_share_a_key() {
     let rail = |ip: &str| EngineConfig {
         bind: "127.0.0.1:0".parse().unwrap(),

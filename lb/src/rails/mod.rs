@@ -4,6 +4,7 @@
 //! paths do. With one rail nothing is kept of it beside its paths.
 
 mod choice;
+mod doubts;
 mod hash;
 mod host_loads;
 mod least_loaded;
@@ -23,10 +24,12 @@ pub use self::choice::{RailChoice, RailSet};
 pub use self::host_loads::HostLoads;
 pub use self::scheme::{RailPolicy, RailScheme, UnknownRailScheme, rail_scheme_names};
 
+use self::doubts::{Doubts, REFERENCES, SUSPECTS};
 use self::proof::Proof;
 use crate::health::STAMP_UNIT;
 use crate::path_set::PathsError;
 use crate::paths::Paths;
+use crate::slots::index;
 use crate::states::States;
 use crate::{Batch, Order, Outcome, PathReport, PathSet, Reordering, Requirements, StreamId};
 
@@ -50,6 +53,10 @@ pub struct Rails {
     /// When a path was probed last: a rail's probe has another stamp.
     path_probed: Option<Time>,
     reordering: Reordering,
+    /// Paths of which it is to be found out whether they work.
+    doubts: Doubts,
+    /// When a PING left last to find that out.
+    doubted: Option<Time>,
 }
 
 #[derive(Debug)]
@@ -105,6 +112,8 @@ impl Rails {
             next_single: 0,
             path_probed: None,
             reordering: Reordering::default(),
+            doubts: Doubts::default(),
+            doubted: None,
         };
         rails.use_proved();
         rails
@@ -166,6 +175,11 @@ impl Rails {
     /// Whether the peer has shown that it receives on a rail.
     pub fn is_proved(&self, rail: RailId) -> bool {
         self.at(rail).proof.is_given()
+    }
+
+    /// How often a rail was taken out of use.
+    pub fn downs(&self, rail: RailId) -> u64 {
+        self.known.counters(as_path(rail)).map_or(0, |counters| counters.downs)
     }
 
     /// No chunk begins or goes on on these rails, as long as another is in use.
@@ -251,6 +265,12 @@ impl Rails {
         self.at_mut(rail).paths.pick(stream, batch).on(rail)
     }
 
+    /// The path of a batch that is to find out whether any path of a rail works: those in use take turns, whatever the policy
+    /// prefers.
+    pub fn pick_in_turn(&mut self, rail: RailId, stream: StreamId, batch: Batch) -> PathId {
+        self.at_mut(rail).paths.pick_in_turn(stream, batch).on(rail)
+    }
+
     /// What [`PathSet::most_segments`] says of the batch just picked for on a rail.
     #[inline]
     pub fn most_segments(&self, rail: RailId) -> Option<NonZeroU32> {
@@ -269,21 +289,98 @@ impl Rails {
         RailId::new(self.known.at(self.next_single).get().into())
     }
 
-    /// The path of an acknowledgement that echoes this one: that one has worked. Where its rail is out of use by now another
-    /// rail's path of the same number is taken. An acknowledgement that says for the `repeats`-th time what those before it have
-    /// said seems not to get through: every second one takes another live path, of each rail in turn, as who sends no data does
-    /// not find out which paths are dead.
+    /// The path of an acknowledgement that echoes this one: that one has worked, unless it is out of use by now or none of
+    /// ours. An acknowledgement that says for the `repeats`-th time what those before it have said seems not to get through:
+    /// every second one takes another path, of each other rail in turn.
     #[inline]
     pub fn of_ack(&mut self, echoed: PathId, repeats: u32) -> PathId {
-        if repeats >= 2 && repeats.is_multiple_of(2) {
-            let rail = self.next_live();
-            let round = repeats as usize / 2 / self.count();
-            return self.at(rail).paths.paths.at(round).on(rail);
-        }
-        if self.further.is_empty() || self.is_live(echoed.rail()) {
+        if repeats.is_multiple_of(2) && self.works(echoed) {
             return echoed;
         }
-        within(echoed).on(self.next_live())
+        self.other_than(echoed, repeats as usize / 2)
+    }
+
+    /// The path by which an answer leaves to what has come by this one: the same, if it is one of ours. Otherwise a peer could
+    /// have this host use any number of paths.
+    pub fn of_answer(&self, came_by: PathId) -> PathId {
+        let rail = self.all().nth(came_by.rail().get());
+        match rail.filter(|rail| index(came_by) >= rail.paths.count()) {
+            Some(rail) => rail.paths.paths.at(came_by.get().into()).on(came_by.rail()),
+            None => came_by,
+        }
+    }
+
+    /// Whether a path of ours may be used, as far as is known.
+    #[inline]
+    fn works(&self, path: PathId) -> bool {
+        let rail = path.rail();
+        let is_in_use = if self.further.is_empty() { rail.get() == 0 } else { self.is_live(rail) };
+        is_in_use && self.at(rail).paths.paths.is_up(within(path))
+    }
+
+    /// A path of the `nth` rail in use after this path's; that one comes last. It is a random one: a turn could keep step with
+    /// that of the peer.
+    #[inline(never)]
+    fn other_than(&mut self, path: PathId, nth: usize) -> PathId {
+        let (live, count, first) = (self.live(), self.count(), path.rail().get());
+        let others = (1..=count).map(|step| RailId::new((first + step) % count));
+        let rail = others.filter(|rail| live.contains(*rail)).nth(nth % live.len());
+        let rail = rail.unwrap_or(path.rail());
+        self.at_mut(rail).paths.random().on(rail)
+    }
+
+    /// The peer repeats what was acknowledged by this path: it and others of its rail are asked whether they work.
+    #[cold]
+    pub fn doubt(&mut self, now: Time, path: PathId) {
+        let (rail, is_alone) = (path.rail(), self.live().len() == 1);
+        let ours = &self.at(rail).paths.paths;
+        if !self.doubts.may_begin(now) || !ours.has_health || !self.works(path) {
+            return;
+        }
+        let in_use = ours.len();
+        // Where there is one rail, some of its paths are the others to compare with.
+        let most = if is_alone { in_use / 2 } else { in_use };
+        let beside = (1..in_use).map(|step| ours.at(usize::from(path.get()) + step));
+        let beside = beside.map(|other| other.on(rail)).filter(|other| *other != path);
+        let suspects = std::iter::once(path).chain(beside).take(most.min(SUSPECTS));
+        let suspects: Vec<PathId> = suspects.collect();
+        let suspects = if in_use * self.live().len() > 1 { suspects } else { Vec::new() };
+        if !suspects.is_empty() {
+            self.doubts.begin(now, &suspects, &[]);
+            self.choose_references(path);
+        }
+    }
+
+    /// Some paths to compare with those in doubt: of other rails, if there are any.
+    fn choose_references(&mut self, path: PathId) {
+        let is_alone = self.live().len() == 1;
+        let mut references = Vec::new();
+        for nth in 0..8 * REFERENCES {
+            let other = self.other_than(path, nth);
+            let is_apart = is_alone || other.rail() != path.rail();
+            let is_known = self.doubts.is_suspect(other) || references.contains(&other);
+            if is_apart && !is_known && references.len() < REFERENCES {
+                references.push(other);
+            }
+        }
+        self.doubts.compare_with(&references);
+    }
+
+    /// Takes out of use what has not answered, and the rail if nothing has that was asked of it.
+    fn settle_doubts(&mut self, now: Time) {
+        let Some(dead) = self.doubts.verdict(now) else { return };
+        let Some(rail) = dead.first().map(|path| path.rail()) else { return };
+        let all = dead.len() >= SUSPECTS.min(self.at(rail).paths.paths.len());
+        if all && !self.further.is_empty() && self.is_live(rail) {
+            self.known.take_down(now, as_path(rail));
+        }
+        let paths = &mut self.at_mut(rail).paths.paths;
+        for path in dead.into_iter().map(within) {
+            // Its losses may have told before.
+            if paths.is_live(path) {
+                paths.take_down(now, path);
+            }
+        }
     }
 
     /// A segment leaves on a path; once per segment.
@@ -326,6 +423,19 @@ impl Rails {
     ///
     /// The stamp is the probe's name: no other PING may carry it, or its answer passes for the probe's.
     pub fn poll_probe(&mut self, now: Time) -> Option<RailProbe> {
+        if self.next_of_doubts().is_some_and(|due| due <= now) {
+            self.settle_doubts(now);
+            if let Some(path) = self.doubts.needs_references() {
+                self.choose_references(path);
+            }
+            if let Some(path) = self.doubts.poll(now) {
+                self.doubted = Some(now);
+                return Some(RailProbe { path, by_port: false, stamp: now.stamp() });
+            }
+        }
+        if self.doubted.is_some_and(|at| now < at + STAMP_UNIT) {
+            return None;
+        }
         for id in (0..self.count()).map(RailId::new) {
             let rail = self.at_mut(id);
             if let Some((nth, stamp)) = rail.proof.poll(now) {
@@ -357,6 +467,9 @@ impl Rails {
     }
 
     fn is_answered(&mut self, now: Time, id: RailId, stamp: u32) -> bool {
+        if self.doubts.on_answer(now, id, stamp) {
+            return true;
+        }
         let Some(rail) = self.get_mut(id) else { return false };
         if rail.proof.is_open() {
             let proved = rail.proof.on_answer(stamp);
@@ -382,10 +495,18 @@ impl Rails {
     /// When [`Rails::poll_probe`] next has something.
     #[inline]
     pub fn next_probe(&self) -> Option<Time> {
-        match self.further.is_empty() {
+        let of_paths = match self.further.is_empty() {
             true => self.first.paths.next_probe(),
             false => self.next_of_several(),
-        }
+        };
+        // No two probes have the same stamp.
+        let of_paths = of_paths.map(|due| self.doubted.map_or(due, |at| due.max(at + STAMP_UNIT)));
+        of_paths.into_iter().chain(self.next_of_doubts()).min()
+    }
+
+    fn next_of_doubts(&self) -> Option<Time> {
+        let due = self.doubts.next_due()?;
+        Some(self.path_probed.map_or(due, |at| due.max(at + STAMP_UNIT)))
     }
 
     #[inline(never)]

@@ -28,6 +28,10 @@ impl Endpoint {
             self.settle(slot.0);
             if arrival.header.retransmission && admit.repeats_an_answer() {
                 self.suspect_path_mtu(now);
+                if admit == Admit::Duplicate {
+                    self.liveness.doubted = self.qp(slot).acked_by(arrival.header.opcode);
+                    self.control_due = true;
+                }
             }
         }
         admit
@@ -103,6 +107,11 @@ impl Endpoint {
         if expected != control.token {
             return false;
         }
+        // What answers leaves as this came.
+        let left_by = match left_by {
+            Egress::Path(path) => Egress::Path(rails.of_answer(path)),
+            Egress::Port(_) => left_by,
+        };
         match control.kind {
             ControlKind::Confirm => return false,
             ControlKind::Pong => {
@@ -114,7 +123,7 @@ impl Endpoint {
                 self.heard();
                 let (index, kind) = (slot.0, self.qp(slot).on_ping());
                 let stamp = control.stamp;
-                self.liveness.answer = Some(Answer { index, kind, stamp, egress: left_by });
+                self.liveness.answer(Answer { index, kind, stamp, egress: left_by });
                 self.control_due = true;
             }
             ControlKind::Disconnect(last) => {

@@ -1,9 +1,10 @@
 //! Whether the peer is alive, and whether dead paths work again.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use braid_lb::{RailProbe, Rails};
-use braid_wire::{ControlKind, Time};
+use braid_wire::{ControlKind, PathId, Time};
 
 use super::doubt::{Complaint, Doubt};
 use super::ring::Ring;
@@ -17,6 +18,8 @@ const LISTENS: u32 = 8;
 
 /// The answer to a PING is missed after this part of an interval, or after two round trips.
 const MISSED_AFTER: u32 = 8;
+/// PINGs that wait for their answers, at most: those that find out about several paths come at once.
+const MOST_ANSWERS: usize = 16;
 
 /// Signs of life of the peer.
 #[derive(Debug)]
@@ -37,7 +40,9 @@ pub(super) struct Liveness {
     /// Questions of intervals take paths and the receiving port in turn: a single way may be dead.
     asks_by_path: bool,
     /// What is to be answered.
-    pub(super) answer: Option<Answer>,
+    answers: VecDeque<Answer>,
+    /// What was acknowledged by this path comes again.
+    pub(super) doubted: Option<PathId>,
     /// The peer's host says that nobody receives at its port.
     pub(super) doubt: Option<Doubt>,
     /// No other doubt begins before.
@@ -102,7 +107,8 @@ impl Liveness {
             ring: Ring::default(),
             question: None,
             asks_by_path: false,
-            answer: None,
+            answers: VecDeque::new(),
+            doubted: None,
             doubt: None,
             trusted_until: Time::ZERO,
             is_silent: false,
@@ -119,6 +125,14 @@ impl Liveness {
     pub(super) fn rearm(&mut self) {
         let step = self.doubt.map_or(Time::FAR_FUTURE, |doubt| doubt.step_at);
         self.due = self.check_at.min(self.look_at).min(step);
+    }
+
+    /// A PING is to be answered. Of many that come at once the oldest are not.
+    pub(super) fn answer(&mut self, answer: Answer) {
+        if self.answers.len() >= MOST_ANSWERS {
+            self.answers.pop_front();
+        }
+        self.answers.push_back(answer);
     }
 }
 
@@ -236,6 +250,9 @@ impl Endpoint {
     /// The next packet that is not of a message: what peers ask, what they are asked, and what paths are.
     #[cold]
     pub(super) fn poll_control(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
+        if let Some(path) = self.liveness.doubted.take() {
+            rails.doubt(now, path);
+        }
         let transmit = self
             .poll_liveness(now, rails)
             .or_else(|| self.poll_probe(now, rails))
@@ -245,7 +262,7 @@ impl Endpoint {
     }
 
     fn poll_liveness(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
-        if let Some(Answer { index, kind, stamp, egress }) = self.liveness.answer.take() {
+        while let Some(Answer { index, kind, stamp, egress }) = self.liveness.answers.pop_front() {
             let transmit = self.control(index, kind, stamp, egress);
             if transmit.is_some() {
                 return transmit;

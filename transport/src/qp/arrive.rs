@@ -86,7 +86,7 @@ impl QueuePair {
         }
         match place {
             Place::Duplicate => {
-                incoming.count_duplicate();
+                incoming.count_duplicate(header.retransmission);
                 self.counters.duplicates += 1;
                 return Admit::Duplicate;
             }
@@ -104,7 +104,7 @@ impl QueuePair {
         }
         match self.admit(header, regions) {
             Ok((landing, event)) => self.take(now, stream, psn, header, landing, event),
-            Err(refusal) => self.turn_down(stream, psn, refusal),
+            Err(refusal) => self.turn_down(now, stream, psn, refusal),
         }
     }
 
@@ -131,12 +131,12 @@ impl QueuePair {
         Admit::Take(landing)
     }
 
-    fn turn_down(&mut self, stream: Stream, psn: Psn, refusal: Refusal) -> Admit {
+    fn turn_down(&mut self, now: Time, stream: Stream, psn: Psn, refusal: Refusal) -> Admit {
         if let Some(incoming) = self.link.as_mut().and_then(|link| link.incoming(stream)) {
             match refusal.nak() {
                 Some(code) => incoming.refuse(code, psn),
                 None if refusal == Refusal::NotReady => {
-                    incoming.complain(NakCode::ReceiverNotReady, psn);
+                    incoming.refuse_for_now(now, psn);
                 }
                 None => incoming.ack_now(),
             }
@@ -151,9 +151,16 @@ impl QueuePair {
         Admit::Refuse(refusal)
     }
 
+    /// The path of the last acknowledgement of the stream that such packets are of.
+    pub(crate) fn acked_by(&self, opcode: Opcode) -> Option<PathId> {
+        let link = self.link.as_ref()?;
+        let mut incoming = link.all_incoming();
+        incoming.find(|incoming| incoming.stream() == stream_of(opcode))?.acked_by()
+    }
+
     /// Receives to post before this packet can be taken: the one that its message consumes, and those of the messages before
     /// it. 0 where more would be needed than packets can be on their way.
-    pub fn missing_receives(&self, header: &DataHeader) -> usize {
+    fn missing_receives(&self, header: &DataHeader) -> usize {
         let consumes = match header.opcode {
             Opcode::Send | Opcode::SendImm => true,
             Opcode::WriteImm => header.last,
@@ -164,6 +171,16 @@ impl QueuePair {
         }
         let missing = self.rq.missing(header.number);
         if missing > self.config.window.into() { 0 } else { missing as usize }
+    }
+
+    /// Receives to take from a shared receive queue and post before this packet is handed in. The queue pair holds `held` that
+    /// it took before, and the queue has `left`. 0 also where it would keep more from other queue pairs than it leaves to them,
+    /// beyond the one that any may have: such a packet has overtaken others, and is refused for now.
+    pub fn shared_receives(&self, header: &DataHeader, held: usize, left: usize) -> usize {
+        let missing = self.missing_receives(header);
+        let held = held + missing;
+        let keeps_too_many = held > 1 && held + missing > left;
+        if keeps_too_many { 0 } else { missing.min(left) }
     }
 
     /// Whether a packet of this PSN (24 bits), of either stream, may be the peer's: it is no further ahead of what is expected

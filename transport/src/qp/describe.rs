@@ -39,6 +39,7 @@ impl QueuePair {
         let incoming = link.incoming(stream)?;
         let ack = incoming.take_ack(now, qp, token, rnr_delay);
         let path = rails.of_ack(ack.path, incoming.repeats());
+        incoming.on_acked_by(path);
         Some(TransmitBody::Ack(ack, Egress::Path(path)))
     }
 

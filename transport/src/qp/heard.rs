@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use braid_lb::{Outcome, RailSet, Rails};
-use braid_wire::{Ack, Psn, Time};
+use braid_wire::{Ack, NakCode, Psn, Time};
 
 use super::acks::AckOutcome;
 use super::ahead::Ahead;
@@ -14,6 +14,17 @@ use super::segment::{Echo, Segment, Tally};
 use super::window::{NotTaken, Window};
 use super::withheld;
 use crate::{QpConfig, Remote};
+
+/// Why a segment is declared lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Because {
+    /// Its probe was answered, or the network says so.
+    Proof,
+    /// Others have overtaken it. Where a path keeps the order, one of the same path proves the loss.
+    Order,
+    /// It is late.
+    Time,
+}
 
 impl Outgoing {
     /// Learns from an acknowledgement of this stream.
@@ -53,6 +64,9 @@ impl Outgoing {
                 if let (Some(direct), Some(epoch)) = (&mut self.direct, segment.first_epoch()) {
                     direct.on_arrival(epoch);
                 }
+                if !self.suspects.is_empty() {
+                    self.suspects.on_acked(now, segment, echo);
+                }
                 credit.take(psn, segment, certain, rails, self.stream);
             })?
         };
@@ -66,8 +80,14 @@ impl Outgoing {
             needless -= 1;
         }
         self.detector.follow(now, rails);
+        // What is refused for want of a receive is not lost: it leaves again after the pause.
+        let is_refused =
+            matches!(ack.nak, Some((NakCode::ReceiverNotReady, _))) || self.paused_until.is_some();
+        if !self.suspects.is_empty() {
+            self.judge_suspects(now, is_refused, spurious, rails);
+        }
         let mut lost = Tally::default();
-        if !overtaken {
+        if !overtaken && !is_refused {
             let report = Report {
                 now,
                 cumulative,
@@ -78,7 +98,7 @@ impl Outgoing {
                 reorder_time: self.subflows.reorder_time(),
                 overdue: self.subflows.overdue(),
             };
-            lost = self.lose(now, rails, |detector, window, lost| {
+            lost = self.lose(now, rails, Because::Order, |detector, window, lost| {
                 detector.detect(&report, window, lost);
             });
             if lost.packets > 0 {
@@ -123,27 +143,61 @@ impl Outgoing {
         self.asks.set_room(self.subflows.current().cc.window().min(self.peer_bytes));
     }
 
-    /// Has segments declared lost, and the paths hear of it.
+    /// Has segments declared lost. Their paths hear of it at once if there is proof, and otherwise
+    /// when there is. On a path that reorders its order proves nothing.
     pub(super) fn lose(
         &mut self,
         now: Time,
         rails: &mut Rails,
+        because: Because,
         declare: impl FnOnce(&mut Detector, &mut Window, &mut dyn FnMut(&Segment)),
     ) -> Tally {
         let mut lost = Tally::default();
-        let (stream, subflows) = (self.stream, &mut self.subflows);
+        let (stream, subflows, suspects) = (self.stream, &mut self.subflows, &mut self.suspects);
+        let goes_back = matches!(self.detector, Detector::GoBackN(_));
+        let guesses = because == Because::Time
+            || (because == Because::Order && !matches!(self.detector, Detector::FifoPath(_)));
         declare(&mut self.detector, &mut self.window, &mut |segment| {
             lost.count(segment);
             subflows.on_lost(segment);
-            rails.on_feedback(stream, now, segment.path, Outcome::Lost { packets: 1 });
+            // What follows the first is sent again whatever became of it: its receiver has dropped it.
+            if goes_back && lost.packets > 1 {
+                return rails.on_feedback(
+                    stream,
+                    now,
+                    segment.path,
+                    Outcome::Forgotten { packets: 1 },
+                );
+            }
+            let is_guess = guesses
+                || now - segment.sent_at > subflows.overdue()
+                || !rails.reordering().window(segment.path).is_zero();
+            if !is_guess || !suspects.add(segment) {
+                rails.on_feedback(stream, now, segment.path, Outcome::Lost { packets: 1 });
+            }
         });
         lost
+    }
+
+    /// The paths hear what the acknowledgement has shown of what had been declared lost.
+    #[cold]
+    fn judge_suspects(&mut self, now: Time, is_refused: bool, spurious: u32, rails: &mut Rails) {
+        let (stream, overdue) = (self.stream, self.subflows.overdue());
+        if is_refused {
+            return self.suspects.clear(|path, outcome| {
+                rails.on_feedback(stream, now, path, outcome);
+            });
+        }
+        self.suspects.resolve(now, overdue, spurious, |path, outcome| {
+            rails.on_feedback(stream, now, path, outcome);
+        });
     }
 
     /// The network says that the segment of this PSN (24 bits) was lost. Returns how many it was.
     pub(crate) fn on_lost(&mut self, now: Time, psn: u32, rails: &mut Rails) -> u64 {
         let psn = Psn::expand(psn, self.window.una());
-        let lost = self.lose(now, rails, |_, window, lost| window.lose_one(psn, lost));
+        let lost =
+            self.lose(now, rails, Because::Proof, |_, window, lost| window.lose_one(psn, lost));
         self.tell_lost(now, lost, 0);
         lost.packets
     }

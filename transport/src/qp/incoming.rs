@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use braid_wire::{Ack, Bitmap, NakCode, Psn, QpId, Stream, Time, Token};
+use braid_wire::{Ack, Bitmap, NakCode, PathId, Psn, QpId, Stream, Time, Token};
 
 use super::events::Event;
 use super::marks::CountedMarks;
@@ -44,12 +44,18 @@ pub(crate) struct Incoming {
     requests: usize,
     /// The lowest PSN that was refused for good, and why. Nothing from there on is taken.
     refusal: Option<(NakCode, Psn)>,
-    /// What is to be said once, with the next ack: of several the lowest.
+    /// What is to be said with the next ack: of several the lowest.
     complaint: Option<(NakCode, Psn)>,
+    /// When there was cause for it last.
+    complained_at: Time,
     owed: Owed,
     received: u32,
     duplicates: u32,
     marks: CountedMarks,
+    /// The path of the last acknowledgement.
+    acked_by: Option<PathId>,
+    /// The next acknowledgement leaves by two paths.
+    answers_twice: bool,
 }
 
 impl Incoming {
@@ -68,10 +74,13 @@ impl Incoming {
             requests: 0,
             refusal: None,
             complaint: None,
+            complained_at: Time::ZERO,
             owed: Owed::nothing(),
             received: 0,
             duplicates: 0,
             marks: CountedMarks::default(),
+            acked_by: None,
+            answers_twice: false,
         }
     }
 
@@ -128,8 +137,10 @@ impl Incoming {
         self.owed.due = Time::ZERO;
     }
 
-    pub(crate) fn count_duplicate(&mut self) {
+    /// What has arrived before comes once more; `again`: it was sent again, so the peer seems not to have heard of it.
+    pub(crate) fn count_duplicate(&mut self, again: bool) {
         self.duplicates = self.duplicates.wrapping_add(1);
+        self.answers_twice |= again;
         self.ack_now();
     }
 
@@ -138,6 +149,9 @@ impl Incoming {
     pub(crate) fn insert(&mut self, now: Time, psn: Psn, stamp: u32, event: Option<Event>) -> u64 {
         self.paws.pass(now, self.epsn, psn, stamp);
         self.arrived.insert(psn);
+        if self.complaint.is_some_and(|(_, refused)| refused == psn) {
+            self.complaint = None;
+        }
         self.early += 1;
         self.highest = self.highest.max(Some(psn));
         if let Some(event) = event {
@@ -214,6 +228,15 @@ impl Incoming {
         }
     }
 
+    /// There is no receive for this PSN. Acks that leave while the peer pauses for that say so, too: by another path they may
+    /// overtake the first, and what is refused is not to be taken for lost.
+    pub(crate) fn refuse_for_now(&mut self, now: Time, psn: Psn) {
+        if self.complaint.is_none_or(|(_, other)| psn <= other) {
+            self.complained_at = now;
+        }
+        self.complain(NakCode::ReceiverNotReady, psn);
+    }
+
     /// Says in the next ack that this PSN could not be served; nothing else follows from it here.
     pub(crate) fn complain(&mut self, code: NakCode, psn: Psn) {
         if self.complaint.is_none_or(|(_, other)| psn < other) {
@@ -270,7 +293,10 @@ impl Incoming {
         let repeats = if taken == owed.taken { owed.repeats.saturating_add(1) } else { 0 };
         let (asked, replied, awaits_reply) = (false, false, false);
         self.owed = Owed { due, asked, replied, awaits_reply, unacked: 0, taken, repeats, ..owed };
-        let complaint = self.complaint.take();
+        let complaint = self.complaint;
+        self.complaint = complaint.filter(|(code, _)| {
+            *code == NakCode::ReceiverNotReady && now < self.complained_at + rnr_delay
+        });
         let refusal = self.refusal.filter(|(_, psn)| *psn <= self.epsn);
         let highest = self.highest.unwrap_or(Psn(self.epsn.0.wrapping_sub(1)));
         Ack {
@@ -289,6 +315,21 @@ impl Incoming {
             bitmap: self.bitmap(),
             marks: self.marks.report(),
         }
+    }
+
+    /// The acknowledgement leaves by this path. One that repeats what was said to a peer that seems not to hear it leaves once
+    /// more, by the other of the paths that repetitions take in turn.
+    pub(crate) fn on_acked_by(&mut self, path: PathId) {
+        self.acked_by = Some(path);
+        if self.answers_twice {
+            self.answers_twice = false;
+            self.ack_now();
+        }
+    }
+
+    /// The path of the last acknowledgement.
+    pub(crate) fn acked_by(&self) -> Option<PathId> {
+        self.acked_by
     }
 
     /// How many acknowledgements before the last said as much as that one: what comes shows that they do not get through.
@@ -322,7 +363,7 @@ pub(super) fn check_window(psn: Psn, epsn: Psn, window: u16) -> Result<(), Refus
 
 #[cfg(test)]
 mod tests {
-    use braid_wire::{Crc, DataHeader, Opcode, PathId};
+    use braid_wire::{Crc, DataHeader, Opcode};
 
     use super::*;
 

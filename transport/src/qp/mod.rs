@@ -53,6 +53,7 @@ mod spurious;
 mod state;
 mod subflow;
 mod subflows;
+mod suspects;
 mod tail;
 mod timeouts;
 mod transmit;

@@ -20,6 +20,7 @@ use super::send_queue::Next;
 use super::spurious::SpuriousDetector;
 use super::subflow::Candidate;
 use super::subflows::Subflows;
+use super::suspects::Suspects;
 use super::tail::Probe;
 use super::transmit::Budget;
 use super::window::Window;
@@ -34,6 +35,8 @@ pub(crate) struct Outgoing {
     pub(super) detector: Detector,
     pub(super) spurious: SpuriousDetector,
     pub(super) stream: StreamId,
+    /// What time alone has declared lost.
+    pub(super) suspects: Suspects,
     /// What the path set has still to be told.
     pub(super) untold: Vec<(PathId, Outcome)>,
     /// Time-outs in a row without progress.
@@ -105,6 +108,7 @@ impl Outgoing {
             detector: Detector::new(config, segments),
             spurious: SpuriousDetector::default(),
             stream,
+            suspects: Suspects::default(),
             untold: Vec::new(),
             timeouts: 0,
             waited: Duration::ZERO,
@@ -210,6 +214,11 @@ impl Outgoing {
         limit: BatchLimit,
         open: &mut OpenBatch,
     ) -> (PathId, bool) {
+        // The path that the policy prefers may be dead, and nothing says so while nothing is acknowledged.
+        let goes_round = self.is_silent() && self.probes > 0;
+        if goes_round {
+            self.subflows.current_mut().quantum.end();
+        }
         let starts = self.quantum_has_ended();
         if starts {
             self.tell(now, rails);
@@ -217,7 +226,10 @@ impl Outgoing {
             let room = limit.room(subflow.cc.window_in_use(), rails.requirements().quanta);
             let batch = Batch { now, psn: psn.wire(), segments: limit.full_segments(room) };
             let rail = self.subflows.rail();
-            let path = rails.pick(rail, self.stream, batch);
+            let path = match goes_round {
+                true => rails.pick_in_turn(rail, self.stream, batch),
+                false => rails.pick(rail, self.stream, batch),
+            };
             self.subflows.current_mut().quantum = match rails.most_segments(rail) {
                 Some(most) => Quantum::short(path, limit, room, most),
                 None => Quantum::new(path, limit, room),
@@ -358,6 +370,7 @@ impl Outgoing {
         self.untold.extend(self.window.in_flight_segments().map(forgotten));
         self.window.clear();
         self.forget_probe();
+        self.forget_suspects();
         self.subflows.forget();
         self.deadline = None;
         self.paused_until = None;
@@ -370,7 +383,14 @@ impl Outgoing {
     pub(crate) fn trim(&mut self) {
         self.window.trim();
         self.detector.trim();
+        self.suspects.trim();
         self.untold.shrink_to(super::KEPT);
+    }
+
+    /// Nobody will hear what became of them.
+    pub(super) fn forget_suspects(&mut self) {
+        let untold = &mut self.untold;
+        self.suspects.clear(|path, outcome| untold.push((path, outcome)));
     }
 
     /// Tells the path set what became known while it was not at hand.

@@ -13,6 +13,7 @@ use braid_lb::{Outcome, Rails};
 use braid_wire::{Psn, Time};
 
 use super::ahead::Ahead;
+use super::heard::Because;
 use super::outgoing::{Outgoing, Timeout};
 use super::room::Block;
 use super::segment::{Echo, Phase, Segment, Tally};
@@ -65,7 +66,7 @@ impl Outgoing {
             self.deadline = Some(due);
             return Some(Timeout::None);
         }
-        let lost = self.lose(now, rails, |_, window, lost| {
+        let lost = self.lose(now, rails, Because::Time, |_, window, lost| {
             window.lose_overtaken(lost, |segment, _| now - segment.sent_at >= late);
         });
         if lost.packets == 0 && self.probe.is_some() {
@@ -103,13 +104,13 @@ impl Outgoing {
         if spurious > 0 {
             self.forget_probe();
         }
-        self.lose_probed(now, rails)
+        self.lose_probed(now, Because::Proof, rails)
     }
 
     /// What was asked about with a probe is lost.
-    pub(super) fn lose_probed(&mut self, now: Time, rails: &mut Rails) -> Tally {
+    pub(super) fn lose_probed(&mut self, now: Time, because: Because, rails: &mut Rails) -> Tally {
         let Some(Probe { before, .. }) = self.probe.take() else { return Tally::default() };
-        self.lose(now, rails, |_, _, lost| lost(&before))
+        self.lose(now, rails, because, |_, _, lost| lost(&before))
     }
 
     /// The peer has what was asked about, but nobody knows by which transmission.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use braid_lb::{Outcome, Rails};
 use braid_wire::{Psn, Time};
 
+use super::heard::Because;
 use super::outgoing::{Outgoing, Timeout};
 use super::recovery::PROBES;
 use super::segment::Phase;
@@ -22,6 +23,8 @@ impl Outgoing {
         self.awaits_receiver = false;
         if self.window.is_empty() {
             self.deadline = None;
+            let untold = &mut self.untold;
+            self.suspects.forget_open(|path, outcome| untold.push((path, outcome)));
         } else {
             self.wait(now);
         }
@@ -53,8 +56,10 @@ impl Outgoing {
         if matches!(refused.phase, Phase::Acked | Phase::Withheld | Phase::Released) {
             return true;
         }
-        // While one is withheld, what follows it may be refused for want of it.
-        let ours = self.window.withheld().is_some_and(|withheld| withheld < psn);
+        // What overtakes others may be refused for want of these: because one is withheld, or because a shared receive queue
+        // keeps the receive for another queue pair.
+        let ours = refused.source != oldest.source
+            || self.window.withheld().is_some_and(|withheld| withheld < psn);
         let times = if ours { 0 } else { self.refusals.count(refused.source, oldest.source) };
         if self.paused_until.is_none() {
             self.paused_until = Some(now + delay.max(SHORTEST_PAUSE));
@@ -114,9 +119,10 @@ impl Outgoing {
         self.subflows.on_timeout(now, self.window.in_flight());
         self.follow_window();
         self.window.release_oldest();
-        let probed = self.lose_probed(now, rails);
-        let lost =
-            self.lose(now, rails, |detector, window, lost| detector.on_timeout(now, window, lost));
+        let probed = self.lose_probed(now, Because::Time, rails);
+        let lost = self.lose(now, rails, Because::Time, |detector, window, lost| {
+            detector.on_timeout(now, window, lost);
+        });
         self.probes = PROBES;
         self.wait(now);
         Timeout::Resend(probed.packets + lost.packets)

@@ -14,6 +14,7 @@ mod hosts;
 mod losses;
 mod messages;
 mod not_ready;
+mod one_way;
 mod pacing;
 mod path_mtu;
 mod patience;

@@ -95,7 +95,7 @@ fn a_segment_outside_the_window_is_no_sign_of_life_and_is_not_acknowledged() {
     let repeated = patience(|end| {
         let header = data(end, Opcode::Write, expected - WINDOW);
         assert_eq!(end.arrive(&header), Admit::Duplicate);
-        assert_eq!(end.say().len(), 1, "its acknowledgement may have been lost");
+        assert!(!end.say().is_empty(), "its acknowledgement may have been lost");
     });
     assert!(repeated > silent, "{repeated} ticks, {silent} without");
 }

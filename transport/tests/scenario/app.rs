@@ -69,10 +69,20 @@ impl World {
     fn post_recvs(&mut self, host: usize, qp: usize) {
         loop {
             let queue = &self.queues[host][qp];
-            let next = queue.recvs.get(queue.recv_posted).filter(|_| !queue.stopped);
+            let next = queue.recvs.get(queue.recv_offered).filter(|_| !queue.stopped);
             let Some(recv) = next.filter(|_| queue.recv_at <= self.now) else { return };
             let (wr, areas) = (recv.wr.clone(), recv.areas.clone());
-            let (id, lag) = (wr.id, queue.recvs.get(queue.recv_posted + 1).map(|next| next.lag));
+            let (id, lag) = (wr.id, queue.recvs.get(queue.recv_offered + 1).map(|next| next.lag));
+            if let Some(shared) = &mut self.hosts[host].shared {
+                if !shared.post() {
+                    self.queues[host][qp].recv_at = self.wait(RETRY);
+                    return;
+                }
+                let queue = &mut self.queues[host][qp];
+                queue.recv_offered += 1;
+                queue.recv_at = self.now + lag.unwrap_or_default();
+                continue;
+            }
             let slot = self.hosts[host].links[qp].slot.expect("a queue pair that lives");
             if let Err(error) = self.hosts[host].endpoint.post_recv(self.now, slot, wr) {
                 self.check_full(host, qp, &error, true);
@@ -82,7 +92,8 @@ impl World {
             self.trace.record(self.now, host, What::PostRecv(qp, id));
             areas.iter().for_each(|area| self.hosts[host].memory.set_state(*area, State::Open));
             let queue = &mut self.queues[host][qp];
-            queue.recv_posted += 1;
+            (queue.recv_posted, queue.recv_offered) =
+                (queue.recv_posted + 1, queue.recv_offered + 1);
             queue.recv_at = self.now + lag.unwrap_or_default();
         }
     }

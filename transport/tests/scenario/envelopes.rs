@@ -12,6 +12,8 @@ use rand_pcg::Pcg64Mcg;
 
 /// Keys last for as few packets as they may.
 const KEY_PACKETS_LOG2: u8 = 8;
+/// Numbers below the highest that a receiver still takes, about.
+const REPLAY_WINDOW: u64 = 16_000;
 /// Packets that somebody keeps, to send them again.
 const CAPTURED: usize = 512;
 
@@ -114,10 +116,9 @@ impl Envelopes {
                 Some(packet.to_vec())
             }
             Err(refused) => {
-                let (highest, key) = (self.highest[1 - to][qp], 1 << KEY_PACKETS_LOG2);
-                // Of a key before the last, or after the next: that many have been lost in a row, where all are to be.
-                let is_far = number + key <= highest || number >= highest + key;
-                let is_known = self.opened.contains(&name) || is_far;
+                // What many others have overtaken counts as lost, and is sent again.
+                let is_late = number + REPLAY_WINDOW <= self.highest[1 - to][qp];
+                let is_known = self.opened.contains(&name) || is_late;
                 assert!(!is_sent || is_known, "a change of keys has cost a packet: {refused}");
                 None
             }

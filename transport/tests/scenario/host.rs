@@ -17,6 +17,7 @@ use super::ledger::{Arrivals, Questions};
 use super::memory::HostMemory;
 use super::network::{Datagram, Kind, Network};
 use super::nic_qps::NicQps;
+use super::shared::SharedReceives;
 use super::trace::{Trace, What};
 
 /// One queue pair, as its driver knows it.
@@ -54,6 +55,8 @@ pub(crate) struct Host {
     at_once: usize,
     /// The last turn was broken off.
     has_more: bool,
+    /// Where its queue pairs take receives from; `None`: each has its own.
+    pub(crate) shared: Option<SharedReceives>,
     /// Some segments leave late.
     withholds: bool,
     /// Payload bytes of a segment placed directly, at most; 0: there are none.
@@ -101,6 +104,7 @@ impl Host {
             batch_segments: config.batch_segments,
             at_once,
             has_more: false,
+            shared: None,
             withholds: config.withholding_key.is_some(),
             direct: config.direct.map_or(0, |direct| direct.long),
             last_traffic: Time::ZERO,
@@ -190,6 +194,9 @@ impl Host {
                 self.index,
                 What::Note(format!("closed or forbidden: {epoch:?}")),
             );
+        }
+        if let Some(shared) = self.shared.as_mut().filter(|_| !datagram.forged) {
+            shared.serve(now, index, (&mut self.endpoint, slot), header, &mut self.memory);
         }
         let (path, congestion) = (datagram.path(), datagram.marked);
         let arrival = Arrival { header, path, congestion, may_be_replied_to: false };

@@ -1,7 +1,7 @@
 //! Says of every completion whether it may come now, and looks at the memory it speaks of.
 
-use braid_transport::{AtomicOp, Completion, SendOp, Status, Work};
-use braid_wire::AtomicOperands;
+use braid_transport::{AtomicOp, Completion, LossRecovery, SendOp, Status, Work};
+use braid_wire::{AtomicOperands, RailId};
 
 use super::changes::Changes;
 use super::memory::{AreaId, HostMemory, State};
@@ -119,6 +119,34 @@ impl World {
             self.fail_recv(host, qp, index, done.status);
         }
         self.queues[host][qp].recv_done += 1;
+        if let Some(shared) = &mut self.hosts[host].shared {
+            shared.on_ended(qp);
+        }
+    }
+
+    /// Nothing was lost: no path may have been taken out of use, whatever the applications did, and however long hosts paused.
+    /// If none paused, nothing was declared lost either, by a method that does not guess.
+    pub(crate) fn check_paths(&self) {
+        // Its receiver drops what comes out of order, and paths differ.
+        let recovery = self.settings.qp[0].recovery;
+        if recovery == LossRecovery::GoBackN {
+            return;
+        }
+        for (index, host) in self.hosts.iter().enumerate() {
+            for report in host.rails.paths() {
+                let counters = report.counters;
+                assert_eq!(counters.downs, 0, "host {index}: {:?} was taken down", report.path);
+            }
+            if self.settings.pause.is_zero() && recovery == LossRecovery::FifoPath {
+                for slot in host.links.iter().filter_map(|link| link.slot) {
+                    let lost = host.endpoint.qp(slot).counters().lost;
+                    assert_eq!(lost, 0, "host {index}: segments were declared lost");
+                }
+            }
+            for rail in (0..host.rails.count()).map(RailId::new) {
+                assert_eq!(host.rails.downs(rail), 0, "host {index}: {rail:?} was taken down");
+            }
+        }
     }
 
     fn received(&mut self, host: usize, qp: usize, index: usize, done: &Completion) {

@@ -18,6 +18,7 @@ mod rails;
 mod route;
 mod sabotage;
 mod settings;
+mod shared;
 mod trace;
 mod world;
 mod wraps;
@@ -49,13 +50,23 @@ pub(crate) enum Twist {
     Keyed,
     /// Nothing is lost, but packets overtake each other on every path.
     Reorders,
+    /// Messages go one way, and part of the way back is dead.
+    OneWay,
+    /// The network loses nothing and keeps the order of what takes one path.
+    Faithful,
 }
 
 impl Twist {
-    /// One scenario in eight is keyed. Not drawn from the others' source, so that seeds mean what they always did.
+    /// One scenario in eight is keyed, one goes one way, one has a faithful network. Not drawn from the others' source, so that seeds mean what
+    /// they always did.
     fn of(seed: u64) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x6B65_7964);
-        if rng.random_bool(0.125) { Twist::Keyed } else { Twist::None }
+        match rng.random_range(0..8) {
+            0 => Twist::Keyed,
+            1 => Twist::Faithful,
+            2 => Twist::OneWay,
+            _ => Twist::None,
+        }
     }
 }
 

@@ -45,13 +45,17 @@ pub(crate) struct Dead {
     pub(crate) residue: u16,
     pub(crate) from: Time,
     pub(crate) until: Time,
+    /// What these hosts send on them.
+    pub(crate) hosts: [bool; 2],
 }
 
 impl Dead {
-    pub(crate) const NONE: Dead = Dead { of: 1, residue: 0, from: Time::ZERO, until: Time::ZERO };
+    pub(crate) const NONE: Dead =
+        Dead { of: 1, residue: 0, from: Time::ZERO, until: Time::ZERO, hosts: [true; 2] };
 
-    fn swallows(&self, now: Time, path: PathId) -> bool {
-        (self.from..self.until).contains(&now) && path.get() % self.of == self.residue
+    fn swallows(&self, now: Time, from: usize, path: PathId) -> bool {
+        let is_dead = (self.from..self.until).contains(&now) && self.hosts[from];
+        is_dead && path.get() % self.of == self.residue
     }
 }
 
@@ -172,12 +176,11 @@ impl Network {
         fragments: bool,
         placement: Placement,
     ) -> &'static str {
-        // Before it has an envelope: a host that nobody hears sends more than a key lasts for here, and one of the next but one is not opened.
+        let sealed =
+            self.envelopes.as_mut().map(|envelopes| envelopes.seal(from, egress.rail(), bytes));
         if self.swallows(bytes) {
             return "swallowed";
         }
-        let sealed =
-            self.envelopes.as_mut().map(|envelopes| envelopes.seal(from, egress.rail(), bytes));
         let (packet, bytes) = (bytes, sealed.as_deref().unwrap_or(bytes));
         let rail = egress.rail();
         let route = rail.get().checked_sub(1).map(|index| &self.rails.further[index].route);
@@ -188,7 +191,7 @@ impl Network {
         let path = path_of(egress);
         let kind = Kind::Packet(placement);
         let stormy = now < self.faults.calm_at;
-        let is_dead = stormy && self.faults.dead.swallows(now, path);
+        let is_dead = stormy && self.faults.dead.swallows(now, from, path);
         if is_dead || self.rails.swallows(now, from, rail) {
             return "swallowed";
         }
@@ -217,7 +220,7 @@ impl Network {
     /// Takes word of a new NIC queue pair, which may get lost or be late like everything else.
     pub(crate) fn tell_epoch(&mut self, now: Time, from: usize, qp: QpId, epoch: NicEpoch) {
         let stormy = now < self.faults.calm_at;
-        let is_dead = stormy && self.faults.dead.swallows(now, epoch.path);
+        let is_dead = stormy && self.faults.dead.swallows(now, from, epoch.path);
         if is_dead
             || self.rails.swallows(now, from, epoch.path.rail())
             || (stormy && self.rng.random_bool(self.faults.loss[from]))

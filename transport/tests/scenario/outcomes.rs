@@ -113,17 +113,29 @@ pub(crate) fn build(seed: u64, twist: Twist) -> World {
         Twist::Changes => (settings.changes, settings.crc) = (true, Crc::On),
         Twist::Keyed => settings.seal(),
         Twist::Reorders => settings.reorder(seed),
-        Twist::None | Twist::Leaks => {}
+        Twist::Faithful => settings.keep_faith(),
+        Twist::None | Twist::Leaks | Twist::OneWay => {}
     }
     kind.adapt(&mut settings, &mut rng);
+    if kind == Kind::Traffic {
+        settings.share_receives(seed);
+    }
     let is_direct = settings.endpoint.direct.is_some();
-    if let Some(route) = Route::random(seed, settings.mtu).filter(|_| !is_direct && kind.recovers())
-    {
+    let may_drop = !is_direct && !settings.is_faithful && kind.recovers() && twist != Twist::OneWay;
+    if let Some(route) = Route::random(seed, settings.mtu).filter(|_| may_drop) {
         settings.over(route);
     }
     if kind.recovers() && matches!(twist, Twist::None | Twist::Keyed) {
         let mtu = if is_direct { 0 } else { settings.mtu };
         settings.over_rails(RailSettings::random(seed, mtu));
+    }
+    if twist == Twist::OneWay && kind == Kind::Traffic {
+        settings.over_rails(RailSettings::random(seed, 0));
+        settings.go_one_way();
+    }
+    if settings.is_faithful {
+        settings.over_rails(RailSettings::random(seed, 0).without_faults());
+        settings.wait_for_round_trips();
     }
     let mut world = World::new(seed, settings, kind.sabotage());
     for host in 0..2 {
@@ -166,6 +178,9 @@ fn finish(world: &mut World) {
     world.run_until(world.now + Duration::from_secs(3), |_| false);
     world.hosts.iter().for_each(|host| host.check_idle(world.now, quiet_since));
     check_states(world);
+    if world.settings.is_faithful {
+        world.check_paths();
+    }
     world.audit();
 }
 

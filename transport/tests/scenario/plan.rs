@@ -83,7 +83,9 @@ impl<'a> Planner<'a> {
         pd: PdId,
         sabotage: Option<Sabotage>,
     ) -> Vec<PlannedSend> {
-        let count = self.rng.random_range(0..=self.settings.depth);
+        let is_idle = self.settings.is_one_way && host == 1;
+        let depth = if is_idle { 0 } else { self.settings.depth };
+        let count = self.rng.random_range(0..=depth);
         let swapped = vec![0; COUNTERS];
         let bytes_left = self.settings.bytes;
         let mut draft = Draft { host, qp, pd, sends: Vec::new(), bytes_left, swapped };
@@ -105,7 +107,8 @@ impl<'a> Planner<'a> {
     }
 
     fn send(&mut self, draft: &mut Draft) {
-        match self.rng.random_range(0..10) {
+        let kinds = if self.settings.is_one_way { 0..5 } else { 0..10 };
+        match self.rng.random_range(kinds) {
             0..3 => self.plain_send(draft),
             3..5 => self.write(draft, None),
             5 => self.read(draft),

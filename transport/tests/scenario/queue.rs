@@ -80,6 +80,8 @@ pub(crate) struct Queue {
     pub(crate) consumers: Vec<usize>,
     pub(crate) recvs: Vec<PlannedRecv>,
     pub(crate) recv_posted: usize,
+    /// Those that the application has handed over: with a shared receive queue, for whoever takes them.
+    pub(crate) recv_offered: usize,
     pub(crate) recv_done: usize,
     pub(crate) recv_at: Time,
     pub(crate) drain: Drain,
@@ -113,6 +115,7 @@ impl Queue {
             consumers,
             recvs: Vec::new(),
             recv_posted: 0,
+            recv_offered: 0,
             recv_done: 0,
             recv_at: Time::ZERO,
             drain: Drain::Never,
@@ -125,13 +128,18 @@ impl Queue {
         }
     }
 
+    /// The receives that are planned, and the memory of each.
+    pub(crate) fn all_receives(&self) -> impl Iterator<Item = (RecvWr, Vec<AreaId>)> {
+        self.recvs.iter().map(|recv| (recv.wr.clone(), recv.areas.clone()))
+    }
+
     /// When the application wants to do something.
     pub(crate) fn due(&self) -> Time {
         let mut due = self.destroy_at;
         if !self.stopped && self.posted < self.sends.len() {
             due = due.min(self.send_at);
         }
-        if !self.stopped && self.recv_posted < self.recvs.len() {
+        if !self.stopped && self.recv_offered < self.recvs.len() {
             due = due.min(self.recv_at);
         }
         match self.drain {

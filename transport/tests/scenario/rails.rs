@@ -52,6 +52,22 @@ impl RailSettings {
         RailSettings { scheme, further, dead: dead(&mut rng, count as usize) }
     }
 
+    /// The same where no rail dies.
+    pub(crate) fn without_faults(self) -> Self {
+        RailSettings { dead: None, ..self }
+    }
+
+    /// One rail, if there are several, carries nothing back to host 0 from some time on.
+    pub(crate) fn lose_way_back(&mut self) {
+        let count = 1 + self.further.len();
+        let (rail, from) = match self.dead {
+            Some(dead) => (dead.rail, dead.from),
+            None => (count - 1, Time::ZERO + micros(5_000)),
+        };
+        let dead = DeadRail { rail, from, until: Time::FAR_FUTURE, hosts: [false, true] };
+        self.dead = (count > 1).then_some(dead);
+    }
+
     /// What one host knows.
     pub(crate) fn build(&self, policy: LbPolicy, paths: usize, rng: &mut Pcg64Mcg) -> Rails {
         let mut set = || PathSet::new(policy, paths, rng.random()).expect("paths");

@@ -52,6 +52,12 @@ pub(crate) struct Settings {
     pub(crate) changes: bool,
     /// Connections are keyed.
     pub(crate) keyed: bool,
+    /// The network loses nothing, and no path reorders.
+    pub(crate) is_faithful: bool,
+    /// Only host 0 has anything to send, and part of the way back is dead.
+    pub(crate) is_one_way: bool,
+    /// Places in the shared receive queue of each host; `None`: every queue pair has receives of its own.
+    pub(crate) shared_receives: Option<usize>,
 }
 
 pub(crate) fn micros(us: u64) -> Duration {
@@ -107,6 +113,9 @@ impl Settings {
             wraps: false,
             changes: false,
             keyed: false,
+            is_faithful: false,
+            is_one_way: false,
+            shared_receives: None,
         }
     }
 
@@ -126,13 +135,58 @@ impl Settings {
         self.faults = Faults { loss: [0.0005; 2], duplicate: 0.001, calm_at, ..Faults::NONE };
     }
 
-    /// Envelopes around all packets, and so many packets that keys change. No more may be lost in a row than two keys last for.
+    /// Envelopes around all packets, and so many packets that keys change. Where paths die, all do, so that more packets are
+    /// lost in a row than several keys last for.
     pub(crate) fn seal(&mut self) {
         (self.keyed, self.crc, self.endpoint.direct) = (true, Crc::Off, None);
-        self.faults.dead = Dead::NONE;
+        self.faults.dead = Dead { of: 1, residue: 0, ..self.faults.dead };
         self.endpoint.envelope = Session::OVERHEAD as u16;
         self.bytes = self.bytes.max(u64::from(self.mtu) * 600 / self.qps as u64);
-        self.qp.iter_mut().for_each(|qp| qp.window = qp.window.min(64));
+    }
+
+    /// Nothing is lost, and nothing overtakes anything on its path. Hosts still pause until the calm.
+    pub(crate) fn keep_faith(&mut self) {
+        let Faults { calm_at, mark, .. } = self.faults;
+        self.faults = Faults { calm_at, mark, ..Faults::NONE };
+        (self.is_faithful, self.jitter) = (true, Duration::ZERO);
+        // What comes more than a window late is no duplicate to its receiver.
+        self.qp.iter_mut().for_each(|qp| qp.window = qp.window.max(300));
+        // A NIC drops what is for a queue pair that was closed.
+        self.endpoint.direct = None;
+    }
+
+    /// Only host 0 sends messages. Of what host 1 sends, one rail or every second path loses all, from some time on.
+    pub(crate) fn go_one_way(&mut self) {
+        self.is_one_way = true;
+        let Faults { loss, calm_at, dead, .. } = self.faults;
+        let until = Time::FAR_FUTURE;
+        let dead =
+            Dead { of: 2, residue: dead.residue % 2, from: dead.from, until, hosts: [false, true] };
+        let is_alone = self.rails.further.is_empty();
+        let dead = if is_alone && self.paths > 1 { dead } else { Dead::NONE };
+        self.faults =
+            Faults { loss: loss.map(|loss| loss.min(0.01)), calm_at, dead, ..Faults::NONE };
+        self.rails.lose_way_back();
+        self.qp.iter_mut().for_each(|qp| qp.retry_timeout = Duration::from_secs(3));
+    }
+
+    /// No time-out is shorter than a round trip: it would declare lost what is under way.
+    pub(crate) fn wait_for_round_trips(&mut self) {
+        let round_trip = 2 * self.longest_way() + micros(1_000);
+        for qp in &mut self.qp {
+            qp.min_rto = qp.min_rto.max(round_trip);
+            qp.max_rto = qp.max_rto.max(2 * round_trip);
+        }
+    }
+
+    /// In three of eight scenarios all queue pairs of a host take their receives from one queue, often a short one. Not drawn
+    /// from the others' source, so that seeds mean what they always did.
+    pub(crate) fn share_receives(&mut self, seed: u64) {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x7372_7100);
+        if rng.random_bool(0.375) {
+            self.shared_receives = Some(pick(&mut rng, &[1, 2, 3, 8, 64]));
+            self.qp.iter_mut().for_each(|qp| qp.max_recv_wr = 512);
+        }
     }
 
     /// A network that loses nothing and whose paths reorder by themselves, by up to many times the
@@ -222,7 +276,7 @@ fn dead(rng: &mut Pcg64Mcg) -> Dead {
     let of = pick(rng, &[1, 2, 4]);
     let from = Time::ZERO + micros(rng.random_range(0..20_000));
     let until = from + micros(pick(rng, &[1_000, 30_000, 500_000]));
-    Dead { of, residue: rng.random_range(0..of), from, until }
+    Dead { of, residue: rng.random_range(0..of), from, until, hosts: [true; 2] }
 }
 
 /// Now and then a driver breaks off after so many packets, in the middle of a batch, and looks at what has come.

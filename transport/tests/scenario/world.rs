@@ -16,6 +16,7 @@ use super::plan::Planner;
 use super::queue::{Drain, Queue};
 use super::sabotage::Sabotage;
 use super::settings::{Settings, pick};
+use super::shared::SharedReceives;
 use super::trace::Trace;
 
 /// No scenario needs nearly as many events; one that does goes round in circles.
@@ -63,7 +64,13 @@ impl World {
         let faults = settings.faults.clone();
         let changes = settings.changes.then(|| Changes::new(seed));
         let network = Network::new(seed, faults, &settings);
-        let hosts = hosts(&mut rng, &settings, memories);
+        let mut hosts = hosts(&mut rng, &settings, memories);
+        if let Some(capacity) = settings.shared_receives {
+            for (host, queues) in hosts.iter_mut().zip(&queues) {
+                let shared = host.shared.insert(SharedReceives::new(capacity));
+                queues.iter().for_each(|queue| shared.plan(queue.all_receives()));
+            }
+        }
         let mut world = World {
             now: Time::ZERO,
             settings,
@@ -166,6 +173,10 @@ impl World {
             running.tick(self.now);
         }
         running.receive(self.now, most, &mut self.trace);
+        if let Some(shared) = &mut running.shared {
+            let queues = self.queues[host].iter_mut().enumerate();
+            queues.for_each(|(link, queue)| queue.recv_posted += shared.taken(link));
+        }
         if !timers_first {
             running.tick(self.now);
         }

@@ -156,7 +156,13 @@ impl UdpLink {
         let is_ipv4 = remote.ip().to_canonical().is_ipv4();
         let clear_ecn = !(batch.ecn && self.fallbacks.sends_ecn(remote));
         let without = clear_ecn.then_some(is_ipv4);
-        let Via::Path(path) = batch.via else {
+        let reached = reachable(self.local, remote)?;
+        let pair = AddrPair { remote: reached, local };
+        let path = match batch.via {
+            Via::Path(path) => self.paths.choose(path, &pair)?,
+            Via::Port => None,
+        };
+        let Some(path) = path else {
             let to = Some(address(self.local, remote)?);
             let from = PacketInfo::of(self.local, local);
             let addressing = Addressing { to, from, without_ecn: without };
@@ -176,8 +182,7 @@ impl UdpLink {
                 sent => sent,
             };
         };
-        let remote = reachable(self.local, remote)?;
-        let pair = AddrPair { remote, local };
+        let remote = reached;
         let socket = self.paths.get(path, &pair)?;
         let addressing = Addressing { without_ecn: without, ..socket.aim(remote) };
         match send(socket.socket().as_raw_fd(), &addressing) {

@@ -99,13 +99,20 @@ pub(super) struct PathSockets {
     sets: Vec<OfSource>,
     open: VecDeque<(Source, PathId)>,
     refused: RefusedOptions,
+    /// How often a socket could not be opened because the process has no more descriptors.
+    denied: u64,
+}
+
+/// Whether it is the process, or the system, that has no more descriptors or memory.
+fn is_short(error: &io::Error) -> bool {
+    matches!(socket::errno(error), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
 
 impl PathSockets {
     /// For a link that receives at `local`.
     pub(super) fn new(local: SocketAddr) -> Self {
         let (sets, open, refused) = (Vec::new(), VecDeque::new(), RefusedOptions::default());
-        PathSockets { local, sets, open, refused }
+        PathSockets { local, sets, open, refused, denied: 0 }
     }
 
     /// Opens paths 0 to `count - 1`, or as many of them as stay open: to IPv4 where both versions
@@ -122,6 +129,30 @@ impl PathSockets {
             self.open.clear();
         }
         Ok(())
+    }
+
+    /// The path whose socket a batch on `path` leaves by: that path, or another one whose socket is
+    /// open where no more can be opened. `None`: none is open, and the receiving port has to do.
+    ///
+    /// # Errors
+    /// The socket cannot be opened for another reason than a lack of descriptors or memory.
+    pub(super) fn choose(&mut self, path: PathId, to: &AddrPair) -> io::Result<Option<PathId>> {
+        match self.get(path, to) {
+            Ok(_) => Ok(Some(path)),
+            Err(error) if is_short(&error) => {
+                self.denied += 1;
+                if self.denied.is_power_of_two() {
+                    tracing::warn!(
+                        path = path.get(), %error, times = self.denied,
+                        "no socket for a path: its packets leave by another; raise `ulimit -n`"
+                    );
+                }
+                let source = self.source(to);
+                let mut others = self.open.iter().filter(|(other, _)| *other == source);
+                Ok(others.next().map(|(_, other)| *other))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The socket of a path to a host that can be reached.

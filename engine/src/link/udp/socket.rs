@@ -246,7 +246,7 @@ fn failed(call: String, source: io::Error) -> io::Error {
 }
 
 /// The number of the error of a call.
-fn errno(error: &io::Error) -> Option<i32> {
+pub(super) fn errno(error: &io::Error) -> Option<i32> {
     SocketError::in_error(error).map_or(error.raw_os_error(), |known| known.source.raw_os_error())
 }
 

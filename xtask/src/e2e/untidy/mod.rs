@@ -8,6 +8,7 @@ mod firewalls;
 mod marks;
 mod nccl;
 mod network;
+mod one_way;
 mod processes;
 mod rails;
 mod reordering;
@@ -31,6 +32,7 @@ const CASES: &[&[Case]] = &[
     rails::CASES,
     firewalls::CASES,
     marks::CASES,
+    one_way::CASES,
     reordering::CASES,
     ends::CASES,
     processes::CASES,
