@@ -4,9 +4,8 @@ use std::path::Path;
 
 use super::{Breach, has_extension};
 
-/// Of a source file, and of one with tests: cases stand side by side, and are read one by one.
-const MAX_LINES: usize = 450;
-const MAX_TEST_LINES: usize = 600;
+/// Of a source file.
+const MAX_LINES: usize = 600;
 
 /// Put together so that this file does not hold what it forbids.
 const MARKERS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
@@ -27,17 +26,11 @@ pub(super) fn check(file: &Path, text: &str) -> Vec<Breach> {
         }
     }
     let lines = text.lines().count();
-    let most = if is_test(file) { MAX_TEST_LINES } else { MAX_LINES };
-    if has_extension(file, "rs") && lines > most {
-        let rule = format!("{lines} lines, at most {most}: one idea per file");
+    if has_extension(file, "rs") && lines > MAX_LINES {
+        let rule = format!("{lines} lines, at most {MAX_LINES}: one idea per file");
         breaches.push(Breach::new(file, 0, rule));
     }
     breaches
-}
-
-/// Whether it holds tests alone: `tests.rs`, or whatever is below a folder `tests`.
-fn is_test(file: &Path) -> bool {
-    file.ends_with("tests.rs") || file.iter().any(|part| part == "tests")
 }
 
 fn has_word(line: &str, word: &str) -> bool {
@@ -64,11 +57,7 @@ mod tests {
     #[test]
     fn long_files_fail() {
         assert!(rules("a.rs", &"\n".repeat(MAX_LINES)).is_empty());
-        assert!(rules("a.rs", &"\n".repeat(MAX_LINES + 1))[0].1.contains("451 lines"));
-        for name in ["a/tests.rs", "a/tests/b.rs", "a/tests/b/c.rs"] {
-            assert!(rules(name, &"\n".repeat(MAX_TEST_LINES)).is_empty());
-            assert!(rules(name, &"\n".repeat(MAX_TEST_LINES + 1))[0].1.contains("601 lines"));
-        }
+        assert!(rules("a.rs", &"\n".repeat(MAX_LINES + 1))[0].1.contains("601 lines"));
     }
 
     #[test]
