@@ -37,9 +37,12 @@ pub fn names(prefix: &str) -> Vec<String> {
 }
 
 /// A variable that launchers of parallel programs set. The program has asked to be told its place
-/// by them, so it is told whatever its rights are.
+/// by them, so it is told whatever its rights are. Those of Braid itself are read by [`variable`].
 pub(crate) fn of_launcher(name: &str) -> Option<String> {
-    env::var(name).ok()
+    match name.starts_with("BRAID_") {
+        true => variable(name)?.into_string().ok(),
+        false => env::var(name).ok(),
+    }
 }
 
 /// Whether the system has started the program in secure-execution mode (`AT_SECURE`, ld.so(8)).
