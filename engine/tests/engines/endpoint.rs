@@ -126,11 +126,13 @@ fn eight_silent_clients_delay_no_answer() {
     let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(addr).unwrap()).collect();
     let start = Instant::now();
     assert!(page(addr).contains("braid_queue_pairs"));
-    assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+    // One after the other they would take 8 s.
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     // More than are served at a time: each newcomer takes the place of the oldest.
     let _crowd: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(addr).unwrap()).collect();
     assert!(page(addr).contains("braid_queue_pairs"));
-    assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
+    // One after the other they would take 200 s.
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
 /// The names of sockets of this process that listen, in the abstract namespace.
