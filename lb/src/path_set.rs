@@ -43,8 +43,6 @@ pub struct PathSet {
     pub(crate) paths: Paths,
     streams: StreamIds,
     rng: PathRng,
-    /// The slot of the last path that [`PathSet::pick_in_turn`] has picked.
-    turn: usize,
 }
 
 impl PathSet {
@@ -88,7 +86,6 @@ impl PathSet {
             paths,
             streams: StreamIds::default(),
             rng,
-            turn: 0,
         })
     }
 
@@ -140,13 +137,15 @@ impl PathSet {
         if self.paths.is_live(path) { path } else { self.paths.at(index(path)) }
     }
 
-    /// The path of a batch that is to find out whether any path works: those in use take turns, unless health is ignored.
-    pub fn pick_in_turn(&mut self, stream: StreamId, batch: Batch) -> PathId {
+    /// The path of a batch that is to find out whether any path works: a random one of those in use,
+    /// unless health is ignored. Turns could keep step with those of other segments, so that one
+    /// segment would never reach a path that works.
+    pub fn pick_any(&mut self, stream: StreamId, batch: Batch) -> PathId {
         if !self.paths.has_health {
             return self.pick(stream, batch);
         }
-        self.turn = self.turn.wrapping_add(1);
-        self.paths.at(self.turn)
+        self.paths.on_pick(batch);
+        self.random()
     }
 
     /// A random path that is in use.

@@ -22,6 +22,10 @@ const UNANSWERED: usize = 3;
 const MOST_ASKED: usize = 8;
 /// How long a PING has beside two round trips, and the shortest time between two.
 const SLACK: Duration = Duration::from_millis(2);
+/// No path is taken out of use before so many further looks, each so long after the one before,
+/// have found no answer.
+const LOOKS: u32 = 4;
+const LOOK: Duration = Duration::from_micros(250);
 /// After a round that has found nothing no other begins for so long.
 const REST: Duration = Duration::from_millis(50);
 
@@ -55,6 +59,10 @@ pub(super) struct Doubts {
     round_trip: Option<Duration>,
     /// When the newest PING left that was answered. The peer may have paused since.
     answered: Time,
+    /// Looks in a row that have found no new answer and a path to take out of use.
+    looks: u32,
+    /// When the last look was.
+    looked_at: Time,
     rests_until: Time,
 }
 
@@ -67,8 +75,16 @@ impl Doubts {
     pub(super) fn begin(&mut self, now: Time, suspects: &[PathId], references: &[PathId]) {
         self.asked = suspects.iter().map(|path| Asked::new(*path, false)).collect();
         (self.next, self.due, self.wait, self.round_trip) = (0, now, SLACK, None);
-        self.answered = Time::ZERO;
+        (self.answered, self.looks) = (Time::ZERO, 0);
         self.compare_with(references);
+    }
+
+    /// Ends a round of which nothing can be concluded.
+    pub(super) fn forget(&mut self, now: Time) {
+        if !self.asked.is_empty() {
+            self.asked.clear();
+            self.rests_until = now + REST;
+        }
     }
 
     /// The path in doubt, if a turn is over in which nothing was answered: what it is compared with
@@ -88,14 +104,24 @@ impl Doubts {
         self.asked.extend(references.iter().map(|path| Asked::new(*path, true)));
     }
 
-    /// When [`Doubts::poll`] next has something.
+    /// When [`Doubts::poll`] or [`Doubts::verdict`] next has something.
     pub(super) fn next_due(&self) -> Option<Time> {
-        (!self.asked.is_empty()).then_some(self.due)
+        let due = if self.looks > 0 { self.looked_at + LOOK } else { self.due };
+        (!self.asked.is_empty()).then_some(due)
+    }
+
+    /// Whether the driver has read all answers that have come. One that was away reads many at
+    /// once, in any order.
+    fn has_listened(&mut self, now: Time) -> bool {
+        if self.looks == 0 || now >= self.looked_at + LOOK {
+            (self.looks, self.looked_at) = (self.looks + 1, now);
+        }
+        self.looks > LOOKS
     }
 
     /// The path of the next PING, which has the stamp of `now`.
     pub(super) fn poll(&mut self, now: Time) -> Option<PathId> {
-        if self.asked.is_empty() || now < self.due {
+        if self.asked.is_empty() || now < self.due || self.looks > 0 {
             return None;
         }
         let waits = |asked: &Asked| asked.is_reference || !asked.is_answered;
@@ -118,6 +144,10 @@ impl Doubts {
             asked.is_answered = true;
             self.round_trip = self.round_trip.max(Some(now - at));
             self.answered = self.answered.max(at);
+            if self.looks > 0 {
+                // A turn that had to wait for the looks is not overdue.
+                (self.looks, self.due) = (0, self.due.max(now + LOOK));
+            }
             return true;
         }
         false
@@ -142,6 +172,9 @@ impl Doubts {
         }
         let dead = self.asked.iter().filter(|asked| !asked.is_reference && is_dead(asked));
         let dead: Vec<PathId> = dead.map(|asked| asked.path).collect();
+        if !dead.is_empty() && !self.has_listened(now) {
+            return None;
+        }
         self.asked.clear();
         if dead.is_empty() {
             self.rests_until = now + REST;

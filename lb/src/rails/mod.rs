@@ -265,10 +265,10 @@ impl Rails {
         self.at_mut(rail).paths.pick(stream, batch).on(rail)
     }
 
-    /// The path of a batch that is to find out whether any path of a rail works: those in use take turns, whatever the policy
-    /// prefers.
-    pub fn pick_in_turn(&mut self, rail: RailId, stream: StreamId, batch: Batch) -> PathId {
-        self.at_mut(rail).paths.pick_in_turn(stream, batch).on(rail)
+    /// The path of a batch that is to find out whether any path of a rail works, whatever the policy
+    /// prefers: see [`PathSet::pick_any`].
+    pub fn pick_any(&mut self, rail: RailId, stream: StreamId, batch: Batch) -> PathId {
+        self.at_mut(rail).paths.pick_any(stream, batch).on(rail)
     }
 
     /// What [`PathSet::most_segments`] says of the batch just picked for on a rail.
@@ -289,12 +289,24 @@ impl Rails {
         RailId::new(self.known.at(self.next_single).get().into())
     }
 
+    /// The rail in use that comes after this one.
+    pub fn next_live_after(&self, rail: RailId) -> RailId {
+        let (live, count) = (self.live(), self.count());
+        let mut others = (1..=count).map(|step| RailId::new((rail.get() + step) % count));
+        others.find(|rail| live.contains(*rail)).unwrap_or(rail)
+    }
+
     /// The path of an acknowledgement that echoes this one: that one has worked, unless it is out of use by now or none of
     /// ours. An acknowledgement that says for the `repeats`-th time what those before it have said seems not to get through:
-    /// every second one takes another path, of each other rail in turn.
+    /// every second one takes another path, of each other rail in turn. Where the health of paths is ignored, all take the path
+    /// that they echo.
     #[inline]
     pub fn of_ack(&mut self, echoed: PathId, repeats: u32) -> PathId {
-        if repeats.is_multiple_of(2) && self.works(echoed) {
+        let is_echoed = match self.first.paths.paths.has_health {
+            true => repeats.is_multiple_of(2) && self.works(echoed),
+            false => self.further.is_empty() || self.is_live(echoed.rail()),
+        };
+        if is_echoed {
             return echoed;
         }
         self.other_than(echoed, repeats as usize / 2)
@@ -349,6 +361,12 @@ impl Rails {
             self.doubts.begin(now, &suspects, &[]);
             self.choose_references(path);
         }
+    }
+
+    /// The peer has ended a queue pair: PINGs in its name are not answered any more, and nothing
+    /// follows from that.
+    pub fn forget_doubts(&mut self, now: Time) {
+        self.doubts.forget(now);
     }
 
     /// Some paths to compare with those in doubt: of other rails, if there are any.

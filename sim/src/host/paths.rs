@@ -43,7 +43,9 @@ pub(crate) const ANSWERING: u32 = 0;
 impl PathSets {
     pub(crate) fn new(config: &HostConfig, topology: &Topology, seed: u64) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let answering = PathSet::new(LbPolicy::ECMP, 1, rng.random()).expect("one path is allowed");
+        let answering = PathSet::new(LbPolicy::ECMP, 1, rng.random())
+            .expect("one path is allowed")
+            .without_health();
         PathSets {
             policy: config.lb,
             scheme: config.rail_scheme,

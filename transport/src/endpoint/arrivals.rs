@@ -131,12 +131,12 @@ impl Endpoint {
                     return false;
                 }
                 self.heard();
-                self.forget_disconnect(slot);
+                self.on_peer_ended(now, slot, rails);
                 self.settle(slot.0);
             }
             ControlKind::Unknown => {
                 self.qp_mut(slot).on_unknown();
-                self.forget_disconnect(slot);
+                self.on_peer_ended(now, slot, rails);
                 self.settle(slot.0);
                 // Often the whole peer is gone: ask for the next queue pair at once, by the port
                 // that such an answer reaches.
@@ -147,8 +147,9 @@ impl Endpoint {
     }
 
     /// The peer's queue pair has ended: what waits for the driver to tell it of the end of ours has
-    /// nobody to go to.
-    fn forget_disconnect(&mut self, slot: QpSlot) {
+    /// nobody to go to, and what it was asked is not answered.
+    fn on_peer_ended(&mut self, now: Time, slot: QpSlot, rails: &mut Rails) {
+        rails.forget_doubts(now);
         let id = self.qp(slot).id();
         self.disconnects.retain(|disconnect| disconnect.of() != id);
     }

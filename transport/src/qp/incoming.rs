@@ -48,6 +48,8 @@ pub(crate) struct Incoming {
     complaint: Option<(NakCode, Psn)>,
     /// When there was cause for it last.
     complained_at: Time,
+    /// An ack has said it.
+    is_complaint_told: bool,
     owed: Owed,
     received: u32,
     duplicates: u32,
@@ -75,6 +77,7 @@ impl Incoming {
             refusal: None,
             complaint: None,
             complained_at: Time::ZERO,
+            is_complaint_told: false,
             owed: Owed::nothing(),
             received: 0,
             duplicates: 0,
@@ -149,7 +152,9 @@ impl Incoming {
     pub(crate) fn insert(&mut self, now: Time, psn: Psn, stamp: u32, event: Option<Event>) -> u64 {
         self.paws.pass(now, self.epsn, psn, stamp);
         self.arrived.insert(psn);
-        if self.complaint.is_some_and(|(_, refused)| refused == psn) {
+        // What was refused and comes again before an ack has said so is told all the same: its
+        // sender would take the first transmission for lost.
+        if self.is_complaint_told && self.complaint.is_some_and(|(_, refused)| refused == psn) {
             self.complaint = None;
         }
         self.early += 1;
@@ -240,7 +245,7 @@ impl Incoming {
     /// Says in the next ack that this PSN could not be served; nothing else follows from it here.
     pub(crate) fn complain(&mut self, code: NakCode, psn: Psn) {
         if self.complaint.is_none_or(|(_, other)| psn < other) {
-            self.complaint = Some((code, psn));
+            (self.complaint, self.is_complaint_told) = (Some((code, psn)), false);
         }
         self.ack_now();
     }
@@ -294,6 +299,7 @@ impl Incoming {
         let (asked, replied, awaits_reply) = (false, false, false);
         self.owed = Owed { due, asked, replied, awaits_reply, unacked: 0, taken, repeats, ..owed };
         let complaint = self.complaint;
+        self.is_complaint_told = true;
         self.complaint = complaint.filter(|(code, _)| {
             *code == NakCode::ReceiverNotReady && now < self.complained_at + rnr_delay
         });

@@ -149,7 +149,9 @@ impl Outgoing {
         let only_probes = self.is_silent() || self.awaits_receiver;
         let may_probe = !fresh && (only_probes || lost != self.window.withheld());
         if may_probe && self.probes > 0 {
-            self.subflows.take_live(rails);
+            let before = lost.and_then(|psn| self.window.get(psn));
+            let rail = before.map_or(self.subflows.rail(), |segment| segment.path.rail());
+            self.subflows.take_live(rail, rails);
             return Ok(Need::new(self.subflows.rail(), 0));
         }
         if only_probes {
@@ -174,9 +176,11 @@ impl Outgoing {
         self.timeouts >= SILENT
     }
 
-    /// Bytes in flight that the peer's receive buffer of a rail may hold.
+    /// Bytes in flight that the peer's receive buffer of a rail may hold. Single probes, of a peer
+    /// that is silent or has no receive, do not count: they would take the buffer from other queue
+    /// pairs for as long as that lasts, and these may be what the receive waits for.
     pub(crate) fn in_flight(&self, rail: RailId) -> u64 {
-        if self.is_silent() { 0 } else { self.window.under_way(rail) }
+        if self.is_silent() || self.awaits_receiver { 0 } else { self.window.under_way(rail) }
     }
 
     /// Nothing more leaves for now. Returns whether that releases what is withheld: nothing else is in flight, and it is
@@ -227,7 +231,7 @@ impl Outgoing {
             let batch = Batch { now, psn: psn.wire(), segments: limit.full_segments(room) };
             let rail = self.subflows.rail();
             let path = match goes_round {
-                true => rails.pick_in_turn(rail, self.stream, batch),
+                true => rails.pick_any(rail, self.stream, batch),
                 false => rails.pick(rail, self.stream, batch),
             };
             self.subflows.current_mut().quantum = match rails.most_segments(rail) {

@@ -159,10 +159,12 @@ impl Subflows {
         Ok(need)
     }
 
-    /// The next segment leaves on a rail that is in use, whatever the windows say.
-    pub(super) fn take_live(&mut self, rails: &mut Rails) {
+    /// The next segment, which left on this rail before, leaves on another that is in use, if there
+    /// is one, whatever the windows say. A turn that it shared with other segments could keep step
+    /// with them, so that it would never leave on a rail that works.
+    pub(super) fn take_live(&mut self, before: RailId, rails: &Rails) {
         if !self.further.is_empty() {
-            self.begin_chunk(rails.next_live());
+            self.begin_chunk(rails.next_live_after(before));
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use braid_lb::Outcome;
 use braid_wire::{PathId, Time};
 
-use super::segment::{Echo, Segment};
+use super::segment::{Echo, Phase, Segment};
 
 /// More transmissions than this are not remembered: a time-out sends few segments again, but the
 /// end of a stream that is late may be long.
@@ -60,8 +60,9 @@ impl Suspects {
 
     /// A segment is acknowledged, which last left as `segment` says.
     pub(crate) fn on_acked(&mut self, now: Time, segment: &Segment, echo: Echo) {
+        let is_resent = segment.phase != Phase::Lost;
         let is_later = now.since_stamp(echo.stamp) <= now - segment.sent_at;
-        let state = if is_later { State::Missed } else { State::Late };
+        let state = if is_resent && is_later { State::Missed } else { State::Late };
         let same = |suspect: &&mut Suspect| {
             (suspect.source, suspect.offset) == (segment.source, segment.offset)
         };

@@ -229,7 +229,8 @@ fn a_peer_that_pauses_behind_a_firewall_is_not_taken_for_dead() {
     let refused = |left_by| if is_refused(left_by) { Fate::Refused } else { Fate::Vanishes };
     let took = world.play(2000 * MS, refused);
     assert_eq!((took, world.pair.end_cause()), (2000 * MS, None));
-    world.play(500 * MS, |left_by| if is_refused(left_by) { Fate::Refused } else { Fate::Arrives });
+    world
+        .play(2000 * MS, |left_by| if is_refused(left_by) { Fate::Refused } else { Fate::Arrives });
     assert_eq!(world.pair.end_cause(), None);
     assert!(world.written > 20, "{} WRITEs", world.written);
 }
