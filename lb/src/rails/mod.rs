@@ -4,12 +4,12 @@
 //! paths do. With one rail nothing is kept of it beside its paths.
 
 mod choice;
-mod doubts;
 mod hash;
 mod host_loads;
 mod least_loaded;
 mod lpt;
 mod min_rtt;
+mod path_checks;
 mod proof;
 mod round_robin;
 mod scheme;
@@ -24,7 +24,7 @@ pub use self::choice::{RailChoice, RailSet};
 pub use self::host_loads::HostLoads;
 pub use self::scheme::{RailPolicy, RailScheme, UnknownRailScheme, rail_scheme_names};
 
-use self::doubts::{Doubts, REFERENCES, SUSPECTS};
+use self::path_checks::{PathChecks, REFERENCES, SUSPECTS};
 use self::proof::Proof;
 use crate::health::STAMP_UNIT;
 use crate::path_set::PathsError;
@@ -54,9 +54,9 @@ pub struct Rails {
     path_probed: Option<Time>,
     reordering: Reordering,
     /// Paths of which it is to be found out whether they work.
-    doubts: Doubts,
+    path_checks: PathChecks,
     /// When a PING left last to find that out.
-    doubted: Option<Time>,
+    path_checked: Option<Time>,
 }
 
 #[derive(Debug)]
@@ -112,8 +112,8 @@ impl Rails {
             next_single: 0,
             path_probed: None,
             reordering: Reordering::default(),
-            doubts: Doubts::default(),
-            doubted: None,
+            path_checks: PathChecks::default(),
+            path_checked: None,
         };
         rails.use_proved();
         rails
@@ -343,10 +343,10 @@ impl Rails {
 
     /// The peer repeats what was acknowledged by this path: it and others of its rail are asked whether they work.
     #[cold]
-    pub fn doubt(&mut self, now: Time, path: PathId) {
+    pub fn check_paths(&mut self, now: Time, path: PathId) {
         let (rail, is_alone) = (path.rail(), self.live().len() == 1);
         let ours = &self.at(rail).paths.paths;
-        if !self.doubts.may_begin(now) || !ours.has_health || !self.works(path) {
+        if !self.path_checks.may_begin(now) || !ours.has_health || !self.works(path) {
             return;
         }
         let in_use = ours.len();
@@ -358,35 +358,35 @@ impl Rails {
         let suspects: Vec<PathId> = suspects.collect();
         let suspects = if in_use * self.live().len() > 1 { suspects } else { Vec::new() };
         if !suspects.is_empty() {
-            self.doubts.begin(now, &suspects, &[]);
+            self.path_checks.begin(now, &suspects, &[]);
             self.choose_references(path);
         }
     }
 
     /// The peer has ended a queue pair: PINGs in its name are not answered any more, and nothing
     /// follows from that.
-    pub fn forget_doubts(&mut self, now: Time) {
-        self.doubts.forget(now);
+    pub fn forget_path_checks(&mut self, now: Time) {
+        self.path_checks.forget(now);
     }
 
-    /// Some paths to compare with those in doubt: of other rails, if there are any.
+    /// Some paths to compare with those that are checked: of other rails, if there are any.
     fn choose_references(&mut self, path: PathId) {
         let is_alone = self.live().len() == 1;
         let mut references = Vec::new();
         for nth in 0..8 * REFERENCES {
             let other = self.other_than(path, nth);
             let is_apart = is_alone || other.rail() != path.rail();
-            let is_known = self.doubts.is_suspect(other) || references.contains(&other);
+            let is_known = self.path_checks.is_suspect(other) || references.contains(&other);
             if is_apart && !is_known && references.len() < REFERENCES {
                 references.push(other);
             }
         }
-        self.doubts.compare_with(&references);
+        self.path_checks.compare_with(&references);
     }
 
     /// Takes out of use what has not answered, and the rail if nothing has that was asked of it.
-    fn settle_doubts(&mut self, now: Time) {
-        let Some(dead) = self.doubts.verdict(now) else { return };
+    fn settle_path_checks(&mut self, now: Time) {
+        let Some(dead) = self.path_checks.verdict(now) else { return };
         let Some(rail) = dead.first().map(|path| path.rail()) else { return };
         let all = dead.len() >= SUSPECTS.min(self.at(rail).paths.paths.len());
         if all && !self.further.is_empty() && self.is_live(rail) {
@@ -441,17 +441,17 @@ impl Rails {
     ///
     /// The stamp is the probe's name: no other PING may carry it, or its answer passes for the probe's.
     pub fn poll_probe(&mut self, now: Time) -> Option<RailProbe> {
-        if self.next_of_doubts().is_some_and(|due| due <= now) {
-            self.settle_doubts(now);
-            if let Some(path) = self.doubts.needs_references() {
+        if self.next_path_check().is_some_and(|due| due <= now) {
+            self.settle_path_checks(now);
+            if let Some(path) = self.path_checks.needs_references() {
                 self.choose_references(path);
             }
-            if let Some(path) = self.doubts.poll(now) {
-                self.doubted = Some(now);
+            if let Some(path) = self.path_checks.poll(now) {
+                self.path_checked = Some(now);
                 return Some(RailProbe { path, by_port: false, stamp: now.stamp() });
             }
         }
-        if self.doubted.is_some_and(|at| now < at + STAMP_UNIT) {
+        if self.path_checked.is_some_and(|at| now < at + STAMP_UNIT) {
             return None;
         }
         for id in (0..self.count()).map(RailId::new) {
@@ -485,7 +485,7 @@ impl Rails {
     }
 
     fn is_answered(&mut self, now: Time, id: RailId, stamp: u32) -> bool {
-        if self.doubts.on_answer(now, id, stamp) {
+        if self.path_checks.on_answer(now, id, stamp) {
             return true;
         }
         let Some(rail) = self.get_mut(id) else { return false };
@@ -518,12 +518,13 @@ impl Rails {
             false => self.next_of_several(),
         };
         // No two probes have the same stamp.
-        let of_paths = of_paths.map(|due| self.doubted.map_or(due, |at| due.max(at + STAMP_UNIT)));
-        of_paths.into_iter().chain(self.next_of_doubts()).min()
+        let of_paths =
+            of_paths.map(|due| self.path_checked.map_or(due, |at| due.max(at + STAMP_UNIT)));
+        of_paths.into_iter().chain(self.next_path_check()).min()
     }
 
-    fn next_of_doubts(&self) -> Option<Time> {
-        let due = self.doubts.next_due()?;
+    fn next_path_check(&self) -> Option<Time> {
+        let due = self.path_checks.next_due()?;
         Some(self.path_probed.map_or(due, |at| due.max(at + STAMP_UNIT)))
     }
 

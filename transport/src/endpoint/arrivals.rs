@@ -29,7 +29,7 @@ impl Endpoint {
             if arrival.header.retransmission && admit.repeats_an_answer() {
                 self.suspect_path_mtu(now);
                 if admit == Admit::Duplicate {
-                    self.liveness.doubted = self.qp(slot).acked_by(arrival.header.opcode);
+                    self.liveness.unheard_by = self.qp(slot).acked_by(arrival.header.opcode);
                     self.control_due = true;
                 }
             }
@@ -149,7 +149,7 @@ impl Endpoint {
     /// The peer's queue pair has ended: what waits for the driver to tell it of the end of ours has
     /// nobody to go to, and what it was asked is not answered.
     fn on_peer_ended(&mut self, now: Time, slot: QpSlot, rails: &mut Rails) {
-        rails.forget_doubts(now);
+        rails.forget_path_checks(now);
         let id = self.qp(slot).id();
         self.disconnects.retain(|disconnect| disconnect.of() != id);
     }

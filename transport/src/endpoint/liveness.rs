@@ -42,7 +42,7 @@ pub(super) struct Liveness {
     /// What is to be answered.
     answers: VecDeque<Answer>,
     /// What was acknowledged by this path comes again.
-    pub(super) doubted: Option<PathId>,
+    pub(super) unheard_by: Option<PathId>,
     /// The peer's host says that nobody receives at its port.
     pub(super) doubt: Option<Doubt>,
     /// No other doubt begins before.
@@ -108,7 +108,7 @@ impl Liveness {
             question: None,
             asks_by_path: false,
             answers: VecDeque::new(),
-            doubted: None,
+            unheard_by: None,
             doubt: None,
             trusted_until: Time::ZERO,
             is_silent: false,
@@ -250,8 +250,8 @@ impl Endpoint {
     /// The next packet that is not of a message: what peers ask, what they are asked, and what paths are.
     #[cold]
     pub(super) fn poll_control(&mut self, now: Time, rails: &mut Rails) -> Option<Transmit> {
-        if let Some(path) = self.liveness.doubted.take() {
-            rails.doubt(now, path);
+        if let Some(path) = self.liveness.unheard_by.take() {
+            rails.check_paths(now, path);
         }
         let transmit = self
             .poll_liveness(now, rails)

@@ -59,7 +59,7 @@ impl Outgoing {
                     self.detector.on_arrival(now, segment, rails);
                 }
                 if !segment.is_first_flight() && !self.awaits_receiver {
-                    late += u32::from(self.detector.on_doubted(now, segment, echo, rails));
+                    late += u32::from(self.detector.on_presumed_acked(now, segment, echo, rails));
                 }
                 if let (Some(direct), Some(epoch)) = (&mut self.direct, segment.first_epoch()) {
                     direct.on_arrival(epoch);

@@ -18,7 +18,7 @@ use braid_lb::Rails;
 use braid_wire::Time;
 
 use super::Report;
-use super::doubts::{Doubt, Doubts};
+use super::presumed_lost::{PresumedLost, Presumption};
 use crate::qp::per_path::PerPath;
 use crate::qp::segment::{Echo, Segment};
 use crate::qp::window::Window;
@@ -33,7 +33,7 @@ pub(crate) struct FifoPath {
     paths: PerPath<Arrived>,
     /// Of the paths that reorder, or did.
     looks: Vec<Looks>,
-    doubts: Doubts,
+    presumed: PresumedLost,
     /// That of the windows which `paths` knows.
     version: u32,
 }
@@ -139,14 +139,14 @@ impl FifoPath {
 
     /// A segment is acknowledged that was sent again, or was to be. Returns whether its original
     /// has come, and only late.
-    pub(super) fn on_doubted(
+    pub(super) fn on_presumed_acked(
         &mut self,
         now: Time,
         segment: &Segment,
         echo: Echo,
         rails: &mut Rails,
     ) -> bool {
-        self.doubts.on_heard(now, segment, echo, rails)
+        self.presumed.on_heard(now, segment, echo, rails)
     }
 
     /// The peer has `count` more segments twice, and echoes one of them. Returns whether
@@ -158,7 +158,7 @@ impl FifoPath {
         count: u32,
         rails: &mut Rails,
     ) -> bool {
-        self.doubts.on_duplicates(now, echo, count, rails)
+        self.presumed.on_duplicates(now, echo, count, rails)
     }
 
     #[inline]
@@ -174,7 +174,7 @@ impl FifoPath {
                 None => None,
             };
             if let Some(since) = overtaken {
-                self.doubts.push(Doubt::new(segment, since), report);
+                self.presumed.push(Presumption::new(segment, since), report);
             }
             overtaken.is_some() || report.is_overdue(segment)
         });
@@ -182,7 +182,7 @@ impl FifoPath {
 
     /// Tells what was taken for lost by the order of its path.
     pub(super) fn tell_lost(&mut self, rails: &mut Rails) {
-        self.doubts.tell_new(rails);
+        self.presumed.tell_new(rails);
     }
 
     /// Follows the windows of the paths that reorder.

@@ -4,11 +4,11 @@
 //! and the count of duplicates, and it is sent at once when a packet comes out of order; so the
 //! sender knows what the receiver knows, and a NACK would tell it nothing new.
 
-mod doubts;
 mod fifo_path;
 mod go_back_n;
 mod nic_sr;
 mod ooo_window;
+mod presumed_lost;
 mod sack;
 
 use std::fmt;
@@ -161,7 +161,7 @@ impl Detector {
     /// taken for lost and had only come late.
     #[cold]
     #[inline(never)]
-    pub(crate) fn on_doubted(
+    pub(crate) fn on_presumed_acked(
         &mut self,
         now: Time,
         segment: &Segment,
@@ -169,14 +169,14 @@ impl Detector {
         rails: &mut Rails,
     ) -> bool {
         let is_late = match self {
-            Detector::FifoPath(fifo) => fifo.on_doubted(now, segment, echo, rails),
+            Detector::FifoPath(fifo) => fifo.on_presumed_acked(now, segment, echo, rails),
             _ => false,
         };
         is_late || segment.phase == Phase::Lost
     }
 
     /// The peer has `count` more segments twice, and echoes one of them. Returns whether
-    /// [`Detector::on_doubted`] has said of that one that it was late.
+    /// [`Detector::on_presumed_acked`] has said of that one that it was late.
     #[cold]
     #[inline(never)]
     pub(crate) fn on_duplicates(

@@ -69,7 +69,8 @@ impl Stream {
             }
             if !segment.is_first_flight() {
                 let (detector, rails) = (&mut self.detector, &mut self.rails);
-                self.needless += usize::from(detector.on_doubted(self.now, segment, echo, rails));
+                self.needless +=
+                    usize::from(detector.on_presumed_acked(self.now, segment, echo, rails));
             }
         };
         let acked = self

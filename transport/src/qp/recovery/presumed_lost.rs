@@ -20,15 +20,15 @@ const MOST: usize = 256;
 const LIFETIME: u32 = 4;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Doubts {
-    all: VecDeque<Doubt>,
+pub(super) struct PresumedLost {
+    all: VecDeque<Presumption>,
     /// Of which the paths have not heard.
     fresh: usize,
 }
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Doubt {
+pub(super) struct Presumption {
     /// Both name the segment.
     source: u64,
     offset: u32,
@@ -42,11 +42,11 @@ pub(super) struct Doubt {
     is_late: bool,
 }
 
-impl Doubt {
+impl Presumption {
     pub(super) fn new(segment: &Segment, overtaken_at: Time) -> Self {
         let Segment { source, offset, path, sent_at, .. } = *segment;
         let stamp = sent_at.stamp();
-        Doubt { source, offset, path, stamp, overtaken_at, heard: None, is_late: false }
+        Presumption { source, offset, path, stamp, overtaken_at, heard: None, is_late: false }
     }
 
     fn is_of(&self, segment: &Segment) -> bool {
@@ -62,15 +62,15 @@ impl Doubt {
     }
 }
 
-impl Doubts {
-    pub(super) fn push(&mut self, doubt: Doubt, report: &Report) {
-        let is_old = |doubt: &Doubt| {
-            report.now - doubt.overtaken_at > report.overdue.saturating_mul(LIFETIME)
+impl PresumedLost {
+    pub(super) fn push(&mut self, presumption: Presumption, report: &Report) {
+        let is_old = |presumption: &Presumption| {
+            report.now - presumption.overtaken_at > report.overdue.saturating_mul(LIFETIME)
         };
         while self.all.len() >= MOST || self.all.front().is_some_and(is_old) {
             self.all.pop_front();
         }
-        self.all.push_back(doubt);
+        self.all.push_back(presumption);
         self.fresh += 1;
     }
 
@@ -78,7 +78,7 @@ impl Doubts {
     pub(super) fn tell_new(&mut self, rails: &mut Rails) {
         let fresh = std::mem::take(&mut self.fresh).min(self.all.len());
         let new = self.all.range(self.all.len() - fresh..);
-        new.for_each(|doubt| rails.on_overtaken(doubt.path));
+        new.for_each(|presumption| rails.on_overtaken(presumption.path));
     }
 
     /// A segment is acknowledged that was sent again, or was to be. Returns whether that proves its
@@ -90,16 +90,16 @@ impl Doubts {
         echo: Echo,
         rails: &mut Rails,
     ) -> bool {
-        let Some(at) = self.all.iter().rposition(|doubt| doubt.is_of(segment)) else {
+        let Some(at) = self.all.iter().rposition(|presumption| presumption.is_of(segment)) else {
             return false;
         };
-        let doubt = &mut self.all[at];
+        let presumption = &mut self.all[at];
         let is_unsent = segment.phase == Phase::Lost;
-        doubt.is_late = is_unsent || (doubt.echoes(echo) && !segment.is_certain(echo));
-        doubt.heard = Some((now, segment.path, segment.sent_at.stamp()));
-        let Doubt { path, is_late, .. } = *doubt;
+        presumption.is_late = is_unsent || (presumption.echoes(echo) && !segment.is_certain(echo));
+        presumption.heard = Some((now, segment.path, segment.sent_at.stamp()));
+        let Presumption { path, is_late, .. } = *presumption;
         if is_late {
-            rails.on_late(path, doubt.is_late_by(now));
+            rails.on_late(path, presumption.is_late_by(now));
         }
         if is_unsent && !segment.again {
             self.all.remove(at); // it will not come twice
@@ -117,24 +117,25 @@ impl Doubts {
         count: u32,
         rails: &mut Rails,
     ) -> bool {
-        let echoed = self.all.iter().position(|doubt| {
-            let again = doubt.heard.map(|(_, path, stamp)| (path, stamp));
-            doubt.heard.is_some() && doubt.echoes(echo) || again == Some((echo.path, echo.stamp))
+        let echoed = self.all.iter().position(|presumption| {
+            let again = presumption.heard.map(|(_, path, stamp)| (path, stamp));
+            presumption.heard.is_some() && presumption.echoes(echo)
+                || again == Some((echo.path, echo.stamp))
         });
         let Some(echoed) = echoed else { return false };
         let (mut left, mut is_known) = (count, false);
         for at in (0..=echoed).rev() {
-            let doubt = self.all[at];
-            let Some((heard_at, ..)) = doubt.heard else { continue };
+            let presumption = self.all[at];
+            let Some((heard_at, ..)) = presumption.heard else { continue };
             if at == echoed {
-                is_known = doubt.is_late;
-            } else if doubt.is_late {
+                is_known = presumption.is_late;
+            } else if presumption.is_late {
                 continue;
             }
-            if !doubt.is_late {
+            if !presumption.is_late {
                 // The copy that comes second is the one that is echoed.
-                let came = if doubt.echoes(echo) { now } else { heard_at };
-                rails.on_late(doubt.path, doubt.is_late_by(came));
+                let came = if presumption.echoes(echo) { now } else { heard_at };
+                rails.on_late(presumption.path, presumption.is_late_by(came));
             }
             self.all.remove(at);
             left -= 1;

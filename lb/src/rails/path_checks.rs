@@ -47,7 +47,7 @@ impl Asked {
 
 /// One round of questions at a time.
 #[derive(Debug, Default)]
-pub(super) struct Doubts {
+pub(super) struct PathChecks {
     asked: Vec<Asked>,
     /// Those before this one have been asked in this turn.
     next: usize,
@@ -66,7 +66,7 @@ pub(super) struct Doubts {
     rests_until: Time,
 }
 
-impl Doubts {
+impl PathChecks {
     pub(super) fn may_begin(&self, now: Time) -> bool {
         self.asked.is_empty() && now >= self.rests_until
     }
@@ -104,7 +104,7 @@ impl Doubts {
         self.asked.extend(references.iter().map(|path| Asked::new(*path, true)));
     }
 
-    /// When [`Doubts::poll`] or [`Doubts::verdict`] next has something.
+    /// When [`PathChecks::poll`] or [`PathChecks::verdict`] next has something.
     pub(super) fn next_due(&self) -> Option<Time> {
         let due = if self.looks > 0 { self.looked_at + LOOK } else { self.due };
         (!self.asked.is_empty()).then_some(due)
