@@ -62,6 +62,8 @@ pub(crate) struct UdpCounters {
     /// Datagrams lost because the socket filled up in the middle of a batch; only where the
     /// kernel refuses GSO.
     pub(crate) cut_short: u64,
+    /// Datagrams that the device, or the queue before it, has dropped at once.
+    pub(crate) dropped: u64,
     /// Received batches dropped because they, or the notes about them, were longer than expected.
     pub(crate) truncated: u64,
     /// Datagrams that the kernel dropped because the receive buffer was full, as far as a later
@@ -255,6 +257,11 @@ impl UdpLink {
     fn judge(&mut self, error: io::Error, batch: &Batch<'_>) -> io::Result<Sent> {
         match Refusal::of(&error) {
             Refusal::Full => Ok(Sent::Full),
+            // As on a wire: what would not pass a second time must not hold up the rest.
+            Refusal::Dropped => {
+                self.counters.dropped += 1;
+                Ok(Sent::Gone)
+            }
             Refusal::Unreachable => Ok(self.lost(&error, batch.to.remote)),
             // Of a batch that `check` has passed, this is what a blackhole route says.
             Refusal::Segmentation if error.raw_os_error() == Some(libc::EINVAL) => {
@@ -294,7 +301,9 @@ impl Link for UdpLink {
     fn losses(&self) -> LinkLosses {
         LinkLosses {
             overflowed: self.counters.overflowed + self.counters.truncated,
-            unreachable: self.counters.unreachable + self.counters.cut_short,
+            unreachable: self.counters.unreachable
+                + self.counters.cut_short
+                + self.counters.dropped,
             injected: 0,
         }
     }
@@ -455,7 +464,7 @@ fn address(local: SocketAddr, to: SocketAddr) -> io::Result<SockAddr> {
 /// Whether an error of a socket may be of something that it has sent before: an ICMP message has
 /// come since.
 fn may_be_earlier(error: &io::Error) -> bool {
-    !matches!(Refusal::of(error), Refusal::Full)
+    !matches!(Refusal::of(error), Refusal::Full | Refusal::Dropped)
 }
 
 fn bytes_of(batch: &Batch<'_>) -> usize {

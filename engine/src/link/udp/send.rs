@@ -85,8 +85,11 @@ pub(super) struct Addressing {
 /// What a failed send says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refusal {
-    /// The socket's buffer or the device's queue is full.
+    /// The socket's buffer is full.
     Full,
+    /// The device, or the queue before it, has dropped the datagram. Without `IP_RECVERR` the system
+    /// does not say so (ip(7)).
+    Dropped,
     /// There is no way to the destination just now: no route or neighbour, or a firewall (EPERM)
     /// or a route (EACCES) forbids it.
     Unreachable,
@@ -101,7 +104,8 @@ pub(super) enum Refusal {
 impl Refusal {
     pub(super) fn of(error: &io::Error) -> Refusal {
         match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => Refusal::Full,
+            Some(libc::EAGAIN | libc::ENOMEM) => Refusal::Full,
+            Some(libc::ENOBUFS) => Refusal::Dropped,
             Some(
                 libc::ECONNREFUSED
                 | libc::EHOSTUNREACH

@@ -269,7 +269,12 @@ fn refusals_are_told_apart() {
         assert_eq!(judged.unwrap(), Sent::Gone);
         assert_eq!(link.counters.unreachable, 1);
     }
-    assert_eq!(of(libc::ENOBUFS), Refusal::Full);
+    assert_eq!(of(libc::ENOBUFS), Refusal::Dropped);
+    let (mut link, bytes) = (bind("127.0.0.1:0"), [Slice::new(b"x")]);
+    let to = link.local_addr().into();
+    let batch = Batch { to, via: Via::Port, segment_len: 1, ecn: true, slices: &bytes };
+    let judged = link.judge(io::Error::from_raw_os_error(libc::ENOBUFS), &batch);
+    assert_eq!((judged.unwrap(), link.losses().unreachable), (Sent::Gone, 1), "as lost on a wire");
     assert_eq!(of(libc::EIO), Refusal::Segmentation);
     assert_eq!(of(libc::EBADF), Refusal::Other);
 }
