@@ -341,26 +341,33 @@ impl Rails {
         self.at_mut(rail).paths.random().on(rail)
     }
 
-    /// The peer repeats what was acknowledged by this path: it and others of its rail are asked whether they work.
+    /// The peer repeats what was acknowledged by this path. The path is asked whether it works. If it
+    /// does not, others of its rail are.
     #[cold]
     pub fn check_paths(&mut self, now: Time, path: PathId) {
-        let (rail, is_alone) = (path.rail(), self.live().len() == 1);
+        let may_begin = self.path_checks.may_begin(now);
+        if may_begin && self.at(path.rail()).paths.paths.has_health && self.works(path) {
+            self.begin_check(now, path, 1);
+        }
+    }
+
+    /// Asks up to `most` paths of a rail whether they work, this one and those that follow it.
+    fn begin_check(&mut self, now: Time, path: PathId, most: usize) {
+        let (rail, rails) = (path.rail(), self.live().len());
         let ours = &self.at(rail).paths.paths;
-        if !self.path_checks.may_begin(now) || !ours.has_health || !self.works(path) {
+        let in_use = ours.len();
+        if in_use * rails < 2 {
             return;
         }
-        let in_use = ours.len();
         // Where there is one rail, some of its paths are the others to compare with.
-        let most = if is_alone { in_use / 2 } else { in_use };
-        let beside = (1..in_use).map(|step| ours.at(usize::from(path.get()) + step));
-        let beside = beside.map(|other| other.on(rail)).filter(|other| *other != path);
-        let suspects = std::iter::once(path).chain(beside).take(most.min(SUSPECTS));
-        let suspects: Vec<PathId> = suspects.collect();
-        let suspects = if in_use * self.live().len() > 1 { suspects } else { Vec::new() };
-        if !suspects.is_empty() {
-            self.path_checks.begin(now, &suspects, &[]);
-            self.choose_references(path);
-        }
+        let most = most.min(if rails == 1 { in_use / 2 } else { in_use });
+        let following = (0..in_use).map(|step| ours.at(usize::from(path.get()) + step));
+        let following = following.map(|other| other.on(rail)).filter(|other| *other != path);
+        let path = Some(path).filter(|path| ours.is_live(within(*path)));
+        let suspects: Vec<PathId> = path.into_iter().chain(following).take(most).collect();
+        let Some(&first) = suspects.first() else { return };
+        self.path_checks.begin(now, &suspects, &[]);
+        self.choose_references(first);
     }
 
     /// The peer has ended a queue pair: PINGs in its name are not answered any more, and nothing
@@ -393,11 +400,14 @@ impl Rails {
             self.known.take_down(now, as_path(rail));
         }
         let paths = &mut self.at_mut(rail).paths.paths;
-        for path in dead.into_iter().map(within) {
+        for path in dead.iter().copied().map(within) {
             // Its losses may have told before.
             if paths.is_live(path) {
                 paths.take_down(now, path);
             }
+        }
+        if let ([path], false) = (&dead[..], all) {
+            self.begin_check(now, *path, SUSPECTS);
         }
     }
 

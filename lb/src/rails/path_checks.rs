@@ -1,10 +1,13 @@
 //! Whether what leaves by a path arrives, where nothing else tells: who sends nothing but
 //! acknowledgements hears of no loss.
 //!
-//! When the peer repeats what was acknowledged, the path of that acknowledgement is in doubt. It
-//! and some more of its rail are asked by PINGs, and so are others, for comparison. The answer to a
-//! PING comes by the same path. Who has not answered several PINGs, each for longer than two round
-//! trips of the others, while later ones were answered, is out of use.
+//! When the peer repeats what was acknowledged, the path of that acknowledgement is asked by PINGs,
+//! and so are others, for comparison. The answer to a PING comes by the same path. A path that has
+//! not answered several PINGs, each for longer than two round trips of the others, while later ones
+//! were answered, is out of use. Then more paths of its rail are asked.
+//!
+//! A peer that is overloaded repeats as much. So few PINGs are sent at first, and ever more seldom
+//! as long as they find nothing.
 
 use std::time::Duration;
 
@@ -15,7 +18,7 @@ use crate::health::STAMP_UNIT;
 /// Paths of a rail that are asked at a time.
 pub(super) const SUSPECTS: usize = 8;
 /// Paths that are asked for comparison.
-pub(super) const REFERENCES: usize = 3;
+pub(super) const REFERENCES: usize = 2;
 /// PINGs that a path must have left unanswered to be out of use.
 const UNANSWERED: usize = 3;
 /// PINGs to a path in one round, at most.
@@ -26,8 +29,12 @@ const SLACK: Duration = Duration::from_millis(2);
 /// have found no answer.
 const LOOKS: u32 = 4;
 const LOOK: Duration = Duration::from_micros(250);
-/// After a round that has found nothing no other begins for so long.
-const REST: Duration = Duration::from_millis(50);
+/// After a round that has found nothing no other begins for so long; after each further one for
+/// twice as long, up to the longest.
+const REST: Duration = Duration::from_millis(100);
+const LONGEST_REST: Duration = Duration::from_millis(1600);
+/// The peer repeats so many things before a round begins.
+const REPEATS: u32 = 4;
 
 /// One path that is asked.
 #[derive(Clone, Debug)]
@@ -63,19 +70,26 @@ pub(super) struct PathChecks {
     looks: u32,
     /// When the last look was.
     looked_at: Time,
+    /// What the peer has repeated since the last round.
+    repeats: u32,
     rests_until: Time,
+    /// The last rest; zero: the last round has found something.
+    rest: Duration,
 }
 
 impl PathChecks {
-    pub(super) fn may_begin(&self, now: Time) -> bool {
-        self.asked.is_empty() && now >= self.rests_until
+    /// The peer repeats something. Returns whether it has done so often enough, so that a round may
+    /// begin.
+    pub(super) fn may_begin(&mut self, now: Time) -> bool {
+        self.repeats = self.repeats.saturating_add(1);
+        self.repeats >= REPEATS && self.asked.is_empty() && now >= self.rests_until
     }
 
     /// Begins a round.
     pub(super) fn begin(&mut self, now: Time, suspects: &[PathId], references: &[PathId]) {
         self.asked = suspects.iter().map(|path| Asked::new(*path, false)).collect();
         (self.next, self.due, self.wait, self.round_trip) = (0, now, SLACK, None);
-        (self.answered, self.looks) = (Time::ZERO, 0);
+        (self.answered, self.looks, self.repeats) = (Time::ZERO, 0, 0);
         self.compare_with(references);
     }
 
@@ -176,9 +190,11 @@ impl PathChecks {
             return None;
         }
         self.asked.clear();
-        if dead.is_empty() {
-            self.rests_until = now + REST;
-        }
+        self.rest = match dead.is_empty() {
+            true => (2 * self.rest).clamp(REST, LONGEST_REST),
+            false => Duration::ZERO,
+        };
+        self.rests_until = now + self.rest;
         Some(dead)
     }
 }
