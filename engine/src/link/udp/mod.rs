@@ -160,12 +160,12 @@ impl UdpLink {
         let without = clear_ecn.then_some(is_ipv4);
         let reached = reachable(self.local, remote)?;
         let pair = AddrPair { remote: reached, local };
-        let path = match batch.via {
+        let place = match batch.via {
             Via::Path(path) => self.paths.choose(path, &pair)?,
             Via::Port => None,
         };
-        let Some(path) = path else {
-            let to = Some(address(self.local, remote)?);
+        let Some(place) = place else {
+            let to = Some(address(self.local, reached));
             let from = PacketInfo::of(self.local, local);
             let addressing = Addressing { to, from, without_ecn: without };
             let again = || send(self.receiver.as_raw_fd(), &addressing);
@@ -185,7 +185,7 @@ impl UdpLink {
             };
         };
         let remote = reached;
-        let socket = self.paths.get(path, &pair)?;
+        let socket = self.paths.at(place);
         let addressing = Addressing { without_ecn: without, ..socket.aim(remote) };
         match send(socket.socket().as_raw_fd(), &addressing) {
             Err(error) if may_be_earlier(&error) => {
@@ -198,8 +198,8 @@ impl UdpLink {
                     self.refused.add(remote, batch.via);
                 }
                 // A connected socket is bound to one local address. A new one starts from nothing.
-                self.paths.close(path, &pair);
-                let socket = self.paths.get(path, &pair)?;
+                self.paths.close(place.path, &pair);
+                let socket = self.paths.get(place.path, &pair)?;
                 let addressing = Addressing { without_ecn: without, ..socket.unconnected(remote) };
                 send(socket.socket().as_raw_fd(), &addressing)
             }
@@ -451,14 +451,15 @@ fn reachable(local: SocketAddr, to: SocketAddr) -> io::Result<SocketAddr> {
     Err(invalid(format!("{to} cannot be reached from {local}")))
 }
 
-/// `to` in the form that the receiving socket of a link at `local` takes.
-fn address(local: SocketAddr, to: SocketAddr) -> io::Result<SockAddr> {
-    Ok(match reachable(local, to)? {
+/// A destination that can be reached, in the form that the receiving socket of a link at `local`
+/// takes.
+fn address(local: SocketAddr, to: SocketAddr) -> SockAddr {
+    match to {
         SocketAddr::V4(to) if local.is_ipv6() => {
             SocketAddr::new(to.ip().to_ipv6_mapped().into(), to.port()).into()
         }
         to => to.into(),
-    })
+    }
 }
 
 /// Whether an error of a socket may be of something that it has sent before: an ICMP message has

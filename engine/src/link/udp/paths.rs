@@ -92,6 +92,13 @@ struct OfSource {
     sockets: Vec<Option<PathSocket>>,
 }
 
+/// Where a socket is, until one is opened or closed.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    set: usize,
+    pub(super) path: PathId,
+}
+
 /// Invariant: `open` holds exactly the paths that have a socket, oldest first; each of `sets` has
 /// one at least.
 pub(super) struct PathSockets {
@@ -131,14 +138,15 @@ impl PathSockets {
         Ok(())
     }
 
-    /// The path whose socket a batch on `path` leaves by: that path, or another one whose socket is
-    /// open where no more can be opened. `None`: none is open, and the receiving port has to do.
+    /// The socket that a batch on `path` leaves by: that of the path, or another one that is open
+    /// where no more can be opened. `None`: none is open, and the receiving port has to do.
     ///
     /// # Errors
     /// The socket cannot be opened for another reason than a lack of descriptors or memory.
-    pub(super) fn choose(&mut self, path: PathId, to: &AddrPair) -> io::Result<Option<PathId>> {
-        match self.get(path, to) {
-            Ok(_) => Ok(Some(path)),
+    pub(super) fn choose(&mut self, path: PathId, to: &AddrPair) -> io::Result<Option<Place>> {
+        let source = self.source(to);
+        match self.find_or_open(path, source) {
+            Ok(place) => Ok(Some(place)),
             Err(error) if is_short(&error) => {
                 self.denied += 1;
                 if self.denied.is_power_of_two() {
@@ -147,9 +155,8 @@ impl PathSockets {
                         "no socket for a path: its packets leave by another; raise `ulimit -n`"
                     );
                 }
-                let source = self.source(to);
-                let mut others = self.open.iter().filter(|(other, _)| *other == source);
-                Ok(others.next().map(|(_, other)| *other))
+                let other = self.open.iter().find(|(other, _)| *other == source);
+                Ok(other.and_then(|(_, path)| self.position(source, *path)))
             }
             Err(error) => Err(error),
         }
@@ -157,29 +164,34 @@ impl PathSockets {
 
     /// The socket of a path to a host that can be reached.
     pub(super) fn get(&mut self, path: PathId, to: &AddrPair) -> io::Result<&mut PathSocket> {
-        let source = self.source(to);
-        let index = usize::from(path.get());
-        let set = match self.position(source, path) {
-            Some(set) => set,
-            None => self.open(path, source)?,
-        };
-        let socket = &mut self.sets[set].sockets[index];
-        Ok(socket.as_mut().expect("it is open"))
+        let place = self.find_or_open(path, self.source(to))?;
+        Ok(self.at(place))
+    }
+
+    /// The socket at a place that has just been found.
+    pub(super) fn at(&mut self, place: Place) -> &mut PathSocket {
+        let socket = &mut self.sets[place.set].sockets[usize::from(place.path.get())];
+        socket.as_mut().expect("it is open")
+    }
+
+    fn find_or_open(&mut self, path: PathId, source: Source) -> io::Result<Place> {
+        match self.position(source, path) {
+            Some(place) => Ok(place),
+            None => self.open(path, source),
+        }
     }
 
     fn source(&self, to: &AddrPair) -> Source {
         Source { addr: socket::sends_from(self.local, to), interface: to.local.interface }
     }
 
-    /// The set in which this path has a socket.
-    fn position(&self, source: Source, path: PathId) -> Option<usize> {
+    fn position(&self, source: Source, path: PathId) -> Option<Place> {
         let set = self.sets.iter().position(|set| set.source == source)?;
-        let sockets = &self.sets[set].sockets;
-        sockets.get(usize::from(path.get())).is_some_and(Option::is_some).then_some(set)
+        let socket = self.sets[set].sockets.get(usize::from(path.get()));
+        socket.is_some_and(Option::is_some).then_some(Place { set, path })
     }
 
-    /// Returns the set in which it is.
-    fn open(&mut self, path: PathId, source: Source) -> io::Result<usize> {
+    fn open(&mut self, path: PathId, source: Source) -> io::Result<Place> {
         if self.open.len() >= KEPT
             && let Some((source, oldest)) = self.open.front().copied()
         {
@@ -196,7 +208,7 @@ impl PathSockets {
         }
         sockets[index] = Some(fresh);
         self.open.push_back((source, path));
-        Ok(set)
+        Ok(Place { set, path })
     }
 
     /// Socket options that the system has refused.
@@ -221,7 +233,7 @@ impl PathSockets {
     }
 
     fn close_at(&mut self, path: PathId, source: Source) {
-        let Some(set) = self.position(source, path) else { return };
+        let Some(Place { set, .. }) = self.position(source, path) else { return };
         self.sets[set].sockets[usize::from(path.get())] = None;
         self.open.retain(|other| *other != (source, path));
         if !self.open.iter().any(|(other, _)| *other == source) {
