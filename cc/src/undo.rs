@@ -1,5 +1,5 @@
-//! What losses have cost, until it is known whether they were any: packets that were declared lost
-//! and had only come late give it back (Eifel's response, RFC 4015; RFC 9438, section 4.9).
+//! Undoing of cuts: packets that were declared lost and had only come late give back what their
+//! losses cost (Eifel's response, RFC 4015; RFC 9438, section 4.9).
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::Loss;
 /// twice, and the peer says so; late packets take up to a round trip longer than others.
 const PROVED_AFTER: u32 = 8;
 
-/// What there was before a cut. Cuts that follow before that one is known to be needless or not
-/// stand or fall with it: where packets come late, they do so in each round trip.
+/// The state before a cut, until it is known whether the cut was needless. Cuts that follow until
+/// then stand or fall with it: where packets come late, they do so in each round trip.
 #[derive(Clone, Debug)]
 pub(crate) struct Undo<T> {
     pending: Option<Pending<T>>,
@@ -35,7 +35,16 @@ impl<T> Default for Undo<T> {
 }
 
 impl<T: Copy> Undo<T> {
-    /// These losses cut; `before`: what there is before it; `rtt`: the latest round trip.
+    /// Records losses. `cut`: whether they cut; `before`: the state before that; `rtt`: the latest
+    /// round trip.
+    pub(crate) fn on_loss_of(&mut self, loss: &Loss, cut: bool, rtt: Duration, before: T) {
+        match cut {
+            true => self.on_loss(loss, rtt, before),
+            false => self.on_lost(loss.packets),
+        }
+    }
+
+    /// Records losses that cut. `before`: the state before that; `rtt`: the latest round trip.
     pub(crate) fn on_loss(&mut self, loss: &Loss, rtt: Duration, before: T) {
         // Where round trips differ a lot, the lost packet's is the better measure.
         let rtt = rtt.max(loss.now - loss.sent_at);
@@ -54,14 +63,14 @@ impl<T: Copy> Undo<T> {
         self.pending = Some(Pending { before, cut_at: now, rtt, lost, spurious: 0 });
     }
 
-    /// So many more were lost, which did not cut.
+    /// Counts losses that did not cut.
     pub(crate) fn on_lost(&mut self, lost: u64) {
         if let Some(pending) = &mut self.pending {
             pending.lost += lost;
         }
     }
 
-    /// So many packets were not lost. Returns what there was before the cuts if none was.
+    /// Counts packets that were not lost. Returns the state before the cuts if none was.
     pub(crate) fn on_spurious(&mut self, packets: u64) -> Option<T> {
         let pending = self.pending.as_mut()?;
         pending.spurious += packets;

@@ -149,10 +149,8 @@ impl Controller for Mcc {
             return;
         }
         let before = self.window;
-        match self.cut(loss.now, self.cuts.least_share()) {
-            true => self.undo.on_loss(loss, self.cuts.rtt(), before),
-            false => self.undo.on_lost(loss.packets),
-        }
+        let cut = self.cut(loss.now, self.cuts.least_share());
+        self.undo.on_loss_of(loss, cut, self.cuts.rtt(), before);
     }
 
     fn on_spurious(&mut self, spurious: &Spurious) {

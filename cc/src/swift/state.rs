@@ -135,10 +135,8 @@ impl Controller for Swift {
     /// As deep as a cut goes (section 3.4).
     fn on_loss(&mut self, loss: &Loss) {
         let before = self.window;
-        match self.cut(loss.now, self.cuts.least_share()) {
-            true => self.undo.on_loss(loss, self.cuts.rtt(), before),
-            false => self.undo.on_lost(loss.packets),
-        }
+        let cut = self.cut(loss.now, self.cuts.least_share());
+        self.undo.on_loss_of(loss, cut, self.cuts.rtt(), before);
     }
 
     fn on_spurious(&mut self, spurious: &Spurious) {
