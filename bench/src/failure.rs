@@ -73,7 +73,7 @@ impl Failure {
     }
 }
 
-/// How a work request has failed, and why if it is not of itself.
+/// The failure of a work request, and its cause if that is not the request itself.
 fn why(status: Status, cause: Option<EndCause>) -> String {
     match (status, cause) {
         (Status::Flushed, Some(cause)) => cause.to_string(),

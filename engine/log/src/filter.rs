@@ -34,8 +34,8 @@ pub struct FilterError {
 }
 
 impl Filter {
-    /// What [`VARIABLE`] says, as `read` finds it; `None`: it is not set, or empty. What ends up in
-    /// other programs reads by `braid::environment::variable`, which finds nothing in programs with
+    /// The filter in [`VARIABLE`], as `read` finds it; `None`: it is not set, or empty. Libraries in
+    /// other programs read by `braid::environment::variable`, which finds nothing in programs with
     /// more rights than their user.
     ///
     /// # Errors
