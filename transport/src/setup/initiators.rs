@@ -348,9 +348,10 @@ pub fn decline(theirs: &Offer) -> Control {
 
 #[cfg(test)]
 mod tests {
-    use braid_wire::{Crc, Reject, Token};
+    use braid_wire::Reject;
 
     use super::*;
+    use crate::setup::backlog::tests::connect;
 
     const QP: QpId = QpId::new(7);
 
@@ -365,17 +366,7 @@ mod tests {
     /// An attempt to connect to a host with three addresses, whose nonces are 1 to 3, for ten
     /// seconds.
     fn three_addresses() -> Initiators<()> {
-        let ours = Offer {
-            qp: QP,
-            token: Token(7),
-            psn: 0,
-            instance: 1,
-            mtu: 1024,
-            receive_buffer: 0,
-            window: 1,
-            max_rd_atomic: 1,
-            crc: Crc::On,
-        };
+        let ours = Offer { qp: QP, ..connect(0, 0).offer };
         let initiator = Initiator::new(at(0), 1, ours, Vec::new(), Duration::from_secs(10));
         let attempt = Attempt::new(at(0), ours, addr(1), initiator, 9, ());
         let mut initiators = Initiators::default();
