@@ -38,24 +38,26 @@ impl Drop for Copy {
 #[test]
 fn a_program_with_more_rights_than_its_user_ignores_the_environment() {
     if std::env::var_os(CHILD).is_some() {
-        return ignores_all();
+        // Without what runs at exit: a leak sanitizer cannot trace a program with more rights than
+        // its user, and such a program reads no options for the sanitizer either.
+        // SAFETY: it ends the process, of which the parent wants the status alone.
+        unsafe { libc::_exit(i32::from(obeys())) };
     }
     // SAFETY: it only asks.
     if unsafe { libc::geteuid() } != 0 {
         return println!("not root: not tried");
     }
-    for (program, code) in [(Copy::new(65_534), 0), (Copy::new(0), 101)] {
+    for (program, obeys) in [(Copy::new(65_534), 0), (Copy::new(0), 1)] {
         let mut child = Command::new(&program.0);
         child.args(["--exact", NAME]).env(CHILD, "1").env("BRAID_METRICS", "nonsense");
-        // The leak detector of a sanitizer cannot trace such a program, and ends it with an error.
-        child.env("ASAN_OPTIONS", "detect_leaks=0");
-        assert_eq!(child.output().unwrap().status.code(), Some(code), "{:?}", program.0);
+        assert_eq!(child.output().unwrap().status.code(), Some(obeys), "{:?}", program.0);
     }
 }
 
-fn ignores_all() {
-    assert_eq!(environment::variable("BRAID_METRICS"), None);
-    assert!(environment::names("BRAID_").is_empty());
-    // It would be refused.
-    Engine::new(EngineConfig { metrics: MetricsEndpoint::Environment, ..local() }).unwrap();
+fn obeys() -> bool {
+    let read = environment::variable("BRAID_METRICS").is_some();
+    let listed = !environment::names("BRAID_").is_empty();
+    // A value that makes no sense is refused.
+    let config = EngineConfig { metrics: MetricsEndpoint::Environment, ..local() };
+    read || listed || Engine::new(config).is_err()
 }
