@@ -9,11 +9,12 @@ use braid::{Connecting, ConnectionRequest, Status};
 use super::Hello;
 use super::watch::{Asker, Watch};
 use crate::numbers;
-use crate::qp::QueuePair;
+use crate::qp::{MOST_PATIENCE, QueuePair};
 use crate::running::Running;
 
-/// How long one attempt asks.
-const ATTEMPT: Duration = Duration::from_secs(2);
+/// How long one attempt asks: as long as any queue pair waits. Where an attempt ended while the other
+/// end's answer is under way, that end would be connected to nobody and refuse all later attempts.
+const ATTEMPT: Duration = MOST_PATIENCE;
 /// How long a request that came too early is worth answering: its end must still be asking.
 const KEPT: Duration = Duration::from_millis(1500);
 /// How long to wait before asking again, at first and at most.

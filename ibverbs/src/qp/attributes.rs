@@ -14,7 +14,7 @@ use braid_verbs::abi::{
 /// No peer is given up sooner: its process may have been paused, which a NIC's answers do not depend on.
 const LEAST_PATIENCE: Duration = Duration::from_secs(3);
 /// What a time-out of 0, which means none, comes to.
-const MOST_PATIENCE: Duration = Duration::from_secs(3600);
+pub(crate) const MOST_PATIENCE: Duration = Duration::from_secs(3600);
 /// `rnr_retry` that means no limit.
 const RETRY_FOR_EVER: u8 = 7;
 /// Delays of `min_rnr_timer`, in units of 10 us (IBTA vol. 1, table 46).

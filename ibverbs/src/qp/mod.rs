@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use braid_verbs::abi::{ibv_qp, ibv_qp_ex};
 
 use self::attributes::Attributes;
+pub(crate) use self::attributes::MOST_PATIENCE;
 use self::failure::Failures;
 use self::places::Places;
 use crate::acknowledgements::Acknowledgements;

@@ -174,10 +174,15 @@ pub fn number(qp: *mut ibv_qp) -> u32 {
 
 /// Brings two of one device to RTS, one after the other, as a program with one thread would.
 pub fn connect(side: &Side, one: *mut ibv_qp, other: *mut ibv_qp) {
+    connect_within(side, one, other, 8);
+}
+
+/// As [`connect`], with a time-out as [`to_rts_within`] takes it.
+pub fn connect_within(side: &Side, one: *mut ibv_qp, other: *mut ibv_qp, timeout: u8) {
     for (qp, peer) in [(one, other), (other, one)] {
         to_init(qp);
         to_rtr(qp, side.gid(), number(peer));
-        to_rts(qp, 7);
+        to_rts_within(qp, 7, timeout);
     }
 }
 
