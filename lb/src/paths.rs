@@ -167,6 +167,7 @@ impl Paths {
     }
 
     /// A batch is about to leave.
+    #[inline]
     pub(crate) fn on_pick(&mut self, batch: Batch) {
         self.batch = self.batch.max(batch.segments);
         self.doubt_one(batch.now);

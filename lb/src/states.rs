@@ -47,11 +47,13 @@ impl States {
     }
 
     /// How many paths there are.
+    #[inline]
     pub(crate) fn count(&self) -> usize {
         self.used.as_ref().map_or(self.all.len(), |used| used.count)
     }
 
     /// A path's state, if there is such a path.
+    #[inline]
     pub(crate) fn get(&self, path: PathId) -> Option<&Path> {
         (index(path) < self.count()).then(|| &self[path])
     }

@@ -55,7 +55,7 @@ pub struct Rails {
     reordering: Reordering,
     /// Paths of which it is to be found out whether they work.
     path_checks: PathChecks,
-    /// When a PING left last to find that out.
+    /// When a PING left last to find that out, or was first to leave.
     path_checked: Option<Time>,
 }
 
@@ -367,6 +367,7 @@ impl Rails {
         let suspects: Vec<PathId> = path.into_iter().chain(following).take(most).collect();
         let Some(&first) = suspects.first() else { return };
         self.path_checks.begin(now, &suspects, &[]);
+        self.path_checked = self.path_checked.or(Some(now));
         self.choose_references(first);
     }
 
@@ -527,15 +528,23 @@ impl Rails {
             true => self.first.paths.next_probe(),
             false => self.next_of_several(),
         };
-        // No two probes have the same stamp.
-        let of_paths =
-            of_paths.map(|due| self.path_checked.map_or(due, |at| due.max(at + STAMP_UNIT)));
-        of_paths.into_iter().chain(self.next_path_check()).min()
+        match self.path_checked {
+            None => of_paths,
+            Some(at) => self.next_beside_checks(of_paths, at),
+        }
     }
 
     fn next_path_check(&self) -> Option<Time> {
         let due = self.path_checks.next_due()?;
         Some(self.path_probed.map_or(due, |at| due.max(at + STAMP_UNIT)))
+    }
+
+    /// When a probe, or a PING that checks a path, is next due; the last such PING left at `checked`.
+    #[cold]
+    fn next_beside_checks(&self, probe: Option<Time>, checked: Time) -> Option<Time> {
+        // No two probes have the same stamp.
+        let probe = probe.map(|due| due.max(checked + STAMP_UNIT));
+        probe.into_iter().chain(self.next_path_check()).min()
     }
 
     #[inline(never)]

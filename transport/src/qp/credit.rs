@@ -97,11 +97,10 @@ impl<'a> Credit<'a> {
         self.run.rtt = if certain { rtt } else { self.ack.rtt };
         let mut sampled = None;
         let echoes = self.run.echoes && segment.sent_at.stamp() == self.ack.echo.stamp;
-        if !(echoes || self.follows_chunks) {
-            return;
+        let mut queued = rtt;
+        if self.reorders && certain && (echoes || self.follows_chunks) {
+            queued = self.without_lateness(path, rtt, rails);
         }
-        let queued =
-            if self.reorders && certain { self.without_lateness(path, rtt, rails) } else { rtt };
         if echoes {
             sampled = Some(queued);
             self.run.sample = Some(RttSample { sent_at: segment.sent_at, rtt: queued });

@@ -68,7 +68,15 @@ impl QueuePair {
 
     /// A refusal of ours becomes final when all before the refused packet has arrived and what that
     /// asked for has been answered: the peer's earlier work requests end well.
+    #[inline]
     pub(super) fn settle_refusal(&mut self) {
+        if self.link.as_ref().is_some_and(|link| link.has_refused()) {
+            self.settle_due_refusal();
+        }
+    }
+
+    #[cold]
+    fn settle_due_refusal(&mut self) {
         let Some(link) = self.link.as_ref().filter(|_| self.state.receives()) else { return };
         if let Some(code) = link.from_responses.as_ref().and_then(|stream| stream.due_refusal()) {
             return self.fail_answer(code);

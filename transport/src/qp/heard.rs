@@ -58,14 +58,14 @@ impl Outgoing {
                 if certain {
                     self.detector.on_arrival(now, segment, rails);
                 }
-                if !segment.is_first_flight() && !self.awaits_receiver {
-                    late += u32::from(self.detector.on_presumed_acked(now, segment, echo, rails));
+                if !segment.is_first_flight() {
+                    let is_late = !self.awaits_receiver
+                        && self.detector.on_presumed_acked(now, segment, echo, rails);
+                    late += u32::from(is_late);
+                    self.suspects.on_acked(now, segment, echo);
                 }
                 if let (Some(direct), Some(epoch)) = (&mut self.direct, segment.first_epoch()) {
                     direct.on_arrival(epoch);
-                }
-                if !self.suspects.is_empty() {
-                    self.suspects.on_acked(now, segment, echo);
                 }
                 credit.take(psn, segment, certain, rails, self.stream);
             })?
@@ -87,7 +87,7 @@ impl Outgoing {
             self.judge_suspects(now, is_refused, spurious, rails);
         }
         let mut lost = Tally::default();
-        if !overtaken && !is_refused {
+        if !overtaken && !is_refused && self.detector.has_cause(&self.window) {
             let report = Report {
                 now,
                 cumulative,

@@ -154,7 +154,10 @@ impl Incoming {
         self.arrived.insert(psn);
         // What was refused and comes again before an ack has said so is told all the same: its
         // sender would take the first transmission for lost.
-        if self.is_complaint_told && self.complaint.is_some_and(|(_, refused)| refused == psn) {
+        if let Some((_, refused)) = self.complaint
+            && self.is_complaint_told
+            && refused == psn
+        {
             self.complaint = None;
         }
         self.early += 1;
@@ -218,6 +221,12 @@ impl Incoming {
     /// Whether this PSN lies behind one that was refused.
     pub(crate) fn is_barred(&self, psn: Psn) -> bool {
         self.refusal.is_some_and(|(_, refused)| psn >= refused)
+    }
+
+    /// Whether something was refused for good.
+    #[inline]
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refusal.is_some()
     }
 
     /// The refusal, once everything before the refused PSN has arrived.

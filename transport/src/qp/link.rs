@@ -152,6 +152,31 @@ impl Link {
         }
     }
 
+    /// Whether a packet of the peer's was refused for good.
+    #[inline]
+    pub(super) fn has_refused(&self) -> bool {
+        let of_responses = self.from_responses.as_ref();
+        self.from_requests.has_refused() || of_responses.is_some_and(|stream| stream.has_refused())
+    }
+
+    /// The stream that has its turn after this one; the same if there is no other.
+    #[inline]
+    pub(super) fn after(&self, stream: Stream) -> Stream {
+        match stream {
+            Stream::Requests if self.answers.is_some() => Stream::Responses,
+            _ => Stream::Requests,
+        }
+    }
+
+    /// The first stream of which an acknowledgement is owed. It is asked for every packet.
+    #[inline]
+    pub(super) fn owing(&self, owes: impl Fn(&Incoming) -> bool) -> Option<Stream> {
+        if owes(&self.from_requests) {
+            return Some(Stream::Requests);
+        }
+        self.from_responses.as_ref().filter(|responses| owes(responses)).map(|_| Stream::Responses)
+    }
+
     /// Those that there are.
     pub(super) fn all_incoming(&self) -> impl Iterator<Item = &Incoming> {
         std::iter::once(&self.from_requests).chain(self.from_responses.as_deref())

@@ -58,7 +58,9 @@ impl Suspects {
         has_room
     }
 
-    /// A segment is acknowledged, which last left as `segment` says.
+    /// A segment is acknowledged that was sent again, or was to be, and last left as `segment`
+    /// says.
+    #[cold]
     pub(crate) fn on_acked(&mut self, now: Time, segment: &Segment, echo: Echo) {
         let is_resent = segment.phase != Phase::Lost;
         let is_later = now.since_stamp(echo.stamp) <= now - segment.sent_at;

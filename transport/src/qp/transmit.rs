@@ -115,10 +115,11 @@ impl QueuePair {
                 Err(Block::Budget(needs)) => outcome = outcome.or_needs(needs),
                 Err(Block::Nothing | Block::Peer | Block::Window | Block::Rate) => {}
             }
-            stream = other(stream);
-            if stream == first {
+            let next = self.after(stream);
+            if next == stream || next == first {
                 return outcome;
             }
+            stream = next;
         }
     }
 
@@ -136,13 +137,19 @@ impl QueuePair {
         let stream = link.turn;
         let is_full = link.outgoing(stream).is_some_and(|outgoing| outgoing.quantum_has_ended());
         let ends = is_full && link.run.is_over();
-        link.turn = if ends { other(stream) } else { stream };
+        if ends {
+            link.turn = link.after(stream);
+        }
         ends
     }
 
+    /// The stream that has its turn after this one.
+    fn after(&self, stream: Stream) -> Stream {
+        self.link.as_ref().map_or(stream, |link| link.after(stream))
+    }
+
     fn poll_ack(&self, owes: impl Fn(&Incoming) -> bool) -> Option<Packet> {
-        let mut incoming = self.link.as_ref()?.all_incoming();
-        incoming.find(|incoming| owes(incoming)).map(|incoming| Packet::Ack(incoming.stream()))
+        self.link.as_ref()?.owing(owes).map(Packet::Ack)
     }
 
     /// A control packet for the other end.
@@ -351,12 +358,5 @@ impl Outcome {
             Outcome::NoBudget(other) if other.bytes() <= need.bytes() => self,
             _ => Outcome::NoBudget(need),
         }
-    }
-}
-
-fn other(stream: Stream) -> Stream {
-    match stream {
-        Stream::Requests => Stream::Responses,
-        Stream::Responses => Stream::Requests,
     }
 }

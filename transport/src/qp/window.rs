@@ -314,6 +314,14 @@ impl Window {
         credited(psn, segment, certain);
     }
 
+    /// Whether a segment that was sent after the oldest one has arrived. Without a hole or a
+    /// retransmission none was.
+    #[inline]
+    pub(crate) fn is_overtaken(&self) -> bool {
+        let oldest = self.segments.front();
+        oldest.is_some_and(|oldest| self.newest.is_some_and(|newest| oldest.order <= newest))
+    }
+
     /// Marks as lost what `is_lost` says of the segments that the newest one which has arrived has
     /// overtaken; it is told by how many transmissions.
     pub(crate) fn lose_overtaken(
@@ -321,11 +329,7 @@ impl Window {
         lost: &mut dyn FnMut(&Segment),
         mut is_lost: impl FnMut(&Segment, u64) -> bool,
     ) {
-        let Some(newest) = self.newest else { return };
-        // Without a hole or a retransmission the oldest segment was sent after all that have arrived.
-        if self.segments.front().is_none_or(|oldest| oldest.order > newest) {
-            return;
-        }
+        let Some(newest) = self.newest.filter(|_| self.is_overtaken()) else { return };
         for first in (0..self.segments.len()).step_by(64) {
             let mut open = !self.acked.word(self.una.plus(first as u64));
             while open != 0 {

@@ -208,6 +208,13 @@ impl Detector {
         }
     }
 
+    /// Whether [`Detector::detect`] may find anything. The order of paths proves nothing where all
+    /// that has arrived was sent before the oldest segment that has not.
+    #[inline]
+    pub(crate) fn has_cause(&self, window: &Window) -> bool {
+        !matches!(self, Detector::FifoPath(_)) || window.is_overtaken()
+    }
+
     /// Marks as lost what the acknowledgement that the window has just learnt from proves to be;
     /// `lost` is told of each segment.
     pub(crate) fn detect(
