@@ -4,8 +4,9 @@
 //! nonce, with the rail that the packet takes, it says which epoch's key was used (`number >> key_packets_log2`), and it lets the receiver refuse what comes
 //! again. Both ends change keys at the same numbers, so nothing is asked or waited for.
 //!
-//! A burst of loss may be longer than several keys last. The receiver therefore keeps the keys of all numbers that its replay
-//! window still takes, and derives keys ahead on demand, up to those of [`MOST_LOST`] packets.
+//! A burst of loss may be longer than several keys last. The receiver therefore keeps the keys of
+//! all numbers that its replay window still takes, and derives keys ahead on demand, up to those of
+//! [`MOST_LOST`] packets.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,8 +19,9 @@ use crate::replay::{ReplayWindow, WIDTH};
 use crate::schedule::Schedule;
 use crate::{Agreed, Protection, Secrets};
 
-/// Packets that may be lost in a row. In an outage both streams of a queue pair send their windows, 4096 segments each, and
-/// acknowledge as much of the peer's; then only probes leave, some 20 in a second.
+/// Packets that may be lost in a row. In an outage both streams of a queue pair send their windows,
+/// 4096 segments each, and acknowledge as much of the peer's; then only probes leave, some 20 in a
+/// second.
 const MOST_LOST: u64 = 1 << 15;
 
 /// Why a packet was not opened.
@@ -53,7 +55,8 @@ struct Sending {
     next: u64,
 }
 
-/// Invariant: `keys` are those of the epochs from `oldest` on, without gaps, and `epoch` and the one after it are among them.
+/// Invariant: `keys` are those of the epochs from `oldest` on, without gaps, and `epoch` and the
+/// one after it are among them.
 struct Receiving {
     schedule: Schedule,
     /// The newest epoch of which a packet was authentic.
@@ -204,7 +207,8 @@ impl Sending {
 }
 
 impl Receiving {
-    /// The key of an epoch. `None`: it is too old, or more packets would have been lost than there can be.
+    /// The key of an epoch. `None`: it is too old, or more packets would have been lost than there
+    /// can be.
     #[inline]
     fn key_of(&mut self, epoch: u64, key_packets_log2: u8) -> Option<&CipherKey> {
         let index = usize::try_from(epoch.checked_sub(self.oldest)?).ok()?;
@@ -214,8 +218,8 @@ impl Receiving {
         self.keys.get(index)
     }
 
-    /// Derives the keys up to that of `epoch`, if so many packets may have been lost. A forged number has each of them derived
-    /// once, as they are kept.
+    /// Derives the keys up to that of `epoch`, if so many packets may have been lost. A forged
+    /// number has each of them derived once, as they are kept.
     #[cold]
     fn derive_to(&mut self, epoch: u64, key_packets_log2: u8) {
         let ahead = (MOST_LOST >> key_packets_log2).max(1);

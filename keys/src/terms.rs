@@ -52,7 +52,8 @@ pub(crate) const TERMS_LEN: usize = 4;
 /// RFC 9001, section 6.6, allows 2^23 packets of up to 2^16 bytes for a key of AES-GCM, the least of the three ciphers; half
 /// of that.
 pub(crate) const MOST_KEY_PACKETS_LOG2: u8 = 22;
-/// The receiver keeps the keys of all packets that may be late or lost in a row: with shorter lives they would be too many.
+/// The receiver keeps the keys of all packets that may be late or lost in a row: with shorter lives
+/// they would be too many.
 pub(crate) const LEAST_KEY_PACKETS_LOG2: u8 = 8;
 /// Values that [`Terms::key_packets_log2`] may have; others are taken for the nearest.
 pub const KEY_PACKETS_LOG2: RangeInclusive<u8> = LEAST_KEY_PACKETS_LOG2..=MOST_KEY_PACKETS_LOG2;

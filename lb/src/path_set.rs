@@ -137,9 +137,9 @@ impl PathSet {
         if self.paths.is_live(path) { path } else { self.paths.at(index(path)) }
     }
 
-    /// The path of a batch that is to find out whether any path works: a random one of those in use,
-    /// unless health is ignored. Turns could keep step with those of other segments, so that one
-    /// segment would never reach a path that works.
+    /// The path of a batch that is to find out whether any path works: a random one of those in
+    /// use, unless health is ignored. Turns could keep step with those of other segments, so that
+    /// one segment would never reach a path that works.
     pub fn pick_any(&mut self, stream: StreamId, batch: Batch) -> PathId {
         if !self.paths.has_health {
             return self.pick(stream, batch);

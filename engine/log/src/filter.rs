@@ -34,9 +34,9 @@ pub struct FilterError {
 }
 
 impl Filter {
-    /// The filter in [`VARIABLE`], as `read` finds it; `None`: it is not set, or empty. Libraries in
-    /// other programs read by `braid::environment::variable`, which finds nothing in programs with
-    /// more rights than their user.
+    /// The filter in [`VARIABLE`], as `read` finds it; `None`: it is not set, or empty. Libraries
+    /// in other programs read by `braid::environment::variable`, which finds nothing in programs
+    /// with more rights than their user.
     ///
     /// # Errors
     /// It says what cannot be.

@@ -1,5 +1,5 @@
-//! Strangers that connect while a group comes about: the log names them, and so does the error if the
-//! group does not.
+//! Strangers that connect while a group comes about: the log names them, and so does the error if
+//! the group does not.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -164,7 +164,8 @@ impl Worker {
                 encode(packet, egress.rail(), session, |out| control.encode(out));
                 let egress = allowed(endpoint, *egress);
                 if let Some(to) = to.on(egress.rail()) {
-                    // A PING and its answer say something of their path: they share no batch, which has the path of its first.
+                    // A PING and its answer say something of their path: they share no batch, which
+                    // has the path of its first.
                     let rail = self.rails.of(egress.rail());
                     rail.flush();
                     rail.send_packet(id, to, via(egress), packet);

@@ -230,8 +230,8 @@ impl QpEntry {
         }
     }
 
-    /// Takes the receives from its shared queue, if it has one, that this segment needs and may have. The endpoint refuses a
-    /// segment for which there is none, and its sender hears of it.
+    /// Takes the receives from its shared queue, if it has one, that this segment needs and may
+    /// have. The endpoint refuses a segment for which there is none, and its sender hears of it.
     pub(crate) fn take_shared_receives(
         &mut self,
         now: Time,

@@ -12,8 +12,9 @@ use crate::numbers;
 use crate::qp::{MOST_PATIENCE, QueuePair};
 use crate::running::Running;
 
-/// How long one attempt asks: as long as any queue pair waits. Where an attempt ended while the other
-/// end's answer is under way, that end would be connected to nobody and refuse all later attempts.
+/// How long one attempt asks: as long as any queue pair waits. Where an attempt ended while the
+/// other end's answer is under way, that end would be connected to nobody and refuse all later
+/// attempts.
 const ATTEMPT: Duration = MOST_PATIENCE;
 /// How long a request that came too early is worth answering: its end must still be asking.
 const KEPT: Duration = Duration::from_millis(1500);

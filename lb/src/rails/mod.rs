@@ -265,8 +265,8 @@ impl Rails {
         self.at_mut(rail).paths.pick(stream, batch).on(rail)
     }
 
-    /// The path of a batch that is to find out whether any path of a rail works, whatever the policy
-    /// prefers: see [`PathSet::pick_any`].
+    /// The path of a batch that is to find out whether any path of a rail works, whatever the
+    /// policy prefers: see [`PathSet::pick_any`].
     pub fn pick_any(&mut self, rail: RailId, stream: StreamId, batch: Batch) -> PathId {
         self.at_mut(rail).paths.pick_any(stream, batch).on(rail)
     }
@@ -296,10 +296,11 @@ impl Rails {
         others.find(|rail| live.contains(*rail)).unwrap_or(rail)
     }
 
-    /// The path of an acknowledgement that echoes this one: that one has worked, unless it is out of use by now or none of
-    /// ours. An acknowledgement that says for the `repeats`-th time what those before it have said seems not to get through:
-    /// every second one takes another path, of each other rail in turn. Where the health of paths is ignored, all take the path
-    /// that they echo.
+    /// The path of an acknowledgement that echoes this one: that one has worked, unless it is out
+    /// of use by now or none of ours. An acknowledgement that says for the `repeats`-th time what
+    /// those before it have said seems not to get through: every second one takes another path, of
+    /// each other rail in turn. Where the health of paths is ignored, all take the path that they
+    /// echo.
     #[inline]
     pub fn of_ack(&mut self, echoed: PathId, repeats: u32) -> PathId {
         let is_echoed = match self.first.paths.paths.has_health {
@@ -312,8 +313,8 @@ impl Rails {
         self.other_than(echoed, repeats as usize / 2)
     }
 
-    /// The path by which an answer leaves to what has come by this one: the same, if it is one of ours. Otherwise a peer could
-    /// have this host use any number of paths.
+    /// The path by which an answer leaves to what has come by this one: the same, if it is one of
+    /// ours. Otherwise a peer could have this host use any number of paths.
     pub fn of_answer(&self, came_by: PathId) -> PathId {
         let rail = self.all().nth(came_by.rail().get());
         match rail.filter(|rail| index(came_by) >= rail.paths.count()) {
@@ -330,8 +331,8 @@ impl Rails {
         is_in_use && self.at(rail).paths.paths.is_up(within(path))
     }
 
-    /// A path of the `nth` rail in use after this path's; that one comes last. It is a random one: a turn could keep step with
-    /// that of the peer.
+    /// A path of the `nth` rail in use after this path's; that one comes last. It is a random one:
+    /// a turn could keep step with that of the peer.
     #[inline(never)]
     fn other_than(&mut self, path: PathId, nth: usize) -> PathId {
         let (live, count, first) = (self.live(), self.count(), path.rail().get());
@@ -341,8 +342,8 @@ impl Rails {
         self.at_mut(rail).paths.random().on(rail)
     }
 
-    /// The peer repeats what was acknowledged by this path. The path is asked whether it works. If it
-    /// does not, others of its rail are.
+    /// The peer repeats what was acknowledged by this path. The path is asked whether it works. If
+    /// it does not, others of its rail are.
     #[cold]
     pub fn check_paths(&mut self, now: Time, path: PathId) {
         let may_begin = self.path_checks.may_begin(now);
@@ -539,7 +540,7 @@ impl Rails {
         Some(self.path_probed.map_or(due, |at| due.max(at + STAMP_UNIT)))
     }
 
-    /// When a probe, or a PING that checks a path, is next due; the last such PING left at `checked`.
+    /// When a probe or a check of a path is next due; the last check left at `checked`.
     #[cold]
     fn next_beside_checks(&self, probe: Option<Time>, checked: Time) -> Option<Time> {
         // No two probes have the same stamp.

@@ -18,7 +18,8 @@ const LISTENS: u32 = 8;
 
 /// The answer to a PING is missed after this part of an interval, or after two round trips.
 const MISSED_AFTER: u32 = 8;
-/// PINGs that wait for their answers, at most: those that find out about several paths come at once.
+/// PINGs that wait for their answers, at most: those that find out about several paths come at
+/// once.
 const MOST_ANSWERS: usize = 16;
 
 /// Signs of life of the peer.

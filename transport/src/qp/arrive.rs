@@ -173,9 +173,10 @@ impl QueuePair {
         if missing > self.config.window.into() { 0 } else { missing as usize }
     }
 
-    /// Receives to take from a shared receive queue and post before this packet is handed in. The queue pair holds `held` that
-    /// it took before, and the queue has `left`. 0 also where it would keep more from other queue pairs than it leaves to them,
-    /// beyond the one that any may have: such a packet has overtaken others, and is refused for now.
+    /// Receives to take from a shared receive queue and post before this packet is handed in. The
+    /// queue pair holds `held` that it took before, and the queue has `left`. 0 also where it would
+    /// keep more from other queue pairs than it leaves to them, beyond the one that any may have:
+    /// such a packet has overtaken others, and is refused for now.
     pub fn shared_receives(&self, header: &DataHeader, held: usize, left: usize) -> usize {
         let missing = self.missing_receives(header);
         let held = held + missing;

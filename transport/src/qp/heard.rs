@@ -20,7 +20,8 @@ use crate::{QpConfig, Remote};
 pub(super) enum Because {
     /// Its probe was answered, or the network says so.
     Proof,
-    /// Others have overtaken it. Where a path keeps the order, one of the same path proves the loss.
+    /// Others have overtaken it. Where a path keeps the order, one of the same path proves the
+    /// loss.
     Order,
     /// It is late.
     Time,
@@ -160,7 +161,8 @@ impl Outgoing {
         declare(&mut self.detector, &mut self.window, &mut |segment| {
             lost.count(segment);
             subflows.on_lost(segment);
-            // What follows the first is sent again whatever became of it: its receiver has dropped it.
+            // What follows the first is sent again whatever became of it: its receiver has dropped
+            // it.
             if goes_back && lost.packets > 1 {
                 return rails.on_feedback(
                     stream,

@@ -140,7 +140,8 @@ impl Incoming {
         self.owed.due = Time::ZERO;
     }
 
-    /// What has arrived before comes once more; `again`: it was sent again, so the peer seems not to have heard of it.
+    /// What has arrived before comes once more; `again`: it was sent again, so the peer seems not
+    /// to have heard of it.
     pub(crate) fn count_duplicate(&mut self, again: bool) {
         self.duplicates = self.duplicates.wrapping_add(1);
         self.answers_twice |= again;
@@ -242,8 +243,9 @@ impl Incoming {
         }
     }
 
-    /// There is no receive for this PSN. Acks that leave while the peer pauses for that say so, too: by another path they may
-    /// overtake the first, and what is refused is not to be taken for lost.
+    /// There is no receive for this PSN. Acks that leave while the peer pauses for that say so,
+    /// too: by another path they may overtake the first, and what is refused is not to be taken for
+    /// lost.
     pub(crate) fn refuse_for_now(&mut self, now: Time, psn: Psn) {
         if self.complaint.is_none_or(|(_, other)| psn <= other) {
             self.complained_at = now;
@@ -332,8 +334,8 @@ impl Incoming {
         }
     }
 
-    /// The acknowledgement leaves by this path. One that repeats what was said to a peer that seems not to hear it leaves once
-    /// more, by the other of the paths that repetitions take in turn.
+    /// The acknowledgement leaves by this path. One that repeats what was said to a peer that seems
+    /// not to hear it leaves once more, by the other of the paths that repetitions take in turn.
     pub(crate) fn on_acked_by(&mut self, path: PathId) {
         self.acked_by = Some(path);
         if self.answers_twice {

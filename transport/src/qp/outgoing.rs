@@ -218,7 +218,8 @@ impl Outgoing {
         limit: BatchLimit,
         open: &mut OpenBatch,
     ) -> (PathId, bool) {
-        // The path that the policy prefers may be dead, and nothing says so while nothing is acknowledged.
+        // The path that the policy prefers may be dead, and nothing says so while nothing is
+        // acknowledged.
         let goes_round = self.is_silent() && self.probes > 0;
         if goes_round {
             self.subflows.current_mut().quantum.end();

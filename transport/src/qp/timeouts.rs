@@ -56,8 +56,8 @@ impl Outgoing {
         if matches!(refused.phase, Phase::Acked | Phase::Withheld | Phase::Released) {
             return true;
         }
-        // What overtakes others may be refused for want of these: because one is withheld, or because a shared receive queue
-        // keeps the receive for another queue pair.
+        // What overtakes others may be refused for want of these: because one is withheld, or
+        // because a shared receive queue keeps the receive for another queue pair.
         let ours = refused.source != oldest.source
             || self.window.withheld().is_some_and(|withheld| withheld < psn);
         let times = if ours { 0 } else { self.refusals.count(refused.source, oldest.source) };

@@ -124,8 +124,9 @@ impl World {
         }
     }
 
-    /// Nothing was lost: no path may have been taken out of use, whatever the applications did, and however long hosts paused.
-    /// If none paused, nothing was declared lost either, by a method that does not guess.
+    /// Nothing was lost: no path may have been taken out of use, whatever the applications did, and
+    /// however long hosts paused. If none paused, nothing was declared lost either, by a method
+    /// that does not guess.
     pub(crate) fn check_paths(&self) {
         // Its receiver drops what comes out of order, and paths differ.
         let recovery = self.settings.qp[0].recovery;

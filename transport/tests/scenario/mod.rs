@@ -57,8 +57,8 @@ pub(crate) enum Twist {
 }
 
 impl Twist {
-    /// One scenario in eight is keyed, one goes one way, one has a faithful network. Not drawn from the others' source, so that seeds mean what
-    /// they always did.
+    /// One scenario in eight is keyed, one goes one way, one has a faithful network. Not drawn from
+    /// the others' source, so that seeds mean what they always did.
     fn of(seed: u64) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x6B65_7964);
         match rng.random_range(0..8) {

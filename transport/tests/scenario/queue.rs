@@ -80,7 +80,8 @@ pub(crate) struct Queue {
     pub(crate) consumers: Vec<usize>,
     pub(crate) recvs: Vec<PlannedRecv>,
     pub(crate) recv_posted: usize,
-    /// Those that the application has handed over: with a shared receive queue, for whoever takes them.
+    /// Those that the application has handed over: with a shared receive queue, for whoever takes
+    /// them.
     pub(crate) recv_offered: usize,
     pub(crate) recv_done: usize,
     pub(crate) recv_at: Time,

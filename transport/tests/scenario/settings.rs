@@ -56,7 +56,8 @@ pub(crate) struct Settings {
     pub(crate) is_faithful: bool,
     /// Only host 0 has anything to send, and part of the way back is dead.
     pub(crate) is_one_way: bool,
-    /// Places in the shared receive queue of each host; `None`: every queue pair has receives of its own.
+    /// Places in the shared receive queue of each host; `None`: every queue pair has receives of
+    /// its own.
     pub(crate) shared_receives: Option<usize>,
 }
 
@@ -135,8 +136,8 @@ impl Settings {
         self.faults = Faults { loss: [0.0005; 2], duplicate: 0.001, calm_at, ..Faults::NONE };
     }
 
-    /// Envelopes around all packets, and so many packets that keys change. Where paths die, all do, so that more packets are
-    /// lost in a row than several keys last for.
+    /// Envelopes around all packets, and so many packets that keys change. Where paths die, all do,
+    /// so that more packets are lost in a row than several keys last for.
     pub(crate) fn seal(&mut self) {
         (self.keyed, self.crc, self.endpoint.direct) = (true, Crc::Off, None);
         self.faults.dead = Dead { of: 1, residue: 0, ..self.faults.dead };
@@ -144,7 +145,8 @@ impl Settings {
         self.bytes = self.bytes.max(u64::from(self.mtu) * 600 / self.qps as u64);
     }
 
-    /// Nothing is lost, and nothing overtakes anything on its path. Hosts still pause until the calm.
+    /// Nothing is lost, and nothing overtakes anything on its path. Hosts still pause until the
+    /// calm.
     pub(crate) fn keep_faith(&mut self) {
         let Faults { calm_at, mark, .. } = self.faults;
         self.faults = Faults { calm_at, mark, ..Faults::NONE };
@@ -155,7 +157,8 @@ impl Settings {
         self.endpoint.direct = None;
     }
 
-    /// Only host 0 sends messages. Of what host 1 sends, one rail or every second path loses all, from some time on.
+    /// Only host 0 sends messages. Of what host 1 sends, one rail or every second path loses all,
+    /// from some time on.
     pub(crate) fn go_one_way(&mut self) {
         self.is_one_way = true;
         let Faults { loss, calm_at, dead, .. } = self.faults;
@@ -179,8 +182,9 @@ impl Settings {
         }
     }
 
-    /// In three of eight scenarios all queue pairs of a host take their receives from one queue, often a short one. Not drawn
-    /// from the others' source, so that seeds mean what they always did.
+    /// In three of eight scenarios all queue pairs of a host take their receives from one queue,
+    /// often a short one. Not drawn from the others' source, so that seeds mean what they always
+    /// did.
     pub(crate) fn share_receives(&mut self, seed: u64) {
         let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x7372_7100);
         if rng.random_bool(0.375) {

@@ -87,8 +87,8 @@ pub(super) struct Addressing {
 pub(super) enum Refusal {
     /// The socket's buffer is full.
     Full,
-    /// The device, or the queue before it, has dropped the datagram. Without `IP_RECVERR` the system
-    /// does not say so (ip(7)).
+    /// The device, or the queue before it, has dropped the datagram. Without `IP_RECVERR` the
+    /// system does not say so (ip(7)).
     Dropped,
     /// There is no way to the destination just now: no route or neighbour, or a firewall (EPERM)
     /// or a route (EACCES) forbids it.
