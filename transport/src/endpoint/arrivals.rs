@@ -50,6 +50,12 @@ impl Endpoint {
         self.qp(slot).owes_ack_at_once(now)
     }
 
+    /// Acknowledgements of this queue pair that wait, for a reply or for more to acknowledge, leave with the next transmission.
+    pub fn hasten_acks(&mut self, slot: QpSlot) {
+        self.qp_mut(slot).hasten_acks();
+        self.settle(slot.0);
+    }
+
     /// An acknowledgement has come in.
     pub fn on_ack(&mut self, now: Time, slot: QpSlot, ack: &Ack, rails: &mut Rails) {
         let qp = self.qp_mut(slot);

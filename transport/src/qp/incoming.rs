@@ -141,6 +141,11 @@ impl Incoming {
         self.owed.due = Time::ZERO;
     }
 
+    /// An acknowledgement that waits for anything leaves with the next transmission.
+    pub(crate) fn hasten_ack(&mut self) {
+        self.owed.hasten();
+    }
+
     /// What has arrived before comes once more; `again`: it was sent again, so the peer seems not to have heard of it.
     pub(crate) fn count_duplicate(&mut self, again: bool) {
         self.duplicates = self.duplicates.wrapping_add(1);

@@ -88,6 +88,13 @@ impl Owed {
         (self.asked, self.replied, self.awaits_reply) = (false, false, false);
     }
 
+    /// What is owed, whatever it waits for, waits no longer.
+    pub(super) fn hasten(&mut self) {
+        if self.asked || self.unacked > 0 {
+            self.by(Time::ZERO);
+        }
+    }
+
     /// It waits no longer than this.
     pub(super) fn by(&mut self, limit: Time) {
         self.due = self.due.min(limit);

@@ -146,6 +146,12 @@ impl QueuePair {
         link.all_incoming().any(|incoming| incoming.owes_ack_at_once(now))
     }
 
+    /// See [`crate::Endpoint::hasten_acks`].
+    pub(crate) fn hasten_acks(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        link.all_incoming_mut().for_each(Incoming::hasten_ack);
+    }
+
     fn poll_ack(&self, owes: impl Fn(&Incoming) -> bool) -> Option<Packet> {
         let mut incoming = self.link.as_ref()?.all_incoming();
         incoming.find(|incoming| owes(incoming)).map(|incoming| Packet::Ack(incoming.stream()))
