@@ -5,7 +5,7 @@ mod loopback;
 use std::env;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use braid_verbs::abi::*;
 
@@ -117,6 +117,7 @@ fn start(listener: &TcpListener, manner: usize) -> Child {
         .args(["the_process_that_ends", "--exact", "--test-threads=1"])
         .env(PEER, address)
         .env(MANNER, manner.to_string())
+        .stdout(Stdio::null())
         .spawn()
         .expect("it starts")
 }
