@@ -33,8 +33,12 @@ pub(crate) unsafe extern "C" fn post_send(
     // SAFETY: by the caller's promise, for all of the list.
     unsafe {
         let qp = &(*Qp::of(qp)).shared;
-        // What comes behind others leaves with them when the program polls, in common batches.
-        let is_first = qp.places.are_all_free();
+        // What comes behind others leaves with them when the program polls, in common batches. Others that have ended and were not
+        // polled do not count: the program may look at memory next, not at its completion queue.
+        let is_first = match qp.datagrams {
+            Some(_) => qp.places.are_all_free(),
+            None => qp.engine.outstanding().0 == 0,
+        };
         while let Some(next) = wr.as_ref() {
             let posted = match &qp.datagrams {
                 Some(datagrams) if qp.sends() == Sends::Posted => qp.send_datagram(datagrams, next),

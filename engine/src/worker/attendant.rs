@@ -8,7 +8,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use braid_wire::Time;
 use nix::sys::time::TimeSpec;
@@ -29,6 +29,14 @@ const AT_ONCE: Duration = Duration::from_nanos(1);
 /// polls a few times for each. Left alone it is as long as it polls at all before the timer fires: on a slow machine that is seldom, and a
 /// second thread that drives takes from the first.
 const DRIVES: u64 = 16;
+/// An application that was away while something came seems to look at memory: then it polls once or twice for each message, and a few
+/// messages between two rounds of an attendant that waits for a processor would be as many polls. It has to poll so often in this time,
+/// which only a loop does.
+const OFTEN: u64 = 512;
+const WHILE: Duration = Duration::from_millis(1);
+
+/// The shortest time slice that the scheduler grants.
+const LEAST_SLICE: Duration = Duration::from_micros(100);
 
 /// What the application does for its worker.
 pub(crate) struct Presence {
@@ -141,16 +149,10 @@ impl Presence {
         self.polls.load(Ordering::Relaxed) != self.seen.load(Ordering::Relaxed)
     }
 
-    /// The attendant has run a round. Returns whether the application drives.
-    fn drives(&self) -> bool {
-        let polls = self.polls.load(Ordering::Relaxed);
-        let since = polls.wrapping_sub(self.seen.swap(polls, Ordering::Relaxed));
-        since >= DRIVES || self.waiting.load(Ordering::Acquire) > 0
-    }
-
-    /// Returns once nobody drives any more. The application has been there just now.
-    fn watch(&self, stop: &AtomicBool) {
-        let mut absence = self.absence;
+    /// Returns once nobody drives any more. The application has been there just now. The result: it has not polled for an absence,
+    /// and has not said that it would not.
+    fn watch(&self, stop: &AtomicBool) -> bool {
+        let (mut absence, mut is_absent) = (self.absence, false);
         self.put_off_at.store(0, Ordering::Relaxed);
         self.fire_after(absence);
         self.is_left.store(true, Ordering::Release);
@@ -159,6 +161,7 @@ impl Presence {
                 continue; // a signal
             }
             if self.waiting.load(Ordering::Acquire) == 0 {
+                is_absent = self.is_left.load(Ordering::Acquire);
                 break;
             }
             if !self.is_longer.swap(true, Ordering::SeqCst) {
@@ -177,6 +180,44 @@ impl Presence {
         self.is_left.store(false, Ordering::Release);
         self.is_longer.store(false, Ordering::Relaxed);
         self.seen.store(self.polls.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+        is_absent
+    }
+}
+
+/// What tells the attendant that the application drives.
+struct Vigil<'a> {
+    presence: &'a Presence,
+    /// Something came while the application was away.
+    is_missed: bool,
+    /// Since when its polls are counted, and how many there were then.
+    begin: (Instant, u64),
+}
+
+impl<'a> Vigil<'a> {
+    fn new(presence: &'a Presence, is_missed: bool) -> Self {
+        let polls = presence.polls.load(Ordering::Relaxed);
+        Vigil { presence, is_missed, begin: (Instant::now(), polls) }
+    }
+
+    /// The attendant has run a round. Returns whether the application drives.
+    fn is_over(&mut self) -> bool {
+        let polls = self.presence.polls.load(Ordering::Relaxed);
+        let since = polls.wrapping_sub(self.presence.seen.swap(polls, Ordering::Relaxed));
+        if self.presence.waiting.load(Ordering::Acquire) > 0 {
+            return true;
+        }
+        if self.is_missed { self.is_loop(Instant::now(), polls) } else { since >= DRIVES }
+    }
+
+    /// Whether it has polled as often as only a loop does, for long enough.
+    fn is_loop(&mut self, now: Instant, polls: u64) -> bool {
+        let (begin, before) = self.begin;
+        let (span, count) = (now - begin, polls.wrapping_sub(before));
+        if span < WHILE {
+            return false;
+        }
+        self.begin = (now, polls);
+        u128::from(count) * WHILE.as_nanos() >= u128::from(OFTEN) * span.as_nanos()
     }
 }
 
@@ -184,10 +225,14 @@ impl Presence {
 /// work for as long as `spin` before it sleeps.
 pub(crate) fn attend(worker: &WorkerCell, presence: &Presence, spin: Duration, stop: &AtomicBool) {
     sleep_exactly();
+    run_at_once();
     while !stop.load(Ordering::Acquire) {
-        presence.watch(stop);
+        let is_missed = presence.watch(stop) && worker.try_progress();
+        let mut vigil = Vigil::new(presence, is_missed);
+        // A thread that looks at memory may wait for this one's processor.
+        let spin = if is_missed { Duration::ZERO } else { spin };
         worker.drive(spin, None, || {
-            let is_over = presence.drives() || stop.load(Ordering::Acquire);
+            let is_over = vigil.is_over() || stop.load(Ordering::Acquire);
             is_over.then_some(())
         });
     }
@@ -200,10 +245,40 @@ fn sleep_exactly() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, NANOSECONDS) };
 }
 
+/// Shortens the time slice of this thread. It runs for microseconds and then sleeps, and is to preempt a thread that looks at memory in
+/// a loop: the scheduler prefers who asks for less (EEVDF, Linux 6.12 and later). Otherwise it waits until the slice of that thread is over,
+/// for milliseconds where the application has every processor.
+fn run_at_once() {
+    /// `struct sched_attr` of `sched_setattr(2)` in its first version, as far as it says anything here.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime: u64,
+        deadline: u64,
+        period: u64,
+    }
+    let size = size_of::<Attributes>() as u32;
+    let mut attributes = Attributes { size, ..Attributes::default() };
+    // SAFETY: the structure is as long as is said, and 0 means this thread. If a call fails, the slice stays as it is.
+    unsafe {
+        let at = &raw mut attributes;
+        if libc::syscall(libc::SYS_sched_getattr, 0, at, size, 0) == 0
+            && attributes.policy == libc::SCHED_OTHER as u32
+        {
+            (*at).runtime = LEAST_SLICE.as_nanos() as u64;
+            libc::syscall(libc::SYS_sched_setattr, 0, at, 0);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::thread;
-    use std::time::Instant;
 
     use super::*;
 
@@ -254,6 +329,26 @@ mod tests {
         let presence = Presence::new(Duration::ZERO).unwrap();
         // The timer that was set while it waited has 44 of its 64 ms to go; it may be set so in the very moment that the wait ends.
         assert!((0..5).any(|_| left_after_a_long_wait(&presence) <= presence.absence));
+    }
+
+    /// Whether an attendant leaves after an application has polled so often in this time.
+    fn leaves(is_missed: bool, polls: u64, span: Duration) -> bool {
+        let presence = presence();
+        let mut vigil = Vigil::new(&presence, is_missed);
+        (0..polls).for_each(|_| presence.has_polled());
+        // As if it had begun before.
+        vigil.begin.0 -= span;
+        vigil.is_over()
+    }
+
+    #[test]
+    fn an_application_that_was_away_when_something_came_has_to_poll_in_a_loop() {
+        // A few polls for each of the messages between two rounds.
+        assert!(leaves(false, DRIVES, WHILE));
+        assert!(!leaves(true, DRIVES, WHILE) && !leaves(true, 4 * DRIVES, WHILE));
+        assert!(!leaves(true, OFTEN, 100 * WHILE), "as often, in a longer time");
+        assert!(!leaves(true, 100 * OFTEN, Duration::ZERO), "not for long enough");
+        assert!(leaves(true, 200 * OFTEN, 10 * WHILE));
     }
 
     #[test]

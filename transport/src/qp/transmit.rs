@@ -148,6 +148,18 @@ impl QueuePair {
         self.link.as_ref().map_or(stream, |link| link.after(stream))
     }
 
+    /// See [`crate::Endpoint::owes_ack_at_once`].
+    pub(crate) fn owes_ack_at_once(&self, now: Time) -> bool {
+        let link = self.link.as_ref();
+        link.is_some_and(|link| link.owing(|incoming| incoming.owes_ack_at_once(now)).is_some())
+    }
+
+    /// See [`crate::Endpoint::hasten_acks`].
+    pub(crate) fn hasten_acks(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        link.all_incoming_mut().for_each(Incoming::hasten_ack);
+    }
+
     fn poll_ack(&self, owes: impl Fn(&Incoming) -> bool) -> Option<Packet> {
         self.link.as_ref()?.owing(owes).map(Packet::Ack)
     }
