@@ -22,6 +22,7 @@ mod id;
 mod listener;
 mod lookup;
 mod message;
+mod options;
 mod port_space;
 mod purpose;
 mod queue_pair;
@@ -43,8 +44,9 @@ pub use self::events::{
     rdma_ack_cm_event, rdma_create_event_channel, rdma_destroy_event_channel, rdma_event_str,
     rdma_get_cm_event,
 };
-pub use self::id::{rdma_create_id, rdma_destroy_id, rdma_set_option};
+pub use self::id::{rdma_create_id, rdma_destroy_id};
 pub use self::listener::rdma_listen;
+pub use self::options::rdma_set_option;
 pub use self::resolve::{
     rdma_bind_addr, rdma_get_dst_port, rdma_get_src_port, rdma_resolve_addr, rdma_resolve_route,
 };
