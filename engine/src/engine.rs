@@ -10,6 +10,7 @@ use std::{fmt, io};
 use braid_transport::PdId;
 
 use crate::attributes::DatapathAttributes;
+use crate::clock::deadline;
 use crate::config::{EngineConfig, Progress};
 use crate::counters::EngineCounters;
 use crate::cq::{CompletionQueue, CreateCqError};
@@ -112,6 +113,16 @@ impl Engine {
     /// there was anything to do. It does not wait.
     pub fn progress(&self) -> bool {
         self.inner.progress_if_application()
+    }
+
+    /// Sends the acknowledgements that wait for a reply which they could leave with. For a process that is about to end without
+    /// dropping the engine: its peers would take messages for lost that it has. Waits at most for `limit` where another thread
+    /// runs the engine.
+    pub fn acknowledge(&self, limit: Duration) {
+        if self.inner.is_here() {
+            let until = deadline(limit);
+            self.inner.workers.iter().for_each(|worker| worker.acknowledge(until));
+        }
     }
 
     /// What has happened outside of any completion (`ibv_get_async_event`): the oldest event that nobody has taken.

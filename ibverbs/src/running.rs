@@ -12,6 +12,7 @@ use crate::async_events::{AsyncEvents, Element};
 use crate::connect::{self, Inbox, Message, Watch};
 use crate::datagram::Flow;
 use crate::device::Device;
+use crate::ending;
 use crate::errno::Errno;
 use crate::gid_table::GidTable;
 use crate::numbers::{self, Numbers};
@@ -79,6 +80,7 @@ impl Running {
         let run = move || connect::run(&of, &listener, &control, watch);
         let thread = spawn_without_signals(thread, run);
         *running.thread() = Some(thread.map_err(|_| Errno::NO_MEMORY)?);
+        ending::enter(&running);
         Ok(running)
     }
 

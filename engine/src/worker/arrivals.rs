@@ -43,6 +43,8 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) memory: Checked<'a>,
     pub(crate) counters: &'a WorkerCounters,
     pub(crate) events: &'a AsyncEvents,
+    /// An acknowledgement should leave before the application hears of what has come.
+    pub(crate) owes_ack: bool,
     /// A rail has failed.
     pub(crate) has_failed: bool,
 }
@@ -171,6 +173,7 @@ impl Arrivals<'_> {
             Admit::Duplicate => self.counters.duplicates.add(1),
             Admit::Refuse(_) => self.counters.refused.add(1),
         }
+        self.owes_ack = self.owes_ack || endpoint.owes_ack_at_once(self.now, slot);
     }
 
     fn ack(&mut self, from: Option<SocketAddr>, ack: &Ack) {

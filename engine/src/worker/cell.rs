@@ -85,6 +85,18 @@ impl WorkerCell {
         Some(Control { worker, signals: &self.signals })
     }
 
+    /// Sends the acknowledgements that wait, unless another thread keeps the worker until then.
+    pub(crate) fn acknowledge(&self, until: Instant) {
+        loop {
+            match self.worker.try_lock() {
+                Ok(mut worker) => return worker.acknowledge(),
+                Err(TryLockError::Poisoned(_)) => return,
+                Err(TryLockError::WouldBlock) if Instant::now() >= until => return,
+                Err(TryLockError::WouldBlock) => thread::yield_now(),
+            }
+        }
+    }
+
     /// Runs one round, unless somebody else is driving just now. Returns whether there was anything
     /// to do.
     pub(crate) fn try_progress(&self) -> bool {

@@ -57,6 +57,14 @@ impl Worker {
         self.settle();
     }
 
+    /// Sends the acknowledgements that wait.
+    pub(crate) fn acknowledge(&mut self) {
+        for (peer, slot) in self.qps.iter().filter_map(QpEntry::bound) {
+            self.peers.endpoint_mut(peer).hasten_acks(slot);
+        }
+        self.transmit(self.clock.now());
+    }
+
     /// Changes the state of a queue pair; RESET: [`Worker::reset`].
     pub(crate) fn modify(&mut self, index: usize, to: QpState) -> Result<(), StateError> {
         let now = self.clock.now();

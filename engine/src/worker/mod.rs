@@ -107,6 +107,14 @@ pub(crate) struct WorkerParts {
     pub(crate) regions: RegionCache,
 }
 
+/// What one round has received.
+#[derive(Clone, Copy, Default)]
+struct Intake {
+    packets: usize,
+    /// An acknowledgement should leave before the application hears of it.
+    owes_ack: bool,
+}
+
 impl Worker {
     pub(crate) fn new(parts: WorkerParts) -> Self {
         Worker {
@@ -139,7 +147,9 @@ impl Worker {
     ///
     /// Sending comes first and not last: what a round receives completes before the next round
     /// spends time on acknowledging it, and an answer that the application posts right away leaves
-    /// together with the acknowledgement. Only what acknowledges many packets leaves at once.
+    /// together with the acknowledgement. What acknowledges many packets leaves at once, and so does
+    /// what no answer is expected for: the application may end its process as soon as it has the
+    /// message, and its peer would take that for lost.
     pub(crate) fn progress(&mut self) -> bool {
         let now = self.clock.now();
         self.presence.round(now);
@@ -147,9 +157,9 @@ impl Worker {
         worked |= self.transmit(now);
         // Reading the clock costs as much as a look at everything else.
         let now = if worked { self.clock.now() } else { now };
-        let arrived = self.receive(now);
+        let Intake { packets: arrived, owes_ack } = self.receive(now);
         worked |= arrived > 0;
-        if arrived >= MANY_ARRIVALS {
+        if owes_ack || arrived >= MANY_ARRIVALS {
             self.transmit(self.clock.now());
         }
         worked |= self.run_timers(now);
@@ -242,9 +252,9 @@ impl Worker {
         worked
     }
 
-    /// Takes in what has arrived, within a budget. Returns how many packets that were.
-    fn receive(&mut self, now: Time) -> usize {
-        let mut arrived = 0;
+    /// Takes in what has arrived, within a budget.
+    fn receive(&mut self, now: Time) -> Intake {
+        let mut intake = Intake::default();
         for batch in 0..BATCHES {
             let now = if batch == 0 { now } else { self.clock.now() };
             let regions = self.regions.load();
@@ -263,6 +273,7 @@ impl Worker {
                 memory: Checked { regions },
                 counters: &self.counters,
                 events: &self.events,
+                owes_ack: intake.owes_ack,
                 has_failed: false,
             };
             let taken =
@@ -271,16 +282,16 @@ impl Worker {
                 tracing::warn!(%error, "receiving failed");
                 Taken::default()
             });
-            arrived += packets;
+            intake = Intake { packets: intake.packets + packets, owes_ack: arrivals.owes_ack };
             if arrivals.has_failed {
                 self.fail_lost();
-                return arrived.max(1);
+                return Intake { packets: intake.packets.max(1), ..intake };
             }
             if !is_more {
                 break;
             }
         }
-        arrived
+        intake
     }
 
     fn run_timers(&mut self, now: Time) -> bool {

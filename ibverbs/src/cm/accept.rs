@@ -20,7 +20,8 @@ use crate::messages::Link;
 use crate::qp::Peer;
 
 /// Accepts what has come with `RDMA_CM_EVENT_CONNECT_REQUEST`: `RDMA_CM_EVENT_ESTABLISHED` when the other end is ready, `.._CONNECT_ERROR`
-/// or `.._UNREACHABLE` when it is gone. In `RDMA_PS_UDP` nothing follows.
+/// or `.._UNREACHABLE` when it is gone. In `RDMA_PS_UDP` nothing follows. An identifier without a queue pair says the number of one that
+/// the program connects by itself. `EINVAL`: there is neither a queue pair nor `param`, or nobody asks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
     errno::number(|| {
@@ -29,7 +30,7 @@ pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_
         if object.is_for_datagrams() {
             return lookup::accept(object, param).map(|()| 0);
         }
-        if object.base.qp.is_null() {
+        if object.base.qp.is_null() && param.is_none() {
             return Err(Errno::INVALID);
         }
         let accept = queue_pair::message(object, message::Kind::Accept, param)?;
@@ -50,7 +51,9 @@ fn begin_accept(
     (peer, reply): (&Peer, Reply),
     accept: &Message,
 ) -> Result<Speech, Errno> {
-    shared.connect(peer, accept)?;
+    if shared.has_queue_pair() {
+        shared.connect(peer, accept)?;
+    }
     reply.give(link, accept).map_err(|_| Errno(libc::ECONNRESET))
 }
 

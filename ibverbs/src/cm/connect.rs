@@ -26,13 +26,15 @@ pub(super) fn run(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()
 
 /// Connects to the listener at the resolved address: `RDMA_CM_EVENT_ESTABLISHED`, `.._REJECTED`, `.._UNREACHABLE` or
 /// `.._CONNECT_ERROR`. One that is rejected has its queue pair in ERR then. In `RDMA_PS_UDP` it asks who takes datagrams there: `.._ESTABLISHED` or `.._UNREACHABLE`, and no queue pair is needed.
-/// `EINVAL`: the address is not resolved, there is no queue pair, or it is connected.
+/// An identifier without a queue pair says the number of one that the program connects by itself: `RDMA_CM_EVENT_CONNECT_RESPONSE` in
+/// place of `.._ESTABLISHED`, and then the program calls `rdma_establish`.
+/// `EINVAL`: the address is not resolved, there is neither a queue pair nor `param`, or it is connected.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
     errno::number(|| {
         // SAFETY: by the caller's promise.
         let (object, param) = unsafe { (Id::of(id)?, param.as_ref()) };
-        if object.base.qp.is_null() && !object.is_for_datagrams() {
+        if object.base.qp.is_null() && param.is_none() && !object.is_for_datagrams() {
             return Err(Errno::INVALID);
         }
         let (from, to) = (object.source(), object.destination());
@@ -68,7 +70,7 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
     })
 }
 
-/// The other end has accepted: connects the queue pair.
+/// The other end has accepted: connects the queue pair, or leaves that to the program.
 fn finish(
     shared: &Shared,
     link: &Link,
@@ -76,8 +78,14 @@ fn finish(
     answer: Message,
     speech: Speech,
 ) -> Result<(), Failed> {
-    shared.connect(&answer.queue_pair, request).map_err(|errno| failed(errno.0))?;
     let ready = Message { kind: message::Kind::Ready, private_data: Vec::new(), ..request.clone() };
+    if !shared.has_queue_pair() {
+        shared.wire_up.hear(&answer);
+        shared.wire_up.defer(speech, ready);
+        shared.happened(Kind::ConnectResponse, 0, Some(answer.into()));
+        return Ok(());
+    }
+    shared.connect(&answer.queue_pair, request).map_err(|errno| failed(errno.0))?;
     speech.say(link, &ready).map_err(broken)?;
     shared.happened(Kind::Established, 0, Some(answer.into()));
     Ok(())

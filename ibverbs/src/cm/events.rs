@@ -22,6 +22,7 @@ pub(super) enum Kind {
     AddrError = 1,
     RouteResolved = 2,
     ConnectRequest = 4,
+    ConnectResponse = 5,
     ConnectError = 6,
     Unreachable = 7,
     Rejected = 8,

@@ -18,6 +18,7 @@ use super::queue_pair;
 use super::said::Said;
 use super::structs::{rdma_cm_id, rdma_event_channel};
 use super::synchronous::acknowledge;
+use super::wire_up::WireUp;
 use crate::acknowledgements::Acknowledgements;
 use crate::errno::{self, Errno};
 use crate::gid;
@@ -45,6 +46,7 @@ pub(super) struct Shared {
     options: Mutex<Options>,
     /// What a thread connects, while it exists.
     queue_pair: Mutex<Option<QueuePair>>,
+    pub(super) wire_up: WireUp,
 }
 
 #[derive(Clone, Copy)]
@@ -98,6 +100,11 @@ impl Shared {
     /// The queue pair was created, or is about to be destroyed (null).
     pub(super) fn set_queue_pair(&self, qp: *mut ibv_qp) {
         *self.queue_pair() = Some(QueuePair(qp)).filter(|_| !qp.is_null());
+    }
+
+    /// Whether a queue pair was created with it. Otherwise the program connects one of its own.
+    pub(super) fn has_queue_pair(&self) -> bool {
+        self.queue_pair().is_some()
     }
 
     /// Moves the queue pair to RTS, towards the one that the other end has named.
@@ -156,7 +163,9 @@ impl Id {
         (base.ps, base.qp_type) = (ps as c_int, ps.qp_type());
         let (connection, port, options) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (handle, queue_pair) = (Mutex::default(), Mutex::default());
-        let shared = Arc::new(Shared { handle, connection, port, options, queue_pair });
+        let wire_up = WireUp::default();
+        let shared = Shared { handle, connection, port, options, queue_pair, wire_up };
+        let shared = Arc::new(shared);
         let events = Acknowledgements::default();
         let id = Box::into_raw(Box::new(Id { base, shared, events, attributes: None }));
         // SAFETY: it has just been made.

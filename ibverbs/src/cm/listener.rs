@@ -91,6 +91,7 @@ fn hear(link: Arc<Link>, hearing: &Hearing, shared: &Shared, heritage: &Heritage
     let is_known = unsafe { Id::of(id) }.is_ok_and(|object| {
         object.base.route.addr.dst_addr = to_c(from);
         object.base.route.addr.ibaddr.dgid = gid::of(from.ip());
+        object.shared.wire_up.hear(&request);
         *object.shared.connection() = Connection::Asked(link, request.queue_pair, reply);
         object.bind_to(local).is_ok() && shared.arrived(id, request)
     });

@@ -31,6 +31,7 @@ mod said;
 mod structs;
 mod synchronous;
 mod unsupported;
+mod wire_up;
 
 pub use self::accept::{rdma_accept, rdma_disconnect, rdma_reject};
 pub use self::addrinfo::{rdma_freeaddrinfo, rdma_getaddrinfo};
@@ -56,3 +57,4 @@ pub use self::structs::{
 };
 pub use self::synchronous::{rdma_get_request, rdma_migrate_id};
 pub use self::unsupported::*;
+pub use self::wire_up::{rdma_establish, rdma_init_qp_attr};

@@ -6,11 +6,12 @@ use std::mem;
 use braid_verbs::abi::*;
 
 use super::id::Id;
-use super::message::Message;
+use super::message::{Kind, Message};
 use super::options::Options;
 use super::purpose::{Limits, Purpose};
 use super::structs::{RDMA_MAX_INIT_DEPTH, RDMA_MAX_RESP_RES, rdma_conn_param};
 use crate::errno::Errno;
+use crate::numbers::MAX_NUMBER;
 use crate::qp::{Peer, Qp, ibv_modify_qp};
 use crate::query::MAX_RD_ATOMIC;
 
@@ -27,6 +28,9 @@ const RNR_TIMER: u8 = 12;
 /// `RDMA_UDP_QKEY`: the Q_Key of all queue pairs of type UD, unless the program gives one another.
 const UDP_Q_KEY: u32 = 0x0123_4567;
 
+/// Attributes, and which of them a queue pair needs to take a step.
+pub(super) type Step = (ibv_qp_attr, u32);
+
 fn modify(qp: *mut ibv_qp, mut attr: ibv_qp_attr, mask: u32) -> Result<(), Errno> {
     // SAFETY: the queue pair exists: who calls has it of an identifier that does.
     match unsafe { ibv_modify_qp(qp, &raw mut attr, mask as c_int) } {
@@ -42,24 +46,15 @@ fn attributes(state: u32) -> ibv_qp_attr {
     attr
 }
 
-/// Moves a queue pair to RTS, towards the one that the other end has named.
-pub(super) fn connect(
-    qp: *mut ibv_qp,
-    peer: &Peer,
-    own: &Message,
-    options: Options,
-) -> Result<(), Errno> {
-    let Purpose::Connection(limits) = own.purpose else { return Err(Errno::INVALID) };
+/// The step to RTR, towards the queue pair that the other end has named, from the GID of this index.
+pub(super) fn to_rtr(peer: &Peer, limits: Limits, options: Options, sgid_index: u8) -> Step {
     let mut attr = attributes(IBV_QPS_RTR);
     (attr.path_mtu, attr.dest_qp_num, attr.min_rnr_timer) = (IBV_MTU_4096, peer.number, RNR_TIMER);
     attr.max_dest_rd_atomic = limits.responder_resources;
     (attr.ah_attr.is_global, attr.ah_attr.port_num) = (1, 1);
     attr.ah_attr.grh.traffic_class = options.tos;
     attr.ah_attr.grh.dgid = ibv_gid { raw: peer.gid };
-    // SAFETY: the queue pair exists: who calls has it of an identifier that does.
-    let object = unsafe { Qp::of(qp).as_ref() }.ok_or(Errno::INVALID)?;
-    let ours = object.shared.running.gids.towards(&attr.ah_attr.grh.dgid);
-    attr.ah_attr.grh.sgid_index = ours.ok_or(Errno::INVALID)? as u8;
+    attr.ah_attr.grh.sgid_index = sgid_index;
     let mask = IBV_QP_STATE
         | IBV_QP_AV
         | IBV_QP_PATH_MTU
@@ -67,7 +62,11 @@ pub(super) fn connect(
         | IBV_QP_RQ_PSN
         | IBV_QP_MAX_DEST_RD_ATOMIC
         | IBV_QP_MIN_RNR_TIMER;
-    modify(qp, attr, mask)?;
+    (attr, mask)
+}
+
+/// The step from RTR to RTS.
+pub(super) fn to_rts(limits: Limits, options: Options) -> Step {
     let mut attr = attributes(IBV_QPS_RTS);
     attr.timeout = options.ack_timeout.unwrap_or(TIMEOUT);
     (attr.retry_cnt, attr.rnr_retry) = (7, limits.rnr_retry_count.min(7));
@@ -78,6 +77,23 @@ pub(super) fn connect(
         | IBV_QP_RNR_RETRY
         | IBV_QP_SQ_PSN
         | IBV_QP_MAX_QP_RD_ATOMIC;
+    (attr, mask)
+}
+
+/// Moves a queue pair to RTS, towards the one that the other end has named.
+pub(super) fn connect(
+    qp: *mut ibv_qp,
+    peer: &Peer,
+    own: &Message,
+    options: Options,
+) -> Result<(), Errno> {
+    let Purpose::Connection(limits) = own.purpose else { return Err(Errno::INVALID) };
+    // SAFETY: the queue pair exists: who calls has it of an identifier that does.
+    let object = unsafe { Qp::of(qp).as_ref() }.ok_or(Errno::INVALID)?;
+    let ours = object.shared.running.gids.towards(&ibv_gid { raw: peer.gid });
+    let (attr, mask) = to_rtr(peer, limits, options, ours.ok_or(Errno::INVALID)? as u8);
+    modify(qp, attr, mask)?;
+    let (attr, mask) = to_rts(limits, options);
     modify(qp, attr, mask)
 }
 
@@ -95,19 +111,25 @@ fn granted(asked: u8, most: u8) -> Result<u8, Errno> {
     }
 }
 
-/// What this end says of its queue pair.
+/// What this end says of its queue pair: the identifier's, or the one that the program names.
 ///
 /// # Errors
-/// `EINVAL`: more READs and atomics at a time than the device can.
+/// `EINVAL`: more READs and atomics at a time than the device can, or a number of more than 24 bits.
 pub(super) fn message(
     id: &Id,
-    kind: super::message::Kind,
+    kind: Kind,
     param: Option<&rdma_conn_param>,
 ) -> Result<Message, Errno> {
     // SAFETY: both members of the union are plain bytes.
     let gid = unsafe { id.base.route.addr.ibaddr.sgid.raw };
     // SAFETY: the queue pair exists, if there is one.
-    let number = unsafe { id.base.qp.as_ref() }.map_or(0, |qp| qp.qp_num);
+    let number = match (unsafe { id.base.qp.as_ref() }, param) {
+        (Some(qp), _) => qp.qp_num,
+        (None, param) => param.map_or(0, |param| param.qp_num),
+    };
+    if number > MAX_NUMBER {
+        return Err(Errno::INVALID);
+    }
     let private_data = param.filter(|param| !param.private_data.is_null()).map(|param| {
         let len = usize::from(param.private_data_len);
         // SAFETY: by the caller's promise.
@@ -117,6 +139,9 @@ pub(super) fn message(
         true => Purpose::Datagrams { q_key: q_key(id.base.qp) },
         false => Purpose::Connection(limits(param)?),
     };
+    if let (Purpose::Connection(limits), Kind::Request | Kind::Accept) = (purpose, kind) {
+        id.shared.wire_up.say(limits);
+    }
     let private_data = private_data.unwrap_or_default();
     Ok(Message { kind, queue_pair: Peer { gid, number }, purpose, private_data })
 }
@@ -145,18 +170,34 @@ pub(super) fn initialize(qp: *mut ibv_qp, qp_type: u32) -> Result<(), Errno> {
     }
 }
 
-fn take_datagrams(qp: *mut ibv_qp) -> Result<(), Errno> {
-    let mut attr = attributes(IBV_QPS_INIT);
-    (attr.port_num, attr.qkey) = (1, UDP_Q_KEY);
-    modify(qp, attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)?;
-    modify(qp, attributes(IBV_QPS_RTR), IBV_QP_STATE)?;
-    modify(qp, attributes(IBV_QPS_RTS), IBV_QP_STATE | IBV_QP_SQ_PSN)
+/// The step of a queue pair of type UD to this state, INIT, RTR or RTS.
+pub(super) fn of_datagrams(state: u32) -> Step {
+    let mut attr = attributes(state);
+    match state {
+        IBV_QPS_INIT => {
+            (attr.port_num, attr.qkey) = (1, UDP_Q_KEY);
+            (attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)
+        }
+        IBV_QPS_RTS => (attr, IBV_QP_STATE | IBV_QP_SQ_PSN),
+        _ => (attr, IBV_QP_STATE),
+    }
 }
 
-/// To INIT, with everything allowed that a peer may be allowed.
-fn allow(qp: *mut ibv_qp) -> Result<(), Errno> {
+fn take_datagrams(qp: *mut ibv_qp) -> Result<(), Errno> {
+    [IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS].into_iter().try_for_each(|state| {
+        let (attr, mask) = of_datagrams(state);
+        modify(qp, attr, mask)
+    })
+}
+
+/// The step to INIT, with everything allowed that a peer may be allowed.
+pub(super) fn to_init() -> Step {
     let mut attr = attributes(IBV_QPS_INIT);
     (attr.port_num, attr.qp_access_flags) = (1, ACCESS);
-    let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+    (attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
+}
+
+fn allow(qp: *mut ibv_qp) -> Result<(), Errno> {
+    let (attr, mask) = to_init();
     modify(qp, attr, mask)
 }

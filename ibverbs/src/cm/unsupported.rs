@@ -1,4 +1,4 @@
-//! What there is not: multicast, queue pairs that programs connect by themselves, XRC, enhanced connection establishment (ECE).
+//! What there is not: multicast, XRC, enhanced connection establishment (ECE).
 
 use std::ffi::c_int;
 
@@ -16,7 +16,7 @@ macro_rules! unsupported {
 }
 
 unsupported! {
-    rdma_create_srq_ex rdma_establish rdma_init_qp_attr rdma_get_remote_ece rdma_join_multicast rdma_join_multicast_ex
+    rdma_create_srq_ex rdma_get_remote_ece rdma_join_multicast rdma_join_multicast_ex
     rdma_leave_multicast rdma_notify rdma_query_addrinfo rdma_reject_ece rdma_resolve_addrinfo rdma_set_local_ece rdma_write_cm_event
 }
 

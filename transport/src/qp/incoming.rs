@@ -108,7 +108,8 @@ impl Incoming {
             self.ack_now();
         } else if asks && !self.owed.asked {
             self.owed.ask();
-            if may_be_replied_to && !self.reply_wait.is_zero() {
+            let may_wait = may_be_replied_to && self.owed.is_reply_usual;
+            if may_wait && !self.reply_wait.is_zero() {
                 self.owed.awaits_reply = true;
                 self.owed.by(now + self.reply_wait);
             }
@@ -138,6 +139,11 @@ impl Incoming {
     /// The sender should hear about this at once.
     pub(crate) fn ack_now(&mut self) {
         self.owed.due = Time::ZERO;
+    }
+
+    /// An acknowledgement that waits for anything leaves with the next transmission.
+    pub(crate) fn hasten_ack(&mut self) {
+        self.owed.hasten();
     }
 
     /// What has arrived before comes once more; `again`: it was sent again, so the peer seems not to have heard of it.
@@ -278,6 +284,13 @@ impl Incoming {
             || (self.owed.asked && !self.owed.replied && !self.owed.awaits_reply)
     }
 
+    /// Whether it is owed before the application hears of what has arrived. The process may end right after that, and its peer
+    /// would take a message for lost that was delivered. An acknowledgement waits only for a reply, if replies are usual.
+    pub(crate) fn owes_ack_at_once(&self, now: Time) -> bool {
+        let waits = self.owed.replied || self.owed.is_reply_usual;
+        self.owes_ack_first(now) || (self.owed.asked && !waits)
+    }
+
     /// Whether it is owed even before data that could go out.
     pub(crate) fn owes_ack_first(&self, now: Time) -> bool {
         self.owed.due <= now
@@ -292,12 +305,11 @@ impl Incoming {
         rnr_delay: Duration,
     ) -> Ack {
         let owed = self.owed;
-        // What was echoed last stays: an ack that nothing has come before still has a true delay.
-        let due = Time::FAR_FUTURE;
         let taken = self.epsn.0 + u64::from(self.early);
         let repeats = if taken == owed.taken { owed.repeats.saturating_add(1) } else { 0 };
-        let (asked, replied, awaits_reply) = (false, false, false);
-        self.owed = Owed { due, asked, replied, awaits_reply, unacked: 0, taken, repeats, ..owed };
+        // What was echoed last stays: an ack that nothing has come before still has a true delay.
+        self.owed.leave();
+        (self.owed.taken, self.owed.repeats) = (taken, repeats);
         let complaint = self.complaint;
         self.is_complaint_told = true;
         self.complaint = complaint.filter(|(code, _)| {
@@ -425,6 +437,12 @@ mod tests {
         let (wait, hold) = (Duration::from_micros(50), Duration::ZERO);
         let told = QpConfig { reply_wait: wait, reply_hold: hold, ..QpConfig::default() };
         let (start, before) = (Time::ZERO, Time::ZERO + wait / 2);
+        // Its application has replied to the message before.
+        let with = |first, config| {
+            let mut incoming = with(first, config);
+            incoming.owed.is_reply_usual = true;
+            incoming
+        };
         // Nobody replies.
         let mut silent = with(0, told.clone());
         note(&mut silent, start, true);
@@ -449,6 +467,44 @@ mod tests {
             let mut other = with(0, config);
             note(&mut other, start, may_be_replied_to);
             assert!(other.owes_ack(start));
+        }
+    }
+
+    /// The acknowledgement leaves.
+    fn acknowledge(incoming: &mut Incoming, now: Time) {
+        incoming.take_ack(now, QpId::new(2), Token(0), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_acknowledgement_waits_only_where_replies_are_usual() {
+        let wait = Duration::from_micros(50);
+        let config =
+            QpConfig { reply_wait: wait, reply_hold: Duration::ZERO, ..QpConfig::default() };
+        let (mut incoming, mut now) = (with(0, config), Time::ZERO);
+        // The first message: nothing says that it is replied to, until data follows it.
+        note(&mut incoming, now, true);
+        assert!(incoming.owes_ack_at_once(now));
+        acknowledge(&mut incoming, now);
+        incoming.on_reply(now + wait);
+        // Those that are replied to.
+        for _ in 0..2 {
+            now = now + 2 * wait;
+            note(&mut incoming, now, true);
+            assert!(!incoming.owes_ack_at_once(now) && !incoming.owes_ack(now));
+            incoming.on_reply(now);
+            assert!(incoming.owes_ack_first(now));
+            acknowledge(&mut incoming, now);
+        }
+        // One that is not, and those after it, although data follows them at some time.
+        note(&mut incoming, now, true);
+        assert!(incoming.owes_ack(now + wait));
+        acknowledge(&mut incoming, now + wait);
+        for _ in 0..2 {
+            now = now + Duration::from_secs(1);
+            incoming.on_reply(now);
+            note(&mut incoming, now, true);
+            assert!(incoming.owes_ack_at_once(now));
+            acknowledge(&mut incoming, now);
         }
     }
 

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use braid_wire::{PathId, Time};
 
+/// After an acknowledgement has left alone, data that follows its message within this time is a reply to it.
+const SOON: Duration = Duration::from_millis(1);
+
 /// The acknowledgement that is owed, and the packet that it will echo.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owed {
@@ -18,8 +21,12 @@ pub(super) struct Owed {
     /// Data that goes the other way from then on takes it along: alone, it would cost a datagram of its own, and that when the
     /// next reply is waited for.
     pub(super) joins_from: Time,
-    /// A reply is expected that it can leave with.
+    /// It waits for a reply that it can leave with.
     pub(super) awaits_reply: bool,
+    /// The application has replied to the message before: the next acknowledgement may wait for a reply as well.
+    pub(super) is_reply_usual: bool,
+    /// Data that leaves before this time is a reply to a message whose acknowledgement left alone.
+    pub(super) reply_until: Time,
     pub(super) unacked: u32,
     pub(super) stamp: u32,
     pub(super) path: PathId,
@@ -38,6 +45,8 @@ impl Owed {
             replied: false,
             joins_from: Time::ZERO,
             awaits_reply: false,
+            is_reply_usual: false,
+            reply_until: Time::ZERO,
             unacked: 0,
             stamp: 0,
             path: PathId::default(),
@@ -58,13 +67,30 @@ impl Owed {
     /// Data goes the other way.
     pub(super) fn on_reply(&mut self, now: Time, hold: Duration) {
         if !self.asked {
+            self.is_reply_usual |= now < self.reply_until;
             return;
         }
         if !self.replied {
-            self.replied = true;
+            (self.replied, self.is_reply_usual) = (true, true);
             self.joins_from = now + hold / 2;
             self.by(now + hold);
         } else if now >= self.joins_from {
+            self.by(Time::ZERO);
+        }
+    }
+
+    /// The acknowledgement leaves. Nothing is owed afterwards.
+    pub(super) fn leave(&mut self) {
+        if self.asked && !self.replied {
+            (self.is_reply_usual, self.reply_until) = (false, self.arrived + SOON);
+        }
+        (self.due, self.unacked) = (Time::FAR_FUTURE, 0);
+        (self.asked, self.replied, self.awaits_reply) = (false, false, false);
+    }
+
+    /// What is owed, whatever it waits for, waits no longer.
+    pub(super) fn hasten(&mut self) {
+        if self.asked || self.unacked > 0 {
             self.by(Time::ZERO);
         }
     }

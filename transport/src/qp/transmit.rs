@@ -140,6 +140,18 @@ impl QueuePair {
         ends
     }
 
+    /// See [`crate::Endpoint::owes_ack_at_once`].
+    pub(crate) fn owes_ack_at_once(&self, now: Time) -> bool {
+        let Some(link) = &self.link else { return false };
+        link.all_incoming().any(|incoming| incoming.owes_ack_at_once(now))
+    }
+
+    /// See [`crate::Endpoint::hasten_acks`].
+    pub(crate) fn hasten_acks(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        link.all_incoming_mut().for_each(Incoming::hasten_ack);
+    }
+
     fn poll_ack(&self, owes: impl Fn(&Incoming) -> bool) -> Option<Packet> {
         let mut incoming = self.link.as_ref()?.all_incoming();
         incoming.find(|incoming| owes(incoming)).map(|incoming| Packet::Ack(incoming.stream()))
