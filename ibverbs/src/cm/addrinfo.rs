@@ -44,8 +44,8 @@ pub unsafe extern "C" fn rdma_getaddrinfo(
         let result = result.ok_or(Errno::INVALID)?;
         // SAFETY: as above.
         let (node, service) = unsafe { (text(node)?, text(service)?) };
-        // SAFETY: as above.
         let [source, destination] = match hints {
+            // SAFETY: as above.
             Some(hints) => unsafe { named(hints)? },
             None => [None; 2],
         };

@@ -32,12 +32,12 @@ impl Pairs {
     }
 
     fn with(faults: Faults) -> Self {
-        let port = port(PortOptions { faults: faults.clone(), ..PortOptions::default() });
+        let port = port(PortOptions { faults, ..PortOptions::default() });
         Pairs { listener: Listener::new(&port).expect("it listens"), port, faults }
     }
 
     fn connect(&self) -> Link {
-        let near = port(PortOptions { faults: self.faults.clone(), ..PortOptions::default() });
+        let near = port(PortOptions { faults: self.faults, ..PortOptions::default() });
         let from = Ipv4Addr::LOCALHOST.into();
         let link = Link::connect(&near, from, self.port.addr(), LONG).expect("it listens");
         link.set_limit(Some(LONG));
@@ -388,11 +388,10 @@ impl Network {
         const MESSAGES: usize = 10;
         let (mut sent, begun) = ([0; 2], self.now);
         loop {
-            for end in 0..2 {
+            for (end, sent) in sent.iter_mut().enumerate() {
                 let Some(association) = &mut self.ends[end] else { continue };
-                while sent[end] < MESSAGES && association.send(&[sent[end] as u8], self.now).is_ok()
-                {
-                    sent[end] += 1;
+                while *sent < MESSAGES && association.send(&[*sent as u8], self.now).is_ok() {
+                    *sent += 1;
                 }
                 let taken = association.take();
                 match taken {
