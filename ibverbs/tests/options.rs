@@ -10,7 +10,6 @@ use braid_ibverbs::*;
 use braid_verbs::abi::*;
 
 use self::loopback::connections::*;
-use self::loopback::*;
 
 const TOS: c_int = 0;
 const REUSE_ADDR: c_int = 1;
