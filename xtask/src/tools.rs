@@ -79,6 +79,11 @@ const TOOLS: &[Tool] = &[
         needed_for: "programs on the drop-in libibverbs, and what Braid is measured beside",
     },
     Tool {
+        what: What::File("/usr/sbin/tgtd"),
+        package: "tgt libiscsi-bin",
+        needed_for: "programs on the drop-in libibverbs",
+    },
+    Tool {
         what: What::File("/usr/include/ucp/api/ucp.h"),
         package: "libucx-dev",
         needed_for: "programs on the drop-in libibverbs",

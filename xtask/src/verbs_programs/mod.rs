@@ -4,6 +4,7 @@
 //! Every program has to end with exit code 0 on both ends; those that check what has arrived are told to.
 
 mod client_server;
+mod iscsi;
 mod pair;
 mod providers;
 mod table;
@@ -48,6 +49,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         "rping",
         "udaddy",
         "fi_pingpong",
+        iscsi::TGTD,
+        "iscsi-test-cu",
         "ucx_perftest",
         "mpirun",
         "mpicc",
@@ -70,6 +73,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         run_case(case, &Pair::new(&braid_run, case, &logs))?;
     }
     client_server::run(&braid_run, &logs)?;
+    iscsi::run(&braid_run, &logs)?;
     let program = compile_allreduce(&logs)?;
     for settings in [&[], LOSS] {
         allreduce(&program, settings, &braid_run)?;
