@@ -1,10 +1,11 @@
 //! librdmacm: connections by IP address and port, with events. `librdmacm.so.1` has the names only; the functions are here, so that both
 //! libraries are one.
 //!
-//! A listener's port is a TCP port. Over a TCP connection both ends exchange what programs otherwise exchange by themselves, the
-//! GID and number of their queue pairs, and their private data; it stays open until one end disconnects. The queue pairs then find
-//! each other as any others do, see [`crate::connect`]. For datagrams the exchange is all there is: it tells the destination, and the TCP connection
-//! ends with the answer.
+//! A listener's port is a UDP port. Over a link ([`crate::messages`]) both ends exchange what
+//! programs otherwise exchange by themselves, the GID and number of their queue pairs, and their
+//! private data. The link stays open until one end disconnects. The queue pairs then find each
+//! other as any others do, see [`crate::connect`]. For datagrams the exchange is all there is: it
+//! tells the destination, and the link ends with the answer.
 
 mod accept;
 mod addresses;
