@@ -20,8 +20,14 @@ const TARGET: &str = "iqn.2026-11.braid:disk";
 /// The two initiators that libiscsi's tests are.
 const INITIATORS: [&str; 2] = ["iqn.2026-11.braid:one", "iqn.2026-11.braid:two"];
 const DISK: u64 = 16 << 20;
-/// VERIFY sends data, which the target compares with the disk's.
-const SUITES: [&str; 4] = ["SCSI.Read10", "SCSI.Write10", "SCSI.Verify10", "SCSI.WriteVerify10"];
+/// VERIFY sends data, which the target compares with the disk's. Other tests have more than 256
+/// commands under way, for which libiscsi has no descriptors.
+const TESTS: [&str; 4] = [
+    "SCSI.Read10.Simple",
+    "SCSI.Write10.Simple",
+    "SCSI.Verify10.Simple",
+    "SCSI.WriteVerify10.Simple",
+];
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs the tests, once without loss and once with.
@@ -43,13 +49,13 @@ fn test(braid_run: &Path, logs: &Path, faults: &[(&str, &str)]) -> Result<(), Fa
     let _target = start_target(braid_run, logs, faults)?;
     let url = format!("iser://127.0.0.1:{PORT}/{TARGET}/1");
     let [one, two] = INITIATORS;
-    for suite in SUITES {
-        let log = logs.join(format!("iscsi-test-cu.{suite}.log"));
+    for name in TESTS {
+        let log = logs.join(format!("iscsi-test-cu.{name}.log"));
         let cannot = |e| Failure::new(format!("cannot write {}: {e}", log.display()));
         let file = File::create(&log).map_err(cannot)?;
         let mut tests = Command::new(braid_run);
         tests
-            .args(["--quiet", "iscsi-test-cu", "-d", "-f", "-i", one, "-I", two, "-t", suite, &url])
+            .args(["--quiet", "iscsi-test-cu", "-d", "-f", "-i", one, "-I", two, "-t", name, &url])
             .envs(faults.iter().copied())
             // libiscsi 1.19 takes it that memory of malloc is 0. With this it is.
             .env("MALLOC_PERTURB_", "255")
@@ -58,9 +64,9 @@ fn test(braid_run: &Path, logs: &Path, faults: &[(&str, &str)]) -> Result<(), Fa
             .stderr(file);
         let ended = Group::start(&mut tests)?.wait(LIMIT);
         let said = fs::read_to_string(&log).unwrap_or_default();
-        ended.map_err(|failure| Failure::new(format!("{failure}\n--- {suite}:\n{said}")))?;
+        ended.map_err(|failure| Failure::new(format!("{failure}\n--- {name}:\n{said}")))?;
         if !said.contains(" asserts") || said.contains("[FAILED]") {
-            return Err(Failure::new(format!("{suite} has not passed:\n{said}")));
+            return Err(Failure::new(format!("{name} has not passed:\n{said}")));
         }
     }
     Ok(())
