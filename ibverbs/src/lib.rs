@@ -33,6 +33,7 @@ mod gid_table;
 mod interfaces;
 mod memory;
 mod memory_attributes;
+mod messages;
 mod names;
 mod numbers;
 mod poll;

@@ -1,7 +1,6 @@
 //! `ibv_post_send` and `ibv_post_recv`, which programs call through the context's table.
 
 use std::ffi::c_int;
-use std::slice;
 
 use braid::{PostError, QpState, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge, Uncancelled};
 use braid_verbs::abi::{
@@ -65,7 +64,7 @@ unsafe fn send(qp: &QueuePair, wr: &ibv_send_wr) -> Result<(), Errno> {
         // SAFETY: as above.
         return unsafe { send_inline(qp, send, pieces) };
     }
-    send.sges = pieces.iter().map(engine_sge).collect();
+    send.sges = pieces.map(engine_sge).collect();
     qp.post(send, None).map_err(errno_of)
 }
 
@@ -75,7 +74,7 @@ pub(crate) unsafe fn check(qp: &QueuePair, wr: &ibv_send_wr) -> Result<(), Errno
     let (mut send, pieces) =
         unsafe { (send_wr(qp, wr)?, pieces(wr.sg_list, wr.num_sge, qp.limits.sge)?) };
     if !is_inline(wr) {
-        send.sges = pieces.iter().map(engine_sge).collect();
+        send.sges = pieces.map(engine_sge).collect();
         return qp.check(&send).map_err(errno_of);
     }
     Ok(())
@@ -112,7 +111,7 @@ pub(crate) unsafe fn send_wr(qp: &QueuePair, wr: &ibv_send_wr) -> Result<SendWr,
 unsafe fn send_inline(
     qp: &QueuePair,
     send: SendWr,
-    pieces: &[braid_verbs::Sge],
+    pieces: impl Iterator<Item = braid_verbs::Sge>,
 ) -> Result<(), Errno> {
     let mut data = [0; MAX_INLINE as usize];
     let mut len = 0;
@@ -150,21 +149,22 @@ unsafe fn operation(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
 }
 
 /// The pieces of a work request. A list of more than `most` is not looked at: a program that has made a mistake may have none so long.
-pub(crate) unsafe fn pieces<'a>(
-    list: *mut braid_verbs::Sge,
+/// The list may be at any address: libiscsi has it in packed structures.
+pub(crate) unsafe fn pieces(
+    list: *const braid_verbs::Sge,
     count: c_int,
     most: u32,
-) -> Result<&'a [braid_verbs::Sge], Errno> {
-    match usize::try_from(count) {
-        Ok(0) => Ok(&[]),
+) -> Result<impl Iterator<Item = braid_verbs::Sge> + Clone, Errno> {
+    let count = match usize::try_from(count) {
         Ok(count) if count > most as usize => Err(Errno::INVALID),
-        // SAFETY: by the caller's promise.
-        Ok(count) if !list.is_null() => Ok(unsafe { slice::from_raw_parts(list, count) }),
+        Ok(count) if count == 0 || !list.is_null() => Ok(count),
         _ => Err(Errno::INVALID),
-    }
+    }?;
+    // SAFETY: by the caller's promise.
+    Ok((0..count).map(move |index| unsafe { list.add(index).read_unaligned() }))
 }
 
-pub(crate) fn engine_sge(piece: &braid_verbs::Sge) -> Sge {
+pub(crate) fn engine_sge(piece: braid_verbs::Sge) -> Sge {
     Sge { addr: piece.addr, len: piece.len, lkey: piece.lkey }
 }
 
@@ -219,7 +219,7 @@ impl QueuePair {
 pub(crate) unsafe fn receive(wr: &ibv_recv_wr, most: u32) -> Result<RecvWr, Errno> {
     // SAFETY: by the caller's promise.
     let pieces = unsafe { pieces(wr.sg_list, wr.num_sge, most) }?;
-    Ok(RecvWr { id: wr.wr_id, sges: pieces.iter().map(engine_sge).collect() })
+    Ok(RecvWr { id: wr.wr_id, sges: pieces.map(engine_sge).collect() })
 }
 
 pub(crate) fn errno_of(error: PostError) -> Errno {

@@ -245,6 +245,43 @@ fn port_0_is_one_that_is_free_from_binding_on() {
     }
 }
 
+/// As UCX's servers and tgtd do, and as the kernel lets them.
+#[test]
+fn the_tcp_port_of_a_listener_stays_free() {
+    // SAFETY: as above.
+    unsafe {
+        let server = rdma_create_event_channel();
+        let (listener, port) = listen(server);
+        let tcp = TcpListener::bind(("127.0.0.1", port)).map(drop);
+        assert!(tcp.is_ok(), "TCP port {port}: {tcp:?}");
+        assert_eq!(rdma_destroy_id(listener), 0);
+        rdma_destroy_event_channel(server);
+    }
+}
+
+/// The kernel finds a device for a loopback address only when it resolves another one.
+#[test]
+fn a_loopback_address_has_no_device_before_it_is_resolved() {
+    // SAFETY: as above.
+    unsafe {
+        let channel = rdma_create_event_channel();
+        let id = new_id(channel);
+        assert_eq!(rdma_bind_addr(id, ptr::from_mut(&mut address(0)).cast()), 0);
+        assert!((*id).verbs.is_null() && (*id).pd.is_null());
+        let mut to = address(1);
+        assert_eq!(rdma_resolve_addr(id, ptr::null_mut(), (&raw mut to).cast(), 1000), 0);
+        expect(channel, ADDR_RESOLVED);
+        assert!(!(*id).verbs.is_null() && !(*id).pd.is_null());
+        assert_eq!(rdma_destroy_id(id), 0);
+        let id = new_id(channel);
+        let mut other = address_of(NO_DEVICE, 0);
+        assert_eq!(rdma_bind_addr(id, (&raw mut other).cast()), -1);
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(rdma_destroy_id(id), 0);
+        rdma_destroy_event_channel(channel);
+    }
+}
+
 #[test]
 fn a_listener_of_ipv6_takes_ipv4_clients_as_such() {
     if TcpListener::bind("[::]:0").is_err() {

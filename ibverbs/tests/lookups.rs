@@ -3,16 +3,15 @@
 mod loopback;
 
 use std::ffi::{CString, c_int};
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::ptr;
 use std::thread;
-use std::time::Duration;
 
 use braid_ibverbs::*;
 use braid_verbs::abi::*;
 
 use self::loopback::connections::*;
+use self::loopback::links::Speaker;
 use self::loopback::*;
 
 /// `RDMA_UDP_QKEY`.
@@ -314,19 +313,15 @@ fn an_answer_that_is_none_finds_nobody() {
         unknown_purpose,
         Vec::new(),
     ];
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port();
+    let speaker = Speaker::new();
     // SAFETY: as above.
     unsafe {
         let channel = rdma_create_event_channel();
         for answer in answers {
-            let id = resolved_in(UDP, channel, ptr::from_mut(&mut address(port)).cast());
+            let mut to = address(speaker.port());
+            let id = resolved_in(UDP, channel, (&raw mut to).cast());
             assert_eq!(rdma_connect(id, ptr::null_mut()), 0);
-            let (mut stream, _) = listener.accept().expect("it connects");
-            // Whole or not: what is not read would make an end of the connection that takes the answer with it.
-            let _ = stream.read(&mut [0; 64]);
-            stream.write_all(&answer).expect("it hears it");
-            drop(stream);
+            speaker.answer(&answer);
             let told = next(channel);
             assert_eq!(told.kind, UNREACHABLE, "{answer:?}");
             assert!(told.status < 0, "{}", told.status);
@@ -346,12 +341,9 @@ fn a_request_that_is_none_is_not_told() {
         // A length of private data that does not come, and a purpose that is unknown.
         (requests[1][5], requests[2][11]) = (255, 7);
         for request in requests {
-            let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-            stream.write_all(&request).expect("it hears it");
-            // It is closed already where the first bytes are enough.
-            let _ = stream.shutdown(std::net::Shutdown::Write);
-            let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
-            assert!(!matches!(stream.read(&mut [0]), Ok(1)), "it is answered");
+            let speaker = Speaker::new();
+            speaker.open(port, &request);
+            assert!(speaker.hears_end(), "it is answered");
         }
         assert!(!is_told(server));
         assert_eq!(rdma_destroy_id(listener), 0);

@@ -31,6 +31,55 @@ unsafe fn found(port: u16, flags: c_int) -> *mut rdma_addrinfo {
     found
 }
 
+/// The addresses that the hints name, as libfabric passes them, without a node or a service.
+#[test]
+fn addresses_of_the_hints_are_the_result() {
+    let (mut source, mut destination) = (address(0), address(7471));
+    // SAFETY: it consists of numbers and pointers.
+    let mut hints: rdma_addrinfo = unsafe { std::mem::zeroed() };
+    let len = size_of::<libc::sockaddr_in>();
+    hints.ai_port_space = TCP;
+    (hints.ai_src_addr, hints.ai_src_len) = ((&raw mut source).cast(), len as u32);
+    let ask = |hints: *const rdma_addrinfo| {
+        let (mut found, none) = (ptr::null_mut(), ptr::null());
+        // SAFETY: as above.
+        let code = unsafe { rdma_getaddrinfo(none, none, hints, &raw mut found) };
+        (code, found)
+    };
+    let port = |addr: *mut libc::sockaddr| {
+        // SAFETY: it is one of IPv4.
+        unsafe { addr.cast::<libc::sockaddr_in>().as_ref() }.map(|addr| u16::from_be(addr.sin_port))
+    };
+    // SAFETY: as above.
+    unsafe {
+        for (has_destination, flags) in [(false, PASSIVE), (false, 0), (true, 0)] {
+            hints.ai_flags = flags;
+            if has_destination {
+                hints.ai_dst_addr = (&raw mut destination).cast();
+                hints.ai_dst_len = len as u32;
+            }
+            let (code, found) = ask(&raw const hints);
+            assert_eq!(code, 0);
+            let info = &*found;
+            assert_eq!((port(info.ai_src_addr), info.ai_src_len as usize), (Some(0), len));
+            assert_eq!(port(info.ai_dst_addr), has_destination.then_some(7471));
+            assert_eq!(info.ai_dst_len as usize, if has_destination { len } else { 0 });
+            assert!(info.ai_next.is_null());
+            assert_eq!((info.ai_family, info.ai_flags), (libc::AF_INET, flags));
+            rdma_freeaddrinfo(found);
+        }
+        hints.ai_src_len = 1000;
+        for wrong in [&raw const hints, ptr::null()] {
+            let (code, found) = ask(wrong);
+            assert_eq!(
+                (code, std::io::Error::last_os_error().raw_os_error()),
+                (-1, Some(libc::EINVAL))
+            );
+            assert!(found.is_null(), "nothing is written");
+        }
+    }
+}
+
 /// Attributes without completion queues.
 fn attributes() -> ibv_qp_init_attr {
     let mut attr = init_attr(ptr::null_mut(), IBV_QPT_RC, 4, 4);

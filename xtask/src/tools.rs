@@ -76,7 +76,17 @@ const TOOLS: &[Tool] = &[
     Tool {
         what: What::Program("fi_pingpong"),
         package: "libfabric-bin",
-        needed_for: "what Braid is measured beside",
+        needed_for: "programs on the drop-in libibverbs, and what Braid is measured beside",
+    },
+    Tool {
+        what: What::File("/usr/sbin/tgtd"),
+        package: "tgt libiscsi-bin",
+        needed_for: "programs on the drop-in libibverbs",
+    },
+    Tool {
+        what: What::File("/usr/include/ucp/api/ucp.h"),
+        package: "libucx-dev",
+        needed_for: "programs on the drop-in libibverbs",
     },
     Tool {
         what: What::File("/etc/libibverbs.d/rxe.driver"),

@@ -1,7 +1,6 @@
 //! Accepting, rejecting and disconnecting.
 
 use std::ffi::{c_int, c_void};
-use std::net::TcpStream;
 use std::sync::Arc;
 
 use super::asking::in_time;
@@ -17,6 +16,7 @@ use super::queue_pair;
 use super::structs::{rdma_cm_id, rdma_conn_param};
 use super::synchronous::complete;
 use crate::errno::{self, Errno};
+use crate::messages::Link;
 use crate::qp::Peer;
 
 /// Accepts what has come with `RDMA_CM_EVENT_CONNECT_REQUEST`: `RDMA_CM_EVENT_ESTABLISHED` when the other end is ready, `.._CONNECT_ERROR`
@@ -34,11 +34,11 @@ pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_
             return Err(Errno::INVALID);
         }
         let accept = queue_pair::message(object, message::Kind::Accept, param)?;
-        let (stream, peer, reply) = take_asked(&object.shared)?;
+        let (link, peer, reply) = take_asked(&object.shared)?;
         let shared = object.shared.clone();
-        let speech = begin_accept(&shared, &stream, (&peer, reply), &accept)
-            .inspect_err(|_| shared.connection().lose(&stream))?;
-        run("braid-cm", move || finish_accept(&shared, &stream, speech))?;
+        let speech = begin_accept(&shared, &link, (&peer, reply), &accept)
+            .inspect_err(|_| shared.connection().lose(&link))?;
+        run("braid-cm", move || finish_accept(&shared, &link, speech))?;
         // SAFETY: as above.
         unsafe { complete(id) }?;
         Ok(0)
@@ -47,26 +47,26 @@ pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_
 
 fn begin_accept(
     shared: &Shared,
-    stream: &TcpStream,
+    link: &Link,
     (peer, reply): (&Peer, Reply),
     accept: &Message,
 ) -> Result<Speech, Errno> {
     if shared.has_queue_pair() {
         shared.connect(peer, accept)?;
     }
-    reply.give(stream, accept).map_err(|_| Errno(libc::ECONNRESET))
+    reply.give(link, accept).map_err(|_| Errno(libc::ECONNRESET))
 }
 
-fn finish_accept(shared: &Shared, stream: &Arc<TcpStream>, speech: Speech) {
-    let (kind, status) = match in_time(stream, || speech.hear(stream)) {
+fn finish_accept(shared: &Shared, link: &Arc<Link>, speech: Speech) {
+    let (kind, status) = match in_time(link, || speech.hear(link)) {
         Ok(ready) if is_ready(&ready) => {
             shared.happened(Kind::Established, 0, Some(ready.into()));
-            return wait_for_end(shared, stream);
+            return wait_for_end(shared, link);
         }
         Ok(_) => (Kind::ConnectError, -libc::ECONNRESET),
         Err((kind, status, _)) => (kind, status),
     };
-    shared.connection().lose(stream);
+    shared.connection().lose(link);
     shared.happened(kind, status, None);
 }
 
@@ -75,7 +75,7 @@ fn is_ready(message: &Message) -> bool {
 }
 
 /// Who asks, if nobody has answered yet.
-fn take_asked(shared: &Shared) -> Result<(Arc<TcpStream>, Peer, Reply), Errno> {
+fn take_asked(shared: &Shared) -> Result<(Arc<Link>, Peer, Reply), Errno> {
     shared.connection().answer().ok_or(Errno::INVALID)
 }
 
@@ -84,8 +84,8 @@ fn take_asked(shared: &Shared) -> Result<(Arc<TcpStream>, Peer, Reply), Errno> {
 /// # Errors
 /// `EINVAL`: somebody has answered already. `ECONNRESET`: who asks is gone.
 pub(super) fn answer(shared: &Shared, message: &Message) -> Result<(), Errno> {
-    let (stream, _, reply) = take_asked(shared)?;
-    let given = reply.give(&stream, message);
+    let (link, _, reply) = take_asked(shared)?;
+    let given = reply.give(&link, message);
     shared.connection().close();
     given.map(drop).map_err(|_| Errno(libc::ECONNRESET))
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::mem;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ptr;
 
 use braid_verbs::abi::{IBV_QPT_RC, IBV_QPT_UD};
@@ -14,6 +14,8 @@ use crate::errno::{self, Errno};
 
 /// `RAI_PASSIVE`: the address is to be listened at.
 pub(super) const PASSIVE: c_int = 1;
+/// `RAI_NUMERICHOST`: the node is an address, and no name is looked up.
+const NUMERIC_HOST: c_int = 2;
 /// `RAI_FAMILY`: the address is of the family that the hints name.
 const FAMILY: c_int = 8;
 
@@ -21,13 +23,14 @@ const FAMILY: c_int = 8;
 #[repr(C)]
 struct Answer {
     base: rdma_addrinfo,
-    addr: libc::sockaddr_storage,
-    /// Where the hints named one.
     source: libc::sockaddr_storage,
+    destination: libc::sockaddr_storage,
 }
 
-/// All addresses of the name, in the order in which they are to be tried. -1 with `errno`:
-/// `ENODATA` for a name or service that nobody knows.
+/// All addresses of the name, in the order in which they are to be tried. Without `node` and
+/// `service` the addresses are those of `hints`, and there is one result. -1 with `errno`: `EINVAL`
+/// if there is none of the three, or an address of `hints` is longer than any; `ENODATA` for an
+/// unknown name or service.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_getaddrinfo(
     node: *const c_char,
@@ -39,14 +42,24 @@ pub unsafe extern "C" fn rdma_getaddrinfo(
         // SAFETY: by the caller's promise.
         let (hints, result) = unsafe { (hints.as_ref(), result.as_mut()) };
         let result = result.ok_or(Errno::INVALID)?;
-        let flags = hints.map_or(0, |hints| hints.ai_flags);
         // SAFETY: as above.
         let (node, service) = unsafe { (text(node)?, text(service)?) };
-        let family = hints.filter(|_| flags & FAMILY != 0).map(|hints| hints.ai_family);
+        let [source, destination] = match hints {
+            // SAFETY: as above.
+            Some(hints) => unsafe { named(hints)? },
+            None => [None; 2],
+        };
         let mut next: *mut rdma_addrinfo = ptr::null_mut();
-        for addr in resolve(node, service, flags & PASSIVE != 0, family).into_iter().rev() {
-            // SAFETY: by the caller's promise.
-            let mut answer = unsafe { answer(addr, flags, hints) };
+        if node.is_none() && service.is_none() {
+            let hints = hints.ok_or(Errno::INVALID)?;
+            next = Box::into_raw(answer(source, destination, Some(hints))).cast();
+        }
+        for addr in resolve(node, service, hints).into_iter().rev() {
+            let found = Some(Addr::of(addr));
+            let mut answer = match is_passive(hints) {
+                true => answer(found, None, hints),
+                false => answer(source, found, hints),
+            };
             answer.base.ai_next = next;
             next = Box::into_raw(answer).cast();
         }
@@ -58,34 +71,81 @@ pub unsafe extern "C" fn rdma_getaddrinfo(
     })
 }
 
-/// One address.
+fn is_passive(hints: Option<&rdma_addrinfo>) -> bool {
+    hints.is_some_and(|hints| hints.ai_flags & PASSIVE != 0)
+}
+
+/// An address, and its length in C.
+#[derive(Clone, Copy)]
+struct Addr {
+    storage: libc::sockaddr_storage,
+    len: usize,
+}
+
+impl Addr {
+    fn of(addr: SocketAddr) -> Self {
+        let len = match addr {
+            SocketAddr::V4(_) => size_of::<libc::sockaddr_in>(),
+            SocketAddr::V6(_) => size_of::<libc::sockaddr_in6>(),
+        };
+        Addr { storage: to_c(addr), len }
+    }
+
+    /// Copies an address of a program; `None`: NULL, or no bytes.
+    ///
+    /// # Errors
+    /// `EINVAL`: it is longer than any address.
+    unsafe fn given(addr: *const libc::sockaddr, len: c_uint) -> Result<Option<Self>, Errno> {
+        let len = len as usize;
+        if addr.is_null() || len == 0 {
+            return Ok(None);
+        }
+        if len > size_of::<libc::sockaddr_storage>() {
+            return Err(Errno::INVALID);
+        }
+        // SAFETY: it consists of numbers.
+        let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
+        // SAFETY: by the caller's promise, and there is room for every kind of address.
+        unsafe { ptr::copy_nonoverlapping(addr.cast::<u8>(), (&raw mut storage).cast(), len) };
+        Ok(Some(Addr { storage, len }))
+    }
+}
+
+/// The source and the destination that the hints name.
 ///
 /// # Safety
-/// What the hints point to is as long as they say.
-unsafe fn answer(addr: SocketAddr, flags: c_int, hints: Option<&rdma_addrinfo>) -> Box<Answer> {
+/// The addresses of the hints are as long as the hints say.
+unsafe fn named(hints: &rdma_addrinfo) -> Result<[Option<Addr>; 2], Errno> {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        Ok([
+            Addr::given(hints.ai_src_addr, hints.ai_src_len)?,
+            Addr::given(hints.ai_dst_addr, hints.ai_dst_len)?,
+        ])
+    }
+}
+
+/// One result.
+fn answer(
+    source: Option<Addr>,
+    destination: Option<Addr>,
+    hints: Option<&rdma_addrinfo>,
+) -> Box<Answer> {
     // SAFETY: it consists of numbers and pointers.
     let mut answer: Box<Answer> = Box::new(unsafe { mem::zeroed() });
-    answer.addr = to_c(addr);
-    let place: *mut libc::sockaddr = (&raw mut answer.addr).cast();
-    let (family, len) = match addr {
-        SocketAddr::V4(_) => (libc::AF_INET, size_of::<libc::sockaddr_in>()),
-        SocketAddr::V6(_) => (libc::AF_INET6, size_of::<libc::sockaddr_in6>()),
-    };
-    let source: *mut libc::sockaddr = (&raw mut answer.source).cast();
-    let base = &mut answer.base;
-    (base.ai_flags, base.ai_family) = (flags, family);
-    (base.ai_qp_type, base.ai_port_space) = type_and_space(hints);
-    if flags & PASSIVE != 0 {
-        (base.ai_src_addr, base.ai_src_len) = (place, len as c_uint);
-    } else {
-        (base.ai_dst_addr, base.ai_dst_len) = (place, len as c_uint);
-        let known = hints.filter(|hints| !hints.ai_src_addr.is_null());
-        if let Some(hints) = known {
-            let len = (hints.ai_src_len as usize).min(size_of::<libc::sockaddr_storage>());
-            // SAFETY: by the caller's promise, and there is room for every kind of address.
-            unsafe { ptr::copy_nonoverlapping(hints.ai_src_addr.cast::<u8>(), source.cast(), len) };
-            (base.ai_src_addr, base.ai_src_len) = (source, len as c_uint);
-        }
+    let family = destination.or(source).map(|addr| c_int::from(addr.storage.ss_family));
+    answer.base.ai_flags = hints.map_or(0, |hints| hints.ai_flags);
+    answer.base.ai_family = family.or(hints.map(|hints| hints.ai_family)).unwrap_or_default();
+    (answer.base.ai_qp_type, answer.base.ai_port_space) = type_and_space(hints);
+    if let Some(addr) = source {
+        answer.source = addr.storage;
+        answer.base.ai_src_addr = (&raw mut answer.source).cast();
+        answer.base.ai_src_len = addr.len as c_uint;
+    }
+    if let Some(addr) = destination {
+        answer.destination = addr.storage;
+        answer.base.ai_dst_addr = (&raw mut answer.destination).cast();
+        answer.base.ai_dst_len = addr.len as c_uint;
     }
     answer
 }
@@ -108,15 +168,23 @@ unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>, Errno> {
     unsafe { CStr::from_ptr(text) }.to_str().map(Some).map_err(|_| Errno::INVALID)
 }
 
-/// Of that family, if one is named. None: nobody knows the name or the service.
+/// The addresses of a name and service, as the hints restrict them. None: the name or the service
+/// is unknown, or neither is given.
 fn resolve(
     node: Option<&str>,
     service: Option<&str>,
-    is_passive: bool,
-    family: Option<c_int>,
+    hints: Option<&rdma_addrinfo>,
 ) -> Vec<SocketAddr> {
+    if node.is_none() && service.is_none() {
+        return Vec::new();
+    }
+    let flags = hints.map_or(0, |hints| hints.ai_flags);
+    let family = hints.filter(|_| flags & FAMILY != 0).map(|hints| hints.ai_family);
     let Ok(port) = service.unwrap_or("0").parse::<u16>() else { return Vec::new() };
-    let default = match (is_passive, family == Some(libc::AF_INET6)) {
+    if flags & NUMERIC_HOST != 0 && node.is_some_and(|node| node.parse::<IpAddr>().is_err()) {
+        return Vec::new();
+    }
+    let default = match (is_passive(hints), family == Some(libc::AF_INET6)) {
         (true, false) => "0.0.0.0",
         (true, true) => "::",
         (false, false) => "127.0.0.1",
@@ -150,28 +218,43 @@ pub unsafe extern "C" fn rdma_freeaddrinfo(answer: *mut rdma_addrinfo) {
 mod tests {
     use super::*;
 
+    fn hints(ai_flags: c_int, ai_family: c_int) -> rdma_addrinfo {
+        // SAFETY: it consists of numbers and pointers.
+        let hints: rdma_addrinfo = unsafe { mem::zeroed() };
+        rdma_addrinfo { ai_flags, ai_family, ..hints }
+    }
+
     #[test]
     fn numbers_are_understood_and_nonsense_is_not() {
         let addr = |text: &str| vec![text.parse::<SocketAddr>().unwrap()];
-        assert_eq!(resolve(Some("127.0.0.1"), Some("7471"), false, None), addr("127.0.0.1:7471"));
-        assert_eq!(resolve(Some("::1"), Some("1"), false, None), addr("[::1]:1"));
-        assert_eq!(resolve(None, Some("9"), true, None), addr("0.0.0.0:9"));
-        assert_eq!(resolve(Some("127.0.0.1"), Some("no service"), false, None), []);
+        assert_eq!(resolve(Some("127.0.0.1"), Some("7471"), None), addr("127.0.0.1:7471"));
+        assert_eq!(resolve(Some("::1"), Some("1"), None), addr("[::1]:1"));
+        let passive = hints(PASSIVE, 0);
+        assert_eq!(resolve(None, Some("9"), Some(&passive)), addr("0.0.0.0:9"));
+        assert_eq!(resolve(Some("127.0.0.1"), Some("no service"), None), []);
+    }
+
+    /// `rdma_getaddrinfo(3)`, `RAI_NUMERICHOST`.
+    #[test]
+    fn numeric_host_looks_up_no_name() {
+        let numeric = hints(NUMERIC_HOST, 0);
+        assert_eq!(resolve(Some("localhost"), Some("9"), Some(&numeric)), []);
+        assert_eq!(resolve(Some("127.0.0.1"), Some("9"), Some(&numeric)).len(), 1);
     }
 
     /// `rdma_getaddrinfo(3)`, `RAI_FAMILY`.
     #[test]
     fn the_family_that_is_named_is_the_one_that_is_found() {
-        let found = |node, is_passive, family| {
-            let found = resolve(node, Some("9"), is_passive, Some(family));
+        let found = |node, flags, family| {
+            let found = resolve(node, Some("9"), Some(&hints(FAMILY | flags, family)));
             found.first().map(|addr| addr.to_string())
         };
         let text = |text: &str| Some(text.to_owned());
-        assert_eq!(found(None, true, libc::AF_INET6), text("[::]:9"));
-        assert_eq!(found(None, false, libc::AF_INET6), text("[::1]:9"));
-        assert_eq!(found(None, true, libc::AF_INET), text("0.0.0.0:9"));
-        assert_eq!(found(Some("127.0.0.1"), false, libc::AF_UNSPEC), text("127.0.0.1:9"));
-        assert_eq!(found(Some("127.0.0.1"), false, libc::AF_INET6), None);
-        assert_eq!(found(Some("::1"), false, libc::AF_INET), None);
+        assert_eq!(found(None, PASSIVE, libc::AF_INET6), text("[::]:9"));
+        assert_eq!(found(None, 0, libc::AF_INET6), text("[::1]:9"));
+        assert_eq!(found(None, PASSIVE, libc::AF_INET), text("0.0.0.0:9"));
+        assert_eq!(found(Some("127.0.0.1"), 0, libc::AF_UNSPEC), text("127.0.0.1:9"));
+        assert_eq!(found(Some("127.0.0.1"), 0, libc::AF_INET6), None);
+        assert_eq!(found(Some("::1"), 0, libc::AF_INET), None);
     }
 }

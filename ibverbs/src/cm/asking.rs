@@ -2,18 +2,18 @@
 
 use std::ffi::c_int;
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use braid::Security;
-use socket2::{Domain, SockRef, Socket, Type};
 
 use super::events::Kind;
 use super::exchange::{self, Speech};
 use super::id::Shared;
 use super::message::{self, Message};
+use crate::messages::{Link, Port};
 
 /// How long the other host may take to answer at all.
 const REACH: Duration = Duration::from_secs(10);
@@ -40,40 +40,33 @@ pub(super) type Failed = (Kind, c_int, Option<Message>);
 pub(super) fn ask<T>(
     shared: &Shared,
     attempt: &Arc<()>,
-    (from, to): (SocketAddr, SocketAddr),
+    ends: (SocketAddr, SocketAddr),
     asks: Asks<'_>,
-    accepted: impl FnOnce(&TcpStream, Message, Speech) -> Result<T, Failed>,
-) -> Result<(Arc<TcpStream>, T), Failed> {
+    accepted: impl FnOnce(&Link, Message, Speech) -> Result<T, Failed>,
+) -> Result<(Arc<Link>, T), Failed> {
     let unreachable = |error: io::Error| match error.kind() {
         io::ErrorKind::ConnectionRefused => (Kind::Rejected, NOBODY_LISTENS, None),
         _ => (Kind::Unreachable, -error.raw_os_error().unwrap_or(libc::ETIMEDOUT), None),
     };
-    let stream = Arc::new(reach(from, to).map_err(unreachable)?);
-    if !shared.connection().open(attempt, &stream) {
-        abort(&stream);
+    let Some(port) = shared.port() else { return Err(failed(libc::ECONNABORTED)) };
+    let link = Arc::new(reach(&port, ends).map_err(unreachable)?);
+    if !shared.connection().open(attempt, &link) {
         return Err(failed(libc::ECONNABORTED));
     }
-    let answered = hear_answer(&stream, asks);
-    match answered.and_then(|(answer, speech)| accepted(&stream, answer, speech)) {
-        Ok(done) => Ok((stream, done)),
+    let answered = hear_answer(&link, asks);
+    match answered.and_then(|(answer, speech)| accepted(&link, answer, speech)) {
+        Ok(done) => Ok((link, done)),
         Err(failed) => {
-            leave(shared, &stream);
+            leave(shared, &link);
             Err(failed)
         }
     }
 }
 
 /// Nothing more is said. It may be closed already.
-pub(super) fn leave(shared: &Shared, stream: &Arc<TcpStream>) {
-    abort(stream);
-    let _ = stream.shutdown(Shutdown::Both);
-    shared.connection().lose(stream);
-}
-
-/// When it is closed it is over at once: its port can connect to the same listener again, which it could not for a second (TIME-WAIT).
-fn abort(stream: &TcpStream) {
-    // It may be over already.
-    let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+pub(super) fn leave(shared: &Shared, link: &Arc<Link>) {
+    link.close();
+    shared.connection().lose(link);
 }
 
 pub(super) fn failed(errno: c_int) -> Failed {
@@ -85,12 +78,9 @@ pub(super) fn broken(error: io::Error) -> Failed {
 }
 
 /// What the other end says, if it accepts.
-fn hear_answer(stream: &TcpStream, asks: Asks<'_>) -> Result<(Message, Speech), Failed> {
+fn hear_answer(link: &Link, asks: Asks<'_>) -> Result<(Message, Speech), Failed> {
     let Asks { security, request } = asks;
-    // Nothing is gained by waiting for more to send.
-    let _ = stream.set_nodelay(true);
-    let (answer, speech) =
-        in_time(stream, || exchange::ask(stream, security, request)?.answer(stream))?;
+    let (answer, speech) = in_time(link, || exchange::ask(link, security, request)?.answer(link))?;
     if answer.purpose.qp_type() != request.purpose.qp_type() {
         return Err(failed(libc::EPROTO));
     }
@@ -103,31 +93,25 @@ fn hear_answer(stream: &TcpStream, asks: Asks<'_>) -> Result<(Message, Speech), 
 }
 
 /// What the other end says, if it does in time.
-pub(super) fn in_time<T>(
-    stream: &TcpStream,
-    hear: impl FnOnce() -> io::Result<T>,
-) -> Result<T, Failed> {
-    stream.set_read_timeout(Some(ANSWER)).map_err(broken)?;
+pub(super) fn in_time<T>(link: &Link, hear: impl FnOnce() -> io::Result<T>) -> Result<T, Failed> {
+    link.set_limit(Some(ANSWER));
     let heard = hear().map_err(|error| match error.kind() {
-        // Which of them is the system's choice.
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            (Kind::Unreachable, -libc::ETIMEDOUT, None)
-        }
+        io::ErrorKind::TimedOut => (Kind::Unreachable, -libc::ETIMEDOUT, None),
         // It was closed: by a message that was not whole, or by none.
         io::ErrorKind::UnexpectedEof => failed(libc::ECONNRESET),
         _ => broken(error),
     })?;
     // A connection may be idle for as long as it likes.
-    stream.set_read_timeout(None).map_err(broken)?;
+    link.set_limit(None);
     Ok(heard)
 }
 
 /// Programs listen a moment after they have told their client to connect, as perftest does: over a fabric that takes long enough to find an
 /// address and a route for nobody to notice.
-fn reach(from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
+fn reach(port: &Port, (from, to): (SocketAddr, SocketAddr)) -> io::Result<Link> {
     let until = Instant::now() + LATE_LISTENER;
     loop {
-        match connect_from(from, to) {
+        match Link::connect(port, from.ip(), to, REACH) {
             Err(error)
                 if error.kind() == io::ErrorKind::ConnectionRefused && Instant::now() < until =>
             {
@@ -136,14 +120,4 @@ fn reach(from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
             other => return other,
         }
     }
-}
-
-/// From the address and port of the identifier, by which the listener knows this end.
-fn connect_from(from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
-    let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
-    // Another socket keeps the port for it.
-    socket.set_reuse_address(true)?;
-    socket.bind(&from.into())?;
-    socket.connect_timeout(&to.into(), REACH)?;
-    Ok(socket.into())
 }

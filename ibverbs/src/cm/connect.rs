@@ -1,8 +1,6 @@
 //! Connecting, and the end of a connection.
 
 use std::ffi::c_int;
-use std::io::Read;
-use std::net::TcpStream;
 use std::thread;
 
 use braid::spawn_without_signals;
@@ -19,6 +17,7 @@ use super::structs::{rdma_cm_id, rdma_conn_param};
 use super::synchronous::complete;
 use crate::context::Context;
 use crate::errno::{self, Errno};
+use crate::messages::Link;
 
 pub(super) fn run(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
     let thread = thread::Builder::new().name(name.to_owned());
@@ -45,18 +44,17 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
         let open = &unsafe { Context::of(object.base.verbs) }?.open;
         let (security, device) = (open.security(), open.device);
         let shared = object.shared.clone();
-        let (attempt, port) = shared.connection().begin()?;
+        let attempt = shared.connection().begin()?;
         run("braid-cm", move || {
             let asks = Asks { security: security.as_ref(), request: &request };
             if let Purpose::Datagrams { .. } = request.purpose {
                 return look_up(&shared, &attempt, ends, asks, &device.gids);
             }
-            let connected = ask(&shared, &attempt, ends, asks, |stream, answer, speech| {
-                finish(&shared, stream, &request, answer, speech)
+            let connected = ask(&shared, &attempt, ends, asks, |link, answer, speech| {
+                finish(&shared, link, &request, answer, speech)
             });
-            drop(port); // the connection has it
             match connected {
-                Ok((stream, ())) => wait_for_end(&shared, &stream),
+                Ok((link, ())) => wait_for_end(&shared, &link),
                 Err((kind, status, said)) => {
                     if kind == Kind::Rejected {
                         // As librdmacm does: a program may wait for its receives, as `rping` does, and be told in no other way.
@@ -75,7 +73,7 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
 /// The other end has accepted: connects the queue pair, or leaves that to the program.
 fn finish(
     shared: &Shared,
-    stream: &TcpStream,
+    link: &Link,
     request: &Message,
     answer: Message,
     speech: Speech,
@@ -88,15 +86,14 @@ fn finish(
         return Ok(());
     }
     shared.connect(&answer.queue_pair, request).map_err(|errno| failed(errno.0))?;
-    speech.say(stream, &ready).map_err(broken)?;
+    speech.say(link, &ready).map_err(broken)?;
     shared.happened(Kind::Established, 0, Some(answer.into()));
     Ok(())
 }
 
 /// `RDMA_CM_EVENT_DISCONNECTED` when either end has closed.
-pub(super) fn wait_for_end(shared: &Shared, mut stream: &TcpStream) {
-    let mut byte = [0];
+pub(super) fn wait_for_end(shared: &Shared, link: &Link) {
     // Nothing more is said; an error is an end as well.
-    while matches!(stream.read(&mut byte), Ok(1)) {}
+    while link.recv().is_ok() {}
     shared.happened(Kind::Disconnected, 0, None);
 }

@@ -59,6 +59,14 @@ fn open<'a>(devices: &'a mut Vec<Open>, device: &'static Device) -> Result<&'a m
     Ok(&mut devices[index])
 }
 
+/// Checks that a device has the address of this host.
+///
+/// # Errors
+/// `ENODEV`.
+pub(super) fn exists(addr: IpAddr) -> Result<(), Errno> {
+    by_address(addr).map(drop).ok_or(Errno(libc::ENODEV))
+}
+
 /// The device of a host's address, with a protection domain.
 ///
 /// # Errors

@@ -12,6 +12,7 @@ use super::connection::Connection;
 use super::devices;
 use super::events::{Kind, Target};
 use super::message::Message;
+use super::options::Options;
 use super::port_space::PortSpace;
 use super::queue_pair;
 use super::said::Said;
@@ -21,6 +22,7 @@ use super::wire_up::WireUp;
 use crate::acknowledgements::Acknowledgements;
 use crate::errno::{self, Errno};
 use crate::gid;
+use crate::messages::Port;
 use crate::qp::Peer;
 use crate::settings::Settings;
 
@@ -39,6 +41,9 @@ pub(super) struct Shared {
     /// What programs know it by; `None`: it is destroyed.
     handle: Mutex<Option<Handle>>,
     connection: Mutex<Connection>,
+    /// From binding or resolving on, until the identifier is destroyed.
+    port: Mutex<Option<Arc<Port>>>,
+    options: Mutex<Options>,
     /// What a thread connects, while it exists.
     queue_pair: Mutex<Option<QueuePair>>,
     pub(super) wire_up: WireUp,
@@ -106,7 +111,8 @@ impl Shared {
     pub(super) fn connect(&self, peer: &Peer, param: &Message) -> Result<(), Errno> {
         let held = self.queue_pair();
         let QueuePair(qp) = held.ok_or(Errno(libc::ENOTCONN))?;
-        queue_pair::connect(qp, peer, param)
+        let options = *self.options();
+        queue_pair::connect(qp, peer, param, options)
     }
 
     /// Moves the queue pair of this number to ERR, unless it is destroyed.
@@ -122,6 +128,19 @@ impl Shared {
 
     fn queue_pair(&self) -> MutexGuard<'_, Option<QueuePair>> {
         self.queue_pair.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn options(&self) -> MutexGuard<'_, Options> {
+        self.options.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn port(&self) -> Option<Arc<Port>> {
+        self.port.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The port of the identifier, or none any more.
+    pub(super) fn set_port(&self, port: Option<Arc<Port>>) {
+        *self.port.lock().unwrap_or_else(PoisonError::into_inner) = port;
     }
 
     pub(super) fn connection(&self) -> MutexGuard<'_, Connection> {
@@ -142,10 +161,11 @@ impl Id {
         let mut base: rdma_cm_id = unsafe { std::mem::zeroed() };
         (base.channel, base.context) = (target.channel, context);
         (base.ps, base.qp_type) = (ps as c_int, ps.qp_type());
-        let connection = Mutex::default();
+        let (connection, port, options) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (handle, queue_pair) = (Mutex::default(), Mutex::default());
         let wire_up = WireUp::default();
-        let shared = Arc::new(Shared { handle, connection, queue_pair, wire_up });
+        let shared = Shared { handle, connection, port, options, queue_pair, wire_up };
+        let shared = Arc::new(shared);
         let events = Acknowledgements::default();
         let id = Box::into_raw(Box::new(Id { base, shared, events, attributes: None }));
         // SAFETY: it has just been made.
@@ -158,14 +178,19 @@ impl Id {
         self.base.qp_type == IBV_QPT_UD
     }
 
-    /// It belongs to the device of this address from now on.
+    /// Sets the source address, and the device that has it.
     pub(super) fn bind_to(&mut self, addr: SocketAddr) -> Result<(), Errno> {
         let open = devices::of(addr.ip())?;
         (self.base.verbs, self.base.pd) = (open.context, open.pd);
         (self.base.port_num, self.base.route.addr.ibaddr.pkey) = (1, u16::MAX);
-        self.base.route.addr.src_addr = to_c(addr);
         self.base.route.addr.ibaddr.sgid = gid::of(addr.ip());
+        self.set_source(addr);
         Ok(())
+    }
+
+    /// Sets the source address alone.
+    pub(super) fn set_source(&mut self, addr: SocketAddr) {
+        self.base.route.addr.src_addr = to_c(addr);
     }
 
     /// Its events go there from now on. It has no latest event any more.
@@ -218,6 +243,7 @@ pub unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
         let Some(Handle { target, .. }) = object.shared.handle().take() else { return Ok(0) };
         let unknown = target.events.forget(id);
         object.shared.connection().close();
+        object.shared.set_port(None);
         acknowledge(&mut object.base);
         object.events.wait();
         // SAFETY: as above, and nothing leads to it any more.
@@ -229,17 +255,4 @@ pub unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
         }
         Ok(0)
     })
-}
-
-/// Every option is a hint (type of service, address reuse, acknowledgement time-out), and changes nothing here.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rdma_set_option(
-    id: *mut rdma_cm_id,
-    _level: c_int,
-    _name: c_int,
-    _value: *mut c_void,
-    _len: usize,
-) -> c_int {
-    // SAFETY: by the caller's promise.
-    errno::number(|| unsafe { Id::of(id) }.map(|_| 0))
 }

@@ -1,13 +1,13 @@
 //! Who takes datagrams at an address and port (`RDMA_PS_UDP`): the listener's end says which queue pair does, and nothing is connected.
 
 use std::ffi::c_int;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use braid_verbs::abi::ibv_ah_attr;
 
 use super::accept::answer;
-use super::asking::{Asks, Failed, NOBODY_LISTENS, REFUSED, ask, broken, failed, leave};
+use super::asking::{Asks, Failed, NOBODY_LISTENS, REFUSED, ask, failed, leave};
 use super::events::Kind;
 use super::id::{Id, Shared};
 use super::message::{self, Message};
@@ -19,6 +19,7 @@ use crate::ah;
 use crate::errno::Errno;
 use crate::gid;
 use crate::gid_table::GidTable;
+use crate::messages::Link;
 use crate::numbers::MAX_NUMBER;
 
 /// Of `enum ib_cm_sidr_status`: what a lookup that is turned down ends with.
@@ -33,14 +34,14 @@ pub(super) fn look_up(
     asks: Asks<'_>,
     gids: &GidTable,
 ) {
-    let found = ask(shared, attempt, ends, asks, |stream, answer, _| {
-        let way = way_to(stream, gids)?;
+    let found = ask(shared, attempt, ends, asks, |link, answer, _| {
+        let way = way_to(link, gids)?;
         Ok(Said::by_destination(answer, way))
     });
     match found {
-        Ok((stream, said)) => {
+        Ok((link, said)) => {
             // The program may look up another one as soon as it is told.
-            leave(shared, &stream);
+            leave(shared, &link);
             shared.happened(Kind::Established, 0, Some(said));
         }
         Err(why) => {
@@ -51,8 +52,8 @@ pub(super) fn look_up(
 }
 
 /// To the host that has answered, whichever GID it says that it has: it shall not send this host's datagrams to another one.
-fn way_to(stream: &TcpStream, gids: &GidTable) -> Result<ibv_ah_attr, Failed> {
-    let dgid = gid::of(stream.peer_addr().map_err(broken)?.ip());
+fn way_to(link: &Link, gids: &GidTable) -> Result<ibv_ah_attr, Failed> {
+    let dgid = gid::of(link.peer_addr().ip());
     let index = gids.towards(&dgid).ok_or_else(|| failed(libc::EINVAL))?;
     Ok(ah::way(dgid, index))
 }

@@ -1,6 +1,6 @@
-//! What the two ends say to each other over TCP.
+//! The messages that the two ends exchange.
 
-use std::io::{self, Read, Write};
+use std::io;
 
 use super::purpose::{self, Purpose};
 use crate::numbers::MAX_NUMBER;
@@ -47,12 +47,6 @@ impl Message {
         Message { kind: Kind::Unserved, queue_pair, purpose, private_data: Vec::new() }
     }
 
-    /// # Errors
-    /// The connection's.
-    pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
-        to.write_all(&self.encode())
-    }
-
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEAD];
         bytes[..4].copy_from_slice(&MAGIC);
@@ -65,24 +59,21 @@ impl Message {
         bytes
     }
 
-    /// The message that these bytes are, all of them.
-    ///
-    /// # Errors
-    /// `InvalidData` or `UnexpectedEof`: they are none.
-    pub(super) fn decode(mut bytes: &[u8]) -> io::Result<Self> {
-        let message = Message::read(&mut bytes)?;
-        if bytes.is_empty() { Ok(message) } else { Err(io::ErrorKind::InvalidData.into()) }
+    /// Whether these bytes begin as messages do.
+    pub(super) fn is_begun_by(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC)
     }
 
     /// # Errors
-    /// The connection's, or `InvalidData`: whoever that is, it is no end of ours.
-    pub(super) fn read(from: &mut impl Read) -> io::Result<Self> {
-        let mut head = [0; HEAD];
-        from.read_exact(&mut head)?;
-        let mut message = Message::decode_head(&head).ok_or(io::ErrorKind::InvalidData)?;
-        message.private_data = vec![0; head[5].into()];
-        from.read_exact(&mut message.private_data)?;
-        Ok(message)
+    /// `InvalidData`: the bytes are no message.
+    pub(super) fn decode(bytes: &[u8]) -> io::Result<Self> {
+        let decoded = || {
+            let (head, private_data) = bytes.split_first_chunk::<HEAD>()?;
+            let mut message = Message::decode_head(head)?;
+            message.private_data = private_data.to_vec();
+            (private_data.len() == usize::from(head[5])).then_some(message)
+        };
+        decoded().ok_or(io::ErrorKind::InvalidData.into())
     }
 
     /// Without its private data.
@@ -131,12 +122,12 @@ pub(super) mod tests {
         assert_eq!(Message::decode(&bytes).expect("it is whole"), message);
         assert!(Message::decode(&[&bytes[..], &[0]].concat()).is_err(), "and another byte");
         for cut in [0, 10, HEAD, bytes.len() - 1] {
-            assert!(Message::read(&mut &bytes[..cut]).is_err());
+            assert!(Message::decode(&bytes[..cut]).is_err());
         }
         for (at, value) in [(0, 0), (4, 0), (4, 6), (9, 1), (10, 1), (11, 2), (12, 1)] {
             let mut wrong = bytes.clone();
             wrong[at] = value;
-            assert!(Message::read(&mut &wrong[..]).is_err(), "{value} at {at}");
+            assert!(Message::decode(&wrong).is_err(), "{value} at {at}");
         }
     }
 

@@ -1,10 +1,11 @@
 //! librdmacm: connections by IP address and port, with events. `librdmacm.so.1` has the names only; the functions are here, so that both
 //! libraries are one.
 //!
-//! A listener's port is a TCP port. Over a TCP connection both ends exchange what programs otherwise exchange by themselves, the
-//! GID and number of their queue pairs, and their private data; it stays open until one end disconnects. The queue pairs then find
-//! each other as any others do, see [`crate::connect`]. For datagrams the exchange is all there is: it tells the destination, and the TCP connection
-//! ends with the answer.
+//! A listener's port is a UDP port. Over a link ([`crate::messages`]) both ends exchange what
+//! programs otherwise exchange by themselves, the GID and number of their queue pairs, and their
+//! private data. The link stays open until one end disconnects. The queue pairs then find each
+//! other as any others do, see [`crate::connect`]. For datagrams the exchange is all there is: it
+//! tells the destination, and the link ends with the answer.
 
 mod accept;
 mod addresses;
@@ -22,6 +23,7 @@ mod id;
 mod listener;
 mod lookup;
 mod message;
+mod options;
 mod port_space;
 mod purpose;
 mod queue_pair;
@@ -44,8 +46,9 @@ pub use self::events::{
     rdma_ack_cm_event, rdma_create_event_channel, rdma_destroy_event_channel, rdma_event_str,
     rdma_get_cm_event,
 };
-pub use self::id::{rdma_create_id, rdma_destroy_id, rdma_set_option};
+pub use self::id::{rdma_create_id, rdma_destroy_id};
 pub use self::listener::rdma_listen;
+pub use self::options::rdma_set_option;
 pub use self::resolve::{
     rdma_bind_addr, rdma_get_dst_port, rdma_get_src_port, rdma_resolve_addr, rdma_resolve_route,
 };

@@ -6,7 +6,7 @@ use braid_verbs::abi::{IBV_QPT_RC, IBV_QPT_UD};
 
 use crate::errno::Errno;
 
-/// Of `enum rdma_port_space`. All of them have the same ports, those of TCP.
+/// Of `enum rdma_port_space`. All of them have the same ports, those of UDP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub(super) enum PortSpace {

@@ -7,6 +7,7 @@ use braid_verbs::abi::*;
 
 use super::id::Id;
 use super::message::{Kind, Message};
+use super::options::Options;
 use super::purpose::{Limits, Purpose};
 use super::structs::{RDMA_MAX_INIT_DEPTH, RDMA_MAX_RESP_RES, rdma_conn_param};
 use crate::errno::Errno;
@@ -19,7 +20,7 @@ const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
     | IBV_ACCESS_REMOTE_ATOMIC;
-/// The local ack timeout of connections: 4.096 us * 2^18, about a second.
+/// The local ack timeout of connections, unless the program sets one: 4.096 us * 2^18, about a second.
 const TIMEOUT: u8 = 18;
 /// `min_rnr_timer`: 0.64 ms, as the kernel's.
 const RNR_TIMER: u8 = 12;
@@ -46,11 +47,12 @@ fn attributes(state: u32) -> ibv_qp_attr {
 }
 
 /// The step to RTR, towards the queue pair that the other end has named, from the GID of this index.
-pub(super) fn to_rtr(peer: &Peer, limits: Limits, sgid_index: u8) -> Step {
+pub(super) fn to_rtr(peer: &Peer, limits: Limits, options: Options, sgid_index: u8) -> Step {
     let mut attr = attributes(IBV_QPS_RTR);
     (attr.path_mtu, attr.dest_qp_num, attr.min_rnr_timer) = (IBV_MTU_4096, peer.number, RNR_TIMER);
     attr.max_dest_rd_atomic = limits.responder_resources;
     (attr.ah_attr.is_global, attr.ah_attr.port_num) = (1, 1);
+    attr.ah_attr.grh.traffic_class = options.tos;
     attr.ah_attr.grh.dgid = ibv_gid { raw: peer.gid };
     attr.ah_attr.grh.sgid_index = sgid_index;
     let mask = IBV_QP_STATE
@@ -64,9 +66,10 @@ pub(super) fn to_rtr(peer: &Peer, limits: Limits, sgid_index: u8) -> Step {
 }
 
 /// The step from RTR to RTS.
-pub(super) fn to_rts(limits: Limits) -> Step {
+pub(super) fn to_rts(limits: Limits, options: Options) -> Step {
     let mut attr = attributes(IBV_QPS_RTS);
-    (attr.timeout, attr.retry_cnt, attr.rnr_retry) = (TIMEOUT, 7, limits.rnr_retry_count.min(7));
+    attr.timeout = options.ack_timeout.unwrap_or(TIMEOUT);
+    (attr.retry_cnt, attr.rnr_retry) = (7, limits.rnr_retry_count.min(7));
     attr.max_rd_atomic = limits.initiator_depth;
     let mask = IBV_QP_STATE
         | IBV_QP_TIMEOUT
@@ -78,14 +81,19 @@ pub(super) fn to_rts(limits: Limits) -> Step {
 }
 
 /// Moves a queue pair to RTS, towards the one that the other end has named.
-pub(super) fn connect(qp: *mut ibv_qp, peer: &Peer, own: &Message) -> Result<(), Errno> {
+pub(super) fn connect(
+    qp: *mut ibv_qp,
+    peer: &Peer,
+    own: &Message,
+    options: Options,
+) -> Result<(), Errno> {
     let Purpose::Connection(limits) = own.purpose else { return Err(Errno::INVALID) };
     // SAFETY: the queue pair exists: who calls has it of an identifier that does.
     let object = unsafe { Qp::of(qp).as_ref() }.ok_or(Errno::INVALID)?;
     let ours = object.shared.running.gids.towards(&ibv_gid { raw: peer.gid });
-    let (attr, mask) = to_rtr(peer, limits, ours.ok_or(Errno::INVALID)? as u8);
+    let (attr, mask) = to_rtr(peer, limits, options, ours.ok_or(Errno::INVALID)? as u8);
     modify(qp, attr, mask)?;
-    let (attr, mask) = to_rts(limits);
+    let (attr, mask) = to_rts(limits, options);
     modify(qp, attr, mask)
 }
 

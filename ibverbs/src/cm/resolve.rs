@@ -2,8 +2,7 @@
 
 use std::ffi::c_int;
 use std::net::SocketAddr;
-
-use socket2::{Domain, Socket, Type};
+use std::sync::Arc;
 
 use super::addresses::{given, to_c};
 use super::connection::Connection;
@@ -14,6 +13,7 @@ use super::structs::rdma_cm_id;
 use super::synchronous::complete;
 use crate::errno::{self, Errno};
 use crate::gid;
+use crate::messages::Port;
 
 /// Finds the device of `src`, or of the address that the identifier is bound to, or else the one that leads to `dst`, and takes a port of it
 /// unless the identifier has one: `RDMA_CM_EVENT_ADDR_RESOLVED`, or `.._ADDR_ERROR`.
@@ -58,19 +58,16 @@ fn leave_from(id: &mut Id, named: Option<SocketAddr>, dst: SocketAddr) -> Result
     }
 }
 
-/// Takes the TCP port, or any that is free for 0. The identifier's address has it from now on.
+/// Takes the UDP port, or any that is free for 0. The identifier's address has it from now on.
 ///
 /// # Errors
 /// `EADDRINUSE`, `EACCES` for a port below 1024, `EADDRNOTAVAIL`.
 fn reserve(id: &mut Id, addr: SocketAddr) -> Result<(), Errno> {
     let errno = |e: std::io::Error| Errno(e.raw_os_error().unwrap_or(libc::EIO));
-    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).map_err(errno)?;
-    // What ended a moment ago does not keep a listener from its port.
-    socket.set_reuse_address(true).map_err(errno)?;
-    socket.bind(&addr.into()).map_err(errno)?;
-    let bound = socket.local_addr().map_err(errno)?.as_socket().ok_or(Errno::INVALID)?;
-    id.base.route.addr.src_addr = to_c(bound);
-    *id.shared.connection() = Connection::Bound(socket);
+    let options = id.shared.options().of_port()?;
+    let port = Port::bind(addr, options).map_err(errno)?;
+    id.set_source(port.addr());
+    id.shared.set_port(Some(Arc::new(port)));
     Ok(())
 }
 
@@ -90,18 +87,24 @@ pub unsafe extern "C" fn rdma_resolve_route(id: *mut rdma_cm_id, _timeout_ms: c_
     })
 }
 
-/// The local address, at which a listener listens and from which a connection comes. An unspecified one is that of all devices, and port 0 any
-/// that is free: `rdma_get_src_port` tells it. -1 with `errno`: `EADDRINUSE`; `EINVAL` where the identifier is bound already; `ENODEV` where no
-/// device has the address.
+/// Sets the local address, at which a listener listens and from which a connection comes. The
+/// device that has the address becomes the identifier's (`verbs`). An unspecified address is that
+/// of all devices, and the kernel gives a loopback address no device either: in both cases `verbs`
+/// stays NULL. Port 0 takes any that is free; `rdma_get_src_port` returns it. -1 with `errno`:
+/// `EADDRINUSE`; `EINVAL` if the identifier is bound already; `ENODEV` if no device has the
+/// address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_bind_addr(id: *mut rdma_cm_id, addr: *mut libc::sockaddr) -> c_int {
     errno::number(|| {
         // SAFETY: by the caller's promise.
         let (object, addr) = unsafe { (Id::of(id)?, given(addr)?) };
-        if !matches!(*object.shared.connection(), Connection::None) {
+        let is_new = matches!(*object.shared.connection(), Connection::None);
+        if !is_new || object.shared.port().is_some() {
             return Err(Errno::INVALID);
         }
-        if !addr.ip().is_unspecified() {
+        if addr.ip().is_loopback() {
+            devices::exists(addr.ip())?;
+        } else if !addr.ip().is_unspecified() {
             object.bind_to(addr)?;
         }
         reserve(object, addr)?;

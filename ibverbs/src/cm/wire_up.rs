@@ -37,7 +37,7 @@ impl WireUp {
     /// The other end has asked or accepted.
     pub(super) fn hear(&self, message: &Message) {
         if let Purpose::Connection(limits) = message.purpose {
-            self.said().peer = Some((message.queue_pair.clone(), limits));
+            self.said().peer = Some((message.queue_pair, limits));
         }
     }
 
@@ -60,7 +60,7 @@ impl WireUp {
             initiator_depth: limits.responder_resources,
             ..*limits
         };
-        Some((peer.clone(), said.own.unwrap_or(suits)))
+        Some((*peer, said.own.unwrap_or(suits)))
     }
 
     fn said(&self) -> MutexGuard<'_, Said> {
@@ -117,12 +117,13 @@ fn step(object: &Id, state: u32) -> Result<Step, Errno> {
     if state == IBV_QPS_INIT {
         return Ok(queue_pair::to_init());
     }
+    let options = *object.shared.options();
     let (peer, limits) = object.shared.wire_up.agreed().ok_or(Errno::INVALID)?;
     if state == IBV_QPS_RTS {
-        return Ok(queue_pair::to_rts(limits));
+        return Ok(queue_pair::to_rts(limits, options));
     }
     // SAFETY: it is resolved, so its device is open.
     let device = unsafe { Context::of(object.base.verbs) }?.open.device;
     let index = device.gids.towards(&ibv_gid { raw: peer.gid }).ok_or(Errno::INVALID)?;
-    Ok(queue_pair::to_rtr(&peer, limits, index as u8))
+    Ok(queue_pair::to_rtr(&peer, limits, options, index as u8))
 }

@@ -133,7 +133,7 @@ impl QueuePair {
     ) -> Result<Vec<u8>, Errno> {
         // SAFETY: by the caller's promise.
         let pieces = unsafe { post::pieces(wr.sg_list, wr.num_sge, self.limits.sge) }?;
-        let len = pieces.iter().map(|piece| piece.len as usize).sum::<usize>();
+        let len = pieces.clone().map(|piece| piece.len as usize).sum::<usize>();
         if len > MAX_DATAGRAM {
             return Err(Errno::INVALID);
         }

@@ -63,10 +63,10 @@ impl Batch {
         }
     }
 
-    pub(super) fn set_pieces(&mut self, pieces: &[Sge]) {
+    pub(super) fn set_pieces(&mut self, pieces: impl IntoIterator<Item = Sge>) {
         if let Some(request) = self.latest() {
             request.pieces.clear();
-            request.pieces.extend_from_slice(pieces);
+            request.pieces.extend(pieces);
         }
     }
 

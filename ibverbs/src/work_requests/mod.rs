@@ -6,7 +6,6 @@ mod batch;
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::{self, offset_of};
 use std::ptr;
-use std::slice;
 
 use braid_verbs::Sge;
 use braid_verbs::abi::{
@@ -233,17 +232,19 @@ unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp, ah: *mut ibv_ah, number: u3
 
 unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp, lkey: u32, addr: u64, len: u32) {
     // SAFETY: by the caller's promise.
-    unsafe { batch(qp) }.set_pieces(&[Sge { addr, len, lkey }]);
+    unsafe { batch(qp) }.set_pieces([Sge { addr, len, lkey }]);
 }
 
 unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp, count: usize, list: *const Sge) {
     // SAFETY: by the caller's promise.
     let batch = unsafe { batch(qp) };
     match (count, list.is_null()) {
-        (0, _) => batch.set_pieces(&[]),
+        (0, _) => batch.set_pieces([]),
         (_, true) => batch.fail(Errno::INVALID),
-        // SAFETY: as above.
-        (_, false) => batch.set_pieces(unsafe { slice::from_raw_parts(list, count) }),
+        // SAFETY: as above. The list may be at any address.
+        (_, false) => {
+            batch.set_pieces((0..count).map(|index| unsafe { list.add(index).read_unaligned() }))
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod connections;
 pub mod keyed;
+pub mod links;
 
 use std::ffi::c_int;
 use std::mem;

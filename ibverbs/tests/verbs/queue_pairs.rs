@@ -40,6 +40,34 @@ fn one_thread_connects_both_ends_and_data_arrives() {
     assert_eq!(&side.memory[4096..4101], b"hello");
 }
 
+/// As libiscsi has them, in packed structures.
+#[test]
+fn lists_of_pieces_may_be_at_odd_addresses() {
+    #[repr(C, packed)]
+    struct Packed(u8, braid_verbs::Sge);
+    let mut side = Side::open();
+    let (cq, other_cq) = (side.cq(16), side.cq(16));
+    let (one, other) = (side.qp(cq, IBV_QPT_RC, 4, 4), side.qp(other_cq, IBV_QPT_RC, 4, 4));
+    connect(&side, one, other);
+    side.memory[..5].copy_from_slice(b"hello");
+    let [mut sent, mut received] = [(0, 5), (64, 8)].map(|(at, len)| Packed(0, side.sge(at, len)));
+    // SAFETY: it consists of numbers and pointers.
+    let mut recv: ibv_recv_wr = unsafe { std::mem::zeroed() };
+    (recv.wr_id, recv.sg_list, recv.num_sge) = (9, &raw mut received.1, 1);
+    let mut bad = ptr::null_mut();
+    // SAFETY: the queue pair exists, and its context has the function.
+    unsafe {
+        let post = (*(*other).context).ops.post_recv.expect("it is set");
+        assert_eq!(post(other, &raw mut recv, &raw mut bad), 0);
+    }
+    let mut piece = side.sge(0, 0);
+    let mut send = send_wr(7, &mut piece);
+    send.sg_list = &raw mut sent.1;
+    assert_eq!(post_send(one, &mut send).0, 0);
+    assert_eq!((poll(cq).wr_id, poll(other_cq).wr_id), (7, 9));
+    assert_eq!(&side.memory[64..69], b"hello");
+}
+
 #[test]
 fn states_and_masks_are_those_of_the_man_page() {
     let side = Side::open();

@@ -3,6 +3,8 @@
 //!
 //! Every program has to end with exit code 0 on both ends; those that check what has arrived are told to.
 
+mod client_server;
+mod iscsi;
 mod pair;
 mod providers;
 mod table;
@@ -46,6 +48,9 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         "ibv_rc_pingpong",
         "rping",
         "udaddy",
+        "fi_pingpong",
+        iscsi::TGTD,
+        "iscsi-test-cu",
         "ucx_perftest",
         "mpirun",
         "mpicc",
@@ -67,6 +72,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     for case in PROGRAMS {
         run_case(case, &Pair::new(&braid_run, case, &logs))?;
     }
+    client_server::run(&braid_run, &logs)?;
+    iscsi::run(&braid_run, &logs)?;
     let program = compile_allreduce(&logs)?;
     for settings in [&[], LOSS] {
         allreduce(&program, settings, &braid_run)?;

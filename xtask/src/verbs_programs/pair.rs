@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// What perftest says where the times that it takes to find out its processor's clock do not fit together, as on a machine that others use.
 const NO_CLOCK: &str = "Can't produce a report";
 const ATTEMPTS: usize = 3;
-/// Where programs exchange what they need to connect, over TCP.
+/// Where programs exchange what they need to connect: over TCP, or by rdma_cm.
 pub(super) const PORT: u16 = 18_615;
 
 /// Both ends of a case.
@@ -135,9 +135,12 @@ impl<'a> Pair<'a> {
     /// Until the server can be connected to, wherever it runs. Trying would take its only connection.
     pub(super) fn wait_for_listener(&self, server: &Group) -> Result<(), Failure> {
         let port = self.case.port.unwrap_or(PORT);
-        match braid_lab::wait_for_listener(server.child.id(), port, LIMIT) {
+        match braid_lab::wait_for_port(server.child.id(), port, LIMIT) {
             true => Ok(()),
-            false => Err(Failure::new(format!("the server does not listen at TCP port {port}"))),
+            false => {
+                let what = format!("the server listens neither at TCP nor at UDP port {port}");
+                Err(Failure::new(what))
+            }
         }
     }
 }

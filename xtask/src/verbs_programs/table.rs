@@ -98,6 +98,10 @@ pub(super) const PROGRAMS: &[Case] = cases! {
     "udaddy" at 7174 "-c 4 -C 20 -S 1024" S_HOST LOSS;
     "rdma_client" with "rdma_server" "" S_HOST &[];
     "rdma_client" with "rdma_server" "" S_HOST LOSS;
+    "fi_pingpong" at 47592 "-c -p verbs -e msg -I 50" HOST &[];
+    "fi_pingpong" at 47592 "-c -p verbs -e msg -I 50" HOST LOSS;
+    "fi_pingpong" at 47592 "-c -p verbs;ofi_rxm -e rdm -I 50" HOST &[];
+    "fi_pingpong" at 47592 "-c -p verbs;ofi_rxm -e rdm -I 50" HOST LOSS;
     "ucx_perftest" "-t tag_bw -n 300 -s 4096" HOST RC_UCX;
     "ucx_perftest" "-t tag_bw -n 100 -s 100000" HOST RC_UCX;
     "ucx_perftest" "-t ucp_put_bw -n 300 -s 4096" HOST RC_UCX;
@@ -130,4 +134,6 @@ pub(super) const BETWEEN_HOSTS: &[Case] = cases! {
     "udaddy" at 7174 "-c 4 -C 20 -S 1024" S_HOST &[];
     "udaddy" at 7174 "-c 4 -C 20 -S 1024" UDADDY_V6 LOSS;
     "rdma_client" with "rdma_server" "" S_HOST &[];
+    "fi_pingpong" at 47592 "-c -p verbs -e msg -I 50" HOST &[];
+    "fi_pingpong" at 47592 "-c -p verbs;ofi_rxm -e rdm -I 50" HOST &[];
 };

@@ -1,4 +1,3 @@
-use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
 use std::time::Duration;
 
@@ -7,18 +6,16 @@ use braid_keys::{AllowList, Key, PrivateKey, StaticKeys};
 use super::super::message::Kind;
 use super::super::message::tests::message;
 use super::*;
+use crate::messages::tests::Pairs;
 
 const REQUEST: &[u8] = b"what only the listener may read";
 const ACCEPT: &[u8] = b"and what only who has asked may";
 
-fn pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let near = TcpStream::connect(listener.local_addr().expect("an address")).expect("it listens");
-    let far = listener.accept().expect("it has connected").0;
-    for stream in [&near, &far] {
-        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a time");
-    }
-    (near, far)
+/// An end that asks and one that is asked. Each recv waits for 10 s.
+fn pair() -> [Link; 2] {
+    let ends = Pairs::new().begin();
+    ends.iter().for_each(|link| link.set_limit(Some(Duration::from_secs(10))));
+    ends
 }
 
 fn shared(byte: u8) -> Security {
@@ -33,24 +30,24 @@ fn own(own: u8, other: u8) -> Security {
 }
 
 /// All that who has asked says, and whether it was accepted.
-fn asks(stream: &TcpStream, security: Option<&Security>) -> io::Result<()> {
-    let pending = ask(stream, security, &message(Kind::Request, REQUEST))?;
-    let (answer, speech) = pending.answer(stream)?;
+fn asks(link: &Link, security: Option<&Security>) -> io::Result<()> {
+    let pending = ask(link, security, &message(Kind::Request, REQUEST))?;
+    let (answer, speech) = pending.answer(link)?;
     assert_eq!(answer, message(Kind::Accept, ACCEPT));
-    speech.say(stream, &message(Kind::Ready, b""))
+    speech.say(link, &message(Kind::Ready, b""))
 }
 
-fn accepts(stream: &TcpStream, security: Option<&Security>) -> io::Result<()> {
-    let (request, reply) = hear(stream, security)?;
+fn accepts(link: &Link, security: Option<&Security>) -> io::Result<()> {
+    let (request, reply) = hear(link, security)?;
     assert_eq!(request, message(Kind::Request, REQUEST));
-    let speech = reply.give(stream, &message(Kind::Accept, ACCEPT))?;
-    assert_eq!(speech.hear(stream)?, message(Kind::Ready, b""));
+    let speech = reply.give(link, &message(Kind::Accept, ACCEPT))?;
+    assert_eq!(speech.hear(link)?, message(Kind::Ready, b""));
     Ok(())
 }
 
-/// What both ends come to; one that gives up closes its stream.
+/// What both ends come to; one that gives up closes its link.
 fn both(one: Option<Security>, other: Option<Security>) -> [io::Result<()>; 2] {
-    let (near, far) = pair();
+    let [near, far] = pair();
     let accepting = thread::spawn(move || accepts(&far, other.as_ref()));
     let asked = asks(&near, one.as_ref());
     drop(near);
@@ -95,30 +92,32 @@ fn who_has_another_key_or_none_is_denied() {
     }
 }
 
-/// Lets one stream's bytes through to another, with one of them changed. Returns them.
-fn relay(from: &TcpStream, to: &TcpStream, changed: Option<usize>) -> Vec<u8> {
-    let (mut from, mut to) = (from, to);
+/// Lets the messages of one link through to another, with one byte changed. Returns the bytes.
+fn relay(from: &Link, to: &Link, changed: Option<usize>) -> Vec<u8> {
     let mut seen = Vec::new();
-    let mut bytes = [0; 512];
-    while let Ok(len @ 1..) = from.read(&mut bytes) {
-        let before = seen.len();
-        seen.extend_from_slice(&bytes[..len]);
+    while let Ok(mut message) = from.recv() {
+        let (before, len) = (seen.len(), message.len());
+        seen.extend_from_slice(&message);
         if let Some(at) = changed.and_then(|at| at.checked_sub(before)).filter(|at| *at < len) {
-            bytes[at] ^= 0x10;
+            message[at] ^= 0x10;
         }
-        if to.write_all(&bytes[..len]).is_err() {
+        if to.send(&message).is_err() {
             break;
         }
     }
-    let _ = to.shutdown(std::net::Shutdown::Write);
+    to.close();
     seen
 }
 
 /// What both ends come to and have said, with somebody between them.
 fn between(changed: [Option<usize>; 2]) -> ([io::Result<()>; 2], [Vec<u8>; 2]) {
-    let ((near, relay_near), (relay_far, far)) = (pair(), pair());
+    let ([near, relay_near], [relay_far, far]) = (pair(), pair());
     thread::scope(|scope| {
-        let asking = scope.spawn(move || asks(&near, Some(&own(1, 2))));
+        let asking = scope.spawn(move || {
+            let asked = asks(&near, Some(&own(1, 2)));
+            near.close();
+            asked
+        });
         let accepting = scope.spawn(move || accepts(&far, Some(&own(2, 1))));
         let forth = scope.spawn(|| relay(&relay_near, &relay_far, changed[0]));
         let back = relay(&relay_far, &relay_near, changed[1]);
@@ -146,17 +145,23 @@ fn who_is_between_reads_nothing_and_changes_nothing() {
 
 #[test]
 fn what_was_recorded_begins_nothing() {
-    let (_, [said, _]) = between([None; 2]);
-    let (mut near, far) = pair();
-    near.write_all(&said).expect("there is room");
+    let (results, [said, _]) = between([None; 2]);
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    let [near, far] = pair();
+    let (hello, rest) = said.split_at(KEYED.len() + 8);
+    near.send(hello).expect("it is open");
+    near.send(rest).expect("it is open");
     let heard = hear(&far, Some(&own(2, 1))).map(drop);
     assert_eq!(errno(&heard), Some(libc::EACCES));
 }
 
 #[test]
-fn what_is_longer_than_any_message_is_not_waited_for() {
-    let (mut near, far) = pair();
-    near.write_all(&[&KEYED[..], &[0; 8], &[0xFF; 2]].concat()).expect("there is room");
-    let heard = hear(&far, Some(&shared(1))).map(drop);
-    assert_eq!(heard.expect_err("it is none").kind(), io::ErrorKind::InvalidData);
+fn what_is_no_message_is_refused() {
+    for bytes in [&b"BrCk"[..], b"BrCk1234567", b"BrCk123456789", b"", b"BrCm"] {
+        let [near, far] = pair();
+        near.send(bytes).expect("it is open");
+        let heard = hear(&far, Some(&shared(1))).map(drop).expect_err("it is none");
+        let denied = heard.raw_os_error() == Some(libc::EACCES);
+        assert!(denied || heard.kind() == io::ErrorKind::InvalidData, "{bytes:?}: {heard}");
+    }
 }

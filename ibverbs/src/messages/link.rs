@@ -1,0 +1,220 @@
+//! Links, as the two ends hold them.
+
+use std::ffi::c_int;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::association::{Association, Taken};
+use super::datagram::{Datagram, MAX_MESSAGE};
+use super::driver;
+use super::port::{Port, Shared, lock};
+
+/// One end of a link. It is closed when this is dropped.
+pub(crate) struct Link {
+    end: Arc<End>,
+    limit: Mutex<Option<Duration>>,
+}
+
+impl Link {
+    /// Reaches the listener at `to`, which needs no more than its answer that it listens. `from` is
+    /// the address of this host that is used.
+    ///
+    /// # Errors
+    /// `ConnectionRefused`: nobody listens. `TimedOut`: nobody has answered within `limit`. Or the
+    /// network's.
+    pub(crate) fn connect(
+        port: &Port,
+        from: IpAddr,
+        to: SocketAddr,
+        limit: Duration,
+    ) -> io::Result<Self> {
+        let until = Instant::now() + limit;
+        port.prepare(to)?;
+        let number = getrandom::u64()?;
+        let association = Association::client(number, Instant::now());
+        let end = Arc::new(End::new(number, association, &port.0, (from, to)));
+        port.0.add(&end);
+        let link = Link { end, limit: Mutex::default() };
+        link.end.begin();
+        link.end.wait(Some(until), |association| match association.take() {
+            Taken::Failed(errno) => Some(Err(io::Error::from_raw_os_error(errno))),
+            _ => association.has_reached().then_some(Ok(())),
+        })??;
+        Ok(link)
+    }
+
+    /// The end of a listener.
+    pub(super) fn accepted(end: Arc<End>) -> Self {
+        Link { end, limit: Mutex::default() }
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// `BrokenPipe`: one end has closed. `InvalidInput`: the message is too long. Or the error with
+    /// which the link has failed.
+    pub(crate) fn send(&self, message: &[u8]) -> io::Result<()> {
+        if message.len() > MAX_MESSAGE {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let sent = self.end.with(|association, now| association.send(message, now));
+        sent.map_err(io::Error::from_raw_os_error)
+    }
+
+    /// Waits for the next message.
+    ///
+    /// # Errors
+    /// `UnexpectedEof`: one end has closed. `TimedOut`: see [`Link::set_limit`]. Or the error with
+    /// which the link has failed.
+    pub(crate) fn recv(&self) -> io::Result<Vec<u8>> {
+        let until = lock(&self.limit).map(|limit| Instant::now() + limit);
+        self.end.wait(until, |association| match association.take() {
+            Taken::Message(message) => Some(Ok(message)),
+            Taken::Nothing => None,
+            Taken::End => Some(Err(io::ErrorKind::UnexpectedEof.into())),
+            Taken::Failed(errno) => Some(Err(io::Error::from_raw_os_error(errno))),
+        })?
+    }
+
+    /// How long each [`Link::recv`] waits; `None`: without limit.
+    pub(crate) fn set_limit(&self, limit: Option<Duration>) {
+        *lock(&self.limit) = limit;
+    }
+
+    /// Closes the link in both directions, after the messages that were sent.
+    pub(crate) fn close(&self) {
+        self.end.with(Association::close);
+    }
+
+    /// The address of this host that the link uses, and its port.
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        SocketAddr::new(self.end.local, self.end.port.udp().addr().port())
+    }
+
+    pub(crate) fn peer_addr(&self) -> SocketAddr {
+        *lock(&self.end.peer)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// One end of a link, as its port and the driver hold it.
+pub(super) struct End {
+    pub(super) number: u64,
+    port: Arc<Shared>,
+    local: IpAddr,
+    /// The other end. Its port may change.
+    peer: Mutex<SocketAddr>,
+    association: Mutex<Association>,
+    changed: Condvar,
+}
+
+impl End {
+    pub(super) fn new(
+        number: u64,
+        association: Association,
+        port: &Arc<Shared>,
+        (local, peer): (IpAddr, SocketAddr),
+    ) -> Self {
+        let (association, peer) = (Mutex::new(association), Mutex::new(peer));
+        End { number, port: port.clone(), local, peer, association, changed: Condvar::new() }
+    }
+
+    /// Sends what a new association has to send.
+    pub(super) fn begin(&self) {
+        self.with(|_, _| ());
+        if let Ok(driver) = driver::get() {
+            driver.wake();
+        }
+    }
+
+    /// Changes the association, sends what it has to send, and wakes who waits for it.
+    pub(super) fn with<T>(&self, change: impl FnOnce(&mut Association, Instant) -> T) -> T {
+        let mut association = lock(&self.association);
+        let before = association.next_timeout();
+        let result = change(&mut association, Instant::now());
+        let peer = *lock(&self.peer);
+        while let Some(datagram) = association.poll_transmit() {
+            if let Err(error) = self.port.send(&datagram, self.local, peer) {
+                association.on_report(error.raw_os_error().unwrap_or(libc::EIO), Instant::now());
+            }
+        }
+        let is_sooner =
+            association.next_timeout().is_some_and(|next| before.is_none_or(|b| next < b));
+        let is_over = association.is_over();
+        drop(association);
+        self.changed.notify_all();
+        if is_over {
+            self.port.remove(self);
+        }
+        if is_sooner && let Ok(driver) = driver::get() {
+            driver.wake();
+        }
+        result
+    }
+
+    /// Waits until `found` finds something.
+    ///
+    /// # Errors
+    /// `TimedOut`.
+    fn wait<T>(
+        &self,
+        until: Option<Instant>,
+        mut found: impl FnMut(&mut Association) -> Option<T>,
+    ) -> io::Result<T> {
+        let mut association = lock(&self.association);
+        loop {
+            if let Some(found) = found(&mut association) {
+                return Ok(found);
+            }
+            association = match until {
+                None => self.changed.wait(association).unwrap_or_else(PoisonError::into_inner),
+                Some(until) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                    let waited = self.changed.wait_timeout(association, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// A datagram with the number of the link. The other end's host is known; its port may change.
+    pub(super) fn on_datagram(&self, datagram: &Datagram<'_>, from: SocketAddr) {
+        if lock(&self.peer).ip() != from.ip() {
+            return;
+        }
+        let is_peer = |association: &mut Association, now| {
+            if association.on_datagram(datagram, now) {
+                *lock(&self.peer) = from;
+            }
+        };
+        self.with(is_peer);
+    }
+
+    pub(super) fn on_report(&self, errno: c_int) {
+        self.with(|association, now| association.on_report(errno, now));
+    }
+
+    pub(super) fn probe(&self) {
+        self.with(Association::probe);
+    }
+
+    pub(super) fn on_timeout(&self) {
+        if self.next_timeout().is_some_and(|next| next <= Instant::now()) {
+            self.with(Association::on_timeout);
+        }
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        lock(&self.association).next_timeout()
+    }
+}

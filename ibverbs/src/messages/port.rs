@@ -1,0 +1,287 @@
+//! UDP ports, with the links that use them.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use braid::Faults;
+
+use super::datagram::{Body, Datagram};
+use super::driver;
+use super::link::End;
+use super::listener::Queue;
+use super::udp::Udp;
+
+/// The options of a port.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PortOptions {
+    /// A port of IPv6 does not take IPv4 (`IPV6_V6ONLY`).
+    pub(crate) is_only_v6: bool,
+    /// Others that say so too may have the port, until one of them listens (`SO_REUSEADDR`).
+    pub(crate) is_shared: bool,
+    /// Type of service. Default: 0.
+    pub(crate) tos: u8,
+    /// Datagrams that are lost or sent twice.
+    pub(crate) faults: Faults,
+}
+
+/// A UDP port. Its number is free once this is dropped.
+pub(crate) struct Port(pub(super) Arc<Shared>);
+
+impl Port {
+    /// Takes the port, or any that is free for 0.
+    ///
+    /// # Errors
+    /// The kernel's, such as `AddrInUse` and `AddrNotAvailable`.
+    pub(crate) fn bind(addr: SocketAddr, options: PortOptions) -> io::Result<Self> {
+        let udp = options.bind(addr, options.is_shared)?;
+        let port = Arc::new(Shared {
+            token: driver::token(),
+            udp: Mutex::new(Arc::new(udp)),
+            links: Mutex::default(),
+            queue: Mutex::default(),
+            is_shared: AtomicBool::new(false),
+            has_owner: AtomicBool::new(true),
+            sent: AtomicU64::new(options.faults.seed),
+            options,
+        });
+        driver::get()?.add(&port)?;
+        let port = Port(port);
+        if port.0.options.is_shared {
+            port.share()?;
+        }
+        Ok(port)
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.0.udp().addr()
+    }
+
+    /// Sets the type of service.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn set_tos(&self, tos: u8) -> io::Result<()> {
+        self.0.udp().set_tos(tos)
+    }
+
+    /// Others that say so too may have the port from now on, until one of them listens.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn share(&self) -> io::Result<()> {
+        let udp = self.0.udp();
+        // It takes nothing from another one that listens at the port.
+        udp.connect(itself(udp.addr()))?;
+        udp.set_shared(true)?;
+        self.0.is_shared.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes the port away from others that share it, for a listener.
+    ///
+    /// # Errors
+    /// `AddrInUse`: another one listens already.
+    pub(super) fn claim(&self) -> io::Result<()> {
+        static CLAIMING: Mutex<()> = Mutex::new(());
+        if !self.0.is_shared() {
+            return Ok(());
+        }
+        let _one_at_a_time = lock(&CLAIMING);
+        // One that does not share any more is one that listens.
+        let udp = self.0.options.bind(self.addr(), true)?;
+        udp.set_shared(false)?;
+        self.0.is_shared.store(false, Ordering::Release);
+        self.0.replace(udp)
+    }
+
+    /// Prepares the port for a link to this address.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn prepare(&self, to: SocketAddr) -> io::Result<()> {
+        if self.0.is_shared() { self.0.udp().connect(to) } else { Ok(()) }
+    }
+}
+
+impl PortOptions {
+    fn bind(&self, addr: SocketAddr, is_shared: bool) -> io::Result<Udp> {
+        let udp = Udp::bind(addr, self.is_only_v6, is_shared)?;
+        if self.tos != 0 {
+            udp.set_tos(self.tos)?;
+        }
+        Ok(udp)
+    }
+}
+
+/// The address of a socket, or of the loopback for all addresses.
+fn itself(addr: SocketAddr) -> SocketAddr {
+    let ip = match addr.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    SocketAddr::new(ip, addr.port())
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// A port, as its links and the driver hold it.
+pub(super) struct Shared {
+    pub(super) token: u64,
+    udp: Mutex<Arc<Udp>>,
+    links: Mutex<HashMap<u64, Arc<End>>>,
+    /// The listener's.
+    queue: Mutex<Option<Arc<Queue>>>,
+    is_shared: AtomicBool,
+    has_owner: AtomicBool,
+    /// State of the random numbers of the faults.
+    sent: AtomicU64,
+    options: PortOptions,
+}
+
+impl Shared {
+    fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Acquire)
+    }
+
+    pub(super) fn udp(&self) -> Arc<Udp> {
+        lock(&self.udp).clone()
+    }
+
+    /// Sends a datagram from an address of this host, or loses it, as the options say.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn send(&self, bytes: &[u8], from: IpAddr, to: SocketAddr) -> io::Result<()> {
+        let Faults { drop, duplicate, .. } = self.options.faults;
+        let udp = self.udp();
+        if drop > 0.0 && self.random() < drop {
+            return Ok(());
+        }
+        if duplicate > 0.0 && self.random() < duplicate {
+            udp.send(bytes, from, to)?;
+        }
+        udp.send(bytes, from, to)
+    }
+
+    /// From 0 to 1 (splitmix64).
+    fn random(&self) -> f64 {
+        const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+        let mut z = self.sent.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Adds a link, unless its number is taken.
+    pub(super) fn add(&self, end: &Arc<End>) -> bool {
+        let mut links = lock(&self.links);
+        let is_new = !links.contains_key(&end.number);
+        if is_new {
+            links.insert(end.number, end.clone());
+        }
+        is_new
+    }
+
+    /// Removes a link that is over. The last one takes a port without an owner with it.
+    pub(super) fn remove(&self, end: &End) {
+        let is_empty = {
+            let mut links = lock(&self.links);
+            links.remove(&end.number);
+            links.is_empty()
+        };
+        if is_empty
+            && !self.has_owner.load(Ordering::Acquire)
+            && let Ok(driver) = driver::get()
+        {
+            driver.remove(self);
+        }
+    }
+
+    pub(super) fn link(&self, number: u64) -> Option<Arc<End>> {
+        lock(&self.links).get(&number).cloned()
+    }
+
+    pub(super) fn links(&self) -> Vec<Arc<End>> {
+        lock(&self.links).values().cloned().collect()
+    }
+
+    pub(super) fn set_queue(&self, queue: Option<Arc<Queue>>) {
+        *lock(&self.queue) = queue;
+    }
+
+    /// Takes all that has come.
+    pub(super) fn receive(self: &Arc<Self>) {
+        let udp = self.udp();
+        while let Some((received, errno)) = udp.recv_error() {
+            let link = Datagram::decode_beginning(received.bytes());
+            if let Some(end) = link.and_then(|link| self.link(link)) {
+                end.on_report(errno);
+            }
+        }
+        while let Some((received, from, to)) = udp.recv() {
+            if let Some(datagram) = Datagram::decode(received.bytes()) {
+                self.on_datagram(&datagram, from, to);
+            }
+        }
+    }
+
+    fn on_datagram(self: &Arc<Self>, datagram: &Datagram<'_>, from: SocketAddr, to: IpAddr) {
+        if let Some(end) = self.link(datagram.link) {
+            return end.on_datagram(datagram, from);
+        }
+        let queue = lock(&self.queue).clone();
+        let answer = match (datagram.body, queue) {
+            (Body::Hello, Some(queue)) => Some(queue.cookie(datagram.link, from)),
+            (Body::Open(cookie, message), Some(queue)) => {
+                queue.open((datagram.link, cookie, message), (from, to), self)
+            }
+            (Body::Cookie(_) | Body::Ack | Body::Gone, _) => None,
+            _ => Some(Body::Gone),
+        };
+        if let Some(body) = answer {
+            // Whoever waits for it asks again.
+            let _ = self.send(&Datagram::new(datagram.link, body).encode(), to, from);
+        }
+    }
+
+    /// Goes on with another socket.
+    fn replace(self: &Arc<Self>, udp: Udp) -> io::Result<()> {
+        *lock(&self.udp) = Arc::new(udp);
+        driver::get()?.add(self)
+    }
+
+    /// Gives the number up. Links that remain go on at another port.
+    fn leave(self: &Arc<Self>) {
+        let Ok(driver) = driver::get() else { return };
+        self.set_queue(None);
+        self.has_owner.store(false, Ordering::Release);
+        let links = self.links();
+        let elsewhere = SocketAddr::new(self.udp().addr().ip(), 0);
+        let moved = !links.is_empty()
+            && self.options.bind(elsewhere, false).and_then(|udp| self.replace(udp)).is_ok();
+        if moved {
+            links.iter().for_each(|end| end.probe());
+        } else {
+            // Links that could not move hear nothing more.
+            driver.remove(self);
+        }
+    }
+
+    /// The next timeout of any link.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        lock(&self.links).values().filter_map(|end| end.next_timeout()).min()
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
