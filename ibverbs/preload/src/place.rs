@@ -1,0 +1,158 @@
+//! Paths that lead to the files of RDMA devices, and those of their stand-ins.
+
+use std::ffi::{CStr, c_char};
+use std::mem::{MaybeUninit, transmute};
+use std::sync::OnceLock;
+
+/// The directories that have stand-ins. All else in them is hidden.
+const PLACES: [&CStr; 5] = [
+    c"/dev/infiniband",
+    c"/sys/class/infiniband",
+    c"/sys/class/infiniband_verbs",
+    c"/sys/class/misc/rdma_cm",
+    c"/sys/devices/virtual/braid",
+];
+/// The directory of device files.
+const DEV: &CStr = PLACES[0];
+
+/// The bytes of the longest path, with its end.
+pub(crate) const PATH_MAX: usize = libc::PATH_MAX as usize;
+
+/// Room for the path of a stand-in.
+pub(crate) struct Room([MaybeUninit<u8>; PATH_MAX]);
+
+impl Room {
+    pub(crate) fn new() -> Self {
+        Room([MaybeUninit::uninit(); PATH_MAX])
+    }
+
+    /// The path of the stand-in, or the path itself if it has none.
+    ///
+    /// # Safety
+    /// `path` is null or points to a string.
+    pub(crate) unsafe fn stand_in(&mut self, path: *const c_char) -> *const c_char {
+        // SAFETY: by the caller's promise.
+        if !unsafe { leads_to(path, &PLACES) } {
+            return path;
+        }
+        let Some(root) = root() else { return path };
+        // SAFETY: as above.
+        let (root, path_bytes) = unsafe { (root.to_bytes(), CStr::from_ptr(path)) };
+        let path_bytes = path_bytes.to_bytes_with_nul();
+        let Some(room) = self.0.get_mut(..root.len() + path_bytes.len()) else { return path };
+        let text = root.iter().chain(path_bytes);
+        room.iter_mut().zip(text).for_each(|(to, from)| _ = to.write(*from));
+        room.as_ptr().cast()
+    }
+}
+
+/// Whether a path leads to a device file, which the stand-in of is a symbolic link.
+///
+/// # Safety
+/// `path` is null or points to a string.
+pub(crate) unsafe fn is_device(path: *const c_char) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe { leads_to(path, &[DEV]) }
+}
+
+/// The directory of the stand-ins. `None`: there is none, which the error output says.
+pub(crate) fn root() -> Option<&'static CStr> {
+    static MAKE: OnceLock<Option<unsafe extern "C" fn() -> *const c_char>> = OnceLock::new();
+    let make = *MAKE.get_or_init(|| {
+        // SAFETY: the name is a string; libibverbs has it, if it is Braid's.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"braid_device_files".as_ptr()) };
+        // SAFETY: that is its type.
+        (!found.is_null()).then(|| unsafe { transmute::<*mut libc::c_void, _>(found) })
+    });
+    // SAFETY: it may always be called.
+    let root = unsafe { make?() };
+    // SAFETY: it is null, or a string that is never freed.
+    (!root.is_null()).then(|| unsafe { CStr::from_ptr(root) })
+}
+
+/// Whether a path is one of the places or leads into it; `//` is as good as `/`.
+///
+/// # Safety
+/// `path` is null or points to a string.
+unsafe fn leads_to(path: *const c_char, places: &[&CStr]) -> bool {
+    if path.is_null() {
+        return false;
+    }
+    // SAFETY: by the caller's promise; the second byte is there if the first is a slash.
+    let may_lead =
+        unsafe { *path == b'/' as c_char && matches!(*path.add(1) as u8, b'd' | b's' | b'/') };
+    // SAFETY: as above.
+    may_lead && places.iter().any(|place| unsafe { begins_with(path, place) })
+}
+
+/// # Safety
+/// `path` points to a string.
+unsafe fn begins_with(mut path: *const c_char, place: &CStr) -> bool {
+    // SAFETY: nothing is read behind the end of the string, which equals no byte of the place.
+    unsafe {
+        for byte in place.to_bytes() {
+            if *path as u8 != *byte {
+                return false;
+            }
+            path = path.add(1);
+            while *byte == b'/' && *path == b'/' as c_char {
+                path = path.add(1);
+            }
+        }
+        matches!(*path as u8, b'/' | 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use super::*;
+
+    fn leads(path: &CStr) -> bool {
+        // SAFETY: it is a string.
+        unsafe { leads_to(path.as_ptr(), &PLACES) }
+    }
+
+    #[test]
+    fn the_places_and_what_is_in_them_have_stand_ins() {
+        for path in [
+            c"/dev/infiniband",
+            c"/dev/infiniband/uverbs-braid0",
+            c"//dev///infiniband//x",
+            c"/sys/class/infiniband/braid0/../..",
+            c"/sys/class/infiniband_verbs/abi_version",
+            c"/sys/class/misc/rdma_cm/abi_version",
+            c"/sys/devices/virtual/braid/braid0/numa_node",
+        ] {
+            assert!(leads(path), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn other_paths_have_none() {
+        for path in [
+            c"",
+            c"/",
+            c"/dev",
+            c"/dev/infiniband0",
+            c"/dev/infinibandx/y",
+            c"/sys/class/infiniband_mad",
+            c"/sys/class/net/lo",
+            c"dev/infiniband",
+            c"/home/dev/infiniband",
+        ] {
+            assert!(!leads(path), "{path:?}");
+        }
+        // SAFETY: no pointer leads nowhere.
+        assert!(!unsafe { leads_to(ptr::null(), &PLACES) });
+    }
+
+    #[test]
+    fn without_the_library_a_path_stays_what_it_is() {
+        let mut room = Room::new();
+        let path = c"/dev/infiniband/uverbs-braid0";
+        // SAFETY: it is a string.
+        assert_eq!(unsafe { room.stand_in(path.as_ptr()) }, path.as_ptr());
+    }
+}
