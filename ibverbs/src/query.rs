@@ -28,6 +28,11 @@ pub(crate) const P_KEY: u16 = 0xFFFF;
 const IBV_GID_TYPE_ROCE_V2: u32 = 2;
 /// The same, as sysfs counts.
 const IBV_GID_TYPE_SYSFS_ROCE_V2: u32 = 1;
+/// "brd", a locally administered number, which no vendor of NICs has: programs take the device for
+/// none that they know.
+const VENDOR_ID: u32 = 0x62_7264;
+/// The only device of that vendor.
+const VENDOR_PART_ID: u32 = 1;
 /// `IBV_ATOMIC_HCA`: atomic towards all other atomics of the device.
 const ATOMIC_HCA: u32 = 1;
 /// `IBV_DEVICE_RC_RNR_NAK_GEN`, `IBV_DEVICE_SYS_IMAGE_GUID`.
@@ -54,6 +59,7 @@ fn attributes(device: &Device) -> ibv_device_attr {
     let version = env!("CARGO_PKG_VERSION").bytes();
     attr.fw_ver.iter_mut().zip(version).for_each(|(to, from)| *to = from as _);
     (attr.node_guid, attr.sys_image_guid) = (device.guid(), device.guid());
+    (attr.vendor_id, attr.vendor_part_id) = (VENDOR_ID, VENDOR_PART_ID);
     attr.max_mr_size = u64::MAX;
     attr.page_size_cap = 4096;
     attr.max_qp = MAX_QPS as c_int;

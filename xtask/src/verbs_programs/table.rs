@@ -98,6 +98,7 @@ pub(super) const PROGRAMS: &[Case] = cases! {
     "udaddy" at 7174 "-c 4 -C 20 -S 1024" S_HOST LOSS;
     "rdma_client" with "rdma_server" "" S_HOST &[];
     "rdma_client" with "rdma_server" "" S_HOST LOSS;
+    "rdma_xclient" with "rdma_xserver" "" S_HOST &[];
     "ucx_perftest" "-t tag_bw -n 300 -s 4096" HOST RC_UCX;
     "ucx_perftest" "-t tag_bw -n 100 -s 100000" HOST RC_UCX;
     "ucx_perftest" "-t ucp_put_bw -n 300 -s 4096" HOST RC_UCX;
