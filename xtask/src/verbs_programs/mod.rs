@@ -3,12 +3,15 @@
 //!
 //! Every program has to end with exit code 0 on both ends; those that check what has arrived are told to.
 
+mod alone;
 mod pair;
 mod providers;
+mod pyverbs;
 mod reach;
 mod table;
 mod trouble;
 mod ucx;
+mod wheels;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,6 +71,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     for settings in [&[], LOSS] {
         allreduce(&program, settings, &braid_run)?;
     }
+    wheels::run(&braid_run, &logs)?;
+    pyverbs::run(&braid_run, &logs)?;
     println!("between two network namespaces:");
     let hosts = VethPair::up("verbs", MTU)?;
     add_ipv6(&hosts)?;
