@@ -70,7 +70,10 @@ pub(super) fn run(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
         let log = logs.join(format!("{}.log", wheel.name));
         let report = alone::run(&mut command, &log, LIMIT)?.succeeded()?;
         let Some(bytes) = report.said.lines().find_map(|line| line.strip_prefix(CHECKED)) else {
-            return Err(Failure::new(format!("{}: no word of success in:\n{}", wheel.name, report.said)));
+            return Err(Failure::new(format!(
+                "{}: no word of success in:\n{}",
+                wheel.name, report.said
+            )));
         };
         let (options, settings) = (wheel.options, super::shown(wheel.settings));
         println!("{:<14} {options:<34} {settings:<22} {:>6.1}", wheel.name, report.seconds);
@@ -93,8 +96,9 @@ fn installed(logs: &Path) -> Result<PathBuf, Failure> {
         .map_err(|failure| failure.remedy("as root: cargo xtask tools"))?;
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--no-deps"]).args(WHEELS);
-    process::run(&mut pip)
-        .map_err(|failure| failure.remedy("the wheels come from pypi.org, or from PIP_INDEX_URL"))?;
+    process::run(&mut pip).map_err(|failure| {
+        failure.remedy("the wheels come from pypi.org, or from PIP_INDEX_URL")
+    })?;
     fs::write(&mark, wanted)
         .map_err(|e| Failure::new(format!("cannot write {}: {e}", mark.display())))?;
     Ok(python)
