@@ -9,9 +9,8 @@ use crate::place::{self, Room};
 /// Functions that are called with the path of the stand-in. The arguments before the path stand
 /// before the first semicolon.
 macro_rules! with_stand_in {
-    ($($(#[$doc:meta])* $name:ident($($b:ident: $B:ty,)*; $path:ident; $($a:ident: $A:ty,)*)
+    ($($name:ident($($b:ident: $B:ty,)*; $path:ident; $($a:ident: $A:ty,)*)
         -> $result:ty = $failure:expr;)*) => {$(
-        $(#[$doc])*
         #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C-unwind" fn $name(
             $($b: $B,)* $path: *const c_char $(, $a: $A)*

@@ -46,7 +46,7 @@ impl Room {
     }
 }
 
-/// Whether a path leads to a device file, which the stand-in of is a symbolic link.
+/// Whether a path leads into the directory of device files, whose stand-ins are symbolic links.
 ///
 /// # Safety
 /// `path` is null or points to a string.
