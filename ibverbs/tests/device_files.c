@@ -82,6 +82,22 @@ static void device_file(const char *path) {
     CHECK(resolves(path, path));
 }
 
+/* From an open directory, as hwloc looks, and from the working directory. */
+static void relative(const char *name) {
+    char path[PATH_MAX];
+    struct stat st;
+    int root = open("/", O_RDONLY | O_DIRECTORY);
+    int class = openat(root, "sys/class/infiniband", O_RDONLY | O_DIRECTORY);
+    CHECK(root >= 0 && class >= 0);
+    CHECK(faccessat(class, name, X_OK, 0) == 0);
+    snprintf(path, sizeof(path), "dev/infiniband/uverbs-%s", name);
+    CHECK(fstatat(root, path, &st, 0) == 0 && S_ISCHR(st.st_mode));
+    CHECK(chdir("/sys/class") == 0 && stat("infiniband", &st) == 0 && S_ISDIR(st.st_mode));
+    CHECK(stat("net/lo", &st) == 0);
+    close(class);
+    close(root);
+}
+
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "braid0";
     char path[PATH_MAX], wanted[PATH_MAX], file[NAME_MAX];
@@ -113,6 +129,7 @@ int main(int argc, char **argv) {
     CHECK(says(path, "lo"));
     snprintf(path, sizeof(path), "/sys/class/infiniband_verbs/%s/ibdev", file);
     CHECK(says(path, name));
+    relative(name);
     CHECK(chdir(CLASS) == 0 && access(name, X_OK) == 0);
 
     /* Everything else is as it was. */

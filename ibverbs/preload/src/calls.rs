@@ -6,10 +6,20 @@ use std::ptr;
 use crate::next::next;
 use crate::place::{self, Room};
 
+/// The open directory that a relative path begins at.
+macro_rules! beginning {
+    () => {
+        libc::AT_FDCWD
+    };
+    ($dir:ident) => {
+        $dir
+    };
+}
+
 /// Functions that are called with the path of the stand-in. The arguments before the path stand
 /// before the first semicolon.
 macro_rules! with_stand_in {
-    ($($name:ident($($b:ident: $B:ty,)*; $path:ident; $($a:ident: $A:ty,)*)
+    ($($name:ident($($b:ident: $B:ty,)*; $path:ident $(in $dir:ident)?; $($a:ident: $A:ty,)*)
         -> $result:ty = $failure:expr;)*) => {$(
         #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C-unwind" fn $name(
@@ -17,7 +27,7 @@ macro_rules! with_stand_in {
         ) -> $result {
             let mut room = Room::new();
             // SAFETY: by the caller's promise.
-            let $path = unsafe { room.stand_in($path) };
+            let $path = unsafe { room.stand_in(beginning!($($dir)?), $path) };
             next!($name: fn($($B,)* *const c_char $(, $A)*) -> $result = $failure,
                 ($($b,)* $path $(, $a)*))
         }
@@ -29,12 +39,12 @@ macro_rules! with_stand_in {
 with_stand_in! {
     open(; path; flags: c_int, mode: c_int,) -> c_int = -1;
     open64(; path; flags: c_int, mode: c_int,) -> c_int = -1;
-    openat(dir: c_int,; path; flags: c_int, mode: c_int,) -> c_int = -1;
-    openat64(dir: c_int,; path; flags: c_int, mode: c_int,) -> c_int = -1;
+    openat(dir: c_int,; path in dir; flags: c_int, mode: c_int,) -> c_int = -1;
+    openat64(dir: c_int,; path in dir; flags: c_int, mode: c_int,) -> c_int = -1;
     __open_2(; path; flags: c_int,) -> c_int = -1;
     __open64_2(; path; flags: c_int,) -> c_int = -1;
-    __openat_2(dir: c_int,; path; flags: c_int,) -> c_int = -1;
-    __openat64_2(dir: c_int,; path; flags: c_int,) -> c_int = -1;
+    __openat_2(dir: c_int,; path in dir; flags: c_int,) -> c_int = -1;
+    __openat64_2(dir: c_int,; path in dir; flags: c_int,) -> c_int = -1;
     fopen(; path; mode: *const c_char,) -> *mut c_void = ptr::null_mut();
     fopen64(; path; mode: *const c_char,) -> *mut c_void = ptr::null_mut();
 
@@ -46,7 +56,7 @@ with_stand_in! {
     access(; path; mode: c_int,) -> c_int = -1;
     eaccess(; path; mode: c_int,) -> c_int = -1;
     euidaccess(; path; mode: c_int,) -> c_int = -1;
-    faccessat(dir: c_int,; path; mode: c_int, flags: c_int,) -> c_int = -1;
+    faccessat(dir: c_int,; path in dir; mode: c_int, flags: c_int,) -> c_int = -1;
 
     stat(; path; to: *mut c_void,) -> c_int = -1;
     stat64(; path; to: *mut c_void,) -> c_int = -1;
@@ -55,9 +65,9 @@ with_stand_in! {
     __xstat64(version: c_int,; path; to: *mut c_void,) -> c_int = -1;
 
     readlink(; path; to: *mut c_char, size: usize,) -> isize = -1;
-    readlinkat(dir: c_int,; path; to: *mut c_char, size: usize,) -> isize = -1;
+    readlinkat(dir: c_int,; path in dir; to: *mut c_char, size: usize,) -> isize = -1;
     __readlink_chk(; path; to: *mut c_char, size: usize, room_size: usize,) -> isize = -1;
-    __readlinkat_chk(dir: c_int,; path; to: *mut c_char, size: usize, room_size: usize,)
+    __readlinkat_chk(dir: c_int,; path in dir; to: *mut c_char, size: usize, room_size: usize,)
         -> isize = -1;
 
     getxattr(; path; name: *const c_char, to: *mut c_void, size: usize,) -> isize = -1;
@@ -81,7 +91,7 @@ macro_rules! not_following {
             }
             let mut room = Room::new();
             // SAFETY: as above.
-            let path = unsafe { room.stand_in(path) };
+            let path = unsafe { room.stand_in(libc::AT_FDCWD, path) };
             next!($name: fn($($B,)? *const c_char, *mut c_void) -> c_int = -1,
                 ($($b,)? path, to))
         }
@@ -106,33 +116,27 @@ unsafe fn following(path: *const c_char, flags: c_int) -> c_int {
 
 /// As [`not_following`], where a flag says so.
 macro_rules! following_by_flag {
-    ($($name:ident($($b:ident: $B:ty,)*; $($a:ident: $A:ty),*);)*) => {$(
+    ($($name:ident($($version:ident)?; $($a:ident: $A:ty),*; $flags:ident);)*) => {$(
         #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C-unwind" fn $name(
-            $($b: $B,)* path: *const c_char, $($a: $A),*
+            $($version: c_int,)? dir: c_int, path: *const c_char, $($a: $A),*
         ) -> c_int {
             let mut room = Room::new();
-            following_by_flag!(@flags path, $($a),*);
             // SAFETY: by the caller's promise.
-            let path = unsafe { room.stand_in(path) };
-            next!($name: fn($($B,)* *const c_char, $($A),*) -> c_int = -1,
-                ($($b,)* path, $($a),*))
+            let $flags = unsafe { following(path, $flags) };
+            // SAFETY: as above.
+            let path = unsafe { room.stand_in(dir, path) };
+            next!($name: fn($(following_by_flag!(@type $version),)? c_int, *const c_char, $($A),*)
+                -> c_int = -1, ($($version,)? dir, path, $($a),*))
         }
     )*};
-    (@flags $path:ident, $to:ident, $flags:ident) => {
-        // SAFETY: by the caller's promise.
-        let $flags = unsafe { following($path, $flags) };
-    };
-    (@flags $path:ident, $flags:ident, $mask:ident, $to:ident) => {
-        // SAFETY: by the caller's promise.
-        let $flags = unsafe { following($path, $flags) };
-    };
+    (@type $version:ident) => { c_int };
 }
 
 following_by_flag! {
-    fstatat(dir: c_int,; to: *mut c_void, flags: c_int);
-    fstatat64(dir: c_int,; to: *mut c_void, flags: c_int);
-    __fxstatat(version: c_int, dir: c_int,; to: *mut c_void, flags: c_int);
-    __fxstatat64(version: c_int, dir: c_int,; to: *mut c_void, flags: c_int);
-    statx(dir: c_int,; flags: c_int, mask: u32, to: *mut c_void);
+    fstatat(; to: *mut c_void, flags: c_int; flags);
+    fstatat64(; to: *mut c_void, flags: c_int; flags);
+    __fxstatat(version; to: *mut c_void, flags: c_int; flags);
+    __fxstatat64(version; to: *mut c_void, flags: c_int; flags);
+    statx(; flags: c_int, mask: u32, to: *mut c_void; flags);
 }

@@ -10,7 +10,7 @@ use crate::place::{self, Room};
 pub unsafe extern "C-unwind" fn realpath(path: *const c_char, to: *mut c_char) -> *mut c_char {
     let mut room = Room::new();
     // SAFETY: by the caller's promise.
-    let stand_in = unsafe { room.stand_in(path) };
+    let stand_in = unsafe { room.stand_in(libc::AT_FDCWD, path) };
     let found = next!(realpath: fn(*const c_char, *mut c_char) -> *mut c_char = ptr::null_mut(),
         (stand_in, to));
     // SAFETY: as above; the function returned it for the stand-in.
@@ -25,7 +25,7 @@ pub unsafe extern "C-unwind" fn __realpath_chk(
 ) -> *mut c_char {
     let mut room = Room::new();
     // SAFETY: by the caller's promise.
-    let stand_in = unsafe { room.stand_in(path) };
+    let stand_in = unsafe { room.stand_in(libc::AT_FDCWD, path) };
     let found = next!(__realpath_chk:
         fn(*const c_char, *mut c_char, usize) -> *mut c_char = ptr::null_mut(),
         (stand_in, to, size));
