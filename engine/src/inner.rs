@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use braid_lb::HostLoads;
+use braid_transport::Region;
 
 use crate::attributes::DatapathAttributes;
 use crate::clock::{Clock, deadline};
@@ -270,6 +271,17 @@ impl EngineInner {
     /// Removes a region; when this returns, nothing of the engine touches its memory.
     pub(crate) fn deregister(&self, key: u32) {
         self.regions.remove(key);
+        self.forget_memory();
+    }
+
+    /// Puts another region under a key; when this returns, nothing of the engine touches the memory
+    /// of the one before.
+    pub(crate) fn reregister(&self, key: u32, region: Region) {
+        self.regions.replace(key, region);
+        self.forget_memory();
+    }
+
+    fn forget_memory(&self) {
         // A worker uses one snapshot of the table for as long as it is locked, so having been
         // locked once means having let go of the old one.
         for worker in &self.workers {

@@ -101,6 +101,28 @@ impl ProtectionDomain {
         MemoryRegion::adopt(self.engine.clone(), self.id, start, iova, len, access)
     }
 
+    /// Makes a region another one of this domain, of other memory, under the same keys
+    /// (`ibv_rereg_mr`(3)). When it returns, nothing of the engine touches the memory of before.
+    ///
+    /// # Errors
+    /// See [`RegisterError`]. The region is as it was.
+    ///
+    /// # Safety
+    /// As for [`ProtectionDomain::register`], for as long as the region is not made another again.
+    pub unsafe fn reregister_iova(
+        &self,
+        region: &mut MemoryRegion,
+        start: *mut u8,
+        iova: u64,
+        len: usize,
+        access: Access,
+    ) -> Result<(), RegisterError> {
+        if !Arc::ptr_eq(&self.engine, region.engine()) {
+            return Err(RegisterError::Engine);
+        }
+        region.readopt(self.id, start, iova, len, access)
+    }
+
     /// Whether this piece is memory of the domain, registered for this use. Returns the address where it is, which only
     /// [`ProtectionDomain::register_iova`] makes another than the piece's own.
     ///

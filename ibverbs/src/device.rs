@@ -44,12 +44,23 @@ impl Device {
             dev_path: [0; 256],
             ibdev_path: [0; 256],
         };
-        write(&mut base.name, &format!("braid{index}"));
-        write(&mut base.dev_name, &format!("uverbs-braid{index}"));
-        write(&mut base.dev_path, &format!("/sys/class/infiniband_verbs/uverbs-braid{index}"));
-        write(&mut base.ibdev_path, &format!("/sys/class/infiniband/braid{index}"));
+        let (name, verbs_name) = (name_of(index), verbs_name_of(index));
+        write(&mut base.name, &name);
+        write(&mut base.dev_name, &verbs_name);
+        write(&mut base.dev_path, &format!("/sys/class/infiniband_verbs/{verbs_name}"));
+        write(&mut base.ibdev_path, &format!("/sys/class/infiniband/{name}"));
         let gids = GidTable::new(interface.addr, interface.second);
         Device { base, providers_table: ptr::null_mut(), interface, gids, index }
+    }
+
+    /// Its name, `braid0`.
+    pub(crate) fn name(&self) -> String {
+        name_of(self.index)
+    }
+
+    /// The name of its file in `/dev/infiniband`, `uverbs-braid0`.
+    pub(crate) fn verbs_name(&self) -> String {
+        verbs_name_of(self.index)
     }
 
     /// Network byte order: the last half of its first GID, and what sets devices of one address apart.
@@ -69,6 +80,16 @@ impl Device {
         // SAFETY: by the caller's promise; devices are never freed.
         unsafe { device.cast::<Device>().as_ref() }.ok_or(Errno::INVALID)
     }
+}
+
+fn name_of(index: usize) -> String {
+    format!("braid{index}")
+}
+
+/// Not `uverbs0`, which may be a NIC's: a program that is not reached by the preloaded library
+/// would open that.
+fn verbs_name_of(index: usize) -> String {
+    format!("uverbs-{}", name_of(index))
 }
 
 /// All of them.

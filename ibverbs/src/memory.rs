@@ -105,20 +105,10 @@ pub(crate) fn register(
 ) -> Result<*mut ibv_mr, Errno> {
     // SAFETY: by the caller's promise.
     let domain = unsafe { Pd::of(pd) }?;
-    let allowed = allowed(access)?;
-    if addr.is_null() || length == 0 {
-        return Err(Errno::INVALID);
-    }
-    let by_flags = if access & ZERO_BASED == 0 { addr as u64 } else { 0 };
-    let iova = iova.unwrap_or(by_flags);
-    // As the kernel pins it: who may only read from afar needs no memory that can be written.
-    populate(addr, length, access & IBV_ACCESS_LOCAL_WRITE != 0)?;
+    let (allowed, iova) = prepare(addr, length, iova, access)?;
     // SAFETY: it is mapped, as has just been found, and by the caller's promise stays so until it is deregistered.
     let region = unsafe { domain.shared.engine.register_iova(addr.cast(), iova, length, allowed) };
-    let region = region.map_err(|error| match error {
-        RegisterError::Empty | RegisterError::Wraps { .. } => Errno::INVALID,
-        _ => Errno::NO_MEMORY,
-    })?;
+    let region = region.map_err(errno_of)?;
     domain.shared.enter();
     let base = ibv_mr {
         context: domain.base.context,
@@ -131,6 +121,33 @@ pub(crate) fn register(
     };
     let domain = domain.shared.clone();
     Ok(Box::into_raw(Box::new(Mr { base, region, access, domain })).cast())
+}
+
+/// Checks what a region is asked for, and brings its memory in. Returns what it allows, and the name
+/// of its first byte.
+fn prepare(
+    addr: *mut c_void,
+    length: usize,
+    iova: Option<u64>,
+    access: c_uint,
+) -> Result<(Access, u64), Errno> {
+    let allowed = allowed(access)?;
+    if addr.is_null() || length == 0 {
+        return Err(Errno::INVALID);
+    }
+    let by_flags = if access & ZERO_BASED == 0 { addr as u64 } else { 0 };
+    // As the kernel pins it: who may only read from afar needs no memory that can be written.
+    populate(addr, length, access & IBV_ACCESS_LOCAL_WRITE != 0)?;
+    Ok((allowed, iova.unwrap_or(by_flags)))
+}
+
+fn errno_of(error: RegisterError) -> Errno {
+    match error {
+        RegisterError::Empty | RegisterError::Wraps { .. } | RegisterError::Engine => {
+            Errno::INVALID
+        }
+        _ => Errno::NO_MEMORY,
+    }
 }
 
 /// What a region allows. Remote writes and atomics need local ones (IBTA vol. 1, 10.6.3.1).
@@ -241,8 +258,9 @@ const CHANGE_TRANSLATION: c_int = 1 << 0;
 const CHANGE_PD: c_int = 1 << 1;
 const CHANGE_ACCESS: c_int = 1 << 2;
 
-/// Registers anew what the flags name, by new keys, and lets go of what was before: work requests with the old keys fail.
-/// -1 with `errno`, as `IBV_REREG_MR_ERR_INPUT` says: the region is as it was.
+/// Changes what the flags name, and keeps the keys, as drivers of NICs do. Once it returns, nothing
+/// touches the memory of before. -1 with `errno`, as `IBV_REREG_MR_ERR_INPUT` says: the region is as
+/// it was.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_rereg_mr(
     mr: *mut ibv_mr,
@@ -273,11 +291,17 @@ pub unsafe extern "C" fn ibv_rereg_mr(
         } else {
             (old.base.addr, old.base.length, Some(old.region.addr()))
         };
-        let new = register(pd, addr, length, iova, access)?.cast::<Mr>();
-        // SAFETY: it has just been made.
-        let mut new = unsafe { Box::from_raw(new) };
-        // The program's pointer leads to the new one from now on; the old one goes with the box.
-        std::mem::swap(old, &mut new);
+        let (allowed, iova) = prepare(addr, length, iova, access)?;
+        // SAFETY: as above.
+        let domain = unsafe { Pd::of(pd) }?.shared.clone();
+        let (region, start) = (&mut old.region, addr.cast());
+        // SAFETY: as for `register`.
+        unsafe { domain.engine.reregister_iova(region, start, iova, length, allowed) }
+            .map_err(errno_of)?;
+        (old.base.pd, old.base.addr, old.base.length) = (pd, addr, length);
+        old.access = access;
+        domain.enter();
+        std::mem::replace(&mut old.domain, domain).leave();
         Ok(0)
     })
 }

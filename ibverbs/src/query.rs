@@ -23,11 +23,16 @@ pub(crate) const MAX_RD_ATOMIC: c_int = 16;
 /// The longest message.
 const MAX_MESSAGE: u32 = 1 << 30;
 /// The default P_Key of a port: a full member of the default partition.
-const P_KEY: u16 = 0xFFFF;
+pub(crate) const P_KEY: u16 = 0xFFFF;
 /// Of `enum ibv_gid_type`.
 const IBV_GID_TYPE_ROCE_V2: u32 = 2;
 /// The same, as sysfs counts.
 const IBV_GID_TYPE_SYSFS_ROCE_V2: u32 = 1;
+/// "brd", a locally administered number, which no vendor of NICs has: programs take the device for
+/// none that they know.
+const VENDOR_ID: u32 = 0x62_7264;
+/// The only device of that vendor.
+const VENDOR_PART_ID: u32 = 1;
 /// `IBV_ATOMIC_HCA`: atomic towards all other atomics of the device.
 const ATOMIC_HCA: u32 = 1;
 /// `IBV_DEVICE_RC_RNR_NAK_GEN`, `IBV_DEVICE_SYS_IMAGE_GUID`.
@@ -54,6 +59,7 @@ fn attributes(device: &Device) -> ibv_device_attr {
     let version = env!("CARGO_PKG_VERSION").bytes();
     attr.fw_ver.iter_mut().zip(version).for_each(|(to, from)| *to = from as _);
     (attr.node_guid, attr.sys_image_guid) = (device.guid(), device.guid());
+    (attr.vendor_id, attr.vendor_part_id) = (VENDOR_ID, VENDOR_PART_ID);
     attr.max_mr_size = u64::MAX;
     attr.page_size_cap = 4096;
     attr.max_qp = MAX_QPS as c_int;
@@ -111,6 +117,10 @@ unsafe fn put<T>(value: &T, to: *mut u8, size: usize) {
 /// Four lanes of EDR: a rate has to be named, and programs size their tables by it.
 const WIDTH: u8 = 2;
 const SPEED: u8 = 32;
+/// The same as sysfs writes it.
+pub(crate) const RATE: &str = "100 Gb/sec (4X EDR)";
+/// `IB_PORT_CM_SUP` and `IB_PORT_IP_BASED_GIDS`.
+pub(crate) const PORT_CAPABILITIES: u32 = 1 << 16 | 1 << 26;
 /// The same in units of 100 Mbit/s.
 const PORT_SPEED: u64 = 1000;
 
@@ -161,8 +171,6 @@ pub unsafe extern "C" fn ibv_query_port(
 }
 
 fn port_attributes(device: &Device) -> ibv_port_attr {
-    /// `IB_PORT_CM_SUP` and `IB_PORT_IP_BASED_GIDS`.
-    const PORT_CAPABILITIES: u32 = 1 << 16 | 1 << 26;
     /// `enum ibv_port_phys_state`: the link is up.
     const LINK_UP: u8 = 5;
     // SAFETY: it consists of numbers.

@@ -1,6 +1,8 @@
 //! `braid-run` finds its libraries where they are built, and where they are installed.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -14,18 +16,35 @@ fn prefix(name: &str) -> PathBuf {
     prefix
 }
 
-/// Stand-ins, which nothing loads.
+/// A user who owns nothing: nobody.
+const OTHER: u32 = 65_534;
+const LIBRARIES: [&str; 3] = ["libibverbs.so.1", "librdmacm.so.1", "libbraid_preload.so"];
+
+/// Stand-ins, which cannot be loaded.
 fn libraries(folder: &Path) {
     fs::create_dir_all(folder).expect("a folder for the test");
-    for library in ["libibverbs.so.1", "librdmacm.so.1"] {
+    for library in LIBRARIES {
         fs::write(folder.join(library), "").expect("a file for the test");
     }
 }
 
 fn run(prefix: &Path) -> Output {
+    start(prefix, &["/bin/sh", "-c", "echo $LD_LIBRARY_PATH"], "")
+}
+
+fn start(prefix: &Path, program: &[&str], preload: &str) -> Output {
     let mut command = Command::new(prefix.join("bin/braid-run"));
-    command.args(["--quiet", "/bin/sh", "-c", "echo $LD_LIBRARY_PATH"]);
+    command.arg("--quiet").args(program).env("LD_PRELOAD", preload);
     command.env_remove("LD_LIBRARY_PATH").output().expect("it starts")
+}
+
+/// What `braid-run` says about a program, its own words alone.
+fn warning(prefix: &Path, program: &Path) -> String {
+    let program = program.to_str().expect("a path of ours");
+    let says = start(prefix, &[program], "").stderr;
+    let says = String::from_utf8_lossy(&says);
+    let own: Vec<_> = says.lines().filter(|line| line.starts_with("braid-run: ")).collect();
+    own.join("\n")
 }
 
 #[test]
@@ -51,4 +70,79 @@ fn where_they_are_missing_it_says_where_it_has_looked_and_what_to_do() {
         assert!(says.contains(words), "{says}");
     }
     assert_eq!(says.trim_end().lines().count(), 1, "{says}");
+}
+
+#[test]
+fn the_libraries_are_preloaded_before_what_was_and_once() {
+    let prefix = prefix("braid-run-preload");
+    let folder = prefix.join("lib/braid");
+    libraries(&folder);
+    let ours: Vec<String> =
+        LIBRARIES.iter().map(|library| folder.join(library).display().to_string()).collect();
+    let before = format!("{} libc.so.6", ours[0]);
+    let output = start(&prefix, &["/bin/sh", "-c", "echo $LD_PRELOAD"], &before);
+    let preload = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(preload.trim(), format!("{}:libc.so.6", ours.join(":")));
+}
+
+#[test]
+fn a_static_program_is_named_with_a_remedy() {
+    let prefix = prefix("braid-run-static");
+    libraries(&prefix.join("lib/braid"));
+    let (source, program) = (prefix.join("static.c"), prefix.join("static"));
+    fs::write(&source, "int main(void) { return 0; }").expect("a file for the test");
+    let mut cc = Command::new("cc");
+    let compiled = cc.arg("-static").arg(&source).arg("-o").arg(&program).status();
+    assert!(compiled.expect("a C compiler").success());
+    let said = warning(&prefix, &program);
+    assert!(said.contains("is linked statically") && said.contains("dynamically"), "{said}");
+    // A script is reached as its interpreter is.
+    let script = prefix.join("script");
+    fs::write(&script, format!("#!{} -x\n", program.display())).expect("a file for the test");
+    fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("ours to change");
+    assert_eq!(warning(&prefix, &script), said);
+    assert_eq!(warning(&prefix, Path::new("/bin/true")), "");
+    assert_eq!(warning(&prefix, Path::new("true")), "");
+}
+
+/// The test's user may be root, for whom `su` changes nothing, so it gets another owner then.
+#[test]
+fn a_program_that_changes_its_user_is_named_with_a_remedy() {
+    let prefix = prefix("braid-run-setuid");
+    libraries(&prefix.join("lib/braid"));
+    let program = prefix.join("setuid");
+    fs::copy("/bin/true", &program).expect("a file for the test");
+    let is_root = chown(&program, Some(OTHER), None).is_ok();
+    let program = if is_root { program } else { "/bin/su".into() };
+    if is_root {
+        assert_eq!(warning(&prefix, &program), "");
+        fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).expect("ours to change");
+    }
+    let said = warning(&prefix, &program);
+    let owner = if is_root { OTHER } else { 0 };
+    assert!(said.contains("is setuid") && said.contains(&format!("as user {owner}")), "{said}");
+}
+
+/// Linux gives root's programs all capabilities, so these have to be another user's, in a folder
+/// that the user can see.
+#[test]
+fn a_program_with_file_capabilities_is_named_with_a_remedy() {
+    let prefix = std::env::temp_dir().join(format!("braid-run-capable-{}", std::process::id()));
+    libraries(&prefix.join("lib/braid"));
+    let (program, own) = (prefix.join("capable"), prefix.join("braid-run"));
+    fs::copy("/bin/true", &program).expect("a file for the test");
+    fs::copy(env!("CARGO_BIN_EXE_braid-run"), &own).expect("a file for the test");
+    fs::create_dir_all(prefix.join("bin")).expect("a folder for the test");
+    fs::rename(&own, prefix.join("bin/braid-run")).expect("ours to move");
+    let capable = Command::new("setcap").arg("cap_net_raw+ep").arg(&program).status();
+    if capable.is_ok_and(|status| status.success()) {
+        let mut command = Command::new(prefix.join("bin/braid-run"));
+        command.arg("--quiet").arg(&program).uid(OTHER).gid(OTHER);
+        let output = command.output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("has file capabilities") && said.contains("a copy"), "{said}");
+    } else {
+        assert!(chown(&program, Some(OTHER), None).is_err(), "root sets capabilities");
+    }
+    fs::remove_dir_all(&prefix).expect("ours to remove");
 }

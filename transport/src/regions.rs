@@ -97,6 +97,15 @@ impl Regions {
         }
     }
 
+    /// Puts another region under a key; false if the key names none.
+    pub fn replace(&mut self, key: u32, region: Region) -> bool {
+        let known = self.get(key).is_some();
+        if known {
+            self.slot_mut(key).region = region;
+        }
+        known
+    }
+
     /// Removes a region; false if the key names none.
     pub fn remove(&mut self, key: u32) -> bool {
         let known = self.get(key).is_some();
@@ -234,6 +243,18 @@ mod tests {
             assert!(regions.remove(key) && !regions.remove(key));
         }
         assert_eq!(regions.slots(), CHUNK, "nothing is left behind");
+    }
+
+    #[test]
+    fn a_key_can_name_another_region_and_a_dead_one_cannot() {
+        let mut regions = Regions::new([1; 16]);
+        let key = regions.insert(region(0)).unwrap();
+        let snapshot = regions.clone();
+        assert!(regions.replace(key, region(5000)));
+        let [before, now] = [&snapshot, &regions].map(|all| all.get(key).unwrap().addr);
+        assert_eq!((before, now, regions.count), (0, 5000, 1));
+        assert!(regions.remove(key) && !regions.replace(key, region(0)));
+        assert!(!regions.replace(0, region(0)) && regions.get(key).is_none());
     }
 
     #[test]

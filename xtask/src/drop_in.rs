@@ -11,8 +11,11 @@ use crate::{Failure, process, programs, tree};
 /// The package whose archive the first library is linked out of.
 const PACKAGE: &str = "braid-ibverbs";
 
-/// The libraries, as they are loaded.
-pub const LIBRARIES: [&str; 2] = ["libibverbs.so.1", "librdmacm.so.1"];
+/// The package of the library that shows programs the files of devices.
+const PRELOAD_PACKAGE: &str = "braid-preload";
+
+/// The libraries, as they are loaded. `braid-run` preloads them in this order.
+pub const LIBRARIES: [&str; 3] = ["libibverbs.so.1", "librdmacm.so.1", "libbraid_preload.so"];
 
 /// Builds the libraries and `braid-run`, and says where they are.
 pub fn run() -> Result<(), Failure> {
@@ -37,6 +40,7 @@ pub fn build() -> Result<PathBuf, Failure> {
     let archive = release.join(format!("lib{}.a", PACKAGE.replace('-', "_")));
     verbs(&archive, &folder)?;
     connections(&folder)?;
+    preload(&release, &folder)?;
     programs::build()?;
     Ok(folder)
 }
@@ -59,6 +63,17 @@ fn connections(folder: &Path) -> Result<(), Failure> {
     let mut cc = shared_object("librdmacm");
     cc.args(["-nostdlib", "-Wl,--no-as-needed"]).arg(folder.join("libibverbs.so.1"));
     finish(cc, "librdmacm", folder)
+}
+
+/// By cargo alone: its functions have no versions, so that they stand in for those of the C library
+/// of any version.
+fn preload(release: &Path, folder: &Path) -> Result<(), Failure> {
+    process::run(tree::cargo().args(["build", "--release", "--package", PRELOAD_PACKAGE]))?;
+    let to = folder.join(LIBRARIES[2]);
+    // A running program keeps the file that it has loaded.
+    let _ = fs::remove_file(&to);
+    let mut objcopy = Command::new("objcopy");
+    process::run(objcopy.arg("--strip-debug").arg(release.join(LIBRARIES[2])).arg(&to))
 }
 
 fn shared_object(name: &str) -> Command {

@@ -74,6 +74,11 @@ const TOOLS: &[Tool] = &[
         needed_for: "programs on the drop-in libibverbs",
     },
     Tool {
+        what: What::File("/usr/share/doc/rdma-core/tests/run_tests.py"),
+        package: "python3-pyverbs python3-venv",
+        needed_for: "pyverbs' own suite and Python's wheels on the drop-in libibverbs",
+    },
+    Tool {
         what: What::Program("fi_pingpong"),
         package: "libfabric-bin",
         needed_for: "programs on the drop-in libibverbs, and what Braid is measured beside",

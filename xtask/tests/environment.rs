@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use xtask::tree;
 
 /// The sources of all libraries and plugins.
-const LIBRARIES: [&str; 11] = [
+const LIBRARIES: [&str; 12] = [
     "wire/src",
     "lb/src",
     "cc/src",
@@ -18,10 +18,15 @@ const LIBRARIES: [&str; 11] = [
     "engine/log/src",
     "ffi/src",
     "ibverbs/src",
+    "ibverbs/preload/src",
     "nccl/src",
 ];
 /// The place, and a command that sets up the environment of the program that it becomes.
-const MAY_READ: [&str; 2] = ["engine/src/environment.rs", "ibverbs/src/bin/braid-run.rs"];
+const MAY_READ: [&str; 3] = [
+    "engine/src/environment.rs",
+    "ibverbs/src/bin/braid-run/main.rs",
+    "ibverbs/src/bin/braid-run/reach.rs",
+];
 const READS: [&str; 3] = ["env::var", "getenv", "environ("];
 
 #[test]

@@ -64,6 +64,9 @@ pub enum RegisterError {
     /// An RDMA device refuses.
     #[error("an RDMA device does not take the memory: {0}")]
     Device(#[from] VerbsError),
+    /// The region is another engine's.
+    #[error("the memory region belongs to another engine than the protection domain")]
+    Engine,
     /// All keys are in use.
     #[error("2^23 memory regions exist already; deregister some")]
     TooMany,
@@ -197,21 +200,28 @@ impl MemoryRegion {
         access: Access,
         mapping: Option<Mapping>,
     ) -> Result<Self, RegisterError> {
-        let (addr, bytes) = (start.as_ptr().expose_provenance() as u64, len as u64);
-        if let Some(addr) = [addr, iova].into_iter().find(|at| at.checked_add(bytes).is_none()) {
-            return Err(RegisterError::Wraps { addr, len: bytes });
-        }
-        // SAFETY: the memory stays mapped until the region is dropped, by the mapping or by the promise given to
-        // `register`, and access to it goes by raw copies and atomics.
-        let mr = |device: &Arc<Device>| unsafe { device.register(pd, start.as_ptr(), len, access) };
-        // NICs know memory by its address. What has another name is copied.
-        let devices = if iova == addr { engine.devices() } else { &[] };
-        let mrs: Vec<Mr> = devices.iter().map(mr).collect::<Result<_, _>>()?;
-        let keys = mrs.iter().map(|mr| NicKeys { lkey: mr.lkey(), rkey: mr.rkey() });
-        let nics = (!mrs.is_empty()).then(|| keys.collect());
-        let region = Region { pd, addr, iova, len: bytes, access, nics };
+        let (region, mrs) = describe(&engine, pd, (start, iova), len, access)?;
         let key = engine.regions.insert(region).ok_or(RegisterError::TooMany)?;
         Ok(MemoryRegion { engine, start, len, iova, key, _mrs: mrs, _mapping: mapping })
+    }
+
+    /// Registers other memory of the application under the same key; see
+    /// [`crate::ProtectionDomain::reregister_iova`] for what the caller promises.
+    pub(crate) fn readopt(
+        &mut self,
+        pd: PdId,
+        start: *mut u8,
+        iova: u64,
+        len: usize,
+        access: Access,
+    ) -> Result<(), RegisterError> {
+        let start = NonNull::new(start).filter(|_| len > 0).ok_or(RegisterError::Empty)?;
+        let (region, mrs) = describe(&self.engine, pd, (start, iova), len, access)?;
+        self.engine.reregister(self.key, region);
+        // Only now: until then the engine may have used the memory.
+        (self._mrs, self._mapping) = (mrs, None);
+        (self.start, self.len, self.iova) = (start, len, iova);
+        Ok(())
     }
 
     /// The engine that it is registered with.
@@ -331,6 +341,29 @@ impl MemoryRegion {
         // by copies is as with memory shared between processes (see `raw`).
         Ok(unsafe { AtomicU64::from_ptr(word) })
     }
+}
+
+/// Registers memory with the devices. Returns it as the engine's table has it.
+fn describe(
+    engine: &EngineInner,
+    pd: PdId,
+    (start, iova): (NonNull<u8>, u64),
+    len: usize,
+    access: Access,
+) -> Result<(Region, Vec<Mr>), RegisterError> {
+    let (addr, bytes) = (start.as_ptr().expose_provenance() as u64, len as u64);
+    if let Some(addr) = [addr, iova].into_iter().find(|at| at.checked_add(bytes).is_none()) {
+        return Err(RegisterError::Wraps { addr, len: bytes });
+    }
+    // SAFETY: the memory stays mapped until the region is dropped, by the mapping or by the promise
+    // given to `register`, and access to it goes by raw copies and atomics.
+    let mr = |device: &Arc<Device>| unsafe { device.register(pd, start.as_ptr(), len, access) };
+    // NICs know memory by its address. What has another name is copied.
+    let devices = if iova == addr { engine.devices() } else { &[] };
+    let mrs: Vec<Mr> = devices.iter().map(mr).collect::<Result<_, _>>()?;
+    let keys = mrs.iter().map(|mr| NicKeys { lkey: mr.lkey(), rkey: mr.rkey() });
+    let nics = (!mrs.is_empty()).then(|| keys.collect());
+    Ok((Region { pd, addr, iova, len: bytes, access, nics }, mrs))
 }
 
 impl Drop for MemoryRegion {

@@ -37,6 +37,12 @@ impl RegionTable {
         self.change(|regions| regions.insert(region))
     }
 
+    /// Puts another region under a key that is in use. Workers may use the old table, as after
+    /// [`RegionTable::remove`].
+    pub(crate) fn replace(&self, key: u32, region: Region) {
+        self.change(|regions| regions.replace(key, region));
+    }
+
     /// Removes a region. Workers may use the old table until each has been locked once.
     pub(crate) fn remove(&self, key: u32) {
         self.change(|regions| regions.remove(key));

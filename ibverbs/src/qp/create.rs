@@ -26,6 +26,11 @@ use crate::work_requests::Extension;
 /// they have its answer, not its completion.
 const LEAST_SEND_WR: u32 = 64;
 
+/// Inline data is rounded up to whole pieces of a send queue, as by NIC drivers: programs that ask for
+/// none send a few bytes inline all the same.
+const INLINE_STEP: u32 = 64;
+const _: () = assert!(MAX_INLINE.is_multiple_of(INLINE_STEP));
+
 /// What its queues hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -47,7 +52,7 @@ impl Limits {
             send_wr: asked.max_send_wr.max(LEAST_SEND_WR),
             recv_wr: asked.max_recv_wr.max(1),
             sge: sge.max(1),
-            inline: asked.max_inline_data,
+            inline: asked.max_inline_data.max(1).next_multiple_of(INLINE_STEP),
         })
     }
 

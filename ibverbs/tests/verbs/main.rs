@@ -5,6 +5,7 @@
 #[path = "../loopback/mod.rs"]
 mod loopback;
 mod memory;
+mod nic_drivers;
 mod queue_pairs;
 mod queues;
 mod refusals;

@@ -3,16 +3,19 @@
 //!
 //! Every program has to end with exit code 0 on both ends; those that check what has arrived are told to.
 
+mod alone;
 mod client_server;
 mod iscsi;
 mod pair;
 mod providers;
+mod pyverbs;
+mod reach;
 mod table;
 mod trouble;
 mod ucx;
+mod wheels;
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -23,9 +26,6 @@ use crate::{Failure, drop_in, process, tools, tree};
 
 use self::pair::Pair;
 use self::table::{BETWEEN_HOSTS, Case, LOSS, PROGRAMS};
-
-/// UCX takes a device for one only if a device file of its name can be opened.
-const DEVICE_FILE: &str = "/dev/infiniband/uverbs-braid0";
 
 /// Of the link between the two namespaces, in bytes.
 const MTU: u32 = 1500;
@@ -63,11 +63,11 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let logs = tree::target()?.join("xtask/verbs-programs");
     fs::create_dir_all(&logs)
         .map_err(|e| Failure::new(format!("cannot make {}: {e}", logs.display())))?;
-    let _device_file = DeviceFile::make()?;
     if let Some(rounds) = options.ucx {
         return ucx::compare(rounds, &braid_run, &logs);
     }
     providers::start_with_each(&libraries, &braid_run, &logs)?;
+    reach::all(&braid_run, &logs)?;
     println!("{:<14} {:<34} {:<22} {:>6}", "program", "options", "settings", "s");
     for case in PROGRAMS {
         run_case(case, &Pair::new(&braid_run, case, &logs))?;
@@ -78,6 +78,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     for settings in [&[], LOSS] {
         allreduce(&program, settings, &braid_run)?;
     }
+    wheels::run(&braid_run, &logs)?;
+    pyverbs::run(&braid_run, &logs)?;
     println!("between two network namespaces:");
     let hosts = VethPair::up("verbs", MTU)?;
     add_ipv6(&hosts)?;
@@ -121,7 +123,17 @@ fn allreduce(program: &Path, settings: &[(&str, &str)], braid_run: &Path) -> Res
     let mut mpirun = Command::new(braid_run);
     mpirun
         .args(["--quiet", "mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2"])
-        .args(["--mca", "pml", "ucx", "-x", "LD_LIBRARY_PATH", "-x", "UCX_NET_DEVICES=braid0:1"])
+        .args([
+            "--mca",
+            "pml",
+            "ucx",
+            "-x",
+            "LD_LIBRARY_PATH",
+            "-x",
+            "LD_PRELOAD",
+            "-x",
+            "UCX_NET_DEVICES=braid0:1",
+        ])
         .args(["-x", "UCX_TLS=rc_v,ud_v,self"]);
     for (key, value) in settings {
         mpirun.args(["-x", &format!("{key}={value}")]);
@@ -135,31 +147,4 @@ fn allreduce(program: &Path, settings: &[(&str, &str)], braid_run: &Path) -> Res
     let seconds = start.elapsed().as_secs_f64();
     println!("{:<14} {options:<34} {settings:<22} {seconds:>6.1}", "mpirun");
     Ok(())
-}
-
-/// Makes the file, unless there is one, and removes it again.
-struct DeviceFile(Option<PathBuf>);
-
-impl DeviceFile {
-    fn make() -> Result<Self, Failure> {
-        let file = Path::new(DEVICE_FILE);
-        if file.exists() {
-            return Ok(DeviceFile(None));
-        }
-        let cannot = |e| {
-            Failure::new(format!("cannot make {DEVICE_FILE}: {e}")).remedy("run it as root, once")
-        };
-        fs::create_dir_all(file.parent().unwrap_or(file)).map_err(cannot)?;
-        symlink("/dev/null", file).map_err(cannot)?;
-        Ok(DeviceFile(Some(file.to_owned())))
-    }
-}
-
-impl Drop for DeviceFile {
-    fn drop(&mut self) {
-        if let Some(file) = &self.0 {
-            // What is left behind does no harm.
-            let _ = fs::remove_file(file);
-        }
-    }
 }

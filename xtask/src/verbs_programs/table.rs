@@ -102,6 +102,7 @@ pub(super) const PROGRAMS: &[Case] = cases! {
     "fi_pingpong" at 47592 "-c -p verbs -e msg -I 50" HOST LOSS;
     "fi_pingpong" at 47592 "-c -p verbs;ofi_rxm -e rdm -I 50" HOST &[];
     "fi_pingpong" at 47592 "-c -p verbs;ofi_rxm -e rdm -I 50" HOST LOSS;
+    "rdma_xclient" with "rdma_xserver" "" S_HOST &[];
     "ucx_perftest" "-t tag_bw -n 300 -s 4096" HOST RC_UCX;
     "ucx_perftest" "-t tag_bw -n 100 -s 100000" HOST RC_UCX;
     "ucx_perftest" "-t ucp_put_bw -n 300 -s 4096" HOST RC_UCX;

@@ -1,0 +1,130 @@
+//! `braid-run PROGRAM ..`: starts an unmodified verbs program on the drop-in libibverbs.
+
+mod reach;
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "\
+Usage: braid-run [--quiet] PROGRAM [ARGUMENT ..]
+
+Starts PROGRAM with Braid's libibverbs.so.1 and librdmacm.so.1 in place of the system's, and of those that come with
+PROGRAM: every network interface of this machine is an RDMA device, braid0, braid1 and so on. No RDMA NIC, no kernel
+module, no root.
+
+What is set for PROGRAM, and for what it starts:
+  LD_LIBRARY_PATH   begins with the folder of the libraries: `drop-in` beside braid-run, or `../lib/braid` from there
+  LD_PRELOAD        begins with libibverbs.so.1, librdmacm.so.1 and libbraid_preload.so of that folder; the last shows
+                    PROGRAM the files of the devices in /dev/infiniband and /sys/class/infiniband
+
+The dynamic linker ignores both for a program that is setuid, setgid, has file capabilities or is linked statically.
+braid-run says so, with --quiet too, and starts it all the same.
+
+BRAID_* variables are settings of the library; docs/libibverbs.md has them all.
+";
+
+/// The libraries that a program needs, in the order in which they are preloaded.
+const LIBRARIES: [&str; 3] = ["libibverbs.so.1", "librdmacm.so.1", "libbraid_preload.so"];
+
+fn main() -> ExitCode {
+    let mut arguments: Vec<OsString> = env::args_os().skip(1).collect();
+    let is_quiet = arguments.first().is_some_and(|first| first == "--quiet");
+    if is_quiet {
+        arguments.remove(0);
+    }
+    match arguments.first() {
+        None => {
+            // Nothing can be done where even that cannot be said.
+            let _ = io::stderr().write_all(USAGE.as_bytes());
+            ExitCode::from(2)
+        }
+        Some(first) if first == "--help" || first == "-h" => {
+            let _ = io::stdout().write_all(USAGE.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Some(program) => {
+            let error = start(program, &arguments[1..], is_quiet);
+            say(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "braid-run: {text}");
+}
+
+/// Becomes the program, or says why not.
+fn start(program: &OsString, arguments: &[OsString], is_quiet: bool) -> String {
+    let folder = match folder() {
+        Ok(folder) => folder,
+        Err(error) => return error,
+    };
+    let (path, preload) = match (library_path(&folder), preload(&folder)) {
+        (Ok(path), Ok(preload)) => (path, preload),
+        (Err(error), _) | (_, Err(error)) => return error,
+    };
+    if !is_quiet {
+        say(&format!("LD_LIBRARY_PATH={}", path.to_string_lossy()));
+        say(&format!("LD_PRELOAD={}", preload.to_string_lossy()));
+    }
+    if let Some(obstacle) = reach::obstacle(program) {
+        say(&obstacle);
+    }
+    let mut command = Command::new(program);
+    command.args(arguments).env("LD_LIBRARY_PATH", path).env("LD_PRELOAD", preload);
+    let error = command.exec();
+    format!("cannot start {}: {error}", program.to_string_lossy())
+}
+
+/// The folder, before what the variable holds already.
+fn library_path(folder: &Path) -> Result<OsString, String> {
+    let before = env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
+    let paths = [folder.to_owned()].into_iter().chain(before.iter().flat_map(env::split_paths));
+    env::join_paths(paths).map_err(|_| {
+        format!("{} cannot be in LD_LIBRARY_PATH: it has a colon in it", folder.display())
+    })
+}
+
+/// The libraries, before what the variable holds already, but for these.
+fn preload(folder: &Path) -> Result<OsString, String> {
+    // ld.so(8): both part its entries.
+    let is_separator = |byte: &u8| matches!(byte, b':' | b' ');
+    if folder.as_os_str().as_bytes().iter().any(is_separator) {
+        return Err(format!(
+            "{} cannot be in LD_PRELOAD: it has a colon or a space in it; move it",
+            folder.display()
+        ));
+    }
+    let ours: Vec<PathBuf> = LIBRARIES.iter().map(|library| folder.join(library)).collect();
+    let before = env::var_os("LD_PRELOAD").unwrap_or_default();
+    let others = before.as_bytes().split(is_separator).filter(|entry| {
+        !entry.is_empty() && ours.iter().all(|library| library.as_os_str().as_bytes() != *entry)
+    });
+    let all = ours.iter().map(|library| library.as_os_str().as_bytes()).chain(others);
+    Ok(OsString::from_vec(all.collect::<Vec<_>>().join(&b':')))
+}
+
+/// Where the libraries are: beside a program that was built, or where they are installed with it. Not in the installation's
+/// `lib` itself, where every program of the system would find them.
+fn folder() -> Result<PathBuf, String> {
+    let own = env::current_exe().map_err(|error| format!("where am I? {error}"))?;
+    let beside = own.with_file_name("drop-in");
+    let installed = own.ancestors().nth(2).map(|prefix| prefix.join("lib/braid"));
+    let places: Vec<PathBuf> = std::iter::once(beside).chain(installed).collect();
+    let has_all =
+        |folder: &&PathBuf| LIBRARIES.iter().all(|library| folder.join(library).is_file());
+    places.iter().find(has_all).cloned().ok_or_else(|| {
+        let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        format!(
+            "{} are not in {}; `cargo xtask drop-in` builds them, and `cargo xtask install` installs them with braid-run",
+            LIBRARIES.join(", "),
+            places.join(", nor in ")
+        )
+    })
+}

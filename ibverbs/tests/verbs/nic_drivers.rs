@@ -1,0 +1,80 @@
+//! Properties that programs expect because the drivers of NICs have them.
+
+use std::mem;
+use std::ptr;
+
+use braid_ibverbs::*;
+use braid_verbs::abi::*;
+
+use crate::loopback::*;
+
+/// `IBV_ACCESS_FLUSH_GLOBAL` and `IBV_ACCESS_FLUSH_PERSISTENT`.
+const FLUSH: [u32; 2] = [1 << 8, 1 << 9];
+const INLINE: u32 = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+
+#[test]
+fn access_flags_of_a_queue_pair_may_name_flushes() {
+    let side = Side::open();
+    let cq = side.cq(16);
+    for flush in [FLUSH[0], FLUSH[1], FLUSH[0] | FLUSH[1]] {
+        let qp = side.qp(cq, IBV_QPT_RC, 4, 4);
+        // SAFETY: it consists of numbers.
+        let mut attr: ibv_qp_attr = unsafe { mem::zeroed() };
+        (attr.qp_state, attr.port_num) = (IBV_QPS_INIT, 1);
+        attr.qp_access_flags = ALL as u32 | flush;
+        assert_eq!(modify(qp, &attr, INIT), 0, "{flush:#x}");
+        // SAFETY: both structures consist of numbers and pointers.
+        let (mut now, mut init): (ibv_qp_attr, ibv_qp_init_attr) = unsafe { mem::zeroed() };
+        let mask = IBV_QP_ACCESS_FLAGS as i32;
+        // SAFETY: the queue pair exists.
+        assert_eq!(unsafe { ibv_query_qp(qp, &raw mut now, mask, &raw mut init) }, 0);
+        assert_eq!(now.qp_access_flags, ALL as u32 | flush);
+        // Memory that peers flush there is not.
+        let memory = side.memory.as_ptr().cast_mut().cast();
+        // SAFETY: the memory exists.
+        assert!(unsafe { ibv_reg_mr(side.pd, memory, 8, ALL | flush as i32) }.is_null());
+    }
+}
+
+/// As `rdma_xclient` does, which asks for none and sends 16 bytes.
+#[test]
+fn inline_data_is_rounded_up_and_what_is_granted_can_be_sent() {
+    let side = Side::open();
+    let cq = side.cq(16);
+    for (asked, granted) in [(0, 64), (1, 64), (64, 64), (65, 128), (1000, 1024), (1024, 1024)] {
+        let mut attr = init_attr(cq, IBV_QPT_RC, 4, 4);
+        attr.cap.max_inline_data = asked;
+        // SAFETY: the domain and the queue exist.
+        let one = unsafe { ibv_create_qp(side.pd, &raw mut attr) };
+        assert!(!one.is_null());
+        assert_eq!(attr.cap.max_inline_data, granted, "{asked} asked for");
+        let other = side.qp(cq, IBV_QPT_RC, 4, 4);
+        connect(&side, one, other);
+        assert_eq!(post_recv(other, 1, side.sge(4096, 2048)), 0);
+        let text = vec![asked as u8; granted as usize + 1];
+        let mut piece = braid_verbs::Sge { addr: text.as_ptr() as u64, len: granted + 1, lkey: 0 };
+        let mut wr = send_wr(2, &mut piece);
+        wr.send_flags = INLINE;
+        assert_eq!(post_send(one, &mut wr).0, libc::EINVAL, "more than granted");
+        piece.len = granted;
+        let mut wr = send_wr(2, &mut piece);
+        wr.send_flags = INLINE;
+        assert_eq!(post_send(one, &mut wr).0, 0, "{granted} inline");
+        let received = [poll(cq), poll(cq)].into_iter().find(|wc| wc.opcode == IBV_WC_RECV);
+        assert_eq!(received.map(|wc| wc.byte_len), Some(granted));
+        assert_eq!(side.memory[4096..][..granted as usize], text[..granted as usize]);
+        // SAFETY: they exist.
+        assert_eq!(unsafe { (ibv_destroy_qp(one), ibv_destroy_qp(other)) }, (0, 0));
+    }
+}
+
+#[test]
+fn a_device_has_a_vendor_that_no_nic_has() {
+    let side = Side::open();
+    // SAFETY: it consists of numbers.
+    let mut device: ibv_device_attr = unsafe { mem::zeroed() };
+    // SAFETY: the context exists.
+    assert_eq!(unsafe { ibv_query_device(side.context, ptr::from_mut(&mut device)) }, 0);
+    // The bit of IEEE 802 that marks numbers nobody is given.
+    assert_eq!((device.vendor_id >> 16 & 2, device.vendor_part_id), (2, 1));
+}

@@ -1,0 +1,40 @@
+//! A program that runs by itself, or starts its peer itself.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::Failure;
+use crate::process::Group;
+
+/// What a program has said and how many seconds it took.
+pub(super) struct Report {
+    pub(super) said: String,
+    pub(super) seconds: f64,
+    /// Whether it ended with exit code 0, or why not.
+    pub(super) ended: Result<(), Failure>,
+}
+
+/// Runs a command until its end or the limit. Both of its outputs go to the log.
+pub(super) fn run(command: &mut Command, log: &Path, limit: Duration) -> Result<Report, Failure> {
+    let cannot = |e| Failure::new(format!("cannot write {}: {e}", log.display()));
+    let file = File::create(log).map_err(cannot)?;
+    command.stdin(Stdio::null()).stdout(file.try_clone().map_err(cannot)?).stderr(file);
+    let start = Instant::now();
+    let ended = Group::start(command)?.wait(limit);
+    let seconds = start.elapsed().as_secs_f64();
+    let said = fs::read_to_string(log)
+        .map_err(|e| Failure::new(format!("cannot read {}: {e}", log.display())))?;
+    Ok(Report { said, seconds, ended })
+}
+
+impl Report {
+    /// The failure, with everything that the program has said.
+    pub(super) fn succeeded(self) -> Result<Self, Failure> {
+        match self.ended {
+            Ok(()) => Ok(self),
+            Err(failure) => Err(Failure::new(format!("{failure}\n{}", self.said.trim_end()))),
+        }
+    }
+}
