@@ -8,7 +8,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use braid_wire::Time;
 use nix::sys::time::TimeSpec;
@@ -29,11 +29,11 @@ const AT_ONCE: Duration = Duration::from_nanos(1);
 /// polls a few times for each. Left alone it is as long as it polls at all before the timer fires: on a slow machine that is seldom, and a
 /// second thread that drives takes from the first.
 const DRIVES: u64 = 16;
-/// An application that was away while something came seems to look at memory: then it polls once or twice for each message, and a few
-/// messages between two rounds of an attendant that waits for a processor would be as many polls. It has to poll so often in this time,
-/// which only a loop does.
-const OFTEN: u64 = 512;
-const WHILE: Duration = Duration::from_millis(1);
+/// An application that was away while something came seems to look at memory. Then it polls a few times for each message, and a few
+/// messages between two rounds of an attendant that waits for a processor would be as many polls. What tells it from a loop of polls,
+/// however slow the machine or the loop is: its polls take next to nothing. Of so many packets a loop takes at least this part.
+const PACKETS: u64 = 64;
+const PART: u64 = 4;
 
 /// The shortest time slice that the scheduler grants.
 const LEAST_SLICE: Duration = Duration::from_micros(100);
@@ -49,6 +49,9 @@ pub(crate) struct Presence {
 
     /// How often it has polled. Counts that get lost when threads poll at once do not matter.
     polls: AtomicU64,
+    /// Packets that have been taken in, and those of them that its polls have.
+    taken: AtomicU64,
+    polled: AtomicU64,
     /// How often it had when the attendant ran its last round.
     seen: AtomicU64,
     /// Its threads that drive until they have what they wait for.
@@ -71,6 +74,8 @@ impl Presence {
             now: AtomicU64::new(0),
             put_off_at: AtomicU64::new(0),
             polls: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            polled: AtomicU64::new(0),
             seen: AtomicU64::new(0),
             waiting: AtomicU32::new(0),
             is_left: AtomicBool::new(false),
@@ -105,6 +110,23 @@ impl Presence {
         if !self.is_left.load(Ordering::Acquire) {
             self.fire_after(AT_ONCE); // another thread has ended it meanwhile
         }
+    }
+
+    /// A round has taken packets in; `polled`: that of an application that polls.
+    #[inline]
+    pub(crate) fn has_taken(&self, packets: usize, polled: bool) {
+        let add = |count: &AtomicU64| {
+            let sum = count.load(Ordering::Relaxed).wrapping_add(packets as u64);
+            count.store(sum, Ordering::Relaxed);
+        };
+        add(&self.taken);
+        if polled {
+            add(&self.polled);
+        }
+    }
+
+    fn packets(&self) -> (u64, u64) {
+        (self.taken.load(Ordering::Relaxed), self.polled.load(Ordering::Relaxed))
     }
 
     fn fire_after(&self, span: Duration) {
@@ -189,14 +211,13 @@ struct Vigil<'a> {
     presence: &'a Presence,
     /// Something came while the application was away.
     is_missed: bool,
-    /// Since when its polls are counted, and how many there were then.
-    begin: (Instant, u64),
+    /// Packets that had been taken in when they were last judged by, and those that polls had.
+    before: (u64, u64),
 }
 
 impl<'a> Vigil<'a> {
     fn new(presence: &'a Presence, is_missed: bool) -> Self {
-        let polls = presence.polls.load(Ordering::Relaxed);
-        Vigil { presence, is_missed, begin: (Instant::now(), polls) }
+        Vigil { presence, is_missed, before: presence.packets() }
     }
 
     /// The attendant has run a round. Returns whether the application drives.
@@ -206,18 +227,19 @@ impl<'a> Vigil<'a> {
         if self.presence.waiting.load(Ordering::Acquire) > 0 {
             return true;
         }
-        if self.is_missed { self.is_loop(Instant::now(), polls) } else { since >= DRIVES }
+        if self.is_missed { self.takes_its_part() } else { since >= DRIVES }
     }
 
-    /// Whether it has polled as often as only a loop does, for long enough.
-    fn is_loop(&mut self, now: Instant, polls: u64) -> bool {
-        let (begin, before) = self.begin;
-        let (span, count) = (now - begin, polls.wrapping_sub(before));
-        if span < WHILE {
+    /// Whether polls have taken what those of a loop do.
+    fn takes_its_part(&mut self) -> bool {
+        let now = self.presence.packets();
+        let (taken, polled) =
+            (now.0.wrapping_sub(self.before.0), now.1.wrapping_sub(self.before.1));
+        if taken < PACKETS {
             return false;
         }
-        self.begin = (now, polls);
-        u128::from(count) * WHILE.as_nanos() >= u128::from(OFTEN) * span.as_nanos()
+        self.before = now;
+        polled * PART >= taken
     }
 }
 
@@ -227,7 +249,7 @@ pub(crate) fn attend(worker: &WorkerCell, presence: &Presence, spin: Duration, s
     sleep_exactly();
     run_at_once();
     while !stop.load(Ordering::Acquire) {
-        let is_missed = presence.watch(stop) && worker.try_progress();
+        let is_missed = presence.watch(stop) && worker.control().progress();
         let mut vigil = Vigil::new(presence, is_missed);
         // A thread that looks at memory may wait for this one's processor.
         let spin = if is_missed { Duration::ZERO } else { spin };
@@ -279,6 +301,7 @@ fn run_at_once() {
 #[cfg(test)]
 mod tests {
     use std::thread;
+    use std::time::Instant;
 
     use super::*;
 
@@ -331,24 +354,24 @@ mod tests {
         assert!((0..5).any(|_| left_after_a_long_wait(&presence) <= presence.absence));
     }
 
-    /// Whether an attendant leaves after an application has polled so often in this time.
-    fn leaves(is_missed: bool, polls: u64, span: Duration) -> bool {
+    /// Whether an attendant leaves after an application has polled `polls` times, and its polls have
+    /// taken so many packets and its own rounds so many.
+    fn leaves(is_missed: bool, polls: u64, (polled, driven): (u64, u64)) -> bool {
         let presence = presence();
         let mut vigil = Vigil::new(&presence, is_missed);
         (0..polls).for_each(|_| presence.has_polled());
-        // As if it had begun before.
-        vigil.begin.0 -= span;
+        presence.has_taken(polled as usize, true);
+        presence.has_taken(driven as usize, false);
         vigil.is_over()
     }
 
     #[test]
-    fn an_application_that_was_away_when_something_came_has_to_poll_in_a_loop() {
+    fn an_application_that_was_away_when_something_came_has_to_take_packets_with_its_polls() {
+        assert!(leaves(false, DRIVES, (0, 0)) && !leaves(false, DRIVES - 1, (PACKETS, 0)));
         // A few polls for each of the messages between two rounds.
-        assert!(leaves(false, DRIVES, WHILE));
-        assert!(!leaves(true, DRIVES, WHILE) && !leaves(true, 4 * DRIVES, WHILE));
-        assert!(!leaves(true, OFTEN, 100 * WHILE), "as often, in a longer time");
-        assert!(!leaves(true, 100 * OFTEN, Duration::ZERO), "not for long enough");
-        assert!(leaves(true, 200 * OFTEN, 10 * WHILE));
+        assert!(!leaves(true, 4 * DRIVES, (0, 0)) && !leaves(true, 4 * DRIVES, (1, PACKETS)));
+        assert!(!leaves(true, DRIVES, (PACKETS - 1, 0)), "too few to judge by");
+        assert!(leaves(true, DRIVES, (PACKETS / PART, PACKETS - PACKETS / PART)));
     }
 
     #[test]

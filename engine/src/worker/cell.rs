@@ -97,11 +97,11 @@ impl WorkerCell {
         }
     }
 
-    /// Runs one round, unless somebody else is driving just now. Returns whether there was anything
-    /// to do.
+    /// Runs one round for an application that polls, unless somebody else is driving just now.
+    /// Returns whether there was anything to do.
     pub(crate) fn try_progress(&self) -> bool {
         let worked = match self.worker.try_lock() {
-            Ok(worker) => self.progress(worker),
+            Ok(worker) => self.round(worker, Worker::poll),
             Err(TryLockError::WouldBlock) => false,
             Err(TryLockError::Poisoned(_)) => panic!("{PANICKED}"),
         };
@@ -124,7 +124,7 @@ impl WorkerCell {
         let mut last_work = Instant::now();
         loop {
             self.step_aside();
-            let worked = self.progress(self.lock());
+            let worked = self.round(self.lock(), Worker::progress);
             if let Some(result) = done() {
                 return Some(result);
             }
@@ -145,8 +145,8 @@ impl WorkerCell {
     }
 
     /// What one driver has done may be what another one, asleep, waits for.
-    fn progress(&self, mut worker: MutexGuard<'_, Worker>) -> bool {
-        let worked = worker.progress();
+    fn round(&self, mut worker: MutexGuard<'_, Worker>, run: impl Fn(&mut Worker) -> bool) -> bool {
+        let worked = run(&mut worker);
         drop(worker);
         if worked {
             self.signals.wake();

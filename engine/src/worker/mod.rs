@@ -91,6 +91,8 @@ pub(crate) struct Worker {
     turn: usize,
     /// A datapath could not take all that there was to send.
     is_full: bool,
+    /// The round is that of an application that polls.
+    is_polled: bool,
 }
 
 /// What a worker is made of.
@@ -139,6 +141,7 @@ impl Worker {
             scratch: Vec::new(),
             turn: 0,
             is_full: false,
+            is_polled: false,
         }
     }
 
@@ -158,13 +161,24 @@ impl Worker {
         // Reading the clock costs as much as a look at everything else.
         let now = if worked { self.clock.now() } else { now };
         let Intake { packets: arrived, owes_ack } = self.receive(now);
-        worked |= arrived > 0;
+        if arrived > 0 {
+            worked = true;
+            self.presence.has_taken(arrived, self.is_polled);
+        }
         if owes_ack || arrived >= MANY_ARRIVALS {
             self.transmit(self.clock.now());
         }
         worked |= self.run_timers(now);
         self.settle();
         self.peers.end_turn();
+        worked
+    }
+
+    /// As [`Worker::progress`], for an application that polls.
+    pub(crate) fn poll(&mut self) -> bool {
+        self.is_polled = true;
+        let worked = self.progress();
+        self.is_polled = false;
         worked
     }
 
