@@ -44,7 +44,7 @@ pub(crate) struct Incoming {
     requests: usize,
     /// The lowest PSN that was refused for good, and why. Nothing from there on is taken.
     refusal: Option<(NakCode, Psn)>,
-    /// What is to be said with the next ack: of several the lowest.
+    /// What is to be said with the next ack: of several since the last one the lowest.
     complaint: Option<(NakCode, Psn)>,
     /// When there was cause for it last.
     complained_at: Time,
@@ -253,15 +253,14 @@ impl Incoming {
     /// too: by another path they may overtake the first, and what is refused is not to be taken for
     /// lost.
     pub(crate) fn refuse_for_now(&mut self, now: Time, psn: Psn) {
-        if self.complaint.is_none_or(|(_, other)| psn <= other) {
-            self.complained_at = now;
-        }
+        self.complained_at = now;
         self.complain(NakCode::ReceiverNotReady, psn);
     }
 
     /// Says in the next ack that this PSN could not be served; nothing else follows from it here.
     pub(crate) fn complain(&mut self, code: NakCode, psn: Psn) {
-        if self.complaint.is_none_or(|(_, other)| psn < other) {
+        // One that an ack has told may be served before the next, which would then say nothing.
+        if self.is_complaint_told || self.complaint.is_none_or(|(_, other)| psn < other) {
             (self.complaint, self.is_complaint_told) = (Some((code, psn)), false);
         }
         self.ack_now();
@@ -517,6 +516,23 @@ mod tests {
             assert!(incoming.owes_ack_at_once(now));
             acknowledge(&mut incoming, now);
         }
+    }
+
+    #[test]
+    fn a_refusal_is_told_although_an_older_one_is_served_before_the_acknowledgement() {
+        let (mut incoming, delay) = (incoming(0), Duration::from_micros(10));
+        let ack = |incoming: &mut Incoming, now| {
+            incoming.take_ack(now, QpId::new(2), Token(0), delay).nak
+        };
+        let later = Time::ZERO + Duration::from_secs(1);
+        incoming.refuse_for_now(Time::ZERO, Psn(1));
+        incoming.refuse_for_now(Time::ZERO, Psn(2));
+        assert_eq!(ack(&mut incoming, Time::ZERO), Some((NakCode::ReceiverNotReady, 1)));
+        incoming.refuse_for_now(later, Psn(2));
+        incoming.insert(later, Psn(1), 0, None);
+        assert_eq!(ack(&mut incoming, later), Some((NakCode::ReceiverNotReady, 2)));
+        incoming.insert(later, Psn(2), 0, None);
+        assert_eq!(ack(&mut incoming, later), None);
     }
 
     fn arrive(incoming: &mut Incoming, psns: &[u64]) {
