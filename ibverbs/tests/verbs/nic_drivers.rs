@@ -82,7 +82,8 @@ fn a_reset_removes_completions_of_its_queue_pair_alone() {
         assert_eq!(post_recv(qp, id, side.sge(0, 8)), 0);
         assert_eq!(to_state(qp, IBV_QPS_ERR), 0);
     };
-    (flush(one, 1), flush(two, 2));
+    flush(one, 1);
+    flush(two, 2);
     assert_eq!(to_state(one, IBV_QPS_RESET), 0);
     flush(one, 3);
     let ids = [poll(cq), poll(cq)].map(|wc| (wc.wr_id, wc.qp_num, wc.status));
