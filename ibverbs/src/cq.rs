@@ -12,6 +12,7 @@ use crate::channel::{Channel, Members};
 use crate::context::Context;
 use crate::cq_ex::Extension;
 use crate::errno::{self, Errno};
+use crate::resets::Resets;
 use crate::running::Running;
 
 /// Room that every queue has: programs count on NICs' granting more than they ask for.
@@ -36,6 +37,7 @@ pub(crate) struct Cq {
 pub(crate) struct CompletionQueue {
     pub(crate) engine: braid::CompletionQueue,
     pub(crate) running: Arc<Running>,
+    pub(crate) resets: Resets,
     /// What programs know it by; `None`: it is being destroyed.
     handle: Mutex<Option<Element>>,
     /// Queue pairs whose completions come here.
@@ -102,8 +104,8 @@ pub(crate) unsafe fn create(
     let engine = running.engine.create_cq(cqe as usize).map_err(|_| Errno::NO_MEMORY)?;
     // SAFETY: as above.
     let members = unsafe { Channel::members(channel) };
-    let (handle, users) = (Mutex::default(), AtomicU32::new(0));
-    let shared = Arc::new(CompletionQueue { engine, running, handle, users });
+    let (handle, users, resets) = (Mutex::default(), AtomicU32::new(0), Resets::default());
+    let shared = Arc::new(CompletionQueue { engine, running, resets, handle, users });
     let cq = Box::into_raw(Box::new(Cq {
         base: ibv_cq { context, channel, cq_context, handle: 0, cqe },
         reserved: [0; 12],

@@ -43,6 +43,7 @@ mod providers;
 mod qp;
 mod query;
 mod rails;
+mod resets;
 mod running;
 mod settings;
 mod srq;

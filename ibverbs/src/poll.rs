@@ -24,6 +24,9 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut 
         match queue.engine.poll_one() {
             Ok(None) => break,
             Ok(Some(completion)) => {
+                if queue.resets.hide(&completion, &queue.running.routes) {
+                    continue;
+                }
                 let Some(translated) = hand_out(&queue.running, completion) else { continue };
                 // SAFETY: as above, there is room for `count`.
                 unsafe { wc.add(taken as usize).write(translated) };

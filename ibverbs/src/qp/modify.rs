@@ -115,6 +115,7 @@ fn apply(qp: &Arc<QueuePair>, new: &Attributes, from: u32, to: u32) -> Result<()
             qp.forget_link();
             qp.stop_datagrams(false);
             engine(QpState::Reset)?;
+            qp.hide_completions();
             qp.forget_failures();
             qp.places.clear();
             qp.has_told_last.store(false, Ordering::Relaxed);
@@ -166,6 +167,14 @@ impl QueuePair {
     /// Whether the program has asked to be told when the send queue is drained.
     pub(crate) fn tells_drained(&self) -> bool {
         self.attributes().tells_drained
+    }
+
+    /// It was reset: the program sees no completion of before.
+    fn hide_completions(&self) {
+        self.send_cq.resets.reset(self.number, &self.send_cq.engine);
+        if !Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
+            self.recv_cq.resets.reset(self.number, &self.recv_cq.engine);
+        }
     }
 
     /// Nothing is sent or received any more; what is posted is flushed, if the program shall see that.

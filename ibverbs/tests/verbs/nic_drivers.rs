@@ -2,6 +2,7 @@
 
 use std::mem;
 use std::ptr;
+use std::time::Duration;
 
 use braid_ibverbs::*;
 use braid_verbs::abi::*;
@@ -10,6 +11,8 @@ use crate::loopback::*;
 
 /// `IBV_ACCESS_FLUSH_GLOBAL` and `IBV_ACCESS_FLUSH_PERSISTENT`.
 const FLUSH: [u32; 2] = [1 << 8, 1 << 9];
+/// Nothing comes for so long.
+const QUIET: Duration = Duration::from_millis(100);
 const INLINE: u32 = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
 
 #[test]
@@ -66,6 +69,61 @@ fn inline_data_is_rounded_up_and_what_is_granted_can_be_sent() {
         // SAFETY: they exist.
         assert_eq!(unsafe { (ibv_destroy_qp(one), ibv_destroy_qp(other)) }, (0, 0));
     }
+}
+
+/// A program that uses a queue pair anew does not find completions of before.
+#[test]
+fn a_reset_removes_completions_of_its_queue_pair_alone() {
+    let side = Side::open();
+    let (cq, others) = (side.cq(16), side.cq(16));
+    let (one, two) = (side.qp(cq, IBV_QPT_RC, 4, 4), side.qp(cq, IBV_QPT_RC, 4, 4));
+    let flush = |qp, id| {
+        to_init(qp);
+        assert_eq!(post_recv(qp, id, side.sge(0, 8)), 0);
+        assert_eq!(to_state(qp, IBV_QPS_ERR), 0);
+    };
+    flush(one, 1);
+    flush(two, 2);
+    assert_eq!(to_state(one, IBV_QPS_RESET), 0);
+    flush(one, 3);
+    let ids = [poll(cq), poll(cq)].map(|wc| (wc.wr_id, wc.qp_num, wc.status));
+    let flushed = |id, qp| (id, number(qp), IBV_WC_WR_FLUSH_ERR);
+    assert_eq!(ids, [flushed(2, two), flushed(3, one)]);
+    assert_eq!(poll_within(cq, QUIET).map(|wc| wc.wr_id), None);
+
+    // Successes go as well, and the send queue has all its places.
+    assert_eq!(to_state(one, IBV_QPS_RESET), 0);
+    let other = side.qp(others, IBV_QPT_RC, 4, 4);
+    connect(&side, one, other);
+    assert_eq!(post_recv(other, 4, side.sge(64, 8)), 0);
+    let mut piece = side.sge(0, 8);
+    assert_eq!(post_send(one, &mut send_wr(5, &mut piece)).0, 0);
+    assert_eq!(poll(others).wr_id, 4);
+    // Until it is acknowledged.
+    assert_eq!(poll_within(others, QUIET).map(|wc| wc.wr_id), None);
+    assert_eq!(to_state(one, IBV_QPS_RESET), 0);
+    assert_eq!(poll_within(cq, QUIET).map(|wc| wc.wr_id), None);
+}
+
+#[test]
+fn a_reset_does_not_overrun_a_full_completion_queue() {
+    let side = Side::open();
+    let cq = side.cq(16);
+    // SAFETY: the queue exists.
+    let places = unsafe { (*cq).cqe } as u32;
+    let qp = side.qp(cq, IBV_QPT_RC, 4, places);
+    for reset in 0..2 {
+        to_init(qp);
+        for id in 0..places {
+            assert_eq!(post_recv(qp, id.into(), side.sge(0, 8)), 0);
+        }
+        assert_eq!(to_state(qp, IBV_QPS_ERR), 0);
+        if reset == 0 {
+            assert_eq!(to_state(qp, IBV_QPS_RESET), 0);
+            assert_eq!(poll_within(cq, QUIET).map(|wc| wc.wr_id), None);
+        }
+    }
+    assert!((0..places).all(|id| poll(cq).wr_id == u64::from(id)));
 }
 
 #[test]
