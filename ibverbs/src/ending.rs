@@ -1,4 +1,5 @@
-//! The end of the process: what it has received is acknowledged before.
+//! The end of the process: what it has received is acknowledged before, and its connections of
+//! rdma_cm are closed, as the kernel does.
 //!
 //! A NIC acknowledges a message by itself, also for a process that is gone. The engine acknowledges before the program gets the
 //! completion, unless the program has replied to the message before: then the acknowledgement waits for the next reply. A program
@@ -9,6 +10,7 @@ use std::process;
 use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
+use crate::messages;
 use crate::running::Running;
 
 /// How long the end of the process waits for a thread that runs the engine.
@@ -42,6 +44,7 @@ extern "C" fn acknowledge_at_exit() {
 
 /// A signal handler may end the process while the lock is held, so that nobody waits for it.
 fn acknowledge() {
+    messages::close_at_exit();
     let engines = match ENGINES.try_lock() {
         Ok(engines) => engines,
         Err(TryLockError::Poisoned(engines)) => engines.into_inner(),

@@ -1,7 +1,7 @@
 //! Links to a listener that have not said yet what they want.
 //!
-//! Each has a thread that waits, and anybody can open one and say nothing. So there are only so many
-//! at once: one more takes the place of the oldest, as in a TCP listener's cache of half-open
+//! Each has a thread that waits, and anybody can open one and say nothing. So their number is
+//! limited: one more takes the place of the oldest, as in a TCP listener's cache of half-open
 //! connections (RFC 4987, section 3.4).
 
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::messages::Link;
 
-/// So many. Who connects in earnest is through in two round trips.
+/// Links at a time, at most. An end that connects in earnest is through in two round trips.
 const MOST: usize = 128;
 
 /// Those links, oldest first.
@@ -17,7 +17,7 @@ const MOST: usize = 128;
 pub(super) struct Hearing(Mutex<VecDeque<Arc<Link>>>);
 
 impl Hearing {
-    /// Somebody has connected. The oldest ends where there are too many.
+    /// Adds a link. The oldest ends if there are too many.
     pub(super) fn begin(&self, link: &Arc<Link>) {
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         links.push_back(link.clone());
@@ -29,7 +29,7 @@ impl Hearing {
         }
     }
 
-    /// It has been heard, or will not be. Returns whether it has kept its place until now.
+    /// Removes a link that was heard, or will not be. Returns whether it has kept its place.
     pub(super) fn end(&self, link: &Arc<Link>) -> bool {
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = links.iter().position(|other| Arc::ptr_eq(other, link));

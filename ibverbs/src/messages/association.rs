@@ -15,7 +15,7 @@ const LISTENER_PROBE: Duration = Duration::from_millis(1000);
 const CLIENT_PROBE: Duration = Duration::from_millis(1250);
 /// Time between two probes after the other end was reported gone.
 const QUICK_PROBE: Duration = Duration::from_millis(100);
-/// So many reports in a row that the other end is gone end the link.
+/// Number of consecutive reports that the other end is gone after which the link fails.
 const REPORTS: u32 = 3;
 /// Time for which a closed end repeats its `Close`.
 const LINGER: Duration = Duration::from_secs(3);
@@ -249,11 +249,13 @@ impl Association {
         }
     }
 
-    /// The network, or another process, says that the other end cannot be reached.
+    /// The network, or another process, says that the other end cannot be reached. An errno of 0 is
+    /// no report.
     pub(super) fn on_report(&mut self, errno: c_int, now: Instant) {
         let is_gone = errno == libc::ECONNREFUSED;
         match self.phase {
             Phase::Over => {}
+            _ if errno == 0 => {}
             Phase::Hello => self.fail(errno),
             // An error of routing may pass.
             _ if !is_gone => {}

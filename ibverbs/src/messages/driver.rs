@@ -31,12 +31,25 @@ pub(super) struct Driver {
     ports: Mutex<HashMap<u64, Arc<Shared>>>,
 }
 
+static DRIVER: Mutex<Option<(u32, &Driver)>> = Mutex::new(None);
+
+/// Closes all links as the process ends. A signal handler may end it while locks are held, so that
+/// nobody waits for one.
+pub(crate) fn close_at_exit() {
+    let Ok(driver) = DRIVER.try_lock() else { return };
+    if let Some((owner, driver)) = *driver
+        && owner == std::process::id()
+        && let Ok(ports) = driver.ports.try_lock()
+    {
+        ports.values().for_each(|port| port.close_at_exit());
+    }
+}
+
 /// The driver of this process. A forked child has its own, without its parent's ports.
 ///
 /// # Errors
 /// There are too many descriptors or threads.
 pub(super) fn get() -> io::Result<&'static Driver> {
-    static DRIVER: Mutex<Option<(u32, &Driver)>> = Mutex::new(None);
     let mut driver = lock(&DRIVER);
     let process = std::process::id();
     match *driver {
@@ -69,14 +82,13 @@ impl Driver {
     pub(super) fn add(&self, port: &Arc<Shared>) -> io::Result<()> {
         lock(&self.ports).insert(port.token, port.clone());
         let event = EpollEvent::new(EpollFlags::EPOLLIN, port.token);
-        self.epoll.add(&*port.udp(), event)?;
-        Ok(())
+        port.with_udp(|udp| Ok(self.epoll.add(udp, event)?))
     }
 
     pub(super) fn remove(&self, port: &Shared) {
         lock(&self.ports).remove(&port.token);
         // Fails if the parent's driver receives for it.
-        let _ = self.epoll.delete(&*port.udp());
+        let _ = port.with_udp(|udp| Ok(self.epoll.delete(udp)?));
     }
 
     /// A timeout may be due sooner than before.

@@ -33,9 +33,10 @@ impl Link {
         let until = Instant::now() + limit;
         port.prepare(to)?;
         let number = getrandom::u64()?;
+        let local = SocketAddr::new(from, port.addr().port());
         let association = Association::client(number, Instant::now());
-        let end = Arc::new(End::new(number, association, &port.0, (from, to)));
-        port.0.add(&end);
+        let end = Arc::new(End::new(number, association, &port.shared, (local, to)));
+        port.shared.add(&end);
         let link = Link { end, limit: Mutex::default() };
         link.end.begin();
         link.end.wait(Some(until), |association| match association.take() {
@@ -88,9 +89,9 @@ impl Link {
         self.end.with(Association::close);
     }
 
-    /// The address of this host that the link uses, and its port.
+    /// The address of this host that the link uses, and the port at which it began.
     pub(crate) fn local_addr(&self) -> SocketAddr {
-        SocketAddr::new(self.end.local, self.end.port.udp().addr().port())
+        self.end.local
     }
 
     pub(crate) fn peer_addr(&self) -> SocketAddr {
@@ -108,7 +109,7 @@ impl Drop for Link {
 pub(super) struct End {
     pub(super) number: u64,
     port: Arc<Shared>,
-    local: IpAddr,
+    local: SocketAddr,
     /// The other end. Its port may change.
     peer: Mutex<SocketAddr>,
     association: Mutex<Association>,
@@ -120,7 +121,7 @@ impl End {
         number: u64,
         association: Association,
         port: &Arc<Shared>,
-        (local, peer): (IpAddr, SocketAddr),
+        (local, peer): (SocketAddr, SocketAddr),
     ) -> Self {
         let (association, peer) = (Mutex::new(association), Mutex::new(peer));
         End { number, port: port.clone(), local, peer, association, changed: Condvar::new() }
@@ -141,7 +142,7 @@ impl End {
         let result = change(&mut association, Instant::now());
         let peer = *lock(&self.peer);
         while let Some(datagram) = association.poll_transmit() {
-            if let Err(error) = self.port.send(&datagram, self.local, peer) {
+            if let Err(error) = self.port.send(&datagram, self.local.ip(), peer) {
                 association.on_report(error.raw_os_error().unwrap_or(libc::EIO), Instant::now());
             }
         }
@@ -184,6 +185,18 @@ impl End {
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
+        }
+    }
+
+    /// Closes the link as the process ends: no lock is waited for, and nothing is repeated.
+    pub(super) fn leave(&self) {
+        let (Ok(mut association), Ok(peer)) = (self.association.try_lock(), self.peer.try_lock())
+        else {
+            return;
+        };
+        association.close(Instant::now());
+        while let Some(datagram) = association.poll_transmit() {
+            self.port.send_at_exit(&datagram, self.local.ip(), *peer);
         }
     }
 

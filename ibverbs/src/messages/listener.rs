@@ -17,7 +17,7 @@ use super::port::{Port, Shared, lock};
 /// Links that wait to be accepted, at most. One more is opened when its connecting end repeats
 /// itself.
 const BACKLOG: usize = 1024;
-/// Links whose numbers are remembered, at most.
+/// Links whose numbers are remembered, at most. The oldest is forgotten first.
 const REMEMBERED: usize = 65_536;
 
 /// Accepts links at a port.
@@ -41,8 +41,8 @@ impl Listener {
             waiting: Mutex::default(),
             changed: Condvar::new(),
         });
-        port.0.set_queue(Some(queue.clone()));
-        Ok(Listener { port: port.0.clone(), queue })
+        port.shared.set_queue(Some(queue.clone()));
+        Ok(Listener { port: port.shared.clone(), queue })
     }
 
     /// Waits for the next link. `None`: the listener is closed.
@@ -112,7 +112,7 @@ impl Queue {
     pub(super) fn open(
         &self,
         (link, cookie, message): (u64, u64, &[u8]),
-        (from, to): (SocketAddr, IpAddr),
+        (from, to): (SocketAddr, SocketAddr),
         port: &Arc<Shared>,
     ) -> Option<Body<'static>> {
         if !self.cookies.verify(self.now(), &source(from), link, cookie) {
@@ -121,7 +121,7 @@ impl Queue {
         let now = Instant::now();
         let mut waiting = lock(&self.waiting);
         waiting.forget(now);
-        let is_full = waiting.ends.len() >= BACKLOG || waiting.remembered.len() >= REMEMBERED;
+        let is_full = waiting.ends.len() >= BACKLOG;
         if waiting.is_closed || is_full || !waiting.numbers.insert(link) {
             return None;
         }
@@ -143,10 +143,11 @@ impl Queue {
 }
 
 impl Waiting {
-    /// Forgets links whose cookies are not good any more.
+    /// Forgets links whose cookies are not good any more, and the oldest if there are too many.
     fn forget(&mut self, now: Instant) {
         while let Some((begun, link)) = self.remembered.front()
-            && now.duration_since(*begun) > CookieJar::LONGEST
+            && (now.duration_since(*begun) > CookieJar::LONGEST
+                || self.remembered.len() >= REMEMBERED)
         {
             self.numbers.remove(link);
             self.remembered.pop_front();

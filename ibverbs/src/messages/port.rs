@@ -29,7 +29,10 @@ pub(crate) struct PortOptions {
 }
 
 /// A UDP port. Its number is free once this is dropped.
-pub(crate) struct Port(pub(super) Arc<Shared>);
+pub(crate) struct Port {
+    pub(super) shared: Arc<Shared>,
+    addr: SocketAddr,
+}
 
 impl Port {
     /// Takes the port, or any that is free for 0.
@@ -38,9 +41,10 @@ impl Port {
     /// The kernel's, such as `AddrInUse` and `AddrNotAvailable`.
     pub(crate) fn bind(addr: SocketAddr, options: PortOptions) -> io::Result<Self> {
         let udp = options.bind(addr, options.is_shared)?;
-        let port = Arc::new(Shared {
+        let addr = udp.addr();
+        let shared = Arc::new(Shared {
             token: driver::token(),
-            udp: Mutex::new(Arc::new(udp)),
+            udp: Mutex::new(Some(udp)),
             links: Mutex::default(),
             queue: Mutex::default(),
             is_shared: AtomicBool::new(false),
@@ -48,16 +52,16 @@ impl Port {
             sent: AtomicU64::new(options.faults.seed),
             options,
         });
-        driver::get()?.add(&port)?;
-        let port = Port(port);
-        if port.0.options.is_shared {
+        let port = Port { shared, addr };
+        driver::get()?.add(&port.shared)?;
+        if port.shared.options.is_shared {
             port.share()?;
         }
         Ok(port)
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
-        self.0.udp().addr()
+        self.addr
     }
 
     /// Sets the type of service.
@@ -65,7 +69,7 @@ impl Port {
     /// # Errors
     /// The kernel's.
     pub(crate) fn set_tos(&self, tos: u8) -> io::Result<()> {
-        self.0.udp().set_tos(tos)
+        self.shared.with_udp(|udp| udp.set_tos(tos))
     }
 
     /// Others that say so too may have the port from now on, until one of them listens.
@@ -73,11 +77,12 @@ impl Port {
     /// # Errors
     /// The kernel's.
     pub(crate) fn share(&self) -> io::Result<()> {
-        let udp = self.0.udp();
-        // It takes nothing from another one that listens at the port.
-        udp.connect(itself(udp.addr()))?;
-        udp.set_shared(true)?;
-        self.0.is_shared.store(true, Ordering::Release);
+        self.shared.with_udp(|udp| {
+            // It takes nothing from another one that listens at the port.
+            udp.connect(itself(udp.addr()))?;
+            udp.set_shared(true)
+        })?;
+        self.shared.is_shared.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -87,15 +92,15 @@ impl Port {
     /// `AddrInUse`: another one listens already.
     pub(super) fn claim(&self) -> io::Result<()> {
         static CLAIMING: Mutex<()> = Mutex::new(());
-        if !self.0.is_shared() {
+        if !self.shared.is_shared() {
             return Ok(());
         }
         let _one_at_a_time = lock(&CLAIMING);
         // One that does not share any more is one that listens.
-        let udp = self.0.options.bind(self.addr(), true)?;
+        let udp = self.shared.options.bind(self.addr, true)?;
         udp.set_shared(false)?;
-        self.0.is_shared.store(false, Ordering::Release);
-        self.0.replace(udp)
+        self.shared.is_shared.store(false, Ordering::Release);
+        self.shared.replace(udp)
     }
 
     /// Prepares the port for a link to this address.
@@ -103,7 +108,10 @@ impl Port {
     /// # Errors
     /// The kernel's.
     pub(super) fn prepare(&self, to: SocketAddr) -> io::Result<()> {
-        if self.0.is_shared() { self.0.udp().connect(to) } else { Ok(()) }
+        match self.shared.is_shared() {
+            true => self.shared.with_udp(|udp| udp.connect(to)),
+            false => Ok(()),
+        }
     }
 }
 
@@ -129,14 +137,16 @@ fn itself(addr: SocketAddr) -> SocketAddr {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        self.0.leave();
+        self.shared.leave(self.addr.ip());
     }
 }
 
 /// A port, as its links and the driver hold it.
 pub(super) struct Shared {
     pub(super) token: u64,
-    udp: Mutex<Arc<Udp>>,
+    /// `None`: the port was given up, and no links remain. Nobody else holds the socket, so that
+    /// its number is free as soon as another one takes its place.
+    udp: Mutex<Option<Udp>>,
     links: Mutex<HashMap<u64, Arc<End>>>,
     /// The listener's.
     queue: Mutex<Option<Arc<Queue>>>,
@@ -148,12 +158,18 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    fn number(&self) -> u16 {
+        self.with_udp(|udp| Ok(udp.addr().port())).unwrap_or_default()
+    }
+
     fn is_shared(&self) -> bool {
         self.is_shared.load(Ordering::Acquire)
     }
 
-    pub(super) fn udp(&self) -> Arc<Udp> {
-        lock(&self.udp).clone()
+    /// # Errors
+    /// `NotConnected`: the port was given up. Or those of `action`.
+    pub(super) fn with_udp<T>(&self, action: impl FnOnce(&Udp) -> io::Result<T>) -> io::Result<T> {
+        lock(&self.udp).as_ref().ok_or(io::ErrorKind::NotConnected.into()).and_then(action)
     }
 
     /// Sends a datagram from an address of this host, or loses it, as the options say.
@@ -162,14 +178,27 @@ impl Shared {
     /// The kernel's.
     pub(super) fn send(&self, bytes: &[u8], from: IpAddr, to: SocketAddr) -> io::Result<()> {
         let Faults { drop, duplicate, .. } = self.options.faults;
-        let udp = self.udp();
         if drop > 0.0 && self.random() < drop {
             return Ok(());
         }
-        if duplicate > 0.0 && self.random() < duplicate {
-            udp.send(bytes, from, to)?;
+        let copies = 1 + u8::from(duplicate > 0.0 && self.random() < duplicate);
+        self.with_udp(|udp| (0..copies).try_for_each(|_| udp.send(bytes, from, to)))
+    }
+
+    /// As [`Shared::send`], without waiting for a lock. A datagram that is not sent is lost.
+    pub(super) fn send_at_exit(&self, bytes: &[u8], from: IpAddr, to: SocketAddr) {
+        if let Ok(udp) = self.udp.try_lock()
+            && let Some(udp) = udp.as_ref()
+        {
+            let _ = udp.send(bytes, from, to);
         }
-        udp.send(bytes, from, to)
+    }
+
+    /// Closes all links as the process ends, without waiting for a lock.
+    pub(super) fn close_at_exit(&self) {
+        if let Ok(links) = self.links.try_lock() {
+            links.values().for_each(|end| end.leave());
+        }
     }
 
     /// From 0 to 1 (splitmix64).
@@ -198,11 +227,8 @@ impl Shared {
             links.remove(&end.number);
             links.is_empty()
         };
-        if is_empty
-            && !self.has_owner.load(Ordering::Acquire)
-            && let Ok(driver) = driver::get()
-        {
-            driver.remove(self);
+        if is_empty && !self.has_owner.load(Ordering::Acquire) {
+            self.end();
         }
     }
 
@@ -220,14 +246,15 @@ impl Shared {
 
     /// Takes all that has come.
     pub(super) fn receive(self: &Arc<Self>) {
-        let udp = self.udp();
-        while let Some((received, errno)) = udp.recv_error() {
+        let recv_error = || lock(&self.udp).as_ref().and_then(Udp::recv_error);
+        while let Some((received, errno)) = recv_error() {
             let link = Datagram::decode_beginning(received.bytes());
             if let Some(end) = link.and_then(|link| self.link(link)) {
                 end.on_report(errno);
             }
         }
-        while let Some((received, from, to)) = udp.recv() {
+        let recv = || lock(&self.udp).as_ref().and_then(Udp::recv);
+        while let Some((received, from, to)) = recv() {
             if let Some(datagram) = Datagram::decode(received.bytes()) {
                 self.on_datagram(&datagram, from, to);
             }
@@ -242,6 +269,7 @@ impl Shared {
         let answer = match (datagram.body, queue) {
             (Body::Hello, Some(queue)) => Some(queue.cookie(datagram.link, from)),
             (Body::Open(cookie, message), Some(queue)) => {
+                let to = SocketAddr::new(to, self.number());
                 queue.open((datagram.link, cookie, message), (from, to), self)
             }
             (Body::Cookie(_) | Body::Ack | Body::Gone, _) => None,
@@ -255,25 +283,32 @@ impl Shared {
 
     /// Goes on with another socket.
     fn replace(self: &Arc<Self>, udp: Udp) -> io::Result<()> {
-        *lock(&self.udp) = Arc::new(udp);
+        *lock(&self.udp) = Some(udp);
         driver::get()?.add(self)
     }
 
     /// Gives the number up. Links that remain go on at another port.
-    fn leave(self: &Arc<Self>) {
-        let Ok(driver) = driver::get() else { return };
+    fn leave(self: &Arc<Self>, ip: IpAddr) {
         self.set_queue(None);
         self.has_owner.store(false, Ordering::Release);
         let links = self.links();
-        let elsewhere = SocketAddr::new(self.udp().addr().ip(), 0);
+        let elsewhere = SocketAddr::new(ip, 0);
         let moved = !links.is_empty()
             && self.options.bind(elsewhere, false).and_then(|udp| self.replace(udp)).is_ok();
         if moved {
             links.iter().for_each(|end| end.probe());
         } else {
             // Links that could not move hear nothing more.
+            self.end();
+        }
+    }
+
+    /// Closes the socket.
+    fn end(&self) {
+        if let Ok(driver) = driver::get() {
             driver.remove(self);
         }
+        *lock(&self.udp) = None;
     }
 
     /// The next timeout of any link.

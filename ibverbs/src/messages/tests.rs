@@ -32,7 +32,11 @@ impl Pairs {
     }
 
     fn with(faults: Faults) -> Self {
-        let port = port(PortOptions { faults, ..PortOptions::default() });
+        Pairs { faults, ..Self::at(port(PortOptions { faults, ..PortOptions::default() })) }
+    }
+
+    fn at(port: Port) -> Self {
+        let faults = Faults::default();
         Pairs { listener: Listener::new(&port).expect("it listens"), port, faults }
     }
 
@@ -226,6 +230,9 @@ fn an_open_that_comes_late_or_twice_begins_one_link() {
     assert_eq!(stranger.kind(), Some(5), "the end");
     stranger.say(&Datagram { expected: 1, ..Datagram::new(5, Body::Ack) }.encode());
     stranger.say(&open);
+    // What comes after it is answered, and it is not.
+    stranger.say(&Datagram::new(6, Body::Probe).encode());
+    assert_eq!(stranger.kind(), GONE);
     assert!(!pairs.has_link(), "the link has ended");
 }
 
@@ -267,7 +274,9 @@ fn nothing_is_amplified() {
         let said = Datagram::new(77, body).encode();
         stranger.say(&said);
         let mut heard = 0;
-        while let Some(answer) = stranger.hear() {
+        while heard <= said.len()
+            && let Some(answer) = stranger.hear()
+        {
             heard += answer.len();
         }
         assert!(heard <= said.len(), "{heard} bytes for {body:?} of {}", said.len());
@@ -276,10 +285,9 @@ fn nothing_is_amplified() {
     }
 }
 
-#[test]
-fn a_process_that_is_gone_ends_its_links() {
-    let pairs = Pairs::new();
-    let stranger = Stranger::at([127, 0, 0, 1], pairs.port.addr());
+fn gone(pairs: &Pairs) {
+    let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), pairs.port.addr().port());
+    let stranger = Stranger::at([127, 0, 0, 1], to);
     stranger.say(&Datagram::new(5, Body::Open(stranger.cookie(5), b"message")).encode());
     let link = pairs.listener.accept().expect("it listens");
     assert_eq!(link.recv().expect("it has come"), b"message");
@@ -288,6 +296,38 @@ fn a_process_that_is_gone_ends_its_links() {
     link.set_limit(Some(LONG));
     assert_eq!(kind(link.recv()), io::ErrorKind::ConnectionReset);
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_process_that_is_gone_ends_its_links() {
+    gone(&Pairs::new());
+    // The errors of IPv4 at a socket of IPv6.
+    match Port::bind((std::net::Ipv6Addr::UNSPECIFIED, 0).into(), PortOptions::default()) {
+        Ok(port) => gone(&Pairs::at(port)),
+        Err(error) => eprintln!("this host has no IPv6: {error}"),
+    }
+}
+
+/// A datagram from another address of the host would not be taken.
+#[test]
+fn a_listener_at_all_addresses_answers_from_the_one_that_was_called() {
+    for any in ["0.0.0.0:0", "[::]:0"] {
+        let any: SocketAddr = any.parse().expect("an address");
+        let Ok(port) = Port::bind(any, PortOptions::default()) else {
+            eprintln!("this host has no {any}");
+            continue;
+        };
+        let pairs = Pairs::at(port);
+        let to = SocketAddr::from(([127, 0, 0, 2], pairs.port.addr().port()));
+        let near = Port::bind(([127, 0, 0, 1], 0).into(), PortOptions::default()).expect("a port");
+        let from = Ipv4Addr::LOCALHOST.into();
+        let near = Link::connect(&near, from, to, LONG).expect("it listens");
+        near.send(b"there").expect("it is open");
+        let far = pairs.listener.accept().expect("it listens");
+        assert_eq!((far.local_addr(), far.peer_addr().ip()), (to, from));
+        far.send(b"back").expect("it is open");
+        assert_eq!(near.recv().expect("it comes"), b"back");
+    }
 }
 
 #[test]

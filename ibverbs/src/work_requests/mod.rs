@@ -241,9 +241,10 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp, count: usize, list: *const
     match (count, list.is_null()) {
         (0, _) => batch.set_pieces([]),
         (_, true) => batch.fail(Errno::INVALID),
-        // SAFETY: as above. The list may be at any address.
         (_, false) => {
-            batch.set_pieces((0..count).map(|index| unsafe { list.add(index).read_unaligned() }))
+            // SAFETY: as above. The list may be at any address.
+            let piece = |index| unsafe { list.add(index).read_unaligned() };
+            batch.set_pieces((0..count).map(piece));
         }
     }
 }
