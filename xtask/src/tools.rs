@@ -74,6 +74,16 @@ const TOOLS: &[Tool] = &[
         needed_for: "programs on the drop-in libibverbs",
     },
     Tool {
+        what: What::Program("qperf"),
+        package: "qperf fio",
+        needed_for: "benchmarks on the drop-in libibverbs",
+    },
+    Tool {
+        what: What::Program("mpirun.mpich"),
+        package: "mpich libmpich-dev",
+        needed_for: "MPICH on the drop-in libibverbs",
+    },
+    Tool {
         what: What::Program("fi_pingpong"),
         package: "libfabric-bin",
         needed_for: "what Braid is measured beside",

@@ -3,6 +3,9 @@
 //!
 //! Every program has to end with exit code 0 on both ends; those that check what has arrived are told to.
 
+mod benchmarks;
+mod migration;
+mod mpich;
 mod pair;
 mod providers;
 mod table;
@@ -19,6 +22,7 @@ use braid_lab::VethPair;
 
 use crate::{Failure, drop_in, process, tools, tree};
 
+use self::benchmarks::BENCHMARKS;
 use self::pair::Pair;
 use self::table::{BETWEEN_HOSTS, Case, LOSS, PROGRAMS};
 
@@ -49,6 +53,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         "ucx_perftest",
         "mpirun",
         "mpicc",
+        "fio",
+        "qperf",
         "ip",
     ] {
         tools::need(program)?;
@@ -64,13 +70,15 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
     providers::start_with_each(&libraries, &braid_run, &logs)?;
     println!("{:<14} {:<34} {:<22} {:>6}", "program", "options", "settings", "s");
-    for case in PROGRAMS {
+    for case in PROGRAMS.iter().chain(BENCHMARKS) {
         run_case(case, &Pair::new(&braid_run, case, &logs))?;
     }
     let program = compile_allreduce(&logs)?;
     for settings in [&[], LOSS] {
         allreduce(&program, settings, &braid_run)?;
     }
+    mpich::run(&braid_run, &logs)?;
+    migration::run(&braid_run, &logs)?;
     println!("between two network namespaces:");
     let hosts = VethPair::up("verbs", MTU)?;
     add_ipv6(&hosts)?;
