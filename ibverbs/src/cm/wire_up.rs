@@ -37,7 +37,7 @@ impl WireUp {
     /// The other end has asked or accepted.
     pub(super) fn hear(&self, message: &Message) {
         if let Purpose::Connection(limits) = message.purpose {
-            self.said().peer = Some((message.queue_pair.clone(), limits));
+            self.said().peer = Some((message.queue_pair, limits));
         }
     }
 
@@ -60,7 +60,7 @@ impl WireUp {
             initiator_depth: limits.responder_resources,
             ..*limits
         };
-        Some((peer.clone(), said.own.unwrap_or(suits)))
+        Some((*peer, said.own.unwrap_or(suits)))
     }
 
     fn said(&self) -> MutexGuard<'_, Said> {
