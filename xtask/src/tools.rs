@@ -79,6 +79,16 @@ const TOOLS: &[Tool] = &[
         needed_for: "pyverbs' own suite and Python's wheels on the drop-in libibverbs",
     },
     Tool {
+        what: What::Program("qperf"),
+        package: "qperf fio",
+        needed_for: "benchmarks on the drop-in libibverbs",
+    },
+    Tool {
+        what: What::Program("mpirun.mpich"),
+        package: "mpich libmpich-dev",
+        needed_for: "MPICH on the drop-in libibverbs",
+    },
+    Tool {
         what: What::Program("fi_pingpong"),
         package: "libfabric-bin",
         needed_for: "programs on the drop-in libibverbs, and what Braid is measured beside",

@@ -498,7 +498,7 @@ mod tests {
         incoming.on_reply(now + wait);
         // Those that are replied to.
         for _ in 0..2 {
-            now = now + 2 * wait;
+            now += 2 * wait;
             note(&mut incoming, now, true);
             assert!(!incoming.owes_ack_at_once(now) && !incoming.owes_ack(now));
             incoming.on_reply(now);
@@ -510,7 +510,7 @@ mod tests {
         assert!(incoming.owes_ack(now + wait));
         acknowledge(&mut incoming, now + wait);
         for _ in 0..2 {
-            now = now + Duration::from_secs(1);
+            now += Duration::from_secs(1);
             incoming.on_reply(now);
             note(&mut incoming, now, true);
             assert!(incoming.owes_ack_at_once(now));

@@ -4,8 +4,11 @@
 //! Every program has to end with exit code 0 on both ends; those that check what has arrived are told to.
 
 mod alone;
+mod benchmarks;
 mod client_server;
 mod iscsi;
+mod migration;
+mod mpich;
 mod pair;
 mod providers;
 mod pyverbs;
@@ -24,6 +27,7 @@ use braid_lab::VethPair;
 
 use crate::{Failure, drop_in, process, tools, tree};
 
+use self::benchmarks::BENCHMARKS;
 use self::pair::Pair;
 use self::table::{BETWEEN_HOSTS, Case, LOSS, PROGRAMS};
 
@@ -54,6 +58,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         "ucx_perftest",
         "mpirun",
         "mpicc",
+        "fio",
+        "qperf",
         "ip",
     ] {
         tools::need(program)?;
@@ -69,7 +75,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     providers::start_with_each(&libraries, &braid_run, &logs)?;
     reach::all(&braid_run, &logs)?;
     println!("{:<14} {:<34} {:<22} {:>6}", "program", "options", "settings", "s");
-    for case in PROGRAMS {
+    for case in PROGRAMS.iter().chain(BENCHMARKS) {
         run_case(case, &Pair::new(&braid_run, case, &logs))?;
     }
     client_server::run(&braid_run, &logs)?;
@@ -80,6 +86,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
     wheels::run(&braid_run, &logs)?;
     pyverbs::run(&braid_run, &logs)?;
+    mpich::run(&braid_run, &logs)?;
+    migration::run(&braid_run, &logs)?;
     println!("between two network namespaces:");
     let hosts = VethPair::up("verbs", MTU)?;
     add_ipv6(&hosts)?;
