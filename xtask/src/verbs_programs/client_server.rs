@@ -32,6 +32,18 @@ pub(super) fn run(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Whether a condition comes about in time.
+fn comes_within(limit: Duration, is_there: impl Fn() -> bool) -> bool {
+    let until = Instant::now() + limit;
+    while !is_there() {
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
 fn compile(logs: &Path) -> Result<PathBuf, Failure> {
     let program = logs.join("ucp_client_server");
     let mut cc = Command::new("cc");
@@ -67,10 +79,13 @@ fn pair(
     }
     let mut client = Group::start(command().args(["-a", "127.0.0.1"]).stdout(Stdio::null()))?;
     let ended = client.wait(LIMIT);
+    let said = || fs::read_to_string(&log).unwrap_or_default();
+    // The client ends once its message has arrived, and the server prints it after that.
+    let has_arrived = ended.is_ok() && comes_within(LIMIT, || said().contains(MESSAGE));
     drop(server);
-    let said = fs::read_to_string(&log).unwrap_or_default();
+    let said = said();
     match ended {
-        Ok(()) if said.contains(MESSAGE) => Ok(start.elapsed().as_secs_f64()),
+        Ok(()) if has_arrived => Ok(start.elapsed().as_secs_f64()),
         Ok(()) => Err(Failure::new(format!("the server has not printed the message:\n{said}"))),
         Err(failure) => Err(Failure::new(format!("{failure}\n--- server:\n{said}"))),
     }
