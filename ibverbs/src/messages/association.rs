@@ -50,7 +50,7 @@ pub(super) struct Association {
     link: u64,
     phase: Phase,
     is_client: bool,
-    /// Messages and `Close` (`None`) that are not acknowledged. `first` is the number of the oldest.
+    /// Messages and `Close` (`None`) that are not acknowledged. `first` is the oldest one's number.
     unacknowledged: VecDeque<Option<Vec<u8>>>,
     first: u32,
     /// Number of the next message of the other end.

@@ -28,7 +28,8 @@
 //!   as their cookies are good, so a late `Open` begins no second link.
 //! - *Ends.* `Close` is numbered like a message, so it arrives after all of them. A process that is
 //!   gone answers a probe with an ICMP error, or with `Gone` if another one has its port. Only the
-//!   third such answer in a row counts. A process that ends by itself sends `Close`. Silence ends nothing, as with an idle TCP connection.
+//!   third such answer in a row counts. A process that ends by itself sends `Close`. Silence ends
+//!   nothing, as with an idle TCP connection.
 //! - *Ports.* When the owner of a port drops it, the number is free at once. Links that remain
 //!   continue at another port, which their first probe tells the other end.
 
