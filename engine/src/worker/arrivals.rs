@@ -165,15 +165,17 @@ impl Arrivals<'_> {
         let may_be_replied_to = self.may_be_replied_to;
         let arrival = Arrival { header, path, congestion, may_be_replied_to };
         let endpoint = self.peers.endpoint_mut(peer);
+        let mut may_owe_ack = true;
         match endpoint.on_arrival(self.now, slot, &arrival, &self.memory) {
             Admit::Take(landing) => {
                 payload.iter().for_each(|payload| land(&landing, payload));
                 endpoint.placed(self.now, slot, &self.memory);
+                may_owe_ack = header.ack_request;
             }
             Admit::Duplicate => self.counters.duplicates.add(1),
             Admit::Refuse(_) => self.counters.refused.add(1),
         }
-        self.owes_ack = self.owes_ack || endpoint.owes_ack_at_once(self.now, slot);
+        self.owes_ack |= may_owe_ack && endpoint.owes_ack_at_once(self.now, slot);
     }
 
     fn ack(&mut self, from: Option<SocketAddr>, ack: &Ack) {

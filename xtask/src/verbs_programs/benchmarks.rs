@@ -1,6 +1,11 @@
 //! Benchmarks and tests that others wrote for verbs: fio's RDMA engine, qperf, and UCX's lower layer (UCT).
 
+use super::pair::{End, Pair};
 use super::table::{Case, HOST, LOSS, cases};
+use crate::Failure;
+
+/// fio says so of a work request that has failed, and may exit with 0 all the same.
+const FAILED: &str = "cq completion status";
 
 /// fio's server takes what the client decides on. `verb=send` is not run: fio lets its server post the first receives half a second after
 /// it has accepted, its client sends after as long, and with `rnr_retry_count` 0, so that on a busy machine it fails with any device.
@@ -34,3 +39,14 @@ pub(super) const BENCHMARKS: &[Case] = cases! {
     "ucx_perftest" "-x rc_verbs -d braid0:1 -t cswap -n 200" HOST &[];
     "ucx_perftest" "-x ud_verbs -d braid0:1 -t am_lat -n 200" HOST LOSS;
 };
+
+/// Fails where a program has exited with 0 and has said that something went wrong.
+pub(super) fn check(pair: &Pair<'_>) -> Result<(), Failure> {
+    for end in [End::Server, End::Client] {
+        let said = pair.said(end);
+        if said.contains(FAILED) {
+            return Err(Failure::new(format!("a work request has failed:\n{said}")));
+        }
+    }
+    Ok(())
+}

@@ -109,6 +109,7 @@ fn add_ipv6(hosts: &VethPair) -> Result<(), Failure> {
 
 fn run_case(case: &Case, pair: &Pair<'_>) -> Result<(), Failure> {
     let seconds = pair.run()?;
+    benchmarks::check(pair)?;
     let settings = shown(case.settings);
     println!("{:<14} {:<34} {settings:<22} {seconds:>6.1}", case.program, case.options);
     Ok(())
