@@ -53,8 +53,8 @@ pub(crate) struct Host {
     batch_segments: u32,
     /// Packets sent in one turn, at most.
     at_once: usize,
-    /// The last turn was broken off.
-    has_more: bool,
+    /// The last turn was broken off behind a packet of this queue pair.
+    broken_off: Option<QpSlot>,
     /// Where its queue pairs take receives from; `None`: each has its own.
     pub(crate) shared: Option<SharedReceives>,
     /// Some segments leave late.
@@ -103,7 +103,7 @@ impl Host {
             epochs: Vec::new(),
             batch_segments: config.batch_segments,
             at_once,
-            has_more: false,
+            broken_off: None,
             shared: None,
             withholds: config.withholding_key.is_some(),
             direct: config.direct.map_or(0, |direct| direct.long),
@@ -117,7 +117,7 @@ impl Host {
 
     /// When there is something to do for the driver.
     pub(crate) fn due(&self) -> Time {
-        if !self.inbox.is_empty() || self.has_more {
+        if !self.inbox.is_empty() || self.broken_off.is_some() {
             return Time::ZERO;
         }
         let timeouts = [self.endpoint.next_timeout(&self.rails), self.disconnects.next_timeout()];
@@ -311,12 +311,13 @@ impl Host {
     /// Sends everything there is to send, or as much as is sent in one turn.
     pub(crate) fn transmit(&mut self, now: Time, network: &mut Network, trace: &mut Trace) {
         let mut count = 0;
-        self.has_more = false;
+        let mut goes_on = self.broken_off.take();
         while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.rails) {
             count += 1;
             assert!(count < 100_000, "poll_transmit does not come to an end");
-            self.has_more = count >= self.at_once;
-            self.check_budget(transmit.slot, &transmit.body);
+            self.broken_off = Some(transmit.slot).filter(|_| count >= self.at_once);
+            goes_on = goes_on.filter(|slot| *slot == transmit.slot);
+            self.check_budget(transmit.slot, &transmit.body, goes_on.is_some());
             let is_probe = matches!(transmit.body, TransmitBody::Probe(..));
             let (placement, fragments) = match transmit.body {
                 TransmitBody::Segment { placement, oversize, .. } => (placement, oversize),
@@ -330,7 +331,7 @@ impl Host {
                 let verb = network.send(now, self.index, &bytes, egress, fragments, placement);
                 trace.packet(now, self.index, verb, &bytes);
             }
-            if self.has_more {
+            if self.broken_off.is_some() {
                 break;
             }
         }
@@ -354,15 +355,15 @@ impl Host {
 
     /// The peer's socket must not overflow, but takes one segment in any case. The probes of a time-out, or a pause, go out even so,
     /// and what a stream has in flight counts again once it is not silent any more; such a probe can be the first
-    /// transmission of what was withheld.
-    fn check_budget(&self, slot: QpSlot, body: &TransmitBody) {
+    /// transmission of what was withheld. `goes_on`: it may have been decided in the turn before, and there was room then.
+    fn check_budget(&self, slot: QpSlot, body: &TransmitBody, goes_on: bool) {
         let TransmitBody::Segment { header, path, .. } = body else { return };
         let most = self.endpoint.most_in_flight(path.rail());
         let most = most.max(u64::from(header.len) + DATA_HEADER_LEN as u64);
         let in_flight = self.endpoint.in_flight(path.rail());
         let counters = self.endpoint.qp(slot).counters();
         let may_probe = self.withholds && counters.timeouts + counters.rnr_naks > 0;
-        let fits = header.retransmission || may_probe || in_flight <= most;
+        let fits = header.retransmission || may_probe || goes_on || in_flight <= most;
         assert!(fits, "{in_flight} bytes in flight towards a buffer of {most}");
     }
 
