@@ -115,9 +115,9 @@ impl Engine {
         self.inner.progress_if_application()
     }
 
-    /// Sends the acknowledgements that wait for a reply which they could leave with. For a process that is about to end without
-    /// dropping the engine: its peers would take messages for lost that it has. Waits at most for `limit` where another thread
-    /// runs the engine.
+    /// Sends the acknowledgements that wait for a reply which they could leave with. For a process
+    /// that is about to end without dropping the engine: its peers would take messages for lost
+    /// that it has. Waits at most for `limit` where another thread runs the engine.
     pub fn acknowledge(&self, limit: Duration) {
         if self.inner.is_here() {
             let until = deadline(limit);

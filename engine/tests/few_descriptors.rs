@@ -1,4 +1,4 @@
-//! What leaves by paths when the process has no descriptors for their sockets, and how many sockets
+//! Traffic over paths when the process has no descriptors for their sockets, and how many sockets
 //! a peer can have opened.
 
 mod pair;

@@ -1,9 +1,10 @@
 //! The end of the process: what it has received is acknowledged before, and its connections of
 //! rdma_cm are closed, as the kernel does.
 //!
-//! A NIC acknowledges a message by itself, also for a process that is gone. The engine acknowledges before the program gets the
-//! completion, unless the program has replied to the message before: then the acknowledgement waits for the next reply. A program
-//! that ends instead of replying does so by `exit` or `_exit`, and both come here.
+//! A NIC acknowledges a message by itself, also for a process that is gone. The engine acknowledges
+//! before the program gets the completion, unless the program has replied to the message before:
+//! then the acknowledgement waits for the next reply. A program that ends instead of replying does
+//! so by `exit` or `_exit`, and both come here.
 
 use std::ffi::c_int;
 use std::process;
@@ -28,7 +29,8 @@ struct Engines {
 /// An engine has started.
 pub(crate) fn enter(running: &Arc<Running>) {
     static HOOK: Once = Once::new();
-    // SAFETY: the function stays, as the library is never unloaded. Without memory for it nothing is acknowledged at `exit`.
+    // SAFETY: the function stays, as the library is never unloaded. Without memory for it nothing
+    // is acknowledged at `exit`.
     HOOK.call_once(|| unsafe {
         libc::atexit(acknowledge_at_exit);
     });
@@ -75,8 +77,9 @@ pub extern "C" fn _exit(status: c_int) -> ! {
     end(status)
 }
 
-/// `_exit` and `_Exit` in glibc's versions of them, which programs are linked with: 2.2.5 on x86-64, 2.17 on aarch64. A name has
-/// to have its version in it, as in `providers.rs`. Nothing is linked with these: they are not the default.
+/// `_exit` and `_Exit` in glibc's versions of them, which programs are linked with: 2.2.5 on
+/// x86-64, 2.17 on aarch64. A name has to have its version in it, as in `providers.rs`. Nothing is
+/// linked with these: they are not the default.
 macro_rules! exits {
     ($($name:ident $symbol:literal)*) => {
         $(#[unsafe(export_name = $symbol)]

@@ -123,8 +123,8 @@ pub(crate) fn register(
     Ok(Box::into_raw(Box::new(Mr { base, region, access, domain })).cast())
 }
 
-/// Checks what a region is asked for, and brings its memory in. Returns what it allows, and the name
-/// of its first byte.
+/// Checks what a region is asked for, and brings its memory in. Returns what it allows, and the
+/// name of its first byte.
 fn prepare(
     addr: *mut c_void,
     length: usize,
@@ -259,8 +259,8 @@ const CHANGE_PD: c_int = 1 << 1;
 const CHANGE_ACCESS: c_int = 1 << 2;
 
 /// Changes what the flags name, and keeps the keys, as drivers of NICs do. Once it returns, nothing
-/// touches the memory of before. -1 with `errno`, as `IBV_REREG_MR_ERR_INPUT` says: the region is as
-/// it was.
+/// touches the memory of before. -1 with `errno`, as `IBV_REREG_MR_ERR_INPUT` says: the region is
+/// as it was.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_rereg_mr(
     mr: *mut ibv_mr,

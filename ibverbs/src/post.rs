@@ -32,8 +32,9 @@ pub(crate) unsafe extern "C" fn post_send(
     // SAFETY: by the caller's promise, for all of the list.
     unsafe {
         let qp = &(*Qp::of(qp)).shared;
-        // What comes behind others leaves with them when the program polls, in common batches. Others that have ended and were not
-        // polled do not count: the program may look at memory next, not at its completion queue.
+        // What comes behind others leaves with them when the program polls, in common batches.
+        // Others that have ended and were not polled do not count: the program may look at memory
+        // next, not at its completion queue.
         let is_first = match qp.datagrams {
             Some(_) => qp.places.are_all_free(),
             None => qp.engine.outstanding().0 == 0,

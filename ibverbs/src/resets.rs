@@ -1,5 +1,5 @@
-//! Completions of queue pairs that were reset: programs do not see them, as with drivers of NICs, which
-//! remove them from the completion queue.
+//! Completions of queue pairs that were reset: programs do not see them, as with drivers of NICs,
+//! which remove them from the completion queue.
 //!
 //! A reset puts a mark into the queue. What a poll finds before the mark is of before the reset.
 

@@ -1,4 +1,5 @@
-//! A process that ends as soon as it has its last message: its peer must hear that the message has arrived.
+//! A process that ends as soon as it has its last message: its peer must hear that the message has
+//! arrived.
 
 mod loopback;
 

@@ -1,5 +1,5 @@
-//! rdma_cm with queue pairs that the program creates and connects by itself: `conn_param.qp_num`, `rdma_init_qp_attr`,
-//! `rdma_establish`.
+//! rdma_cm with queue pairs that the program creates and connects by itself: `conn_param.qp_num`,
+//! `rdma_init_qp_attr`, `rdma_establish`.
 
 mod loopback;
 

@@ -29,9 +29,11 @@ const AT_ONCE: Duration = Duration::from_nanos(1);
 /// polls a few times for each. Left alone it is as long as it polls at all before the timer fires: on a slow machine that is seldom, and a
 /// second thread that drives takes from the first.
 const DRIVES: u64 = 16;
-/// An application that was away while something came seems to look at memory. Then it polls a few times for each message, and a few
-/// messages between two rounds of an attendant that waits for a processor would be as many polls. What tells it from a loop of polls,
-/// however slow the machine or the loop is: its polls take next to nothing. Of so many packets a loop takes at least this part.
+/// An application that was away while something came seems to look at memory. Then it polls a few
+/// times for each message, and a few messages between two rounds of an attendant that waits for a
+/// processor would be as many polls. What tells it from a loop of polls, however slow the machine
+/// or the loop is: its polls take next to nothing. Of so many packets a loop takes at least this
+/// part.
 const PACKETS: u64 = 64;
 const PART: u64 = 4;
 
@@ -171,8 +173,8 @@ impl Presence {
         self.polls.load(Ordering::Relaxed) != self.seen.load(Ordering::Relaxed)
     }
 
-    /// Returns once nobody drives any more. The application has been there just now. The result: it has not polled for an absence,
-    /// and has not said that it would not.
+    /// Returns once nobody drives any more. The application has been there just now. The result: it
+    /// has not polled for an absence, and has not said that it would not.
     fn watch(&self, stop: &AtomicBool) -> bool {
         let (mut absence, mut is_absent) = (self.absence, false);
         self.put_off_at.store(0, Ordering::Relaxed);
@@ -206,7 +208,7 @@ impl Presence {
     }
 }
 
-/// What tells the attendant that the application drives.
+/// Evidence for the attendant that the application drives.
 struct Vigil<'a> {
     presence: &'a Presence,
     /// Something came while the application was away.
@@ -267,11 +269,13 @@ fn sleep_exactly() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, NANOSECONDS) };
 }
 
-/// Shortens the time slice of this thread. It runs for microseconds and then sleeps, and is to preempt a thread that looks at memory in
-/// a loop: the scheduler prefers who asks for less (EEVDF, Linux 6.12 and later). Otherwise it waits until the slice of that thread is over,
-/// for milliseconds where the application has every processor.
+/// Shortens the time slice of this thread. It runs for microseconds and then sleeps, and is to
+/// preempt a thread that looks at memory in a loop: the scheduler prefers who asks for less (EEVDF,
+/// Linux 6.12 and later). Otherwise it waits until the slice of that thread is over, for
+/// milliseconds where the application has every processor.
 fn run_at_once() {
-    /// `struct sched_attr` of `sched_setattr(2)` in its first version, as far as it says anything here.
+    /// `struct sched_attr` of `sched_setattr(2)` in its first version, as far as it says anything
+    /// here.
     #[repr(C)]
     #[derive(Default)]
     struct Attributes {
@@ -286,7 +290,8 @@ fn run_at_once() {
     }
     let size = size_of::<Attributes>() as u32;
     let mut attributes = Attributes { size, ..Attributes::default() };
-    // SAFETY: the structure is as long as is said, and 0 means this thread. If a call fails, the slice stays as it is.
+    // SAFETY: the structure is as long as is said, and 0 means this thread. If a call fails, the
+    // slice stays as it is.
     unsafe {
         let at = &raw mut attributes;
         if libc::syscall(libc::SYS_sched_getattr, 0, at, size, 0) == 0
@@ -354,8 +359,8 @@ mod tests {
         assert!((0..5).any(|_| left_after_a_long_wait(&presence) <= presence.absence));
     }
 
-    /// Whether an attendant leaves after an application has polled `polls` times, and its polls have
-    /// taken so many packets and its own rounds so many.
+    /// Whether an attendant leaves after an application has polled `polls` times, and its polls
+    /// have taken so many packets and its own rounds so many.
     fn leaves(is_missed: bool, polls: u64, (polled, driven): (u64, u64)) -> bool {
         let presence = presence();
         let mut vigil = Vigil::new(&presence, is_missed);

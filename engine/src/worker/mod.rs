@@ -109,7 +109,7 @@ pub(crate) struct WorkerParts {
     pub(crate) regions: RegionCache,
 }
 
-/// What one round has received.
+/// Result of receiving in one round.
 #[derive(Clone, Copy, Default)]
 struct Intake {
     packets: usize,
@@ -150,9 +150,9 @@ impl Worker {
     ///
     /// Sending comes first and not last: what a round receives completes before the next round
     /// spends time on acknowledging it, and an answer that the application posts right away leaves
-    /// together with the acknowledgement. What acknowledges many packets leaves at once, and so does
-    /// what no answer is expected for: the application may end its process as soon as it has the
-    /// message, and its peer would take that for lost.
+    /// together with the acknowledgement. What acknowledges many packets leaves at once, and so
+    /// does what no answer is expected for: the application may end its process as soon as it has
+    /// the message, and its peer would take that for lost.
     pub(crate) fn progress(&mut self) -> bool {
         let now = self.clock.now();
         self.presence.round(now);

@@ -70,7 +70,7 @@ impl Room {
         let name: &[u8] = if dir == libc::AT_FDCWD {
             b"/proc/self/cwd\0"
         } else {
-            // It has room for any number.
+            // The buffer has room for any number.
             _ = write!(&mut link[..], "/proc/self/fd/{dir}\0");
             &link
         };

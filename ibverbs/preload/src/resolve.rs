@@ -1,4 +1,5 @@
-//! Functions that return the path of a file: those of stand-ins are named as the program knows them.
+//! Functions that return the path of a file: those of stand-ins are named as the program knows
+//! them.
 
 use std::ffi::{CStr, c_char};
 use std::ptr;

@@ -19,9 +19,10 @@ use crate::errno::{self, Errno};
 use crate::messages::Link;
 use crate::qp::Peer;
 
-/// Accepts what has come with `RDMA_CM_EVENT_CONNECT_REQUEST`: `RDMA_CM_EVENT_ESTABLISHED` when the other end is ready, `.._CONNECT_ERROR`
-/// or `.._UNREACHABLE` when it is gone. In `RDMA_PS_UDP` nothing follows. An identifier without a queue pair says the number of one that
-/// the program connects by itself. `EINVAL`: there is neither a queue pair nor `param`, or nobody asks.
+/// Accepts what has come with `RDMA_CM_EVENT_CONNECT_REQUEST`: `RDMA_CM_EVENT_ESTABLISHED` when the
+/// other end is ready, `.._CONNECT_ERROR` or `.._UNREACHABLE` when it is gone. In `RDMA_PS_UDP`
+/// nothing follows. An identifier without a queue pair says the number of one that the program
+/// connects by itself. `EINVAL`: there is neither a queue pair nor `param`, or nobody asks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
     errno::number(|| {

@@ -24,11 +24,13 @@ pub(super) fn run(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()
     spawn_without_signals(thread, body).map(drop).map_err(|_| Errno::NO_MEMORY)
 }
 
-/// Connects to the listener at the resolved address: `RDMA_CM_EVENT_ESTABLISHED`, `.._REJECTED`, `.._UNREACHABLE` or
-/// `.._CONNECT_ERROR`. One that is rejected has its queue pair in ERR then. In `RDMA_PS_UDP` it asks who takes datagrams there: `.._ESTABLISHED` or `.._UNREACHABLE`, and no queue pair is needed.
-/// An identifier without a queue pair says the number of one that the program connects by itself: `RDMA_CM_EVENT_CONNECT_RESPONSE` in
-/// place of `.._ESTABLISHED`, and then the program calls `rdma_establish`.
-/// `EINVAL`: the address is not resolved, there is neither a queue pair nor `param`, or it is connected.
+/// Connects to the listener at the resolved address: `RDMA_CM_EVENT_ESTABLISHED`, `.._REJECTED`,
+/// `.._UNREACHABLE` or `.._CONNECT_ERROR`. One that is rejected has its queue pair in ERR then. In
+/// `RDMA_PS_UDP` it asks who takes datagrams there: `.._ESTABLISHED` or `.._UNREACHABLE`, and no
+/// queue pair is needed. An identifier without a queue pair says the number of one that the program
+/// connects by itself: `RDMA_CM_EVENT_CONNECT_RESPONSE` in place of `.._ESTABLISHED`, and then the
+/// program calls `rdma_establish`. `EINVAL`: the address is not resolved, there is neither a queue
+/// pair nor `param`, or it is connected.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
     errno::number(|| {

@@ -1,4 +1,4 @@
-//! What stands behind an identifier: a port, a link or a listener.
+//! The counterpart of an identifier: a port, a link or a listener.
 
 use std::io;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Connection {
         }
     }
 
-    /// What went over this link has failed.
+    /// The exchange over this link has failed.
     pub(super) fn lose(&mut self, link: &Arc<Link>) {
         if matches!(self, Connection::Open(other) if Arc::ptr_eq(other, link)) {
             self.close();

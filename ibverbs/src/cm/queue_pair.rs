@@ -20,7 +20,8 @@ const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
     | IBV_ACCESS_REMOTE_ATOMIC;
-/// The local ack timeout of connections, unless the program sets one: 4.096 us * 2^18, about a second.
+/// The local ack timeout of connections, unless the program sets one: 4.096 us * 2^18, about a
+/// second.
 const TIMEOUT: u8 = 18;
 /// `min_rnr_timer`: 0.64 ms, as the kernel's.
 const RNR_TIMER: u8 = 12;
@@ -46,7 +47,8 @@ fn attributes(state: u32) -> ibv_qp_attr {
     attr
 }
 
-/// The step to RTR, towards the queue pair that the other end has named, from the GID of this index.
+/// The step to RTR, towards the queue pair that the other end has named, from the GID of this
+/// index.
 pub(super) fn to_rtr(peer: &Peer, limits: Limits, options: Options, sgid_index: u8) -> Step {
     let mut attr = attributes(IBV_QPS_RTR);
     (attr.path_mtu, attr.dest_qp_num, attr.min_rnr_timer) = (IBV_MTU_4096, peer.number, RNR_TIMER);

@@ -1,4 +1,5 @@
-//! Queue pairs that programs connect by themselves: the identifier tells them what the other end has said.
+//! Queue pairs that programs connect by themselves: the identifier tells them what the other end
+//! has said.
 
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,7 +52,8 @@ impl WireUp {
         self.said().ready.take()
     }
 
-    /// The queue pair of the other end, and READs and atomics at a time: what this end has said, or what suits the other.
+    /// The queue pair of the other end, and READs and atomics at a time: what this end has said, or
+    /// what suits the other.
     fn agreed(&self) -> Option<(Peer, Limits)> {
         let said = self.said();
         let (peer, limits) = said.peer.as_ref()?;
@@ -68,8 +70,9 @@ impl WireUp {
     }
 }
 
-/// Tells the other end that the program's own queue pair is connected, after `RDMA_CM_EVENT_CONNECT_RESPONSE`: `.._ESTABLISHED` at the
-/// other end. -1 with `errno`: `EINVAL` where nothing is to be told, `ECONNRESET` where the other end is gone.
+/// Tells the other end that the program's own queue pair is connected, after
+/// `RDMA_CM_EVENT_CONNECT_RESPONSE`: `.._ESTABLISHED` at the other end. -1 with `errno`: `EINVAL`
+/// where nothing is to be told, `ECONNRESET` where the other end is gone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
     errno::number(|| {
@@ -88,9 +91,10 @@ pub unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
     })
 }
 
-/// Attributes for the step of the program's own queue pair to `qp_state` of `attr`, and their mask. -1 with `errno`: `EINVAL` for a
-/// state other than INIT, RTR and RTS, an address that is not resolved, or, unless it is for INIT, a connection of which the other end has
-/// said nothing. Nothing is written then.
+/// Attributes for the step of the program's own queue pair to `qp_state` of `attr`, and their mask.
+/// -1 with `errno`: `EINVAL` for a state other than INIT, RTR and RTS, an address that is not
+/// resolved, or, unless it is for INIT, a connection of which the other end has said nothing.
+/// Nothing is written then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_init_qp_attr(
     id: *mut rdma_cm_id,

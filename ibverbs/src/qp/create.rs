@@ -26,8 +26,8 @@ use crate::work_requests::Extension;
 /// they have its answer, not its completion.
 const LEAST_SEND_WR: u32 = 64;
 
-/// Inline data is rounded up to whole pieces of a send queue, as by NIC drivers: programs that ask for
-/// none send a few bytes inline all the same.
+/// Inline data is rounded up to whole pieces of a send queue, as by NIC drivers: programs that ask
+/// for none send a few bytes inline all the same.
 const INLINE_STEP: u32 = 64;
 const _: () = assert!(MAX_INLINE.is_multiple_of(INLINE_STEP));
 

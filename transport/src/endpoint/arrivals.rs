@@ -43,14 +43,15 @@ impl Endpoint {
         self.settle(slot.0);
     }
 
-    /// Whether an acknowledgement of what has arrived for this queue pair should leave before the application hears of it. It
-    /// may end its process as soon as it does, and then nobody acknowledges. An acknowledgement that is likely to leave with a
-    /// reply waits for that.
+    /// Whether an acknowledgement of what has arrived for this queue pair should leave before the
+    /// application hears of it. It may end its process as soon as it does, and then nobody
+    /// acknowledges. An acknowledgement that is likely to leave with a reply waits for that.
     pub fn owes_ack_at_once(&self, now: Time, slot: QpSlot) -> bool {
         self.qp(slot).owes_ack_at_once(now)
     }
 
-    /// Acknowledgements of this queue pair that wait, for a reply or for more to acknowledge, leave with the next transmission.
+    /// Acknowledgements of this queue pair that wait, for a reply or for more to acknowledge, leave
+    /// with the next transmission.
     pub fn hasten_acks(&mut self, slot: QpSlot) {
         self.qp_mut(slot).hasten_acks();
         self.settle(slot.0);

@@ -294,8 +294,9 @@ impl Incoming {
             || (self.owed.asked && !self.owed.replied && !self.owed.awaits_reply)
     }
 
-    /// Whether it is owed before the application hears of what has arrived. The process may end right after that, and its peer
-    /// would take a message for lost that was delivered. An acknowledgement waits only for a reply, if replies are usual.
+    /// Whether it is owed before the application hears of what has arrived. The process may end
+    /// right after that, and its peer would take a message for lost that was delivered. An
+    /// acknowledgement waits only for a reply, if replies are usual.
     pub(crate) fn owes_ack_at_once(&self, now: Time) -> bool {
         let waits = self.owed.replied || self.owed.is_reply_usual;
         self.owes_ack_first(now) || (self.owed.asked && !waits)

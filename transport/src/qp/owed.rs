@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use braid_wire::{PathId, Time};
 
-/// After an acknowledgement has left alone, data that follows its message within this time is a reply to it.
+/// After an acknowledgement has left alone, data that follows its message within this time is a
+/// reply to it.
 const SOON: Duration = Duration::from_millis(1);
 
 /// The acknowledgement that is owed, and the packet that it will echo.
@@ -23,7 +24,8 @@ pub(super) struct Owed {
     pub(super) joins_from: Time,
     /// It waits for a reply that it can leave with.
     pub(super) awaits_reply: bool,
-    /// The application has replied to the message before: the next acknowledgement may wait for a reply as well.
+    /// The application has replied to the message before: the next acknowledgement may wait for a
+    /// reply as well.
     pub(super) is_reply_usual: bool,
     /// Data that leaves before this time is a reply to a message whose acknowledgement left alone.
     pub(super) reply_until: Time,

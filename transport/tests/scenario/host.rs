@@ -353,9 +353,10 @@ impl Host {
         }
     }
 
-    /// The peer's socket must not overflow, but takes one segment in any case. The probes of a time-out, or a pause, go out even so,
-    /// and what a stream has in flight counts again once it is not silent any more; such a probe can be the first
-    /// transmission of what was withheld. `goes_on`: it may have been decided in the turn before, and there was room then.
+    /// The peer's socket must not overflow, but takes one segment in any case. The probes of a
+    /// time-out, or a pause, go out even so, and what a stream has in flight counts again once it
+    /// is not silent any more; such a probe can be the first transmission of what was withheld.
+    /// `goes_on`: it may have been decided in the turn before, and there was room then.
     fn check_budget(&self, slot: QpSlot, body: &TransmitBody, goes_on: bool) {
         let TransmitBody::Segment { header, path, .. } = body else { return };
         let most = self.endpoint.most_in_flight(path.rail());

@@ -1,4 +1,5 @@
-//! Benchmarks and tests that others wrote for verbs: fio's RDMA engine, qperf, and UCX's lower layer (UCT).
+//! Benchmarks and tests that others wrote for verbs: fio's RDMA engine, qperf, and UCX's lower
+//! layer (UCT).
 
 use super::pair::{End, Pair};
 use super::table::{Case, HOST, LOSS, cases};
@@ -7,8 +8,9 @@ use crate::Failure;
 /// fio says so of a work request that has failed, and may exit with 0 all the same.
 const FAILED: &str = "cq completion status";
 
-/// fio's server takes what the client decides on. `verb=send` is not run: fio lets its server post the first receives half a second after
-/// it has accepted, its client sends after as long, and with `rnr_retry_count` 0, so that on a busy machine it fails with any device.
+/// fio's server takes what the client decides on. `verb=send` is not run: fio lets its server post
+/// the first receives half a second after it has accepted, its client sends after as long, and with
+/// `rnr_retry_count` 0, so that on a busy machine it fails with any device.
 const FIO_WRITE: (&str, &str) =
     ("--name=server --rw=read", "--name=client --rw=write --verb=write --hostname={host}");
 const FIO_READ: (&str, &str) =
@@ -20,7 +22,8 @@ const QPERF: (&str, &str) = (
      rc_rdma_read_bw rc_compare_swap_mr rc_fetch_add_mr quit",
 );
 
-/// UCT has no `get` of short data and no `swap` over any verbs device, and its active messages of short data have 63 bytes at most.
+/// UCT has no `get` of short data and no `swap` over any verbs device, and its active messages of
+/// short data have 63 bytes at most.
 pub(super) const BENCHMARKS: &[Case] = cases! {
     "fio" at 18615 "--ioengine=rdma --port=18615 --bs=64k --size=32m --iodepth=16" FIO_WRITE &[];
     "fio" at 18615 "--ioengine=rdma --port=18615 --bs=64k --size=32m --iodepth=16" FIO_WRITE LOSS;

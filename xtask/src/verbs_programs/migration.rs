@@ -1,4 +1,5 @@
-//! QEMU's live migration over RDMA: a machine whose memory holds random bytes moves to another process, where they are compared.
+//! QEMU's live migration over RDMA: a machine whose memory holds random bytes moves to another
+//! process, where they are compared.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};

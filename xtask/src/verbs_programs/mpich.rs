@@ -8,7 +8,8 @@ use super::shown;
 use super::table::LOSS;
 use crate::{Failure, process, tools, tree};
 
-/// Two ranks on the loopback, without and with loss. Debian's MPICH stands beside Open MPI, with names of its own.
+/// Two ranks on the loopback, without and with loss. Debian's MPICH stands beside Open MPI, with
+/// names of its own.
 pub(super) fn run(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
     for program in ["mpicc.mpich", "mpirun.mpich"] {
         tools::need(program)?;

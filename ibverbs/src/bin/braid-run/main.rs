@@ -110,8 +110,8 @@ fn preload(folder: &Path) -> Result<OsString, String> {
     Ok(OsString::from_vec(all.collect::<Vec<_>>().join(&b':')))
 }
 
-/// Where the libraries are: beside a program that was built, or where they are installed with it. Not in the installation's
-/// `lib` itself, where every program of the system would find them.
+/// Where the libraries are: beside a program that was built, or where they are installed with it.
+/// Not in the installation's `lib` itself, where every program of the system would find them.
 fn folder() -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| format!("where am I? {error}"))?;
     let beside = own.with_file_name("drop-in");
