@@ -20,7 +20,7 @@ use braid_wire::Time;
 use super::Report;
 use super::presumed_lost::{PresumedLost, Presumption};
 use crate::qp::per_path::PerPath;
-use crate::qp::segment::{Echo, Segment};
+use crate::qp::segment::Segment;
 use crate::qp::window::Window;
 
 /// Looks at the newest transmission are this part of a window apart.
@@ -33,7 +33,8 @@ pub(crate) struct FifoPath {
     paths: PerPath<Arrived>,
     /// Of the paths that reorder, or did.
     looks: Vec<Looks>,
-    presumed: PresumedLost,
+    /// Segments that the order of their path has declared lost.
+    pub(super) presumed: PresumedLost,
     /// That of the windows which `paths` knows.
     version: u32,
 }
@@ -137,30 +138,6 @@ impl FifoPath {
         }
     }
 
-    /// A segment is acknowledged that was sent again, or was to be. Returns whether its original
-    /// has come, and only late.
-    pub(super) fn on_presumed_acked(
-        &mut self,
-        now: Time,
-        segment: &Segment,
-        echo: Echo,
-        rails: &mut Rails,
-    ) -> bool {
-        self.presumed.on_heard(now, segment, echo, rails)
-    }
-
-    /// The peer has `count` more segments twice, and echoes one of them. Returns whether
-    /// that one was known to be late.
-    pub(super) fn on_duplicates(
-        &mut self,
-        now: Time,
-        echo: Echo,
-        count: u32,
-        rails: &mut Rails,
-    ) -> bool {
-        self.presumed.on_duplicates(now, echo, count, rails)
-    }
-
     #[inline]
     pub(super) fn detect(
         &mut self,
@@ -178,11 +155,6 @@ impl FifoPath {
             }
             overtaken.is_some() || report.is_overdue(segment)
         });
-    }
-
-    /// Tells what was taken for lost by the order of its path.
-    pub(super) fn tell_lost(&mut self, rails: &mut Rails) {
-        self.presumed.tell_new(rails);
     }
 
     /// Follows the windows of the paths that reorder.

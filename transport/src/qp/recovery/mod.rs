@@ -169,7 +169,7 @@ impl Detector {
         rails: &mut Rails,
     ) -> bool {
         let is_late = match self {
-            Detector::FifoPath(fifo) => fifo.on_presumed_acked(now, segment, echo, rails),
+            Detector::FifoPath(fifo) => fifo.presumed.on_heard(now, segment, echo, rails),
             _ => false,
         };
         is_late || segment.phase == Phase::Lost
@@ -187,7 +187,7 @@ impl Detector {
         rails: &mut Rails,
     ) -> bool {
         match self {
-            Detector::FifoPath(fifo) => fifo.on_duplicates(now, echo, count, rails),
+            Detector::FifoPath(fifo) => fifo.presumed.on_duplicates(now, echo, count, rails),
             _ => false,
         }
     }
@@ -204,7 +204,7 @@ impl Detector {
     #[cold]
     pub(crate) fn tell_lost(&mut self, rails: &mut Rails) {
         if let Detector::FifoPath(fifo) = self {
-            fifo.tell_lost(rails);
+            fifo.presumed.tell_new(rails);
         }
     }
 
