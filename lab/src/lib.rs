@@ -37,7 +37,7 @@ pub use counters::{LinkCount, Traffic};
 pub use error::FabricError;
 pub use fabric::{Fabric, Owner};
 pub use layout::Host;
-pub use listener::{wait_for_listener, wait_for_port};
+pub use listener::{wait_for_listener, wait_for_port, wait_until};
 pub use median::median;
 pub use plan::{Plan, Routing, parse_delay};
 pub use rails::{RailFabric, RailPlan, command_on_domain, cut_rail};

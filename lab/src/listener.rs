@@ -45,16 +45,18 @@ impl Sockets {
 /// Waits until a TCP port is listened at; false: nobody did in time.
 #[must_use]
 pub fn wait_for_listener(process: u32, port: u16, limit: Duration) -> bool {
-    wait(limit, || TCP.listen(process, port))
+    wait_until(limit, || TCP.listen(process, port))
 }
 
 /// Waits until a TCP or a UDP port of this number is listened at; false: nobody did in time.
 #[must_use]
 pub fn wait_for_port(process: u32, port: u16, limit: Duration) -> bool {
-    wait(limit, || TCP.listen(process, port) || UDP.listen(process, port))
+    wait_until(limit, || TCP.listen(process, port) || UDP.listen(process, port))
 }
 
-fn wait(limit: Duration, mut is_done: impl FnMut() -> bool) -> bool {
+/// Waits until `is_done`, which is asked every few milliseconds; false: it was not in time.
+#[must_use]
+pub fn wait_until(limit: Duration, mut is_done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     while !is_done() {
         if Instant::now() > deadline {

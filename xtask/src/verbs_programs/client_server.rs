@@ -32,18 +32,6 @@ pub(super) fn run(braid_run: &Path, logs: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a condition comes about in time.
-fn comes_within(limit: Duration, is_there: impl Fn() -> bool) -> bool {
-    let until = Instant::now() + limit;
-    while !is_there() {
-        if Instant::now() >= until {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    true
-}
-
 fn compile(logs: &Path) -> Result<PathBuf, Failure> {
     let program = logs.join("ucp_client_server");
     let mut cc = Command::new("cc");
@@ -81,7 +69,7 @@ fn pair(
     let ended = client.wait(LIMIT);
     let said = || fs::read_to_string(&log).unwrap_or_default();
     // The client ends once its message has arrived, and the server prints it after that.
-    let has_arrived = ended.is_ok() && comes_within(LIMIT, || said().contains(MESSAGE));
+    let has_arrived = ended.is_ok() && braid_lab::wait_until(LIMIT, || said().contains(MESSAGE));
     drop(server);
     let said = said();
     match ended {
