@@ -1,24 +1,28 @@
-//! Threads in a process that is somebody else's: the library's own take no signals, and the program's are not cancelled inside the library.
+//! Threads in a process that belongs to another program: the library's threads take no signals, and
+//! the program's threads are not cancelled inside the library.
 
 use std::io;
+use std::sync::mpsc;
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
-/// Of `pthread.h`.
+/// `PTHREAD_CANCEL_DISABLE` of `pthread.h`.
 const DISABLE: libc::c_int = 1;
 
 unsafe extern "C" {
     fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
 }
 
-/// While it exists the thread is not cancelled (`pthread_cancel(3)`), which would unwind frames of Rust that cannot be. If somebody tries, it
-/// is cancelled afterwards, as soon as it lets itself be.
+/// Defers cancellation of the calling thread (`pthread_cancel(3)`) while it exists: cancelling
+/// unwinds the stack, and frames of Rust cannot be unwound so. A cancellation that is requested
+/// meanwhile takes effect once the thread enables cancellation again.
 #[derive(Debug)]
 pub struct Uncancelled(libc::c_int);
 
 impl Uncancelled {
-    /// From now on, for this thread.
+    /// Defers cancellation of the calling thread from now on.
     #[must_use]
     pub fn begin() -> Self {
         let mut before = 0;
@@ -36,7 +40,8 @@ impl Drop for Uncancelled {
     }
 }
 
-/// What a thread has done itself: blocked, they would end the process without a word.
+/// Signals that a thread raises by its own fault. If they were blocked, the kernel would end the
+/// process without calling the program's handler.
 const FAULTS: [Signal; 7] = [
     Signal::SIGSEGV,
     Signal::SIGBUS,
@@ -47,8 +52,17 @@ const FAULTS: [Signal; 7] = [
     Signal::SIGABRT,
 ];
 
-/// Starts a thread that takes no signals, and neither do those that it starts: they are for the program's threads. A program that blocks
-/// a signal, to wait for it in one thread (`sigwait(3)`), knows of no others, and the signal would end it.
+/// The longest wait for a new thread to start. A thread cannot start while its spawner holds the
+/// lock of the dynamic loader, which is so in a constructor that `dlopen(3)` runs.
+const START: Duration = Duration::from_millis(200);
+
+/// Starts a thread that takes no signals, and neither do the threads that it starts. A program that
+/// blocks a signal to wait for it in one thread (`sigwait(3)`) does not know of the library's
+/// threads, and the signal would end it.
+///
+/// Returns after the thread has made its first calls of `mmap` and `munmap`. libfabric's memory
+/// monitor overwrites the code of these functions soon after it has opened a device, and a thread
+/// inside them at that moment would crash.
 ///
 /// # Errors
 /// As [`Builder::spawn`].
@@ -59,8 +73,15 @@ pub fn spawn_without_signals<T: Send + 'static>(
     let mut others = SigSet::all();
     FAULTS.into_iter().for_each(|fault| others.remove(fault));
     let before = others.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
-    let spawned = thread.spawn(run);
+    let (started, start) = mpsc::sync_channel(1);
+    let spawned = thread.spawn(move || {
+        // Allocates, so that the C library maps the memory of this thread now.
+        drop(std::hint::black_box(Box::new(0_u64)));
+        let _ = started.send(());
+        run()
+    });
     before.thread_set_mask()?;
+    let _ = start.recv_timeout(START);
     spawned
 }
 
@@ -79,6 +100,32 @@ mod tests {
             (blocks(Signal::SIGTERM), blocks(Signal::SIGSEGV), child.join().unwrap())
         });
         assert_eq!(thread.unwrap().join().unwrap(), (true, false, true));
-        assert!(!blocks(Signal::SIGTERM), "of who has started it as little as before");
+        assert!(!blocks(Signal::SIGTERM), "the mask of the spawner is unchanged");
+    }
+
+    /// Counts the threads that have named themselves, which they do when they start.
+    fn started(name: &str) -> usize {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let names =
+            tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        names.filter(|comm| comm.trim_end() == name).count()
+    }
+
+    #[test]
+    fn a_thread_has_started_when_the_spawner_goes_on() {
+        let (end, ends) = mpsc::channel::<()>();
+        let ends = std::sync::Arc::new(std::sync::Mutex::new(ends));
+        let threads: Vec<_> = (1..=64)
+            .map(|count| {
+                let ends = ends.clone();
+                let thread = Builder::new().name("braid-started".to_owned());
+                let thread =
+                    spawn_without_signals(thread, move || drop(ends.lock().unwrap().recv()));
+                assert_eq!(started("braid-started"), count);
+                thread.unwrap()
+            })
+            .collect();
+        drop(end);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
 }
