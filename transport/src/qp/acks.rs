@@ -79,7 +79,8 @@ impl QueuePair {
         }
         if code != NakCode::ReceiverNotReady {
             if let Some(link) = self.link.as_mut() {
-                link.requests.on_refused();
+                // It may take long to answer what came before, but it is not silent.
+                link.requests.forget_timeouts();
             }
             self.on_refusal(code, psn);
             return;

@@ -57,6 +57,9 @@ impl QueuePair {
             NakCode::ReceiverNotReady => Status::RnrRetryExceeded,
         };
         if self.sq.fail(psn, status) {
+            if let Some(link) = self.link.as_mut() {
+                link.requests.on_refused(psn);
+            }
             self.settle_sends();
         } else if let Some(incoming) =
             self.link.as_mut().and_then(|l| l.incoming(Stream::Responses))

@@ -157,7 +157,7 @@ impl Outgoing {
         if only_probes {
             return Err(Block::Peer);
         }
-        if fresh && self.window.span() >= u64::from(room.window) {
+        if fresh && (self.window.has_refused() || self.window.span() >= u64::from(room.window)) {
             return Err(Block::Peer);
         }
         if self.window.flying() >= room.segments {

@@ -16,6 +16,8 @@ pub(crate) enum Phase {
     Withheld,
     /// It was withheld, and waits to be sent for the first time.
     Released,
+    /// The peer has refused it for good, or one before it: it is not sent again.
+    Refused,
 }
 
 /// One transmitted segment.

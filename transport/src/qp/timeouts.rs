@@ -5,6 +5,7 @@ use std::time::Duration;
 use braid_lb::{Outcome, Rails};
 use braid_wire::{Psn, Time};
 
+use super::ahead::Ahead;
 use super::heard::Because;
 use super::outgoing::{Outgoing, Timeout};
 use super::recovery::PROBES;
@@ -21,7 +22,7 @@ impl Outgoing {
         self.was_late = false;
         self.follow_probe();
         self.awaits_receiver = false;
-        if self.window.is_empty() {
+        if !self.window.awaits_ack() {
             self.deadline = None;
             let untold = &mut self.untold;
             self.suspects.forget_open(|path, outcome| untold.push((path, outcome)));
@@ -30,9 +31,21 @@ impl Outgoing {
         }
     }
 
-    /// The peer has refused a packet for good: it may take long to answer what came before, but it is not silent.
-    pub(crate) fn on_refused(&mut self) {
-        self.forget_timeouts();
+    /// Handles the peer's refusal of the work request that the segment at `psn` belongs to: neither
+    /// that segment nor what follows it is sent again. The peer may take long to answer the requests
+    /// before it.
+    #[cold]
+    pub(crate) fn on_refused(&mut self, psn: Psn) {
+        self.ahead = Ahead::Unknown;
+        let untold = &mut self.untold;
+        self.window.refuse_from(psn, &mut |segment| {
+            untold.push((segment.path, Outcome::Forgotten { packets: 1 }));
+        });
+        self.forget_probe();
+        if !self.window.awaits_ack() {
+            (self.deadline, self.paused_until) = (None, None);
+            self.forget_suspects();
+        }
     }
 
     pub(super) fn forget_timeouts(&mut self) {
@@ -95,7 +108,7 @@ impl Outgoing {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return Timeout::None;
         }
-        if self.window.is_empty() {
+        if !self.window.awaits_ack() {
             self.deadline = None;
             return Timeout::None;
         }

@@ -36,6 +36,8 @@ pub(crate) struct Window {
     flying: u32,
     /// The segment that was withheld or released and has not left yet.
     withheld: Option<Psn>,
+    /// The lowest PSN that the peer has refused for good.
+    refused: Option<Psn>,
     /// Lost or released segments that wait to be sent; entries may be stale (acknowledged since).
     lost: VecDeque<Psn>,
     next_order: u64,
@@ -52,6 +54,7 @@ impl Window {
             in_flight: RailBytes::default(),
             flying: 0,
             withheld: None,
+            refused: None,
             lost: VecDeque::new(),
             next_order: 0,
             newest: None,
@@ -97,6 +100,36 @@ impl Window {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty()
+    }
+
+    /// Whether an acknowledgement is still to come. None comes for refused segments.
+    #[inline]
+    pub(crate) fn awaits_ack(&self) -> bool {
+        !self.is_empty() && self.refused.is_none_or(|refused| self.una < refused)
+    }
+
+    /// Whether the peer has refused a segment for good, and with it all that follow.
+    #[inline]
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    /// Takes the segments from `psn` on out of the flight: none of them is sent again.
+    pub(crate) fn refuse_from(&mut self, psn: Psn, forgotten: &mut dyn FnMut(&Segment)) {
+        self.refused = Some(self.refused.map_or(psn, |refused| refused.min(psn)));
+        let first = psn.ahead_of(self.una).unwrap_or(0) as usize;
+        for segment in self.segments.iter_mut().skip(first) {
+            if matches!(segment.phase, Phase::InFlight | Phase::Withheld) {
+                self.in_flight[segment.path.rail()] -= Segment::wire_len(segment.len);
+                self.flying -= 1;
+            }
+            if segment.phase == Phase::InFlight {
+                forgotten(segment);
+            }
+            if segment.phase != Phase::Acked {
+                segment.phase = Phase::Refused;
+            }
+        }
     }
 
     /// Records the first transmission of a segment; `direct`: in which epoch, if it is placed directly.

@@ -240,3 +240,25 @@ fn a_peer_that_asks_after_a_queue_pair_that_has_ended_is_told_at_once() {
     );
     assert_eq!(disconnects.poll_transmit(pair.now).map(|due| due.control), Some(said.control));
 }
+
+/// The queue pair does not end before the READ has, which the peer is slow to answer.
+#[test]
+fn a_refused_write_is_not_sent_again_while_an_earlier_read_waits_for_its_response() {
+    let mut pair = Pair::new(QpConfig { ask_every: 1, ..wide() }, 1);
+    pair.post(SendOp::Read { remote: pair.remote() }, 64);
+    let remote = RemoteAddr { rkey: !pair.remote().rkey, ..pair.remote() };
+    pair.post(SendOp::Write { remote, imm: None }, 64);
+    let sent = pair.send();
+    let [_, write] = &sent[..] else { panic!("one segment for each request: {sent:?}") };
+    let ack = pair.arrive(write).expect("it asks");
+    let nak = Some((NakCode::RemoteAccess, write.header.psn));
+    pair.ack(&Ack { cumulative: write.header.psn, nak, ..ack });
+    for _ in 0..20 {
+        pair.sleep();
+        let sent = pair.send_all();
+        assert!(sent.is_empty(), "{sent:?} at {:?}", pair.now);
+    }
+    let counters = pair.counters();
+    assert_eq!((counters.lost, counters.timeouts), (0, 0));
+    assert_eq!(pair.sender_state(), QpState::ReadyToSend);
+}

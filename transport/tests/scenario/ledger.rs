@@ -33,10 +33,13 @@ impl Arrivals {
     }
 }
 
-/// READs and atomics that were sent, by number, and the bytes of the answer that are missing.
+/// Sent READs and atomics by number, and the missing bytes of each response.
 #[derive(Default)]
 pub(crate) struct Questions {
     open: HashMap<u32, u32>,
+    /// Numbers that were sent. A flag in the header cannot replace them: a segment that counted as
+    /// lost before it left is a retransmission the first time.
+    sent: HashSet<u32>,
 }
 
 impl Questions {
@@ -44,7 +47,11 @@ impl Questions {
     pub(crate) fn ask(&mut self, header: &DataHeader, most: u8) {
         use Opcode::{CompareSwap, FetchAdd, ReadRequest};
         let asks = matches!(header.opcode, ReadRequest | CompareSwap | FetchAdd);
-        if !asks || header.retransmission {
+        if !asks {
+            return;
+        }
+        if !self.sent.insert(header.number) {
+            assert!(header.retransmission, "a number is used twice");
             return;
         }
         assert!(
@@ -52,7 +59,7 @@ impl Questions {
             "more than {most} READs and atomics at a time"
         );
         let missing = if header.opcode == ReadRequest { header.message_len } else { 0 };
-        assert_eq!(self.open.insert(header.number, missing), None, "a number is used twice");
+        self.open.insert(header.number, missing);
     }
 
     pub(crate) fn answer(&mut self, header: &DataHeader) {

@@ -104,3 +104,20 @@ fn a_late_ack_of_a_lost_segment_cancels_its_retransmission() {
     assert_eq!(window.peek_lost().unwrap().0, Psn(12));
     assert_eq!(window.in_flight().total(), 0);
 }
+
+#[test]
+fn a_refused_segment_is_not_sent_again_and_nothing_waits_for_it() {
+    let mut window = window(6);
+    window.lose_one(Psn(13), &mut |_| {});
+    let mut forgotten = 0;
+    window.refuse_from(Psn(12), &mut |_| forgotten += 1);
+    assert_eq!((forgotten, window.in_flight().total(), window.flying()), (3, 200, 2));
+    assert!(window.peek_lost().is_none());
+    let mut lost = 0;
+    window.lose_from(Psn(10), usize::MAX, &mut |_| lost += 1);
+    assert_eq!((lost, window.peek_lost().unwrap().0), (2, Psn(10)));
+    assert!(window.awaits_ack(), "for what was sent before the refused segment");
+    ack(&mut window, 12, &[2]).unwrap();
+    assert!(!window.awaits_ack());
+    assert_eq!((window.flying(), window.is_empty()), (0, false));
+}
