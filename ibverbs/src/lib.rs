@@ -47,6 +47,7 @@ mod resets;
 mod running;
 mod settings;
 mod srq;
+mod threads;
 mod unsupported;
 mod waiting;
 mod work_requests;

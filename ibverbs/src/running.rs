@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::thread::{self, JoinHandle};
 
-use braid::{Engine, QpId, spawn_without_signals};
+use braid::{Engine, QpId};
 use braid_verbs::abi::ibv_srq;
 
 use crate::async_events::{AsyncEvents, Element};
@@ -18,6 +18,7 @@ use crate::gid_table::GidTable;
 use crate::numbers::{self, Numbers};
 use crate::qp::QueuePair;
 use crate::settings::Settings;
+use crate::threads;
 
 /// Connection requests that wait for the control thread.
 const BACKLOG: usize = 4096;
@@ -76,9 +77,8 @@ impl Running {
             thread: Mutex::default(),
         });
         let of = Arc::downgrade(&running);
-        let thread = thread::Builder::new().name("braid-verbs".to_owned());
         let run = move || connect::run(&of, &listener, &control, watch);
-        let thread = spawn_without_signals(thread, run);
+        let thread = threads::spawn("braid-verbs", run);
         *running.thread() = Some(thread.map_err(|_| Errno::NO_MEMORY)?);
         ending::enter(&running);
         Ok(running)

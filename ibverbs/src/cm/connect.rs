@@ -1,9 +1,6 @@
 //! Connecting, and the end of a connection.
 
 use std::ffi::c_int;
-use std::thread;
-
-use braid::spawn_without_signals;
 
 use super::asking::{Asks, Failed, ask, broken, failed};
 use super::events::Kind;
@@ -18,10 +15,10 @@ use super::synchronous::complete;
 use crate::context::Context;
 use crate::errno::{self, Errno};
 use crate::messages::Link;
+use crate::threads;
 
 pub(super) fn run(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
-    let thread = thread::Builder::new().name(name.to_owned());
-    spawn_without_signals(thread, body).map(drop).map_err(|_| Errno::NO_MEMORY)
+    threads::spawn(name, body).map(drop).map_err(|_| Errno::NO_MEMORY)
 }
 
 /// Connects to the listener at the resolved address: `RDMA_CM_EVENT_ESTABLISHED`, `.._REJECTED`,
