@@ -32,7 +32,7 @@ pub(crate) unsafe extern "C" fn post_send(
     // SAFETY: by the caller's promise, for all of the list.
     unsafe {
         let qp = &(*Qp::of(qp)).shared;
-        // What comes behind others leaves with them when the program polls, in common batches.
+        // Messages behind others leave with them when the program polls, in common batches.
         // Others that have ended and were not polled do not count: the program may look at memory
         // next, not at its completion queue.
         let is_first = match qp.datagrams {

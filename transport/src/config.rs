@@ -68,10 +68,10 @@ pub struct QpConfig {
     /// How long the acknowledgement of a message waits once data has gone the other way: a request that was replied to needs no haste, and one
     /// ack then does for several. After half of it, more data takes the ack along. Default: 50 us.
     pub reply_hold: Duration,
-    /// How long the acknowledgement of a message that may be replied to
+    /// Time for which the acknowledgement of a message that may be replied to
     /// ([`crate::Arrival::may_be_replied_to`]) waits for data to go the other way, if the message
-    /// before was replied to. Default: zero, it leaves with the next transmission whether there is
-    /// a reply or not.
+    /// before was replied to. Default: zero, so that the acknowledgement leaves with the next
+    /// transmission, whether there is a reply or not.
     pub reply_wait: Duration,
     /// How much may be in flight. Default: `cubic`.
     pub cc: CcConfig,

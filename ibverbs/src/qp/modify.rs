@@ -23,8 +23,9 @@ use crate::query::MAX_RD_ATOMIC;
 
 /// Queue pair numbers have 24 bits.
 const MAX_NUMBER: u32 = (1 << 24) - 1;
-/// Of `enum ibv_access_flags`: from local writing to flushing, relaxed ordering and those that may
-/// be left out of account. Only the remote ones change anything: no peer's FLUSH is served.
+/// Flags of `enum ibv_access_flags` that are accepted: from local writing to flushing, relaxed
+/// ordering and the flags that a device may ignore. Only the remote flags change anything, because
+/// no peer's FLUSH is served.
 const KNOWN_ACCESS: u32 = 0x3FF0_03FF;
 
 /// `EINVAL`: the state machine has no such transition, or attributes are missing, too many or out of range. Nothing is

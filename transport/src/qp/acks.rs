@@ -79,7 +79,7 @@ impl QueuePair {
         }
         if code != NakCode::ReceiverNotReady {
             if let Some(link) = self.link.as_mut() {
-                // It may take long to answer what came before, but it is not silent.
+                // The peer may take long to answer earlier requests, but it is not silent.
                 link.requests.forget_timeouts();
             }
             self.on_refusal(code, psn);

@@ -32,8 +32,8 @@ impl Outgoing {
     }
 
     /// Handles the peer's refusal of the work request that the segment at `psn` belongs to: neither
-    /// that segment nor what follows it is sent again. The peer may take long to answer the requests
-    /// before it.
+    /// that segment nor what follows it is sent again. The peer may take long to answer the
+    /// requests before it.
     #[cold]
     pub(crate) fn on_refused(&mut self, psn: Psn) {
         self.ahead = Ahead::Unknown;
