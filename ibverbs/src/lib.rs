@@ -51,6 +51,15 @@ mod unsupported;
 mod waiting;
 mod work_requests;
 
+/// Entry points of the fuzz targets into the private parsers. No part of the API.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::cm::fuzzing::exchanged_message;
+    pub use crate::connect::fuzzing::connection_hello;
+    pub use crate::messages::fuzzing::link_datagrams;
+}
+
 pub use self::ah::*;
 pub use self::async_events::*;
 pub use self::channel::*;

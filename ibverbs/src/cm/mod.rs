@@ -18,6 +18,8 @@ mod devices;
 mod endpoint;
 mod events;
 mod exchange;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod hearing;
 mod id;
 mod listener;

@@ -5,6 +5,8 @@
 //! too early is kept waiting for a moment, or asks again. One thread for each open device does all that.
 
 mod attempts;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod hello;
 mod inbox;
 mod watch;

@@ -20,7 +20,7 @@ const REPORTS: u32 = 3;
 /// Time for which a closed end repeats its `Close`.
 const LINGER: Duration = Duration::from_secs(3);
 /// Messages that are not acknowledged, and messages that nobody has taken, at most.
-const MOST: usize = 16;
+pub(super) const MOST: usize = 16;
 
 /// Progress of an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

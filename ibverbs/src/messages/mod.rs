@@ -36,6 +36,8 @@
 mod association;
 mod datagram;
 mod driver;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod link;
 mod listener;
 mod port;
