@@ -12,13 +12,12 @@ use crate::channel::{Channel, Members};
 use crate::context::Context;
 use crate::cq_ex::Extension;
 use crate::errno::{self, Errno};
+use crate::limits::MAX_CQE;
 use crate::resets::Resets;
 use crate::running::Running;
 
 /// Room that every queue has: programs count on NICs' granting more than they ask for.
 const LEAST_CQE: c_int = 256;
-/// Most completions of a queue.
-pub(crate) const MAX_CQE: c_int = 1 << 22;
 
 /// A completion queue as programs hold it: an `ibv_cq`, and an `ibv_cq_ex` as well.
 #[repr(C)]

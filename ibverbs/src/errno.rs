@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use braid::Uncancelled;
+use braid::{PostError, Uncancelled};
 
 /// A value of `errno.h`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +35,15 @@ impl Errno {
 impl From<nix::Error> for Errno {
     fn from(error: nix::Error) -> Self {
         Errno(error as c_int)
+    }
+}
+
+impl From<PostError> for Errno {
+    fn from(error: PostError) -> Self {
+        match error {
+            PostError::QueueFull { .. } | PostError::NoInlineMemory { .. } => Errno::NO_MEMORY,
+            _ => Errno::INVALID,
+        }
     }
 }
 

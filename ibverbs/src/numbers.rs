@@ -10,7 +10,7 @@ use braid::{Engine, EngineConfig, EngineError};
 use braid_verbs::abi::ibv_gid;
 
 use crate::gid;
-use crate::qp::Peer;
+use crate::peer::Peer;
 
 /// The port of number 0, which nobody has. They lie below those that Linux hands out to sockets without a port of their own.
 const FIRST_PORT: u16 = 20480;

@@ -12,7 +12,8 @@ use braid_verbs::abi::{
 };
 
 use crate::cq::Cq;
-use crate::running::{Route, Running};
+use crate::routes::Route;
+use crate::running::Running;
 
 /// Takes up to `count` completions. Negative: the queue has overrun, and what it held is taken.
 pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc) -> c_int {

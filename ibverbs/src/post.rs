@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use braid::{PostError, QpState, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge, Uncancelled};
+use braid::{QpState, RecvWr, RemoteAddr, SendOp, SendWr, SgList, Sge, Uncancelled};
 use braid_verbs::abi::{
     IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, IBV_WR_RDMA_WRITE,
     IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, ibv_qp, ibv_recv_wr,
@@ -10,8 +10,8 @@ use braid_verbs::abi::{
 };
 
 use crate::errno::Errno;
+use crate::limits::MAX_INLINE;
 use crate::qp::{Qp, QueuePair, Sends};
-use crate::query::MAX_INLINE;
 
 /// Of `enum ibv_wr_opcode`.
 pub(crate) const IBV_WR_RDMA_READ: u32 = 4;
@@ -66,7 +66,7 @@ unsafe fn send(qp: &QueuePair, wr: &ibv_send_wr) -> Result<(), Errno> {
         return unsafe { send_inline(qp, send, pieces) };
     }
     send.sges = pieces.map(engine_sge).collect();
-    qp.post(send, None).map_err(errno_of)
+    qp.post(send, None).map_err(Errno::from)
 }
 
 /// Refuses what would be refused when it is posted, as far as that is known before.
@@ -76,7 +76,7 @@ pub(crate) unsafe fn check(qp: &QueuePair, wr: &ibv_send_wr) -> Result<(), Errno
         unsafe { (send_wr(qp, wr)?, pieces(wr.sg_list, wr.num_sge, qp.limits.sge)?) };
     if !is_inline(wr) {
         send.sges = pieces.map(engine_sge).collect();
-        return qp.check(&send).map_err(errno_of);
+        return qp.check(&send).map_err(Errno::from);
     }
     Ok(())
 }
@@ -126,7 +126,7 @@ unsafe fn send_inline(
         }
         len = end;
     }
-    qp.post(send, Some(&data[..len])).map_err(errno_of)
+    qp.post(send, Some(&data[..len])).map_err(Errno::from)
 }
 
 unsafe fn operation(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
@@ -203,14 +203,14 @@ impl QueuePair {
         match (kept, self.engine.state()) {
             // The engine flushes what is posted in ERR, and refuses it in RESET.
             (None, _) | (_, QpState::Reset | QpState::Error) => {
-                self.engine.post_recv(wr).map_err(errno_of)
+                self.engine.post_recv(wr).map_err(Errno::from)
             }
             (Some((receives, posted)), _) => {
                 let wr = posted.keep(wr);
                 let id = wr.id;
                 receives.post_recv(wr).map_err(|error| {
                     posted.take(id);
-                    errno_of(error)
+                    Errno::from(error)
                 })
             }
         }
@@ -221,11 +221,4 @@ pub(crate) unsafe fn receive(wr: &ibv_recv_wr, most: u32) -> Result<RecvWr, Errn
     // SAFETY: by the caller's promise.
     let pieces = unsafe { pieces(wr.sg_list, wr.num_sge, most) }?;
     Ok(RecvWr { id: wr.wr_id, sges: pieces.map(engine_sge).collect() })
-}
-
-pub(crate) fn errno_of(error: PostError) -> Errno {
-    match error {
-        PostError::QueueFull { .. } | PostError::NoInlineMemory { .. } => Errno::NO_MEMORY,
-        _ => Errno::INVALID,
-    }
 }

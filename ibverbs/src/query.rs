@@ -9,17 +9,11 @@ use braid_verbs::abi::{
 };
 
 use crate::context::Context;
-use crate::cq::MAX_CQE;
 use crate::device::Device;
 use crate::errno::{self, Errno};
+use crate::limits::{MAX_CQE, MAX_RD_ATOMIC, MAX_SGE, MAX_WR};
 use crate::numbers::MAX_QPS;
 
-/// Most work requests of a queue, elements of a work request, bytes of inline data.
-pub(crate) const MAX_WR: u32 = 1 << 16;
-pub(crate) const MAX_SGE: u32 = 32;
-pub(crate) const MAX_INLINE: u32 = 1024;
-/// READs and atomics that are open at a time.
-pub(crate) const MAX_RD_ATOMIC: c_int = 16;
 /// The longest message.
 const MAX_MESSAGE: u32 = 1 << 30;
 /// The default P_Key of a port: a full member of the default partition.

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use braid::{Completion, QpId, Status, Work};
 
-use crate::running::Routes;
+use crate::routes::Routes;
 
 /// No queue pair has this number.
 const MARK: u32 = 0;

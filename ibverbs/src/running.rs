@@ -1,11 +1,10 @@
 //! The engine of an open device, which starts with the first object that needs it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::thread::{self, JoinHandle};
 
-use braid::{Engine, QpId, spawn_without_signals};
+use braid::{Engine, spawn_without_signals};
 use braid_verbs::abi::ibv_srq;
 
 use crate::async_events::{AsyncEvents, Element};
@@ -17,6 +16,7 @@ use crate::errno::Errno;
 use crate::gid_table::GidTable;
 use crate::numbers::{self, Numbers};
 use crate::qp::QueuePair;
+use crate::routes::Routes;
 use crate::settings::Settings;
 
 /// Connection requests that wait for the control thread.
@@ -166,68 +166,6 @@ impl Srqs {
     }
 }
 
-/// What the program knows the engine's queue pairs as, by their index.
-pub(crate) struct Routes(Box<[AtomicU64]>);
-
-/// Whose completion it is. Numbers are those that programs know.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Route {
-    /// Of the queue pair itself.
-    Own { number: u32 },
-    /// Of a flow of its datagrams.
-    Outgoing { number: u32 },
-    /// Of the far end of a flow, whose datagrams `source` sends.
-    Incoming { number: u32, source: u32 },
-}
-
-impl Route {
-    /// The queue pair's.
-    pub(crate) fn number(self) -> u32 {
-        match self {
-            Route::Own { number } | Route::Outgoing { number } | Route::Incoming { number, .. } => {
-                number
-            }
-        }
-    }
-
-    /// 24 bits of the number, as many of the source, and the kind.
-    fn pack(self) -> u64 {
-        let number = u64::from(self.number());
-        match self {
-            Route::Own { .. } => number,
-            Route::Outgoing { .. } => number | 1 << 48,
-            Route::Incoming { source, .. } => number | u64::from(source) << 24 | 2 << 48,
-        }
-    }
-
-    fn unpack(packed: u64) -> Self {
-        let number = packed as u32 & 0xFF_FFFF;
-        match packed >> 48 {
-            0 => Route::Own { number },
-            1 => Route::Outgoing { number },
-            _ => Route::Incoming { number, source: (packed >> 24) as u32 & 0xFF_FFFF },
-        }
-    }
-}
-
-impl Routes {
-    fn new() -> Self {
-        Routes((0..=usize::from(u16::MAX)).map(|_| AtomicU64::new(0)).collect())
-    }
-
-    fn at(&self, id: QpId) -> &AtomicU64 {
-        &self.0[id.get() as usize & 0xFFFF]
-    }
-
-    pub(crate) fn set(&self, id: QpId, route: Route) {
-        self.at(id).store(route.pack(), Ordering::Release);
-    }
-
-    pub(crate) fn get(&self, id: QpId) -> Route {
-        Route::unpack(self.at(id).load(Ordering::Acquire))
-    }
-}
-
 /// The flows of datagrams, by the engine's numbers of them.
 #[derive(Default)]
 pub(crate) struct Flows(RwLock<HashMap<u32, Weak<Flow>>>);
@@ -243,23 +181,5 @@ impl Flows {
 
     pub(crate) fn get(&self, id: u32) -> Option<Arc<Flow>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(&id)?.upgrade()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn routes_come_back() {
-        let (number, source) = (0xAB_CDEF, 0xFF_FFFF);
-        for route in [
-            Route::Own { number },
-            Route::Outgoing { number },
-            Route::Incoming { number, source },
-            Route::Incoming { number: 1, source: 0 },
-        ] {
-            assert_eq!(Route::unpack(route.pack()), route);
-        }
     }
 }

@@ -12,9 +12,9 @@ use braid_verbs::abi::{
 use crate::acknowledgements::Acknowledgements;
 use crate::async_events::Element;
 use crate::errno::{self, Errno};
+use crate::limits::{MAX_SGE, MAX_WR};
 use crate::memory::{Domain, Pd};
-use crate::post::{errno_of, receive};
-use crate::query::{MAX_SGE, MAX_WR};
+use crate::post::receive;
 
 /// Of `enum ibv_srq_attr_mask`.
 const IBV_SRQ_MAX_WR: u32 = 1;
@@ -179,8 +179,8 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
         let object = &*Srq::of(srq);
         let queue = &object.shared.engine;
         while let Some(next) = wr.as_ref() {
-            let posted =
-                receive(next, object.max_sge).and_then(|wr| queue.post_recv(wr).map_err(errno_of));
+            let posted = receive(next, object.max_sge)
+                .and_then(|wr| queue.post_recv(wr).map_err(Errno::from));
             if let Err(errno) = posted {
                 *bad = wr;
                 return errno.0;

@@ -17,7 +17,7 @@ use super::structs::{rdma_cm_id, rdma_conn_param};
 use super::synchronous::complete;
 use crate::errno::{self, Errno};
 use crate::messages::Link;
-use crate::qp::Peer;
+use crate::peer::Peer;
 
 /// Accepts what has come with `RDMA_CM_EVENT_CONNECT_REQUEST`: `RDMA_CM_EVENT_ESTABLISHED` when the
 /// other end is ready, `.._CONNECT_ERROR` or `.._UNREACHABLE` when it is gone. In `RDMA_PS_UDP`

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::exchange::Reply;
 use crate::errno::Errno;
 use crate::messages::{Link, Listener, Port};
-use crate::qp::Peer;
+use crate::peer::Peer;
 
 /// The link of an identifier, or its listener.
 #[derive(Default)]

@@ -23,7 +23,7 @@ use crate::acknowledgements::Acknowledgements;
 use crate::errno::{self, Errno};
 use crate::gid;
 use crate::messages::Port;
-use crate::qp::Peer;
+use crate::peer::Peer;
 use crate::settings::Settings;
 
 /// An identifier as programs hold it.

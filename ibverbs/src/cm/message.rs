@@ -4,7 +4,7 @@ use std::io;
 
 use super::purpose::{self, Purpose};
 use crate::numbers::MAX_NUMBER;
-use crate::qp::Peer;
+use crate::peer::Peer;
 
 const MAGIC: [u8; 4] = *b"BrCm";
 /// Bytes before the private data.

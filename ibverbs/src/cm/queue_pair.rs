@@ -11,9 +11,10 @@ use super::options::Options;
 use super::purpose::{Limits, Purpose};
 use super::structs::{RDMA_MAX_INIT_DEPTH, RDMA_MAX_RESP_RES, rdma_conn_param};
 use crate::errno::Errno;
+use crate::limits::MAX_RD_ATOMIC;
 use crate::numbers::MAX_NUMBER;
-use crate::qp::{Peer, Qp, ibv_modify_qp};
-use crate::query::MAX_RD_ATOMIC;
+use crate::peer::Peer;
+use crate::qp::{Qp, ibv_modify_qp};
 
 /// What a peer may do.
 const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE

@@ -15,7 +15,7 @@ use super::queue_pair::{self, Step};
 use super::structs::rdma_cm_id;
 use crate::context::Context;
 use crate::errno::{self, Errno};
-use crate::qp::Peer;
+use crate::peer::Peer;
 
 /// What both ends have said of their queue pairs.
 #[derive(Default)]

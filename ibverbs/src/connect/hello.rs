@@ -1,6 +1,6 @@
 //! What the asking end says of itself: the private data of its connection request.
 
-use crate::qp::Peer;
+use crate::peer::Peer;
 
 const MAGIC: [u8; 4] = *b"BrVb";
 const LEN: usize = 49;

@@ -26,7 +26,8 @@ pub(crate) use self::watch::Watch;
 use self::attempts::Attempts;
 use crate::async_events::IBV_EVENT_SRQ_LIMIT_REACHED;
 use crate::qp::QueuePair;
-use crate::running::{Route, Running};
+use crate::routes::Route;
+use crate::running::Running;
 
 /// The thread.
 pub(crate) fn run(of: &Weak<Running>, listener: &Listener, inbox: &Inbox, watch: Watch) {

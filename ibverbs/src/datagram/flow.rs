@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use braid::{Completion, SendWr, Status, Work};
 
 use crate::errno::Errno;
-use crate::post::errno_of;
 use crate::qp::QueuePair;
 
 /// A datagram as it leaves: the work request, and the GRH with the payload.
@@ -79,7 +78,7 @@ impl Flow {
     fn post(&self, state: &mut State, datagram: &Datagram) -> Result<(), Errno> {
         let number = state.first + state.outstanding.len() as u64;
         let wr = SendWr { id: number, ..datagram.wr.clone() };
-        self.engine.post_send_inline(wr, &datagram.bytes).map_err(errno_of)?;
+        self.engine.post_send_inline(wr, &datagram.bytes).map_err(Errno::from)?;
         state.outstanding.push_back(Sent::of(datagram));
         Ok(())
     }

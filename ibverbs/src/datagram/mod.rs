@@ -20,9 +20,10 @@ use crate::connect::{Hello, Message};
 use crate::errno::Errno;
 use crate::memory::Domain;
 use crate::numbers;
+use crate::peer::Peer;
 use crate::post;
-use crate::qp::{Peer, QueuePair};
-use crate::running::Route;
+use crate::qp::QueuePair;
+use crate::routes::Route;
 
 pub(crate) use self::flow::{Datagram, Flow};
 pub(crate) use self::receives::Receives;
@@ -119,7 +120,7 @@ impl QueuePair {
         let key = if is_controlled { self.q_key() } else { to.remote_qkey };
         let flow = self.flow(datagrams, source, peer, key)?;
         let signalled = send.signalled;
-        self.places.take(signalled).map_err(post::errno_of)?;
+        self.places.take(signalled).map_err(Errno::from)?;
         let sent = flow.send(Datagram { wr: send, bytes });
         sent.inspect_err(|_| self.places.give_back(signalled))
     }

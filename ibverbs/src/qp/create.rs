@@ -16,9 +16,9 @@ use crate::connect::Message;
 use crate::cq::{CompletionQueue, Cq};
 use crate::datagram::Datagrams;
 use crate::errno::{self, Errno};
+use crate::limits::{MAX_INLINE, MAX_SGE, MAX_WR};
 use crate::memory::{Domain, Pd};
-use crate::query::{MAX_INLINE, MAX_SGE, MAX_WR};
-use crate::running::Route;
+use crate::routes::Route;
 use crate::srq::{self, Srq};
 use crate::work_requests::Extension;
 

@@ -4,25 +4,11 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use braid::{Access, Completion, PostError, QpState, SendWr, Status, Work};
-use braid_verbs::abi::ibv_gid;
 
 use super::{QueuePair, Sends};
 use crate::connect::Message;
 use crate::cq::CompletionQueue;
-
-/// The queue pair at the other end, as the program has named it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Peer {
-    pub(crate) gid: [u8; 16],
-    pub(crate) number: u32,
-}
-
-impl Peer {
-    pub(crate) fn new(gid: &ibv_gid, number: u32) -> Self {
-        // SAFETY: both members of the union are plain bytes.
-        Peer { gid: unsafe { gid.raw }, number }
-    }
-}
+use crate::peer::Peer;
 
 /// A send that waits. `inline`: its data, which is the program's no more.
 pub(crate) struct Held {

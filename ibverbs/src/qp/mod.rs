@@ -31,7 +31,7 @@ pub use self::create::{ibv_create_qp, ibv_destroy_qp};
 pub use self::modify::{ibv_modify_qp, ibv_query_qp};
 
 pub(crate) use self::create::{Limits, create};
-pub(crate) use self::link::{Link, Peer};
+pub(crate) use self::link::Link;
 
 /// A queue pair as programs hold it.
 #[repr(C)]

@@ -14,12 +14,12 @@ use braid_verbs::abi::{
 };
 
 use super::attributes::Attributes;
-use super::link::Peer;
 use super::transition::{self, CUR_STATE, SQD_NOTIFY};
 use super::{Qp, QueuePair, Sends};
 use crate::connect::Message;
 use crate::errno::{self, Errno};
-use crate::query::MAX_RD_ATOMIC;
+use crate::limits::MAX_RD_ATOMIC;
+use crate::peer::Peer;
 
 /// Queue pair numbers have 24 bits.
 const MAX_NUMBER: u32 = (1 << 24) - 1;
